@@ -185,12 +185,13 @@ async function openKeys(
   const { keys, keyNames, optionalKeyNames, nodeId } = expected;
   const { controlPlaneKeys: sealed, clusterId } = ticket;
   const what = 'control plane keys';
-  const outer = attempt(what, () => {
+  const open = async (): Promise<ReadonlyMap<string, unknown>> => {
     if (sealed === undefined) throw new Error('missing');
     const context = { kind: 'control-plane-keys', clusterId, nodeId } as const;
-    return objectIn(unseal(sealed, keys.sealingKeyPem, context));
-  });
-  const found = await unboxed(outer, expected).catch((error: unknown) => {
+    const outer = objectIn(await unseal(sealed, keys.sealingKeyPem, context));
+    return unboxed(outer, expected);
+  };
+  const found = await open().catch((error: unknown) => {
     throw invalid(what, error);
   });
   return attempt(what, () => {

@@ -75,6 +75,7 @@ export async function ensureTicketKeys(
         enrolment: enrolment === undefined ? new Uint8Array() : encodeEnrolmentRequest(enrolment),
         signature: new Uint8Array(sign(undefined, statement, machineKey)),
         evidence: [...(await evidence.forTicket(statement, signal))],
+        opensHpke: true,
       };
     },
   };

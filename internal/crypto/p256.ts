@@ -15,3 +15,23 @@ export const P384_ORDER =
 export function p256KeyFromPoint(xy: Uint8Array): KeyObject {
   return createPublicKey({ key: Buffer.concat([P256_SPKI_PREFIX, xy]), format: 'der', type: 'spki' });
 }
+
+const MAX_SPKI_BYTES = 256;
+
+/**
+ * A P-256 public key that a peer chose, from its SubjectPublicKeyInfo (DER). node:crypto refuses points that are not on the curve.
+ * @throws RangeError for other keys
+ */
+export function p256KeyFrom(spkiDer: Uint8Array): KeyObject {
+  if (spkiDer.length > MAX_SPKI_BYTES)
+    throw new RangeError(`a public key has at most ${MAX_SPKI_BYTES} bytes, not ${spkiDer.length}`);
+  let key: KeyObject;
+  try {
+    key = createPublicKey({ key: Buffer.from(spkiDer), format: 'der', type: 'spki' });
+  } catch (error) {
+    throw new RangeError('malformed public key', { cause: error });
+  }
+  if (key.asymmetricKeyType !== 'ec' || key.asymmetricKeyDetails?.namedCurve !== 'prime256v1')
+    throw new RangeError('not a P-256 key');
+  return key;
+}

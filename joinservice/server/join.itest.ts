@@ -70,7 +70,8 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
       nodeId: a.nodeId,
     } as const;
     // The inventory lists a TPM, so only that TPM can decrypt the keys that are sealed to the agent’s key.
-    const outer = unseal(sealed, a.sealingKeyPem, context).reveal();
+    expect(sealed.encapsulatedKey).toHaveLength(65);
+    const outer = (await unseal(sealed, a.sealingKeyPem, context)).reveal();
     const box = JSON.parse(Buffer.from(outer).toString()) as TpmEnvelope;
     const openedBy = async (chip: Tpm) =>
       decryptWithTpm(box, a.askedIn, (challenge, of) =>

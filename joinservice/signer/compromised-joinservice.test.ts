@@ -47,9 +47,22 @@ function forged(roles: Parameters<SignerMachine['record']>[1] = CONTROL_PLANE): 
 test('a control plane with a grant gets every shared key, sealed to its own agent', async () => {
   const machine = granted();
   const signed = await signer.sign(await signer.request(machine));
-  expect(signer.open(machine, signed)).toMatchObject({
+  expect(await signer.open(machine, signed)).toMatchObject({
     'service-account.key': 'text of service-account.key',
   });
+});
+
+test('the shared keys are sealed with HPKE, and in the first format to an agent that does not know HPKE', async () => {
+  const machine = granted();
+  for (const [opensHpke, bytes] of [
+    [true, 65],
+    [false, 0],
+  ] as const) {
+    await signer.clock.advance(1_000);
+    const signed = await signer.sign({ ...(await signer.request(machine)), opensHpke });
+    expect(signed.controlPlaneKeys?.encapsulatedKey).toHaveLength(bytes);
+    expect(await signer.open(machine, signed)).toHaveProperty(['service-account.key']);
+  }
 });
 
 describe('an attacker who writes etcd and calls the signer gets no shared key', () => {
@@ -157,7 +170,7 @@ describe('an inventory that lists a control plane', () => {
     const write = configurationWrite(list(machine.machine.identity));
     signer.write(write, signer.owner.policyWrite(write, { serial: 2 }));
     const signed = await signer.sign(await signer.request(machine));
-    expect(signer.open(machine, signed)).toHaveProperty(['cluster-ca.key']);
+    expect(await signer.open(machine, signed)).toHaveProperty(['cluster-ca.key']);
   });
 
   test('grants no roles if no owner has signed it', async () => {
@@ -191,7 +204,7 @@ describe('a statement that a machine signs to get a ticket', () => {
     const request = await signer.request(machine);
     await signer.sign(request);
     signer.restart();
-    expect(signer.open(machine, await signer.sign(request))).toHaveProperty(['cluster-ca.key']);
+    expect(await signer.open(machine, await signer.sign(request))).toHaveProperty(['cluster-ca.key']);
   });
 
   test('is refused after a newer statement of the machine, also after a restart of the signer', async () => {
@@ -219,7 +232,7 @@ describe('a statement that a machine signs to get a ticket', () => {
     const { keyPem, pubKeyDer } = recipientKey();
     const signed = await signer.sign(await signer.request(machine, { sealingPublicKey: pubKeyDer }));
     const again = Object.assign(new SignerMachine(machine.keyPem), { sealingKeyPem: keyPem });
-    expect(signer.open(again, signed)).toHaveProperty(['cluster-ca.key']);
+    expect(await signer.open(again, signed)).toHaveProperty(['cluster-ca.key']);
   });
 
   test.each([

@@ -95,6 +95,7 @@ export class SignerMachine {
       evidence: [{ variant: 'machine-key', document }],
       nodeCertificatePem: '',
       enrolment: new Uint8Array(),
+      opensHpke: true,
       ...lie,
     };
   }
@@ -170,11 +171,14 @@ export class FakeSigner {
   }
 
   /** The keys in an answer, decrypted with the private half of the recipient key. */
-  open(machine: SignerMachine, signed: Awaited<ReturnType<FakeSigner['sign']>>): Record<string, string> {
+  async open(
+    machine: SignerMachine,
+    signed: Awaited<ReturnType<FakeSigner['sign']>>,
+  ): Promise<Record<string, string>> {
     if (signed.controlPlaneKeys === undefined) throw new TypeError('no keys');
     const { clusterId } = this.cluster;
     const context = { kind: 'control-plane-keys', clusterId, nodeId: machine.nodeId } as const;
-    const text = unseal(signed.controlPlaneKeys, machine.sealingKeyPem, context).reveal();
+    const text = (await unseal(signed.controlPlaneKeys, machine.sealingKeyPem, context)).reveal();
     return JSON.parse(Buffer.from(text).toString('utf8')) as Record<string, string>;
   }
 

@@ -76,7 +76,7 @@ test('MemberSigner uses the current client CA after a rotation and returns both 
   expect(signed.kubernetesCaPem).toBe(previous['kubernetes-clients-ca'].public);
   for (const pairs of [previous, next])
     expect(signed.kubernetesClientsCaPem).toContain(pairs['kubernetes-clients-ca'].public.trim());
-  expect(signer.open(machine, signed)).toMatchObject({ [ROTATION_KEY]: encodeKeySet(set).reveal() });
+  expect(await signer.open(machine, signed)).toMatchObject({ [ROTATION_KEY]: encodeKeySet(set).reveal() });
   expect((await signFor('w2', ['KubernetesWorker'])).signed.controlPlaneKeys).toBeUndefined();
 });
 

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { formatDuration, type Clock } from '../../internal/clock/index.ts';
 import { floorOf, type VerifiedDocument } from '../../internal/ownerdocument/index.ts';
-import { seal, type Sealed } from '../../internal/crypto/index.ts';
+import { seal, sealV1, type Sealed } from '../../internal/crypto/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
   nodeIdOf,
@@ -263,7 +263,12 @@ export class MemberSigner {
     const text = approval.grant === undefined ? sealForTpm(keys, shows, request) : keys;
     const { clusterId } = this.#reads.cluster;
     try {
-      return seal(text, request.sealingPublicKey, { kind: 'control-plane-keys', clusterId, nodeId });
+      const context = { kind: 'control-plane-keys', clusterId, nodeId } as const;
+      // Agents of earlier versions know the first format only.
+      const sealed = request.opensHpke
+        ? seal(text, request.sealingPublicKey, context)
+        : sealV1(text, request.sealingPublicKey, context);
+      return await sealed;
     } catch (error) {
       if (error instanceof RangeError) throw invalid('the sealing key is not a P-256 key', error);
       throw error;

@@ -143,6 +143,7 @@ export class TestMachine {
       signature: this.sign(statement),
       evidence: [{ variant: issuer.variant, document }],
       enrolment: await this.#hardware.enrolment(),
+      opensHpke: true,
     };
   }
 }

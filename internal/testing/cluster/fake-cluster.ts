@@ -244,7 +244,7 @@ export class FakeCluster implements AsyncDisposable {
       }),
       ...(isControlPlane
         ? {
-            controlPlaneKeys: seal(text, keys.sealingPublicKey, {
+            controlPlaneKeys: await seal(text, keys.sealingPublicKey, {
               kind: 'control-plane-keys',
               clusterId,
               nodeId,

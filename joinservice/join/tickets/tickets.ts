@@ -185,8 +185,8 @@ export class Tickets {
 }
 
 /** The keys that the signer sealed, as a message of the contract with the machine. */
-function sealedKeysOf({ ephemeralPublicKey, nonce, ciphertext }: Sealed): Sealed {
-  return { ephemeralPublicKey, nonce, ciphertext };
+function sealedKeysOf({ encapsulatedKey, ephemeralPublicKey, nonce, ciphertext }: Sealed): Sealed {
+  return { encapsulatedKey, ephemeralPublicKey, nonce, ciphertext };
 }
 
 /**

@@ -548,6 +548,13 @@ export declare type TicketKeys = Message<"cluster.join.v1.TicketKeys"> & {
    * @generated from field: bytes enrolment = 11;
    */
   enrolment: Uint8Array;
+
+  /**
+   * Whether the machine opens `SealedKeys` of HPKE. Not part of the statement: without it, the keys are sealed to the same key.
+   *
+   * @generated from field: bool opens_hpke = 12;
+   */
+  opensHpke: boolean;
 };
 
 /**
@@ -707,12 +714,15 @@ export declare type ControlPlaneNode = Message<"cluster.join.v1.ControlPlaneNode
 export declare const ControlPlaneNodeSchema: GenMessage<ControlPlaneNode>;
 
 /**
- * ECDH over P-256 with an ephemeral key, HKDF-SHA-256, AES-256-GCM.
+ * HPKE (RFC 9180), base mode: DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM. For agents that do not set `opens_hpke`:
+ * ECDH over P-256 with an ephemeral key, HKDF-SHA-256, AES-256-GCM (see internal/crypto).
  *
  * @generated from message cluster.join.v1.SealedKeys
  */
 export declare type SealedKeys = Message<"cluster.join.v1.SealedKeys"> & {
   /**
+   * Empty with HPKE.
+   *
    * @generated from field: bytes ephemeral_public_key = 1;
    */
   ephemeralPublicKey: Uint8Array;
@@ -728,6 +738,13 @@ export declare type SealedKeys = Message<"cluster.join.v1.SealedKeys"> & {
    * @generated from field: bytes ciphertext = 3;
    */
   ciphertext: Uint8Array;
+
+  /**
+   * 65 bytes with HPKE, else empty.
+   *
+   * @generated from field: bytes encapsulated_key = 4;
+   */
+  encapsulatedKey: Uint8Array;
 };
 
 /**

@@ -95,6 +95,13 @@ export declare type SignMemberRequest = Message<"cluster.signer.v1.SignMemberReq
    * @generated from field: bytes enrolment = 12;
    */
   enrolment: Uint8Array;
+
+  /**
+   * As in `TicketKeys` of the join contract.
+   *
+   * @generated from field: bool opens_hpke = 13;
+   */
+  opensHpke: boolean;
 };
 
 /**
@@ -176,6 +183,8 @@ export declare const SignMemberResponseSchema: GenMessage<SignMemberResponse>;
  */
 export declare type Sealed = Message<"cluster.signer.v1.Sealed"> & {
   /**
+   * As in `SealedKeys` of the join contract.
+   *
    * @generated from field: bytes ephemeral_public_key = 1;
    */
   ephemeralPublicKey: Uint8Array;
@@ -189,6 +198,11 @@ export declare type Sealed = Message<"cluster.signer.v1.Sealed"> & {
    * @generated from field: bytes ciphertext = 3;
    */
   ciphertext: Uint8Array;
+
+  /**
+   * @generated from field: bytes encapsulated_key = 4;
+   */
+  encapsulatedKey: Uint8Array;
 };
 
 /**
