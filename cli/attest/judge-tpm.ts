@@ -158,7 +158,9 @@ function checkLog(
     ]);
     const logged = new Map([...pcrValues].filter(([pcr]) => pcr <= LAST_FIRMWARE_PCR || loggedPcrs.has(pcr)));
     verifyEventLog(log, 'sha256', logged);
-    list.require('quote-eventlog-missing', true, { actual: `leads to PCRs ${[...logged.keys()].join(',')}` });
+    list.require('quote-eventlog-missing', true, {
+      actual: `event log of PCRs ${[...logged.keys()].join(',')}`,
+    });
     return log.events.length;
   } catch (error) {
     if (!(error instanceof EventlogError)) throw error;

@@ -22,7 +22,10 @@ export interface CheckpointOwner {
   readonly pubKey: Uint8Array;
 }
 
-/** Checkpoints of one of a cluster's audit logs, in the workspace, where the cluster cannot change them. */
+/**
+ * Checkpoints of one audit log of a cluster (decisions or requests), kept in the workspace, where the cluster
+ * cannot change them.
+ */
 export class Checkpoints {
   readonly #files: FilePort;
   readonly #directory: string;
@@ -120,7 +123,7 @@ export function verifyChain(
   return { entries, head: verifier.head, matchedCheckpoints };
 }
 
-/** The head that the oldest entry itself names as the one before it. */
+/** The number and hash of the entry before the oldest one, as the oldest entry itself contains them. */
 function startBefore(oldest: ChainEntry | undefined): ChainHead | undefined {
   if (oldest === undefined) return undefined;
   const { seq, previous } = records.auditRequests.decode(auditKey(oldest.seq, 'requests'), oldest.record);

@@ -134,7 +134,8 @@ async function readLog(context: CommandContext, log: AuditLogName) {
   if (head === undefined)
     throw new AuditLogError('audit-log-altered', 'the cluster sent an audit log without its last entry');
   const isOtherLog = log === 'requests' && !head.requests;
-  // A curator of an earlier version has no log of requests and sends that of decisions. It cannot be one that had requests before.
+  // A curator of an earlier version has no log of requests and sends the log of decisions instead. If this
+  // workspace has checkpoints of a log of requests, the cluster must have one, so its absence is refused.
   if (isOtherLog && known.length === 0)
     return { shown: [], ...verifyChain([], [], { claimed: EMPTY_CHAIN, log }) };
   if (isOtherLog) throw new AuditLogError('audit-log-altered', 'the cluster sent no log of requests');

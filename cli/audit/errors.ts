@@ -4,7 +4,7 @@ import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts'
 export const auditLogErrors = defineErrors({
   'audit-log-altered': fault.peer.refused(
     'The audit log differs from the checkpoints of the workspace: entries were changed, deleted or reordered, or a checkpoint is missing.',
-    'Compare the entry with earlier exports. Do not trust entries from there on.',
+    'Compare the entry that the error names with earlier exports. Trust neither this entry nor later ones.',
   ),
 });
 

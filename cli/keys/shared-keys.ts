@@ -125,7 +125,7 @@ function adviceFor(outcome: Exclude<KeysOutcome, 'none' | 'replaced'>, command: 
     case 'owner-needed':
       return `Unless the disk is destroyed, an owner must replace them: ${command}`;
     case 'unknown':
-      return `Unless they have been replaced since, or the disk is destroyed: ${command}`;
+      return `Unless they have been replaced since, or the disk is destroyed, replace them: ${command}`;
   }
 }
 

@@ -45,7 +45,7 @@ export function memberProgress(
     case JoinState.APPROVED:
       return {
         kind: 'waiting',
-        text: `admitted by ${join.decidedBy}; waiting for its join slot: ${join.message || 'next'}`,
+        text: `admitted by ${join.decidedBy}; waiting until it may join: ${join.message || 'it is the next one'}`,
       };
     case JoinState.REFUSED:
       return { kind: 'refused', code: join.code, message: join.message };

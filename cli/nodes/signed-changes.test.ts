@@ -287,7 +287,7 @@ describe('documents that an owner signs', () => {
     await expect(runReadmit(harness.owner, 'w7')).rejects.toMatchObject({ code: 'nodes-removed-unknown' });
   });
 
-  describe('the removal of a control plane', () => {
+  describe('a removal', () => {
     const body = { nodeId: NODE.nodeId, identity: EK, fingerprint: fingerprintOfKey(NODE_KEY) };
     const floors = { owners: 0, policy: 0, operators: 0 };
     const granted = { ...body, floors, roles: ['ConsensusMember', 'KubernetesController'] as Role[] };
@@ -300,8 +300,12 @@ describe('documents that an owner signs', () => {
     }));
 
     test.each([
-      { name: 'whose grant is on record', node: { ...NODE, roles: [] }, isGranted: true },
-      { name: 'that the inventory lists', node: { ...NODE, roles: CONTROL }, isGranted: false },
+      { name: 'of a control plane whose grant is on record', node: { ...NODE, roles: [] }, isGranted: true },
+      {
+        name: 'of a control plane that the inventory lists',
+        node: { ...NODE, roles: CONTROL },
+        isGranted: false,
+      },
     ])('$name withdraws its grant in the same call', async ({ node, isGranted }) => {
       await using harness = await createSigned();
       if (isGranted) harness.record('grant', granted);
@@ -325,13 +329,13 @@ describe('documents that an owner signs', () => {
     test.each([
       { name: 'node readmit', run: runReadmit },
       {
-        name: 'node remove, repeated by an owner',
+        name: 'a repeated node remove',
         run: async (context: Parameters<typeof runReadmit>[0], which: string) => {
           const nodeId = await removedNodeId(context, which);
           if (nodeId !== undefined) await confirmRemoval(context, nodeId);
         },
       },
-    ])('by an operator is confirmed by $name', async ({ run }) => {
+    ])('of a control plane by an operator is confirmed by an owner: $name', async ({ run }) => {
       await using harness = await createSigned();
       harness.record('grant', granted);
       harness.onRecord.removed.push(...removals);

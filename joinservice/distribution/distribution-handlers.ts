@@ -98,7 +98,7 @@ export function distributionHandlers(parts: DistributionHandlerParts): Handlers<
 function errorForCaller(error: unknown, sha256: string): unknown {
   if (!(error instanceof BundleError)) return error;
   if (error.code === 'bundle-blob-missing') return missing(sha256);
-  return new DistributionError('distribution-request-invalid', 'reading sha256', { cause: error });
+  return new DistributionError('distribution-request-invalid', 'reading the field sha256', { cause: error });
 }
 
 function refuse(field: string, why: string): never {

@@ -4,7 +4,7 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 export const distributionErrors = defineErrors({
   'distribution-blob-missing': retryable.peer.precondition(
     'This control plane does not have the requested component.',
-    'Do nothing if another control plane has it. Otherwise run the `cluster init` of this cluster again, which uploads it.',
+    'If another control plane has the component, do nothing. Otherwise run `cluster init` again in the workspace of this cluster: it uploads the component.',
   ),
   'distribution-busy': retryable.system.unreachable(
     'This control plane already sends as many components at once as allowed.',

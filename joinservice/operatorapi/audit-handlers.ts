@@ -20,7 +20,7 @@ const FOLLOW_MS = 1_000;
 type AuditParts = Pick<OperatorApiParts, 'etcd' | 'clock'>;
 type Answer = MessageInitShape<typeof ListAuditResponseSchema>;
 
-/** Sends a log of the audit as its exact bytes, so that the reader can verify the chain without trusting this curator. */
+/** Sends one audit log as its exact bytes, so that the reader can verify the chain without trusting this curator. */
 export function auditHandlers(parts: AuditParts): HandlersOf<'listAudit'> {
   return { listAudit: (request, call) => listAudit(parts, request, call) };
 }

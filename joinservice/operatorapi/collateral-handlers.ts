@@ -38,7 +38,8 @@ export function collateralHandlers({
     putCollateral: async (request, call) => {
       const { bundle } = request;
       const { signal } = call;
-      if (bundle.length > MAX_UPLOAD_BYTES) refuseField('bundle', `at most ${MAX_UPLOAD_BYTES} bytes`);
+      if (bundle.length > MAX_UPLOAD_BYTES)
+        refuseField('bundle', `${bundle.length} bytes, at most ${MAX_UPLOAD_BYTES}`);
       const mutation = mutationFrom(PutCollateralRequestSchema, request, { ...call, subject: 'collateral' });
       await mutations.run(mutation, async () => {
         const before = await records.collateral.read(etcd, COLLATERAL_KEY, signal);

@@ -31,7 +31,7 @@ export function documentHandlers({
       };
     },
     putDocuments: async (request, call) => {
-      if (request.documents.length === 0) refuseField('documents', 'at least one');
+      if (request.documents.length === 0) refuseField('documents', 'expected at least one');
       const mutation = mutationFrom(PutDocumentsRequestSchema, request, { ...call, subject: 'documents' });
       await mutations.run(mutation, async () => {
         const submission = await ownerDocs.submission(request.documents, submitterOf(call));

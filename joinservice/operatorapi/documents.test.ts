@@ -32,7 +32,7 @@ async function createHarness() {
     put: (...documents: Uint8Array[]) =>
       handlers.putDocuments(create(putDocuments.input, { documents, mutation: mutation() }), call),
     list: async () => handlers.listDocuments(create(listDocuments.input), call),
-    /** Without the operators, which an owner had signed before the test. */
+    /** Kinds of the listed documents, without `operators`, which an owner had signed before the test. */
     kinds: async () => {
       const { documents = [] } = await handlers.listDocuments(create(listDocuments.input), call);
       const parsed = documents.map((each) => parseDocument(each)).filter(({ kind }) => kind !== 'operators');

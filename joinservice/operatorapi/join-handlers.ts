@@ -125,10 +125,11 @@ async function withDecision(
  */
 function assignmentOf(approval: Approval, { claimed, nodeId }: JoinRecord) {
   const name = approval.name === '' ? (requestedName(claimed) ?? nodeId) : approval.name;
-  if (!isNodeName(name)) refuseField('name', 'lower-case letters, digits and dashes, at most 63');
+  if (!isNodeName(name)) refuseField('name', 'expected at most 63 lower-case letters, digits and dashes');
   const roles: readonly Role[] =
     approval.roles.length === 0 ? parseRoles(['KubernetesWorker']) : rolesFromWire(approval.roles);
-  if (Object.keys(approval.labels).length > MAX_LABELS) refuseField('labels', `more than ${MAX_LABELS}`);
+  if (Object.keys(approval.labels).length > MAX_LABELS)
+    refuseField('labels', `expected at most ${MAX_LABELS}`);
   return { name, roles, labels: { ...approval.labels } };
 }
 

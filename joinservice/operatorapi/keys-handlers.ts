@@ -21,7 +21,8 @@ export function keysHandlers({
   return {
     rotateKeys: async (request, call) => {
       const { signal } = call;
-      if (request.reason.length > MAX_REASON) refuseField('reason', `at most ${MAX_REASON} characters`);
+      if (request.reason.length > MAX_REASON)
+        refuseField('reason', `expected at most ${MAX_REASON} characters`);
       const mutation = mutationFrom(RotateKeysRequestSchema, request, { ...call, subject: 'keys' });
       await mutations.run(mutation, async () => {
         const { record: before, unchanged } = await records.keys.read(etcd, KEYS_KEY, signal);

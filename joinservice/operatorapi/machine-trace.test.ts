@@ -158,7 +158,7 @@ describe('getTrace() of a machine whose evidence was refused', () => {
   });
 });
 
-describe('getTrace() and the join slot, which one control plane at a time holds', () => {
+describe('getTrace() and the queue of control planes, which join one at a time', () => {
   interface SlotCase {
     readonly name: string;
     readonly over: Partial<JoinRecord>;
@@ -171,7 +171,7 @@ describe('getTrace() and the join slot, which one control plane at a time holds'
       name: 'a control plane that is first in the queue',
       over: granted('ConsensusMember', 'KubernetesController'),
       queue: [ID, 'other'],
-      want: 'PASS holds the join slot',
+      want: 'PASS joining now',
     },
     {
       name: 'a control plane behind others',
@@ -183,12 +183,12 @@ describe('getTrace() and the join slot, which one control plane at a time holds'
       name: 'a control plane that is an etcd member',
       over: granted('ConsensusMember', 'KubernetesController'),
       queue: [],
-      want: 'PASS no join slot needed',
+      want: 'PASS not in the queue',
     },
     { name: 'a machine without a decision', over: {}, queue: [], want: undefined },
   ];
   test.each(table)(
-    'getTrace() shows whether a machine waits for the slot: $name',
+    'getTrace() shows whether a machine waits in the queue: $name',
     async ({ over, queue, want }) => {
       const office = new Office();
       office.join(over);

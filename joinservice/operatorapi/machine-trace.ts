@@ -97,22 +97,22 @@ function slotFacts(
   const fact = {
     side: 'cluster',
     name: 'slot',
-    expected: 'the join slot',
+    expected: 'no other control plane is joining',
     fix: '',
     code: '',
     timeMs,
   } as const;
   if (position === undefined) {
-    const actual = roles.includes('ConsensusMember') ? 'no join slot needed' : 'not applicable';
+    const actual = roles.includes('ConsensusMember') ? 'not in the queue' : 'not applicable';
     return [{ ...fact, outcome: 'pass', actual }];
   }
-  if (position.position === 0) return [{ ...fact, outcome: 'pass', actual: 'holds the join slot' }];
+  if (position.position === 0) return [{ ...fact, outcome: 'pass', actual: 'joining now' }];
   return [
     {
       ...fact,
       outcome: 'wait',
       actual: `position ${position.position}, about ${formatDuration(position.estimateMs)}`,
-      fix: 'Wait: control planes join one after the other. `cluster node ls --joins` shows which one holds the slot.',
+      fix: 'Wait: control planes join one after the other. `cluster node ls --joins` shows which one is joining now.',
     },
   ];
 }

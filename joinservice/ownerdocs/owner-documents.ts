@@ -37,7 +37,7 @@ export interface OwnerDocumentsPorts {
 
 /** An operator that an owner has signed. */
 export interface SignedOperator {
-  /** Undefined for an owner who is in no list of operators. */
+  /** Name in the signed list of operators; undefined for an owner who is not in the list. */
   readonly name: string | undefined;
   readonly role: OperatorRole;
 }
@@ -50,7 +50,7 @@ export class OwnerDocuments {
    * is refused.
    */
   readonly #floors = new Map<string, Floor>();
-  /** The same for the documents of kind `owners`, which form a chain. */
+  /** The newest document of kind `owners` that this process has accepted. These documents form a chain. */
   #ownersFloor: Floor | undefined;
 
   constructor(ports: OwnerDocumentsPorts) {

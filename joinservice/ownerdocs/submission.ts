@@ -54,7 +54,7 @@ export class Submission {
     if (this.#documents.length === MAX_DOCUMENTS)
       throw new OwnerDocumentError(
         'owner-document-malformed',
-        `storing documents: more than ${MAX_DOCUMENTS}`,
+        `storing documents: more than ${MAX_DOCUMENTS} in one call`,
       );
     const { kind } = parseDocument(bytes);
     const document = kind === 'owners' ? this.#addOwners(bytes) : this.#addOther(kind, bytes, stored);

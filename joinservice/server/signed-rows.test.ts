@@ -102,14 +102,14 @@ async function recordJoin({ etcd }: TestCurators): Promise<void> {
 
 type Harness = Awaited<ReturnType<typeof createHarness>>;
 
-/** The change of a row that needs an owner's signature. */
+/** A change that needs an owner's signature, for one row of the table of rights. */
 interface Attempt {
   /** What an owner signs for it. */
   readonly sign: (owner: FakeOwner, harness: Harness) => Promise<Uint8Array[]> | Uint8Array[];
   readonly call: (harness: Harness, by: TestPeer, signed: readonly Uint8Array[]) => Promise<unknown>;
   /** The refusal without a signature. */
   readonly code: string;
-  /** The refusal of the signature of another key; default: that of an owner document. */
+  /** The refusal of a signature by another key; by default the refusal of an owner document. */
   readonly forged?: string;
 }
 
@@ -250,7 +250,7 @@ describe('the rows of the table of rights that need an owner’s signature', () 
     expect(Object.keys(ATTEMPTS)).toEqual(named.map(([name]) => name));
   });
 
-  /** All records except the audit log and the calls that it remembers. */
+  /** Key and revision of every record, except the audit log and the stored results of calls. */
   const recordsOf = async ({ etcd }: Harness) => {
     const { entries } = await etcd.list('', { signal });
     const kept = entries.filter(({ key }) => !/^(audit|mutations|meta\/audit)/.test(key));

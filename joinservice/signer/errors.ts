@@ -20,7 +20,7 @@ export const signerErrors = defineErrors({
   ),
   'signer-statement-outdated': retryable.peer.refused(
     'The statement of a machine is older than ten minutes, or its time is in the future.',
-    'Compare the clocks of the machine and the control plane. If they agree, the statement was held back.',
+    'Compare the clocks of the machine and the control plane. If they agree, somebody may have delayed the statement.',
   ),
   'signer-statement-replayed': retryable.peer.refused(
     'The machine has made a newer statement since: this one is a replay.',
@@ -59,8 +59,8 @@ export const signerErrors = defineErrors({
     'Have an owner apply the configuration again.',
   ),
   'signer-memory-damaged': retryable.system.internal(
-    'The state of the signer about owner documents and statements cannot be read from its disk.',
-    'Take the control-plane role from the node and give it back. The signer then starts from the floors in the grant of the owner.',
+    'The file in which the signer remembers owner documents and statements cannot be read.',
+    'Take the control-plane role from the node and give it back. The signer then starts from the lowest serials that the grant of the owner contains.',
   ),
 });
 

@@ -23,7 +23,7 @@ export const streamErrors = defineErrors({
     'End another `cluster node logs --follow`, then repeat the call.',
   ),
   'streams-request-invalid': fault.operator.usage(
-    'A field of the request is invalid. No node was asked.',
+    'A field of the request is invalid. No node was called.',
     'Correct the field that the error names.',
   ),
   'streams-protocol': retryable.peer.refused(

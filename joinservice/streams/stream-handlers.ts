@@ -188,7 +188,8 @@ function logsTaskFrom(logs: LogsTask | undefined): TaskKind {
   if (source.case === 'path' && !PATH.test(source.value)) refuse('path', 'not the path of a runnable');
   if (source.case === 'units') {
     const { names } = source.value;
-    if (names.length === 0 || names.length > MAX_UNITS) refuse('units', `${names.length} of them`);
+    if (names.length === 0 || names.length > MAX_UNITS)
+      refuse('units', `${names.length} units, expected 1 to ${MAX_UNITS}`);
     const odd = names.find((name) => !UNIT.test(name));
     if (odd !== undefined)
       refuse('units', `${JSON.stringify(odd.slice(0, 80))} is not a unit of the cluster`);

@@ -46,7 +46,7 @@ export async function readLastNodes(
   return data?.clusterId === clusterId ? { timeMs: data.timeMs, nodes: data.nodes } : undefined;
 }
 
-/** A title with the age of the list, and a table without any health. */
+/** The list as text: a title with its age, and a table without the health of the nodes, which is not known. */
 export function renderLastNodes({ timeMs, nodes }: LastNodes, nowMs: number): string {
   const rows = nodes.map(({ name, roles, address }) => [
     printable(name),

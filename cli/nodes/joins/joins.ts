@@ -150,7 +150,7 @@ async function decide(
   if (decision.case === 'approve' && view !== undefined && view.name !== '' && view.identity !== '')
     await expectMachine(context, { name: view.name, nodeId: view.joinId, identity: view.identity });
   context.host.result({ join: view }, () => {
-    if (view === undefined) return `Join ${which} decided.`;
+    if (view === undefined) return `Decided about join request ${which}.`;
     if (decision.case === 'refuse') return `Machine ${view.hostname || view.joinId} refused.`;
     return [
       `Machine ${view.hostname || view.joinId} approved as ${view.name}, ${view.roles.join(' and ') || 'worker'}.`,

@@ -130,7 +130,10 @@ function readmissionsFor(signer: DocumentSigner | undefined, node: Node): Uint8A
   return [signer.sign('readmission', { identity, removal: before + 1 })];
 }
 
-/** The withdrawal of what owners have granted a control plane; none for a worker, or without a signer. */
+/**
+ * The signed document that withdraws the control-plane roles that owners have granted a node; none for a
+ * worker, or without a signer.
+ */
 function withdrawalsFor(
   signer: DocumentSigner | undefined,
   node: Node,

@@ -98,7 +98,7 @@ function showPreview(
       ? []
       : [
           ...plan.steps,
-          'send the reset order: the machine stops everything and deletes state, keys and lock',
+          'send the reset order: the machine stops everything and deletes its state, keys and node lock',
         ]),
     'delete its records: every curator and API server refuses its old credentials; its machine may ask to join again',
   ];

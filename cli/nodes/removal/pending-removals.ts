@@ -54,7 +54,7 @@ export async function findRemovalTarget(context: CommandContext, name: string): 
   if (found !== undefined) return { node: found, earlierRun: open };
   const before = open ?? own.at(-1); // without an open removal, a finished one: its checks can be repeated
   if (before === undefined && !NODE_ID.test(name)) {
-    const nodeId = await removedNodeId(context, name); // by another operator
+    const nodeId = await removedNodeId(context, name); // removed by another operator
     if (nodeId === undefined) return { node: await findNode(context, name), earlierRun: before };
     return { node: create(NodeSchema, { nodeId, name }), earlierRun: before };
   }

@@ -75,7 +75,7 @@ export function planRoleChange(
           ...(enters
             ? ['add its etcd members as learners, promote them, start its API server and controllers']
             : []),
-          ...(losesWork ? ['taint it for control-plane pods only'] : []),
+          ...(losesWork ? ['taint it, so that only control-plane pods run on it'] : []),
           ...(gainsWork ? ['remove the control-plane taint'] : []),
         ],
   };

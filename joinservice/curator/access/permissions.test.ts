@@ -14,8 +14,8 @@ const WHO = ['node', 'viewer', 'operator', 'owner', 'removed node', 'removed own
 type Who = (typeof WHO)[number];
 
 /**
- * The rows of the table in docs/operators.md. The page is written from the list that authorizes the calls, and is reviewed with
- * each change: an enforcement that differs from the page turns its row red.
+ * The rows of the table in docs/operators.md. The page is written from the list that authorizes the calls, and
+ * is reviewed with each change. If a call is authorized differently from its row, the test of this row fails.
  */
 const ROWS = rowsOf(readFileSync(new URL('../../../docs/operators.md', import.meta.url), 'utf8'));
 

@@ -101,7 +101,7 @@ export function planLabels(
   if (both !== undefined) refuseField('labels', `${both} is both set and removed`);
   const kept = Object.entries(record.labels).filter(([key]) => !change.remove.includes(key));
   const labels = { ...Object.fromEntries(kept), ...change.set };
-  if (Object.keys(labels).length > MAX_LABELS) refuseField('labels', `more than ${MAX_LABELS}`);
+  if (Object.keys(labels).length > MAX_LABELS) refuseField('labels', `expected at most ${MAX_LABELS}`);
   const same = JSON.stringify(sorted(labels)) === JSON.stringify(sorted(record.labels));
   return {
     when: [unchangedView(node)],

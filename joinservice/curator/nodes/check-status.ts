@@ -92,7 +92,10 @@ export class StatusBudget {
     const refilled = known.leftBytes + ((atMs - known.atMs) / 1000) * BYTES_PER_SECOND;
     const leftBytes = Math.min(BURST_BYTES, refilled) - bytes;
     if (leftBytes < 0)
-      throw new CuratorError('curator-status-too-often', `storing the status of ${nodeId}: ${bytes} bytes`);
+      throw new CuratorError(
+        'curator-status-too-often',
+        `storing the status of ${nodeId}: ${bytes} bytes are more than it may store now`,
+      );
     this.#nodes.delete(nodeId); // so that the newest node is last and the oldest can be dropped
     this.#nodes.set(nodeId, { atMs, leftBytes });
     const [oldest] = this.#nodes.keys();

@@ -176,7 +176,7 @@ function assignmentOf(
     case 'auto':
       return automaticAssignment(applicant, decidedBy);
     case 'approve':
-      return wait(`an operator decides about ${machine.identity}`);
+      return wait(`an operator has to decide about ${machine.identity}`);
   }
 }
 
@@ -234,9 +234,10 @@ function denialOf(
     `within ${assignment.roles.join(' ')}`,
     claimed.roles.join(' ') || 'no roles requested',
   );
-  if (excess.length > 0) return refuse('join-role-denied', `it requests ${excess.join(' ')}`);
+  if (excess.length > 0)
+    return refuse('join-role-denied', `it requests ${excess.join(' ')}, which nobody assigned to it`);
   if (!isNodeName(assignment.name))
-    return refuse('join-name-invalid', `the name ${JSON.stringify(assignment.name)}`);
+    return refuse('join-name-invalid', `invalid node name ${JSON.stringify(assignment.name)}`);
   const holder = nameHolder(assignment.name);
   const isFree = holder === undefined || holder === nodeId;
   check('name', isFree, `${assignment.name} is free`, isFree ? 'free' : `it belongs to ${holder}`);

@@ -56,10 +56,13 @@ export class MembershipCommits {
     const { etcd, clock } = this.#ports;
     const { record: join } = await records.join.read(etcd, records.join.key(nodeId), signal);
     if (join === undefined || join.state === 'pending')
-      throw new JoinError('join-not-admitted', `${doing}: ${join?.state ?? 'no request'}`);
+      throw new JoinError('join-not-admitted', `${doing}: its request is ${join?.state ?? 'not stored'}`);
     const { machine, claimed, pubKey } = join;
     if (!isSameMachine(machine, evidence))
-      throw new JoinError('join-identity-changed', `${doing}: machine ${machine.identity} was admitted`);
+      throw new JoinError(
+        'join-identity-changed',
+        `${doing}: ${machine.identity} was admitted, the evidence is of another machine`,
+      );
     if (join.state === 'approved' && (join.decision?.expiresMs ?? 0) < clock.nowMs())
       throw new JoinError('join-admission-expired', doing);
     const { lockCounter } = evidence;

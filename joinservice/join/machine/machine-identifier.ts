@@ -162,7 +162,7 @@ export function checkPolicyCurrent(
   if (verdict.policyVersion === policy.version) return;
   throw new JoinError(
     'join-evidence-outdated',
-    `issuing ticket to ${machineIdentityText(machine)}: verified with ${verdict.policyVersion}, current is ${policy.version}`,
+    `issuing ticket to ${machineIdentityText(machine)}: its evidence was verified with policy ${verdict.policyVersion}, current is ${policy.version}`,
   );
 }
 

@@ -35,9 +35,10 @@ export function verifyKey(proof: KeyProof | undefined, session: Uint8Array): Pro
 /** Checks sizes, then shape, then the key. @throws JoinError `join-message-malformed`, `join-address-invalid`, `join-key-unproved` */
 export function readHello(hello: Hello, session: Uint8Array, nowMs: number): MachineIntroduction {
   const { wantedRoles, facts, enrolment } = hello;
-  if (wantedRoles.length > MAX_ROLES) throw malformed(`${wantedRoles.length} wanted roles`);
-  if (facts.length > MAX_FACTS) throw malformed(`${facts.length} facts`);
-  if (enrolment.length > MAX_ENROLMENT_BYTES) throw malformed(`an enrolment of ${enrolment.length} bytes`);
+  if (wantedRoles.length > MAX_ROLES)
+    throw malformed(`${wantedRoles.length} requested roles, at most ${MAX_ROLES}`);
+  if (facts.length > MAX_FACTS) throw malformed(`${facts.length} facts, at most ${MAX_FACTS}`);
+  if (enrolment.length > MAX_ENROLMENT_BYTES) throw malformed(`${enrolment.length} bytes of enrolment`);
   const offset = Number(hello.nowMs) - nowMs;
   const claimed = {
     hostname: text('hostname', hello.hostname),
@@ -49,7 +50,8 @@ export function readHello(hello: Hello, session: Uint8Array, nowMs: number): Mac
   };
   const reported = facts.map(({ name, outcome, expected, actual, fix, code, timeMs }): TraceFactRecord => {
     const known = (['pass', 'warn', 'fail'] as const).find((each) => each === outcome);
-    if (known === undefined) throw malformed(`a fact with outcome ${JSON.stringify(outcome.slice(0, 32))}`);
+    if (known === undefined)
+      throw malformed(`a fact with the unknown outcome ${JSON.stringify(outcome.slice(0, 32))}`);
     return {
       side: 'machine',
       name: text('facts.name', name),
@@ -68,13 +70,14 @@ export function readHello(hello: Hello, session: Uint8Array, nowMs: number): Mac
 export function parseAddress(given: string): string {
   const canonical = canonicalAddress(given);
   if (canonical === undefined)
-    throw new JoinError('join-address-invalid', `reading the address ${JSON.stringify(given.slice(0, 64))}`);
+    throw new JoinError('join-address-invalid', `not an IP address: ${JSON.stringify(given.slice(0, 64))}`);
   return canonical;
 }
 
 /** Replaces control characters, which could steer a terminal that shows the text later. */
 function text(field: string, given: string): string {
-  if (given.length > MAX_TEXT) throw malformed(`${field} of ${given.length} characters`);
+  if (given.length > MAX_TEXT)
+    throw malformed(`${field} has ${given.length} characters, at most ${MAX_TEXT}`);
   return given.replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, '?');
 }
 

@@ -70,7 +70,7 @@ export class Tickets {
     if (request.joinId !== nodeId)
       throw new JoinError(
         'join-ticket-other-key',
-        `issuing ticket of ${request.joinId.slice(0, 64)} to ${nodeId}: other key`,
+        `issuing ticket of ${request.joinId.slice(0, 64)} to ${nodeId}: the keys differ`,
       );
     const keys = readKeys(request.keys);
     const asked = await this.#request(nodeId, signal);
@@ -162,7 +162,7 @@ export class Tickets {
   async #request(nodeId: string, signal: AbortSignal): Promise<JoinRecord> {
     const { record } = await records.join.read(this.#ports.etcd, records.join.key(nodeId), signal);
     if (record !== undefined) return record;
-    throw new JoinError('join-not-admitted', `issuing ticket to ${nodeId}: no request`);
+    throw new JoinError('join-not-admitted', `issuing ticket to ${nodeId}: it has not requested admission`);
   }
 
   /** No node may have the address of another node, or of the Kubernetes API. @throws JoinError */
