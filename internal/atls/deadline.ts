@@ -13,7 +13,7 @@ export class Deadline implements Disposable {
   readonly #timer = new AbortController();
   #step = { what: '', ms: 0, dueMs: 0 };
 
-  /** The first step starts now. */
+  /** Starts the timer of the first step. */
   constructor(options: {
     readonly clock: Clock;
     readonly signal: AbortSignal;
@@ -23,7 +23,7 @@ export class Deadline implements Disposable {
     this.#clock = options.clock;
     this.#child = childSignal(options.signal);
     this.next(options.what, options.ms);
-    this.#watch().catch(() => undefined); // the sleep rejects when disposed, and for no other reason
+    this.#watch().catch(() => undefined); // rejects only when the deadline is disposed
   }
 
   get signal(): AbortSignal {

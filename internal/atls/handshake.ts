@@ -39,7 +39,7 @@ export type HandshakeStep =
   /** Verify the peer's evidence over `binding`, or throw. The peer must be silent meanwhile. */
   | { readonly kind: 'validate'; readonly evidence: Evidence; readonly binding: Uint8Array };
 
-/** The values to which evidence is bound. */
+/** What evidence is bound to. */
 export interface EvidenceBinding {
   /** 64 bytes: the SHA-512 of `statement`. */
   readonly binding: Uint8Array;

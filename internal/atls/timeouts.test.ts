@@ -167,7 +167,7 @@ describe('a flood of silent connections', () => {
     const held = watched(ends.server(mute.server));
     using tcp = await createTcpPair();
     expect(await codeOf(ends.server(tcp.server))).toBe('atls-busy');
-    tcp.server.destroy(); // internal/rpc also destroys a refused socket
+    tcp.server.destroy(); // as internal/rpc destroys a refused socket
     expect(await codeOf(ends.client(tcp.client))).toMatch(/^atls-(connection|truncated)$/);
     mute.client.destroy();
     await held.ended;

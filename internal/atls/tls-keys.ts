@@ -58,7 +58,7 @@ export class RotatingKeys implements TlsKeySource {
       const made = { keys, untilMs: nowMs + ROTATION_MS };
       this.#current = made;
       keys.catch(() => {
-        if (this.#current === made) this.#current = undefined; // the next connection tries again
+        if (this.#current === made) this.#current = undefined; // the next connection creates another
       });
     }
     return this.#current.keys;

@@ -182,7 +182,7 @@ describe('aTLS connection between two honest ends', () => {
     expect(server).toMatchObject({ value: { peer: { kind: 'unproven' } } });
   });
 
-  test('refuses evidence in one direction only when just one end configures it', async () => {
+  test('refuses one-way evidence if only one end is configured for it', async () => {
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
     const issuer = new FakeIssuer(machine);
     const { client, server } = await meet(

@@ -12,7 +12,7 @@ const EVIDENCE_BYTES = 1 + ED25519_KEY_BYTES + ED25519_SIGNATURE_BYTES;
  * key is included because a verifier may accept several keys.
  */
 export interface KeyEvidence {
-  /** Raw Ed25519. */
+  /** Raw Ed25519 public key, 32 bytes. */
   readonly pubKey: Uint8Array;
   readonly signature: Uint8Array;
 }

@@ -3,7 +3,7 @@ import { labeledStatement, u64 } from './length-prefix.ts';
 
 /** The signature with which an owner key vouches for a second key as another owner key. */
 export interface OwnerVoucher {
-  /** The signing owner: raw Ed25519. */
+  /** Public key of the signing owner: raw Ed25519, 32 bytes. */
   readonly by: Uint8Array;
   /** Signature over `voucherStatement()`, 64 bytes. */
   readonly signature: Uint8Array;

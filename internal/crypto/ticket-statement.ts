@@ -21,7 +21,7 @@ export interface TicketStatement {
   readonly sealingPublicKey: Uint8Array;
   /** The 64-byte value of the attested TLS session that carries the request. */
   readonly session: Uint8Array;
-  /** Wall clock of the machine. */
+  /** Wall clock of the machine, milliseconds since the Unix epoch. */
   readonly timeMs: number;
 }
 

@@ -105,7 +105,7 @@ export class Tpm implements AsyncDisposable {
   }
 }
 
-/** Commands that need exclusive access to the TPM. */
+/** A function that sends commands to the TPM with exclusive access. */
 export type TpmTask<T> = (connection: TpmConnection, signal: AbortSignal) => Promise<T>;
 
 /** Sends TPM2_Startup if necessary, and flushes objects and sessions of programs that crashed. */

@@ -11,7 +11,7 @@ export interface Transport extends AsyncDisposable {
 
 /** Opens transports to one TPM. */
 export interface TransportSource {
-  /** E.g. `/dev/tpmrm0`, for messages. */
+  /** Path or address of the TPM for messages, e.g. `/dev/tpmrm0`. */
   readonly address: string;
   /**
    * Whether an idle connection may stay open. A software TPM serves one connection at a time, so that an open connection

@@ -131,7 +131,7 @@ export class WireWriter {
   }
 }
 
-/** A number in hex, `0x8b`, for messages. */
+/** A number in hex for messages, e.g. `0x8b`. */
 export function hex(value: number): string {
   return `0x${value.toString(16)}`;
 }

@@ -101,7 +101,7 @@ export class DerReader {
     return items;
   }
 
-  /** Refuses anything that is left. */
+  /** Throws Asn1Error if elements are left. */
   end(): void {
     if (!this.done) throw this.#malformed(`${this.#bytes.length - this.#at} extra bytes`);
   }
@@ -113,7 +113,7 @@ export class DerReader {
     return octet;
   }
 
-  /** X.690 §10.1: the definite form with the fewest octets. */
+  /** Reads a length in its only valid form: definite, with the fewest octets (X.690 §10.1). */
   #length(): number {
     const first = this.#octet();
     if (first < 0x80) return first;

@@ -67,7 +67,10 @@ export function parseBundle(encoded: string | Uint8Array): CollateralBundle {
 /** Collateral in the form that validators of processor evidence take. */
 export type ProcessorCollateral = Required<Pick<Collateral, 'snp' | 'tdx'>>;
 
-/** Sorts documents by manufacturer. `seenEvaluationNumber`: the highest one used before; older documents are refused. */
+/**
+ * Sorts documents by manufacturer. `seenEvaluationNumber`: the highest evaluation number used before; documents with a
+ * lower one are refused.
+ */
 export function collateralFrom(
   items: readonly CollateralItem[],
   seenEvaluationNumber?: number,

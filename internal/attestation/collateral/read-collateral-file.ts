@@ -33,7 +33,7 @@ function derItem(der: Uint8Array): CollateralItem {
   return { kind: 'certificate', der };
 }
 
-/** The file of an operator may contain blocks of both kinds in any order, and text around them (RFC 7468 §2). */
+/** A PEM file of an operator may contain certificates and CRLs in any order, and text around them (RFC 7468 §2). */
 function pemFile(text: string): CollateralItem[] {
   const begun = text.match(/^-----BEGIN /gm)?.length ?? 0;
   if (begun > MAX_BLOCKS) throw malformed(`reading PEM: ${begun} blocks, at most ${MAX_BLOCKS}`);

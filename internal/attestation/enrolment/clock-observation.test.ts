@@ -74,11 +74,11 @@ describe('compareClockObservations()', () => {
 
   test('detects two copies of a TPM that run alternately at the second observation', () => {
     const original = later(10 * MINUTE_MS);
-    const copy = later(11 * MINUTE_MS, { clock: { ...first.clock, clockMs: 100_500n } }); // the copy was started a moment ago
+    const copy = later(11 * MINUTE_MS, { clock: { ...first.clock, clockMs: 100_500n } }); // just after it was started
     expect(compareClockObservations(original, copy).map((each) => each.kind)).toEqual(['clock-behind']);
     const record = latestClockObservation(original, copy);
     expect(record).toBe(original);
-    expect(compareClockObservations(record, later(12 * MINUTE_MS))).toEqual([]); // the clock of the original continues
+    expect(compareClockObservations(record, later(12 * MINUTE_MS))).toEqual([]); // its clock ran on
   });
 });
 

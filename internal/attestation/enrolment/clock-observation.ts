@@ -30,7 +30,7 @@ export interface ClockTolerance {
 /** A sign of a copied TPM state. */
 interface TpmAnomaly {
   readonly kind: TpmAnomalyKind;
-  /** Explanation for the operator. */
+  /** What the anomaly means, for the operator. */
   readonly text: string;
 }
 

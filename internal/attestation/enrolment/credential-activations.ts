@@ -4,7 +4,7 @@ import type { Endorsement } from './endorsement.ts';
 import { enrolErrors, type EnrolErrorCode } from './errors.ts';
 import { makeCredential, type Credential } from './make-credential.ts';
 
-/** A credential with the id of the expected answer. */
+/** A credential for the machine to decrypt, with the id that its answer must name. */
 export interface Challenge extends Credential {
   readonly id: string;
 }

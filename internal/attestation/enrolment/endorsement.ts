@@ -30,7 +30,7 @@ import { enrolErrors, type EnrolErrorCode } from './errors.ts';
 export interface EnrolmentRequest {
   /** TPMT_PUBLIC. */
   readonly endorsementKey: Uint8Array;
-  /** DER; absent if the manufacturer wrote none to the TPM. */
+  /** Certificate of the EK, DER; absent if the manufacturer wrote none to the TPM. */
   readonly endorsementCertificate?: Uint8Array;
   /** TPMT_PUBLIC. */
   readonly attestationKey: Uint8Array;
@@ -46,7 +46,7 @@ export interface EndorsementTrust {
   readonly pinnedKeys: ReadonlySet<string>;
 }
 
-/** A verified TPM, and the attestation key that it claims to hold. Credential activation proves the latter. */
+/** A verified TPM, and the attestation key that it claims to hold. Credential activation proves this claim. */
 export interface Endorsement {
   /** The identity of the machine: SHA-256 over the SubjectPublicKeyInfo (DER) of the EK, hex. */
   readonly endorsementKeyId: string;

@@ -75,7 +75,7 @@ describe('enrolment of a software TPM', () => {
   let tpm: Tpm;
   let request: EnrolmentRequest;
   let trust: EndorsementTrust;
-  const nowMs = Date.now() + 60_000; // the certificates are created a moment after this line
+  const nowMs = Date.now() + 60_000; // later than now: the certificates are created only after this line
   const optionsOf = (change: Partial<EndorsementTrust> = {}, atMs = nowMs): EndorsementOptions => ({
     trust: { ...trust, ...change },
     cache: new CertificateCache(),

@@ -4,7 +4,7 @@ const refusal = fault.peer.refused;
 const ALTERED =
   'Compare the version of the agent with that of the cluster, upgrade the older one, and start the enrolment again.';
 
-/** Refusals of the enrolment of a machine, by check. */
+/** Refusals of the enrolment of a machine, one for each check. */
 export const enrolErrors = defineErrors({
   'enrol-trust-missing': fault.operator.usage(
     'The cluster configuration trusts neither a TPM manufacturer nor an endorsement key.',

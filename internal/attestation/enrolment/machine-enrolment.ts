@@ -12,7 +12,7 @@ import {
 import { activationAnswer, type Challenge } from './credential-activations.ts';
 import type { EnrolmentRequest } from './endorsement.ts';
 
-/** The TPM of this machine. */
+/** The TPM of this machine, and the secret of its attestation key. */
 export interface MachineOptions {
   readonly tpm: Tpm;
   readonly attestationKeySecret?: Secret<Uint8Array>;

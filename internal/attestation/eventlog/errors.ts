@@ -5,7 +5,7 @@ const refusal = fault.peer.refused;
 const ALTERED =
   'Read the log from the machine again. If the refusal persists, update the firmware: it may write the old SHA-1 format.';
 
-/** Refusals of firmware event logs, by check. */
+/** Refusals of firmware event logs, one for each check. */
 export const eventlogErrors = defineErrors({
   'eventlog-too-large': refusal('The event log is larger than the limit of 256 KiB.', ALTERED),
   'eventlog-truncated': refusal('The event log ends within an event, or a size field exceeds it.', ALTERED),

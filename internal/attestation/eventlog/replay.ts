@@ -100,7 +100,7 @@ function extend(hash: ReplayHash, before: Uint8Array, digest: Uint8Array): Uint8
 
 function digestOf(event: LogEvent, hash: ReplayHash): Uint8Array {
   const digest = event.digests.get(hash);
-  // Cannot happen: the parser requires one digest for each algorithm of the header.
+  // Cannot happen: the parser refuses an event without a digest for each algorithm of the header.
   if (digest === undefined) throw new EventlogError('eventlog-digests', 'replaying an event log');
   return digest;
 }

@@ -1,7 +1,7 @@
 import { defineErrors, fault } from '../../errors/index.ts';
 import { refusalClass } from '../errors.ts';
 
-/** Refusals of machine-key evidence, by check. */
+/** Refusals of machine-key evidence, one for each check. */
 export const machineKeyErrors = defineErrors({
   'machine-key-malformed': fault.peer.refused(
     'The machine-key evidence does not have the size, version or kind of key of the specification.',

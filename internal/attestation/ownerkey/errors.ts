@@ -1,7 +1,7 @@
 import { defineErrors, fault } from '../../errors/index.ts';
 import { refusalClass } from '../errors.ts';
 
-/** Refusals of owner-key evidence, by check. */
+/** Refusals of owner-key evidence, one for each check. */
 export const ownerKeyErrors = defineErrors({
   'owner-key-invalid': fault.operator.usage(
     'An owner key is missing, not an Ed25519 key, or one under which anybody can sign.',

@@ -29,7 +29,7 @@ export class PolicyStore {
     return this.#current;
   }
 
-  /** Why the newest policy is not active; undefined if it is. */
+  /** Why the newest policy was refused; undefined if it is active. */
   get problem(): PolicyError | undefined {
     return this.#problem;
   }

@@ -12,7 +12,7 @@ function allow(key: string): string {
   return `If this is intended, allow it with \`${key}\` in the \`sev-snp\` section of the attestation policy.`;
 }
 
-/** Refusals of AMD SEV-SNP evidence, by check. Field names are those of AMD publication 56860, table 23. */
+/** Refusals of AMD SEV-SNP evidence, one for each check. Field names are those of AMD publication 56860, table 23. */
 export const snpErrors = defineErrors({
   'snp-document-malformed': refusal('The evidence document that contains the report is malformed.', ALTERED),
   'snp-report-size': refusal('The report does not have the size of an SNP report, 1184 bytes.', ALTERED),

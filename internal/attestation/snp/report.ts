@@ -25,12 +25,12 @@ export interface SnpReport {
   readonly reportId: Uint8Array;
   /** TCB_VERSION, 8 bytes each; their layout depends on the product. */
   readonly tcb: Readonly<Record<'current' | 'reported' | 'committed' | 'launch', Uint8Array>>;
-  /** From version 3 on. */
+  /** undefined in reports before version 3. */
   readonly cpuid: { readonly family: number; readonly model: number; readonly stepping: number } | undefined;
   readonly chipId: Uint8Array;
   /** `major.minor.build` of the firmware. */
   readonly firmware: { readonly current: string; readonly committed: string };
-  /** From version 5 on. */
+  /** undefined in reports before version 5. */
   readonly mitigations: { readonly launch: bigint; readonly current: bigint } | undefined;
   /** The bytes that the signature covers. */
   readonly signed: Uint8Array;
@@ -167,7 +167,7 @@ function parseFlags(flags: number, checks: Checks) {
   } as const;
 }
 
-/** Two little-endian fields of 72 bytes, of which 48 are used. */
+/** Reads r and s: two little-endian fields of 72 bytes, of which 48 are used. */
 function parseSignature(at: LittleEndianReader, checks: Checks): Uint8Array {
   const scalars = [SIGNATURE_OFFSET, SIGNATURE_OFFSET + SCALAR_FIELD_BYTES].map((offset) => ({
     scalar: Buffer.from(at.bytes(offset, P384_BYTES)).reverse(),

@@ -45,7 +45,7 @@ export function isSameTcb(a: SnpTcb, b: SnpTcb): boolean {
   return isTcbAtLeast(a, b) && isTcbAtLeast(b, a);
 }
 
-/** `bootloader 3, tee 0, snp 8, microcode 115`. */
+/** The TCB as text: `bootloader 3, tee 0, snp 8, microcode 115`. */
 export function describeTcb(tcb: SnpTcb): string {
   return parts(tcb)
     .map(([part, level]) => `${part} ${level}`)

@@ -36,7 +36,7 @@ interface VerifiedDocument {
   readonly document: unknown;
 }
 
-/** What collateral of Intel is verified with. */
+/** Inputs of each verification: cache, trusted roots, time and list of checks. */
 export interface IntelTrustOptions {
   readonly cache: CertificateCache;
   readonly isPinned: (root: Certificate) => boolean;

@@ -12,7 +12,10 @@ function allow(key: string): string {
   return `If this is intended, allow it with \`${key}\` in the \`tdx\` section of the attestation policy.`;
 }
 
-/** Refusals of Intel TDX evidence, by check. Names follow Intel's DCAP quote library reference and the TDX module ABI. */
+/**
+ * Refusals of Intel TDX evidence, one for each check. Names follow Intel's DCAP quote library reference and the TDX
+ * module ABI.
+ */
 export const tdxErrors = defineErrors({
   'tdx-document-malformed': refusal('The evidence document that contains the quote is malformed.', ALTERED),
   'tdx-quote-malformed': refusal(

@@ -40,7 +40,9 @@ export class TdxIssuer implements Issuer {
   }
 }
 
-/** The area is larger than the log and padded with 0xff. The padding is removed because evidence has a size limit. */
+/**
+ * The ACPI area is larger than the log and padded with 0xff. The padding is removed because evidence has a size limit.
+ */
 function withoutPadding(log: Uint8Array): Uint8Array {
   return log.subarray(0, log.findLastIndex((byte) => byte !== UNUSED) + 1);
 }

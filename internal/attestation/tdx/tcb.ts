@@ -55,7 +55,8 @@ function evaluateSvn(
   platform: PckPlatform,
   { tcbInfo, checks }: { readonly tcbInfo: TcbInfo; readonly checks: Checks },
 ): TdxTcb {
-  // A module version above 0 has its own identity; the first two components then do not belong to the platform.
+  // A TDX module of a version above 0 has an identity of its own in the TCB info; the first two SVNs then belong to it,
+  // not to the platform.
   const version = teeTcbSvn[1] ?? 0;
   const skip = version > 0 ? 2 : 0;
   const level = tcbInfo.tcbLevels
@@ -176,10 +177,7 @@ function worse(whole: TdxTcbStatus, part: TdxTcbStatus): TdxTcbStatus {
   return needsConfiguration(whole) ? 'OutOfDateConfigurationNeeded' : whole;
 }
 
-/**
- * The status of a TD that was launched on an old TCB: if it runs on a current one now, it should only be launched
- * again.
- */
+/** The status of a TD that was launched on an old TCB: if the TCB is current now, launching the TD again is enough. */
 function relaunchStatus(atLaunch: TdxTcbStatus, now: TdxTcbStatus): TdxTcbStatus {
   const isGoodNow = !now.startsWith('OutOfDate') && now !== 'Revoked';
   if (!atLaunch.startsWith('OutOfDate') || !isGoodNow) return atLaunch;

@@ -8,7 +8,7 @@ const ENROL =
 const AGENT =
   'Install the agent of this release on the machine: it creates attestation keys and quotes in the accepted form.';
 
-/** Refusals of TPM quotes, by check. Field names are those of TPM 2.0 Library Part 2. */
+/** Refusals of TPM quotes, one for each check. Field names are those of TPM 2.0 Library Part 2. */
 export const quoteErrors = defineErrors({
   'quote-document-malformed': refusal('The evidence document that contains the quote is malformed.', ALTERED),
   'quote-key-malformed': refusal('The public area of the attestation key is malformed.', ALTERED),

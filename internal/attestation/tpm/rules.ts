@@ -17,7 +17,10 @@ export interface TpmRules {
   readonly requireSafeClock: boolean;
   /** `required`: evidence is refused without a firmware event log; `optional`: a log is checked if present. */
   readonly eventLog: 'required' | 'optional';
-  /** PCRs to which the log must replay, if they are quoted. The PCR of the agent is not in the firmware event log. */
+  /**
+   * PCRs to which the log must replay, if they are quoted. The firmware event log does not contain what the agent
+   * extends (lock register).
+   */
   readonly loggedPcrs: readonly number[];
 }
 

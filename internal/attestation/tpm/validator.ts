@@ -84,7 +84,7 @@ export function lockCounterOf({ claims }: Pick<Verdict, 'claims'>): bigint | und
   return typeof counted === 'string' ? BigInt(counted) : undefined;
 }
 
-/** What this evidence does not prove, for the operator. */
+/** Warnings for the operator: what this evidence does not prove. */
 function limitsOf({ pcrValues, machineIdentity }: VerifiedTpmEvidence): string[] {
   const firmware = [...pcrValues].filter(([pcr]) => pcr <= 7);
   return [

@@ -40,7 +40,9 @@ export interface VerifiedTpmEvidence extends VerifiedQuote {
   readonly proof: TpmEvidence['proof'];
   /** Number of events in the firmware event log; undefined if there was none. */
   readonly eventCount: number | undefined;
-  /** How often this machine was locked, as its TPM certified for this quote; undefined if it did not. */
+  /**
+   * How often this machine was locked to a cluster; undefined if its TPM did not certify the counter with this quote.
+   */
   readonly lockCounter: bigint | undefined;
   readonly checks: CheckList<QuoteErrorCode>;
 }

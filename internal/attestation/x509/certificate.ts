@@ -30,7 +30,7 @@ export interface Certificate extends StandardExtensions {
   /** All extensions, including the standard ones. */
   readonly extensions: Extensions;
   readonly algorithm: SignatureAlgorithm;
-  /** The TBSCertificate, over which `signature` is. */
+  /** The TBSCertificate, which `signature` covers. */
   readonly signed: Uint8Array;
   readonly signature: Uint8Array;
 }

@@ -8,7 +8,7 @@ import { allowsUsage } from './standard-extensions.ts';
 
 /** Inputs of `verifyPath()`. */
 interface PathOptions {
-  /** Leaf first, root last, complete. */
+  /** The complete chain: leaf first, root last. */
   readonly chain: readonly Certificate[];
   /** Whether a root certificate is trusted, by its fingerprint or its public key. */
   readonly isPinned: (root: Certificate) => boolean;

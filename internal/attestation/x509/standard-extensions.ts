@@ -10,7 +10,7 @@ import {
 import { X509Error } from './errors.ts';
 import { EXTENSION, readExtension, type Extensions } from './extensions.ts';
 
-/** RFC 5280 §4.2.1.3, by bit. */
+/** Bit number of each key usage (RFC 5280 §4.2.1.3). */
 const KEY_USAGE_BITS = {
   digitalSignature: 0,
   contentCommitment: 1,
@@ -29,9 +29,9 @@ export interface StandardExtensions {
   readonly isCa: boolean;
   /** How many CAs may be between this one and a leaf; undefined: any number. */
   readonly pathLength: number | undefined;
-  /** undefined: any use (RFC 5280 §4.2.1.3). */
+  /** What the key may be used for (RFC 5280 §4.2.1.3); undefined: anything. */
   readonly keyUsages: ReadonlySet<KeyUsage> | undefined;
-  /** OIDs; undefined: any use. */
+  /** OIDs of what the certificate may be used for; undefined: anything. */
   readonly extendedKeyUsages: readonly string[] | undefined;
   readonly subjectKeyId: Uint8Array | undefined;
   readonly authorityKeyId: Uint8Array | undefined;

@@ -5,7 +5,7 @@ import { MAX_PUBLIC_BYTES, nameOf, parsePublic, type TpmPublic } from '../struct
 import type { Template } from '../structures/templates.ts';
 import { WireWriter, type WireReader } from '../wire.ts';
 
-/** Permanent handles (Part 2, 7.4). */
+/** Permanent handles of the hierarchies (Part 2, 7.4). */
 export const HIERARCHY = { owner: 0x40000001, endorsement: 0x4000000b, null: 0x40000007 } as const;
 
 const EMPTY = new Uint8Array();
@@ -163,7 +163,7 @@ function readCreation(reader: WireReader): void {
   reader.sized('ticket digest', 64);
 }
 
-/** Reads the Name, which must match the public area. */
+/** Reads the Name of an object and checks that it matches the public area. */
 function readName(reader: WireReader, publicArea: TpmPublic): Uint8Array {
   const name = reader.sized('name', 66);
   if (Buffer.compare(name, nameOf(publicArea)) !== 0)

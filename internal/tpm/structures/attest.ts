@@ -35,7 +35,7 @@ export interface QuoteAttest extends AttestHeader {
   readonly pcrDigest: Uint8Array;
 }
 
-/** A certificate of the content of an NV index. */
+/** A signed statement about the content of an NV index. */
 export interface NvAttest extends AttestHeader {
   readonly kind: 'nv';
   readonly indexName: Uint8Array;

@@ -4,7 +4,7 @@ import { malformed } from '../errors.ts';
 import { hex, WireReader, WireWriter } from '../wire.ts';
 import type { TpmKey } from './public.ts';
 
-/** TPMT_SIGNATURE of an attestation key. */
+/** A signature that an attestation key made (TPMT_SIGNATURE). */
 export type TpmSignature =
   | { readonly algorithm: 'ecdsa'; readonly hash: HashName; readonly r: Uint8Array; readonly s: Uint8Array }
   | { readonly algorithm: 'rsassa' | 'rsapss'; readonly hash: HashName; readonly signature: Uint8Array };
