@@ -49,7 +49,7 @@ describe('append() and commit()', () => {
     await later.verify(KUBELET, signal);
   });
 
-  test('refuses a gap and names the expected offset', async () => {
+  test('refuses a gap with an error that has the expected offset', async () => {
     await store.append(KUBELET, 0, BYTES.subarray(0, 7));
     await expect(store.append(KUBELET, 8, BYTES.subarray(8))).rejects.toMatchObject({
       code: 'bundle-offset',
@@ -75,7 +75,7 @@ describe('append() and commit()', () => {
     expect(await store.partialSize(KUBELET.sha256)).toBe(0);
   });
 
-  test('refuses a blob with a flipped byte, names it, and starts again', async () => {
+  test('refuses a blob with a flipped byte with an error that names it, and starts again', async () => {
     await store.append(KUBELET, 0, flipped(BYTES, 5));
     await expect(store.commit(KUBELET, signal)).rejects.toMatchObject({
       code: 'bundle-blob-corrupt',

@@ -13,7 +13,7 @@ describe('versionsFor()', () => {
   });
 
   test.each(['v1.35.3', '1.35.4', 'latest', ''])(
-    'versionsFor() refuses %j and names the supported versions',
+    'versionsFor() refuses %j with an error that lists the supported versions',
     (version) => {
       expect(() => versionsFor(version)).toThrow(
         expect.objectContaining({

@@ -4,7 +4,10 @@ import type { CommandRunner } from '../exec/index.ts';
 import type { FilePort, StreamPort } from '../file/index.ts';
 import type { HttpPort } from './download/http-port.ts';
 
-/** What building and fetching a bundle needs: ports, directories, and the machine that it runs on. */
+/**
+ * What building and fetching a bundle needs: interfaces to the system (ports), directories, and the machine
+ * that it runs on.
+ */
 export interface BuildContext {
   readonly reporter: BuildReporter;
   readonly ports: {

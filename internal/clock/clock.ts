@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 
-/** Time as a port. A lint rule forbids `Date` and timers elsewhere. */
+/** Interface (port) to time. A lint rule forbids `Date` and timers elsewhere. */
 export interface Clock {
   /** Wall-clock time in ms since the epoch. May jump; for certificates and records only. */
   nowMs(): number;

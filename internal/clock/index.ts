@@ -1,5 +1,5 @@
 /**
- * Time: the clock port, durations and the backoff between attempts. Other code does not read `Date` or set
+ * Time: the clock interface, durations and the backoff between attempts. Other code does not read `Date` or set
  * timers.
  */
 export { Backoff } from './backoff.ts';

@@ -24,7 +24,7 @@ export interface CommandResult {
 }
 
 /**
- * Port: runs programs. Rejects with an `ExecError`, or with the reason of the signal, after the program has
+ * Interface (port) that runs programs. Rejects with an `ExecError`, or with the reason of the signal, after the program has
  * ended. Does not wait for background processes of the program.
  */
 export interface CommandRunner {

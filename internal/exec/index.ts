@@ -1,4 +1,7 @@
-/** Port: child processes, with argv instead of a shell, an explicit environment and bounded output. An abort signal ends them. */
+/**
+ * Child processes (a port), with argv instead of a shell, an explicit environment and bounded output. An
+ * abort signal ends them.
+ */
 export type { Command, CommandResult, CommandRunner } from './command.ts';
 export { ExecError } from './errors.ts';
 export { ExecaRunner } from './execa-runner.ts';

@@ -17,7 +17,10 @@ interface AttachedProgram {
   readonly signal: AbortSignal;
 }
 
-/** Port: programs that run longer than one call or at the terminal. `CommandRunner` runs all others. */
+/**
+ * Interface (port) to programs that run longer than one call or at the terminal. `CommandRunner` runs all
+ * others.
+ */
 export interface ProcessPort {
   /** Resolves with the process id when the program runs. */
   startDetached(program: DetachedProgram): Promise<number>;

@@ -7,7 +7,10 @@ import { attempt } from './errors.ts';
 const CHUNK_BYTES = 256 * 1024;
 const WRITE_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW;
 
-/** Port: large files, which are never in memory as a whole. Every method rejects with a `FileError`. */
+/**
+ * Interface (port) to large files, which are never in memory as a whole. Every method rejects with a
+ * `FileError`.
+ */
 export interface StreamPort {
   /**
    * The bytes from `offset` on, in chunks. Refuses a symbolic link. With `into`, every chunk is a part of

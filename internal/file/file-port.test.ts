@@ -270,9 +270,9 @@ describe('DiskFiles on a real disk', () => {
   });
 
   test.each([
-    { name: 'a read-only file system', path: '/proc/self/x', code: 'file-io' },
+    { name: 'a file system that refuses new files', path: '/proc/self/x', code: 'file-io' },
     { name: 'a full device', path: '/dev/full', code: 'file-no-space' },
-  ])('translates the error of $name', async ({ path, code }) => {
+  ])('a write to $name fails with code $code', async ({ path, code }) => {
     const attempt = path === '/dev/full' ? files.appendSynced(path, 'x') : files.writeAtomic(path, 'x');
     await expect(attempt).rejects.toMatchObject({ name: 'FileError', code });
   });

@@ -13,7 +13,10 @@ export interface WriteOptions {
   readonly mode?: number;
 }
 
-/** Port: whole files, synced to disk. Paths are absolute. Every method rejects with a `FileError`. */
+/**
+ * Interface (port) to whole files, synced to disk. Paths are absolute. Every method rejects with a
+ * `FileError`.
+ */
 export interface FilePort {
   /** The bytes, or undefined when the path does not exist. @throws FileError `file-too-large` beyond `maxBytes` */
   read(path: string, maxBytes: number): Promise<Uint8Array | undefined>;
@@ -37,7 +40,7 @@ export interface FilePort {
   stat(path: string): Promise<FileStat | undefined>;
 }
 
-/** Port: journals. */
+/** Interface (port) to journals: files that only grow. */
 export interface AppendPort {
   /** Appends to the file, and creates it (0600) if needed. Durable when the promise resolves. Rejects with a `FileError`. */
   appendSynced(path: string, data: string): Promise<void>;

@@ -1,5 +1,5 @@
 /**
- * Port: files. A write is either complete and durable, or did not happen. This directory turns errno into a
+ * Files (a port). A write is either complete and durable, or did not happen. This directory turns errno into a
  * `FileError`; no other directory imports `node:fs`. The parent of a path is `dirname` of `node:path`.
  */
 export { openDevice, type DeviceHandle } from './device.ts';

@@ -2,7 +2,7 @@ import { mkdir, open, rmdir } from 'node:fs/promises';
 import { attempt } from './errors.ts';
 
 /**
- * Port: attributes of configfs and sysfs. They are not regular files: each write is one message to a driver, a read may take a
+ * Interface (port) to attributes of configfs and sysfs. They are not regular files: each write is one message to a driver, a read may take a
  * second, stated sizes are wrong, and a rename is not possible. Every method rejects with a `FileError` with `details.errno`.
  */
 export interface KernelFilePort {

@@ -227,7 +227,9 @@ function seedBind(directory: string | undefined): LocalNodeRecord['binds'] {
     : [{ source: directory, target: `${SEED_IN_NODE}/blobs`, readOnly: true }];
 }
 
-/** systemd's own v1 hierarchy has no controllers. */
+/**
+ * Whether a cgroup v1 hierarchy has controllers. The hierarchy of systemd itself (`name=systemd`) has none.
+ */
 function hasV1Controllers(layout: CgroupLayout): boolean {
   return layout.hierarchies.some(({ version, id }) => version === 1 && !id.startsWith('name='));
 }

@@ -1,5 +1,5 @@
 /**
- * Port: metrics of programs in Prometheus' text format, served on the loopback address of their machine. Operators get them through
+ * Metrics of programs (a port) in Prometheus' text format, served on the loopback address of their machine. Operators get them through
  * a curator.
  */
 export { mergeMetrics } from './merge-metrics.ts';

@@ -1,4 +1,7 @@
-/** Port: the machine (addresses, boot id), systemd units, and the lock against a second process of the same program. */
+/**
+ * The machine as a port: its addresses and boot id, systemd units, and the lock against a second process of
+ * the same program.
+ */
 export { PlatformError } from './errors.ts';
 export { LinuxMachine, type MachinePort } from './linux-machine.ts';
 export { parseMountinfo, readMounts, type Mount } from './mountinfo.ts';

@@ -1,7 +1,7 @@
 import { arch, hostname, networkInterfaces } from 'node:os';
 import { readText, type FilePort } from '../file/index.ts';
 
-/** Port: facts about this machine, read at each call. */
+/** Interface (port) to facts about this machine, read at each call. */
 export interface MachinePort {
   hostname(): string;
   /** As bundles name it: "amd64" or "arm64"; Node's name for others. */

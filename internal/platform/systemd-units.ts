@@ -22,7 +22,9 @@ export interface UnitStatus {
   readonly restarts: number;
 }
 
-/** Port: systemd units. The agent writes, starts and stops them; they keep running when it ends. */
+/**
+ * Interface (port) to systemd units. The agent writes, starts and stops them; they keep running when it ends.
+ */
 export interface UnitPort {
   /**
    * Writes the unit file, or a drop-in "UNIT.d/NAME.conf", if it differs. Returns whether the unit must still be started or restarted with
@@ -58,7 +60,8 @@ export class SystemdUnits implements UnitPort {
   async install(unit: string, content: string, signal: AbortSignal): Promise<boolean> {
     const path = `${UNIT_DIRECTORY}/${unit}`;
     const found = await readText(this.#files, path);
-    // A new drop-in needs a reload, during which systemd runs all generators and reads all units.
+    // A drop-in that a package installed with this content is not written again: a new one would need a
+    // reload, during which systemd runs all generators and reads all units.
     if (
       isDropIn(unit) &&
       found === undefined &&
@@ -71,7 +74,7 @@ export class SystemdUnits implements UnitPort {
     await this.requireRestart(unit);
     if (!isWritten) await this.#files.writeAtomic(path, content, { mode: 0o644 });
     if (!(await this.#isRead(unit, signal))) await this.#systemctl(['daemon-reload'], START_MS, signal);
-    if (isDropIn(unit)) await this.#files.remove(pendingPath(unit)); // a drop-in is not started
+    if (isDropIn(unit)) await this.#files.remove(pendingPath(unit)); // no restart is pending, because a drop-in is not started
     return true;
   }
 

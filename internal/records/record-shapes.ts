@@ -36,7 +36,7 @@ export const settingsShape = z.strictObject({
   bundleManifest: z.string(),
   /** "host:port" of the operator's own balancer of the API servers. */
   apiEndpoint: z.string().min(1).optional(),
-  /** Lifetimes of certificates, as set at the init. */
+  /** Lifetimes of certificates in minutes, as set at the init. */
   certificates: z
     .strictObject({
       nodeMinutes: z.int().positive(),

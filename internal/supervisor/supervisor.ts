@@ -9,7 +9,7 @@ import { createScope, type ScopeHost } from './scope.ts';
 import { snapshotOf, type TreeSnapshot } from './snapshot.ts';
 import { assertMove, type RunnableState } from './state.ts';
 
-/** The root runnable of a tree, its ports and its time limits. */
+/** The root runnable of a tree, its logger and clock, and its time limits. */
 export interface SupervisorOptions {
   readonly root: Runnable;
   /** The parent of all loggers. The root runnable logs as its child `root`. */

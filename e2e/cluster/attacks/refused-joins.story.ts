@@ -252,7 +252,8 @@ await test('refused machines: both sides and the audit log have the reason, and 
       const { ownerKeys } = JSON.parse(await cluster.run('n1', 'cat', '/etc/cluster/provisioning.json')) as {
         ownerKeys: readonly string[];
       };
-      // The TPM register of n3 already has the node lock, because the attacker joined with its TPM.
+      // The attacker joined with the TPM of n3, so its register already has the node lock. The agent joins
+      // nevertheless.
       await reprovision(cluster, 'n3', (provisioning) => ({ ...provisioning, ownerKeys }));
       await cluster.allReady(['n1', 'n3'], 180);
       await bench.must('--workspace', workspace, 'audit', 'verify');

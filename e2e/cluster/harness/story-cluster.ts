@@ -189,7 +189,7 @@ export class StoryCluster {
 
 /** One entry of `cluster audit ls`. */
 export interface AuditEntry {
-  /** Entries about refused and waiting machines are in a log of their own. */
+  /** Set for entries about refused and waiting machines, which are in a log of their own. */
   readonly log?: 'requests';
   readonly seq: number;
   readonly method: string;

@@ -14,7 +14,7 @@ export interface HttpOptions {
   readonly signal: AbortSignal;
 }
 
-/** Port: downloads over HTTP. */
+/** Interface (port) for downloads over HTTP. */
 export interface HttpPort {
   /**
    * GET, from `offset` on where the server supports ranges. Follows redirects. Returns undefined when `offset` is the end of the

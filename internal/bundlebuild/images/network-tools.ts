@@ -168,7 +168,9 @@ function link(path: string, target: string): TarEntry {
   return { type: 'symlink', path, target };
 }
 
-/** `busybox-static_1%3a1.35.0-4_amd64.deb` → `busybox-static 1:1.35.0-4`, without the dependencies. */
+/**
+ * The requested packages with their versions: `a_1%3a2-3_amd64.deb` gives `a 1:2-3`. Leaves out dependencies.
+ */
 function describePackages(archives: readonly string[]): string {
   const all = archives.map((file) => basename(file, '.deb').split('_'));
   return all

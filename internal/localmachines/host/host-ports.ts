@@ -2,7 +2,7 @@ import type { Clock } from '../../clock/index.ts';
 import type { CommandRunner, ProcessPort } from '../../exec/index.ts';
 import type { FilePort } from '../../file/index.ts';
 
-/** The machine that runs local nodes, as ports. */
+/** The interfaces (ports) to the machine that runs local nodes. */
 export interface HostPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;

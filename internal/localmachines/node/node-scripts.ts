@@ -72,7 +72,10 @@ cd /
 exec /lib/systemd/systemd
 `;
 
-/** The kernel parameters that the kubelet requires (`--protect-kernel-defaults`): it writes those that differ. */
+/**
+ * The kernel parameters that the kubelet sets. Each node gets its own files with these values, so that the
+ * kubelet does not change the host's.
+ */
 export const kubeletTunables: Readonly<Record<string, string>> = {
   'sys/vm/overcommit_memory': '1\n',
   'sys/vm/panic_on_oom': '0\n',

@@ -179,7 +179,9 @@ async function packageDependencies(
   return parseDepends(await output(host, ['dpkg-deb', '--field', packagePath, 'Depends'], signal));
 }
 
-/** `libc6 (>= 2.28), systemd | elogind, dbus:any` (deb-control(5), Package relationships). */
+/**
+ * Parses a field like `libc6 (>= 2.28), systemd | elogind, dbus:any` (deb-control(5), Package relationships).
+ */
 export function parseDepends(text: string): readonly string[] {
   return text
     .split(',')
