@@ -41,14 +41,17 @@ export interface Agent
   readonly isJoinedOrJoining: () => Promise<boolean>;
   /** Whether this node is creating the cluster. Only then may it create the shared keys. */
   readonly isCreatingCluster: () => boolean;
-  /** etcd, curator and join service on this machine. */
+  /** Starts and stops etcd, curator and join service on this machine. */
   readonly driver: MachineControlPlaneDriver;
-  /** Requests that end the agent. The next start of the agent carries them out before anything else. */
+  /**
+   * Orders to recover etcd or to reset the machine. An order ends the agent, and the next start of the agent
+   * carries it out before anything else.
+   */
   readonly recovery: RecoveryService;
   readonly resetOrders: ResetOrders;
 }
 
-/** What its parts can ask of the running agent. */
+/** Actions on the running agent itself, for the parts of the agent. */
 export interface AgentControl {
   /** Snapshot of the state of everything that the agent runs. */
   readonly tree: () => TreeSnapshot;
@@ -58,11 +61,11 @@ export interface AgentControl {
   readonly end: (reason: unknown) => void;
 }
 
-/** The parts that exist before those that use the curators and the join client. */
+/** The parts of the agent once the curator client and the join client exist. */
 export type ConnectedParts = Omit<
   Agent,
   'components' | 'uploads' | 'enrolment' | 'driver' | 'recovery' | 'resetOrders'
 >;
 
-/** The parts that exist before the connections to the cluster. */
+/** The parts of the agent before the curator client and the join client exist. */
 export type OpenedParts = Omit<ConnectedParts, 'curators' | 'joinClient'>;

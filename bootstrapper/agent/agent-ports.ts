@@ -4,10 +4,10 @@ import type { ProcessUsage } from '../../internal/metrics/index.ts';
 import type { MachinePort, SystemPorts } from '../../internal/platform/index.ts';
 import type { LogRing } from '../nodestream/index.ts';
 
-/** Ports to everything outside the agent. */
+/** Ports (injected dependencies) to everything outside the agent. */
 export interface AgentPorts extends SystemPorts {
   readonly files: FilePort & AppendPort;
-  /** Attribute files of the kernel, for reports of a confidential processor. */
+  /** Attribute files of the kernel, through which a confidential processor (SNP, TDX) issues reports. */
   readonly kernel: KernelFilePort;
   readonly streams: StreamPort;
   readonly machine: MachinePort;
@@ -19,7 +19,7 @@ export interface AgentPorts extends SystemPorts {
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-/** How this agent runs. */
+/** Inputs of `runAgent`. */
 export interface AgentOptions {
   readonly provisioning: Provisioning;
   /** Version of this agent. */

@@ -16,7 +16,10 @@ import { operatorRunnables } from './operator-runnables.ts';
 import { workloadRunnables } from './workload-runnables.ts';
 
 const GRACE_MS = 10_000;
-/** Time for the response to reach the caller of an order, because its connection closes with the agent. */
+/**
+ * An order ends the agent, and with it the connection of its caller. The agent waits this long first, so that
+ * the response arrives.
+ */
 const RESPONSE_MS = 1_000;
 
 /**
@@ -68,7 +71,10 @@ function createRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
   return runnables;
 }
 
-/** Ends the agent when an order is on disk. systemd restarts the agent, which then carries out the order first. */
+/**
+ * Ends the agent once an order (a reset or a recovery) is on disk. systemd restarts the agent, which then
+ * carries out the order first.
+ */
 function orderRunnable(
   name: string,
   { ordered, reason }: { readonly ordered: Readable<boolean>; readonly reason: CodedError },

@@ -4,7 +4,7 @@ import { certificateLifetimes } from '../renewal/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import type { ConnectedParts } from './agent-parts.ts';
 
-/** The driver of etcd, curator and join service on this machine. */
+/** Creates the driver that runs etcd, curator and join service on this machine. */
 export function createControlPlaneDriver(parts: ConnectedParts): MachineControlPlaneDriver {
   const { reads, machine, identity, keys, log } = parts;
   return new MachineControlPlaneDriver(
@@ -18,7 +18,7 @@ export function createControlPlaneDriver(parts: ConnectedParts): MachineControlP
   );
 }
 
-/** Ports for removing the Kubernetes control plane from this machine. */
+/** What removing the Kubernetes control plane from this machine needs from the system. */
 export function retirePorts(ports: AgentPorts): AgentPorts & RetirePorts {
   const checkpoints = new StepCheckpoints(ports.files);
   return { ...ports, log: ports.log.child('kubernetes'), checkpoints, isListening };

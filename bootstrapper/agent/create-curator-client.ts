@@ -5,7 +5,8 @@ import type { MachineIdentity, OperatorEndpoints } from '../nodestate/index.ts';
 
 /**
  * Creates the client of curators. Each control plane runs a curator beside its join service, so the client
- * uses the configured join endpoints when no curator of the directory responds.
+ * uses the configured join endpoints when no curator in the directory (the cluster's list of control planes)
+ * responds.
  */
 export function createCuratorClient(
   parts: Pick<CuratorClientOptions, 'clock' | 'log' | 'random' | 'reads'> & {

@@ -49,7 +49,7 @@ export function createJoinClient(parts: OpenedParts): JoinClient {
   );
 }
 
-/** Sources of endpoints: first those of operators, then the provisioning. */
+/** Where join endpoints come from: first those that operators set on this machine, then the provisioning. */
 function sourcesOf({ provisioning, operatorEndpoints, files }: OpenedParts): readonly EndpointSource[] {
   const { joinEndpoints, metadata } = provisioning;
   return [

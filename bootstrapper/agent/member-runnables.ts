@@ -20,8 +20,8 @@ import { directoryWorker, roleFetchWorker } from '../roleserve/index.ts';
 import type { Agent } from './agent-parts.ts';
 
 /**
- * The runnables of every member: they follow roles and directory, report the node's status and renew its
- * certificates.
+ * The runnables of every member: they follow the node's roles and the list of control planes, report the
+ * node's status and renew its certificates.
  */
 export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
   const { membership, state } = agent;

@@ -14,7 +14,10 @@ import { AGENT_PATHS, loadMachineIdentity, type MachineIdentity } from '../nodes
 import { createMachineChecks, type MachineChecks, requireUsableTpm } from '../preflight/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 
-/** This machine, apart from any cluster: its key, its lock, its evidence, and the owners that it was provisioned with. */
+/**
+ * This machine, apart from any cluster: its key, its node lock, its evidence, and the owners that it was
+ * provisioned with.
+ */
 export interface OpenMachine extends Pick<MachineIdentity, 'nodeId' | 'fingerprint'> {
   readonly identity: MachineIdentity;
   readonly lock: NodeLock;
@@ -65,8 +68,8 @@ export async function openMachine(
 }
 
 /**
- * Extends the PCR with the node lock before the machine creates any evidence, so that no evidence contradicts
- * the lock.
+ * Records the state of the node lock in a PCR before the machine creates any evidence, so that no evidence
+ * contradicts the lock.
  */
 function openLockAndEvidence(
   ports: AgentPorts,

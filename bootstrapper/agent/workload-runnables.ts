@@ -67,7 +67,7 @@ type Kubernetes = Agent &
   Pick<Parameters<typeof kubernetesWorker>[0], 'apiServerEtcd'> &
   Parameters<typeof kubernetesWorker>[0]['ports'];
 
-/** The part of this node in rotating the keys that all control planes share. */
+/** This node's part in a rotation of the keys that all control planes share. */
 function keyRotation(
   agent: Agent,
   signer: ReturnType<typeof signerDriver>,

@@ -181,7 +181,7 @@ describe('Balancer', () => {
     expect(await dial('127.0.0.3').asked()).toBe('closed');
     expect(records.map(({ message }) => message)).toEqual(['too many connections']); // logged once for any number of refused connections
     first.socket.destroy();
-    await second.asked(); // the server has already received the end of the first connection
+    await second.asked(); // when the second client is answered, the balancer has also seen the first connection end
     expect(await dial('127.0.0.1').asked()).toBe('echo:hi');
   });
 

@@ -81,7 +81,7 @@ describe('HealthChecks', () => {
     await settle();
     expect([a, b, c].map((each) => checks.verdictOf(each))).toEqual(['healthy', 'healthy', 'healthy']);
     probe.hang('a');
-    await clock.advance(2_200 + 1_200 + 1_199); // the longest pause between checks, and two requests
+    await clock.advance(2_200 + 1_200 + 1_199); // the longest pause between checks and the timeouts of two requests, less 1 ms
     expect(cuts).toEqual([]);
     await clock.advance(1);
     expect(cuts).toEqual(['a']);

@@ -181,8 +181,8 @@ export class HealthChecks implements Disposable {
   }
 
   /**
-   * Handles a successful check. Upstreams that failed before are checked again before their connections are
-   * closed: the cause that affected all of them (such as etcd without a leader) may have ended for them too.
+   * Handles a successful check. Other upstreams that failed are checked again before their connections are
+   * closed: a cause that affected all upstreams (such as etcd without a leader) may have ended for them too.
    */
   #isHealthy(target: Target): void {
     target.suspectedMs = undefined;

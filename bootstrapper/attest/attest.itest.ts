@@ -123,7 +123,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     expect(boot().evidence.issuers.map(({ variant }) => variant)).toEqual(['tpm', 'machine-key']);
   });
 
-  test('shows the lock as soon as it is acquired, and first of all after a power cycle', async () => {
+  test('shows the lock as soon as it is acquired, and from the first quote after a power cycle', async () => {
     const { evidence, lock } = boot();
     await judge(evidence, { shows: 'boot-baseline' });
     await lock.acquire({ clusterId, by: 'init', id: 'one' });
@@ -136,7 +136,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
       code: 'attestation-register-mismatch',
     });
     await switchOff();
-    chip = await factory.start(); // the factory state of the TPM has never been extended: registers start at zero
+    chip = await factory.start(); // this TPM has never been extended, so its registers are zero
     tpm = chip.open();
     await rm(join(directory, 'ak-secret'));
     await judge(boot().evidence, { shows: 'locked', clusterId });

@@ -99,7 +99,7 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
       machine === undefined ? undefined : readEnrolmentRequest(await machine.options(signal), signal),
     readLockCounter: async (signal) => options.tpm?.use(signal, readLockCounter),
     answerChallenge: async (challenge, session, signal) => {
-      if (machine === undefined) throw new TypeError('a challenge for a machine without TPM enrolment');
+      if (machine === undefined) throw new TypeError('this machine has no TPM enrolment and cannot answer a challenge');
       return answerChallenge(await machine.options(signal), challenge, session, signal);
     },
     forTicket: async (statement, signal) => {

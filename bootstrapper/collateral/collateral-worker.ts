@@ -13,7 +13,7 @@ import { NodeCollateralError } from './errors.ts';
  */
 const POLL_MS = 10 * 60_000;
 
-/** Inputs and ports of `collateralWorker`. */
+/** Inputs and ports (injected dependencies) of `collateralWorker`. */
 export interface CollateralWorkerOptions {
   readonly reads: Pick<RoleValues, 'clusterMembership'>;
   readonly curators: Curators;

@@ -145,7 +145,7 @@ describe('CollateralCache', () => {
     });
   });
 
-  test('compares two bundles with each other that arrive at the same time', async () => {
+  test('compares the second of two simultaneous bundles with the first', async () => {
     const cache = await openCache();
     const newer = bundleOf(documents({ number: 18 }));
     const older = bundleOf(documents({ number: 17 }));

@@ -110,8 +110,8 @@ async function fetchOrExplain(
 }
 
 /**
- * Path of the file that records from which blob a program was installed. The file is written last, so a crash
- * only repeats the copy.
+ * Path of the file that records from which blob a program was installed. The file is written last, so after a
+ * crash the program is copied again.
  */
 function installRecordPath(path: string): string {
   return `/var/lib/cluster/components/${basename(path)}`;

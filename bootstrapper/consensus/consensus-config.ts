@@ -20,8 +20,8 @@ export interface ConsensusConfig extends EtcdSettings {
 /** Configuration for starting a member. */
 export interface ConsensusStart extends ConsensusConfig {
   /**
-   * Whether a running member must not be restarted now. `rekey` then restarts the member when this node holds
-   * the membership slot.
+   * Whether a running member must not be restarted now. `rekey` restarts it later, while this node holds the
+   * slot for changing the members.
    */
   readonly keepRunning?: boolean | undefined;
 }

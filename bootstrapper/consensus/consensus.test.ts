@@ -57,7 +57,7 @@ describe('mayCreateCas()', () => {
       want: 'consensus-data-missing',
     },
   ];
-  test.each(cases)('returns or throws for $name: $want', ({ given, want }) => {
+  test.each(cases)('result for $name: $want', ({ given, want }) => {
     const at = { layout, createsCluster: true, alone: true };
     if (typeof want === 'boolean') expect(mayCreateCas(given, at)).toBe(want);
     else expect(() => mayCreateCas(given, at)).toThrow(expect.objectContaining({ code: want }));

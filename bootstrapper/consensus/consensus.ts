@@ -44,8 +44,8 @@ export async function startMember(
   try {
     const others = config.createsCluster ? [] : config.peers;
     const newest = await findNewestEpoch(ports, others, config, signal);
-    // Use only members of the newest epoch: members that missed a recovery would add this node to an
-    // outdated etcd cluster.
+    // Use only members of the newest epoch (each recovery of the quorum starts one): members that missed a
+    // recovery would add this node to an outdated etcd cluster.
     const current = newest.epoch === 0 ? config : { ...config, peers: newest.endpoints };
     const context = { config: current, admin, signal };
     if (!config.createsCluster && !(await hasUsableData(ports, { ...context, newest })))
@@ -78,7 +78,8 @@ export async function renewMember(ports: ConsensusPorts, config: ConsensusConfig
 
 /**
  * Removes members whose node was removed from the records, until the signal fires.
- * @throws ConsensusError `consensus-outdated` once another control plane serves a newer epoch
+ * @throws ConsensusError `consensus-outdated` once another control plane serves a newer epoch, i.e. the
+ * quorum was recovered without this member
  */
 export async function repairMember(
   ports: ConsensusPorts,
@@ -92,12 +93,11 @@ export async function repairMember(
     `127.0.0.1:${config.recordsPort}`,
   ]);
   using running = childSignal(signal);
-  // A member of an older epoch has nothing to repair. Whichever of the two tasks ends first aborts the
-  // other one.
+  // An outdated member has nothing to repair. The first of the two tasks to end aborts the other one.
   await Promise.race([
     repairMembers({ admin, recordsEtcd, clock, log }, nodeId, running.signal),
     untilOutdated(ports, config, running.signal),
-  ]).finally(() => running.abort(new Error('the other one has ended')));
+  ]).finally(() => running.abort(new Error('the other task has ended')));
 }
 
 /**
@@ -118,7 +118,10 @@ async function waitForKeys(
   }
 }
 
-/** Rejects with `consensus-outdated` once another control plane serves a newer epoch. */
+/**
+ * Rejects with `consensus-outdated` once another control plane serves a newer epoch, i.e. the quorum was
+ * recovered without this member.
+ */
 async function untilOutdated(
   ports: ConsensusPorts,
   { etcd, layout, nodeId, peers: currentPeers }: RepairConfig,

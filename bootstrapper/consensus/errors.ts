@@ -19,7 +19,7 @@ export const consensusErrors = defineErrors({
   ),
   'consensus-not-ready': retryable.system.unreachable(
     'etcd runs on this node but answers no requests: it is starting, or it has no quorum.',
-    'With several control-plane nodes, start most of them: etcd needs a majority. Otherwise read the log of its unit: `journalctl -u cluster-etcd-state -u cluster-etcd-kubernetes`.',
+    'With several control-plane nodes, start a majority of them, which etcd needs. If they run, or there is only one, read the logs of etcd: `journalctl -u cluster-etcd-state -u cluster-etcd-kubernetes`.',
   ),
   'consensus-keys-awaited': retryable.system.partial(
     'This node becomes a member of etcd, but does not have the CA keys of etcd yet.',

@@ -63,7 +63,10 @@ export class EtcdPair {
     return runningPair((etcd) => renewMember(this.#ports, configOf(config, etcd)), signal);
   }
 
-  /** See `rekey`. `work` runs once both members serve with the new CAs, while this node holds both slots. */
+  /**
+   * See `rekey`. `work` runs once both members serve with the new CAs, while this node holds the membership
+   * slots of both clusters.
+   */
   async rekey(
     config: EtcdPairConfig,
     work: (signal: AbortSignal) => Promise<void>,
@@ -96,7 +99,7 @@ export class EtcdPair {
     }, signal);
   }
 
-  /** Throws where one of the two members could not leave. See `checkLeave`. */
+  /** Throws if one of the two members could not leave. See `checkLeave`. */
   async checkLeave(config: EtcdPairConfig, signal: AbortSignal): Promise<void> {
     for (const etcd of [KUBERNETES_ETCD, STATE_ETCD])
       await checkLeave(this.#ports, configOf(config, etcd), signal);

@@ -45,10 +45,10 @@ import { DisposableHolder } from './disposable-holder.ts';
 import { AGENT_PATHS, type MachineIdentity, type NodeState } from '../nodestate/index.ts';
 import { RestartableTask } from './restartable-task.ts';
 
-/** Ports of the control plane driver. */
+/** Ports (injected dependencies) of the control plane driver. */
 export interface ControlPlaneDriverPorts extends SystemPorts {
   readonly state: NodeState;
-  /** Ports for removing the Kubernetes control plane from this node. */
+  /** What the removal of the Kubernetes control plane from this node needs from the system. */
   readonly retire: RetirePorts;
 }
 
@@ -163,7 +163,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
       node: { certFile, keyFile: AGENT_PATHS.machineKey },
     };
     await ensureCurator(this.#ports, config, signal);
-    // Written before the API server starts; the API server itself waits for the curator.
+    // Early enough for the API server, which reads this file when it starts: it starts after the curator.
     const webhook = { nodeId, clusterCaPem, port: PORTS.authorization, client: apiServer };
     await writeAuthorizationConfig(files, webhook);
     return { apiServerEtcd: apiServer, curatorEndpoint: formatEndpoint(nodeAddress, PORTS.curator) };
@@ -176,7 +176,10 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
       await this.startCurator(membership, signal);
   }
 
-  /** Renews the certificates of etcd and restarts their users; does nothing when etcd does not run yet. */
+  /**
+   * Renews the certificates of etcd and restarts the services that use them; does nothing when etcd does not
+   * run yet.
+   */
   async renewConsensus(signal: AbortSignal): Promise<void> {
     const [config, membership] = [this.#memberConfig(), this.#membership()];
     const before = this.#running.value;
@@ -189,7 +192,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
   }
 
   /**
-   * Activates replaced CAs of etcd and then runs `work`. This node holds the slot of control planes
+   * Activates replaced CAs of etcd and then runs `work`. This node holds the membership slots of etcd
    * meanwhile, so that only one control plane restarts at a time.
    */
   async rekey(
@@ -293,7 +296,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     };
   }
 
-  /** Hosts of the other control planes in the directory. */
+  /** Hosts of the other control planes, from the newest directory of control planes. */
   #peersOf(membership: Membership): readonly string[] {
     const known = currentValue(this.#options.values.clusterDirectory) ?? membership.directory;
     const others = known.filter(({ nodeId }) => nodeId !== membership.nodeId);

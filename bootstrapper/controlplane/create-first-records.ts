@@ -89,9 +89,10 @@ function readDocuments(documents: readonly string[]): NonNullable<NewCluster['do
 }
 
 /**
- * The admission in the record of the first node, whose evidence the owner has verified before the init. With
- * this admission the node renews its certificates like every other node. undefined when only a confidential
- * processor identifies the machine, because only a verifier can read that identity from the evidence.
+ * The `admission` in the record of the first node: the identity that its evidence proves. The owner has
+ * verified this evidence before the init. With it the node renews its certificates like every other node.
+ * undefined when only a confidential processor identifies the machine, because only a verifier can read that
+ * identity from the evidence.
  */
 async function firstNodeAdmission(
   evidence: FirstEvidence,

@@ -43,7 +43,7 @@ import { AGENT_PATHS } from '../nodestate/index.ts';
 /** Time limit of one ticket request; the driver repeats the request later. */
 const TICKET_MS = 60_000;
 
-/** Dependencies of the driver. */
+/** Ports (injected dependencies) of the driver. */
 export interface KeyRotationDriverPorts {
   readonly files: FilePort;
   readonly clock: Clock;

@@ -80,7 +80,7 @@ async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes
   return cameTo();
 }
 
-test('an agent that was killed after it stored a phase and before it held the slot leaves the static pods alone until it holds the slot', async () => {
+test('an agent that was killed after it stored a key rotation phase changes no static pod until it holds the membership slot', async () => {
   const files = await createDisk();
   const store = new KeyStore(files, KEY_PATHS);
   const set: KeySet = {

@@ -3,7 +3,7 @@ import { untilAborted } from '../../internal/cleanup/index.ts';
 import { settle } from '../../internal/testing/index.ts';
 import { RestartableTask } from './restartable-task.ts';
 
-test('RestartableTask runs its work again with new certificates and ends with its signal', async () => {
+test('RestartableTask runs its work again when certificates are renewed, and ends when its signal fires', async () => {
   const renewable = new RestartableTask();
   const stop = new AbortController();
   let runs = 0;

@@ -10,13 +10,16 @@ import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index
 import type { RoleValues, SignerDriver } from '../roleserve/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
-/** What the signer must know of the cluster: the owners of the provisioning, the membership and the settings. */
+/**
+ * What the signer must know of the cluster: the owner keys in the provisioning, the membership and the
+ * settings.
+ */
 interface SignerFacts {
   readonly ownerKeys: readonly Uint8Array[];
   readonly values: Pick<RoleValues, 'clusterMembership' | 'clusterSettings'>;
 }
 
-/** Driver of the signer on this machine, with every key of its control plane. */
+/** Runs the signer on this machine and gives it the keys of this control plane. */
 export function signerDriver(ports: SignerUnitPorts, facts: SignerFacts): SignerDriver {
   const unit = new SignerUnit(ports);
   const { caFile, certFile, keyFile } = consensusLayout(AGENT_PATHS.state, 'state').user('signer');

@@ -26,7 +26,7 @@ export async function ensureClusterCa(
   return new KeyCertificateSigner({ caPem, keyPem, nowMs });
 }
 
-/** The content of a file; `create` supplies it when the file does not exist. */
+/** Returns the content of a file. If the file does not exist, writes what `make` returns. */
 async function keep(files: FilePort, path: string, make: () => Promise<string>): Promise<string> {
   const found = await readText(files, path);
   if (found !== undefined) return found;

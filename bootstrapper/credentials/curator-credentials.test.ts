@@ -76,7 +76,7 @@ describe('ensureCuratorCredentials()', () => {
   });
 
   test.each([
-    { name: 'two thirds of its lifetime are over', change: () => clock.advance(5 * 24 * HOUR_MS) },
+    { name: 'two thirds of the lifetime are over', change: () => clock.advance(5 * 24 * HOUR_MS) },
     {
       name: 'the node has another address',
       change: () => void (membership = { ...membership, nodeAddress: '192.0.2.2' }),
@@ -87,7 +87,7 @@ describe('ensureCuratorCredentials()', () => {
     },
     { name: 'the certificate is damaged', change: () => files.writeAtomic(AGENT_PATHS.curatorCert, 'x') },
     { name: 'the key is missing', change: () => files.remove(AGENT_PATHS.curatorKey) },
-  ])('creates a new key and certificate where $name', async ({ change }) => {
+  ])('creates a new key and certificate if $name', async ({ change }) => {
     await ensure();
     const before = await shown();
     await change();
@@ -101,7 +101,7 @@ describe('ensureCuratorCredentials()', () => {
       name: 'belongs to another cluster',
       change: () => files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, 'other'),
     },
-  ])('creates nothing where the cluster CA $name', async ({ change }) => {
+  ])('creates nothing if the cluster CA $name', async ({ change }) => {
     await change();
     await expect(ensure()).rejects.toMatchObject({ code: 'units-no-cluster-ca', retryable: true });
   });

@@ -35,10 +35,10 @@ export interface CuratorCredentialOptions {
 
 /**
  * Ensures the TLS credentials of the join service and the curator, which untrusted peers can reach. These
- * services do not get the machine key: the agent signs with it a delegation to the TLS key until the
- * certificate expires, and the cluster CA signs the certificate. Each certificate is for a new key, so a
- * stolen key is useful only for days. Valid credentials are left unchanged.
- * @throws UnitError `units-no-authority` when this node has no cluster CA
+ * services do not get the machine key. Instead, the agent signs a delegation to the TLS key with the machine
+ * key, valid until the certificate expires, and the cluster CA signs the certificate. Each certificate is for
+ * a new key, so a stolen key is useful only for days. Valid credentials are left unchanged.
+ * @throws UnitError `units-no-cluster-ca` when this node has no cluster CA
  */
 export async function ensureCuratorCredentials(
   ports: { readonly files: FilePort; readonly nowMs: () => number },

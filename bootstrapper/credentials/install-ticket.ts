@@ -52,8 +52,9 @@ export async function installKubeletCertificates(files: FilePort, ticket: Opened
 }
 
 /**
- * For a machine that joins or that was off for a long time. A running member gets the CAs that its kubelet
- * trusts from curators: a ticket may come from a control plane that is one phase behind.
+ * Writes the CAs that the kubelet trusts for its clients, on a machine that joins or that was off for a long
+ * time. A running member gets them from curators: a ticket may come from a control plane that is one phase of
+ * a key rotation behind.
  */
 export async function installKubeletClientsCa(files: FilePort, ticket: OpenedTicket): Promise<void> {
   const { kubernetesClientsCaPem } = ticket;
@@ -61,8 +62,8 @@ export async function installKubeletClientsCa(files: FilePort, ticket: OpenedTic
 }
 
 /**
- * Installs the shared keys only for roles that need them. All control planes share these keys, so the copies
- * of existing control planes take precedence.
+ * Installs the shared keys only for roles that need them. All control planes share these keys, so the keys in
+ * the ticket replace those on this disk.
  */
 export async function installControlPlaneKeys(
   files: FilePort,

@@ -101,7 +101,7 @@ const refusals = {
 
 interface FakeBehaviour {
   readonly disowns: boolean;
-  /** Whether this member runs no control plane. It answers nevertheless. */
+  /** Whether this member is a worker, which answers although it runs no control plane. */
   readonly isWorker: boolean;
   readonly fetchBlob: (request: { readonly offset: bigint }) => AsyncIterable<{ readonly data: Uint8Array }>;
 }
@@ -268,7 +268,7 @@ describe('CuratorClient', () => {
     );
   });
 
-  test('asks a configured address also where the directory lists another node at it', async () => {
+  test('calls a configured address even if the list of curators gives that address to another node', async () => {
     const b = await startCurator('127.0.0.3');
     expect(await ask(createClient([{ ...b, nodeId: 'node-gone' }], ['127.0.0.3']))).toBe('127.0.0.3');
   });
@@ -282,8 +282,8 @@ describe('CuratorClient', () => {
     const [b, c] = [await startCurator('127.0.0.3'), await startCurator('127.0.0.4')];
     await using relay = await relayTo('127.0.0.3');
     const client = createClient([{ ...b, host: '127.0.0.9', nodeId: 'node-gone' }], ['127.0.0.8']);
-    // The relay of this node knows no other directory than this node. Each round tries only one relay or
-    // configured address.
+    // The relay on this node knows the same curators as this node, so it is of no use. Each round tries only
+    // one relay or configured address.
     values.clusterRelays.set(['127.0.0.1', relay.host]);
     await expect(ask(client)).rejects.toMatchObject({ code: 'rpc-unreachable' });
     const answers: string[] = [];
@@ -300,7 +300,7 @@ describe('CuratorClient', () => {
     expect(answers).toEqual([`${relay.host}:${port + 1}`, `127.0.0.4:${port}`]);
   });
 
-  test('refuses a worker behind a relay, also the relay itself', async () => {
+  test('refuses a worker behind a relay, and the relay itself', async () => {
     await startCurator('127.0.0.3', { isWorker: true });
     await using relay = await relayTo('127.0.0.3');
     const client = createClient([]);

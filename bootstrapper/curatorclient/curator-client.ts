@@ -233,7 +233,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     return curatorTargets({
       ...{ directory, port, relayPort },
       staticHosts: staticHosts(),
-      // The relay of this node has no other information than this node.
+      // The relay on this node knows no more curators than this node.
       relays: relays.filter((host) => host !== membership.nodeAddress),
     });
   }

@@ -7,7 +7,7 @@ export const curatorClientErrors = defineErrors({
     'Nothing to do while the node joins. Later, add the address of a control-plane node to `joinEndpoints` of its provisioning.',
   ),
   'curatorclient-left-directory': retryable.peer.unreachable(
-    'A curator left the directory during a request.',
+    'A curator was taken off the list of control planes during a request.',
     'Nothing to do: the node continues with another curator.',
   ),
   'curatorclient-not-member': fault.operator.refused(
@@ -16,7 +16,7 @@ export const curatorClientErrors = defineErrors({
   ),
   'curatorclient-other-node': retryable.peer.refused(
     'Another node of the cluster responds at the address of a control-plane node.',
-    'Check that no two machines use the same address. Otherwise nothing to do: the directory will have the new addresses.',
+    'Make sure that no two machines use the same address. If none do, wait: the list of control planes is updated by itself.',
   ),
 });
 

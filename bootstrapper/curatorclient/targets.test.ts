@@ -39,7 +39,7 @@ describe('targetsOf()', () => {
     expect(of(given)).toEqual(want);
   });
 
-  test('adds configured addresses, each once, and relays, because another node may have taken over an address', () => {
+  test('adds each configured address once, even one of a listed curator, which another node may have now; and adds relays', () => {
     const staticHosts = ['a.example.test', '192.0.2.1', '192.0.2.1'];
     expect(of([node('a')], { staticHosts, relays: ['192.0.2.1'] })).toEqual([
       'directory a=a.example.test:9091',
@@ -62,7 +62,7 @@ describe('rankTargets()', () => {
   const x = target(undefined, 'written');
   const calm = { nowMs: 100_000, ownNodeId: 'z', failedAtMs: new Map(), callsInFlight: new Map(), offset: 0 };
   const cases = [
-    { name: 'the own curator comes first', given: { ...calm, ownNodeId: 'c' }, want: [c, a, b, x] },
+    { name: 'the curator of this node comes first', given: { ...calm, ownNodeId: 'c' }, want: [c, a, b, x] },
     {
       name: 'the least busy one of the others comes next',
       given: {
@@ -75,7 +75,7 @@ describe('rankTargets()', () => {
       want: [c, b, a, x],
     },
     {
-      name: 'a curator that failed recently comes after the others, also the own one, and before configured addresses and relays',
+      name: 'a curator that failed recently comes after the others, even the one of this node, and before configured addresses and relays',
       given: { ...calm, ownNodeId: 'c', failedAtMs: new Map([[targetKey(c), 99_000]]) },
       want: [a, b, c, x],
     },
@@ -89,7 +89,7 @@ describe('rankTargets()', () => {
     expect(rankTargets([a, b, c, x], given)).toEqual(want);
   });
 
-  test('curators that were not seen serving come after those that were, also the own one; then configured addresses, then relays', () => {
+  test('curators that were not seen serving come after those that were, even the one of this node; then configured addresses, then relays', () => {
     const [u, r] = [target('u', 'unseen'), target(undefined, 'relay')];
     expect(rankTargets([r, x, u, a, b], { ...calm, ownNodeId: 'u' })).toEqual([a, b, u, x, r]);
   });

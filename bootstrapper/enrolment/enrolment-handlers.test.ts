@@ -139,13 +139,13 @@ describe('enrolment on a machine', () => {
     break: (machine: Awaited<ReturnType<typeof createMachine>>) => Promise<unknown>;
   }[] = [
     {
-      name: 'etcd data without membership and lock',
+      name: 'etcd data but neither membership nor lock',
       code: 'enrolment-files-missing',
       path: AGENT_PATHS.membership,
       break: ({ files }) => files.makeDirectory(AGENT_PATHS.etcdData),
     },
     {
-      name: 'a lock whose request is missing',
+      name: 'a lock but no init request',
       code: 'enrolment-files-missing',
       path: `${AGENT_PATHS.init}/request.json`,
       break: ({ lock }) => lock.acquire({ clusterId, by: 'init', id: 'one' }),
@@ -184,7 +184,7 @@ describe('enrolment on a machine', () => {
       },
     },
     {
-      name: 'a membership beside a lock of another cluster',
+      name: 'a membership of one cluster and a lock of another',
       code: 'enrolment-files-missing',
       path: AGENT_PATHS.lock,
       break: async ({ state, saveMember }) => {
@@ -193,7 +193,7 @@ describe('enrolment on a machine', () => {
       },
     },
     {
-      name: 'a result of an init whose membership is missing',
+      name: 'an init result but no membership',
       code: 'enrolment-files-missing',
       path: AGENT_PATHS.membership,
       break: async ({ files, saveMember }) => {
@@ -202,7 +202,7 @@ describe('enrolment on a machine', () => {
       },
     },
     {
-      name: 'a membership whose init is missing',
+      name: 'a membership but no init request',
       code: 'enrolment-files-missing',
       path: `${AGENT_PATHS.init}/request.json`,
       break: async ({ files, saveMember }) => {
@@ -240,7 +240,7 @@ describe('enrolment on a machine', () => {
     },
   ];
   test.each(refusals)(
-    'with $name the agent creates no second cluster, names the file and changes nothing',
+    'with $name, the agent creates no second cluster, reports the path of the file and changes nothing',
     async ({ code, path, break: breakIt }) => {
       const machine = await createMachine();
       await breakIt(machine);

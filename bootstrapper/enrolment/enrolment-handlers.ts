@@ -12,7 +12,7 @@ import { AGENT_PATHS, type NodeState } from '../nodestate/index.ts';
 import { installTicket } from '../credentials/index.ts';
 import { findResumePoint } from './resume-point.ts';
 
-/** Ports of the enrolment handlers. */
+/** Ports (injected dependencies) of the enrolment handlers. */
 export interface EnrolmentPorts extends Pick<SystemPorts, 'files' | 'log'> {
   readonly lock: NodeLock;
   readonly job: InitJob;
@@ -112,7 +112,7 @@ async function admittedOrInit(
   const admitted = joinClient.admit(race.signal).then((granted) => lockFor(ports, granted));
   try {
     const winner = await Promise.race([accepted, admitted]);
-    // Without an admission here, the join lost against an init, which `accepted` reports in a moment.
+    // Without an admission here, an init took the lock first; `accepted` then resolves in a moment.
     return winner ?? (await accepted);
   } finally {
     race.abort(new Error('this machine is locked to a cluster'));

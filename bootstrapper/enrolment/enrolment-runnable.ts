@@ -4,7 +4,7 @@ import type { Runnable } from '../../internal/supervisor/index.ts';
 import type { Enrolment } from './enrolment.ts';
 import { untilFileChanges } from './until-file-changes.ts';
 
-/** Ports of `enrolmentRunnable()`. */
+/** Ports (injected dependencies) of `enrolmentRunnable()`. */
 interface EnrolmentRunnablePorts extends Pick<SystemPorts, 'files' | 'clock' | 'log'> {
   readonly enrolment: Pick<Enrolment<unknown>, 'run' | 'finished'>;
   /** Ends the agent; systemd starts it again. */

@@ -9,7 +9,7 @@ import { AGENT_PATHS, type NodeState } from '../nodestate/index.ts';
 /** How a machine continues after a restart of the agent, decided by the files on its disk. */
 export type ResumePoint = 'not-started' | 'joining' | 'resuming';
 
-/** Ports of `findResumePoint()`. */
+/** Ports (injected dependencies) of `findResumePoint()`. */
 export interface ResumePointPorts {
   readonly files: FilePort;
   readonly lock: NodeLock;

@@ -8,7 +8,7 @@ export const initServerErrors = defineErrors({
   ),
   'initserver-spec-changed': fault.operator.precondition(
     'This init was started with another specification.',
-    'Run `cluster init` with the configuration that it was started with. Change settings of a running cluster with `cluster config apply`.',
+    'Run `cluster init` again with the configuration of the first run. Change settings of a running cluster with `cluster config apply`.',
   ),
   'initserver-other-cluster': fault.operator.precondition(
     'This machine belongs to another cluster, or another init has locked it. Nothing was changed.',

@@ -75,7 +75,7 @@ describe('InitJob', () => {
     ).rejects.toMatchObject({ code: 'initserver-spec-changed' });
   });
 
-  test('accept() attaches a request for the same key that was signed again, and refuses a request for another key', async () => {
+  test('accept() treats a request for the same key with a new signature as a repetition, and refuses one for another key', async () => {
     const key = generateKeyPem();
     const signed = async (by: typeof key): Promise<string> =>
       Buffer.from(await createCertificateRequest(by, 'kubernetes-admin')).toString('base64');
@@ -101,7 +101,7 @@ describe('InitJob', () => {
 
   test.each([
     { name: 'a join locks the node first', inTheSameLife: true },
-    { name: 'a join has locked the node after a crash before the lock', inTheSameLife: false },
+    { name: 'the agent crashed before it took the lock and a join then took it', inTheSameLife: false },
   ])('deletes its stored request, which has the unlock key, when $name', async ({ inTheSameLife }) => {
     const files = await createFiles();
     const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
@@ -137,7 +137,7 @@ describe('InitJob', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
   });
 
-  test('restore() records the event of the lock once when a crash lost it', async () => {
+  test('restore() records once that the lock was taken if a crash lost this event', async () => {
     const files = await createFiles();
     await createJob(files).accept(request, never);
     const life = async (): Promise<readonly string[]> => {
@@ -243,7 +243,7 @@ describe('InitJob', () => {
       },
     ]),
   )(
-    'a $name that is $how is refused by name, and nothing is resumed or changed',
+    'refuses a $name that is $how with an error that names it, and resumes and changes nothing',
     async ({ name, damage }) => {
       const files = await createFiles();
       const job = createJob(files);

@@ -29,7 +29,7 @@ export interface InitOutcome {
   readonly epoch: number;
 }
 
-/** Dependencies of an init job. */
+/** Ports (injected dependencies) of an init job. */
 export interface InitJobPorts {
   readonly files: FilePort;
   readonly lock: NodeLock;
@@ -73,7 +73,7 @@ export class InitJob {
     return this.#restored;
   }
 
-  /** Set when a request holds the node lock, also one of an earlier run. */
+  /** Set once a request holds the node lock, even a request of an earlier run. */
   get accepted(): Readable<InitRecord> {
     return this.#accepted;
   }
@@ -185,7 +185,7 @@ export class InitJob {
     } catch (error) {
       if (!(error instanceof MembershipError)) throw error;
       const { path } = file;
-      throw new InitServerError('initserver-record-damaged', 'taking up the init', {
+      throw new InitServerError('initserver-record-damaged', 'resuming the init', {
         cause: error,
         details: { path },
       });
@@ -240,8 +240,8 @@ function comparable(spec: InitSpec): string {
 }
 
 /**
- * Whether both requests are for the same key: a workspace that lost its state requests certificates with new
- * signatures.
+ * Whether both certificate requests are for the same key. A workspace that lost its state signs its request
+ * again, so the bytes differ.
  */
 async function isForSameKey(knownBase64: string, base64: string): Promise<boolean> {
   if (knownBase64 === base64) return true;

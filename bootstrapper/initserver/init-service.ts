@@ -29,7 +29,7 @@ export interface OwnerPeer {
   readonly session: Uint8Array;
 }
 
-/** Dependencies of the handlers of the Init contract. */
+/** Ports (injected dependencies) of the handlers of the Init contract. */
 export interface InitServicePorts {
   readonly job: InitJob;
   readonly phases: PhaseLog;

@@ -92,7 +92,7 @@ describe('metadataEndpoints()', () => {
     { name: 'an error status', status: 404, body: '{"joinEndpoints":["10.0.0.1"]}' },
     { name: 'a response above the size limit', status: 200, body: `"${'x'.repeat(70_000)}"` },
     { name: 'text that is not JSON', status: 200, body: '<html>' },
-  ])('$name is refused as an answer', async ({ status, body }) => {
+  ])('refuses $name', async ({ status, body }) => {
     await using service = await serve(status, body);
     await expect(service.source.list(signal)).rejects.toThrow();
   });

@@ -36,8 +36,8 @@ export function fileEndpoints(files: FilePort, path: string): EndpointSource {
 }
 
 /**
- * The metadata service of a cloud: a URL that returns the JSON of `fileEndpoints()`. Other providers (AWS,
- * GCP, Azure, OpenStack) would need only another request and another format.
+ * The metadata service of a cloud, at a URL that returns JSON in the format of `fileEndpoints()`. Each of
+ * AWS, GCP, Azure and OpenStack would need another request and another format.
  */
 export function metadataEndpoints(url: string): EndpointSource {
   return { name: 'metadata/http', list: async (signal) => endpointsIn(await httpGet(url, signal)) };

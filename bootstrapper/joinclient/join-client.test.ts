@@ -214,7 +214,7 @@ describe('JoinClient', () => {
     expect(granted.record.clusterId).toBe(cluster.clusterId);
   });
 
-  test('a machine that is bound to its cluster is not checked again', async () => {
+  test('a machine that is locked to its cluster repeats no preflight check', async () => {
     const { client, nodeId, endpoints } = createMachine({ checkMachine: () => Promise.reject(unfit) });
     const record = { clusterId: cluster.clusterId, joinId: nodeId, endpoints };
     expect((await client.requestTicket(record, life.signal)).nodeName).toBe('w1');
@@ -295,7 +295,7 @@ describe('JoinClient', () => {
     using granted = await admitting;
     await proxy[Symbol.asyncDispose]();
     await expect(granted.requestTicket(life.signal)).rejects.toThrow();
-    // The agent requests a ticket again like this when the lock is on its disk.
+    // After a restart, an agent with the lock on its disk requests its ticket again like this.
     const committing = client.requestTicket(granted.record, life.signal);
     expect(await firstProblem(client)).toBe('rpc-unreachable');
     proxy = await openEndpoint(port, cluster.endpoint);
@@ -336,7 +336,7 @@ describe('JoinClient', () => {
     expect([...cluster.minted.keys()]).toEqual([nodeId]);
   });
 
-  test('requests a rejoin if its ticket was used before', async () => {
+  test('requests a new ticket as a member if its ticket was used before', async () => {
     let isFirst = true;
     cluster.behaviour.onTicket = () => {
       if (!isFirst) return Promise.resolve();
@@ -368,7 +368,7 @@ describe('JoinClient', () => {
     await expect(requesting).rejects.toThrow();
   });
 
-  test('a member trusts at an endpoint the node that its cluster listed there or a control plane, and no other node', async () => {
+  test('a member accepts at an endpoint only the node that its cluster listed there, or a control plane', async () => {
     const { client, nodeId } = createMachine();
     const at = (named: string) => ({
       ...{ clusterId: cluster.clusterId, relays: [], roles: [], nodeCertPem: '' },
@@ -411,7 +411,7 @@ describe('JoinClient', () => {
     },
   );
 
-  test('a machine provisioned for this cluster is admitted; as a member only its membership counts', async () => {
+  test('a machine provisioned for this cluster is admitted; once it is a member, the provisioned cluster no longer counts', async () => {
     using _granted = await createMachine({ pinned: pinOf(cluster) }).client.admit(life.signal);
     const { client, nodeId } = createMachine({
       pinned: { ...pinOf(cluster), caSha256: 'f'.repeat(64) },
@@ -467,7 +467,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('a refusal of a correct clock is reported with the code of the cluster', async () => {
+  test('if the cluster refuses a clock that is correct, the error has the code that the cluster sent', async () => {
     cluster.behaviour.decide = async function* () {
       await Promise.resolve();
       throw refused('join-clock-off');

@@ -42,7 +42,7 @@ export interface GrantedAdmission extends Disposable {
   readonly requestTicket: (signal: AbortSignal) => Promise<OpenedTicket>;
 }
 
-/** Dependencies of the join client. */
+/** Ports (injected dependencies) of the join client. */
 export interface JoinClientPorts extends SessionPorts {
   readonly clock: Clock;
   readonly log: Logger;
@@ -122,7 +122,10 @@ export class JoinClient {
     }
   }
 
-  /** Requests the ticket of an admission again, also when it was issued but the response was lost. */
+  /**
+   * Requests the ticket of an admission. May be repeated, for example when the response with the ticket was
+   * lost.
+   */
   async requestTicket(record: JoinRecord, signal: AbortSignal): Promise<OpenedTicket> {
     return this.#ask(
       { boundTo: record.clusterId, known: record.endpoints, relays: [], servers: 'any' },
@@ -144,7 +147,7 @@ export class JoinClient {
       readonly relays: readonly string[];
       /** The roles that this member knows. */
       readonly roles: readonly string[];
-      /** The member's certificate, also if it has expired. */
+      /** The member's certificate, even if it has expired. */
       readonly nodeCertPem: string;
     },
     signal: AbortSignal,
@@ -167,7 +170,7 @@ export class JoinClient {
     this.#status.set({ kind: 'joined', clusterId, nodeName });
   }
 
-  /** Keeps the session open for the ticket request. */
+  /** Requests admission over a session, and keeps the session open for the ticket request. */
   async #admitOver(
     session: JoinSession,
     signal: AbortSignal,
@@ -367,7 +370,7 @@ export class JoinClient {
   }
 }
 
-/** The endpoint of an attempt. */
+/** The cluster and the nodes that a request may go to. */
 interface Target {
   /** The cluster that this machine is bound to, if any. */
   readonly boundTo: string | undefined;

@@ -34,7 +34,7 @@ test.each([
 const proxies = [
   { name: 'pass without a proxy', given: [], want: { outcome: 'pass', expected: 'none' } },
   {
-    name: 'warns about a proxy, because it is not used',
+    name: 'warn about a proxy, because it is not used',
     given: ['https_proxy=http://p:3128'],
     want: { outcome: 'warn', expected: 'none', actual: 'https_proxy=http://p:3128 (not used)' },
   },

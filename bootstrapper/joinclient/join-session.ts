@@ -32,10 +32,12 @@ const KEY_LABEL = 'cluster/join/key/v1';
  */
 const OPEN_MS = 60_000;
 const TICKET_MS = 60_000;
-/** More than the messages of one admission: the introduction, and one answer to each challenge. */
+/**
+ * Limit of queued messages. One admission needs fewer: the introduction, and one answer to each challenge.
+ */
 const MAX_QUEUED = 64;
 
-/** Dependencies of a session. */
+/** Ports (injected dependencies) of a session. */
 export interface SessionPorts {
   readonly evidence: Pick<MachineEvidence, 'proveKey' | 'readEnrolment' | 'answerChallenge'>;
   readonly clock: Clock;

@@ -33,7 +33,7 @@ const table = [
   },
 ];
 test.each(table)(
-  'the trace has the addresses of an endpoint’s name: $name',
+  'recordNameLookup() records the result for $name',
   async ({ endpoint, answer, want }) => {
     const clock = new FakeClock();
     const facts = new JoinFacts(() => clock.nowMs());

@@ -207,7 +207,7 @@ async function openKeys(
   });
 }
 
-/** Decrypts the keys with the TPM when an owner has named the machine by its TPM. */
+/** Decrypts the keys with the TPM if an owner admitted the machine by the identity of its TPM. */
 async function unboxed(
   outer: ReadonlyMap<string, unknown>,
   { session, answerChallenge: answer }: TicketExpectations,

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { proxiesIn } from './proxies.ts';
 
 const table = [
-  { name: 'nothing', given: { PATH: '/bin', no_proxy: 'localhost' }, want: [] },
+  { name: 'an environment without proxies', given: { PATH: '/bin', no_proxy: 'localhost' }, want: [] },
   { name: 'an empty variable', given: { https_proxy: ' ' }, want: [] },
   {
     name: 'names in lower and upper case',
@@ -25,6 +25,6 @@ const table = [
     want: ['grpc_proxy=(no URL)'],
   },
 ];
-test.each(table)('a machine reports proxies in its environment: $name', ({ given, want }) => {
+test.each(table)('proxiesIn() returns the proxies of $name', ({ given, want }) => {
   expect(proxiesIn(given)).toEqual(want);
 });

@@ -42,9 +42,9 @@ export interface ClusterTrust {
   readonly pinned: PinnedCluster | undefined;
   /**
    * The nodes that may respond. For a member: a node that the directory names at this endpoint, or any node
-   * with the certificate of a control plane. Otherwise a worker could respond there, although a ticket
-   * decides which CAs a member trusts. A joining machine accepts any node, because only the cluster CA can
-   * issue the node's certificate.
+   * with the certificate of a control plane. No other worker may respond, because a ticket decides which CAs
+   * a member trusts. A joining machine accepts any node, because only the cluster CA can issue the node's
+   * certificate.
    */
   readonly server: 'any' | { readonly nodeIds: readonly string[] };
 }
@@ -78,8 +78,7 @@ export function verifyCluster(
       'joinclient-other-cluster',
       `cluster ${clusterId} responded, but this machine is locked to ${trust.boundTo}`,
     );
-  // For a member, the recorded cluster id is decisive. The provisioned cluster is only from the day of the
-  // provisioning.
+  // For a member, only the recorded cluster id counts: the cluster in its provisioning may be outdated.
   if (trust.boundTo === undefined && trust.pinned !== undefined) verifyPin(identity, trust.pinned);
   const serverNowMs = Number(identity.nowMs);
   const { nodeId, pubKeyDer } = verifyServer(identity, trust, [nowMs, serverNowMs]);
@@ -119,8 +118,7 @@ function verifyOwner(identity: ClusterIdentity, { ownerKeys }: ClusterTrust): vo
 }
 
 /**
- * Called after the owner's signature was verified, which covers the CA: certificates of others never get this
- * far.
+ * Called after the owner's signature over the CA was verified, so the CA is not that of an untrusted peer.
  */
 function verifyPin({ clusterId, clusterCaPem }: ClusterIdentity, pinned: PinnedCluster): void {
   const differs =
@@ -132,7 +130,10 @@ function verifyPin({ clusterId, clusterCaPem }: ClusterIdentity, pinned: PinnedC
   if (differs !== undefined) throw new JoinClientError('joinclient-not-pinned-cluster', differs);
 }
 
-/** The node that responded, checked at the first of the two times at which its certificate is valid. */
+/**
+ * Verifies the certificate of the node that responded, by the clock of this machine or, if that fails, of the
+ * cluster.
+ */
 function verifyServer(
   { clusterId, clusterCaPem, nodeCertificatePem }: ClusterIdentity,
   { server }: ClusterTrust,

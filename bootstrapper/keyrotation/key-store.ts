@@ -78,7 +78,7 @@ export class KeyStore {
   }
 
   /**
-   * Whether a phase is on disk but not active yet. Until this node gets the slot of control planes, its
+   * Whether a phase is on disk but not active yet. Until this node gets the membership slots of etcd, its
    * processes are not restarted, not even after a restart of the agent. Keys in phase `hand` were only
    * distributed and are not to be activated.
    */

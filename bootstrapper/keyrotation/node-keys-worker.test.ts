@@ -155,7 +155,7 @@ describe('the key rotation worker on a control plane', () => {
     expect((await node.store.loadSet())?.next['etcd-peers-ca'].public).toBe(set.next['etcd-peers-ca'].public);
   });
 
-  test('activates no received key before the phase says so', async () => {
+  test('activates no received key before the rotation reaches a phase that uses it', async () => {
     await using _life = node.live();
     await node.tell('hand');
     await rest();
@@ -182,7 +182,7 @@ describe('the key rotation worker on a control plane', () => {
     await node.tell('believe');
     await rest();
     expect([(await node.store.loadSet())?.phase, node.reached()]).toEqual(['believe', '1/done']);
-    expect(await node.store.isActivationPending()).toBe(true); // no restart before the slot
+    expect(await node.store.isActivationPending()).toBe(true); // no restart before this node holds the slot
     await node.clock.advance(5_000);
     await rest();
     expect([node.did, node.reached()]).toEqual([

@@ -46,7 +46,7 @@ export interface KeyRotationDriver {
 /** The public keys of a generation, and the id of the node that created them. */
 export type NewKeys = NonNullable<KeysRecord['made']> & Pick<KeysRecord, 'generation'>;
 
-/** Inputs, outputs and ports of the worker. */
+/** Inputs, outputs and ports (injected dependencies) of the worker. */
 export interface NodeKeysWorkerOptions {
   readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterKeys' | 'localRoles'>;
   readonly writes: Pick<RoleValueWriters, 'localKeys'>;

@@ -21,7 +21,7 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
     want: { kind: 'rest' },
   },
   {
-    name: 'does nothing at the same stage',
+    name: 'does nothing at the stage that this node has completed',
     given: { ...worker, finished: { generation: 2, phase: 'believe' } },
     want: { kind: 'rest' },
   },

@@ -21,7 +21,7 @@ import type { KeyStore } from './key-store.ts';
 
 const CHECK_MS = 1_000;
 
-/** Ports and inputs of the rotation worker. */
+/** Inputs and ports (injected dependencies) of the rotation worker. */
 export interface RotationOptions {
   /** "GENERATION/PHASE" of the cluster. */
   readonly clusterKeys: Readable<string | undefined>;

@@ -11,7 +11,7 @@ import { PORTS } from '../../internal/endpoint/index.ts';
 import { createInitServer, type InitServicePorts } from '../initserver/index.ts';
 import { untilInitIsOver } from './until-init-is-over.ts';
 
-/** Time for the response to the acknowledgement. */
+/** Time for the response to an acknowledgement to reach the owner before the port closes. */
 const CLOSE_MS = 2_000;
 
 /** The services of the init port, and the state that decides when they are available. */
@@ -43,7 +43,7 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
   /** Whether an init is in progress, this machine belongs to no cluster, or it has to report why enrolment failed. */
   async function hasReasonToServe(signal: AbortSignal): Promise<boolean> {
     const status = enrolment.status.peek();
-    if (status.set && status.value.state === 'Failed') return false; // Its stored state is damaged, so its status never changes again.
+    if (status.set && status.value.state === 'Failed') return false; // The machine's stored state is damaged, so the enrolment never continues.
     using waiting = childSignal(signal);
     const restored = when(job.restored, () => true, waiting.signal).then(() => 'restored' as const);
     const failed = enrolment.finished(waiting.signal).then(

@@ -16,7 +16,7 @@ import { MachineServiceError } from './errors.ts';
 
 const MAX_ENDPOINTS = 16;
 
-/** Ports of the handlers. */
+/** Ports (injected dependencies) of the handlers. */
 export interface MachineServicePorts {
   readonly recovery: Pick<RecoveryService, 'survey' | 'order'>;
   readonly enrolment: Pick<Enrolment<Membership>, 'status'>;
@@ -96,7 +96,7 @@ function memberToWire({ endpoint, raftIndex, hasLeader }: Surveys['state']['own'
   return { endpoint, hasLeader, ...(raftIndex === undefined ? {} : { raftIndex }) };
 }
 
-/** Parses endpoints of a caller: sizes first, then the format. */
+/** Checks the endpoints that a caller sent: count and lengths first, then the format. */
 function endpointsFrom(given: readonly string[]): readonly string[] {
   if (given.length > MAX_ENDPOINTS)
     throw invalidEndpoint(`${given.length} endpoints, at most ${MAX_ENDPOINTS} allowed`);

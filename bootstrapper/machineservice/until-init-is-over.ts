@@ -31,7 +31,7 @@ export async function untilInitIsOver(
   }
 }
 
-/** Ports of `untilInitIsOver()`. */
+/** Ports (injected dependencies) of `untilInitIsOver()`. */
 export interface InitWaits {
   readonly job: { readonly acknowledged: Readable<unknown> };
   readonly enrolment: { readonly status: Readable<{ readonly state: string }> };

@@ -220,7 +220,7 @@ describe('NodeLock', () => {
       expect(register.value).toEqual(Buffer.from(lockedValue(locked, ticket.clusterId)));
     });
 
-    test('a counter that was undefined in the TPM is created again with a higher value', async () => {
+    test('a counter that was deleted from the TPM is created again with a higher value', async () => {
       await createLock(register).acquire(init);
       register.counter.undefine();
       register.powerCycle();

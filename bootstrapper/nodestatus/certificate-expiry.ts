@@ -9,7 +9,7 @@ import { AGENT_PATHS } from '../nodestate/index.ts';
 
 const MAX_BYTES = 256 * 1024;
 const KUBECONFIGS = ['admin.conf'];
-/** How long a list is reused. */
+/** How long the list of certificates is reused before the files are read again. */
 const FRESH_MS = 60_000;
 const DIRECTORIES = [
   AGENT_PATHS.credentials,

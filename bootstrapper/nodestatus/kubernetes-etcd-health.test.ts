@@ -36,7 +36,7 @@ function create(controlPlanes: string[] = ['node-a']) {
   return { clock, now, health, controlPlanes, stop: () => (isRunning = false) };
 }
 
-test('look() asks a healthy etcd every 20 s and reports its size in steps of 1/64 of the quota', async () => {
+test('check() asks a healthy etcd every 20 s and reports its size in steps of 1/64 of the quota', async () => {
   const { clock, now, health } = create();
   const first = await health.check(signal);
   expect(first).toMatchObject({ dbSizeBytes: GIB / 16, quotaBytes: 4 * GIB, hasLeader: true });
@@ -55,14 +55,14 @@ test.each([
   { name: 'a removed node is still a member', change: ({ now }: Given) => now.members.push('node-b') },
   { name: 'a member is a learner', change: ({ now }: Given) => (now.learner = 'node-a') },
   { name: 'there is no leader', change: ({ now }: Given) => (now.leaderId = 0n) },
-])('look() asks etcd at each call while $name', async ({ change }) => {
+])('check() asks etcd at each call while $name', async ({ change }) => {
   const given = create();
   change(given);
   for (let times = 0; times < 3; times++) await given.health.check(signal);
   expect(given.now.asked).toBe(3);
 });
 
-test('look() reports a member that does not answer as without a leader, with the previous members', async () => {
+test('check() reports a member that does not answer as without a leader, with the previous members', async () => {
   const { clock, now, health } = create();
   await health.check(signal);
   now.isDown = true;
@@ -70,7 +70,7 @@ test('look() reports a member that does not answer as without a leader, with the
   expect(await health.check(signal)).toMatchObject({ hasLeader: false, members: [{ name: 'node-a' }] });
 });
 
-test('look() reports nothing where no member runs', async () => {
+test('check() reports nothing where no member runs', async () => {
   const { health, stop } = create();
   stop();
   expect(await health.check(signal)).toBeUndefined();

@@ -8,7 +8,7 @@ const ASK_MS = 2_000;
 /** The size is rounded up to a 64th of the quota, because each change of a status is a write to the state etcd. */
 const STEPS = 64;
 
-/** Ports of the health check. */
+/** Ports (injected dependencies) of the health check. */
 export interface KubernetesEtcdPorts {
   /** Client of the local member with root credentials, while it runs. */
   readonly etcd: () => Pick<EtcdClient, 'members' | 'maintenance'> | undefined;

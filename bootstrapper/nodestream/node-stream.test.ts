@@ -67,7 +67,7 @@ describe('LogRing', () => {
   });
 });
 
-describe('parcels', () => {
+describe('chunks', () => {
   test('are whole lines of at most 32 KiB; lost lines are reported once', () => {
     const parts = [...packLines(['a'.repeat(20_000), 'b'.repeat(20_000), 'c'.repeat(100_000)], 3)];
     expect(parts.map(({ data }) => data.length)).toEqual([20_001, 20_001, 32_768]);
@@ -180,7 +180,7 @@ test('operators can read the logs of both etcd members', () => {
   );
 });
 
-describe('attend()', () => {
+describe('runNodeSession()', () => {
   test('runs the removal probe for the node that the curator names and reports the result', async () => {
     const { order, orders, until, ended } = setUp();
     const what = { case: 'probe', value: { removedNodeId: 'node-0', heldKeys: true, generation: 2n } };
@@ -190,7 +190,7 @@ describe('attend()', () => {
     await ended;
   });
 
-  test('passes the reset order of the owner on, and reports why it was refused', async () => {
+  test('passes the owner’s reset order on to the agent, and reports why it was refused', async () => {
     const signatures: Uint8Array[] = [];
     const reset: TaskPorts['reset'] = async ({ signature }) => {
       signatures.push(signature);

@@ -6,7 +6,7 @@ import type { LogFilter, LogRing } from './log-ring.ts';
 import { packBytes, packLines, type Chunk } from './chunks.ts';
 import { readUnitLogs } from './unit-logs.ts';
 
-/** Ports of the tasks on this node. */
+/** Ports (injected dependencies) of the tasks on this node. */
 export interface TaskPorts {
   readonly ring: LogRing;
   readonly commands: CommandRunner;

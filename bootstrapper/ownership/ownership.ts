@@ -15,7 +15,7 @@ const READ_MS = 60_000;
 /** The owner's signature over cluster id, CA and epoch, in the form of its record. */
 export type Ownership = Omit<OwnershipRecord, 'version'>;
 
-/** Inputs and ports of `ownershipRunnable()`. */
+/** Inputs and ports (injected dependencies) of `ownershipRunnable()`. */
 export interface OwnershipOptions {
   readonly job: Pick<InitJob, 'acknowledged' | 'acknowledge' | 'outcome'>;
   /** Raw Ed25519 keys of the owners that this machine was provisioned with. */

@@ -77,7 +77,7 @@ describe('PhaseLog', () => {
   });
 
   test.each([0, 10, 1000])(
-    'later writes all events in order, after a full disk took %d characters of each line',
+    'writes all events in order once the disk has space again, after it took %d characters of each line',
     async (taken) => {
       const files = new FullDisk(taken);
       await files.makeDirectory('/init');
@@ -92,7 +92,7 @@ describe('PhaseLog', () => {
     },
   );
 
-  test('a disk without space at any write loses events and never fails the work', async () => {
+  test('a disk that is full at any one write loses events but never fails the work', async () => {
     let cases = 0;
     const work = async (files: ConstructorParameters<typeof FileEventStore>[0]): Promise<number> => {
       const phases = await PhaseLog.open({

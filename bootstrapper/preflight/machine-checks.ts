@@ -28,7 +28,7 @@ interface ChecksOptions {
   readonly check?: typeof checkMachine;
 }
 
-/** Ports of the checks of this machine. */
+/** Ports (injected dependencies) of the checks of this machine. */
 export interface MachineChecksPorts extends Omit<PreflightPorts, 'freeBytes' | 'machine' | 'commands'> {
   readonly machine: MachinePort;
   readonly streams: StreamPort;
@@ -38,8 +38,8 @@ export interface MachineChecksPorts extends Omit<PreflightPorts, 'freeBytes' | '
 type Needed = PreflightOptions['neededBytes'];
 
 /**
- * Runs concurrent checks one after the other: each check binds the ports that it tests, so two at once would
- * report each other's.
+ * Runs concurrent checks one after the other: each check binds the ports that it tests, so two checks at once
+ * would report each other's ports as used.
  */
 export function createMachineChecks(
   { files, machine, streams, clock, commands }: MachineChecksPorts,

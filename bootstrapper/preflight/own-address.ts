@@ -9,7 +9,7 @@ import { refuseOtherAddress } from './preflight.ts';
 const CHECK_MS = 2_000;
 const NO_ADDRESS = 'an address that other machines can reach';
 
-/** Ports of the address check. */
+/** Ports (injected dependencies) of the address check. */
 export interface OwnAddressOptions {
   /** The address in this machine's certificates and in its etcd; undefined while it belongs to no cluster. */
   readonly boundAddress: () => string | undefined;

@@ -24,7 +24,7 @@ export function refuseOtherAddress(address: string, addresses: readonly string[]
   );
 }
 
-/** Ports of the checks. */
+/** Ports (injected dependencies) of the checks. */
 export type PreflightPorts = CollectPorts;
 /** Expected values of the checks. */
 export type PreflightOptions = Omit<CollectOptions, 'mayWriteTestFiles' | 'isNode'>;

@@ -34,7 +34,7 @@ import {
 
 const MAX_BYTES = 64 * 1024;
 
-/** Ports of `RecoveryService`. */
+/** Ports (injected dependencies) of `RecoveryService`. */
 interface RecoveryServicePorts extends SystemPorts {
   readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory'>;
 }

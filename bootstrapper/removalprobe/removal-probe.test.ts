@@ -100,11 +100,11 @@ test.each([
   { body: 'Forbidden', want: undefined },
   { body: '', want: undefined },
   { body: 'null', want: undefined },
-])('stringIn($body, "metadata", "uid") is $want', ({ body, want }) => {
+])("stringIn('$body', 'metadata', 'uid') is $want", ({ body, want }) => {
   expect(stringIn(body, 'metadata', 'uid')).toBe(want);
 });
 
-describe('judge()', () => {
+describe('judgeAnswer()', () => {
   const status = (code: number, message?: string): ProbeAnswer => ({
     kind: 'status',
     status: code,

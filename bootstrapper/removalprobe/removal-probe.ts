@@ -46,7 +46,10 @@ export interface RemovalProbePorts extends Pick<SystemPorts, 'files' | 'clock' |
   readonly nodeName: string;
 }
 
-/** A credential that each kind of endpoint must admit: the refusals of one that refuses all clients prove nothing. */
+/**
+ * For each kind of endpoint, a credential that it must admit: the refusals of an endpoint that refuses all
+ * clients prove nothing.
+ */
 export const VALID_CREDENTIALS: Readonly<Record<EndpointKind, PairFiles>> = {
   'etcd-client': consensusLayout(AGENT_PATHS.state, 'kubernetes').user('root'),
   'etcd-peer': consensusLayout(AGENT_PATHS.state, 'kubernetes').peer,
@@ -208,8 +211,8 @@ function present(
 }
 
 /**
- * The control credential: it must be admitted if another credential is refused for its key alone. undefined
- * if the key is never replaced.
+ * The credential to compare a refusal with: created with the current keys, it must be admitted, or the
+ * refusal of replaced keys proves nothing. undefined if the key is never replaced.
  */
 function controlOf(name: TestCredentialName): TestCredentialName | undefined {
   if (name === 'member' || name === 'operator') return undefined;

@@ -121,7 +121,7 @@ test('kubeletServingRenewal() is due while the kubelet serves an old certificate
   expect(await renewal.certificateTimes(never)).toEqual([]);
 });
 
-test('lifetimesOf() returns the defaults where the cluster has no setting', () => {
+test('certificateLifetimes() returns the defaults if the cluster has no setting', () => {
   const values = createFakeRoleValues();
   expect(certificateLifetimes(values)).toEqual(DEFAULT_CERTIFICATES);
   values.clusterSettings.set(settings);

@@ -81,7 +81,7 @@ describe('renewalWorker()', () => {
     expect(state.renewedAtMs).toHaveLength(1);
   });
 
-  test('a change of roles makes it check the certificates at once', async () => {
+  test('a change of roles makes the worker check the certificates at once', async () => {
     const { clock, root, state, localRoles } = createWorker({ issuedMs: 0, notAfterMs: 30 * DAY_MS });
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 2_000, 1_000);

@@ -248,7 +248,7 @@ describe('ticketRenewal()', () => {
     const { ports, renewed, state } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
     const before = await state.membership.load();
     const activate = await ticketRenewal(ports).prepare(never);
-    expect(await state.membership.load()).toEqual(before); // other nodes may renew before this one holds the slot
+    expect(await state.membership.load()).toEqual(before); // nothing changes before `activate`
     const membership = await activate(never);
     expect(membership?.nodeCertPem).toBe('new');
     expect(await state.membership.load()).toEqual(membership);

@@ -29,7 +29,7 @@ import {
 /** Validity of a certificate that is missing or cannot be read: it is due. */
 const DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
 
-/** Ports of a renewal by ticket. */
+/** Ports (injected dependencies) of a renewal by ticket. */
 export interface TicketRenewalPorts {
   readonly files: FilePort;
   readonly state: NodeState;

@@ -87,7 +87,7 @@ interface OwnersOrder {
   readonly vouchers: readonly OwnerVoucher[];
 }
 
-/** Inputs and ports of `ResetOrders`. */
+/** Inputs and ports (injected dependencies) of `ResetOrders`. */
 export interface ResetOrdersOptions {
   readonly files: FilePort;
   readonly paths: Pick<ResetPaths, 'resetOrder'>;

@@ -10,12 +10,12 @@ const REBOOT_MS = 60_000;
 /** The systemd slice of all pods. */
 const PODS_SLICE = 'kubepods.slice';
 
-/** Ports of a reset. */
+/** Ports (injected dependencies) of a reset. */
 export interface ResetPorts extends Pick<SystemPorts, 'files' | 'commands' | 'log'> {
   readonly units: Pick<SystemPorts['units'], 'stop'>;
 }
 
-/** Dependencies of a reset, and the units and paths that it stops and deletes. */
+/** Ports (injected dependencies) of a reset, and the units and paths that it stops and deletes. */
 export interface ResetOptions {
   readonly paths: ResetPaths;
   /** Units of the workloads. A unit that needs another one comes before that one. */
@@ -57,7 +57,7 @@ export async function runReset(ports: ResetPorts, options: ResetOptions): Promis
       return 'restarting';
     }
   }
-  // The marker first: if it remained, the next order would count as carried out.
+  // The marker is deleted first: if it remained, the next order would count as carried out.
   await files.remove(wipeMarkerPath(paths));
   await files.remove(paths.resetOrder);
   log.warn('machine reset', {});

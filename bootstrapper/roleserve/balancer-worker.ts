@@ -13,7 +13,7 @@ import {
 import { followDirectory } from './follow-directory.ts';
 import type { RoleState, RoleValues } from './role-values.ts';
 
-/** Inputs and ports of the balancer worker. */
+/** Inputs and ports (injected dependencies) of the balancer worker. */
 export interface BalancerOptions {
   readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory' | 'clusterSettings'>;
   readonly ports: Pick<SystemPorts, 'files' | 'units' | 'clock'> & {

@@ -23,7 +23,7 @@ interface Start {
   readonly controlPlane: boolean;
 }
 
-/** Inputs and ports of the components worker. */
+/** Inputs and ports (injected dependencies) of the components worker. */
 export interface ComponentsWorkerOptions {
   readonly reads: Pick<RoleValues, InputName | 'kubernetesStatus'>;
   readonly writes: Pick<RoleValueWriters, 'localComponents'>;

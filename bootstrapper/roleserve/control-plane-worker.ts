@@ -18,7 +18,7 @@ export type ControlPlaneStart =
   | { readonly kind: 'bootstrap'; readonly data: BootstrapData }
   | { readonly kind: 'serve'; readonly membership: Membership };
 
-/** Inputs and ports of the control plane worker. */
+/** Inputs and ports (injected dependencies) of the control plane worker. */
 export interface ControlPlaneWorkerOptions {
   readonly reads: Pick<RoleValues, InputName>;
   readonly writes: Pick<RoleValueWriters, 'localControlPlane'>;

@@ -186,7 +186,7 @@ describe('the directory worker', () => {
     expect(saves.map(hosts)).toEqual([['198.51.100.4']]);
     curators.pushed.set(told(wire('node-3')));
     await settle();
-    values.clusterMembership.set(renewed('third', '198.51.100.5')); // may name a removed node
+    values.clusterMembership.set(renewed('third', '198.51.100.5')); // a later ticket is ignored, because it may name a removed node
     await settle();
     expect(seen.map(hosts)).toEqual([['198.51.100.3'], ['198.51.100.4'], ['198.51.100.3']]);
     expect(saves).toHaveLength(2);
@@ -261,7 +261,7 @@ describe('the balancer worker', () => {
       Buffer.from((await files.read('/etc/cluster-apilb/config.json', 4096)) ?? []).toString('utf8'),
     );
 
-  test('follows the directory without a restart, with API servers only and the own one first', async () => {
+  test('follows the directory without a restart, with API servers only, that of this node first', async () => {
     const values = createFakeRoleValues();
     const files = new MemoryFiles();
     await files.makeDirectory('/etc');

@@ -12,7 +12,7 @@ const MAX_RELAYS = 16;
 const HOST = /^[0-9A-Za-z.:-]{1,253}$/;
 const NODE_ID = /^[0-9A-Za-z-]{1,64}$/;
 
-/** Inputs and ports of the directory worker. */
+/** Inputs and ports (injected dependencies) of the directory worker. */
 export interface DirectoryOptions {
   readonly reads: Pick<RoleValues, 'clusterMembership'>;
   readonly writes: Pick<RoleValueWriters, 'clusterDirectory' | 'clusterRelays' | 'clusterKeys'>;

@@ -42,17 +42,17 @@ describe('planKubernetes()', () => {
 
   test.each([
     {
-      name: 'the roles',
+      name: 'waits for the roles',
       changes: { localRoles: undefined },
       want: { kind: 'wait', why: 'the roles of this node' },
     },
     {
-      name: 'the settings',
+      name: 'waits for the settings',
       changes: { clusterSettings: undefined },
       want: { kind: 'wait', why: 'the settings of the cluster' },
     },
     {
-      name: 'the components',
+      name: 'waits for the components',
       changes: { localComponents: undefined },
       want: { kind: 'wait', why: 'the components' },
     },
@@ -61,7 +61,7 @@ describe('planKubernetes()', () => {
       changes: { localRoles: none },
       want: { kind: 'stop', why: 'idle: role absent' },
     },
-  ])('waits for $name', ({ changes, want }) => {
+  ])('$name', ({ changes, want }) => {
     expect(plan(changes)).toEqual(want);
   });
 
@@ -202,7 +202,7 @@ test('a worker node runs its kubelet in the same phases, and the kubelet keeps r
   expect(phases.names).toEqual(['pki', 'node', 'pki', 'control-plane', 'settings']);
   values.localRoles.set(workerOnly);
   await settle();
-  await clock.advance(2_000); // time for connections from balancers of other nodes
+  await clock.advance(2_000); // time for the balancers of other nodes to move their connections
   expect(currentValue(values.kubernetesStatus)?.controlPlane).toBe(false);
   expect(await files.list('/etc/kubernetes/pki')).toEqual([]);
   expect(units.moves.filter((move) => move.includes('kubelet.service') && !move.startsWith('start'))).toEqual(
@@ -229,7 +229,7 @@ test('a control plane that loses all roles at once stops its static pods through
   await settleUntil(() => currentValue(values.kubernetesStatus)?.controlPlane === true);
   values.localRoles.set(none);
   await settle();
-  await clock.advance(2_000); // time for connections from balancers of other nodes
+  await clock.advance(2_000); // time for the balancers of other nodes to move their connections
   await settleUntil(() => tree.at('root').note === 'idle: role absent');
   expect(arePodsRunning).toBe(false);
   expect(await files.list('/etc/kubernetes/pki')).toEqual([]);

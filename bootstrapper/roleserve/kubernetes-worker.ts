@@ -26,7 +26,7 @@ export interface KubernetesStart {
   readonly controller: boolean;
 }
 
-/** Inputs and ports of the Kubernetes worker. */
+/** Inputs and ports (injected dependencies) of the Kubernetes worker. */
 export interface KubernetesWorkerOptions {
   readonly reads: Pick<RoleValues, InputName | 'localControlPlane'>;
   readonly writes: Pick<RoleValueWriters, 'kubernetesStatus'>;

@@ -13,7 +13,7 @@ import type { RoleState, RoleValues } from './role-values.ts';
  */
 const PODS_FIRST_MS = 15_000;
 
-/** Inputs and ports of the relay worker. */
+/** Inputs and ports (injected dependencies) of the relay worker. */
 export interface RelayOptions {
   readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory' | 'localRoles'>;
   readonly ports: Pick<SystemPorts, 'files' | 'units' | 'clock'>;

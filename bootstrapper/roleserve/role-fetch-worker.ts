@@ -10,7 +10,7 @@ import type { Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { RoleSet, RoleValues } from './role-values.ts';
 
-/** Inputs and ports of the role fetch worker. */
+/** Inputs and ports (injected dependencies) of the role fetch worker. */
 export interface RoleFetchOptions {
   readonly reads: Pick<RoleValues, 'clusterMembership'>;
   readonly curators: Curators;
@@ -29,7 +29,7 @@ export function planForMember(membership: Membership | undefined): Plan<Membersh
     : { kind: 'start', config: membership };
 }
 
-/** A worker whose runnables, which `start` adds to the scope, run while this node is a member. */
+/** Creates a worker that runs while this node is a member; `start` adds its runnables to the scope. */
 export function memberWorker(
   { reads }: { readonly reads: Pick<RoleValues, 'clusterMembership'> },
   start: (scope: Scope, membership: Membership) => void | Promise<void>,
@@ -41,7 +41,10 @@ export function memberWorker(
   });
 }
 
-/** Returns what a runnable calls at each success: the first one makes it healthy, and it waits for nothing. */
+/**
+ * Returns a function that a runnable calls at each success: the first call reports it as healthy and as
+ * waiting for nothing.
+ */
 export function reportWorking(scope: Scope): () => void {
   let isHealthy = false;
   return () => {

@@ -8,7 +8,7 @@ const controlPlane = { curatorEndpoint: 'x:1' } as LocalControlPlane;
 const member: RoleSet = new Set(['ConsensusMember']);
 const worker: RoleSet = new Set(['KubernetesWorker']);
 
-test('the plan follows the role, and waits for the control plane of this node', () => {
+test('planSigner() follows the role, and waits for the control plane of this node', () => {
   expect(planSigner({ localControlPlane: undefined, localRoles: undefined }, false)).toMatchObject({
     kind: 'wait',
   });

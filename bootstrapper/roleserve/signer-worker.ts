@@ -3,7 +3,7 @@ import { combine } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { RoleState, RoleValues } from './role-values.ts';
 
-/** Interval until the Kubernetes keys exist, because they are created after the keys of etcd. */
+/** Interval of the attempts until the Kubernetes keys exist, which are created after the keys of etcd. */
 const SOON_MS = 1_000;
 /** Interval afterwards, to find replaced keys. */
 const LATER_MS = 60_000;
@@ -15,7 +15,7 @@ export interface SignerDriver {
   stop(signal: AbortSignal): Promise<void>;
 }
 
-/** Inputs and ports of the signer worker. */
+/** Inputs and ports (injected dependencies) of the signer worker. */
 export interface SignerOptions {
   readonly reads: Pick<RoleValues, 'localControlPlane' | 'localRoles'>;
   readonly driver: SignerDriver;

@@ -14,7 +14,7 @@ const GRACE_MS = 10_000;
 const LATER_MS = 60_000;
 const ASK_MS = 10_000;
 
-/** Inputs and ports of the worker. */
+/** Inputs and ports (injected dependencies) of the worker. */
 export interface StrayTaintsOptions extends Pick<SystemPorts, 'clock' | 'commands'> {
   readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory' | 'kubernetesStatus'>;
   readonly curators: Curators;

@@ -52,7 +52,7 @@ test('buildJoinserviceConfig() contains the owner keys of the provisioning', () 
   expect(JSON.parse(buildJoinserviceConfig(settings))).toMatchObject({ ownerKeys: settings.ownerKeys });
 });
 
-test('buildJoinserviceConfig() contains the sockets of the evidence, of the signer and of its connections to etcd', () => {
+test('buildJoinserviceConfig() contains the sockets for the evidence, for the signer and for the signer’s connections to etcd', () => {
   expect(JSON.parse(buildJoinserviceConfig(settings))).toMatchObject({
     listen: { host: '0.0.0.0', port: 9091 },
     join: {

@@ -26,7 +26,7 @@ export interface SignerUnitConfig {
   readonly cluster: SignerCluster;
   /** Path of each control-plane key, by its name in the key ring. Some keys are created later than others. */
   readonly keys: Readonly<Record<string, string>>;
-  /** Keys in the same form that may never exist. */
+  /** Like `keys`, but a file may be missing for good. */
   readonly optionalKeys: Readonly<Record<string, string>>;
 }
 
@@ -46,7 +46,10 @@ export class SignerUnit {
     this.#ports = ports;
   }
 
-  /** @returns names of the required keys that do not exist yet */
+  /**
+   * Starts the signer with the keys that exist.
+   * @returns names of the required keys that do not exist yet
+   */
   async start(config: SignerUnitConfig, signal: AbortSignal): Promise<readonly string[]> {
     const { files, units } = this.#ports;
     await this.#ensureUsers(signal);

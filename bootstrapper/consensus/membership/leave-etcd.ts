@@ -6,8 +6,8 @@ import { countAnswering, withMembershipSlot, withPeers } from './peers.ts';
 const PROBE_MS = 2_000;
 
 /**
- * @throws ConsensusError `consensus-last-member` or `consensus-quorum` if `leaveEtcd` would refuse; never
- * throws without data
+ * Throws if `leaveEtcd` would refuse. Never throws if this node has no data of etcd.
+ * @throws ConsensusError `consensus-last-member` or `consensus-quorum`
  */
 export async function checkLeave(
   ports: ConsensusPorts,

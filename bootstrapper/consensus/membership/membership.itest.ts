@@ -232,7 +232,7 @@ describe('repairMember()', () => {
       want: ['a'],
     },
     { name: 'a record of its node in the state UP', nodes: [{ nodeId: 'a', state: 'UP' }], want: [] },
-  ] as const)('membersOfRemovedNodes() decides about a member with $name', ({ nodes, want }) => {
+  ] as const)('membersOfRemovedNodes() returns $want for member a with $name', ({ nodes, want }) => {
     const member = { id: 1n, name: 'a', peerUrls: [], clientUrls: [], isLearner: false };
     const joining = { ...member, id: 2n, name: '' };
     expect(membersOfRemovedNodes([member, joining], nodes).map(({ name }) => name)).toEqual(want);

@@ -99,7 +99,7 @@ export async function promoteOwnMember(ports: MembershipPorts, slot: Slot, self:
 }
 
 /**
- * Repeats the check of the role change, with the voting members that answer this node.
+ * Makes the same check as a role change, but counts the voting members that answer this node.
  * @throws ConsensusError `consensus-last-member`, `consensus-quorum`
  */
 export function checkLeaveGuard(others: number, answering: number): void {

@@ -66,7 +66,7 @@ async function untilRepaired(ports: RepairPorts, nodeId: string, signal: AbortSi
       });
     } catch (error) {
       if (isAbort(error, signal)) throw error;
-      // etcd also reports itself unhealthy for a moment after each change of members.
+      // Expected for a moment after each change of members, when etcd reports itself unhealthy.
       log.info('removing a member failed, retrying', { error });
       await clock.sleep(RETRY_MS, signal);
     }

@@ -70,7 +70,7 @@ describe('withSlot()', () => {
     expect(b.slot).toBeDefined();
     await expect(a.slot?.writeIntent({ ...intent, memberId: 'ab' })).rejects.toEqual(lost);
     await expect(a.slot?.writeIntent(undefined)).rejects.toEqual(lost);
-    expect(await b.slot?.readIntent()).toEqual(intent); // so that the next holder can clean up
+    expect(await b.slot?.readIntent()).toEqual(intent); // the next holder reads the intent of the previous one, to clean up after it
     await b.slot?.writeIntent({ nodeId: 'b', peerUrl: 'https://192.0.2.2:2380' });
     await b.done();
   });

@@ -210,7 +210,8 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   const survey = await surveyMembers(first.ports, first.recovering, signal);
   const { refusals, losses } = judgeRecovery(survey);
   expect(refusals).toEqual([]);
-  // The survivor answers only if it was restarted. In either case it has fewer log entries.
+  // The survivor answers only if it was restarted. In either case it has fewer log entries than the lost
+  // members.
   expect(survey.own.raftIndex ?? 0n).toBeLessThan(lostAt);
   expect(losses).toHaveLength(3);
   const examined = await surveyWithDataCopy(first.ports, first.recovering, signal);

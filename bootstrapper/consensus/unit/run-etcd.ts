@@ -33,7 +33,7 @@ export async function runEtcd(
   if (keepRunning && (await units.status(unit, signal)).active === 'active') return;
   const config = buildEtcdConfig(settings, origin);
   if ((await readText(files, layout.configFile)) !== config) {
-    // Before the write: after a crash in between, the next start of the agent restarts etcd.
+    // Requested before the write: after a crash in between, the next start of the agent restarts etcd.
     await units.requireRestart(unit);
     await files.writeAtomic(layout.configFile, config);
   }

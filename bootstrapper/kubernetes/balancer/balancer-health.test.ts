@@ -12,7 +12,7 @@ const refused = [
   { name: 'text that is not JSON', text: 'x' },
   { name: 'null', text: 'null' },
   { name: 'a missing list', text: '{"upstreams":{}}' },
-  { name: 'too many', text: JSON.stringify({ upstreams: Array(65).fill(healthy) }) },
+  { name: 'too many API servers', text: JSON.stringify({ upstreams: Array(65).fill(healthy) }) },
   ...Object.keys(healthy).map((name) => ({
     name: `an upstream without ${name}`,
     text: JSON.stringify({ upstreams: [{ ...healthy, [name]: undefined }] }),

@@ -170,12 +170,12 @@ describe('ControlPlane', () => {
       want: 'log of the API server: one | etcd: permission denied',
     },
     {
-      name: 'the kubelet because the log of the API server is too large',
+      name: 'the kubelet (the log of the API server is too large)',
       logs: { '0.log': 'x'.repeat(17 * 1024 * 1024) },
       want: 'log of the kubelet: pulling',
     },
     {
-      name: 'the kubelet because the API server has no log',
+      name: 'the kubelet (the API server has no log)',
       logs: {},
       want: 'log of the kubelet: pulling',
     },
@@ -298,7 +298,7 @@ describe('retireControlPlane()', () => {
     const retired = retireControlPlane(ports, { ...settings, signal: never });
     await bed.clock.advance(5_000);
     expect(await retired).toBe(true);
-    // The keys existed as long as the API server answered.
+    // The keys existed whenever the API server answered.
     expect(seen).toHaveLength(3);
     expect(seen).not.toContain(undefined);
     expect(await bed.files.list(PATHS.pki)).toEqual([]);

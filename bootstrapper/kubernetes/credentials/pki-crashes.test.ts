@@ -163,7 +163,7 @@ describe('ControlPlane.createPki() on the node that creates the cluster', () => 
       { path: cert, what: 'is of another key', damaged: 'another' },
     ]),
   )(
-    'refuses a damaged key pair and names it ($path $what), and changes no file',
+    'refuses a damaged key pair ($path $what) with an error that names it, and changes no file',
     async ({ path, damaged }) => {
       const files = await made();
       const other = damaged === 'another' ? ((await textOf(await made(), path)) ?? '') : damaged;
@@ -228,7 +228,7 @@ test('storeSettings() deletes super-admin.conf even if createPki() was repeated'
   expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
 });
 
-test('repeats a step that was interrupted with new settings when the previous settings return', async () => {
+test('repeats a step that was interrupted with new settings, even if the previous settings return', async () => {
   const names = ['other.example.test'];
   const bed = createControlPlane((argv) =>
     /control-plane|upload-config/.test(argv.join(' ')) && isBroken

@@ -13,7 +13,7 @@ interface Kill {
   readonly when: 'before' | 'after';
 }
 
-/** A file system in which each write counts as a step of the agent. */
+/** A file system that runs each write inside `step`, so that a test can act before or after it. */
 class SteppedFiles extends MemoryFiles {
   step: (work: () => Promise<void>) => Promise<void> = (work) => work();
 
