@@ -1,6 +1,6 @@
 /**
- * All phases from power-on to a running node, in order. The first node and nodes that join use the same names. The fault
- * stories run once for each phase, and the agent cannot run an unlisted phase.
+ * All phases from power-on to a running node, in order. The first node and nodes that join use the same
+ * names. The end-to-end tests of faults run once for each phase, and the agent cannot run an unlisted phase.
  */
 export const PHASES = [
   { name: 'preflight', title: 'Checking the machine', before: 'lock' },

@@ -99,7 +99,8 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
       machine === undefined ? undefined : readEnrolmentRequest(await machine.options(signal), signal),
     readLockCounter: async (signal) => options.tpm?.use(signal, readLockCounter),
     answerChallenge: async (challenge, session, signal) => {
-      if (machine === undefined) throw new TypeError('this machine has no TPM enrolment and cannot answer a challenge');
+      if (machine === undefined)
+        throw new TypeError('this machine has no TPM enrolment and cannot answer a challenge');
       return answerChallenge(await machine.options(signal), challenge, session, signal);
     },
     forTicket: async (statement, signal) => {

@@ -32,15 +32,12 @@ const table = [
     want: { name: 'dns', outcome: 'pass' },
   },
 ];
-test.each(table)(
-  'recordNameLookup() records the result for $name',
-  async ({ endpoint, answer, want }) => {
-    const clock = new FakeClock();
-    const facts = new JoinFacts(() => clock.nowMs());
-    await recordNameLookup(endpoint, { facts, lookUp: answer, clock, signal: never });
-    expect(facts.list()).toEqual([expect.objectContaining(want)]);
-  },
-);
+test.each(table)('recordNameLookup() records the result for $name', async ({ endpoint, answer, want }) => {
+  const clock = new FakeClock();
+  const facts = new JoinFacts(() => clock.nowMs());
+  await recordNameLookup(endpoint, { facts, lookUp: answer, clock, signal: never });
+  expect(facts.list()).toEqual([expect.objectContaining(want)]);
+});
 
 test('a resolver that does not answer is reported, unless another endpoint answered first', async () => {
   const clock = new FakeClock();

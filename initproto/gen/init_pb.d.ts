@@ -251,7 +251,7 @@ export declare const ReadEnrolmentRequestSchema: GenMessage<ReadEnrolmentRequest
  */
 export declare type ReadEnrolmentResponse = Message<"cluster.init.v1.ReadEnrolmentResponse"> & {
   /**
-   * `encodeEnrolmentRequest` of internal/attestation/enrol; empty without a TPM that identifies the machine.
+   * `encodeEnrolmentRequest` of internal/attestation/enrolment; empty without a TPM that identifies the machine.
    *
    * @generated from field: bytes enrolment = 1;
    */
@@ -269,7 +269,7 @@ export declare const ReadEnrolmentResponseSchema: GenMessage<ReadEnrolmentRespon
  */
 export declare type AnswerChallengeRequest = Message<"cluster.init.v1.AnswerChallengeRequest"> & {
   /**
-   * `encodeChallenge` of internal/attestation/enrol.
+   * `encodeChallenge` of internal/attestation/enrolment.
    *
    * @generated from field: bytes challenge = 1;
    */
@@ -570,7 +570,7 @@ export declare type ClusterSpec = Message<"cluster.init.v1.ClusterSpec"> & {
   configuration: Uint8Array;
 
   /**
-   * Signed by the owner (internal/authority): the first owners, the policy over `configuration`, the operators.
+   * Signed by the owner (internal/ownerdocument): the first owners, the policy over `configuration`, the operators.
    *
    * @generated from field: repeated bytes owner_documents = 14;
    */
@@ -688,7 +688,7 @@ export declare type PhaseFinished = Message<"cluster.init.v1.PhaseFinished"> & {
   durationMs: bigint;
 
   /**
-   * An earlier run had already done it.
+   * An earlier run had already done the work of this phase.
    *
    * @generated from field: bool already = 3;
    */
@@ -711,7 +711,7 @@ export declare type Progress = Message<"cluster.init.v1.Progress"> & {
   phase: string;
 
   /**
-   * What is being done or waited for.
+   * What the phase does or waits for.
    *
    * @generated from field: string text = 2;
    */

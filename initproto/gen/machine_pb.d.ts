@@ -36,7 +36,7 @@ export declare const DirectRequestSchema: GenMessage<DirectRequest>;
  */
 export declare type DirectResponse = Message<"cluster.machine.v1.DirectResponse"> & {
   /**
-   * All endpoints that this machine was told.
+   * All endpoints that operators have added on this machine.
    *
    * @generated from field: repeated string endpoints = 1;
    */
@@ -385,7 +385,7 @@ export enum EnrolmentEvent_Stage {
   RUNNING = 7,
 
   /**
-   * Its own init is running.
+   * The machine is creating a cluster: its init is running.
    *
    * @generated from enum value: CREATING = 8;
    */
@@ -424,7 +424,7 @@ export declare type Problem = Message<"cluster.machine.v1.Problem"> & {
   fix: string;
 
   /**
-   * Name in the table of exit codes.
+   * Name of the exit code of the CLI.
    *
    * @generated from field: string exit = 4;
    */
