@@ -351,7 +351,7 @@ describe('error catalog', () => {
 });
 
 describe('completion', () => {
-  /** The words that bash suggests after these words. */
+  /** The words that bash offers as completions after these words. */
   const complete = (script: string, ...words: string[]): string[] => {
     const line = `${script}\nCOMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _cluster; printf '%s\\n' "\${COMPREPLY[@]}"`;
     return execFileSync('bash', ['-c', line], { encoding: 'utf8' }).trim().split('\n');

@@ -2,13 +2,13 @@ import type { Command } from 'commander';
 
 /** The completions that may follow the words of a command: subcommands, choices of arguments, flags. */
 export interface CompletionNode {
-  /** "mini up"; empty for the program itself. */
+  /** The words of a command, such as "mini up"; empty for the program itself. */
   readonly path: string;
   readonly words: readonly string[];
   readonly flags: readonly string[];
 }
 
-/** A static completion script: this program does not run during completion. */
+/** A completion script that contains all words: the shell does not call this program during completion. */
 export function completionScript(shell: 'bash' | 'zsh' | 'fish', program: Command): string {
   const nodes = completionNodes(program);
   switch (shell) {

@@ -8,7 +8,7 @@ const OUTPUT_WIDTH = 80;
 export interface ProgramOptions {
   readonly version: string;
   readonly entries: readonly CommandEntry[];
-  /** Whether to load the module of a command; other commands are only listed. */
+  /** Whether to load the module of a command. Commands that are not loaded are only listed in the help. */
   readonly loads: (name: string) => boolean;
   readonly action: ActionBinder;
   /** Writes requested help. */

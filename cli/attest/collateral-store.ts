@@ -17,8 +17,8 @@ const MAX_SEEN_BYTES = 4096;
 const seenSchema = z.strictObject({ version: z.literal(1), evaluationNumber: z.int().min(0) });
 
 /**
- * The manufacturers' documents that this workspace verifies evidence with, and the highest evaluation number it has ever
- * used. Intel numbers each TCB recovery: an attacker who withholds new documents must not be able to bring old ones back.
+ * The manufacturers' documents that this workspace verifies evidence with, and the highest evaluation number that they ever had.
+ * Intel increases this number with each TCB recovery, so a bundle with a lower number is refused: an attacker replays old documents.
  *
  *     WORKSPACE/collateral/bundle.json     replaced as a whole, after it was verified
  *     WORKSPACE/collateral/seen.json       only grows, written before the bundle with the new number

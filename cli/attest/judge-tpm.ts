@@ -184,7 +184,7 @@ function checkRequiredPcrs(
   );
 }
 
-/** The key is pinned if the policy names it or the operator passed it as enrolled. */
+/** The identity that the quote proves: pinned if the policy names the key, or the operator passed it as enrolled. */
 function identityOf(
   { key }: VerifiedQuote,
   policy: ExplainInputs['policy'],

@@ -12,7 +12,7 @@ export interface Explanation {
   /** Code of the failed check. */
   readonly code?: string;
   readonly reason?: string;
-  /** From `cluster help errors CODE`. */
+  /** What `cluster help errors CODE` shows about the code. */
   readonly meaning?: string;
   readonly fix?: string;
   readonly expected?: string;

@@ -15,7 +15,7 @@ import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { formatBytes, formatTable } from '../host/index.ts';
 
-/** The context of a command as bundle builds need it. */
+/** Converts the context of a command to the form that bundle builds need. */
 export function buildContext(context: CommandContext): BuildContext {
   return {
     reporter: context.host,

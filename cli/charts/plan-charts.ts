@@ -11,7 +11,7 @@ const NETWORK_TIMEOUT_SECONDS = 300;
 export type ChartSelection =
   { readonly kind: 'all' } | { readonly kind: 'none' } | { readonly kind: 'only'; readonly name: string };
 
-/** Where a chart's bytes come from. */
+/** Where to get a chart from. */
 export type ChartSource =
   | { readonly kind: 'bundle'; readonly component: string }
   | { readonly kind: 'path'; readonly path: string }

@@ -60,7 +60,7 @@ export async function retryConnection<T>(
   }
 }
 
-/** Whether the connection broke, was refused or timed out; not when the peer refused the request or is the wrong one. */
+/** Whether the connection broke, was refused or timed out; false if the peer refused the request, or is not the expected peer. */
 export function isConnectionLoss(error: unknown): boolean {
   return (error instanceof RpcError || error instanceof AtlsError) && error.retryable;
 }

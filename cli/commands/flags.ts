@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { formatDuration, parseDuration } from '../../internal/clock/index.ts';
 
-/** For a flag that may be repeated: gathers its values. */
+/** Collects the values of a flag that may be repeated. */
 export function collect(value: string, before: readonly string[] = []): readonly string[] {
   return [...before, value];
 }

@@ -30,7 +30,7 @@ import { readCaller, callCurator, newMutation } from '../cluster/index.ts';
 import { ConfigurationError } from './errors.ts';
 import { AppError } from '../app/errors.ts';
 
-/** How often the configuration is merged again because another client has changed it meanwhile. */
+/** Maximum number of attempts to merge the configuration: another client may change it meanwhile. */
 const TRIES = 5;
 const MAX_SHOWN = 60;
 

@@ -85,7 +85,7 @@ function parsed(text: string): Pick<CurrentConfiguration, 'document' | 'problem'
   }
 }
 
-/** As stored, without control characters. The curator stores one line of JSON; it is shown as YAML. */
+/** The stored text, without control characters. Curators store one line of JSON, which is shown as YAML. */
 function linesOf(text: string): string {
   const raw = printableLines(text, { maxChars: MAX_CONFIG_BYTES });
   try {

@@ -5,7 +5,7 @@ import type { OutputStream } from './streams.ts';
 
 /** Colors and styles in use. */
 export type Style = 'red' | 'green' | 'yellow' | 'dim' | 'bold';
-/** Styles a text, or returns it unchanged where colors are off. */
+/** Styles a text, or returns it unchanged if colors are off. */
 export type Paint = (style: Style, text: string) => string;
 
 /** Colors on a terminal only, unless NO_COLOR is set (no-color.org) or the terminal is dumb. */

@@ -120,7 +120,7 @@ export class MachinePins {
     await this.#write({ version: 1, clusterId: this.#clusterId, name, ...machineOf(node) });
   }
 
-  /** Expects this machine under this name. */
+  /** Saves a machine that is expected under this name, before it was verified. */
   async expect(machine: Required<Pick<MachinePin, 'name' | 'nodeId' | 'identity'>>): Promise<void> {
     await this.#write({ version: 1, clusterId: this.#clusterId, ...machine });
   }

@@ -135,7 +135,7 @@ export async function judge(what: {
   readonly evidence: Uint8Array;
   readonly binding: Uint8Array;
   readonly nowMs: number;
-  /** Why the record of the node is not to be trusted. */
+  /** Reasons why the record of the node is not to be trusted; empty if there are none. */
   readonly contradictions: readonly string[];
 }): Promise<Omit<VerifyReport, 'pin'>> {
   const { node, config, evidence, binding, nowMs } = what;

@@ -24,7 +24,7 @@ const NOT_YET = 'consensus-not-recoverable';
 export interface RecoverQuorumOptions {
   /** The name of the cluster, by which the operator confirms the loss. */
   readonly confirmed: string | undefined;
-  /** Only show the survey and the loss. */
+  /** Show the state of etcd and the loss, and change nothing. */
   readonly dryRun: boolean;
 }
 

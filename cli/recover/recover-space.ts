@@ -9,7 +9,7 @@ import type { CommandContext } from '../app/command.ts';
 import { formatBytes, formatTable } from '../host/index.ts';
 import { RecoverError } from './errors.ts';
 
-/** Where a control plane keeps the credentials of the root users (bootstrapper/consensus/consensus-layout.ts). */
+/** Directory with the credentials of the user root of both etcd clusters (bootstrapper/consensus/consensus-layout.ts). */
 const CONSENSUS = '/var/lib/cluster/consensus';
 const ETCDS = { state: PORTS.stateEtcd.client, kubernetes: PORTS.kubernetesEtcd.client } as const;
 /** Time limit for compacting or defragmenting a database of some GiB. */
@@ -41,7 +41,7 @@ export interface MemberSpace {
   readonly failure: string;
 }
 
-/** The space of one etcd cluster after it was freed. */
+/** The result for one etcd cluster. */
 export interface FreedSpace {
   readonly members: readonly MemberSpace[];
   /** Alarms that were cleared. */

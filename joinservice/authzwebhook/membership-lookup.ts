@@ -12,7 +12,7 @@ const MAX_CACHED = 10_000;
 /** The pattern of node IDs; no record has an ID of another form. */
 const NODE_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
-/** Looks up a node; resolves with undefined where it has no record, rejects while etcd is unavailable. */
+/** Looks up a node; resolves with undefined if it has no record, rejects while etcd is unavailable. */
 export type MembershipLookup = (nodeId: string, signal: AbortSignal) => Promise<NodeMembership | undefined>;
 
 /** A lookup with linearizable reads, one at a time for each node, each reused for a second. */

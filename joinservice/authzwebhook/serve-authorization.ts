@@ -125,7 +125,7 @@ function isCaller(socket: TLSSocket): boolean {
   return known;
 }
 
-/** The body of a request; undefined where it is longer than any review. */
+/** The body of a request; undefined if it is longer than any review. */
 async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
   const parts: Buffer[] = [];
   let sizeBytes = 0;

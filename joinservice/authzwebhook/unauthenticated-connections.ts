@@ -20,7 +20,7 @@ export class UnauthenticatedConnections {
     return this.#waiting.size;
   }
 
-  /** Adds a new connection, and closes the oldest where there are too many. */
+  /** Adds a new connection, and closes the oldest if there are too many. */
   add(socket: Socket): void {
     const port = socket.remotePort;
     this.#waiting.set(port, socket);

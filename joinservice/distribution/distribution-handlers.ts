@@ -12,13 +12,13 @@ import { DistributionError } from './errors.ts';
 import type { KeysFeed } from './keys-feed.ts';
 
 /**
- * Concurrent fetches; each keeps a file open and a few chunks in memory. A refused caller asks another
- * control plane.
+ * Maximum number of concurrent fetches: each keeps a file open and a few chunks in memory. A refused caller
+ * calls another control plane.
  */
 const MAX_FETCHES = 64;
 /**
- * Directory watchers that are woken at the same time, so that heartbeats and other calls are served in
- * between.
+ * Maximum number of directory watchers that are woken at the same time. Between such groups, heartbeats and
+ * other calls are served.
  */
 const WATCHERS_AT_ONCE = 64;
 
@@ -36,7 +36,7 @@ export interface DistributionHandlerParts {
   readonly feed: Pick<DirectoryFeed, 'directory'>;
   readonly keys: Pick<KeysFeed, 'stage'>;
   readonly collateral: Pick<ClusterCollateral, 'fetch'>;
-  /** undefined where this node has no blob store. */
+  /** undefined if this node has no blob store. */
   readonly blobs: Pick<BlobStore, 'read'> | undefined;
 }
 

@@ -21,7 +21,7 @@ export function canonicalAddress(text: string): string | undefined {
 }
 
 /**
- * Why an address cannot be that of a machine; undefined where it can. The kubelet's serving certificate contains it and is issued
+ * Why an address cannot be that of a machine; undefined if it can. The kubelet's serving certificate contains it and is issued
  * by the CA of the API servers, so a machine with the address of the API could impersonate it.
  * @param options `servesApi`: a control plane may have an address of the API
  */

@@ -32,11 +32,14 @@ import { RefusalAudit } from './requests/refusal-audit.ts';
 import { ClockObservations } from './machine/clock-observations.ts';
 import { Tickets, type TicketPorts } from './tickets/tickets.ts';
 
-/** Machines that are decided about or get a ticket at the same time, and machines that wait for that. */
+/**
+ * Limits of the work on decisions and tickets: machines that are served at the same time, and machines that
+ * wait for that.
+ */
 const WORK_SLOTS = { maxActive: 16, maxWaiting: 4_096 };
-/** Machines whose TPM is challenged at the same time; fewer than `CredentialActivations` keeps open. */
+/** Limits of TPM challenges: fewer at the same time than `CredentialActivations` keeps open. */
 const CHALLENGE_SLOTS = { maxActive: 256, maxWaiting: 4_096 };
-/** Audit entries and requests that machines without an admission can cause one node to write. */
+/** Limits of audit entries and requests that machines without an admission can cause one node to write. */
 const UNADMITTED_WRITES = { size: 1_200, periodMs: 10 * 60_000 };
 
 export interface JoinServiceOptions {

@@ -210,7 +210,7 @@ async function requireOtherSigner(
   return requireOtherOwnershipSigner(etcd, { name, fingerprints }, signal);
 }
 
-/** The condition that another owner remains; none where the operator is not an owner. @throws OperatorApiError `operatorapi-last-owner` */
+/** The condition that another owner remains; none if the operator is not an owner. @throws OperatorApiError `operatorapi-last-owner` */
 function keepOwner(all: readonly Found[], name: string): readonly Condition[] {
   const owners = all.filter(({ record }) => record.role === 'owner');
   if (!owners.some(({ record }) => record.name === name)) return [];

@@ -52,7 +52,10 @@ async function createHarness() {
     }));
     return signer.sign('operators', { operators });
   };
-  /** Documents for calls that are refused before any document is checked. */
+  /**
+   * A signed list of operators for a call; none if the arguments are invalid, because such a call is refused
+   * before documents are checked.
+   */
   const documentsFor = async (name: string, role: string, request: Uint8Array) => {
     try {
       const fingerprint = fingerprintOfKey(await verifyCertificateRequest(request));

@@ -16,7 +16,7 @@ export class FakeOwner extends TestOwner {
     this.#clock = options.clock;
   }
 
-  /** Owner documents in `etcd` that trust this owner. */
+  /** Reads the owner documents in `etcd`, with this owner as the first one. */
   ownerDocs(etcd: KeySpace): OwnerDocuments {
     const { clusterId, pubKey } = this;
     return new OwnerDocuments({ etcd, clock: this.#clock, clusterId, ownerKeys: [pubKey] });

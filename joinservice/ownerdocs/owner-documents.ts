@@ -57,7 +57,7 @@ export class OwnerDocuments {
     this.#ports = ports;
   }
 
-  /** The current owners. @throws OwnerDocumentError where the chain of `owners` documents is broken: then no document is valid */
+  /** The current owners. @throws OwnerDocumentError if the chain of `owners` documents is broken: then no document is valid */
   async trust(signal: AbortSignal): Promise<CurrentTrust> {
     const { etcd, clock, clusterId, ownerKeys } = this.#ports;
     const [{ record: cluster }, chain] = await Promise.all([
@@ -81,11 +81,11 @@ export class OwnerDocuments {
   }
 
   /**
-   * The stored document of a kind, verified; undefined where there is none.
+   * The stored document of a kind, verified; undefined if there is none.
    * @param subject empty for kinds that exist once
    * @param options `mayHaveEnded` and `anyEpoch` (before a recovery) are for what is in effect already, never for admitting
    * something new
-   * @throws OwnerDocumentError where the stored document is invalid
+   * @throws OwnerDocumentError if the stored document is invalid
    */
   async newest<K extends DocumentKind>(
     kind: K,
@@ -122,10 +122,10 @@ export class OwnerDocuments {
   }
 
   /**
-   * The operator with this key, as an owner has signed it; undefined where no owner has. A list of operators stays in effect
+   * The operator with this key, as an owner has signed it; undefined if no owner has. A list of operators stays in effect
    * after its end and after a recovery of the quorum. An owner whose key is in the set of owners needs no list.
    * @param fingerprint "sha256:HEX" of the key
-   * @throws OwnerDocumentError where the stored list or the set of owners is invalid
+   * @throws OwnerDocumentError if the stored list or the set of owners is invalid
    */
   async operator(fingerprint: string, signal: AbortSignal): Promise<SignedOperator | undefined> {
     const list = await this.newest('operators', '', { signal, mayHaveEnded: true, anyEpoch: true });
@@ -147,7 +147,7 @@ export class OwnerDocuments {
     return 'an owner signed another configuration than the current one';
   }
 
-  /** Why a removed machine is still excluded; undefined where an owner readmitted it. */
+  /** Why a removed machine is still excluded; undefined if an owner readmitted it. */
   async whyNotReadmitted(
     { identity, removal, name }: Pick<RemovedRecord, 'identity' | 'removal' | 'name'>,
     signal: AbortSignal,

@@ -34,7 +34,7 @@ export class Submission {
     this.#recordedBy = options.recordedBy;
   }
 
-  /** The etcd key of a document. @throws OwnerDocumentError where it is malformed */
+  /** The etcd key of a document. @throws OwnerDocumentError if it is malformed */
   static keyFor(bytes: Uint8Array): string {
     return recordKeyOf(parseDocument(bytes));
   }
@@ -70,7 +70,7 @@ export class Submission {
     this.then.push(put(key, records.document.encode(record)));
   }
 
-  /** The submitted document of a kind; undefined where there is none. */
+  /** The submitted document of a kind; undefined if there is none. */
   find<K extends DocumentKind>(kind: K, subject = ''): VerifiedDocument<K> | undefined {
     return this.#documents.find(
       (each): each is VerifiedDocument<K> => each.kind === kind && subjectOf(each) === subject,

@@ -115,7 +115,7 @@ async function becomesMember(
     try {
       using session = await machine.dial(programs.endpoint);
       await session.admitted();
-      using locked = await machine.dial(programs.endpoint); // an agent shows its lock with the commit
+      using locked = await machine.dial(programs.endpoint); // a second session, because the evidence of the first one does not show the node lock yet
       const { nodeCertificatePem } = await locked.ticketHere();
       return { asked, serial: new X509Certificate(nodeCertificatePem).serialNumber };
     } catch (error) {

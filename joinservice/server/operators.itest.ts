@@ -81,7 +81,8 @@ describe('operators over mTLS', () => {
     expect(
       Buffer.compare(certificate.publicKey.export({ type: 'spki', format: 'der' }), pubKeyDerOf(kubectlKey)),
     ).toBe(0);
-    // A request that another owner forwards, and a request whose signature is over something else.
+    // Refused: the request of one owner, sent by another one, and a request whose signature is for another
+    // cluster.
     await expect(
       service.admin.issueKubeconfig({ ...asked, ...mutation() }, { signal: never }),
     ).rejects.toThrow();

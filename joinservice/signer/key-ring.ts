@@ -78,7 +78,7 @@ export class KeyRing {
     };
   }
 
-  /** All keys as one JSON object, name to text. @throws SignerError `signer-key-missing` where one is missing */
+  /** All keys as one JSON object, name to text. @throws SignerError `signer-key-missing` if one is missing */
   async controlPlaneKeys(): Promise<Secret<Uint8Array>> {
     const entries: [string, string][] = [];
     for (const name of CONTROL_PLANE_KEYS) entries.push([name, (await this.#read(name)).reveal()]);

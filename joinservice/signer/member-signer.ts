@@ -240,7 +240,8 @@ export class MemberSigner {
     ];
     const asClient = { usage: 'client', names: [], validDays: days.kubeletClient } as const;
     const asServer = { usage: 'server', names, validDays: days.kubeletServing } as const;
-    // For a control plane that the machine requested, the record allows and an owner has signed.
+    // The shared keys, only for a control plane: the machine requested them, its record allows them and an
+    // owner has signed that.
     const controlPlaneKeys = await this.#sealedKeys(node, verified);
     return {
       nodeCertificatePem: await clusterCa.issue(leaf),
@@ -258,8 +259,8 @@ export class MemberSigner {
   ): Promise<Sealed | undefined> {
     if (approval === undefined || !isControlPlane(request.roles as readonly Role[])) return undefined;
     const keys = await this.#reads.keys.controlPlaneKeys();
-    // The node key in a grant has signed this request. An inventory lists a TPM instead, so that TPM has to
-    // decrypt the keys.
+    // A grant contains the node key that has signed this request. An inventory lists only a TPM, so the keys
+    // are encrypted for that TPM.
     const text = approval.grant === undefined ? sealForTpm(keys, shows, request) : keys;
     const { clusterId } = this.#reads.cluster;
     try {

@@ -14,7 +14,7 @@ const floorShape = z.strictObject({ serial: z.int().min(0), sha256: z.string().o
 const controlPlaneShape = z.strictObject({
   version: z.literal(1),
   nodeId: z.string(),
-  /** The name of the node when the signer last signed for it. */
+  /** The name that the node had when the signer last signed for it. */
   name: z.string(),
   address: z.string(),
   /** The machine and the attestation key of its evidence. */
@@ -97,7 +97,10 @@ export class SignerMemory {
     return (await this.#allFloors())[kind];
   }
 
-  /** Raises a floor, never lowers it; durable when it resolves. */
+  /**
+   * Raises the lowest accepted serial of a kind; never lowers it. The new value is on disk when the promise
+   * resolves.
+   */
   async raiseFloor(kind: FloorKind, floor: Floor): Promise<void> {
     const all = await this.#allFloors();
     const before = all[kind];

@@ -118,7 +118,7 @@ export class SignerOwnerDocuments {
     return listed ?? (isOwner ? { name: 'owner', role: 'owner' } : undefined);
   }
 
-  /** SHA-256 of the configuration that an owner signed, hex; undefined where none did. */
+  /** SHA-256 of the configuration that an owner signed, hex; undefined if none did. */
   async configurationSha256(signal: AbortSignal): Promise<string | undefined> {
     return (await this.#once('policy', signal))?.body.configurationSha256;
   }

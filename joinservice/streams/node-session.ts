@@ -25,7 +25,7 @@ const MAX_DATA_BYTES = 64 * 1024;
 /** A node that does not read this many messages is treated as disconnected. */
 const MAX_OUTGOING = 4 * MAX_TASKS * (CREDIT / CREDIT_BATCH);
 
-/** A task for a node, as the contract has it. */
+/** A task for a node, in the form of the contract. */
 export type TaskKind = NonNullable<MessageInitShape<typeof TaskSchema>['what']>;
 type Outgoing = MessageInitShape<typeof OpenSessionResponseSchema>;
 
@@ -103,7 +103,7 @@ export class NodeSession {
     if (data.length > MAX_DATA_BYTES) throw this.#broken(`${data.length} bytes in one message`);
     if (task > this.#last) throw this.#broken(`data for unknown task ${task}`);
     const answers = this.#tasks.get(task);
-    // The task may have been canceled meanwhile.
+    // No error if the task is unknown: it may have been canceled meanwhile.
     if (answers !== undefined && !answers.push({ data, dropped })) throw this.#broken('data without credit');
   }
 

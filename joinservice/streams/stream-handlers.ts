@@ -55,7 +55,7 @@ export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeS
           `cannot open a session as ${peer.role} ${peer.name}: not a node`,
         );
       const session = sessions.open(peer);
-      void receiveAll(session, requests); // ends after this call, so it cannot be awaited here
+      void receiveAll(session, requests); // not awaited, because it ends only after this call
       try {
         yield* session.outgoing(signal);
       } finally {

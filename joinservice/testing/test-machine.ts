@@ -224,7 +224,7 @@ export class TestSession implements Disposable {
     return await session.ticketHere(joinId);
   }
 
-  /** The commit in this session, whatever its evidence shows. */
+  /** Requests the ticket in this session, whether or not its evidence shows the node lock. */
   async ticketHere(joinId = this.#machine.nodeId): Promise<Ticket> {
     const keys = await this.keys();
     return this.client.issueJoinTicket({ key: await this.keyProof(), joinId, keys }, { signal: never });

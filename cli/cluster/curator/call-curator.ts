@@ -76,8 +76,8 @@ interface Target {
 }
 
 /**
- * Renews the certificate first when it is due. Where that fails, a certificate that is still valid is used; an expired one
- * must be renewed, for which curators only require the key.
+ * Renews the certificate first when it is due. If renewal fails, a certificate that is still valid is used.
+ * An expired certificate must be renewed; for this curators require only the key.
  */
 async function callWithRenewal<T>(
   context: CommandContext,
@@ -97,7 +97,7 @@ async function callWithRenewal<T>(
     const keyOnly = await keyOnlyCertificate(caller, nowMs);
     try {
       const renewed = await callOnce(context, { ...target, certPem: keyOnly }, renew);
-      if (renewed.kind !== 'response') return renewed; // the actual call to this curator would fail in the same way
+      if (renewed.kind !== 'response') return renewed; // this curator did not respond to the renewal, so the actual call to it would fail too
       certPem = renewed.value;
     } catch (error) {
       context.signal.throwIfAborted();

@@ -16,7 +16,7 @@ const MAX_BYTES = 64 * 1024;
 
 /** Credentials of a caller for curators. */
 export interface OperatorCertificate {
-  /** May be expired. */
+  /** The certificate as PEM; it may be expired. */
   readonly certPem: string;
   /** File for the renewed certificate. */
   readonly certPath: string;
@@ -86,7 +86,7 @@ export async function renewCertificate(
   try {
     await ports.files.writeAtomic(certPath, certPem, { mode: 0o600 });
   } catch (error) {
-    // The certificate serves this command; the next command requests another one.
+    // This command uses the certificate although it cannot be saved; the next command requests another one.
     host.warn(
       'operator-certificate-not-kept',
       `cannot save the renewed certificate: ${describeError(error)}`,

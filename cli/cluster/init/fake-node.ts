@@ -101,7 +101,7 @@ export class FakeNode implements AsyncDisposable {
     { case: 'phaseFinished', value: { phase, durationMs: 1n, already: false } },
   ]);
   failure: Event | undefined;
-  /** The time from the last phase of the job to its end. */
+  /** If set, the job ends only when this promise resolves, some time after its last phase. */
   hold: Promise<void> | undefined;
   /**
    * The connections to cut, in order: each entry is the number of events after which the node cuts the

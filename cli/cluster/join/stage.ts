@@ -6,7 +6,7 @@ import { printable } from '../../../internal/printable/index.ts';
 export interface StageView {
   readonly code: string;
   readonly text: string;
-  /** For programs: plain JSON. */
+  /** The event for programs, as plain JSON. */
   readonly data: Readonly<Record<string, unknown>>;
   /** The final outcome; undefined while the machine makes progress. */
   readonly end: 'running' | 'member' | 'refused' | 'failed' | undefined;

@@ -24,7 +24,7 @@ const shape = z.strictObject({
 /** The nodes that a curator listed last, and when. Not authenticated: for display only. */
 export type LastNodes = Pick<z.infer<typeof shape>, 'timeMs' | 'nodes'>;
 
-/** Saves the nodes that a curator has listed, for a `cluster status` while no curator can read them. */
+/** Saves the nodes that a curator has listed, so that `cluster status` can show them while no curator can list them. */
 export async function saveLastNodes(
   { ports }: CommandContext,
   { directory, clusterId }: Caller,
@@ -37,7 +37,7 @@ export async function saveLastNodes(
   await ports.files.writeAtomic(pathIn(directory), `${JSON.stringify(parsed.data)}\n`, { mode: 0o600 });
 }
 
-/** The nodes that a curator listed last; undefined where none has, or where the file is damaged. */
+/** The nodes that a curator listed last; undefined if none has, or if the file is damaged. */
 export async function readLastNodes(
   { ports }: CommandContext,
   { directory, clusterId }: Caller,

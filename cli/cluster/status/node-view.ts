@@ -34,7 +34,7 @@ const ROLES: Readonly<Record<NodeRole, string>> = {
   [NodeRole.KUBERNETES_WORKER]: 'worker',
 };
 
-/** Sorted by name, n2 before n10. */
+/** Converts nodes, and sorts them by name: n2 before n10. */
 export function nodeViewsFrom(nodes: readonly Node[]): readonly NodeView[] {
   return nodes.map(nodeViewFrom).toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
 }

@@ -26,7 +26,7 @@ import {
   type CurrentConfiguration,
 } from '../../configuration/index.ts';
 
-/** How often the change is made again because another client has changed the configuration meanwhile. */
+/** Maximum number of attempts to make the change: another client may change the configuration meanwhile. */
 const TRIES = 5;
 const CONFLICTS: readonly string[] = [
   'curator-configuration-stale',

@@ -1,7 +1,7 @@
 import { NodeRole, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { namesFromRoles, type RoleName } from '../roles/role-names.ts';
 
-/** What a node loses by a role change; empty if it only gains roles. Pure. */
+/** What is deleted or stopped on a node by a role change; empty if it only gains roles. Pure. */
 export function lossesOfRoleChange(
   node: Pick<Node, 'roles'>,
   wanted: readonly RoleName[],

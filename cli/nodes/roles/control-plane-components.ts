@@ -11,7 +11,7 @@ export interface ComponentView {
   readonly isKnown: boolean;
   readonly isReady: boolean;
   readonly sinceMs: number | undefined;
-  /** Why it is not ready. */
+  /** Why the component is not ready. */
   readonly why: string;
 }
 
@@ -20,7 +20,7 @@ export function controlPlaneComponents({ status }: Node): readonly ComponentView
   return NAMES.map((name) => componentOf(status, name));
 }
 
-/** The API server of a node, as its agent reports it; `isKnown` is false where it has reported nothing. */
+/** The API server of a node, as its agent reports it; `isKnown` is false if it has reported nothing. */
 export function apiServerOf({ status }: Node): ComponentView {
   return componentOf(status, API_SERVER);
 }

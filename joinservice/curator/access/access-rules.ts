@@ -192,7 +192,7 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   },
 };
 
-/** The rule of a method; undefined where nobody may call it. */
+/** The rule of a method; undefined if nobody may call it. */
 export function accessRuleOf(method: DescMethod): AccessRule | undefined {
   const name = `${method.parent.name}.${method.name}`;
   return Object.hasOwn(ACCESS_RULES, name) ? ACCESS_RULES[name] : undefined;

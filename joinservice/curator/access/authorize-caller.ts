@@ -14,7 +14,7 @@ export type Caller =
       readonly kind: 'node';
       readonly nodeId: string;
       readonly name: string;
-      /** IP addresses in its certificate. */
+      /** IP addresses in the certificate of the node. */
       readonly addresses: readonly string[];
     }
   | {

@@ -83,7 +83,7 @@ function isReadmitted(removals: readonly RemovalEntry[], submission: Submission)
   );
 }
 
-/** The change of the configuration that removes these entries, signed by an owner; empty where there are none. */
+/** The change of the configuration that removes these entries, signed by an owner; empty if there are none. */
 function planInventory(
   entry: Entry | undefined,
   made: {

@@ -41,7 +41,7 @@ export function ownerSignatureMissing(doing: string): OwnerDocumentError {
 /**
  * Checks that an owner has signed control-plane roles that a node gains: by a grant, submitted or stored, or by an inventory
  * that lists the machine.
- * @throws OwnerDocumentError where no owner has signed them, or why the stored grant is refused
+ * @throws OwnerDocumentError if no owner has signed them, or with the reason why the stored grant is refused
  */
 export async function verifyControlPlaneGrant(
   parts: { readonly etcd: KeySpace; readonly ownerDocs: OwnerDocuments; readonly submission: Submission },
@@ -70,7 +70,7 @@ export async function verifyControlPlaneGrant(
     throw ownerSignatureMissing(`making ${node.name} a control plane`);
 }
 
-/** The stored configuration; undefined where there is none or it is invalid. */
+/** The stored configuration; undefined if there is none or it is invalid. */
 export function readableConfiguration(entry: Entry | undefined): ClusterConfig | undefined {
   if (entry === undefined) return undefined;
   try {

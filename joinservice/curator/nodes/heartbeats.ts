@@ -21,7 +21,7 @@ export class Heartbeats {
     this.#ports = ports;
   }
 
-  /** Records a heartbeat. @throws CuratorError `curator-not-member` where the node has no record */
+  /** Records a heartbeat. @throws CuratorError `curator-not-member` if the node has no record */
   async renew(nodeId: string, signal: AbortSignal): Promise<void> {
     const known = this.#leases.get(nodeId);
     if (known !== undefined && (await this.#keepAlive(known, signal))) return;

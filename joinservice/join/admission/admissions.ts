@@ -113,7 +113,7 @@ export class Admissions {
     return requestsToEvict(this.#ports.feed, applicant.nodeId, nowMs);
   }
 
-  /** Whether a budget allows the write. @throws JoinError `join-busy` where the machine cannot be answered without it */
+  /** Whether a budget allows the write. @throws JoinError `join-busy` if the machine cannot be answered without it */
   #mayWrite({ applicant, decision, onRecord, address }: WrittenDecision): boolean {
     const { nodeId, machine } = applicant;
     if (decision.kind === 'admit') {
@@ -137,7 +137,7 @@ export class Admissions {
   }
 }
 
-/** A member requests admission again when it did not receive the first answer. */
+/** The answer to a member that requests admission again, because it did not receive the first answer. */
 function resultForMember(node: NodeRecord, nowMs: number): AdmissionResult {
   const { name, roles, labels, admission } = node;
   return {

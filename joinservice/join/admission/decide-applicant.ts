@@ -45,7 +45,7 @@ export async function decideApplicant(
 
 /**
  * Decides again while other writers change the records before the decision is written.
- * @param attempt resolves with undefined where its transaction lost the race
+ * @param attempt resolves with undefined if its transaction lost the race
  * @throws JoinError `join-busy`
  */
 export async function untilWritten<T>(doing: string, attempt: () => Promise<T | undefined>): Promise<T> {

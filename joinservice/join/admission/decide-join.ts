@@ -24,7 +24,7 @@ export interface ApplicantRecords {
   readonly join: JoinRecord | undefined;
   /** The ID of the node that has the name, or for which an approval reserves the name. */
   readonly nameHolder: (name: string) => string | undefined;
-  /** Why an earlier removal excludes the machine; undefined where it was never removed, or an owner readmitted it. */
+  /** Why an earlier removal excludes the machine; undefined if it was never removed, or an owner readmitted it. */
   readonly whyExcluded: string | undefined;
   /** Whether an owner has signed that this machine may be a control plane. */
   readonly missingSignatures: MissingSignatures;
@@ -244,7 +244,7 @@ function denialOf(
   return isFree ? undefined : refuse('join-name-taken', `${assignment.name} belongs to ${holder}`);
 }
 
-/** The name that the machine requests, else its host name; undefined where neither is a valid node name. */
+/** The name that the machine requests, else its host name; undefined if neither is a valid node name. */
 export function requestedName(claimed: Pick<JoinRecord['claimed'], 'name' | 'hostname'>): string | undefined {
   const host = claimed.hostname.toLowerCase().split('.')[0] ?? '';
   return [claimed.name, host].find(isNodeName);

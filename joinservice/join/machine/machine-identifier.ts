@@ -62,7 +62,7 @@ export class MachineIdentifier {
 
   /**
    * The identity of the machine and how it was proved.
-   * @param enrolment sent by the machine; empty where its evidence needs none
+   * @param enrolment sent by the machine; empty if its evidence needs none
    * @throws JoinError, AttestationError
    */
   async identify(
@@ -153,7 +153,7 @@ export function checkAllowed(identity: string, { machines }: Pick<MachineTrust, 
   );
 }
 
-/** Evidence is verified when its session begins, and the policy may change later. @throws JoinError `join-evidence-outdated` */
+/** Refuses evidence that was verified with an older policy. It is verified when its session begins, and the policy may change later. @throws JoinError `join-evidence-outdated` */
 export function checkPolicyCurrent(
   verdict: Pick<Verdict, 'policyVersion'>,
   policy: Pick<Policy, 'version'>,
@@ -166,7 +166,7 @@ export function checkPolicyCurrent(
   );
 }
 
-/** A machine whose only evidence is its key joins with that key. @throws JoinError `join-evidence-mismatch` */
+/** Refuses a machine whose only evidence is a key, if it joins with another key. @throws JoinError `join-evidence-mismatch` */
 export function checkOwnKey({ identity, variant }: MachineRecord, pubKeyDer: Uint8Array): void {
   const own = `machine-key:${fingerprintOfKey(pubKeyDer).replace('sha256:', '')}`;
   if (variant === 'machine-key' && identity !== own)

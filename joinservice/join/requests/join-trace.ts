@@ -18,7 +18,7 @@ export function mergeFacts(
   return [...merged.values()].slice(-MAX_FACTS);
 }
 
-/** The stored trace of a machine; empty where there is none. */
+/** The stored trace of a machine; empty if there is none. */
 export async function readTrace(etcd: KeySpace, nodeId: string, signal: AbortSignal): Promise<TraceRecord> {
   const { record } = await records.trace.read(etcd, records.trace.key(nodeId), signal);
   return record ?? { version: 1, nodeId, facts: [] };

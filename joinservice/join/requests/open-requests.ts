@@ -35,7 +35,7 @@ export interface RequestRemoval {
   readonly then: readonly Write[];
 }
 
-/** Requests to evict before a new one is stored; usually none. @throws JoinError `join-busy` where none can be evicted */
+/** Requests to evict before a new one is stored; usually none. @throws JoinError `join-busy` if none can be evicted */
 export function requestsToEvict(feed: JoinFeed, nodeId: string, nowMs: number): readonly JoinEntry[] {
   const { open } = feed;
   if (open.length < MAX_OPEN_REQUESTS) return [];
