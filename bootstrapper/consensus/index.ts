@@ -48,6 +48,6 @@ export {
   QUOTA_BYTES,
   type EtcdName,
 } from './etcd-instances.ts';
-export { consensusLayout, type EtcdClientFiles } from './consensus-layout.ts';
+export { consensusLayout, type EtcdClientFiles, type KeyPairFiles } from './consensus-layout.ts';
 export { certificateFiles } from './pki/ensure-pki.ts';
 export { placeEtcdKeys } from './pki/shared-keys.ts';

@@ -1,22 +1,14 @@
-import type { ProbeAnswer } from './probe-endpoint.ts';
+import { fromBinary } from '@bufbuild/protobuf';
+import { PORTS, splitEndpoint } from '../../internal/endpoint/index.ts';
+import type { Entry, Member } from '../../internal/etcd/index.ts';
+import { parseNodeKey, records, type NodeRecord } from '../../internal/records/index.ts';
+import { isMemberState } from '../../internal/role/index.ts';
+import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { consensusLayout, type EtcdName, type KeyPairFiles } from '../consensus/index.ts';
+import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
 import type { CaName } from './signing-keys.ts';
 import type { TestCredentialName } from './test-credentials.ts';
-
-/** A curator's request for a removal probe. */
-export interface RemovalProbeRequest {
-  /** Id of the node that was removed from the cluster: its credentials are tested. */
-  readonly nodeId: string;
-  /**
-   * Whether the node held the keys of a control plane. If so, credentials created with these keys are tested
-   * as well.
-   */
-  readonly heldKeys: boolean;
-  /**
-   * Generation of these keys. 0: the current keys, and only the credentials that agents tested before
-   * requests named a generation.
-   */
-  readonly generation: number;
-}
 
 /** An endpoint to which test credentials are presented. */
 export interface Endpoint {
@@ -27,26 +19,29 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** The conclusion from an endpoint's answer. */
-export interface Verdict {
-  readonly outcome: 'refused' | 'admitted' | 'inconclusive';
-  /** The answer in words, for the operator. */
-  readonly detail: string;
-}
-
 /** The credentials and the CA for probing one kind of endpoint. */
 interface EndpointRule {
   /** The CA that must have issued the server's certificate. */
   readonly serverCa: CaName;
-  /** Control-plane credentials for other endpoints. This endpoint must always refuse them. */
-  readonly foreign: readonly TestCredentialName[];
+  /** A credential that the endpoint must admit: if it refuses all clients, its refusals prove nothing. */
+  readonly valid: KeyPairFiles;
   /**
    * Credentials that are created with the keys that the removed node may have held. They are for endpoints
    * that trust these keys.
    */
   readonly held: readonly TestCredentialName[];
+  /** Control-plane credentials for other endpoints. This endpoint must always refuse them. */
+  readonly foreign: readonly TestCredentialName[];
 }
 
+const ETCD = consensusLayout(AGENT_PATHS.state, 'kubernetes');
+const STATE_ETCD = consensusLayout(AGENT_PATHS.state, 'state');
+const KUBELET = { certFile: KUBELET_FILES.clientCert, keyFile: KUBELET_FILES.clientKey };
+const API_SERVER = {
+  certFile: `${PATHS.pki}/apiserver-kubelet-client.crt`,
+  keyFile: `${PATHS.pki}/apiserver-kubelet-client.key`,
+};
+const NODE = { certFile: `${AGENT_PATHS.credentials}/node.crt`, keyFile: AGENT_PATHS.machineKey };
 const OF_KUBERNETES = ['kubernetes-user', 'kubernetes-server', 'service-account'] as const;
 
 /**
@@ -54,23 +49,34 @@ const OF_KUBERNETES = ['kubernetes-user', 'kubernetes-server', 'service-account'
  * are the ports of the Kubernetes etcd, `state-etcd-*` those of the state etcd.
  */
 export const ENDPOINT_RULES = {
-  'etcd-client': rule('etcd-clients-ca', ['etcd-client'], ['state-etcd-client']),
-  'etcd-peer': rule('etcd-peers-ca', ['etcd-peer'], ['etcd-client', 'state-etcd-peer']),
-  'state-etcd-client': rule('state-clients-ca', ['state-etcd-client'], ['etcd-client']),
-  'state-etcd-peer': rule('state-peers-ca', ['state-etcd-peer'], ['state-etcd-client', 'etcd-peer']),
-  'api-server': rule('kubernetes-ca', [...OF_KUBERNETES, 'front-proxy']),
-  kubelet: rule('kubernetes-ca', OF_KUBERNETES),
+  'etcd-client': rule('etcd-clients-ca', ETCD.user('root'), ['etcd-client'], ['state-etcd-client']),
+  'etcd-peer': rule('etcd-peers-ca', ETCD.peer, ['etcd-peer'], ['etcd-client', 'state-etcd-peer']),
+  'state-etcd-client': rule(
+    'state-clients-ca',
+    STATE_ETCD.user('root'),
+    ['state-etcd-client'],
+    ['etcd-client'],
+  ),
+  'state-etcd-peer': rule(
+    'state-peers-ca',
+    STATE_ETCD.peer,
+    ['state-etcd-peer'],
+    ['state-etcd-client', 'etcd-peer'],
+  ),
+  'api-server': rule('kubernetes-ca', KUBELET, [...OF_KUBERNETES, 'front-proxy']),
+  kubelet: rule('kubernetes-ca', API_SERVER, OF_KUBERNETES),
   // The CLI checks the record of the node's own key. This probe checks certificates that the key of the
   // cluster CA could sign.
-  curator: rule('cluster-ca', ['member', 'operator']),
+  curator: rule('cluster-ca', NODE, ['member', 'operator']),
 };
 
 function rule(
   serverCa: CaName,
+  valid: KeyPairFiles,
   held: readonly TestCredentialName[],
   foreign: readonly TestCredentialName[] = [],
 ): EndpointRule {
-  return { serverCa, held, foreign };
+  return { serverCa, valid, held, foreign };
 }
 
 /** A kind of endpoint, as reports name it. */
@@ -86,7 +92,7 @@ const WITHOUT_GENERATION = /etcd|kubernetes-user/;
  */
 export function credentialsFor(
   kind: EndpointKind,
-  { heldKeys, generation }: Omit<RemovalProbeRequest, 'nodeId'>,
+  { heldKeys, generation }: { readonly heldKeys: boolean; readonly generation: number },
 ): readonly { readonly name: TestCredentialName; readonly generation: number }[] {
   const { foreign, held } = ENDPOINT_RULES[kind];
   const ofNode: readonly TestCredentialName[] = kind === 'curator' ? [] : ['node', 'kubelet'];
@@ -96,76 +102,57 @@ export function credentialsFor(
   return [...current, ...ofHeldKeys.map((name) => ({ name, generation }))];
 }
 
-/** The requested path. `name` is a node whose kubelet may read its own Node object. */
-export function pathFor(kind: EndpointKind, name: string): string {
-  if (isEtcd(kind)) return '/version';
-  return kind === 'api-server' ? `/api/v1/nodes/${name}` : '/pods';
-}
-
 /**
- * Whether this is an etcd endpoint. etcd refuses certificates in the TLS handshake; the other servers
- * authenticate each request.
+ * Finds every endpoint of every live member, from the records of the cluster and the members of both etcd
+ * clusters. No caller chooses an endpoint. Pure.
+ * @returns also the names of members without heartbeat or address
  */
-function isEtcd(kind: EndpointKind): boolean {
-  return /^(state-)?etcd-/.test(kind);
-}
-
-/**
- * Decides what an answer proves. Only a refusal for the expected reason counts. Other refusals affect all
- * clients: the server's clock makes the certificate not yet valid, the port is closed, or the server fails.
- * Pure.
- */
-export function judgeAnswer(
-  kind: EndpointKind,
-  credential: TestCredentialName,
-  answer: ProbeAnswer,
-): Verdict {
-  switch (answer.kind) {
-    case 'failed':
-      return { outcome: 'inconclusive', detail: answer.why };
-    case 'alert': {
-      const isRefused = isEtcd(kind) && answer.alert === 'UNKNOWN_CA';
-      const detail = `TLS: ${answer.alert.toLowerCase().replaceAll('_', ' ')}`;
-      return { outcome: isRefused ? 'refused' : 'inconclusive', detail };
-    }
-    case 'code':
-      return { outcome: CURATOR_OUTCOMES[answer.code] ?? 'inconclusive', detail: answer.code };
-    case 'status': {
-      if (kind === 'curator') return { outcome: 'admitted', detail: 'answered' };
-      const message = stringIn(answer.body, 'message');
-      const detail = `HTTP ${answer.status}${message === undefined ? '' : `: ${message.slice(0, 300)}`}`;
-      return { outcome: isEtcd(kind) ? 'admitted' : outcomeOf(answer.status, credential), detail };
-    }
+export function findEndpoints(
+  entries: readonly Pick<Entry, 'key' | 'value'>[],
+  etcdMembers: EtcdMemberLists,
+): { readonly endpoints: readonly Endpoint[]; readonly away: readonly string[] } {
+  const values = new Map(entries.map(({ key, value }) => [key, value]));
+  const endpoints: Endpoint[] = [];
+  const away: string[] = [];
+  for (const { key, value } of entries) {
+    if (parseNodeKey(key)?.part !== 'record') continue;
+    const record = records.node.decode(key, value);
+    if (!isMemberState(record.state)) continue;
+    const host = addressOf(record, values.get(records.status.key(record.nodeId)));
+    const isAlive = values.has(records.heartbeat.key(record.nodeId));
+    if (isAlive && host !== '') endpoints.push(...endpointsOf(record, host, etcdMembers));
+    else away.push(record.name);
   }
+  return { endpoints, away };
 }
 
-/**
- * Results of a curator's error codes. A curator refuses keys without a record. If a curator only denies the
- * call, it knows the caller.
- */
-const CURATOR_OUTCOMES: Readonly<Partial<Record<string, Verdict['outcome']>>> = {
-  'curator-not-member': 'refused',
-  'curator-denied': 'admitted',
-};
+/** The members of both etcd clusters. */
+export type EtcdMemberLists = Readonly<Record<EtcdName, readonly Member[]>>;
 
-/**
- * Returns the result of an HTTP status. 403 and 404 mean that the server authenticated the credential, so
- * another credential of the same key could have permissions. A kubelet is the exception: 403 is the expected
- * refusal by its record, and 401 means that its CA is not trusted, so no record was checked.
- */
-function outcomeOf(status: number, credential: TestCredentialName): Verdict['outcome'] {
-  if (status === (credential === 'kubelet' ? 403 : 401)) return 'refused';
-  const isAuthenticated = status === 403 || status === 404 || (status >= 200 && status < 300);
-  return isAuthenticated ? 'admitted' : 'inconclusive';
+/** The address that the node reported; empty before its first report. */
+function addressOf({ nodeId }: NodeRecord, value: Uint8Array | undefined): string {
+  if (value === undefined) return '';
+  const { status } = records.status.decode(records.status.key(nodeId), value);
+  return fromBinary(NodeStatusSchema, Buffer.from(status, 'base64')).address;
 }
 
-/** The string at a path in a JSON body, e.g. the `message` of a Kubernetes Status; undefined in any other body. */
-export function stringIn(body: string, ...path: readonly string[]): string | undefined {
-  try {
-    let found: unknown = JSON.parse(body);
-    for (const name of path) found = (found as Readonly<Record<string, unknown>>)[name];
-    return typeof found === 'string' ? found : undefined;
-  } catch {
-    return undefined;
-  }
+function endpointsOf(
+  { nodeId, name: node, roles }: NodeRecord,
+  host: string,
+  etcdMembers: EtcdMemberLists,
+): readonly Endpoint[] {
+  const atUrls = (kind: EndpointKind, urls: readonly string[] = []): readonly Endpoint[] =>
+    urls.map((url) => ({ kind, node, ...splitEndpoint(new URL(url).host) }));
+  const at = (kind: EndpointKind, port: number): Endpoint => ({ kind, node, host, port });
+  const kubernetes = etcdMembers.kubernetes.find(({ name }) => name === nodeId);
+  const state = etcdMembers.state.find(({ name }) => name === nodeId);
+  return [
+    ...atUrls('etcd-client', kubernetes?.clientUrls),
+    ...atUrls('etcd-peer', kubernetes?.peerUrls),
+    ...atUrls('state-etcd-client', state?.clientUrls),
+    ...atUrls('state-etcd-peer', state?.peerUrls),
+    ...(roles.includes('KubernetesController') ? [at('api-server', PORTS.apiServer)] : []),
+    at('kubelet', PORTS.kubelet),
+    ...(roles.includes('ConsensusMember') ? [at('curator', PORTS.curator)] : []),
+  ];
 }

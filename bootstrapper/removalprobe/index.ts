@@ -23,9 +23,9 @@
  * the cluster, and refuses for the expected reason. In addition, the endpoint must admit a credential of the
  * current keys if it refuses one of replaced keys; otherwise the refusal proves nothing.
  */
-export { judgeAnswer } from './endpoints.ts';
+export { judgeAnswer } from './judge-answer.ts';
 export { probeHttps } from './probe-endpoint.ts';
-export { createRemovalProbeTask } from './removal-probe-task.ts';
+export { createRemovalProbeTask } from './removal-probe.ts';
 export {
   createServiceAccountToken,
   createTestCertificate,

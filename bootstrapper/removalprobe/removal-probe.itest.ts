@@ -22,10 +22,11 @@ import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { KEY_PATHS } from '../nodestate/index.ts';
 import { startMember, consensusLayout, KUBERNETES_ETCD, type RunningConsensus } from '../consensus/index.ts';
-import { judgeAnswer } from './endpoints.ts';
+import { ENDPOINT_RULES } from './endpoints.ts';
+import { judgeAnswer } from './judge-answer.ts';
 import { probeHttps } from './probe-endpoint.ts';
 import { createTestCertificate } from './test-credentials.ts';
-import { runRemovalProbe, VALID_CREDENTIALS } from './removal-probe.ts';
+import { runRemovalProbe } from './removal-probe.ts';
 
 const signal = new AbortController().signal;
 const clock = new SystemClock();
@@ -79,9 +80,9 @@ beforeAll(async () => {
   };
   rotation = join(directory, 'rotation.json');
   moved.set(KEY_PATHS.rotation, rotation);
-  for (const [kind, { certFile, keyFile }] of Object.entries(VALID_CREDENTIALS)) {
+  for (const [kind, { valid }] of Object.entries(ENDPOINT_RULES)) {
     const pair = kind === 'etcd-client' ? layout.user('root') : layout.peer;
-    moved.set(certFile, pair.certFile).set(keyFile, pair.keyFile);
+    moved.set(valid.certFile, pair.certFile).set(valid.keyFile, pair.keyFile);
   }
   const status = Buffer.from(toBinary(NodeStatusSchema, create(NodeStatusSchema, { address: '127.0.0.1' })));
   const [version, nodeId] = [1 as const, HERE];
@@ -134,6 +135,7 @@ async function createKeyFiles() {
   return {
     ...written,
     'service-account.key': written['cluster-ca.key'] ?? '',
+    'service-account.pub': written['cluster-ca.crt'] ?? '',
   };
 }
 

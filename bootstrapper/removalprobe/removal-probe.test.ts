@@ -12,15 +12,8 @@ import {
 import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { createMemoryLogger, FakeClock, MemoryEtcd, MemoryFiles } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import {
-  credentialsFor,
-  ENDPOINT_RULES,
-  judgeAnswer,
-  stringIn,
-  type EndpointKind,
-  type Verdict,
-} from './endpoints.ts';
-import { findEndpoints } from './find-endpoints.ts';
+import { credentialsFor, ENDPOINT_RULES, findEndpoints, type EndpointKind } from './endpoints.ts';
+import { judgeAnswer, stringIn, type Verdict } from './judge-answer.ts';
 import type { ProbeAnswer } from './probe-endpoint.ts';
 import {
   createServiceAccountToken,

@@ -1,27 +1,26 @@
-import type { KeySpace } from '../../internal/etcd/index.ts';
-import type { SystemPorts } from '../../internal/platform/index.ts';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { Namespace, type KeySpace } from '../../internal/etcd/index.ts';
 import { KeyCertificateSigner } from '../../internal/pki/index.ts';
-import { NODES_PREFIX, records } from '../../internal/records/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
+import { CLUSTER_PREFIX, NODES_PREFIX, records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
-import { Secret } from '../../internal/secret/index.ts';
-import { consensusLayout } from '../consensus/index.ts';
-import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
-import { AGENT_PATHS } from '../nodestate/index.ts';
+import {
+  ProbeReportSchema,
+  ProbeResult_Outcome as Outcome,
+} from '../../joinservice/curatorproto/gen/streams_pb.js';
+import type { EtcdMembers } from '../controlplane/index.ts';
 import {
   credentialsFor,
   ENDPOINT_RULES,
-  judgeAnswer,
-  pathFor,
-  stringIn,
+  findEndpoints,
   type Endpoint,
   type EndpointKind,
-  type RemovalProbeRequest,
-  type Verdict,
+  type EtcdMemberLists,
 } from './endpoints.ts';
 import { RemovalProbeError } from './errors.ts';
-import { findEndpoints, type EtcdMemberLists } from './find-endpoints.ts';
+import { isEtcd, judgeAnswer, stringIn, type Verdict } from './judge-answer.ts';
 import { probeCurator, probeHttps, type ProbeAnswer } from './probe-endpoint.ts';
-import { readPem, readSigningKeys, type PairFiles, type SigningKeys } from './signing-keys.ts';
+import { pairOf, readPair, readSigningKeys, serverCaPem, type SigningKeys } from './signing-keys.ts';
 import {
   ACCOUNT_PATH,
   createServiceAccountToken,
@@ -36,6 +35,28 @@ const NODE_ID = /^node-[0-9a-f]{32}$/;
 /** Limit on parallel probes, so that a probe does not overload the kubelets of a large cluster. */
 const CONCURRENT_ENDPOINTS = 8;
 
+const OUTCOMES = {
+  refused: Outcome.REFUSED,
+  admitted: Outcome.LET_IN,
+  inconclusive: Outcome.UNPROVED,
+} as const;
+
+/** A curator's request for a removal probe. */
+export interface RemovalProbeRequest {
+  /** Id of the node that was removed from the cluster: its credentials are tested. */
+  readonly nodeId: string;
+  /**
+   * Whether the node held the keys of a control plane. If so, credentials created with these keys are tested
+   * as well.
+   */
+  readonly heldKeys: boolean;
+  /**
+   * Generation of these keys. 0: the current keys, and only the credentials that agents tested before
+   * requests named a generation.
+   */
+  readonly generation: number;
+}
+
 /** Ports (injected dependencies) of a removal probe. */
 export interface RemovalProbePorts extends Pick<SystemPorts, 'files' | 'clock' | 'log'> {
   /** The records of the cluster, read linearizably. */
@@ -44,24 +65,6 @@ export interface RemovalProbePorts extends Pick<SystemPorts, 'files' | 'clock' |
   readonly clusterId: string;
   /** Name of this node. Its own kubelet may read the Node object of this name. */
   readonly nodeName: string;
-}
-
-/**
- * For each kind of endpoint, a credential that it must admit: the refusals of an endpoint that refuses all
- * clients prove nothing.
- */
-export const VALID_CREDENTIALS: Readonly<Record<EndpointKind, PairFiles>> = {
-  'etcd-client': consensusLayout(AGENT_PATHS.state, 'kubernetes').user('root'),
-  'etcd-peer': consensusLayout(AGENT_PATHS.state, 'kubernetes').peer,
-  'state-etcd-client': consensusLayout(AGENT_PATHS.state, 'state').user('root'),
-  'state-etcd-peer': consensusLayout(AGENT_PATHS.state, 'state').peer,
-  'api-server': { certFile: KUBELET_FILES.clientCert, keyFile: KUBELET_FILES.clientKey },
-  kubelet: pairAt(`${PATHS.pki}/apiserver-kubelet-client`),
-  curator: { certFile: `${AGENT_PATHS.credentials}/node.crt`, keyFile: AGENT_PATHS.machineKey },
-};
-
-function pairAt(base: string): PairFiles {
-  return { certFile: `${base}.crt`, keyFile: `${base}.key` };
 }
 
 /** The result of one test credential at one endpoint. */
@@ -77,6 +80,37 @@ interface Probe extends RemovalProbePorts {
   readonly request: RemovalProbeRequest;
   readonly keys: SigningKeys;
   readonly signal: AbortSignal;
+}
+
+/**
+ * Runs one removal probe at a time for an operator; resolves with the bytes of a `ProbeReport`.
+ * @param etcdMembers clients of the local etcd members with root credentials; undefined unless this node is a
+ * serving member
+ */
+export function createRemovalProbeTask(
+  ports: Omit<RemovalProbePorts, 'etcd' | 'listMembers'>,
+  etcdMembers: () => EtcdMembers | undefined,
+): (request: RemovalProbeRequest, signal: AbortSignal) => Promise<Uint8Array> {
+  let isRunning = false;
+  return async (request, signal) => {
+    const etcds = etcdMembers();
+    const doing = `probing for removed node ${request.nodeId}`;
+    if (etcds === undefined) throw new RemovalProbeError('removalprobe-not-control-plane', doing);
+    if (isRunning) throw new RemovalProbeError('removalprobe-busy', doing);
+    isRunning = true;
+    try {
+      const etcd = new Namespace(etcds.state, CLUSTER_PREFIX);
+      const listMembers = async () => ({
+        state: await etcds.state.members.list({ signal }),
+        kubernetes: await etcds.kubernetes.members.list({ signal }),
+      });
+      const { results, away } = await runRemovalProbe({ ...ports, etcd, listMembers }, request, signal);
+      const wire = results.map((result) => ({ ...result, outcome: OUTCOMES[result.outcome] }));
+      return toBinary(ProbeReportSchema, create(ProbeReportSchema, { results: wire, away: [...away] }));
+    } finally {
+      isRunning = false;
+    }
+  };
 }
 
 /**
@@ -113,9 +147,8 @@ async function refuseMember({ etcd }: RemovalProbePorts, nodeId: string, signal:
       'removalprobe-request-invalid',
       `probing for removed node: ${JSON.stringify(nodeId.slice(0, 80))} is no node id`,
     );
-  const key = records.node.key(nodeId);
-  const entry = await etcd.get(key, { signal });
-  if (entry !== undefined && isMemberState(records.node.decode(key, entry.value).state))
+  const { record } = await records.node.read(etcd, records.node.key(nodeId), signal);
+  if (record !== undefined && isMemberState(record.state))
     throw new RemovalProbeError('removalprobe-is-member', `probing for removed node: ${nodeId} is a member`);
 }
 
@@ -126,7 +159,8 @@ async function refuseMember({ etcd }: RemovalProbePorts, nodeId: string, signal:
 async function findAccount(probe: Probe, endpoints: readonly Endpoint[]): Promise<string | undefined> {
   if (!probe.request.heldKeys || probe.request.generation === 0) return undefined;
   for (const endpoint of endpoints.filter(({ kind }) => kind === 'api-server')) {
-    const answer = await presentValid(probe, endpoint, 'kubelet', ACCOUNT_PATH);
+    // As this API server's client at kubelets, because a kubelet may not read service accounts.
+    const answer = await presentValid(probe, endpoint, ACCOUNT_PATH, 'kubelet');
     const uid = answer.kind === 'status' ? stringIn(answer.body, 'metadata', 'uid') : undefined;
     if (uid !== undefined) return uid;
   }
@@ -138,76 +172,31 @@ async function probeEndpoint(
   endpoint: Endpoint,
   accountUid: string | undefined,
 ): Promise<readonly ProbeResult[]> {
-  const unusable = await whyUnusable(probe, endpoint);
+  const { node, kind } = endpoint;
+  const { keys, request, signal } = probe;
+  const unusable = whyUnusable(kind, await presentValid(probe, endpoint, pathFor(kind, probe.nodeName)));
   const test = async (name: TestCredentialName, generation: number): Promise<Verdict> => {
-    if (unusable !== undefined) return unusable;
+    if (unusable !== undefined) return inconclusive(unusable);
     const credential = await createCredential(probe, name, { generation, accountUid });
-    if (typeof credential === 'string') return { outcome: 'inconclusive', detail: credential };
-    const answer = await present(probe, endpoint, credential, pathFor(endpoint.kind, probe.request.nodeId));
-    probe.signal.throwIfAborted();
-    return judgeAnswer(endpoint.kind, name, answer);
+    if (typeof credential === 'string') return inconclusive(credential);
+    const answer = await present(probe, endpoint, credential, pathFor(kind, request.nodeId));
+    signal.throwIfAborted();
+    return judgeAnswer(kind, name, answer);
+  };
+  /** A refusal of replaced keys counts only if the same credential, created with the current keys, is admitted. */
+  const testWithControl = async (name: TestCredentialName, generation: number): Promise<Verdict> => {
+    const verdict = await test(name, generation);
+    const control = keys.set.generation > 1 && generation > 0 ? controlOf(name) : undefined;
+    if (verdict.outcome !== 'refused' || control === undefined) return verdict;
+    const { outcome, detail } = await test(control, 0);
+    return outcome === 'admitted'
+      ? verdict
+      : inconclusive(`made with the current keys it is not admitted either: ${detail}`);
   };
   const results: ProbeResult[] = [];
-  for (const { name, generation } of credentialsFor(endpoint.kind, probe.request)) {
-    let verdict = await test(name, generation);
-    const control = probe.keys.hasRotated && generation > 0 ? controlOf(name) : undefined;
-    if (verdict.outcome === 'refused' && control !== undefined)
-      verdict = confirm(verdict, await test(control, 0));
-    results.push({ node: endpoint.node, endpoint: endpoint.kind, credential: name, ...verdict });
-  }
+  for (const { name, generation } of credentialsFor(kind, request))
+    results.push({ node, endpoint: kind, credential: name, ...(await testWithControl(name, generation)) });
   return results;
-}
-
-/**
- * Creates a credential for one request, because it would expire before the last of a thousand endpoints.
- * @returns a text with the reason if the credential cannot be created
- */
-async function createCredential(
-  { keys, request, clock, clusterId }: Probe,
-  name: TestCredentialName,
-  { generation, accountUid: uid }: { readonly generation: number; readonly accountUid: string | undefined },
-): Promise<TestCredential | string> {
-  const pair = keys.pair(name === 'service-account' ? name : TEST_CERTIFICATES[name][0], generation);
-  if (pair === undefined) return 'keys of this generation were replaced more than once and are deleted';
-  const { public: caPem, private: keyPem } = pair;
-  if (name !== 'service-account') {
-    const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs: () => clock.nowMs() });
-    return createTestCertificate(name, { nodeId: request.nodeId, clusterId }, signer);
-  }
-  if (uid === undefined) return 'no API server returned the service account';
-  return { token: createServiceAccountToken(keyPem, { uid, nowMs: clock.nowMs() }) };
-}
-
-/** Returns the verdict for all credentials if the endpoint admits no valid credential. */
-async function whyUnusable(probe: Probe, endpoint: Endpoint): Promise<Verdict | undefined> {
-  const answer = await presentValid(probe, endpoint, endpoint.kind, pathFor(endpoint.kind, probe.nodeName));
-  if (answer.kind === 'status' && answer.status === 200) return undefined;
-  const { detail } = judgeAnswer(endpoint.kind, 'node', answer);
-  return { outcome: 'inconclusive', detail: `a valid credential is not admitted either: ${detail}` };
-}
-
-async function presentValid(
-  probe: Probe,
-  endpoint: Endpoint,
-  of: EndpointKind,
-  path: string,
-): Promise<ProbeAnswer> {
-  const { certFile, keyFile } = VALID_CREDENTIALS[of];
-  const certPem = await readPem(probe.files, certFile);
-  const keyPem = new Secret(await readPem(probe.files, keyFile));
-  return present(probe, endpoint, { certPem, keyPem }, path);
-}
-
-function present(
-  { keys, clusterId, clock, signal }: Probe,
-  { kind, host, port }: Endpoint,
-  credential: TestCredential,
-  path: string,
-): Promise<ProbeAnswer> {
-  const target = { host, port, serverCaPem: keys.trusted(ENDPOINT_RULES[kind].serverCa) };
-  return kind === 'curator' && 'certPem' in credential
-    ? probeCurator({ ...target, clusterId, clock }, credential, signal)
-    : probeHttps({ ...target, path }, credential, signal);
 }
 
 /**
@@ -219,14 +208,61 @@ function controlOf(name: TestCredentialName): TestCredentialName | undefined {
   return name === 'kubernetes-server' ? 'kubernetes-user' : name;
 }
 
+/** Why refusals of this endpoint prove nothing; undefined if it admits a valid credential. */
+function whyUnusable(kind: EndpointKind, answer: ProbeAnswer): string | undefined {
+  if (answer.kind === 'status' && answer.status === 200) return undefined;
+  return `a valid credential is not admitted either: ${judgeAnswer(kind, 'node', answer).detail}`;
+}
+
+function inconclusive(detail: string): Verdict {
+  return { outcome: 'inconclusive', detail };
+}
+
 /**
- * Compares a refusal with the control credential. A refusal of replaced keys counts only if the same
- * credential, created with the current keys, is admitted.
+ * Creates a credential for one request, because it would expire before the last of a thousand endpoints.
+ * @returns a text with the reason if the credential cannot be created
  */
-function confirm(refused: Verdict, { outcome, detail }: Verdict): Verdict {
-  if (outcome === 'admitted') return refused;
-  return {
-    outcome: 'inconclusive',
-    detail: `made with the current keys it is not admitted either: ${detail}`,
-  };
+async function createCredential(
+  { keys, request, clock, clusterId }: Probe,
+  name: TestCredentialName,
+  { generation, accountUid: uid }: { readonly generation: number; readonly accountUid: string | undefined },
+): Promise<TestCredential | string> {
+  const pair = pairOf(keys, name === 'service-account' ? name : TEST_CERTIFICATES[name][0], generation);
+  if (pair === undefined) return 'keys of this generation were replaced more than once and are deleted';
+  const { public: caPem, private: keyPem } = pair;
+  if (name !== 'service-account') {
+    const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs: () => clock.nowMs() });
+    return createTestCertificate(name, { nodeId: request.nodeId, clusterId }, signer);
+  }
+  if (uid === undefined) return 'no API server returned the service account';
+  return { token: createServiceAccountToken(keyPem, { uid, nowMs: clock.nowMs() }) };
+}
+
+/** The requested path. `name` is a node whose kubelet may read its own Node object. */
+function pathFor(kind: EndpointKind, name: string): string {
+  if (isEtcd(kind)) return '/version';
+  return kind === 'api-server' ? `/api/v1/nodes/${name}` : '/pods';
+}
+
+/** `to`: the kind of endpoint for which the credential is made. */
+async function presentValid(
+  probe: Probe,
+  endpoint: Endpoint,
+  path: string,
+  to = endpoint.kind,
+): Promise<ProbeAnswer> {
+  const pair = await readPair(probe.files, ENDPOINT_RULES[to].valid);
+  return present(probe, endpoint, { certPem: pair.public, keyPem: pair.private }, path);
+}
+
+function present(
+  { keys, clusterId, clock, signal }: Probe,
+  { kind, host, port }: Endpoint,
+  credential: TestCredential,
+  path: string,
+): Promise<ProbeAnswer> {
+  const target = { host, port, serverCaPem: serverCaPem(keys, ENDPOINT_RULES[kind].serverCa) };
+  return kind === 'curator' && 'certPem' in credential
+    ? probeCurator({ ...target, clusterId, clock }, credential, signal)
+    : probeHttps({ ...target, path }, credential, signal);
 }
