@@ -1,72 +1,43 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { SystemClock } from '../../internal/clock/index.ts';
-import { EtcdClient, Namespace, put } from '../../internal/etcd/index.ts';
-import { testMemberConfig } from './fake-member-config.ts';
+import { Namespace, put } from '../../internal/etcd/index.ts';
 import type { Command } from '../../internal/exec/index.ts';
-import { DiskFiles, type FilePort } from '../../internal/file/index.ts';
+import { DiskFiles } from '../../internal/file/index.ts';
 import { generateKeyPem, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
-import { Secret } from '../../internal/secret/index.ts';
-import { createMemoryLogger, findFreePort, ProcessUnits } from '../../internal/testing/index.ts';
+import { closeOpened } from '../../internal/testing/index.ts';
 import { createClusterRecords, saveInitResult, type NewCluster } from './cluster-records.ts';
-import type { ConsensusConfig, RunningConsensus } from './consensus-config.ts';
 import { startMember } from './consensus.ts';
 import { STATE_ETCD } from './etcd-instances.ts';
-import type { EtcdClientFiles } from './consensus-layout.ts';
+import { connect, createMembers, TestMember } from './fake-member.ts';
 
 const signal = new AbortController().signal;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
-});
+afterEach(closeOpened);
 
 async function createNode() {
-  const stateDir = await mkdtemp(join(tmpdir(), 'cluster-consensus-'));
-  const units = new ProcessUnits();
-  open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
+  const [{ config }] = await createMembers(1);
   const ran: (readonly string[])[] = [];
-  const commands = {
-    run: async ({ argv }: Command) => {
-      ran.push(argv);
-      return { exitCode: 0, stdout: '', stderr: '' };
+  const member = new TestMember(
+    { ...config, readyTimeoutMs: 20_000 },
+    {
+      run: async ({ argv }: Command) => {
+        ran.push(argv);
+        return { exitCode: 0, stdout: '', stderr: '' };
+      },
     },
-  };
-  const config = { ...(await testMemberConfig(stateDir, 0, [await findFreePort()])), readyTimeoutMs: 20_000 };
-  const { layout } = config;
-  const portsOf = (files: FilePort = new DiskFiles()) => ({
-    ...{ files, commands, units, clock: new SystemClock(), log: createMemoryLogger().log },
-  });
-  const start = async (files?: FilePort, over: Partial<ConsensusConfig> = {}): Promise<RunningConsensus> => {
-    const running = await startMember(portsOf(files), { ...config, ...over }, signal);
-    open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
-    return running;
-  };
-  return { config, layout, units, ran, start, portsOf };
-}
-
-async function connect(files: EtcdClientFiles): Promise<EtcdClient> {
-  const read = (path: string) => readFile(path, 'utf8');
-  const client = new EtcdClient({
-    endpoints: [files.endpoint.replace('https://', '')],
-    identity: { certPem: await read(files.certFile), keyPem: new Secret(await read(files.keyFile)) },
-    serverCaPem: await read(files.caFile),
-    clock: new SystemClock(),
-  });
-  open.push({ [Symbol.asyncDispose]: async () => client[Symbol.dispose]() });
-  return client;
+  );
+  return { member, config: member.config, layout: config.layout, units: member.units, ran };
 }
 
 const denied: unknown = expect.objectContaining({ code: 'etcd-denied' });
 
 describe('start()', () => {
   test('creates a member of the state etcd; its curator user accesses only the records, and its signer user only reads them', async () => {
-    const { start } = await createNode();
-    const running = await start();
+    const { member } = await createNode();
+    const running = await member.start();
     const curator = await connect(running.client('curator'));
     const write = (key: string) => ({ when: [], then: [put(key, bytes('x'))] });
     await curator.commit(write('/cluster/nodes/a'), { signal });
@@ -88,14 +59,14 @@ describe('start()', () => {
   }, 20_000);
 
   test('changes nothing when start() is called again, and serves all data after a power cut', async () => {
-    const { start, units, ran, config } = await createNode();
-    const first = await start();
+    const { member, units, ran, config } = await createNode();
+    const first = await member.start();
     await first.admin.commit({ when: [], then: [put('kept', bytes('x'))] }, { signal });
     const { mainPid } = await units.status(STATE_ETCD.unit);
-    await start();
+    await member.start();
     expect((await units.status(STATE_ETCD.unit)).mainPid).toBe(mainPid);
     await units.kill(STATE_ETCD.unit);
-    const third = await start();
+    const third = await member.start();
     expect((await third.admin.get('kept', { signal }))?.key).toBe('kept');
     expect(units.moves).toEqual([`start ${STATE_ETCD.unit}`, `start ${STATE_ETCD.unit}`]);
     expect(ran.filter(([program]) => program === 'chown')).toContainEqual(
@@ -104,21 +75,21 @@ describe('start()', () => {
   }, 30_000);
 
   test('updates the peer URL when the address of the machine has changed', async () => {
-    const { start, config, units } = await createNode();
-    await start();
-    const moved = await start(undefined, { address: '127.0.0.2' });
-    const [member] = await moved.admin.members.list({ signal });
-    expect(member?.peerUrls).toEqual([`https://127.0.0.2:${config.ports.peer}`]);
+    const { member, config, units } = await createNode();
+    await member.start();
+    const moved = await member.start({ address: '127.0.0.2' });
+    const [listed] = await moved.admin.members.list({ signal });
+    expect(listed?.peerUrls).toEqual([`https://127.0.0.2:${config.ports.peer}`]);
     expect(units.moves.at(-1)).toBe(`restart ${STATE_ETCD.unit}`);
   }, 30_000);
 
   test('completes after a crash between any two writes', async () => {
-    const { start, units, portsOf, config } = await createNode();
+    const { member, units, config } = await createNode();
     let crashes = 0;
     for (let survivingWrites = 0; ; survivingWrites++) {
       const files = new CrashingFiles(survivingWrites);
       try {
-        const running = await startMember(portsOf(files), config, signal);
+        const running = await startMember(member.portsOf(files), config, signal);
         running[Symbol.dispose]();
         if (!files.crashed) break;
       } catch (error) {
@@ -128,7 +99,7 @@ describe('start()', () => {
       }
     }
     expect(crashes).toBeGreaterThan(10);
-    const running = await start();
+    const running = await member.start();
     await connect(running.client('curator')).then((curator) => curator.list(CLUSTER_PREFIX, { signal }));
   }, 60_000);
 
@@ -139,13 +110,16 @@ describe('start()', () => {
   ])(
     'refuses to start with data but without $name, and changes nothing',
     async ({ file, part }) => {
-      const { start, layout, units } = await createNode();
-      (await start())[Symbol.dispose]();
+      const { member, layout, units } = await createNode();
+      (await member.start())[Symbol.dispose]();
       await units.kill(STATE_ETCD.unit);
       const path = layout[file][part];
       await rm(path);
       const files = new CrashingFiles(0); // any write would fail the test with another error
-      await expect(start(files)).rejects.toMatchObject({ code: 'consensus-pki-missing', details: { path } });
+      await expect(member.start({}, files)).rejects.toMatchObject({
+        code: 'consensus-pki-missing',
+        details: { path },
+      });
       await expect(stat(path)).rejects.toMatchObject({ code: 'ENOENT' });
       expect(units.moves).toEqual([`start ${STATE_ETCD.unit}`]);
     },
@@ -153,11 +127,11 @@ describe('start()', () => {
   );
 
   test('rejects after the configured time if etcd does not serve', async () => {
-    const { start, config } = await createNode();
+    const { member, config } = await createNode();
     const etcdBinary = join(config.layout.stateDir, 'deaf-etcd');
     await writeFile(etcdBinary, '#!/bin/sh\nexec sleep 600\n', { mode: 0o755 });
     const startedMs = performance.now();
-    await expect(start(undefined, { etcdBinary, readyTimeoutMs: 1_000 })).rejects.toMatchObject({
+    await expect(member.start({ etcdBinary, readyTimeoutMs: 1_000 })).rejects.toMatchObject({
       code: 'consensus-not-ready',
       retryable: true,
       cause: { code: 'etcd-unavailable' },
@@ -166,11 +140,13 @@ describe('start()', () => {
   }, 20_000);
 
   test('refuses to start an empty etcd if the data of a former member is lost', async () => {
-    const { start, layout, units } = await createNode();
-    (await start())[Symbol.dispose]();
+    const { member, layout, units } = await createNode();
+    (await member.start())[Symbol.dispose]();
     await units.kill(STATE_ETCD.unit);
     await rm(layout.data, { recursive: true });
-    await expect(start(new CrashingFiles(0))).rejects.toMatchObject({ code: 'consensus-data-missing' });
+    await expect(member.start({}, new CrashingFiles(0))).rejects.toMatchObject({
+      code: 'consensus-data-missing',
+    });
   }, 20_000);
 });
 
@@ -204,8 +180,8 @@ describe('createClusterRecords()', () => {
   };
 
   test('writes all records once despite repeated and parallel calls, and refuses another cluster', async () => {
-    const { start } = await createNode();
-    const etcd = new Namespace((await start()).admin, CLUSTER_PREFIX);
+    const { member } = await createNode();
+    const etcd = new Namespace((await member.start()).admin, CLUSTER_PREFIX);
     const results = await Promise.all(
       Array.from({ length: 8 }, () => createClusterRecords(etcd, newCluster, signal)),
     );

@@ -1,46 +1,34 @@
 import { afterEach, expect, test } from '@jest/globals';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { EtcdClient, put, type WatchEvent } from '../../internal/etcd/index.ts';
+import { put, type WatchEvent } from '../../internal/etcd/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
-import { Secret } from '../../internal/secret/index.ts';
 import {
+  closeOpened,
   createMemoryLogger,
   findEtcdBinary,
-  findFreePort,
+  opened,
   ProcessUnits,
+  temporaryDirectory,
 } from '../../internal/testing/index.ts';
 import { EtcdPair, type EtcdPairConfig, type RunningEtcdPair } from './etcd-pair.ts';
 import { KUBERNETES_ETCD, STATE_ETCD } from './etcd-instances.ts';
-import { noCommands } from './fake-member-config.ts';
-import type { EtcdClientFiles } from './consensus-layout.ts';
+import { connect, findFreePorts, noCommands } from './fake-member.ts';
 
 const signal = new AbortController().signal;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
-});
+afterEach(closeOpened);
 
-const ports = async () => ({
-  client: await findFreePort(),
-  peer: await findFreePort(),
-  metrics: await findFreePort(),
-});
+const ports = async () => {
+  const [client = 0, peer = 0, metrics = 0] = await findFreePorts(3);
+  return { client, peer, metrics };
+};
 
 async function createNode() {
-  const stateDir = await mkdtemp(join(tmpdir(), 'cluster-etcd-pair-'));
-  const units = new ProcessUnits();
-  open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
+  const { path: stateDir } = opened(await temporaryDirectory());
+  const units = opened(new ProcessUnits());
   const { log } = createMemoryLogger();
   const pair = new EtcdPair({
-    files: new DiskFiles(),
-    commands: noCommands,
-    units,
-    clock: new SystemClock(),
-    log,
+    ...{ files: new DiskFiles(), commands: noCommands, units, clock: new SystemClock(), log },
   });
   const config: EtcdPairConfig = {
     ...{ nodeId: 'node-1', address: '127.0.0.1', clusterId: 'c0ffee', createsCluster: true, peerHosts: [] },
@@ -49,24 +37,9 @@ async function createNode() {
     stateDir,
     readyTimeoutMs: 20_000,
   };
-  const start = async (over: Partial<EtcdPairConfig> = {}): Promise<RunningEtcdPair> => {
-    const running = await pair.start({ ...config, ...over }, signal);
-    open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
-    return running;
-  };
+  const start = async (over: Partial<EtcdPairConfig> = {}): Promise<RunningEtcdPair> =>
+    opened(await pair.start({ ...config, ...over }, signal));
   return { pair, config, units, start };
-}
-
-async function connect(identity: EtcdClientFiles, at: EtcdClientFiles = identity): Promise<EtcdClient> {
-  const read = (path: string) => readFile(path, 'utf8');
-  const client = new EtcdClient({
-    endpoints: [at.endpoint.replace('https://', '')],
-    identity: { certPem: await read(identity.certFile), keyPem: new Secret(await read(identity.keyFile)) },
-    serverCaPem: await read(at.caFile),
-    clock: new SystemClock(),
-  });
-  open.push({ [Symbol.asyncDispose]: async () => client[Symbol.dispose]() });
-  return client;
 }
 
 test('the API server may make all calls that it makes to an etcd of kubeadm, including Status', async () => {

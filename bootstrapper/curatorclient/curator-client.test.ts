@@ -12,7 +12,14 @@ import { EventValue } from '../../internal/event/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
 import { type MemberIdentity, verifyMemberCertificate } from '../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
-import { createMemoryLogger, MemoryEtcd, TestCluster, type TestPeer } from '../../internal/testing/index.ts';
+import {
+  closeOpened,
+  createMemoryLogger,
+  MemoryEtcd,
+  opened,
+  TestCluster,
+  type TestPeer,
+} from '../../internal/testing/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { Membership } from '../membership/index.ts';
@@ -26,7 +33,6 @@ const { log, records: lines } = createMemoryLogger();
 let directoryPath: string;
 let cluster: TestCluster;
 let own: TestPeer;
-const open: AsyncDisposable[] = [];
 const values = {
   clusterMembership: new EventValue<Membership | undefined>(),
   clusterDirectory: new EventValue<ClusterDirectory | undefined>(),
@@ -42,7 +48,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+  await closeOpened();
   await rm(directoryPath, { recursive: true });
 });
 
@@ -84,7 +90,7 @@ async function startCurator(
     log,
   });
   await curator.listen(host, port);
-  open.push(curator);
+  opened(curator);
   const nodeId = peer.identity.kind === 'node' ? peer.identity.nodeId : '';
   return {
     nodeId,
@@ -133,7 +139,7 @@ function createClient(
     staticHosts: () => staticHosts,
     random: () => 0,
   });
-  open.push({ [Symbol.asyncDispose]: async () => client[Symbol.dispose]() });
+  opened(client);
   return client;
 }
 

@@ -4,9 +4,11 @@ import { EventValue } from '../../internal/event/index.ts';
 import { type MemberIdentity, verifyMemberCertificate } from '../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
 import {
+  closeOpened,
   createMemoryLogger,
   findFreePort,
   MemoryEtcd,
+  opened,
   TcpProxy,
   TestCluster,
   untilAborted,
@@ -19,10 +21,7 @@ import type { ClusterDirectory } from './directory.ts';
 const clock = new SystemClock();
 const { log } = createMemoryLogger();
 const NOTICED_MS = 15_000;
-const open: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const close of open.splice(0).reverse()) await close();
-});
+afterEach(closeOpened);
 
 /**
  * Creates curators that send the directory once and nothing afterwards. One of them is behind a connection
@@ -55,13 +54,13 @@ async function createCluster() {
       log,
     });
     await server.listen(host, port);
-    open.push(() => server[Symbol.asyncDispose]());
+    opened(server);
     return peer.identity.kind === 'node' ? peer.identity.nodeId : '';
   };
   const [silentId, otherId] = [await start('127.0.0.2'), await start('127.0.0.3')];
   const wire = new TcpProxy(`127.0.0.2:${port}`);
   await wire.open('127.0.0.4', port);
-  open.push(() => wire[Symbol.asyncDispose]());
+  opened(wire);
   const own = await cluster.addNode('own');
   const directory: ClusterDirectory = [
     { nodeId: silentId, host: '127.0.0.4', curator: true, apiServer: true },
@@ -95,7 +94,7 @@ async function createCluster() {
     staticHosts: () => [],
     random: () => 0,
   });
-  open.push(async () => client[Symbol.dispose]());
+  opened(client);
   return { client, wire };
 }
 

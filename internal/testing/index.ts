@@ -34,6 +34,7 @@ export { type FuzzResult, type FuzzTarget } from './fuzz.ts';
 export { createSwtpmFactory, type Swtpm, type SwtpmFactory } from './tpm/swtpm.ts';
 export { elfFile, type ElfFixture } from './build/elf-file.ts';
 export { fakeProgram, FakeBuildTools } from './build/fake-build-tools.ts';
+export { closeOpened, opened } from './host/opened.ts';
 export { temporaryDirectory } from './host/temporary-directory.ts';
 export { zipArchive } from './build/zip-archive.ts';
 export { FileServer } from './network/file-server.ts';

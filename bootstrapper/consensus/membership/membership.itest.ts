@@ -1,15 +1,13 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { cp, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SystemClock } from '../../../internal/clock/index.ts';
 import { Namespace, put, remove, type EtcdClient } from '../../../internal/etcd/index.ts';
 import { DiskFiles, type FilePort } from '../../../internal/file/index.ts';
 import { CLUSTER_PREFIX, records } from '../../../internal/records/index.ts';
-import { createMemoryLogger, findFreePort, ProcessUnits } from '../../../internal/testing/index.ts';
-import { noCommands, testMemberConfig } from '../fake-member-config.ts';
-import type { ConsensusConfig, ConsensusPorts, RunningConsensus } from '../consensus-config.ts';
-import { repairMember, startMember } from '../consensus.ts';
+import { closeOpened, createMemoryLogger } from '../../../internal/testing/index.ts';
+import { createMembers, type TestMember } from '../fake-member.ts';
+import { repairMember } from '../consensus.ts';
 import { checkLeave, leaveEtcd } from './leave-etcd.ts';
 import { STATE_ETCD } from '../etcd-instances.ts';
 import { membersOfRemovedNodes } from './repair-members.ts';
@@ -17,61 +15,14 @@ import { withSlot } from './slot.ts';
 
 const signal = new AbortController().signal;
 const clock = new SystemClock();
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
-});
-
-interface TestNode {
-  readonly config: ConsensusConfig;
-  readonly units: ProcessUnits;
-  readonly waits: string[];
-  portsOf(files?: FilePort): ConsensusPorts;
-  start(files?: FilePort, life?: AbortSignal): Promise<RunningConsensus>;
-}
-
-/** Creates nodes of one cluster, each with a separate disk and etcd, all of them on the loopback. */
-async function createNodes(count: number): Promise<readonly [TestNode, ...TestNode[]]> {
-  const nodes: TestNode[] = [];
-  const clientPorts = await Promise.all(Array.from({ length: count }, () => findFreePort()));
-  const firstDir = await mkdtemp(join(tmpdir(), 'cluster-members-'));
-  for (const index of clientPorts.keys()) {
-    const stateDir = index === 0 ? firstDir : await mkdtemp(join(tmpdir(), 'cluster-members-'));
-    const units = new ProcessUnits();
-    const waits: string[] = [];
-    open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
-    const config = await testMemberConfig(stateDir, index, clientPorts);
-    const portsOf = (files: FilePort = new DiskFiles()): ConsensusPorts => ({
-      files,
-      commands: noCommands,
-      units,
-      clock,
-      log: createMemoryLogger().log,
-      onWait: (what) => waits.push(what),
-    });
-    const start: TestNode['start'] = async (files, life = signal) => {
-      const running = await startMember(portsOf(files), config, life);
-      open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
-      return running;
-    };
-    nodes.push({ config, units, waits, portsOf, start });
-  }
-  const [first, ...more] = nodes;
-  if (first === undefined) throw new Error('no node');
-  return [first, ...more];
-}
+afterEach(closeOpened);
 
 /** Copies the keys that a further control plane gets with its join ticket. */
-async function shareKeys(from: TestNode, to: TestNode): Promise<void> {
+async function shareKeys(from: TestMember, to: TestMember): Promise<void> {
   for (const ca of ['state/clients', 'state/peers']) {
     await mkdir(join(to.config.layout.stateDir, 'consensus', 'state'), { recursive: true });
-    await cp(
-      join(from.config.layout.stateDir, 'consensus', ca),
-      join(to.config.layout.stateDir, 'consensus', ca),
-      {
-        recursive: true,
-      },
-    );
+    const [source, target] = [from, to].map(({ config }) => join(config.layout.stateDir, 'consensus', ca));
+    await cp(source ?? '', target ?? '', { recursive: true });
   }
 }
 
@@ -85,8 +36,7 @@ const write = (etcd: EtcdClient, key: string) =>
 
 describe('startMember() of further members', () => {
   test('two nodes that join at the same time become voting members one after the other, and all members survive a power cut', async () => {
-    const [first, second, third] = await createNodes(3);
-    if (second === undefined || third === undefined) throw new Error('three nodes');
+    const [first, second, third] = await createMembers(3);
     const one = await first.start();
     await write(one.admin, '/registry/before');
     await Promise.all([second, third].map((node) => shareKeys(first, node)));
@@ -107,7 +57,7 @@ describe('startMember() of further members', () => {
     // No key of the membership slot is left.
     const slots = await one.admin.list(`${CLUSTER_PREFIX}slots/control-plane/`, { signal });
     expect(slots.entries.map(({ key }) => key)).toEqual([`${CLUSTER_PREFIX}slots/control-plane/pace`]);
-    for (const node of [first, second, third]) await node.units.kill(STATE_ETCD.unit);
+    for (const node of [first, second, third]) await node.kill();
     const again = await Promise.all([third, first, second].map((node) => node.start()));
     for (const running of again) await running.admin.get('/registry/after', { signal });
     const moves = second.units.moves.filter((move) => move.startsWith('restart'));
@@ -115,8 +65,7 @@ describe('startMember() of further members', () => {
   }, 90_000);
 
   test('completes a join that was killed between any two writes, without adding a second member', async () => {
-    const [first, second] = await createNodes(2);
-    if (second === undefined) throw new Error('two nodes');
+    const [first, second] = await createMembers(2);
     const one = await first.start();
     await shareKeys(first, second);
     let kills = 0;
@@ -136,13 +85,13 @@ describe('startMember() of further members', () => {
           };
         },
       });
-      const ended = await second.start(dying, life.signal).then(
+      const ended = await second.start({}, dying, life.signal).then(
         (running) => running,
         () => undefined,
       );
       if (ended !== undefined) break;
       kills++;
-      await second.units.kill(STATE_ETCD.unit);
+      await second.kill();
       expect((await one.admin.members.list({ signal })).length).toBeLessThanOrEqual(2);
     }
     expect(kills).toBeGreaterThan(4);
@@ -150,8 +99,7 @@ describe('startMember() of further members', () => {
   }, 120_000);
 
   test('a joining node removes the learner of a node that died during its join', async () => {
-    const [first, second, third] = await createNodes(3);
-    if (second === undefined || third === undefined) throw new Error('three nodes');
+    const [first, second, third] = await createMembers(3);
     const one = await first.start();
     await shareKeys(first, third);
     const etcd = new Namespace(one.admin, CLUSTER_PREFIX);
@@ -165,12 +113,11 @@ describe('startMember() of further members', () => {
   }, 60_000);
 
   test('a member without data and a removed member can join again', async () => {
-    const [first, second] = await createNodes(2);
-    if (second === undefined) throw new Error('two nodes');
+    const [first, second] = await createMembers(2);
     const one = await first.start();
     await shareKeys(first, second);
     await second.start();
-    await second.units.kill(STATE_ETCD.unit);
+    await second.kill();
     await second.units.start(STATE_ETCD.unit);
     await second.start();
     const own = (await one.admin.members.list({ signal })).find(({ name }) => name === 'node-2');
@@ -182,7 +129,7 @@ describe('startMember() of further members', () => {
       );
       await clock.sleep(200, signal);
     }
-    await second.units.kill(STATE_ETCD.unit);
+    await second.kill();
     await second.start();
     const readded = (await one.admin.members.list({ signal })).find(({ name }) => name === 'node-2');
     expect(readded?.id).not.toBe(own?.id);
@@ -192,9 +139,8 @@ describe('startMember() of further members', () => {
 
 describe('repairMember()', () => {
   test('removes the member of a lost node once the node’s record is deleted, not before', async () => {
-    const nodes = await createNodes(3);
+    const nodes = await createMembers(3);
     const [first, second, third] = nodes;
-    if (second === undefined || third === undefined) throw new Error('three nodes');
     const one = await first.start();
     await shareKeys(first, second);
     const two = await second.start();
@@ -210,7 +156,7 @@ describe('repairMember()', () => {
         life.signal,
       ),
     );
-    await third.units.kill(STATE_ETCD.unit);
+    await third.kill();
     // Records of other nodes, or of a node that is only switched off, must not remove a member.
     await putNode(space, 'node-4', 'UP');
     await space.commit({ when: [], then: [remove(recordKey('node-4'))] }, { signal });
@@ -249,8 +195,7 @@ async function putNode(etcd: Namespace, nodeId: string, state: 'UP' | 'DECOMMISS
 
 describe('leaveEtcd()', () => {
   test('leaves etcd, then deletes data and keys; the node can join again', async () => {
-    const [first, second] = await createNodes(2);
-    if (second === undefined) throw new Error('two nodes');
+    const [first, second] = await createMembers(2);
     const one = await first.start();
     await shareKeys(first, second);
     for (let times = 0; times < 3; times++) {
@@ -270,8 +215,7 @@ describe('leaveEtcd()', () => {
   }, 90_000);
 
   test('refuses to remove the last member or to lose the quorum, and changes nothing', async () => {
-    const [first, second, third] = await createNodes(3);
-    if (second === undefined || third === undefined) throw new Error('three nodes');
+    const [first, second, third] = await createMembers(3);
     const one = await first.start();
     const alone = { ...first.config, createsCluster: false, peers: [] };
     await expect(checkLeave(first.portsOf(), alone, signal)).rejects.toEqual(
@@ -281,7 +225,7 @@ describe('leaveEtcd()', () => {
     await second.start();
     await shareKeys(first, third);
     await third.start();
-    await third.units.kill(STATE_ETCD.unit);
+    await third.kill();
     const leaving = { ...second.config, createsCluster: false };
     for (const leave of [checkLeave, leaveEtcd])
       await expect(leave(second.portsOf(), leaving, signal)).rejects.toEqual(

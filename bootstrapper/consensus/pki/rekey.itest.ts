@@ -1,8 +1,5 @@
 import { afterEach, beforeAll, expect, test } from '@jest/globals';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { request } from 'node:https';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { SystemClock } from '../../../internal/clock/index.ts';
 import { Namespace, put, type EtcdClient } from '../../../internal/etcd/index.ts';
 import { DiskFiles } from '../../../internal/file/index.ts';
@@ -16,9 +13,8 @@ import {
 import { generateKeyPem, KeyCertificateSigner, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { CLUSTER_PREFIX } from '../../../internal/records/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
-import { createMemoryLogger, findFreePort, ProcessUnits } from '../../../internal/testing/index.ts';
-import { noCommands, testMemberConfig } from '../fake-member-config.ts';
-import type { ConsensusConfig, ConsensusPorts, RunningConsensus } from '../consensus-config.ts';
+import { closeOpened, createMemoryLogger } from '../../../internal/testing/index.ts';
+import { createMember, findFreePorts, type TestMember } from '../fake-member.ts';
 import { renewMember, startMember } from '../consensus.ts';
 import { rekey } from './rekey.ts';
 import { STATE_ETCD } from '../etcd-instances.ts';
@@ -28,44 +24,17 @@ import { withSlot } from '../membership/slot.ts';
 const { signal } = new AbortController();
 const clock = new SystemClock();
 const files = new DiskFiles();
-const open: AsyncDisposable[] = [];
 let next: RotatingPairs;
 beforeAll(async () => {
   next = await createPairs(2, clock.nowMs());
 });
-afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
-});
+afterEach(closeOpened);
 
-interface TestNode {
-  readonly config: ConsensusConfig;
-  readonly units: ProcessUnits;
-  readonly ports: ConsensusPorts;
-  start(): Promise<RunningConsensus>;
-  settle(set: KeySet): Promise<void>;
-}
-
-async function createNode(
-  index: number,
-  at: { readonly clientPorts: readonly number[]; readonly set: KeySet | undefined },
-): Promise<TestNode> {
-  const stateDir = await mkdtemp(join(tmpdir(), 'cluster-rekey-'));
-  const units = new ProcessUnits();
-  open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
-  const config = await testMemberConfig(stateDir, index, at.clientPorts);
-  const ports = { files, commands: noCommands, units, clock, log: createMemoryLogger().log };
-  const settle = (set: KeySet): Promise<void> => placeEtcdKeys(files, stateDir, set);
-  if (at.set !== undefined) await settle(at.set);
-  const start = async (): Promise<RunningConsensus> => {
-    const running = await startMember(ports, config, signal);
-    open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
-    return running;
-  };
-  return { config, units, ports, start, settle };
-}
+const settle = ({ config }: TestMember, set: KeySet): Promise<void> =>
+  placeEtcdKeys(files, config.layout.stateDir, set);
 
 /** Reads the CAs that the first node created. */
-async function readPrevious({ config: { layout } }: TestNode): Promise<RotatingPairs> {
+async function readPrevious({ config: { layout } }: TestMember): Promise<RotatingPairs> {
   const text = async (path: string): Promise<string> =>
     Buffer.from((await files.read(path, 64_000)) ?? []).toString('utf8');
   const pairAt = async ({ certFile, keyFile }: { readonly certFile: string; readonly keyFile: string }) => ({
@@ -80,14 +49,15 @@ async function readPrevious({ config: { layout } }: TestNode): Promise<RotatingP
 }
 
 async function createCluster(count: number) {
-  const clientPorts = await Promise.all(Array.from({ length: count }, () => findFreePort()));
-  const first = await createNode(0, { clientPorts, set: undefined });
+  const clientPorts = await findFreePorts(count);
+  const first = await createMember(0, clientPorts);
   const running = [await first.start()];
   const previous = await readPrevious(first);
   const at = (phase: KeyPhase): KeySet => ({ generation: 2, phase, previous, next });
   const nodes = [first];
   for (let index = 1; index < count; index++) {
-    const node = await createNode(index, { clientPorts, set: at('hand') });
+    const node = await createMember(index, clientPorts);
+    await settle(node, at('hand'));
     nodes.push(node);
     running.push(await node.start());
   }
@@ -122,7 +92,10 @@ async function probe(
   });
 }
 
-const probeEndpoints = async (nodes: readonly TestNode[], pairs: RotatingPairs): Promise<readonly string[]> =>
+const probeEndpoints = async (
+  nodes: readonly TestMember[],
+  pairs: RotatingPairs,
+): Promise<readonly string[]> =>
   Promise.all(
     nodes.flatMap(({ config }) => [
       probe(config.ports.client, pairs['state-clients-ca'], 'root'),
@@ -138,11 +111,11 @@ test('rekey() restarts three members one after the other while a client writes; 
   if (first === undefined) throw new Error('no node');
   let inSlot = 0;
   for (const phase of KEY_PHASES) {
-    await Promise.all(nodes.map((node) => node.settle(at(phase))));
+    await Promise.all(nodes.map((node) => settle(node, at(phase))));
     await Promise.all(
       nodes.map((node) =>
         rekey(
-          node.ports,
+          node.portsOf(),
           node.config,
           async () => {
             expect(++inSlot).toBe(1); // no other node holds the slot
@@ -174,16 +147,16 @@ test('start() before rekey() does not restart a running member with new keys on 
   const restarts = (): number => node.units.moves.filter((move) => move.startsWith('restart')).length;
   const seen: unknown[] = [];
   for (const phase of KEY_PHASES) {
-    await node.settle(at(phase)); // the agent is killed at this point
+    await settle(node, at(phase)); // the agent is killed at this point
     const before = restarts();
     using again = await startMember(
-      node.ports,
+      node.portsOf(),
       { ...node.config, createsCluster: false, keepRunning: true },
       signal,
     );
     await write(again.admin, `/registry/${phase}`);
     const kept = restarts();
-    await rekey(node.ports, node.config, async () => undefined, signal);
+    await rekey(node.portsOf(), node.config, async () => undefined, signal);
     seen.push([phase, kept - before, restarts() - kept]);
   }
   expect(seen).toEqual(KEY_PHASES.map((phase) => [phase, 0, ['believe', 'retire'].includes(phase) ? 1 : 0]));
@@ -194,9 +167,11 @@ test('rekey() that waits for a lost member does not block the removal of that me
   const [one, two, three] = nodes;
   if (one === undefined || two === undefined || three === undefined) throw new Error('three nodes');
   await three.units.kill(STATE_ETCD.unit);
-  await one.settle(at('believe'));
+  await settle(one, at('believe'));
   let isDone = false;
-  const waiting = rekey(one.ports, one.config, () => Promise.resolve(), signal).then(() => (isDone = true));
+  const waiting = rekey(one.portsOf(), one.config, () => Promise.resolve(), signal).then(
+    () => (isDone = true),
+  );
   using admin = await client(two);
   const lost = (await admin.members.list({ signal })).find(({ name }) => name === three.config.nodeId);
   const etcd = new Namespace(admin, CLUSTER_PREFIX);
@@ -210,8 +185,8 @@ test('rekey() that waits for a lost member does not block the removal of that me
 }, 60_000);
 
 /** A client that is authenticated as root, with the certificates that are now on the node's disk. */
-async function client(node: TestNode): Promise<EtcdClient> {
-  return (await renewMember(node.ports, node.config)).admin;
+async function client(node: TestMember): Promise<EtcdClient> {
+  return (await renewMember(node.portsOf(), node.config)).admin;
 }
 
 test.each(KEY_PHASES.slice(1))(
@@ -224,17 +199,17 @@ test.each(KEY_PHASES.slice(1))(
     const before = at(KEY_PHASES[KEY_PHASES.indexOf(phase) - 1] ?? 'hand');
     for (const upTo of KEY_PHASES.slice(0, KEY_PHASES.indexOf(before.phase) + 1))
       for (const node of nodes) {
-        await node.settle(at(upTo));
-        await rekey(node.ports, node.config, () => Promise.resolve(), signal);
+        await settle(node, at(upTo));
+        await rekey(node.portsOf(), node.config, () => Promise.resolve(), signal);
       }
-    await two.settle(at(phase));
+    await settle(two, at(phase));
     await two.units.kill(STATE_ETCD.unit);
     const again = await two.start();
     await write(again.admin, '/registry/after');
     // The first member can still talk to the second member, so it can enter the phase too.
-    await one.settle(at(phase));
-    await rekey(one.ports, one.config, () => Promise.resolve(), signal);
-    await rekey(two.ports, two.config, () => Promise.resolve(), signal);
+    await settle(one, at(phase));
+    await rekey(one.portsOf(), one.config, () => Promise.resolve(), signal);
+    await rekey(two.portsOf(), two.config, () => Promise.resolve(), signal);
     using admin = await client(one);
     expect(await admin.get('/registry/after', { signal })).toBeDefined();
     expect(running).toHaveLength(2);

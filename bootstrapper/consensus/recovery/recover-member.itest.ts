@@ -1,21 +1,15 @@
 import { afterEach, expect, test } from '@jest/globals';
-import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SystemClock } from '../../../internal/clock/index.ts';
 import { Namespace, put, type EtcdClient, type WatchEvent } from '../../../internal/etcd/index.ts';
-import { ExecaRunner } from '../../../internal/exec/index.ts';
+import { ExecaRunner, type CommandRunner } from '../../../internal/exec/index.ts';
 import { DiskFiles } from '../../../internal/file/index.ts';
 import { CLUSTER_KEY, CLUSTER_PREFIX, records } from '../../../internal/records/index.ts';
-import {
-  createMemoryLogger,
-  findEtcdBinary,
-  findFreePort,
-  ProcessUnits,
-} from '../../../internal/testing/index.ts';
-import { testMemberConfig } from '../fake-member-config.ts';
-import type { ConsensusConfig, RunningConsensus } from '../consensus-config.ts';
-import { repairMember, startMember } from '../consensus.ts';
+import { closeOpened, findEtcdBinary, opened, temporaryDirectory } from '../../../internal/testing/index.ts';
+import { findFreePorts, noCommands, TestMember, testMemberConfig } from '../fake-member.ts';
+import type { ConsensusConfig, ConsensusPorts } from '../consensus-config.ts';
+import { repairMember } from '../consensus.ts';
 import { STATE_ETCD } from '../etcd-instances.ts';
 import type { RecoverConfig } from './data-copy.ts';
 import { judgeRecovery, recoverMember, surveyMembers, surveyWithDataCopy } from './recover-member.ts';
@@ -23,42 +17,30 @@ import { judgeRecovery, recoverMember, surveyMembers, surveyWithDataCopy } from 
 const signal = new AbortController().signal;
 const clock = new SystemClock();
 const BUMP = 1_000_000_000n;
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
-});
+afterEach(closeOpened);
+
+const programs = new ExecaRunner({ path: '/usr/bin:/bin' });
+// Only systemd and root can create system users, so this test skips those commands and runs only the programs
+// of etcd.
+const commands: CommandRunner = {
+  run: (command) => (/^(systemd-sysusers|chown)$/.test(command.argv[0]) ? noCommands : programs).run(command),
+};
 
 /** One control plane with a separate disk and etcd, on the loopback. */
-class TestControlPlane {
-  readonly config: ConsensusConfig;
+class TestControlPlane extends TestMember {
   readonly recovering: RecoverConfig;
-  readonly units = new ProcessUnits();
   #hasDied = false;
-  readonly #real = new ExecaRunner({ path: '/usr/bin:/bin' });
 
   constructor(
     config: ConsensusConfig,
     more: Pick<RecoverConfig, 'etcdctlBinary' | 'etcdutlBinary' | 'recoveryPorts'>,
   ) {
-    this.config = config;
+    super(config, commands);
     this.recovering = { ...config, ...more };
   }
 
-  get ports() {
-    return {
-      files: new DiskFiles(),
-      commands: {
-        // Only systemd and root can create system users, so this test skips those commands and runs only the
-        // programs of etcd.
-        run: (command: Parameters<ExecaRunner['run']>[0]) =>
-          /^(systemd-sysusers|chown)$/.test(command.argv[0])
-            ? Promise.resolve({ exitCode: 0, stdout: '', stderr: '' })
-            : this.#real.run(command),
-      },
-      units: this.units,
-      clock,
-      log: createMemoryLogger().log,
-    };
+  get ports(): ConsensusPorts {
+    return this.portsOf();
   }
 
   /**
@@ -82,12 +64,6 @@ class TestControlPlane {
     return { ...ports, files };
   }
 
-  async start(over: Partial<ConsensusConfig> = {}): Promise<RunningConsensus> {
-    const running = await startMember(this.ports, { ...this.config, ...over }, signal);
-    open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
-    return running;
-  }
-
   repair(): Promise<unknown> {
     const { config } = this;
     return repairMember(
@@ -96,17 +72,12 @@ class TestControlPlane {
       signal,
     ).catch((error: unknown) => error);
   }
-
-  kill(): Promise<void> {
-    return this.units.kill(STATE_ETCD.unit);
-  }
 }
 
 async function createThree(): Promise<readonly [TestControlPlane, TestControlPlane, TestControlPlane]> {
-  const directory = await mkdtemp(join(tmpdir(), 'cluster-recover-'));
-  open.push({ [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }) });
-  const ports = await Promise.all([1, 2, 3].map(() => findFreePort()));
-  const programs = {
+  const { path: directory } = opened(await temporaryDirectory());
+  const clientPorts = await findFreePorts(3);
+  const binaries = {
     etcdctlBinary: await findEtcdBinary(directory, 'etcdctl'),
     etcdutlBinary: await findEtcdBinary(directory, 'etcdutl'),
   };
@@ -114,18 +85,11 @@ async function createThree(): Promise<readonly [TestControlPlane, TestControlPla
   const create = async (index: number): Promise<TestControlPlane> => {
     const stateDir = join(directory, `node-${index + 1}`);
     await mkdir(stateDir);
+    const [client = 0, peer = 0, metrics = 0] = await findFreePorts(3);
     const node = new TestControlPlane(
-      { ...(await testMemberConfig(stateDir, index, ports)), etcdBinary },
-      {
-        ...programs,
-        recoveryPorts: {
-          client: await findFreePort(),
-          peer: await findFreePort(),
-          metrics: await findFreePort(),
-        },
-      },
+      { ...(await testMemberConfig(stateDir, index, clientPorts)), etcdBinary },
+      { ...binaries, recoveryPorts: { client, peer, metrics } },
     );
-    open.push(node.units);
     if (index > 0)
       await cp(join(directory, 'node-1', 'consensus'), join(stateDir, 'consensus'), {
         recursive: true,
@@ -172,7 +136,7 @@ function follow(etcd: EtcdClient, afterRevision: bigint) {
     for await (const event of etcd.watch('/registry/', { signal: life.signal, afterRevision }))
       seen.push(event);
   })().catch(() => undefined);
-  open.push({
+  opened({
     [Symbol.asyncDispose]: async () => {
       life.abort(new Error('the test is over'));
       await ended;

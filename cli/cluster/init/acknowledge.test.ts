@@ -5,19 +5,24 @@ import { SystemClock } from '../../../internal/clock/index.ts';
 import { ownershipStatement } from '../../../internal/crypto/index.ts';
 import { generateKeyPem, nodeLeaf, operatorLeaf, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../../internal/rpc/index.ts';
-import { createMemoryLogger, type MemoryFiles } from '../../../internal/testing/index.ts';
+import {
+  closeOpened,
+  createMemoryLogger,
+  opened,
+  type MemoryFiles,
+} from '../../../internal/testing/index.ts';
 import {
   OperatorApi,
   type PutOwnershipRequest,
 } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
-import { closeParts, opened, type FakeNode } from './fake-node.ts';
+import { type FakeNode } from './fake-node.ts';
 import { contextOf, HastyClock, ROOT, start, stateOf } from './fake-workstation.ts';
 import { createIdentity, saveGrant } from '../../workspace/index.ts';
 import { runInit } from '../index.ts';
 
 const OTHER_CLUSTER = 'b'.repeat(32);
 
-afterEach(closeParts);
+afterEach(closeOpened);
 
 describe('acknowledgeInit() without a response', () => {
   test('succeeds if the cluster already has a record of its owner, and does not send the record again', async () => {

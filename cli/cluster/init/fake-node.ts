@@ -32,24 +32,11 @@ import {
 } from '../../../internal/pki/index.ts';
 import { implement, RpcServer, type Handlers } from '../../../internal/rpc/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
-import { createMemoryLogger } from '../../../internal/testing/index.ts';
+import { createMemoryLogger, opened } from '../../../internal/testing/index.ts';
 
 const nodeErrors = defineErrors({
   'fake-other-cluster': fault.operator.precondition('taken', 'reset'),
 });
-
-const parts: AsyncDisposable[] = [];
-
-/** Closes everything that a test has opened. For `afterEach`. */
-export async function closeParts(): Promise<void> {
-  for (const each of parts.splice(0).reverse()) await each[Symbol.asyncDispose]();
-}
-
-/** Registers a part that `closeParts` closes. */
-export function opened<T extends AsyncDisposable>(part: T): T {
-  parts.push(part);
-  return part;
-}
 
 /** The only blob in the bundle of these tests. */
 export const BLOB = Buffer.from('etcd '.repeat(400_000));
@@ -136,8 +123,7 @@ export class FakeNode implements AsyncDisposable {
     const node = new FakeNode();
     ownerKeys.forEach((key) => node.#owners.add(key));
     await node.#listen();
-    parts.push(node);
-    return node;
+    return opened(node);
   }
 
   get endpoint(): string {
@@ -215,7 +201,7 @@ export class FakeNode implements AsyncDisposable {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     this.apiPort = (server.address() as AddressInfo).port;
-    parts.push({
+    opened({
       [Symbol.asyncDispose]: () =>
         new Promise((resolve) => {
           server.close(() => resolve());

@@ -5,12 +5,12 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DiskFiles, type FilePort, type FileStat } from '../../../internal/file/index.ts';
-import type { MemoryFiles } from '../../../internal/testing/index.ts';
-import { BLOB, BLOB_HASH, closeParts, MANIFEST, opened } from './fake-node.ts';
+import { closeOpened, opened, type MemoryFiles } from '../../../internal/testing/index.ts';
+import { BLOB, BLOB_HASH, MANIFEST } from './fake-node.ts';
 import { contextOf, ROOT, start } from './fake-workstation.ts';
 import { runInit } from '../index.ts';
 
-afterEach(closeParts);
+afterEach(closeOpened);
 
 describe('runInit() with a broken connection', () => {
   test('reconnects after each cut and shows every phase once', async () => {

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { createPublicKey, verify } from 'node:crypto';
 import { ownershipStatement } from '../../../internal/crypto/index.ts';
-import { everyFault, MemoryFiles } from '../../../internal/testing/index.ts';
-import { BLOB, BLOB_HASH, closeParts, FakeNode } from './fake-node.ts';
+import { closeOpened, everyFault, MemoryFiles } from '../../../internal/testing/index.ts';
+import { BLOB, BLOB_HASH, FakeNode } from './fake-node.ts';
 import {
   asProcess,
   CACHE,
@@ -16,7 +16,7 @@ import {
 } from './fake-workstation.ts';
 import { runInit } from '../index.ts';
 
-afterEach(closeParts);
+afterEach(closeOpened);
 
 describe('runInit()', () => {
   test('creates a cluster and a kubeconfig from a new workspace, and signs its ownership', async () => {
