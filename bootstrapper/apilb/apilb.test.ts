@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { SystemClock, type Clock } from '../../internal/clock/index.ts';
+import { readProxyHeader } from '../../internal/endpoint/index.ts';
 import { createMemoryLogger, FakeClock } from '../../internal/testing/index.ts';
 import { Balancer } from './balancer.ts';
 import { parseForwardRules, type Endpoint, type Limits } from './config.ts';
@@ -42,6 +43,10 @@ describe('parseForwardRules()', () => {
     { name: 'limits with an invalid limit', text: limited({ ...limits, connections: 0 }) },
     { name: 'limits with an unknown limit', text: limited({ ...limits, perPort: 1 }) },
     { name: 'limits of the wrong type', text: limited('none') },
+    {
+      name: 'an announcement that is not true',
+      text: JSON.stringify({ listen: endpoint, upstreams: [endpoint], announcesClients: 'yes' }),
+    },
     ...[{}, { caPem: 5 }, { caPem: 'none' }, null].map((health) => ({
       name: `health settings ${JSON.stringify(health)}`,
       text: JSON.stringify({ listen: endpoint, upstreams: [endpoint], health }),
@@ -155,6 +160,31 @@ describe('Balancer', () => {
     expect(await ask(port)).toBe('second:hi');
     balancer.replace([dead]);
     expect(await ask(port)).toBe('closed');
+  });
+
+  test('announces the address of each client in front of its bytes, if the rule says so', async () => {
+    const received = Promise.withResolvers<Buffer>();
+    const server = createServer((socket) => {
+      const chunks: Buffer[] = [];
+      socket.on('error', () => undefined);
+      socket.on('data', (chunk) => void chunks.push(chunk));
+      socket.on('end', () => received.resolve(Buffer.concat(chunks)));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    open.push({ [Symbol.asyncDispose]: async () => void server.close() });
+    const upstream = { host: '127.0.0.1', port: (server.address() as { port: number }).port };
+    const { log } = createMemoryLogger();
+    const rule = { upstreams: [upstream], announcesClients: true } as const;
+    const balancer = new Balancer({ rule, clock: new SystemClock(), log });
+    open.push(balancer);
+    const port = await balancer.listen({ host: '127.0.0.1', port: 0 });
+    const client = connect({ port, host: '127.0.0.1', localAddress: '127.0.0.9' });
+    client.on('error', () => undefined);
+    client.end('hello');
+    const bytes = await received.promise;
+    expect(readProxyHeader(bytes)).toEqual({ kind: 'header', clientAddress: '127.0.0.9', sizeBytes: 28 });
+    expect(bytes.subarray(28).toString()).toBe('hello');
   });
 
   /** Starts a balancer with one echo server. Clients connect to it from different loopback addresses. */

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Clock } from '../../internal/clock/index.ts';
+import { encodeProxyHeader } from '../../internal/endpoint/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { Endpoint, ForwardRule } from './config.ts';
 import { ConnectionLimiter } from './connection-limiter.ts';
@@ -17,6 +18,7 @@ const LOG_INTERVAL_MS = 10_000;
  */
 export class Balancer implements AsyncDisposable {
   readonly #pool: UpstreamPool;
+  readonly #announcesClients: boolean;
   readonly #limiter: ConnectionLimiter | undefined;
   #health: HealthChecks | undefined;
   #upstreams: ForwardRule['upstreams'];
@@ -29,12 +31,13 @@ export class Balancer implements AsyncDisposable {
   #loggedMs = -Infinity;
 
   constructor(options: {
-    readonly rule: Pick<ForwardRule, 'upstreams' | 'limits'>;
+    readonly rule: Pick<ForwardRule, 'upstreams' | 'limits' | 'announcesClients'>;
     readonly clock: Clock;
     readonly log: Logger;
   }) {
     const { rule, clock, log } = options;
     const { upstreams, limits } = rule;
+    this.#announcesClients = rule.announcesClients === true;
     this.#limiter = limits === undefined ? undefined : new ConnectionLimiter(limits, clock);
     this.#clock = clock;
     this.#log = log;
@@ -102,6 +105,8 @@ export class Balancer implements AsyncDisposable {
       this.#track(server);
       this.#count(upstream, server);
       this.#limiter?.watch(client, server);
+      if (this.#announcesClients)
+        server.write(encodeProxyHeader(client.remoteAddress ?? '', client.remotePort ?? 0));
       return join(client, server);
     }
     this.#logLimited('warn', 'no server answers', {});

@@ -5,6 +5,8 @@ export interface ForwardRule {
   readonly upstreams: readonly Endpoint[];
   /** Absent: connections have no limits. */
   readonly limits?: Limits;
+  /** The address of each client is announced to the server, with a PROXY header (internal/endpoint). Default: no. */
+  readonly announcesClients?: true;
   /** Present if the servers are API servers, whose health is then checked (health-checks.ts). */
   readonly health?: HealthSettings;
 }
@@ -55,13 +57,18 @@ export function parseForwardRules(text: string): readonly ForwardRule[] {
 
 function ruleFrom(value: unknown): ForwardRule {
   if (typeof value !== 'object' || value === null) throw new SyntaxError('expected an object');
-  const { listen, upstreams, limits, health } = value as Partial<Record<keyof ForwardRule, unknown>>;
+  const { listen, upstreams, limits, health, announcesClients } = value as Partial<
+    Record<keyof ForwardRule, unknown>
+  >;
   if (!isEndpoint(listen)) throw new SyntaxError('listen: expected host and port');
   if (!Array.isArray(upstreams) || upstreams.length === 0 || !upstreams.every(isEndpoint))
     throw new SyntaxError('upstreams: expected at least one host and port');
+  if (announcesClients !== undefined && announcesClients !== true)
+    throw new SyntaxError('announcesClients: expected true');
   return {
     ...{ listen, upstreams },
     ...(limits === undefined ? {} : { limits: limitsFrom(limits) }),
+    ...(announcesClients === undefined ? {} : { announcesClients }),
     ...(health === undefined ? {} : { health: healthFrom(health) }),
   };
 }

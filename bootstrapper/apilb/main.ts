@@ -71,8 +71,8 @@ for (let change = await first; change.done !== true; change = await changes.next
 /**
  * The part of a rule that can change only with a restart. Servers and health checks may change at run time.
  */
-function fixedPartOf({ listen, limits }: ForwardRule): string {
-  return JSON.stringify([listen, limits]);
+function fixedPartOf({ listen, limits, announcesClients }: ForwardRule): string {
+  return JSON.stringify([listen, limits, announcesClients]);
 }
 
 async function checkHealth(balancer: Balancer, { health }: ForwardRule): Promise<void> {

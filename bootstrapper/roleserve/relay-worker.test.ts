@@ -53,11 +53,13 @@ test('a worker relays to curators and join services of the current control plane
       listen: { host: '0.0.0.0', port: 9093 },
       upstreams: [{ host: '198.51.100.1', port: 9091 }],
       limits,
+      announcesClients: true,
     },
     {
       listen: { host: '0.0.0.0', port: 9094 },
       upstreams: [{ host: '198.51.100.1', port: 9090 }],
       limits,
+      announcesClients: true,
     },
   ]);
   expect(units.active.has(UNIT)).toBe(true);

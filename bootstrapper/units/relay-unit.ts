@@ -45,6 +45,8 @@ export async function ensureRelay(
     listen: { host: '0.0.0.0', port: listen },
     upstreams: controlPlanes.map((host) => ({ host, port })),
     limits: LIMITS,
+    // So that clients of this relay have separate shares at a control plane.
+    announcesClients: true,
   });
   const passages = [rule(PORTS.curatorRelay, PORTS.curator), rule(PORTS.joinRelay, PORTS.join)];
   const config = controlPlanes.length === 0 ? undefined : { passages };

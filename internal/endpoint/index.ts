@@ -9,3 +9,4 @@ export {
   type HostPort,
 } from './endpoint.ts';
 export { PORTS } from './ports.ts';
+export { encodeProxyHeader, readProxyHeader } from './proxy-header.ts';

@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { createMemoryLogger, FakeClock, settle } from '../testing/index.ts';
 import { ConnectionLimiter } from './connection-limiter.ts';
+import { sourcePathOf } from './source-path.ts';
 
 const never = new AbortController().signal;
 const socketFrom = (remoteAddress: string): Socket =>
@@ -16,12 +17,12 @@ function createLimiter() {
 
 test('ConnectionLimiter.acquire() skips a client that disconnects while it waits', async () => {
   const { clock, limiter } = createLimiter();
-  const held = await limiter.acquire(socketFrom('192.0.2.1'), never);
+  const held = await limiter.acquire(socketFrom('192.0.2.1'), sourcePathOf('192.0.2.1'), never);
   const gone = socketFrom('192.0.2.2');
-  const waiting = limiter.acquire(gone, never);
+  const waiting = limiter.acquire(gone, sourcePathOf('192.0.2.2'), never);
   gone.emit('close');
   await expect(waiting).rejects.toMatchObject({ code: 'rpc-unreachable' });
-  const next = limiter.acquire(socketFrom('192.0.2.3'), never);
+  const next = limiter.acquire(socketFrom('192.0.2.3'), sourcePathOf('192.0.2.3'), never);
   held[Symbol.dispose]();
   using _slot = await next;
   expect([gone.listenerCount('close'), clock.sleeping]).toEqual([0, 0]);
@@ -29,8 +30,10 @@ test('ConnectionLimiter.acquire() skips a client that disconnects while it waits
 
 test('ConnectionLimiter.acquire() refuses a client after the maximum wait', async () => {
   const { clock, limiter } = createLimiter();
-  using _held = await limiter.acquire(socketFrom('192.0.2.1'), never);
-  const waiting = expect(limiter.acquire(socketFrom('192.0.2.2'), never)).rejects.toMatchObject({
+  using _held = await limiter.acquire(socketFrom('192.0.2.1'), sourcePathOf('192.0.2.1'), never);
+  const waiting = expect(
+    limiter.acquire(socketFrom('192.0.2.2'), sourcePathOf('192.0.2.2'), never),
+  ).rejects.toMatchObject({
     code: 'rpc-crowded',
   });
   await settle();

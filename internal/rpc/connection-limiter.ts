@@ -5,7 +5,7 @@ import type { Logger } from '../logging/index.ts';
 import { RpcError } from './errors.ts';
 import { FairQueue } from './fair-queue.ts';
 import { SourceTree } from './source-tree.ts';
-import { sourcePathOf } from './source-path.ts';
+import type { SourcePath } from './source-path.ts';
 
 const MAX_CONNECTIONS = 512;
 /** The listen backlog that Node asks the kernel for by default. */
@@ -61,7 +61,7 @@ export class ConnectionLimiter {
    * Waits for a handshake slot, which the caller disposes.
    * @throws RpcError `rpc-crowded`; `rpc-unreachable` when the peer closes the connection meanwhile
    */
-  async acquire(socket: Socket, signal: AbortSignal): Promise<Disposable> {
+  async acquire(socket: Socket, path: SourcePath, signal: AbortSignal): Promise<Disposable> {
     const [queue, pending] = [this.#queue, this.#pending];
     if (queue === undefined || pending === undefined) return { [Symbol.dispose]: () => undefined };
     using gone = childSignal(signal);
@@ -77,7 +77,7 @@ export class ConnectionLimiter {
       () => undefined,
     );
     try {
-      return await queue.acquire(socket.remoteAddress ?? '', gone.signal);
+      return await queue.acquire(path, gone.signal);
     } finally {
       timer.abort();
       socket.off('close', onClose);
@@ -85,9 +85,8 @@ export class ConnectionLimiter {
   }
 
   /** Counts an authenticated connection. Beyond the limit, the source with most connections loses its newest. */
-  addEstablished(socket: Socket, address: string): void {
+  addEstablished(socket: Socket, path: SourcePath): void {
     if (this.#pending === undefined) return;
-    const path = sourcePathOf(address);
     this.#established.add(path, socket);
     socket.once('close', () => this.#established.remove(path, socket));
     if (this.#established.size <= this.#maxEstablished) return;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeClock, settle } from '../testing/index.ts';
 import { FairQueue } from './fair-queue.ts';
-import { sourcePathOf } from './source-path.ts';
+import { relayedPathOf, sourcePathOf, type SourcePath } from './source-path.ts';
 
 const never = new AbortController().signal;
 const crowded: unknown = expect.objectContaining({ code: 'rpc-crowded' });
@@ -18,7 +18,7 @@ class Callers {
     this.queue = new FairQueue({ ...limits, clock: this.clock });
   }
 
-  acquire(name: string, address: string, signal = never): Promise<void> {
+  acquire(name: string, address: string | SourcePath, signal = never): Promise<void> {
     return this.queue.acquire(address, signal).then(
       (slot) => {
         this.served.push(name);
@@ -49,6 +49,24 @@ describe('FairQueue', () => {
     await callers.release('m3');
     expect(callers.served).toEqual(['m0', 'm1', 'm2', 'm3']);
     expect(callers.queue.active).toBe(0);
+  });
+
+  test('divides the share of a relay among its clients, however many clients one of them pretends to be', async () => {
+    const callers = new Callers({ maxActive: 32, maxWaiting: 1000 });
+    const relay = '192.0.2.1';
+    const behind = (name: string, client: string) => void callers.acquire(name, relayedPathOf(relay, client));
+    for (let i = 0; i < 100; i++) behind('stalling', '203.0.113.9');
+    await settle();
+    expect(callers.served).toHaveLength(6); // half of the relay's 12 slots
+    behind('honest', '198.51.100.7');
+    await settle();
+    expect(callers.served.at(-1)).toBe('honest');
+    for (let i = 0; i < 100; i++) behind('liar', `10.${i}.0.1`);
+    await settle();
+    expect(callers.served).toHaveLength(12);
+    for (let i = 0; i < 20; i++) void callers.acquire('other', `10.${i}.0.1`);
+    await settle();
+    expect(callers.served).toHaveLength(32);
   });
 
   test('leaves slots to others when one address stalls in all of its own slots', async () => {

@@ -16,10 +16,10 @@ export interface FairQueueOptions {
 }
 
 /**
- * The share of all slots that one organization, one site and one holder may have. So a source that stalls
- * leaves slots to others.
+ * The share of all slots that one organization, one site and one holder may have, and then the same three behind a relay, which
+ * divide the share of the relay. So a source that stalls leaves slots to others.
  */
-const MAX_SHARES = [3 / 4, 3 / 4, 3 / 8] as const;
+const MAX_SHARES = [3 / 4, 3 / 4, 3 / 8, 9 / 32, 9 / 32, 3 / 16] as const;
 
 interface Waiting {
   readonly path: SourcePath;
@@ -63,11 +63,12 @@ export class FairQueue {
 
   /**
    * Waits for a slot, which the caller disposes.
+   * @param source an address, or the path of a source
    * @throws RpcError `rpc-crowded` when the queue is full and this source has most of it; the signal's reason
    */
-  async acquire(address: string, signal: AbortSignal): Promise<Disposable> {
+  async acquire(source: string | SourcePath, signal: AbortSignal): Promise<Disposable> {
     signal.throwIfAborted();
-    const path = sourcePathOf(address);
+    const path = typeof source === 'string' ? sourcePathOf(source) : source;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const self: Waiting = { path, accept: resolve, refuse: reject };
     const onAbort = (): void => {

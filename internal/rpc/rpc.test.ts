@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { generateKeyPairSync, X509Certificate } from 'node:crypto';
-import { connect } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { once } from 'node:events';
 import { selfSignedCertificate } from '../crypto/index.ts';
 import { CodedError, defineErrors, fault } from '../errors/index.ts';
@@ -13,6 +13,7 @@ import { implement, RpcServer, type Handlers, type RpcServerOptions } from './se
 import { fingerprintOf, tlsClientUpgrade, tlsServerUpgrade, type TlsIdentity } from './tls-upgrade.ts';
 import { InitApi } from '../../initproto/gen/init_pb.js';
 import { SystemClock } from '../clock/index.ts';
+import { encodeProxyHeader } from '../endpoint/index.ts';
 
 const never = new AbortController().signal;
 const testErrors = defineErrors({
@@ -71,9 +72,9 @@ async function start(
   });
   open.push(rpc);
   const port = await rpc.listen('127.0.0.1', 0);
-  const dial = (as: TlsIdentity, expected: string) => {
+  const dial = (as: TlsIdentity, expected: string, endpoint = `127.0.0.1:${port}`) => {
     const channel = new RpcChannel({
-      endpoint: `127.0.0.1:${port}`,
+      endpoint,
       upgrade: tlsClientUpgrade({ clock: new SystemClock(), identity: as, accept: only(expected) }),
     });
     open.push({ [Symbol.asyncDispose]: async () => channel[Symbol.dispose]() });
@@ -204,8 +205,13 @@ describe('an unauthenticated connection', () => {
 
 describe('RpcServer with pending-connection limits', () => {
   /** Connects without sending a byte; resolves when the server closes the connection. */
-  async function mute(port: number, localAddress: string): Promise<{ readonly closed: Promise<unknown> }> {
+  async function mute(
+    port: number,
+    localAddress: string,
+    announced?: string,
+  ): Promise<{ readonly closed: Promise<unknown> }> {
     const socket = connect({ port, host: '127.0.0.1', localAddress });
+    if (announced !== undefined) socket.write(encodeProxyHeader(announced, 1));
     socket.on('error', () => undefined).resume();
     const closed = new Promise((resolve) => socket.once('close', resolve));
     open.push({ [Symbol.asyncDispose]: async () => void socket.destroy() });
@@ -221,6 +227,50 @@ describe('RpcServer with pending-connection limits', () => {
     for (let i = 0; i < 60; i++) await mute(port, `127.9.${i % 5}.${(i % 7) + 1}`);
     const answer = await dial(client, server.fingerprint).describe({}, { signal: never, timeoutMs: 4_000 });
     expect(answer.hostname).toBe('alive');
+  });
+
+  /** Forwards connections from one address, and announces this client in front of each. @returns the endpoint */
+  async function relay(port: number, localAddress: string, announced: string): Promise<string> {
+    const forwarder = createServer((client) => {
+      const server = connect({ port, host: '127.0.0.1', localAddress });
+      server.write(encodeProxyHeader(announced, 1));
+      for (const socket of [client, server]) {
+        socket.on('error', () => undefined);
+        open.push({ [Symbol.asyncDispose]: async () => void socket.destroy() });
+      }
+      client.pipe(server);
+      server.pipe(client);
+    });
+    forwarder.listen(0, '127.0.0.1');
+    await once(forwarder, 'listening');
+    open.push({ [Symbol.asyncDispose]: async () => void forwarder.close() });
+    return `127.0.0.1:${(forwarder.address() as { port: number }).port}`;
+  }
+
+  test('serves the other clients of a relay while one of them stalls in many connections', async () => {
+    const pending = { maxHandshakes: 8, maxWaiting: 16, maxWaitMs: 60_000 };
+    const { port, dial, client, server } = await start(alive, { pending });
+    for (let i = 0; i < 40; i++) await mute(port, '127.9.0.1', '203.0.113.9');
+    const endpoint = await relay(port, '127.9.0.1', '198.51.100.7');
+    const call = { signal: never, timeoutMs: 4_000 };
+    expect((await dial(client, server.fingerprint, endpoint).describe({}, call)).hostname).toBe('alive');
+  });
+
+  test('gives an address that announces many clients no more than its own share', async () => {
+    const pending = { maxHandshakes: 8, maxWaiting: 16, maxWaitMs: 60_000 };
+    const { port, dial, client, server } = await start(alive, { pending });
+    for (let i = 0; i < 60; i++) await mute(port, '127.9.0.1', `10.${i}.0.1`);
+    const answer = await dial(client, server.fingerprint).describe({}, { signal: never, timeoutMs: 4_000 });
+    expect(answer.hostname).toBe('alive');
+  });
+
+  test('closes a connection with a malformed header', async () => {
+    const { port } = await start(alive, { pending: { maxHandshakes: 1, maxWaiting: 4, maxWaitMs: 60_000 } });
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => undefined).resume();
+    const header = encodeProxyHeader('203.0.113.9', 1);
+    socket.write(header.map((byte, index) => (index === 13 ? 0x21 : byte)));
+    await once(socket, 'close');
   });
 
   test('refuses a connection that waits too long for its handshake', async () => {

@@ -26,6 +26,8 @@ import { serviceDefinition } from './codec.ts';
 import { Connections, type Call, type ConnectionLimits, type GrpcCall } from './connections.ts';
 import { statusFromError, type Disclosure } from './errors.ts';
 import { ConnectionLimiter, type PendingLimits } from './connection-limiter.ts';
+import { RelayedSources, type Source } from './relayed-source.ts';
+import { sourcePathOf } from './source-path.ts';
 import type { Upgrade } from './upgrade.ts';
 
 export type { Call } from './connections.ts';
@@ -84,6 +86,7 @@ export class RpcServer<P> implements AsyncDisposable {
   readonly #sockets = new Set<Socket>();
   readonly #connections: Connections<P>;
   readonly #limiter: ConnectionLimiter;
+  readonly #sources: RelayedSources | undefined;
   readonly #injector: ReturnType<GrpcServer['createConnectionInjector']>;
 
   constructor(options: RpcServerOptions<P>) {
@@ -115,6 +118,7 @@ export class RpcServer<P> implements AsyncDisposable {
     this.#net = createServer({ noDelay: true }, (socket) => void this.#accept(socket));
     this.#connections = new Connections(options);
     this.#limiter = new ConnectionLimiter(options);
+    this.#sources = options.pending === undefined ? undefined : new RelayedSources(options.clock);
     this.#net.maxConnections = this.#limiter.maxSockets;
   }
 
@@ -166,17 +170,27 @@ export class RpcServer<P> implements AsyncDisposable {
     socket.on('error', () => undefined); // 'close' follows
     socket.once('close', () => this.#sockets.delete(socket));
     const address = socket.remoteAddress ?? '';
+    let from: Source = { path: sourcePathOf(address), isRead: false };
+    const { signal } = this.#closing;
     try {
-      using _slot = await this.#limiter.acquire(socket, this.#closing.signal);
+      if (this.#sources !== undefined) from = await this.#sources.identify(socket, signal);
+      using _slot = await this.#limiter.acquire(socket, from.path, signal);
+      // A header that came too late to count for the client must not be taken for TLS.
+      if (!from.isRead) await this.#sources?.takeHeader(socket, signal);
       const upgraded = await this.#options.upgrade(socket, this.#closing.signal);
       if (upgraded.socket.destroyed || this.#closing.signal.aborted) return void upgraded.socket.destroy();
       upgraded.socket.on('error', () => undefined);
-      this.#limiter.addEstablished(upgraded.socket, address);
+      this.#limiter.addEstablished(upgraded.socket, from.path);
       this.#connections.register(upgraded.socket, { peer: upgraded.peer, address });
       this.#injector.injectConnection(upgraded.socket);
     } catch (error) {
       socket.destroy();
-      this.#options.log.warn('connection refused', { source, error });
+      const { announced } = from;
+      this.#options.log.warn('connection refused', {
+        source,
+        ...(announced === undefined ? {} : { announced }),
+        error,
+      });
     }
   }
 

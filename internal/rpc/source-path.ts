@@ -5,7 +5,16 @@ import { isIPv6 } from 'node:net';
  * /48 and /64, the smallest network that one holder has (RFC 6177). Names of different widths are never the
  * same.
  */
-export type SourcePath = readonly [organization: string, site: string, holder: string];
+export type SourcePath = readonly [organization: string, site: string, holder: string, ...relayed: string[]];
+
+/**
+ * The path of a client behind a relay: the networks of the relay, then those of the client within the share of the relay. The relay
+ * announced the client, so the first three are proved and the others are not.
+ */
+export function relayedPathOf(relay: string, client: string): SourcePath {
+  const within = sourcePathOf(client).map((network) => `${relay} for ${network}`);
+  return [...sourcePathOf(relay), ...within];
+}
 
 /** The networks of an IP address that a socket reports; an attacker can only use addresses at which it receives. */
 export function sourcePathOf(address: string): SourcePath {

@@ -5,7 +5,7 @@ export interface SourceNode<T> {
   /** The name of the network, from `sourcePathOf`. */
   readonly source: string;
   readonly children: Map<string, SourceNode<T>>;
-  /** Items of this network, oldest first. Only nodes at the lowest level have items. */
+  /** Items of this network itself, oldest first. */
   readonly items: T[];
   /** The number of items in this node and below it. */
   size: number;
@@ -64,6 +64,8 @@ export class SourceTree<T> {
       const largest = [...node.children.values()].reduce((a, b) =>
         b.size > a.size || (b.size === a.size && b.lastServed > a.lastServed) ? b : a,
       );
+      // A relay has connections of its own beside those of its clients.
+      if (node.items.length > largest.size) break;
       node = largest;
     }
     return node.items.at(-1);
@@ -97,7 +99,8 @@ function oldestBelow<T>(
   level: number,
   weigh: (source: string, level: number) => number | undefined,
 ): T | undefined {
-  if (node.children.size === 0) return node.items[0];
+  const [own] = node.items;
+  if (own !== undefined) return own;
   const weighed = [...node.children.values()].flatMap((child) => {
     const weight = weigh(child.source, level);
     return weight === undefined ? [] : [{ child, weight }];

@@ -1,0 +1,54 @@
+import { describe, expect, test } from '@jest/globals';
+import { encodeProxyHeader, readProxyHeader } from './proxy-header.ts';
+
+const header = Buffer.from(encodeProxyHeader('203.0.113.9', 50_000));
+
+describe('readProxyHeader()', () => {
+  test('reads the address of an IPv4 client, and none of other clients', () => {
+    expect(readProxyHeader(Buffer.concat([header, Buffer.from('hello')]))).toEqual({
+      kind: 'header',
+      clientAddress: '203.0.113.9',
+      sizeBytes: 28,
+    });
+    for (const other of ['2001:db8::7', '', 'unix'])
+      expect(readProxyHeader(encodeProxyHeader(other, 1))).toEqual({
+        kind: 'header',
+        clientAddress: '',
+        sizeBytes: 16,
+      });
+  });
+
+  test('is the header that the specification gives for 203.0.113.9:50000', () => {
+    expect(header.toString('hex')).toBe(
+      '0d0a0d0a000d0a515549540a' + '2111000c' + 'cb007109' + '00000000' + 'c350' + '0000',
+    );
+  });
+
+  test('waits for the rest of a header of any length', () => {
+    for (let bytes = 1; bytes < header.length; bytes++)
+      expect(readProxyHeader(header.subarray(0, bytes))).toEqual({ kind: 'incomplete' });
+  });
+
+  test('finds none in TLS, in other bytes and in nothing', () => {
+    for (const bytes of [
+      Buffer.of(0x16, 3, 1),
+      Buffer.from('PROXY TCP4 '),
+      Buffer.of(0x0d, 0x0a, 0x0d, 0x0b),
+      Buffer.alloc(0),
+    ])
+      expect(readProxyHeader(bytes)).toEqual({ kind: 'none' });
+  });
+
+  test.each([
+    { name: 'another version', at: 12, value: 0x11 },
+    { name: 'another command', at: 12, value: 0x22 },
+    { name: 'UDP', at: 13, value: 0x12 },
+    { name: 'IPv6', at: 13, value: 0x21 },
+    { name: 'a length with extensions', at: 15, value: 13 },
+    { name: 'a long length', at: 14, value: 0xff },
+  ])('refuses $name', ({ at, value }) => {
+    expect(() => readProxyHeader(header.map((byte, index) => (index === at ? value : byte)))).toThrow(
+      SyntaxError,
+    );
+  });
+});
