@@ -82,9 +82,9 @@ export async function readHolderText(files: FilePort, path: string): Promise<Hol
 }
 
 /**
- * Moves the lock of a holder that has ended to a path with the id of that holder. The path stays until a
- * later holder releases the lock. A slower process that also found this holder ended then finds the path
- * taken, and does not move the lock of a running process.
+ * Moves the lock of a holder that has ended to a path that contains the holder's id. That path stays until a
+ * later holder releases the lock. So a slower process, which also saw that the holder had ended, finds the
+ * path taken and does not move the lock of a running process.
  */
 export async function removeStaleLock(
   files: FilePort,

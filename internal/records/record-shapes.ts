@@ -129,8 +129,9 @@ export const identityShape = z.strictObject({
 });
 
 /**
- * The address of a control plane: `control-plane-addresses/ADDRESS`. It holds while the node is on record as a control plane, also
- * while that is off: nobody else gets a certificate for the address.
+ * The reservation of a control plane's address, under the key `control-plane-addresses/ADDRESS`. It lasts
+ * while the node is on record as a control plane, even if the node is off: no other node gets a certificate
+ * for the address.
  */
 export const addressShape = z.strictObject({ version, nodeId: z.string() });
 

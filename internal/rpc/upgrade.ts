@@ -8,7 +8,7 @@ export interface Upgraded<P> {
 }
 
 /**
- * Authenticates the peer of a new connection, or rejects. Has its own time limits, and has awaited the callback of every
- * write before it resolves: http2 aborts the process otherwise.
+ * Authenticates the peer of a new connection, or rejects. Has its own time limits. Waits for the callback of
+ * every write before it resolves, because otherwise http2 would abort the process.
  */
 export type Upgrade<P> = (socket: Socket, signal: AbortSignal) => Promise<Upgraded<P>>;

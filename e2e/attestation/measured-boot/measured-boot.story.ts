@@ -145,7 +145,10 @@ await test('a measured boot is accepted by values computed from its files, and e
   }
 });
 
-/** A changed command line or initrd changes PCR 9 first. A changed address of the initrd changes PCR 4. */
+/**
+ * Asserts that the boot was refused because of PCR 4 or 9. A changed command line or initrd changes PCR 9
+ * first; a changed load address of the initrd changes PCR 4.
+ */
 function assertRefused(judgement: Judgement | undefined, wanted: ReadonlyMap<number, Uint8Array>): void {
   assert.ok(judgement && 'code' in judgement, 'the changed boot was accepted');
   assert.match(judgement.code, /attestation-register-mismatch/);

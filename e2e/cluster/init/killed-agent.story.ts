@@ -8,7 +8,7 @@ import { WatchedMachine } from './watched-machine.ts';
 
 /**
  * The agent is killed once in each phase of one init, and only systemd restarts it. A second CLI is refused
- * with the name of the process that holds the workspace.
+ * with an error that names the process that holds the workspace.
  */
 await test('after kill -9 of the agent in every phase, systemd restarts it and the init continues to Ready', async (story) => {
   await using bench = await createHarness();
