@@ -1,8 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
+import { createHash } from 'node:crypto';
 import { parse, stringify } from 'yaml';
 import { clusterPartOf, parseClusterConfig, type Json } from '../../internal/config/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
-import { contextOf, createCuratorHarness } from '../cluster/curator/fake-curator.ts';
+import { signDocument } from '../../internal/ownerdocument/index.ts';
+import { contextOf, createCuratorHarness, type FakeCuratorCalls } from '../cluster/curator/fake-curator.ts';
+import { layoutOf, readOwnerKey } from '../workspace/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import { runConfigApply, runConfigEdit } from './apply-configuration.ts';
 import { runConfigShow } from './current-configuration.ts';
@@ -27,7 +30,7 @@ type Document = { [key: string]: Json } & { join: { policy: string; inventory: J
 async function createShared() {
   const now = { text: '', revision: 5n, updatedBy: 'node-1' };
   let onUpdate = (): void => undefined;
-  const harness = await createCuratorHarness({
+  const curator: FakeCuratorCalls = {
     getConfiguration: async () => ({
       document: new TextEncoder().encode(now.text),
       revision: now.revision,
@@ -43,7 +46,17 @@ async function createShared() {
       now.updatedBy = 'operator:owner';
       return { revision: now.revision };
     },
-  });
+  };
+  // Every change of the configuration was signed by an owner.
+  const policy = async () => {
+    const { keyPem } = await readOwnerKey(harness.files, layoutOf('/owner'));
+    const head = { kind: 'policy', clusterId: harness.clusterId, epoch: 1, issuedMs: 1 } as const;
+    const configurationSha256 = createHash('sha256').update(now.text).digest('hex');
+    const serial = Number(now.revision);
+    return signDocument({ ...head, serial, endsMs: Date.now() + 1e9, body: { configurationSha256 } }, keyPem);
+  };
+  const listDocuments = async () => ({ documents: [await policy()], epoch: 1n });
+  const harness = await createCuratorHarness(curator, { listDocuments });
   const { files, owner } = harness;
   const yaml = async () => Buffer.from((await files.read('/owner/cluster.yaml', 1e6)) ?? '').toString('utf8');
   now.text = JSON.stringify(clusterPartOf(parseClusterConfig(await yaml(), 'cluster.yaml')));

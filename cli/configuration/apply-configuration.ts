@@ -26,6 +26,7 @@ import {
   renderCurrentConfiguration,
   type CurrentConfiguration,
 } from './current-configuration.ts';
+import { requireSignedConfiguration } from './signed-configuration.ts';
 import { readCaller, callCurator, newMutation } from '../cluster/index.ts';
 import { ConfigurationError } from './errors.ts';
 import { AppError } from '../app/errors.ts';
@@ -146,7 +147,11 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
     await confirmLoss(context, { doing: `applying ${mine.path}`, losses, yes: options.yes });
     try {
       const document = Buffer.from(canonicalJson(merged), 'utf8');
-      const documents = policyFor(await openSigner(context), document);
+      const signer = await openSigner(context);
+      // The owner has seen the file, but not what the merge keeps of the active configuration.
+      if (canonicalJson(merged) !== canonicalJson(mine.document))
+        requireSignedConfiguration(signer, current, `applying ${mine.path}`);
+      const documents = policyFor(signer, document);
       const request = { document, baseRevision: current.revision, documents, mutation: newMutation() };
       const { revision } = await callCurator(context, ({ curator }) => curator.updateConfiguration(request));
       return { revision, changes, losses };

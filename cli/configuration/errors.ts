@@ -14,6 +14,10 @@ export const configurationErrors = defineErrors({
     'The file and another operator changed the same settings to different values. Nothing was changed.',
     'Set the wanted value of each setting in the file, then run `cluster config apply --onto REVISION` with the revision that `cluster config show` shows.',
   ),
+  'configuration-unsigned': fault.operator.precondition(
+    'The change keeps settings of the active configuration that no owner has signed. Somebody may have written them directly to etcd, and your signature would make them valid. Nothing was changed.',
+    'Check `cluster config show` and `cluster audit ls`. If everything in it is right, sign it with `cluster sign`. Otherwise replace it with your file: `cluster config apply --onto REVISION`. Then run the same command again.',
+  ),
   'configuration-immutable': fault.operator.precondition(
     'The file changes settings that cannot be changed after init. Nothing was changed.',
     'Revert these settings. `join`, `certificates` and `attestation` (except `lockPcr`) can be changed; other changes need a new cluster.',

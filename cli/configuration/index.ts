@@ -10,4 +10,5 @@ export {
   type CurrentConfiguration,
 } from './current-configuration.ts';
 export { readLastApplied, saveLastApplied } from './last-applied.ts';
+export { requireSignedConfiguration } from './signed-configuration.ts';
 export { ConfigurationError, configurationErrors } from './errors.ts';

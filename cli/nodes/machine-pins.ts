@@ -7,7 +7,7 @@ import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { PROGRAM_VERSION } from '../app/version.ts';
 import { readCaller } from '../cluster/index.ts';
-import { layoutOf, StateFile } from '../workspace/index.ts';
+import { layoutOf, readConfig, StateFile } from '../workspace/index.ts';
 import { NodesError } from './errors.ts';
 
 const MAX_BYTES = 16 * 1024;
@@ -174,6 +174,31 @@ export function answerContradictions(asked: string, node: NamedMachine): readonl
     ...(asked === nodeId || asked === name ? [] : [`the answer is about ${printable(name)}`]),
     ...(nodeIdOf(publicKey) === nodeId ? [] : ['the node key does not belong to the node ID']),
   ];
+}
+
+/**
+ * Checks a record before an owner signs a grant for its machine: it must not contradict what this workspace and its inventory know.
+ * The record comes from etcd, and somebody may have put a machine of their own under a known name.
+ * @throws NodesError `nodes-machine-changed`, `nodes-pin-damaged`
+ */
+export async function requireKnownMachine(
+  context: CommandContext,
+  asked: string,
+  node: NamedMachine,
+): Promise<void> {
+  const { files } = context.ports;
+  const layout = layoutOf(context.paths.workspace);
+  const hasConfig = (await files.stat(layout.config)) !== undefined;
+  const problems = [
+    ...answerContradictions(asked, node),
+    ...(await MachinePins.read(context)).contradictions(node),
+    ...(hasConfig ? inventoryContradictions(node, (await readConfig(files, layout)).join) : []),
+  ];
+  if (problems.length === 0) return;
+  throw new NodesError(
+    'nodes-machine-changed',
+    `granting roles to node ${printable(node.name)}: ${problems.join('; ')}`,
+  );
 }
 
 /**

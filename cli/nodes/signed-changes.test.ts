@@ -8,7 +8,7 @@ import {
   type DocumentBodies,
   type DocumentKind,
 } from '../../internal/ownerdocument/index.ts';
-import { canonicalJson } from '../../internal/config/index.ts';
+import { canonicalJson, clusterPartOf, parseClusterConfig } from '../../internal/config/index.ts';
 import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
 import { CodedError, defineErrors, fault } from '../../internal/errors/index.ts';
 import { fingerprintOfKey, generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.ts';
@@ -55,6 +55,9 @@ const LISTED = {
   ...BASE,
   join: { policy: 'inventory', inventory: [{ identity: EK, name: 'n2', roles: ['worker'], labels: {} }] },
 };
+/** SHA-256 of the configuration that the fake cluster returns. */
+const LISTED_SHA256 = createHash('sha256').update(canonicalJson(LISTED)).digest('hex');
+
 const testErrors = defineErrors({
   'owner-document-serial-old': fault.peer.refused('', ''),
 });
@@ -308,6 +311,7 @@ describe('documents that an owner signs', () => {
       },
     ])('$name withdraws its grant in the same call', async ({ node, isGranted }) => {
       await using harness = await createSigned();
+      harness.record('policy', { configurationSha256: LISTED_SHA256 });
       if (isGranted) harness.record('grant', granted);
       for (const isReset of [false, true]) {
         harness.sent.length = 0;
@@ -322,6 +326,7 @@ describe('documents that an owner signs', () => {
 
     test('of a worker signs no grant', async () => {
       await using harness = await createSigned();
+      harness.record('policy', { configurationSha256: LISTED_SHA256 });
       await deleteNodeRecords(harness.owner, NODE as never, { isReset: false });
       expect(harness.signed('grant')).toBeUndefined();
     });
@@ -377,9 +382,125 @@ describe('documents that an owner signs', () => {
   });
 });
 
+describe('an owner signs nothing that somebody else wrote to etcd', () => {
+  const apply = (harness: Awaited<ReturnType<typeof createSigned>>, onto?: bigint) =>
+    runConfigApply(harness.owner, { file: undefined, dryRun: false, yes: true, onto });
+  /** A workspace that has applied `BASE`, and then changes its join policy. */
+  const createChanged = async () => {
+    const harness = await createSigned();
+    const { clusterId, files } = harness;
+    const before = JSON.stringify({ ...BASE, join: { policy: 'auto' } });
+    const document = clusterPartOf(parseClusterConfig(before, 'cluster.yaml'));
+    const applied = { version: 1, clusterId, document };
+    await files.writeAtomic('/owner/applied.json', JSON.stringify(applied));
+    const certificates = { nodeMinutes: 120 };
+    const mine = { ...BASE, join: { policy: 'auto' }, certificates };
+    await files.writeAtomic('/owner/cluster.yaml', JSON.stringify(mine));
+    return harness;
+  };
+
+  test('config apply refuses to keep changes of a configuration that no owner has signed', async () => {
+    await using harness = await createChanged();
+    harness.record('policy', { configurationSha256: '0'.repeat(64) }, 3);
+    await expect(apply(harness)).rejects.toMatchObject({ code: 'configuration-unsigned' });
+    expect(harness.sent).toEqual([]);
+  });
+
+  test('config apply keeps changes of others that an owner has signed', async () => {
+    await using harness = await createChanged();
+    harness.record('policy', { configurationSha256: LISTED_SHA256 }, 3);
+    await apply(harness);
+    const { document } = harness.sent[0]?.request as { readonly document: Uint8Array };
+    expect(JSON.parse(Buffer.from(document).toString('utf8'))).toMatchObject({
+      join: { policy: 'inventory', inventory: LISTED.join.inventory },
+    });
+  });
+
+  test('config apply --onto replaces a configuration that no owner has signed with the file alone', async () => {
+    await using harness = await createChanged();
+    await apply(harness, 7n);
+    const { document } = harness.sent[0]?.request as { readonly document: Uint8Array };
+    expect(JSON.parse(Buffer.from(document).toString('utf8'))).toMatchObject({
+      join: { policy: 'auto', inventory: [] },
+    });
+  });
+
+  test('node remove refuses to sign the rest of a configuration that no owner has signed', async () => {
+    await using harness = await createSigned();
+    harness.record('policy', { configurationSha256: '0'.repeat(64) });
+    await expect(deleteNodeRecords(harness.owner, NODE as never, { isReset: false })).rejects.toMatchObject({
+      code: 'configuration-unsigned',
+    });
+    expect(harness.sent).toEqual([]);
+  });
+
+  const granted = defineErrors({ 'test-granted': fault.operator.refused('', '') });
+  const promote = async (machines: object | undefined, inventory: readonly object[]) => {
+    const setNodeRoles = () =>
+      Promise.reject(new CodedError(granted, 'test-granted', 'the roles are granted'));
+    const getClusterInfo = async () => ({
+      directory: [],
+      etcd: { hasLeader: true, members: [{ isLearner: false }] },
+    });
+    const status = { controlPlane: reportedComponents() };
+    const first = { ...NODE, nodeId: 'node-1', name: 'n1', roles: CONTROL, status };
+    const harness = await createSigned({
+      curator: { getClusterInfo, setNodeRoles, listNodes: async () => ({ nodes: [first, NODE] }) },
+    });
+    const { files, clusterId, owner } = harness;
+    const pin = { version: 1, clusterId, name: 'n2', ...machines };
+    await files.makeDirectory('/owner/machines');
+    if (machines !== undefined) await files.writeAtomic('/owner/machines/n2.json', JSON.stringify(pin));
+    const config = { ...BASE, join: { policy: 'inventory', inventory } };
+    await files.writeAtomic('/owner/cluster.yaml', JSON.stringify(config));
+    const roles = ['control-plane', 'worker'] as const;
+    const promotion = runSetRole(owner, 'n2', { roles, dryRun: false, yes: true, drain });
+    return { harness, promotion };
+  };
+
+  test.each([
+    {
+      name: 'another machine than the workspace knows',
+      pin: { identity: `tpm-ek:${'f'.repeat(64)}` },
+      inventory: [],
+    },
+    {
+      name: 'another node key than the workspace knows',
+      pin: { identity: EK, nodeId: `node-${'0'.repeat(32)}` },
+      inventory: [],
+    },
+    {
+      name: 'another machine than the inventory of the workspace lists',
+      pin: undefined,
+      inventory: [{ identity: `tpm-ek:${'f'.repeat(64)}`, name: 'n2', roles: ['worker'] }],
+    },
+  ])('node set-role refuses to grant a record that names $name', async ({ pin, inventory }) => {
+    const { harness, promotion } = await promote(pin, inventory);
+    await using _ = harness;
+    await expect(promotion).rejects.toMatchObject({ code: 'nodes-machine-changed' });
+    expect(harness.sent).toEqual([]);
+  });
+
+  test('node set-role grants a record that names the machine that the workspace knows', async () => {
+    const known = { identity: EK, nodeId: NODE.nodeId };
+    const { harness, promotion } = await promote(known, [{ identity: EK, name: 'n2', roles: ['worker'] }]);
+    await using _ = harness;
+    await expect(promotion).rejects.toMatchObject({ code: 'test-granted' });
+  });
+
+  test('node approve signs no grant for a join whose ID does not belong to its key', async () => {
+    const foreign = `node-${'0'.repeat(32)}`;
+    const join = { joinId: foreign, fingerprint: fingerprintOfKey(NODE_KEY), identity: EK };
+    await using harness = await createSigned({ admission: { listJoins: async () => ({ joins: [join] }) } });
+    await runApprove(harness.owner, foreign, { name: undefined, roles: ['control-plane'], labels: {} });
+    expect(harness.signed('grant')).toBeUndefined();
+  });
+});
+
 describe('deleteNodeRecords()', () => {
   test('deletes the inventory entries of the machine and signs the rest', async () => {
     await using harness = await createSigned();
+    harness.record('policy', { configurationSha256: LISTED_SHA256 });
     const entries = await deleteNodeRecords(harness.owner, NODE as never, { isReset: false });
     expect(entries).toMatchObject([{ name: 'n2', identity: EK }]);
     const { configuration, baseRevision } = harness.sent[0]?.request as {
@@ -419,6 +540,7 @@ describe('deleteNodeRecords()', () => {
       return {};
     };
     await using harness = await createSigned({ curator: { deleteNode } });
+    harness.record('policy', { configurationSha256: LISTED_SHA256 });
     await deleteNodeRecords(harness.owner, NODE as never, { isReset: false });
     expect(tries).toBe(3);
   });

@@ -13,6 +13,9 @@ const ROLES: Readonly<Record<NodeRole, Role | undefined>> = {
   [NodeRole.KUBERNETES_WORKER]: 'KubernetesWorker',
 };
 
+/** Hexadecimal digits of a key fingerprint in a node ID (`nodeIdOf` in internal/pki). */
+const ID_HEX = 32;
+
 /** The machine and node key that a grant is for. */
 export interface GrantSubject {
   readonly nodeId: string;
@@ -87,6 +90,8 @@ export async function grantForJoin(
   const join = joinNamed(joins, which);
   if (join === undefined) return []; // no machine has this name, and the curator reports that
   const { joinId: nodeId, fingerprint, identity } = join;
+  // The ID is derived from the key. A grant for another key under this ID would be a curator's choice.
+  if (nodeId !== `node-${fingerprint.replace('sha256:', '').slice(0, ID_HEX)}`) return [];
   return [grantFor(signer, { nodeId, fingerprint, identity }, rolesFromWire(wanted))];
 }
 

@@ -23,6 +23,7 @@ import {
   readLastApplied,
   saveLastApplied,
   readCurrentConfiguration,
+  requireSignedConfiguration,
   type CurrentConfiguration,
 } from '../../configuration/index.ts';
 
@@ -54,6 +55,7 @@ export async function deleteNodeRecords(
     const current = await readCurrentConfiguration(context);
     const entries = inventoryEntriesOf(node, current);
     const deletesEntries = !options.isReset && entries.length > 0 && signer !== undefined;
+    if (deletesEntries) requireSignedConfiguration(signer, current, `removing node ${node.name}`);
     const changed = deletesEntries ? withoutEntries(signer, current, entries) : undefined;
     const request = {
       nodeId: node.nodeId,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
 import { reportedComponents } from './fake-components.ts';
 import { FastForwardClock } from '../../cluster/curator/fake-fast-forward-clock.ts';
@@ -7,6 +8,8 @@ import { runSetRole } from '../index.ts';
 
 const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 1 };
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
+
+const NODE_KEY = pubKeyDerOf(generateKeyPem());
 
 type Parts = ReturnType<typeof reportedComponents>;
 
@@ -20,7 +23,8 @@ async function createFollowing(
   roles: readonly NodeRole[] = CONTROL,
 ) {
   const nodes = ['n1', 'n2'].map((name) => ({
-    nodeId: `node-${name}`,
+    nodeId: name === 'n1' ? 'node-n1' : nodeIdOf(NODE_KEY),
+    publicKey: NODE_KEY,
     name,
     state: NodeState.UP,
     health: NodeHealth.HEALTHY,

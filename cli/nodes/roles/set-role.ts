@@ -5,6 +5,7 @@ import { grantForNode } from '../../sign/index.ts';
 import { drainNode, type DrainOptions } from '../drain.ts';
 import { lossesOfRoleChange } from '../removal/losses.ts';
 import { awaitRoleChange, etcdMembersFrom } from './await-role-change.ts';
+import { requireKnownMachine } from '../machine-pins.ts';
 import { CORDONED_BY_SET_ROLE, awaitScheduling } from './await-scheduling.ts';
 import { describeQuorum, planRoleChange, type RolePlan } from './role-plan.ts';
 import { rolesFromNames, namesFromRoles, type RoleName } from './role-names.ts';
@@ -71,6 +72,7 @@ export async function runSetRole(
     context.host.result(data, () => renderPlan(node.name, plan, losses));
     return;
   }
+  if (wanted.includes(NodeRole.CONSENSUS_MEMBER)) await requireKnownMachine(context, name, node);
   await confirmLoss(context, { doing: `changing the roles of ${node.name}`, losses, yes: options.yes });
   if (plan.needsDrain)
     await drainNode(context, node.name, { ...options.drain, cordonedBy: CORDONED_BY_SET_ROLE });
