@@ -4,7 +4,7 @@ import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { runAgent } from './agent.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
-test('runAgent() refuses the data of a release with a single etcd by an error with its path, and changes nothing', async () => {
+test('runAgent() refuses the data of an earlier release with a single etcd, reports its path and changes nothing', async () => {
   const [files, commands, units] = [new MemoryFiles(), new FakeCommands(), new FakeUnits()];
   await files.makeDirectory(`${AGENT_PATHS.state}/etcd`);
   await files.writeAtomic(`${AGENT_PATHS.state}/etcd/etcd.json`, '{}');

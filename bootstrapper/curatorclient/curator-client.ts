@@ -41,11 +41,10 @@ type CuratorWork<T> = (curator: CuratorConnection, signal: AbortSignal) => Promi
 export interface Curators {
   /**
    * Calls one curator: the curator of this node if it works, otherwise the least busy one. When that curator
-   * fails or leaves the directory, `work` starts again with the next curator. Each curator of the directory
-   * is tried once, and one curator that is not in the directory. If all of them fail, the last error is
-   * thrown. A permanent refusal is thrown at once.
-   * @param work may run for long, e.g. a watch; its signal is also aborted when the curator leaves the
-   * directory
+   * fails or leaves the list of curators, `work` starts again with the next curator. Each listed curator is
+   * tried once, and one curator that is not listed. If all of them fail, the last error is thrown. A
+   * permanent refusal is thrown at once.
+   * @param work may run for long, e.g. a watch; its signal is also aborted when the curator leaves the list
    */
   use<T>(
     work: CuratorWork<T>,
@@ -56,9 +55,8 @@ export interface Curators {
 /** Connections to all curators of the cluster at the same time. */
 export interface AllCurators {
   /**
-   * Runs `work` with every curator of the directory at once, until the signal is aborted. When `work` ends,
-   * it starts again. It starts for curators that join the directory, and is aborted for those that leave the
-   * directory.
+   * Runs `work` with every listed curator at once, until the signal is aborted. When `work` ends, it starts
+   * again. It starts for curators that are added to the list, and is aborted for those that leave the list.
    */
   each(work: CuratorWork<void>, signal: AbortSignal): Promise<never>;
 }
@@ -76,15 +74,15 @@ export interface CuratorClientOptions {
   readonly port: number;
   /** Port at which relays forward to curators. */
   readonly relayPort: number;
-  /** The hosts that operators have configured. They are used if no curator of the directory responds. */
+  /** The hosts that operators have configured. They are used if no listed curator responds. */
   readonly staticHosts: () => readonly string[];
   readonly random: () => number;
 }
 
 /**
  * The client of curators that all workers of the agent share. It opens a connection to a curator when that
- * curator is first needed, and closes it when the curator leaves the directory. New connections use the
- * newest certificate of this node.
+ * curator is first needed, and closes it when the curator leaves the list of curators (`clusterDirectory`).
+ * New connections use the newest certificate of this node.
  */
 export class CuratorClient implements Curators, AllCurators, Disposable {
   readonly #options: CuratorClientOptions;
@@ -162,7 +160,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     }
   }
 
-  /** Repeats the work until the target leaves the directory. */
+  /** Repeats the work until the target leaves the list of curators. */
   async #stay(target: CuratorTarget, work: CuratorWork<void>, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
     const isThere = (): boolean => this.#targets().some((each) => targetKey(each) === targetKey(target));
@@ -205,7 +203,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
       this.#failedAtMs.delete(key);
       return done;
     } catch (error) {
-      // Throws that the curator has left the directory, not the resulting error of the work.
+      // Throws that the curator has left the list, not the error of the work, which is only a consequence.
       throw child.signal.aborted && !signal.aborted ? child.signal.reason : error;
     } finally {
       // Ends parts of the work that are still running.
@@ -216,7 +214,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     }
   }
 
-  /** The curators of the directory and the configured addresses. */
+  /** The listed curators and the configured addresses. */
   #targets(): readonly CuratorTarget[] {
     return this.#allTargets().filter(({ source }) => source !== 'relay');
   }
@@ -261,8 +259,8 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
   }
 
   /**
-   * Connects with mTLS and the current certificate. The peer must be the node that the directory names, or
-   * any control plane.
+   * Connects with mTLS and the current certificate. The peer must be the node that the list of curators names
+   * for this address, or any control plane if it names none.
    */
   #upgrade(target: CuratorTarget): Upgrade<string> {
     const { reads, keyPem, clock } = this.#options;
@@ -291,7 +289,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     };
   }
 
-  /** Closes connections to curators that have left the directory, and aborts their calls. */
+  /** Closes connections to curators that have left the list, and aborts their calls. */
   #dropGone(): void {
     const keys = new Set(this.#targets().map(targetKey));
     for (const [key, channel] of this.#channels) {

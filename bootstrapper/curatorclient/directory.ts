@@ -1,6 +1,6 @@
 import type { Membership } from '../membership/index.ts';
 
-/** A control-plane node in the directory. */
+/** A control-plane node in the directory (the cluster's list of control planes). */
 export interface ControlPlaneNode {
   readonly nodeId: string;
   /** Address or name at which other nodes reach this node, without a port. */

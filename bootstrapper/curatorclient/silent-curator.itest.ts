@@ -24,8 +24,8 @@ const NOTICED_MS = 15_000;
 afterEach(closeOpened);
 
 /**
- * Creates curators that send the directory once and nothing afterwards. One of them is behind a connection
- * that the test can interrupt.
+ * Creates curators that send the list of curators once and nothing afterwards. One of them is behind a
+ * connection that the test can interrupt.
  */
 async function createCluster() {
   const cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());

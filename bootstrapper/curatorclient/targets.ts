@@ -26,7 +26,7 @@ const SOURCES = ['directory', 'unseen', 'written', 'relay'] as const;
 
 export interface TargetOptions {
   readonly directory: readonly ControlPlaneNode[];
-  /** Hosts that operators have configured. They are used if no curator of the directory responds. */
+  /** Hosts that operators have configured. They are used if no listed curator responds. */
   readonly staticHosts: readonly string[];
   /** Hosts of workers that forward connections. */
   readonly relays: readonly string[];
@@ -48,8 +48,8 @@ export function curatorTargets(options: TargetOptions): readonly CuratorTarget[]
     ...relays.map((host) => targetAt({ host, port: relayPort, nodeId: undefined, source: 'relay' })),
   ];
   const first = new Map<string, CuratorTarget>();
-  // A configured address is a separate target even if the directory contains it: another control plane may
-  // use this address now.
+  // A configured address is a separate target even if the list of curators contains it: another control plane
+  // may use this address now.
   for (const target of all) if (!first.has(targetKey(target))) first.set(targetKey(target), target);
   return [...first.values()];
 }
@@ -82,8 +82,8 @@ export function isLastResort({ source }: CuratorTarget): boolean {
 }
 
 /**
- * Sorts targets by preference. Targets of the directory come before last resorts, and working targets before
- * those that failed recently. Then the order is by source, this node first, then the least busy. Of the last
+ * Sorts targets by preference. Listed curators come before last resorts, and working targets before those
+ * that failed recently. Then the order is by source, this node first, then the least busy. Of the last
  * resorts, the one whose failure is oldest comes first.
  */
 export function rankTargets(

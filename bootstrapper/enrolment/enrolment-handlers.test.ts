@@ -122,7 +122,7 @@ describe('enrolment on a machine', () => {
     expect(await (await machine.enrol()).enrolment.finished(never)).toEqual(membership);
   });
 
-  test('an accepted init becomes bootstrap data, also after a restart of the agent', async () => {
+  test('an accepted init becomes bootstrap data, even after a restart of the agent', async () => {
     const machine = await createMachine();
     const first = await machine.enrol();
     await first.job.accept(request, never);

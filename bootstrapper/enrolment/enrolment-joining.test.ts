@@ -250,7 +250,7 @@ describe('joining', () => {
     expect([cluster.asked, [...cluster.members]]).toEqual([1, [before.nodeId]]);
   });
 
-  test('a lock whose join record is missing makes enrolment fail, and requests no ticket', async () => {
+  test('a lock without its join record makes enrolment fail, and no ticket is requested', async () => {
     const disk = new MemoryFiles();
     await disk.makeDirectory(AGENT_PATHS.enrolment);
     const lock = new NodeLock({ files: disk, path: AGENT_PATHS.lock, nowMs: () => 0 });

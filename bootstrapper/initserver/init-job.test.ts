@@ -150,7 +150,7 @@ describe('InitJob', () => {
     expect(await life()).toEqual(['lock started', 'lock finished']);
   });
 
-  test('isInProgress() is true from acceptance to result, also after a restart, and false afterwards', async () => {
+  test('isInProgress() is true from acceptance to result, even after a restart, and false afterwards', async () => {
     const files = await createFiles();
     const job = createJob(files);
     const seen = [job.isInProgress()];

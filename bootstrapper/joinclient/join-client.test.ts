@@ -452,7 +452,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('a machine refused for its clock shows the offset in seconds, and continues when the clock is right', async () => {
+  test('a machine that is refused for its clock shows the offset in seconds, and continues once the clock is right', async () => {
     let offsetMs = -3_600_000;
     cluster.behaviour.decide = async function* (nodeId) {
       if (offsetMs !== 0) throw refused('join-clock-off');

@@ -141,7 +141,7 @@ export class JoinClient {
   async rejoin(
     member: {
       readonly clusterId: string;
-      /** Control planes in the directory of the cluster. */
+      /** The control planes that the cluster has listed. */
       readonly controlPlanes: readonly { readonly endpoint: string; readonly nodeId: string }[];
       /** Workers that forward connections to join services. These are tried last. */
       readonly relays: readonly string[];

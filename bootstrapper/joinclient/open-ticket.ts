@@ -207,7 +207,7 @@ async function openKeys(
   });
 }
 
-/** Decrypts the keys with the TPM if an owner admitted the machine by the identity of its TPM. */
+/** Decrypts the keys with the TPM if the cluster has encrypted them for this TPM. */
 async function unboxed(
   outer: ReadonlyMap<string, unknown>,
   { session, answerChallenge: answer }: TicketExpectations,

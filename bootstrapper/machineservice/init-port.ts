@@ -43,7 +43,7 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
   /** Whether an init is in progress, this machine belongs to no cluster, or it has to report why enrolment failed. */
   async function hasReasonToServe(signal: AbortSignal): Promise<boolean> {
     const status = enrolment.status.peek();
-    if (status.set && status.value.state === 'Failed') return false; // The machine's stored state is damaged, so the enrolment never continues.
+    if (status.set && status.value.state === 'Failed') return false; // Failed is final: the stored state is damaged.
     using waiting = childSignal(signal);
     const restored = when(job.restored, () => true, waiting.signal).then(() => 'restored' as const);
     const failed = enrolment.finished(waiting.signal).then(

@@ -17,7 +17,7 @@ function create() {
 const NOTHING = [0, 0, 0];
 
 describe('untilInitIsOver()', () => {
-  test('resolves at the owner’s acknowledgement, also after a week, and leaves no timer or watcher', async () => {
+  test('resolves at the owner’s acknowledgement, even after a week, and leaves no timer or watcher', async () => {
     const { job, over, clock, isOver, left } = create();
     await clock.advance(7 * 24 * 60 * 60_000);
     expect(isOver()).toBe(false);

@@ -16,7 +16,7 @@ export interface Membership {
   readonly nodeAddress: string;
   readonly nodeCertPem: string;
   readonly clusterCaPem: string;
-  /** Increases when etcd is restored from a snapshot. */
+  /** Increases with each recovery of etcd. */
   readonly epoch: number;
   /** Control planes from the join ticket; never empty. */
   readonly directory: readonly DirectoryEntry[];

@@ -77,7 +77,7 @@ describe('NodeLock', () => {
     }
   });
 
-  test('acquire() succeeds again for the holder, also after a restart of the agent', async () => {
+  test('acquire() succeeds again for the holder, even after a restart of the agent', async () => {
     const first = await createLock().acquire(init);
     expect(await createLock().acquire(init)).toEqual(first);
     expect(await createLock().read()).toEqual(first);
@@ -164,7 +164,7 @@ describe('NodeLock', () => {
       expect(await createLock().read()).toBeUndefined();
     });
 
-    test('the NV counter counts each lock once, also after restarts and power cycles', async () => {
+    test('the NV counter counts each lock once, even after restarts and power cycles', async () => {
       await createLock(register).acquire(init);
       expect(register.counter.value).toBe(6n);
       for (let boot = 0; boot < 3; boot++) {
@@ -228,7 +228,7 @@ describe('NodeLock', () => {
       expect(register.counter.value).toBe(7n);
     });
 
-    test('acquire() locks also on a machine without a counter', async () => {
+    test('acquire() works even on a machine without a counter', async () => {
       register.counter.isThere = false;
       const record = await createLock(register).acquire(init);
       expect(record).not.toHaveProperty('counterBaseline');

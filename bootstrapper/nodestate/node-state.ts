@@ -12,7 +12,10 @@ export function createNodeState(files: FilePort) {
     membership: new ChecksummedFile<Membership>(files, AGENT_PATHS.membership),
     roles: new ChecksummedFile<readonly string[]>(files, AGENT_PATHS.roles),
     settings: new ChecksummedFile<ClusterSettings>(files, AGENT_PATHS.settings),
-    /** The control planes of the cluster. Unlike the records above, any curator can send this one again. */
+    /**
+     * The control planes of the cluster. Unlike the records above, this one can be fetched again from any
+     * curator.
+     */
     directory: new ChecksummedFile<ClusterDirectory>(files, AGENT_PATHS.directory),
     /** Workers that forward connections to control planes. */
     relays: new ChecksummedFile<readonly string[]>(files, AGENT_PATHS.relays),

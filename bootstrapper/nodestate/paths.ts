@@ -5,7 +5,7 @@ const STATE = '/var/lib/cluster';
 export const AGENT_PATHS = {
   state: STATE,
   provisioning: '/etc/cluster/provisioning.json',
-  /** `joinEndpoints` written by cloud-init or other automation, also while the agent runs. */
+  /** `joinEndpoints` written by cloud-init or other automation, even while the agent runs. */
   cloudInit: '/etc/cluster/join.json',
   /** Certificates and revocation lists of AMD and Intel, optional beside the provisioning. */
   provisionedCollateral: '/etc/cluster/collateral.json',

@@ -12,7 +12,7 @@ const STEPS = 64;
 export interface KubernetesEtcdPorts {
   /** Client of the local member with root credentials, while it runs. */
   readonly etcd: () => Pick<EtcdClient, 'members' | 'maintenance'> | undefined;
-  /** Node ids of the control planes in the directory. */
+  /** Node ids of all control planes of the cluster. */
   readonly controlPlanes: () => readonly string[];
   readonly clock: Pick<Clock, 'monotonicMs'>;
 }

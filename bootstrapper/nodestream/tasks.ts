@@ -71,7 +71,7 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
   }
 }
 
-/** Yields backlog and new lines without a gap: no line is logged between the two calls. */
+/** Yields older lines and then new ones without a gap: no line is logged between the two calls. */
 async function* agentLogs(
   ring: LogRing,
   filter: LogFilter,

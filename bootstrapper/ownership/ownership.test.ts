@@ -75,7 +75,7 @@ describe('ownershipRunnable()', () => {
     expect(kept).toEqual([]);
   });
 
-  test('accepts an acknowledgement that the owner sent to a curator, also after reading the record failed once', async () => {
+  test('accepts an acknowledgement that the owner sent to a curator, even after reading the record failed once', async () => {
     const { tree, outcome: finished, acknowledged, record, clock, kept } = createMachine();
     await using _tree = tree;
     record.failsOnce = true;

@@ -32,7 +32,7 @@ export type PhaseEvent =
 
 /** An event with its place in the log. */
 export interface RecordedEvent {
-  /** 1, 2, 3 … without gaps, also over restarts of the agent. */
+  /** 1, 2, 3 … without gaps, even over restarts of the agent. */
   readonly sequence: number;
   readonly timeMs: number;
   readonly event: PhaseEvent;

@@ -59,7 +59,7 @@ test('checkForJoin() runs the checks of an init with the machine’s own name, a
   await checked;
 });
 
-test('two checks run one after the other, also when the first one fails', async () => {
+test('two checks run one after the other, even when the first one fails', async () => {
   const { begun, checks } = createChecks();
   const [first, second] = [checks.checkForJoin(), checks.checkForJoin()];
   await settle();

@@ -39,7 +39,9 @@ interface RecoveryServicePorts extends SystemPorts {
   readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory'>;
 }
 
-/** Configuration of this etcd member and of the others, from the membership and the directory. */
+/**
+ * Configuration of this etcd member and of the others, from the membership and the list of control planes.
+ */
 function configOf(
   name: EtcdName,
   membership: Membership,

@@ -52,7 +52,7 @@ export function planComponents({
 
 /**
  * Installs programs of the bundle, runs containerd and imports images. Components of a control plane are
- * added when the role is assigned, also years later, and stay installed when the role is removed.
+ * added when the role is assigned, even years later, and stay installed when the role is removed.
  */
 export function componentsWorker(options: ComponentsWorkerOptions): Runnable {
   const { bootstrapData, clusterSettings, localRoles } = options.reads;

@@ -219,7 +219,7 @@ describe('the status push worker', () => {
     ]);
   });
 
-  test('pushes the address of the machine once per run, also when it has changed', async () => {
+  test('pushes the address of the machine once per run, even when it has changed', async () => {
     const { values, curator, clock, worker } = create();
     for (const nodeAddress of ['198.18.0.11', '198.18.0.11', '198.18.0.99']) {
       await using _tree = superviseForTest(worker, { clock });

@@ -108,7 +108,7 @@ describe('the directory worker', () => {
     expect(saves.map(hosts)).toEqual([['198.51.100.1', '198.51.100.3'], ['198.51.100.3']]);
   });
 
-  test('publishes each stage of the key rotation once, also when the directory does not change', async () => {
+  test('publishes each stage of the key rotation once, even when the directory does not change', async () => {
     const { values, curators, worker, saves } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -159,7 +159,7 @@ describe('the directory worker', () => {
     await tell('198.51.100.9');
     expect(relaySaves).toEqual([['198.51.100.8', '198.51.100.9'], ['198.51.100.9']]);
     expect(values.clusterRelays.peek()).toEqual({ set: true, value: ['198.51.100.9'] });
-    expect(saves).toEqual([]); // the directory equals the one of the membership
+    expect(saves).toEqual([]); // the list equals that of the membership, so it is not saved again
   });
 
   test('starts with the saved directory, so that a node comes back through curators that it did not join with', async () => {

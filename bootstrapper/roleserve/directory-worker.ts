@@ -5,7 +5,7 @@ import { type ClusterDirectory, type Curators, directoryFromMembership } from '.
 import { memberWorker, reportWorking } from './role-fetch-worker.ts';
 import type { RoleValues, RoleValueWriters } from './role-values.ts';
 
-/** Limit on what a curator may send, because the directory is also saved on disk. */
+/** Limit on what a curator may send, because the list of control planes is also saved on disk. */
 const MAX_NODES = 64;
 const MAX_RELAYS = 16;
 /** A DNS name or an address. It becomes part of endpoints and of a file. */

@@ -202,7 +202,7 @@ test('a worker node runs its kubelet in the same phases, and the kubelet keeps r
   expect(phases.names).toEqual(['pki', 'node', 'pki', 'control-plane', 'settings']);
   values.localRoles.set(workerOnly);
   await settle();
-  await clock.advance(2_000); // time for the balancers of other nodes to move their connections
+  await clock.advance(2_000); // time for requests of other nodes that are still on their way
   expect(currentValue(values.kubernetesStatus)?.controlPlane).toBe(false);
   expect(await files.list('/etc/kubernetes/pki')).toEqual([]);
   expect(units.moves.filter((move) => move.includes('kubelet.service') && !move.startsWith('start'))).toEqual(
@@ -229,7 +229,7 @@ test('a control plane that loses all roles at once stops its static pods through
   await settleUntil(() => currentValue(values.kubernetesStatus)?.controlPlane === true);
   values.localRoles.set(none);
   await settle();
-  await clock.advance(2_000); // time for the balancers of other nodes to move their connections
+  await clock.advance(2_000); // time for requests of other nodes that are still on their way
   await settleUntil(() => tree.at('root').note === 'idle: role absent');
   expect(arePodsRunning).toBe(false);
   expect(await files.list('/etc/kubernetes/pki')).toEqual([]);
