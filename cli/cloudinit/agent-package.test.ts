@@ -10,7 +10,10 @@ const HASH = 'AB'.repeat(32);
 
 describe('parseAgentPackage()', () => {
   test.each([
-    { given: ['https://x.example/a.deb', undefined], want: { url: 'https://x.example/a.deb' } },
+    {
+      given: ['https://x.example/a.deb', HASH],
+      want: { url: 'https://x.example/a.deb', sha256: HASH.toLowerCase() },
+    },
     {
       given: ['http://x.example/a.deb', HASH],
       want: { url: 'http://x.example/a.deb', sha256: HASH.toLowerCase() },
@@ -31,6 +34,11 @@ describe('parseAgentPackage()', () => {
     {
       name: 'plain HTTP without a hash',
       given: ['http://x/a.deb', undefined],
+      want: 'cloudinit-package-unverified',
+    },
+    {
+      name: 'HTTPS without a hash',
+      given: ['https://x/a.deb', undefined],
       want: 'cloudinit-package-unverified',
     },
     { name: 'an invalid hash', given: ['https://x/a.deb', 'abc'], want: 'cloudinit-package-invalid' },
@@ -108,7 +116,7 @@ describe('installCommand()', () => {
 
   test('updates the package lists if a dependency is missing', async () => {
     await program('apt-get', '[ "$1" = update ] && touch "$0.updated"; [ -e "$0.updated" ] || exit 100');
-    const { log } = await run('https://x.example/a.deb', undefined);
+    const { log } = await run('https://x.example/a.deb', hash);
     expect(log.slice(1)).toEqual([
       'apt-get install --yes --no-install-recommends /got.deb',
       'apt-get update',

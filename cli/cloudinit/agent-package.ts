@@ -4,7 +4,7 @@ import { CloudInitError } from './errors.ts';
 export interface AgentPackage {
   /** `https:`, `http:`, or `file:` for a package in the machine's image. */
   readonly url: string;
-  /** Lower-case hex; undefined trusts the server of the URL. */
+  /** Lower-case hex; always present for a download. Undefined only for `file:`: the image has been trusted already. */
   readonly sha256: string | undefined;
 }
 
@@ -31,7 +31,7 @@ export function parseAgentPackage(
       'cloudinit-package-invalid',
       `invalid --package-sha256 ${sha256}: use 64 hex digits`,
     );
-  if (url.protocol === 'http:' && sha256 === undefined)
+  if (url.protocol !== 'file:' && sha256 === undefined)
     throw new CloudInitError('cloudinit-package-unverified', `--package ${text} needs --package-sha256`);
   return { url: url.href, sha256: sha256?.toLowerCase() };
 }
@@ -66,6 +66,6 @@ function downloadLines({ url }: AgentPackage): readonly string[] {
     ...(url.startsWith('https:') ? authorities : []),
     `deb=${DOWNLOADED}`,
     'rm -f "$deb"',
-    `${APT_HELPER} download-file "$1" "$deb" \${2:+"SHA256:$2"}`,
+    `${APT_HELPER} download-file "$1" "$deb" "SHA256:\${2:?no hash}"`,
   ];
 }

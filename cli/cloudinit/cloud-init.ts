@@ -58,7 +58,7 @@ export async function runCloudInit(context: CommandContext, options: CloudInitOp
   if (agentPackage !== undefined && agentPackage.sha256 === undefined)
     context.host.warn(
       'cloud-init-package-unverified',
-      'The machine installs any package that this URL serves. Pin it with --package-sha256.',
+      'The machine installs any package that its image has at this path. Pin it with --package-sha256.',
     );
   context.host.result({ provisioning, cloudConfig: userData, ...(collateral && { collateral }) }, () =>
     options.format === 'provisioning' ? json.trimEnd() : userData.trimEnd(),

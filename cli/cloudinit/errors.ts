@@ -7,8 +7,8 @@ export const cloudInitErrors = defineErrors({
     'Give a URL that machines can reach (`https://…`; `cluster package repo` creates a directory to serve), or `file:///PATH` for a package in the image of the machine.',
   ),
   'cloudinit-package-unverified': fault.operator.usage(
-    'The agent package would be downloaded over plain HTTP without a hash, so that anyone on the network path could replace it. Nothing was done.',
-    'Serve it over HTTPS, or add `--package-sha256 $(sha256sum FILE | cut -c1-64)`.',
+    'The agent package would be downloaded without a hash, so that its server, or anyone on the path to it, could replace it. The agent is root on the machine. Nothing was done.',
+    'Add `--package-sha256 $(sha256sum FILE | cut -c1-64)`.',
   ),
   'cloudinit-package-invalid': fault.operator.usage(
     'The URL or the hash of the agent package is invalid. Nothing was done.',
