@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { JOIN_CONTEXT } from '../../internal/atls/index.ts';
 import { createEvidenceSocketServer } from '../../internal/atls/evidencesocket/index.ts';
@@ -9,7 +8,7 @@ import { ChainVerifier, EMPTY_CHAIN } from '../../internal/audit/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
-import { fingerprintOfKey, verifyNodeCertificate } from '../../internal/pki/index.ts';
+import { fingerprintOfKey, verifyNodeCertificate, type MemberTrust } from '../../internal/pki/index.ts';
 import {
   AUDIT_PREFIX,
   CLUSTER_PREFIX,
@@ -20,16 +19,25 @@ import {
   type JoinRecord,
   type OperatorRole,
 } from '../../internal/records/index.ts';
-import { createClient, RpcChannel, tlsClientUpgrade, type Client } from '../../internal/rpc/index.ts';
+import {
+  createClient,
+  RpcChannel,
+  tlsClientUpgrade,
+  type Client,
+  type TlsIdentity,
+} from '../../internal/rpc/index.ts';
 import {
   configurationWrite,
   createMemoryLogger,
   createSwtpmFactory,
   recordClusterSettings,
+  temporaryDirectory,
   TestCluster,
   TestEtcd,
   untilServing,
   type TestMember,
+  type TestOwner,
+  type TestPeer,
   tpmHardware,
 } from '../../internal/testing/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
@@ -39,6 +47,7 @@ import { Curator } from '../curatorproto/gen/curator_pb.js';
 import { signerKeyFiles } from '../signer/fake-signer.ts';
 import { serveSigner } from '../signer/index.ts';
 import { TestMachine } from '../testing/index.ts';
+import type { JoinserviceConfig } from './joinservice-config.ts';
 import { serve } from './serve.ts';
 
 const never = new AbortController().signal;
@@ -48,6 +57,54 @@ export const mutation = () => ({ mutation: { idempotencyKey: crypto.randomUUID()
 
 /** Matches an error with this code in `expect`. */
 export const coded = (code: string): unknown => expect.objectContaining({ code });
+
+/** A channel to a curator of the cluster `trust`. */
+export function openCuratorChannel(endpoint: string, identity: TlsIdentity, trust: MemberTrust): RpcChannel {
+  const accept = (certificate: Parameters<typeof verifyNodeCertificate>[0]) =>
+    verifyNodeCertificate(certificate, trust);
+  return new RpcChannel({ endpoint, upgrade: tlsClientUpgrade({ clock, identity, accept }) });
+}
+
+/** Writes the credentials of a curator on this etcd member, and further files; returns its configuration. */
+export async function writeCuratorConfig(
+  directory: string,
+  { cluster, signer, etcd, member }: CuratorWorld,
+  options: {
+    readonly node: TestPeer;
+    readonly etcdUser: 'curator' | 'root';
+    readonly more?: Readonly<Record<string, string>>;
+  },
+): Promise<JoinserviceConfig> {
+  const { node, etcdUser, more } = options;
+  const client = await etcd.clientFiles(etcdUser);
+  const contents = {
+    'ca.crt': cluster.trust.caPem,
+    'node.crt': node.tls.certPem,
+    'node.key': node.tls.keyPem.reveal(),
+    'etcd-ca.crt': client.caPem,
+    'etcd.crt': client.certPem,
+    'etcd.key': client.keyPem.reveal(),
+  };
+  const at = (name: keyof typeof contents): string => join(directory, name);
+  for (const [name, text] of Object.entries({ ...contents, ...more }))
+    await writeFile(join(directory, name), text, { mode: 0o600 });
+  return {
+    version: 1,
+    clusterId: cluster.clusterId,
+    nodeId: node.identity.kind === 'node' ? node.identity.nodeId : '',
+    listen: { host: '127.0.0.1', port: 0 },
+    clusterCaFile: at('ca.crt'),
+    certFile: at('node.crt'),
+    keyFile: at('node.key'),
+    stores: [],
+    ownerKeys: [Buffer.from(signer.pubKey).toString('base64')],
+    etcd: {
+      endpoints: [member.endpoint],
+      ...{ caFile: at('etcd-ca.crt'), certFile: at('etcd.crt'), keyFile: at('etcd.key') },
+      metricsUrl: member.metricsUrl,
+    },
+  };
+}
 
 /** One service for all tests of a file; it ends after the last test. */
 export function serviceOfTheseTests(onStarted: (service: TestService) => void): void {
@@ -80,7 +137,7 @@ export class TestService implements AsyncDisposable {
   readonly curatorEndpoint: string;
   readonly admin: Client<typeof OperatorApi>;
   readonly curator: Client<typeof Curator>;
-  readonly #closing: (() => Promise<unknown>)[];
+  readonly #closing: AsyncDisposableStack;
 
   private constructor(
     world: World,
@@ -98,11 +155,9 @@ export class TestService implements AsyncDisposable {
   }
 
   static async start(): Promise<TestService> {
-    const closing: World['closing'] = [];
-    const directory = await mkdtemp(join(tmpdir(), 'cluster-join-'));
-    closing.push(() => rm(directory, { recursive: true }));
-    const etcd = await TestEtcd.create();
-    closing.push(() => Promise.resolve(etcd[Symbol.asyncDispose]()));
+    const closing = new AsyncDisposableStack();
+    const { path: directory } = closing.use(await temporaryDirectory());
+    const etcd = closing.use(await TestEtcd.create());
     const member = await etcd.startMember('one');
     const root = await etcd.connect('root', member.endpoint);
     await untilServing(root);
@@ -113,18 +168,12 @@ export class TestService implements AsyncDisposable {
     const world: World = { directory, etcd, member, space, cluster, signer, closing };
     const at = await startPrograms(world);
     const owner = await cluster.addOperator('owner', 'owner');
-    const upgrade = tlsClientUpgrade({
-      clock,
-      identity: owner.tls,
-      accept: (certificate) => verifyNodeCertificate(certificate, cluster.trust),
-    });
-    const channel = new RpcChannel({ endpoint: at.curator, upgrade });
-    closing.push(async () => channel[Symbol.dispose]());
+    const channel = closing.use(openCuratorChannel(at.curator, owner.tls, cluster.trust));
     return new TestService(world, at, channel);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const close of this.#closing.reverse()) await close();
+    await this.#closing.disposeAsync();
   }
 
   /** Replaces the configuration. */
@@ -237,14 +286,19 @@ export class TestService implements AsyncDisposable {
   }
 }
 
-interface World {
-  readonly directory: string;
+/** What a curator of these tests needs. */
+interface CuratorWorld {
   readonly etcd: TestEtcd;
   readonly member: TestMember;
-  readonly space: KeySpace;
   readonly cluster: TestCluster;
+  readonly signer: Pick<TestOwner, 'pubKey'>;
+}
+
+interface World extends CuratorWorld {
+  readonly directory: string;
+  readonly space: KeySpace;
   readonly signer: FakeOwner;
-  readonly closing: (() => Promise<unknown>)[];
+  readonly closing: AsyncDisposableStack;
 }
 
 function rules(
@@ -266,70 +320,47 @@ function rules(
   return { attestation, join: { policy, inventory } };
 }
 
-async function ownTpm(closing: World['closing']): Promise<Tpm> {
-  const factory = await createSwtpmFactory();
-  const chip = await factory.start();
-  const tpm = chip.open();
-  closing.push(async () => {
-    await tpm[Symbol.asyncDispose]();
-    await chip[Symbol.asyncDispose]();
-    await factory[Symbol.asyncDispose]();
-  });
-  return tpm;
+async function ownTpm(closing: AsyncDisposableStack): Promise<Tpm> {
+  const factory = closing.use(await createSwtpmFactory());
+  const chip = closing.use(await factory.start());
+  return closing.use(chip.open());
 }
 
 /** The addresses of the two services. */
 async function startPrograms(world: World): Promise<{ readonly join: string; readonly curator: string }> {
-  const { directory, etcd, member, cluster, signer: owner, closing } = world;
+  const { directory, cluster, closing } = world;
   const log = createMemoryLogger().log;
   const files = new DiskFiles();
   const at = (name: string): string => join(directory, name);
   const { privateKey } = generateKeyPairSync('ed25519');
   const roles = ['ConsensusMember', 'KubernetesController'] as const;
   const node = await cluster.addNode('first', { roles: [...roles] }, privateKey);
-  const client = await etcd.clientFiles('root');
-  const contents = {
-    ...(await signerKeyFiles(cluster, clock.nowMs())),
-    'ca.crt': cluster.trust.caPem,
-    'node.crt': node.tls.certPem,
-    'node.key': node.tls.keyPem.reveal(),
-    'etcd-ca.crt': client.caPem,
-    'etcd.crt': client.certPem,
-    'etcd.key': client.keyPem.reveal(),
-  };
-  for (const [name, text] of Object.entries(contents)) await writeFile(at(name), text, { mode: 0o600 });
-  const etcdFiles = { caFile: at('etcd-ca.crt'), certFile: at('etcd.crt'), keyFile: at('etcd.key') };
-  const evidence = await createEvidenceSocketServer({
-    path: at('evidence.sock'),
-    context: JOIN_CONTEXT,
-    issuers: [tpmHardware(await ownTpm(closing)).issuer],
-    files,
-    clock,
-    log,
-  });
-  closing.push(() => Promise.resolve(evidence[Symbol.asyncDispose]()));
+  const more = await signerKeyFiles(cluster, clock.nowMs());
+  const config = await writeCuratorConfig(directory, world, { node, etcdUser: 'root', more });
+  const { caFile, certFile, keyFile } = config.etcd;
+  closing.use(
+    await createEvidenceSocketServer({
+      path: at('evidence.sock'),
+      context: JOIN_CONTEXT,
+      issuers: [tpmHardware(await ownTpm(closing)).issuer],
+      files,
+      clock,
+      log,
+    }),
+  );
   const stop = new AbortController();
   const ports = { files, streams: new DiskStreams(), clock, log };
   const joining = Promise.withResolvers<number>();
   const curating = Promise.withResolvers<number>();
   const serving = serve(
     {
-      version: 1,
-      clusterId: cluster.clusterId,
-      nodeId: node.identity.kind === 'node' ? node.identity.nodeId : '',
-      ownerKeys: [Buffer.from(owner.pubKey).toString('base64')],
-      listen: { host: '127.0.0.1', port: 0 },
-      clusterCaFile: at('ca.crt'),
-      certFile: at('node.crt'),
-      keyFile: at('node.key'),
-      stores: [],
+      ...config,
       join: {
         listen: { host: '127.0.0.1', port: 0 },
         address: '127.0.0.1',
         evidence: { socket: at('evidence.sock'), variant: 'tpm' },
         signer: { socket: at('signer.sock'), etcdPipe: at('etcd.sock') },
       },
-      etcd: { endpoints: [member.endpoint], ...etcdFiles, metricsUrl: member.metricsUrl },
     },
     ports,
     { signal: stop.signal, onListening: curating.resolve, onJoinListening: joining.resolve },
@@ -345,19 +376,15 @@ async function startPrograms(world: World): Promise<{ readonly join: string; rea
       cluster: {
         ...{ clusterId: cluster.clusterId, epoch: 1 },
         ownerKeys: [Buffer.from(world.signer.pubKey).toString('base64')],
-        own: {
-          nodeId: node.identity.kind === 'node' ? node.identity.nodeId : '',
-          name: 'first',
-          address: '127.0.0.1',
-        },
+        own: { nodeId: config.nodeId, name: 'first', address: '127.0.0.1' },
         networks: { serviceSubnet: '10.96.0.0/12', podSubnet: '10.244.0.0/16', apiServerSans: [] },
       },
-      etcd: { endpoint: `unix:${at('etcd.sock')}`, ...etcdFiles },
+      etcd: { endpoint: `unix:${at('etcd.sock')}`, caFile, certFile, keyFile },
     },
     ports,
     { signal: stop.signal, onListening: () => signing.resolve() },
   );
-  closing.push(async () => {
+  closing.defer(async () => {
     stop.abort(new Error('the test is over'));
     await Promise.allSettled([serving, signer]);
   });

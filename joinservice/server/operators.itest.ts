@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { ChainVerifier } from '../../internal/audit/index.ts';
-import { SystemClock } from '../../internal/clock/index.ts';
 import {
   generateEd25519Key,
   kubeconfigStatement,
@@ -13,11 +12,16 @@ import {
   generateKeyPem,
   pubKeyDerOf,
   verifyMemberCertificate,
-  verifyNodeCertificate,
 } from '../../internal/pki/index.ts';
-import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
+import { createClient } from '../../internal/rpc/index.ts';
 import { OperatorApi, type AuditHead } from '../curatorproto/gen/operatorapi_pb.js';
-import { coded, mutation, serviceOfTheseTests, type TestService } from './fake-service.ts';
+import {
+  coded,
+  mutation,
+  openCuratorChannel,
+  serviceOfTheseTests,
+  type TestService,
+} from './fake-service.ts';
 
 const never = new AbortController().signal;
 
@@ -60,12 +64,8 @@ describe('operators over mTLS', () => {
     const documents = await service.operators('second', { role: 'owner', pubKeyDer: pubKeyDerOf(ownKey) });
     const put = { name: 'second', role: 'owner', certificateRequest: csr, documents, ...mutation() };
     const { certificatePem: certPem } = await service.admin.putOperator(put, { signal: never });
-    const upgrade = tlsClientUpgrade({
-      clock: new SystemClock(),
-      identity: { certPem, keyPem: ownKey },
-      accept: (certificate) => verifyNodeCertificate(certificate, service.cluster.trust),
-    });
-    using channel = new RpcChannel({ endpoint: service.curatorEndpoint, upgrade });
+    const { trust } = service.cluster;
+    using channel = openCuratorChannel(service.curatorEndpoint, { certPem, keyPem: ownKey }, trust);
     const own = createClient(OperatorApi, channel);
     const certificateRequest = await createCertificateRequest(kubectlKey, 'anything');
     const statement = kubeconfigStatement({ clusterId: service.cluster.clusterId, certificateRequest });
@@ -104,14 +104,7 @@ describe('operators over mTLS', () => {
       { signal: never },
     );
     const channelWith = (certPem: string) =>
-      new RpcChannel({
-        endpoint: service.curatorEndpoint,
-        upgrade: tlsClientUpgrade({
-          clock: new SystemClock(),
-          identity: { certPem, keyPem },
-          accept: (certificate) => verifyNodeCertificate(certificate, service.cluster.trust),
-        }),
-      });
+      openCuratorChannel(service.curatorEndpoint, { certPem, keyPem }, service.cluster.trust);
     const own = { keyPem: keyPem.reveal(), commonName: 'late', nowMs: Date.now() };
     using bare = channelWith(await selfSignedCertificate(own));
     const { certificatePem } = await createClient(OperatorApi, bare).renewOperator(

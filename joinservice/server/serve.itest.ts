@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Readable } from 'node:stream';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import { Namespace } from '../../internal/etcd/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
-import { verifyNodeCertificate } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
-import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
+import { createClient } from '../../internal/rpc/index.ts';
 import {
+  closeOpened,
   createMemoryLogger,
+  opened,
+  temporaryDirectory,
   TestCluster,
   TestEtcd,
   TestOwner,
@@ -22,12 +22,11 @@ import {
 } from '../../internal/testing/index.ts';
 import { Curator, NodeHealth, NodeRole, type WatchNodesResponse } from '../curatorproto/gen/curator_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
-import type { JoinserviceConfig } from './joinservice-config.ts';
+import { coded, openCuratorChannel, writeCuratorConfig } from './fake-service.ts';
 import { serve } from './serve.ts';
 
 const signal = new AbortController().signal;
 const clock = new SystemClock();
-const coded = (code: string): unknown => expect.objectContaining({ code });
 const mutation = () => ({ idempotencyKey: crypto.randomUUID() });
 
 const signer = new TestOwner({ clock });
@@ -38,19 +37,20 @@ let first: TestPeer;
 let owner: TestPeer;
 let directory: string;
 const ports: number[] = [];
-const open: (() => void | Promise<void>)[] = [];
 
 /** Two curators of one cluster on one real etcd. */
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'cluster-joinservice-'));
-  etcd = await TestEtcd.create();
+  directory = opened(await temporaryDirectory()).path;
+  etcd = opened(await TestEtcd.create());
   member = await etcd.startMember('one');
   const root = await etcd.connect('root', member.endpoint);
   await untilServing(root);
   cluster = await TestCluster.create(new Namespace(root, CLUSTER_PREFIX), () => clock.nowMs(), signer);
   first = await cluster.addNode('first', { roles: ['ConsensusMember'] });
   owner = await cluster.addOperator('owner', 'owner');
-  const config = await writeFiles();
+  const world = { cluster, signer, etcd, member };
+  const written = await writeCuratorConfig(directory, world, { node: first, etcdUser: 'curator' });
+  const config = { ...written, nodeId: 'first', stores: [join(directory, 'store')] };
   for (let i = 0; i < 2; i++) {
     const stop = new AbortController();
     const listening = Promise.withResolvers<number>();
@@ -62,65 +62,23 @@ beforeAll(async () => {
     );
     serving.catch((error: unknown) => listening.reject(error));
     ports.push(await listening.promise);
-    open.push(async () => {
-      stop.abort(new Error('the test is over'));
-      await serving.catch(() => undefined);
+    opened({
+      [Symbol.asyncDispose]: async () => {
+        stop.abort(new Error('the test is over'));
+        await serving.catch(() => undefined);
+      },
     });
   }
 }, 30_000);
 
-afterAll(async () => {
-  for (const close of open.reverse()) await close();
-  await etcd[Symbol.asyncDispose]();
-  await rm(directory, { recursive: true });
-}, 20_000);
-
-async function writeFiles(): Promise<JoinserviceConfig> {
-  const client = await etcd.clientFiles('curator');
-  const contents = {
-    'ca.crt': cluster.trust.caPem,
-    'node.crt': first.tls.certPem,
-    'node.key': first.tls.keyPem.reveal(),
-    'etcd-ca.crt': client.caPem,
-    'etcd.crt': client.certPem,
-    'etcd.key': client.keyPem.reveal(),
-  };
-  for (const [name, text] of Object.entries(contents))
-    await writeFile(join(directory, name), text, { mode: 0o600 });
-  const at = (name: keyof typeof contents): string => join(directory, name);
-  return {
-    version: 1,
-    clusterId: cluster.clusterId,
-    nodeId: 'first',
-    listen: { host: '127.0.0.1', port: 0 },
-    clusterCaFile: at('ca.crt'),
-    certFile: at('node.crt'),
-    keyFile: at('node.key'),
-    stores: [join(directory, 'store')],
-    ownerKeys: [Buffer.from(signer.pubKey).toString('base64')],
-    etcd: {
-      endpoints: [member.endpoint],
-      caFile: at('etcd-ca.crt'),
-      certFile: at('etcd.crt'),
-      keyFile: at('etcd.key'),
-      metricsUrl: member.metricsUrl,
-    },
-  };
-}
+afterAll(closeOpened, 20_000);
 
 function dial(peer: Pick<TestPeer, 'tls'>, curator = 0, trust = cluster.trust) {
   return createClient(Curator, channelOf(peer, curator, trust));
 }
 
 function channelOf(peer: Pick<TestPeer, 'tls'>, curator: number, trust = cluster.trust) {
-  const upgrade = tlsClientUpgrade({
-    clock,
-    identity: peer.tls,
-    accept: (certificate) => verifyNodeCertificate(certificate, trust),
-  });
-  const channel = new RpcChannel({ endpoint: `127.0.0.1:${ports[curator]}`, upgrade });
-  open.push(() => channel[Symbol.dispose]());
-  return channel;
+  return opened(openCuratorChannel(`127.0.0.1:${ports[curator]}`, peer.tls, trust));
 }
 
 describe('the curator over mTLS with a real etcd', () => {
