@@ -152,8 +152,8 @@ describe('MachineEvidence of a machine with a TPM', () => {
     await switchOff();
     await switchBackOn();
     expect(lockCounterOf(await judge(boot().evidence, { shows: 'locked', clusterId }))).toBe(first);
-    // The machine is reset and locked to the same cluster again: the register has the same value, but the
-    // counter is higher.
+    // The machine is reset and locked to the same cluster again: the lock register (a PCR) has the same
+    // value, but the counter is higher.
     await rm(join(directory, 'lock.json'));
     await switchOff();
     await switchBackOn();

@@ -7,8 +7,8 @@ import type { Secret } from '../../internal/secret/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
 
 /**
- * The PCRs that the boot chain and the lock extend. PCRs 16 to 23 are excluded: they can be reset or belong
- * to a dynamic launch.
+ * The PCRs that the boot chain and the node lock extend. PCRs 16 to 23 are excluded: they can be reset or
+ * belong to a dynamic launch.
  */
 const QUOTED_PCRS = Array.from({ length: 16 }, (_, pcr) => pcr);
 

@@ -91,9 +91,11 @@ test('an agent that was killed after it stored a key rotation phase changes no s
   };
   await store.saveSet(set); // the agent is killed here
   expect(await live(files)).toBe('serves');
-  // Killed while it held the slot and its API server was stopping: nothing waits for the API server before the slot is held again.
+  // The agent was killed while it held the membership slot and its API server was stopping. The next run
+  // waits for the API server only once it holds the slot again.
   expect(await live(files, false)).toBe('serves');
-  // The phase is active now: the agent rewrites at once every static pod that differs from the disk.
+  // The phase of the key rotation is active now: the agent rewrites at once every static pod that differs
+  // from the disk.
   await store.saveStage(set);
   expect(await live(files)).toBe('writes pods');
 });

@@ -41,7 +41,8 @@ export interface EnrolmentPorts extends Pick<SystemPorts, 'files' | 'log'> {
  */
 export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandlers<Membership> {
   const { job, state, node, lock, joinClient } = ports;
-  // The admitted session, over which the ticket is requested. It is lost when the agent restarts.
+  // The session over which the cluster admitted this machine, for the ticket request. It is lost when the
+  // agent restarts.
   let granted: GrantedAdmission | undefined;
   return {
     New: async (signal) => {

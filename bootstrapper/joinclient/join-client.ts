@@ -26,10 +26,10 @@ const PAUSES = { firstMs: 500, factor: 1.6, longestMs: 60_000 };
 /** The longest pause that a cluster can ask for. */
 const LONGEST_HINT_MS = 10 * PAUSES.longestMs;
 
-/** The admission that this machine is bound to; it is on disk before the node lock is taken. */
+/** The admission of this machine to a cluster; it is on disk before the node lock is taken. */
 export interface JoinRecord {
   readonly clusterId: string;
-  /** The node id of this machine. Each machine key has one join. */
+  /** The node id of this machine, which also identifies its join: each machine key has one join. */
   readonly joinId: string;
   /** The endpoint that admitted the machine. After a crash, the machine tries this endpoint first. */
   readonly endpoints: readonly string[];

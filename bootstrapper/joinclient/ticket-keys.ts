@@ -13,7 +13,7 @@ import { JoinClientError } from './errors.ts';
 
 const MAX_PEM_BYTES = 16 * 1024;
 
-/** The part of a ticket request that is known only in its session. */
+/** The part of a ticket request that is known only once its session is open. */
 export interface TicketQuestion extends Pick<
   TicketStatement,
   'clusterId' | 'address' | 'roles' | 'session' | 'timeMs'

@@ -13,8 +13,8 @@ import {
 import type { Secret } from '../../internal/secret/index.ts';
 
 /**
- * Stage of a node that has taken part in no rotation: the node has the keys that its cluster was created
- * with.
+ * Stage (generation and phase) of a node that has taken part in no rotation: the node has the keys that its
+ * cluster was created with.
  */
 export const INITIAL_STAGE: KeyStage = { generation: 1, phase: 'done' };
 

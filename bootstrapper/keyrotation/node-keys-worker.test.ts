@@ -182,7 +182,7 @@ describe('the key rotation worker on a control plane', () => {
     await node.tell('believe');
     await rest();
     expect([(await node.store.loadSet())?.phase, node.reached()]).toEqual(['believe', '1/done']);
-    expect(await node.store.isActivationPending()).toBe(true); // no restart before this node holds the slot
+    expect(await node.store.isActivationPending()).toBe(true); // no restart before this node holds the membership slot
     await node.clock.advance(5_000);
     await rest();
     expect([node.did, node.reached()]).toEqual([

@@ -156,7 +156,8 @@ test('when several control planes create keys at once, one set is recorded; each
     await pass();
   }
   expect(seen).toEqual(['2/hand', '2/believe', '2/issue', '2/refresh', '2/retire', '2/done']);
-  // Both control planes see the end, but it is audited only once. The phases before it are not audited.
+  // Both control planes see the end of the rotation, but only one writes an audit entry. Earlier phases have
+  // none.
   const decided = await audited();
   const detail = { generation: 2, startedBy: 'operator:owner', startedMs: 1, madeBy: made?.by };
   expect(decided).toEqual([

@@ -23,13 +23,19 @@ export interface LockClaim {
 export interface LockRecord extends LockClaim {
   readonly version: number;
   readonly lockedAtMs: number;
-  /** Value of the lock register before the lock, in hex; absent on a machine without a TPM. */
+  /** Value of the lock register before this machine was locked, in hex; absent on a machine without a TPM. */
   readonly registerBaseline?: string;
-  /** Value of the lock counter before the lock, in decimal; absent on a machine without a counter. */
+  /**
+   * Value of the lock counter before this machine was locked, in decimal; absent on a machine without a
+   * counter.
+   */
   readonly counterBaseline?: string;
 }
 
-/** Counts the locks of this machine. The count never decreases, whatever happens to the disk. */
+/**
+ * Counts how often this machine was locked to a cluster. The count never decreases, whatever happens to the
+ * disk.
+ */
 export interface LockCounter {
   /**
    * Creates the counter if necessary and reads it; undefined on a machine that cannot have a counter.
@@ -152,7 +158,10 @@ function bootBaseline(now: Uint8Array | undefined, { clusterId }: LockClaim): Ui
   return POWER_ON;
 }
 
-/** Increments the counter once for each lock: a counter above its baseline has counted this lock already. */
+/**
+ * Increments the counter once each time the machine is locked: a counter above its baseline has counted this
+ * time already.
+ */
 async function count({ counter }: LockRegister, { counterBaseline }: LockRecord): Promise<void> {
   if (counter === undefined || counterBaseline === undefined) return;
   if ((await counter.start()) === BigInt(counterBaseline)) await counter.increment();

@@ -33,8 +33,8 @@ export async function loadMachineIdentity(
   const keyPem = new Secret(found);
   const pubKeyDer = pubKeyDerOf(keyPem);
   const fingerprint = fingerprintOfKey(pubKeyDer);
-  // Written only when it differs, because on a read-only disk the agent must still start to report that
-  // error.
+  // Written only when it differs, because on a read-only disk the agent must still start, to report that the
+  // disk is read-only.
   if ((await readText(files, paths.fingerprint, MAX_KEY_BYTES)) !== `${fingerprint}\n`)
     await files.writeAtomic(paths.fingerprint, `${fingerprint}\n`, { mode: 0o644 });
   return { keyPem, pubKeyDer, nodeId: nodeIdOf(pubKeyDer), fingerprint };

@@ -19,7 +19,7 @@ export function createNodeState(files: FilePort) {
     directory: new ChecksummedFile<ClusterDirectory>(files, AGENT_PATHS.directory),
     /** Workers that forward connections to control planes. */
     relays: new ChecksummedFile<readonly string[]>(files, AGENT_PATHS.relays),
-    /** The admission that this machine is bound to; it is kept after the machine has joined. */
+    /** The admission of this machine to its cluster; it is kept after the machine has joined. */
     join: new ChecksummedFile<JoinRecord>(files, AGENT_PATHS.join),
     /** Endpoints that an operator added to those of the provisioning. */
     operatorEndpoints: new ChecksummedFile<readonly string[]>(files, AGENT_PATHS.operatorEndpoints),

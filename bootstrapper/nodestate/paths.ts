@@ -14,7 +14,7 @@ export const AGENT_PATHS = {
   keySecret: `${STATE}/machine/attestation-key.sealed`,
   enrolment: `${STATE}/enrolment`,
   lock: `${STATE}/enrolment/lock.json`,
-  /** The admission that this machine is bound to, written before the node lock. */
+  /** The admission of this machine to a cluster, written before the node lock. */
   join: `${STATE}/enrolment/join.json`,
   /** Endpoints added with `cluster join`. */
   operatorEndpoints: `${STATE}/enrolment/directed.json`,
@@ -30,13 +30,13 @@ export const AGENT_PATHS = {
   recoveryFailure: `${STATE}/recovery/failure.txt`,
   resetOrder: `${STATE}/reset/order.json`,
   credentials: `${STATE}/credentials`,
-  /** TLS key of the join service and the curator; they do not get the machine key. */
+  /** TLS key of the join service and the curator, which do not get the machine key. */
   curatorKey: `${STATE}/credentials/curator.key`,
   curatorCert: `${STATE}/credentials/curator.crt`,
   ca: `${STATE}/ca`,
   /** Two generations of the keys that control planes share (internal/keyset); absent before the first rotation. */
   rotation: `${STATE}/keys/rotation.json`,
-  /** The stage of the rotation that this node has completed. */
+  /** The stage of the key rotation that this node has completed. */
   keysStage: `${STATE}/keys/stage.json`,
   etcdData: `${STATE}/etcd-state/data/member`,
   store: `${STATE}/store`,

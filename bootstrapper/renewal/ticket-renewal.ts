@@ -45,7 +45,8 @@ export interface TicketRenewalPorts {
 /** Renews everything that a ticket contains, with fresh evidence, at any control plane including this node. */
 export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
   const { files, reads } = ports;
-  // Requested only once in a run of the agent, because signers of older releases issue no such certificate.
+  // Whether this run of the agent has requested a certificate that names the control-plane role. It does so
+  // only once, because signers of older releases issue no such certificate.
   let hasAskedForName = false;
   return {
     name: 'node and kubelet',

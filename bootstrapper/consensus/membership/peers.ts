@@ -49,7 +49,9 @@ export async function withServingPeers<T>(
   });
 }
 
-/** Runs `work` while this node holds the slot in which it may change the members. */
+/**
+ * Runs `work` while this node holds the membership slot, whose holder alone may change the members of etcd.
+ */
 export async function withMembershipSlot<T>(
   { clock, log, onWait }: ConsensusPorts,
   peers: EtcdClient,

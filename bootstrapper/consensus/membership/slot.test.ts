@@ -6,7 +6,7 @@ const never = new AbortController().signal;
 const lost: unknown = expect.objectContaining({ code: 'consensus-slot-lost' });
 const intent = { nodeId: 'a', peerUrl: 'https://192.0.2.1:2380' };
 
-/** A node that works in the slot until the test ends its work. */
+/** A node that holds the membership slot until the test ends its work. */
 class Holder {
   readonly positions: [place: number, estimateMs: number][] = [];
   readonly held: Promise<unknown>;

@@ -45,7 +45,7 @@ export interface SlotPorts extends Pick<SystemPorts, 'clock' | 'log'> {
   readonly etcd: KeySpace;
 }
 
-/** A request for the slot. */
+/** A request for the membership slot of etcd. */
 export interface SlotOptions {
   readonly nodeId: string;
   /**

@@ -118,7 +118,7 @@ test('rekey() restarts three members one after the other while a client writes; 
           node.portsOf(),
           node.config,
           async () => {
-            expect(++inSlot).toBe(1); // no other node holds the slot
+            expect(++inSlot).toBe(1); // no other node holds the membership slot
             using admin = await client(node);
             await write(admin, `/registry/${phase}/${node.config.nodeId}`);
             inSlot--;
@@ -195,7 +195,7 @@ test.each(KEY_PHASES.slice(1))(
     const { nodes, running, at } = await createCluster(2);
     const [one, two] = nodes;
     if (one === undefined || two === undefined) throw new Error('two nodes');
-    // Both members are in the previous phase. Only the second member enters this phase.
+    // Both members are in the previous phase of the key rotation. Only the second member enters this phase.
     const before = at(KEY_PHASES[KEY_PHASES.indexOf(phase) - 1] ?? 'hand');
     for (const upTo of KEY_PHASES.slice(0, KEY_PHASES.indexOf(before.phase) + 1))
       for (const node of nodes) {

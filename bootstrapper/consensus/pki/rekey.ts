@@ -31,8 +31,8 @@ export async function rekey(
     onWait?.(`the slot to restart etcd with new keys: position ${position}`, undefined);
   for (;;) {
     try {
-      // Check before this node takes the slot, too: waiting inside the slot would block the removal of a lost
-      // member.
+      // Checked here too, before this node takes the membership slot: waiting inside the slot would block the
+      // removal of a lost member.
       if (await canRestartNow(ports, config, admin, signal)) {
         const options = { nodeId: config.nodeId, onPosition, signal };
         const isDone = await withSlot({ etcd, clock, log }, options, async (slot) => {

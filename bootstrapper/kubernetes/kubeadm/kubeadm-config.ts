@@ -128,7 +128,7 @@ function clusterConfiguration(
 function controllerManager(variant: StaticPodVariant): object {
   return {
     extraArgs: [
-      // kubeadm would also enable the controllers for bootstrap tokens.
+      // Without this setting, kubeadm would enable the controllers for bootstrap tokens too.
       { name: 'controllers', value: '*' },
       { name: 'profiling', value: 'false' },
       // The controller manager requests a token for each of its controllers when it starts. At the default
