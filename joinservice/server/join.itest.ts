@@ -1,11 +1,14 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
 import {
   encodeChallenge,
   decryptWithTpm,
   type TpmEnvelope,
 } from '../../internal/attestation/enrolment/index.ts';
 import { unseal } from '../../internal/crypto/index.ts';
+import { encodeProxyHeader } from '../../internal/endpoint/index.ts';
 import { remove } from '../../internal/etcd/index.ts';
 import { records, SLOT_QUEUE_PREFIX } from '../../internal/records/index.ts';
 import { tpmHardware } from '../../internal/testing/index.ts';
@@ -22,7 +25,42 @@ const never = new AbortController().signal;
 let service: TestService;
 serviceOfTheseTests((started) => (service = started));
 
+/** A relay that announces its client. @returns its endpoint */
+async function startRelay(endpoint: string, clientAddress: string) {
+  const { hostname: host, port } = new URL(`tcp://${endpoint}`);
+  const sockets = new Set<Socket>();
+  const relay = createServer((client) => {
+    const server = connect({ host, port: Number(port) });
+    server.write(encodeProxyHeader(clientAddress, 50_000));
+    for (const socket of [client, server]) sockets.add(socket.on('error', () => undefined));
+    client.pipe(server);
+    server.pipe(client);
+  });
+  relay.listen(0, '127.0.0.1');
+  await once(relay, 'listening');
+  const stop = (): void => {
+    relay.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    endpoint: `127.0.0.1:${(relay.address() as { port: number }).port}`,
+    [Symbol.dispose]: stop,
+  };
+}
+
 describe('a machine with a TPM, real attested TLS, real etcd, a real signer', () => {
+  test('a machine behind a relay that announces its address proves itself and waits for approval', async () => {
+    const machine = new TestMachine(tpmHardware(await service.tpm()));
+    using relay = await startRelay(service.endpoint, '203.0.113.9');
+    using session = await machine.dial(relay.endpoint);
+    const codes: string[] = [];
+    for await (const event of session.admission()) {
+      codes.push(event.case ?? '');
+      if (event.case === 'waiting') break;
+    }
+    expect(codes).toEqual(['cluster', 'challenge', 'waiting']);
+  });
+
   test('a machine waits for approval, gets the name that the inventory assigns, and becomes a member', async () => {
     const tpm = await service.tpm();
     const a = new TestMachine(tpmHardware(tpm));
