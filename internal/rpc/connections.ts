@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Logger } from '../logging/index.ts';
+import type { SourcePath } from './source-path.ts';
 
 /** The facts that a handler has about its call. */
 export interface Call<P> {
@@ -8,6 +9,8 @@ export interface Call<P> {
   readonly peer: P;
   /** IP address of the caller; absent for Unix sockets. */
   readonly address?: string;
+  /** Whose share of a limit the call uses: the networks of `address`, and those of a relay's client; absent for Unix sockets. */
+  readonly source?: SourcePath;
   /** Fires when the caller disconnects or the server closes. */
   readonly signal: AbortSignal;
 }
@@ -99,7 +102,7 @@ export class Connections<P> {
 
 /** An authenticated connection and its calls in progress. */
 interface Connection<P> {
-  readonly known: Pick<Call<P>, 'peer' | 'address'>;
+  readonly known: Pick<Call<P>, 'peer' | 'address' | 'source'>;
   readonly calls: Set<AbortController>;
 }
 

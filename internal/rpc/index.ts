@@ -11,7 +11,7 @@ export { RpcChannel } from './channel.ts';
 export { bindClient, createClient, type BoundClient, type CallOptions, type Client } from './client.ts';
 export { RemoteError, RpcError, type Disclosure } from './errors.ts';
 export { FairQueue } from './fair-queue.ts';
-export { sourcePathOf } from './source-path.ts';
+export { relayedPathOf, sourcePathOf, type SourcePath } from './source-path.ts';
 export {
   implement,
   RpcServer,

@@ -181,7 +181,7 @@ export class RpcServer<P> implements AsyncDisposable {
       if (upgraded.socket.destroyed || this.#closing.signal.aborted) return void upgraded.socket.destroy();
       upgraded.socket.on('error', () => undefined);
       this.#limiter.addEstablished(upgraded.socket, from.path);
-      this.#connections.register(upgraded.socket, { peer: upgraded.peer, address });
+      this.#connections.register(upgraded.socket, { peer: upgraded.peer, address, source: from.path });
       this.#injector.injectConnection(upgraded.socket);
     } catch (error) {
       socket.destroy();

@@ -1,7 +1,7 @@
 import type { AttestedPeer } from '../../internal/atls/index.ts';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import type { Call, Handlers } from '../../internal/rpc/index.ts';
+import { sourcePathOf, type Call, type Handlers } from '../../internal/rpc/index.ts';
 import type { Join } from '../joinproto/gen/join_pb.js';
 import type { AdmissionEventInit } from './stream/admission-events.ts';
 import { admissionStream, withWorkSlot, type AdmissionStreamParts } from './stream/admission-stream.ts';
@@ -73,7 +73,7 @@ async function auditedCall<T>(
 /** Writes a refusal to the audit log unless its decision already did. The machine itself learns only the code. */
 async function auditRefusal(
   { refusals, log }: JoinHandlerParts,
-  { peer, signal, address = '' }: Call<AttestedPeer>,
+  { peer, signal, address = '', source = sourcePathOf(address) }: Call<AttestedPeer>,
   method: string,
   error: unknown,
 ): Promise<void> {
@@ -90,6 +90,6 @@ async function auditRefusal(
   };
   const detail = { reason: describeError(error).slice(0, 512), ...evidence };
   await refusals
-    .write({ method, subject: evidence.identity, code: coded.code, detail, address }, signal)
+    .write({ method, subject: evidence.identity, code: coded.code, detail, source }, signal)
     .catch((cause: unknown) => log.error('writing a refusal to the audit log failed', { error: cause }));
 }

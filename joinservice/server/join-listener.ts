@@ -84,6 +84,6 @@ function auditRefusal({ join, log, signal }: JoinServerParts, error: unknown, ad
   const subject = `address:${address}`;
   const code = cause?.code ?? outer.code;
   join.refusals
-    .write({ method: 'Attest', subject, code, detail: { expected, actual }, address }, signal)
+    .write({ method: 'Attest', subject, code, detail: { expected, actual }, source: address }, signal)
     .catch((reason: unknown) => log.error('writing a refusal to the audit log failed', { error: reason }));
 }

@@ -8,7 +8,9 @@ import {
   records,
   type NodeRecord,
 } from '../../../internal/records/index.ts';
+import { relayedPathOf } from '../../../internal/rpc/index.ts';
 import { settle } from '../../../internal/testing/index.ts';
+import { WriteBudget } from '../requests/write-budget.ts';
 import { at, BUDGET, AdmissionHarness, listing, applicant, MINUTE_MS, EVIDENCE } from './fake-admissions.ts';
 import { MAX_OPEN_REQUESTS } from '../requests/open-requests.ts';
 import type { JoinPolicy } from './decide-join.ts';
@@ -72,16 +74,28 @@ describe('the write budget of unauthenticated machines', () => {
     for (let i = 0; i < 200; i++) {
       const address = addressOf(i);
       const refusal = { method: 'Attest', subject: `address:${address}`, code: 'quote-invalid', detail: {} };
-      await harness.refusals.write({ ...refusal, address }, never);
+      await harness.refusals.write({ ...refusal, source: address }, never);
     }
     expect(await harness.keys(AUDIT_PREFIX)).toEqual(decisions);
     expect(await harness.keys(REQUESTS)).toHaveLength(398);
   });
 
+  test('WriteBudget divides the share of a relay among its clients', () => {
+    const { clock } = harnessWith();
+    const budget = new WriteBudget({ clock, size: 160, periodMs: MINUTE_MS });
+    const take = (times: number, client: string) =>
+      Array.from({ length: times }, () => budget.tryTake(relayedPathOf('192.0.2.1', client)));
+    expect(take(100, '203.0.113.9').filter(Boolean)).toHaveLength(20); // half of the relay's 40
+    expect(take(1, '198.51.100.7')).toEqual([true]);
+    for (let i = 0; i < 100; i++) take(1, `10.${i}.0.1`);
+    expect(budget.tryTake(relayedPathOf('192.0.2.1', '11.0.0.1'))).toBe(false);
+    expect(budget.tryTake('192.0.3.1')).toBe(true);
+  });
+
   test('RefusalAudit counts repeated refusals and writes one entry for each kind and minute', async () => {
     const harness = harnessWith();
     const refusal = { method: 'Attest', subject: 'address:203.0.113.9', code: 'quote-invalid', detail: {} };
-    const refuse = () => harness.refusals.write({ ...refusal, address: '203.0.113.9' }, never);
+    const refuse = () => harness.refusals.write({ ...refusal, source: '203.0.113.9' }, never);
     for (let i = 0; i < 10_000; i++) await refuse();
     expect((await harness.keys(REQUESTS)).length).toBe(1);
     await harness.clock.advance(MINUTE_MS);
@@ -98,7 +112,7 @@ describe('the write budget of unauthenticated machines', () => {
     const refuse = (i: number) => {
       const address = addressOf(i);
       const refusal = { method: 'Attest', subject: `address:${address}`, code: 'quote-invalid', detail: {} };
-      return harness.refusals.write({ ...refusal, address }, never);
+      return harness.refusals.write({ ...refusal, source: address }, never);
     };
     for (let i = 0; i < 10_000; i++) await refuse(i);
     expect((await harness.keys(REQUESTS)).length).toBe(BUDGET.size);

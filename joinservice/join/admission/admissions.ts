@@ -1,6 +1,7 @@
 import type { AuditLog } from '../../../internal/auditlog/index.ts';
 import { put, type Write } from '../../../internal/etcd/index.ts';
 import { records, type JoinRecord, type NodeRecord } from '../../../internal/records/index.ts';
+import type { SourcePath } from '../../../internal/rpc/index.ts';
 import { JoinError } from '../errors.ts';
 import type { JoinEntry } from '../requests/join-feed.ts';
 import { mergeFacts, readTrace, traceWrite } from '../requests/join-trace.ts';
@@ -38,7 +39,7 @@ interface WrittenDecision extends DecidedApplicant {
   readonly applicant: Applicant;
   readonly decision: NewDecision;
   readonly record: JoinRecord;
-  readonly address: string;
+  readonly source: string | SourcePath;
 }
 
 /** Decides about machines that request admission. Writes request, audit entry and trace in one transaction. */
@@ -53,11 +54,11 @@ export class Admissions {
 
   /**
    * The current decision about an applicant.
-   * @param applicant `address`: the source address of the call
+   * @param applicant `source`: whose share of the budget the request uses
    * @throws JoinError the refusal, after it was written, or `join-busy`
    */
   async decide(
-    { address, ...applicant }: Applicant & { readonly address: string },
+    { source, ...applicant }: Applicant & { readonly source: string | SourcePath },
     signal: AbortSignal,
   ): Promise<AdmissionResult> {
     const doing = `admitting ${applicant.nodeId}`;
@@ -66,8 +67,7 @@ export class Admissions {
       const { decision, onRecord, nowMs } = decided;
       if (decision.kind === 'member') return resultForMember(decision.node, nowMs);
       const record = joinRecordOf(applicant, onRecord.join, decision, nowMs);
-      if (!(await this.#write({ ...decided, applicant, decision, record, address }, signal)))
-        return undefined;
+      if (!(await this.#write({ ...decided, applicant, decision, record, source }, signal))) return undefined;
       if (decision.kind === 'admit') {
         const expiresMs = record.decision?.expiresMs ?? nowMs + POLICY_ADMISSION_MS;
         return { kind: 'admitted', assignment: decision.assignment, expiresMs };
@@ -114,13 +114,13 @@ export class Admissions {
   }
 
   /** Whether a budget allows the write. @throws JoinError `join-busy` if the machine cannot be answered without it */
-  #mayWrite({ applicant, decision, onRecord, address }: WrittenDecision): boolean {
+  #mayWrite({ applicant, decision, onRecord, source }: WrittenDecision): boolean {
     const { nodeId, machine } = applicant;
     if (decision.kind === 'admit') {
       if (this.#machines.tryTake(machine.identity)) return true;
       throw new JoinError('join-busy', `admitting ${nodeId}: ${machine.identity} sends too many requests`);
     }
-    if (this.#ports.budget.tryTake(address)) return true;
+    if (this.#ports.budget.tryTake(source)) return true;
     if (decision.kind === 'refuse' || onRecord.join !== undefined) return false;
     throw new JoinError('join-busy', `admitting ${nodeId}: too many machines send requests`);
   }

@@ -132,4 +132,4 @@ export const listing = (index: number) => ({
 });
 /** The evidence identity that the test machines show at a commit. */
 export const EVIDENCE = { akName: undefined, variant: 'machine-key' };
-export const at = (applicant: Applicant, address = '192.0.2.1') => ({ ...applicant, address });
+export const at = (applicant: Applicant, source = '192.0.2.1') => ({ ...applicant, source });

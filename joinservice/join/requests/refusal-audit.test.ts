@@ -14,7 +14,7 @@ test('RefusalAudit remembers a limited number of kinds and forgets the oldest', 
   const budget = { tryTake: () => true, takeDropped: () => 0 } as unknown as WriteBudget;
   const refusals = new RefusalAudit({ requests, budget, clock: new FakeClock(), nodeId: 'n' });
   const refuse = (subject: string): Promise<void> =>
-    refusals.write({ method: 'Attest', subject, code: 'no', detail: {}, address: '192.0.2.1' }, never);
+    refusals.write({ method: 'Attest', subject, code: 'no', detail: {}, source: '192.0.2.1' }, never);
   await refuse('first');
   for (let i = 1; i < KINDS; i++) await refuse(`${i}`);
   await refuse('first');

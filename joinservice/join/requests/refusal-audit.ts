@@ -1,5 +1,6 @@
 import type { AuditLog } from '../../../internal/auditlog/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
+import type { SourcePath } from '../../../internal/rpc/index.ts';
 import type { WriteBudget } from './write-budget.ts';
 
 /** A repeated refusal within this time is counted, not written. */
@@ -14,8 +15,8 @@ export interface Refusal {
   readonly subject: string;
   readonly code: string;
   readonly detail: Readonly<Record<string, unknown>>;
-  /** The source address. */
-  readonly address: string;
+  /** Whose share of the budget the entry uses. */
+  readonly source: string | SourcePath;
 }
 
 /**
@@ -44,9 +45,9 @@ export class RefusalAudit {
   /** Writes or counts a refusal. */
   async write(refusal: Refusal, signal: AbortSignal): Promise<void> {
     const { requests, clock, budget, nodeId } = this.#ports;
-    const { method, subject, code, detail, address } = refusal;
+    const { method, subject, code, detail, source } = refusal;
     const repeated = this.#repetitionsOf(`${method} ${code} ${subject}`);
-    if (repeated === undefined || !budget.tryTake(address)) return;
+    if (repeated === undefined || !budget.tryTake(source)) return;
     const dropped = budget.takeDropped();
     const facts = {
       timeMs: clock.nowMs(),

@@ -1,8 +1,11 @@
 import type { Clock } from '../../../internal/clock/index.ts';
-import { sourcePathOf } from '../../../internal/rpc/index.ts';
+import { sourcePathOf, type SourcePath } from '../../../internal/rpc/index.ts';
 
-/** The share of the budget that one organization, one site or one address may use in a period. */
-const SHARES = [3 / 4, 1 / 2, 1 / 4] as const;
+/**
+ * The share of the budget that one organization, one site or one address may use in a period, and then the same three behind a
+ * relay, which divide the share of the relay.
+ */
+const SHARES = [3 / 4, 1 / 2, 1 / 4, 3 / 16, 3 / 16, 1 / 8] as const;
 
 /**
  * Limits what unauthenticated machines can cause this node to write. A period allows a fixed number of
@@ -27,19 +30,19 @@ export class WriteBudget {
     this.#untilMs = options.clock.monotonicMs() + options.periodMs;
   }
 
-  /** Uses one write of an address's budget; false if the budget is used up. */
-  tryTake(address: string): boolean {
+  /** Uses one write of the budget of an address, or of a source; false if the budget is used up. */
+  tryTake(source: string | SourcePath): boolean {
     this.#refill();
-    const path = sourcePathOf(address);
+    const path = typeof source === 'string' ? sourcePathOf(source) : source;
     const isTooMuch = path.some(
-      (source, level) => (this.#taken.get(source) ?? 0) >= this.#size * (SHARES[level] ?? 1),
+      (network, level) => (this.#taken.get(network) ?? 0) >= this.#size * (SHARES[level] ?? 1),
     );
     if (this.#left === 0 || isTooMuch) {
       this.#dropped++;
       return false;
     }
     this.#left--;
-    for (const source of path) this.#taken.set(source, (this.#taken.get(source) ?? 0) + 1);
+    for (const network of path) this.#taken.set(network, (this.#taken.get(network) ?? 0) + 1);
     return true;
   }
 

@@ -1,7 +1,7 @@
 import type { AttestedPeer } from '../../../internal/atls/index.ts';
 import { TimeoutError, withTimeout } from '../../../internal/cleanup/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
-import type { Call, FairQueue } from '../../../internal/rpc/index.ts';
+import type { Call, FairQueue, SourcePath } from '../../../internal/rpc/index.ts';
 import type { AdmissionRequest } from '../../joinproto/gen/join_pb.js';
 import { busyEvent, resultEvent, queuedEvent, type AdmissionEventInit } from './admission-events.ts';
 import type { Admissions } from '../admission/admissions.ts';
@@ -47,10 +47,10 @@ export async function* admissionStream(
   const messages = new MachineMessages(requests, clock);
   const introduction = readHello(await messages.hello(signal), peer.session, clock.nowMs());
   const { enrolment } = introduction;
-  const { address = '' } = call;
-  const machine = yield* identify(parts, { peer, messages, enrolment, address, signal });
+  const { address = '', source = address } = call;
+  const machine = yield* identify(parts, { peer, messages, enrolment, source, signal });
   checkOwnKey(machine, introduction.pubKeyDer);
-  const applicant = { ...introduction, machine, address };
+  const applicant = { ...introduction, machine, source };
   try {
     if (feed.waiting >= MAX_WAITING)
       throw new JoinError(
@@ -70,13 +70,13 @@ export async function* admissionStream(
 /** Decides again whenever the request, the policy or an owner document changes, and at least every minute. */
 async function* untilDecided(
   { clock, feed, admissions, workSlots }: AdmissionStreamParts,
-  applicant: Applicant & { readonly address: string },
+  applicant: Applicant & { readonly source: string | SourcePath },
   signal: AbortSignal,
 ): AsyncGenerator<AdmissionEventInit> {
   let reported = ''; // the code that was last sent to the machine
   for (;;) {
     using news = feed.next(applicant.nodeId); // before deciding, so that no change is missed
-    const result = await withWorkSlot(workSlots, { address: applicant.address, signal }, () =>
+    const result = await withWorkSlot(workSlots, { source: applicant.source, signal }, () =>
       admissions.decide(applicant, signal),
     );
     const why = result.kind === 'admitted' ? 'admitted' : result.record.code;
@@ -86,13 +86,21 @@ async function* untilDecided(
   }
 }
 
+/** Whose share of the slots a work uses: that of `source`, otherwise that of `address`. */
+interface WorkCall {
+  readonly address?: string;
+  readonly source?: string | SourcePath;
+  readonly signal: AbortSignal;
+}
+
 /** Runs work on etcd and the signer in one of the slots. */
 export async function withWorkSlot<T>(
   workSlots: FairQueue,
-  { address = '', signal }: Pick<Call<AttestedPeer>, 'address' | 'signal'>,
+  call: WorkCall,
   work: () => Promise<T>,
 ): Promise<T> {
-  using _slot = await workSlots.acquire(address, signal);
+  const { address = '', source = address, signal } = call;
+  using _slot = await workSlots.acquire(source, signal);
   return await work();
 }
 
@@ -103,12 +111,12 @@ async function* identify(
     readonly peer: AttestedPeer;
     readonly messages: MachineMessages;
     readonly enrolment: Uint8Array;
-    readonly address: string;
+    readonly source: string | SourcePath;
     readonly signal: AbortSignal;
   },
 ): AsyncGenerator<AdmissionEventInit, Applicant['machine']> {
-  const { peer, messages, enrolment, address, signal } = session;
-  using _slot = await challengeSlots.acquire(address, signal);
+  const { peer, messages, enrolment, source, signal } = session;
+  using _slot = await challengeSlots.acquire(source, signal);
   const asked = Promise.withResolvers<Uint8Array>();
   const answered = Promise.withResolvers<Uint8Array>();
   answered.promise.catch(() => undefined); // the identifier awaits this promise
