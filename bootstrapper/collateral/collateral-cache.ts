@@ -86,7 +86,7 @@ export class CollateralCache {
       this.#activate({ ...parseBundle(bundle), evaluationNumber }, givenSha256);
     } catch (error) {
       // The collateral can be delivered again. Until then, evidence of AMD and Intel processors is refused.
-      this.#ports.log.error('saved collateral unusable', { error });
+      this.#ports.log.error('saved collateral of AMD and Intel unusable', { error });
     }
   }
 

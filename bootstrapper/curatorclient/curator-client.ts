@@ -296,7 +296,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
       if (keys.has(key)) continue;
       this.#channels.delete(key);
       this.#failedAtMs.delete(key);
-      const gone = `curator at ${channel.endpoint} has left the directory`;
+      const gone = `curator at ${channel.endpoint} has left the list of control planes`;
       for (const call of this.#calls.get(key) ?? [])
         call.abort(new CuratorClientError('curatorclient-left-directory', gone));
       channel[Symbol.dispose]();

@@ -60,7 +60,7 @@ export async function runReset(ports: ResetPorts, options: ResetOptions): Promis
   // The marker is deleted first: if it remained, the next order would count as carried out.
   await files.remove(wipeMarkerPath(paths));
   await files.remove(paths.resetOrder);
-  log.warn('machine reset', {});
+  log.warn('machine reset completed', {});
   return 'fresh';
 }
 

@@ -45,7 +45,7 @@ interface Known {
 export function directoryWorker(options: DirectoryOptions): Runnable {
   const known: Known = { isReceived: false, directory: undefined, nodeCertPem: undefined };
   return memberWorker(options, async (scope, membership) => {
-    const damaged = 'saved directory damaged, using the one of the membership';
+    const damaged = 'saved list of control planes damaged, using that of the membership';
     const saved = (await load(options.saved, damaged, scope)) ?? [];
     const restored = nonEmpty(saved) ?? nonEmpty(directoryFromMembership(membership));
     known.directory = JSON.stringify(restored);
@@ -111,7 +111,7 @@ async function followCurators(
         knownKeys = keys;
         const directory = directoryFromWire(controlPlanes);
         if (directory === undefined) {
-          scope.log.warn('invalid directory from curator, keeping the current one', {
+          scope.log.warn('invalid list of control planes from curator, keeping the current one', {
             endpoint: curator.endpoint,
           });
           continue;
@@ -128,7 +128,7 @@ async function followCurators(
         scope.log.info('control planes of the cluster changed', { directory });
         writes.clusterDirectory.set(directory);
       }
-      throw new Error(`curator ${curator.endpoint} ended the directory stream`);
+      throw new Error(`curator ${curator.endpoint} ended the stream of control planes`);
     },
     { signal: scope.signal },
   );

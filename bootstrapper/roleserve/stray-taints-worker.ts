@@ -57,7 +57,7 @@ export function strayTaintsWorker(options: StrayTaintsOptions): Runnable {
             if (undecided.length === 0) break;
             child.waiting(`control plane to stop on ${undecided.join(', ')}`);
           }
-          child.waiting('changes of the directory');
+          child.waiting('changes of the list of control planes');
         }
       });
     },

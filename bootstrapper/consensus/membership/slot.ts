@@ -142,15 +142,20 @@ async function keepAlive(
     try {
       const left = await etcd.keepLeaseAlive(leaseId, { signal: held.signal });
       if (left === undefined)
-        throw new ConsensusError('consensus-slot-lost', 'renewing the slot: the lease expired');
+        throw new ConsensusError(
+          'consensus-slot-lost',
+          'renewing the membership slot of etcd: the lease expired',
+        );
       endMs = clock.monotonicMs() + left * 1000;
     } catch (error) {
       if (isAbort(error, held.signal) || error instanceof ConsensusError) throw error;
       // etcd has no leader for a moment after each change of members. The lease ends only when its time is
       // over.
-      log.info('renewing the slot failed, retrying', { error });
+      log.info('renewing the membership slot of etcd failed, retrying', { error });
       if (clock.monotonicMs() > endMs)
-        throw new ConsensusError('consensus-slot-lost', 'renewing the slot', { cause: error });
+        throw new ConsensusError('consensus-slot-lost', 'renewing the membership slot of etcd', {
+          cause: error,
+        });
     }
   }
 }
@@ -159,11 +164,12 @@ async function keepAlive(
 async function release({ etcd, clock, log }: SlotPorts, leaseId: bigint): Promise<void> {
   const { signal } = new AbortController();
   try {
-    await withTimeout({ what: 'releasing the slot', ms: RELEASE_MS, clock, signal }, (child) =>
-      etcd.revokeLease(leaseId, { signal: child }),
+    await withTimeout(
+      { what: 'releasing the membership slot of etcd', ms: RELEASE_MS, clock, signal },
+      (child) => etcd.revokeLease(leaseId, { signal: child }),
     );
   } catch (error) {
-    log.info('releasing the slot failed, it expires by itself', { error });
+    log.info('releasing the membership slot of etcd failed, it expires by itself', { error });
   }
 }
 
