@@ -1,4 +1,4 @@
-import { formatBytes } from '../../internal/printable/index.ts';
+import { formatBytes, printable } from '../../internal/printable/index.ts';
 
 /** A share as text: "93.1 MiB of 311.0 MiB, 30%" or "3 of 12". */
 export function formatShare(done: {
@@ -11,9 +11,12 @@ export function formatShare(done: {
   return `${formatBytes(done.value)} of ${formatBytes(done.of)}, ${percent}%`;
 }
 
-/** One row per object, columns separated by two spaces, no trailing blanks. */
+/**
+ * One row per object, columns separated by two spaces, no trailing blanks. Each cell is made safe for a terminal and stays in its
+ * row, so that no text of a node, a pod or a chart can pose as a row of its own.
+ */
 export function formatTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  const all = [header, ...rows];
+  const all = [header, ...rows].map((row) => row.map((cell) => printable(cell, { maxChars: Infinity })));
   const widths = header.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
   return all
     .map((row) =>

@@ -275,6 +275,13 @@ describe('formats', () => {
     expect(formatShare({ of: 12, value: 3, unit: 'steps' })).toBe('3 of 12');
   });
 
+  test('formatTable() keeps a cell in its row, whatever a node or a chart has put into it', () => {
+    const hostile = 'n1\nn9    Ready\u001b[2K\u202e';
+    const lines = formatTable(['NAME', 'STATUS'], [[hostile, 'NotReady']]).split('\n');
+    expect(lines).toHaveLength(2);
+    expect(lines[1]).toBe('n1↵n9    Ready?[2K?  NotReady');
+  });
+
   test('formatTable() pads columns and trims line ends', () => {
     expect(formatTable(['A', 'LONG'], [['xyz', '1']])).toBe('A    LONG\nxyz  1');
   });
