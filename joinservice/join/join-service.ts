@@ -87,6 +87,7 @@ export class JoinService {
     this.#configuration = new ActiveConfigurationSource({
       etcd,
       log: log.child('policy'),
+      ownerDocs,
       onChange: ({ config }) => {
         this.#attestation.set(readAttestation(config));
         this.#feed.wakeAll();
@@ -172,8 +173,17 @@ export class JoinService {
       feed.run(signal),
       this.#keys.run(signal),
       runSweep({ ...this.#options, feed }, signal),
-      wakeWithDocuments(this.#options.etcd, feed, signal),
+      this.#followDocuments(signal),
     ]);
+  }
+
+  /** Decides again about waiting machines, and about the stored configuration, when an owner document is stored. */
+  async #followDocuments(signal: AbortSignal): Promise<void> {
+    for await (const event of this.#options.etcd.watch(DOCUMENTS_PREFIX, { signal })) {
+      if (event.kind !== 'changes') continue;
+      this.#configuration.recheck();
+      this.#feed.wakeAll();
+    }
   }
 
   #trust() {
@@ -187,10 +197,4 @@ export class JoinService {
       throw new JoinError('join-not-ready', 'verifying evidence: no configuration has been loaded');
     return now.value;
   }
-}
-
-/** Decides again about waiting machines when an owner document is stored. */
-async function wakeWithDocuments(etcd: KeySpace, feed: JoinFeed, signal: AbortSignal): Promise<void> {
-  for await (const event of etcd.watch(DOCUMENTS_PREFIX, { signal }))
-    if (event.kind === 'changes') feed.wakeAll();
 }

@@ -147,6 +147,26 @@ export class OwnerDocuments {
     return 'an owner signed another configuration than the current one';
   }
 
+  /**
+   * Why a configuration must not be applied: an owner has signed another one. A signature stays in effect after its end and after
+   * a recovery of the quorum. Undefined also while no owner has signed any, as in a cluster that is older than owner documents.
+   */
+  async whyConfigurationNotInEffect(
+    configurationSha256: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    try {
+      const document = await this.newest('policy', '', { signal, mayHaveEnded: true, anyEpoch: true });
+      const hadOne = this.#floors.has(documentKey('policy', ''));
+      if (document === undefined) return hadOne ? 'the signature of the owner was deleted' : undefined;
+      if (document.body.configurationSha256 === configurationSha256) return undefined;
+      return 'an owner signed another configuration';
+    } catch (error) {
+      if (error instanceof OwnerDocumentError) return error.message;
+      throw error;
+    }
+  }
+
   /** Why a removed machine is still excluded; undefined if an owner readmitted it. */
   async whyNotReadmitted(
     { identity, removal, name }: Pick<RemovedRecord, 'identity' | 'removal' | 'name'>,

@@ -3,7 +3,7 @@ import { watchKey, type Entry, type KeySpace } from '../../../internal/etcd/inde
 import { EventValue, type Readable } from '../../../internal/event/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
 import { CONFIGURATION_KEY, records } from '../../../internal/records/index.ts';
-import { sha256Of } from '../../ownerdocs/index.ts';
+import { sha256Of, type OwnerDocuments } from '../../ownerdocs/index.ts';
 import { JoinError } from '../errors.ts';
 import type { JoinPolicy } from './decide-join.ts';
 
@@ -21,12 +21,20 @@ export interface ActiveConfiguration {
 interface ConfigurationSourceOptions {
   readonly etcd: KeySpace;
   readonly log: Logger;
+  readonly ownerDocs: Pick<OwnerDocuments, 'whyConfigurationNotInEffect'>;
   /** May throw, which makes the document invalid: the previous one stays. */
   readonly onChange?: (active: ActiveConfiguration) => void;
 }
 
-/** Watches the configuration in etcd and provides the newest valid one. */
+/**
+ * Watches the configuration in etcd and provides the newest valid one. In a cluster whose owner has signed a configuration, others
+ * than the signed one are not applied: somebody has written them to etcd without a curator.
+ */
 export class ActiveConfigurationSource {
+  /** The newest stored configuration, and whether it waits to be applied. */
+  #stored: Entry | undefined;
+  readonly #changes = new EventValue<number>();
+  #changed = 0;
   readonly #options: ConfigurationSourceOptions;
   readonly #current = new EventValue<ActiveConfiguration>();
 
@@ -40,30 +48,57 @@ export class ActiveConfigurationSource {
   }
 
   /** Watches until the signal fires. */
-  run(signal: AbortSignal): Promise<never> {
-    return watchKey(this.#options.etcd, CONFIGURATION_KEY, { signal, apply: (entry) => this.#apply(entry) });
+  async run(signal: AbortSignal): Promise<never> {
+    const apply = (entry: Entry | undefined): void => {
+      this.#stored = entry;
+      this.recheck();
+    };
+    await Promise.all([
+      watchKey(this.#options.etcd, CONFIGURATION_KEY, { signal, apply }),
+      this.#follow(signal),
+    ]);
+    throw new Error('the watch of the configuration ended');
   }
 
-  #apply(entry: Entry | undefined): void {
-    const { log, onChange } = this.#options;
+  /** Tries again to apply the stored configuration. Called when an owner document was stored. */
+  recheck(): void {
+    this.#changes.set(++this.#changed);
+  }
+
+  async #follow(signal: AbortSignal): Promise<never> {
+    using watcher = this.#changes.watch();
+    for (;;) {
+      await watcher.next(signal);
+      await this.#apply(this.#stored, signal);
+    }
+  }
+
+  async #apply(entry: Entry | undefined, signal: AbortSignal): Promise<void> {
+    const { log, onChange, ownerDocs } = this.#options;
     const before = this.#current.peek();
     if (entry === undefined) return;
     if (before.set && before.value.revision === entry.modRevision) return;
+    const kept = before.set ? before.value.policy.version : 'none';
+    const about = { revision: entry.modRevision, kept };
+    let now: ActiveConfiguration;
     try {
-      const now = activeConfigurationFrom(entry);
+      now = activeConfigurationFrom(entry);
+    } catch (error) {
+      log.error('configuration invalid, keeping the previous one', { ...about, error });
+      return;
+    }
+    const why = await ownerDocs.whyConfigurationNotInEffect(now.sha256, signal);
+    if (why !== undefined) {
+      log.error('configuration not signed by an owner, keeping the previous one', { ...about, why });
+      return;
+    }
+    try {
       onChange?.(now);
       this.#current.set(now);
-      log.info('configuration applied', {
-        version: now.policy.version,
-        policy: now.policy.policy,
-      });
+      const { version, policy } = now.policy;
+      log.info('configuration applied', { version, policy });
     } catch (error) {
-      const kept = before.set ? before.value.policy.version : 'none';
-      log.error('configuration invalid, keeping the previous one', {
-        revision: entry.modRevision,
-        kept,
-        error,
-      });
+      log.error('configuration invalid, keeping the previous one', { ...about, error });
     }
   }
 }
