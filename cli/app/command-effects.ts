@@ -25,6 +25,7 @@ const READING: ReadonlySet<string> = new Set([
   'mini preflight',
   'bundle verify',
   'bundle ls',
+  'bundle outdated',
   'attest explain',
   'attest measure',
   'attest collateral',

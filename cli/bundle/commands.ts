@@ -5,14 +5,17 @@ import {
   buildBundle,
   FetchHttp,
   fetchBundle,
+  findOutdated,
   openBundleCache,
   type BuildContext,
   type BuiltBundle,
   type FetchOptions,
+  type PinnedModule,
 } from '../../internal/bundlebuild/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatBytes, formatTable } from '../host/index.ts';
 
 /** Converts the context of a command to the form that bundle builds need. */
@@ -79,6 +82,38 @@ export async function runBundleVerify(
       : findings.map(({ name, message }) => `${name}: ${message}`).join('\n'),
   );
   return findings.length === 0 ? 'ok' : 'unhealthy';
+}
+
+/** `cluster bundle outdated`. Returns `unhealthy` when a module has a newer patch or a known vulnerability. */
+export async function runBundleOutdated(context: CommandContext): Promise<ExitName> {
+  const outdated = await context.host.step('bundle-outdated', 'Reading released versions', () =>
+    findOutdated(buildContext(context)),
+  );
+  const { modules, vulnerabilitiesUnknown: unknown } = outdated;
+  context.host.result(outdated, () =>
+    [
+      outdatedTable(modules),
+      ...(unknown === undefined ? [] : [`! vulnerabilities not checked: ${unknown}`]),
+    ].join('\n'),
+  );
+  const isCurrent = modules.every(
+    ({ pinned, newestPatch, vulnerabilities = [] }) => pinned === newestPatch && vulnerabilities.length === 0,
+  );
+  return isCurrent ? 'ok' : 'unhealthy';
+}
+
+function outdatedTable(modules: readonly PinnedModule[]): string {
+  return formatTable(
+    ['MODULE', 'PINNED', 'NEWEST PATCH', 'NEWEST', 'KUBERNETES', 'VULNERABILITIES'],
+    modules.map(({ module, pinned, newestPatch, newest, kubernetes, vulnerabilities }) => [
+      printable(module),
+      pinned,
+      newestPatch,
+      newest,
+      kubernetes.join(','),
+      vulnerabilities === undefined ? '<unknown>' : printable(vulnerabilities.join(',')) || '<none>',
+    ]),
+  );
 }
 
 /** `cluster bundle ls`: all bundles, or the components of one. */

@@ -1,2 +1,9 @@
-/** The use cases of `cluster bundle`: build, fetch, verify and list the bundles of this machine (internal/bundlebuild). */
-export { buildContext, runBundleBuild, runBundleFetch, runBundleList, runBundleVerify } from './commands.ts';
+/** The use cases of `cluster bundle`: build, fetch, verify, list and compare the bundles of this machine (internal/bundlebuild). */
+export {
+  buildContext,
+  runBundleBuild,
+  runBundleFetch,
+  runBundleList,
+  runBundleOutdated,
+  runBundleVerify,
+} from './commands.ts';

@@ -44,6 +44,10 @@ export function register(bundle: Command, action: ActionBinder): void {
     action<VersionFlag>(async (context, options) => (await useCases()).runBundleVerify(context, options)),
   );
   bundle
+    .command('outdated')
+    .description('compare pinned Go modules with newer releases and known vulnerabilities')
+    .action(action(async (context) => (await useCases()).runBundleOutdated(context)));
+  bundle
     .command('ls')
     .description('list bundles, or the components of one bundle')
     .option(VERSION_FLAG, 'list the components of this version')

@@ -18,3 +18,4 @@ export { openBundleCache, type BuildContext } from './build-context.ts';
 export { buildRequirements } from './build-requirements.ts';
 export { FetchHttp } from './download/http-port.ts';
 export { fetchBundle, type FetchOptions } from './fetch-bundle.ts';
+export { findOutdated, type PinnedModule } from './outdated.ts';
