@@ -123,7 +123,7 @@ describe('updateConfiguration()', () => {
     );
     expect(await get()).toEqual(before);
     expect(await audit()).toEqual([]);
-    expect((await curators.etcd.list('documents/', { signal })).entries).toEqual([]);
+    expect((await curators.etcd.list('documents/policy/', { signal })).entries).toEqual([]);
   });
 
   test.each([
