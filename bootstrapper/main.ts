@@ -4,7 +4,7 @@ import { CodedError, describeError, EXIT_CODES, findCoded } from '../internal/er
 import { ExecaRunner } from '../internal/exec/index.ts';
 import { DiskFiles, DiskStreams, KernelFiles } from '../internal/file/index.ts';
 import { createLogger, lineSink, ignoreOutputErrors } from '../internal/logging/index.ts';
-import type { ProcessUsage } from '../internal/metrics/index.ts';
+import { usageOf } from '../internal/metrics/index.ts';
 import { acquireProcessLock, LinuxMachine, SystemdUnits } from '../internal/platform/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
 import { runAgent } from './agent/index.ts';
@@ -44,17 +44,6 @@ const alive = setInterval(() => undefined, 2 ** 30);
 const stop = new AbortController();
 for (const name of ['SIGTERM', 'SIGINT'] as const)
   process.once(name, () => stop.abort(new Error(`stopped by ${name}`)));
-
-function usage(): ProcessUsage {
-  const { rss, heapUsed } = process.memoryUsage();
-  const { userCPUTime, systemCPUTime } = process.resourceUsage();
-  return {
-    uptimeSeconds: process.uptime(),
-    residentBytes: rss,
-    heapBytes: heapUsed,
-    cpuMicroseconds: userCPUTime + systemCPUTime,
-  };
-}
 
 /** Sends status and readiness of the unit to systemd (sd_notify(3)); does nothing without systemd. */
 async function tellSystemd(...flags: readonly string[]): Promise<void> {
@@ -96,7 +85,7 @@ try {
       log,
       random: Math.random,
       ring,
-      usage,
+      usage: () => usageOf(process),
       environment: process.env,
     },
     {

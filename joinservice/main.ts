@@ -3,6 +3,7 @@ import { PORTS } from '../internal/endpoint/index.ts';
 import { describeError, EXIT_CODES, findCoded, isAbort } from '../internal/errors/index.ts';
 import { DiskFiles, DiskStreams, readText } from '../internal/file/index.ts';
 import { createLogger, lineSink, ignoreOutputErrors } from '../internal/logging/index.ts';
+import { usageOf } from '../internal/metrics/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
 import { parseJoinserviceConfig, serve } from './server/index.ts';
 
@@ -17,17 +18,6 @@ const log = createLogger({
   sink: lineSink(process.stdout),
 });
 
-function usage() {
-  const { rss, heapUsed } = process.memoryUsage();
-  const { userCPUTime, systemCPUTime } = process.resourceUsage();
-  return {
-    uptimeSeconds: process.uptime(),
-    residentBytes: rss,
-    heapBytes: heapUsed,
-    cpuMicroseconds: userCPUTime + systemCPUTime,
-  };
-}
-
 const stop = new AbortController();
 for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new Error(name)));
 
@@ -40,7 +30,11 @@ try {
     { files, streams: new DiskStreams(), clock, log },
     {
       signal: stop.signal,
-      metrics: { port: config.metricsPort ?? PORTS.joinserviceMetrics, version: VERSION, usage },
+      metrics: {
+        port: config.metricsPort ?? PORTS.joinserviceMetrics,
+        version: VERSION,
+        usage: () => usageOf(process),
+      },
     },
   );
 } catch (error) {

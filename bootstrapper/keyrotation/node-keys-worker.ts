@@ -11,10 +11,10 @@ import {
 } from '../../internal/keyset/index.ts';
 import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
-import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
+import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { Curators } from '../curatorclient/index.ts';
-import { planForMember, type RoleValues, type RoleValueWriters } from '../roleserve/index.ts';
+import { memberWorker, type RoleValues, type RoleValueWriters } from '../roleserve/index.ts';
 import type { KeyStore } from './key-store.ts';
 import { planNodeKeys, type NodeKeysPlan } from './plan-node-keys.ts';
 
@@ -58,13 +58,9 @@ export interface NodeKeysWorkerOptions {
 
 /** Carries out each phase of a rotation of the shared control-plane keys on this node. */
 export function nodeKeysWorker(options: NodeKeysWorkerOptions): Runnable {
-  return launcher({
-    input: options.reads.clusterMembership,
-    plan: planForMember,
-    start: async (scope) => {
-      options.writes.localKeys.set(await options.store.loadStage());
-      scope.run('follow', (child) => follow(options, child));
-    },
+  return memberWorker(options, async (scope) => {
+    options.writes.localKeys.set(await options.store.loadStage());
+    scope.run('follow', (child) => follow(options, child));
   });
 }
 

@@ -1,10 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DiskFiles } from '../../internal/file/index.ts';
+import { closeOpened, opened, temporaryDirectory } from '../../internal/testing/index.ts';
 import { NodeLock, type LockClaim } from './node-lock.ts';
 
 const ROUNDS = 100;
@@ -17,13 +16,13 @@ type Answer = { readonly won: string } | { readonly code: string; readonly clust
 let directory: string;
 let contenders: readonly ChildProcess[];
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'nodelock-'));
+  directory = opened(await temporaryDirectory()).path;
   contenders = [init, ticket].map(() => fork(contender, { execArgv: ['--no-warnings'] }));
   await Promise.all(contenders.map((each) => once(each, 'message')));
 });
 afterEach(async () => {
   await Promise.all(contenders.map((each) => (each.disconnect(), once(each, 'exit'))));
-  await rm(directory, { recursive: true });
+  await closeOpened();
 });
 
 describe('NodeLock, with an accepted init and a granted ticket in two processes', () => {

@@ -1,8 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { put, type Member } from '../../internal/etcd/index.ts';
@@ -12,11 +11,14 @@ import { createCaCertPem, generateKeyPem, KeyCertificateSigner } from '../../int
 import { records } from '../../internal/records/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import {
+  closeOpened,
   createMemoryLogger,
   findEtcdBinary,
   findFreePort,
   MemoryEtcd,
+  opened,
   ProcessUnits,
+  temporaryDirectory,
 } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
@@ -49,13 +51,13 @@ const etcd = new MemoryEtcd();
  * kubelet.
  */
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'cluster-removalprobe-'));
-  units = new ProcessUnits();
+  directory = opened(await temporaryDirectory()).path;
+  units = opened(new ProcessUnits());
   const stateDir = join(directory, 'state');
   await files.makeDirectory(stateDir);
   const commands = { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) };
   const layout = consensusLayout(stateDir, 'kubernetes');
-  running = await startMember(
+  const member = await startMember(
     { files, commands, units, clock, log: createMemoryLogger().log },
     {
       etcd: KUBERNETES_ETCD,
@@ -71,6 +73,7 @@ beforeAll(async () => {
     },
     signal,
   );
+  running = opened(member);
   keyFiles = {
     ...(await createKeyFiles()),
     'etcd-clients-ca.crt': layout.clientsCa.certFile,
@@ -105,11 +108,7 @@ beforeAll(async () => {
   });
 }, 60_000);
 
-afterAll(async () => {
-  running[Symbol.dispose]();
-  await units[Symbol.asyncDispose]();
-  await rm(directory, { recursive: true, force: true });
-});
+afterAll(closeOpened);
 
 /** Creates the files of a new CA; the files have its name. */
 async function createCa(name: string) {

@@ -22,13 +22,7 @@ export {
 export { type DirectoryOptions, directoryWorker } from './directory-worker.ts';
 export { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
 export { type RelayOptions, relayWorker } from './relay-worker.ts';
-export {
-  type RoleFetchOptions,
-  memberWorker,
-  planForMember,
-  reportWorking,
-  roleFetchWorker,
-} from './role-fetch-worker.ts';
+export { type RoleFetchOptions, memberWorker, reportWorking, roleFetchWorker } from './role-fetch-worker.ts';
 export {
   type BootstrapData,
   type ClusterSettings,

@@ -1,5 +1,5 @@
 import { parseRoles, type Role } from '../../internal/role/index.ts';
-import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
+import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import {
   type Node,
   NodeRole,
@@ -22,13 +22,6 @@ export interface RoleFetchOptions {
   readonly onRolesAssigned: (roles: RoleSet) => void;
 }
 
-/** Plans a run as soon as this node is a member. Pure. */
-export function planForMember(membership: Membership | undefined): Plan<Membership> {
-  return membership === undefined
-    ? { kind: 'wait', why: 'the membership of this node' }
-    : { kind: 'start', config: membership };
-}
-
 /** Creates a worker that runs while this node is a member; `start` adds its runnables to the scope. */
 export function memberWorker(
   { reads }: { readonly reads: Pick<RoleValues, 'clusterMembership'> },
@@ -36,7 +29,10 @@ export function memberWorker(
 ): Runnable {
   return launcher({
     input: reads.clusterMembership,
-    plan: planForMember,
+    plan: (membership) =>
+      membership === undefined
+        ? { kind: 'wait', why: 'the membership of this node' }
+        : { kind: 'start', config: membership },
     start: async (scope, membership) => start(scope, membership),
   });
 }

@@ -4,5 +4,5 @@
  */
 export { mergeMetrics } from './merge-metrics.ts';
 export { renderMetrics, type MetricFamily } from './render-metrics.ts';
-export { processMetrics, type ProcessUsage } from './process-metrics.ts';
+export { processMetrics, usageOf, type ProcessUsage } from './process-metrics.ts';
 export { readMetrics, serveMetrics } from './serve-metrics.ts';

@@ -8,6 +8,20 @@ export interface ProcessUsage {
   readonly cpuMicroseconds: number;
 }
 
+/** The present usage of `self`, which is the `process` of the caller. */
+export function usageOf(
+  self: Pick<NodeJS.Process, 'memoryUsage' | 'resourceUsage' | 'uptime'>,
+): ProcessUsage {
+  const { rss, heapUsed } = self.memoryUsage();
+  const { userCPUTime, systemCPUTime } = self.resourceUsage();
+  return {
+    uptimeSeconds: self.uptime(),
+    residentBytes: rss,
+    heapBytes: heapUsed,
+    cpuMicroseconds: userCPUTime + systemCPUTime,
+  };
+}
+
 /** The metrics that every program has, with its name as a label, so that those of several programs can be merged. */
 export function processMetrics(
   { program, version }: { readonly program: string; readonly version: string },

@@ -1,8 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { createPublicKey, generateKeyPairSync, X509Certificate, type KeyObject } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { ChainVerifier } from '../../internal/audit/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
@@ -31,6 +28,9 @@ import {
   type RecordedMessage,
   type ProgramName,
   keyHardware,
+  closeOpened,
+  opened,
+  temporaryDirectory,
 } from '../../internal/testing/index.ts';
 import { CONTROL_PLANE_KEYS } from '../signer/index.ts';
 import { TestMachine } from '../testing/index.ts';
@@ -54,7 +54,6 @@ const FOLLOWS = [
  */
 const ASKS_AFTER_IT_IS_BACK = 20;
 
-let directory: string;
 let etcd: TestEtcd;
 let space: KeySpace;
 let programs: JoinPrograms;
@@ -62,8 +61,8 @@ const keys: KeyObject[] = Array.from({ length: MACHINES }, () => generateKeyPair
 let used = 0;
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'cluster-kill-'));
-  etcd = await TestEtcd.create();
+  const { path: directory } = opened(await temporaryDirectory());
+  etcd = opened(await TestEtcd.create());
   const member = await etcd.startMember('one');
   const root = await etcd.connect('root', member.endpoint);
   await untilServing(root);
@@ -75,14 +74,10 @@ beforeAll(async () => {
     join: { policy: 'inventory', inventory },
   });
   const world = { etcd, member, cluster, keyNames: CONTROL_PLANE_KEYS, follows: FOLLOWS };
-  programs = await JoinPrograms.create(directory, world);
+  programs = opened(await JoinPrograms.create(directory, world));
 }, 180_000);
 
-afterAll(async () => {
-  await programs[Symbol.asyncDispose]();
-  await etcd[Symbol.asyncDispose]();
-  await rm(directory, { recursive: true });
-}, 30_000);
+afterAll(closeOpened, 30_000);
 
 function identityOf(key: KeyObject): string {
   const fingerprint = fingerprintOfKey(spkiDerOf(createPublicKey(key)));

@@ -6,9 +6,15 @@ import { SystemClock } from '../../../internal/clock/index.ts';
  */
 const LONGEST_POLL_MS = 2_000;
 
-/** Pauses between polls end at once, and each second of a pause advances the clock by a minute. */
+/** Pauses between polls end at once. Each advances the clock by `factor` times its length. */
 export class FastForwardClock extends SystemClock {
+  readonly #factor: number;
   #slept = 0;
+
+  constructor(factor = 60) {
+    super();
+    this.#factor = factor;
+  }
 
   override monotonicMs(): number {
     return super.monotonicMs() + this.#slept;
@@ -17,7 +23,7 @@ export class FastForwardClock extends SystemClock {
   override sleep(ms: number, signal: AbortSignal): Promise<void> {
     if (ms > LONGEST_POLL_MS) return super.sleep(ms, signal);
     signal.throwIfAborted();
-    this.#slept += 60 * ms;
+    this.#slept += this.#factor * ms;
     return Promise.resolve();
   }
 }

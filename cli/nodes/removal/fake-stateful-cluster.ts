@@ -1,5 +1,4 @@
 import { randomInt } from 'node:crypto';
-import { SystemClock } from '../../../internal/clock/index.ts';
 import { CodedError, defineErrors, fault } from '../../../internal/errors/index.ts';
 import { fingerprintOfKey, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import type { MemoryFiles } from '../../../internal/testing/index.ts';
@@ -8,6 +7,7 @@ import { ProbeResult_Outcome as Outcome } from '../../../joinservice/curatorprot
 import { Interruption, RecordingHost } from '../../host/index.ts';
 import { layoutOf } from '../../workspace/index.ts';
 import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
+import { FastForwardClock } from '../../cluster/curator/fake-fast-forward-clock.ts';
 import {
   CONTROL_PLANE_TAINT,
   createKubernetes,
@@ -18,7 +18,6 @@ import { readCaller } from '../../cluster/index.ts';
 import { SHARED_KEYS } from '../../keys/index.ts';
 
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
-const LONGEST_POLL_MS = 2_000;
 const WORK = [NodeRole.KUBERNETES_WORKER];
 
 const refusals = defineErrors({
@@ -55,22 +54,6 @@ function createState() {
   };
 }
 type State = ReturnType<typeof createState>;
-
-/** A clock on which pauses between polls end at once; time limits of requests use real time. */
-class PollingClock extends SystemClock {
-  #slept = 0;
-
-  override monotonicMs(): number {
-    return super.monotonicMs() + this.#slept;
-  }
-
-  override sleep(ms: number, signal: AbortSignal): Promise<void> {
-    if (ms > LONGEST_POLL_MS) return super.sleep(ms, signal);
-    signal.throwIfAborted();
-    this.#slept += ms;
-    return Promise.resolve();
-  }
-}
 
 /** Counts all external effects of a program, and ends the program at one of them. */
 class Points {
@@ -152,7 +135,7 @@ export async function createStatefulCluster() {
       const ports = {
         ...harness.owner.ports,
         files: interruptible(files, points),
-        clock: new PollingClock(),
+        clock: new FastForwardClock(1),
       };
       return { ...harness.owner, ports, host: new SteppingHost(points), signal };
     },
