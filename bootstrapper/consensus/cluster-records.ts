@@ -83,27 +83,21 @@ export async function createClusterRecords(
     {
       when: [absent(CLUSTER_KEY)],
       then: [
-        put(CLUSTER_KEY, records.cluster.encode(cluster)),
+        records.cluster.put(CLUSTER_KEY, cluster),
         ...nodeWrites(created, nodeId),
         ...created.owners.map((owner) => ownerWrite(owner, nowMs)),
         ...(created.documents ?? []).map(({ key, bytes }) => documentWrite(key, bytes, nowMs)),
-        put(
-          SETTINGS_KEY,
-          records.settings.encode({
-            version: 1,
-            ...created.settings,
-            apiServerSans: [...created.settings.apiServerSans],
-          }),
-        ),
-        put(
-          CONFIGURATION_KEY,
-          records.configuration.encode({
-            version: 1,
-            document: Buffer.from(created.configuration).toString('base64'),
-            updatedMs: nowMs,
-            updatedBy: nodeId,
-          }),
-        ),
+        records.settings.put(SETTINGS_KEY, {
+          version: 1,
+          ...created.settings,
+          apiServerSans: [...created.settings.apiServerSans],
+        }),
+        records.configuration.put(CONFIGURATION_KEY, {
+          version: 1,
+          document: Buffer.from(created.configuration).toString('base64'),
+          updatedMs: nowMs,
+          updatedBy: nodeId,
+        }),
       ],
       otherwiseGet: [CLUSTER_KEY],
     },
@@ -129,40 +123,37 @@ export async function saveInitResult(
   init: { readonly initId: string; readonly result: Uint8Array },
   signal: AbortSignal,
 ): Promise<void> {
-  const value = records.initResult.encode({
+  const write = records.initResult.put(INIT_RESULT_KEY, {
     version: 1,
     initId: init.initId,
     result: Buffer.from(init.result).toString('base64'),
   });
-  await etcd.commit({ when: [absent(INIT_RESULT_KEY)], then: [put(INIT_RESULT_KEY, value)] }, { signal });
+  await etcd.commit({ when: [absent(INIT_RESULT_KEY)], then: [write] }, { signal });
 }
 
 function nodeWrites({ node, nowMs }: NewCluster, nodeId: string) {
   return [
-    put(
-      records.node.key(nodeId),
-      records.node.encode({
-        version: 1,
-        nodeId,
-        name: node.name,
-        pubKey: Buffer.from(node.pubKeyDer).toString('base64'),
-        state: 'UP',
-        roles: [...parseRoles(node.roles)],
-        labels: { ...node.labels },
-        createdMs: nowMs,
-        ...(node.admission === undefined ? {} : { admission: node.admission }),
-      }),
-    ),
+    records.node.put(records.node.key(nodeId), {
+      version: 1,
+      nodeId,
+      name: node.name,
+      pubKey: Buffer.from(node.pubKeyDer).toString('base64'),
+      state: 'UP',
+      roles: [...parseRoles(node.roles)],
+      labels: { ...node.labels },
+      createdMs: nowMs,
+      ...(node.admission === undefined ? {} : { admission: node.admission }),
+    }),
     ...(node.admission === undefined ? [] : [identityWrite(node.admission, nodeId)]),
     put(nodeNameKey(node.name), new TextEncoder().encode(nodeId)),
-    put(records.address.key(node.address), records.address.encode({ version: 1, nodeId })),
+    records.address.put(records.address.key(node.address), { version: 1, nodeId }),
   ];
 }
 
 /** Reserves the identity of the machine, so that one machine can only be one node. */
 function identityWrite({ identity, akName }: NonNullable<NodeRecord['admission']>, nodeId: string) {
   const record = { version: 1 as const, nodeId, ...(akName === undefined ? {} : { akName }) };
-  return put(records.identity.key(identity), records.identity.encode(record));
+  return records.identity.put(records.identity.key(identity), record);
 }
 
 /**
@@ -174,25 +165,27 @@ export async function saveOwnership(
   ownership: Omit<OwnershipRecord, 'version'>,
   signal: AbortSignal,
 ): Promise<void> {
-  const value = records.ownership.encode({ version: 1, ...ownership });
-  await etcd.commit({ when: [absent(OWNERSHIP_KEY)], then: [put(OWNERSHIP_KEY, value)] }, { signal });
+  const write = records.ownership.put(OWNERSHIP_KEY, { version: 1, ...ownership });
+  await etcd.commit({ when: [absent(OWNERSHIP_KEY)], then: [write] }, { signal });
 }
 
 /** Reads the saved signature of the owner (base64). undefined until the owner acknowledges the init. */
 export async function readOwnership(etcd: KeySpace, signal: AbortSignal): Promise<string | undefined> {
-  const entry = await etcd.get(OWNERSHIP_KEY, { signal });
-  return entry === undefined ? undefined : records.ownership.decode(entry.key, entry.value).signature;
+  return (await records.ownership.read(etcd, OWNERSHIP_KEY, signal)).record?.signature;
 }
 
 function documentWrite(key: string, bytes: Uint8Array, nowMs: number) {
   const document = Buffer.from(bytes).toString('base64');
-  return put(key, records.document.encode({ version: 1, document, recordedMs: nowMs, recordedBy: 'init' }));
+  return records.document.put(key, { version: 1, document, recordedMs: nowMs, recordedBy: 'init' });
 }
 
 function ownerWrite(owner: NamedKey, nowMs: number) {
   const fingerprint = fingerprintOfKey(owner.pubKeyDer);
-  return put(
-    records.operator.key(fingerprint),
-    records.operator.encode({ version: 1, name: owner.name, fingerprint, role: 'owner', createdMs: nowMs }),
-  );
+  return records.operator.put(records.operator.key(fingerprint), {
+    version: 1,
+    name: owner.name,
+    fingerprint,
+    role: 'owner',
+    createdMs: nowMs,
+  });
 }

@@ -2,7 +2,7 @@ import type { AuditFacts } from '../../internal/audit/index.ts';
 import { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
-import { put, unchanged, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
+import type { Condition, KeySpace } from '../../internal/etcd/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import {
   createPairs,
@@ -39,7 +39,8 @@ export interface RotationOptions {
 /** A rotation as it was read from the records. */
 interface Rotation {
   readonly etcd: KeySpace;
-  readonly entry: Entry;
+  /** Holds while nobody has written the record since it was read. */
+  readonly unchanged: Condition;
   readonly record: KeysRecord;
 }
 
@@ -73,10 +74,9 @@ async function advanceOnce(options: RotationOptions, scope: Scope): Promise<stri
   const { signal } = scope;
   const etcd = options.etcd();
   if (etcd === undefined) return 'the control plane of this node';
-  const entry = await etcd.get(KEYS_KEY, { signal });
-  if (entry === undefined) return 'next key rotation';
-  const record = records.keys.decode(entry.key, entry.value);
-  const rotation: Rotation = { etcd, entry, record };
+  const { record, unchanged } = await records.keys.read(etcd, KEYS_KEY, signal);
+  if (record === undefined) return 'next key rotation';
+  const rotation: Rotation = { etcd, unchanged, record };
   const { generation, phase } = record;
   const { entries } = await etcd.list(NODES_PREFIX, { signal });
   const next = planRotation({ generation, phase, madeBy: record.made?.by }, keyMembersFrom(entries));
@@ -171,7 +171,7 @@ async function restart(
  */
 async function write(
   { clock, nodeId }: RotationOptions,
-  { etcd, entry }: Rotation,
+  { etcd, unchanged }: Rotation,
   next: {
     readonly record: KeysRecord;
     readonly decision?: Pick<AuditFacts, 'method' | 'detail'> | undefined;
@@ -179,8 +179,8 @@ async function write(
   signal: AbortSignal,
 ): Promise<boolean> {
   const timeMs = clock.nowMs();
-  const value = records.keys.encode({ ...next.record, phaseSinceMs: timeMs });
-  const change = { when: [unchanged(entry)], then: [put(KEYS_KEY, value)] };
+  const then = [records.keys.put(KEYS_KEY, { ...next.record, phaseSinceMs: timeMs })];
+  const change = { when: [unchanged], then };
   const facts = next.decision && { timeMs, caller: `node:${nodeId}`, subject: 'keys', ...next.decision };
   const result =
     facts === undefined

@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { put, type Member } from '../../internal/etcd/index.ts';
+import type { Member } from '../../internal/etcd/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
 import { encodeKeySet, createPairs, type RotatingPairs } from '../../internal/keyset/index.ts';
 import { createCaCertPem, generateKeyPem, KeyCertificateSigner } from '../../internal/pki/index.ts';
@@ -92,18 +92,16 @@ beforeAll(async () => {
   etcd.commitNow({
     when: [],
     then: [
-      put(
-        records.node.key(nodeId),
-        records.node.encode({
-          ...{ version, nodeId, name: 'here', pubKey: '', state: 'UP', labels: {}, createdMs: 0 },
-          roles: ['ConsensusMember'],
-        }),
-      ),
-      put(
-        records.status.key(nodeId),
-        records.status.encode({ version, status: status.toString('base64'), updatedMs: 0 }),
-      ),
-      put(records.heartbeat.key(nodeId), records.heartbeat.encode({ version, sinceMs: 0 })),
+      records.node.put(records.node.key(nodeId), {
+        ...{ version, nodeId, name: 'here', pubKey: '', state: 'UP', labels: {}, createdMs: 0 },
+        roles: ['ConsensusMember'],
+      }),
+      records.status.put(records.status.key(nodeId), {
+        version,
+        status: status.toString('base64'),
+        updatedMs: 0,
+      }),
+      records.heartbeat.put(records.heartbeat.key(nodeId), { version, sinceMs: 0 }),
     ],
   });
 }, 60_000);

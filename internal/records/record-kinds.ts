@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { Condition, Entry, KeySpace } from '../etcd/index.ts';
+import { put, type Condition, type Entry, type KeySpace, type Write } from '../etcd/index.ts';
 import { RecordError } from './errors.ts';
 import {
   addressShape,
@@ -35,6 +35,8 @@ export const ADDRESSES_PREFIX = 'control-plane-addresses/';
 export interface RecordKind<T> {
   key(name: string): string;
   encode(record: T): Uint8Array;
+  /** The write that stores a record under a key. */
+  put(key: string, record: T): Write;
   /** @throws RecordError `records-invalid` */
   decode(key: string, value: Uint8Array): T;
   /** Reads one record. @throws EtcdError; RecordError `records-invalid` */
@@ -157,9 +159,12 @@ function kindOf<S extends z.ZodType>(prefix: string, shape: S, suffix = ''): Rec
       throw new RecordError('records-invalid', `reading ${key}`, { cause: error });
     }
   };
+  const encode = (record: z.infer<S>): Uint8Array =>
+    new TextEncoder().encode(JSON.stringify(shape.parse(record)));
   return {
     key: (name) => prefix + name + suffix,
-    encode: (record) => new TextEncoder().encode(JSON.stringify(shape.parse(record))),
+    encode,
+    put: (key, record) => put(key, encode(record)),
     decode,
     read: async (etcd, key, signal) => {
       const entry = await etcd.get(key, { signal });

@@ -1,4 +1,4 @@
-import { absent, put, remove, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
+import { absent, remove, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
 import { ADDRESSES_PREFIX, records, type NodeRecord } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
 
@@ -40,7 +40,7 @@ export async function reserveAddress(
       when: [held === undefined ? absent(key) : unchanged(held)],
       then: [
         ...own.filter((entry) => entry !== held).map((entry) => remove(entry.key)),
-        put(key, records.address.encode({ version: 1, nodeId })),
+        records.address.put(key, { version: 1, nodeId }),
       ],
     },
     { signal },

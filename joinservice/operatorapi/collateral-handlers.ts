@@ -6,7 +6,6 @@ import {
   type VerifiedBundle,
 } from '../../internal/attestation/collateral/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
-import { put } from '../../internal/etcd/index.ts';
 import { COLLATERAL_KEY, records, type CollateralRecord } from '../../internal/records/index.ts';
 import { mutationFrom, nameOfCaller, refuseField } from '../curator/index.ts';
 import { PutCollateralRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
@@ -54,7 +53,7 @@ export function collateralHandlers({
         };
         return {
           when: [before.unchanged],
-          then: [put(COLLATERAL_KEY, records.collateral.encode(record))],
+          then: [records.collateral.put(COLLATERAL_KEY, record)],
           detail: { evaluationNumber, documents: items.length },
         };
       });

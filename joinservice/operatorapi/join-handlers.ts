@@ -1,4 +1,4 @@
-import { put, unchanged } from '../../internal/etcd/index.ts';
+import { unchanged } from '../../internal/etcd/index.ts';
 import { nodeNameKey, records, type JoinRecord } from '../../internal/records/index.ts';
 import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
 import type { Call } from '../../internal/rpc/index.ts';
@@ -54,7 +54,7 @@ export function joinDecisionHandlers(parts: JoinParts): HandlersOf<'listJoins' |
         if (record.state === 'approved') await verifyApproval(ownerDocs, { record, submission, signal });
         const plan = {
           when: [unchanged(entry)],
-          then: [put(entry.key, records.join.encode(record))],
+          then: [records.join.put(entry.key, record)],
           detail: detailOf(request, record),
         };
         return withDocuments(plan, submission);

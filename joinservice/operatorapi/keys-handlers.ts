@@ -1,4 +1,3 @@
-import { put } from '../../internal/etcd/index.ts';
 import { planRotation, parseStage, type RotationMember } from '../../internal/keyset/index.ts';
 import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
@@ -40,7 +39,7 @@ export function keysHandlers({
         };
         return {
           when: [unchanged],
-          then: begins ? [put(KEYS_KEY, records.keys.encode(requested))] : [],
+          then: begins ? [records.keys.put(KEYS_KEY, requested)] : [],
           detail: { generation, reason: request.reason },
         };
       });

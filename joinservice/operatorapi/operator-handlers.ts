@@ -1,7 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
   absent,
-  put,
   remove,
   unchanged,
   type Condition,
@@ -174,7 +173,7 @@ function planPut(all: readonly Found[], record: OperatorRecord) {
   const { name, role, fingerprint } = record;
   return {
     when,
-    then: [put(key, records.operator.encode(record)), ...replaced.map(({ entry }) => remove(entry.key))],
+    then: [records.operator.put(key, record), ...replaced.map(({ entry }) => remove(entry.key))],
     detail: { name, role, fingerprint, replaced: replaced.map((found) => found.record.fingerprint) },
   };
 }

@@ -1,6 +1,6 @@
 import { ownerPubKeyFromRaw } from '../../internal/attestation/ownerkey/index.ts';
 import { isSignedByEd25519Key, ownershipStatement } from '../../internal/crypto/index.ts';
-import { put, type Condition, type KeySpace } from '../../internal/etcd/index.ts';
+import type { Condition, KeySpace } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey, spkiDerOf } from '../../internal/pki/index.ts';
 import { OWNERSHIP_KEY, records, type OwnershipRecord } from '../../internal/records/index.ts';
 import { mutationFrom, readCluster, refuseField } from '../curator/index.ts';
@@ -42,7 +42,7 @@ export function ownershipHandlers({
       const mutation = mutationFrom(PutOwnershipRequestSchema, request, { ...call, subject: 'cluster' });
       await mutations.run(mutation, async () => ({
         when: [(await records.ownership.read(etcd, OWNERSHIP_KEY, signal)).unchanged],
-        then: [put(OWNERSHIP_KEY, records.ownership.encode(record))],
+        then: [records.ownership.put(OWNERSHIP_KEY, record)],
         detail: { fingerprint },
       }));
       return {};

@@ -1,5 +1,5 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { put, type KeySpace } from '../../internal/etcd/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
 import { TestOwner } from '../../internal/testing/cluster/test-owner.ts';
 import { OwnerDocuments } from './owner-documents.ts';
@@ -30,7 +30,7 @@ export class FakeOwner extends TestOwner {
       recordedMs: this.#clock.nowMs(),
       recordedBy: 'test',
     };
-    const write = put(Submission.keyFor(document), records.document.encode(record));
+    const write = records.document.put(Submission.keyFor(document), record);
     await etcd.commit({ when: [], then: [write] }, { signal: never });
   }
 }

@@ -1,4 +1,4 @@
-import { put, type Condition, type KeySpace, type Write } from '../../internal/etcd/index.ts';
+import type { Condition, KeySpace, Write } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import {
   records,
@@ -57,18 +57,15 @@ export function planRemoval(
   return {
     when: before.map(({ unchanged }) => unchanged),
     then: before.map(({ identity, record }) =>
-      put(
-        records.removed.key(identity),
-        records.removed.encode({
-          version: 1,
-          identity,
-          removal: (record?.removal ?? 0) + 1,
-          nodeId: node.nodeId,
-          name: node.name,
-          removedMs: by.nowMs,
-          removedBy: by.removedBy,
-        }),
-      ),
+      records.removed.put(records.removed.key(identity), {
+        version: 1,
+        identity,
+        removal: (record?.removal ?? 0) + 1,
+        nodeId: node.nodeId,
+        name: node.name,
+        removedMs: by.nowMs,
+        removedBy: by.removedBy,
+      }),
     ),
   };
 }

@@ -10,7 +10,7 @@ import {
   type Floor,
   type VerifiedDocument,
 } from '../../internal/ownerdocument/index.ts';
-import { absent, put, unchanged, type Condition, type Entry, type Write } from '../../internal/etcd/index.ts';
+import { absent, unchanged, type Condition, type Entry, type Write } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
 import { sha256Of, storedFloor } from './stored-documents.ts';
 
@@ -67,7 +67,7 @@ export class Submission {
       recordedMs: this.#trust.nowMs,
       recordedBy: this.#recordedBy,
     };
-    this.then.push(put(key, records.document.encode(record)));
+    this.then.push(records.document.put(key, record));
   }
 
   /** The submitted document of a kind; undefined if there is none. */

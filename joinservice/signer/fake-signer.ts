@@ -7,7 +7,7 @@ import {
   unseal,
   type TicketStatement,
 } from '../../internal/crypto/index.ts';
-import { put, type Write } from '../../internal/etcd/index.ts';
+import type { Write } from '../../internal/etcd/index.ts';
 import {
   createCaCertPem,
   createCertificateRequest,
@@ -159,7 +159,7 @@ export class FakeSigner {
   }
 
   put(record: NodeRecord): void {
-    this.write(put(records.node.key(record.nodeId), records.node.encode(record)));
+    this.write(records.node.put(records.node.key(record.nodeId), record));
   }
 
   async request(machine: SignerMachine, of: Partial<TicketStatement> = {}): Promise<MemberRequest> {

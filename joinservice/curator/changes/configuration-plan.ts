@@ -1,5 +1,5 @@
 import { verifyConfigurationChange, type JsonPath } from '../../../internal/config/index.ts';
-import { put, unchanged, type Entry, type KeySpace, type Write } from '../../../internal/etcd/index.ts';
+import { unchanged, type Entry, type KeySpace, type Write } from '../../../internal/etcd/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
 import { CONFIGURATION_KEY, records } from '../../../internal/records/index.ts';
 import type { Call } from '../../../internal/rpc/index.ts';
@@ -65,7 +65,7 @@ export function configurationWrite(
   by: { readonly updatedMs: number; readonly updatedBy: string },
 ): Write {
   const record = { version: 1 as const, document: Buffer.from(document).toString('base64'), ...by };
-  return put(CONFIGURATION_KEY, records.configuration.encode(record));
+  return records.configuration.put(CONFIGURATION_KEY, record);
 }
 
 function verifyBase(entry: Entry | undefined, base: bigint): asserts entry is Entry {

@@ -1,4 +1,4 @@
-import { put, remove } from '../../../internal/etcd/index.ts';
+import { remove } from '../../../internal/etcd/index.ts';
 import { nodeNameKey, records, type NodeRecord } from '../../../internal/records/index.ts';
 import {
   checkNodeMove,
@@ -153,7 +153,7 @@ function checkLabel(key: string, value: string): void {
 }
 
 function write(record: NodeRecord) {
-  return put(records.node.key(record.nodeId), records.node.encode(record));
+  return records.node.put(records.node.key(record.nodeId), record);
 }
 
 function sameSet(a: readonly string[], b: readonly string[]): boolean {

@@ -1,5 +1,5 @@
 import type { AuditLog } from '../../../internal/auditlog/index.ts';
-import { put, type Write } from '../../../internal/etcd/index.ts';
+import type { Write } from '../../../internal/etcd/index.ts';
 import { records, type JoinRecord, type NodeRecord } from '../../../internal/records/index.ts';
 import type { SourcePath } from '../../../internal/rpc/index.ts';
 import { JoinError } from '../errors.ts';
@@ -87,7 +87,7 @@ export class Admissions {
     const removal = planRequestRemoval([...evicted, ...this.#replaced(applicant)]);
     const trace = await readTrace(etcd, applicant.nodeId, signal);
     const facts = mergeFacts(trace.facts, [...applicant.facts, ...traceFactsOf(decision, applicant, nowMs)]);
-    const request = put(records.join.key(applicant.nodeId), records.join.encode(record));
+    const request = records.join.put(records.join.key(applicant.nodeId), record);
     const then: Write[] = [
       ...(keepsStoredRecord(onRecord.join, record) ? [] : [request]),
       ...removal.then,

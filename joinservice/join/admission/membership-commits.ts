@@ -95,10 +95,10 @@ export class MembershipCommits {
       {
         when: [onRecord.joinUnchanged, ...onRecord.removalsUnchanged, ...keys.map(absent)],
         then: [
-          put(keys[0], records.node.encode(node)),
+          records.node.put(keys[0], node),
           put(keys[1], new TextEncoder().encode(nodeId)),
-          put(keys[2], records.identity.encode({ version: 1, nodeId, ...attestationKeyOf(applicant) })),
-          put(records.join.key(nodeId), records.join.encode(joined)),
+          records.identity.put(keys[2], { version: 1, nodeId, ...attestationKeyOf(applicant) }),
+          records.join.put(records.join.key(nodeId), joined),
         ],
         facts: {
           timeMs: nowMs,

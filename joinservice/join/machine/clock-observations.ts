@@ -6,7 +6,7 @@ import {
 } from '../../../internal/attestation/enrolment/index.ts';
 import { clockOfVerdict } from '../../../internal/attestation/tpm/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
-import { put, type KeySpace } from '../../../internal/etcd/index.ts';
+import type { KeySpace } from '../../../internal/etcd/index.ts';
 import { records, type IdentityRecord, type NodeRecord } from '../../../internal/records/index.ts';
 import { JoinError } from '../errors.ts';
 
@@ -54,7 +54,7 @@ export class ClockObservations {
           details: { kind: copied.kind },
         });
       const kept = { ...record, sighting: observationRecord(latestClockObservation(last, now)) };
-      const change = { when: [unchanged], then: [put(key, records.identity.encode(kept))] };
+      const change = { when: [unchanged], then: [records.identity.put(key, kept)] };
       if ((await etcd.commit(change, { signal })).kind === 'committed') return;
     }
     throw new JoinError(

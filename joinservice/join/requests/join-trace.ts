@@ -1,4 +1,4 @@
-import { put, type KeySpace, type Write } from '../../../internal/etcd/index.ts';
+import type { KeySpace, Write } from '../../../internal/etcd/index.ts';
 import { records, type TraceFactRecord, type TraceRecord } from '../../../internal/records/index.ts';
 
 const MAX_FACTS = 48;
@@ -26,7 +26,7 @@ export async function readTrace(etcd: KeySpace, nodeId: string, signal: AbortSig
 
 /** Stores the trace of a machine. */
 export function traceWrite(nodeId: string, facts: readonly TraceFactRecord[]): Write {
-  return put(records.trace.key(nodeId), records.trace.encode({ version: 1, nodeId, facts: [...facts] }));
+  return records.trace.put(records.trace.key(nodeId), { version: 1, nodeId, facts: [...facts] });
 }
 
 function bounded(fact: TraceFactRecord): TraceFactRecord {
