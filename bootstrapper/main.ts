@@ -28,7 +28,7 @@ const files = new DiskFiles();
 const commands = new ExecaRunner({ path: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin' });
 /** The newest log lines of the agent, which operators can read. */
 const ring = new LogRing();
-ignoreOutputErrors(process.stderr); // warnings of Node.js
+ignoreOutputErrors(process.stderr); // Node.js writes its warnings to stderr
 const journal = lineSink(process.stdout);
 const log = createLogger({
   path: '',

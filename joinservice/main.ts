@@ -11,7 +11,7 @@ import { parseJoinserviceConfig, serve } from './server/index.ts';
 const MAX_CONFIG_BYTES = 64 * 1024;
 const clock = new SystemClock();
 const files = new DiskFiles();
-ignoreOutputErrors(process.stderr); // warnings that Node.js prints
+ignoreOutputErrors(process.stderr); // Node.js writes its warnings to stderr
 const log = createLogger({
   path: 'joinservice',
   nowMs: () => clock.nowMs(),

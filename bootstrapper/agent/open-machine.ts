@@ -69,7 +69,7 @@ export async function openMachine(
 
 /**
  * Records the state of the node lock in a PCR before the machine creates any evidence, so that no evidence
- * contradicts the lock.
+ * contradicts it.
  */
 function openLockAndEvidence(
   ports: AgentPorts,

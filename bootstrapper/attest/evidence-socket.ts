@@ -17,8 +17,8 @@ export function evidenceSocketRunnable(
   const { evidence, files, commands, clock } = ports;
   return async (scope) => {
     const { signal } = scope;
-    // The lock is copied to the TPM right after boot, not at the first request, because programs that read
-    // the TPM without the agent must see the lock too.
+    // The node lock is copied to the TPM right after boot, not at the first request, because programs that read
+    // the TPM without the agent must see it too.
     await evidence.mirrorLock();
     await createSocketDirectory(commands, signal);
     await using _server = await createEvidenceSocketServer({

@@ -250,7 +250,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     await files.remove(AGENT_PATHS.ca);
   }
 
-  /** Records the owner's signature over the cluster. Every join service shows this record to machines. */
+  /** Records the owner's signature over cluster id, CA and epoch. Join services send it to machines that join. */
   async saveOwnership(ownership: Parameters<typeof saveOwnership>[1], signal: AbortSignal): Promise<void> {
     await saveOwnership(this.#requireRecords(), ownership, signal);
   }

@@ -62,7 +62,7 @@ test('installSharedKeys() completes key files that an interrupted run left half 
   expect(await textAt(files, ROTATED_FILES.issuerCert)).toBe(set.next['kubernetes-clients-ca'].public);
 });
 
-test('a control plane that lost its active keys after a rotation does not take the keys in kubeadm’s files for them', async () => {
+test('a control plane that lost its active keys after a rotation does not use the keys in kubeadm’s files instead', async () => {
   const files = new MemoryFiles();
   await installControlPlaneKeys(files, keysOf(await aSet('done')));
   await files.remove(AGENT_PATHS.rotation);

@@ -212,7 +212,7 @@ describe('CuratorClient', () => {
     expect(performance.now() - startedMs).toBeLessThan(5_000);
   });
 
-  test('ends calls to a curator that left the directory, and uses a curator that was added', async () => {
+  test('ends calls to a curator that left the list of control planes, and uses a curator that was added', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([a]);
     const answers: string[] = [];
@@ -265,7 +265,7 @@ describe('CuratorClient', () => {
     ]);
   });
 
-  test('asks configured addresses when no curator in the directory answers', async () => {
+  test('asks configured addresses when no curator in the list of control planes answers', async () => {
     const b = await startCurator('127.0.0.3');
     const gone = { ...b, host: '127.0.0.9', nodeId: 'node-gone' };
     expect(await ask(createClient([gone], ['127.0.0.3']))).toBe('127.0.0.3');

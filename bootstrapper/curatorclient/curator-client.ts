@@ -220,7 +220,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
   }
 
   /**
-   * All targets, including relays, for a machine that was off for a long time. A new directory replaces them.
+   * All targets, including relays, for a machine that was off for a long time. A new list of control planes replaces them.
    */
   #allTargets(): readonly CuratorTarget[] {
     const { reads, staticHosts, port, relayPort } = this.#options;

@@ -15,7 +15,7 @@ export interface ControlPlaneNode {
 export type ClusterDirectory = readonly [ControlPlaneNode, ...ControlPlaneNode[]];
 
 /**
- * The directory that came with the membership. It is used until a curator sends a directory. Empty without a
+ * The list of control planes that came with the membership. It is used until a curator sends a list. Empty without a
  * membership.
  */
 export function directoryFromMembership(

@@ -36,7 +36,7 @@ export interface EnrolmentPorts extends Pick<SystemPorts, 'files' | 'log'> {
  * |-----------|------|------------|-------------------------------------------------------------------------------|
  * | any       | –    | –          | New: requests admission again                                                 |
  * | exists    | join | –          | Joining: requests the same ticket with the same key, and replaces all files   |
- * | –         | join | –          | fails: the lock alone does not name the cluster's endpoints                   |
+ * | –         | join | –          | fails: the node lock does not name the cluster's endpoints                    |
  * | any       | join | exists     | Resuming                                                                      |
  */
 export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandlers<Membership> {
@@ -66,7 +66,7 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       granted = undefined;
       const record = session?.record ?? (await state.join.load());
       if (record === undefined) throw new TypeError('admission expected');
-      // This also extends the PCR with the lock, before the machine creates any evidence.
+      // This also extends the lock PCR, before the machine creates any evidence.
       await lock.acquire(claimOf(record));
       const ticket = await requestTicket(ports, { session, record }, signal);
       const membership = await installTicket(ports, ticket, ports.ownAddress());
@@ -113,7 +113,7 @@ async function admittedOrInit(
   const admitted = joinClient.admit(race.signal).then((granted) => lockFor(ports, granted));
   try {
     const winner = await Promise.race([accepted, admitted]);
-    // Without an admission here, an init took the lock first; `accepted` then resolves in a moment.
+    // Without an admission here, an init took the node lock first; `accepted` then resolves in a moment.
     return winner ?? (await accepted);
   } finally {
     race.abort(new Error('this machine is locked to a cluster'));
@@ -129,7 +129,7 @@ async function lockFor(
   try {
     await state.join.save(granted.record);
     await lock.acquire(claimOf(granted.record));
-    await job.deleteRequest(); // deletes the request of the init that did not get the lock
+    await job.deleteRequest(); // deletes the request of the init that did not get the node lock
     return granted;
   } catch (error) {
     granted[Symbol.dispose]();
@@ -140,7 +140,7 @@ async function lockFor(
 }
 
 /**
- * Requests the ticket over the admitted session if that still exists, otherwise over a new one. A ticket is
+ * Requests the ticket in the session of the admission if that still exists, otherwise in a new session. A ticket is
  * issued only once.
  */
 async function requestTicket(
@@ -153,7 +153,7 @@ async function requestTicket(
       return await at.session.requestTicket(signal);
     } catch (error) {
       signal.throwIfAborted();
-      log.warn('no ticket over the admitted session, retrying over a new one', { error });
+      log.warn('got no ticket in the session of the admission, retrying in a new session', { error });
     }
   }
   return joinClient.requestTicket(at.record, signal);

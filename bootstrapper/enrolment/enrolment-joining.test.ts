@@ -172,7 +172,7 @@ describe('joining', () => {
     expect(visited).toBeGreaterThan(100);
   });
 
-  test('an init that acquires the lock first wins; the join admission has no effect', async () => {
+  test('an init that acquires the node lock first wins; the join admission has no effect', async () => {
     const disk = new MemoryFiles();
     const admitted = Promise.withResolvers<void>();
     const cluster = new FakeAdmissions();
@@ -189,7 +189,7 @@ describe('joining', () => {
     expect(await disk.stat(AGENT_PATHS.join)).toBeUndefined();
   });
 
-  test('after a join admission acquired the lock, an init is refused with initserver-other-cluster', async () => {
+  test('after a join admission acquired the node lock, an init is refused with initserver-other-cluster', async () => {
     const cluster = new FakeAdmissions();
     const life = await live(new MemoryFiles(), (files) => cluster.joinClient(files));
     await life.enrolment.finished(never);

@@ -231,7 +231,7 @@ test('if an init and a join admission arrive at the same instant, one wins, the 
   expect(Math.min(wins.init, wins.join)).toBeGreaterThan(ROUNDS / 20);
 }, 600_000); // a limit against hanging only: a hundred rounds on a busy machine
 
-/** Restarts the agent: the lock is unchanged, and only the request that holds it is accepted again. */
+/** Restarts the agent: the node lock is unchanged, and only the request that holds it is accepted again. */
 async function expectSameWinner(machine: Machine, winner: 'init' | 'join'): Promise<void> {
   const stop = new AbortController();
   const asked = cluster.said.length;

@@ -13,7 +13,7 @@ export type ResumePoint = 'not-started' | 'joining' | 'resuming';
 export interface ResumePointPorts {
   readonly files: FilePort;
   readonly lock: NodeLock;
-  /** The init job, after `restore()` has loaded the state of earlier runs. */
+  /** The init job, after `restore()` has loaded the state of earlier runs of the agent. */
   readonly job: InitJob;
   readonly state: NodeState;
 }

@@ -101,7 +101,7 @@ describe('InitJob', () => {
 
   test.each([
     { name: 'a join locks the node first', inTheSameLife: true },
-    { name: 'the agent crashed before it took the lock and a join then took it', inTheSameLife: false },
+    { name: 'the agent crashed before it took the node lock and a join then took it', inTheSameLife: false },
   ])('deletes its stored request, which has the unlock key, when $name', async ({ inTheSameLife }) => {
     const files = await createFiles();
     const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
@@ -137,7 +137,7 @@ describe('InitJob', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
   });
 
-  test('restore() records once that the lock was taken if a crash lost this event', async () => {
+  test('restore() records once that the node lock was taken if a crash lost this event', async () => {
     const files = await createFiles();
     await createJob(files).accept(request, never);
     const life = async (): Promise<readonly string[]> => {

@@ -51,7 +51,7 @@ export interface Acknowledgement {
  *
  *     request checked → request on disk → node lock → (enrolment and role server do the work) → outcome on disk → acknowledged
  *
- * A crash before the lock leaves an unlocked machine. After the lock, the agent resumes with the request on disk.
+ * A crash before the node lock leaves an unlocked machine. After it, the agent resumes with the request on disk.
  */
 export class InitJob {
   readonly #ports: InitJobPorts;
@@ -68,7 +68,7 @@ export class InitJob {
     this.#outcome.set(undefined);
   }
 
-  /** Set when the state of earlier runs is loaded. */
+  /** Set when the state of earlier runs of the agent is loaded. */
   get restored(): Readable<true> {
     return this.#restored;
   }
@@ -95,7 +95,7 @@ export class InitJob {
     return this.#accepted.peek().set && outcome.set && outcome.value === undefined;
   }
 
-  /** Loads the state of earlier runs. */
+  /** Loads the state of earlier runs of the agent. */
   async restore(): Promise<void> {
     const lock = await this.#ports.lock.read();
     if (lock?.by === 'join') await this.deleteRequest();
@@ -161,7 +161,7 @@ export class InitJob {
     this.#accepted.set(record);
   }
 
-  /** Deletes the request after a join took the lock: the unlock key of another cluster must not stay on this disk. */
+  /** Deletes the request after a join took the node lock: the unlock key of another cluster must not stay on this disk. */
   async deleteRequest(): Promise<void> {
     await this.#ports.files.remove(this.#file('request.json').path);
   }

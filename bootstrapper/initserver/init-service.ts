@@ -143,7 +143,8 @@ function enrolmentHandlers(
       };
     },
     answerChallenge: async ({ challenge }, { peer, signal }) => {
-      if (challenge.length > MAX_CHALLENGE_BYTES) throw invalid('challenge', `${challenge.length} bytes`);
+      if (challenge.length > MAX_CHALLENGE_BYTES)
+        throw invalid('challenge', `${challenge.length} bytes, at most ${MAX_CHALLENGE_BYTES} allowed`);
       return { answer: await evidence.answerChallenge(decodeChallenge(challenge), peer.session, signal) };
     },
   };

@@ -77,7 +77,7 @@ export function digestOfSpec(spec: InitSpec): string {
 }
 
 function checkSize(field: string, { length }: Uint8Array, max: number, min = 1): void {
-  check(field, length >= min && length <= max, `${length} bytes`);
+  check(field, length >= min && length <= max, `${length} bytes, ${min} to ${max} allowed`);
 }
 
 function isIpv4Subnet(text: string): boolean {

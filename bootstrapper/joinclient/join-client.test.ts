@@ -152,7 +152,7 @@ function pinOf({ clusterId, caPem }: FakeCluster): PinnedCluster {
 }
 
 describe('JoinClient', () => {
-  test('is admitted, locks the node, and gets a ticket in a new session whose evidence includes the lock', async () => {
+  test('is admitted, locks the node, and gets a ticket in a new session whose evidence includes the node lock', async () => {
     const { client, nodeId } = createMachine();
     using granted = await client.admit(life.signal);
     expect(granted.record).toEqual({
@@ -214,7 +214,7 @@ describe('JoinClient', () => {
     expect(granted.record.clusterId).toBe(cluster.clusterId);
   });
 
-  test('a machine that is locked to its cluster repeats no preflight check', async () => {
+  test('a machine whose node lock names its cluster repeats no preflight check', async () => {
     const { client, nodeId, endpoints } = createMachine({ checkMachine: () => Promise.reject(unfit) });
     const record = { clusterId: cluster.clusterId, joinId: nodeId, endpoints };
     expect((await client.requestTicket(record, life.signal)).nodeName).toBe('w1');
@@ -295,7 +295,7 @@ describe('JoinClient', () => {
     using granted = await admitting;
     await proxy[Symbol.asyncDispose]();
     await expect(granted.requestTicket(life.signal)).rejects.toThrow();
-    // After a restart, an agent with the lock on its disk requests its ticket again like this.
+    // After a restart, an agent with the node lock on its disk requests its ticket again like this.
     const committing = client.requestTicket(granted.record, life.signal);
     expect(await firstProblem(client)).toBe('rpc-unreachable');
     proxy = await openEndpoint(port, cluster.endpoint);

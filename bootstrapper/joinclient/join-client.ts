@@ -31,7 +31,7 @@ export interface JoinRecord {
   readonly clusterId: string;
   /** The node id of this machine, which also identifies its join: each machine key has one join. */
   readonly joinId: string;
-  /** The endpoint that admitted the machine. After a crash, the machine tries this endpoint first. */
+  /** Endpoints to try first after a crash: the one that admitted the machine. */
   readonly endpoints: readonly string[];
 }
 
@@ -205,7 +205,7 @@ export class JoinClient {
   }
 
   /**
-   * Opens a new session for the ticket request. The evidence of the admitted session predates the node lock,
+   * Opens a new session for the ticket request. The evidence of the admission's session predates the node lock,
    * and tickets are issued only to a locked machine.
    */
   async #commitAfterLock(

@@ -41,7 +41,7 @@ export interface ClusterTrust {
   /** The one cluster of its owners that the machine was provisioned for, if its provisioning names one. */
   readonly pinned: PinnedCluster | undefined;
   /**
-   * The nodes that may respond. For a member: a node that the directory names at this endpoint, or any node
+   * The nodes that may respond. For a member: a node that the list of control planes names at this endpoint, or any node
    * with the certificate of a control plane. No other worker may respond, because a ticket decides which CAs
    * a member trusts. A joining machine accepts any node, because only the cluster CA can issue the node's
    * certificate.
@@ -68,7 +68,7 @@ export function verifyCluster(
     clusterName.length <= MAX_NAME &&
     clusterCaPem.length <= MAX_PEM_BYTES &&
     nodeCertificatePem.length <= MAX_PEM_BYTES;
-  if (!isSized) throw unproved(clusterId, 'malformed statement');
+  if (!isSized) throw unproved(clusterId, 'malformed statement of its identity');
   const { trust, nowMs } = options;
   const epoch = Number(identity.epoch);
   if (!Number.isSafeInteger(epoch) || epoch < 1) throw unproved(clusterId, 'invalid epoch');

@@ -31,7 +31,7 @@ export type InitServerOptions = InitServicePorts &
 export function initServerRunnable(options: InitServerOptions): Runnable {
   const { job, enrolment, evidence, ownerKeys, clock, fingerprint } = options;
   return async (scope) => {
-    scope.waiting('state of earlier runs');
+    scope.waiting('state of earlier runs of the agent');
     if (await hasReasonToServe(scope.signal)) await serveInit(scope);
     else scope.healthy();
     scope.waiting('nothing: no init to serve');

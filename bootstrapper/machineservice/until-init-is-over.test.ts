@@ -26,7 +26,7 @@ describe('untilInitIsOver()', () => {
     expect(left()).toEqual(NOTHING);
   });
 
-  test('resolves some seconds after a ticket acquired the lock, so that a pending init gets its refusal', async () => {
+  test('resolves some seconds after a join acquired the node lock, so that a pending init gets its refusal', async () => {
     const { enrolment, over, clock, isOver, left } = create();
     enrolment.status.set({ state: 'Joining' });
     await settle();

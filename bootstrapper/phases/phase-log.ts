@@ -42,7 +42,7 @@ export class PhaseLog implements PhaseReporter {
     this.#clock = ports.clock;
   }
 
-  /** Loads the events of earlier runs. */
+  /** Loads the events of earlier runs of the agent. */
   static async open(ports: PhaseLogPorts): Promise<PhaseLog> {
     const phases = new PhaseLog(ports);
     phases.#events.push(...(await ports.store.load()));

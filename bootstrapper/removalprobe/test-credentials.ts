@@ -45,9 +45,9 @@ type Differences = Partial<LeafSpec>;
 const PEER: Differences = { usages: ['server', 'client'] };
 
 /**
- * Test certificates. `node` and `kubelet` are certificates like those that the removed node had. The keys of
- * a control plane can sign the others, which name subjects without permissions and only test whether the CA
- * is trusted. `kubernetes-server` is a client certificate that the CA of servers signed; `member` names a
+ * Certificates with which the probe tests whether the cluster still accepts a removed node. `node` and
+ * `kubelet` are like those that the node had. The others could be forged with the CA keys of a removed control
+ * plane. Their subjects have no permissions, so they only test whether the CA is trusted. `kubernetes-server` is a client certificate that the CA of servers signed; `member` names a
  * node that was never admitted.
  */
 export const TEST_CERTIFICATES = {

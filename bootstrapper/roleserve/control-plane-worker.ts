@@ -22,7 +22,7 @@ export type ControlPlaneStart =
 export interface ControlPlaneWorkerOptions {
   readonly reads: Pick<RoleValues, InputName>;
   readonly writes: Pick<RoleValueWriters, 'localControlPlane'>;
-  /** Publishes the membership of the cluster that this node has created. */
+  /** Publishes this node's membership in the cluster that it has just created. */
   readonly onClusterCreated: (state: MemberState) => void;
   readonly phases: PhaseReporter;
   readonly driver: ControlPlaneDriver;

@@ -91,7 +91,7 @@ const hosts = (directory: ClusterDirectory | undefined): readonly string[] =>
   (directory ?? []).map(({ host }) => host);
 
 describe('the directory worker', () => {
-  test('saves each change of the directory once, before others see it', async () => {
+  test('saves each change of the list of control planes to disk once, before it publishes the change', async () => {
     const { values, curators, worker, order, saves, seen } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -108,7 +108,7 @@ describe('the directory worker', () => {
     expect(saves.map(hosts)).toEqual([['198.51.100.1', '198.51.100.3'], ['198.51.100.3']]);
   });
 
-  test('publishes each stage of the key rotation once, even when the directory does not change', async () => {
+  test('publishes each new stage of the key rotation once, also when the list of control planes is unchanged', async () => {
     const { values, curators, worker, saves } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -125,7 +125,7 @@ describe('the directory worker', () => {
     expect(saves).toHaveLength(1);
   });
 
-  test('never accepts an empty or malformed directory', async () => {
+  test('never accepts an empty or malformed list of control planes', async () => {
     const { values, curators, worker, saves, seen } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -162,7 +162,7 @@ describe('the directory worker', () => {
     expect(saves).toEqual([]); // the list equals that of the membership, so it is not saved again
   });
 
-  test('starts with the saved directory, so that a node comes back through curators that it did not join with', async () => {
+  test('starts with the saved list of control planes, so that a node comes back through curators that it did not join with', async () => {
     const node = { nodeId: 'node-3', host: '198.51.100.3', curator: true, apiServer: true };
     const { values, worker, seen } = createDirectory([node]);
     await using _tree = superviseForTest(worker);
@@ -171,7 +171,7 @@ describe('the directory worker', () => {
     expect(seen).toEqual([[node]]);
   });
 
-  test('uses the directory of a new ticket until a curator sends one, and never afterwards', async () => {
+  test('uses the list of control planes in a new ticket until a curator sends a list, and never afterwards', async () => {
     const node = { nodeId: 'node-3', host: '198.51.100.3', curator: true, apiServer: true };
     const { values, curators, worker, saves, seen } = createDirectory([node]);
     await using _tree = superviseForTest(worker);
@@ -192,7 +192,7 @@ describe('the directory worker', () => {
     expect(saves).toHaveLength(2);
   });
 
-  test('uses the directory of the membership when the saved one is damaged', async () => {
+  test('uses the list of control planes in the membership when the saved list is damaged', async () => {
     const { values, worker, seen } = createDirectory(new Error('the checksum does not match'));
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -261,7 +261,7 @@ describe('the balancer worker', () => {
       Buffer.from((await files.read('/etc/cluster-apilb/config.json', 4096)) ?? []).toString('utf8'),
     );
 
-  test('follows the directory without a restart, with API servers only, that of this node first', async () => {
+  test('follows the list of control planes without a restart, with API servers only, that of this node first', async () => {
     const values = createFakeRoleValues();
     const files = new MemoryFiles();
     await files.makeDirectory('/etc');

@@ -17,7 +17,7 @@ export interface DirectoryOptions {
   readonly reads: Pick<RoleValues, 'clusterMembership'>;
   readonly writes: Pick<RoleValueWriters, 'clusterDirectory' | 'clusterRelays' | 'clusterKeys'>;
   readonly curators: Curators;
-  /** The directory on disk, for a restart after the control planes of the join ticket have been removed. */
+  /** The list of control planes on disk: after a restart, those of the join ticket may have been removed. */
   readonly saved: SavedRecord<ClusterDirectory>;
   /** Relays on disk, for the case that all known control planes have been removed. */
   readonly savedRelays: SavedRecord<readonly string[]>;
@@ -30,17 +30,16 @@ interface SavedRecord<T> {
 
 /** The state of this run of the agent, which is kept when the worker restarts. */
 interface Known {
-  /** Whether a curator has sent a directory. */
+  /** Whether a curator has sent a list of control planes. */
   isReceived: boolean;
-  /** The current directory as JSON. */
+  /** The current list of control planes as JSON. */
   directory: string | undefined;
-  /** Certificate of the newest ticket whose directory was read. */
+  /** Certificate of the newest ticket whose list of control planes was read. */
   nodeCertPem: string | undefined;
 }
 
 /**
- * Follows the directory of control planes, the relays and the stage of the shared keys; keeps directory and
- * relays on disk.
+ * Follows the list of control planes, the relays and the stage of the shared keys; keeps both lists on disk.
  */
 export function directoryWorker(options: DirectoryOptions): Runnable {
   const known: Known = { isReceived: false, directory: undefined, nodeCertPem: undefined };
@@ -71,7 +70,7 @@ async function load<T>(saved: SavedRecord<T>, damaged: string, scope: Scope): Pr
 }
 
 /**
- * A new ticket lists the control planes. The worker publishes that list until a curator sends a directory,
+ * A new ticket lists the control planes. The worker publishes that list until a curator sends one,
  * because the control planes on disk may no longer exist. After that it ignores the list of a ticket, which
  * may be older and name removed nodes.
  */
@@ -134,7 +133,7 @@ async function followCurators(
   );
 }
 
-/** Parses a directory: sizes first, then formats. undefined for an invalid or empty directory. */
+/** Parses a list of control planes: sizes first, then formats. undefined for an invalid or empty list. */
 export function directoryFromWire(controlPlanes: readonly ControlPlane[]): ClusterDirectory | undefined {
   if (controlPlanes.length > MAX_NODES) return undefined;
   if (!controlPlanes.every(({ nodeId, address }) => NODE_ID.test(nodeId) && HOST.test(address)))

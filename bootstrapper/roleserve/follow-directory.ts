@@ -5,9 +5,9 @@ import type { Membership } from '../membership/index.ts';
 import type { RoleValues } from './role-values.ts';
 
 /**
- * Applies the known directory, and then each newer directory while the scope runs. Resolves after the first
+ * Applies the known list of control planes, and then each newer list while the scope runs. Resolves after the first
  * one was applied.
- * @param membership its control planes are used until a curator has sent a directory
+ * @param membership its control planes are used until a curator has sent a list
  */
 export async function followDirectory(
   scope: Scope,

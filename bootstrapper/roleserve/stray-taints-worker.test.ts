@@ -108,7 +108,7 @@ test('a control plane checks the taints again only when control planes come or g
   expect(tree.at('root.watch')).toMatchObject({ state: 'healthy', restarts: 0 });
 });
 
-test('a node that is off or still stops its control plane keeps its taint until it reports that all parts are down', async () => {
+test('a node that is off or is still stopping its control plane keeps its taint until it reports that all parts are down', async () => {
   const cluster = createTaintedNodes(['n2', 'n3', 'n4'], { n2: WORKER, n3: WORKER, n4: WORKER });
   cluster.off.add('n2');
   cluster.parts.set('n3', ['kube-scheduler']);

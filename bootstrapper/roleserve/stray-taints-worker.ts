@@ -10,7 +10,7 @@ import type { RoleState, RoleValues } from './role-values.ts';
 
 /** A demoted node usually removes its own taint and label within this time. */
 const GRACE_MS = 10_000;
-/** Time until the worker checks a node again that is off, or that still stops its control plane. */
+/** Time until the next check of a node that is off or is still stopping its control plane. */
 const LATER_MS = 60_000;
 const ASK_MS = 10_000;
 
@@ -34,7 +34,7 @@ export function planStrayTaints({
 /**
  * Removes the label and the taint of a control plane from nodes that no longer have the role. A demoted node
  * does that itself while it still has the permission. If no API server responds at that moment, ordinary pods
- * would be kept off the node for ever. The worker checks at its start and whenever the directory changes. A
+ * would be kept off the node for ever. The worker checks at its start and whenever the list of control planes changes. A
  * node that has not reported its control plane as stopped keeps its taint: it may get the role again, and
  * would not set the taint again.
  */

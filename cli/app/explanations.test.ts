@@ -36,7 +36,7 @@ function commandsIn(text: string): readonly string[] {
   return [...text.matchAll(/`(cluster [a-z][^`]*)`/g)].map(([, command = '']) => command);
 }
 
-test('every command and flag in meanings, fixes and exit codes exists', () => {
+test('every command and flag that the explanation of an error or exit code mentions exists', () => {
   const texts = [
     ...Object.entries(explained).flatMap(([code, { meaning, fix }]) => [
       { of: code, text: meaning },

@@ -77,7 +77,7 @@ describe('retryConnection()', () => {
       error: new CodedError(refused, 'test-refused', 'x'),
     },
     { name: 'a failed handshake', error: new RpcError('rpc-handshake', 'x') },
-    { name: 'a call that is not served', error: new RpcError('rpc-not-served', 'x') },
+    { name: 'a call that the peer does not implement', error: new RpcError('rpc-not-served', 'x') },
     { name: 'a programming error', error: new TypeError('x') },
   ];
   test.each(finals)('does not retry after $name', async ({ error: given }) => {

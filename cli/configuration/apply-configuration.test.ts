@@ -331,7 +331,7 @@ test('cluster config show prints a file that can be applied, and who changed it'
   expect(clusterPartOf(parseClusterConfig(text, 'shown'))).toEqual(shared.document());
 });
 
-test('cluster config show needs a granted identity', async () => {
+test('cluster config show is refused to an operator without a grant', async () => {
   await using shared = await createShared();
   const ann = contextOf(shared.files, '/ann');
   await runOperatorKey(ann, 'ann', { request: undefined });

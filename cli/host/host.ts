@@ -1,4 +1,4 @@
-/** The user interface: a person or a program. Each message has a code, which is stable for scripts. */
+/** The interface between a command and its user, who is a person or a program. Each message has a code, which is stable for scripts. */
 export interface Host {
   /** Whether prompts are possible. False in a pipe, with `--no-input` and with `--output json`. */
   readonly interactive: boolean;

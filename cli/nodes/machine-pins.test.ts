@@ -83,7 +83,7 @@ beforeEach(() => {
 });
 
 describe('cluster verify of a machine that was verified before', () => {
-  test('reports a record of another machine instead of trusting its evidence', async () => {
+  test('reports that the cluster answers with another machine, and does not trust the evidence of that machine', async () => {
     await using world = await createVerified();
     world.answerAs(real);
     expect(await world.verify()).toMatchObject({ verdict: 'verified', pin: 'first seen' });

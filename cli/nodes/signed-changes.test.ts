@@ -334,13 +334,13 @@ describe('documents that an owner signs', () => {
     test.each([
       { name: 'node readmit', run: runReadmit },
       {
-        name: 'a repeated node remove',
+        name: 'node remove again',
         run: async (context: Parameters<typeof runReadmit>[0], which: string) => {
           const nodeId = await removedNodeId(context, which);
           if (nodeId !== undefined) await confirmRemoval(context, nodeId);
         },
       },
-    ])('of a control plane by an operator is confirmed by an owner: $name', async ({ run }) => {
+    ])('of a control plane by an operator is confirmed when an owner runs $name', async ({ run }) => {
       await using harness = await createSigned();
       harness.record('grant', granted);
       harness.onRecord.removed.push(...removals);

@@ -52,7 +52,7 @@ export interface OperatorOptions {
 
 /**
  * `cluster operator add`: adds an operator and writes the grant, which is all that the operator needs besides
- * the own key.
+ * their own key.
  */
 export async function runOperatorAdd(
   context: CommandContext,

@@ -47,7 +47,7 @@ export function vouchersFor(member: Caller, pubKeyDer: Uint8Array): readonly Own
 /**
  * Owner keys for the provisioning file of a machine, base64: the caller's, whose orders the machine is to
  * obey, and that of the owner who signed the cluster ownership. The first owner can do without a call to the
- * cluster; then only the own key is returned.
+ * cluster; then only the caller's key is returned.
  */
 export async function ownerKeysToProvision(
   context: CommandContext,

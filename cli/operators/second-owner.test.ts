@@ -141,7 +141,7 @@ describe('a second owner', () => {
     expect(JSON.parse(grant)).toMatchObject({ clusterCaPem });
   });
 
-  test('uses the own cluster.yaml if there is one', async () => {
+  test('uses their own cluster.yaml if they have one', async () => {
     await using harness = await createHarnessWithBob();
     const { files, bob } = harness;
     expect((await fileOrClusterConfiguration(bob)).name).toBe('prod');

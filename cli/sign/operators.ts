@@ -72,7 +72,7 @@ function ownersAfter(
   const added = change.kind === 'put' ? change.ownerKey : undefined;
   const keys = added === undefined ? kept : [...new Set([...kept, added])];
   const isSame = keys.length === signer.owners.length && keys.every((key) => signer.owners.includes(key));
-  // If the caller removes the own key, this list would make the other documents of the same call invalid, so
+  // If the caller removes their own key, this list would make the other documents of the same call invalid, so
   // it is not sent.
   if (isSame || !keys.includes(signer.ownKey)) return [];
   return [signer.sign('owners', { keys })];

@@ -43,7 +43,7 @@ const identitySchema = z.strictObject({
   grant: grantSchema.optional(),
 });
 
-/** What an operator needs besides the own key; created by an owner. Contains no secret. */
+/** What an operator needs besides their own key; created by an owner. Contains no secret. */
 export type OperatorGrant = z.output<typeof grantSchema>;
 
 /** Address and CA of the Kubernetes API. */

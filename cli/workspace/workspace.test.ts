@@ -224,11 +224,11 @@ describe('lockWorkspace()', () => {
       next: { pid: 7, startTicks: 200, bootId: 'boot-1' },
     },
     {
-      name: 'an earlier boot, with the same number and start time',
+      name: 'a process of an earlier boot with the same number and start time',
       next: { pid: 7, startTicks: 100, bootId: 'boot-2' },
     },
   ];
-  test.each(dead)('takes over the lock of $name, whatever the time of the lock', async ({ next }) => {
+  test.each(dead)('takes over the lock of $name, even if the lock has a time in the future', async ({ next }) => {
     const files = await createDisk();
     await lock(files, new FakeClock(Date.UTC(2099, 0, 1)));
     await asProcess(files, next);

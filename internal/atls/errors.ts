@@ -48,11 +48,11 @@ export const atlsErrors = defineErrors({
     'The peer sent evidence of an attestation variant that this end does not accept.',
   ),
   'atls-evidence-rejected': peerFault(
-    'The evidence of the peer was refused. The cause names the check that failed.',
+    'The evidence of the peer was refused. The cause of this error names the check that failed.',
     'Follow the fix of the cause. For a register, compare the reference values in the cluster configuration with `cluster attest measure` on the machine.',
   ),
   'atls-issue-failed': retryable.system.precondition(
-    'This machine could not produce its own evidence. The cause names the reason.',
+    'This machine could not produce its own evidence. The cause of this error says why.',
     'Check that the TPM (/dev/tpmrm0) or the TEE device is present and responds, then try again.',
   ),
   'atls-internal': fault.system.internal(

@@ -90,7 +90,7 @@ const schema = z.strictObject({
     .array(absolutePath)
     .default([])
     .describe(
-      'Directories with components of the bundle, which the machine reads before it downloads components.',
+      'Directories with components of a version bundle. The machine downloads only components that are in none of them.',
     ),
   nodeName: z
     .string()

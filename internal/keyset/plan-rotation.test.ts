@@ -58,7 +58,7 @@ const cases: readonly {
     want: { kind: 'make', again: true },
   },
   {
-    name: 'keeps the new keys while another control plane has them',
+    name: 'does not replace the new keys while another control plane still has them',
     at: now('hand'),
     members: [member('b', '2/hand'), member('c', '1/done')],
     want: [['c', 'has not started']],

@@ -56,7 +56,7 @@ async function removeFromKernel(host: HostPorts, network: NodeNetwork, signal: A
   await removeSliceIfEmpty(host, layout, signal);
 }
 
-/** Ends all processes of a cluster and removes their cgroups. The caller holds the lock, so no new process appears. */
+/** Ends all processes of a cluster and removes their cgroups. The caller holds the lock of the cluster's directory, so no new process appears. */
 async function endScopes(
   host: HostPorts,
   layout: CgroupLayout,

@@ -20,13 +20,13 @@ test('slotPositions() follows the order of requests and the duration of the last
 });
 
 const unreadable = [
-  { name: 'a missing pace record', given: undefined },
-  { name: 'a pace that is not JSON', given: pace('{') },
-  { name: 'null', given: pace('null') },
-  { name: 'another JSON type', given: pace('{"durationMs":"8"}') },
-  { name: 'a negative duration', given: pace('{"durationMs":-1}') },
-  { name: 'a duration above the maximum', given: pace(`{"durationMs":1,"x":"${'x'.repeat(5_000)}"}`) },
+  { name: 'no record', given: undefined },
+  { name: 'a record that is not JSON', given: pace('{') },
+  { name: 'a record that is null', given: pace('null') },
+  { name: 'a record with a duration of another JSON type', given: pace('{"durationMs":"8"}') },
+  { name: 'a record with a negative duration', given: pace('{"durationMs":-1}') },
+  { name: 'a record that is too long', given: pace(`{"durationMs":1,"x":"${'x'.repeat(5_000)}"}`) },
 ];
-test.each(unreadable)('slotPositions() uses the default duration for $name', ({ given }) => {
+test.each(unreadable)('slotPositions() estimates with the default duration of a membership change, given $name', ({ given }) => {
   expect(slotPositions([queued('a', 1n), queued('b', 2n)], given).get('b')?.estimateMs).toBe(15_000);
 });

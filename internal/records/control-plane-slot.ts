@@ -23,7 +23,7 @@ export interface SlotPosition {
   readonly estimateMs: number;
 }
 
-/** The position of each node by its id. `queue` may be in any order; `pace` is the record's value, undefined before the first change. */
+/** The position of each node by its id. `queue` may be in any order; `pace` is the recorded duration of the last change as JSON, undefined before the first change. */
 export function slotPositions(
   queue: readonly { readonly key: string; readonly createRevision: bigint }[],
   pace: Uint8Array | undefined,

@@ -113,8 +113,8 @@ export function leaveGuard(remaining: {
 }
 
 /**
- * Why Kubernetes would have no API server. Undefined if another API server is ready, or if this node serves
- * none: the node is lost, or reports that its own API server is not ready.
+ * Why the role change would leave Kubernetes without an API server. Undefined if another API server is ready, or
+ * if that of this node does not work anyway (the node is lost, or reports it as not ready).
  */
 function apiServerGuard(
   { roles: before, isAlive, apiServer }: GuardedNode,

@@ -168,7 +168,7 @@ class Supervisor implements ScopeHost {
     if (!(await slept(clock, graceMs, run.ended.signal))) return;
     this.#stragglers.add(path);
     log.error('still running after it was asked to stop', { graceMs });
-    this.#stop(`${path} ignores its signal`);
+    this.#stop(`${path} still runs ${graceMs} ms after its abort signal`);
   }
 
   /** Restarts the topmost groups that were stopped and have ended with everything below them. */

@@ -240,7 +240,7 @@ describe('the ticket of a long session', () => {
     expect(await rejoin(sessionOf())).toBe('signed 1');
   });
 
-  test('is refused if the evidence does not show that the machine is locked to this cluster', async () => {
+  test('is refused if the lock PCR in the evidence does not have the value of this cluster', async () => {
     expect(await rejoin(sessionOf(ZERO))).toBe('join-not-locked');
     expect(await rejoin(sessionOf(lockedValue(ZERO, 'ff'.repeat(16))))).toBe('join-not-locked');
     expect(signed).toBe(0);

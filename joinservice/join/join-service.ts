@@ -139,8 +139,8 @@ export class JoinService {
   }
 
   /**
-   * Verifies the evidence of a session that requests a ticket. The session may be an hour old, so the attestation policy may
-   * have changed; and a machine that gets certificates must be locked to this cluster, which `rules()` does not require.
+   * Verifies the evidence of a session that requests a ticket again, because the policy may have changed since the session
+   * began. Also requires the lock PCR to have the value of this cluster; at the start of a session, it may have its boot value.
    * @throws JoinError `join-evidence-outdated`, `join-not-locked`
    */
   #checkEvidence({ measurements, machineIdentity, verdict }: AttestedPeer): void {

@@ -118,7 +118,7 @@ describe('an owner without a certificate', () => {
     ]);
   });
 
-  test('is refused all other calls', async () => {
+  test('is refused every call except the one for the init result', async () => {
     const client = connect(await createBare('owner'));
     await expect(client.listNodes({}, { signal, timeoutMs: 5_000 })).rejects.toMatchObject({
       code: 'curator-denied',

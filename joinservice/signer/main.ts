@@ -9,7 +9,7 @@ import { serveSigner } from './serve-signer.ts';
 const MAX_CONFIG_BYTES = 64 * 1024;
 const clock = new SystemClock();
 const files = new DiskFiles();
-ignoreOutputErrors(process.stderr); // warnings that Node.js prints
+ignoreOutputErrors(process.stderr); // Node.js writes its warnings to stderr
 const log = createLogger({
   path: 'signer',
   nowMs: () => clock.nowMs(),

@@ -61,7 +61,7 @@ function encode(asked: TicketStatement): Uint8Array {
   try {
     return encodeTicketStatement(asked);
   } catch (cause) {
-    throw invalid('malformed statement', cause);
+    throw invalid('malformed ticket statement', cause);
   }
 }
 

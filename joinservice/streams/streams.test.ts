@@ -99,7 +99,7 @@ const logsOf = (source: { path: string } | { units: string[] }, backlog = 10) =>
 
 const text = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString();
 
-describe('a task for a node', () => {
+describe('a task that the curator sends to a node', () => {
   test('a task goes over the session of the node, and its results arrive in order and end', async () => {
     const setup = setUp();
     const node = await openSession(setup);

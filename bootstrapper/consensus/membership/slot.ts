@@ -180,7 +180,7 @@ function encode(value: object): Uint8Array {
 /** Only control planes can write this key, so unreadable content is an error. */
 function intentFrom(value: Uint8Array): Intent {
   try {
-    if (value.length > MAX_JSON) throw new RangeError(`${value.length} bytes`);
+    if (value.length > MAX_JSON) throw new RangeError(`${value.length} bytes, at most ${MAX_JSON} allowed`);
     return intentShape.parse(JSON.parse(new TextDecoder().decode(value)));
   } catch (cause) {
     throw new ConsensusError('consensus-slot-damaged', `record ${SLOT_INTENT_KEY} is damaged`, { cause });

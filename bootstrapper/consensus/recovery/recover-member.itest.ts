@@ -195,7 +195,7 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   // A watch from an old revision must list the keys again.
   await until(() => watched.some(({ kind }) => kind === 'relist'));
 
-  // The old majority is partitioned from the survivor. It still commits, but only its own data.
+  // The old majority and the survivor cannot reach each other, so each side commits only its own changes.
   const isolated = ({ config }: TestControlPlane) => ({
     peers: config.peers.filter((peer) => !peer.endsWith(`:${first.config.ports.client}`)),
   });
@@ -205,8 +205,8 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   const oldRevision = (await back.admin.list('/registry/', { signal })).revision;
   const watchedThere = follow(back.admin, oldRevision);
 
-  // The old majority treats the survivor as lost. The survivor restarts while they run, and ignores members
-  // that missed its recovery.
+  // The old majority removes the survivor as lost. The survivor restarts meanwhile and ignores that majority,
+  // whose epoch is older because it took no part in the recovery.
   const removed = (await back.admin.members.list({ signal })).find(({ name }) => name === 'node-1');
   await back.admin.members.remove(removed?.id ?? 0n, { signal });
   const again = await first.start({ createsCluster: false });

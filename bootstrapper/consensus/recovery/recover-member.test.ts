@@ -43,7 +43,7 @@ describe('judgeRecovery()', () => {
       refusal: /its quorum is not lost/,
     },
     {
-      name: 'allows a recovery from a member that does not serve: its data is compared when the recovery begins',
+      name: 'allows a recovery from a member that does not answer, whose progress cannot be compared yet',
       own: member('a', undefined),
       others: [member('b', 5n)],
       refusal: undefined,

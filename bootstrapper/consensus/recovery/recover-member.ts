@@ -98,7 +98,7 @@ export function judgeRecovery({ own, others }: Survey): {
       led.length === 0 ? refusals : [`etcd has a leader (reported by ${reporters}): its quorum is not lost`],
     losses: [
       index === undefined
-        ? 'all changes after the last log entry on the disk of this member, which does not serve now'
+        ? 'all changes after the last log entry on the disk of this member (its etcd does not answer now)'
         : `all changes after raft index ${index} of this member`,
       ...silent.map(
         ({ nodeId }) => `all changes that only ${nodeId} has; it did not answer, so their number is unknown`,

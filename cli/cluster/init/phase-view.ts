@@ -55,7 +55,7 @@ export class PhaseView {
     }
   }
 
-  /** Shows the state of the connection on every running phase, or as a step of its own until the next event. */
+  /** Shows the state of the connection on every running phase. If none runs, shows it as a separate step until the next event. */
   note(text: string): void {
     for (const phase of this.#running.keys()) this.#update(phase, text);
     if (this.#running.size > 0) return;

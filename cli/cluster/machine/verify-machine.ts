@@ -96,14 +96,14 @@ export async function verifyMachine(context: CommandContext, contact: Contact): 
   return { fingerprint, record: withClockObservation(context, contact, record) };
 }
 
-/** Verifies by credential activation that the attestation key of this session belongs to a certain TPM. */
+/** Verifies by credential activation that the attestation key of this session is in the TPM of the returned endorsement. */
 async function enrol(context: CommandContext, { session, peer }: Contact): Promise<Endorsement> {
   const { signal, ports } = context;
   const { enrolment } = await session.client.readEnrolment({}, { signal, timeoutMs: ANSWER_MS });
   if (enrolment.length > MAX_ENROLMENT_BYTES)
     throw new ClusterError(
       'cluster-evidence-unknown',
-      `enrolment request too large: ${enrolment.length} bytes`,
+      `enrolment request too large: ${enrolment.length} bytes, at most ${MAX_ENROLMENT_BYTES} allowed`,
     );
   const request = decodeEnrolmentRequest(enrolment);
   const nowMs = ports.clock.nowMs();

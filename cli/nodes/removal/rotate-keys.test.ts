@@ -193,7 +193,7 @@ describe('cluster keys rotate', () => {
     });
   });
 
-  test('requests to replace a certain generation, and reports if it was already replaced', async () => {
+  test('requests to replace a given generation of keys, and reports if it was already replaced', async () => {
     await using harness = await createRotating([at(3, 'done')], async () => ({
       generation: 3n,
       isDone: true,

@@ -74,7 +74,7 @@ export async function createEndpoints(kind: Kind): Promise<Endpoints> {
   };
 }
 
-/** Creates a client for a server in another process. The server has its own certificate. */
+/** Creates a client for a server in another process. The client accepts any server certificate: it cannot know that one. */
 export async function createClientEndpoint(kind: Kind): Promise<Upgrade<unknown>> {
   const identity = identityOf(await createTestIdentity());
   if (kind !== 'atls') return tlsClientUpgrade({ clock, identity, accept: fingerprintOf });

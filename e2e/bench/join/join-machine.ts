@@ -88,7 +88,7 @@ export class BenchMachine {
 
   /**
    * Joins as the agent does, up to the ticket: one session for the admission, then the node lock, then
-   * another session that proves the lock and requests the ticket. It makes no retries.
+   * another session that proves the node lock and requests the ticket. It makes no retries.
    */
   async join(host: string, port: number): Promise<Ticket> {
     let clusterId: string;

@@ -181,7 +181,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
   });
 
   await story.test(
-    "a member's machine and key without the data that its agent sealed to the TPM are refused",
+    "an attacker with a member's machine and key, but without the data that its agent sealed to the TPM, is refused",
     async () => {
       const { sealed: _, ...own } = member.stolen;
       await refuse(member.attack('certificates', { own }), { code: 'join-identity-changed' });

@@ -193,10 +193,7 @@ async function statusNames(
   step.diagnostic(`status after ${Date.now() - startedMs} ms: ${first}`);
 }
 
-/**
- * Asserts how soon after the stop the balancers of these nodes closed their connections to the stopped
- * server.
- */
+/** Asserts that the balancers of `nodes` closed their connections to the frozen API server within `MOVED_MS`. */
 async function moved(
   step: TestContext,
   cluster: StoryCluster,

@@ -37,7 +37,7 @@ await test('an interrupted init always ends in one cluster', async (story) => {
   );
 
   await story.test(
-    'the node refuses a client with an untrusted owner key before the lock and sends it no log line',
+    'the node refuses a client with an untrusted owner key before the node lock is taken, and sends it no log line',
     async () => {
       const otherWorkspace = join(bench.directory, 'other-workspace');
       await mkdir(otherWorkspace);

@@ -247,7 +247,7 @@ await test('a node changes its roles repeatedly, is reset, joins again and is re
       await first.kubectl('label', 'node', 'n2', `${CONTROL_PLANE_LABEL}=`);
       await first.kubectl('taint', 'node', 'n2', `${CONTROL_PLANE_LABEL}:NoSchedule`);
       assert.equal(await scheduling(), 'NoSchedule/');
-      await first.run('systemctl', 'restart', 'bootstrapper'); // the role server removes them at its start, and when control planes change
+      await first.run('systemctl', 'restart', 'bootstrapper'); // the role server removes such labels and taints when it starts, and when the list of control planes changes
       await eventually('n2 takes ordinary pods', 120, scheduling, (now) => now === '/');
       assert.equal(
         (await first.kubectl('get', 'nodes', '-l', CONTROL_PLANE_LABEL, '-o', 'name')).trim(),

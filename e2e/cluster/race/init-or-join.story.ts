@@ -97,7 +97,7 @@ await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: e
       const goesOn = by === 'join' ? await goesOnAsMember(race) : await goesOnWithInit(race);
       await machine.restart(how, before);
       assert.notEqual((await machine.agent()).pid, before.pid, context);
-      assert.equal(await machine.lock(), lock, `${context}: the lock has not changed after ${how}`);
+      assert.equal(await machine.lock(), lock, `${context}: the node lock has not changed after ${how}`);
       await goesOn();
       assert.equal(await machine.lock(), lock, context);
     } catch (error) {

@@ -57,7 +57,7 @@ export class ApiFollower implements AsyncDisposable {
     return this.#names.has(name);
   }
 
-  /** The server's reason for each new list. */
+  /** Why the server refused to continue a watch (410 Gone), once for each time; after it, the follower lists again. */
   get refusals(): readonly string[] {
     return this.#refusals;
   }

@@ -55,7 +55,8 @@ export function encodeBundle(bundle: CollateralBundle): string {
 /** An encoded bundle, as text or as its UTF-8 bytes. @throws CollateralError and nothing else */
 export function parseBundle(encoded: string | Uint8Array): CollateralBundle {
   const text = typeof encoded === 'string' ? encoded : Buffer.from(encoded).toString('utf8');
-  if (text.length > MAX_BUNDLE_BYTES) throw malformed(`reading a collateral bundle: ${text.length} bytes`);
+  if (text.length > MAX_BUNDLE_BYTES)
+    throw malformed(`reading a collateral bundle: ${text.length} bytes, at most ${MAX_BUNDLE_BYTES} allowed`);
   const parsed = schema.safeParse(parseJson(text));
   if (!parsed.success) {
     const [issue] = parsed.error.issues;

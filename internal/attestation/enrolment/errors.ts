@@ -16,7 +16,7 @@ export const enrolErrors = defineErrors({
   ),
   'enrol-certificate-usage': refusal(
     'The certificate is not for an endorsement key: EKU 2.23.133.8.1 or the key usage is missing, or its names are malformed.',
-    'Check which certificate is in the NV index of the TPM. A platform or device certificate cannot be used instead.',
+    'Check that the NV index of the TPM for its endorsement key (EK) certificate holds an EK certificate, not a platform or device certificate.',
   ),
   'enrol-certificate-key': refusal(
     'The certificate of the manufacturer is for another key than the endorsement key of the TPM.',

@@ -51,7 +51,7 @@ export const x509Errors = defineErrors({
   'x509-signature': refusal('A certificate or CRL was not signed by the key of its issuer.', altered),
   'x509-root-untrusted': refusal(
     'The chain ends in a root certificate that is not trusted.',
-    'For a TPM, add the root of its manufacturer to the cluster configuration. The roots of AMD and Intel are built in, so another root is not genuine.',
+    'For a TPM, add the root of its manufacturer to the cluster configuration. For SEV-SNP and TDX, only the built-in roots of AMD and Intel are genuine.',
   ),
   'x509-revoked': refusal(
     'The issuer of a certificate has revoked it.',

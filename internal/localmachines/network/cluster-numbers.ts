@@ -48,7 +48,7 @@ export async function releaseNumber(host: HostPorts, network: NodeNetwork): Prom
   if ((await host.files.list(NUMBERS_DIRECTORY)).length === 0) await host.files.remove(NUMBERS_DIRECTORY);
 }
 
-/** Number → data directory of its cluster. */
+/** The claimed network number of each local cluster, with the data directory of that cluster. */
 export async function readClaims(host: HostPorts): Promise<ReadonlyMap<number, string>> {
   const claims = new Map<number, string>();
   for (const name of await host.files.list(NUMBERS_DIRECTORY)) {

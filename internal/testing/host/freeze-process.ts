@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { kill } from 'node:process';
 import { SystemClock } from '../../clock/index.ts';
 
-/** Guards only against hanging: a thread in the middle of a write to a busy disk stops after the write. */
+/** Long, because a thread that writes to a busy disk stops only after its write. The limit only ends a wait that hangs. */
 const LONGEST_MS = 20_000;
 const LOOK_MS = 5;
 const clock = new SystemClock();

@@ -144,7 +144,7 @@ describe('a removed machine', () => {
     await world.join(1);
     await world.remove('node-1', [world.readmit(1)]);
     expect(await world.ask(2)).toMatchObject({ kind: 'admitted' });
-    // its old key stays refused: the reset has replaced it
+    // the reset has given the machine a new key; the old key stays refused
     await expect(world.ask(1)).rejects.toEqual(coded('join-decommissioned'));
   });
 

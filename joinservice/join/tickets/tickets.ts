@@ -48,7 +48,7 @@ export interface TicketPorts {
   /** The join service, which untrusted peers reach, has no key of the cluster itself. */
   readonly signer: Pick<SignerClient, 'signMember'>;
   readonly clockObservations: ClockObservations;
-  /** Throws unless the evidence of the session satisfies the current policy and shows the lock of this cluster. */
+  /** Throws unless the evidence of the session satisfies the current policy and its lock PCR has the value of this cluster. */
   readonly checkEvidence: (peer: AttestedPeer) => void;
   /** Throws unless the current policy lets this machine be a member. */
   readonly checkAllowed: (identity: string) => void;
@@ -221,7 +221,7 @@ function checkMachine({ nodeId, admission }: NodeRecord, peer: AttestedPeer): Ma
   if (!isSameMachine(admission, evidenceIdentityOf(peer)))
     throw new JoinError(
       'join-identity-changed',
-      `renewing ticket of ${nodeId}: ${identity} (${variant}) shows the key of ${admission.identity} (${admission.variant})`,
+      `renewing ticket of ${nodeId}: its key was admitted on machine ${admission.identity} (${admission.variant}), but the caller is machine ${identity} (${variant})`,
     );
   return admission;
 }
