@@ -132,7 +132,10 @@ async function untilOutdated(
     await ports.clock.sleep(EPOCH_POLL_MS, signal);
     const newest = await peers.newest(currentPeers(), signal);
     if (newest.epoch > (await readEpoch(ports.files, layout)))
-      throw new ConsensusError('consensus-outdated', `running etcd member ${nodeId}: another control plane has the newer epoch ${newest.epoch}`);
+      throw new ConsensusError(
+        'consensus-outdated',
+        `running etcd member ${nodeId}: another control plane has the newer epoch ${newest.epoch}`,
+      );
   }
 }
 

@@ -159,9 +159,12 @@ async function restart(
   const decision = { method: 'RestartRotation', detail: { generation, instead: former.generation, why } };
   const record = { ...former, generation, phase: 'asked' } as const;
   if (await write(options, rotation, { record, decision }, signal))
-    log.warn('this generation cannot be completed (other keys of it exist, or its keys were lost), starting the next one', {
-      generation: former.generation,
-    });
+    log.warn(
+      'this generation cannot be completed (other keys of it exist, or its keys were lost), starting the next one',
+      {
+        generation: former.generation,
+      },
+    );
   return 'keys of the next generation';
 }
 

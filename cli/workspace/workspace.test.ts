@@ -228,13 +228,16 @@ describe('lockWorkspace()', () => {
       next: { pid: 7, startTicks: 100, bootId: 'boot-2' },
     },
   ];
-  test.each(dead)('takes over the lock of $name, even if the lock has a time in the future', async ({ next }) => {
-    const files = await createDisk();
-    await lock(files, new FakeClock(Date.UTC(2099, 0, 1)));
-    await asProcess(files, next);
-    const clock = new FakeClock(Date.UTC(2026, 0, 1));
-    await expect(lock(files, clock)).resolves.toBeDefined();
-  });
+  test.each(dead)(
+    'takes over the lock of $name, even if the lock has a time in the future',
+    async ({ next }) => {
+      const files = await createDisk();
+      await lock(files, new FakeClock(Date.UTC(2099, 0, 1)));
+      await asProcess(files, next);
+      const clock = new FakeClock(Date.UTC(2026, 0, 1));
+      await expect(lock(files, clock)).resolves.toBeDefined();
+    },
+  );
 
   test('does not take over the lock of a running process when the clock jumps a year', async () => {
     const files = await createDisk();

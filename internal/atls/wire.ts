@@ -80,7 +80,10 @@ export function parseHeader(bytes: Uint8Array): FrameHeader {
   if (kind === undefined) throw new AtlsError('atls-frame-type', `reading a frame: unknown type ${type}`);
   if (bodyBytes > BODY_LIMIT[kind]) {
     const limit = BODY_LIMIT[kind];
-    throw new AtlsError('atls-frame-too-large', `reading ${kind}: ${bodyBytes} bytes, at most ${limit} allowed`);
+    throw new AtlsError(
+      'atls-frame-too-large',
+      `reading ${kind}: ${bodyBytes} bytes, at most ${limit} allowed`,
+    );
   }
   return { kind, bodyBytes };
 }
@@ -150,7 +153,8 @@ const FRAME_KINDS: ReadonlyMap<number, FrameKind> = invert(FRAME);
 const ALERT_NAMES: ReadonlyMap<number | undefined, Alert> = invert(ALERT);
 
 function encodeFrame(kind: FrameKind, body: Uint8Array): Uint8Array {
-  if (body.length > BODY_LIMIT[kind]) throw new RangeError(`encoding ${kind}: ${body.length} bytes, at most ${BODY_LIMIT[kind]} allowed`);
+  if (body.length > BODY_LIMIT[kind])
+    throw new RangeError(`encoding ${kind}: ${body.length} bytes, at most ${BODY_LIMIT[kind]} allowed`);
   const frame = Buffer.allocUnsafe(HEADER_BYTES + body.length);
   frame.writeUInt8(FRAME[kind], 0);
   frame.writeUInt8(FRAME_VERSION, 1);

@@ -15,7 +15,8 @@ function served(texts: Readonly<Record<string, string>>): HttpPort {
   return {
     get: async (url) => {
       const text = texts[url] ?? (url.endsWith('/@v/list') ? '' : undefined);
-      if (text === undefined) throw new BundleBuildError('bundlebuild-download', `downloading ${url}: HTTP 404`);
+      if (text === undefined)
+        throw new BundleBuildError('bundlebuild-download', `downloading ${url}: HTTP 404`);
       const body = (async function* () {
         yield Buffer.from(text);
       })();

@@ -46,15 +46,21 @@ test.each(times)(
 
 const dead = [
   { name: 'a process that was killed', owner: { pid: 2 ** 22 + 1, startTicks: '1' } },
-  { name: 'a process that ended and whose id another process has now', owner: { pid: process.pid, startTicks: '1' } },
+  {
+    name: 'a process that ended and whose id another process has now',
+    owner: { pid: process.pid, startTicks: '1' },
+  },
   { name: 'a process that ran before the last boot', owner: { bootId: 'another' } },
 ];
-test.each(dead)('acquireProcessLock() takes over the lock of $name, even if the lock has a time in the future', async ({ owner }) => {
-  await leaveLock({ ...(await currentProcessIdentity(files)), ...owner });
-  await utimes(path, new Date('2099-01-01'), new Date('2099-01-01'));
-  await (await acquireProcessLock(files, path))[Symbol.asyncDispose]();
-  expect(await readdir(directory)).toEqual([]);
-});
+test.each(dead)(
+  'acquireProcessLock() takes over the lock of $name, even if the lock has a time in the future',
+  async ({ owner }) => {
+    await leaveLock({ ...(await currentProcessIdentity(files)), ...owner });
+    await utimes(path, new Date('2099-01-01'), new Date('2099-01-01'));
+    await (await acquireProcessLock(files, path))[Symbol.asyncDispose]();
+    expect(await readdir(directory)).toEqual([]);
+  },
+);
 
 test('acquireProcessLock() does not take over a lock of another machine, whose processes it cannot check', async () => {
   await leaveLock({ ...(await currentProcessIdentity(files)), machineId: 'another' });

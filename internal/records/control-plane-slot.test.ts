@@ -27,6 +27,9 @@ const unreadable = [
   { name: 'a record with a negative duration', given: pace('{"durationMs":-1}') },
   { name: 'a record that is too long', given: pace(`{"durationMs":1,"x":"${'x'.repeat(5_000)}"}`) },
 ];
-test.each(unreadable)('slotPositions() estimates with the default duration of a membership change, given $name', ({ given }) => {
-  expect(slotPositions([queued('a', 1n), queued('b', 2n)], given).get('b')?.estimateMs).toBe(15_000);
-});
+test.each(unreadable)(
+  'slotPositions() estimates with the default duration of a membership change, given $name',
+  ({ given }) => {
+    expect(slotPositions([queued('a', 1n), queued('b', 2n)], given).get('b')?.estimateMs).toBe(15_000);
+  },
+);

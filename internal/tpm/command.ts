@@ -87,7 +87,8 @@ export function encodeCommand(command: TpmCommand): Uint8Array {
     .u32(CC[command.name])
     .bytes(bytes)
     .finish();
-  if (message.length > MAX_MESSAGE_BYTES) throw new RangeError(`${command.name}: ${message.length} bytes, at most ${MAX_MESSAGE_BYTES} allowed`);
+  if (message.length > MAX_MESSAGE_BYTES)
+    throw new RangeError(`${command.name}: ${message.length} bytes, at most ${MAX_MESSAGE_BYTES} allowed`);
   return message;
 }
 

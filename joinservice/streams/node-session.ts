@@ -100,7 +100,8 @@ export class NodeSession {
   }
 
   #takeData({ task, data, dropped }: TaskData): void {
-    if (data.length > MAX_DATA_BYTES) throw this.#broken(`${data.length} bytes in one message, at most ${MAX_DATA_BYTES}`);
+    if (data.length > MAX_DATA_BYTES)
+      throw this.#broken(`${data.length} bytes in one message, at most ${MAX_DATA_BYTES}`);
     if (task > this.#last) throw this.#broken(`data for unknown task ${task}`);
     const answers = this.#tasks.get(task);
     // No error if the task is unknown: it may have been canceled meanwhile.

@@ -39,7 +39,10 @@ const VERSION_2 = 1;
  */
 export function parseCrl(der: Uint8Array): Crl {
   if (der.length > MAX_CRL_BYTES)
-    throw new X509Error('x509-malformed', `reading a CRL: ${der.length} bytes, at most ${MAX_CRL_BYTES} allowed`);
+    throw new X509Error(
+      'x509-malformed',
+      `reading a CRL: ${der.length} bytes, at most ${MAX_CRL_BYTES} allowed`,
+    );
   return withX509Errors('reading a CRL', () =>
     readOnly(der, TAG.sequence, (reader) => {
       const signed = reader.peekRaw();

@@ -134,7 +134,8 @@ export function buildArgv(options: {
 /** Reports the phases of mmdebstrap (`I: extracting archives...`), without the output of packages. */
 function reportPhase(line: string, report: (phase: string) => void): void {
   const phase = /^I: (.*?)(?:\.\.\.)?$/.exec(line)?.[1];
-  if (phase !== undefined) report(phase.startsWith('running --customize-hook') ? 'customizing the root file system' : phase);
+  if (phase !== undefined)
+    report(phase.startsWith('running --customize-hook') ? 'customizing the root file system' : phase);
 }
 
 /** Writes a file with the package sources of the host for the suite; undefined when it has none. */

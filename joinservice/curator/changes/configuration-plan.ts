@@ -48,7 +48,8 @@ export function configurationChange(
   submission: Submission,
 ): { readonly entry: Entry; readonly paths: readonly JsonPath[] } {
   const { document, baseRevision } = next;
-  if (document.length > MAX_CONFIGURATION_BYTES) refuseField('document', `${document.length} bytes, at most ${MAX_CONFIGURATION_BYTES}`);
+  if (document.length > MAX_CONFIGURATION_BYTES)
+    refuseField('document', `${document.length} bytes, at most ${MAX_CONFIGURATION_BYTES}`);
   verifyBase(entry, baseRevision);
   const paths = verifyConfigurationChange(
     Buffer.from(storedConfiguration(entry).document).toString('utf8'),

@@ -53,12 +53,18 @@ describe('status and heartbeats', () => {
   test.each([
     { name: 'they contain the address of another node', over: { address: '192.0.2.9' } },
     { name: 'the address is a host name', over: { address: 'n1' } },
-    { name: 'they contain a curator at the address of another node', over: { curatorEndpoint: '192.0.2.9:9091' } },
+    {
+      name: 'they contain a curator at the address of another node',
+      over: { curatorEndpoint: '192.0.2.9:9091' },
+    },
     {
       name: 'they have more than 64 KiB',
       over: { runnables: Array.from({ length: 400 }, () => ({ path: 'x'.repeat(200) })) },
     },
-    { name: 'they contain too many runnables', over: { runnables: Array.from({ length: 513 }, () => ({ path: '' })) } },
+    {
+      name: 'they contain too many runnables',
+      over: { runnables: Array.from({ length: 513 }, () => ({ path: '' })) },
+    },
     {
       name: 'they contain too many facts about the machine',
       over: {
@@ -70,7 +76,10 @@ describe('status and heartbeats', () => {
       },
     },
     { name: 'the agent version is too long', over: { agentVersion: 'x'.repeat(257) } },
-    { name: 'the value of a fact about the machine is too long', over: { facts: { kernel: 'x'.repeat(257) } } },
+    {
+      name: 'the value of a fact about the machine is too long',
+      over: { facts: { kernel: 'x'.repeat(257) } },
+    },
   ])('are refused and not stored if $name', async ({ over }) => {
     const { curator, first, etcd } = await createCurators();
     const { revision } = etcd;

@@ -38,7 +38,8 @@ export function readHello(hello: Hello, session: Uint8Array, nowMs: number): Mac
   if (wantedRoles.length > MAX_ROLES)
     throw malformed(`${wantedRoles.length} requested roles, at most ${MAX_ROLES}`);
   if (facts.length > MAX_FACTS) throw malformed(`${facts.length} facts, at most ${MAX_FACTS}`);
-  if (enrolment.length > MAX_ENROLMENT_BYTES) throw malformed(`${enrolment.length} bytes of enrolment, at most ${MAX_ENROLMENT_BYTES}`);
+  if (enrolment.length > MAX_ENROLMENT_BYTES)
+    throw malformed(`${enrolment.length} bytes of enrolment, at most ${MAX_ENROLMENT_BYTES}`);
   const offset = Number(hello.nowMs) - nowMs;
   const claimed = {
     hostname: text('hostname', hello.hostname),
