@@ -46,6 +46,10 @@ export const clusterErrors = defineErrors({
     'The clocks of the machine and of this workstation differ by more than five minutes, so certificates issued by one would not be valid on the other. Nothing was changed.',
     'Correct the clock that is wrong (`timedatectl set-ntp true`, or `timedatectl set-time`), then run the same command again.',
   ),
+  'cluster-config-exists': fault.operator.precondition(
+    'The workspace has a cluster.yaml, which `cluster config generate` does not change, and the flags ask for another one.',
+    'Edit cluster.yaml, or run the command in another workspace (--workspace DIRECTORY), or leave out the flags that the message names.',
+  ),
   'cluster-config-changed': fault.operator.precondition(
     'An init is in progress on the machine, and cluster.yaml has changed since it started.',
     'Restore cluster.yaml to its contents when the init started (charts and the address of the node may differ) and run the same command again; change settings once the cluster runs. To start over, reset the machine as root on the machine itself (see `cluster node reset --help`).',

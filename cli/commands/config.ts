@@ -3,7 +3,7 @@ import type { ActionBinder } from '../app/command.ts';
 import { confirmFrom, withConfirmFlags, type ConfirmFlags } from './flags.ts';
 
 interface GenerateFlags {
-  readonly name: string;
+  readonly name?: string;
   readonly kubernetesVersion?: string;
   readonly node?: string;
   readonly fingerprint?: string;
@@ -24,7 +24,7 @@ export function register(config: Command, action: ActionBinder): void {
   config
     .command('generate')
     .description('create cluster.yaml, the owner key and the master secret')
-    .option('--name <name>', 'cluster name', 'cluster')
+    .option('--name <name>', 'cluster name (default: "cluster")')
     .option('--kubernetes-version <version>', 'Kubernetes version, such as v1.35.4')
     .option('--node <address>', 'address of the first machine')
     .option('--fingerprint <sha256>', 'fingerprint shown on the console of the first machine')

@@ -4,12 +4,14 @@ import {
   parseClusterConfig,
   renderClusterConfig,
   type ChartConfig,
+  type ClusterConfig,
   type JoinConfig,
 } from '../../../internal/config/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { planCharts } from '../../charts/index.ts';
 import { createWorkspace, layoutOf, readConfig, type CreatedWorkspace } from '../../workspace/index.ts';
 import { chooseAttestation } from './choose-attestation.ts';
+import { ClusterError } from '../errors.ts';
 import { openWorkspace } from '../open-workspace.ts';
 
 /** Contents of a new cluster.yaml; undefined members get their defaults. */
@@ -28,6 +30,14 @@ export interface GenerateOptions {
   readonly attestation?: Readonly<Record<string, unknown>> | undefined;
 }
 
+const DEFAULT_NAME = 'cluster';
+
+/** The flags of `cluster config generate`; undefined where not given. */
+export type GenerateFlags = Partial<Omit<GenerateOptions, 'attestation'>> & {
+  /** Comma-separated attestation variants. */
+  readonly variants?: string | undefined;
+};
+
 /** Creates the missing files of a workspace. Existing files are not changed. @throws WorkspaceError `workspace-key-lost` */
 export async function generateWorkspace(
   context: CommandContext,
@@ -41,15 +51,21 @@ export async function generateWorkspace(
   return await createWorkspace(context.ports.files, workspace.layout, { configText, state: workspace.state });
 }
 
-/** `cluster config generate`. */
+/** `cluster config generate`. @throws ClusterError `cluster-config-exists` */
 export async function runConfigGenerate(
   context: CommandContext,
-  { variants, ...options }: Omit<GenerateOptions, 'attestation'> & { readonly variants?: string | undefined },
+  options: GenerateFlags,
 ): Promise<void> {
+  const layout = layoutOf(context.paths.workspace);
+  const exists = (await context.ports.files.stat(layout.config)) !== undefined;
   // An existing file is not changed: no prompt is needed.
-  const exists = await context.ports.files.stat(layoutOf(context.paths.workspace).config);
-  const attestation = exists === undefined ? await chooseAttestation(context, variants) : undefined;
-  const { ownerKey, created } = await generateWorkspace(context, { ...options, attestation });
+  if (exists) refuseOtherFlags(await readConfig(context.ports.files, layout), options, layout.config);
+  const attestation = exists ? undefined : await chooseAttestation(context, options.variants);
+  const { ownerKey, created } = await generateWorkspace(context, {
+    ...options,
+    name: options.name ?? DEFAULT_NAME,
+    attestation,
+  });
   const { workspace } = context.paths;
   const data = { workspace, created, ownerPublicKey: ownerKey.pubKeyBase64 };
   context.host.result(data, () =>
@@ -65,6 +81,27 @@ export async function runConfigGenerate(
       '',
       'Next: cluster init --node ADDRESS --fingerprint sha256:…',
     ].join('\n'),
+  );
+}
+
+/** An existing cluster.yaml is never changed, so that a flag which asks for something else cannot be obeyed. */
+function refuseOtherFlags(config: ClusterConfig, flags: GenerateFlags, path: string): void {
+  const { podSubnet } = config.networking;
+  const variants = flags.variants?.split(',').map((each) => each.trim());
+  const differences = [
+    ['--name', flags.name, config.name],
+    ['--kubernetes-version', flags.kubernetesVersion, config.kubernetesVersion],
+    ['--node', flags.endpoint, config.firstNode.endpoint],
+    ['--fingerprint', flags.fingerprint, config.firstNode.fingerprint],
+    ['--local', flags.local === true ? LOCAL_NETWORKS.podSubnet : undefined, podSubnet],
+    ['--attestation', variants?.toSorted().join(), config.attestation.variants.toSorted().join()],
+  ].flatMap(([flag, asked, is]) =>
+    asked === undefined || asked === is ? [] : [`${flag} ${asked} (it has ${is ?? 'none'})`],
+  );
+  if (differences.length === 0) return;
+  throw new ClusterError(
+    'cluster-config-exists',
+    `generating ${path}: it exists and differs from ${differences.join(', ')}`,
   );
 }
 
