@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { SystemClock } from '../../../internal/clock/index.ts';
 import { Namespace, put, type EtcdClient, type WatchEvent } from '../../../internal/etcd/index.ts';
 import { ExecaRunner, type CommandRunner } from '../../../internal/exec/index.ts';
-import { DiskFiles } from '../../../internal/file/index.ts';
+import type { DiskFiles } from '../../../internal/file/index.ts';
 import { CLUSTER_KEY, CLUSTER_PREFIX, records } from '../../../internal/records/index.ts';
 import { closeOpened, findEtcdBinary, opened, temporaryDirectory } from '../../../internal/testing/index.ts';
 import { findFreePorts, noCommands, TestMember, testMemberConfig } from '../fake-member.ts';

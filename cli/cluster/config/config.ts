@@ -52,10 +52,7 @@ export async function generateWorkspace(
 }
 
 /** `cluster config generate`. @throws ClusterError `cluster-config-exists` */
-export async function runConfigGenerate(
-  context: CommandContext,
-  options: GenerateFlags,
-): Promise<void> {
+export async function runConfigGenerate(context: CommandContext, options: GenerateFlags): Promise<void> {
   const layout = layoutOf(context.paths.workspace);
   const exists = (await context.ports.files.stat(layout.config)) !== undefined;
   // An existing file is not changed: no prompt is needed.

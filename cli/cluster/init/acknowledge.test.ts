@@ -15,7 +15,7 @@ import {
   OperatorApi,
   type PutOwnershipRequest,
 } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
-import { type FakeNode } from './fake-node.ts';
+import type { FakeNode } from './fake-node.ts';
 import { contextOf, HastyClock, ROOT, start, stateOf } from './fake-workstation.ts';
 import { createIdentity, saveGrant } from '../../workspace/index.ts';
 import { runInit } from '../index.ts';

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { CodedError, defineErrors, fault } from '../../../internal/errors/index.ts';
-import { fingerprintOfKey, pubKeyDerOf } from '../../../internal/pki/index.ts';
+import { fingerprintOfKey, generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import type { MemoryFiles } from '../../../internal/testing/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { ProbeResult_Outcome as Outcome } from '../../../joinservice/curatorproto/gen/streams_pb.js';
@@ -24,7 +24,16 @@ const refusals = defineErrors({
   'curator-node-unknown': fault.operator.precondition('-', '-'),
 });
 
-export const idOf = (name: string): string => `node-${name.charCodeAt(1).toString(16).padStart(32, '0')}`;
+const keys = new Map<string, Uint8Array>();
+
+/** The node key of a machine: created at the first call for its name. */
+function keyOf(name: string): Uint8Array {
+  const key = keys.get(name) ?? pubKeyDerOf(generateKeyPem());
+  keys.set(name, key);
+  return key;
+}
+
+export const idOf = (name: string): string => nodeIdOf(keyOf(name));
 
 /**
  * The state of a cluster of three control planes and a worker. A machine that received a reset order is empty
@@ -33,6 +42,7 @@ export const idOf = (name: string): string => `node-${name.charCodeAt(1).toStrin
 function createState() {
   const node = (name: string, roles: readonly NodeRole[]) => ({
     nodeId: idOf(name),
+    publicKey: keyOf(name),
     name,
     roles: [...roles],
     state: NodeState.UP,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { SystemClock } from '../../../internal/clock/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { layoutOf } from '../../workspace/index.ts';
 import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
 import { reportedComponents } from './fake-components.ts';
@@ -29,13 +30,17 @@ class ShortPauses extends SystemClock {
  * after the first read.
  */
 async function createNode(roles: readonly NodeRole[], object: Partial<FakeNodeObject> = {}) {
-  const nodes = [CONTROL, roles].map((each, index) => ({
-    nodeId: `node-n${index + 1}`,
-    name: `n${index + 1}`,
-    state: NodeState.UP,
-    health: NodeHealth.HEALTHY,
-    roles: [...each],
-  }));
+  const nodes = [CONTROL, roles].map((each, index) => {
+    const publicKey = pubKeyDerOf(generateKeyPem());
+    return {
+      nodeId: nodeIdOf(publicKey),
+      publicKey,
+      name: `n${index + 1}`,
+      state: NodeState.UP,
+      health: NodeHealth.HEALTHY,
+      roles: [...each],
+    };
+  });
   const [, second] = nodes;
   if (second === undefined) throw new Error('there are two');
   const harness = await createCuratorHarness({
