@@ -86,6 +86,18 @@ describe('buildKubeadmConfig()', () => {
     });
   });
 
+  test('mounts the audit policy for reading and the audit log for writing into the API server', () => {
+    expect(documents().get('ClusterConfiguration')).toMatchObject({
+      apiServer: {
+        extraArgs: expect.arrayContaining([{ name: 'audit-log-path', value: PATHS.auditLog }]) as unknown,
+        extraVolumes: expect.arrayContaining([
+          expect.objectContaining({ hostPath: '/etc/kubernetes/audit', readOnly: true }),
+          expect.objectContaining({ hostPath: '/var/log/kubernetes', readOnly: false }),
+        ]) as unknown,
+      },
+    });
+  });
+
   test('contains the same kubelet configuration as the agent writes on nodes', () => {
     expect(documents().get('KubeletConfiguration')).toEqual(kubeletConfiguration(settings, NEVER_ROTATED));
   });

@@ -58,6 +58,9 @@ export const PATHS = {
   encryption: '/etc/kubernetes/encryption/config.json',
   authorization: '/etc/kubernetes/authorization/config.json',
   admission: '/etc/kubernetes/admission/config.json',
+  auditPolicy: '/etc/kubernetes/audit/policy.json',
+  /** Log of the API server's audit policy. Rotated files are beside it. */
+  auditLog: '/var/log/kubernetes/audit.log',
   manifests: '/etc/kubernetes/manifests',
 } as const;
 

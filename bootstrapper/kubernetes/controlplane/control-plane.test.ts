@@ -199,14 +199,16 @@ describe('ControlPlane', () => {
     });
   });
 
-  test('writes the admission configuration before it writes the static pods', async () => {
+  test.each([
+    { name: 'admission configuration', path: PATHS.admission },
+    { name: 'audit policy', path: PATHS.auditPolicy },
+  ])('writes the $name before it writes the static pods', async ({ path }) => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     let isThere: boolean | undefined;
     const run = bed.commands.run.bind(bed.commands);
     bed.commands.run = async (command) => {
-      if (command.argv.includes('control-plane'))
-        isThere = (await bed.files.stat(PATHS.admission)) !== undefined;
+      if (command.argv.includes('control-plane')) isThere = (await bed.files.stat(path)) !== undefined;
       return run(command);
     };
     await runAll(bed.create());
@@ -252,6 +254,19 @@ test('a change of runsWorkloads repeats no step, even after a restart of the age
   const before = bed.phasesRun().length;
   await runAll(bed.create({ runsWorkloads: true }));
   expect(bed.phasesRun()).toHaveLength(before);
+});
+
+test('a new audit policy replaces the file and restarts no static pod', async () => {
+  const bed = createControlPlane();
+  await placeAuthority(bed.files);
+  await runAll(bed.create());
+  const before = bed.phasesRun().length;
+  const policy = await bed.files.read(PATHS.auditPolicy, 65_536);
+  await bed.files.writeAtomic(PATHS.auditPolicy, 'of an earlier release');
+  await runAll(bed.create());
+  expect(await bed.files.read(PATHS.auditPolicy, 65_536)).toEqual(policy);
+  expect(bed.phasesRun()).toHaveLength(before);
+  expect(bed.units.moves.filter((move) => /restart|stop/.test(move))).toEqual([]);
 });
 
 test('start() writes the static pods again after a demotion deleted them', async () => {

@@ -4,6 +4,7 @@ import type { PhaseProgress } from '../../phases/index.ts';
 import type { ApiProbe } from './api-probe.ts';
 import { createAdminKubeconfigs, findAdminRefusal } from '../credentials/admin-kubeconfigs.ts';
 import { writeAdmissionConfig } from './admission-config.ts';
+import { writeAuditPolicy } from '../apiserver/audit-policy.ts';
 import { createApiServerCredentials } from '../credentials/api-server-credentials.ts';
 import { createComponentCredentials } from '../credentials/component-credentials.ts';
 import { createSharedKeys } from '../credentials/create-shared-keys.ts';
@@ -160,6 +161,7 @@ export class ControlPlane {
   ): Promise<void> {
     const { files, kubeadm, checkpoints } = this.#ports;
     await writeAdmissionConfig(files, this.#options.settings.podSecurity);
+    await writeAuditPolicy(files);
     const keys = await readSharedKeyState(files, this.#options.etcd);
     // The keys on disk may be newer than the certificates.
     if (keys.podDigests !== undefined) await this.#renewLeaves(progress);

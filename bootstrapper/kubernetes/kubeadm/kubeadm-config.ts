@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
 import { hostOf, PORTS } from '../../../internal/endpoint/index.ts';
+import { auditArguments } from '../apiserver/audit-policy.ts';
 import { kubeletConfiguration } from '../kubelet/kubelet-config.ts';
 import { COMPONENT_CLIENTS, ROTATED_FILES } from '../credentials/key-files.ts';
 import { apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
@@ -107,6 +108,7 @@ function clusterConfiguration(
         // No bootstrap tokens exist, and the API server must accept none.
         { name: 'enable-bootstrap-token-auth', value: 'false' },
         { name: 'profiling', value: 'false' },
+        ...auditArguments(),
         ...(digests === undefined ? [] : CLIENT_CAS),
       ],
       ...variantEnv('kube-apiserver', variant),
@@ -114,6 +116,8 @@ function clusterConfiguration(
         volume('encryption', dirname(PATHS.encryption)),
         volume('authorization', dirname(PATHS.authorization)),
         volume('admission', dirname(PATHS.admission)),
+        volume('audit-policy', dirname(PATHS.auditPolicy)),
+        { ...volume('audit-log', dirname(PATHS.auditLog)), readOnly: false },
       ],
     },
     controllerManager: controllerManager(variant),
