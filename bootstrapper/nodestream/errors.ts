@@ -6,6 +6,10 @@ export const nodeStreamErrors = defineErrors({
     'This is not a unit of the cluster. The logs of other units cannot be read.',
     'Use one of the listed units.',
   ),
+  'nodestream-audit-missing': fault.operator.precondition(
+    'This node has no audit log. The API servers write it, and they run on control planes only.',
+    'Name a control plane (`cluster node ls`). A control plane of an earlier release begins its audit log when its static pods are written again, for example by a key rotation.',
+  ),
   'nodestream-task-unknown': fault.peer.precondition(
     'The curator sent a request that this version of the agent does not support.',
     'Upgrade the agent of this node (`cluster node ls --wide` shows its version).',

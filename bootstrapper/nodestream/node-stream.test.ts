@@ -9,6 +9,8 @@ import {
   OpenSessionResponseSchema,
   type NodeStreams,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { MemoryFiles } from '../../internal/testing/index.ts';
+import { readAuditLog } from './audit-log.ts';
 import { runNodeSession } from './node-session.ts';
 import { NodeStreamError } from './errors.ts';
 import { LogRing } from './log-ring.ts';
@@ -132,6 +134,35 @@ describe('readUnitLogs()', () => {
   });
 });
 
+describe('readAuditLog()', () => {
+  const options = { backlog: 5, follow: true };
+  const filesWith = async (path?: string): Promise<MemoryFiles> => {
+    const files = new MemoryFiles();
+    if (path === undefined) return files;
+    await files.makeDirectory('/var/log/kubernetes');
+    await files.writeAtomic(path, '');
+    return files;
+  };
+
+  test('follows the audit log of the API server into the next file', async () => {
+    const commands = new FakeJournal(['{"kind":"Event"}']);
+    const files = await filesWith('/var/log/kubernetes/audit.log');
+    for await (const { data: bytes } of readAuditLog({ commands, files }, options, never)) {
+      expect(Buffer.from(bytes).toString()).toBe('{"kind":"Event"}\n');
+      break;
+    }
+    expect(commands.commands[0]?.argv).toEqual(['tail', '--lines=5', '-F', '/var/log/kubernetes/audit.log']);
+    expect(commands.commands[0]?.signal.aborted).toBe(true);
+  });
+
+  test('refuses a node without an audit log, and runs no command', async () => {
+    const commands = new FakeJournal([]);
+    const lines = readAuditLog({ commands, files: await filesWith() }, options, never);
+    await expect(lines.next()).rejects.toMatchObject({ code: 'nodestream-audit-missing' });
+    expect(commands.commands).toEqual([]);
+  });
+});
+
 /** A fake curator: the test sends its messages, and it records the messages of the node. */
 function setUp(overrides: Partial<TaskPorts> = {}) {
   const orders = new Mailbox<OpenSessionResponse>(64);
@@ -152,6 +183,7 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
   const ports: TaskPorts = {
     ring,
     commands: new FakeJournal([]),
+    files: new MemoryFiles(),
     evidence: { variant: 'tpm', make: async (nonce) => Buffer.from(`quote of ${nonce.length}`) },
     reset: async () => undefined,
     probe: async ({ nodeId, heldKeys, generation }) => Buffer.from(`${nodeId} ${heldKeys} ${generation}`),

@@ -1,6 +1,8 @@
 import type { OwnerVoucher } from '../../internal/crypto/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
 import type { Task } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { readAuditLog } from './audit-log.ts';
 import { NodeStreamError } from './errors.ts';
 import type { LogFilter, LogRing } from './log-ring.ts';
 import { packBytes, packLines, type Chunk } from './chunks.ts';
@@ -10,6 +12,7 @@ import { readUnitLogs } from './unit-logs.ts';
 export interface TaskPorts {
   readonly ring: LogRing;
   readonly commands: CommandRunner;
+  readonly files: Pick<FilePort, 'stat'>;
   /** Fresh evidence of this machine for an operator's nonce, bound to this node of this cluster. */
   readonly evidence: {
     readonly variant: string;
@@ -49,6 +52,9 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
       else yield* agentLogs(ports.ring, { path: source.value ?? '', exact }, { backlog, follow }, signal);
       return;
     }
+    case 'auditLog':
+      yield* readAuditLog(ports, task.what.value, signal);
+      return;
     case 'evidence': {
       const evidence = await ports.evidence.make(task.what.value.nonce, signal);
       yield* packBytes(Buffer.from(ports.evidence.variant, 'utf8'));

@@ -1,7 +1,7 @@
-import { Mailbox } from '../../internal/event/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import { NodeStreamError } from './errors.ts';
-import { packLines, type Chunk } from './chunks.ts';
+import type { Chunk } from './chunks.ts';
+import { streamOutput } from './stream-output.ts';
 
 /** Units whose logs operators of the cluster may read. */
 export const READABLE_UNITS: readonly string[] = [
@@ -15,8 +15,6 @@ export const READABLE_UNITS: readonly string[] = [
   'cluster-signer.service',
   'kubelet.service',
 ];
-/** Number of lines that a slow reader may be behind; further lines are dropped and counted. */
-const MAX_BEHIND = 1_000;
 
 /** Selects the lines to read. */
 export interface UnitLogsOptions {
@@ -40,11 +38,6 @@ export async function* readUnitLogs(
       'nodestream-unit-unknown',
       `unit ${unknown} not allowed, use one of ${READABLE_UNITS.join(', ')}`,
     );
-  const reading = new AbortController();
-  const onAbort = (): void => reading.abort(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
-  const box = new Mailbox<string>(backlog + MAX_BEHIND);
-  let dropped = 0;
   const argv = [
     'journalctl',
     ...units.map((unit) => `--unit=${unit}`),
@@ -55,26 +48,5 @@ export async function* readUnitLogs(
     '--quiet',
     ...(follow ? ['--follow'] : []),
   ] as const;
-  const run = commands.run({
-    argv: [...argv] as [string, ...string[]],
-    onLine: (line, stream) => {
-      if (stream === 'stdout' && !box.push(line)) dropped++;
-    },
-    signal: reading.signal,
-  });
-  run.then(
-    () => box.close(),
-    (error: unknown) => box.close({ error }),
-  );
-  try {
-    for await (const line of box.read(signal)) {
-      const lost = dropped;
-      dropped = 0;
-      yield* packLines([line], lost);
-    }
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-    reading.abort(new Error('reading the journal has ended'));
-    await run.catch(() => undefined); // the reader already got the error
-  }
+  yield* streamOutput(commands, { argv: [...argv] as [string, ...string[]], backlog }, signal);
 }

@@ -2,7 +2,13 @@ import { dirname } from 'node:path';
 import type { Provisioning } from '../../internal/config/index.ts';
 import { ETCD_INSTANCES } from '../consensus/index.ts';
 import { JOINSERVICE_UNIT, RELAY_UNIT, SIGNER_STATE_DIRECTORY, SIGNER_UNIT } from '../units/index.ts';
-import { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT, METADATA_GUARD_UNIT, PATHS } from '../kubernetes/index.ts';
+import {
+  APILB_UNIT,
+  CONTAINERD_UNIT,
+  KUBELET_UNIT,
+  METADATA_GUARD_UNIT,
+  PATHS,
+} from '../kubernetes/index.ts';
 import { type ResetPorts, runReset } from './run-reset.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';

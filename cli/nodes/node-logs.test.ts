@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
 import { runNodeLogs } from './index.ts';
 
-const options = { exact: false, units: [], backlog: 1, follow: false };
+const options = { exact: false, units: [], audit: false, backlog: 1, follow: false };
 
 test('runNodeLogs() refuses an unknown runnable and accepts the parent of one', async () => {
   await using harness = await createCuratorHarness(
@@ -25,4 +25,27 @@ test('runNodeLogs() refuses an unknown runnable and accepts the parent of one', 
   for (const path of ['', 'root', 'root.kubernetes', 'root.kubernetes.api'])
     await runNodeLogs(harness.owner, 'n1', { ...options, path });
   expect(harness.owner.host.records).toHaveLength(4);
+});
+
+test('runNodeLogs() prints the audit log as it is, and refuses --audit with another log', async () => {
+  const asked: unknown[] = [];
+  const line = '{"kind":"Event","verb":"get"}';
+  await using harness = await createCuratorHarness(
+    {},
+    {},
+    {
+      streamAuditLog: async function* (request) {
+        asked.push(request);
+        yield { lines: Buffer.from(`${line}\n`), dropped: 0n };
+      },
+    },
+  );
+  const audit = { ...options, path: '', audit: true, backlog: 7, follow: true };
+  await runNodeLogs(harness.owner, 'n1', audit);
+  expect(asked).toMatchObject([{ node: 'n1', auditLog: { backlog: 7, follow: true } }]);
+  expect(harness.owner.host.records).toMatchObject([{ kind: 'result', text: line }]);
+  for (const other of [{ path: 'root' }, { units: ['kubelet'] }])
+    await expect(runNodeLogs(harness.owner, 'n1', { ...audit, ...other })).rejects.toMatchObject({
+      code: 'app-usage',
+    });
 });

@@ -9,20 +9,25 @@ export interface LogOptions {
   readonly path: string;
   readonly exact: boolean;
   readonly units: readonly string[];
+  /** The audit log of the API server instead, from a control plane. */
+  readonly audit: boolean;
   readonly backlog: number;
   readonly follow: boolean;
 }
 
 /** `cluster node logs`: prints lines as they arrive, without control characters. */
 export async function runNodeLogs(context: CommandContext, name: string, options: LogOptions): Promise<void> {
-  const { path, exact, units, backlog, follow } = options;
-  const source =
-    units.length > 0
-      ? { case: 'units' as const, value: { names: units.map(unitName) } }
-      : { case: 'path' as const, value: path };
+  const { path, units, audit } = options;
+  if (audit && (path !== '' || units.length > 0))
+    throw new AppError('app-usage', 'cannot combine --audit with --path or --unit', {
+      fix: 'Read one log after the other.',
+    });
   if (path !== '' && units.length === 0) await requireRunnable(context, name, path);
   await callCurator(context, async ({ nodeStreams }) => {
-    const stream = nodeStreams.streamLogs({ node: name, logs: { source, backlog, follow, exact } });
+    const { backlog, follow } = options;
+    const stream = audit
+      ? nodeStreams.streamAuditLog({ node: name, auditLog: { backlog, follow } })
+      : nodeStreams.streamLogs({ node: name, logs: logsOf(options) });
     let rest = '';
     for await (const { lines, dropped } of stream) {
       if (dropped > 0n)
@@ -36,6 +41,14 @@ export async function runNodeLogs(context: CommandContext, name: string, options
     }
     if (rest !== '') print(context, rest);
   });
+}
+
+function logsOf({ path, exact, units, backlog, follow }: LogOptions) {
+  const source =
+    units.length > 0
+      ? { case: 'units' as const, value: { names: units.map(unitName) } }
+      : { case: 'path' as const, value: path };
+  return { source, backlog, follow, exact };
 }
 
 /**

@@ -67,6 +67,13 @@ export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeS
       const session = await sessionOf(parts, node, signal);
       for await (const { data, dropped } of session.runTask(what, signal)) yield { lines: data, dropped };
     },
+    streamAuditLog: async function* ({ node, auditLog }, { signal }) {
+      if (auditLog === undefined) return refuse('audit_log', 'missing');
+      refuseLongBacklog(auditLog.backlog);
+      const session = await sessionOf(parts, node, signal);
+      const chunks = session.runTask({ case: 'auditLog', value: auditLog }, signal);
+      for await (const { data, dropped } of chunks) yield { lines: data, dropped };
+    },
     getEvidence: async ({ node, nonce }, { signal }) => {
       if (nonce.length !== NONCE_BYTES) refuse('nonce', `${nonce.length} bytes, not ${NONCE_BYTES}`);
       const task: Task = { what: { case: 'evidence', value: { nonce } }, ...LIMITS.evidence };
@@ -184,7 +191,7 @@ function reportFrom(chunks: readonly Uint8Array[], { name }: NodeSession): Probe
 function logsTaskFrom(logs: LogsTask | undefined): TaskKind {
   if (logs === undefined) return refuse('logs', 'missing');
   const { source, backlog } = logs;
-  if (backlog > MAX_BACKLOG) refuse('backlog', `${backlog} lines, at most ${MAX_BACKLOG}`);
+  refuseLongBacklog(backlog);
   if (source.case === 'path' && !PATH.test(source.value)) refuse('path', 'not the path of a runnable');
   if (source.case === 'units') {
     const { names } = source.value;
@@ -195,6 +202,10 @@ function logsTaskFrom(logs: LogsTask | undefined): TaskKind {
       refuse('units', `${JSON.stringify(odd.slice(0, 80))} is not a unit of the cluster`);
   }
   return { case: 'logs', value: logs };
+}
+
+function refuseLongBacklog(backlog: number): void {
+  if (backlog > MAX_BACKLOG) refuse('backlog', `${backlog} lines, at most ${MAX_BACKLOG}`);
 }
 
 function concat(chunks: readonly Uint8Array[]): Uint8Array {

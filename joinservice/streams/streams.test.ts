@@ -342,6 +342,15 @@ describe('invalid requests', () => {
     await expect(lines.next()).rejects.toEqual(coded('streams-request-invalid'));
   });
 
+  test.each([
+    { name: 'too many earlier lines', auditLog: { backlog: 10_001, follow: false } },
+    { name: 'no selection', auditLog: undefined },
+  ])('a request of the audit log is refused before a node is called: $name', async ({ auditLog }) => {
+    const { handlers, asOperator } = setUp();
+    const lines = handlers.streamAuditLog({ node: 'n1', auditLog } as never, asOperator);
+    await expect(lines[Symbol.asyncIterator]().next()).rejects.toEqual(coded('streams-request-invalid'));
+  });
+
   test('a nonce of another size is refused', async () => {
     const { handlers, asOperator } = setUp();
     await expect(

@@ -53,11 +53,12 @@ export function register(node: Command, action: ActionBinder): void {
 function registerLogs(node: Command, action: ActionBinder): void {
   node
     .command('logs')
-    .description('print logs of the agent or of systemd units of a node')
+    .description('print logs of the agent, of systemd units or of the API server of a node')
     .argument('<node>', 'node name or ID')
     .option('--path <path>', 'component of the agent, as listed by `node show`, and its children')
     .option('--exact', 'with --path: without the children')
     .option('--unit <name>', 'systemd unit, such as kubelet; may be repeated', collect)
+    .option('--audit', 'requests to the API server of a control plane, as JSON lines')
     .option('--backlog <lines>', 'number of recent lines to show', wholeNumber(0, 10_000), 100)
     .option('-f, --follow', 'print new lines until interrupted')
     .addHelpText(
@@ -65,12 +66,14 @@ function registerLogs(node: Command, action: ActionBinder): void {
       `
 Examples:
   cluster node logs n2 --path root.controlplane --follow
-  cluster node logs n2 --unit kubelet --backlog 500`,
+  cluster node logs n2 --unit kubelet --backlog 500
+  cluster node logs n1 --audit --follow`,
     )
     .action(
       action<LogFlags>(async (context, flags, name = '') => {
-        const { path = '', exact = false, unit: units = [], backlog, follow = false } = flags;
-        return (await useCases()).runNodeLogs(context, name, { path, exact, units, backlog, follow });
+        const { path = '', exact = false, unit: units = [], audit = false, backlog, follow = false } = flags;
+        const options = { path, exact, units, audit, backlog, follow };
+        return (await useCases()).runNodeLogs(context, name, options);
       }),
     );
 }

@@ -9,6 +9,15 @@ const NAME = 'admin';
 const EXIT_PRECONDITION = 5;
 const SETTLED_MS = 5_000;
 
+/** The members of an audit.k8s.io/v1 Event that this story reads. */
+interface AuditEntry {
+  readonly level: string;
+  readonly verb: string;
+  readonly requestURI: string;
+  readonly user: { readonly username: string };
+  readonly objectRef?: { readonly name?: string; readonly subresource?: string };
+}
+
 /** A PodDisruptionBudget that permits no eviction, for two pods. */
 const WORKLOAD = JSON.stringify({
   apiVersion: 'v1',
@@ -87,6 +96,52 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
       const refused = await cli('node', 'logs', 'n2', '--unit', 'sshd');
       assert.notEqual(refused.code, 0);
       assert.match(refused.stderr, /nodestream-unit-unknown/);
+    },
+  );
+
+  await story.test(
+    'node logs --audit shows an exec and who read a Secret, but no body of a Secret, and no worker has such a log',
+    async () => {
+      const secret = 'c2VjcmV0LW9mLXRoZS1zdG9yeQ';
+      await first.kubectl('create', 'secret', 'generic', 'audited', `--from-literal=key=${secret}`);
+      await first.kubectl('get', 'secret', 'audited', '-o', 'json');
+      // The exec fails, because the pod does not exist. The log has the attempt.
+      await first.exitCode('kubectl', 'exec', '--namespace', 'kube-system', 'absent', '--', 'id');
+      const pod = await first.kubectl(
+        ...['get', 'pods', '--namespace', 'kube-system', '-l', 'k8s-app=kube-proxy'],
+        ...['-o', 'jsonpath={.items[0].metadata.name}'],
+      );
+      await first.kubectl('exec', '--namespace', 'kube-system', pod, '--', 'true');
+      const text = await eventually(
+        'the log has the exec',
+        30,
+        () => must('node', 'logs', 'n1', '--audit', '--backlog', '5000'),
+        (log) => log.includes(`/pods/${pod}/exec`),
+      );
+      const entries = text
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line) as AuditEntry);
+      const exec = entries.find(
+        ({ objectRef }) => objectRef?.subresource === 'exec' && objectRef.name === pod,
+      );
+      assert.equal(exec?.user.username, 'kubernetes-admin');
+      assert.match(exec.requestURI, /command=true/);
+      const ofSecret = entries.filter(({ objectRef }) => objectRef?.name === 'audited');
+      assert.deepEqual(new Set(ofSecret.map(({ verb }) => verb)), new Set(['create', 'get']));
+      for (const { level } of ofSecret) assert.equal(level, 'Metadata');
+      for (const body of [secret, Buffer.from(secret).toString('base64')]) assert.ok(!text.includes(body));
+      const modes = await first.run(
+        'stat',
+        '-c',
+        '%a %U',
+        '/var/log/kubernetes',
+        '/var/log/kubernetes/audit.log',
+      );
+      assert.equal(modes.trim(), '700 root\n600 root');
+      const refused = await cli('node', 'logs', 'n2', '--audit');
+      assert.equal(refused.code, EXIT_PRECONDITION);
+      assert.match(refused.stderr, /nodestream-audit-missing/);
     },
   );
 

@@ -175,6 +175,7 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   'Distribution.FetchKeys': { ...everybody, usedBy: 'agent' },
   'NodeStreams.OpenSession': { ...nodes, usedBy: 'agent' },
   'NodeStreams.StreamLogs': { ...people, usedBy: '`node logs`' },
+  'NodeStreams.StreamAuditLog': { ...operators, usedBy: '`node logs --audit`' },
   'NodeStreams.GetEvidence': { ...people, usedBy: '`verify`' },
   'NodeStreams.GetMetrics': { ...people, usedBy: '`node metrics`' },
   'NodeStreams.ProbeRemoved': { ...operators, usedBy: '`node remove --lost`, `keys rotate`' },

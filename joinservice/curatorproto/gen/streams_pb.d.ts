@@ -216,6 +216,12 @@ export declare type Task = Message<"cluster.curator.v1.Task"> & {
      */
     value: ProbeTask;
     case: "probe";
+  } | {
+    /**
+     * @generated from field: cluster.curator.v1.AuditLogTask audit_log = 8;
+     */
+    value: AuditLogTask;
+    case: "auditLog";
   } | { case: undefined; value?: undefined };
 };
 
@@ -324,6 +330,29 @@ export declare type LogsTask = Message<"cluster.curator.v1.LogsTask"> & {
  * Use `create(LogsTaskSchema)` to create a new message.
  */
 export declare const LogsTaskSchema: GenMessage<LogsTask>;
+
+/**
+ * @generated from message cluster.curator.v1.AuditLogTask
+ */
+export declare type AuditLogTask = Message<"cluster.curator.v1.AuditLogTask"> & {
+  /**
+   * At most 10,000.
+   *
+   * @generated from field: uint32 backlog = 1;
+   */
+  backlog: number;
+
+  /**
+   * @generated from field: bool follow = 2;
+   */
+  follow: boolean;
+};
+
+/**
+ * Describes the message cluster.curator.v1.AuditLogTask.
+ * Use `create(AuditLogTaskSchema)` to create a new message.
+ */
+export declare const AuditLogTaskSchema: GenMessage<AuditLogTask>;
 
 /**
  * @generated from message cluster.curator.v1.Units
@@ -593,6 +622,29 @@ export declare type StreamLogsRequest = Message<"cluster.curator.v1.StreamLogsRe
 export declare const StreamLogsRequestSchema: GenMessage<StreamLogsRequest>;
 
 /**
+ * @generated from message cluster.curator.v1.StreamAuditLogRequest
+ */
+export declare type StreamAuditLogRequest = Message<"cluster.curator.v1.StreamAuditLogRequest"> & {
+  /**
+   * ID or name of the node.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * @generated from field: cluster.curator.v1.AuditLogTask audit_log = 2;
+   */
+  auditLog?: AuditLogTask | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.StreamAuditLogRequest.
+ * Use `create(StreamAuditLogRequestSchema)` to create a new message.
+ */
+export declare const StreamAuditLogRequestSchema: GenMessage<StreamAuditLogRequest>;
+
+/**
  * @generated from message cluster.curator.v1.StreamLogsResponse
  */
 export declare type StreamLogsResponse = Message<"cluster.curator.v1.StreamLogsResponse"> & {
@@ -804,6 +856,17 @@ export declare const NodeStreams: GenService<{
   streamLogs: {
     methodKind: "server_streaming";
     input: typeof StreamLogsRequestSchema;
+    output: typeof StreamLogsResponseSchema;
+  },
+  /**
+   * The audit log of the API server of a control plane: the last `backlog` lines, oldest first, each a JSON object (audit.k8s.io/v1,
+   * Event). With `follow` the stream continues until the caller ends it.
+   *
+   * @generated from rpc cluster.curator.v1.NodeStreams.StreamAuditLog
+   */
+  streamAuditLog: {
+    methodKind: "server_streaming";
+    input: typeof StreamAuditLogRequestSchema;
     output: typeof StreamLogsResponseSchema;
   },
   /**

@@ -12,7 +12,7 @@ import { file_curator } from "./curator_pb.js";
  * Describes the file streams.proto.
  */
 export const file_streams = /*@__PURE__*/
-  fileDesc("Cg1zdHJlYW1zLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEiqwEKEk9wZW5TZXNzaW9uUmVxdWVzdBIuCgVoZWxsbxgBIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlSGVsbG9IABIsCgRkYXRhGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlRhc2tEYXRhSAASLAoEZG9uZRgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrRG9uZUgAQgkKB21lc3NhZ2UiIgoJTm9kZUhlbGxvEhUKDWFnZW50X3ZlcnNpb24YASABKAkiNwoIVGFza0RhdGESDAoEdGFzaxgBIAEoBBIMCgRkYXRhGAIgASgMEg8KB2Ryb3BwZWQYAyABKAQiRgoIVGFza0RvbmUSDAoEdGFzaxgBIAEoBBIsCgVlcnJvchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5MYXN0RXJyb3Ii0AEKE09wZW5TZXNzaW9uUmVzcG9uc2USKAoEdGFzaxgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrSAASLAoGY3JlZGl0GAIgASgLMhouY2x1c3Rlci5jdXJhdG9yLnYxLkNyZWRpdEgAEiwKBmNhbmNlbBgDIAEoCzIaLmNsdXN0ZXIuY3VyYXRvci52MS5DYW5jZWxIABIoCgRpZGxlGAQgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLklkbGVIAEIJCgdtZXNzYWdlIqQCCgRUYXNrEgwKBHRhc2sYASABKAQSDgoGY3JlZGl0GAIgASgNEiwKBGxvZ3MYAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2tIABI0CghldmlkZW5jZRgEIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5FdmlkZW5jZVRhc2tIABIyCgdtZXRyaWNzGAUgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLk1ldHJpY3NUYXNrSAASLgoFcmVzZXQYBiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrSAASLgoFcHJvYmUYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrSABCBgoEd2hhdCIoCgZDcmVkaXQSDAoEdGFzaxgBIAEoBBIQCghtZXNzYWdlcxgCIAEoDSIWCgZDYW5jZWwSDAoEdGFzaxgBIAEoBCIGCgRJZGxlIoABCghMb2dzVGFzaxIOCgRwYXRoGAEgASgJSAASKgoFdW5pdHMYAiABKAsyGS5jbHVzdGVyLmN1cmF0b3IudjEuVW5pdHNIABIPCgdiYWNrbG9nGAMgASgNEg4KBmZvbGxvdxgEIAEoCBINCgVleGFjdBgFIAEoCEIICgZzb3VyY2UiFgoFVW5pdHMSDQoFbmFtZXMYASADKAkiHQoMRXZpZGVuY2VUYXNrEg0KBW5vbmNlGAEgASgMIg0KC01ldHJpY3NUYXNrImkKCVJlc2V0VGFzaxIVCg1vd25lcl9wdWJfa2V5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDBIyCgh2b3VjaGVycxgDIAMoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5Pd25lclZvdWNoZXIiLQoMT3duZXJWb3VjaGVyEgoKAmJ5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDCJLCglQcm9iZVRhc2sSFwoPcmVtb3ZlZF9ub2RlX2lkGAEgASgJEhEKCWhlbGRfa2V5cxgCIAEoCBISCgpnZW5lcmF0aW9uGAMgASgEIk0KC1Byb2JlUmVwb3J0EjAKB3Jlc3VsdHMYASADKAsyHy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZXN1bHQSDAoEYXdheRgCIAMoCSLuAQoLUHJvYmVSZXN1bHQSDAoEbm9kZRgBIAEoCRIQCghlbmRwb2ludBgCIAEoCRISCgpjcmVkZW50aWFsGAMgASgJEjgKB291dGNvbWUYBCABKA4yJy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZXN1bHQuT3V0Y29tZRIOCgZkZXRhaWwYBSABKAkiYQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9SRUZVU0VEEAESEgoOT1VUQ09NRV9MRVRfSU4QAhIUChBPVVRDT01FX1VOUFJPVkVEEAMiTQoRU3RyZWFtTG9nc1JlcXVlc3QSDAoEbm9kZRgBIAEoCRIqCgRsb2dzGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLkxvZ3NUYXNrIjQKElN0cmVhbUxvZ3NSZXNwb25zZRINCgVsaW5lcxgBIAEoDBIPCgdkcm9wcGVkGAIgASgEIjEKEkdldEV2aWRlbmNlUmVxdWVzdBIMCgRub2RlGAEgASgJEg0KBW5vbmNlGAIgASgMIkkKE0dldEV2aWRlbmNlUmVzcG9uc2USDwoHbm9kZV9pZBgBIAEoCRIPCgd2YXJpYW50GAIgASgJEhAKCGV2aWRlbmNlGAMgASgMIk4KEFJlc2V0Tm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRIsCgVvcmRlchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5SZXNldFRhc2siEwoRUmVzZXROb2RlUmVzcG9uc2UiUQoTUHJvYmVSZW1vdmVkUmVxdWVzdBIMCgRub2RlGAEgASgJEiwKBXByb2JlGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlVGFzayJHChRQcm9iZVJlbW92ZWRSZXNwb25zZRIvCgZyZXBvcnQYASABKAsyHy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZXBvcnQiIQoRR2V0TWV0cmljc1JlcXVlc3QSDAoEbm9kZRgBIAEoCSIiChJHZXRNZXRyaWNzUmVzcG9uc2USDAoEdGV4dBgBIAEoCTLKBAoLTm9kZVN0cmVhbXMSYgoLT3BlblNlc3Npb24SJi5jbHVzdGVyLmN1cmF0b3IudjEuT3BlblNlc3Npb25SZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLk9wZW5TZXNzaW9uUmVzcG9uc2UoATABEl0KClN0cmVhbUxvZ3MSJS5jbHVzdGVyLmN1cmF0b3IudjEuU3RyZWFtTG9nc1JlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuU3RyZWFtTG9nc1Jlc3BvbnNlMAESXgoLR2V0RXZpZGVuY2USJi5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RXZpZGVuY2VSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkdldEV2aWRlbmNlUmVzcG9uc2USWAoJUmVzZXROb2RlEiQuY2x1c3Rlci5jdXJhdG9yLnYxLlJlc2V0Tm9kZVJlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXROb2RlUmVzcG9uc2USYQoMUHJvYmVSZW1vdmVkEicuY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVtb3ZlZFJlcXVlc3QaKC5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZW1vdmVkUmVzcG9uc2USWwoKR2V0TWV0cmljcxIlLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRNZXRyaWNzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRNZXRyaWNzUmVzcG9uc2ViBnByb3RvMw", [file_curator]);
+  fileDesc("Cg1zdHJlYW1zLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEiqwEKEk9wZW5TZXNzaW9uUmVxdWVzdBIuCgVoZWxsbxgBIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlSGVsbG9IABIsCgRkYXRhGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlRhc2tEYXRhSAASLAoEZG9uZRgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrRG9uZUgAQgkKB21lc3NhZ2UiIgoJTm9kZUhlbGxvEhUKDWFnZW50X3ZlcnNpb24YASABKAkiNwoIVGFza0RhdGESDAoEdGFzaxgBIAEoBBIMCgRkYXRhGAIgASgMEg8KB2Ryb3BwZWQYAyABKAQiRgoIVGFza0RvbmUSDAoEdGFzaxgBIAEoBBIsCgVlcnJvchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5MYXN0RXJyb3Ii0AEKE09wZW5TZXNzaW9uUmVzcG9uc2USKAoEdGFzaxgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrSAASLAoGY3JlZGl0GAIgASgLMhouY2x1c3Rlci5jdXJhdG9yLnYxLkNyZWRpdEgAEiwKBmNhbmNlbBgDIAEoCzIaLmNsdXN0ZXIuY3VyYXRvci52MS5DYW5jZWxIABIoCgRpZGxlGAQgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLklkbGVIAEIJCgdtZXNzYWdlItsCCgRUYXNrEgwKBHRhc2sYASABKAQSDgoGY3JlZGl0GAIgASgNEiwKBGxvZ3MYAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2tIABI0CghldmlkZW5jZRgEIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5FdmlkZW5jZVRhc2tIABIyCgdtZXRyaWNzGAUgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLk1ldHJpY3NUYXNrSAASLgoFcmVzZXQYBiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrSAASLgoFcHJvYmUYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrSAASNQoJYXVkaXRfbG9nGAggASgLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0TG9nVGFza0gAQgYKBHdoYXQiKAoGQ3JlZGl0EgwKBHRhc2sYASABKAQSEAoIbWVzc2FnZXMYAiABKA0iFgoGQ2FuY2VsEgwKBHRhc2sYASABKAQiBgoESWRsZSKAAQoITG9nc1Rhc2sSDgoEcGF0aBgBIAEoCUgAEioKBXVuaXRzGAIgASgLMhkuY2x1c3Rlci5jdXJhdG9yLnYxLlVuaXRzSAASDwoHYmFja2xvZxgDIAEoDRIOCgZmb2xsb3cYBCABKAgSDQoFZXhhY3QYBSABKAhCCAoGc291cmNlIi8KDEF1ZGl0TG9nVGFzaxIPCgdiYWNrbG9nGAEgASgNEg4KBmZvbGxvdxgCIAEoCCIWCgVVbml0cxINCgVuYW1lcxgBIAMoCSIdCgxFdmlkZW5jZVRhc2sSDQoFbm9uY2UYASABKAwiDQoLTWV0cmljc1Rhc2siaQoJUmVzZXRUYXNrEhUKDW93bmVyX3B1Yl9rZXkYASABKAwSEQoJc2lnbmF0dXJlGAIgASgMEjIKCHZvdWNoZXJzGAMgAygLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLk93bmVyVm91Y2hlciItCgxPd25lclZvdWNoZXISCgoCYnkYASABKAwSEQoJc2lnbmF0dXJlGAIgASgMIksKCVByb2JlVGFzaxIXCg9yZW1vdmVkX25vZGVfaWQYASABKAkSEQoJaGVsZF9rZXlzGAIgASgIEhIKCmdlbmVyYXRpb24YAyABKAQiTQoLUHJvYmVSZXBvcnQSMAoHcmVzdWx0cxgBIAMoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlc3VsdBIMCgRhd2F5GAIgAygJIu4BCgtQcm9iZVJlc3VsdBIMCgRub2RlGAEgASgJEhAKCGVuZHBvaW50GAIgASgJEhIKCmNyZWRlbnRpYWwYAyABKAkSOAoHb3V0Y29tZRgEIAEoDjInLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlc3VsdC5PdXRjb21lEg4KBmRldGFpbBgFIAEoCSJhCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX1JFRlVTRUQQARISCg5PVVRDT01FX0xFVF9JThACEhQKEE9VVENPTUVfVU5QUk9WRUQQAyJNChFTdHJlYW1Mb2dzUmVxdWVzdBIMCgRub2RlGAEgASgJEioKBGxvZ3MYAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2siWgoVU3RyZWFtQXVkaXRMb2dSZXF1ZXN0EgwKBG5vZGUYASABKAkSMwoJYXVkaXRfbG9nGAIgASgLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0TG9nVGFzayI0ChJTdHJlYW1Mb2dzUmVzcG9uc2USDQoFbGluZXMYASABKAwSDwoHZHJvcHBlZBgCIAEoBCIxChJHZXRFdmlkZW5jZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRINCgVub25jZRgCIAEoDCJJChNHZXRFdmlkZW5jZVJlc3BvbnNlEg8KB25vZGVfaWQYASABKAkSDwoHdmFyaWFudBgCIAEoCRIQCghldmlkZW5jZRgDIAEoDCJOChBSZXNldE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSLAoFb3JkZXIYAiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrIhMKEVJlc2V0Tm9kZVJlc3BvbnNlIlEKE1Byb2JlUmVtb3ZlZFJlcXVlc3QSDAoEbm9kZRgBIAEoCRIsCgVwcm9iZRgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVRhc2siRwoUUHJvYmVSZW1vdmVkUmVzcG9uc2USLwoGcmVwb3J0GAEgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVwb3J0IiEKEUdldE1ldHJpY3NSZXF1ZXN0EgwKBG5vZGUYASABKAkiIgoSR2V0TWV0cmljc1Jlc3BvbnNlEgwKBHRleHQYASABKAkysQUKC05vZGVTdHJlYW1zEmIKC09wZW5TZXNzaW9uEiYuY2x1c3Rlci5jdXJhdG9yLnYxLk9wZW5TZXNzaW9uUmVxdWVzdBonLmNsdXN0ZXIuY3VyYXRvci52MS5PcGVuU2Vzc2lvblJlc3BvbnNlKAEwARJdCgpTdHJlYW1Mb2dzEiUuY2x1c3Rlci5jdXJhdG9yLnYxLlN0cmVhbUxvZ3NSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLlN0cmVhbUxvZ3NSZXNwb25zZTABEmUKDlN0cmVhbUF1ZGl0TG9nEikuY2x1c3Rlci5jdXJhdG9yLnYxLlN0cmVhbUF1ZGl0TG9nUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1Mb2dzUmVzcG9uc2UwARJeCgtHZXRFdmlkZW5jZRImLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRFdmlkZW5jZVJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RXZpZGVuY2VSZXNwb25zZRJYCglSZXNldE5vZGUSJC5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXROb2RlUmVxdWVzdBolLmNsdXN0ZXIuY3VyYXRvci52MS5SZXNldE5vZGVSZXNwb25zZRJhCgxQcm9iZVJlbW92ZWQSJy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZW1vdmVkUmVxdWVzdBooLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlbW92ZWRSZXNwb25zZRJbCgpHZXRNZXRyaWNzEiUuY2x1c3Rlci5jdXJhdG9yLnYxLkdldE1ldHJpY3NSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLkdldE1ldHJpY3NSZXNwb25zZWIGcHJvdG8z", [file_curator]);
 
 /**
  * Describes the message cluster.curator.v1.OpenSessionRequest.
@@ -85,66 +85,73 @@ export const LogsTaskSchema = /*@__PURE__*/
   messageDesc(file_streams, 9);
 
 /**
+ * Describes the message cluster.curator.v1.AuditLogTask.
+ * Use `create(AuditLogTaskSchema)` to create a new message.
+ */
+export const AuditLogTaskSchema = /*@__PURE__*/
+  messageDesc(file_streams, 10);
+
+/**
  * Describes the message cluster.curator.v1.Units.
  * Use `create(UnitsSchema)` to create a new message.
  */
 export const UnitsSchema = /*@__PURE__*/
-  messageDesc(file_streams, 10);
+  messageDesc(file_streams, 11);
 
 /**
  * Describes the message cluster.curator.v1.EvidenceTask.
  * Use `create(EvidenceTaskSchema)` to create a new message.
  */
 export const EvidenceTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 11);
+  messageDesc(file_streams, 12);
 
 /**
  * Describes the message cluster.curator.v1.MetricsTask.
  * Use `create(MetricsTaskSchema)` to create a new message.
  */
 export const MetricsTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 12);
+  messageDesc(file_streams, 13);
 
 /**
  * Describes the message cluster.curator.v1.ResetTask.
  * Use `create(ResetTaskSchema)` to create a new message.
  */
 export const ResetTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 13);
+  messageDesc(file_streams, 14);
 
 /**
  * Describes the message cluster.curator.v1.OwnerVoucher.
  * Use `create(OwnerVoucherSchema)` to create a new message.
  */
 export const OwnerVoucherSchema = /*@__PURE__*/
-  messageDesc(file_streams, 14);
+  messageDesc(file_streams, 15);
 
 /**
  * Describes the message cluster.curator.v1.ProbeTask.
  * Use `create(ProbeTaskSchema)` to create a new message.
  */
 export const ProbeTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 15);
+  messageDesc(file_streams, 16);
 
 /**
  * Describes the message cluster.curator.v1.ProbeReport.
  * Use `create(ProbeReportSchema)` to create a new message.
  */
 export const ProbeReportSchema = /*@__PURE__*/
-  messageDesc(file_streams, 16);
+  messageDesc(file_streams, 17);
 
 /**
  * Describes the message cluster.curator.v1.ProbeResult.
  * Use `create(ProbeResultSchema)` to create a new message.
  */
 export const ProbeResultSchema = /*@__PURE__*/
-  messageDesc(file_streams, 17);
+  messageDesc(file_streams, 18);
 
 /**
  * Describes the enum cluster.curator.v1.ProbeResult.Outcome.
  */
 export const ProbeResult_OutcomeSchema = /*@__PURE__*/
-  enumDesc(file_streams, 17, 0);
+  enumDesc(file_streams, 18, 0);
 
 /**
  * @generated from enum cluster.curator.v1.ProbeResult.Outcome
@@ -157,70 +164,77 @@ export const ProbeResult_Outcome = /*@__PURE__*/
  * Use `create(StreamLogsRequestSchema)` to create a new message.
  */
 export const StreamLogsRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 18);
+  messageDesc(file_streams, 19);
+
+/**
+ * Describes the message cluster.curator.v1.StreamAuditLogRequest.
+ * Use `create(StreamAuditLogRequestSchema)` to create a new message.
+ */
+export const StreamAuditLogRequestSchema = /*@__PURE__*/
+  messageDesc(file_streams, 20);
 
 /**
  * Describes the message cluster.curator.v1.StreamLogsResponse.
  * Use `create(StreamLogsResponseSchema)` to create a new message.
  */
 export const StreamLogsResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 19);
+  messageDesc(file_streams, 21);
 
 /**
  * Describes the message cluster.curator.v1.GetEvidenceRequest.
  * Use `create(GetEvidenceRequestSchema)` to create a new message.
  */
 export const GetEvidenceRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 20);
+  messageDesc(file_streams, 22);
 
 /**
  * Describes the message cluster.curator.v1.GetEvidenceResponse.
  * Use `create(GetEvidenceResponseSchema)` to create a new message.
  */
 export const GetEvidenceResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 21);
+  messageDesc(file_streams, 23);
 
 /**
  * Describes the message cluster.curator.v1.ResetNodeRequest.
  * Use `create(ResetNodeRequestSchema)` to create a new message.
  */
 export const ResetNodeRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 22);
+  messageDesc(file_streams, 24);
 
 /**
  * Describes the message cluster.curator.v1.ResetNodeResponse.
  * Use `create(ResetNodeResponseSchema)` to create a new message.
  */
 export const ResetNodeResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 23);
+  messageDesc(file_streams, 25);
 
 /**
  * Describes the message cluster.curator.v1.ProbeRemovedRequest.
  * Use `create(ProbeRemovedRequestSchema)` to create a new message.
  */
 export const ProbeRemovedRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 24);
+  messageDesc(file_streams, 26);
 
 /**
  * Describes the message cluster.curator.v1.ProbeRemovedResponse.
  * Use `create(ProbeRemovedResponseSchema)` to create a new message.
  */
 export const ProbeRemovedResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 25);
+  messageDesc(file_streams, 27);
 
 /**
  * Describes the message cluster.curator.v1.GetMetricsRequest.
  * Use `create(GetMetricsRequestSchema)` to create a new message.
  */
 export const GetMetricsRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 26);
+  messageDesc(file_streams, 28);
 
 /**
  * Describes the message cluster.curator.v1.GetMetricsResponse.
  * Use `create(GetMetricsResponseSchema)` to create a new message.
  */
 export const GetMetricsResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 27);
+  messageDesc(file_streams, 29);
 
 /**
  * @generated from service cluster.curator.v1.NodeStreams
