@@ -7,32 +7,7 @@ import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.
 import { consensusLayout, type EtcdName, type KeyPairFiles } from '../consensus/index.ts';
 import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
-import type { CaName } from './signing-keys.ts';
-import type { TestCredentialName } from './test-credentials.ts';
-
-/** An endpoint to which test credentials are presented. */
-export interface Endpoint {
-  readonly kind: EndpointKind;
-  /** Name of the node that runs this endpoint. */
-  readonly node: string;
-  readonly host: string;
-  readonly port: number;
-}
-
-/** The credentials and the CA for probing one kind of endpoint. */
-interface EndpointRule {
-  /** The CA that must have issued the server's certificate. */
-  readonly serverCa: CaName;
-  /** A credential that the endpoint must admit: if it refuses all clients, its refusals prove nothing. */
-  readonly valid: KeyPairFiles;
-  /**
-   * Credentials that are created with the keys that the removed node may have held. They are for endpoints
-   * that trust these keys.
-   */
-  readonly held: readonly TestCredentialName[];
-  /** Control-plane credentials for other endpoints. This endpoint must always refuse them. */
-  readonly foreign: readonly TestCredentialName[];
-}
+import type { SharedKeyName, TestCredentialName } from './credentials.ts';
 
 const ETCD = consensusLayout(AGENT_PATHS.state, 'kubernetes');
 const STATE_ETCD = consensusLayout(AGENT_PATHS.state, 'state');
@@ -70,12 +45,18 @@ export const ENDPOINT_RULES = {
   curator: rule('cluster-ca', NODE, ['member', 'operator']),
 };
 
+/**
+ * @param serverCa the CA that must have issued the server's certificate
+ * @param valid a credential that the endpoint must admit: if it refuses all clients, its refusals prove nothing
+ * @param held credentials that are created with the keys that the removed node may have held
+ * @param foreign control-plane credentials for other endpoints, which this endpoint must always refuse
+ */
 function rule(
-  serverCa: CaName,
+  serverCa: SharedKeyName,
   valid: KeyPairFiles,
   held: readonly TestCredentialName[],
   foreign: readonly TestCredentialName[] = [],
-): EndpointRule {
+) {
   return { serverCa, valid, held, foreign };
 }
 
@@ -102,6 +83,18 @@ export function credentialsFor(
   return [...current, ...ofHeldKeys.map((name) => ({ name, generation }))];
 }
 
+/** An endpoint to which test credentials are presented. */
+export interface Endpoint {
+  readonly kind: EndpointKind;
+  /** Name of the node that runs this endpoint. */
+  readonly node: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The members of both etcd clusters. */
+export type EtcdMemberLists = Readonly<Record<EtcdName, readonly Member[]>>;
+
 /**
  * Finds every endpoint of every live member, from the records of the cluster and the members of both etcd
  * clusters. No caller chooses an endpoint. Pure.
@@ -126,9 +119,6 @@ export function findEndpoints(
   return { endpoints, away };
 }
 
-/** The members of both etcd clusters. */
-export type EtcdMemberLists = Readonly<Record<EtcdName, readonly Member[]>>;
-
 /** The address that the node reported; empty before its first report. */
 function addressOf({ nodeId }: NodeRecord, value: Uint8Array | undefined): string {
   if (value === undefined) return '';
@@ -141,11 +131,12 @@ function endpointsOf(
   host: string,
   etcdMembers: EtcdMemberLists,
 ): readonly Endpoint[] {
+  const at = (kind: EndpointKind, port: number): Endpoint => ({ kind, node, host, port });
   const atUrls = (kind: EndpointKind, urls: readonly string[] = []): readonly Endpoint[] =>
     urls.map((url) => ({ kind, node, ...splitEndpoint(new URL(url).host) }));
-  const at = (kind: EndpointKind, port: number): Endpoint => ({ kind, node, host, port });
-  const kubernetes = etcdMembers.kubernetes.find(({ name }) => name === nodeId);
-  const state = etcdMembers.state.find(({ name }) => name === nodeId);
+  const [kubernetes, state] = [etcdMembers.kubernetes, etcdMembers.state].map((members) =>
+    members.find(({ name }) => name === nodeId),
+  );
   return [
     ...atUrls('etcd-client', kubernetes?.clientUrls),
     ...atUrls('etcd-peer', kubernetes?.peerUrls),

@@ -25,9 +25,9 @@ import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { KEY_PATHS } from '../nodestate/index.ts';
 import { startMember, consensusLayout, KUBERNETES_ETCD, type RunningConsensus } from '../consensus/index.ts';
 import { ENDPOINT_RULES } from './endpoints.ts';
-import { judgeAnswer } from './judge-answer.ts';
-import { probeHttps } from './probe-endpoint.ts';
-import { createTestCertificate } from './test-credentials.ts';
+import { judgeAnswer } from './answers.ts';
+import { probeHttps } from './answers.ts';
+import { createTestCertificate } from './credentials.ts';
 import { runRemovalProbe } from './removal-probe.ts';
 
 const signal = new AbortController().signal;

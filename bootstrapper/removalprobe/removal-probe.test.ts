@@ -13,14 +13,14 @@ import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { createMemoryLogger, FakeClock, MemoryEtcd, MemoryFiles } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { credentialsFor, ENDPOINT_RULES, findEndpoints, type EndpointKind } from './endpoints.ts';
-import { judgeAnswer, stringIn, type Verdict } from './judge-answer.ts';
-import type { ProbeAnswer } from './probe-endpoint.ts';
+import { judgeAnswer, stringIn, type Verdict } from './answers.ts';
+import type { ProbeAnswer } from './answers.ts';
 import {
   createServiceAccountToken,
   createTestCertificate,
   TEST_CERTIFICATES,
   type TestCredentialName,
-} from './test-credentials.ts';
+} from './credentials.ts';
 import { runRemovalProbe } from './removal-probe.ts';
 
 const signal = new AbortController().signal;

@@ -1,6 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { Namespace, type KeySpace } from '../../internal/etcd/index.ts';
-import { KeyCertificateSigner } from '../../internal/pki/index.ts';
+import { trustedPem, type KeySet } from '../../internal/keyset/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
 import { CLUSTER_PREFIX, NODES_PREFIX, records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
@@ -8,7 +8,26 @@ import {
   ProbeReportSchema,
   ProbeResult_Outcome as Outcome,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import type { KeyPairFiles } from '../consensus/index.ts';
 import type { EtcdMembers } from '../controlplane/index.ts';
+import {
+  isEtcd,
+  judgeAnswer,
+  probeCurator,
+  probeHttps,
+  stringIn,
+  type ProbeAnswer,
+  type Verdict,
+} from './answers.ts';
+import {
+  ACCOUNT_PATH,
+  createTestCredential,
+  readPair,
+  readSharedKeys,
+  type SharedKeyName,
+  type TestCredential,
+  type TestCredentialName,
+} from './credentials.ts';
 import {
   credentialsFor,
   ENDPOINT_RULES,
@@ -18,17 +37,6 @@ import {
   type EtcdMemberLists,
 } from './endpoints.ts';
 import { RemovalProbeError } from './errors.ts';
-import { isEtcd, judgeAnswer, stringIn, type Verdict } from './judge-answer.ts';
-import { probeCurator, probeHttps, type ProbeAnswer } from './probe-endpoint.ts';
-import { pairOf, readPair, readSigningKeys, serverCaPem, type SigningKeys } from './signing-keys.ts';
-import {
-  ACCOUNT_PATH,
-  createServiceAccountToken,
-  createTestCertificate,
-  TEST_CERTIFICATES,
-  type TestCredential,
-  type TestCredentialName,
-} from './test-credentials.ts';
 
 /** The format of an id from `nodeIdOf` (internal/pki). */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
@@ -45,10 +53,7 @@ const OUTCOMES = {
 export interface RemovalProbeRequest {
   /** Id of the node that was removed from the cluster: its credentials are tested. */
   readonly nodeId: string;
-  /**
-   * Whether the node held the keys of a control plane. If so, credentials created with these keys are tested
-   * as well.
-   */
+  /** Whether the node held the keys of a control plane. If so, credentials created with them are tested too. */
   readonly heldKeys: boolean;
   /**
    * Generation of these keys. 0: the current keys, and only the credentials that agents tested before
@@ -65,21 +70,6 @@ export interface RemovalProbePorts extends Pick<SystemPorts, 'files' | 'clock' |
   readonly clusterId: string;
   /** Name of this node. Its own kubelet may read the Node object of this name. */
   readonly nodeName: string;
-}
-
-/** The result of one test credential at one endpoint. */
-export interface ProbeResult extends Verdict {
-  /** Name of the node that runs the endpoint. */
-  readonly node: string;
-  readonly endpoint: EndpointKind;
-  readonly credential: TestCredentialName;
-}
-
-/** A removal probe while it runs. */
-interface Probe extends RemovalProbePorts {
-  readonly request: RemovalProbeRequest;
-  readonly keys: SigningKeys;
-  readonly signal: AbortSignal;
 }
 
 /**
@@ -116,7 +106,8 @@ export function createRemovalProbeTask(
 /**
  * Presents test credentials of a removed node to every endpoint of every live node. The credentials are
  * created separately for each endpoint, are valid for 60 s, and are never stored or sent outside TLS.
- * @returns also the names of members without heartbeat or address, which were not probed
+ * @returns the result of each credential at each endpoint, with the name of the node that runs the endpoint;
+ * `away`: names of members without heartbeat or address, which were not probed
  * @throws RemovalProbeError `removalprobe-is-member`, `removalprobe-request-invalid`,
  * `removalprobe-not-control-plane`
  */
@@ -124,21 +115,27 @@ export async function runRemovalProbe(
   ports: RemovalProbePorts,
   request: RemovalProbeRequest,
   signal: AbortSignal,
-): Promise<{ readonly results: readonly ProbeResult[]; readonly away: readonly string[] }> {
+) {
   await refuseMember(ports, request.nodeId, signal);
   const { entries } = await ports.etcd.list(NODES_PREFIX, { signal });
   const { endpoints, away } = findEndpoints(entries, await ports.listMembers(signal));
   const count = { endpoints: endpoints.length };
   ports.log.warn('probing endpoints in the name of a removed node', { ...request, ...count });
-  const probe: Probe = { ...ports, request, keys: await readSigningKeys(ports.files), signal };
+  const probe: Probe = { ...ports, request, keys: await readSharedKeys(ports.files), signal };
   const accountUid = await findAccount(probe, endpoints);
-  const results: (readonly ProbeResult[])[] = [];
+  const results: Awaited<ReturnType<typeof probeEndpoint>>[] = [];
   const queue = endpoints.entries();
   const probeQueued = async (): Promise<void> => {
     for (const [index, endpoint] of queue) results[index] = await probeEndpoint(probe, endpoint, accountUid);
   };
   await Promise.all(Array.from({ length: CONCURRENT_ENDPOINTS }, probeQueued));
   return { results: results.flat(), away };
+}
+
+interface Probe extends RemovalProbePorts {
+  readonly request: RemovalProbeRequest;
+  readonly keys: KeySet<SharedKeyName>;
+  readonly signal: AbortSignal;
 }
 
 async function refuseMember({ etcd }: RemovalProbePorts, nodeId: string, signal: AbortSignal): Promise<void> {
@@ -152,50 +149,49 @@ async function refuseMember({ etcd }: RemovalProbePorts, nodeId: string, signal:
     throw new RemovalProbeError('removalprobe-is-member', `probing for removed node: ${nodeId} is a member`);
 }
 
-/**
- * The uid of the service account that test tokens name, from the first API server that returns it. undefined
- * if none does, or no token is tested.
- */
+/** The uid of the account that test tokens name; undefined if no API server returns it, or no token is tested. */
 async function findAccount(probe: Probe, endpoints: readonly Endpoint[]): Promise<string | undefined> {
   if (!probe.request.heldKeys || probe.request.generation === 0) return undefined;
   for (const endpoint of endpoints.filter(({ kind }) => kind === 'api-server')) {
     // As this API server's client at kubelets, because a kubelet may not read service accounts.
-    const answer = await presentValid(probe, endpoint, ACCOUNT_PATH, 'kubelet');
+    const answer = await presentFiles(probe, endpoint, ENDPOINT_RULES.kubelet.valid, ACCOUNT_PATH);
     const uid = answer.kind === 'status' ? stringIn(answer.body, 'metadata', 'uid') : undefined;
     if (uid !== undefined) return uid;
   }
   return undefined;
 }
 
-async function probeEndpoint(
-  probe: Probe,
-  endpoint: Endpoint,
-  accountUid: string | undefined,
-): Promise<readonly ProbeResult[]> {
+/** Tests every credential at one endpoint. If the endpoint admits no valid credential, no refusal counts. */
+async function probeEndpoint(probe: Probe, endpoint: Endpoint, accountUid: string | undefined) {
   const { node, kind } = endpoint;
-  const { keys, request, signal } = probe;
-  const unusable = whyUnusable(kind, await presentValid(probe, endpoint, pathFor(kind, probe.nodeName)));
+  const { keys, request, clusterId, clock, signal } = probe;
+  const { nodeId } = request;
+  const creation = { nodeId, clusterId, keys, accountUid, nowMs: () => clock.nowMs() };
+  const own = ENDPOINT_RULES[kind].valid;
+  const valid = await presentFiles(probe, endpoint, own, pathFor(kind, probe.nodeName));
+  const isUsable = valid.kind === 'status' && valid.status === 200;
   const test = async (name: TestCredentialName, generation: number): Promise<Verdict> => {
-    if (unusable !== undefined) return inconclusive(unusable);
-    const credential = await createCredential(probe, name, { generation, accountUid });
+    if (!isUsable)
+      return inconclusive(
+        `a valid credential is not admitted either: ${judgeAnswer(kind, 'node', valid).detail}`,
+      );
+    const credential = await createTestCredential(name, generation, creation);
     if (typeof credential === 'string') return inconclusive(credential);
-    const answer = await present(probe, endpoint, credential, pathFor(kind, request.nodeId));
+    const answer = await present(probe, endpoint, credential, pathFor(kind, nodeId));
     signal.throwIfAborted();
     return judgeAnswer(kind, name, answer);
   };
-  /** A refusal of replaced keys counts only if the same credential, created with the current keys, is admitted. */
-  const testWithControl = async (name: TestCredentialName, generation: number): Promise<Verdict> => {
-    const verdict = await test(name, generation);
-    const control = keys.set.generation > 1 && generation > 0 ? controlOf(name) : undefined;
-    if (verdict.outcome !== 'refused' || control === undefined) return verdict;
-    const { outcome, detail } = await test(control, 0);
-    return outcome === 'admitted'
-      ? verdict
-      : inconclusive(`made with the current keys it is not admitted either: ${detail}`);
-  };
-  const results: ProbeResult[] = [];
-  for (const { name, generation } of credentialsFor(kind, request))
-    results.push({ node, endpoint: kind, credential: name, ...(await testWithControl(name, generation)) });
+  const results = [];
+  for (const { name, generation } of credentialsFor(kind, request)) {
+    let verdict = await test(name, generation);
+    const control = keys.generation > 1 && generation > 0 ? controlOf(name) : undefined;
+    if (verdict.outcome === 'refused' && control !== undefined) {
+      const { outcome, detail } = await test(control, 0);
+      if (outcome !== 'admitted')
+        verdict = inconclusive(`made with the current keys it is not admitted either: ${detail}`);
+    }
+    results.push({ node, endpoint: kind, credential: name, ...verdict });
+  }
   return results;
 }
 
@@ -208,34 +204,8 @@ function controlOf(name: TestCredentialName): TestCredentialName | undefined {
   return name === 'kubernetes-server' ? 'kubernetes-user' : name;
 }
 
-/** Why refusals of this endpoint prove nothing; undefined if it admits a valid credential. */
-function whyUnusable(kind: EndpointKind, answer: ProbeAnswer): string | undefined {
-  if (answer.kind === 'status' && answer.status === 200) return undefined;
-  return `a valid credential is not admitted either: ${judgeAnswer(kind, 'node', answer).detail}`;
-}
-
 function inconclusive(detail: string): Verdict {
   return { outcome: 'inconclusive', detail };
-}
-
-/**
- * Creates a credential for one request, because it would expire before the last of a thousand endpoints.
- * @returns a text with the reason if the credential cannot be created
- */
-async function createCredential(
-  { keys, request, clock, clusterId }: Probe,
-  name: TestCredentialName,
-  { generation, accountUid: uid }: { readonly generation: number; readonly accountUid: string | undefined },
-): Promise<TestCredential | string> {
-  const pair = pairOf(keys, name === 'service-account' ? name : TEST_CERTIFICATES[name][0], generation);
-  if (pair === undefined) return 'keys of this generation were replaced more than once and are deleted';
-  const { public: caPem, private: keyPem } = pair;
-  if (name !== 'service-account') {
-    const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs: () => clock.nowMs() });
-    return createTestCertificate(name, { nodeId: request.nodeId, clusterId }, signer);
-  }
-  if (uid === undefined) return 'no API server returned the service account';
-  return { token: createServiceAccountToken(keyPem, { uid, nowMs: clock.nowMs() }) };
 }
 
 /** The requested path. `name` is a node whose kubelet may read its own Node object. */
@@ -244,15 +214,14 @@ function pathFor(kind: EndpointKind, name: string): string {
   return kind === 'api-server' ? `/api/v1/nodes/${name}` : '/pods';
 }
 
-/** `to`: the kind of endpoint for which the credential is made. */
-async function presentValid(
+async function presentFiles(
   probe: Probe,
   endpoint: Endpoint,
+  pair: KeyPairFiles,
   path: string,
-  to = endpoint.kind,
 ): Promise<ProbeAnswer> {
-  const pair = await readPair(probe.files, ENDPOINT_RULES[to].valid);
-  return present(probe, endpoint, { certPem: pair.public, keyPem: pair.private }, path);
+  const { public: certPem, private: keyPem } = await readPair(probe.files, pair);
+  return present(probe, endpoint, { certPem, keyPem }, path);
 }
 
 function present(
@@ -261,7 +230,7 @@ function present(
   credential: TestCredential,
   path: string,
 ): Promise<ProbeAnswer> {
-  const target = { host, port, serverCaPem: serverCaPem(keys, ENDPOINT_RULES[kind].serverCa) };
+  const target = { host, port, serverCaPem: trustedPem(keys, ENDPOINT_RULES[kind].serverCa) };
   return kind === 'curator' && 'certPem' in credential
     ? probeCurator({ ...target, clusterId, clock }, credential, signal)
     : probeHttps({ ...target, path }, credential, signal);

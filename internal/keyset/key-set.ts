@@ -19,16 +19,19 @@ export interface RotatingPair {
 }
 
 /** The pairs of one generation. */
-export type RotatingPairs = Readonly<Record<RotatingKey, RotatingPair>>;
+export type RotatingPairs<Name extends string = RotatingKey> = Readonly<Record<Name, RotatingPair>>;
 
 /** The state of a rotation on a control plane, in one file. It determines which keys are trusted and which key signs. */
-export interface KeySet extends KeyStage {
-  readonly previous: RotatingPairs;
-  readonly next: RotatingPairs;
+export interface KeySet<Name extends string = RotatingKey> extends KeyStage {
+  readonly previous: RotatingPairs<Name>;
+  readonly next: RotatingPairs<Name>;
 }
 
 /** The trusted CA certificates or public keys: concatenated PEM of one or two generations. */
-export function trustedPem({ phase, previous, next }: KeySet, name: RotatingKey): string {
+export function trustedPem<Name extends string>(
+  { phase, previous, next }: KeySet<Name>,
+  name: NoInfer<Name>,
+): string {
   return trustedPublicPem(phase, { previous: previous[name].public, next: next[name].public });
 }
 
@@ -45,7 +48,10 @@ export function trustedPublicPem(
 }
 
 /** The pair that signs in the current phase. */
-export function signingPair({ phase, previous, next }: KeySet, name: RotatingKey): RotatingPair {
+export function signingPair<Name extends string>(
+  { phase, previous, next }: KeySet<Name>,
+  name: NoInfer<Name>,
+): RotatingPair {
   return (isPhaseAtLeast(phase, 'issue') ? next : previous)[name];
 }
 

@@ -1,0 +1,221 @@
+import { sign } from 'node:crypto';
+import { readText, type FilePort } from '../../internal/file/index.ts';
+import {
+  signingPair,
+  type KeySet,
+  type RotatingKey,
+  type RotatingPair,
+} from '../../internal/keyset/index.ts';
+import {
+  generateKeyPem,
+  KeyCertificateSigner,
+  nodeLeaf,
+  operatorLeaf,
+  pubKeyDerOf,
+  type CertificateSigner,
+  type LeafSpec,
+} from '../../internal/pki/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { KeyPairFiles } from '../consensus/index.ts';
+import { readInitialKeys } from '../controlplane/index.ts';
+import { KeyRotationError, KeyStore } from '../keyrotation/index.ts';
+import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
+import { KEY_PATHS } from '../nodestate/index.ts';
+import { RemovalProbeError } from './errors.ts';
+
+/**
+ * Long enough for all probes of one endpoint. If a server's clock is further ahead, its answer says that the
+ * certificate expired, which proves nothing.
+ */
+const LIFETIME_SECONDS = 60;
+/** The value that kubeadm sets for `--service-account-issuer`. */
+const ISSUER = 'https://kubernetes.default.svc.cluster.local';
+/** The default account of the namespace that every user may read. The account has no permissions. */
+const ACCOUNT = { namespace: 'kube-public', name: 'default' } as const;
+/** API path of the account that test tokens name. */
+export const ACCOUNT_PATH = `/api/v1/namespaces/${ACCOUNT.namespace}/serviceaccounts/${ACCOUNT.name}`;
+
+/** Name of a key that all control planes share. Rotations replace all but the last two. */
+export type SharedKeyName = RotatingKey | 'cluster-ca' | 'kubernetes-ca';
+
+/**
+ * Reads the shared keys from the disk of this control plane. Those that no rotation replaces are the same in
+ * both generations. Before the first rotation, all are, and `kubernetes-clients-ca` is `kubernetes-ca`.
+ * @throws RemovalProbeError `removalprobe-not-control-plane` where a key is missing
+ */
+export async function readSharedKeys(files: FilePort): Promise<KeySet<SharedKeyName>> {
+  const read = (certFile: string, keyFile: string): Promise<RotatingPair> =>
+    readPair(files, { certFile, keyFile });
+  const paths = CONTROL_PLANE_KEY_FILES;
+  const lasting = {
+    'cluster-ca': await read(paths['cluster-ca.crt'], paths['cluster-ca.key']),
+    'kubernetes-ca': await read(paths['kubernetes-ca.crt'], paths['kubernetes-ca.key']),
+  };
+  const set = (await new KeyStore(files, KEY_PATHS).loadSet()) ?? (await readInitialSet(files));
+  return { ...set, previous: { ...set.previous, ...lasting }, next: { ...set.next, ...lasting } };
+}
+
+async function readInitialSet(files: FilePort): Promise<KeySet> {
+  try {
+    const pairs = await readInitialKeys(files);
+    return { generation: 1, phase: 'done', previous: pairs, next: pairs };
+  } catch (cause) {
+    if (!(cause instanceof KeyRotationError)) throw cause;
+    throw new RemovalProbeError('removalprobe-not-control-plane', 'reading the shared keys', { cause });
+  }
+}
+
+/** @throws RemovalProbeError `removalprobe-not-control-plane` */
+export async function readPair(files: FilePort, { certFile, keyFile }: KeyPairFiles): Promise<RotatingPair> {
+  const read = async (path: string): Promise<string> => {
+    const text = await readText(files, path);
+    if (text !== undefined) return text;
+    throw new RemovalProbeError('removalprobe-not-control-plane', `${path} not found`, { details: { path } });
+  };
+  return { public: await read(certFile), private: new Secret(await read(keyFile)) };
+}
+
+/** The removed node that test credentials name. */
+export interface RemovedNode {
+  readonly nodeId: string;
+  readonly clusterId: string;
+}
+
+/** A client certificate with its key, PEM. */
+export interface TestCertificate {
+  readonly certPem: string;
+  readonly keyPem: Secret<string>;
+  /** The user that a front proxy claims to act for (`X-Remote-User`). */
+  readonly asUser?: string;
+}
+
+/** The credential in a request: a client certificate or a bearer token. */
+export type TestCredential = TestCertificate | { readonly token: Secret<string> };
+
+/** The CA that signs a test certificate, and what differs from a client certificate for `withoutRights()`. */
+type TestCertificateSpec = readonly [
+  ca: SharedKeyName,
+  differences?: (removed: RemovedNode & { readonly pubKeyDer: Uint8Array }) => Partial<LeafSpec>,
+];
+
+/**
+ * Certificates with which the probe tests whether the cluster still accepts a removed node. `node` and
+ * `kubelet` are like those that the node had. The others could be forged with the CA keys of a removed control
+ * plane. Their subjects have no permissions, so they only test whether the CA is trusted.
+ */
+export const TEST_CERTIFICATES = {
+  node: [
+    'cluster-ca',
+    ({ nodeId }) => ({
+      ...{ commonName: nodeId, organization: 'cluster:nodes', usages: ['server', 'client'] },
+      names: [{ type: 'dns', value: nodeId }],
+    }),
+  ],
+  // Kubernetes checks the uid first, which is the node id. The name is the node id too: if the caller chose
+  // the name, it could name another node.
+  kubelet: [
+    'kubernetes-clients-ca',
+    ({ nodeId }) => ({ commonName: `system:node:${nodeId}`, organization: 'system:nodes', userId: nodeId }),
+  ],
+  'etcd-client': ['etcd-clients-ca'],
+  'etcd-peer': ['etcd-peers-ca', () => ({ usages: ['server', 'client'] })],
+  'state-etcd-client': ['state-clients-ca'],
+  'state-etcd-peer': ['state-peers-ca', () => ({ usages: ['server', 'client'] })],
+  'kubernetes-user': ['kubernetes-clients-ca'],
+  // A client certificate of the CA that signs certificates of servers.
+  'kubernetes-server': ['kubernetes-ca'],
+  // API servers accept only this name (kubeadm: --requestheader-allowed-names). The user for whom the front
+  // proxy acts has no permissions.
+  'front-proxy': ['front-proxy-ca', () => ({ commonName: 'front-proxy-client' })],
+  // A node that was never admitted.
+  member: ['cluster-ca', ({ clusterId, pubKeyDer }) => nodeLeaf({ clusterId, pubKeyDer, addresses: [] })],
+  operator: ['cluster-ca', (removed) => operatorLeaf({ ...removed, name: withoutRights(removed) })],
+} as const satisfies Readonly<Record<string, TestCertificateSpec>>;
+
+/** Name of a test certificate in requests and reports. */
+export type TestCertificateName = keyof typeof TEST_CERTIFICATES;
+/** Name of a test credential in requests and reports. */
+export type TestCredentialName = TestCertificateName | 'service-account';
+
+/**
+ * Creates a credential for one request, because it would expire before the last of a thousand endpoints.
+ * @param generation of the key that creates it; 0: the current key
+ * @returns a text with the reason if the credential cannot be created
+ */
+export async function createTestCredential(
+  name: TestCredentialName,
+  generation: number,
+  {
+    keys,
+    accountUid: uid,
+    nowMs,
+    ...removed
+  }: RemovedNode & {
+    readonly keys: KeySet<SharedKeyName>;
+    /** Uid of the account that tokens name; undefined if no API server returned it. */
+    readonly accountUid: string | undefined;
+    readonly nowMs: () => number;
+  },
+): Promise<TestCredential | string> {
+  const key = keyOf(keys, name === 'service-account' ? name : TEST_CERTIFICATES[name][0], generation);
+  if (key === undefined) return 'keys of this generation were replaced more than once and are deleted';
+  const { public: caPem, private: keyPem } = key;
+  if (name !== 'service-account')
+    return createTestCertificate(name, removed, new KeyCertificateSigner({ caPem, keyPem, nowMs }));
+  if (uid === undefined) return 'no API server returned the service account';
+  return { token: createServiceAccountToken(keyPem, { uid, nowMs: nowMs() }) };
+}
+
+/** The key of a generation; undefined if the keys of that generation are deleted. */
+function keyOf(
+  keys: KeySet<SharedKeyName>,
+  name: SharedKeyName,
+  generation: number,
+): RotatingPair | undefined {
+  if (generation === 0) return signingPair(keys, name);
+  if (generation === keys.generation) return keys.next[name];
+  return generation === keys.generation - 1 ? keys.previous[name] : undefined;
+}
+
+/** Creates a key and signs a certificate for it. The key is never stored; the certificate is valid for 60 s. */
+export async function createTestCertificate(
+  name: TestCertificateName,
+  removed: RemovedNode,
+  signer: CertificateSigner,
+): Promise<TestCertificate> {
+  const keyPem = generateKeyPem();
+  const pubKeyDer = pubKeyDerOf(keyPem);
+  const [, differences]: TestCertificateSpec = TEST_CERTIFICATES[name];
+  const certPem = await signer.issue({
+    ...{ commonName: withoutRights(removed), usages: ['client'], names: [] },
+    ...differences?.({ ...removed, pubKeyDer }),
+    ...{ pubKeyDer, validDays: LIFETIME_SECONDS / (24 * 60 * 60) },
+  });
+  return { certPem, keyPem, ...(name === 'front-proxy' ? { asUser: withoutRights(removed) } : {}) };
+}
+
+/**
+ * Creates a token of the account without permissions (RFC 7519, ES256), in the format of an API server. The
+ * account must exist: API servers refuse tokens of other accounts even if their key is trusted.
+ */
+export function createServiceAccountToken(
+  keyPem: Secret<string>,
+  { uid, nowMs }: { readonly uid: string; readonly nowMs: number },
+): Secret<string> {
+  const { namespace, name } = ACCOUNT;
+  const issued = Math.floor(nowMs / 1000);
+  const claims = {
+    ...{ iss: ISSUER, aud: [ISSUER], sub: `system:serviceaccount:${namespace}:${name}` },
+    ...{ iat: issued, nbf: issued, exp: issued + LIFETIME_SECONDS },
+    'kubernetes.io': { namespace, serviceaccount: { name, uid } },
+  };
+  const parts = [{ alg: 'ES256', typ: 'JWT' }, claims];
+  const signed = parts.map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');
+  const key = { key: keyPem.reveal(), dsaEncoding: 'ieee-p1363' } as const;
+  return new Secret(`${signed}.${sign('sha256', Buffer.from(signed), key).toString('base64url')}`);
+}
+
+/** A name that has no user in etcd and Kubernetes, and no operator in the cluster. */
+function withoutRights({ nodeId }: RemovedNode): string {
+  return `removed:${nodeId}`;
+}
