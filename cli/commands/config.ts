@@ -25,7 +25,7 @@ export function register(config: Command, action: ActionBinder): void {
     .command('generate')
     .description('create cluster.yaml, the owner key and the master secret')
     .option('--name <name>', 'cluster name (default: "cluster")')
-    .option('--kubernetes-version <version>', 'Kubernetes version, such as v1.35.4')
+    .option('--kubernetes-version <version>', 'Kubernetes version, such as v1.37.2')
     .option('--node <address>', 'address of the first machine')
     .option('--fingerprint <sha256>', 'fingerprint shown on the console of the first machine')
     .option('--local', 'use network ranges for a cluster on this machine')

@@ -7,9 +7,11 @@ import {
 } from './component-versions.ts';
 
 describe('versionsFor()', () => {
-  test('versionsFor() knows the default release and the release before it', () => {
-    expect(DEFAULT_KUBERNETES_VERSION).toBe('v1.35.4');
-    expect(KUBERNETES_VERSIONS).toEqual(['v1.34.4', 'v1.35.4']);
+  test('versionsFor() knows three minors in a row, and the newest is the default', () => {
+    const minors = KUBERNETES_VERSIONS.map((version) => Number(version.split('.')[1]));
+    const [oldest = 0] = minors;
+    expect(minors).toEqual([oldest, oldest + 1, oldest + 2]);
+    expect(KUBERNETES_VERSIONS.at(-1)).toBe(DEFAULT_KUBERNETES_VERSION);
   });
 
   test.each(['v1.35.3', '1.35.4', 'latest', ''])(
@@ -18,7 +20,7 @@ describe('versionsFor()', () => {
       expect(() => versionsFor(version)).toThrow(
         expect.objectContaining({
           code: 'bundle-version-unknown',
-          message: expect.stringContaining('v1.35.4'),
+          message: expect.stringContaining(DEFAULT_KUBERNETES_VERSION),
         }),
       );
     },
@@ -26,13 +28,17 @@ describe('versionsFor()', () => {
 });
 
 test.each([
-  { version: 'v1.35.4', etcd: '3.6.6-0', coredns: 'v1.13.1' },
-  { version: 'v1.34.4', etcd: '3.6.5-0', coredns: 'v1.12.1' },
-])('the images of $version have the references that its kubeadm expects', ({ version, etcd, coredns }) => {
-  expect(imageReferences(versionsFor(version))).toMatchObject({
-    'kube-proxy': `registry.k8s.io/kube-proxy:${version}`,
-    'etcd-image': `registry.k8s.io/etcd:${etcd}`,
-    coredns: `registry.k8s.io/coredns/coredns:${coredns}`,
-    pause: 'registry.k8s.io/pause:3.10.1',
-  });
-});
+  { version: 'v1.35.4', etcd: '3.6.6-0', coredns: 'v1.13.1', pause: '3.10.1' },
+  { version: 'v1.36.3', etcd: '3.6.8-0', coredns: 'v1.14.2', pause: '3.10.2' },
+  { version: 'v1.37.2', etcd: '3.7.0-0', coredns: 'v1.14.6', pause: '3.10.2' },
+])(
+  'the images of $version have the references that its kubeadm expects',
+  ({ version, etcd, coredns, pause }) => {
+    expect(imageReferences(versionsFor(version))).toMatchObject({
+      'kube-proxy': `registry.k8s.io/kube-proxy:${version}`,
+      'etcd-image': `registry.k8s.io/etcd:${etcd}`,
+      coredns: `registry.k8s.io/coredns/coredns:${coredns}`,
+      pause: `registry.k8s.io/pause:${pause}`,
+    });
+  },
+);

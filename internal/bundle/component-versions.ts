@@ -3,12 +3,14 @@ import { BundleError } from './errors.ts';
 
 /**
  * The versions of everything in a bundle, with a leading `v` where the tags of the project have one. Sources: the constants of
- * kubeadm (cmd/kubeadm/app/constants) for etcd, CoreDNS and pause; the support matrix of containerd; for the rest, the newest
- * versions that were tested together.
+ * kubeadm (cmd/kubeadm/app/constants) for CoreDNS, pause, the tag of the etcd image and the minor of etcd, of which the newest
+ * patch is taken; the support matrix of containerd; for the rest, the newest versions that were tested together.
  */
 export interface BundleVersions {
   readonly kubernetes: string;
   readonly etcd: string;
+  /** The tag of the etcd image that kubeadm expects. */
+  readonly etcdImageTag: string;
   readonly coredns: string;
   readonly pause: string;
   readonly containerd: string;
@@ -23,23 +25,36 @@ export interface BundleVersions {
 }
 
 const COMMON = {
-  pause: '3.10.1',
-  containerd: 'v2.2.9',
-  runc: 'v1.4.3',
-  cniPlugins: 'v1.7.1',
+  containerd: 'v2.4.2',
+  runc: 'v1.5.2',
+  cniPlugins: 'v1.9.1',
   flannelCni: 'v0.9.1',
-  flannel: 'v0.26.7',
-  helm: 'v3.19.5',
+  // Go modules that v0.28.8 to v0.28.10 need are missing in the public module proxy.
+  flannel: 'v0.28.7',
+  helm: 'v3.22.0',
   own: '0.1.0',
 } as const;
 
 const RELEASES: readonly BundleVersions[] = [
-  { kubernetes: 'v1.34.4', etcd: 'v3.6.5', coredns: 'v1.12.1', ...COMMON },
-  { kubernetes: 'v1.35.4', etcd: 'v3.6.6', coredns: 'v1.13.1', ...COMMON },
+  {
+    ...{ kubernetes: 'v1.35.4', etcd: 'v3.6.16', etcdImageTag: '3.6.6-0' },
+    ...{ coredns: 'v1.13.1', pause: '3.10.1' },
+    ...COMMON,
+  },
+  {
+    ...{ kubernetes: 'v1.36.3', etcd: 'v3.6.16', etcdImageTag: '3.6.8-0' },
+    ...{ coredns: 'v1.14.2', pause: '3.10.2' },
+    ...COMMON,
+  },
+  {
+    ...{ kubernetes: 'v1.37.2', etcd: 'v3.7.3', etcdImageTag: '3.7.0-0' },
+    ...{ coredns: 'v1.14.6', pause: '3.10.2' },
+    ...COMMON,
+  },
 ];
 
 /** The version for new clusters and bundles. */
-export const DEFAULT_KUBERNETES_VERSION = 'v1.35.4';
+export const DEFAULT_KUBERNETES_VERSION = 'v1.37.2';
 
 /** The supported versions of Kubernetes, oldest first. */
 export const KUBERNETES_VERSIONS: readonly string[] = RELEASES.map((each) => each.kubernetes);
@@ -56,7 +71,7 @@ export function versionsFor(kubernetesVersion: string): BundleVersions {
 
 /** The image references that kubeadm and our charts expect, by component name. */
 export function imageReferences(versions: BundleVersions) {
-  const { kubernetes, coredns, pause, etcd, flannel, own } = versions;
+  const { kubernetes, coredns, pause, etcdImageTag, flannel, own } = versions;
   return {
     'kube-apiserver': `registry.k8s.io/kube-apiserver:${kubernetes}`,
     'kube-controller-manager': `registry.k8s.io/kube-controller-manager:${kubernetes}`,
@@ -64,7 +79,7 @@ export function imageReferences(versions: BundleVersions) {
     'kube-proxy': `registry.k8s.io/kube-proxy:${kubernetes}`,
     coredns: `registry.k8s.io/coredns/coredns:${coredns}`,
     pause: `registry.k8s.io/pause:${pause}`,
-    'etcd-image': `registry.k8s.io/etcd:${etcd.slice(1)}-0`,
+    'etcd-image': `registry.k8s.io/etcd:${etcdImageTag}`,
     'flannel-image': `ghcr.io/flannel-io/flannel:${flannel}`,
     'web-image': `cluster.local/web:${own}`,
   } as const satisfies Record<string, string>;
@@ -75,9 +90,9 @@ export function imageReferences(versions: BundleVersions) {
  * it. The hashes are those of the Go checksum database (sum.golang.org) in `h1:` form (golang.org/x/mod/sumdb/dirhash, Hash1).
  */
 export const GO_TOOLCHAIN = {
-  version: '1.26.8',
+  version: '1.26.10',
   hashes: {
-    amd64: 'h1:ZOmGe1OnfREDMIdb1Qi4G9JSuDPBLGExZMQ4nis1RXM=',
-    arm64: 'h1:sYL/O6MqS68ML0kjsQ36WoYIpJqkw60TxizWUYUKQMc=',
+    amd64: 'h1:5VAGHlY8yl8pTPVSNIez3SNMy6fWabs+QMR25f3oMT0=',
+    arm64: 'h1:TuAzKmE5TqYnXpnhgY3GtBJCVg4AfNDA/K1gLyX5Hig=',
   } satisfies Record<Architecture, string>,
 } as const;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { verifyComponents, versionsFor } from '../bundle/index.ts';
+import { DEFAULT_KUBERNETES_VERSION, verifyComponents, versionsFor } from '../bundle/index.ts';
 import { elfFile, FakeBuildTools, FileServer, temporaryDirectory } from '../testing/index.ts';
 import { openBundleCache } from './build-context.ts';
 import { fakeBuildContext } from './fake-build-context.ts';
@@ -13,8 +13,8 @@ import { tarFileOf, writeTar } from './archive/tar-writer.ts';
 import { upstreamFiles, type UpstreamFile } from './download/upstream-files.ts';
 
 const signal = new AbortController().signal;
-const VERSIONS = versionsFor('v1.35.4');
-const KUBELET = '/dl.k8s.io/release/v1.35.4/bin/linux/amd64/kubelet';
+const VERSIONS = versionsFor(DEFAULT_KUBERNETES_VERSION);
+const KUBELET = `/dl.k8s.io/release/${VERSIONS.kubernetes}/bin/linux/amd64/kubelet`;
 
 test('upstreamFiles() has the URLs at which each project publishes its files', () => {
   const files = upstreamFiles(VERSIONS, 'amd64');
@@ -22,24 +22,24 @@ test('upstreamFiles() has the URLs at which each project publishes its files', (
   expect(files.map((each) => [each.url, each.checksumUrl])).toEqual(
     expect.arrayContaining([
       ...['kubeadm', 'kubelet', 'kubectl', 'kube-apiserver.tar', 'kube-proxy.tar'].map((name) => {
-        const url = `https://dl.k8s.io/release/v1.35.4/bin/linux/amd64/${name}`;
+        const url = `https://dl.k8s.io/release/${VERSIONS.kubernetes}/bin/linux/amd64/${name}`;
         return [url, `${url}.sha256`];
       }),
       [
-        `${github}/etcd-io/etcd/releases/download/v3.6.6/etcd-v3.6.6-linux-amd64.tar.gz`,
-        `${github}/etcd-io/etcd/releases/download/v3.6.6/SHA256SUMS`,
+        `${github}/etcd-io/etcd/releases/download/${VERSIONS.etcd}/etcd-${VERSIONS.etcd}-linux-amd64.tar.gz`,
+        `${github}/etcd-io/etcd/releases/download/${VERSIONS.etcd}/SHA256SUMS`,
       ],
       [
-        `${github}/opencontainers/runc/releases/download/v1.4.3/runc.amd64`,
-        `${github}/opencontainers/runc/releases/download/v1.4.3/runc.sha256sum`,
+        `${github}/opencontainers/runc/releases/download/${VERSIONS.runc}/runc.amd64`,
+        `${github}/opencontainers/runc/releases/download/${VERSIONS.runc}/runc.sha256sum`,
       ],
       [
-        `${github}/containernetworking/plugins/releases/download/v1.7.1/cni-plugins-linux-amd64-v1.7.1.tgz`,
-        `${github}/containernetworking/plugins/releases/download/v1.7.1/cni-plugins-linux-amd64-v1.7.1.tgz.sha256`,
+        `${github}/containernetworking/plugins/releases/download/${VERSIONS.cniPlugins}/cni-plugins-linux-amd64-${VERSIONS.cniPlugins}.tgz`,
+        `${github}/containernetworking/plugins/releases/download/${VERSIONS.cniPlugins}/cni-plugins-linux-amd64-${VERSIONS.cniPlugins}.tgz.sha256`,
       ],
       [
-        'https://get.helm.sh/helm-v3.19.5-linux-amd64.tar.gz',
-        'https://get.helm.sh/helm-v3.19.5-linux-amd64.tar.gz.sha256sum',
+        `https://get.helm.sh/helm-${VERSIONS.helm}-linux-amd64.tar.gz`,
+        `https://get.helm.sh/helm-${VERSIONS.helm}-linux-amd64.tar.gz.sha256sum`,
       ],
     ]),
   );
@@ -53,9 +53,9 @@ describe('fetchBundle()', () => {
     expect(await verifyComponents(openBundleCache(place.context).store, manifest, { signal })).toEqual([]);
     const source = (name: string) => manifest.components.find((each) => each.name === name)?.source;
     expect(source('kubelet')).toBe(`${place.server.url}${KUBELET}`);
-    expect(source('coredns')).toContain('coredns_1.13.1_linux_amd64.tgz');
+    expect(source('coredns')).toContain(`coredns_${VERSIONS.coredns.slice(1)}_linux_amd64.tgz`);
     const built = place.fake.argumentsOf('go').filter(([verb]) => verb === 'get');
-    expect(built).toEqual([['get', 'github.com/flannel-io/flannel@v0.26.7']]);
+    expect(built).toEqual([['get', `github.com/flannel-io/flannel@${VERSIONS.flannel}`]]);
   });
 
   test('gives images the references that kubeadm expects', async () => {
@@ -66,7 +66,7 @@ describe('fetchBundle()', () => {
     for await (const { path, content } of readTar(archive)) {
       if (path !== 'manifest.json') continue;
       expect(JSON.parse((await collected(content)).toString())).toMatchObject([
-        { RepoTags: ['registry.k8s.io/kube-apiserver:v1.35.4'] },
+        { RepoTags: [`registry.k8s.io/kube-apiserver:${VERSIONS.kubernetes}`] },
       ]);
       return;
     }
@@ -121,7 +121,7 @@ describe('fetchBundle()', () => {
 
   test('reports the name of a program that is missing in an archive', async () => {
     await using place = await startPlace();
-    const path = '/get.helm.sh/helm-v3.19.5-linux-amd64.tar.gz';
+    const path = `/get.helm.sh/helm-${VERSIONS.helm}-linux-amd64.tar.gz`;
     const empty = gzipSync(await collected(writeTar([tarFileOf('README', '')])));
     place.server.files.set(path, empty);
     place.server.files.set(`${path}.sha256sum`, Buffer.from(`${sha256(empty)}  ${basename(path)}\n`));
@@ -133,7 +133,7 @@ describe('fetchBundle()', () => {
 
   test('refuses a file that has the published hash but is not an archive', async () => {
     await using place = await startPlace();
-    const path = '/get.helm.sh/helm-v3.19.5-linux-amd64.tar.gz';
+    const path = `/get.helm.sh/helm-${VERSIONS.helm}-linux-amd64.tar.gz`;
     place.server.files.set(path, Buffer.from('no gzip'));
     place.server.files.set(
       `${path}.sha256sum`,
@@ -156,7 +156,7 @@ async function startPlace(upstream?: FileServer) {
     fake,
     context,
     lockFile,
-    fetch: () => fetchBundle(context, { kubernetesVersion: 'v1.35.4', lockFile, mirror: server.url }),
+    fetch: () => fetchBundle(context, { kubernetesVersion: VERSIONS.kubernetes, lockFile, mirror: server.url }),
     async [Symbol.asyncDispose]() {
       if (upstream === undefined) await server[Symbol.asyncDispose]();
       await directory[Symbol.asyncDispose]();

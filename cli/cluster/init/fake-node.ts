@@ -9,7 +9,7 @@ import {
   type InitEventSchema,
   type MachineCheckSchema,
 } from '../../../initproto/gen/init_pb.js';
-import { encodeManifest } from '../../../internal/bundle/index.ts';
+import { DEFAULT_KUBERNETES_VERSION, encodeManifest } from '../../../internal/bundle/index.ts';
 import {
   atlsServerUpgrade,
   INIT_CONTEXT,
@@ -43,8 +43,8 @@ export const BLOB = Buffer.from('etcd '.repeat(400_000));
 export const BLOB_HASH = createHash('sha256').update(BLOB).digest('hex');
 export const MANIFEST = encodeManifest({
   version: 1,
-  name: 'kubernetes-v1.35.4-linux-amd64',
-  kubernetesVersion: 'v1.35.4',
+  name: `kubernetes-${DEFAULT_KUBERNETES_VERSION}-linux-amd64`,
+  kubernetesVersion: DEFAULT_KUBERNETES_VERSION,
   architecture: 'amd64',
   components: [
     {

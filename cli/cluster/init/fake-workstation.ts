@@ -1,3 +1,4 @@
+import { DEFAULT_KUBERNETES_VERSION } from '../../../internal/bundle/index.ts';
 import { SystemClock } from '../../../internal/clock/index.ts';
 import { attestationTemplate } from '../../../internal/config/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
@@ -50,7 +51,7 @@ export function contextOf(
 export async function prepareWorkspace(files: MemoryFiles): Promise<string> {
   await asProcess(files, 1);
   await files.makeDirectory(`${CACHE}/bundles`);
-  await files.writeAtomic(`${CACHE}/bundles/kubernetes-v1.35.4-linux-amd64.json`, MANIFEST);
+  await files.writeAtomic(`${CACHE}/bundles/kubernetes-${DEFAULT_KUBERNETES_VERSION}-linux-amd64.json`, MANIFEST);
   const { ownerKey } = await generateWorkspace(contextOf(files), {
     name: 'prod',
     attestation: attestationTemplate(['tpm', 'machine-key']),

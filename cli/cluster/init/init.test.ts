@@ -1,3 +1,4 @@
+import { DEFAULT_KUBERNETES_VERSION, KUBERNETES_VERSIONS } from '../../../internal/bundle/index.ts';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { createPublicKey, verify } from 'node:crypto';
 import { ownershipStatement } from '../../../internal/crypto/index.ts';
@@ -212,7 +213,7 @@ describe('runInit()', () => {
     },
     {
       name: 'a version without a bundle on the workstation',
-      options: { kubernetesVersion: 'v1.34.4' },
+      options: { kubernetesVersion: KUBERNETES_VERSIONS[0] },
       want: { code: 'cluster-bundle-missing', exit: 'preflight' },
     },
     {
@@ -268,7 +269,7 @@ describe('runInit()', () => {
     };
     await expect(runInit(contextOf(files), options)).rejects.toMatchObject({ code: 'file-io' });
     const before = node.accepted?.spec.bundleManifest;
-    const path = `${CACHE}/bundles/kubernetes-v1.35.4-linux-amd64.json`;
+    const path = `${CACHE}/bundles/kubernetes-${DEFAULT_KUBERNETES_VERSION}-linux-amd64.json`;
     const text = Buffer.from((await files.read(path, 1e6)) ?? []).toString();
     await files.writeAtomic(path, text.replace('3.6.6', '3.6.7'));
     node.failure = undefined;

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createHarness, type Harness, type CliResult } from '../../machines/harness.ts';
 import { StoryCluster } from '../harness/story-cluster.ts';
-import { eventually } from '../harness/node-shell.ts';
+import { eventually, PAUSE_IMAGE } from '../harness/node-shell.ts';
 import {
   CODES,
   FORBIDDEN,
-  IMAGE,
   POD_ATTEMPTS,
   podOf,
   RBAC_ATTEMPTS,
@@ -96,7 +95,7 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
     const devices = await cluster.sh(NODE, `ls /proc/${await pidOfPod(cluster)}/root/dev`);
     assert.ok(devices.split('\n').includes('null'), devices);
     assert.ok(!/tpm|sev|tdx|kvm|mem|sd[a-z]|vd[a-z]/.test(devices), devices);
-    const debug = ['debug', 'app', `--image=${IMAGE}`, '--profile=sysadmin', '--target=main'];
+    const debug = ['debug', 'app', `--image=${PAUSE_IMAGE}`, '--profile=sysadmin', '--target=main'];
     const { code, stderr } = await asTenant(bench, {
       ...{ name: '', by: 'RBAC', want: FORBIDDEN },
       args: debug,

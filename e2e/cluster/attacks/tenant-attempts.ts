@@ -1,3 +1,5 @@
+import { PAUSE_IMAGE } from '../harness/node-shell.ts';
+
 /** The code that the report prints for a refusal by each component. */
 export const CODES = {
   'Pod Security': '403 PodSecurity baseline',
@@ -19,7 +21,6 @@ export interface ApiAttempt {
 }
 
 export const TENANT = 'tenant';
-export const IMAGE = 'registry.k8s.io/pause:3.10.1';
 const VIOLATES = /violates PodSecurity "baseline:latest"/;
 export const FORBIDDEN = /forbidden: User "system:serviceaccount:tenant:dev" cannot /;
 
@@ -33,7 +34,7 @@ export function podOf(name: string, spec: object = {}, container: object = {}): 
       terminationGracePeriodSeconds: 0,
       tolerations: [{ operator: 'Exists' }],
       ...spec,
-      containers: [{ name: 'main', image: IMAGE, imagePullPolicy: 'IfNotPresent', ...container }],
+      containers: [{ name: 'main', image: PAUSE_IMAGE, imagePullPolicy: 'IfNotPresent', ...container }],
     },
   };
 }
@@ -82,8 +83,8 @@ export const RBAC_ATTEMPTS: readonly ApiAttempt[] = [
     ...['label', 'namespace', TENANT, '--overwrite', 'pod-security.kubernetes.io/enforce=privileged'],
   ),
   forbidden('make a namespace', 'create', 'namespace', 'mine'),
-  forbidden('create a pod in kube-system', '-n', 'kube-system', 'run', 'x', `--image=${IMAGE}`),
-  forbidden('create a pod in kube-flannel', '-n', 'kube-flannel', 'run', 'x', `--image=${IMAGE}`),
+  forbidden('create a pod in kube-system', '-n', 'kube-system', 'run', 'x', `--image=${PAUSE_IMAGE}`),
+  forbidden('create a pod in kube-flannel', '-n', 'kube-flannel', 'run', 'x', `--image=${PAUSE_IMAGE}`),
   forbidden('reach the kubelet through the API server', 'get', '--raw', '/api/v1/nodes/n1/proxy/pods'),
   forbidden('read secrets of kube-system', '-n', 'kube-system', 'get', 'secrets'),
   forbidden('become administrator', 'create', 'clusterrolebinding', 'x', '--clusterrole=cluster-admin'),

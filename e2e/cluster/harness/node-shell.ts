@@ -2,7 +2,11 @@ import { createConnection } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parse } from 'yaml';
+import { DEFAULT_KUBERNETES_VERSION, imageReferences, versionsFor } from '../../../internal/bundle/index.ts';
 import type { Harness } from '../../machines/harness.ts';
+
+/** An image that is on every node and needs no network. Its program waits for a signal. */
+export const PAUSE_IMAGE = imageReferences(versionsFor(DEFAULT_KUBERNETES_VERSION)).pause;
 
 /** A shell on one machine of a local cluster, through the CLI as an operator would. */
 export class NodeShell {
@@ -71,7 +75,7 @@ export function podPinnedTo(node: string): string {
         spec: {
           nodeSelector: { 'kubernetes.io/hostname': node },
           terminationGracePeriodSeconds: 1,
-          containers: [{ name: 'sleep', image: 'registry.k8s.io/pause:3.10.1' }],
+          containers: [{ name: 'sleep', image: PAUSE_IMAGE }],
         },
       },
     },

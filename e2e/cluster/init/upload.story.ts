@@ -4,6 +4,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { env } from 'node:process';
 import { test } from 'node:test';
+import { DEFAULT_KUBERNETES_VERSION } from '../../../internal/bundle/index.ts';
 import { createHarness, type Harness } from '../../machines/harness.ts';
 import { eventually, machineWithoutCluster } from '../harness/node-shell.ts';
 import { waitForExit, waitForOutput } from '../harness/program-output.ts';
@@ -82,7 +83,7 @@ async function shareCache(bench: Harness): Promise<void> {
 
 async function largestImage(bench: Harness): Promise<{ name: string; path: string }> {
   const own = join(bench.directory, 'cache/cluster');
-  const [manifestName] = (await readdir(join(own, 'bundles'))).filter((name) => name.includes('v1.35'));
+  const [manifestName] = (await readdir(join(own, 'bundles'))).filter((name) => name.includes(DEFAULT_KUBERNETES_VERSION));
   const manifest = JSON.parse(await readFile(join(own, 'bundles', manifestName ?? ''), 'utf8')) as {
     components: { name: string; sha256: string; sizeBytes: number; scope: string }[];
   };

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
 import { ApiAvailability, certificateExpiryMs } from '../harness/api-availability.ts';
 import { StoryCluster, withLifetimes } from '../harness/story-cluster.ts';
-import { eventually } from '../harness/node-shell.ts';
+import { eventually, PAUSE_IMAGE } from '../harness/node-shell.ts';
 
 /** Certificate lifetime. The renewal is due after four minutes; a missed renewal breaks the component two minutes later. */
 const MINUTES = 6;
@@ -162,7 +162,7 @@ await test('every certificate of a cluster is renewed while it works', async (st
       () => cluster.try('n1', 'kubectl', '-n', 'later', 'get', 'serviceaccount', 'default'),
       ({ code }) => code === 0,
     );
-    await cluster.sh('n1', 'kubectl -n later run later --image=registry.k8s.io/pause:3.10.1');
+    await cluster.sh('n1', `kubectl -n later run later --image=${PAUSE_IMAGE}`);
     await eventually(
       'scheduler and kubelet work',
       120,

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createHarness } from '../../machines/harness.ts';
-import { eventually, NodeShell, LIST_RUNNING_UNITS, SCHEDULING } from '../harness/node-shell.ts';
+import { eventually, NodeShell, LIST_RUNNING_UNITS, PAUSE_IMAGE, SCHEDULING } from '../harness/node-shell.ts';
 
 const NAME = 'admin';
 const EXIT_PRECONDITION = 5;
@@ -34,7 +34,7 @@ const WORKLOAD = JSON.stringify({
           metadata: { labels: { app: 'sleepers' } },
           spec: {
             nodeSelector: { 'kubernetes.io/hostname': 'n2' },
-            containers: [{ name: 'sleep', image: 'registry.k8s.io/pause:3.10.1' }],
+            containers: [{ name: 'sleep', image: PAUSE_IMAGE }],
           },
         },
       },

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { KUBERNETES_VERSIONS } from '../../../internal/bundle/index.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { eventually, NodeShell } from '../harness/node-shell.ts';
 
 const NAME = 'older';
-const VERSION = 'v1.34.4';
+const [VERSION = ''] = KUBERNETES_VERSIONS;
 
 await test(`Kubernetes ${VERSION} can be built, verified and installed as a cluster`, async (story) => {
   await using bench = await createHarness();

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { KUBERNETES_VERSIONS, versionsFor } from '../../bundle/index.ts';
+import { DEFAULT_KUBERNETES_VERSION, KUBERNETES_VERSIONS, versionsFor } from '../../bundle/index.ts';
 import { programsOf } from '../plan-bundle.ts';
 import { bundleRecipe } from './bundle-recipe.ts';
 
@@ -31,15 +31,15 @@ test.each(KUBERNETES_VERSIONS)(
 );
 
 test('the recipe sets the version of Kubernetes with linker flags', () => {
-  const kubernetes = bundleRecipe(versionsFor('v1.34.4')).modules.find((each) => each.id === 'kubernetes');
-  const modules: unknown = expect.arrayContaining(['k8s.io/kubernetes@v1.34.4']);
+  const kubernetes = bundleRecipe(versionsFor('v1.35.4')).modules.find((each) => each.id === 'kubernetes');
+  const modules: unknown = expect.arrayContaining(['k8s.io/kubernetes@v1.35.4']);
   expect(kubernetes?.from).toEqual({ kind: 'modules', modules });
-  expect(kubernetes?.ldflags).toContain('-X k8s.io/component-base/version.gitVersion=v1.34.4');
-  expect(kubernetes?.ldflags).toContain('-X k8s.io/component-base/version.gitMinor=34');
+  expect(kubernetes?.ldflags).toContain('-X k8s.io/component-base/version.gitVersion=v1.35.4');
+  expect(kubernetes?.ldflags).toContain('-X k8s.io/component-base/version.gitMinor=35');
 });
 
 test("the recipe builds runc with seccomp filters, which kubeadm's control plane needs", () => {
-  const runc = bundleRecipe(versionsFor('v1.35.4')).modules.find((each) => each.id === 'runc');
+  const runc = bundleRecipe(versionsFor(DEFAULT_KUBERNETES_VERSION)).modules.find((each) => each.id === 'runc');
   expect(runc).toMatchObject({ cgo: true, tags: expect.arrayContaining(['seccomp']) });
 });
 
@@ -48,6 +48,6 @@ test.each([
   { id: 'containerd-shim', tags: ['urfave_cli_no_docs', 'no_grpc'] },
   { id: 'runc', tags: ['seccomp', 'urfave_cli_no_docs', 'netgo', 'osusergo'] },
 ])("the recipe builds $id with the build tags of upstream's own releases", ({ id, tags }) => {
-  const { modules } = bundleRecipe(versionsFor('v1.35.4'));
+  const { modules } = bundleRecipe(versionsFor(DEFAULT_KUBERNETES_VERSION));
   expect(modules.find((each) => each.id === id)?.tags).toEqual(tags);
 });
