@@ -156,7 +156,8 @@ async function startPlace(upstream?: FileServer) {
     fake,
     context,
     lockFile,
-    fetch: () => fetchBundle(context, { kubernetesVersion: VERSIONS.kubernetes, lockFile, mirror: server.url }),
+    fetch: () =>
+      fetchBundle(context, { kubernetesVersion: VERSIONS.kubernetes, lockFile, mirror: server.url }),
     async [Symbol.asyncDispose]() {
       if (upstream === undefined) await server[Symbol.asyncDispose]();
       await directory[Symbol.asyncDispose]();

@@ -51,7 +51,10 @@ export function contextOf(
 export async function prepareWorkspace(files: MemoryFiles): Promise<string> {
   await asProcess(files, 1);
   await files.makeDirectory(`${CACHE}/bundles`);
-  await files.writeAtomic(`${CACHE}/bundles/kubernetes-${DEFAULT_KUBERNETES_VERSION}-linux-amd64.json`, MANIFEST);
+  await files.writeAtomic(
+    `${CACHE}/bundles/kubernetes-${DEFAULT_KUBERNETES_VERSION}-linux-amd64.json`,
+    MANIFEST,
+  );
   const { ownerKey } = await generateWorkspace(contextOf(files), {
     name: 'prod',
     attestation: attestationTemplate(['tpm', 'machine-key']),

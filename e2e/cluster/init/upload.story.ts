@@ -83,7 +83,9 @@ async function shareCache(bench: Harness): Promise<void> {
 
 async function largestImage(bench: Harness): Promise<{ name: string; path: string }> {
   const own = join(bench.directory, 'cache/cluster');
-  const [manifestName] = (await readdir(join(own, 'bundles'))).filter((name) => name.includes(DEFAULT_KUBERNETES_VERSION));
+  const [manifestName] = (await readdir(join(own, 'bundles'))).filter((name) =>
+    name.includes(DEFAULT_KUBERNETES_VERSION),
+  );
   const manifest = JSON.parse(await readFile(join(own, 'bundles', manifestName ?? ''), 'utf8')) as {
     components: { name: string; sha256: string; sizeBytes: number; scope: string }[];
   };

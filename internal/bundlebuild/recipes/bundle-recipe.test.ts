@@ -39,7 +39,9 @@ test('the recipe sets the version of Kubernetes with linker flags', () => {
 });
 
 test("the recipe builds runc with seccomp filters, which kubeadm's control plane needs", () => {
-  const runc = bundleRecipe(versionsFor(DEFAULT_KUBERNETES_VERSION)).modules.find((each) => each.id === 'runc');
+  const runc = bundleRecipe(versionsFor(DEFAULT_KUBERNETES_VERSION)).modules.find(
+    (each) => each.id === 'runc',
+  );
   expect(runc).toMatchObject({ cgo: true, tags: expect.arrayContaining(['seccomp']) });
 });
 
