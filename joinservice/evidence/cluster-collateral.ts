@@ -21,11 +21,10 @@ export function collateralIn(record: CollateralRecord): ProcessorCollateral {
   return collateralFrom(items, evaluationNumber);
 }
 
-/** The newest upload in the forms in which it is used. */
+/** The newest upload in the forms in which it is used. `message` is one object: it is encoded once for thousands of nodes. */
 interface ActiveCollateral {
   readonly collateral: Partial<ProcessorCollateral>;
   readonly sha256: Uint8Array;
-  /** One object for all nodes: it is encoded once, and thousands of nodes fetch it. */
   readonly message: { readonly bundle: Uint8Array };
 }
 

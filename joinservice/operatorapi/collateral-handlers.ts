@@ -2,7 +2,6 @@ import {
   MAX_UPLOAD_BYTES,
   NO_COLLATERAL,
   verifyBundle,
-  type ManufacturerTrust,
   type VerifiedBundle,
 } from '../../internal/attestation/collateral/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
@@ -43,7 +42,8 @@ export function collateralHandlers({
       await mutations.run(mutation, async () => {
         const before = await records.collateral.read(etcd, COLLATERAL_KEY, signal);
         const nowMs = clock.nowMs();
-        const { items, evaluationNumber } = verify(bundle, { trust, nowMs, previous: before.record });
+        const previous = before.record === undefined ? NO_COLLATERAL : bundleIn(before.record);
+        const { items, evaluationNumber } = verify(bundle, { trust, nowMs, previous });
         const record: CollateralRecord = {
           version: 1,
           bundle: Buffer.from(bundle).toString('base64'),
@@ -64,18 +64,9 @@ export function collateralHandlers({
 }
 
 /** Validators verify every document again; this check keeps a bad bundle from replacing a good one. */
-function verify(
-  bundle: Uint8Array,
-  options: {
-    readonly trust: ManufacturerTrust;
-    readonly nowMs: number;
-    readonly previous: CollateralRecord | undefined;
-  },
-): VerifiedBundle {
-  const { previous } = options;
-  const before = previous === undefined ? NO_COLLATERAL : bundleIn(previous);
+function verify(...bundleAndOptions: Parameters<typeof verifyBundle>): VerifiedBundle {
   try {
-    return verifyBundle(bundle, { ...options, previous: before });
+    return verifyBundle(...bundleAndOptions);
   } catch (cause) {
     if (!(cause instanceof CodedError)) throw cause;
     throw new OperatorApiError('operatorapi-collateral-refused', 'verifying uploaded collateral', { cause });

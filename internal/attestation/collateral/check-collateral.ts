@@ -12,10 +12,15 @@ import {
   type Certificate,
   type Crl,
 } from '../x509/index.ts';
-import { collateralFrom, manufacturerOf, parseBundle, type CollateralBundle } from './collateral-bundle.ts';
+import { refuseOlderCollateral } from './collateral-age.ts';
+import {
+  collateralFrom,
+  manufacturerOf,
+  parseBundle,
+  type CollateralBundle,
+  type DerItem,
+} from './collateral-bundle.ts';
 import { malformed } from './errors.ts';
-import type { CollateralItem } from './collateral-item.ts';
-import { refuseOlderCollateral } from './replacement.ts';
 
 /** The trusted roots of the manufacturers. */
 export interface ManufacturerTrust {
@@ -41,80 +46,53 @@ const MAX_AUTHORITIES = 64;
  */
 export function verifyBundle(
   given: Uint8Array | CollateralBundle,
-  options: {
-    readonly trust: ManufacturerTrust;
-    readonly nowMs: number;
-    readonly previous: VerifiedBundle;
-  },
+  {
+    trust,
+    nowMs,
+    previous,
+  }: { readonly trust: ManufacturerTrust; readonly nowMs: number; readonly previous: VerifiedBundle },
 ): VerifiedBundle {
-  const { trust, nowMs, previous } = options;
   const bundle = given instanceof Uint8Array ? parseBundle(given) : given;
-  const checking = { cache: new CertificateCache(), nowMs };
-  checkCertificatesAndLists(bundle.items, trust, checking);
-  const seen = previous.evaluationNumber;
-  const number = checkIntelDocuments(bundle.items, { ...checking, roots: trust.intel.roots, seen });
+  const { snp, tdx } = collateralFrom(bundle.items, previous.evaluationNumber);
+  const cache = new CertificateCache();
+  const maker = (roots: Pick<ReadonlySet<string>, 'has'>, ders: readonly Uint8Array[]): Maker => {
+    const authorities = ders.map((der) => cache.parse(der)).filter(({ isCa }) => isCa);
+    if (authorities.length > MAX_AUTHORITIES)
+      throw malformed(`checking collateral: ${authorities.length} authorities of one manufacturer`);
+    return { authorities, isPinned: ({ fingerprint }) => roots.has(fingerprint), cache, nowMs };
+  };
+  const makers = {
+    amd: maker(trust.amd.roots, [...snp.certificates, ...trust.amd.authorities]),
+    intel: maker(trust.intel.roots, tdx.certificates),
+  };
+  for (const item of bundle.items) if ('der' in item) checkDerItem(item, makers);
+  const checks = new CheckList(tdxErrors, 'checking collateral of Intel');
+  const number = new IntelCollateral(tdx, cache).evaluationNumber({ ...makers.intel, checks });
   refuseOlderCollateral(bundle.items, previous.items);
-  return { ...bundle, evaluationNumber: Math.max(seen, number) };
+  return { ...bundle, evaluationNumber: Math.max(previous.evaluationNumber, number) };
 }
 
-interface Checking {
+/** What the documents of one manufacturer are verified with. */
+interface Maker {
+  readonly authorities: readonly Certificate[];
+  readonly isPinned: (root: Certificate) => boolean;
   readonly cache: CertificateCache;
   readonly nowMs: number;
 }
 
-/** Verifies TCB infos and QE identities and returns their evaluation number; `seen` if there are no such documents. */
-function checkIntelDocuments(
-  items: readonly CollateralItem[],
-  { cache, nowMs, roots, seen }: Checking & { readonly roots: Roots; readonly seen: number },
-): number {
-  const { tdx } = collateralFrom(items, seen);
-  if (tdx.tcbInfos.length + tdx.qeIdentities.length === 0) return seen;
-  return new IntelCollateral(tdx, cache).evaluationNumber({
-    cache,
-    isPinned: (root) => roots.has(root.fingerprint),
-    nowMs,
-    checks: new CheckList(tdxErrors, 'checking collateral of Intel'),
-  });
+/** Verifies that a certificate or CRL leads to a root of its manufacturer. */
+function checkDerItem(item: DerItem, makers: Readonly<Record<'amd' | 'intel', Maker>>): void {
+  const name = manufacturerOf(item);
+  if (name === undefined) throw malformed(`checking a ${item.kind}: not issued by AMD or Intel`);
+  const maker = makers[name];
+  if (item.kind === 'crl') checkCrl(parseCrl(item.der), maker);
+  else checkCertificate(maker.cache.parse(item.der), maker);
 }
 
-type Roots = Pick<ReadonlySet<string>, 'has'>;
-
-/** A manufacturer, and what its documents are verified with. */
-interface Maker extends Checking {
-  readonly roots: Roots;
-  readonly authorities: readonly Certificate[];
-}
-
-/** Verifies that each certificate and CRL leads to a root of its manufacturer. */
-function checkCertificatesAndLists(
-  items: readonly CollateralItem[],
-  { amd, intel }: ManufacturerTrust,
-  checking: Checking,
-): void {
-  const { snp, tdx } = collateralFrom(items);
-  const maker = ({ roots }: { readonly roots: Roots }, ders: readonly Uint8Array[]): Maker => {
-    const authorities = ders.map((der) => checking.cache.parse(der)).filter(({ isCa }) => isCa);
-    if (authorities.length > MAX_AUTHORITIES)
-      throw malformed(`checking collateral: ${authorities.length} authorities of one manufacturer`);
-    return { ...checking, roots, authorities };
-  };
-  const makers = {
-    amd: maker(amd, [...snp.certificates, ...amd.authorities]),
-    intel: maker(intel, tdx.certificates),
-  };
-  for (const item of items) {
-    if (!('der' in item)) continue;
-    const name = manufacturerOf(item);
-    if (name === undefined) throw malformed(`checking a ${item.kind}: not issued by AMD or Intel`);
-    if (item.kind === 'crl') checkCrl(parseCrl(item.der), makers[name]);
-    else checkCertificate(checking.cache.parse(item.der), makers[name]);
-  }
-}
-
-function checkCertificate(certificate: Certificate, { authorities, roots, cache, nowMs }: Maker): void {
+function checkCertificate(certificate: Certificate, { authorities, isPinned, cache, nowMs }: Maker): void {
   const chain = buildChain(certificate, authorities, cache);
   const verify = certificate.isCa ? verifyAuthorityPath : verifyPath;
-  verify({ chain, isPinned: (root) => roots.has(root.fingerprint), atMs: nowMs, cache });
+  verify({ chain, isPinned, atMs: nowMs, cache });
 }
 
 /** Several CAs may have the name of the issuer; one of them must have issued the CRL. */

@@ -8,13 +8,16 @@
  *
  * No document is trusted because of where it is stored: each has the signature of its manufacturer and its own dates.
  */
+export { ageOf, keepCurrentCrls, type CollateralAge } from './collateral-age.ts';
 export {
   collateralFrom,
   encodeBundle,
   manufacturerOf,
   MAX_UPLOAD_BYTES,
   parseBundle,
+  withoutDuplicates,
   type CollateralBundle,
+  type CollateralItem,
   type ProcessorCollateral,
 } from './collateral-bundle.ts';
 export {
@@ -24,6 +27,4 @@ export {
   type VerifiedBundle,
 } from './check-collateral.ts';
 export { type CollateralErrorCode } from './errors.ts';
-export { ageOf, withoutDuplicates, type CollateralAge, type CollateralItem } from './collateral-item.ts';
 export { readCollateralFile } from './read-collateral-file.ts';
-export { keepCurrentCrls } from './replacement.ts';

@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { parseJson } from '../bytes.ts';
 import { parseCertificate, parseCrl, parsePem, X509Error } from '../x509/index.ts';
-import { parseBundle } from './collateral-bundle.ts';
+import { parseBundle, type CollateralItem } from './collateral-bundle.ts';
 import { malformed } from './errors.ts';
-import type { CollateralItem } from './collateral-item.ts';
 
 const MAX_BLOCKS = 16;
 

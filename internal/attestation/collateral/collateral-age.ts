@@ -1,17 +1,10 @@
-import { createHash } from 'node:crypto';
 import { parseJson } from '../bytes.ts';
-import type { SignedJson } from '../tdx/rules.ts';
 import { describeName, parseCertificate, parseCrl } from '../x509/index.ts';
-
-/**
- * A document that a manufacturer signed. Being in a bundle does not make it trusted: validators verify each document.
- */
-export type CollateralItem =
-  | { readonly kind: 'certificate' | 'crl'; readonly der: Uint8Array }
-  | ({ readonly kind: 'tcb-info' | 'qe-identity' } & SignedJson);
+import type { CollateralItem } from './collateral-bundle.ts';
+import { CollateralError } from './errors.ts';
 
 /** The subject of a document, and its validity according to its own dates. */
-export interface CollateralIssue {
+interface CollateralIssue {
   /** Name of the document in tables and messages. */
   readonly what: string;
   /** Equal for all documents that replace one another. Undefined for certificates, which only expiry or a CRL ends. */
@@ -28,18 +21,6 @@ export interface CollateralAge extends Omit<CollateralIssue, 'subject'> {
 
 const DAY_MS = 86_400_000;
 
-/** Removes duplicate documents. */
-export function withoutDuplicates(items: readonly CollateralItem[]): readonly CollateralItem[] {
-  return [...new Map(items.map((item) => [identityOf(item), item])).values()];
-}
-
-function identityOf(item: CollateralItem): string {
-  const hash = createHash('sha256').update(item.kind);
-  const content = 'der' in item ? [item.der] : [item.text, item.signature];
-  for (const part of content) hash.update(part);
-  return hash.digest('hex');
-}
-
 /** The age of a document, for the table that operators see. Validators check the dates themselves. */
 export function ageOf(item: CollateralItem, nowMs: number): CollateralAge {
   const { what, issuedMs, expiresMs } = issueOf(item);
@@ -48,7 +29,7 @@ export function ageOf(item: CollateralItem, nowMs: number): CollateralAge {
 }
 
 /** Reads the subject and dates of a document. Does not verify them. Throws X509Error for malformed DER. */
-export function issueOf(item: CollateralItem): CollateralIssue {
+function issueOf(item: CollateralItem): CollateralIssue {
   if (!('der' in item)) {
     const document = parseJson(item.text) as Partial<Record<string, unknown>> | undefined;
     const [id, fmspc] = [String(document?.['id']), String(document?.['fmspc'])];
@@ -65,4 +46,51 @@ export function issueOf(item: CollateralItem): CollateralIssue {
   }
   const { subject, notBeforeMs: issuedMs, notAfterMs: expiresMs } = parseCertificate(item.der);
   return { what: `certificate of ${describeName(subject)}`, subject: undefined, issuedMs, expiresMs };
+}
+
+/**
+ * Refuses documents that are older than the active ones about the same subject (the CRLs of a CA, the TCB infos of a platform,
+ * QE identities). Otherwise an attacker could replay genuine documents from before a revocation. Both lists must have been
+ * verified.
+ * @throws CollateralError `collateral-older`
+ */
+export function refuseOlderCollateral(
+  items: readonly CollateralItem[],
+  before: readonly CollateralItem[],
+): void {
+  const known = newestIssues(before);
+  for (const [subject, { issuedMs }] of newestIssues(items)) {
+    const last = known.get(subject);
+    if (last === undefined || issuedMs >= last.issuedMs) continue;
+    const [offered, kept] = [issuedMs, last.issuedMs].map((ms) => new Date(ms).toISOString());
+    const message = `comparing collateral: ${subject} was issued on ${offered}, the active one on ${kept}`;
+    throw new CollateralError('collateral-older', message, { details: { subject } });
+  }
+}
+
+/**
+ * Adds to `items` the current CRLs of CAs for which `items` has none, so that omitting a CRL does not undo a revocation.
+ */
+export function keepCurrentCrls(
+  before: readonly CollateralItem[],
+  items: readonly CollateralItem[],
+  nowMs: number,
+): readonly CollateralItem[] {
+  const told = newestIssues(items);
+  const kept = before.filter((item) => {
+    if (item.kind !== 'crl') return false;
+    const { subject = '', expiresMs } = issueOf(item);
+    return !told.has(subject) && expiresMs >= nowMs;
+  });
+  return [...items, ...kept];
+}
+
+function newestIssues(items: readonly CollateralItem[]): ReadonlyMap<string, CollateralIssue> {
+  const newest = new Map<string, CollateralIssue>();
+  for (const issue of items.map(issueOf)) {
+    if (issue.subject === undefined) continue;
+    const known = newest.get(issue.subject);
+    if (known === undefined || known.issuedMs < issue.issuedMs) newest.set(issue.subject, issue);
+  }
+  return newest;
 }
