@@ -81,9 +81,7 @@ export class CollateralCache {
   async restore(): Promise<void> {
     try {
       const cached = await this.#ports.saved.load();
-      if (cached === undefined) return;
-      const { bundle, evaluationNumber, givenSha256 } = cached;
-      this.#activate({ ...parseBundle(bundle), evaluationNumber }, givenSha256);
+      if (cached !== undefined) this.#activate(cached);
     } catch (error) {
       // The collateral can be delivered again. Until then, evidence of AMD and Intel processors is refused.
       this.#ports.log.error('saved collateral of AMD and Intel unusable', { error });
@@ -123,11 +121,11 @@ export class CollateralCache {
       throw refused(`collateral has ${given.length} bytes, more than ${MAX_UPLOAD_BYTES}`);
     const givenSha256 = createHash('sha256').update(given).digest('hex');
     if (givenSha256 === this.#givenSha256) return;
-    const verified = this.#verify(given);
-    const { items, evaluationNumber } = verified;
-    await saved.save({ bundle: encodeBundle(verified), givenSha256, evaluationNumber });
-    this.#activate(verified, givenSha256);
-    log.info('collateral updated', { documents: items.length, evaluationNumber });
+    const { evaluationNumber, ...bundle } = this.#verify(given);
+    const cached = { bundle: encodeBundle(bundle), givenSha256, evaluationNumber };
+    await saved.save(cached);
+    this.#activate(cached);
+    log.info('collateral updated', { documents: bundle.items.length, evaluationNumber });
   }
 
   #verify(given: Uint8Array): VerifiedBundle {
@@ -141,10 +139,10 @@ export class CollateralCache {
     }
   }
 
-  #activate(verified: VerifiedBundle, givenSha256: string): void {
-    this.#verified = verified;
+  #activate({ bundle, givenSha256, evaluationNumber }: CachedCollateral): void {
+    this.#verified = { ...parseBundle(bundle), evaluationNumber };
     this.#givenSha256 = givenSha256;
-    this.#current = collateralFrom(verified.items, verified.evaluationNumber);
+    this.#current = collateralFrom(this.#verified.items, evaluationNumber);
   }
 }
 
