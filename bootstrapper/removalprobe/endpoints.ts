@@ -63,7 +63,7 @@ function rule(
 /** A kind of endpoint, as reports name it. */
 export type EndpointKind = keyof typeof ENDPOINT_RULES;
 
-/** Credentials that agents tested before requests named a generation. */
+/** Credentials of held keys that agents tested before requests named a generation. */
 const WITHOUT_GENERATION = /etcd|kubernetes-user/;
 
 /**
@@ -75,12 +75,13 @@ export function credentialsFor(
   kind: EndpointKind,
   { heldKeys, generation }: { readonly heldKeys: boolean; readonly generation: number },
 ): readonly { readonly name: TestCredentialName; readonly generation: number }[] {
-  const { foreign, held } = ENDPOINT_RULES[kind];
-  const ofNode: readonly TestCredentialName[] = kind === 'curator' ? [] : ['node', 'kubelet'];
-  const current = [...ofNode, ...(heldKeys ? foreign : [])].map((name) => ({ name, generation: 0 }));
-  if (!heldKeys) return current;
-  const ofHeldKeys = held.filter((name) => generation > 0 || WITHOUT_GENERATION.test(name));
-  return [...current, ...ofHeldKeys.map((name) => ({ name, generation }))];
+  const ofNode = kind === 'curator' ? [] : (['node', 'kubelet'] as const);
+  const { foreign, held } = heldKeys ? ENDPOINT_RULES[kind] : { foreign: [], held: [] };
+  const tested = held.filter((name) => generation > 0 || WITHOUT_GENERATION.test(name));
+  return [
+    ...[...ofNode, ...foreign].map((name) => ({ name, generation: 0 })),
+    ...tested.map((name) => ({ name, generation })),
+  ];
 }
 
 /** An endpoint to which test credentials are presented. */
@@ -111,7 +112,8 @@ export function findEndpoints(
     if (parseNodeKey(key)?.part !== 'record') continue;
     const record = records.node.decode(key, value);
     if (!isMemberState(record.state)) continue;
-    const host = addressOf(record, values.get(records.status.key(record.nodeId)));
+    const statusKey = records.status.key(record.nodeId);
+    const host = addressIn(statusKey, values.get(statusKey));
     const isAlive = values.has(records.heartbeat.key(record.nodeId));
     if (isAlive && host !== '') endpoints.push(...endpointsOf(record, host, etcdMembers));
     else away.push(record.name);
@@ -120,9 +122,9 @@ export function findEndpoints(
 }
 
 /** The address that the node reported; empty before its first report. */
-function addressOf({ nodeId }: NodeRecord, value: Uint8Array | undefined): string {
+function addressIn(statusKey: string, value: Uint8Array | undefined): string {
   if (value === undefined) return '';
-  const { status } = records.status.decode(records.status.key(nodeId), value);
+  const { status } = records.status.decode(statusKey, value);
   return fromBinary(NodeStatusSchema, Buffer.from(status, 'base64')).address;
 }
 

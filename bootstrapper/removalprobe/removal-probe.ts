@@ -51,14 +51,11 @@ const OUTCOMES = {
 
 /** A curator's request for a removal probe. */
 export interface RemovalProbeRequest {
-  /** Id of the node that was removed from the cluster: its credentials are tested. */
+  /** Id of a node that was removed from the cluster. */
   readonly nodeId: string;
-  /** Whether the node held the keys of a control plane. If so, credentials created with them are tested too. */
+  /** Whether the node held the keys of a control plane, so that credentials created with them are tested too. */
   readonly heldKeys: boolean;
-  /**
-   * Generation of these keys. 0: the current keys, and only the credentials that agents tested before
-   * requests named a generation.
-   */
+  /** Generation of these keys; 0: the current keys (see `credentialsFor()`). */
   readonly generation: number;
 }
 
@@ -196,8 +193,8 @@ async function probeEndpoint(probe: Probe, endpoint: Endpoint, accountUid: strin
 }
 
 /**
- * The credential to compare a refusal with: created with the current keys, it must be admitted, or the
- * refusal of replaced keys proves nothing. undefined if the key is never replaced.
+ * Created with the current keys, this credential must be admitted, or the refusal of replaced keys proves
+ * nothing. undefined if the key is never replaced.
  */
 function controlOf(name: TestCredentialName): TestCredentialName | undefined {
   if (name === 'member' || name === 'operator') return undefined;

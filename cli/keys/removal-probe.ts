@@ -88,10 +88,8 @@ export async function runRemovalProbe(
     }
   }
   const actual = printable(`no result: ${failures.join('; ') || 'no control plane is healthy'}`);
-  return {
-    proofs: [{ what: 'credentials test', ok: false, actual }],
-    sharedKeys: held === undefined ? [] : SHARED_KEYS.map((key) => testOf(key, []).key),
-  };
+  const { sharedKeys } = probeResultsFrom({ results: [], away: [] }, held);
+  return { proofs: [{ what: 'credentials test', ok: false, actual }], sharedKeys };
 }
 
 function isHealthyControlPlane({ health, roles, state }: Node): boolean {
@@ -99,13 +97,22 @@ function isHealthyControlPlane({ health, roles, state }: Node): boolean {
 }
 
 /** Converts a report of the probe to checks, ordered by endpoint and node. Pure. */
-export function probeResultsFrom(report: ProbeReport, held: HeldKeys | undefined): ProbeResults {
+export function probeResultsFrom(
+  report: Pick<ProbeReport, 'results' | 'away'>,
+  held: HeldKeys | undefined,
+): ProbeResults {
   const results = report.results.toSorted(byEndpointAndNode);
   const own = Map.groupBy(
     results.filter((result) => !usesSharedKey(result)),
     ({ endpoint, node }) => `credentials test: ${nameOf(endpoint)} on ${printable(node)}`,
   );
-  const shared = held === undefined ? [] : SHARED_KEYS.map((key) => testOf(key, results));
+  const shared = (held === undefined ? [] : SHARED_KEYS).map(({ credentials, ...key }) => {
+    const tested = results.filter((each) => credentials.includes(each.credential) && usesSharedKey(each));
+    return { key, credentials, tested };
+  });
+  // A key that cannot be replaced is checked too: endpoints must refuse credentials made with nothing but that key.
+  const replaced =
+    held?.isReplaced === true ? shared.filter(({ credentials }) => credentials.length > 0) : [];
   return {
     proofs: [
       ...[...own].map(([what, each]) => ({ what, ...refusalOf(each) })),
@@ -116,24 +123,15 @@ export function probeResultsFrom(report: ProbeReport, held: HeldKeys | undefined
         ok: true,
         actual: 'not responding, not tested',
       })),
-      ...(held?.isReplaced === true ? shared.flatMap(({ proof }) => proof) : []),
+      ...replaced.map(({ key, tested }) => ({
+        what: `credentials of the old ${key.key}`,
+        ...(tested.length === 0 ? { ok: false, actual: 'not tested' } : refusalOf(tested)),
+      })),
     ],
-    sharedKeys: shared.map(({ key }) => key),
+    sharedKeys: shared.map(({ key, tested }) =>
+      tested.length === 0 ? key : { ...key, tried: summaryOf(tested) },
+    ),
   };
-}
-
-/**
- * The results for one shared key, and the check that the old key is refused. A key that cannot be replaced is
- * checked too: endpoints must refuse credentials that were made with nothing but that key.
- */
-function testOf(
-  { credentials, ...key }: (typeof SHARED_KEYS)[number],
-  results: readonly ProbeResult[],
-): { readonly key: SharedKey; readonly proof: readonly RemovalCheck[] } {
-  const own = results.filter((result) => credentials.includes(result.credential) && usesSharedKey(result));
-  const what = `credentials of the old ${key.key}`;
-  if (own.length > 0) return { key: { ...key, tried: summaryOf(own) }, proof: [{ what, ...refusalOf(own) }] };
-  return { key, proof: credentials.length === 0 ? [] : [{ what, ok: false, actual: 'not tested' }] };
 }
 
 const SHARED_CREDENTIALS = new Set(SHARED_KEYS.flatMap(({ credentials }) => credentials));
