@@ -32,8 +32,8 @@ export interface MachineEvidenceOptions {
   /** Path of the attestation key's sealed secret. */
   readonly keySecretPath: string;
   /**
-   * Copies the state of the node lock to the lock register of the TPM. No evidence is issued before this has
-   * succeeded.
+   * Extends a PCR of the TPM with the state of the node lock (whether this machine belongs to a cluster
+   * already), so that evidence shows it. No evidence is issued before this has succeeded.
    */
   readonly mirrorLock: () => Promise<void>;
 }

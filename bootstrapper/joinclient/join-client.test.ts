@@ -336,7 +336,7 @@ describe('JoinClient', () => {
     expect([...cluster.minted.keys()]).toEqual([nodeId]);
   });
 
-  test('requests a new ticket as a member if its ticket was used before', async () => {
+  test('requests a new ticket with its node certificate if its first ticket was already used', async () => {
     let isFirst = true;
     cluster.behaviour.onTicket = () => {
       if (!isFirst) return Promise.resolve();

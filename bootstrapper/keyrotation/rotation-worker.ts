@@ -57,7 +57,7 @@ export function rotationWorker(options: RotationOptions): Runnable {
       await when(clusterKeys, isUnderWay, scope.signal);
       const why = await advanceOnce(options, scope).catch((error: unknown) => {
         scope.signal.throwIfAborted();
-        return `records: ${describeError(error)}`;
+        return `advancing the rotation: ${describeError(error)}`;
       });
       scope.waiting(why);
       await clock.sleep(CHECK_MS, scope.signal);

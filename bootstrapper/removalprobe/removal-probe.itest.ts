@@ -211,7 +211,7 @@ test('etcd refuses a certificate of another CA with the same name', async () => 
   }
 });
 
-describe('a removal probe after a key rotation', () => {
+describe('a probe with the credentials of a removed node, after a key rotation', () => {
   const rotate = async (phase: 'refresh' | 'done', next: RotatingPairs, previous: RotatingPairs) =>
     files.writeAtomic(rotation, encodeKeySet({ generation: 2, phase, next, previous }).reveal());
   const ofHeldKeys = (results: readonly string[]) =>

@@ -170,7 +170,7 @@ describe('documents that an owner signs', () => {
     expect(harness.sent).toMatchObject([{ call: 'decideJoin', documents: [] }]);
   });
 
-  test('node set-role to a control plane signs a grant with the lowest document serials that the node accepts', async () => {
+  test('node set-role --control-plane signs a grant that also names the lowest serial of each document that the node may accept', async () => {
     const getClusterInfo = async () => ({
       directory: [],
       etcd: { hasLeader: true, members: [{ isLearner: false }] },

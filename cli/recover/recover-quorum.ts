@@ -145,7 +145,7 @@ function renderSurvey(survey: SurveyQuorumResponse): string {
 }
 
 function epochsOf({ etcd }: SurveyQuorumResponse): string {
-  return etcd.map(({ name, epoch }) => `${printable(name)} etcd in epoch ${epoch}`).join(', ');
+  return etcd.map(({ name, epoch }) => `${printable(name)} etcd: epoch ${epoch}`).join(', ');
 }
 
 function viewOf(survey: SurveyQuorumResponse): Record<string, unknown> {

@@ -138,7 +138,7 @@ function parseState(text: string, path: string): WorkspaceState {
   }
   const parsed = stateSchema.safeParse(json);
   if (parsed.success) return parsed.data;
-  // The error contains only names of members: their values may be secret.
+  // The error contains only names of fields: their values may be secret.
   const where = parsed.error.issues.map((issue) => issue.path.join('.') || 'the file').join(', ');
-  throw new WorkspaceError('workspace-state-invalid', `${path} has invalid members: ${where}`);
+  throw new WorkspaceError('workspace-state-invalid', `${path} has invalid fields: ${where}`);
 }

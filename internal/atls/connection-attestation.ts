@@ -58,7 +58,7 @@ export class ConnectionAttestation implements EvidenceHandler {
     const verdict = await validator.validate(document, binding, context).catch((error: unknown) => {
       throw refusal(doing, error);
     });
-    // A validator with a bug must not make the peer attested: the verdict must be accepted and about its own variant.
+    // Guards against a validator with a bug: the peer counts as attested only if the verdict accepts it, for the variant of this validator.
     if (verdict.variant !== validator.variant || !verdict.accepted) {
       throw new AtlsError('atls-internal', `${doing}: the verdict is about ${verdict.variant} evidence`);
     }

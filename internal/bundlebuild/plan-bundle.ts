@@ -19,7 +19,7 @@ export interface PlannedComponent {
   readonly recipe: ComponentRecipe;
   /** See `recipeKey`. */
   readonly key: string;
-  /** The Go modules of the programs in it. */
+  /** The Go modules whose programs this component contains. */
   readonly modules: readonly GoModuleRecipe[];
   readonly needsNetworkTools: boolean;
   /** The result of an earlier build with the same key. */

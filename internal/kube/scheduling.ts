@@ -27,7 +27,7 @@ interface NodeScheduling {
   readonly hasControlPlaneTaint: boolean;
 }
 
-/** Reads how a node may be scheduled. @throws KubeError `kube-not-found` */
+/** Reads what keeps new pods off a node: its cordon and its taints. @throws KubeError `kube-not-found` */
 export async function readScheduling(
   client: KubeClient,
   nodeName: string,

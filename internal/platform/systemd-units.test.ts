@@ -90,7 +90,7 @@ describe('SystemdUnits', () => {
     expect(commands.runs.map(([, verb]) => verb)).toEqual(['show', ...asked]);
   });
 
-  test('install() of a drop-in reports a change once, because a drop-in needs no restart', async () => {
+  test('install() of a drop-in reports a change when it writes the drop-in, and not again for the same text', async () => {
     const { units } = await create();
     expect(await units.install('x.slice.d/cluster.conf', 'one', signal)).toBe(true);
     expect(await units.install('x.slice.d/cluster.conf', 'one', signal)).toBe(false);

@@ -7,7 +7,7 @@ const hostile = [
   { name: 'an operating system command', text: 'a\u001b]0;x\u0007b', want: 'a?]0;x?b' },
   { name: 'a carriage return', text: 'good\rbad', want: 'good?bad' },
   { name: 'backspaces', text: 'bad\b\b\bgood', want: 'bad???good' },
-  { name: 'a null', text: 'a\u0000b', want: 'a?b' },
+  { name: 'a NUL character', text: 'a\u0000b', want: 'a?b' },
   { name: 'a bidirectional override', text: 'a\u202egnp.exe', want: 'a?gnp.exe' },
   { name: 'directional isolates', text: '\u2066a\u2069', want: '?a?' },
   { name: 'directional marks', text: 'a\u200e\u200f\u061cb', want: 'a???b' },

@@ -154,7 +154,7 @@ async function expectOneMembership(
   expect(verdicts).toEqual(['admitted', 'joined']);
 }
 
-/** A request that the join of one machine causes, in the order of the requests. */
+/** One of the requests to etcd and the signer that the join of a machine causes. */
 interface Step {
   readonly by: ProgramName;
   readonly to: 'etcd' | 'signer';

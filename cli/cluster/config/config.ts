@@ -93,7 +93,7 @@ function refuseOtherFlags(config: ClusterConfig, flags: GenerateFlags, path: str
     ['--local', flags.local === true ? LOCAL_NETWORKS.podSubnet : undefined, podSubnet],
     ['--attestation', variants?.toSorted().join(), config.attestation.variants.toSorted().join()],
   ].flatMap(([flag, asked, is]) =>
-    asked === undefined || asked === is ? [] : [`${flag} ${asked} (it has ${is ?? 'none'})`],
+    asked === undefined || asked === is ? [] : [`${flag} ${asked} (the file has ${is ?? 'none'})`],
   );
   if (differences.length === 0) return;
   throw new ClusterError(

@@ -82,7 +82,7 @@ test.each([
     want: 'phase 5 of 6: refreshing credentials of kubelets and pods, for 2m5s',
   },
   { name: 'in a phase that only a newer version knows', phase: 'x', want: 'phase x, for 2m5s' },
-])('the line “key rotation” $name: $want', ({ phase, want }) => {
+])('the line “key rotation” $name: $want (undefined: no line)', ({ phase, want }) => {
   const keys = phase === undefined ? undefined : keysOf(phase);
   expect(textOf({ ...partOf([node('n1')]), keys }, 'key rotation')).toBe(want);
 });

@@ -118,8 +118,8 @@ export class WorkerRounds implements AsyncDisposable {
   }
 
   /**
-   * Recreates our cluster without workers on new machines, because each existing worker makes the next one
-   * slower.
+   * Recreates our cluster on new machines, with no worker, because each worker that has joined slows down the
+   * next join.
    */
   async renewOurs(): Promise<void> {
     await this.#ground.cli(['mini', 'down', '--name', OURS]);

@@ -14,8 +14,8 @@ const LEFT = ['n1', 'n2', 'n4'];
  */
 const PAUSE_MS = 8_000;
 /**
- * A watch resumes at its last version. Only an API server that has just started may not have this version and
- * require a new list.
+ * A watch that was cut continues at its last version without a new list, unless the API server has just
+ * started and does not have this version in its cache.
  */
 const MAX_RELISTS = 8;
 

@@ -158,7 +158,7 @@ describe('verifyBundle()', () => {
     { name: 'a CRL of a platform CA', given: whole({ platform: lists(3).platform }) },
     { name: 'a TCB info with the same evaluation number', given: whole({ tcb: documents(3).tcb }) },
     { name: 'a QE identity with the same evaluation number', given: whole({ qe: documents(3).qe }) },
-  ])('refuses $name that is genuine and current but older than the active one', ({ given }) => {
+  ])('refuses $name, genuine and current, if it is older than the active one', ({ given }) => {
     expect(check(given)).toBe(17);
     const active = whole({ ...lists(2), ...documents(2) });
     expect(() => check(given, active)).toThrow(expect.objectContaining({ code: 'collateral-older' }));

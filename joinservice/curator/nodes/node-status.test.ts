@@ -54,7 +54,7 @@ describe('status and heartbeats', () => {
     { name: 'they contain the address of another node', over: { address: '192.0.2.9' } },
     { name: 'the address is a host name', over: { address: 'n1' } },
     {
-      name: 'they contain a curator at the address of another node',
+      name: 'their curator endpoint is at the address of another node',
       over: { curatorEndpoint: '192.0.2.9:9091' },
     },
     {
