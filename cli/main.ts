@@ -47,6 +47,8 @@ async function runProgram(): Promise<number> {
     output: new StandardOutput(streams),
     clock,
     signal: stopping.signal,
+    readDescriptor: async (descriptor, options) =>
+      (await import('../internal/file/index.ts')).readDescriptor(descriptor, options),
     createPorts: async () => {
       const [{ DiskFiles }, { ExecaRunner }] = await Promise.all([
         import('../internal/file/index.ts'),

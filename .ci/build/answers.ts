@@ -71,6 +71,8 @@ async function ask(args: readonly string[]): Promise<string> {
     output: { closed: new AbortController().signal, flush: async () => undefined },
     clock: new SystemClock(),
     signal: new AbortController().signal,
+    readDescriptor: () =>
+      Promise.reject(new TypeError('a command that reads a descriptor has no ready answer')),
     createPorts: () => Promise.resolve({} as never), // a command that uses a port has no ready answer
   });
   const complaint = String(err.read() ?? '');

@@ -64,6 +64,7 @@ async function run(
     // prints.
     entries: [probe, ...COMMANDS.map((each) => (each.name === 'status' ? { ...probe, ...alone } : each))],
     createHost: () => host,
+    readDescriptor: async () => new Uint8Array(Buffer.from('correct horse battery\n')),
     createPorts: async () => {
       loaded.push('ports');
       return { files: new MemoryFiles(), commands: new FakeCommands(), clock: new SystemClock() };
@@ -362,6 +363,7 @@ describe('completion', () => {
     expect(complete(script.script, 'cluster', 'in')).toEqual(['init']);
     expect(complete(script.script, 'cluster', 'config', '')).toEqual([
       'generate',
+      'passphrase',
       'validate',
       'schema',
       'show',

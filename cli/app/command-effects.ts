@@ -39,6 +39,7 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'config generate',
   'config apply',
   'config edit',
+  'config passphrase',
   'init',
   'join',
   'preflight',

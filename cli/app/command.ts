@@ -3,6 +3,7 @@ import type { ExitName } from '../../internal/errors/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Host } from '../host/index.ts';
+import type { PassphraseSource } from '../workspace/index.ts';
 
 export type { Host, StepProgress } from '../host/index.ts';
 
@@ -32,6 +33,8 @@ export interface CommandContext {
   readonly host: Host;
   readonly ports: CommandPorts;
   readonly paths: CommandPaths;
+  /** Opens the encrypted files of the workspace. */
+  readonly passphrases: PassphraseSource;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Fires at the first SIGINT or SIGTERM; its reason is an `Interruption`. */
   readonly signal: AbortSignal;

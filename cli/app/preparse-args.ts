@@ -5,6 +5,8 @@ import type { HostFlags } from '../host/index.ts';
 export interface GlobalFlags extends HostFlags {
   readonly workspace: string | undefined;
   readonly identity: string | undefined;
+  /** `--passphrase-fd`, which the parser of the program validates; undefined when not given. */
+  readonly passphraseFd: number | undefined;
 }
 
 /** The part of a command line that can be parsed before any command is loaded. */
@@ -29,6 +31,7 @@ export function preparseArgs(args: readonly string[]): PreparsedArgs {
     options: {
       workspace: { type: 'string', short: 'w' },
       identity: { type: 'string' },
+      'passphrase-fd': { type: 'string' },
       output: { type: 'string', short: 'o' },
       input: { type: 'boolean' },
       verbose: { type: 'boolean', short: 'v' },
@@ -43,6 +46,7 @@ export function preparseArgs(args: readonly string[]): PreparsedArgs {
     flags: {
       workspace: typeof values['workspace'] === 'string' ? values['workspace'] : undefined,
       identity: typeof values['identity'] === 'string' ? values['identity'] : undefined,
+      passphraseFd: typeof values['passphrase-fd'] === 'string' ? Number(values['passphrase-fd']) : undefined,
       output: values['output'] === 'json' ? 'json' : 'human',
       input: values['input'] !== false,
       verbose: values['verbose'] === true,

@@ -1,5 +1,6 @@
 import { Command, Option } from 'commander';
 import type { ActionBinder } from './command.ts';
+import { fileDescriptor } from '../commands/flags.ts';
 import type { CommandEntry } from './registry.ts';
 
 const OUTPUT_WIDTH = 80;
@@ -27,6 +28,7 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
     .addOption(
       new Option('-o, --output <format>', 'output format').choices(['human', 'json']).default('human'),
     )
+    .option('--passphrase-fd <n>', 'read the passphrase of the keys from this descriptor', fileDescriptor)
     .option('--no-input', 'never prompt; use the default answers')
     .option('-v, --verbose', 'show error codes, details and stack traces')
     .helpCommand(false)

@@ -17,6 +17,7 @@ import { commandPath, findCommand } from './find-command.ts';
 import { preparseArgs, type PreparsedArgs } from './preparse-args.ts';
 import { pathsFrom } from './paths.ts';
 import { COMMANDS, type CommandEntry } from './registry.ts';
+import { passphrasesFrom, type ReadDescriptor } from './passphrases.ts';
 import { reportFrom } from './report.ts';
 import { PROGRAM_VERSION } from './version.ts';
 
@@ -33,6 +34,8 @@ export interface AppOptions {
   readonly clock: Clock;
   /** Called when a command runs: `--help` must not load the modules of the ports. */
   readonly createPorts: () => Promise<CommandPorts>;
+  /** Reads an inherited file descriptor to its end. */
+  readonly readDescriptor: ReadDescriptor;
   readonly signal: AbortSignal;
   readonly createHost?: typeof createStreamHost;
   readonly entries?: readonly CommandEntry[];
@@ -124,6 +127,7 @@ async function dispatch(options: AppOptions, { preparsed, host, run }: Started):
       const context = {
         host,
         ports: await options.createPorts(),
+        passphrases: passphrasesFrom({ ...options, host, descriptor: preparsed.flags.passphraseFd }),
         paths: pathsFrom({ ...options, ...preparsed.flags }),
         env: options.env,
         signal: options.signal,

@@ -8,6 +8,7 @@ import { TestAmd } from '../../internal/testing/evidence/index.ts';
 import { issueCrl } from '../../internal/testing/pki/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import { runAttestCollateral, runAttestExplain, type ExplainOptions, type Explanation } from './index.ts';
+import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 const fixture = (relative: string): Uint8Array =>
   new Uint8Array(readFileSync(fileURLToPath(new URL(relative, import.meta.url))));
@@ -83,6 +84,7 @@ async function workspace(more: Readonly<Record<string, string | Uint8Array>> = {
     host,
     ports: { files, commands: new FakeCommands(), clock: new FakeClock(Date.UTC(2026, 5, 1)) },
     paths: { cache: '/c', data: '/d', config: '/f', workspace: '/w' },
+    passphrases: noPassphrases,
     env: {},
     signal: new AbortController().signal,
   };

@@ -7,6 +7,7 @@ import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/ind
 import { issueCrl, TEST_NOW_MS } from '../../internal/testing/pki/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import { CollateralStore, runCollateralRefresh } from './index.ts';
+import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 const amd = new TestAmd('Milan');
 const intel = new TestIntel();
@@ -97,6 +98,7 @@ async function refresh(wanted: { fmspc?: string[]; product?: string[] } = {}) {
     host,
     ports: { files: files.current, commands: new FakeCommands(), clock: new FakeClock(TEST_NOW_MS) },
     paths: { cache: '/c', data: '/d', config: '/f', workspace: '/w' },
+    passphrases: noPassphrases,
     env: {},
     signal: new AbortController().signal,
   };

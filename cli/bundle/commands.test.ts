@@ -6,6 +6,7 @@ import { elfFile, FakeBuildTools, temporaryDirectory } from '../../internal/test
 import type { CommandContext } from '../app/command.ts';
 import { RecordingHost } from '../host/index.ts';
 import { ownSources, runBundleList, runBundleVerify } from './commands.ts';
+import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 const VERSION = { kubernetesVersion: DEFAULT_KUBERNETES_VERSION };
 
@@ -82,7 +83,7 @@ async function startPlace() {
   const { ports, cache, env, signal } = context;
   const { manifest, manifestPath } = await buildBundle(context, VERSION);
   const paths = { cache, data: directory.path, config: directory.path, workspace: directory.path };
-  const command: CommandContext = { host, ports, paths, env, signal };
+  const command: CommandContext = { host, ports, paths, passphrases: noPassphrases, env, signal };
   return {
     host,
     context,

@@ -22,6 +22,7 @@ import { layoutOf, StateFile } from '../workspace/index.ts';
 import { helmFailure } from './helm.ts';
 import { installCharts, planCharts } from './index.ts';
 import type { PlannedChart } from './plan-charts.ts';
+import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 const never = new AbortController().signal;
 
@@ -264,6 +265,7 @@ async function start(charts: string, lists: Readonly<Record<string, unknown[]>> 
     host,
     ports: { files, commands: helm, clock: new SystemClock() },
     paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/desk' },
+    passphrases: noPassphrases,
     env: {},
     signal: never,
   };

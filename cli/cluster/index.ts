@@ -7,6 +7,7 @@
  *     join/        `cluster join`
  */
 export { generateWorkspace, runConfigGenerate, runConfigSchema, runConfigValidate } from './config/config.ts';
+export { runConfigPassphrase } from './config/passphrase.ts';
 export type { GenerateOptions } from './config/config.ts';
 export { apiServerUrlOf } from './curator/api-servers.ts';
 export { findNode, withKubernetes } from './curator/cluster-access.ts';

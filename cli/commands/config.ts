@@ -1,6 +1,6 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
-import { confirmFrom, withConfirmFlags, type ConfirmFlags } from './flags.ts';
+import { confirmFrom, fileDescriptor, withConfirmFlags, type ConfirmFlags } from './flags.ts';
 
 interface GenerateFlags {
   readonly name?: string;
@@ -9,6 +9,12 @@ interface GenerateFlags {
   readonly fingerprint?: string;
   readonly local?: true;
   readonly attestation?: string;
+  readonly passphrase?: true;
+}
+
+interface PassphraseFlags {
+  readonly remove?: true;
+  readonly newPassphraseFd?: number;
 }
 
 interface ApplyFlags extends ConfirmFlags {
@@ -30,6 +36,7 @@ export function register(config: Command, action: ActionBinder): void {
     .option('--fingerprint <sha256>', 'fingerprint shown on the console of the first machine')
     .option('--local', 'use network ranges for a cluster on this machine')
     .option('--attestation <kinds>', 'accepted evidence: tpm, machine-key, or both (comma-separated)')
+    .option('--passphrase', 'encrypt both keys with a new passphrase')
     .addHelpText(
       'after',
       `
@@ -41,15 +48,17 @@ Example:
   cluster config generate --name prod --attestation tpm`,
     )
     .action(
-      action<GenerateFlags>(async (context, { node, local, attestation, ...flags }) =>
+      action<GenerateFlags>(async (context, { node, local, attestation, passphrase, ...flags }) =>
         (await useCases()).runConfigGenerate(context, {
           ...flags,
           endpoint: node,
           local: local === true,
           variants: attestation,
+          encrypt: passphrase === true,
         }),
       ),
     );
+  registerPassphrase(config, action);
   config
     .command('validate')
     .description('validate cluster.yaml')
@@ -59,6 +68,31 @@ Example:
     .description('print the JSON Schema of cluster.yaml')
     .action(action(async (context) => (await useCases()).runConfigSchema(context)));
   registerActive(config, action);
+}
+
+/** `cluster config passphrase`. */
+function registerPassphrase(config: Command, action: ActionBinder): void {
+  config
+    .command('passphrase')
+    .description('set, change or remove the passphrase of the keys in the workspace')
+    .option('--remove', 'store the keys without a passphrase')
+    .option('--new-passphrase-fd <n>', 'read the new passphrase from this descriptor', fileDescriptor)
+    .addHelpText(
+      'after',
+      `
+Encrypts the owner key, the master secret and the operator identity of the
+workspace; with --identity only that identity. Commands ask for the passphrase
+once, or read it from --passphrase-fd. If this command is interrupted, run it
+again with the same passphrases.
+
+Example:
+  cluster --passphrase-fd 3 config passphrase --new-passphrase-fd 4 3<old 4<new`,
+    )
+    .action(
+      action<PassphraseFlags>(async (context, { remove, newPassphraseFd: descriptor }) =>
+        (await useCases()).runConfigPassphrase(context, { remove: remove === true, descriptor }),
+      ),
+    );
 }
 
 /** Subcommands for the configuration that the cluster itself keeps. */

@@ -15,6 +15,13 @@ export function wholeNumber(least: number, most: number): (text: string) => numb
   };
 }
 
+/** Parser of a flag whose value is a file descriptor: 0, or 3 to 1023. */
+export function fileDescriptor(text: string): number {
+  const descriptor = /^[0-9]{1,4}$/.test(text) ? Number(text) : -1;
+  if (descriptor === 0 || (descriptor >= 3 && descriptor <= 1023)) return descriptor;
+  throw new InvalidArgumentError('Must be 0, or 3 to 1023.');
+}
+
 /** `--timeout <duration>`: 90s, 10m, 1h; its value is in ms. */
 export function timeoutOption(description: string, defaultMs: number): Option {
   return new Option('--timeout <duration>', description)

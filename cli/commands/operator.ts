@@ -56,6 +56,7 @@ function registerIdentity(operator: Command, action: ActionBinder): void {
     .description('create your own key and a request for an owner')
     .argument('<name>', 'operator name')
     .option('--request <file>', 'write the request to this file (default: NAME.csr)')
+    .option('--passphrase', 'encrypt the key with a new passphrase')
     .addHelpText(
       'after',
       `
@@ -67,7 +68,7 @@ Example:
   cluster operator accept ann.grant`,
     )
     .action(
-      action<{ readonly request?: string }>(async (context, options, name = '') =>
+      action<{ readonly request?: string; readonly passphrase?: true }>(async (context, options, name = '') =>
         (await useCases()).runOperatorKey(context, name, options),
       ),
     );

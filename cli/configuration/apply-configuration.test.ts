@@ -10,6 +10,7 @@ import { RecordingHost } from '../host/index.ts';
 import { runConfigApply, runConfigEdit } from './apply-configuration.ts';
 import { runConfigShow } from './current-configuration.ts';
 import { runOperatorKey } from '../operators/index.ts';
+import { plainSecrets } from '../workspace/fake-passphrases.ts';
 
 const stale = {
   'curator-configuration-stale': {
@@ -49,7 +50,7 @@ async function createShared() {
   };
   // Every change of the configuration was signed by an owner.
   const policy = async () => {
-    const { keyPem } = await readOwnerKey(harness.files, layoutOf('/owner'));
+    const { keyPem } = await readOwnerKey(plainSecrets(harness.files), layoutOf('/owner'));
     const head = { kind: 'policy', clusterId: harness.clusterId, epoch: 1, issuedMs: 1 } as const;
     const configurationSha256 = createHash('sha256').update(now.text).digest('hex');
     const serial = Number(now.revision);

@@ -1,3 +1,5 @@
+import type { Secret } from '../../internal/secret/index.ts';
+
 /** The interface between a command and its user, who is a person or a program. Each message has a code, which is stable for scripts. */
 export interface Host {
   /** Whether prompts are possible. False in a pipe, with `--no-input` and with `--output json`. */
@@ -15,6 +17,8 @@ export interface Host {
   result(data: unknown, render: () => string, extra?: Readonly<Record<string, unknown>>): void;
   /** Prompts for yes or no. Returns the default answer when prompts are not possible. */
   confirm(question: string, defaultAnswer: boolean): Promise<boolean>;
+  /** Asks for a secret without showing the answer. Returns undefined when prompts are not possible. */
+  askSecret(question: string): Promise<Secret<string> | undefined>;
 }
 
 /** Reports the progress of a step. */

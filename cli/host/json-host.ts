@@ -1,5 +1,6 @@
 import { printableJson } from '../../internal/printable/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
 import type { StepProgress } from './host.ts';
 import type { AppHost, ErrorReport } from './app-host.ts';
 import type { OutputStream } from './streams.ts';
@@ -63,6 +64,10 @@ export class JsonHost implements AppHost {
 
   confirm(_question: string, defaultAnswer: boolean): Promise<boolean> {
     return Promise.resolve(defaultAnswer);
+  }
+
+  askSecret(_question: string): Promise<Secret<string> | undefined> {
+    return Promise.resolve(undefined);
   }
 
   fail({ stack: _stack, ...report }: ErrorReport): void {

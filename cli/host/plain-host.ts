@@ -1,5 +1,6 @@
 import { printableJson, printableLines } from '../../internal/printable/index.ts';
 import { formatDuration, type Clock } from '../../internal/clock/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
 import type { StepProgress } from './host.ts';
 import type { AppHost, ErrorReport } from './app-host.ts';
 import { formatShare } from './format.ts';
@@ -68,6 +69,10 @@ export class PlainHost implements AppHost {
 
   confirm(_question: string, defaultAnswer: boolean): Promise<boolean> {
     return Promise.resolve(defaultAnswer);
+  }
+
+  askSecret(_question: string): Promise<Secret<string> | undefined> {
+    return Promise.resolve(undefined);
   }
 
   fail(report: ErrorReport): void {

@@ -1,3 +1,4 @@
+import { Secret } from '../../internal/secret/index.ts';
 import type { StepProgress } from './host.ts';
 import type { AppHost, ErrorReport } from './app-host.ts';
 
@@ -12,6 +13,7 @@ export type HostRecord =
       readonly extra?: Readonly<Record<string, unknown>>;
     }
   | { readonly kind: 'confirm'; readonly question: string; readonly answer: boolean }
+  | { readonly kind: 'ask-secret'; readonly question: string }
   | { readonly kind: 'fail'; readonly report: ErrorReport };
 
 /** A host for tests that records every call. Prompts return their default, unless `answer` is given. */
@@ -22,8 +24,14 @@ export class RecordingHost implements AppHost {
   readonly updates: string[] = [];
   readonly #answer: ((question: string) => boolean) | undefined;
 
-  constructor(options: { readonly answer?: (question: string) => boolean } = {}) {
+  readonly #secrets: string[];
+
+  /** @param options.secrets answers of `askSecret()`, in order; none: prompts are not possible */
+  constructor(
+    options: { readonly answer?: (question: string) => boolean; readonly secrets?: readonly string[] } = {},
+  ) {
     this.#answer = options.answer;
+    this.#secrets = [...(options.secrets ?? [])];
     this.interactive = options.answer !== undefined;
   }
 
@@ -66,6 +74,12 @@ export class RecordingHost implements AppHost {
     const answer = this.#answer?.(question) ?? defaultAnswer;
     this.records.push({ kind: 'confirm', question, answer });
     return Promise.resolve(answer);
+  }
+
+  askSecret(question: string): Promise<Secret<string> | undefined> {
+    this.records.push({ kind: 'ask-secret', question });
+    const answer = this.#secrets.shift();
+    return Promise.resolve(answer === undefined ? undefined : new Secret(answer));
   }
 
   fail(report: ErrorReport): void {

@@ -1,5 +1,7 @@
 import { formatDuration } from '../../internal/clock/index.ts';
+import type inquirer from 'inquirer';
 import type { Ora } from 'ora';
+import { Secret } from '../../internal/secret/index.ts';
 import type { StepProgress } from './host.ts';
 import { formatShare } from './format.ts';
 import { Interruption } from './interruption.ts';
@@ -15,6 +17,8 @@ export interface TerminalHostOptions extends PlainHostOptions {
   readonly input: boolean;
   readonly signal: AbortSignal;
 }
+
+type AskPrompt = ReturnType<typeof inquirer.createPromptModule>;
 
 interface ActiveStep {
   readonly title: string;
@@ -66,15 +70,32 @@ export class TerminalHost extends PlainHost {
 
   override async confirm(question: string, defaultAnswer: boolean): Promise<boolean> {
     if (!this.interactive) return defaultAnswer;
+    return this.#prompt(async (ask) => {
+      const asked = {
+        type: 'confirm',
+        name: 'yes',
+        message: clean(question),
+        default: defaultAnswer,
+      } as const;
+      return (await ask([asked])).yes === true;
+    });
+  }
+
+  override async askSecret(question: string): Promise<Secret<string> | undefined> {
+    if (!this.interactive) return undefined;
+    return this.#prompt(async (ask) => {
+      const asked = { type: 'password', name: 'text', message: clean(question), toggleMask: false } as const;
+      return new Secret(String((await ask([asked])).text));
+    });
+  }
+
+  /** Runs a prompt with the spinner stopped. */
+  async #prompt<T>(run: (ask: AskPrompt) => Promise<T>): Promise<T> {
     const { createPromptModule } = (await import('inquirer')).default;
     const { streams } = this.options;
     this.#spinner?.stop();
     try {
-      const prompt = createPromptModule({ input: streams.in, output: streams.err, signal: this.#signal });
-      const answer = await prompt([
-        { type: 'confirm', name: 'yes', message: clean(question), default: defaultAnswer },
-      ]);
-      return answer.yes === true;
+      return await run(createPromptModule({ input: streams.in, output: streams.err, signal: this.#signal }));
     } catch (error) {
       // The prompt reads the keyboard in raw mode, where Ctrl-C is no signal.
       if (error instanceof Error && error.name === 'ExitPromptError') throw new Interruption('interrupted');

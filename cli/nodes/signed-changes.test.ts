@@ -32,6 +32,7 @@ import { confirmRemoval, removedNodeId } from './removal/readmit.ts';
 import { runApprove, runReadmit, runSetRole } from './index.ts';
 import { runConfigApply } from '../configuration/index.ts';
 import { runOperatorAccept, runOperatorAdd, runOperatorKey, runOperatorRemove } from '../operators/index.ts';
+import { plainSecrets } from '../workspace/fake-passphrases.ts';
 
 const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 1 };
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
@@ -102,7 +103,7 @@ async function createSigned(calls: { curator?: FakeCuratorCalls; admission?: Fak
       ...calls.admission,
     },
   );
-  const ownerKey = await readOwnerKey(harness.files, layoutOf('/owner'));
+  const ownerKey = await readOwnerKey(plainSecrets(harness.files), layoutOf('/owner'));
   const ownKey = Buffer.from(ownerKey.pubKeyBase64, 'base64');
   const expected = { clusterId: harness.clusterId, epoch: 1, nowMs: Date.now(), floor: undefined };
   /**

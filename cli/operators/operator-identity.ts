@@ -30,7 +30,7 @@ const NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
 export async function runOperatorKey(
   context: CommandContext,
   name: string,
-  options: { readonly request?: string | undefined },
+  options: { readonly request?: string | undefined; readonly passphrase?: boolean | undefined },
 ): Promise<void> {
   if (!NAME.test(name))
     throw new AppError(
@@ -40,7 +40,7 @@ export async function runOperatorKey(
   const { ports, paths } = context;
   const path = paths.identity ?? layoutOf(paths.workspace).identity;
   await ports.files.makeDirectory(paths.workspace);
-  const identity = await createIdentity(ports.files, path, name);
+  const identity = await createIdentity(context, path, { name, encrypt: options.passphrase ?? false });
   const request = options.request ?? join(paths.workspace, `${name}.csr`);
   await ports.files.writeAtomic(request, await requestOf(identity), { mode: 0o644 });
   const fingerprint = fingerprintOfKey(pubKeyDerOf(identity.keyPem));
@@ -58,12 +58,12 @@ export async function runOperatorKey(
 export async function runOperatorAccept(context: CommandContext, path: string): Promise<void> {
   const { files } = context.ports;
   const at = (await identityPathOf(context)) ?? layoutOf(context.paths.workspace).identity;
-  const identity = await readIdentity(files, at);
+  const identity = await readIdentity(context, at);
   const raw = await files.read(path, MAX_GRANT_BYTES);
   if (raw === undefined) throw new AppError('app-usage', `file ${path} not found`);
   const grant = parseGrant(Buffer.from(raw).toString('utf8'), path);
   checkGrant(context, identity, grant);
-  await saveGrant(files, at, { ...identity, grant });
+  await saveGrant(context, at, { ...identity, grant });
   const { role, clusterId } = grant;
   context.host.result({ name: grant.name, role, clusterId, identity: at }, () =>
     [

@@ -11,6 +11,7 @@ import { RecordingHost } from '../host/index.ts';
 import { readControl } from './deb-file.ts';
 import { runPackageRepo } from './index.ts';
 import { sha256Of } from './repository.ts';
+import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 let temporary: string;
 beforeEach(() => {
@@ -46,6 +47,7 @@ function contextOf(more: Readonly<Record<string, string>> = {}) {
       clock: new SystemClock(),
     },
     paths: { cache: temporary, data: temporary, config: temporary, workspace: temporary },
+    passphrases: noPassphrases,
     env,
     signal: new AbortController().signal,
   };

@@ -4,6 +4,7 @@ import { FakeClock } from '../../internal/testing/fake-clock.ts';
 import { RecordingHost } from '../host/index.ts';
 import { runPreflightCommand } from './index.ts';
 import { REQUIRED_PROGRAMS } from '../../internal/preflight/index.ts';
+import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 const local = {
   machine: {
@@ -37,7 +38,11 @@ async function createMachine(answer?: (files: MemoryFiles) => CommandAnswer) {
   const { signal } = new AbortController();
   const clock = new FakeClock(Date.UTC(2026, 5, 1));
   const paths = { cache: '/c', data: '/d', config: '/f', workspace: '/w' };
-  return { files, commands, context: { host, ports: { files, commands, clock }, paths, env: {}, signal } };
+  return {
+    files,
+    commands,
+    context: { host, ports: { files, commands, clock }, paths, passphrases: noPassphrases, env: {}, signal },
+  };
 }
 
 describe('cluster preflight', () => {

@@ -43,11 +43,12 @@ export async function runProvisioningGenerate(
   );
 }
 
-async function ownKey({ ports, paths }: CommandContext): Promise<string> {
+async function ownKey(context: CommandContext): Promise<string> {
+  const { ports, paths } = context;
   const layout = layoutOf(paths.workspace);
   if ((await ports.files.stat(layout.ownerKey)) === undefined)
     throw new ProvisioningError('provisioning-no-owner', `owner key ${layout.ownerKey} not found`);
-  return (await readOwnerKey(ports.files, layout)).pubKeyBase64;
+  return (await readOwnerKey(context, layout)).pubKeyBase64;
 }
 
 async function write({ ports }: CommandContext, path: string, json: string): Promise<void> {

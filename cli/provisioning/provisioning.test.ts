@@ -8,6 +8,7 @@ import { RecordingHost } from '../host/index.ts';
 import { generateWorkspace } from '../cluster/index.ts';
 import { asProcess } from '../cluster/init/fake-workstation.ts';
 import { runProvisioningGenerate, runProvisioningSchema, runProvisioningValidate } from './index.ts';
+import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 const KEY = Buffer.alloc(32, 7).toString('base64');
 const plain = {
@@ -23,6 +24,7 @@ async function createWorkspace() {
     host: new RecordingHost(),
     ports: { files, commands: new FakeCommands(), clock: new FakeClock() },
     paths: { cache: '/c', data: '/d', config: '/f', workspace: '/w' },
+    passphrases: noPassphrases,
     env: { USER: 'me' },
     signal: new AbortController().signal,
   };

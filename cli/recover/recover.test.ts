@@ -12,6 +12,7 @@ import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/ind
 import type { CommandContext } from '../app/command.ts';
 import { RecordingHost } from '../host/index.ts';
 import { recoverQuorum } from './recover-quorum.ts';
+import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 type Survey = MessageInitShape<typeof SurveyQuorumResponseSchema>;
 type Etcd = MessageInitShape<typeof EtcdSurveySchema>;
@@ -55,6 +56,7 @@ function setUp(...surveys: (Survey | CodedError)[]) {
     host,
     ports: { files: new MemoryFiles(), commands: new FakeCommands(), clock },
     paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/desk' },
+    passphrases: noPassphrases,
     env: {},
     signal: new AbortController().signal,
   };

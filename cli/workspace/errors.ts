@@ -18,6 +18,26 @@ export const workspaceErrors = defineErrors({
     'A secret of the workspace is readable by other users of this machine.',
     'Run `chmod 600` on the file. If other users had access, treat the key as compromised.',
   ),
+  'workspace-passphrase-needed': fault.operator.precondition(
+    'A key of the workspace is encrypted, or is to be encrypted, and there is no way to ask for the passphrase: no terminal (or --no-input, or --output json), and no --passphrase-fd. Nothing was changed.',
+    'Run the command at a terminal, or give the passphrase on a file descriptor: `cluster --passphrase-fd 3 … 3< FILE`. `cluster config passphrase` takes a new one with --new-passphrase-fd.',
+  ),
+  'workspace-passphrase-wrong': fault.operator.refused(
+    'The passphrase does not open a file of the workspace, or the file was changed. Nothing was changed.',
+    'Enter the passphrase that was set last. If a `cluster config passphrase` was interrupted, run it again with the same old and new passphrase. A lost passphrase cannot be recovered: restore the file from a backup.',
+  ),
+  'workspace-passphrase-unusable': fault.operator.usage(
+    'The passphrase cannot be used: it is empty, too long or too short, is not a single line of text, or the two entries of a new passphrase differ. Nothing was changed.',
+    'Use one line of at least 12 characters.',
+  ),
+  'workspace-passphrase-descriptor': fault.operator.usage(
+    'The passphrase could not be read from the file descriptor. Nothing was changed.',
+    'Redirect a pipe or a file to the descriptor, such as `3< FILE` for --passphrase-fd 3. A terminal is refused, because it would show the passphrase.',
+  ),
+  'workspace-not-encrypted': fault.operator.precondition(
+    'The keys of the workspace exist and are not encrypted, and `cluster config generate` does not change existing files.',
+    'Run `cluster config passphrase` to encrypt them.',
+  ),
   'workspace-identity-invalid': fault.operator.precondition(
     'The identity file of an operator, or the grant that completes it, is damaged, belongs to a different operator, or was not written by `cluster operator`.',
     'Create an identity with `cluster operator key NAME`, have an owner run `cluster operator add`, and add the grant with `cluster operator accept`.',

@@ -1,9 +1,15 @@
 import { z } from 'zod';
 import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
-import { parseJson, type FilePort } from '../../internal/file/index.ts';
+import { parseJson } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { WorkspaceError } from './errors.ts';
-import { readSecretFile } from './secret-file.ts';
+import {
+  createSecretFile,
+  isSealedFile,
+  readSecretFile,
+  replaceSecretFile,
+  type SecretAccess,
+} from './secret-file.ts';
 
 const kubernetesSchema = z.strictObject({
   clusterName: z.string(),
@@ -56,16 +62,28 @@ export interface OperatorIdentity {
   readonly grant: OperatorGrant | undefined;
 }
 
-/** Creates an identity with a new key, or returns the existing one. @throws WorkspaceError `workspace-identity-invalid` */
+/**
+ * Creates an identity with a new key, or returns the existing one.
+ * @param options.encrypt encrypt a new file with a passphrase
+ * @throws WorkspaceError `workspace-identity-invalid`, `workspace-not-encrypted`, `workspace-passphrase-…`
+ */
 export async function createIdentity(
-  files: FilePort,
+  access: SecretAccess,
   path: string,
-  name: string,
+  options: { readonly name: string; readonly encrypt: boolean },
 ): Promise<OperatorIdentity & { readonly created: boolean }> {
-  const identity = { name, keyPem: generateEd25519Key(), grant: undefined };
-  if (await files.createExclusive(path, render(identity), { mode: 0o600 }))
-    return { ...identity, created: true };
-  const found = await readIdentity(files, path);
+  const { files } = access.ports;
+  const { name, encrypt } = options;
+  if ((await files.stat(path)) === undefined) {
+    const identity = { name, keyPem: generateEd25519Key(), grant: undefined };
+    const passphrase = encrypt ? await access.passphrases.create({ replaces: false }) : undefined;
+    const text = render(identity);
+    if (await createSecretFile(files, path, { text, kind: 'operator-identity', passphrase }))
+      return { ...identity, created: true };
+  }
+  if (encrypt && !(await isSealedFile(files, path)))
+    throw new WorkspaceError('workspace-not-encrypted', `${path} exists and is not encrypted`);
+  const found = await readIdentity(access, path);
   if (found.name === name) return { ...found, created: false };
   throw new WorkspaceError(
     'workspace-identity-invalid',
@@ -73,9 +91,13 @@ export async function createIdentity(
   );
 }
 
-/** Reads an identity file. @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-identity-invalid` */
-export async function readIdentity(files: FilePort, path: string): Promise<OperatorIdentity> {
-  const parsed = identitySchema.safeParse(parseJson(await readSecretFile(files, path)));
+/**
+ * Reads an identity file.
+ * @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-identity-invalid`, `workspace-passphrase-…`
+ */
+export async function readIdentity(access: SecretAccess, path: string): Promise<OperatorIdentity> {
+  const text = await readSecretFile(access, path, 'operator-identity');
+  const parsed = identitySchema.safeParse(parseJson(text.reveal()));
   if (!parsed.success) throw invalid(path, 'not an identity file of version 1');
   const { name, grant } = parsed.data;
   const keyPem = new Secret(parsed.data.keyPem);
@@ -83,13 +105,16 @@ export async function readIdentity(files: FilePort, path: string): Promise<Opera
   return { name, keyPem, grant };
 }
 
-/** Adds a grant to the identity file. */
+/** Adds a grant to the identity file, which stays encrypted if it is. */
 export async function saveGrant(
-  files: FilePort,
+  access: SecretAccess,
   path: string,
   identity: OperatorIdentity & { readonly grant: OperatorGrant },
 ): Promise<void> {
-  await files.writeAtomic(path, render(identity), { mode: 0o600 });
+  const { files } = access.ports;
+  const passphrase = (await isSealedFile(files, path)) ? await access.passphrases.current(path) : undefined;
+  const text = render(identity);
+  await replaceSecretFile(files, path, { text, kind: 'operator-identity', passphrase });
 }
 
 /** The grant file, JSON. */
@@ -104,9 +129,9 @@ export function parseGrant(text: string, path: string): OperatorGrant {
   throw invalid(path, 'not a grant file of `cluster operator add`');
 }
 
-function render({ name, keyPem, grant }: OperatorIdentity): string {
+function render({ name, keyPem, grant }: OperatorIdentity): Secret<string> {
   const file = { version: 1, name, keyPem: keyPem.reveal(), ...(grant === undefined ? {} : { grant }) };
-  return `${JSON.stringify(file, undefined, 2)}\n`;
+  return new Secret(`${JSON.stringify(file, undefined, 2)}\n`);
 }
 
 function invalid(path: string, why: string): WorkspaceError {

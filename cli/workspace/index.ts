@@ -10,8 +10,12 @@
  *     machines/NODE.json  machine of a node, for `verify`    created when it is first verified
  *     identity.json       key of an operator                created once, completed by an owner's grant
  *
+ * The owner key, the master secret and an operator's identity can be encrypted with a passphrase (`secret-file.ts` reads and
+ * writes all three; docs/decisions/workspace-passphrase.md has the format).
+ *
  * Every write is atomic, in an order that lets the next run resume after a crash.
  */
+export { changePassphrase, secretsOf } from './change-passphrase.ts';
 export { readConfig } from './config-file.ts';
 export { createWorkspace, type CreatedWorkspace } from './create-workspace.ts';
 export {
@@ -27,6 +31,9 @@ export {
 export { readMasterSecret, readOwnerKey, type OwnerKey } from './keys.ts';
 export { layoutOf, type WorkspaceLayout } from './layout.ts';
 export { lockWorkspace, type LockOptions } from './lock-workspace.ts';
+export { type PassphraseSource } from './passphrase.ts';
+export { PromptPassphrases } from './prompt-passphrases.ts';
+export { isSealedFile, type SecretAccess } from './secret-file.ts';
 export {
   StateFile,
   type InitState,

@@ -5,7 +5,8 @@ import { parseJson, type FilePort } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { WorkspaceError } from './errors.ts';
 import type { WorkspaceLayout } from './layout.ts';
-import { readSecretFile } from './secret-file.ts';
+import type { Passphrase } from './passphrase.ts';
+import { createSecretFile, readSecretFile, type SecretAccess } from './secret-file.ts';
 
 const SECRET_BYTES = 32;
 
@@ -19,30 +20,39 @@ export interface OwnerKey {
   readonly pubKeyBase64: string;
 }
 
-/** Creates the owner key unless it exists. Returns whether it was created. */
-export async function createOwnerKey(files: FilePort, layout: WorkspaceLayout): Promise<boolean> {
-  return files.createExclusive(layout.ownerKey, generateEd25519Key().reveal(), { mode: 0o600 });
+/** Creates the owner key unless it exists, encrypted if there is a passphrase. Returns whether it was created. */
+export async function createOwnerKey(
+  files: FilePort,
+  layout: WorkspaceLayout,
+  passphrase: Passphrase | undefined,
+): Promise<boolean> {
+  const text = generateEd25519Key();
+  return createSecretFile(files, layout.ownerKey, { text, kind: 'owner-key', passphrase });
 }
 
-/** Creates the master secret unless it exists. Returns whether it was created. */
-export async function createMasterSecret(files: FilePort, layout: WorkspaceLayout): Promise<boolean> {
+/** Creates the master secret unless it exists, encrypted if there is a passphrase. Returns whether it was created. */
+export async function createMasterSecret(
+  files: FilePort,
+  layout: WorkspaceLayout,
+  passphrase: Passphrase | undefined,
+): Promise<boolean> {
   const random = (): string => randomBytes(SECRET_BYTES).toString('base64');
-  const text = `${JSON.stringify({ version: 1, key: random(), salt: random() }, undefined, 2)}\n`;
-  return files.createExclusive(layout.masterSecret, text, { mode: 0o600 });
+  const text = new Secret(`${JSON.stringify({ version: 1, key: random(), salt: random() }, undefined, 2)}\n`);
+  return createSecretFile(files, layout.masterSecret, { text, kind: 'master-secret', passphrase });
 }
 
-/** @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-key-invalid` */
-export async function readOwnerKey(files: FilePort, layout: WorkspaceLayout): Promise<OwnerKey> {
-  const keyPem = new Secret(await readSecretFile(files, layout.ownerKey));
+/** @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-key-invalid`, `workspace-passphrase-…` */
+export async function readOwnerKey(access: SecretAccess, layout: WorkspaceLayout): Promise<OwnerKey> {
+  const keyPem = await readSecretFile(access, layout.ownerKey, 'owner-key');
   const pubKey = ed25519PubKeyFrom(keyPem);
   if (pubKey === undefined) throw invalid(layout.ownerKey, 'not an Ed25519 key in PKCS#8 PEM');
   return { keyPem, pubKeyBase64: Buffer.from(pubKey).toString('base64') };
 }
 
-/** @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-key-invalid` */
-export async function readMasterSecret(files: FilePort, layout: WorkspaceLayout): Promise<MasterSecret> {
-  const text = await readSecretFile(files, layout.masterSecret);
-  const parsed = masterSecretSchema.safeParse(parseJson(text));
+/** @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-key-invalid`, `workspace-passphrase-…` */
+export async function readMasterSecret(access: SecretAccess, layout: WorkspaceLayout): Promise<MasterSecret> {
+  const text = await readSecretFile(access, layout.masterSecret, 'master-secret');
+  const parsed = masterSecretSchema.safeParse(parseJson(text.reveal()));
   if (!parsed.success) throw invalid(layout.masterSecret, 'not a master secret of version 1');
   const decode = (base64: string): Uint8Array => new Uint8Array(Buffer.from(base64, 'base64'));
   return { key: new Secret(decode(parsed.data.key)), salt: decode(parsed.data.salt) };

@@ -10,6 +10,7 @@ import {
   readOwnerKey,
   StateFile,
 } from './index.ts';
+import { plainSecrets } from './fake-passphrases.ts';
 
 const layout = layoutOf('/workspace');
 const CONFIG = 'version: 1\nname: prod\nattestation: {variants: [machine-key], firstContact: fingerprint}\n';
@@ -44,7 +45,10 @@ async function asProcess(
 }
 
 const create = async (files: FilePort) =>
-  createWorkspace(files, layout, { configText: CONFIG, state: await StateFile.read(files, layout, options) });
+  createWorkspace(plainSecrets(files), layout, {
+    configText: CONFIG,
+    state: await StateFile.read(files, layout, options),
+  });
 
 const lock = (files: FilePort, clock = new FakeClock()) =>
   lockWorkspace(layout, { files, clock, command: 'cluster init', user: 'me' });
@@ -78,8 +82,8 @@ describe('createWorkspace()', () => {
       run: create,
     })) {
       await create(disk);
-      await readOwnerKey(disk, layout);
-      await readMasterSecret(disk, layout);
+      await readOwnerKey(plainSecrets(disk), layout);
+      await readMasterSecret(plainSecrets(disk), layout);
       expect({ name, config: await readConfig(disk, layout) }).toMatchObject({
         name,
         config: { name: 'prod' },
@@ -124,7 +128,10 @@ describe('readOwnerKey() and readMasterSecret()', () => {
     const files = await createDisk();
     await create(files);
     await files.writeAtomic(path, text);
-    const read = path === layout.ownerKey ? readOwnerKey(files, layout) : readMasterSecret(files, layout);
+    const read =
+      path === layout.ownerKey
+        ? readOwnerKey(plainSecrets(files), layout)
+        : readMasterSecret(plainSecrets(files), layout);
     await expect(read).rejects.toMatchObject({ code: want, message: expect.not.stringContaining(text) });
   });
 
@@ -133,11 +140,13 @@ describe('readOwnerKey() and readMasterSecret()', () => {
     await create(files);
     const bytes = (await files.read(layout.ownerKey, 1e4)) ?? new Uint8Array();
     await files.writeAtomic(layout.ownerKey, bytes, { mode: 0o644 });
-    await expect(readOwnerKey(files, layout)).rejects.toMatchObject({ code: 'workspace-key-mode' });
+    await expect(readOwnerKey(plainSecrets(files), layout)).rejects.toMatchObject({
+      code: 'workspace-key-mode',
+    });
   });
 
   test('reports the path of a missing file', async () => {
-    await expect(readOwnerKey(await createDisk(), layout)).rejects.toMatchObject({
+    await expect(readOwnerKey(plainSecrets(await createDisk()), layout)).rejects.toMatchObject({
       code: 'workspace-missing',
     });
   });

@@ -1,6 +1,6 @@
 import type { Stats } from 'node:fs';
 import { chmod, link, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { isTemporary, readAtMost, syncDirectory, withTemporary, writeSynced } from './disk-io.ts';
 import { attempt, FileError } from './errors.ts';
 import type { AppendPort, FilePort, FileStat, WriteOptions } from './file-port.ts';
@@ -82,6 +82,17 @@ export class DiskFiles implements FilePort, AppendPort {
       await rename(from, to);
       await syncDirectory(dirname(to));
       if (dirname(from) !== dirname(to)) await syncDirectory(dirname(from));
+    });
+  }
+
+  async removeTemporary(path: string): Promise<void> {
+    await attempt(`removing temporary files of ${path}`, async () => {
+      const parent = dirname(path);
+      const names = ((await readdir(parent).catch(undefinedIfAbsent)) ?? []).filter((name) =>
+        isTemporary(name, path),
+      );
+      for (const name of names) await rm(join(parent, name), { recursive: true, force: true });
+      if (names.length > 0) await syncDirectory(parent);
     });
   }
 

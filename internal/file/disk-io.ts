@@ -2,9 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { open, rm, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
-/** Whether a name is that of a temporary file, which a crash may leave behind. `DiskFiles.list` hides these. */
-export function isTemporary(name: string): boolean {
-  return /^\..+\.[0-9a-f]{12}\.tmp$/.test(name);
+/**
+ * Whether a name is that of a temporary file, which a crash may leave behind. `DiskFiles.list` hides these.
+ * @param path only those of this file
+ */
+export function isTemporary(name: string, path?: string): boolean {
+  const of = /^\.(.+)\.[0-9a-f]{12}\.tmp$/.exec(name)?.[1];
+  return of !== undefined && (path === undefined || of === basename(path));
 }
 
 /**

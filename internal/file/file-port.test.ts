@@ -246,6 +246,14 @@ describe('DiskFiles on a real disk', () => {
     expect(await files.list(directory)).toEqual(['.hidden']);
   });
 
+  test('removeTemporary() removes what a crash left of this file, and nothing else', async () => {
+    const others = ['.state.json', '.state.json.tmp', '.state.yaml.0123456789ab.tmp', 'state.json'];
+    for (const name of ['.state.json.0123456789ab.tmp', '.state.json.ba9876543210.tmp', ...others])
+      await writeFile(at(name), 'half');
+    await files.removeTemporary(at('state.json'));
+    expect((await readdir(directory)).toSorted()).toEqual(others.toSorted());
+  });
+
   test('a reader sees the old or the new content, never a mixture', async () => {
     const contents = ['a', 'b'].map((letter) => letter.repeat(64 * 1024));
     await files.writeAtomic(at('state'), contents[0] ?? '');

@@ -29,6 +29,8 @@ export interface FilePort {
   /** Removes a file, or a directory with its content, if it exists. */
   remove(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
+  /** Removes what writers of this file left under a temporary name when they were killed. No other process may write the file. */
+  removeTemporary(path: string): Promise<void>;
   /**
    * Makes a file durable that another program has written: its content and its name. Fails when the path
    * does not exist.

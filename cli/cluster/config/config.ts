@@ -9,7 +9,13 @@ import {
 } from '../../../internal/config/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { planCharts } from '../../charts/index.ts';
-import { createWorkspace, layoutOf, readConfig, type CreatedWorkspace } from '../../workspace/index.ts';
+import {
+  createWorkspace,
+  isSealedFile,
+  layoutOf,
+  readConfig,
+  type CreatedWorkspace,
+} from '../../workspace/index.ts';
 import { chooseAttestation } from './choose-attestation.ts';
 import { ClusterError } from '../errors.ts';
 import { openWorkspace } from '../open-workspace.ts';
@@ -28,6 +34,8 @@ export interface GenerateOptions {
   readonly join?: JoinConfig | undefined;
   /** The section `attestation` of cluster.yaml. */
   readonly attestation?: Readonly<Record<string, unknown>> | undefined;
+  /** Encrypt the owner key and the master secret with a passphrase. */
+  readonly encrypt?: boolean | undefined;
 }
 
 const DEFAULT_NAME = 'cluster';
@@ -44,11 +52,11 @@ export async function generateWorkspace(
   options: GenerateOptions,
 ): Promise<CreatedWorkspace> {
   await using workspace = await openWorkspace(context, 'cluster config generate');
-  const { local = false, ...settings } = options;
+  const { local = false, encrypt = false, ...settings } = options;
   const configText = renderClusterConfig({ ...settings, networks: local ? LOCAL_NETWORKS : undefined });
   // Parses the generated text before it is written, so that cluster.yaml is always valid.
   parseClusterConfig(configText, workspace.layout.config);
-  return await createWorkspace(context.ports.files, workspace.layout, { configText, state: workspace.state });
+  return await createWorkspace(context, workspace.layout, { configText, encrypt, state: workspace.state });
 }
 
 /** `cluster config generate`. @throws ClusterError `cluster-config-exists` */
@@ -64,14 +72,15 @@ export async function runConfigGenerate(context: CommandContext, options: Genera
     attestation,
   });
   const { workspace } = context.paths;
-  const data = { workspace, created, ownerPublicKey: ownerKey.pubKeyBase64 };
+  const encrypted = await isSealedFile(context.ports.files, layout.ownerKey);
+  const data = { workspace, created, encrypted, ownerPublicKey: ownerKey.pubKeyBase64 };
   context.host.result(data, () =>
     [
       created.length === 0
         ? `Workspace ${workspace} is complete; nothing was changed.`
         : `Created:\n${created.map((path) => `  ${path}`).join('\n')}`,
       '',
-      'Back up owner-key.pem and master-secret.json: without them the cluster is lost.',
+      `Back up owner-key.pem and master-secret.json${encrypted ? ', and remember their passphrase' : ''}: without them the cluster is lost.`,
       `Owner key, for ownerKeys in /etc/cluster/provisioning.json of each machine:\n  ${ownerKey.pubKeyBase64}`,
       'To generate the provisioning file: cluster provisioning generate',
       ...(attestation === undefined ? [] : [evidenceLine(attestation)]),

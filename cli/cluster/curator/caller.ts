@@ -53,8 +53,8 @@ export async function identityPathOf({ paths, ports }: CommandContext): Promise<
   return (await ports.files.stat(identity)) === undefined ? undefined : identity;
 }
 
-async function operatorOf({ ports }: CommandContext, path: string): Promise<Omit<Caller, 'pubKey'>> {
-  const { keyPem, grant, name: operator } = await readIdentity(ports.files, path);
+async function operatorOf(context: CommandContext, path: string): Promise<Omit<Caller, 'pubKey'>> {
+  const { keyPem, grant, name: operator } = await readIdentity(context, path);
   if (grant === undefined)
     throw new ClusterError('cluster-identity-not-granted', `operator ${operator} has no grant (${path})`);
   const { certificatePem: certPem, clusterId, clusterCaPem, curatorEndpoints } = grant;
@@ -81,14 +81,15 @@ async function operatorOf({ ports }: CommandContext, path: string): Promise<Omit
   };
 }
 
-async function ownerOf({ paths, ports }: CommandContext): Promise<Omit<Caller, 'pubKey'>> {
+async function ownerOf(context: CommandContext): Promise<Omit<Caller, 'pubKey'>> {
+  const { paths, ports } = context;
   const layout = layoutOf(paths.workspace);
   const { name } = await readConfig(ports.files, layout); // throws when the directory is no workspace
   const { value } = await StateFile.read(ports.files, layout);
   const result = value.init?.result;
   if (result === undefined)
     throw new ClusterError('cluster-not-initialized', `${layout.root}: cluster not initialized`);
-  const { keyPem } = await readOwnerKey(ports.files, layout);
+  const { keyPem } = await readOwnerKey(context, layout);
   const server = `https://${result.apiEndpoints[0] ?? ''}`;
   const { ownerCertPem: certPem, clusterId, clusterCaPem, curatorEndpoints } = result;
   return {

@@ -25,6 +25,7 @@ import type { CommandContext } from '../../app/command.ts';
 import { generateWorkspace, openWorkspace } from '../index.ts';
 import { RecordingHost } from '../../host/index.ts';
 import { readOwnerKey } from '../../workspace/index.ts';
+import { noPassphrases, plainSecrets } from '../../workspace/fake-passphrases.ts';
 
 const CLUSTER_ID = '00112233445566778899aabbccddeeff';
 
@@ -61,6 +62,7 @@ export function contextOf(
     host: new RecordingHost(),
     ports: { files, commands: new FakeCommands(), clock },
     paths: { cache: '/cache', data: '/data', config: '/config', workspace, identity },
+    passphrases: noPassphrases,
     env: {},
     signal: new AbortController().signal,
   } satisfies CommandContext;
@@ -78,7 +80,7 @@ async function createCluster(files: MemoryFiles, calls: FakeCalls) {
   const owner = contextOf(files, '/owner', undefined, clock);
   await generateWorkspace(owner, { name: 'prod' });
   await using workspace = await openWorkspace(owner, 'test');
-  const { keyPem } = await readOwnerKey(files, workspace.layout);
+  const { keyPem } = await readOwnerKey(plainSecrets(files), workspace.layout);
   const leaf = operatorLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyDerOf(keyPem), name: 'owner' });
   documents.push(operatorsSignedBy(keyPem));
   const result = {

@@ -19,6 +19,7 @@ import type { FakeNode } from './fake-node.ts';
 import { contextOf, HastyClock, ROOT, start, stateOf } from './fake-workstation.ts';
 import { createIdentity, saveGrant } from '../../workspace/index.ts';
 import { runInit } from '../index.ts';
+import { plainSecrets } from '../../workspace/fake-passphrases.ts';
 
 const OTHER_CLUSTER = 'b'.repeat(32);
 
@@ -128,7 +129,7 @@ async function ownerKeyOf(files: MemoryFiles): Promise<KeyObject> {
  */
 async function identityOf(files: MemoryFiles, node: FakeNode, clusterId: string): Promise<string> {
   const path = `${ROOT}/other.json`;
-  const identity = await createIdentity(files, path, 'eve');
+  const identity = await createIdentity(plainSecrets(files), path, { name: 'eve', encrypt: false });
   const authority = await node.clusterAuthority();
   const pubKeyDer = pubKeyDerOf(identity.keyPem);
   const grant = {
@@ -140,7 +141,7 @@ async function identityOf(files: MemoryFiles, node: FakeNode, clusterId: string)
     certificatePem: await authority.issue(operatorLeaf({ clusterId, pubKeyDer, name: 'eve' })),
     curatorEndpoints: [node.curatorEndpoint],
   };
-  await saveGrant(files, path, { ...identity, grant });
+  await saveGrant(plainSecrets(files), path, { ...identity, grant });
   return path;
 }
 

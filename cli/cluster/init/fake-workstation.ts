@@ -7,6 +7,7 @@ import type { CommandContext } from '../../app/command.ts';
 import { RecordingHost } from '../../host/index.ts';
 import { BLOB, BLOB_HASH, FakeNode, MANIFEST } from './fake-node.ts';
 import { generateWorkspace, type InitOptions } from '../index.ts';
+import { noPassphrases } from '../../workspace/fake-passphrases.ts';
 
 export const NONE = { kind: 'none' } as const;
 export const ROOT = '/desk';
@@ -43,6 +44,7 @@ export function contextOf(
     host: new RecordingHost(),
     ports: { files, commands: new FakeCommands(), clock: new HastyClock() },
     paths: { cache: CACHE, data: '/data', config: '/config', workspace: ROOT },
+    passphrases: noPassphrases,
     env: { USER: 'me' },
     signal,
   };

@@ -47,7 +47,7 @@ export async function runInit(context: CommandContext, options: InitOptions): Pr
   const plan = planCharts(config, options.charts);
   const before = workspace.state.value.init?.stage;
   if (before !== 'acknowledged') await createCluster(context, { workspace, config, options });
-  else if (await restoreKubeconfig(context.ports.files, workspace, config.name))
+  else if (await restoreKubeconfig(context, workspace, config.name))
     context.host.say('init-kubeconfig-restored', 'The kubeconfig was missing and was created again');
   const access = await readKubeAccess(context.ports.files, workspace.layout);
   using client = new KubeClient(access, context.ports);
@@ -79,9 +79,8 @@ async function createCluster(
   what: { readonly workspace: OpenWorkspace; readonly config: ClusterConfig; readonly options: InitOptions },
 ): Promise<void> {
   const { workspace, config, options } = what;
-  const { files } = context.ports;
-  const ownerKey = await readOwnerKey(files, workspace.layout);
-  const masterSecret = await readMasterSecret(files, workspace.layout);
+  const ownerKey = await readOwnerKey(context, workspace.layout);
+  const masterSecret = await readMasterSecret(context, workspace.layout);
   if (await recoverWorkspace(context, what, { ownerKey, masterSecret })) return;
   const owner = ownerIssuer(ownerKey);
   const machine = await chooseMachine(context, {

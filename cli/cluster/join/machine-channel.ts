@@ -34,8 +34,8 @@ export async function remoteChannel(
     const text = `invalid address ${JSON.stringify(machine.node)}`;
     throw new ClusterError('cluster-join-node-unreachable', text);
   }
-  const { files, clock } = context.ports;
-  const owner = ownerIssuer(await readOwnerKey(files, layout));
+  const { clock } = context.ports;
+  const owner = ownerIssuer(await readOwnerKey(context, layout));
   const upgrade = machineKeyUpgrade({ owner, clock, fingerprint: machine.fingerprint });
   return new RpcChannel({ endpoint, upgrade });
 }

@@ -2,7 +2,7 @@ import type { FilePort } from '../../../internal/file/index.ts';
 import { accessFromKubeconfig, type KubeAccess } from '../../../internal/kube/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
 import type { MasterSecret } from '../../../internal/crypto/index.ts';
-import { readMasterSecret, type WorkspaceLayout } from '../../workspace/index.ts';
+import { readMasterSecret, type SecretAccess, type WorkspaceLayout } from '../../workspace/index.ts';
 import { ClusterError } from '../errors.ts';
 import { adminKeyFrom } from '../init/init-request.ts';
 import { assertAdminKey, kubeconfigFrom } from '../init/init-result.ts';
@@ -31,12 +31,13 @@ export async function writeKubeconfig(
 
 /** Writes the kubeconfig again if it is missing. Returns whether it was. */
 export async function restoreKubeconfig(
-  files: FilePort,
+  access: SecretAccess,
   workspace: OpenWorkspace,
   clusterName: string,
 ): Promise<boolean> {
+  const { files } = access.ports;
   if ((await files.stat(workspace.layout.kubeconfig)) !== undefined) return false;
-  const masterSecret = await readMasterSecret(files, workspace.layout);
+  const masterSecret = await readMasterSecret(access, workspace.layout);
   await writeKubeconfig(files, workspace, { clusterName, masterSecret });
   return true;
 }

@@ -40,6 +40,7 @@ import { MachineTrust } from './machine-trust.ts';
 import { connectMachine } from './connect-machine.ts';
 import { InitSession } from './init-session.ts';
 import { verifyMachine } from './verify-machine.ts';
+import { noPassphrases } from '../../workspace/fake-passphrases.ts';
 
 const clock = new SystemClock();
 const signal = new AbortController().signal;
@@ -125,6 +126,7 @@ async function meet(
     host,
     ports: { files: new MemoryFiles(), commands: new FakeCommands(), clock },
     paths: { cache: '/c', data: '/d', config: '/f', workspace: '/w' },
+    passphrases: noPassphrases,
     env: {},
     signal,
   };

@@ -24,6 +24,7 @@ import type { CommandContext } from '../../app/command.ts';
 import { RecordingHost } from '../../host/index.ts';
 import { generateWorkspace, openWorkspace, runKubeconfig, runNodeList, runStatus } from '../index.ts';
 import { readOwnerKey } from '../../workspace/index.ts';
+import { noPassphrases, plainSecrets } from '../../workspace/fake-passphrases.ts';
 
 const CLUSTER_ID = '00112233445566778899aabbccddeeff';
 const open: AsyncDisposable[] = [];
@@ -96,6 +97,7 @@ function contextOf(files: MemoryFiles): CommandContext & { readonly host: Record
     host: new RecordingHost(),
     ports: { files, commands: new FakeCommands(), clock: new SystemClock() },
     paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/workspace' },
+    passphrases: noPassphrases,
     env: { KUBECONFIG: '/home/me/kc' },
     signal: new AbortController().signal,
   };
@@ -150,7 +152,7 @@ async function start(endpoints: (signer: KeyCertificateSigner) => Promise<string
   await generateWorkspace(context, { name: 'prod' });
   const signer = await createSigner('cluster');
   await using workspace = await openWorkspace(context, 'test');
-  const { keyPem } = await readOwnerKey(files, workspace.layout);
+  const { keyPem } = await readOwnerKey(plainSecrets(files), workspace.layout);
   const ownerCertPem = await signer.issue(
     operatorLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyDerOf(keyPem), name: 'owner' }),
   );

@@ -110,6 +110,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'mini exec': 'changes nothing of its own',
   'mini start': 'e2e/machines/failed-up.story.ts',
   'mini stop': 'e2e/machines/one-machine.story.ts',
+  'config passphrase': 'cli/workspace/change-passphrase.test.ts',
   'bundle build': 'internal/bundlebuild/build-bundle.test.ts',
   'bundle fetch': 'internal/bundlebuild/fetch-bundle.test.ts',
   'attest collateral refresh': 'cli/attest/collateral-refresh.test.ts',

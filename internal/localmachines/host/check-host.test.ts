@@ -59,6 +59,7 @@ function stubHost(state: HostState): { readonly host: HostPorts; readonly comman
       makeDirectory: refuse,
       remove: refuse,
       rename: refuse,
+      removeTemporary: refuse,
       sync: refuse,
     },
   };

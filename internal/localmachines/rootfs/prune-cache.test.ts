@@ -47,6 +47,7 @@ test('pruneCache() removes unused directories, but keeps young, used and request
       createExclusive: refuse,
       makeDirectory: refuse,
       rename: refuse,
+      removeTemporary: refuse,
       sync: refuse,
     },
   };

@@ -72,6 +72,10 @@ export class FaultyFiles implements FilePort, AppendPort {
     return this.#write(`rename ${from} ${to}`, () => this.#inner.rename(from, to));
   }
 
+  removeTemporary(path: string): Promise<void> {
+    return this.#write(`removeTemporary ${path}`, () => this.#inner.removeTemporary(path));
+  }
+
   sync(path: string): Promise<void> {
     return this.#write(`sync ${path}`, () => this.#inner.sync(path));
   }

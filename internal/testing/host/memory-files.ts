@@ -93,6 +93,10 @@ export class MemoryFiles implements FilePort, AppendPort {
     for (const each of [from, to]) this.#touch(dirname(resolve(each)));
   }
 
+  async removeTemporary(_path: string): Promise<void> {
+    // Writes in memory use no temporary names.
+  }
+
   async sync(path: string): Promise<void> {
     if (!this.#entries.has(resolve(path))) throw failure(`syncing ${path}`, 'ENOENT');
   }
