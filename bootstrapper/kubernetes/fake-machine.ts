@@ -34,6 +34,7 @@ export const settings: KubernetesSettings = {
   apiEndpoint: undefined,
   certificates: DEFAULT_CERTIFICATES,
   podSecurity: undefined,
+  hardening: undefined,
   host: { restrictOomScoreAdj: true, failCgroupV1: false },
 };
 export const etcd: EtcdClientFiles = {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Component } from '../../internal/bundle/index.ts';
-import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
+import { DEFAULT_CERTIFICATES, DEFAULT_HARDENING } from '../../internal/config/index.ts';
 import { FakeCommands, FakeUnits, MemoryFiles, settle } from '../../internal/testing/index.ts';
 import { importImages, installBinaries, installPath, isForRole } from './node/components.ts';
 import { buildKubeadmConfig } from './kubeadm/kubeadm-config.ts';
@@ -24,6 +24,7 @@ const settings: KubernetesSettings = {
   apiEndpoint: undefined,
   certificates: DEFAULT_CERTIFICATES,
   podSecurity: { enforce: 'baseline', exemptNamespaces: [], allowCloudMetadata: false },
+  hardening: DEFAULT_HARDENING,
   host: { restrictOomScoreAdj: true, failCgroupV1: false },
 };
 const etcd: EtcdClientFiles = {
@@ -96,6 +97,34 @@ describe('buildKubeadmConfig()', () => {
         ]) as unknown,
       },
     });
+  });
+
+  const argumentsOf = (pod: string, changes: Partial<KubernetesSettings> = {}): Record<string, string> => {
+    const cluster = documents(changes).get('ClusterConfiguration') as unknown as Record<
+      string,
+      { readonly extraArgs: readonly { readonly name: string; readonly value: string }[] }
+    >;
+    return Object.fromEntries(cluster[pod]?.extraArgs.map(({ name, value }) => [name, value]) ?? []);
+  };
+
+  test.each(['apiServer', 'controllerManager', 'scheduler'])(
+    '%s offers no profiles and accepts TLS 1.2 with strong ciphers',
+    (pod) => {
+      expect(argumentsOf(pod)).toMatchObject({
+        profiling: 'false',
+        'tls-min-version': 'VersionTLS12',
+        'tls-cipher-suites': expect.stringMatching(/^(?:TLS_ECDHE_\w+,?)+$/) as unknown,
+      });
+      const strongCiphers = argumentsOf(pod, { hardening: { ...DEFAULT_HARDENING, strongCiphers: false } });
+      expect(strongCiphers).not.toHaveProperty('tls-cipher-suites');
+    },
+  );
+
+  test.each([
+    { name: 'a new cluster', hardening: DEFAULT_HARDENING, want: 'false' },
+    { name: 'a cluster of an earlier release', hardening: undefined, want: undefined },
+  ])('extends the lifetime of tokens in $name: $want', ({ hardening, want }) => {
+    expect(argumentsOf('apiServer', { hardening })['service-account-extend-token-expiration']).toBe(want);
   });
 
   test('contains the same kubelet configuration as the agent writes on nodes', () => {

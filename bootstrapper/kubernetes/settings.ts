@@ -1,6 +1,7 @@
 import {
   LOCAL_API_ENDPOINT,
   type CertificatesConfig,
+  type HardeningConfig,
   type PodSecurityConfig,
 } from '../../internal/config/index.ts';
 
@@ -28,6 +29,8 @@ export interface KubernetesSettings {
   readonly certificates: CertificatesConfig;
   /** undefined: the cluster was created by a release without this setting. */
   readonly podSecurity: PodSecurityConfig | undefined;
+  /** undefined: like `podSecurity`. */
+  readonly hardening: HardeningConfig | undefined;
   readonly host: HostSettings;
 }
 
@@ -58,6 +61,7 @@ export const PATHS = {
   encryption: '/etc/kubernetes/encryption/config.json',
   authorization: '/etc/kubernetes/authorization/config.json',
   admission: '/etc/kubernetes/admission/config.json',
+  authentication: '/etc/kubernetes/authentication/config.json',
   auditPolicy: '/etc/kubernetes/audit/policy.json',
   /** Log of the API server's audit policy. Rotated files are beside it. */
   auditLog: '/var/log/kubernetes/audit.log',

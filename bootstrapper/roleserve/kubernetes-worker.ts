@@ -75,6 +75,7 @@ export function planKubernetes(
     apiEndpoint: settings.apiEndpoint,
     certificates: settings.certificates ?? DEFAULT_CERTIFICATES,
     podSecurity: settings.podSecurity,
+    hardening: settings.hardening,
     runsWorkloads: roles.has('KubernetesWorker'),
     host,
   };

@@ -1,6 +1,7 @@
 import {
   nodeSettingsFrom,
   type CertificatesConfig,
+  type HardeningConfig,
   type PodSecurityConfig,
 } from '../../internal/config/index.ts';
 import { EventValue, map, type Readable, type Settable } from '../../internal/event/index.ts';
@@ -58,6 +59,8 @@ export interface ClusterSettings {
   readonly certificates?: CertificatesConfig | undefined;
   /** Pod Security configuration; absent in clusters of older releases. */
   readonly podSecurity?: PodSecurityConfig | undefined;
+  /** Hardening; absent in clusters of older releases. */
+  readonly hardening?: HardeningConfig | undefined;
 }
 
 /** The settings of a new cluster. Every later node gets them with its ticket. */

@@ -6,6 +6,7 @@ import { DEFAULTS } from './defaults.ts';
 import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema } from './certificates-schema.ts';
 import { joinSchema } from './join-schema.ts';
+import { hardeningSchema } from './hardening-schema.ts';
 import { podSecuritySchema } from './pod-security-schema.ts';
 import { isOverlapping, subnetFrom } from './subnet.ts';
 
@@ -112,6 +113,7 @@ export const clusterConfigSchema = z
     join: joinSchema.prefault({}),
     certificates: certificatesSchema.prefault({}),
     podSecurity: podSecuritySchema.prefault({}),
+    hardening: hardeningSchema.prefault({}),
   })
   .describe('Configuration of one cluster');
 

@@ -13,5 +13,7 @@ test('clusterPartOf() includes keys that older agents do not know only if they d
   expect(partOf('certificates: { operatorMinutes: 525600 }')).toEqual(partOf(''));
   expect(partOf('certificates: { operatorMinutes: 6 }')).toHaveProperty('certificates.operatorMinutes', 6);
   expect(partOf('podSecurity: { enforce: baseline }')).not.toHaveProperty('podSecurity');
+  expect(partOf('hardening: { seccompDefault: true }')).not.toHaveProperty('hardening');
+  expect(partOf('hardening: { seccompDefault: false }')).toHaveProperty('hardening.seccompDefault', false);
   expect(partOf('podSecurity: { enforce: restricted }')).toHaveProperty('podSecurity.enforce', 'restricted');
 });

@@ -3,6 +3,7 @@ import { DEFAULTS } from './defaults.ts';
 import { ConfigError } from './errors.ts';
 import type { ClusterConfig } from './cluster-config-schema.ts';
 import { parseClusterConfig } from './cluster-config.ts';
+import { DEFAULT_HARDENING } from './hardening-schema.ts';
 import { podSecuritySchema } from './pod-security-schema.ts';
 import { differencesOf, type Json, type JsonPath } from './merge-three-way.ts';
 
@@ -18,13 +19,14 @@ const FIXED: readonly string[] = ['attestation.lockPcr'];
  * not depend on the version of the CLI.
  */
 export function clusterPartOf(config: ClusterConfig): Json {
-  const { charts: _charts, firstNode, certificates, podSecurity, ...rest } = config;
+  const { charts: _charts, firstNode, certificates, podSecurity, hardening, ...rest } = config;
   const { operatorMinutes, ...lifetimes } = certificates;
   const isDefault = operatorMinutes === DEFAULTS.operatorCertificateMinutes;
   const part = {
     ...rest,
     certificates: isDefault ? lifetimes : certificates,
     ...(isDeepStrictEqual(podSecurity, podSecuritySchema.parse({})) ? {} : { podSecurity }),
+    ...(isDeepStrictEqual(hardening, DEFAULT_HARDENING) ? {} : { hardening }),
     firstNode: { name: firstNode.name, runsWorkloads: firstNode.runsWorkloads },
   };
   return JSON.parse(JSON.stringify(part)) as Json;

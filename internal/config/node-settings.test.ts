@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { DEFAULTS } from './defaults.ts';
+import { DEFAULT_HARDENING as hardening } from './hardening-schema.ts';
 import { nodeSettingsFrom } from './node-settings.ts';
 
 const certificates = {
@@ -12,21 +13,21 @@ const podSecurity = { enforce: 'baseline', exemptNamespaces: [], allowCloudMetad
 
 describe('nodeSettingsFrom()', () => {
   const cases = [
-    { name: 'an empty document has the defaults', given: '', want: { certificates, podSecurity } },
+    { name: 'an empty document has the defaults', given: '', want: { certificates, podSecurity, hardening } },
     {
       name: 'settings that nodes do not use are ignored',
       given: '{"name":"blue","join":{}}',
-      want: { certificates, podSecurity },
+      want: { certificates, podSecurity, hardening },
     },
     {
       name: 'lifetimes of certificates are read',
       given: '{"certificates":{"controlPlaneMinutes":6}}',
-      want: { certificates: { ...certificates, controlPlaneMinutes: 6 }, podSecurity },
+      want: { certificates: { ...certificates, controlPlaneMinutes: 6 }, podSecurity, hardening },
     },
     {
       name: 'lifetimes that only a later version knows are ignored',
       given: '{"certificates":{"controlPlaneMinutes":6,"unheardMinutes":7}}',
-      want: { certificates: { ...certificates, controlPlaneMinutes: 6 }, podSecurity },
+      want: { certificates: { ...certificates, controlPlaneMinutes: 6 }, podSecurity, hardening },
     },
     {
       name: 'the Pod Security settings are read',
@@ -34,17 +35,23 @@ describe('nodeSettingsFrom()', () => {
       want: {
         certificates,
         podSecurity: { enforce: 'restricted', exemptNamespaces: ['csi'], allowCloudMetadata: false },
+        hardening,
       },
+    },
+    {
+      name: 'an item of the hardening is undone',
+      given: '{"hardening":{"podPidsLimit":-1,"unheard":1}}',
+      want: { certificates, podSecurity, hardening: { ...hardening, podPidsLimit: -1 } },
     },
     {
       name: 'an API endpoint of the operator is read',
       given: '{"apiServer":{"extraSans":[],"endpoint":"api.example.test:6443"}}',
-      want: { certificates, podSecurity, apiEndpoint: 'api.example.test:6443' },
+      want: { certificates, podSecurity, hardening, apiEndpoint: 'api.example.test:6443' },
     },
     {
       name: 'an API endpoint with an IPv6 address is read',
       given: '{"apiServer":{"endpoint":"[2001:db8::1]:443"}}',
-      want: { certificates, podSecurity, apiEndpoint: '[2001:db8::1]:443' },
+      want: { certificates, podSecurity, hardening, apiEndpoint: '[2001:db8::1]:443' },
     },
   ];
   test.each(cases)('nodeSettingsFrom(): $name', ({ given, want }) => {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema, type CertificatesConfig } from './certificates-schema.ts';
+import { hardeningSchema, type HardeningConfig } from './hardening-schema.ts';
 import { podSecuritySchema, type PodSecurityConfig } from './pod-security-schema.ts';
 
 /**
@@ -16,6 +17,8 @@ interface NodeSettings {
   readonly certificates: CertificatesConfig;
   /** Always set by an init of this version; absent in the records of older clusters. */
   readonly podSecurity: PodSecurityConfig;
+  /** Like `podSecurity`. */
+  readonly hardening: HardeningConfig;
 }
 
 /**
@@ -27,14 +30,15 @@ const schema = z.looseObject({
   // must not stop the init.
   certificates: z.object(certificatesSchema.shape).prefault({}),
   podSecurity: z.object(podSecuritySchema.shape).prefault({}),
+  hardening: z.object(hardeningSchema.shape).prefault({}),
 });
 
 /** Parses the JSON document of an init request; "" means the defaults. @throws ZodError, SyntaxError */
 export function nodeSettingsFrom(document: string): NodeSettings {
-  const { apiServer, certificates, podSecurity } = parse(document);
+  const { apiServer, certificates, podSecurity, hardening } = parse(document);
   const endpoint = apiServer?.endpoint;
   return {
-    ...{ certificates: ofNodes(certificates), podSecurity },
+    ...{ certificates: ofNodes(certificates), podSecurity, hardening },
     ...(endpoint === undefined ? {} : { apiEndpoint: endpoint }),
   };
 }

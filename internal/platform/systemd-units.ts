@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { describeError } from '../errors/index.ts';
 import type { CommandRunner } from '../exec/index.ts';
-import { readText, type FilePort } from '../file/index.ts';
+import { readText, type FilePort, type WriteOptions } from '../file/index.ts';
 import { PlatformError } from './errors.ts';
 
 const UNIT_DIRECTORY = '/etc/systemd/system';
@@ -30,7 +30,7 @@ export interface UnitPort {
    * Writes the unit file, or a drop-in "UNIT.d/NAME.conf", if it differs. Returns whether the unit must still be started or restarted with
    * this content, also when an earlier process has written it and was killed before the restart.
    */
-  install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
+  install(unit: string, content: string, signal: AbortSignal, options?: WriteOptions): Promise<boolean>;
   /**
    * To be called before a file is written that the unit reads at its start: from now on `install` returns true until the unit is started
    * or restarted, also in later processes.
@@ -57,7 +57,12 @@ export class SystemdUnits implements UnitPort {
     this.#commands = ports.commands;
   }
 
-  async install(unit: string, content: string, signal: AbortSignal): Promise<boolean> {
+  async install(
+    unit: string,
+    content: string,
+    signal: AbortSignal,
+    { mode = 0o644 }: WriteOptions = {},
+  ): Promise<boolean> {
     const path = `${UNIT_DIRECTORY}/${unit}`;
     const found = await readText(this.#files, path);
     // A drop-in that a package installed with this content is not written again: a new one would need a
@@ -72,7 +77,7 @@ export class SystemdUnits implements UnitPort {
     if (isWritten && (await this.#files.stat(pendingPath(unit))) === undefined) return false;
     await this.#files.makeDirectory(dirname(path), 0o755);
     await this.requireRestart(unit);
-    if (!isWritten) await this.#files.writeAtomic(path, content, { mode: 0o644 });
+    if (!isWritten) await this.#files.writeAtomic(path, content, { mode });
     if (!(await this.#isRead(unit, signal))) await this.#systemctl(['daemon-reload'], START_MS, signal);
     if (isDropIn(unit)) await this.#files.remove(pendingPath(unit)); // no restart is pending, because a drop-in is not started
     return true;

@@ -52,6 +52,18 @@ export const settingsShape = z.strictObject({
       allowCloudMetadata: z.boolean(),
     })
     .optional(),
+  /** Where the cluster is stricter than Kubernetes by default. Absent in older clusters. */
+  hardening: z
+    .strictObject({
+      seccompDefault: z.boolean(),
+      podPidsLimit: z.int(),
+      anonymousRequests: z.enum(['health', 'all']),
+      eventRateLimit: z.boolean(),
+      serviceExternalIps: z.boolean(),
+      extendedTokens: z.boolean(),
+      strongCiphers: z.boolean(),
+    })
+    .optional(),
 });
 
 /** Cluster ownership: the owner's signature over `ownershipStatement` (internal/crypto). */

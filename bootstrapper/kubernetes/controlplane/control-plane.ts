@@ -3,8 +3,9 @@ import { readText } from '../../../internal/file/index.ts';
 import type { PhaseProgress } from '../../phases/index.ts';
 import type { ApiProbe } from './api-probe.ts';
 import { createAdminKubeconfigs, findAdminRefusal } from '../credentials/admin-kubeconfigs.ts';
-import { writeAdmissionConfig } from './admission-config.ts';
+import { writeAdmissionConfig } from '../apiserver/admission-config.ts';
 import { writeAuditPolicy } from '../apiserver/audit-policy.ts';
+import { writeAuthenticationConfig } from '../apiserver/authentication-config.ts';
 import { createApiServerCredentials } from '../credentials/api-server-credentials.ts';
 import { createComponentCredentials } from '../credentials/component-credentials.ts';
 import { createSharedKeys } from '../credentials/create-shared-keys.ts';
@@ -160,7 +161,8 @@ export class ControlPlane {
     prepare: () => Promise<unknown>,
   ): Promise<void> {
     const { files, kubeadm, checkpoints } = this.#ports;
-    await writeAdmissionConfig(files, this.#options.settings.podSecurity);
+    await writeAdmissionConfig(files, this.#options.settings);
+    await writeAuthenticationConfig(files, this.#options.settings);
     await writeAuditPolicy(files);
     const keys = await readSharedKeyState(files, this.#options.etcd);
     // The keys on disk may be newer than the certificates.

@@ -70,7 +70,8 @@ async function makeEncryptionKey(files: FilePort): Promise<void> {
     kind: 'EncryptionConfiguration',
     resources: [
       {
-        resources: ['secrets'],
+        // ConfigMaps often contain passwords too, and the API servers rarely write them.
+        resources: ['secrets', 'configmaps'],
         providers: [
           { secretbox: { keys: [{ name: 'key1', secret: randomBytes(32).toString('base64') }] } },
           { identity: {} },

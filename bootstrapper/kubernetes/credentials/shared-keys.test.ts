@@ -163,6 +163,7 @@ describe('buildKubeadmConfig() with shared keys', () => {
     ...{ podSubnet: 'p', serviceSubnet: 's', apiServerSans: [], runsWorkloads: true, apiEndpoint: undefined },
     certificates: { nodeMinutes: 1, kubeletMinutes: 1, controlPlaneMinutes: 1 },
     podSecurity: undefined,
+    hardening: undefined,
     host: { restrictOomScoreAdj: true, failCgroupV1: false },
   };
   const client = { endpoint: 'e', caFile: 'a', certFile: 'b', keyFile: 'c' };

@@ -1,6 +1,8 @@
 import { dirname } from 'node:path';
 import { hostOf, PORTS } from '../../../internal/endpoint/index.ts';
+import { admissionPlugins } from '../apiserver/admission-config.ts';
 import { auditArguments } from '../apiserver/audit-policy.ts';
+import { hardeningOf, tlsArguments } from '../hardening.ts';
 import { kubeletConfiguration } from '../kubelet/kubelet-config.ts';
 import { COMPONENT_CLIENTS, ROTATED_FILES } from '../credentials/key-files.ts';
 import { apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
@@ -100,7 +102,7 @@ function clusterConfiguration(
         // The membership webhook refuses removed nodes before the authorizers of Kubernetes run
         // (controlplane/authorization-config.ts).
         { name: 'authorization-config', value: PATHS.authorization },
-        // Configures Pod Security (controlplane/admission-config.ts).
+        // Configures Pod Security (apiserver/admission-config.ts).
         { name: 'admission-control-config-file', value: PATHS.admission },
         // Without this CA, the API server would not verify kubelets when it reads logs, runs commands or
         // reads metrics.
@@ -108,6 +110,14 @@ function clusterConfiguration(
         // No bootstrap tokens exist, and the API server must accept none.
         { name: 'enable-bootstrap-token-auth', value: 'false' },
         { name: 'profiling', value: 'false' },
+        // Anonymous requests are for health checks only (apiserver/authentication-config.ts).
+        { name: 'authentication-config', value: PATHS.authentication },
+        { name: 'enable-admission-plugins', value: admissionPlugins(settings).join(',') },
+        // A token that a pod lost is of no use after an hour.
+        ...(hardeningOf(settings).extendedTokens
+          ? []
+          : [{ name: 'service-account-extend-token-expiration', value: 'false' }]),
+        ...tlsArguments(settings),
         ...auditArguments(),
         ...(digests === undefined ? [] : CLIENT_CAS),
       ],
@@ -116,25 +126,29 @@ function clusterConfiguration(
         volume('encryption', dirname(PATHS.encryption)),
         volume('authorization', dirname(PATHS.authorization)),
         volume('admission', dirname(PATHS.admission)),
+        volume('authentication', dirname(PATHS.authentication)),
         volume('audit-policy', dirname(PATHS.auditPolicy)),
         { ...volume('audit-log', dirname(PATHS.auditLog)), readOnly: false },
       ],
     },
-    controllerManager: controllerManager(variant),
+    controllerManager: controllerManager(settings, variant),
     scheduler: {
-      extraArgs: [{ name: 'profiling', value: 'false' }],
+      extraArgs: [{ name: 'profiling', value: 'false' }, ...tlsArguments(settings)],
       ...variantEnv('kube-scheduler', variant),
       extraVolumes: [volume('client-certificate', COMPONENT_CLIENTS.scheduler.directory)],
     },
   };
 }
 
-function controllerManager(variant: StaticPodVariant): object {
+function controllerManager(settings: KubernetesSettings, variant: StaticPodVariant): object {
   return {
     extraArgs: [
       // Without this setting, kubeadm would enable the controllers for bootstrap tokens too.
       { name: 'controllers', value: '*' },
       { name: 'profiling', value: 'false' },
+      // The default of Kubernetes, written down for auditors.
+      { name: 'terminated-pod-gc-threshold', value: '12500' },
+      ...tlsArguments(settings),
       // The controller manager requests a token for each of its controllers when it starts. At the default
       // rate (20 per second), the first pods of a cluster would wait for seconds. The API server limits its
       // clients anyway (priority and fairness).

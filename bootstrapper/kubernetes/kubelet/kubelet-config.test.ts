@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { createControlPlane, never, placeKubelet, settings, silent } from '../fake-machine.ts';
 import { KUBELET_CONFIG, KUBELET_FLAGS, kubeletFiles } from './kubelet-config.ts';
+import { DEFAULT_HARDENING } from '../../../internal/config/index.ts';
+import { STRONG_CIPHERS } from '../hardening.ts';
 import { NEVER_ROTATED } from '../credentials/shared-keys.ts';
 import { KUBELET_UNIT } from '../node/units.ts';
 
@@ -27,6 +29,30 @@ describe('kubeletFiles()', () => {
     { given: '192.0.2.248/28', want: '192.0.2.250' },
   ])('uses cluster DNS $want in service subnet $given, as kubeadm does', ({ given, want }) => {
     expect(configOf({ serviceSubnet: given })['clusterDNS']).toEqual([want]);
+  });
+
+  test('limits the processes of pods, and applies the seccomp profile and strong ciphers, in a new cluster', () => {
+    expect(configOf({ hardening: DEFAULT_HARDENING })).toMatchObject({
+      seccompDefault: true,
+      podPidsLimit: 4096,
+      tlsMinVersion: 'VersionTLS12',
+      tlsCipherSuites: STRONG_CIPHERS,
+    });
+  });
+
+  test('changes nothing for the pods of a cluster of an earlier release', () => {
+    const config = configOf({ hardening: undefined });
+    expect(config).toMatchObject({ seccompDefault: false, podPidsLimit: -1, tlsMinVersion: 'VersionTLS12' });
+    expect(config).not.toHaveProperty('tlsCipherSuites');
+  });
+
+  test('removes unused images before it evicts pods', () => {
+    const { imageGCHighThresholdPercent: high, evictionHard } = configOf() as {
+      readonly imageGCHighThresholdPercent: number;
+      readonly evictionHard: Readonly<Record<string, string>>;
+    };
+    for (const signal of ['nodefs.available', 'imagefs.available'])
+      expect(100 - high).toBeGreaterThan(parseInt(evictionHard[signal] ?? '', 10));
   });
 
   test('sets node name and address', () => {
@@ -67,4 +93,24 @@ test('Kubelet.start() does not restart a kubelet that kubeadm configured, but re
   expect(await bed.kubelet().start(silent, never)).toBe(false);
   expect(await bed.files.read(KUBELET_CONFIG, 9_999)).toEqual(ours);
   expect(bed.units.moves).toEqual([`start ${KUBELET_UNIT}`]);
+});
+
+test('Kubelet.start() has its unit set the kernel parameters that the kubelet requires', async () => {
+  const bed = createControlPlane();
+  await placeKubelet(bed.files);
+  await bed.kubelet().start(silent, never);
+  const path = '/etc/sysctl.d/60-cluster-kubelet.conf';
+  const text = Buffer.from((await bed.files.read(path, 9_999)) ?? []).toString('utf8');
+  expect(text).toMatch(/^vm\.overcommit_memory = 1$/m);
+  expect(text).toMatch(/^kernel\.panic = 10$/m);
+  expect(bed.units.installed.get(KUBELET_UNIT)).toContain(`systemd-sysctl ${path}`);
+});
+
+test('Kubelet.start() restarts no kubelet of an earlier release, and restarts it for a changed limit', async () => {
+  const bed = createControlPlane();
+  await placeKubelet(bed.files);
+  await bed.kubelet().start(silent, never);
+  expect(await bed.kubelet({ hardening: undefined }).start(silent, never)).toBe(false);
+  const hardening = { ...DEFAULT_HARDENING, podPidsLimit: -1 };
+  expect(await bed.kubelet({ hardening }).start(silent, never)).toBe(true);
 });

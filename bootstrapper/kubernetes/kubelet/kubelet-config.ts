@@ -1,5 +1,6 @@
 import { KUBELET_CLIENTS_CA, KUBELET_FILES } from '../credentials/key-files.ts';
 import { CLUSTER_DOMAIN, serviceAddressIn } from '../service-network.ts';
+import { hardeningOf, STRONG_CIPHERS, TLS_MIN_VERSION } from '../hardening.ts';
 import { PATHS, type KubernetesSettings } from '../settings.ts';
 import type { SharedKeyState } from '../credentials/shared-keys.ts';
 
@@ -8,16 +9,17 @@ export const KUBELET_CONFIG = '/var/lib/kubelet/config.yaml';
 /** Environment file with flags of the kubelet, at the path that kubeadm uses. */
 export const KUBELET_FLAGS = '/var/lib/kubelet/kubeadm-flags.env';
 
-type KubeletSettings = Pick<KubernetesSettings, 'serviceSubnet' | 'host'>;
+type KubeletSettings = Pick<KubernetesSettings, 'serviceSubnet' | 'host' | 'hardening'>;
 
 /**
  * Builds the KubeletConfiguration (kubelet.config.k8s.io/v1beta1). Settings that are not listed keep the
  * defaults of the kubelet.
  */
 export function kubeletConfiguration(
-  { serviceSubnet, host }: KubeletSettings,
+  { serviceSubnet, host, hardening }: KubeletSettings,
   { hasKubeletClientsCa }: Pick<SharedKeyState, 'hasKubeletClientsCa'>,
 ): object {
+  const { seccompDefault, podPidsLimit, strongCiphers } = hardeningOf({ hardening });
   return {
     apiVersion: 'kubelet.config.k8s.io/v1beta1',
     kind: 'KubeletConfiguration',
@@ -40,11 +42,28 @@ export function kubeletConfiguration(
     // The kubelet reloads these files, except for clients that connect by address (serving-certificate.ts).
     tlsCertFile: KUBELET_FILES.servingCert,
     tlsPrivateKeyFile: KUBELET_FILES.servingKey,
+    tlsMinVersion: TLS_MIN_VERSION,
+    ...(strongCiphers ? { tlsCipherSuites: STRONG_CIPHERS } : {}),
+    seccompDefault,
+    podPidsLimit,
+    // The unit sets these kernel parameters (node/kernel-defaults.ts). The kubelet only checks them.
+    protectKernelDefaults: true,
+    makeIPTablesUtilChains: true,
+    readOnlyPort: 0,
+    // The defaults of the kubelet, written down for auditors.
+    streamingConnectionIdleTimeout: '4h0m0s',
+    eventRecordQPS: 50,
+    // Unused images go before pods do. Images of the bundle are pinned, and static pods and those with the
+    // priority classes of the system are never evicted.
+    imageGCHighThresholdPercent: 85,
+    imageGCLowThresholdPercent: 80,
     evictionHard: {
       'memory.available': '100Mi',
       'nodefs.available': '5%',
       'imagefs.available': '5%',
       'nodefs.inodesFree': '5%',
+      'imagefs.inodesFree': '5%',
+      'pid.available': '5%',
     },
   };
 }

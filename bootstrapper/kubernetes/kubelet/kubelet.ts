@@ -16,6 +16,7 @@ import { ensureMetadataGuard } from '../node/metadata-guard.ts';
 import { apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
 import { readSharedKeyState, type SharedKeyState } from '../credentials/shared-keys.ts';
 import { readControlPlaneGeneration } from '../controlplane/control-plane-generation.ts';
+import { buildKernelDefaults, KERNEL_DEFAULTS_FILE } from '../node/kernel-defaults.ts';
 import { buildKubeletUnit, KUBELET_UNIT } from '../node/units.ts';
 import { waitFor } from '../controlplane/wait-for.ts';
 
@@ -71,7 +72,8 @@ export class Kubelet {
     const keys = await readSharedKeyState(files, this.#etcd);
     const inputs = this.#inputs(keys);
     await this.#ensureMetadataGuard(signal);
-    await units.install(KUBELET_UNIT, buildKubeletUnit(), signal);
+    // CIS 4.1.1. The unit has no secrets, and systemd warns about the mode when it reads the unit.
+    await units.install(KUBELET_UNIT, buildKubeletUnit(), signal, { mode: 0o600 });
     // Write the configuration even if the kubelet runs: its next start must not use the configuration of an
     // earlier agent version.
     await this.#writeConfiguration(keys);
@@ -130,8 +132,14 @@ export class Kubelet {
     await files.makeDirectory(KUBELET_DIRECTORY, 0o750);
     const hasResolver = (await files.stat(RESOLVER_CONF)) !== undefined;
     const texts = kubeletFiles(this.#settings, keys, hasResolver ? RESOLVER_CONF : undefined);
-    for (const [path, text] of Object.entries(texts))
-      if ((await readText(files, path)) !== text) await files.writeAtomic(path, text, { mode: 0o600 });
+    for (const [path, text] of Object.entries(texts)) await this.#writeChanged(path, text, 0o600);
+    await files.makeDirectory(dirname(KERNEL_DEFAULTS_FILE), 0o755);
+    await this.#writeChanged(KERNEL_DEFAULTS_FILE, buildKernelDefaults(), 0o644);
+  }
+
+  async #writeChanged(path: string, text: string, mode: number): Promise<void> {
+    const { files } = this.#ports;
+    if ((await readText(files, path)) !== text) await files.writeAtomic(path, text, { mode });
   }
 
   /**
@@ -139,8 +147,10 @@ export class Kubelet {
    * at a promotion.
    */
   #inputs({ hasKubeletClientsCa }: SharedKeyState): unknown {
-    const { version, nodeName, nodeAddress, serviceSubnet, host } = this.#settings;
-    const own = [version, nodeName, nodeAddress, serviceSubnet, host];
+    const { version, nodeName, nodeAddress, serviceSubnet, host, hardening } = this.#settings;
+    const settings = [version, nodeName, nodeAddress, serviceSubnet, host];
+    // Clusters of earlier releases have no hardening, and an upgrade of the agent must restart no kubelet.
+    const own = hardening === undefined ? settings : [...settings, hardening];
     return hasKubeletClientsCa ? [...own, 'clients-ca'] : own;
   }
 }

@@ -1,4 +1,5 @@
 import { METADATA_GUARD_UNIT } from './metadata-guard.ts';
+import { KERNEL_DEFAULTS_FILE } from './kernel-defaults.ts';
 import { PATHS, type HostSettings } from '../settings.ts';
 
 /** Unit of containerd. */
@@ -116,6 +117,7 @@ StartLimitIntervalSec=0
 [Service]
 Environment=PATH=${PATHS.bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
+ExecStartPre=-/usr/lib/systemd/systemd-sysctl ${KERNEL_DEFAULTS_FILE}
 ExecStart=${PATHS.bin}/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml $KUBELET_KUBEADM_ARGS
 KillMode=process
 Restart=always

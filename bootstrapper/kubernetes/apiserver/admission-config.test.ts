@@ -1,14 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import { MemoryFiles } from '../../../internal/testing/index.ts';
-import { writeAdmissionConfig } from './admission-config.ts';
-import { PATHS } from '../settings.ts';
+import { admissionPlugins, writeAdmissionConfig } from './admission-config.ts';
+import { DEFAULT_HARDENING } from '../../../internal/config/index.ts';
+import { PATHS, type KubernetesSettings } from '../settings.ts';
 
-type Given = Parameters<typeof writeAdmissionConfig>[1];
+type Given = KubernetesSettings['podSecurity'];
 
 /** Returns the Pod Security settings that the API server would read from the written file. */
 async function placed(podSecurity: Given) {
   const files = new MemoryFiles();
-  await writeAdmissionConfig(files, podSecurity);
+  await writeAdmissionConfig(files, { podSecurity, hardening: undefined });
   const bytes = await files.read(PATHS.admission, 65_536);
   const { plugins } = JSON.parse(Buffer.from(bytes ?? []).toString('utf8')) as {
     plugins: readonly {
@@ -51,5 +52,39 @@ describe('writeAdmissionConfig()', () => {
       (await placed({ enforce: 'baseline', exemptNamespaces, allowCloudMetadata: false })) ?? {};
     expect(exemptions?.namespaces).toEqual(['kube-system', 'kube-flannel', 'storage']);
     expect(exemptions?.usernames).toEqual([]);
+  });
+});
+
+describe('EventRateLimit', () => {
+  const pluginsOf = async (hardening: KubernetesSettings['hardening']): Promise<readonly string[]> => {
+    const files = new MemoryFiles();
+    await writeAdmissionConfig(files, { podSecurity: undefined, hardening });
+    const text = Buffer.from((await files.read(PATHS.admission, 65_536)) ?? []).toString('utf8');
+    const { plugins } = JSON.parse(text) as { plugins: readonly { name: string }[] };
+    return plugins.map(({ name }) => name);
+  };
+
+  test.each([
+    {
+      name: 'a new cluster limits events and refuses external IPs of Services',
+      hardening: DEFAULT_HARDENING,
+      configured: ['PodSecurity', 'EventRateLimit'],
+      enabled: ['NodeRestriction', 'EventRateLimit', 'DenyServiceExternalIPs'],
+    },
+    {
+      name: 'a cluster with both undone does neither',
+      hardening: { ...DEFAULT_HARDENING, eventRateLimit: false, serviceExternalIps: true },
+      configured: ['PodSecurity'],
+      enabled: ['NodeRestriction'],
+    },
+    {
+      name: 'a cluster of an earlier release does neither',
+      hardening: undefined,
+      configured: ['PodSecurity'],
+      enabled: ['NodeRestriction'],
+    },
+  ])('$name', async ({ hardening, configured, enabled }) => {
+    expect(await pluginsOf(hardening)).toEqual(configured);
+    expect(admissionPlugins({ hardening })).toEqual(enabled);
   });
 });
