@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { PassThrough } from 'node:stream';
 import { FakeClock, settle } from '../../internal/testing/index.ts';
-import type { AppHost, HostFlags } from './app-host.ts';
+import type { AppHost, HostFlags } from './host.ts';
 import { createHost, formatBytes, formatShare, formatTable, RecordingHost } from './index.ts';
 import { TerminalHost } from './terminal-host.ts';
 

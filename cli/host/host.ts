@@ -1,3 +1,5 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import type { ExitName } from '../../internal/errors/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 
 /** The interface between a command and its user, who is a person or a program. Each message has a code, which is stable for scripts. */
@@ -28,4 +30,49 @@ export interface StepProgress {
     text: string,
     done?: { readonly of: number; readonly value: number; readonly unit: 'bytes' | 'steps' },
   ) => void;
+}
+
+/** A failure of the command, independent of the output format. */
+export interface ErrorReport {
+  readonly code: string;
+  /** Message of the error and its causes: `joining cluster: dialing 192.0.2.8:9090: timed out`. */
+  readonly message: string;
+  readonly fix: string;
+  /** Whether running the same command again can succeed. */
+  readonly retryable: boolean;
+  readonly exit: ExitName;
+  readonly details: Readonly<Record<string, unknown>>;
+  /** Stack trace, shown with `--verbose`. */
+  readonly stack?: string;
+}
+
+/** The host as the app uses it; commands see `Host`. */
+export interface AppHost extends Host {
+  /** Shows the failure of the command. */
+  fail(report: ErrorReport): void;
+}
+
+/** The global flags that choose a host. */
+export interface HostFlags {
+  readonly output: 'human' | 'json';
+  readonly input: boolean;
+  readonly verbose: boolean;
+}
+
+/** An output stream of this process. */
+export type OutputStream = NodeJS.WritableStream & { readonly isTTY?: boolean; readonly columns?: number };
+
+/** The standard streams. Results go to `out`, messages to `err`. */
+export interface Streams {
+  readonly in: NodeJS.ReadableStream & { readonly isTTY?: boolean };
+  readonly out: OutputStream;
+  readonly err: OutputStream;
+}
+
+/** The parts of the process that a host uses. */
+export interface HostOptions {
+  readonly streams: Streams;
+  readonly clock: Clock;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
 }

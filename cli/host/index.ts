@@ -2,13 +2,20 @@
  * The user interface as a port: a terminal, a pipe, a program that reads JSON, or a test. Commands report messages, steps and
  * results with codes; this directory decides how they look.
  */
-export type { AppHost, ErrorReport, HostFlags } from './app-host.ts';
-export { createHost, type HostOptions } from './create-host.ts';
+export { createHost } from './create-host.ts';
 export { formatBytes } from '../../internal/printable/index.ts';
 export { formatFields, formatShare, formatTable } from './format.ts';
-export type { Host, StepProgress } from './host.ts';
+export type {
+  AppHost,
+  ErrorReport,
+  Host,
+  HostFlags,
+  HostOptions,
+  OutputStream,
+  StepProgress,
+  Streams,
+} from './host.ts';
 export { Interruption } from './interruption.ts';
 export { OpenStep } from './open-step.ts';
 export { StandardOutput, type Output, type OutputLoss } from './output.ts';
 export { RecordingHost, type HostRecord } from './recording-host.ts';
-export type { OutputStream, Streams } from './streams.ts';

@@ -1,19 +1,10 @@
 import { printableJson } from '../../internal/printable/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
-import type { StepProgress } from './host.ts';
-import type { AppHost, ErrorReport } from './app-host.ts';
-import type { OutputStream } from './streams.ts';
+import type { AppHost, ErrorReport, HostOptions, StepProgress } from './host.ts';
 
 const PROGRESS_EVERY_MS = 500;
 /** Repeats an unchanged progress text this often, to show that the command is still running. */
 const SAME_EVERY_MS = 10_000;
-
-/** The parts of the process that a JSON host uses. */
-export interface JsonHostOptions {
-  readonly out: OutputStream;
-  readonly clock: Clock;
-}
 
 /**
  * One JSON object per line on stdout, for programs: `{"time", "type", "code", …}` with `type` one of message, warning,
@@ -21,9 +12,9 @@ export interface JsonHostOptions {
  */
 export class JsonHost implements AppHost {
   readonly interactive = false;
-  readonly #options: JsonHostOptions;
+  readonly #options: Pick<HostOptions, 'streams' | 'clock'>;
 
-  constructor(options: JsonHostOptions) {
+  constructor(options: Pick<HostOptions, 'streams' | 'clock'>) {
     this.#options = options;
   }
 
@@ -36,15 +27,16 @@ export class JsonHost implements AppHost {
   }
 
   async step<T>(code: string, title: string, work: (progress: StepProgress) => Promise<T>): Promise<T> {
-    const startMs = this.#options.clock.monotonicMs();
-    const durationMs = (): number => Math.round(this.#options.clock.monotonicMs() - startMs);
+    const { clock } = this.#options;
+    const startMs = clock.monotonicMs();
+    const durationMs = (): number => Math.round(clock.monotonicMs() - startMs);
     let lastMs = -Infinity;
     let lastText: string | undefined;
     const update: StepProgress['update'] = (text, done) => {
-      const sinceMs = this.#options.clock.monotonicMs() - lastMs;
+      const sinceMs = clock.monotonicMs() - lastMs;
       if (sinceMs < PROGRESS_EVERY_MS) return;
       if (done === undefined && text === lastText && sinceMs < SAME_EVERY_MS) return;
-      [lastMs, lastText] = [this.#options.clock.monotonicMs(), text];
+      [lastMs, lastText] = [clock.monotonicMs(), text];
       this.#write({ type: 'step-progress', code, text, done });
     };
     this.#write({ type: 'step-started', code, title });
@@ -76,7 +68,7 @@ export class JsonHost implements AppHost {
 
   #write(record: Record<string, unknown>): void {
     const time = new Date(this.#options.clock.nowMs()).toISOString();
-    this.#options.out.write(`${printableJson(JSON.stringify({ time, ...record }, plainNumbers))}\n`);
+    this.#options.streams.out.write(`${printableJson(JSON.stringify({ time, ...record }, plainNumbers))}\n`);
   }
 }
 

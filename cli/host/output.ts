@@ -1,4 +1,4 @@
-import type { OutputStream } from './streams.ts';
+import type { OutputStream } from './host.ts';
 
 /** Why output to standard output was lost. */
 export interface OutputLoss {

@@ -1,7 +1,6 @@
 import { styleText } from 'node:util';
 import { printableJson } from '../../internal/printable/index.ts';
-import type { ErrorReport } from './app-host.ts';
-import type { OutputStream } from './streams.ts';
+import type { ErrorReport, OutputStream } from './host.ts';
 
 /** Colors and styles in use. */
 export type Style = 'red' | 'green' | 'yellow' | 'dim' | 'bold';

@@ -1,32 +1,24 @@
 import { printableJson, printableLines } from '../../internal/printable/index.ts';
-import { formatDuration, type Clock } from '../../internal/clock/index.ts';
+import { formatDuration } from '../../internal/clock/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
-import type { StepProgress } from './host.ts';
-import type { AppHost, ErrorReport } from './app-host.ts';
 import { formatShare } from './format.ts';
+import type { AppHost, ErrorReport, HostFlags, HostOptions, StepProgress } from './host.ts';
 import { createPaint, renderError, type Paint } from './paint.ts';
-import type { Streams } from './streams.ts';
 
 /** Shows that a long step is alive without flooding the log. */
 const PROGRESS_EVERY_MS = 10_000;
 
-/** The parts of the process that a plain host uses. */
-export interface PlainHostOptions {
-  readonly streams: Streams;
-  readonly clock: Clock;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly verbose: boolean;
-}
-
 /** Plain lines, for a pipe or a log file: no animation, no prompts. */
 export class PlainHost implements AppHost {
   readonly interactive: boolean = false;
-  protected readonly options: PlainHostOptions;
+  protected readonly options: HostOptions;
   protected readonly paint: Paint;
+  readonly #verbose: boolean;
   /** The step that wrote the last line; its title is repeated only after other lines. */
   #lastStep: string | undefined;
 
-  constructor(options: PlainHostOptions) {
+  constructor({ verbose }: Pick<HostFlags, 'verbose'>, options: HostOptions) {
+    this.#verbose = verbose;
     this.options = options;
     this.paint = createPaint(options.streams.err, options.env);
   }
@@ -76,7 +68,7 @@ export class PlainHost implements AppHost {
   }
 
   fail(report: ErrorReport): void {
-    this.talk(renderError(cleanReport(report), this.options.verbose, this.paint));
+    this.talk(renderError(cleanReport(report), this.#verbose, this.paint));
   }
 
   protected talk(line: string): void {
@@ -85,11 +77,9 @@ export class PlainHost implements AppHost {
   }
 
   #verboseTail(code: string, data: Record<string, unknown> | undefined): string {
-    if (!this.options.verbose) return '';
-    return this.paint(
-      'dim',
-      ` [${code}]${data === undefined ? '' : ` ${printableJson(JSON.stringify(data))}`}`,
-    );
+    if (!this.#verbose) return '';
+    const tail = data === undefined ? '' : ` ${printableJson(JSON.stringify(data))}`;
+    return this.paint('dim', ` [${code}]${tail}`);
   }
 }
 

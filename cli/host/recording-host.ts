@@ -1,6 +1,5 @@
 import { Secret } from '../../internal/secret/index.ts';
-import type { StepProgress } from './host.ts';
-import type { AppHost, ErrorReport } from './app-host.ts';
+import type { AppHost, ErrorReport, StepProgress } from './host.ts';
 
 /** One call of the host. */
 export type HostRecord =

@@ -2,21 +2,14 @@ import { formatDuration } from '../../internal/clock/index.ts';
 import type inquirer from 'inquirer';
 import type { Ora } from 'ora';
 import { Secret } from '../../internal/secret/index.ts';
-import type { StepProgress } from './host.ts';
 import { formatShare } from './format.ts';
+import type { HostFlags, HostOptions, StepProgress } from './host.ts';
 import { Interruption } from './interruption.ts';
-import { clean, PlainHost, type PlainHostOptions } from './plain-host.ts';
+import { clean, PlainHost } from './plain-host.ts';
 
 const DEFAULT_COLUMNS = 80;
 /** The spinner, a blank, and one column to keep terminals from wrapping. */
 const SPINNER_COLUMNS = 3;
-
-/** The parts of the process that a terminal host uses. */
-export interface TerminalHostOptions extends PlainHostOptions {
-  /** False with `--no-input`. */
-  readonly input: boolean;
-  readonly signal: AbortSignal;
-}
 
 type AskPrompt = ReturnType<typeof inquirer.createPromptModule>;
 
@@ -32,14 +25,12 @@ interface ActiveStep {
  */
 export class TerminalHost extends PlainHost {
   override readonly interactive: boolean;
-  readonly #signal: AbortSignal;
   readonly #steps: ActiveStep[] = [];
   #spinner: Ora | undefined;
 
-  constructor(options: TerminalHostOptions) {
-    super(options);
-    this.interactive = options.input;
-    this.#signal = options.signal;
+  constructor(flags: Pick<HostFlags, 'input' | 'verbose'>, options: HostOptions) {
+    super(flags, options);
+    this.interactive = flags.input && options.streams.in.isTTY === true;
   }
 
   override async step<T>(
@@ -58,12 +49,8 @@ export class TerminalHost extends PlainHost {
       this.#finish(step, this.paint('green', '✔'), '');
       return value;
     } catch (error) {
-      const stopped = this.#signal.aborted;
-      this.#finish(
-        step,
-        stopped ? this.paint('yellow', '■') : this.paint('red', '✖'),
-        stopped ? ' (interrupted)' : '',
-      );
+      if (this.options.signal.aborted) this.#finish(step, this.paint('yellow', '■'), ' (interrupted)');
+      else this.#finish(step, this.paint('red', '✖'), '');
       throw error;
     }
   }
@@ -92,14 +79,14 @@ export class TerminalHost extends PlainHost {
   /** Runs a prompt with the spinner stopped. */
   async #prompt<T>(run: (ask: AskPrompt) => Promise<T>): Promise<T> {
     const { createPromptModule } = (await import('inquirer')).default;
-    const { streams } = this.options;
+    const { streams, signal } = this.options;
     this.#spinner?.stop();
     try {
-      return await run(createPromptModule({ input: streams.in, output: streams.err, signal: this.#signal }));
+      return await run(createPromptModule({ input: streams.in, output: streams.err, signal }));
     } catch (error) {
       // The prompt reads the keyboard in raw mode, where Ctrl-C is no signal.
       if (error instanceof Error && error.name === 'ExitPromptError') throw new Interruption('interrupted');
-      this.#signal.throwIfAborted();
+      signal.throwIfAborted();
       throw error;
     } finally {
       this.#show();
