@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import {
   AppraisalError,
   AttestationError,
@@ -21,6 +20,7 @@ import {
 import {
   checkClock,
   decodeTpmEvidence,
+  nameOfBytes,
   quoteErrors,
   tpmMeasurements,
   TpmValidator,
@@ -48,8 +48,7 @@ export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
   const evidence = inputs.evidence();
   if (isRawTpmQuote(evidence)) return judgeParts(readRawTpmQuote(evidence, endorsements), inputs, []);
   const parts = decodeTpmEvidence(evidence);
-  const keys = publicAreasOf(endorsements);
-  const names = keys.map(nameOf);
+  const names = publicAreasOf(endorsements).map(nameOfBytes);
   if (binding === 'not-judged') return judgeParts(parts, inputs, names);
   if (binding.length !== BINDING_BYTES) {
     throw new AttestError(
@@ -174,14 +173,11 @@ function checkRequiredPcrs(
   { requiredPcrs: required }: TpmRules,
   list: Checks,
 ): void {
-  list.require(
-    'quote-pcr-missing',
-    required.every((pcr) => pcrValues.has(pcr)),
-    {
-      expected: required.join(','),
-      actual: [...pcrValues.keys()].join(','),
-    },
-  );
+  const missing = required.filter((pcr) => !pcrValues.has(pcr));
+  list.require('quote-pcr-missing', missing.length === 0, {
+    expected: required.join(','),
+    actual: [...pcrValues.keys()].join(','),
+  });
 }
 
 /** The identity that the quote proves: pinned if the policy names the key, or the operator passed it as enrolled. */
@@ -228,9 +224,4 @@ function limitsOf(eventCount: number | undefined): string[] {
     'The machine of the key is unknown: proving it needs the endorsement key of the TPM.',
     ...(eventCount === undefined ? ['No event log: the measured components are unknown.'] : []),
   ];
-}
-
-/** TPM 2.0 Part 1, 16: the Name is the name algorithm (SHA-256) and the hash of the public area. */
-function nameOf(publicArea: Uint8Array): string {
-  return `000b${createHash('sha256').update(publicArea).digest('hex')}`;
 }

@@ -27,20 +27,13 @@ export async function runAttestMeasure(context: CommandContext, options: Measure
     { tpm, eventLog: { files: ports.files, path: FIRMWARE_EVENT_LOG } },
     signal,
   );
-  const reference = { registers: referenceValues(measured) };
-  host.result({ ...reference, values: measured.values, eventLog: measured.eventLog ?? null }, () =>
-    render(measured),
-  );
-  return 'ok';
-}
-
-/** Formats the registers like reference values in an attestation policy. */
-function referenceValues(
-  measured: MachineMeasurement,
-): Record<string, { readonly expected: readonly string[] }> {
-  return Object.fromEntries(
+  const { values, eventLog = null } = measured;
+  // Formatted like reference values in an attestation policy.
+  const registers = Object.fromEntries(
     Object.entries(measured.registers).map(([name, { accepted }]) => [name, { expected: accepted }]),
   );
+  host.result({ registers, values, eventLog }, () => render(measured));
+  return 'ok';
 }
 
 function render(measured: MachineMeasurement): string {

@@ -59,12 +59,12 @@ export function readRawTpmQuote(evidence: Uint8Array, files: readonly Uint8Array
 
 /** Attestation keys passed with an evidence document, which contains everything else. */
 export function publicAreasOf(files: readonly Uint8Array[]): readonly Uint8Array[] {
-  const keys = files.flatMap((file) => asPublicArea(file) ?? []);
+  const keys = files.map(asPublicArea);
   refuseUnused(
     files,
-    files.filter((file) => asPublicArea(file) !== undefined),
+    files.filter((_, at) => keys[at] !== undefined),
   );
-  return keys;
+  return keys.filter((key) => key !== undefined);
 }
 
 type Part = 'signature' | 'key' | 'log' | 'PCR values';
@@ -121,16 +121,10 @@ function fromJson(bytes: Uint8Array): RawTpmQuote {
       `invalid TPM quote: ${issue?.path.join('.')}: ${issue?.message}`,
     );
   }
-  const { quote, signature, attestationKey: key, pcrs, eventLog = new Uint8Array() } = parsed.data;
+  const { quote: attest, attestationKey: key, pcrs, eventLog = new Uint8Array() } = parsed.data;
   const attestationKey = asPublicArea(key) ?? key;
-  const pcrValues = byIndex(pcrs);
-  return {
-    attest: quote,
-    signature: canonical(signature, attestationKey),
-    attestationKey,
-    pcrValues,
-    eventLog,
-  };
+  const signature = canonical(parsed.data.signature, attestationKey);
+  return { attest, signature, attestationKey, pcrValues: byIndex(pcrs), eventLog };
 }
 
 /**

@@ -18,4 +18,4 @@ export { AttestationKeyCache, type ParsedKey } from './key-cache.ts';
 export { verifyQuote, type VerifiedQuote } from './verify-quote.ts';
 export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './rules.ts';
 export { clockOfVerdict, lockCounterOf, tpmMeasurements, TpmValidator } from './validator.ts';
-export { type VerifiedTpmEvidence } from './verify-evidence.ts';
+export { nameOfBytes, type VerifiedTpmEvidence } from './verify-evidence.ts';

@@ -191,7 +191,10 @@ function rootOf(
   }
 }
 
-/** The Name of a key with a SHA-256 Name, for a lookup before the key is parsed. */
+/**
+ * The Name (hex) of a key with a SHA-256 Name, for a lookup before the key is parsed. TPM 2.0 Part 1, 16: the name
+ * algorithm and the hash of the public area.
+ */
 export function nameOfBytes(attestationKey: Uint8Array): string {
   return `000b${createHash('sha256').update(attestationKey).digest('hex')}`;
 }
