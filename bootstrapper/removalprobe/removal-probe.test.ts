@@ -2,6 +2,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { createPublicKey, verify, X509Certificate } from 'node:crypto';
 import { put } from '../../internal/etcd/index.ts';
+import { createPairs } from '../../internal/keyset/index.ts';
 import {
   createCaCertPem,
   generateKeyPem,
@@ -18,6 +19,7 @@ import type { ProbeAnswer } from './answers.ts';
 import {
   createServiceAccountToken,
   createTestCertificate,
+  createTestCredential,
   TEST_CERTIFICATES,
   type TestCredentialName,
 } from './credentials.ts';
@@ -64,6 +66,43 @@ describe('createTestCertificate()', () => {
       const groups = [...subject.matchAll(/^O=(.*)$/gm)].map(([, group]) => group);
       const known = ['cluster:nodes', 'cluster:operators', 'system:nodes'];
       expect(groups.filter((group) => !known.includes(group ?? ''))).toEqual([]);
+    },
+  );
+});
+
+describe('createTestCredential()', () => {
+  const createKeys = async () => {
+    const keyPem = generateKeyPem();
+    const ca = { public: await createCaCertPem({ commonName: 'lasting', keyPem, nowMs }), private: keyPem };
+    const lasting = { 'cluster-ca': ca, 'kubernetes-ca': ca };
+    const [previous, next] = [await createPairs(2, nowMs), await createPairs(3, nowMs)];
+    const phase = 'hand' as const;
+    return { generation: 3, phase, previous: { ...previous, ...lasting }, next: { ...next, ...lasting } };
+  };
+
+  test.each([
+    { name: 'etcd-client', generation: 0, issuer: 'etcd clients 2' },
+    { name: 'etcd-client', generation: 2, issuer: 'etcd clients 2' },
+    { name: 'etcd-client', generation: 3, issuer: 'etcd clients 3' },
+    { name: 'operator', generation: 0, issuer: 'lasting' },
+    { name: 'operator', generation: 2, issuer: 'lasting' },
+    { name: 'kubernetes-server', generation: 3, issuer: 'lasting' },
+  ] as const)('signs $name with the CA $issuer of generation $generation', async (row) => {
+    const source = { ...REMOVED, keys: await createKeys(), accountUid: undefined, nowMs: () => nowMs };
+    const credential = await createTestCredential(row.name, row.generation, source);
+    const { certPem = '' } = credential as { certPem?: string };
+    expect(new X509Certificate(certPem).issuer).toBe(`CN=${row.issuer}`);
+  });
+
+  test.each(['etcd-client', 'operator', 'service-account'] as const)(
+    'returns the reason if the keys that create %s are deleted',
+    async (name) => {
+      const source = { ...REMOVED, keys: await createKeys(), accountUid: 'u1', nowMs: () => nowMs };
+      for (const generation of [1, 4])
+        expect(await createTestCredential(name, generation, source)).toMatch(/keys .* deleted$/);
+      expect(await createTestCredential('service-account', 2, { ...source, accountUid: undefined })).toMatch(
+        /account$/,
+      );
     },
   );
 });
