@@ -37,6 +37,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     () => import('../commands/node/join.ts'),
   ),
   command('status', 'show cluster status', () => import('../commands/status.ts')),
+  command(
+    'doctor',
+    'check every layer of the cluster, and name the likely cause of problems',
+    () => import('../commands/doctor.ts'),
+  ),
   command('node', 'manage nodes and join requests', () => import('../commands/node/node.ts')),
   command(
     'verify',

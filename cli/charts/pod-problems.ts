@@ -15,12 +15,12 @@ export async function podProblems(
   ]);
   const warnings = events.filter(({ type }) => type === 'Warning');
   return pods
-    .filter((pod) => isOf(pod, release.name) && !isReady(pod))
+    .filter((pod) => isOf(pod, release.name) && !isPodReady(pod))
     .slice(0, MAX_PROBLEMS)
     .map((pod) => {
       const last = warnings.findLast(({ involvedObject }) => involvedObject.name === pod.metadata.name);
       const event = last === undefined ? '' : ` (${last.reason}: ${last.message.slice(0, 200)})`;
-      return printable(`pod ${pod.metadata.name}: ${reasonOf(pod)}${event}`);
+      return printable(`pod ${pod.metadata.name}: ${podReason(pod)}${event}`);
     });
 }
 
@@ -30,12 +30,14 @@ function isOf(pod: KubePod, release: string): boolean {
   return instance === undefined ? pod.metadata.name.startsWith(release) : instance === release;
 }
 
-function isReady(pod: KubePod): boolean {
+/** Whether a pod is ready, or has ended with success. */
+export function isPodReady(pod: KubePod): boolean {
   if (pod.status.phase === 'Succeeded') return true;
   return pod.status.conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
 }
 
-function reasonOf({ status }: KubePod): string {
+/** Why a pod is not ready, in a clause: image, crash, scheduling or probes. */
+export function podReason({ status }: KubePod): string {
   for (const container of [...status.initContainerStatuses, ...status.containerStatuses]) {
     const { waiting, terminated } = container.state;
     if (waiting?.reason === 'CrashLoopBackOff') {

@@ -17,6 +17,10 @@ export const EXIT_CODES = {
   },
   locked: { number: 9, meaning: 'locked by another process' },
   unhealthy: { number: 10, meaning: 'the command succeeded and found something unhealthy' },
+  warnings: {
+    number: 11,
+    meaning: 'the command succeeded and found nothing broken, but something to look at',
+  },
   diskFull: { number: 20, meaning: 'a disk is full' },
   readOnly: { number: 21, meaning: 'a disk is read-only' },
   address: {

@@ -54,8 +54,8 @@ export class KubeClient implements Disposable {
   }
 
   /** The response to GET as text. @throws KubeError */
-  getText(path: string, signal: AbortSignal): Promise<string> {
-    return this.#ask({ method: 'GET', path }, signal);
+  getText(path: string, signal: AbortSignal, accept?: string): Promise<string> {
+    return this.#ask({ method: 'GET', path, accept }, signal);
   }
 
   /** Makes a writing request and ignores the response. @throws KubeError */
@@ -63,9 +63,9 @@ export class KubeClient implements Disposable {
     await this.#ask(change, signal);
   }
 
-  /** The parsed JSON response to GET; the caller checks its shape. */
-  async getJson(path: string, signal: AbortSignal): Promise<unknown> {
-    return this.#parse(path, await this.getText(path, signal));
+  /** The parsed JSON response to GET; the caller checks its shape. @param accept the wanted representation, such as metadata only */
+  async getJson(path: string, signal: AbortSignal, accept?: string): Promise<unknown> {
+    return this.#parse(path, await this.getText(path, signal, accept));
   }
 
   /** The parsed JSON response to a POST such as a review; the caller checks its shape. */
@@ -103,9 +103,9 @@ export class KubeClient implements Disposable {
   }
 
   #send(sent: KubeRequest, signal: AbortSignal): Promise<{ readonly status: number; readonly body: string }> {
-    const { method, path, body, contentType = 'application/json' } = sent;
+    const { method, path, body, contentType = 'application/json', accept = 'application/json' } = sent;
     const headers = {
-      accept: 'application/json',
+      accept,
       ...(body === undefined ? {} : { 'content-type': contentType }),
     };
     return new Promise((resolve, reject) => {
@@ -125,7 +125,10 @@ export class KubeClient implements Disposable {
   }
 }
 
-type KubeRequest = Omit<KubeWrite, 'method'> & { readonly method: KubeWrite['method'] | 'GET' };
+type KubeRequest = Omit<KubeWrite, 'method'> & {
+  readonly method: KubeWrite['method'] | 'GET';
+  readonly accept?: string | undefined;
+};
 
 async function readBody(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];

@@ -4,6 +4,14 @@
  */
 export { reviewKubelet } from './access-review.ts';
 export { KubeClient, type KubeAccess } from './client.ts';
+export { readServerTime } from './server-time.ts';
+export {
+  listBudgets,
+  listReleases,
+  readKubeletDisks,
+  readServerVersion,
+  type KubeletDisk,
+} from './health.ts';
 export { deleteNodeObject, evictPod, listPodsOn, type PodOnNode } from './disruption.ts';
 export { KubeError, type KubeErrorCode } from './errors.ts';
 export { accessFromKubeconfig, mergeKubeconfig, renderKubeconfig } from './kubeconfig.ts';

@@ -46,6 +46,7 @@ const containerStatus = z.object({
 });
 const podSchema = z.object({
   metadata,
+  spec: z.object({ nodeName: z.string().default('') }).prefault({}),
   status: z
     .object({
       phase: z.string().default(''),
@@ -102,13 +103,15 @@ export function readinessOf(node: KubeNode): { readonly ready: boolean; readonly
   return { ready: ready.status === 'True', why: printable(ready.message || ready.reason) };
 }
 
-async function list<T>(
+/** The items of a list. @param accept the wanted representation, such as metadata only @throws KubeError */
+export async function list<T>(
   client: KubeClient,
   path: string,
   schema: z.ZodType<T>,
   signal: AbortSignal,
+  accept?: string,
 ): Promise<readonly T[]> {
-  const parsed = z.object({ items: z.array(schema) }).safeParse(await client.getJson(path, signal));
+  const parsed = z.object({ items: z.array(schema) }).safeParse(await client.getJson(path, signal, accept));
   if (parsed.success) return parsed.data.items;
   throw new KubeError('kube-failed', `GET ${client.server}${path}: response has an unexpected shape`);
 }

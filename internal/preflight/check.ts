@@ -22,11 +22,15 @@ export interface CheckResult {
   /** What to do about it; empty when the check has passed. */
   readonly fix: string;
   readonly repair?: Repair;
+  /** The node that the subject belongs to, in checks of a cluster. */
+  readonly node?: string;
 }
 
 /** The result of a check for one subject, without the code and the default fix of the check. */
 export interface Observation {
   readonly subject: string;
+  /** See `CheckResult`. */
+  readonly node?: string;
   readonly figure: string;
   readonly threshold: string;
   /** Undefined: passed. */
@@ -38,6 +42,11 @@ export interface Observation {
         readonly repair?: Repair;
       }
     | undefined;
+}
+
+/** The problem of a check with a warning; undefined without a cause. */
+export function warned(cause: string | undefined): Observation['problem'] {
+  return cause === undefined ? undefined : { status: 'warning', cause };
 }
 
 /** The problem of a failed check; undefined without a cause. */

@@ -4,15 +4,18 @@
  *     collectMachineFacts (ports) ─▶ MachineFacts ─▶ runChecks(MACHINE_CHECKS) ─▶ CheckResult[]
  *
  * The agent runs them before an init or a join, `cluster preflight` runs them on a machine, and the CLI shows the results of an agent.
- * Checks are pure functions of facts. Checks of other facts (a node, a cluster) would be another list of `Check<Facts>`. The
+ * Checks are pure functions of facts. Checks of a cluster are another list of `Check<Facts>` (internal/doctor). The
  * requirements of a node are data in node-requirements.ts, from which the agent's packages are built too.
  */
 export {
+  failed,
   failedChecks,
   runChecks,
+  warned,
   type Check,
   type CheckResult,
   type CheckStatus,
+  type Observation,
   type Repair,
 } from './check.ts';
 export { collectMachineFacts, type CollectOptions, type CollectPorts } from './collect-machine-facts.ts';
@@ -21,6 +24,7 @@ export { MACHINE_CHECKS } from './machine-checks.ts';
 export type { MachineFacts } from './machine-facts.ts';
 export { findTpmProblem } from './probe-tpm.ts';
 export {
+  MAX_CLOCK_OFFSET_MS,
   MODULES_FILE,
   modulesFile,
   REQUIRED_PROGRAMS,

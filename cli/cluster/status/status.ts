@@ -1,5 +1,5 @@
 import { JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
-import { CodedError, describeError, type ExitName } from '../../../internal/errors/index.ts';
+import type { ExitName } from '../../../internal/errors/index.ts';
 import { KubeClient, listNodes, listPods, readinessOf } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { formatFields } from '../../host/index.ts';
@@ -8,6 +8,7 @@ import { callCurator } from '../curator/call-curator.ts';
 import { fetchKeysView } from './keys-view.ts';
 import { saveKnownCurators } from '../curator/known-curators.ts';
 import { readCaller, type Caller } from '../curator/caller.ts';
+import { readPart } from './read-part.ts';
 import { readLastNodes, renderLastNodes, saveLastNodes } from './last-nodes.ts';
 import { nodeViewsFrom, renderCertificates, renderNodes } from './node-view.ts';
 import { describeCredentials, readCredentialExpiry } from './credential-expiry.ts';
@@ -34,8 +35,8 @@ export interface StatusOptions {
 export async function runStatus(context: CommandContext, options: StatusOptions): Promise<ExitName> {
   const caller = await readCaller(context);
   const [curator, kubernetes, charts] = await Promise.all([
-    part(context, () => readCurator(context, caller)),
-    part(context, () => readKubernetes(context)),
+    readPart(context, () => readCurator(context, caller)),
+    readPart(context, () => readKubernetes(context)),
     installedCharts(context, caller),
   ]);
   const yours = await readCredentialExpiry(context); // read after the requests above, because they may renew the credentials
@@ -82,22 +83,6 @@ export async function runNodeList(context: CommandContext, options: StatusOption
   context.host.result({ nodes: views }, () =>
     renderNodes(views, { nowMs: context.ports.clock.nowMs(), ...options }),
   );
-}
-
-async function part<T>(context: CommandContext, read: () => Promise<T>): Promise<Part<T>> {
-  try {
-    return { ok: true, value: await read() };
-  } catch (error) {
-    context.signal.throwIfAborted();
-    return { ok: false, error: describeError(error), codes: codesOf(error) };
-  }
-}
-
-/** The codes of an error and of all its causes. */
-function codesOf(error: unknown): readonly string[] {
-  if (!(error instanceof Error)) return [];
-  const own = error instanceof CodedError ? [String(error.code)] : [];
-  return [...own, ...codesOf(error.cause)];
 }
 
 async function readCurator(context: CommandContext, caller: Caller): Promise<CuratorPart> {

@@ -1,0 +1,31 @@
+import type { Command } from 'commander';
+import type { ActionBinder } from '../app/command.ts';
+import type { DoctorOptions } from '../doctor/index.ts';
+
+/** `cluster doctor`. */
+export function register(command: Command, action: ActionBinder): void {
+  command
+    .argument('[node...]', 'only these nodes, and the cluster as a whole (default: all)')
+    .option('--save-facts <file>', 'also write the collected facts to this file')
+    .option('--facts <file>', 'check the facts in this file instead of the cluster')
+    .addHelpText(
+      'after',
+      `
+Prints every check with its figure and threshold, then the problems, likely
+causes first. What could not be measured is "unknown", never good. Nothing in
+the cluster is changed. docs/doctor.md lists all checks.
+
+Exit codes: 0 when everything is good, 11 with warnings or unknowns, 10 with
+errors.
+
+Examples:
+  cluster doctor
+  cluster doctor n2 --save-facts facts.json
+  cluster doctor --facts facts.json`,
+    )
+    .action(
+      action<DoctorOptions>(async (context, options, ...nodes) =>
+        (await import('../doctor/index.ts')).runDoctor(context, options, nodes),
+      ),
+    );
+}

@@ -1,0 +1,242 @@
+import type { ClusterFacts } from '../../internal/doctor/index.ts';
+import { hostOf } from '../../internal/endpoint/index.ts';
+import {
+  KubeClient,
+  readKubeletDisks,
+  readServerTime,
+  readServerVersion,
+  type KubeAccess,
+} from '../../internal/kube/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { PROGRAM_VERSION } from '../app/version.ts';
+import {
+  apiServerUrlOf,
+  callCurator,
+  currentKubeAccess,
+  readCaller,
+  readCredentialExpiry,
+  readKnownCurators,
+  readLastNodes,
+  readPart,
+  type Caller,
+} from '../cluster/index.ts';
+import { layoutOf, StateFile } from '../workspace/index.ts';
+import { metricsFrom } from './parse-metrics.ts';
+import { readKubernetes } from './read-kubernetes.ts';
+import { plain, readRecords, type CuratorAnswer } from './read-records.ts';
+
+const METRICS_MS = 15_000;
+/** How many nodes are asked at the same time. */
+const AT_ONCE = 8;
+
+/** A control plane: the name of its node, or its address while the name is not known. */
+interface ControlPlane {
+  readonly node: string;
+  /** "HOST:PORT" of its curator. */
+  readonly endpoint: string;
+}
+
+/**
+ * Collects the facts of the cluster of the workspace. A part that cannot be read has its error instead; only a workspace
+ * without a cluster ends the collection.
+ * @param nodes the nodes to ask for their own facts; empty: all
+ * @throws ClusterError `cluster-not-initialized`, `cluster-identity-not-granted`
+ */
+export async function collectFacts(context: CommandContext, nodes: readonly string[]): Promise<ClusterFacts> {
+  const caller = await readCaller(context);
+  const answer = plain(
+    await readPart(context, () => callCurator(context, (clients) => readRecords(context, clients))),
+  );
+  const found = answer.ok ? answer.value : undefined;
+  const controlPlanes = await controlPlanesOf(context, caller, found);
+  const [curators, kubernetes] = await Promise.all([
+    askCurators(context, controlPlanes),
+    askKubernetes(context, { controlPlanes, nodes }),
+  ]);
+  const serving = controlPlanes.filter((_, index) => curators[index]?.answer.ok);
+  const { certificateMs, kubeconfigMs } = await readCredentialExpiry(context);
+  const charts = await installedCharts(context, caller);
+  return {
+    version: 1,
+    takenMs: context.ports.clock.nowMs(),
+    cliVersion: PROGRAM_VERSION,
+    clusterId: caller.clusterId,
+    clusterName: printable(found?.info.clusterName ?? caller.name),
+    credentials: { certificateMs, ...(kubeconfigMs !== undefined && { kubeconfigMs }) },
+    ...recordParts(answer),
+    ...{ curators, ...kubernetes },
+    metrics: await askMetrics(context, { found, serving, nodes }),
+    ...(charts && { charts }),
+  };
+}
+
+type RecordParts = Pick<ClusterFacts, 'records' | 'keys' | 'joins' | 'documents' | 'collateral'>;
+
+function recordParts(answer: ReturnType<typeof plain<CuratorAnswer>>): RecordParts {
+  if (!answer.ok)
+    return { records: answer, keys: answer, joins: answer, documents: answer, collateral: answer };
+  const { records, keys, joins, documents, collateral } = answer.value;
+  return { records: { ok: true, value: records }, keys, joins, documents, collateral };
+}
+
+/** The control planes that the curator lists; without one, those that it listed last. */
+async function controlPlanesOf(
+  context: CommandContext,
+  caller: Caller,
+  found: CuratorAnswer | undefined,
+): Promise<readonly ControlPlane[]> {
+  if (found !== undefined)
+    return found.info.directory
+      .filter(({ curatorEndpoint }) => curatorEndpoint !== '')
+      .map(({ name, curatorEndpoint: endpoint }) => ({ node: printable(name) || endpoint, endpoint }));
+  const known = await readKnownCurators(context.ports.files, caller.curatorsPath);
+  const names = new Map(
+    (await readLastNodes(context, caller))?.nodes.map(({ address, name }) => [address, name]),
+  );
+  return [...new Set([...known, ...caller.curatorEndpoints])].map((endpoint) => ({
+    node: names.get(hostOf(endpoint)) ?? endpoint,
+    endpoint,
+  }));
+}
+
+function askCurators(
+  context: CommandContext,
+  controlPlanes: readonly ControlPlane[],
+): Promise<ClusterFacts['curators']> {
+  return each(controlPlanes, async ({ node, endpoint }) => ({
+    node,
+    answer: plain(
+      await readPart(context, async () => {
+        await callCurator(context, ({ curator }) => curator.checkHealth({}), { only: [endpoint] });
+        return {};
+      }),
+    ),
+  }));
+}
+
+/** The metrics of each node, through a curator that serves. */
+async function askMetrics(
+  context: CommandContext,
+  of: {
+    readonly found: CuratorAnswer | undefined;
+    readonly serving: readonly ControlPlane[];
+    readonly nodes: readonly string[];
+  },
+): Promise<ClusterFacts['metrics']> {
+  const { found, serving, nodes } = of;
+  const members = (found?.records.nodes ?? []).filter(
+    ({ state, name }) => state === 'up' && isWanted(nodes, name),
+  );
+  const only = serving.map(({ endpoint }) => endpoint);
+  return each(members, async ({ name: node }) => ({
+    node,
+    answer: plain(
+      await readPart(context, async () => {
+        const limits = { timeoutMs: METRICS_MS };
+        const { text } = await callCurator(
+          context,
+          ({ nodeStreams }) => nodeStreams.getMetrics({ node }, limits),
+          { only },
+        );
+        return metricsFrom(text);
+      }),
+    ),
+  }));
+}
+
+type KubernetesAnswers = Pick<ClusterFacts, 'clocks' | 'apiServers' | 'kubernetes' | 'kubelets'>;
+
+async function askKubernetes(
+  context: CommandContext,
+  of: { readonly controlPlanes: readonly ControlPlane[]; readonly nodes: readonly string[] },
+): Promise<KubernetesAnswers> {
+  const access = plain(await readPart(context, () => currentKubeAccess(context)));
+  // An operator without a kubeconfig cannot ask any API server.
+  if (!access.ok) return { clocks: [], apiServers: [], kubernetes: access, kubelets: [] };
+  const [clocks, apiServers] = await Promise.all([
+    askClocks(context, of.controlPlanes, access.value),
+    askApiServers(context, of.controlPlanes, access.value),
+  ]);
+  const serving = apiServers.findIndex(({ answer }) => answer.ok);
+  // Without an API server that serves, that of the kubeconfig is asked: it may be an external balancer.
+  const server = of.controlPlanes[serving]?.endpoint;
+  const url = server === undefined ? access.value.server : apiServerUrlOf(server);
+  using client = new KubeClient({ ...access.value, server: url }, context.ports);
+  const kubernetes = plain(await readPart(context, () => readKubernetes(client, context.signal)));
+  const names = kubernetes.ok ? kubernetes.value.nodes.map(({ name }) => name) : [];
+  const kubelets = await askKubelets(
+    context,
+    client,
+    names.filter((name) => isWanted(of.nodes, name)),
+  );
+  return { clocks, apiServers, kubernetes, kubelets };
+}
+
+function askClocks(
+  context: CommandContext,
+  controlPlanes: readonly ControlPlane[],
+  { caPem }: KubeAccess,
+): Promise<ClusterFacts['clocks']> {
+  const { ports, signal } = context;
+  return each(controlPlanes, async ({ node, endpoint }) => ({
+    node,
+    offset: plain(
+      await readPart(context, async () => ({
+        ms: await readServerTime({ server: apiServerUrlOf(endpoint), caPem }, { clock: ports.clock, signal }),
+      })),
+    ),
+  }));
+}
+
+function askApiServers(
+  context: CommandContext,
+  controlPlanes: readonly ControlPlane[],
+  access: KubeAccess,
+): Promise<ClusterFacts['apiServers']> {
+  return each(controlPlanes, async ({ node, endpoint }) => {
+    using client = new KubeClient({ ...access, server: apiServerUrlOf(endpoint) }, context.ports);
+    const read = async () => ({ version: printable(await readServerVersion(client, context.signal)) });
+    return { node, answer: plain(await readPart(context, read)) };
+  });
+}
+
+function askKubelets(
+  context: CommandContext,
+  client: KubeClient,
+  nodes: readonly string[],
+): Promise<ClusterFacts['kubelets']> {
+  return each(nodes, async (node) => ({
+    node,
+    answer: plain(
+      await readPart(context, async () => ({
+        fileSystems: [...(await readKubeletDisks(client, node, context.signal))],
+      })),
+    ),
+  }));
+}
+
+/** Charts that were installed from this workspace; undefined for an operator, whose workspace installs none. */
+async function installedCharts(
+  { paths, ports }: CommandContext,
+  { kind }: Caller,
+): Promise<string[] | undefined> {
+  if (kind === 'operator') return undefined;
+  const { value } = await StateFile.read(ports.files, layoutOf(paths.workspace));
+  return Object.keys(value.charts);
+}
+
+function isWanted(nodes: readonly string[], name: string): boolean {
+  return nodes.length === 0 || nodes.includes(name);
+}
+
+/** Works on a few items at the same time; the results are in the order of the items. */
+async function each<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  const entries = items.entries();
+  const worker = async (): Promise<void> => {
+    for (const [index, item] of entries) results[index] = await work(item);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  return results;
+}

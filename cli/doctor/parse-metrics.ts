@@ -1,0 +1,72 @@
+import type { EtcdMemberFacts, NodeMetricsFacts } from '../../internal/doctor/index.ts';
+
+const SAMPLE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/;
+const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
+const FSYNC = 'etcd_disk_wal_fsync_duration_seconds_bucket';
+const ROUND_TRIP = 'etcd_network_peer_round_trip_time_seconds_bucket';
+
+interface Sample {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** The figures of a node that the checks need, from its metrics in Prometheus' text format. Pure. */
+export function metricsFrom(text: string): NodeMetricsFacts {
+  const samples = text.split('\n').flatMap(sampleFrom);
+  const [stateEtcd, kubernetesEtcd] = [memberFrom(samples, 'state'), memberFrom(samples, 'kubernetes')];
+  return {
+    ...(stateEtcd && { stateEtcd }),
+    ...(kubernetesEtcd && { kubernetesEtcd }),
+    balancer: samples
+      .filter(({ name, value }) => name === 'cluster_balancer_upstream_verdict' && value === 1)
+      .map(({ labels }) => ({ server: labels['server'] ?? '', verdict: labels['verdict'] ?? '' })),
+  };
+}
+
+function sampleFrom(line: string): readonly Sample[] {
+  const [, name, labels = '', value] = SAMPLE.exec(line) ?? [];
+  if (name === undefined) return [];
+  const pairs = [...labels.matchAll(LABEL)].map(([, key = '', text = '']) => [key, text] as const);
+  return [{ name, labels: Object.fromEntries(pairs), value: Number(value) }];
+}
+
+/** undefined: the member does not respond, so the page has no samples of it. */
+function memberFrom(all: readonly Sample[], etcd: string): EtcdMemberFacts | undefined {
+  const samples = all.filter(({ labels }) => labels['etcd'] === etcd);
+  const value = (name: string): number | undefined => samples.find((each) => each.name === name)?.value;
+  const leader = value('etcd_server_has_leader');
+  if (leader === undefined) return undefined;
+  const peers = Map.groupBy(
+    samples.filter(({ name }) => name === ROUND_TRIP),
+    ({ labels }) => labels['To'] ?? '',
+  );
+  const roundTrips = [...peers.values()].flatMap((buckets) => p99Ms(buckets) ?? []);
+  return {
+    hasLeader: leader === 1,
+    ...defined({
+      fsyncP99Ms: p99Ms(samples.filter(({ name }) => name === FSYNC)),
+      peerRoundTripP99Ms: roundTrips.length === 0 ? undefined : Math.max(...roundTrips),
+      dbSizeBytes: value('etcd_mvcc_db_total_size_in_bytes'),
+      dbInUseBytes: value('etcd_mvcc_db_total_size_in_use_in_bytes'),
+    }),
+  };
+}
+
+/** The upper bound of the bucket that contains the 99th percentile; of the last bucket its lower bound. */
+function p99Ms(buckets: readonly Sample[]): number | undefined {
+  const sorted = buckets
+    .map(({ labels, value }) => ({ le: labels['le'] === '+Inf' ? Infinity : Number(labels['le']), value }))
+    .toSorted((a, b) => a.le - b.le);
+  const total = sorted.at(-1)?.value ?? 0;
+  if (total === 0) return undefined;
+  const { le } = sorted.find(({ value }) => value >= 0.99 * total) ?? { le: Infinity };
+  const bound = Number.isFinite(le) ? le : sorted.at(-2)?.le;
+  return bound === undefined ? undefined : bound * 1_000;
+}
+
+function defined<T extends object>(values: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(
+    Object.entries(values).filter(([, value]) => value !== undefined && Number.isFinite(value)),
+  ) as { [K in keyof T]?: NonNullable<T[K]> };
+}

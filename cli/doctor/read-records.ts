@@ -1,0 +1,161 @@
+import { ageOf, parseBundle } from '../../internal/attestation/collateral/index.ts';
+import { parseClusterPart } from '../../internal/config/index.ts';
+import type { ClusterFacts, EtcdFacts, NodeFacts, RecordFacts } from '../../internal/doctor/index.ts';
+import { parseDocument } from '../../internal/ownerdocument/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import { JoinState, type Join } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import {
+  Runnable_State,
+  type EtcdStatus,
+  type GetClusterInfoResponse,
+  type Node,
+} from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import {
+  etcdFrom,
+  fetchKeysView,
+  kubernetesEtcdOf,
+  nodeViewFrom,
+  readPart,
+  type CuratorClients,
+} from '../cluster/index.ts';
+
+const MINUTE_MS = 60_000;
+const JOIN_STATES: Readonly<Record<JoinState, string>> = {
+  [JoinState.UNSPECIFIED]: 'unknown',
+  [JoinState.PENDING]: 'pending',
+  [JoinState.APPROVED]: 'approved',
+  [JoinState.REFUSED]: 'refused',
+  [JoinState.JOINED]: 'joined',
+};
+
+/** What one curator has told: the records, and the parts that only some callers may read. */
+export interface CuratorAnswer extends Pick<ClusterFacts, 'keys' | 'joins' | 'documents' | 'collateral'> {
+  readonly info: GetClusterInfoResponse;
+  readonly nodes: readonly Node[];
+  readonly records: RecordFacts;
+}
+
+/** Reads everything from one curator. Throws only if the records themselves cannot be read. */
+export async function readRecords(context: CommandContext, clients: CuratorClients): Promise<CuratorAnswer> {
+  const { curator, operatorApi } = clients;
+  const [info, { nodes }] = await Promise.all([curator.getClusterInfo({}), curator.listNodes({})]);
+  const [keys, joins, documents, collateral, lifetime] = await Promise.all([
+    readPart(context, () => readKeys(clients)),
+    readPart(context, async () => (await operatorApi.listJoins({})).joins.map(joinFrom)),
+    readPart(context, async () => (await operatorApi.listDocuments({})).documents.flatMap(documentFrom)),
+    readPart(context, async () => collateralFrom((await operatorApi.getCollateral({})).bundle, context)),
+    readPart(context, async () => shortestLifetime((await curator.getConfiguration({})).document)),
+  ]);
+  const kubernetesEtcd = kubernetesEtcdOf(nodes);
+  const shortestLifetimeMs = lifetime.ok ? lifetime.value : undefined;
+  const records = {
+    stateEtcd: etcdFactsFrom(info.etcd),
+    ...(kubernetesEtcd && { kubernetesEtcd: etcdFactsFrom(kubernetesEtcd) }),
+    nodes: nodes.map(nodeFactsFrom).toSorted(byName),
+    ...(shortestLifetimeMs !== undefined && { shortestLifetimeMs }),
+  };
+  return {
+    ...{ info, nodes, records },
+    ...{ keys: plain(keys), joins: plain(joins), documents: plain(documents), collateral: plain(collateral) },
+  };
+}
+
+/** Facts have mutable types, because zod makes them. */
+export function plain<T>(
+  part:
+    | { readonly ok: true; readonly value: T }
+    | { readonly ok: false; readonly error: string; readonly codes: readonly string[] },
+): { ok: true; value: T } | { ok: false; error: string; codes: string[] } {
+  if (part.ok) return { ...part };
+  // Within the limits of the facts, so that an error of many lines does not prevent saving them.
+  return { ok: false, error: printable(part.error), codes: part.codes.slice(0, 32) };
+}
+
+async function readKeys(clients: CuratorClients) {
+  const view = await fetchKeysView(clients);
+  if (view === undefined) throw new Error('the curator has an older version, without key rotation');
+  const { generation, phase, isDone, phaseSinceMs, awaited } = view;
+  return {
+    generation,
+    phase,
+    isDone,
+    phaseSinceMs,
+    awaited: awaited.map(({ name, why }) => `${name} (${why})`),
+  };
+}
+
+function byName(a: NodeFacts, b: NodeFacts): number {
+  return a.name.localeCompare(b.name, 'en', { numeric: true });
+}
+
+function etcdFactsFrom(status: EtcdStatus | undefined): EtcdFacts {
+  const { dbSizeBytes, quotaBytes, hasLeader, isFull } = etcdFrom(status);
+  const members = (status?.members ?? []).map(({ name, isLearner }) => ({
+    name: printable(name),
+    isLearner,
+  }));
+  return { dbSizeBytes, quotaBytes, hasLeader, isFull, members };
+}
+
+function nodeFactsFrom(node: Node): NodeFacts {
+  const view = nodeViewFrom(node);
+  const { id, name, address, state, health, createdMs, agentVersion, kubernetesVersion, lastError } = view;
+  return {
+    ...{ id, name, address, state, health, createdMs, agentVersion, kubernetesVersion },
+    isControlPlane: view.roles.includes('consensus'),
+    ...(lastError !== undefined && { lastError }),
+    certificates: view.certificates,
+    componentsNotReady: view.partsNotReady,
+    deadRunnables: (node.status?.runnables ?? [])
+      .filter(({ state: of }) => of === Runnable_State.DEAD)
+      .map(({ path }) => printable(path)),
+  };
+}
+
+function joinFrom(join: Join): {
+  name: string;
+  state: string;
+  code: string;
+  message: string;
+  lastSeenMs: number;
+} {
+  const name = [join.name, join.wantedName, join.hostname].find((each) => each !== '') ?? join.fingerprint;
+  return {
+    name: printable(name),
+    state: JOIN_STATES[join.state],
+    code: printable(join.code),
+    message: printable(join.message),
+    lastSeenMs: Number(join.lastSeenMs),
+  };
+}
+
+/** A document that this version cannot parse is judged by who uses it. */
+function documentFrom(bytes: Uint8Array): { kind: string; endsMs: number }[] {
+  try {
+    const { kind, endsMs } = parseDocument(bytes);
+    return [{ kind, endsMs }];
+  } catch {
+    return [];
+  }
+}
+
+function collateralFrom(
+  bundle: Uint8Array,
+  { ports }: CommandContext,
+): { what: string; expiresMs: number }[] {
+  if (bundle.length === 0) return [];
+  return parseBundle(Buffer.from(bundle).toString('utf8')).items.map((item) => {
+    const { what, expiresMs } = ageOf(item, ports.clock.nowMs());
+    return { what: printable(what), expiresMs };
+  });
+}
+
+/** The shortest certificate lifetime in the configuration, in ms; undefined if it sets none. */
+function shortestLifetime(document: Uint8Array): number | undefined {
+  const part = parseClusterPart(Buffer.from(document).toString('utf8'), 'configuration');
+  const lifetimes =
+    typeof part === 'object' && part !== null && 'certificates' in part ? part['certificates'] : {};
+  const minutes = Object.values(lifetimes ?? {}).filter((each): each is number => typeof each === 'number');
+  return minutes.length === 0 ? undefined : Math.min(...minutes) * MINUTE_MS;
+}

@@ -1,0 +1,77 @@
+import {
+  diagnose,
+  DoctorError,
+  encodeFacts,
+  MAX_FACTS_BYTES,
+  NOT_CHECKED,
+  parseFacts,
+  problemsFrom,
+  type ClusterFacts,
+} from '../../internal/doctor/index.ts';
+import type { ExitName } from '../../internal/errors/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { collectFacts } from './collect-facts.ts';
+import { countGrades, renderFindings, type GradeCounts } from './render-findings.ts';
+
+/** Flags of `cluster doctor`. */
+export interface DoctorOptions {
+  /** Judge the facts in this file instead of collecting them. */
+  readonly facts?: string;
+  /** Write the collected facts to this file. */
+  readonly saveFacts?: string;
+}
+
+/**
+ * `cluster doctor`. Returns `unhealthy` when a check has found an error, and `warnings` when the worst finding is a warning or
+ * something that could not be measured.
+ * @param nodes only findings about these nodes and about the whole cluster; empty: all
+ * @throws DoctorError `doctor-facts-missing`, `doctor-node-unknown` and those of `parseFacts()`; ClusterError
+ */
+export async function runDoctor(
+  context: CommandContext,
+  { facts: path, saveFacts }: DoctorOptions,
+  nodes: readonly string[],
+): Promise<ExitName> {
+  const facts = path === undefined ? await collect(context, nodes) : await readFacts(context, path);
+  if (saveFacts !== undefined)
+    await context.ports.files.writeAtomic(saveFacts, encodeFacts(facts), { mode: 0o600 });
+  checkNames(facts, nodes);
+  const findings = diagnose(facts, nodes);
+  const counts = countGrades(findings);
+  const { clusterName: name, clusterId, takenMs } = facts;
+  const verdict = verdictOf(counts);
+  const [first] = problemsFrom(findings);
+  context.host.result(
+    { name, clusterId, takenMs, verdict, counts, first, findings, notChecked: NOT_CHECKED },
+    () =>
+      renderFindings(
+        printable(`Cluster ${name}  ${clusterId}  ${new Date(takenMs).toISOString().slice(0, 19)}Z`),
+        findings,
+      ),
+  );
+  return verdict;
+}
+
+function collect({ host, ...context }: CommandContext, nodes: readonly string[]): Promise<ClusterFacts> {
+  return host.step('doctor-collect', 'Collecting facts', () => collectFacts({ host, ...context }, nodes));
+}
+
+async function readFacts({ ports }: CommandContext, path: string): Promise<ClusterFacts> {
+  const bytes = await ports.files.read(path, MAX_FACTS_BYTES);
+  if (bytes === undefined) throw new DoctorError('doctor-facts-missing', `reading facts: ${path} not found`);
+  return parseFacts(bytes);
+}
+
+function checkNames({ records }: ClusterFacts, nodes: readonly string[]): void {
+  if (!records.ok) return; // nobody knows the names
+  const known = new Set(records.value.nodes.map(({ name }) => name));
+  const unknown = nodes.find((name) => !known.has(name));
+  if (unknown !== undefined)
+    throw new DoctorError('doctor-node-unknown', `node ${JSON.stringify(unknown)} not found`);
+}
+
+function verdictOf({ error, warning, unknown }: GradeCounts): ExitName {
+  if (error > 0) return 'unhealthy';
+  return warning + unknown > 0 ? 'warnings' : 'ok';
+}

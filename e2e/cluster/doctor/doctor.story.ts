@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { createHarness, type CliResult, type Harness } from '../../machines/harness.ts';
+import { eventually, PAUSE_IMAGE } from '../harness/node-shell.ts';
+import { StoryCluster } from '../harness/story-cluster.ts';
+
+const NAME = 'doctor';
+const NODES = ['n1', 'n2', 'n3', 'n4'] as const;
+const EXIT_UNHEALTHY = 10;
+const EXIT_WARNINGS = 11;
+const AHEAD_SECONDS = 3_600;
+
+/** The members of the result that this story reads. */
+interface Finding {
+  readonly code: string;
+  readonly grade: string;
+  readonly subject: string;
+  readonly node?: string;
+  readonly cause: string;
+}
+interface Diagnosis {
+  readonly first?: Finding;
+  readonly findings: readonly Finding[];
+}
+
+/** A pod and a budget that permits no eviction of it. */
+const BLOCKED = JSON.stringify({
+  apiVersion: 'v1',
+  kind: 'List',
+  items: [
+    {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name: 'blocked' },
+      spec: {
+        replicas: 1,
+        selector: { matchLabels: { app: 'blocked' } },
+        template: {
+          metadata: { labels: { app: 'blocked' } },
+          spec: { containers: [{ name: 'pause', image: PAUSE_IMAGE }] },
+        },
+      },
+    },
+    {
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      metadata: { name: 'blocked' },
+      spec: { minAvailable: 1, selector: { matchLabels: { app: 'blocked' } } },
+    },
+  ],
+});
+
+await test('doctor names the cause of each fault first', async (story) => {
+  await using bench = await createHarness();
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '3', '--workers', '1');
+  const cluster = new StoryCluster(bench, NAME);
+  await cluster.allReady(NODES, 60);
+  const doctor = await createDoctor(bench, cluster);
+
+  await story.test('a healthy cluster has nothing but good findings, and exit code 0', async (step) => {
+    const { diagnosis } = await doctor.untilGood(step);
+    assert.deepEqual(
+      diagnosis.findings.filter(({ grade }) => grade !== 'good'),
+      [],
+    );
+    assert.ok(diagnosis.findings.length > 60, `only ${diagnosis.findings.length} findings`);
+  });
+
+  await story.test('saved facts are judged offline in the same way', async () => {
+    const path = join(bench.directory, 'facts.json');
+    const saved = await doctor.run(['--save-facts', path]);
+    const offline = await doctor.run(['--facts', path]);
+    assert.deepEqual(offline.diagnosis, saved.diagnosis);
+    assert.doesNotMatch(await readFile(path, 'utf8'), /PRIVATE KEY/);
+  });
+
+  await story.test('a wrong clock of the workstation', async (step) => {
+    const shifted = await createShiftedClock(bench);
+    await doctor.names(step, { code: 'doctor-clock', environment: shifted });
+  });
+
+  await story.test('CoreDNS scaled to 0', async (step) => {
+    await cluster.sh('n1', 'kubectl -n kube-system scale deployment coredns --replicas 0');
+    await doctor.names(step, { code: 'doctor-dns' });
+    await cluster.sh('n1', 'kubectl -n kube-system scale deployment coredns --replicas 2');
+    await doctor.untilGood(step);
+  });
+
+  await story.test('a budget that blocks every drain is a warning', async (step) => {
+    const base64 = Buffer.from(BLOCKED).toString('base64');
+    await cluster.sh('n1', `echo ${base64} | base64 -d | kubectl apply -f -`);
+    await doctor.names(step, { code: 'doctor-budget', exit: EXIT_WARNINGS });
+    await cluster.sh('n1', 'kubectl delete deployment,poddisruptionbudget blocked');
+    await doctor.untilGood(step);
+  });
+
+  await story.test('a stopped kubelet', async (step) => {
+    await whileStopped(cluster, { node: 'n4', pid: await cluster.pidOf('n4', 'kubelet') }, () =>
+      doctor.names(step, { code: 'doctor-kubelet', node: 'n4' }),
+    );
+    await doctor.untilGood(step);
+  });
+
+  await story.test('a stopped API server', async (step) => {
+    const pid = await cluster.sh('n2', 'pgrep -o -x kube-apiserver');
+    await whileStopped(cluster, { node: 'n2', pid }, () =>
+      doctor.names(step, { code: 'doctor-api-server', node: 'n2' }),
+    );
+    await doctor.untilGood(step);
+  });
+
+  for (const [unit, subject] of [
+    ['cluster-etcd-state', 'state etcd of n3'],
+    ['cluster-etcd-kubernetes', 'Kubernetes etcd of n3'],
+  ] as const)
+    await story.test(`a stopped member: ${subject}`, async (step) => {
+      const pid = await cluster.pidOf('n3', unit);
+      await whileStopped(cluster, { node: 'n3', pid }, () =>
+        doctor.names(step, { code: 'doctor-etcd-member', node: 'n3', subject }),
+      );
+      await doctor.untilGood(step);
+    });
+
+  await story.test('a node without power', async (step) => {
+    await cluster.cutPower('n4');
+    await doctor.names(step, { code: 'doctor-node-silent', node: 'n4' });
+    await cluster.start('n4');
+    await cluster.allReady(NODES, 180);
+    await doctor.untilGood(step);
+  });
+
+  await story.test('a lost quorum; what is left is judged', async (step) => {
+    await cluster.cutPower('n2');
+    await cluster.cutPower('n3');
+    const { findings } = await doctor.names(step, { code: 'doctor-etcd-quorum' });
+    assert.ok(findings.some(({ code, grade }) => code === 'doctor-credentials' && grade === 'good'));
+    assert.ok(findings.some(({ code, grade }) => code === 'doctor-certificate' && grade === 'unknown'));
+  });
+});
+
+interface Expected {
+  readonly code: string;
+  readonly node?: string;
+  readonly subject?: string;
+  /** Default: that of errors. */
+  readonly exit?: number;
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+async function createDoctor(bench: Harness, cluster: StoryCluster) {
+  const workspace = await cluster.workspace();
+  const run = async (args: readonly string[] = [], environment: Readonly<Record<string, string>> = {}) => {
+    const startedMs = Date.now();
+    const child = bench.startCliIn(
+      environment,
+      ...['--workspace', workspace, 'doctor', ...args, '--output', 'json'],
+    );
+    const { code, stdout, stderr } = await outputOf(child);
+    const last = JSON.parse(stdout.trim().split('\n').at(-1) ?? '{}') as { readonly data?: Diagnosis };
+    assert.ok(last.data !== undefined, `doctor ended with ${code}: ${stdout} ${stderr}`);
+    return { code, diagnosis: last.data, ms: Date.now() - startedMs };
+  };
+  const untilGood = async (step: TestContext) => {
+    const result = await eventually(
+      'doctor finds nothing',
+      240,
+      async () => {
+        const seen = await run();
+        const wrong = seen.diagnosis.findings.filter(({ grade }) => grade !== 'good');
+        if (wrong.length > 0) step.diagnostic(wrong.map(({ code, cause }) => `${code}: ${cause}`).join('; '));
+        return seen;
+      },
+      ({ code }) => code === 0,
+    );
+    step.diagnostic(`good after ${result.ms} ms`);
+    return result;
+  };
+  const names = async (step: TestContext, expected: Expected): Promise<Diagnosis> => {
+    const startedMs = Date.now();
+    const { diagnosis, code, ms } = await eventually(
+      `doctor names ${expected.code} first`,
+      60,
+      async () => {
+        const seen = await run([], expected.environment);
+        const { first } = seen.diagnosis;
+        step.diagnostic(`first: ${first?.code} ${first?.subject}: ${first?.cause}`);
+        return seen;
+      },
+      ({ diagnosis: { first } }) => first?.code === expected.code,
+    );
+    step.diagnostic(`named after ${Date.now() - startedMs} ms; the last run took ${ms} ms`);
+    assert.equal(code, expected.exit ?? EXIT_UNHEALTHY);
+    if (expected.node !== undefined) assert.equal(diagnosis.first?.node, expected.node);
+    if (expected.subject !== undefined) assert.equal(diagnosis.first?.subject, expected.subject);
+    return diagnosis;
+  };
+  return { run, untilGood, names };
+}
+
+async function outputOf(child: ReturnType<Harness['startCliIn']>): Promise<CliResult> {
+  let [stdout, stderr] = ['', ''];
+  child.stdout?.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  const code = await new Promise<number>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (exit) => resolve(exit ?? -1));
+  });
+  return { code, stdout, stderr };
+}
+
+/** Stops a process with SIGSTOP for as long as `work` runs. */
+async function whileStopped(
+  cluster: StoryCluster,
+  { node, pid }: { readonly node: string; readonly pid: string },
+  work: () => Promise<unknown>,
+): Promise<void> {
+  await cluster.run(node, 'kill', '-STOP', pid);
+  try {
+    await work();
+  } finally {
+    await cluster.try(node, 'kill', '-CONT', pid); // the kubelet or systemd may have killed it meanwhile
+  }
+}
+
+/** The environment of a program that sees a clock which is ahead. */
+async function createShiftedClock(bench: Harness): Promise<Readonly<Record<string, string>>> {
+  const library = join(bench.directory, 'shifted-clock.so');
+  const source = join(import.meta.dirname, '../harness/shifted-clock.c');
+  await bench.machines.commands.run({
+    argv: ['gcc', '-shared', '-fPIC', '-O2', '-o', library, source, '-ldl'],
+    signal: bench.signal,
+  });
+  return { LD_PRELOAD: library, CLOCK_SHIFT_SECONDS: String(AHEAD_SECONDS) };
+}

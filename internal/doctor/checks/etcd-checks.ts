@@ -1,0 +1,148 @@
+import { formatDuration } from '../../clock/index.ts';
+import { failed, warned, type Observation } from '../../preflight/index.ts';
+import { formatBytes } from '../../printable/index.ts';
+import { quorumOf } from '../../role/index.ts';
+import type { ClusterFacts, EtcdFacts, NodeMetricsFacts, RecordFacts } from '../cluster-facts.ts';
+import { counted, judgePart, notMeasured, percent, type Observe } from '../observe.ts';
+import { DATABASE_WARNING_SHARE, LEARNER_WARNING_MS } from '../thresholds.ts';
+
+/** The two etcd clusters, and the member of `NodeMetricsFacts` that describes each. */
+export const ETCDS = [
+  { subject: 'state etcd', key: 'stateEtcd' },
+  { subject: 'Kubernetes etcd', key: 'kubernetesEtcd' },
+] as const;
+
+type JudgeEtcd = (etcd: EtcdFacts, subject: string, records: RecordFacts) => readonly Observation[];
+
+function judgeEtcds(facts: ClusterFacts, threshold: string, judge: JudgeEtcd): readonly Observation[] {
+  return ETCDS.flatMap(({ subject, key }) =>
+    judgePart(facts.records, { subject, threshold }, (records) => {
+      const etcd = records[key];
+      if (etcd === undefined) return [notMeasured({ subject, threshold }, 'no control plane reports it')];
+      return judge(etcd, subject, records);
+    }),
+  );
+}
+
+/** Whether an etcd refuses writes because its quota is used up. */
+export const full: Observe = (facts) => {
+  const threshold = 'accepts writes';
+  return judgeEtcds(facts, threshold, ({ isFull, dbSizeBytes }, subject) => {
+    const figure = isFull ? 'full' : 'accepts writes';
+    const cause = `the ${subject} is full (${formatBytes(dbSizeBytes)}) and refuses every write`;
+    return [{ subject, figure, threshold, problem: failed(isFull ? cause : undefined) }];
+  });
+};
+
+/** Whether each etcd has a leader, a quorum, and all of its voters. */
+export const quorum: Observe = (facts) => {
+  const threshold = 'a leader, and all voters healthy';
+  const { records } = facts;
+  if (!records.ok && records.codes.some((code) => code.startsWith('etcd-') || code === QUORUM_LOST))
+    return [
+      {
+        subject: 'state etcd',
+        figure: 'no quorum',
+        threshold,
+        problem: failed('the state etcd has no quorum: curators respond, and none can read the records'),
+      },
+    ];
+  return ETCDS.flatMap(({ subject, key }) =>
+    judgePart(records, { subject, threshold }, (value) => {
+      const etcd = value[key];
+      if (etcd === undefined) return [notMeasured({ subject, threshold }, 'no control plane reports it')];
+      return [quorumOfEtcd(facts, { etcd, subject, key, nodes: value.nodes, threshold })];
+    }),
+  );
+};
+
+const QUORUM_LOST = 'cluster-quorum-lost';
+
+function quorumOfEtcd(
+  { metrics }: ClusterFacts,
+  of: {
+    readonly etcd: EtcdFacts;
+    readonly subject: string;
+    readonly key: keyof Pick<NodeMetricsFacts, 'stateEtcd' | 'kubernetesEtcd'>;
+    readonly nodes: RecordFacts['nodes'];
+    readonly threshold: string;
+  },
+): Observation {
+  const { etcd, subject, key, nodes, threshold } = of;
+  const voters = etcd.members.filter(({ isLearner }) => !isLearner);
+  // A member whose metrics could be asked for and are missing does not respond on its own node.
+  const silent = new Set(
+    metrics.filter(({ answer }) => answer.ok && answer.value[key] === undefined).map(({ node }) => node),
+  );
+  const alive = new Set(
+    nodes.filter(({ health, name }) => health === 'healthy' && !silent.has(name)).map(({ id }) => id),
+  );
+  const healthy = voters.filter(({ name }) => alive.has(name)).length;
+  const needed = quorumOf(voters.length);
+  const figure = `${etcd.hasLeader ? 'leader' : 'no leader'}, ${healthy} of ${counted(voters.length, 'voter')} healthy, ${needed} needed`;
+  const seen = { subject, figure, threshold };
+  if (!etcd.hasLeader)
+    return { ...seen, problem: failed(`the ${subject} has no leader: it accepts no writes`) };
+  if (healthy < needed)
+    return { ...seen, problem: failed(`the ${subject} has ${healthy} healthy voters, ${needed} are needed`) };
+  const spare = healthy - needed;
+  const cause = `the ${subject} tolerates ${spare === 0 ? 'no further failure' : counted(spare, 'further failure')}: ${healthy} of ${voters.length} voters are healthy`;
+  return { ...seen, problem: warned(healthy < voters.length ? cause : undefined) };
+}
+
+/** Whether each member responds on its own node and sees a leader. */
+export const member: Observe = (facts) => {
+  const threshold = 'responds, and sees a leader';
+  const controlPlanes = facts.records.ok
+    ? new Set(facts.records.value.nodes.filter((node) => node.isControlPlane).map(({ name }) => name))
+    : undefined;
+  return facts.metrics
+    .filter(({ node }) => controlPlanes?.has(node) !== false)
+    .flatMap(({ node, answer }) =>
+      judgePart<NodeMetricsFacts>(answer, { subject: `etcd of ${node}`, threshold, node }, (value) =>
+        ETCDS.map(({ subject, key }) => {
+          const found = value[key];
+          const seen = { subject: `${subject} of ${node}`, node, threshold };
+          if (found === undefined) {
+            const cause = `the ${subject} member on ${node} does not respond`;
+            return { ...seen, figure: 'does not respond', problem: failed(cause) };
+          }
+          const cause = `the ${subject} member on ${node} sees no leader`;
+          const figure = found.hasLeader ? 'responds, sees a leader' : 'sees no leader';
+          return { ...seen, figure, problem: failed(found.hasLeader ? undefined : cause) };
+        }),
+      ),
+    );
+};
+
+/** Whether a learner waits longer for its promotion than it takes. */
+export const learner: Observe = (facts) => {
+  const threshold = `promoted within ${formatDuration(LEARNER_WARNING_MS)}`;
+  return judgeEtcds(facts, threshold, ({ members }, subject, { nodes }) => {
+    const learners = members.filter(({ isLearner }) => isLearner);
+    if (learners.length === 0) return [{ subject, figure: 'no learner', threshold }];
+    return learners.map(({ name: id }) => {
+      const node = nodes.find((each) => each.id === id);
+      const ageMs = node === undefined ? Infinity : facts.takenMs - node.createdMs;
+      const figure = node === undefined ? 'learner without a node' : `learner for ${formatDuration(ageMs)}`;
+      const who = node?.name ?? id;
+      const cause = `${who} is a ${subject} ${figure}, and not promoted`;
+      return {
+        ...{ subject: `${subject} of ${who}`, figure, threshold },
+        ...(node && { node: node.name }),
+        problem: warned(ageMs > LEARNER_WARNING_MS ? cause : undefined),
+      };
+    });
+  });
+};
+
+/** The size of each database against its quota. */
+export const size: Observe = (facts) => {
+  const threshold = `at most ${percent(DATABASE_WARNING_SHARE)} of the quota`;
+  return judgeEtcds(facts, threshold, ({ dbSizeBytes, quotaBytes }, subject) => {
+    const figure = `${formatBytes(dbSizeBytes)} of ${formatBytes(quotaBytes)}`;
+    const isNear = dbSizeBytes > DATABASE_WARNING_SHARE * quotaBytes && quotaBytes > 0;
+    const cause = `the ${subject} uses ${percent(dbSizeBytes / quotaBytes)} of its quota (${figure})`;
+    return [{ subject, figure, threshold, problem: warned(isNear ? cause : undefined) }];
+  });
+};

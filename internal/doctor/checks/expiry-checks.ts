@@ -1,0 +1,119 @@
+import { formatDuration, formatExpiry } from '../../clock/index.ts';
+import { failed, warned, type Observation } from '../../preflight/index.ts';
+import type { ClusterFacts, NodeFacts } from '../cluster-facts.ts';
+import { judgeMembers, judgePart, type Observe } from '../observe.ts';
+import {
+  CA_WARNING_MS,
+  CERTIFICATE_WARNING_MS,
+  COLLATERAL_WARNING_MS,
+  DOCUMENT_WARNING_MS,
+  JOIN_RECENT_MS,
+  RENEWAL_FAILING_SHARE,
+  ROTATION_WARNING_MS,
+} from '../thresholds.ts';
+
+/** Documents that stay active. The others admit one machine, and their end is harmless. */
+const LASTING_DOCUMENTS: readonly string[] = ['owners', 'policy', 'operators'];
+const CA_FILE = /(^|[/-])ca\.crt$/;
+
+interface End {
+  readonly subject: string;
+  readonly node?: string;
+  readonly endMs: number;
+  readonly marginMs: number;
+  readonly threshold: string;
+}
+
+function judgeEnd(takenMs: number, { subject, node, endMs, marginMs, threshold }: End): Observation {
+  const figure = formatExpiry(endMs, takenMs);
+  const cause = `${subject} ${figure}`;
+  const problem = endMs <= takenMs ? failed(cause) : warned(endMs - takenMs <= marginMs ? cause : undefined);
+  return { subject, ...(node !== undefined && { node }), figure, threshold, problem };
+}
+
+/** For each node the certificate that ends first; CAs have a check of their own. */
+export const certificate: Observe = (facts) => {
+  const lifetimeMs = facts.records.ok ? facts.records.value.shortestLifetimeMs : undefined;
+  const marginMs = Math.min(CERTIFICATE_WARNING_MS, (lifetimeMs ?? Infinity) * RENEWAL_FAILING_SHARE);
+  return firstToEnd(facts, marginMs, (name) => !CA_FILE.test(name));
+};
+
+/** For each node the certificate authority that ends first. */
+export const ca: Observe = (facts) => firstToEnd(facts, CA_WARNING_MS, (name) => CA_FILE.test(name));
+
+function firstToEnd(
+  facts: ClusterFacts,
+  marginMs: number,
+  belongs: (name: string) => boolean,
+): readonly Observation[] {
+  const threshold = `expires in more than ${formatDuration(marginMs)}`;
+  return judgeMembers(facts, threshold, ({ name: node, certificates }: NodeFacts) => {
+    const [first] = certificates
+      .filter(({ name }) => belongs(name))
+      .toSorted((a, b) => a.notAfterMs - b.notAfterMs);
+    if (first === undefined) return [];
+    const subject = `${first.name} of ${node}`;
+    return [judgeEnd(facts.takenMs, { subject, node, endMs: first.notAfterMs, marginMs, threshold })];
+  });
+}
+
+/** The rotation of the shared keys. */
+export const keys: Observe = ({ keys: part, takenMs }) => {
+  const threshold = `each phase at most ${formatDuration(ROTATION_WARNING_MS)}`;
+  return judgePart(part, { subject: 'shared keys', threshold }, (value) => {
+    const subject = 'shared keys';
+    if (value.isDone) return [{ subject, figure: `generation ${value.generation}, no rotation`, threshold }];
+    const ageMs = takenMs - value.phaseSinceMs;
+    const figure = `phase ${value.phase} for ${formatDuration(ageMs)}`;
+    const waits = value.awaited.length === 0 ? '' : `; it waits for ${value.awaited.join(', ')}`;
+    const cause = `the rotation to generation ${value.generation} is in ${figure}${waits}`;
+    return [{ subject, figure, threshold, problem: warned(ageMs > ROTATION_WARNING_MS ? cause : undefined) }];
+  });
+};
+
+/** The owner-signed documents that stay active. */
+export const document: Observe = ({ documents, takenMs }) => {
+  const threshold = `ends in more than ${formatDuration(DOCUMENT_WARNING_MS)}`;
+  return judgePart(documents, { subject: 'owner documents', threshold }, (all) => {
+    const lasting = all.filter(({ kind }) => LASTING_DOCUMENTS.includes(kind));
+    if (lasting.length === 0) return [{ subject: 'owner documents', figure: 'none', threshold }];
+    return lasting.map(({ kind, endsMs: endMs }) =>
+      judgeEnd(takenMs, {
+        ...{ subject: `document ${kind}`, endMs, threshold },
+        marginMs: DOCUMENT_WARNING_MS,
+      }),
+    );
+  });
+};
+
+/** The collateral that ends first. */
+export const collateral: Observe = ({ collateral: part, takenMs }) => {
+  const threshold = `expires in more than ${formatDuration(COLLATERAL_WARNING_MS)}`;
+  return judgePart(part, { subject: 'collateral', threshold }, (items) => {
+    const [first] = items.toSorted((a, b) => a.expiresMs - b.expiresMs);
+    if (first === undefined) return [{ subject: 'collateral', figure: 'none uploaded', threshold }];
+    const { what: subject, expiresMs: endMs } = first;
+    return [judgeEnd(takenMs, { subject, endMs, threshold, marginMs: COLLATERAL_WARNING_MS })];
+  });
+};
+
+/** Join requests that were refused. */
+export const join: Observe = ({ joins, takenMs }) => {
+  const threshold = `none refused within ${formatDuration(JOIN_RECENT_MS)}`;
+  return judgePart(joins, { subject: 'join requests', threshold }, (all) => {
+    const refused = all.filter(
+      ({ state, lastSeenMs }) => state === 'refused' && takenMs - lastSeenMs < JOIN_RECENT_MS,
+    );
+    const pending = all.filter(({ state }) => state === 'pending').length;
+    if (refused.length === 0)
+      return [{ subject: 'join requests', figure: `0 refused, ${pending} pending`, threshold }];
+    return refused.map(({ name, code, message, lastSeenMs }) => ({
+      subject: `join of ${name}`,
+      figure: `refused ${formatDuration(takenMs - lastSeenMs)} ago`,
+      threshold,
+      problem: warned(
+        `machine ${name} was refused: ${[code, message].filter((each) => each !== '').join(': ')}`,
+      ),
+    }));
+  });
+};

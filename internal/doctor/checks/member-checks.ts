@@ -1,0 +1,70 @@
+import { failed, warned, type Observation } from '../../preflight/index.ts';
+import { formatBytes } from '../../printable/index.ts';
+import type { ClusterFacts, EtcdMemberFacts } from '../cluster-facts.ts';
+import { notMeasured, percent, type Observe } from '../observe.ts';
+import {
+  FSYNC_ERROR_MS,
+  FSYNC_WARNING_MS,
+  ROUND_TRIP_WARNING_MS,
+  UNUSED_MIN_BYTES,
+  UNUSED_WARNING_SHARE,
+} from '../thresholds.ts';
+import { ETCDS } from './etcd-checks.ts';
+
+type JudgeMember = (found: EtcdMemberFacts, seen: { subject: string; node: string }) => Observation;
+
+/** Judges every etcd member that responds. Members that do not respond are reported by a check of their own. */
+function judgeMembers(facts: ClusterFacts, threshold: string, judge: JudgeMember): readonly Observation[] {
+  const members = facts.metrics.flatMap(({ node, answer }) =>
+    ETCDS.flatMap(({ subject, key }) => {
+      const found = answer.ok ? answer.value[key] : undefined;
+      return found === undefined ? [] : [judge(found, { subject: `${subject} of ${node}`, node })];
+    }),
+  );
+  if (members.length > 0) return members;
+  return [notMeasured({ subject: 'etcd', threshold }, 'no etcd member has reported its metrics')];
+}
+
+const NO_SAMPLES = 'it has measured nothing yet';
+
+/** How long the slowest of a hundred writes to the log of each member takes. */
+export const fsync: Observe = (facts) => {
+  const threshold = `p99 at most ${FSYNC_WARNING_MS} ms, never above ${FSYNC_ERROR_MS} ms`;
+  return judgeMembers(facts, threshold, ({ fsyncP99Ms }, seen) => {
+    if (fsyncP99Ms === undefined) return notMeasured({ ...seen, threshold }, NO_SAMPLES);
+    const figure = `p99 at most ${milliseconds(fsyncP99Ms)}`;
+    const cause = `an fsync of the ${seen.subject} takes ${figure}`;
+    const problem =
+      fsyncP99Ms > FSYNC_ERROR_MS ? failed(cause) : warned(fsyncP99Ms > FSYNC_WARNING_MS ? cause : undefined);
+    return { ...seen, figure, threshold, problem };
+  });
+};
+
+/** The round trip between members. */
+export const latency: Observe = (facts) => {
+  const threshold = `p99 at most ${ROUND_TRIP_WARNING_MS} ms`;
+  return judgeMembers(facts, threshold, ({ peerRoundTripP99Ms: ms }, seen) => {
+    if (ms === undefined) return { ...seen, figure: 'no peers', threshold };
+    const figure = `p99 at most ${milliseconds(ms)}`;
+    const cause = `a round trip from the ${seen.subject} to its slowest peer takes ${figure}`;
+    return { ...seen, figure, threshold, problem: warned(ms > ROUND_TRIP_WARNING_MS ? cause : undefined) };
+  });
+};
+
+/** The share of each database that a defragmentation would free. */
+export const unused: Observe = (facts) => {
+  const threshold = `at most ${percent(UNUSED_WARNING_SHARE)} unused, or smaller than ${formatBytes(UNUSED_MIN_BYTES)}`;
+  return judgeMembers(facts, threshold, ({ dbSizeBytes, dbInUseBytes }, seen) => {
+    if (dbSizeBytes === undefined || dbInUseBytes === undefined)
+      return notMeasured({ ...seen, threshold }, NO_SAMPLES);
+    const share = dbSizeBytes === 0 ? 0 : Math.max(0, 1 - dbInUseBytes / dbSizeBytes);
+    const figure = `${percent(share)} of ${formatBytes(dbSizeBytes)} unused`;
+    const isMuch = share > UNUSED_WARNING_SHARE && dbSizeBytes >= UNUSED_MIN_BYTES;
+    const cause = `the ${seen.subject} takes more space than its content: ${figure}`;
+    return { ...seen, figure, threshold, problem: warned(isMuch ? cause : undefined) };
+  });
+};
+
+function milliseconds(ms: number): string {
+  return `${Number(ms.toPrecision(3))} ms`;
+}

@@ -1,0 +1,131 @@
+import { failed, warned, type Observation } from '../../preflight/index.ts';
+import { formatBytes } from '../../printable/index.ts';
+import type { ClusterFacts, FileSystemFacts } from '../cluster-facts.ts';
+import { judgeMembers, judgePart, notMeasured, percent, type Observe } from '../observe.ts';
+import {
+  INODES_ERROR_SHARE,
+  INODES_WARNING_SHARE,
+  SPACE_ERROR_SHARE,
+  SPACE_WARNING_SHARE,
+} from '../thresholds.ts';
+
+/** Whether each node sends heartbeats. */
+export const silent: Observe = (facts) => {
+  const threshold = 'sends heartbeats';
+  return judgeMembers(facts, threshold, ({ name, health }) => {
+    const seen = { subject: name, node: name, threshold };
+    if (health === 'healthy') return [{ ...seen, figure: 'sends heartbeats' }];
+    if (health === 'silent') {
+      const cause = `node ${name} sends no heartbeats`;
+      return [{ ...seen, figure: 'no heartbeats', problem: failed(cause) }];
+    }
+    const cause = `node ${name} is a member and has never sent a heartbeat`;
+    return [{ ...seen, figure: 'none yet', problem: warned(cause) }];
+  });
+};
+
+/** The most severe error that each agent reports. */
+export const lastError: Observe = (facts) => {
+  const threshold = 'no error';
+  return judgeMembers(facts, threshold, ({ name, lastError: error }) => {
+    const cause = error === undefined ? undefined : `node ${name} reports ${error}`;
+    const figure = error === undefined ? 'no error' : 'an error';
+    return [{ subject: `agent of ${name}`, node: name, figure, threshold, problem: failed(cause) }];
+  });
+};
+
+/** Runnables of an agent that have ended. */
+export const agent: Observe = (facts) => {
+  const threshold = 'no part has ended';
+  return judgeMembers(facts, threshold, ({ name, deadRunnables }) => {
+    const count = deadRunnables.length;
+    const figure = count === 0 ? threshold : `${count} ended`;
+    const cause = `on node ${name}, parts of the agent have ended: ${deadRunnables.join(', ')}`;
+    const problem = warned(count === 0 ? undefined : cause);
+    return [{ subject: `agent of ${name}`, node: name, figure, threshold, problem }];
+  });
+};
+
+/** The API servers as the balancer of each node sees them. */
+export const balancer: Observe = ({ metrics, records }) => {
+  const threshold = 'every API server healthy';
+  const addresses = new Map(
+    records.ok ? records.value.nodes.map(({ address, name }) => [address, name]) : [],
+  );
+  return metrics.flatMap(({ node, answer }) =>
+    judgePart(answer, { subject: `balancer of ${node}`, threshold, node }, ({ balancer: servers }) => {
+      const wrong = servers.filter(({ verdict }) => verdict !== 'healthy');
+      const subject = `balancer of ${node}`;
+      const figure = `${servers.length - wrong.length} of ${servers.length} healthy`;
+      if (wrong.length === 0) return [{ subject, node, figure, threshold }];
+      return wrong.map(({ server, verdict }): Observation => {
+        const [host = ''] = server.split(/:\d+$/);
+        // The node of the API server, not that of the balancer: its fault explains this one.
+        const target = addresses.get(host.replace(/^\[|\]$/g, ''));
+        const cause = `the balancer of ${node} sees the API server ${server} as ${verdict}`;
+        const seen = { subject: `${node} to ${target ?? server}`, figure: verdict, threshold };
+        return { ...seen, ...(target !== undefined && { node: target }), problem: warned(cause) };
+      });
+    }),
+  );
+};
+
+/** Free space of the file systems that the kubelet watches. */
+export const space: Observe = (facts) => {
+  const threshold = `at least ${percent(SPACE_WARNING_SHARE)} free, never below ${percent(SPACE_ERROR_SHARE)}`;
+  return fileSystems(facts, threshold, ({ availableBytes, capacityBytes }) => ({
+    free: availableBytes,
+    of: capacityBytes,
+    figure: (share) => `${formatBytes(availableBytes)} free (${percent(share)})`,
+    limits: { warning: SPACE_WARNING_SHARE, error: SPACE_ERROR_SHARE },
+  }));
+};
+
+/** Free inodes of the same file systems. */
+export const inodes: Observe = (facts) => {
+  const threshold = `at least ${percent(INODES_WARNING_SHARE)} free, never below ${percent(INODES_ERROR_SHARE)}`;
+  return fileSystems(facts, threshold, ({ inodes: all, inodesFree }) =>
+    // File systems such as btrfs have no fixed number of inodes, and report 0.
+    all === undefined || inodesFree === undefined || all === 0
+      ? undefined
+      : {
+          free: inodesFree,
+          of: all,
+          figure: (share) => `${inodesFree} inodes free (${percent(share)})`,
+          limits: { warning: INODES_WARNING_SHARE, error: INODES_ERROR_SHARE },
+        },
+  );
+};
+
+interface Free {
+  readonly free: number;
+  readonly of: number;
+  readonly figure: (share: number) => string;
+  readonly limits: { readonly warning: number; readonly error: number };
+}
+
+function fileSystems(
+  { kubelets }: ClusterFacts,
+  threshold: string,
+  read: (fileSystem: FileSystemFacts) => Free | undefined,
+): readonly Observation[] {
+  if (kubelets.length === 0)
+    return [notMeasured({ subject: 'disks', threshold }, 'no kubelet could be asked')];
+  return kubelets.flatMap(({ node, answer }) =>
+    judgePart(answer, { subject: `disks of ${node}`, threshold, node }, (value) =>
+      value.fileSystems.map((each): Observation => {
+        const seen = { subject: `${each.name} of ${node}`, node, threshold };
+        const found = read(each);
+        if (found === undefined) return { ...seen, figure: 'no limit' };
+        const share = found.of === 0 ? 0 : found.free / found.of;
+        const figure = found.figure(share);
+        const cause = `${each.name} of ${node} has ${figure}`;
+        const problem =
+          share < found.limits.error
+            ? failed(cause)
+            : warned(share < found.limits.warning ? cause : undefined);
+        return { ...seen, figure, problem };
+      }),
+    ),
+  );
+}

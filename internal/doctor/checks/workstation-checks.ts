@@ -1,0 +1,77 @@
+import { formatDuration, formatExpiry } from '../../clock/index.ts';
+import { MAX_CLOCK_OFFSET_MS, failed, warned, type Observation } from '../../preflight/index.ts';
+import { judgePart, notMeasured, type Observe } from '../observe.ts';
+import { CLOCK_WARNING_MS, CREDENTIALS_WARNING_MS } from '../thresholds.ts';
+
+/** The clock of each API server against that of the workstation. */
+export const clock: Observe = ({ clocks }) => {
+  const threshold = `within ${formatDuration(CLOCK_WARNING_MS)}, at most ${formatDuration(MAX_CLOCK_OFFSET_MS)}`;
+  if (clocks.length === 0) return [notMeasured({ subject: 'clock', threshold }, 'no control plane is known')];
+  return clocks.flatMap(({ node, offset }) =>
+    judgePart(offset, { subject: `clock of ${node}`, threshold, node }, ({ ms }) => {
+      const [far, side] = [Math.abs(ms), ms < 0 ? 'behind' : 'ahead of'];
+      const figure = `${formatDuration(far)} ${side} the workstation`;
+      const cause = `the clock of ${node} is ${figure}`;
+      const problem =
+        far > MAX_CLOCK_OFFSET_MS ? failed(cause) : warned(far > CLOCK_WARNING_MS ? cause : undefined);
+      // Without the node: a clock that is wrong on the workstation is wrong for all of them.
+      return [{ subject: `clock of ${node}`, figure, threshold, problem }];
+    }),
+  );
+};
+
+/** The credentials of the operator. */
+export const credentials: Observe = ({ credentials: { certificateMs, kubeconfigMs }, takenMs }) => {
+  const threshold = `expires in more than ${formatDuration(CREDENTIALS_WARNING_MS)}`;
+  const judge = (subject: string, endMs: number): Observation => {
+    const figure = formatExpiry(endMs, takenMs);
+    const cause = `the ${subject} ${figure}`;
+    const isNear = endMs - takenMs <= CREDENTIALS_WARNING_MS;
+    const problem = endMs <= takenMs ? failed(cause) : warned(isNear ? cause : undefined);
+    return { subject, figure, threshold, problem };
+  };
+  return [
+    judge('certificate for curators', certificateMs),
+    ...(kubeconfigMs === undefined ? [] : [judge('kubeconfig', kubeconfigMs)]),
+  ];
+};
+
+/** The versions of the CLI, the agents, the API servers and the kubelets. */
+export const skew: Observe = (facts) => [...agentSkew(facts), ...kubeletSkew(facts)];
+
+const agentSkew: Observe = ({ records, cliVersion }) => {
+  const threshold = 'at most 1 minor version from the CLI';
+  return judgePart(records, { subject: 'agents', threshold }, ({ nodes }) =>
+    nodes
+      .filter(({ agentVersion }) => agentVersion !== '')
+      .map(({ name, agentVersion }) => {
+        const apart = Math.abs(minorOf(agentVersion) - minorOf(cliVersion));
+        const cause = `the agent of ${name} has version ${agentVersion}, this program ${cliVersion}`;
+        const problem = failed(apart > 1 ? cause : undefined);
+        return { subject: `agent of ${name}`, node: name, figure: agentVersion, threshold, problem };
+      }),
+  );
+};
+
+const MAX_KUBELET_LAG = 3;
+
+const kubeletSkew: Observe = ({ apiServers, kubernetes }) => {
+  const threshold = `not newer than an API server, at most ${MAX_KUBELET_LAG} minor versions older`;
+  const servers = apiServers.flatMap(({ answer }) => (answer.ok ? [answer.value.version] : []));
+  return judgePart(kubernetes, { subject: 'kubelets', threshold }, ({ nodes }) =>
+    nodes.map(({ name, kubeletVersion: figure }) => {
+      const seen = { subject: `kubelet of ${name}`, node: name, figure, threshold };
+      const lags = servers.map((server) => minorOf(server) - minorOf(figure));
+      const wrong = lags.findIndex((lag) => lag < 0 || lag > MAX_KUBELET_LAG);
+      if (wrong < 0) return seen;
+      const cause = `the kubelet of ${name} has version ${figure}, an API server ${servers[wrong]}`;
+      return { ...seen, problem: failed(cause) };
+    }),
+  );
+};
+
+/** Major and minor version as one number that grows by 1 with each minor; NaN for text without a version. */
+function minorOf(version: string): number {
+  const [, major, minor] = /^v?(\d+)\.(\d+)\./.exec(version) ?? [];
+  return Number(major) * 1_000 + Number(minor);
+}

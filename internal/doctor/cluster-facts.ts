@@ -1,0 +1,214 @@
+import { z } from 'zod';
+import { DoctorError } from './errors.ts';
+
+/** The largest file of facts: 1,000 nodes with their certificates and pods need less. */
+export const MAX_FACTS_BYTES = 16 * 1024 * 1024;
+const FACTS_VERSION = 1;
+
+/** Texts come from nodes and pods: none is longer than what a person can read. */
+const text = z.string().max(4_096);
+const name = z.string().max(512);
+const count = z.int().min(0);
+const timeMs = z.int();
+const number = z.number().min(0);
+
+/** A part of the facts: its value, or why it could not be collected. `codes`: of the error and its causes. */
+function part<T extends z.ZodType>(value: T) {
+  return z.discriminatedUnion('ok', [
+    z.strictObject({ ok: z.literal(true), value }),
+    z.strictObject({ ok: z.literal(false), error: text, codes: z.array(name).max(32) }),
+  ]);
+}
+
+const etcd = z.strictObject({
+  dbSizeBytes: number,
+  quotaBytes: number,
+  hasLeader: z.boolean(),
+  isFull: z.boolean(),
+  members: z.array(z.strictObject({ name, isLearner: z.boolean() })).max(64),
+});
+
+const node = z.strictObject({
+  id: name,
+  name,
+  /** "198.18.0.2"; empty while it is not known. */
+  address: name,
+  state: name,
+  health: name,
+  isControlPlane: z.boolean(),
+  createdMs: timeMs,
+  agentVersion: name,
+  kubernetesVersion: name,
+  lastError: text.optional(),
+  certificates: z.array(z.strictObject({ name, notAfterMs: timeMs })).max(256),
+  componentsNotReady: z.array(z.strictObject({ name, why: text })).max(16),
+  deadRunnables: z.array(text).max(256),
+});
+
+const records = z.strictObject({
+  stateEtcd: etcd,
+  /** As a control plane reports it; undefined if none does. */
+  kubernetesEtcd: etcd.optional(),
+  nodes: z.array(node).max(1_000),
+  /** The shortest configured lifetime of a certificate; undefined: the configuration is not readable. */
+  shortestLifetimeMs: count.optional(),
+});
+
+/** Figures of one etcd member, since its process started. Durations are in ms; undefined without a sample. */
+const etcdMember = z.strictObject({
+  hasLeader: z.boolean(),
+  fsyncP99Ms: number.optional(),
+  peerRoundTripP99Ms: number.optional(),
+  dbSizeBytes: number.optional(),
+  dbInUseBytes: number.optional(),
+});
+
+const nodeMetrics = z.strictObject({
+  /** undefined: the member does not respond on its node. */
+  stateEtcd: etcdMember.optional(),
+  kubernetesEtcd: etcdMember.optional(),
+  /** The API servers as the balancer of the node sees them. */
+  balancer: z.array(z.strictObject({ server: name, verdict: name })).max(64),
+});
+
+const fileSystem = z.strictObject({
+  name,
+  capacityBytes: number,
+  availableBytes: number,
+  inodes: number.optional(),
+  inodesFree: number.optional(),
+});
+
+const kubernetes = z.strictObject({
+  nodes: z
+    .array(
+      z.strictObject({
+        name,
+        isReady: z.boolean(),
+        why: text,
+        /** Conditions such as DiskPressure that are true. */
+        pressures: z.array(name).max(16),
+        kubeletVersion: name,
+      }),
+    )
+    .max(1_000),
+  pods: z
+    .array(
+      z.strictObject({
+        namespace: name,
+        name,
+        app: name,
+        node: name,
+        createdMs: timeMs,
+        isReady: z.boolean(),
+        why: text,
+      }),
+    )
+    .max(200_000),
+  budgets: z
+    .array(z.strictObject({ namespace: name, name, expectedPods: count, healthyPods: count, allowed: count }))
+    .max(50_000),
+  /** The newest revision of each helm release. */
+  releases: z.array(z.strictObject({ namespace: name, name, revision: count, status: name })).max(10_000),
+});
+
+const factsShape = z.strictObject({
+  version: z.literal(FACTS_VERSION),
+  takenMs: timeMs,
+  cliVersion: name,
+  clusterId: name,
+  clusterName: name,
+  credentials: z.strictObject({ certificateMs: timeMs, kubeconfigMs: timeMs.optional() }),
+  /** How far the clock of each API server is ahead of this workstation. */
+  clocks: z.array(z.strictObject({ node: name, offset: part(z.strictObject({ ms: z.int() })) })).max(64),
+  records: part(records),
+  curators: z.array(z.strictObject({ node: name, answer: part(z.strictObject({})) })).max(64),
+  apiServers: z
+    .array(z.strictObject({ node: name, answer: part(z.strictObject({ version: name })) }))
+    .max(64),
+  metrics: z.array(z.strictObject({ node: name, answer: part(nodeMetrics) })).max(1_000),
+  kubelets: z
+    .array(
+      z.strictObject({
+        node: name,
+        answer: part(z.strictObject({ fileSystems: z.array(fileSystem).max(16) })),
+      }),
+    )
+    .max(1_000),
+  kubernetes: part(kubernetes),
+  keys: part(
+    z.strictObject({
+      generation: count,
+      phase: name,
+      isDone: z.boolean(),
+      phaseSinceMs: timeMs,
+      awaited: z.array(text).max(1_000),
+    }),
+  ),
+  joins: part(
+    z.array(z.strictObject({ name, state: name, code: name, message: text, lastSeenMs: timeMs })).max(10_000),
+  ),
+  documents: part(z.array(z.strictObject({ kind: name, endsMs: timeMs })).max(10_000)),
+  collateral: part(z.array(z.strictObject({ what: name, expiresMs: timeMs })).max(10_000)),
+  /** The charts that were installed from this workspace; undefined for an operator. */
+  charts: z.array(name).max(1_000).optional(),
+});
+
+/** Everything that the checks of a cluster need: plain JSON, so that it can be saved and judged elsewhere. */
+export type ClusterFacts = z.output<typeof factsShape>;
+/** See `part()`. */
+export type FactsPart<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: string; readonly codes: readonly string[] };
+/** What the curators know. */
+export type RecordFacts = z.output<typeof records>;
+/** A node in the records. */
+export type NodeFacts = z.output<typeof node>;
+/** What one curator or control plane knows about an etcd cluster. */
+export type EtcdFacts = z.output<typeof etcd>;
+/** The figures of one etcd member. */
+export type EtcdMemberFacts = z.output<typeof etcdMember>;
+/** What the metrics of a node tell. */
+export type NodeMetricsFacts = z.output<typeof nodeMetrics>;
+/** What the Kubernetes API knows. */
+export type KubernetesFacts = z.output<typeof kubernetes>;
+/** A file system as the kubelet reports it. */
+export type FileSystemFacts = z.output<typeof fileSystem>;
+
+/**
+ * Parses saved facts. `bytes` may come from anybody: they are judged and printed, and nothing else.
+ * @throws DoctorError `doctor-facts-too-large`, `doctor-facts-version`, `doctor-facts-malformed`
+ */
+export function parseFacts(bytes: Uint8Array): ClusterFacts {
+  if (bytes.length > MAX_FACTS_BYTES)
+    throw new DoctorError(
+      'doctor-facts-too-large',
+      `reading facts: ${bytes.length} bytes, at most ${MAX_FACTS_BYTES} allowed`,
+    );
+  const json = jsonFrom(bytes);
+  const { data: head } = z.looseObject({ version: z.int() }).safeParse(json);
+  if (head !== undefined && head.version !== FACTS_VERSION)
+    throw new DoctorError(
+      'doctor-facts-version',
+      `reading facts: version ${head.version}, this program reads version ${FACTS_VERSION}`,
+    );
+  const parsed = factsShape.safeParse(json);
+  if (!parsed.success)
+    throw new DoctorError('doctor-facts-malformed', `reading facts: ${z.prettifyError(parsed.error)}`);
+  return parsed.data;
+}
+
+/** Encodes facts for a file. Checks them too, so that no file is written that `parseFacts()` would refuse. */
+export function encodeFacts(facts: ClusterFacts): Uint8Array {
+  const bytes = new TextEncoder().encode(`${JSON.stringify(facts, null, 1)}\n`);
+  parseFacts(bytes);
+  return bytes;
+}
+
+function jsonFrom(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw new DoctorError('doctor-facts-malformed', 'reading facts: not JSON', { cause });
+  }
+}

@@ -1,0 +1,78 @@
+import { runChecks, type CheckResult, type CheckStatus } from '../preflight/index.ts';
+import type { ClusterFacts } from './cluster-facts.ts';
+import { DOCTOR_CHECKS, type DoctorCheck, type Layer } from './doctor-checks.ts';
+import type { DoctorErrorCode } from './errors.ts';
+
+/** The grade of a finding, for people and programs. */
+export type Grade = 'good' | 'warning' | 'error' | 'unknown';
+
+/** What one check has found for one subject. */
+export interface Finding extends Pick<
+  CheckResult,
+  'subject' | 'figure' | 'threshold' | 'cause' | 'fix' | 'node'
+> {
+  readonly code: DoctorErrorCode;
+  readonly layer: Layer;
+  readonly grade: Grade;
+  /** Code of the error that this problem probably follows from; undefined: none, or the finding is good. */
+  readonly followsFrom: DoctorErrorCode | undefined;
+}
+
+const GRADES: Readonly<Record<CheckStatus, Grade>> = {
+  ok: 'good',
+  warning: 'warning',
+  failed: 'error',
+  skipped: 'unknown',
+};
+const SEVERITIES: readonly Grade[] = ['error', 'warning', 'unknown'];
+
+/**
+ * Judges the facts with every check, in the order of the list. Pure: the same facts give the same findings anywhere.
+ * @param nodes only findings about these nodes and about the whole cluster; empty: all
+ */
+export function diagnose(facts: ClusterFacts, nodes: readonly string[] = []): readonly Finding[] {
+  const judged = DOCTOR_CHECKS.flatMap((check) => runChecks([check], facts).map((seen) => ({ check, seen })));
+  return judged
+    .map((each, index) => findingFrom(each, judged.slice(0, index)))
+    .filter(({ node }) => nodes.length === 0 || node === undefined || nodes.includes(node));
+}
+
+/** The problems, likely causes first: errors, then warnings, then unknowns; those that follow from another one last. */
+export function problemsFrom(findings: readonly Finding[]): readonly Finding[] {
+  const rank = ({ grade, followsFrom }: Finding): number =>
+    SEVERITIES.indexOf(grade) + (followsFrom === undefined ? 0 : SEVERITIES.length);
+  return findings.filter(({ grade }) => grade !== 'good').toSorted((a, b) => rank(a) - rank(b));
+}
+
+interface Judged {
+  readonly check: DoctorCheck;
+  readonly seen: CheckResult;
+}
+
+function findingFrom({ check, seen }: Judged, before: readonly Judged[]): Finding {
+  const { subject, figure, threshold, cause, fix, node, status } = seen;
+  const reason =
+    status === 'ok' ? undefined : before.find((other) => explains(other, { check, seen }))?.check.code;
+  return {
+    ...{
+      code: check.code,
+      layer: check.layer,
+      grade: GRADES[status],
+      subject,
+      figure,
+      threshold,
+      cause,
+      fix,
+    },
+    ...(node !== undefined && { node }),
+    followsFrom: reason,
+  };
+}
+
+/** A failure explains a problem of another check on the same node, or where one of the two is about the whole cluster. */
+function explains(cause: Judged, effect: Judged): boolean {
+  if (cause.seen.status !== 'failed' || !cause.check.explains.includes(effect.check.code)) return false;
+  if (cause.check.code === effect.check.code) return false;
+  const [at, of] = [cause.seen.node, effect.seen.node];
+  return at === undefined || of === undefined || at === of;
+}

@@ -1,0 +1,273 @@
+import type { Check } from '../preflight/index.ts';
+import * as controlPlane from './checks/control-plane-checks.ts';
+import * as etcd from './checks/etcd-checks.ts';
+import * as expiry from './checks/expiry-checks.ts';
+import * as kubernetes from './checks/kubernetes-checks.ts';
+import * as member from './checks/member-checks.ts';
+import * as node from './checks/node-checks.ts';
+import * as workstation from './checks/workstation-checks.ts';
+import type { ClusterFacts } from './cluster-facts.ts';
+import { doctorErrors, type DoctorErrorCode } from './errors.ts';
+import type { Observe } from './observe.ts';
+
+/** The layers of a cluster, in the order of the report. */
+export const LAYERS = [
+  'workstation',
+  'nodes',
+  'disks',
+  'etcd',
+  'control plane',
+  'kubernetes',
+  'workloads',
+  'certificates and documents',
+] as const;
+/** One of `LAYERS`. */
+export type Layer = (typeof LAYERS)[number];
+
+/** A check of the cluster. */
+export interface DoctorCheck extends Check<ClusterFacts> {
+  readonly code: DoctorErrorCode;
+  readonly layer: Layer;
+  /** What is checked: a clause for the documentation. */
+  readonly what: string;
+  /** Codes of later checks whose problems follow from a failure of this one, on the same node or in the whole cluster. */
+  readonly explains: readonly DoctorErrorCode[];
+}
+
+const ALL = Object.keys(doctorErrors) as DoctorErrorCode[];
+/** What depends on the machine of a node. */
+const OF_A_MACHINE: readonly DoctorErrorCode[] = [
+  'doctor-etcd-quorum',
+  'doctor-disk-space',
+  'doctor-disk-inodes',
+  'doctor-etcd-member',
+  'doctor-curator',
+  'doctor-api-server',
+  'doctor-control-plane',
+  'doctor-kubelet',
+  'doctor-node-pressure',
+  'doctor-node-error',
+  'doctor-balancer',
+  'doctor-network',
+  'doctor-proxy',
+  'doctor-dns',
+  'doctor-pods',
+  'doctor-keys',
+  'doctor-agent',
+];
+/** What depends on an API server or an etcd member. */
+const OF_A_MEMBER: readonly DoctorErrorCode[] = [
+  'doctor-etcd-quorum',
+  'doctor-curator',
+  'doctor-api-server',
+  'doctor-control-plane',
+  'doctor-node-error',
+  'doctor-balancer',
+  'doctor-pods',
+  'doctor-latency',
+];
+const OF_A_KUBELET: readonly DoctorErrorCode[] = [
+  'doctor-disk-space',
+  'doctor-disk-inodes',
+  'doctor-node-pressure',
+  'doctor-node-error',
+  'doctor-network',
+  'doctor-proxy',
+  'doctor-dns',
+  'doctor-pods',
+];
+
+type Entry = Pick<DoctorCheck, 'code' | 'layer' | 'what' | 'explains'> & { readonly observe: Observe };
+
+function entry(
+  code: DoctorErrorCode,
+  layer: Layer,
+  rest: { readonly what: string; readonly observe: Observe; readonly explains?: readonly DoctorErrorCode[] },
+): Entry {
+  return { code, layer, explains: [], ...rest };
+}
+
+/** The order is that of the causes: what can explain a problem comes before it. */
+const ENTRIES: readonly Entry[] = [
+  entry('doctor-clock', 'workstation', {
+    what: 'the clocks of the control planes against that of the workstation',
+    observe: workstation.clock,
+    explains: ALL,
+  }),
+  entry('doctor-credentials', 'workstation', {
+    what: 'the end of the certificate for curators and of the kubeconfig',
+    observe: workstation.credentials,
+    explains: ['doctor-curator', 'doctor-api-server', 'doctor-kubernetes'],
+  }),
+  entry('doctor-etcd-full', 'etcd', {
+    what: 'the alarm of a full database, for each of the two etcd clusters',
+    observe: etcd.full,
+    explains: ALL,
+  }),
+  entry('doctor-etcd-quorum', 'etcd', {
+    what: 'leader, quorum and healthy voters of each etcd cluster',
+    observe: etcd.quorum,
+    explains: ALL,
+  }),
+  entry('doctor-node-silent', 'nodes', {
+    what: 'the heartbeats of each node',
+    observe: node.silent,
+    explains: OF_A_MACHINE,
+  }),
+  entry('doctor-disk-space', 'disks', {
+    what: 'free space of the file systems of kubelet and images on each node',
+    observe: node.space,
+    explains: OF_A_MACHINE,
+  }),
+  entry('doctor-disk-inodes', 'disks', {
+    what: 'free inodes of the same file systems',
+    observe: node.inodes,
+    explains: OF_A_MACHINE,
+  }),
+  entry('doctor-etcd-member', 'etcd', {
+    what: 'whether each etcd member responds on its node and sees a leader',
+    observe: etcd.member,
+    explains: OF_A_MEMBER,
+  }),
+  entry('doctor-curator', 'control plane', {
+    what: 'whether each curator serves the workstation',
+    observe: controlPlane.curator,
+  }),
+  entry('doctor-api-server', 'control plane', {
+    what: 'whether each API server serves the workstation',
+    observe: controlPlane.apiServer,
+    explains: [
+      'doctor-control-plane',
+      'doctor-kubernetes',
+      'doctor-node-error',
+      'doctor-balancer',
+      'doctor-pods',
+    ],
+  }),
+  entry('doctor-control-plane', 'control plane', {
+    what: 'the components of the control plane as the agent of each node sees them',
+    observe: controlPlane.component,
+    explains: ['doctor-node-error', 'doctor-balancer', 'doctor-pods'],
+  }),
+  entry('doctor-kubernetes', 'control plane', {
+    what: 'whether the Kubernetes API could be read',
+    observe: controlPlane.kubernetes,
+  }),
+  entry('doctor-kubelet', 'kubernetes', {
+    what: 'whether each kubelet responds and its node is Ready',
+    observe: kubernetes.kubelet,
+    explains: OF_A_KUBELET,
+  }),
+  entry('doctor-node-pressure', 'kubernetes', {
+    what: 'memory, disk and process-id pressure of each node',
+    observe: kubernetes.pressure,
+    explains: ['doctor-network', 'doctor-proxy', 'doctor-dns', 'doctor-pods'],
+  }),
+  entry('doctor-network', 'kubernetes', {
+    what: 'a ready pod of the network chart on each node',
+    observe: kubernetes.network,
+    explains: ['doctor-dns', 'doctor-pods'],
+  }),
+  entry('doctor-proxy', 'kubernetes', {
+    what: 'a ready kube-proxy on each node',
+    observe: kubernetes.proxy,
+    explains: ['doctor-dns', 'doctor-pods'],
+  }),
+  entry('doctor-dns', 'kubernetes', {
+    what: 'ready CoreDNS pods',
+    observe: kubernetes.dns,
+    explains: ['doctor-pods'],
+  }),
+  entry('doctor-balancer', 'nodes', {
+    what: 'the API servers as the balancer of each node sees them',
+    observe: node.balancer,
+  }),
+  entry('doctor-node-error', 'nodes', {
+    what: 'the most severe error that each agent reports',
+    observe: node.lastError,
+  }),
+  entry('doctor-agent', 'nodes', {
+    what: 'parts of each agent that have ended',
+    observe: node.agent,
+  }),
+  entry('doctor-certificate', 'certificates and documents', {
+    what: 'the certificate of each node that ends first',
+    observe: expiry.certificate,
+  }),
+  entry('doctor-ca', 'certificates and documents', {
+    what: 'the certificate authority on each node that ends first',
+    observe: expiry.ca,
+  }),
+  entry('doctor-keys', 'certificates and documents', {
+    what: 'the rotation of the shared keys',
+    observe: expiry.keys,
+  }),
+  entry('doctor-document', 'certificates and documents', {
+    what: 'the end of the owner-signed documents',
+    observe: expiry.document,
+  }),
+  entry('doctor-collateral', 'certificates and documents', {
+    what: 'the end of the collateral of AMD and Intel',
+    observe: expiry.collateral,
+  }),
+  entry('doctor-join', 'nodes', { what: 'join requests that were refused', observe: expiry.join }),
+  entry('doctor-etcd-learner', 'etcd', {
+    what: 'learners that are not promoted',
+    observe: etcd.learner,
+  }),
+  entry('doctor-etcd-size', 'etcd', { what: 'the size of each database', observe: etcd.size }),
+  entry('doctor-etcd-unused', 'etcd', {
+    what: 'unused pages of each database, which a defragmentation frees',
+    observe: member.unused,
+  }),
+  entry('doctor-fsync', 'disks', {
+    what: 'the fsync of each etcd member, since its process started',
+    observe: member.fsync,
+  }),
+  entry('doctor-latency', 'etcd', {
+    what: 'the round trip between etcd members, since their processes started',
+    observe: member.latency,
+  }),
+  entry('doctor-pods', 'workloads', { what: 'pods that are not ready', observe: kubernetes.pods }),
+  entry('doctor-budget', 'workloads', {
+    what: 'disruption budgets that would block a drain',
+    observe: kubernetes.budget,
+  }),
+  entry('doctor-chart', 'workloads', {
+    what: 'the charts of the workspace against the releases in the cluster',
+    observe: kubernetes.chart,
+  }),
+  entry('doctor-skew', 'workstation', {
+    what: 'versions of CLI, agents, API servers and kubelets',
+    observe: workstation.skew,
+  }),
+];
+
+/** All checks of a cluster, likely causes first. */
+export const DOCTOR_CHECKS: readonly DoctorCheck[] = ENTRIES.map((each) => ({
+  ...each,
+  fix: doctorErrors[each.code].fix,
+}));
+
+/** What no call of today reports, so that nobody believes that it was checked. */
+export const NOT_CHECKED: readonly { readonly layer: Layer; readonly what: string; readonly why: string }[] =
+  [
+    { layer: 'nodes', what: 'clocks of workers', why: 'only API servers are asked for the time' },
+    {
+      layer: 'nodes',
+      what: 'name servers, MTU, swap, kernel modules and cgroups',
+      why: '`cluster preflight` checks them on the machine itself',
+    },
+    {
+      layer: 'nodes',
+      what: 'TPM, evidence and reference values',
+      why: '`cluster verify NODE` checks fresh evidence',
+    },
+    {
+      layer: 'disks',
+      what: 'read-only file systems and disk encryption',
+      why: 'no agent reports them; disks of machines without a sealed image are in the clear',
+    },
+    { layer: 'etcd', what: 'equal content of all members', why: 'curators do not offer their hashes' },
+    { layer: 'etcd', what: 'backups', why: 'this release makes none' },
+  ];

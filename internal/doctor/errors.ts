@@ -1,0 +1,171 @@
+import { defineErrors, errorClass, fault, retryable } from '../errors/index.ts';
+
+/** One error for each check of a cluster, and those of files of facts. A warning of a check has the same code and fix. */
+export const doctorErrors = defineErrors({
+  'doctor-clock': retryable.operator.clock(
+    'The clock of the workstation and that of a control plane differ: certificates look expired, or not yet valid.',
+    'Synchronize the wrong clock with a time service (systemd-timesyncd or chrony). If all control planes differ by the same time, the clock of the workstation is wrong.',
+  ),
+  'doctor-credentials': retryable.operator.unhealthy(
+    'A credential of this workspace has expired, or ends soon.',
+    'Run `cluster kubeconfig --renew` as an owner. The certificate for curators is renewed by each command, while a curator responds.',
+  ),
+  'doctor-etcd-full': retryable.operator.unhealthy(
+    'An etcd database has used up its quota and refuses every write.',
+    'Run `cluster recover space` as root on a control plane.',
+  ),
+  'doctor-etcd-quorum': retryable.operator.unhealthy(
+    'An etcd cluster has no quorum, or tolerates fewer failures than with all of its voters.',
+    'Start the control planes that are down. If they are lost for good, read `cluster help recover`; if a quorum is left, remove the lost one with `cluster node remove NODE --lost`.',
+  ),
+  'doctor-node-silent': retryable.operator.unhealthy(
+    'A node sends no heartbeats: it is off, cut off from the control planes, or its agent is stopped.',
+    'Start the machine, and look at `systemctl status bootstrapper` on it. If it is lost for good, run `cluster node remove NODE --lost`.',
+  ),
+  'doctor-disk-space': retryable.operator.unhealthy(
+    'A file system of a node is nearly full. The kubelet evicts pods, and etcd stops when nothing is left.',
+    'Free space on the file system, or enlarge it. `crictl rmi --prune` removes images that no container uses.',
+  ),
+  'doctor-disk-inodes': retryable.operator.unhealthy(
+    'A file system of a node has nearly no inodes left: no file can be created, although there is space.',
+    'Remove directories with many small files, or create the file system with more inodes.',
+  ),
+  'doctor-etcd-member': retryable.operator.unhealthy(
+    'An etcd member of a control plane does not respond on its node, or sees no leader.',
+    'Look at `systemctl status cluster-etcd-state cluster-etcd-kubernetes` and at the disk of the node. The agent restarts a member that has ended.',
+  ),
+  'doctor-curator': retryable.operator.unhealthy(
+    'The curator of a control plane does not serve this workstation.',
+    'Look at `systemctl status cluster-joinservice` on the node, and at firewalls on port 9091.',
+  ),
+  'doctor-api-server': retryable.operator.unhealthy(
+    'The API server of a control plane does not serve this workstation.',
+    'Look at `crictl ps` and `crictl logs` for kube-apiserver on the node, and at firewalls on port 6443.',
+  ),
+  'doctor-control-plane': retryable.operator.unhealthy(
+    'A component of the Kubernetes control plane is not ready, as the agent of its node reports.',
+    'Look at `crictl logs` of the component on the node, and at `cluster node show NODE`.',
+  ),
+  'doctor-kubernetes': retryable.operator.unhealthy(
+    'The Kubernetes API could not be read, so the checks that need it could not be made.',
+    'Fix what is named before this line. Without such a line, check the kubeconfig of the workspace with `cluster kubeconfig --renew`.',
+  ),
+  'doctor-kubelet': retryable.operator.unhealthy(
+    'The kubelet of a node does not respond, or reports that the node is not ready.',
+    'Look at `systemctl status kubelet` and `journalctl -u kubelet` on the node.',
+  ),
+  'doctor-node-pressure': retryable.operator.unhealthy(
+    'The kubelet reports that its node is short of memory, disk space or process ids, and evicts pods.',
+    'Move pods to another node, or give the machine more of the resource that the condition names.',
+  ),
+  'doctor-node-error': retryable.operator.unhealthy(
+    'The agent of a node reports an error.',
+    'Run `cluster help errors CODE` with the code of the reported error, and `cluster node logs NODE`.',
+  ),
+  'doctor-balancer': retryable.operator.unhealthy(
+    'The balancer of a node does not reach an API server, or sees it as not ready. Other API servers serve the node.',
+    'If the API server serves the workstation, check firewalls and routes between the two nodes (port 6443).',
+  ),
+  'doctor-network': retryable.operator.unhealthy(
+    'A node has no ready pod of the network chart: pods on it cannot reach those on other nodes.',
+    'Look at `kubectl -n kube-flannel get pods -o wide` and at the logs of the pod.',
+  ),
+  'doctor-proxy': retryable.operator.unhealthy(
+    'A node has no ready kube-proxy: pods on it cannot reach services.',
+    'Look at `kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide` and at the logs of the pod.',
+  ),
+  'doctor-dns': retryable.operator.unhealthy(
+    'Too few CoreDNS pods are ready: pods cannot resolve names.',
+    'Scale the deployment `coredns` in `kube-system` to two replicas, and look at the events and logs of its pods.',
+  ),
+  'doctor-pods': retryable.operator.unhealthy(
+    'Pods are not ready.',
+    'Look at `kubectl -n NAMESPACE describe pod POD` and at the logs of its containers.',
+  ),
+  'doctor-certificate': retryable.operator.unhealthy(
+    'A certificate on a node has expired, or its renewal is failing.',
+    'Look at `cluster node logs NODE` for the reason of the failed renewal. The agent tries again until it succeeds.',
+  ),
+  'doctor-ca': retryable.operator.unhealthy(
+    'A certificate authority has expired, or ends soon.',
+    'Run `cluster keys rotate`: it replaces the certificate authorities while the cluster runs.',
+  ),
+  'doctor-keys': retryable.operator.unhealthy(
+    'A rotation of the shared keys does not proceed.',
+    'Look at `cluster keys show`. Start the control planes that it waits for, or remove them with `cluster node remove NODE --lost`.',
+  ),
+  'doctor-document': retryable.operator.unhealthy(
+    'A document that an owner has signed has ended, or ends soon. After its end it admits nothing new.',
+    'Run `cluster sign` as an owner.',
+  ),
+  'doctor-collateral': retryable.operator.unhealthy(
+    'Collateral of AMD or Intel has expired, or ends soon: machines whose evidence needs it are refused.',
+    'Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.',
+  ),
+  'doctor-join': retryable.operator.unhealthy(
+    'A machine that asked to join was refused within the last day.',
+    'Run `cluster explain` with the name of the machine, and `cluster help errors CODE` with the code of the refusal.',
+  ),
+  'doctor-etcd-learner': retryable.operator.unhealthy(
+    'A new etcd member is not promoted to a voter.',
+    'Look at `cluster node show NODE`: the learner must catch up with the leader. A slow disk or network prevents it.',
+  ),
+  'doctor-etcd-size': retryable.operator.unhealthy(
+    'An etcd database is near its quota. When the quota is used up, etcd refuses every write.',
+    'Find out which objects grow (`apiserver_storage_objects` in the metrics of the API server) and delete what is not needed.',
+  ),
+  'doctor-etcd-unused': retryable.operator.unhealthy(
+    'Most pages of an etcd database are unused: it takes more space on the disk and in the quota than its content.',
+    'Run `cluster recover space` as root on a control plane.',
+  ),
+  'doctor-fsync': retryable.operator.unhealthy(
+    'The disk of an etcd member is slow: every write of the cluster waits for it.',
+    'Move the state directory to a local SSD, and let no other program write much to the same disk.',
+  ),
+  'doctor-latency': retryable.operator.unhealthy(
+    'The round trip between two etcd members takes longer than their heartbeat interval.',
+    'Place the control planes in one region, and check the network between them for lost packets.',
+  ),
+  'doctor-agent': retryable.operator.unhealthy(
+    'A part of the agent on a node has ended and was not restarted.',
+    'Look at `cluster node show NODE` and `cluster node logs NODE`.',
+  ),
+  'doctor-budget': retryable.operator.unhealthy(
+    'A PodDisruptionBudget permits no eviction although all of its pods are healthy: a drain of their nodes would wait for ever.',
+    'Give the workload more replicas, or lower `minAvailable` of the budget.',
+  ),
+  'doctor-chart': retryable.operator.unhealthy(
+    'A chart that was installed from this workspace has no deployed release in the cluster.',
+    'Run `cluster config apply`, and look at `helm history` of the release.',
+  ),
+  'doctor-skew': retryable.operator.unhealthy(
+    'Versions differ by more than what is supported.',
+    'Upgrade the older part: CLI and agents may differ by one minor version, a kubelet may be up to three minors older than the API server and never newer.',
+  ),
+  'doctor-facts-too-large': fault.operator.usage(
+    'The file of facts is too large to be one that `cluster doctor --save-facts` has written.',
+    'Name the file that `cluster doctor --save-facts FILE` has written.',
+  ),
+  'doctor-facts-version': fault.operator.usage(
+    'The file of facts was written by a release with another format.',
+    'Judge the file with the release that wrote it, or save the facts again with this one.',
+  ),
+  'doctor-facts-malformed': fault.operator.usage(
+    'The file of facts is damaged, or was not written by `cluster doctor --save-facts`.',
+    'Save the facts again with `cluster doctor --save-facts FILE`.',
+  ),
+  'doctor-facts-missing': fault.operator.usage(
+    'The file of facts does not exist.',
+    'Check the path. `cluster doctor --save-facts FILE` writes such a file.',
+  ),
+  'doctor-node-unknown': fault.operator.usage(
+    'The cluster has no node of this name.',
+    'Run `cluster node ls` for the names of all nodes.',
+  ),
+});
+
+/** A code of this directory. */
+export type DoctorErrorCode = keyof typeof doctorErrors;
+
+/** Facts could not be read, or do not contain the node that was named. */
+export class DoctorError extends errorClass(doctorErrors) {}

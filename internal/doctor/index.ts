@@ -1,0 +1,25 @@
+/**
+ * Domain: the checks of a running cluster, in one list.
+ *
+ *     collect (cli/doctor) ─▶ ClusterFacts ─▶ diagnose(DOCTOR_CHECKS) ─▶ Finding[] ─▶ problemsFrom: likely causes first
+ *                                  │ ▲
+ *                       encodeFacts ▼ │ parseFacts          a file: the same facts judged elsewhere
+ *
+ * Checks are pure functions of facts and use the same `Check` as those of a machine (internal/preflight). A fact that could not
+ * be collected is "not measured", never good.
+ */
+export {
+  encodeFacts,
+  MAX_FACTS_BYTES,
+  parseFacts,
+  type ClusterFacts,
+  type EtcdFacts,
+  type EtcdMemberFacts,
+  type KubernetesFacts,
+  type NodeFacts,
+  type NodeMetricsFacts,
+  type RecordFacts,
+} from './cluster-facts.ts';
+export { diagnose, problemsFrom, type Finding, type Grade } from './diagnose.ts';
+export { DOCTOR_CHECKS, LAYERS, NOT_CHECKED, type Layer } from './doctor-checks.ts';
+export { DoctorError } from './errors.ts';

@@ -1,0 +1,45 @@
+import type { Observation } from '../preflight/index.ts';
+import type { ClusterFacts, FactsPart, NodeFacts } from './cluster-facts.ts';
+
+/** A function that judges facts for one check. */
+export type Observe = (facts: ClusterFacts) => readonly Observation[];
+
+/** The figure of a subject whose facts could not be collected. */
+export const NOT_MEASURED = 'not measured';
+
+type Unjudged = Pick<Observation, 'subject' | 'threshold' | 'node'>;
+
+/** The result for a subject whose facts are missing: never good. */
+export function notMeasured(seen: Unjudged, cause: string): Observation {
+  return { ...seen, figure: NOT_MEASURED, problem: { status: 'skipped', cause } };
+}
+
+/** Judges a part of the facts; if it could not be collected, says so for the one subject `unjudged`. */
+export function judgePart<T>(
+  part: FactsPart<T>,
+  unjudged: Unjudged,
+  judge: (value: T) => readonly Observation[],
+): readonly Observation[] {
+  return part.ok ? judge(part.value) : [notMeasured(unjudged, part.error)];
+}
+
+/** The members of the cluster; without the records, one result that says why they are not known. */
+export function judgeMembers(
+  facts: ClusterFacts,
+  threshold: string,
+  judge: (node: NodeFacts) => readonly Observation[],
+): readonly Observation[] {
+  return judgePart(facts.records, { subject: 'nodes', threshold }, ({ nodes }) =>
+    nodes.filter(({ state }) => state === 'up').flatMap(judge),
+  );
+}
+
+/** "37%" of a share between 0 and 1. Rounds down, so that 99.9% is not shown as full. */
+export function percent(share: number): string {
+  return `${Math.floor(share * 100)}%`;
+}
+
+/** "1 voter", "3 voters". */
+export function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,47 @@
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+
+/** A clock that differs by more is not synchronized. */
+export const CLOCK_WARNING_MS = MINUTE_MS;
+/** A database above this share of its quota is a warning. */
+export const DATABASE_WARNING_SHARE = 0.8;
+/** etcd's own recommendation for the disk (etcd.io/docs, "Hardware recommendations"). */
+export const FSYNC_WARNING_MS = 10;
+/** Above this, heartbeats of etcd (100 ms) are late and leaders change. */
+export const FSYNC_ERROR_MS = 100;
+/** etcd's heartbeat interval: a round trip must be shorter. */
+export const ROUND_TRIP_WARNING_MS = 100;
+/** A database with more free pages than this share, and larger than the minimum, is worth a defragmentation. */
+export const UNUSED_WARNING_SHARE = 0.5;
+/** See `UNUSED_WARNING_SHARE`. */
+export const UNUSED_MIN_BYTES = 256 * 1024 ** 2;
+/** A learner that is not promoted after this time is stuck. */
+export const LEARNER_WARNING_MS = 10 * MINUTE_MS;
+/** The kubelet evicts pods below 10 % (nodefs.available) and does not collect images above 85 % use. */
+export const SPACE_WARNING_SHARE = 0.15;
+/** See `SPACE_WARNING_SHARE`. */
+export const SPACE_ERROR_SHARE = 0.1;
+/** The kubelet evicts pods below 5 % (nodefs.inodesFree). */
+export const INODES_WARNING_SHARE = 0.1;
+/** See `INODES_WARNING_SHARE`. */
+export const INODES_ERROR_SHARE = 0.05;
+/** Certificates are renewed when a third of their lifetime is left: below a sixth, the renewal is failing. */
+export const RENEWAL_FAILING_SHARE = 1 / 6;
+/** The longest time before the end of a certificate for which a warning is given. */
+export const CERTIFICATE_WARNING_MS = DAY_MS;
+/** A CA has to be rotated by an operator, who needs time. */
+export const CA_WARNING_MS = 90 * DAY_MS;
+/** The operator's own certificate and kubeconfig are renewed by each command. */
+export const CREDENTIALS_WARNING_MS = 7 * DAY_MS;
+/** An owner needs time to sign again. */
+export const DOCUMENT_WARNING_MS = 30 * DAY_MS;
+/** AMD and Intel issue collateral for about 30 days and more. */
+export const COLLATERAL_WARNING_MS = 7 * DAY_MS;
+/** A phase of a key rotation takes minutes. */
+export const ROTATION_WARNING_MS = HOUR_MS;
+/** Join requests that were seen before this time do not count. */
+export const JOIN_RECENT_MS = DAY_MS;
+/** A pod that was created within this time may still start. */
+export const POD_START_MS = 5 * MINUTE_MS;
