@@ -28,6 +28,10 @@ export interface FakeKubernetesOptions {
    * fake node.
    */
   readonly answer: (request: FakeRequest) => unknown;
+  /** Accept clients without a certificate, as API servers do before they authorize a request. */
+  readonly acceptsAnonymous?: boolean;
+  /** Lifetime of the certificates; default: one day. */
+  readonly validDays?: number;
 }
 
 export interface FakeRequest {
@@ -44,7 +48,7 @@ export async function createKubernetes(
   files: FilePort,
   path: string,
   node: FakeNodeObject,
-  { address, port, answer }: FakeKubernetesOptions = {
+  { address, port, answer, acceptsAnonymous = false, validDays = 1 }: FakeKubernetesOptions = {
     address: '127.0.0.1',
     port: 0,
     answer: () => undefined,
@@ -57,13 +61,13 @@ export async function createKubernetes(
   const issue = async (usage: 'server' | 'client') => {
     const keyPem = generateKeyPem();
     const names = usage === 'server' ? [{ type: 'ip', value: address } as const] : [];
-    const leaf = { pubKeyDer: pubKeyDerOf(keyPem), usages: [usage] as const, names, validDays: 1 };
+    const leaf = { pubKeyDer: pubKeyDerOf(keyPem), usages: [usage] as const, names, validDays };
     return { keyPem, certPem: await signer.issue({ commonName: usage, ...leaf }) };
   };
   const state = { node, asked: 0, patches: 0 };
   const own = await issue('server');
   const server = createServer(
-    { key: own.keyPem.reveal(), cert: own.certPem, ca: caPem, requestCert: true, rejectUnauthorized: true },
+    { key: own.keyPem.reveal(), cert: own.certPem, ca: caPem, requestCert: true, rejectUnauthorized: !acceptsAnonymous },
     (request, response) => {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));

@@ -1,0 +1,269 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { MAX_FACTS_BYTES, parseFacts, type Finding } from '../../internal/doctor/index.ts';
+import { PORTS } from '../../internal/endpoint/index.ts';
+import { EtcdError } from '../../internal/etcd/index.ts';
+import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import {
+  contextOf,
+  createCuratorHarness,
+  type FakeAdmissionCalls,
+  type FakeCuratorCalls,
+  type FakeStreamCalls,
+} from '../cluster/curator/fake-curator.ts';
+import { createKubernetes } from '../cluster/curator/fake-kubernetes.ts';
+import { runDoctor } from './index.ts';
+
+const ADDRESS = '127.0.71.1';
+const DAY_MS = 86_400_000;
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
+});
+
+const METRICS = ['state', 'kubernetes']
+  .flatMap((etcd) => [
+    `etcd_server_has_leader{etcd="${etcd}"} 1`,
+    `etcd_disk_wal_fsync_duration_seconds_bucket{le="0.004",etcd="${etcd}"} 10`,
+    `etcd_disk_wal_fsync_duration_seconds_bucket{le="+Inf",etcd="${etcd}"} 10`,
+    `etcd_mvcc_db_total_size_in_bytes{etcd="${etcd}"} 4096`,
+    `etcd_mvcc_db_total_size_in_use_in_bytes{etcd="${etcd}"} 4096`,
+  ])
+  .join('\n');
+
+const ETCD = { dbSizeBytes: 4096n, quotaBytes: 1_000_000n, hasLeader: true, members: [{ name: 'node-1' }] };
+
+const node = () => ({
+  ...{ nodeId: 'node-1', name: 'n1', state: NodeState.UP, health: NodeHealth.HEALTHY, createdMs: 1n },
+  roles: [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER, NodeRole.KUBERNETES_WORKER],
+  status: {
+    ...{ address: ADDRESS, agentVersion: '0.1.0', kubernetesVersion: 'v1.37.2', kubernetesEtcd: ETCD },
+    certificates: [{ name: '/etc/node.crt', notAfterMs: BigInt(Date.now() + 5 * DAY_MS) }],
+  },
+});
+
+/** Responses of a healthy Kubernetes with one node. */
+function healthyKubernetes(url: string): unknown {
+  const ready = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] };
+  const pod = (namespace: string, name: string, app: string) => ({
+    metadata: { namespace, name, labels: { 'k8s-app': app } },
+    spec: { nodeName: 'n1' },
+    status: ready,
+  });
+  const disk = { availableBytes: 60, capacityBytes: 100, inodes: 100, inodesFree: 90 };
+  if (url === '/version') return { gitVersion: 'v1.37.2' };
+  if (url === '/api/v1/nodes')
+    return {
+      items: [
+        {
+          metadata: { name: 'n1' },
+          status: {
+            conditions: [{ type: 'Ready', status: 'True' }],
+            nodeInfo: { kubeletVersion: 'v1.37.2' },
+          },
+        },
+      ],
+    };
+  if (url === '/api/v1/pods')
+    return {
+      items: [
+        pod('kube-flannel', 'flannel-1', ''),
+        pod('kube-system', 'kube-proxy-1', 'kube-proxy'),
+        pod('kube-system', 'coredns-1', 'kube-dns'),
+      ],
+    };
+  if (url.startsWith('/apis/policy/')) return { items: [] };
+  if (url.startsWith('/api/v1/secrets')) return { items: [] };
+  if (url === '/api/v1/nodes/n1/proxy/stats/summary')
+    return { node: { fs: disk, runtime: { imageFs: disk } } };
+  return undefined;
+}
+
+interface Faults {
+  readonly curator?: FakeCuratorCalls;
+  readonly admission?: FakeAdmissionCalls;
+  readonly streams?: FakeStreamCalls;
+  readonly kubernetes?: (url: string) => unknown;
+  readonly aheadMs?: number;
+}
+
+async function createCluster({ curator, admission, streams, kubernetes, aheadMs = 0 }: Faults = {}) {
+  let endpoint = '';
+  const harness = await createCuratorHarness(
+    {
+      checkHealth: async () => ({ nodeId: 'node-1' }),
+      getClusterInfo: async () => ({
+        clusterName: 'prod',
+        directory: [{ nodeId: 'node-1', name: 'n1', curatorEndpoint: endpoint }],
+        etcd: ETCD,
+      }),
+      listNodes: async () => ({ nodes: [node()] }),
+      getConfiguration: async () => ({ document: new TextEncoder().encode('{}') }),
+      ...curator,
+    },
+    {
+      listJoins: async () => ({ joins: [] }),
+      getKeys: async () => ({ stage: { generation: 1n, phase: 'done' } }),
+      getCollateral: async () => ({}),
+      ...admission,
+    },
+    { getMetrics: async () => ({ text: METRICS }), ...streams },
+    ADDRESS,
+  );
+  open.push(harness);
+  ({ endpoint } = harness);
+  const spec = { metadata: { annotations: {} }, spec: {} };
+  const answer = ({ url }: { readonly url: string }) => kubernetes?.(url) ?? healthyKubernetes(url);
+  open.push(
+    await createKubernetes(harness.files, '/owner/kubeconfig', spec, {
+      ...{ address: ADDRESS, port: PORTS.apiServer, answer, acceptsAnonymous: true, validDays: 30 },
+    }),
+  );
+  harness.clock.aheadMs = aheadMs;
+  const context = contextOf(harness.files, '/owner', undefined, harness.clock);
+  return { ...harness, context };
+}
+
+interface Result {
+  readonly first?: Finding;
+  readonly findings: readonly Finding[];
+}
+
+async function doctor(
+  context: CommandContext & { readonly host: { readonly answered: unknown } },
+  ...nodes: string[]
+) {
+  const exit = await runDoctor(context, {}, nodes);
+  return { exit, result: context.host.answered as Result };
+}
+
+describe('runDoctor()', () => {
+  test('finds nothing in a healthy cluster, and prints figures and thresholds', async () => {
+    const { context } = await createCluster();
+    const { exit, result } = await doctor(context);
+    expect(result.findings.filter(({ grade }) => grade !== 'good')).toEqual([]);
+    expect(exit).toBe('ok');
+    const record = context.host.records.find(({ kind }) => kind === 'result');
+    const text = record?.kind === 'result' ? record.text : '';
+    expect(text).toMatch(/^ETCD +GRADE +FOUND +THRESHOLD$/m);
+    expect(text).toMatch(
+      /^state etcd +good +leader, 1 of 1 voter healthy, 1 needed +a leader, and all voters healthy$/m,
+    );
+    expect(text).toContain('Not checked: ');
+    expect(text).toMatch(/\d+ good, 0 warning, 0 error, 0 unknown$/);
+  });
+
+  const silent = { ...node(), health: NodeHealth.TIMEOUT };
+  const faults: readonly {
+    readonly name: string;
+    readonly faults: Faults;
+    readonly want: string;
+    readonly exit?: string;
+  }[] = [
+    {
+      name: 'a silent node',
+      faults: { curator: { listNodes: async () => ({ nodes: [silent] }) } },
+      want: 'doctor-etcd-quorum',
+    },
+    { name: 'a wrong clock of the workstation', faults: { aheadMs: 3_600_000 }, want: 'doctor-clock' },
+    {
+      name: 'a lost quorum',
+      faults: {
+        curator: {
+          ...{ getClusterInfo: cutOff, listNodes: cutOff, checkHealth: cutOff },
+        },
+      },
+      want: 'doctor-etcd-quorum',
+    },
+    {
+      name: 'an etcd member that does not respond',
+      faults: { streams: { getMetrics: async () => ({ text: '' }) } },
+      want: 'doctor-etcd-quorum',
+    },
+    { name: 'no API server', faults: { kubernetes: () => new Error('closed') }, want: 'doctor-api-server' },
+    {
+      name: 'a stopped kubelet',
+      faults: { kubernetes: (url) => (url.includes('/proxy/') ? new Error('closed') : undefined) },
+      want: 'doctor-kubelet',
+    },
+    { name: 'no CoreDNS', faults: { kubernetes: withoutDns }, want: 'doctor-dns' },
+    {
+      name: 'a budget that blocks drains',
+      faults: {
+        kubernetes: (url) =>
+          url.startsWith('/apis/policy/')
+            ? {
+                items: [
+                  {
+                    metadata: { name: 'web', namespace: 'default' },
+                    status: { expectedPods: 2, currentHealthy: 2, disruptionsAllowed: 0 },
+                  },
+                ],
+              }
+            : undefined,
+      },
+      want: 'doctor-budget',
+      exit: 'warnings',
+    },
+    {
+      name: 'join requests that may not be read',
+      faults: { admission: { listJoins: () => Promise.reject(new Error('no')) } },
+      want: 'doctor-join',
+      exit: 'warnings',
+    },
+  ];
+  test.each(faults)('names $name first', async ({ faults: injected, want, exit: code = 'unhealthy' }) => {
+    const { context } = await createCluster(injected);
+    const { exit, result } = await doctor(context);
+    expect(result.first?.code).toBe(want);
+    expect(exit).toBe(code);
+  });
+
+  test('without curators and API servers, judges what is left and says what it could not read', async () => {
+    const { context, clock: _, ...harness } = await createCluster();
+    for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
+    const { exit, result } = await doctor(context);
+    expect(exit).toBe('unhealthy');
+    const grades = Map.groupBy(result.findings, ({ grade }) => grade);
+    expect(grades.get('good')?.map(({ code }) => code)).toContain('doctor-credentials');
+    expect(grades.get('unknown')?.map(({ code }) => code)).toContain('doctor-certificate');
+    expect(grades.get('error')?.map(({ code }) => code)).toContain('doctor-curator');
+    expect(harness.endpoint).toContain(ADDRESS);
+  });
+
+  test('refuses a node that the cluster does not have', async () => {
+    const { context } = await createCluster();
+    await expect(doctor(context, 'n9')).rejects.toMatchObject({ code: 'doctor-node-unknown' });
+  });
+
+  test('judges saved facts in the same way, and they contain no secret', async () => {
+    const { context, files } = await createCluster({ kubernetes: withoutDns });
+    const exit = await runDoctor(context, { saveFacts: '/owner/facts.json' }, []);
+    const live = context.host.answered;
+    const offline = contextOf(files, '/elsewhere');
+    expect(await runDoctor(offline, { facts: '/owner/facts.json' }, [])).toBe(exit);
+    expect(offline.host.answered).toEqual(live);
+    const bytes = (await files.read('/owner/facts.json', MAX_FACTS_BYTES)) ?? new Uint8Array();
+    expect(parseFacts(bytes).clusterName).toBe('prod');
+    expect(Buffer.from(bytes).toString()).not.toMatch(/PRIVATE KEY|CERTIFICATE/);
+  });
+
+  test('refuses a file of facts that does not exist', async () => {
+    const { context } = await createCluster();
+    await expect(runDoctor(context, { facts: '/none' }, [])).rejects.toMatchObject({
+      code: 'doctor-facts-missing',
+    });
+  });
+});
+
+function cutOff(): Promise<never> {
+  return Promise.reject(new EtcdError('etcd-unavailable', 'reading the record of the cluster'));
+}
+
+function withoutDns(url: string): unknown {
+  if (url !== '/api/v1/pods') return undefined;
+  const { items } = healthyKubernetes(url) as {
+    readonly items: readonly { readonly metadata: { readonly name: string } }[];
+  };
+  return { items: items.filter(({ metadata }) => !metadata.name.startsWith('coredns')) };
+}

@@ -1,0 +1,76 @@
+import { describe, expect, test } from '@jest/globals';
+import { metricsFrom } from './parse-metrics.ts';
+
+const fsync = (etcd: string, le: string, count: number): string =>
+  `etcd_disk_wal_fsync_duration_seconds_bucket{le="${le}",etcd="${etcd}"} ${count}`;
+const roundTrip = (to: string, le: string, count: number): string =>
+  `etcd_network_peer_round_trip_time_seconds_bucket{To="${to}",le="${le}",etcd="state"} ${count}`;
+
+const PAGE = [
+  '# HELP etcd_server_has_leader Whether or not a leader exists.',
+  'etcd_server_has_leader{etcd="state"} 1',
+  'etcd_server_has_leader{etcd="kubernetes"} 0',
+  'etcd_mvcc_db_total_size_in_bytes{etcd="state"} 4.096e+06',
+  'etcd_mvcc_db_total_size_in_use_in_bytes{etcd="state"} 1.024e+06',
+  // 99 of 100 within 4 ms: the 99th percentile is at most 4 ms.
+  fsync('state', '0.002', 98),
+  fsync('state', '0.004', 99),
+  fsync('state', '8.192', 99),
+  fsync('state', '+Inf', 100),
+  roundTrip('a', '0.0016', 10),
+  roundTrip('a', '+Inf', 10),
+  roundTrip('b', '0.0016', 9),
+  roundTrip('b', '0.0032', 10),
+  roundTrip('b', '+Inf', 10),
+  'cluster_balancer_upstream_verdict{server="192.0.2.1:6443",verdict="healthy"} 1',
+  'cluster_balancer_upstream_verdict{server="192.0.2.2:6443",verdict="silent"} 1',
+  'cluster_balancer_upstream_verdict{server="192.0.2.3:6443",verdict="healthy"} 0',
+].join('\n');
+
+describe('metricsFrom()', () => {
+  test('reads both members and the balancer', () => {
+    expect(metricsFrom(PAGE)).toEqual({
+      stateEtcd: {
+        ...{ hasLeader: true, fsyncP99Ms: 4, peerRoundTripP99Ms: 3.2 },
+        ...{ dbSizeBytes: 4_096_000, dbInUseBytes: 1_024_000 },
+      },
+      kubernetesEtcd: { hasLeader: false },
+      balancer: [
+        { server: '192.0.2.1:6443', verdict: 'healthy' },
+        { server: '192.0.2.2:6443', verdict: 'silent' },
+      ],
+    });
+  });
+
+  test('a member without samples does not respond', () => {
+    expect(metricsFrom('etcd_server_has_leader{etcd="state"} 1')).toEqual({
+      stateEtcd: { hasLeader: true },
+      balancer: [],
+    });
+  });
+
+  const percentiles = [
+    { name: 'one of 101 above a bucket', counts: [100, 101], want: 4 },
+    { name: 'two of 101 above a bucket', counts: [99, 101], want: 8 },
+    { name: 'more than 1% above the last bucket', counts: [0, 0], infinite: 10, want: 8 },
+    { name: 'no samples', counts: [0, 0], want: undefined },
+  ];
+  test.each(percentiles)(
+    '99th percentile: $name',
+    ({ counts: [low = 0, high = 0], infinite = high, want }) => {
+      const text = [
+        'etcd_server_has_leader{etcd="state"} 1',
+        fsync('state', '0.004', low),
+        fsync('state', '0.008', high),
+        fsync('state', '+Inf', infinite),
+      ].join('\n');
+      expect(metricsFrom(text).stateEtcd?.fsyncP99Ms).toBe(want);
+    },
+  );
+
+  test('ignores lines that are no samples, and values that are no numbers', () => {
+    const text =
+      'x y z\n{}\netcd_server_has_leader{etcd="state"} 1\netcd_mvcc_db_total_size_in_bytes{etcd="state"} NaN';
+    expect(metricsFrom(text).stateEtcd).toEqual({ hasLeader: true });
+  });
+});

@@ -1,0 +1,33 @@
+import { describe, expect, test } from '@jest/globals';
+import { encodeFacts, MAX_FACTS_BYTES, parseFacts } from './cluster-facts.ts';
+import { fakeFacts } from './fake-facts.ts';
+
+const bytesOf = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
+
+describe('parseFacts()', () => {
+  test('reads what encodeFacts() has written', () => {
+    expect(parseFacts(encodeFacts(fakeFacts()))).toEqual(fakeFacts());
+  });
+
+  const cases = [
+    { name: 'too many bytes', bytes: new Uint8Array(MAX_FACTS_BYTES + 1), code: 'doctor-facts-too-large' },
+    { name: 'no JSON', bytes: new TextEncoder().encode('{'), code: 'doctor-facts-malformed' },
+    { name: 'no UTF-8', bytes: new Uint8Array([0x22, 0xff, 0x22]), code: 'doctor-facts-malformed' },
+    { name: 'another version', bytes: bytesOf({ ...fakeFacts(), version: 2 }), code: 'doctor-facts-version' },
+    { name: 'no version', bytes: bytesOf({}), code: 'doctor-facts-malformed' },
+    { name: 'an unknown member', bytes: bytesOf({ ...fakeFacts(), x: 1 }), code: 'doctor-facts-malformed' },
+    {
+      name: 'a part that is neither read nor missing',
+      bytes: bytesOf({ ...fakeFacts(), joins: { ok: true } }),
+      code: 'doctor-facts-malformed',
+    },
+    {
+      name: 'a time that is no number',
+      bytes: bytesOf({ ...fakeFacts(), takenMs: 'today' }),
+      code: 'doctor-facts-malformed',
+    },
+  ];
+  test.each(cases)('refuses $name', ({ bytes, code }) => {
+    expect(() => parseFacts(bytes)).toThrow(expect.objectContaining({ code }));
+  });
+});

@@ -1,0 +1,119 @@
+import type { ClusterFacts, EtcdFacts, EtcdMemberFacts, NodeFacts, RecordFacts } from './cluster-facts.ts';
+
+/** The time of the fake facts. */
+export const NOW_MS = Date.UTC(2026, 10, 1);
+const DAY_MS = 24 * 60 * 60 * 1000;
+const GIB = 1024 ** 3;
+
+/** A node of the records: "id-n1", healthy, with certificates that are far from their end. */
+export function fakeNode(name: string, changes: Partial<NodeFacts> = {}): NodeFacts {
+  return {
+    ...{ id: `id-${name}`, name, address: `192.0.2.${name.slice(1)}`, state: 'up', health: 'healthy' },
+    isControlPlane: name !== 'n4',
+    createdMs: NOW_MS - DAY_MS,
+    ...{ agentVersion: '0.1.0', kubernetesVersion: 'v1.37.2' },
+    certificates: [
+      { name: '/var/lib/cluster/credentials/node.crt', notAfterMs: NOW_MS + 5 * DAY_MS },
+      { name: '/var/lib/cluster/ca/ca.crt', notAfterMs: NOW_MS + 3000 * DAY_MS },
+    ],
+    ...{ componentsNotReady: [], deadRunnables: [] },
+    ...changes,
+  };
+}
+
+/** An etcd with the voters n1, n2 and n3. */
+export function fakeEtcd(changes: Partial<EtcdFacts> = {}): EtcdFacts {
+  return {
+    ...{ dbSizeBytes: GIB / 16, quotaBytes: 2 * GIB, hasLeader: true, isFull: false },
+    members: ['n1', 'n2', 'n3'].map((name) => ({ name: `id-${name}`, isLearner: false })),
+    ...changes,
+  };
+}
+
+/** A member that is fast and has a leader. */
+export function fakeMember(changes: Partial<EtcdMemberFacts> = {}): EtcdMemberFacts {
+  return {
+    ...{ hasLeader: true, fsyncP99Ms: 4, peerRoundTripP99Ms: 0.8 },
+    ...{ dbSizeBytes: GIB / 16, dbInUseBytes: GIB / 32 },
+    ...changes,
+  };
+}
+
+/** Facts of a healthy cluster of three control planes and one worker. All findings are good. */
+export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
+  const names = ['n1', 'n2', 'n3', 'n4'];
+  const controlPlanes = names.slice(0, 3);
+  const pod = (namespace: string, name: string, app: string, node: string) => {
+    return { namespace, name, app, node, createdMs: NOW_MS - DAY_MS, isReady: true, why: '' };
+  };
+  return {
+    ...{ version: 1, takenMs: NOW_MS, cliVersion: '0.1.0', clusterId: 'c0ffee', clusterName: 'prod' },
+    credentials: { certificateMs: NOW_MS + 300 * DAY_MS, kubeconfigMs: NOW_MS + 300 * DAY_MS },
+    clocks: controlPlanes.map((node) => ({ node, offset: { ok: true, value: { ms: 300 } } })),
+    records: {
+      ok: true,
+      value: {
+        ...{ stateEtcd: fakeEtcd(), kubernetesEtcd: fakeEtcd() },
+        nodes: names.map((name) => fakeNode(name)),
+      },
+    },
+    curators: controlPlanes.map((node) => ({ node, answer: { ok: true, value: {} } })),
+    apiServers: controlPlanes.map((node) => ({ node, answer: { ok: true, value: { version: 'v1.37.2' } } })),
+    metrics: names.map((node) => ({
+      node,
+      answer: {
+        ok: true,
+        value: {
+          ...(controlPlanes.includes(node) && { stateEtcd: fakeMember(), kubernetesEtcd: fakeMember() }),
+          balancer: controlPlanes.map((_, index) => ({
+            server: `192.0.2.${index + 1}:6443`,
+            verdict: 'healthy',
+          })),
+        },
+      },
+    })),
+    kubelets: names.map((node) => ({
+      node,
+      answer: {
+        ok: true,
+        value: {
+          fileSystems: [
+            {
+              ...{ name: 'kubelet disk', capacityBytes: 100 * GIB, availableBytes: 60 * GIB },
+              ...{ inodes: 1_000_000, inodesFree: 900_000 },
+            },
+          ],
+        },
+      },
+    })),
+    kubernetes: {
+      ok: true,
+      value: {
+        nodes: names.map((name) => ({
+          ...{ name, isReady: true, why: '', pressures: [], kubeletVersion: 'v1.37.2' },
+        })),
+        pods: [
+          ...names.map((node) => pod('kube-flannel', `flannel-${node}`, '', node)),
+          ...names.map((node) => pod('kube-system', `kube-proxy-${node}`, 'kube-proxy', node)),
+          pod('kube-system', 'coredns-1', 'kube-dns', 'n4'),
+          pod('default', 'web-1', 'web', 'n4'),
+        ],
+        budgets: [{ namespace: 'default', name: 'web', expectedPods: 2, healthyPods: 2, allowed: 1 }],
+        releases: [{ namespace: 'kube-flannel', name: 'flannel', revision: 1, status: 'deployed' }],
+      },
+    },
+    keys: { ok: true, value: { generation: 1, phase: 'done', isDone: true, phaseSinceMs: 0, awaited: [] } },
+    joins: { ok: true, value: [] },
+    documents: { ok: true, value: [{ kind: 'policy', endsMs: NOW_MS + 300 * DAY_MS }] },
+    collateral: { ok: true, value: [] },
+    charts: ['flannel'],
+    ...changes,
+  };
+}
+
+/** Facts with other records. */
+export function factsWithRecords(changes: Partial<RecordFacts>): ClusterFacts {
+  const facts = fakeFacts();
+  if (!facts.records.ok) throw new Error('fake facts have records');
+  return { ...facts, records: { ok: true, value: { ...facts.records.value, ...changes } } };
+}
