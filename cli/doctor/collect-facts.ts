@@ -27,6 +27,8 @@ import { readKubernetes } from './read-kubernetes.ts';
 import { plain, readRecords, type CuratorAnswer } from './read-records.ts';
 
 const METRICS_MS = 15_000;
+/** Time between two readings of the metrics. */
+const WINDOW_MS = 5_000;
 /** How many nodes are asked at the same time. */
 const AT_ONCE = 8;
 
@@ -50,11 +52,12 @@ export async function collectFacts(context: CommandContext, nodes: readonly stri
   );
   const found = answer.ok ? answer.value : undefined;
   const controlPlanes = await controlPlanesOf(context, caller, found);
-  const [curators, kubernetes] = await Promise.all([
-    askCurators(context, controlPlanes),
-    askKubernetes(context, { controlPlanes, nodes }),
-  ]);
+  const curators = await askCurators(context, controlPlanes);
   const serving = controlPlanes.filter((_, index) => curators[index]?.answer.ok);
+  const [kubernetes, metrics] = await Promise.all([
+    askKubernetes(context, { controlPlanes, nodes }),
+    measure(context, { found, serving, nodes }),
+  ]);
   const { certificateMs, kubeconfigMs } = await readCredentialExpiry(context);
   const charts = await installedCharts(context, caller);
   return {
@@ -66,7 +69,7 @@ export async function collectFacts(context: CommandContext, nodes: readonly stri
     credentials: { certificateMs, ...(kubeconfigMs !== undefined && { kubeconfigMs }) },
     ...recordParts(answer),
     ...{ curators, ...kubernetes },
-    metrics: await askMetrics(context, { found, serving, nodes }),
+    metrics,
     ...(charts && { charts }),
   };
 }
@@ -89,7 +92,8 @@ async function controlPlanesOf(
   if (found !== undefined)
     return found.info.directory
       .filter(({ curatorEndpoint }) => curatorEndpoint !== '')
-      .map(({ name, curatorEndpoint: endpoint }) => ({ node: printable(name) || endpoint, endpoint }));
+      .map(({ name, curatorEndpoint: endpoint }) => ({ node: printable(name) || endpoint, endpoint }))
+      .toSorted((a, b) => a.node.localeCompare(b.node, 'en', { numeric: true }));
   const known = await readKnownCurators(context.ports.files, caller.curatorsPath);
   const names = new Map(
     (await readLastNodes(context, caller))?.nodes.map(({ address, name }) => [address, name]),
@@ -115,16 +119,25 @@ function askCurators(
   }));
 }
 
-/** The metrics of each node, through a curator that serves. */
-async function askMetrics(
-  context: CommandContext,
-  of: {
-    readonly found: CuratorAnswer | undefined;
-    readonly serving: readonly ControlPlane[];
-    readonly nodes: readonly string[];
-  },
-): Promise<ClusterFacts['metrics']> {
-  const { found, serving, nodes } = of;
+interface Measured {
+  readonly found: CuratorAnswer | undefined;
+  readonly serving: readonly ControlPlane[];
+  readonly nodes: readonly string[];
+}
+
+/** The metrics of each node. Durations are those of the seconds between two readings. */
+async function measure(context: CommandContext, of: Measured): Promise<ClusterFacts['metrics']> {
+  const before = await askMetrics(context, of);
+  const pages = new Map(before.map(({ node, answer }) => [node, answer.ok ? answer.value : '']));
+  if (before.length > 0) await context.ports.clock.sleep(WINDOW_MS, context.signal);
+  return (await askMetrics(context, of)).map(({ node, answer }) => ({
+    node,
+    answer: answer.ok ? { ok: true, value: metricsFrom(answer.value, pages.get(node)) } : answer,
+  }));
+}
+
+/** The metrics of each node as text, through a curator that serves. */
+async function askMetrics(context: CommandContext, { found, serving, nodes }: Measured) {
   const members = (found?.records.nodes ?? []).filter(
     ({ state, name }) => state === 'up' && isWanted(nodes, name),
   );
@@ -139,7 +152,7 @@ async function askMetrics(
           ({ nodeStreams }) => nodeStreams.getMetrics({ node }, limits),
           { only },
         );
-        return metricsFrom(text);
+        return text;
       }),
     ),
   }));

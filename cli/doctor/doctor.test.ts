@@ -7,6 +7,7 @@ import type { CommandContext } from '../app/command.ts';
 import {
   contextOf,
   createCuratorHarness,
+  HarnessClock,
   type FakeAdmissionCalls,
   type FakeCuratorCalls,
   type FakeStreamCalls,
@@ -79,6 +80,13 @@ function healthyKubernetes(url: string): unknown {
   return undefined;
 }
 
+/** Does not wait between the two readings of the metrics. */
+class QuickClock extends HarnessClock {
+  override sleep(ms: number, signal: AbortSignal): Promise<void> {
+    return super.sleep(Math.min(ms, 1), signal);
+  }
+}
+
 interface Faults {
   readonly curator?: FakeCuratorCalls;
   readonly admission?: FakeAdmissionCalls;
@@ -119,13 +127,14 @@ async function createCluster({ curator, admission, streams, kubernetes, aheadMs 
       ...{ address: ADDRESS, port: PORTS.apiServer, answer, acceptsAnonymous: true, validDays: 30 },
     }),
   );
-  harness.clock.aheadMs = aheadMs;
-  const context = contextOf(harness.files, '/owner', undefined, harness.clock);
+  const clock = new QuickClock();
+  clock.aheadMs = aheadMs;
+  const context = contextOf(harness.files, '/owner', undefined, clock);
   return { ...harness, context };
 }
 
 interface Result {
-  readonly first?: Finding;
+  readonly problems: readonly Finding[];
   readonly findings: readonly Finding[];
 }
 
@@ -215,12 +224,12 @@ describe('runDoctor()', () => {
   test.each(faults)('names $name first', async ({ faults: injected, want, exit: code = 'unhealthy' }) => {
     const { context } = await createCluster(injected);
     const { exit, result } = await doctor(context);
-    expect(result.first?.code).toBe(want);
+    expect(result.problems[0]?.code).toBe(want);
     expect(exit).toBe(code);
   });
 
   test('without curators and API servers, judges what is left and says what it could not read', async () => {
-    const { context, clock: _, ...harness } = await createCluster();
+    const { context } = await createCluster();
     for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
     const { exit, result } = await doctor(context);
     expect(exit).toBe('unhealthy');
@@ -228,7 +237,6 @@ describe('runDoctor()', () => {
     expect(grades.get('good')?.map(({ code }) => code)).toContain('doctor-credentials');
     expect(grades.get('unknown')?.map(({ code }) => code)).toContain('doctor-certificate');
     expect(grades.get('error')?.map(({ code }) => code)).toContain('doctor-curator');
-    expect(harness.endpoint).toContain(ADDRESS);
   });
 
   test('refuses a node that the cluster does not have', async () => {

@@ -68,6 +68,19 @@ describe('metricsFrom()', () => {
     },
   );
 
+  test('counts only what was added since the earlier page', () => {
+    const page = (low: number, high: number): string =>
+      [
+        'etcd_server_has_leader{etcd="state"} 1',
+        ...[fsync('state', '0.004', low), fsync('state', '0.512', high), fsync('state', '+Inf', high)],
+      ].join('\n');
+    expect(metricsFrom(page(110, 150), page(10, 50)).stateEtcd?.fsyncP99Ms).toBe(4);
+    expect(metricsFrom(page(110, 150)).stateEtcd?.fsyncP99Ms).toBe(512);
+    // The process has started since: its counters are smaller than before.
+    expect(metricsFrom(page(5, 5), page(10, 50)).stateEtcd?.fsyncP99Ms).toBe(4);
+    expect(metricsFrom(page(10, 50), page(10, 50)).stateEtcd).toEqual({ hasLeader: true });
+  });
+
   test('ignores lines that are no samples, and values that are no numbers', () => {
     const text =
       'x y z\n{}\netcd_server_has_leader{etcd="state"} 1\netcd_mvcc_db_total_size_in_bytes{etcd="state"} NaN';

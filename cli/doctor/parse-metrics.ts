@@ -11,9 +11,21 @@ interface Sample {
   readonly value: number;
 }
 
-/** The figures of a node that the checks need, from its metrics in Prometheus' text format. Pure. */
-export function metricsFrom(text: string): NodeMetricsFacts {
-  const samples = text.split('\n').flatMap(sampleFrom);
+/**
+ * The figures of a node that the checks need, from its metrics in Prometheus' text format. Pure.
+ * @param earlier the metrics some seconds before: durations are those since then, so that the storm of a start is forgotten
+ */
+export function metricsFrom(text: string, earlier = ''): NodeMetricsFacts {
+  const before = new Map(
+    earlier
+      .split('\n')
+      .flatMap(sampleFrom)
+      .map((each) => [keyOf(each), each.value]),
+  );
+  const samples = text
+    .split('\n')
+    .flatMap(sampleFrom)
+    .map((each) => (isBucket(each) ? { ...each, value: grown(each.value, before.get(keyOf(each))) } : each));
   const [stateEtcd, kubernetesEtcd] = [memberFrom(samples, 'state'), memberFrom(samples, 'kubernetes')];
   return {
     ...(stateEtcd && { stateEtcd }),
@@ -22,6 +34,19 @@ export function metricsFrom(text: string): NodeMetricsFacts {
       .filter(({ name, value }) => name === 'cluster_balancer_upstream_verdict' && value === 1)
       .map(({ labels }) => ({ server: labels['server'] ?? '', verdict: labels['verdict'] ?? '' })),
   };
+}
+
+function isBucket({ name }: Sample): boolean {
+  return name === FSYNC || name === ROUND_TRIP;
+}
+
+function keyOf({ name, labels }: Sample): string {
+  return JSON.stringify([name, labels]);
+}
+
+/** The growth of a counter; a smaller value is that of a process which has started since. */
+function grown(value: number, before = 0): number {
+  return value >= before ? value - before : value;
 }
 
 function sampleFrom(line: string): readonly Sample[] {

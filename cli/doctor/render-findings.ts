@@ -32,7 +32,9 @@ export function renderFindings(title: string, findings: readonly Finding[]): str
 function renderLayer(layer: string, all: readonly Finding[]): readonly string[] {
   const findings = all.filter((each) => each.layer === layer);
   if (findings.length === 0) return [];
-  const rows = [...Map.groupBy(findings, ({ code }) => code)].flatMap(([, of]) => rowsOf(of));
+  const rows = [...Map.groupBy(findings, ({ code, threshold }) => `${code} ${threshold}`)].flatMap(([, of]) =>
+    rowsOf(of),
+  );
   return ['', formatTable([layer.toUpperCase(), 'GRADE', 'FOUND', 'THRESHOLD'], rows)];
 }
 

@@ -41,9 +41,9 @@ export async function runDoctor(
   const counts = countGrades(findings);
   const { clusterName: name, clusterId, takenMs } = facts;
   const verdict = verdictOf(counts);
-  const [first] = problemsFrom(findings);
+  const problems = problemsFrom(findings);
   context.host.result(
-    { name, clusterId, takenMs, verdict, counts, first, findings, notChecked: NOT_CHECKED },
+    { name, clusterId, takenMs, verdict, counts, problems, findings, notChecked: NOT_CHECKED },
     () =>
       renderFindings(
         printable(`Cluster ${name}  ${clusterId}  ${new Date(takenMs).toISOString().slice(0, 19)}Z`),

@@ -54,7 +54,7 @@ const records = z.strictObject({
   shortestLifetimeMs: count.optional(),
 });
 
-/** Figures of one etcd member, since its process started. Durations are in ms; undefined without a sample. */
+/** Figures of one etcd member. Durations are in ms, and those of some seconds; undefined when nothing was written in them. */
 const etcdMember = z.strictObject({
   hasLeader: z.boolean(),
   fsyncP99Ms: number.optional(),

@@ -33,7 +33,7 @@ const SEVERITIES: readonly Grade[] = ['error', 'warning', 'unknown'];
 export function diagnose(facts: ClusterFacts, nodes: readonly string[] = []): readonly Finding[] {
   const judged = DOCTOR_CHECKS.flatMap((check) => runChecks([check], facts).map((seen) => ({ check, seen })));
   return judged
-    .map((each, index) => findingFrom(each, judged.slice(0, index)))
+    .map((each, index) => findingFrom(each, each.seen.status === 'skipped' ? judged : judged.slice(0, index)))
     .filter(({ node }) => nodes.length === 0 || node === undefined || nodes.includes(node));
 }
 
@@ -49,10 +49,11 @@ interface Judged {
   readonly seen: CheckResult;
 }
 
-function findingFrom({ check, seen }: Judged, before: readonly Judged[]): Finding {
+/** @param causes what may explain the problem: the findings before it; for a fact that was not measured all of them */
+function findingFrom({ check, seen }: Judged, causes: readonly Judged[]): Finding {
   const { subject, figure, threshold, cause, fix, node, status } = seen;
   const reason =
-    status === 'ok' ? undefined : before.find((other) => explains(other, { check, seen }))?.check.code;
+    status === 'ok' ? undefined : causes.find((other) => explains(other, { check, seen }))?.check.code;
   return {
     ...{
       code: check.code,

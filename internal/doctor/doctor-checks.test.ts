@@ -417,26 +417,7 @@ const ROWS: readonly Row[] = [
     'warning',
     'n2',
   ),
-  row(
-    'doctor-fsync',
-    '100 ms',
-    () => withMetrics('n2', { stateEtcd: fakeMember({ fsyncP99Ms: 100 }) }),
-    'warning',
-  ),
-  row(
-    'doctor-fsync',
-    '101 ms',
-    () => withMetrics('n2', { stateEtcd: fakeMember({ fsyncP99Ms: 101 }) }),
-    'error',
-    'n2',
-  ),
-  row(
-    'doctor-fsync',
-    'not measured',
-    () => withMetrics('n2', { stateEtcd: { hasLeader: true } }),
-    'unknown',
-    'n2',
-  ),
+  row('doctor-fsync', 'no writes', () => withMetrics('n2', { stateEtcd: { hasLeader: true } }), 'good'),
   row(
     'doctor-latency',
     '100 ms',
@@ -571,6 +552,15 @@ describe('diagnose()', () => {
     const facts = { ...silent, apiServers: [{ node: 'n2', answer: away() }] };
     const problems = problemsFrom(diagnose(facts));
     expect(problems.find(({ code }) => code === 'doctor-api-server')?.followsFrom).toBeUndefined();
+  });
+
+  test('a clock that was not measured follows from its API server, although its check comes first', () => {
+    const facts = fakeFacts({
+      clocks: [{ node: 'n2', offset: away() }],
+      apiServers: [{ node: 'n2', answer: away() }],
+    });
+    const finding = diagnose(facts).find(({ code }) => code === 'doctor-clock');
+    expect(finding?.followsFrom).toBe('doctor-api-server');
   });
 
   test('a warning explains nothing', () => {

@@ -37,6 +37,7 @@ export interface DoctorCheck extends Check<ClusterFacts> {
 const ALL = Object.keys(doctorErrors) as DoctorErrorCode[];
 /** What depends on the machine of a node. */
 const OF_A_MACHINE: readonly DoctorErrorCode[] = [
+  'doctor-clock',
   'doctor-etcd-quorum',
   'doctor-disk-space',
   'doctor-disk-inodes',
@@ -137,6 +138,7 @@ const ENTRIES: readonly Entry[] = [
     what: 'whether each API server serves the workstation',
     observe: controlPlane.apiServer,
     explains: [
+      'doctor-clock',
       'doctor-control-plane',
       'doctor-kubernetes',
       'doctor-node-error',
@@ -221,11 +223,11 @@ const ENTRIES: readonly Entry[] = [
     observe: member.unused,
   }),
   entry('doctor-fsync', 'disks', {
-    what: 'the fsync of each etcd member, since its process started',
+    what: 'the fsync of each etcd member, over 5 s',
     observe: member.fsync,
   }),
   entry('doctor-latency', 'etcd', {
-    what: 'the round trip between etcd members, since their processes started',
+    what: 'the round trip between etcd members, over 5 s',
     observe: member.latency,
   }),
   entry('doctor-pods', 'workloads', { what: 'pods that are not ready', observe: kubernetes.pods }),

@@ -9,8 +9,6 @@ export const CLOCK_WARNING_MS = MINUTE_MS;
 export const DATABASE_WARNING_SHARE = 0.8;
 /** etcd's own recommendation for the disk (etcd.io/docs, "Hardware recommendations"). */
 export const FSYNC_WARNING_MS = 10;
-/** Above this, heartbeats of etcd (100 ms) are late and leaders change. */
-export const FSYNC_ERROR_MS = 100;
 /** etcd's heartbeat interval: a round trip must be shorter. */
 export const ROUND_TRIP_WARNING_MS = 100;
 /** A database with more free pages than this share, and larger than the minimum, is worth a defragmentation. */

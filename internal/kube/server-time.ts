@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { request } from 'node:https';
 import type { TLSSocket } from 'node:tls';
-import { withTimeout } from '../cleanup/index.ts';
+import { TimeoutError, withTimeout } from '../cleanup/index.ts';
 import type { Clock } from '../clock/index.ts';
 import { KubeError } from './errors.ts';
 
@@ -36,6 +36,7 @@ export async function readServerTime(
     });
   } catch (error) {
     signal.throwIfAborted();
+    if (error instanceof TimeoutError) throw new KubeError('kube-unreachable', error.message);
     throw error instanceof KubeError ? error : new KubeError('kube-unreachable', what, { cause: error });
   }
 }

@@ -11,6 +11,8 @@ const NODES = ['n1', 'n2', 'n3', 'n4'] as const;
 const EXIT_UNHEALTHY = 10;
 const EXIT_WARNINGS = 11;
 const AHEAD_SECONDS = 3_600;
+/** How fast the host is, which other programs use too: these findings are printed, and not asserted. */
+const OF_THE_HOST: readonly string[] = ['doctor-fsync', 'doctor-latency', 'doctor-disk-space'];
 
 /** The members of the result that this story reads. */
 interface Finding {
@@ -21,8 +23,17 @@ interface Finding {
   readonly cause: string;
 }
 interface Diagnosis {
-  readonly first?: Finding;
+  /** Likely causes first. */
+  readonly problems: readonly Finding[];
   readonly findings: readonly Finding[];
+}
+
+function isProblem({ grade, code }: Finding): boolean {
+  return grade !== 'good' && !OF_THE_HOST.includes(code);
+}
+
+function firstOf({ problems }: Diagnosis): Finding | undefined {
+  return problems.find(isProblem);
 }
 
 /** A pod and a budget that permits no eviction of it. */
@@ -59,12 +70,9 @@ await test('doctor names the cause of each fault first', async (story) => {
   await cluster.allReady(NODES, 60);
   const doctor = await createDoctor(bench, cluster);
 
-  await story.test('a healthy cluster has nothing but good findings, and exit code 0', async (step) => {
+  await story.test('a healthy cluster has nothing but good findings', async (step) => {
     const { diagnosis } = await doctor.untilGood(step);
-    assert.deepEqual(
-      diagnosis.findings.filter(({ grade }) => grade !== 'good'),
-      [],
-    );
+    assert.deepEqual(diagnosis.findings.filter(isProblem), []);
     assert.ok(diagnosis.findings.length > 60, `only ${diagnosis.findings.length} findings`);
   });
 
@@ -168,13 +176,16 @@ async function createDoctor(bench: Harness, cluster: StoryCluster) {
       240,
       async () => {
         const seen = await run();
-        const wrong = seen.diagnosis.findings.filter(({ grade }) => grade !== 'good');
+        const wrong = seen.diagnosis.findings.filter(isProblem);
         if (wrong.length > 0) step.diagnostic(wrong.map(({ code, cause }) => `${code}: ${cause}`).join('; '));
         return seen;
       },
-      ({ code }) => code === 0,
+      ({ diagnosis }) => !diagnosis.findings.some(isProblem),
     );
-    step.diagnostic(`good after ${result.ms} ms`);
+    const ofTheHost = result.diagnosis.findings.filter(({ grade }) => grade !== 'good');
+    assert.equal(result.code, ofTheHost.length === 0 ? 0 : EXIT_WARNINGS);
+    for (const { cause } of ofTheHost) step.diagnostic(`of the host: ${cause}`);
+    step.diagnostic(`good; the run took ${result.ms} ms`);
     return result;
   };
   const names = async (step: TestContext, expected: Expected): Promise<Diagnosis> => {
@@ -184,16 +195,17 @@ async function createDoctor(bench: Harness, cluster: StoryCluster) {
       60,
       async () => {
         const seen = await run([], expected.environment);
-        const { first } = seen.diagnosis;
+        const first = firstOf(seen.diagnosis);
         step.diagnostic(`first: ${first?.code} ${first?.subject}: ${first?.cause}`);
         return seen;
       },
-      ({ diagnosis: { first } }) => first?.code === expected.code,
+      ({ diagnosis: seen }) => firstOf(seen)?.code === expected.code,
     );
     step.diagnostic(`named after ${Date.now() - startedMs} ms; the last run took ${ms} ms`);
     assert.equal(code, expected.exit ?? EXIT_UNHEALTHY);
-    if (expected.node !== undefined) assert.equal(diagnosis.first?.node, expected.node);
-    if (expected.subject !== undefined) assert.equal(diagnosis.first?.subject, expected.subject);
+    const first = firstOf(diagnosis);
+    if (expected.node !== undefined) assert.equal(first?.node, expected.node);
+    if (expected.subject !== undefined) assert.equal(first?.subject, expected.subject);
     return diagnosis;
   };
   return { run, untilGood, names };

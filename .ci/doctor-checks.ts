@@ -1,0 +1,60 @@
+/**
+ * Writes docs/doctor.md: every check of `cluster doctor`, its threshold and its fix, from the list of checks. `node
+ * .ci/doctor-checks.ts` writes the page; with `--check` it fails when the page is stale.
+ */
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { diagnose, DOCTOR_CHECKS, LAYERS, NOT_CHECKED } from '../internal/doctor/index.ts';
+import { fakeFacts } from '../internal/doctor/fake-facts.ts';
+import { escapeCell, publishPage } from './page.ts';
+
+const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
+const PAGE = 'docs/doctor.md';
+const INTRODUCTION = `# cluster doctor
+
+<!-- written by \`node .ci/doctor-checks.ts\`, from internal/doctor -->
+
+\`cluster doctor [NODE…]\` collects facts from curators, API servers, kubelets and the workspace, and judges them with the checks
+below. It changes nothing in the cluster. Every check prints its figure and its threshold, also when it is good. A fact that could not be read is
+\`unknown\`, never \`good\`; without curators or without the Kubernetes API, what is left is judged.
+
+| exit code | meaning |
+|---|---|
+| 0 | every finding is \`good\` |
+| 11 | the worst finding is a \`warning\`, or something is \`unknown\` |
+| 10 | there is an \`error\` |
+
+Problems are printed likely causes first: errors, warnings, unknowns, and last the problems that probably follow from an error. An
+error explains problems of later checks on the same node, or where one of the two is about the whole cluster. \`-o json\` has them in this order in \`problems\`, and all findings in \`findings\`.
+
+\`--save-facts FILE\` writes the facts as one JSON document without secrets (names, addresses, versions and error messages of the cluster are in it).
+\`--facts FILE\` judges such a file anywhere, with the same checks, without a cluster.
+`;
+
+/** The page: one table for each layer, in the order of the checks. */
+export function renderPage(): string {
+  const thresholds = new Map(diagnose(fakeFacts()).map(({ code, threshold }) => [code, threshold]));
+  const row = (cells: readonly string[]): string => `| ${cells.map(escapeCell).join(' | ')} |`;
+  const tables = LAYERS.flatMap((layer) => [
+    `## ${layer[0]?.toUpperCase()}${layer.slice(1)}`,
+    '',
+    ...['| code | what | threshold | fix |', '|---|---|---|---|'],
+    ...DOCTOR_CHECKS.filter((check) => check.layer === layer).map(({ code, what, fix }) =>
+      row([`\`${code}\``, what, thresholds.get(code) ?? '', fix]),
+    ),
+    '',
+  ]);
+  const gaps = NOT_CHECKED.map(
+    ({ layer, what, why }) => `- ${layer}: ${what}. ${why[0]?.toUpperCase()}${why.slice(1)}.`,
+  );
+  return `${[INTRODUCTION, ...tables, '## Not checked yet', '', ...gaps].join('\n')}\n`;
+}
+
+if (import.meta.main)
+  publishPage({
+    root: ROOT,
+    path: PAGE,
+    page: renderPage(),
+    problems: [],
+    command: 'node .ci/doctor-checks.ts',
+  });
