@@ -33,14 +33,16 @@ error explains problems of later checks on the same node, or where one of the tw
 
 /** The page: one table for each layer, in the order of the checks. */
 export function renderPage(): string {
-  const thresholds = new Map(diagnose(fakeFacts()).map(({ code, threshold }) => [code, threshold]));
+  const findings = diagnose(fakeFacts());
+  const thresholdsOf = (code: string): string =>
+    [...new Set(findings.filter((each) => each.code === code).map(({ threshold }) => threshold))].join('; ');
   const row = (cells: readonly string[]): string => `| ${cells.map(escapeCell).join(' | ')} |`;
   const tables = LAYERS.flatMap((layer) => [
     `## ${layer[0]?.toUpperCase()}${layer.slice(1)}`,
     '',
     ...['| code | what | threshold | fix |', '|---|---|---|---|'],
     ...DOCTOR_CHECKS.filter((check) => check.layer === layer).map(({ code, what, fix }) =>
-      row([`\`${code}\``, what, thresholds.get(code) ?? '', fix]),
+      row([`\`${code}\``, what, thresholdsOf(code), fix]),
     ),
     '',
   ]);

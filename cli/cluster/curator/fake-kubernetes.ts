@@ -67,7 +67,13 @@ export async function createKubernetes(
   const state = { node, asked: 0, patches: 0 };
   const own = await issue('server');
   const server = createServer(
-    { key: own.keyPem.reveal(), cert: own.certPem, ca: caPem, requestCert: true, rejectUnauthorized: !acceptsAnonymous },
+    {
+      key: own.keyPem.reveal(),
+      cert: own.certPem,
+      ca: caPem,
+      requestCert: true,
+      rejectUnauthorized: !acceptsAnonymous,
+    },
     (request, response) => {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));

@@ -65,6 +65,7 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
         ? ['', renderCertificates(curator.value.nodes, nowMs), '']
         : []),
       ...problems.map((text) => `! ${text}`),
+      ...(healthy ? [] : ['`cluster doctor` checks every layer and names the likely cause.']),
     ].join('\n'),
   );
   return healthy ? 'ok' : 'unhealthy';
