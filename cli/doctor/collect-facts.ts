@@ -27,10 +27,16 @@ import { readKubernetes } from './read-kubernetes.ts';
 import { plain, readRecords, type CuratorAnswer } from './read-records.ts';
 
 const METRICS_MS = 15_000;
-/** Time between two readings of the metrics. */
-const WINDOW_MS = 5_000;
 /** How many nodes are asked at the same time. */
 const AT_ONCE = 8;
+
+/** What to collect. */
+export interface CollectOptions {
+  /** The nodes to ask for their own facts; empty: all. */
+  readonly nodes: readonly string[];
+  /** Time between two readings of the metrics. */
+  readonly windowMs: number;
+}
 
 /** A control plane: the name of its node, or its address while the name is not known. */
 interface ControlPlane {
@@ -42,10 +48,12 @@ interface ControlPlane {
 /**
  * Collects the facts of the cluster of the workspace. A part that cannot be read has its error instead; only a workspace
  * without a cluster ends the collection.
- * @param nodes the nodes to ask for their own facts; empty: all
  * @throws ClusterError `cluster-not-initialized`, `cluster-identity-not-granted`
  */
-export async function collectFacts(context: CommandContext, nodes: readonly string[]): Promise<ClusterFacts> {
+export async function collectFacts(
+  context: CommandContext,
+  { nodes, windowMs }: CollectOptions,
+): Promise<ClusterFacts> {
   const caller = await readCaller(context);
   const answer = plain(
     await readPart(context, () => callCurator(context, (clients) => readRecords(context, clients))),
@@ -56,7 +64,7 @@ export async function collectFacts(context: CommandContext, nodes: readonly stri
   const serving = controlPlanes.filter((_, index) => curators[index]?.answer.ok);
   const [kubernetes, metrics] = await Promise.all([
     askKubernetes(context, { controlPlanes, nodes }),
-    measure(context, { found, serving, nodes }),
+    measure(context, { found, serving, nodes, windowMs }),
   ]);
   const { certificateMs, kubeconfigMs } = await readCredentialExpiry(context);
   const charts = await installedCharts(context, caller);
@@ -119,17 +127,16 @@ function askCurators(
   }));
 }
 
-interface Measured {
+interface Measured extends CollectOptions {
   readonly found: CuratorAnswer | undefined;
   readonly serving: readonly ControlPlane[];
-  readonly nodes: readonly string[];
 }
 
 /** The metrics of each node. Durations are those of the seconds between two readings. */
 async function measure(context: CommandContext, of: Measured): Promise<ClusterFacts['metrics']> {
   const before = await askMetrics(context, of);
   const pages = new Map(before.map(({ node, answer }) => [node, answer.ok ? answer.value : '']));
-  if (before.length > 0) await context.ports.clock.sleep(WINDOW_MS, context.signal);
+  if (before.length > 0) await context.ports.clock.sleep(of.windowMs, context.signal);
   return (await askMetrics(context, of)).map(({ node, answer }) => ({
     node,
     answer: answer.ok ? { ok: true, value: metricsFrom(answer.value, pages.get(node)) } : answer,

@@ -17,6 +17,8 @@ import { runDoctor } from './index.ts';
 
 const ADDRESS = '127.0.71.1';
 const DAY_MS = 86_400_000;
+/** Does not wait between the two readings of the metrics. */
+const QUICK = { windowMs: 1 };
 const open: AsyncDisposable[] = [];
 afterEach(async () => {
   for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
@@ -80,13 +82,6 @@ function healthyKubernetes(url: string): unknown {
   return undefined;
 }
 
-/** Does not wait between the two readings of the metrics. */
-class QuickClock extends HarnessClock {
-  override sleep(ms: number, signal: AbortSignal): Promise<void> {
-    return super.sleep(Math.min(ms, 1), signal);
-  }
-}
-
 interface Faults {
   readonly curator?: FakeCuratorCalls;
   readonly admission?: FakeAdmissionCalls;
@@ -127,7 +122,7 @@ async function createCluster({ curator, admission, streams, kubernetes, aheadMs 
       ...{ address: ADDRESS, port: PORTS.apiServer, answer, acceptsAnonymous: true, validDays: 30 },
     }),
   );
-  const clock = new QuickClock();
+  const clock = new HarnessClock();
   clock.aheadMs = aheadMs;
   const context = contextOf(harness.files, '/owner', undefined, clock);
   return { ...harness, context };
@@ -142,7 +137,7 @@ async function doctor(
   context: CommandContext & { readonly host: { readonly answered: unknown } },
   ...nodes: string[]
 ) {
-  const exit = await runDoctor(context, {}, nodes);
+  const exit = await runDoctor(context, QUICK, nodes);
   return { exit, result: context.host.answered as Result };
 }
 
@@ -246,7 +241,7 @@ describe('runDoctor()', () => {
 
   test('judges saved facts in the same way, and they contain no secret', async () => {
     const { context, files } = await createCluster({ kubernetes: withoutDns });
-    const exit = await runDoctor(context, { saveFacts: '/owner/facts.json' }, []);
+    const exit = await runDoctor(context, { ...QUICK, saveFacts: '/owner/facts.json' }, []);
     const live = context.host.answered;
     const offline = contextOf(files, '/elsewhere');
     expect(await runDoctor(offline, { facts: '/owner/facts.json' }, [])).toBe(exit);

@@ -11,8 +11,11 @@ import {
 import type { ExitName } from '../../internal/errors/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { collectFacts } from './collect-facts.ts';
+import { collectFacts, type CollectOptions } from './collect-facts.ts';
 import { countGrades, renderFindings, type GradeCounts } from './render-findings.ts';
+
+/** Long enough for some writes to etcd. */
+const WINDOW_MS = 5_000;
 
 /** Flags of `cluster doctor`. */
 export interface DoctorOptions {
@@ -20,6 +23,8 @@ export interface DoctorOptions {
   readonly facts?: string;
   /** Write the collected facts to this file. */
   readonly saveFacts?: string;
+  /** Time between two readings of the metrics; only tests set it. */
+  readonly windowMs?: number;
 }
 
 /**
@@ -30,10 +35,11 @@ export interface DoctorOptions {
  */
 export async function runDoctor(
   context: CommandContext,
-  { facts: path, saveFacts }: DoctorOptions,
+  { facts: path, saveFacts, windowMs = WINDOW_MS }: DoctorOptions,
   nodes: readonly string[],
 ): Promise<ExitName> {
-  const facts = path === undefined ? await collect(context, nodes) : await readFacts(context, path);
+  const facts =
+    path === undefined ? await collect(context, { nodes, windowMs }) : await readFacts(context, path);
   if (saveFacts !== undefined)
     await context.ports.files.writeAtomic(saveFacts, encodeFacts(facts), { mode: 0o600 });
   checkNames(facts, nodes);
@@ -53,8 +59,8 @@ export async function runDoctor(
   return verdict;
 }
 
-function collect({ host, ...context }: CommandContext, nodes: readonly string[]): Promise<ClusterFacts> {
-  return host.step('doctor-collect', 'Collecting facts', () => collectFacts({ host, ...context }, nodes));
+function collect(context: CommandContext, options: CollectOptions): Promise<ClusterFacts> {
+  return context.host.step('doctor-collect', 'Collecting facts', () => collectFacts(context, options));
 }
 
 async function readFacts({ ports }: CommandContext, path: string): Promise<ClusterFacts> {

@@ -24,7 +24,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-disk-space': retryable.operator.unhealthy(
     'A file system of a node is nearly full. The kubelet evicts pods, and etcd stops when nothing is left.',
-    'Free space on the file system, or enlarge it. `crictl rmi --prune` removes images that no container uses.',
+    'Free space on the file system, or enlarge it.',
   ),
   'doctor-disk-inodes': retryable.operator.unhealthy(
     'A file system of a node has nearly no inodes left: no file can be created, although there is space.',
@@ -40,11 +40,11 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-api-server': retryable.operator.unhealthy(
     'The API server of a control plane does not serve this workstation.',
-    'Look at `crictl ps` and `crictl logs` for kube-apiserver on the node, and at firewalls on port 6443.',
+    'Look at `cluster node show NODE`, at the logs of kube-apiserver below /var/log/pods on the node, and at firewalls on port 6443.',
   ),
   'doctor-control-plane': retryable.operator.unhealthy(
     'A component of the Kubernetes control plane is not ready, as the agent of its node reports.',
-    'Look at `crictl logs` of the component on the node, and at `cluster node show NODE`.',
+    'Look at `cluster node show NODE`, and at the logs of the component below /var/log/pods on the node.',
   ),
   'doctor-kubernetes': retryable.operator.unhealthy(
     'The Kubernetes API could not be read, so the checks that need it could not be made.',
