@@ -24,7 +24,7 @@ export const noCommands: CommandRunner = {
   run: () => Promise.resolve({ exitCode: 0, stdout: '', stderr: '' }),
 };
 
-/** A member of a state etcd on the loopback, with a disk of its own. Tests close it with `closeOpened()`. */
+/** An etcd member (of the cluster's own state) on the loopback, with a disk of its own. Tests close it with `closeOpened()`. */
 export class TestMember {
   readonly config: ConsensusConfig;
   readonly units = opened(new ProcessUnits());

@@ -22,8 +22,8 @@ export interface EnrolmentPorts extends Pick<SystemPorts, 'files' | 'log'> {
   readonly clusterMembership: Readable<Membership | undefined>;
   readonly joinClient: Pick<JoinClient, 'admit' | 'requestTicket' | 'reportJoined'>;
   /**
-   * Renews the certificates of a member that expired while the machine was off. They are on disk when the
-   * promise resolves.
+   * Renews the certificates of a member, if they expired while the machine was off. The new ones are on disk
+   * when the promise resolves.
    */
   readonly ensureValidCertificates: (membership: Membership, signal: AbortSignal) => Promise<Membership>;
   readonly ownAddress: () => string;

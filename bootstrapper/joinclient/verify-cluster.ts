@@ -68,7 +68,7 @@ export function verifyCluster(
     clusterName.length <= MAX_NAME &&
     clusterCaPem.length <= MAX_PEM_BYTES &&
     nodeCertificatePem.length <= MAX_PEM_BYTES;
-  if (!isSized) throw unproved(clusterId, 'malformed statement of its identity');
+  if (!isSized) throw unproved(clusterId, 'its statement of identity is malformed');
   const { trust, nowMs } = options;
   const epoch = Number(identity.epoch);
   if (!Number.isSafeInteger(epoch) || epoch < 1) throw unproved(clusterId, 'invalid epoch');

@@ -67,7 +67,8 @@ export class KeyStore {
   }
 
   /**
-   * The completed stage. An unreadable file counts as the initial stage, because every phase may be repeated.
+   * The stage (generation and phase) that is completed. An unreadable file counts as the initial stage, because
+   * every phase may be repeated.
    */
   async loadStage(): Promise<KeyStage> {
     return stageFrom(await readText(this.#files, this.#paths.stage));

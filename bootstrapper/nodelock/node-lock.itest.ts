@@ -25,7 +25,7 @@ afterEach(async () => {
   await closeOpened();
 });
 
-describe('NodeLock, with an accepted init and a granted ticket in two processes', () => {
+describe('NodeLock, when one process locks it for an init and another one for a join', () => {
   test(`lets exactly one of them win at the same instant, ${ROUNDS} times, and a third process finds the winner`, async () => {
     const wins = { init: 0, join: 0 };
     for (let round = 0; round < ROUNDS; round++) {

@@ -58,7 +58,7 @@ describe('an order to recover the quorum', () => {
   test('that cannot be carried out is dropped with its reason, and nothing is changed', async () => {
     const { files, ports, service } = await createMachine();
     await service.order('blue');
-    await runPendingRecovery(ports, never); // without the keys of etcd, no member can be asked
+    await runPendingRecovery(ports, never); // without the keys of etcd, no member answers
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeUndefined();
     expect(Buffer.from((await files.read(AGENT_PATHS.recoveryFailure, 4096)) ?? []).toString()).toMatch(
       /client\.crt/,

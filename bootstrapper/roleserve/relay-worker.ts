@@ -42,7 +42,7 @@ export function relayWorker({ reads, ports }: RelayOptions): Runnable {
       await ports.clock.sleep(PODS_FIRST_MS, scope.signal);
       scope.waiting(undefined);
       await followDirectory(scope, clusterDirectory, membership, (known, signal) => {
-        // Control planes whose curator serves come first.
+        // Control planes with a serving curator come first.
         const ordered = known.toSorted((a, b) => Number(b.curator) - Number(a.curator));
         const hosts = ordered.map(({ host }) => host);
         return ensureRelay(ports, hosts, signal);

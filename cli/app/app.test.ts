@@ -135,7 +135,7 @@ describe('runApp()', () => {
 
   const exits = Object.keys(EXIT_CODES) as ExitName[];
   test.each(exits.filter((exit) => exit !== 'ok'))(
-    'exits with the number of %s when a command throws an error with that exit',
+    'a command that throws an error with exit %s ends with the exit code of that name',
     async (exit) => {
       const { code, host } = await run(['probe', 'one'], failing(exit));
       expect(code).toBe(EXIT_CODES[exit].number);
@@ -145,7 +145,7 @@ describe('runApp()', () => {
     },
   );
 
-  test.each(exits)('exits with the number of %s when a command returns it', async (exit) => {
+  test.each(exits)('a command that returns %s ends with the exit code of that name', async (exit) => {
     expect((await run(['probe', 'one'], async () => exit)).code).toBe(EXIT_CODES[exit].number);
   });
 

@@ -34,9 +34,11 @@ Examples:
     .addHelpText(
       'after',
       `
-Deletes the history of both databases, defragments their members one after the
-other, and clears the alarm. Run it on any control plane, with etcd running; it
-needs no other part of the cluster. It can be interrupted and run again.
+Compacts both etcd databases, that of the cluster and that of Kubernetes (old
+revisions are deleted, no object is), defragments their members one after the
+other, and clears the NOSPACE alarm. Run it on any control plane, with etcd
+running; it needs no other part of the cluster. It can be interrupted and run
+again.
 
 Example:
   cluster recover space`,

@@ -175,7 +175,7 @@ describe('describeSharedKeys()', () => {
   test('lists each key, what a copy of it allows, the test result and what to do', () => {
     const said = describeSharedKeys(keys, { isLost: true, outcome: 'kept', generation: 2 }).join('\n');
     expect(said).toMatch(
-      /^\nThe node held.*not revoked.*\n {2}K +open\n +tested now: accepted at X\n {2}L +read\nUnless.*cluster keys rotate --replace 2$/s,
+      /^\nThe node held.*not revoked.*\n {2}K +open\n +just tried by a control plane: accepted at X\n {2}L +read\nUnless.*cluster keys rotate --replace 2$/s,
     );
   });
 

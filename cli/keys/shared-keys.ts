@@ -143,7 +143,7 @@ export function describeReplacedKeys(keys: readonly SharedKey[]): readonly strin
 function rowsOf(keys: readonly SharedKey[]): readonly string[] {
   return keys.flatMap(({ key, harm, tried }) => [
     row(key, harm),
-    ...(tried === undefined ? [] : [row('', `tested now: ${tried}`)]),
+    ...(tried === undefined ? [] : [row('', `just tried by a control plane: ${tried}`)]),
   ]);
 }
 

@@ -64,7 +64,10 @@ export interface RegisterRow {
 
 /** Flags of `cluster verify`. */
 export interface VerifyOptions {
-  /** Expect the machine on record from now on, although another one was known under this name. */
+  /**
+   * Accept that the record of the cluster names another machine than this workspace knew under this name, and
+   * expect that machine from now on.
+   */
   readonly acceptChange: boolean;
 }
 

@@ -45,9 +45,9 @@ export function vouchersFor(member: Caller, pubKeyDer: Uint8Array): readonly Own
 }
 
 /**
- * Owner keys for the provisioning file of a machine, base64: the caller's, whose orders the machine is to
- * obey, and that of the owner who signed the cluster ownership. The first owner can do without a call to the
- * cluster; then only the caller's key is returned.
+ * The owner keys (base64) for the provisioning file of a machine: the key of the caller, whose orders the
+ * machine is to obey, and the key of the owner who signed the cluster ownership. Only the cluster knows the
+ * second; where it is not asked, because the caller is the first owner, only the first key is returned.
  */
 export async function ownerKeysToProvision(
   context: CommandContext,

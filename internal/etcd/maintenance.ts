@@ -67,7 +67,7 @@ export class Maintenance {
   }
 
   /**
-   * Returns the space of deleted history to the file system. Serves nobody meanwhile, so members go one after the other. Meant for a
+   * Returns the space of deleted history to the file system. The member serves nobody meanwhile, so defragment one after the other. Meant for a
    * client with one endpoint.
    */
   async defragment(options: CallOptions): Promise<void> {

@@ -16,7 +16,10 @@ export function relayedPathOf(relay: string, client: string): SourcePath {
   return [...sourcePathOf(relay), ...within];
 }
 
-/** The networks of an IP address that a socket reports; an attacker can only use addresses at which it receives. */
+/**
+ * The networks that contain the peer address of a socket, the widest first. Nobody can forge the address, because a
+ * connection exists only once its sender has received packets there.
+ */
 export function sourcePathOf(address: string): SourcePath {
   const plain = address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '').replace(/%.*$/, '');
   if (!isIPv6(plain)) {

@@ -143,7 +143,7 @@ export async function recoverMember(
   if ((await files.stat(layout.data)) === undefined)
     throw new ConsensusError(
       'consensus-data-missing',
-      `recovering ${nodeId}: neither data nor restored data found`,
+      `recovering ${nodeId}: found neither the data of etcd nor data restored from a snapshot`,
     );
   // The restored data contains the members, so etcd ignores the origin.
   await runEtcd(ports, config, { origin: { kind: 'first' } }, signal);

@@ -76,7 +76,9 @@ async function planReset(context: CommandContext, node: Node): Promise<RolePlan>
   const { name, health, state } = node;
   const plan = await readRolePlan(context, node, []);
   const refusals = [
-    ...(state === NodeState.UP ? plan.refusals : [`${name} is not a member (state UP)`]),
+    ...(state === NodeState.UP
+      ? plan.refusals
+      : [`only a member (a node in state UP) can be reset, and ${name} is not one`]),
     ...(health === NodeHealth.HEALTHY
       ? []
       : [

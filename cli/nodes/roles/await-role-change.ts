@@ -94,7 +94,7 @@ async function look(context: CommandContext, wanted: ExpectedRoleState): Promise
     });
   } catch (error) {
     context.signal.throwIfAborted();
-    return { what: 'retrying curators', why: printable((error as Error).message) };
+    return { what: 'no curator has answered', why: printable((error as Error).message) };
   }
 }
 

@@ -47,7 +47,7 @@ describe('planRoleChange()', () => {
       why: 'etcd would have 1 healthy of 2 voters, 2 are needed',
     },
     {
-      name: 'a change of members without a leader',
+      name: 'a change of members while etcd has no leader',
       change: { node: node('n4', WORKER), wanted: CONTROL },
       all: cluster(three, { hasLeader: false }),
       why: 'no leader',

@@ -62,8 +62,8 @@ export class CliKiller {
   }
 
   /**
-   * Kills the CLI while the agent is stopped in the phase, so that the kill hits a CLI that follows this
-   * phase.
+   * Pauses the agent in this phase and kills the CLI meanwhile, so that the CLI certainly shows this phase when
+   * it dies.
    */
   async #strike(phase: PhaseName): Promise<void> {
     const machine = this.#machine;

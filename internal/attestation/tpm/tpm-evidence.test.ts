@@ -561,12 +561,12 @@ describe('the TPM clock', () => {
   });
 
   test.each([
-    { name: 'its time', clock: { clockMs: 4999n } },
+    { name: 'its clock value', clock: { clockMs: 4999n } },
     { name: 'its reset count', clock: { resetCount: 2, clockMs: 9000n } },
     { name: 'its restart count', clock: { restartCount: 1, clockMs: 9000n } },
-    { name: 'its time after an orderly reset', clock: { resetCount: 4, clockMs: 4000n } },
+    { name: 'its clock value, although the reset was orderly', clock: { resetCount: 4, clockMs: 4000n } },
     {
-      name: 'its time without a restart, although it is marked unsafe',
+      name: 'its clock value without a restart, although it is marked unsafe',
       clock: { clockMs: 4000n, safe: false },
     },
   ])('is refused if it goes back in $name', async ({ clock }) => {

@@ -145,7 +145,7 @@ describe('issuers of confidential machines', () => {
   });
 
   test.each([SnpIssuer, TdxIssuer])(
-    'an issuer requests no report for a short binding (%p)',
+    '%p requests no report if the binding has fewer than 64 bytes',
     async (Issuer) => {
       boot();
       await expect(

@@ -42,7 +42,7 @@ interface NodeFeedOptions {
 export class NodeFeed {
   readonly #options: NodeFeedOptions;
   readonly #nodes = new Map<string, NodeEntries>();
-  /** The revision of the last change of each node, including kept deletions. */
+  /** The revision of the last change of each node, also of a deleted node as long as its deletion is remembered. */
   readonly #changedAt = new Map<string, bigint>();
   readonly #subscriptions = new Set<FeedSubscription>();
   /** Subscriptions to a single node, by its ID. */
