@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import type { SystemPorts } from '../../../internal/platform/index.ts';
+import { SERVICE_SANDBOX, type SystemPorts } from '../../../internal/platform/index.ts';
 import { ensureUnit } from '../../units/index.ts';
 
 /** Unit that loads the rules which block pods from the metadata service of the cloud. */
@@ -32,8 +32,8 @@ ${chain('forward')}${chain('input')}}
 `;
 }
 
-/** The unit starts before the kubelet and keeps its rules when the agent stops. */
-function buildMetadataGuardUnit(): string {
+/** Builds the unit. It starts before the kubelet and keeps its rules when the agent stops. */
+export function buildMetadataGuardUnit(): string {
   return `[Unit]
 Description=Keeps pods away from the metadata service of the cloud
 Before=kubelet.service
@@ -43,12 +43,9 @@ Type=oneshot
 RemainAfterExit=yes
 ExecStart=/usr/sbin/nft --file ${METADATA_GUARD_RULES}
 ExecStop=-/usr/sbin/nft delete table ${TABLE}
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-NoNewPrivileges=yes
+${SERVICE_SANDBOX}
 CapabilityBoundingSet=CAP_NET_ADMIN
-LimitCORE=0
+RestrictAddressFamilies=AF_NETLINK
 `;
 }
 

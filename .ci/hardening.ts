@@ -1,0 +1,75 @@
+/**
+ * Writes docs/hardening.md from docs/hardening.json: where a cluster is stricter than Kubernetes by default, the
+ * setting that undoes each item, and the units that keep their rights. `node .ci/hardening.ts` writes the page;
+ * with `--check` it fails when the page is stale, when a setting does not exist, or when a test is missing.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseClusterConfig } from '../internal/config/index.ts';
+import { escapeCell, publishPage } from './page.ts';
+
+const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
+const SOURCE = 'docs/hardening.json';
+const CONFIG = 'version: 1\nname: x\nattestation: { variants: [machine-key], firstContact: fingerprint }\n';
+
+interface Hardening {
+  readonly items: readonly { readonly item: string; readonly undo: string; readonly proof: string }[];
+  /** Why a unit keeps an exposure above 3.0, by unit. */
+  readonly units: Readonly<Record<string, string>>;
+}
+
+/** Reads docs/hardening.json. */
+export function readHardening(): Hardening {
+  return JSON.parse(readFileSync(resolve(ROOT, SOURCE), 'utf8')) as Hardening;
+}
+
+/** The page, and what is wrong with its source. */
+export function renderHardening({ items, units }: Hardening): {
+  readonly page: string;
+  readonly problems: readonly string[];
+} {
+  const problems = items.flatMap(({ undo, proof }) => [
+    ...problemOf(undo),
+    ...(existsSync(resolve(ROOT, proof)) ? [] : [`${proof} not found`]),
+  ]);
+  const rows = items.map(({ item, undo, proof }) => `| ${escapeCell(item)} | \`${undo}\` | \`${proof}\` |`);
+  const kept = Object.entries(units).map(([unit, reason]) => `| \`${unit}\` | ${escapeCell(reason)} |`);
+  const page = `# Hardening
+
+Where a cluster is stricter than one that kubeadm creates. Each item is undone by one setting of \`cluster.yaml\` when the cluster is
+initialized. Clusters of earlier releases keep their behavior. Made by \`node .ci/hardening.ts\` from \`${SOURCE}\`.
+
+| item | undone by | test |
+| --- | --- | --- |
+${rows.join('\n')}
+
+In addition, and without a change for workloads: an audit log of the API server ([operators.md](operators.md)), Secrets and ConfigMaps
+encrypted in etcd, no profiling, kernel parameters that the kubelet only checks, and files and units that only root may read.
+
+## Systemd units
+
+The exposure of each unit, as \`systemd-analyze security\` computes it, is at most 3.0 (\`.ci/unit-exposure.test.ts\`), except for these:
+
+| unit | reason |
+| --- | --- |
+${kept.join('\n')}
+`;
+  return { page, problems };
+}
+
+function problemOf(undo: string): readonly string[] {
+  const [path = '', value = ''] = undo.split(': ');
+  const [section = '', key = ''] = path.split('.');
+  try {
+    parseClusterConfig(`${CONFIG}${section}: { ${key}: ${value} }\n`, 'cluster.yaml');
+    return [];
+  } catch (error) {
+    return [`${undo} is not a setting: ${String(error)}`];
+  }
+}
+
+if (import.meta.main) {
+  const { page, problems } = renderHardening(readHardening());
+  publishPage({ root: ROOT, path: 'docs/hardening.md', page, problems, command: 'node .ci/hardening.ts' });
+}
