@@ -32,7 +32,7 @@ const AT_ONCE = 8;
 
 /** What to collect. */
 export interface CollectOptions {
-  /** The nodes to ask for their own facts; empty: all. */
+  /** The nodes to ask for their own facts, besides control planes; empty: all. */
   readonly nodes: readonly string[];
   /** Time between two readings of the metrics. */
   readonly windowMs: number;
@@ -145,8 +145,9 @@ async function measure(context: CommandContext, of: Measured): Promise<ClusterFa
 
 /** The metrics of each node as text, through a curator that serves. */
 async function askMetrics(context: CommandContext, { found, serving, nodes }: Measured) {
+  // Control planes always: without them nothing is known about etcd as a whole.
   const members = (found?.records.nodes ?? []).filter(
-    ({ state, name }) => state === 'up' && isWanted(nodes, name),
+    ({ state, name, isControlPlane }) => state === 'up' && (isControlPlane || isWanted(nodes, name)),
   );
   const only = serving.map(({ endpoint }) => endpoint);
   return each(members, async ({ name: node }) => ({

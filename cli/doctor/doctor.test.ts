@@ -234,6 +234,23 @@ describe('runDoctor()', () => {
     expect(grades.get('error')?.map(({ code }) => code)).toContain('doctor-curator');
   });
 
+  test('with the name of a worker, still measures the control planes, and asks no other kubelet', async () => {
+    const worker = { ...node(), nodeId: 'node-2', name: 'n2', roles: [NodeRole.KUBERNETES_WORKER] };
+    const asked: string[] = [];
+    const { context } = await createCluster({
+      curator: { listNodes: async () => ({ nodes: [node(), worker] }) },
+      streams: { getMetrics: async ({ node: name }) => ({ text: name === 'n2' ? '' : METRICS }) },
+      kubernetes: (url) => {
+        if (url.includes('/proxy/')) asked.push(url);
+        return withWorker(url);
+      },
+    });
+    const { exit, result } = await doctor(context, 'n2');
+    expect(result.findings.filter(({ grade }) => grade !== 'good')).toEqual([]);
+    expect(exit).toBe('ok');
+    expect(asked).toEqual(['/api/v1/nodes/n2/proxy/stats/summary']);
+  });
+
   test('refuses a node that the cluster does not have', async () => {
     const { context } = await createCluster();
     await expect(doctor(context, 'n9')).rejects.toMatchObject({ code: 'doctor-node-unknown' });
@@ -269,4 +286,14 @@ function withoutDns(url: string): unknown {
     readonly items: readonly { readonly metadata: { readonly name: string } }[];
   };
   return { items: items.filter(({ metadata }) => !metadata.name.startsWith('coredns')) };
+}
+
+/** The healthy responses, with each object of node n1 a second time for n2. */
+function withWorker(url: string): unknown {
+  const answer = healthyKubernetes(url.replace('/n2/', '/n1/'));
+  if (url !== '/api/v1/nodes' && url !== '/api/v1/pods') return answer;
+  const { items } = answer as { readonly items: readonly unknown[] };
+  return {
+    items: [...items, ...(JSON.parse(JSON.stringify(items).replaceAll('"n1"', '"n2"')) as unknown[])],
+  };
 }

@@ -294,6 +294,7 @@ test('runStatus() shows the parts that can be read and why others cannot, and ex
   expect(text).toMatch(/^quorum +1 of 1 voter needed, 1 healthy; tolerates no failures$/m);
   expect(text).toMatch(/^joins +2 machines pending/m);
   expect(text).toMatch(/^! certificate node of node n1 expired \d+d ago$/m);
+  expect(text).toMatch(/\n`cluster doctor` checks every layer and names the likely cause\.$/);
   expect(text).toMatch(/^your credentials +certificate expires in 36\dd, kubeconfig expires in 36\dd/m);
   expect(text).toMatch(/^n1 +node +expired \d+d ago\nn1 +kubelet +expired \d+d ago$/m);
   expect(text).toMatch(/^key rotation +phase 4 of 6: .*; waiting for n2 \(it is off\)$/m);
