@@ -132,7 +132,7 @@ interface Measured extends CollectOptions {
   readonly serving: readonly ControlPlane[];
 }
 
-/** The metrics of each node. Durations are those of the seconds between two readings. */
+/** The metrics of each node: two readings, because an fsync is judged by the seconds between them. */
 async function measure(context: CommandContext, of: Measured): Promise<ClusterFacts['metrics']> {
   const before = await askMetrics(context, of);
   const pages = new Map(before.map(({ node, answer }) => [node, answer.ok ? answer.value : '']));

@@ -13,7 +13,7 @@ interface Sample {
 
 /**
  * The figures of a node that the checks need, from its metrics in Prometheus' text format. Pure.
- * @param earlier the metrics some seconds before: durations are those since then, so that the storm of a start is forgotten
+ * @param earlier the metrics some seconds before: an fsync is judged by those since then, so that the load of a start is forgotten
  */
 export function metricsFrom(text: string, earlier = ''): NodeMetricsFacts {
   const before = new Map(
@@ -25,7 +25,9 @@ export function metricsFrom(text: string, earlier = ''): NodeMetricsFacts {
   const samples = text
     .split('\n')
     .flatMap(sampleFrom)
-    .map((each) => (isBucket(each) ? { ...each, value: grown(each.value, before.get(keyOf(each))) } : each));
+    .map((each) =>
+      isWindowed(each) ? { ...each, value: grown(each.value, before.get(keyOf(each))) } : each,
+    );
   const [stateEtcd, kubernetesEtcd] = [memberFrom(samples, 'state'), memberFrom(samples, 'kubernetes')];
   return {
     ...(stateEtcd && { stateEtcd }),
@@ -36,8 +38,8 @@ export function metricsFrom(text: string, earlier = ''): NodeMetricsFacts {
   };
 }
 
-function isBucket({ name }: Sample): boolean {
-  return name === FSYNC || name === ROUND_TRIP;
+function isWindowed({ name }: Sample): boolean {
+  return name === FSYNC;
 }
 
 function keyOf({ name, labels }: Sample): string {
@@ -66,26 +68,29 @@ function memberFrom(all: readonly Sample[], etcd: string): EtcdMemberFacts | und
     samples.filter(({ name }) => name === ROUND_TRIP),
     ({ labels }) => labels['To'] ?? '',
   );
-  const roundTrips = [...peers.values()].flatMap((buckets) => p99Ms(buckets) ?? []);
+  const roundTrips = [...peers.values()].flatMap((buckets) => quantileMs(buckets, 0.5) ?? []);
   return {
     hasLeader: leader === 1,
     ...defined({
-      fsyncP99Ms: p99Ms(samples.filter(({ name }) => name === FSYNC)),
-      peerRoundTripP99Ms: roundTrips.length === 0 ? undefined : Math.max(...roundTrips),
+      fsyncP99Ms: quantileMs(
+        samples.filter(({ name }) => name === FSYNC),
+        0.99,
+      ),
+      peerRoundTripMs: roundTrips.length === 0 ? undefined : Math.max(...roundTrips),
       dbSizeBytes: value('etcd_mvcc_db_total_size_in_bytes'),
       dbInUseBytes: value('etcd_mvcc_db_total_size_in_use_in_bytes'),
     }),
   };
 }
 
-/** The upper bound of the bucket that contains the 99th percentile; of the last bucket its lower bound. */
-function p99Ms(buckets: readonly Sample[]): number | undefined {
+/** The upper bound of the bucket that contains the quantile; of the last bucket its lower bound. */
+function quantileMs(buckets: readonly Sample[], share: number): number | undefined {
   const sorted = buckets
     .map(({ labels, value }) => ({ le: labels['le'] === '+Inf' ? Infinity : Number(labels['le']), value }))
     .toSorted((a, b) => a.le - b.le);
   const total = sorted.at(-1)?.value ?? 0;
   if (total === 0) return undefined;
-  const { le } = sorted.find(({ value }) => value >= 0.99 * total) ?? { le: Infinity };
+  const { le } = sorted.find(({ value }) => value >= share * total) ?? { le: Infinity };
   const bound = Number.isFinite(le) ? le : sorted.at(-2)?.le;
   return bound === undefined ? undefined : bound * 1_000;
 }

@@ -54,11 +54,14 @@ const records = z.strictObject({
   shortestLifetimeMs: count.optional(),
 });
 
-/** Figures of one etcd member. Durations are in ms, and those of some seconds; undefined when nothing was written in them. */
+/**
+ * Figures of one etcd member. `fsyncP99Ms`: over some seconds; undefined when nothing was written in them. `peerRoundTripMs`: the
+ * median to the slowest peer since the process started, because peers are measured every few seconds only.
+ */
 const etcdMember = z.strictObject({
   hasLeader: z.boolean(),
   fsyncP99Ms: number.optional(),
-  peerRoundTripP99Ms: number.optional(),
+  peerRoundTripMs: number.optional(),
   dbSizeBytes: number.optional(),
   dbInUseBytes: number.optional(),
 });

@@ -421,13 +421,13 @@ const ROWS: readonly Row[] = [
   row(
     'doctor-latency',
     '100 ms',
-    () => withMetrics('n2', { stateEtcd: fakeMember({ peerRoundTripP99Ms: 100 }) }),
+    () => withMetrics('n2', { stateEtcd: fakeMember({ peerRoundTripMs: 100 }) }),
     'good',
   ),
   row(
     'doctor-latency',
     '101 ms',
-    () => withMetrics('n2', { stateEtcd: fakeMember({ peerRoundTripP99Ms: 101 }) }),
+    () => withMetrics('n2', { stateEtcd: fakeMember({ peerRoundTripMs: 101 }) }),
     'warning',
     'n2',
   ),

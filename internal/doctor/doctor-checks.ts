@@ -227,7 +227,7 @@ const ENTRIES: readonly Entry[] = [
     observe: member.fsync,
   }),
   entry('doctor-latency', 'etcd', {
-    what: 'the round trip between etcd members, over 5 s',
+    what: 'the usual round trip between etcd members',
     observe: member.latency,
   }),
   entry('doctor-pods', 'workloads', { what: 'pods that are not ready', observe: kubernetes.pods }),

@@ -33,7 +33,7 @@ export function fakeEtcd(changes: Partial<EtcdFacts> = {}): EtcdFacts {
 /** A member that is fast and has a leader. */
 export function fakeMember(changes: Partial<EtcdMemberFacts> = {}): EtcdMemberFacts {
   return {
-    ...{ hasLeader: true, fsyncP99Ms: 4, peerRoundTripP99Ms: 0.8 },
+    ...{ hasLeader: true, fsyncP99Ms: 4, peerRoundTripMs: 0.8 },
     ...{ dbSizeBytes: GIB / 16, dbInUseBytes: GIB / 32 },
     ...changes,
   };

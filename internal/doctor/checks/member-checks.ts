@@ -38,12 +38,12 @@ export const fsync: Observe = (facts) => {
   });
 };
 
-/** The round trip between members. */
+/** The usual round trip between members. */
 export const latency: Observe = (facts) => {
-  const threshold = `p99 at most ${ROUND_TRIP_WARNING_MS} ms`;
-  return judgeMembers(facts, threshold, ({ peerRoundTripP99Ms: ms }, seen) => {
+  const threshold = `median at most ${ROUND_TRIP_WARNING_MS} ms`;
+  return judgeMembers(facts, threshold, ({ peerRoundTripMs: ms }, seen) => {
     if (ms === undefined) return { ...seen, figure: 'no samples', threshold };
-    const figure = `p99 at most ${milliseconds(ms)}`;
+    const figure = `median at most ${milliseconds(ms)}`;
     const cause = `a round trip from the ${seen.subject} to its slowest peer takes ${figure}`;
     return { ...seen, figure, threshold, problem: warned(ms > ROUND_TRIP_WARNING_MS ? cause : undefined) };
   });
