@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { encodeEnrolmentRequest, endorsementKeyIdOf } from '../../internal/attestation/enrolment/index.ts';
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import { type CertificateSigner, nodeLeaf } from '../../internal/pki/index.ts';
-import { type EtcdClient, Namespace } from '../../internal/etcd/index.ts';
+import { type KeySpace, Namespace } from '../../internal/etcd/index.ts';
 import { CLUSTER_PREFIX, type NodeRecord } from '../../internal/records/index.ts';
 import { nameOf, parsePublic } from '../../internal/tpm/index.ts';
 import { firstNodeRoles, type Role } from '../../internal/role/index.ts';
@@ -20,7 +20,7 @@ export type FirstEvidence = Pick<MachineEvidence, 'variant' | 'readEnrolment' | 
 
 /** Writes the first records of a new cluster. Resolves to the membership and the roles of the first node. */
 export async function createFirstRecords(
-  ports: { readonly admin: EtcdClient; readonly authority: CertificateSigner; readonly nowMs: () => number },
+  ports: { readonly admin: KeySpace; readonly authority: CertificateSigner; readonly nowMs: () => number },
   options: {
     readonly data: BootstrapData;
     readonly machine: MachineIdentity;

@@ -206,9 +206,13 @@ describe('CuratorClient', () => {
     const client = createClient([a, b]);
     expect(await ask(client)).toBe('127.0.0.2');
     await a[Symbol.asyncDispose]();
+    const failures = (): number =>
+      lines.filter(({ message }) => message === 'curator failed, trying the next one').length;
+    const before = failures();
     const startedMs = performance.now();
     expect(await ask(client)).toBe('127.0.0.3');
     expect(await ask(client)).toBe('127.0.0.3');
+    expect(failures()).toBe(before + 1); // the second call did not ask the dead one again
     expect(performance.now() - startedMs).toBeLessThan(5_000);
   });
 

@@ -1,3 +1,4 @@
+import { currentValue } from '../../internal/event/index.ts';
 import { describe, expect, test } from '@jest/globals';
 import { createMemoryLogger } from '../../internal/testing/index.ts';
 import { Enrolment, TRANSITIONS, type EnrolmentHandlers, type EnrolmentState } from './enrolment.ts';
@@ -20,7 +21,12 @@ function create(changes: Partial<EnrolmentHandlers<typeof membership>> = {}) {
 describe('Enrolment', () => {
   test('reports the states New, CreatingCluster and Running once, in this order', async () => {
     const { enrolment, records } = create();
+    const states: (string | undefined)[] = [];
+    const note = (): unknown => states.push(currentValue(enrolment.status)?.state);
+    note();
+    using _noting = enrolment.status.subscribe(note);
     await enrolment.run(never);
+    expect(states).toEqual(['New', 'CreatingCluster', 'Running']);
     expect(records.map(({ fields }) => `${String(fields['from'])}→${String(fields['to'])}`)).toEqual([
       'New→CreatingCluster',
       'CreatingCluster→Running',

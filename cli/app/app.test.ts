@@ -73,6 +73,24 @@ async function run(
   return { code, out: String(out.read() ?? ''), err: String(err.read() ?? ''), host, loaded };
 }
 
+/** What scripts rely on: a number is never changed or used again. */
+const NUMBERS: Readonly<Record<ExitName, number>> = {
+  ...{ ok: 0, internal: 1, usage: 2, preflight: 3, refused: 4, precondition: 5, unreachable: 6, partial: 7 },
+  ...{
+    needsReset: 8,
+    locked: 9,
+    unhealthy: 10,
+    warnings: 11,
+    diskFull: 20,
+    readOnly: 21,
+    address: 22,
+    hostname: 23,
+    port: 24,
+  },
+  ...{ swap: 25, clock: 26, image: 27, kubelet: 28, chart: 29, chartTimeout: 30, addressChanged: 31 },
+  ...{ hungUp: 129, interrupted: 130, outputClosed: 141, terminated: 143 },
+};
+
 const failing =
   (exit: ExitName): Handler =>
   async () => {
@@ -146,7 +164,7 @@ describe('runApp()', () => {
   );
 
   test.each(exits)('a command that returns %s ends with the exit code of that name', async (exit) => {
-    expect((await run(['probe', 'one'], async () => exit)).code).toBe(EXIT_CODES[exit].number);
+    expect((await run(['probe', 'one'], async () => exit)).code).toBe(NUMBERS[exit]);
   });
 
   test('reports an error without a code as a bug, with its stack trace', async () => {

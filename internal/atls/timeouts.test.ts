@@ -148,17 +148,18 @@ describe('a flood of silent connections', () => {
   });
 
   test('many sources together occupy at most the total number of slots', async () => {
-    const ends = await createAtlsEnds({ limits: { maxPending: 4, maxPendingPerSource: 2 } });
-    using first = await pairs(2, '127.0.0.2');
-    using second = await pairs(2, '127.0.0.3');
-    using third = await pairs(1, '127.0.0.4');
-    const all = [first, second, third]
-      .flatMap((each) => each.pairs)
-      .map((tcp) => watched(ends.server(tcp.server)));
-    await settle();
-    expect(all.map(({ code }) => code)).toEqual([undefined, undefined, undefined, undefined, 'atls-busy']);
+    const ends = await createAtlsEnds(); // with the limits of the product: 128, and 16 from one source
+    using sources = new DisposableStack();
+    const all: Watched[] = [];
+    for (let host = 2; host <= 10; host++) {
+      const { pairs: flood } = sources.use(await pairs(16, `127.0.0.${host}`));
+      all.push(...flood.map((tcp) => watched(ends.server(tcp.server))));
+      await settle();
+    }
+    expect(all.slice(0, 128).map(({ code }) => code)).toEqual(Array(128).fill(undefined));
+    expect(all.slice(128).map(({ code }) => code)).toEqual(Array(16).fill('atls-busy'));
     await ends.clock.advance(3_000);
-    expect(await meet(ends, '127.0.0.4')).toEqual(['resolved', 'resolved']);
+    expect(await meet(ends, '127.0.0.10')).toEqual(['resolved', 'resolved']);
   });
 
   test('slots are freed, so that a refused client succeeds later', async () => {

@@ -160,7 +160,8 @@ await test('the first node of a cluster: its state, its secrets and its restart'
     const { key } = JSON.parse(await readFile(join(workspace, 'master-secret.json'), 'utf8')) as {
       key: string;
     };
-    const owner = createPrivateKey(await readFile(join(workspace, 'owner-key.pem'), 'utf8'));
+    const ownerPem = await readFile(join(workspace, 'owner-key.pem'), 'utf8');
+    const owner = createPrivateKey(ownerPem);
     const seed = owner.export({ format: 'der', type: 'pkcs8' }).subarray(-32);
     const spoken = (bytes: Buffer): readonly string[] => [
       bytes.toString('hex'),
@@ -172,12 +173,15 @@ await test('the first node of a cluster: its state, its secrets and its restart'
       node.exitCode(
         'sh',
         '-c',
-        `{ grep -rhaF ${text} ${directories} 2>/dev/null; journalctl | grep -aF ${text}; } | grep -q .`,
+        `{ grep -rhaF -e '${text}' ${directories} 2>/dev/null; journalctl | grep -aF -e '${text}'; } | grep -q .`,
       );
     // Proves that the search works: it finds the owner's public key, which is in the provisioning file.
     const pubKey = createPublicKey(owner).export({ format: 'der', type: 'spki' }).subarray(-32);
     assert.equal(await search(pubKey.toString('base64')), 0);
-    for (const text of [Buffer.from(key, 'base64'), seed].flatMap(spoken))
+    // In PEM the seed follows a header, so that its base64 differs from that of the seed alone.
+    const [, pemBody = ''] = ownerPem.split('\n');
+    assert.match(pemBody, /^[\w+/=]{40,}$/);
+    for (const text of [...[Buffer.from(key, 'base64'), seed].flatMap(spoken), pemBody])
       assert.equal(await search(text), 1);
   });
 

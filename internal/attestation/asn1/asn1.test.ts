@@ -58,7 +58,7 @@ describe('readOnly()', () => {
   const refused = [
     { name: 'empty input', given: '' },
     { name: 'a tag without a length', given: '30' },
-    { name: 'a byte after the end', given: '30 00 00' },
+    { name: 'a byte after the end', given: '30 03 02 01 05 00' },
     { name: 'an element longer than its parent', given: '30 03 02 05 01' },
     { name: 'a length with one octet too many', given: '30 81 03 02 01 05' },
     { name: 'a length with a leading zero', given: '30 82 00 03 02 01 05' },

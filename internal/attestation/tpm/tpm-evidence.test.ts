@@ -193,6 +193,8 @@ describe('a TPM quote', () => {
   const hostile: readonly {
     readonly name: string;
     readonly forged: () => Partial<ForgedEvidence>;
+    /** What the refusal must have found, where another check has the same code. */
+    readonly found?: string;
     readonly code: string;
   }[] = [
     {
@@ -422,13 +424,21 @@ describe('a TPM quote', () => {
     },
     {
       name: 'a PCR value of 20 bytes',
-      forged: () => ({ shownValues: new Map([[0, new Uint8Array(20)]]) }),
+      // Together with the next value as long as two entries, so that only the length itself is wrong.
+      forged: () => ({
+        shownValues: new Map([
+          [0, new Uint8Array(20)],
+          [1, new Uint8Array(44).fill(9)],
+        ]),
+      }),
       code: 'quote-pcr-values',
+      found: '20',
     },
     {
       name: 'PCR values of the SHA-384 bank',
       forged: () => ({ shownValues: new Map([[0, new Uint8Array(48)]]) }),
       code: 'quote-pcr-values',
+      found: '48',
     },
     {
       name: 'a malformed event log',
@@ -444,8 +454,12 @@ describe('a TPM quote', () => {
       code: 'quote-binding',
     },
   ];
-  test.each(hostile)('is refused with $name', async ({ forged, code }) => {
-    await expect(judge(forge(forged()), binding, context)).rejects.toThrow(coded(code));
+  test.each(hostile)('is refused with $name', async ({ forged, code, found }) => {
+    const refused: unknown = await judge(forge(forged()), binding, context).catch((error: unknown) => error);
+    expect(() => {
+      throw refused;
+    }).toThrow(coded(code));
+    if (found !== undefined) expect(refused).toMatchObject({ details: { actual: found } });
   });
 
   test('is refused for PCRs of the SHA-384 bank', async () => {
