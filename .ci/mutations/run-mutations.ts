@@ -1,4 +1,4 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,7 +30,9 @@ export async function* runMutations(
   if (mutations.length === 0) return;
   const copy = copyTree(root);
   const stop = (): never => {
-    rmSync(copy, { recursive: true, force: true });
+    // A test that still runs would write into the copy while it is removed.
+    for (const child of running) child.kill('SIGKILL');
+    removeCopy(copy);
     process.exit(130);
   };
   process.on('SIGINT', stop).on('SIGTERM', stop);
@@ -43,7 +45,7 @@ export async function* runMutations(
       for (const mutation of those) yield { mutation, verdict: await verdictOf(copy, mutation, before) };
     }
   } finally {
-    rmSync(copy, { recursive: true, force: true });
+    removeCopy(copy);
     process.off('SIGINT', stop).off('SIGTERM', stop);
   }
 }
@@ -74,6 +76,13 @@ async function verdictOf(copy: string, mutation: Mutation, before: TestRun | und
 /** Whether a test has this title, or one that contains it. */
 function isTitled(name: string, title: string): boolean {
   return new RegExp(patternOf(title)).test(name);
+}
+
+/** The tests that run now. */
+const running = new Set<ChildProcess>();
+
+function removeCopy(copy: string): void {
+  rmSync(copy, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
 }
 
 /** The tracked and new files of the tree, with its installed packages. */
@@ -116,7 +125,9 @@ async function runTests(copy: string, test: string, titles: readonly string[]): 
     ],
     { cwd: copy, stdio: 'ignore', timeout: LIMIT_MS, killSignal: 'SIGKILL' },
   );
+  running.add(child);
   await new Promise((resolve, reject) => child.on('close', resolve).on('error', reject));
+  running.delete(child);
   if (!existsSync(report)) return undefined;
   const { testResults } = JSON.parse(readFileSync(report, 'utf8')) as {
     readonly testResults: readonly {
