@@ -18,6 +18,7 @@ import {
   relayWorker,
   signerWorker,
   strayTaintsWorker,
+  nodeLabelsWorker,
 } from '../roleserve/index.ts';
 import { retirePorts } from './create-control-plane-driver.ts';
 import type { Agent } from './agent-parts.ts';
@@ -50,6 +51,7 @@ export function workloadRunnables(agent: Agent): Readonly<Record<string, Runnabl
     relay: relayWorker({ reads, ports: agent }),
     signer: signerWorker({ ...agent, driver: signer }),
     straytaints: strayTaintsWorker(agent),
+    nodelabels: nodeLabelsWorker(agent),
     controlplane: controlPlaneWorker({
       ...agent,
       writes: valueStore.claim('localControlPlane'),

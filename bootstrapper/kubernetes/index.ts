@@ -67,6 +67,12 @@ export {
 export { retireControlPlane, type RetirePorts } from './controlplane/retire-control-plane.ts';
 export { writeKubeletClientsCa, placeKubernetesKeys } from './credentials/shared-keys.ts';
 export { startContainerRuntime } from './node/container-runtime.ts';
+export {
+  declareLabels,
+  declaresOther,
+  listDeclaredLabels,
+  type NodeLabels,
+} from './taints/declared-labels.ts';
 export { listLabeledNodes, removeTaintAndLabels } from './taints/stale-labels.ts';
 export { PATHS, type EtcdClientFiles, type HostSettings, type KubernetesSettings } from './settings.ts';
 export { CONTAINERD_UNIT, KUBELET_UNIT } from './node/units.ts';

@@ -97,8 +97,8 @@ async function createMachine(answer: CommandAnswer = () => undefined) {
   }
   const units = new FakeUnits();
   for (const unit of [...options.unitsToStop, 'kubepods.slice', options.runtimeUnit]) units.active.add(unit);
-  const commands = new FakeCommands((argv) => {
-    const said = answer(argv);
+  const commands = new FakeCommands((argv, command) => {
+    const said = answer(argv, command);
     if (said === undefined && argv[0] === 'umount') files.unmount(argv.at(-1) ?? '');
     return said;
   });

@@ -1,4 +1,5 @@
 import { NodeRole } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { isLabelKey, isLabelValue, isReservedLabel } from '../../../internal/role/index.ts';
 import { AppError } from '../../app/errors.ts';
 
 /** A role as operators name it. */
@@ -33,9 +34,6 @@ export function parseRoleNames(text: string): readonly RoleName[] {
   });
 }
 
-const KEY = /^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
-const VALUE = /^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/;
-
 /** Parses changes as kubectl does: KEY=VALUE sets, KEY- removes. @throws AppError `app-usage` */
 export function parseLabelChanges(words: readonly string[]): {
   readonly set: Readonly<Record<string, string>>;
@@ -48,12 +46,14 @@ export function parseLabelChanges(words: readonly string[]): {
     const key = at < 0 ? word.replace(/-$/, '') : word.slice(0, at);
     const value = at < 0 ? undefined : word.slice(at + 1);
     const isRemoval = value === undefined && word.endsWith('-');
-    if (!KEY.test(key) || (!isRemoval && value === undefined) || (value !== undefined && !VALUE.test(value)))
+    const isValue = isRemoval || (value !== undefined && isLabelValue(value));
+    if (!isLabelKey(key) || !isValue)
       throw new AppError(
         'app-usage',
         `invalid label ${JSON.stringify(word)}: use KEY=VALUE to set it, KEY- to remove it`,
       );
-    if (!isRemoval && isReserved(key))
+    // An older version may have set a reserved label, so it can be removed.
+    if (!isRemoval && isReservedLabel(key))
       throw new AppError(
         'app-usage',
         `label ${JSON.stringify(word)} is reserved: labels of kubernetes.io and k8s.io belong to Kubernetes`,
@@ -74,10 +74,4 @@ export function parseLabelChanges(words: readonly string[]): {
       fix: 'Name each label once.',
     });
   return { set, remove };
-}
-
-/** Whether a label belongs to Kubernetes. Removing one is allowed: an older version may have set it. */
-function isReserved(key: string): boolean {
-  const [prefix = '', name] = key.split('/');
-  return name !== undefined && /(^|\.)(kubernetes|k8s)\.io$/.test(prefix);
 }

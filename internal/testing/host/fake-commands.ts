@@ -3,6 +3,7 @@ import { ExecError, type Command, type CommandResult, type CommandRunner } from 
 /** The result of a fake program: its output, or an error to throw. Undefined: success without output. */
 export type CommandAnswer = (
   argv: readonly string[],
+  command: Command,
 ) => string | { readonly exitCode: number; readonly output: string } | undefined;
 
 /** Programs that a function replaces. Every run is recorded. */
@@ -17,7 +18,7 @@ export class FakeCommands implements CommandRunner {
   async run(command: Command): Promise<CommandResult> {
     command.signal.throwIfAborted();
     this.runs.push(command.argv);
-    const answer = this.#answer(command.argv);
+    const answer = this.#answer(command.argv, command);
     if (typeof answer === 'object')
       throw new ExecError('exec-failed', {
         argv: command.argv,

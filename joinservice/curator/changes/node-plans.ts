@@ -4,6 +4,9 @@ import {
   checkNodeMove,
   checkRoleChange,
   isControlPlane,
+  isLabelKey,
+  isLabelValue,
+  isReservedLabel,
   type GuardedNode,
   type NodeState,
   type Role,
@@ -15,9 +18,6 @@ import { unchangedView } from '../nodes/node-store.ts';
 import { nodeStatusOf, refuseField, type NodeView } from '../nodes/node-wire.ts';
 
 const MAX_LABELS = 128;
-/** The rules of Kubernetes: "[PREFIX/]NAME", NAME at most 63 characters, PREFIX a DNS name. */
-const LABEL_NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
-const LABEL_PREFIX = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 
 /**
  * The role-change guards that a curator enforces, with their names. The leader guard is missing, because a
@@ -90,7 +90,7 @@ export function planState(node: NodeView, state: NodeState): MutationPlan {
   return { when: [unchangedView(node)], then: moves ? [write({ ...record, state, roles })] : [], detail };
 }
 
-/** Sets and removes labels; the rules are those of Kubernetes. */
+/** Sets and removes labels; the rules are those of Kubernetes, whose own labels are refused. */
 export function planLabels(
   node: NodeView,
   change: { readonly set: Readonly<Record<string, string>>; readonly remove: readonly string[] },
@@ -144,12 +144,9 @@ function guardedNodeFrom({ record, status, isAlive }: NodeView): GuardedNode {
 }
 
 function checkLabel(key: string, value: string): void {
-  const [name, prefix, ...more] = key.split('/').reverse();
-  const isKey =
-    more.length === 0 && LABEL_NAME.test(name ?? '') && (prefix === undefined || LABEL_PREFIX.test(prefix));
-  if (!isKey) refuseField('labels', `${JSON.stringify(key)} is not a label key`);
-  if (value !== '' && !LABEL_NAME.test(value))
-    refuseField('labels', `${JSON.stringify(value)} is not a label value`);
+  if (!isLabelKey(key)) refuseField('labels', `${JSON.stringify(key)} is not a label key`);
+  if (isReservedLabel(key)) refuseField('labels', `${key} is reserved for Kubernetes`);
+  if (!isLabelValue(value)) refuseField('labels', `${JSON.stringify(value)} is not a label value`);
 }
 
 function write(record: NodeRecord) {
