@@ -20,6 +20,7 @@ export { readCluster, type CuratorFacts } from './nodes/read-handlers.ts';
 export {
   healthOf,
   nodeStatusOf,
+  checkLabels,
   refuseField,
   rolesFromWire,
   rolesToWire,

@@ -7,6 +7,7 @@ import {
   mutationFrom,
   nameOfCaller,
   ownerSignatureMissing,
+  checkLabels,
   refuseField,
   rolesFromWire,
   submitterOf,
@@ -29,7 +30,6 @@ const MINUTE_MS = 60_000;
 /** How long an approval by an operator is valid. It is long because the machine may be off when it is approved. */
 const APPROVAL_MS = 24 * 60 * MINUTE_MS;
 const MAX_REASON = 512;
-const MAX_LABELS = 128;
 
 type JoinParts = Pick<OperatorApiParts, 'etcd' | 'mutations' | 'clock' | 'ownerDocs'>;
 
@@ -128,8 +128,7 @@ function assignmentOf(approval: Approval, { claimed, nodeId }: JoinRecord) {
   if (!isNodeName(name)) refuseField('name', 'expected at most 63 lower-case letters, digits and dashes');
   const roles: readonly Role[] =
     approval.roles.length === 0 ? parseRoles(['KubernetesWorker']) : rolesFromWire(approval.roles);
-  if (Object.keys(approval.labels).length > MAX_LABELS)
-    refuseField('labels', `expected at most ${MAX_LABELS}`);
+  checkLabels(approval.labels);
   return { name, roles, labels: { ...approval.labels } };
 }
 

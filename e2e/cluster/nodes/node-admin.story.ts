@@ -77,10 +77,34 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
       assert.match(before, new RegExp(`${unit}.service`));
     for (const node of ['n1', 'n2'])
       assert.match(await must('node', 'label', node, 'zone=a', 'absent-'), /zone=a/);
+    await eventually(
+      'the labels of both nodes are in Kubernetes',
+      30,
+      () => first.kubectl('get', 'nodes', '--selector', 'zone=a', '--output', 'name'),
+      (names) => names.includes('node/n1') && names.includes('node/n2'),
+    );
     // A change reaches the node within a second; the rest of this time would show a restart.
     await delay(SETTLED_MS);
     assert.equal(await units(), before);
   });
+
+  await story.test(
+    'labels of kubectl stay, and a label that was removed disappears from Kubernetes',
+    async () => {
+      await first.kubectl('label', 'node', 'n2', 'team=a');
+      await must('node', 'label', 'n2', 'zone-', 'rack=1');
+      const labels = await eventually(
+        'the label is gone',
+        30,
+        () => first.kubectl('get', 'node', 'n2', '--output', 'jsonpath={.metadata.labels}'),
+        (text) => !text.includes('"zone"') && text.includes('"rack":"1"'),
+      );
+      assert.match(labels, /"team":"a"/);
+      assert.match(labels, /"kubernetes.io\/hostname":"n2"/);
+      const refused = await cli('node', 'label', 'n2', 'kubernetes.io/hostname=x');
+      assert.equal(refused.code, 2);
+    },
+  );
 
   await story.test(
     'node logs shows the backlog of a runnable or unit, and refuses a unit of another program',

@@ -4,9 +4,6 @@ import {
   checkNodeMove,
   checkRoleChange,
   isControlPlane,
-  isLabelKey,
-  isLabelValue,
-  isReservedLabel,
   type GuardedNode,
   type NodeState,
   type Role,
@@ -15,7 +12,7 @@ import {
 import { CuratorError, type CuratorErrorCode } from '../errors.ts';
 import type { MutationPlan } from './mutations.ts';
 import { unchangedView } from '../nodes/node-store.ts';
-import { nodeStatusOf, refuseField, type NodeView } from '../nodes/node-wire.ts';
+import { checkLabels, nodeStatusOf, refuseField, type NodeView } from '../nodes/node-wire.ts';
 
 const MAX_LABELS = 128;
 
@@ -96,7 +93,7 @@ export function planLabels(
   change: { readonly set: Readonly<Record<string, string>>; readonly remove: readonly string[] },
 ): MutationPlan {
   const { record } = node;
-  for (const [key, value] of Object.entries(change.set)) checkLabel(key, value);
+  checkLabels(change.set);
   const both = change.remove.find((key) => Object.hasOwn(change.set, key));
   if (both !== undefined) refuseField('labels', `${both} is both set and removed`);
   const kept = Object.entries(record.labels).filter(([key]) => !change.remove.includes(key));
@@ -141,12 +138,6 @@ function guardedNodeFrom({ record, status, isAlive }: NodeView): GuardedNode {
   const part = nodeStatusOf({ status })?.controlPlane.find((each) => each.name === 'kube-apiserver');
   const apiServer = part && { isReady: part.ready, reason: part.why };
   return { nodeId, name, roles, isAlive, apiServer };
-}
-
-function checkLabel(key: string, value: string): void {
-  if (!isLabelKey(key)) refuseField('labels', `${JSON.stringify(key)} is not a label key`);
-  if (isReservedLabel(key)) refuseField('labels', `${key} is reserved for Kubernetes`);
-  if (!isLabelValue(value)) refuseField('labels', `${JSON.stringify(value)} is not a label value`);
 }
 
 function write(record: NodeRecord) {

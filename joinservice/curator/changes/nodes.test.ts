@@ -243,6 +243,7 @@ describe('nodes', () => {
     { name: 'a key with two slashes', set: { 'a/b/c': 'x' }, remove: [] },
     { name: 'a key of 64 characters', set: { ['a'.repeat(64)]: 'x' }, remove: [] },
     { name: 'a value with a space', set: { a: 'x y' }, remove: [] },
+    { name: 'a label of Kubernetes', set: { 'kubernetes.io/hostname': 'x' }, remove: [] },
     { name: 'the same key set and removed', set: { a: 'x' }, remove: ['a'] },
     {
       name: 'more than 128 labels',

@@ -1,6 +1,13 @@
 import { create, fromBinary, type MessageInitShape } from '@bufbuild/protobuf';
 import type { NodeRecord, StatusRecord } from '../../../internal/records/index.ts';
-import { parseRoles, type NodeState as State, type Role } from '../../../internal/role/index.ts';
+import {
+  isLabelKey,
+  isLabelValue,
+  isReservedLabel,
+  parseRoles,
+  type NodeState as State,
+  type Role,
+} from '../../../internal/role/index.ts';
 import {
   NodeHealth,
   NodeRole,
@@ -89,6 +96,21 @@ export function rolesFromWire(numbers: readonly NodeRole[]): readonly Role[] {
 /** The state of a request. @throws CuratorError for an unknown number */
 export function stateFromWire(number: NodeState): State {
   return keyOf(STATE_TO_WIRE, number) ?? refuseField('state', `unknown state ${number}`);
+}
+
+const MAX_LABELS = 128;
+
+/**
+ * Labels that a caller sets: the rules are those of Kubernetes, whose own labels are refused.
+ * @throws CuratorError `curator-request-invalid`
+ */
+export function checkLabels(labels: Readonly<Record<string, string>>): void {
+  if (Object.keys(labels).length > MAX_LABELS) refuseField('labels', `expected at most ${MAX_LABELS}`);
+  for (const [key, value] of Object.entries(labels)) {
+    if (!isLabelKey(key)) refuseField('labels', `${JSON.stringify(key)} is not a label key`);
+    if (isReservedLabel(key)) refuseField('labels', `${key} is reserved for Kubernetes`);
+    if (!isLabelValue(value)) refuseField('labels', `${JSON.stringify(value)} is not a label value`);
+  }
 }
 
 /** The error for an invalid field of a request. @throws CuratorError `curator-request-invalid` */
