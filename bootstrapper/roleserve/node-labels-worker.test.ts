@@ -97,7 +97,7 @@ test('labels on record reach the nodes; labels of others stay, and a removed lab
 });
 
 test('a label of the same key that somebody else has set gets the value on record', async () => {
-  const cluster = createCluster({ n1: { zone: 'by hand' } });
+  const cluster = createCluster({ n1: { zone: 'theirs' } });
   await using _tree = await cluster.start();
   cluster.records.set({ n1: { zone: 'x' } });
   await settle();
