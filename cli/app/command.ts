@@ -22,7 +22,7 @@ export interface CommandPaths {
   readonly data: string;
   /** `$XDG_CONFIG_HOME/cluster`: settings of the user. */
   readonly config: string;
-  /** `--workspace`, or the current directory: one cluster's configuration, state and keys. */
+  /** `--workspace`, `$CLUSTER_WORKSPACE` or the current directory: one cluster's configuration, state and keys. */
   readonly workspace: string;
   /** `--identity`: the identity file to use instead of that of the workspace. */
   readonly identity?: string | undefined;

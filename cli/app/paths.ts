@@ -1,7 +1,10 @@
 import { join, resolve } from 'node:path';
 import type { CommandPaths } from './command.ts';
 
-/** Directories by the XDG base directory specification, which ignores relative and empty variables. */
+/**
+ * Directories by the XDG base directory specification, which ignores relative and empty variables. The
+ * workspace is that of the flag, else that of CLUSTER_WORKSPACE, else the current directory.
+ */
 export function pathsFrom(options: {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly home: string;
@@ -18,7 +21,7 @@ export function pathsFrom(options: {
     cache: xdg('XDG_CACHE_HOME', '.cache'),
     data: xdg('XDG_DATA_HOME', '.local/share'),
     config: xdg('XDG_CONFIG_HOME', '.config'),
-    workspace: resolve(cwd, workspace ?? '.'),
+    workspace: resolve(cwd, workspace ?? env['CLUSTER_WORKSPACE'] ?? ''),
     identity: identity === undefined ? undefined : resolve(cwd, identity),
   };
 }

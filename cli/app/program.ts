@@ -23,7 +23,10 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
   const program = new Command('cluster')
     .description('Create and operate attested Kubernetes clusters on Linux machines.')
     .version(options.version, '--version', 'print the version')
-    .addOption(new Option('-w, --workspace <dir>', 'directory with the files of the cluster').default('.'))
+    .option(
+      '-w, --workspace <dir>',
+      'directory with the files of the cluster (default: $CLUSTER_WORKSPACE, else the current directory)',
+    )
     .option('--identity <file>', 'operator identity to use (default: that of the workspace)')
     .addOption(
       new Option('-o, --output <format>', 'output format').choices(['human', 'json']).default('human'),

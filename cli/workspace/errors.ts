@@ -4,7 +4,7 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 export const workspaceErrors = defineErrors({
   'workspace-missing': fault.operator.usage(
     'The directory is not the workspace of a cluster: a required file is missing.',
-    'Change to the workspace, or set it with --workspace. `cluster config generate` creates a new one.',
+    'Change to the workspace, or set it with --workspace or CLUSTER_WORKSPACE. `cluster config generate` creates a new one.',
   ),
   'workspace-key-invalid': fault.operator.precondition(
     'The owner key or the master secret of the workspace is damaged.',
