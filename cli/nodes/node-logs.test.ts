@@ -27,9 +27,9 @@ test('runNodeLogs() refuses an unknown runnable and accepts the parent of one', 
   expect(harness.owner.host.records).toHaveLength(4);
 });
 
-test('runNodeLogs() prints the audit log as it is, and refuses --audit with another log', async () => {
+test('runNodeLogs() prints long entries of the audit log whole, and refuses --audit with another log', async () => {
   const asked: unknown[] = [];
-  const line = '{"kind":"Event","verb":"get"}';
+  const line = JSON.stringify({ kind: 'Event', verb: 'get', responseObject: 'x'.repeat(30_000) });
   await using harness = await createCuratorHarness(
     {},
     {},

@@ -3,6 +3,9 @@ import { printable } from '../../internal/printable/index.ts';
 import { callCurator, findNode } from '../cluster/index.ts';
 import { AppError } from '../app/errors.ts';
 
+/** A line has at most 32 KiB: agents cut longer ones. A JSON entry that is cut again here could not be parsed. */
+const LINE = { maxChars: 32 * 1024 } as const;
+
 /** Flags of `cluster node logs`. */
 export interface LogOptions {
   /** Path of the runnable of the agent whose lines to show; empty for all runnables. Ignored with `units`. */
@@ -79,10 +82,10 @@ function print(context: CommandContext, line: string): void {
 export function renderLine(line: string): string {
   try {
     const { time, level, path, message, ...fields } = JSON.parse(line) as Record<string, unknown>;
-    if (typeof time !== 'string' || typeof message !== 'string') return printable(line);
+    if (typeof time !== 'string' || typeof message !== 'string') return printable(line, LINE);
     const more = Object.entries(fields).map(([key, value]) => `${key}=${JSON.stringify(value)}`);
-    return printable([time, String(level).padEnd(5), String(path), message, ...more].join(' '));
+    return printable([time, String(level).padEnd(5), String(path), message, ...more].join(' '), LINE);
   } catch {
-    return printable(line); // a line of the journal
+    return printable(line, LINE); // a line of the journal
   }
 }
