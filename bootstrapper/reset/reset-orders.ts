@@ -2,15 +2,14 @@ import { dirname } from 'node:path';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import {
   isSignedByRawEd25519Key,
+  isVouchedOwnerKey,
   resetStatement,
-  voucherStatement,
   type OwnerVoucher,
 } from '../../internal/crypto/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { ResetError } from './errors.ts';
 
 const VERSION = 1;
-const MAX_VOUCHERS = 16;
 
 /** Paths that a reset works on. */
 export interface ResetPaths {
@@ -48,7 +47,7 @@ export class ResetOrders {
    */
   async accept(clusterId: string, order: OwnersOrder): Promise<void> {
     const { files, paths, ownerKeys, nodeId } = this.#options;
-    const isOwner = isOwnersKey(order, { clusterId, ownerKeys });
+    const isOwner = isVouchedOwnerKey(order, { clusterId, ownerKeys });
     if (
       !isOwner ||
       !isSignedByRawEd25519Key(order.ownerPubKey, resetStatement({ clusterId, nodeId }), order.signature)
@@ -62,22 +61,6 @@ export class ResetOrders {
     await files.createExclusive(paths.resetOrder, `${JSON.stringify(record)}\n`);
     this.#ordered.set(true);
   }
-}
-
-/** Whether the key is provisioned on this machine, or a chain of vouchers leads to it from a provisioned key. */
-function isOwnersKey(
-  { ownerPubKey, vouchers }: OwnersOrder,
-  by: { readonly clusterId: string; readonly ownerKeys: readonly Uint8Array[] },
-): boolean {
-  const isKnown = (key: Uint8Array) => by.ownerKeys.some((each) => Buffer.compare(each, key) === 0);
-  let key = ownerPubKey;
-  for (const voucher of vouchers.slice(-MAX_VOUCHERS).toReversed()) {
-    if (isKnown(key)) return true;
-    const statement = voucherStatement({ clusterId: by.clusterId, ownerPubKey: key });
-    if (!isSignedByRawEd25519Key(voucher.by, statement, voucher.signature)) return false;
-    key = voucher.by;
-  }
-  return isKnown(key);
 }
 
 interface OwnersOrder {

@@ -16,9 +16,10 @@ export {
   signEd25519,
 } from './ed25519.ts';
 export { joinServerStatement, machineKeyStatement } from './join-statements.ts';
-export { labeledStatement, lengthPrefixed, u64 } from './length-prefix.ts';
+export { labeledStatement, lengthPrefixed, u32, u64 } from './length-prefix.ts';
 export {
   certificateSha256,
+  isVouchedOwnerKey,
   kubeconfigStatement,
   ownershipStatement,
   resetStatement,

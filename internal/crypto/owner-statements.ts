@@ -1,5 +1,8 @@
 import { createHash, X509Certificate } from 'node:crypto';
+import { isSignedByRawEd25519Key } from './ed25519.ts';
 import { labeledStatement, u64 } from './length-prefix.ts';
+
+const MAX_VOUCHERS = 16;
 
 /** The signature with which an owner key vouches for a second key as another owner key. */
 export interface OwnerVoucher {
@@ -32,6 +35,25 @@ export function voucherStatement(owner: {
   readonly ownerPubKey: Uint8Array;
 }): Uint8Array {
   return labeledStatement('cluster/owner-voucher/v1\0', owner.clusterId, owner.ownerPubKey);
+}
+
+/**
+ * Whether the key is one of the known owner keys, or a chain of vouchers leads to it from a known key. Each voucher signs the
+ * key of the next one; the last one signs `ownerPubKey`.
+ */
+export function isVouchedOwnerKey(
+  owner: { readonly ownerPubKey: Uint8Array; readonly vouchers: readonly OwnerVoucher[] },
+  by: { readonly clusterId: string; readonly ownerKeys: readonly Uint8Array[] },
+): boolean {
+  const isKnown = (key: Uint8Array) => by.ownerKeys.some((each) => Buffer.compare(each, key) === 0);
+  let key = owner.ownerPubKey;
+  for (const voucher of owner.vouchers.slice(-MAX_VOUCHERS).toReversed()) {
+    if (isKnown(key)) return true;
+    const statement = voucherStatement({ clusterId: by.clusterId, ownerPubKey: key });
+    if (!isSignedByRawEd25519Key(voucher.by, statement, voucher.signature)) return false;
+    key = voucher.by;
+  }
+  return isKnown(key);
 }
 
 /**

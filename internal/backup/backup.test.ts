@@ -1,0 +1,179 @@
+import { createPrivateKey, createPublicKey } from 'node:crypto';
+import { describe, expect, test } from '@jest/globals';
+import { ed25519PubKeyFrom, generateEd25519Key } from '../crypto/index.ts';
+import { findCoded } from '../errors/index.ts';
+import { nodeIdOf } from '../pki/index.ts';
+import { Secret } from '../secret/index.ts';
+import { decryptAge, encryptAge } from './age.ts';
+import { readBackupHeader, readBackupParts, verifyBackup, writeBackup } from './backup-file.ts';
+import { signBackupCertificate } from './certificate.ts';
+import type { BackupHeader } from './header.ts';
+import { PART_NAMES } from './parts.ts';
+import { encodeRecoveryKey, parseRecoveryKey, recoveryKeyOfOwner } from './recovery-key.ts';
+
+const ownerPem = generateEd25519Key();
+const nodePem = generateEd25519Key();
+const owner = ed25519PubKeyFrom(ownerPem) ?? new Uint8Array();
+const spki = createPublicKey(createPrivateKey(nodePem.reveal())).export({ format: 'der', type: 'spki' });
+const recovery = recoveryKeyOfOwner(ownerPem);
+const TRUST = { owners: [owner], clusterId: 'c0ffee', epoch: 2 };
+const NOW = 1_800_000_000_000;
+
+async function* one(...chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+  for (const chunk of chunks) {
+    await Promise.resolve();
+    yield chunk;
+  }
+}
+
+async function all(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  for await (const chunk of chunks) parts.push(chunk);
+  return Buffer.concat(parts);
+}
+
+function headerOf(change: Partial<BackupHeader> = {}, recipients = [recovery.recipient]): BackupHeader {
+  const certificate = signBackupCertificate(
+    {
+      clusterId: 'c0ffee',
+      epoch: 2,
+      nodeId: nodeIdOf(spki),
+      recipients,
+      issuedMs: NOW - 1000,
+      endsMs: NOW + 1000,
+    },
+    { keyPem: ownerPem, vouchers: [] },
+  );
+  return {
+    clusterId: 'c0ffee',
+    clusterName: 'blue',
+    epoch: 2,
+    takenMs: NOW,
+    revisions: { state: '7', kubernetes: '9' },
+    versions: { agent: '1.0.0', kubernetes: 'v1.37.2' },
+    signer: spki.toString('base64'),
+    certificate,
+    ...change,
+  };
+}
+
+const parts = () => PART_NAMES.map((name) => ({ name, content: one(Buffer.from(`content of ${name}`)) }));
+const fileOf = (header = headerOf()): Promise<Buffer> => all(writeBackup(header, parts(), nodePem));
+const codeOf = async (work: Promise<unknown>): Promise<string> => {
+  const result = await work.then(
+    () => 'accepted',
+    (error: unknown) => error,
+  );
+  return findCoded(result)?.code ?? String(result);
+};
+
+describe('age', () => {
+  test.each([0, 1, 65_535, 65_536, 65_537, 200_000])('round trip of %d bytes', async (size) => {
+    const plain = Buffer.alloc(size, 7);
+    const sealed = await all(encryptAge(one(plain), [recovery.recipient]));
+    expect((await all(decryptAge(one(sealed), [recovery]))).equals(plain)).toBe(true);
+  });
+
+  test.each([7, 1000, 65_536, 65_552, 65_553])('round trip in pieces of %d bytes', async (size) => {
+    const plain = Buffer.from(Array.from({ length: 140_000 }, (_, i) => i % 251));
+    const pieces = (all: Buffer): Buffer[] =>
+      Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.subarray(i * size, (i + 1) * size));
+    const sealed = await all(encryptAge(one(...pieces(plain)), [recovery.recipient]));
+    const opened = await all(decryptAge(one(...pieces(sealed)), [recovery]));
+    expect(opened.equals(plain)).toBe(true);
+  });
+
+  test('decrypts a file of another implementation (age-encryption 0.3.1)', async () => {
+    const key = parseRecoveryKey(new Secret(FOREIGN.identity));
+    expect(key.recipient).toBe(FOREIGN.recipient);
+    expect(encodeRecoveryKey(key).reveal()).toBe(FOREIGN.identity);
+    const plain = await all(decryptAge(one(Buffer.from(FOREIGN.file, 'base64')), [key]));
+    expect(plain.toString()).toBe('hello from another implementation');
+  });
+});
+
+describe('a backup', () => {
+  test('is read by its owner, with every part', async () => {
+    const file = await fileOf();
+    expect(await readBackupHeader(one(file))).toEqual(headerOf());
+    expect((await verifyBackup(one(file), TRUST)).sizeBytes).toBe(file.length);
+    const seen: Record<string, string> = {};
+    for await (const { name, data } of readBackupParts(one(file), [recovery]))
+      seen[name] = (seen[name] ?? '') + Buffer.from(data).toString();
+    expect(seen).toEqual(Object.fromEntries(PART_NAMES.map((name) => [name, `content of ${name}`])));
+  });
+
+  test('is refused with every byte changed, one at a time, before its content is used', async () => {
+    const file = await fileOf();
+    const codes = new Set<string>();
+    for (let at = 0; at < file.length; at++) {
+      const changed = Buffer.from(file);
+      changed[at] = (changed[at] ?? 0) ^ (1 << (at % 8));
+      codes.add(await codeOf(verifyBackup(one(changed), TRUST)));
+    }
+    expect([...codes].toSorted()).toEqual([
+      'backup-malformed',
+      'backup-not-a-backup',
+      'backup-signature-invalid',
+      'backup-truncated',
+      'backup-version-newer',
+    ]);
+  });
+
+  test('is refused when truncated anywhere, and with a byte more', async () => {
+    const file = await fileOf();
+    for (let length = 0; length < file.length; length++) {
+      const code = await codeOf(verifyBackup(one(file.subarray(0, length)), TRUST));
+      expect([length, code]).toEqual([length, length < 8 ? 'backup-not-a-backup' : 'backup-truncated']);
+    }
+    expect(await codeOf(verifyBackup(one(file, Buffer.alloc(1)), TRUST))).toBe('backup-malformed');
+  });
+
+  const otherOwner = generateEd25519Key();
+  const otherOwnerPub = ed25519PubKeyFrom(otherOwner) ?? new Uint8Array();
+  test.each([
+    { name: 'of another cluster', trust: { ...TRUST, clusterId: 'other' }, want: 'backup-other-cluster' },
+    { name: 'of an older epoch', trust: { ...TRUST, epoch: 3 }, want: 'backup-epoch-old' },
+    {
+      name: 'for another owner',
+      trust: { ...TRUST, owners: [otherOwnerPub] },
+      want: 'backup-certificate-invalid',
+    },
+    { name: 'without a trusted owner', trust: { ...TRUST, owners: [] }, want: 'backup-certificate-invalid' },
+  ])('$name is refused', async ({ trust, want }) => {
+    expect(await codeOf(verifyBackup(one(await fileOf()), trust))).toBe(want);
+  });
+
+  test.each([
+    { name: 'another epoch than its certificate', change: { epoch: 3 } },
+    { name: 'another cluster than its certificate', change: { clusterId: 'other' } },
+    { name: 'a time after the end of its certificate', change: { takenMs: NOW + 2000 } },
+  ])('with $name is refused', async ({ change }) => {
+    const file = await fileOf(headerOf(change));
+    expect(await codeOf(verifyBackup(one(file), TRUST))).toBe('backup-certificate-invalid');
+  });
+
+  test('signed by another node than its certificate names is refused', async () => {
+    const other = createPublicKey(createPrivateKey(otherOwner.reveal())).export({
+      format: 'der',
+      type: 'spki',
+    });
+    const header = headerOf({ signer: other.toString('base64') });
+    const file = await all(writeBackup(header, parts(), otherOwner));
+    expect(await codeOf(verifyBackup(one(file), TRUST))).toBe('backup-certificate-invalid');
+  });
+
+  test('tells nothing to another recovery key', async () => {
+    const read = async (): Promise<void> => {
+      for await (const _ of readBackupParts(one(await fileOf()), [recoveryKeyOfOwner(otherOwner)]));
+    };
+    expect(await codeOf(read())).toBe('backup-no-recovery-key');
+    expect((await fileOf()).includes('content of')).toBe(false);
+  });
+});
+
+const FOREIGN = {
+  identity: 'AGE-SECRET-KEY-1AXVUFX45FPC6U2QPR63FR0F0ZVW20HXJXVLVRU78VQ3E23P2SKTSAVQ65R',
+  recipient: 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0',
+  file: 'YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IFgyNTUxOSBLRTAybkREYXJEMHhQV1MrMWhwd2w3MEhTWmxOZkQ3TWFJL1ZaZlBZOVI0Cm1xZGF0bjl4bnZ3VWltNzgremNiZ2ZEWkhHdkVvaU1QbjJCeDUzcnVnTXcKLS0tIGY2SUdQelgvTTUzejY4aFJNWW1lUVIza0lKcE5yYThBOWlPK3Q4OUJvdkkKV2EiKTHSI1k4biWYgAqzDAjiZG82uF+hni8DEwmdeg3m5UnxcBUyB8D4KGahNMHmTOYeNjra4VF+m/so26oDKnk=',
+};

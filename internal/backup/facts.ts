@@ -1,0 +1,30 @@
+import { z } from 'zod';
+import { canonicalJson } from '../crypto/index.ts';
+import { BackupError } from './errors.ts';
+
+const etcdFacts = z.strictObject({
+  /** Current revision before the snapshot began. The snapshot contains at least all changes up to it. */
+  revision: z.string().regex(/^[0-9]{1,19}$/),
+  /** etcd's hash of all keys and values up to `revision`; absent when etcd compacted its history during the snapshot. */
+  hash: z.int().min(0).optional(),
+});
+const factsShape = z.strictObject({ version: z.literal(1), state: etcdFacts, kubernetes: etcdFacts });
+
+/** What the taking node knows of one etcd. */
+export type EtcdFacts = z.infer<typeof etcdFacts>;
+/** What a restored backup is compared with. */
+export type BackupFacts = z.infer<typeof factsShape>;
+
+/** Encodes the part `facts`. */
+export function encodeFacts(facts: Omit<BackupFacts, 'version'>): Uint8Array {
+  return Buffer.from(canonicalJson({ version: 1, ...facts }), 'utf8');
+}
+
+/** @throws BackupError `backup-content-invalid` */
+export function parseFacts(bytes: Uint8Array): BackupFacts {
+  try {
+    return factsShape.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
+  } catch (cause) {
+    throw new BackupError('backup-content-invalid', 'reading the facts of a backup: malformed', { cause });
+  }
+}

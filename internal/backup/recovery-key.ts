@@ -1,0 +1,65 @@
+import { createPrivateKey, createPublicKey, hkdfSync, type KeyObject } from 'node:crypto';
+import { Secret } from '../secret/index.ts';
+import { bech32Decode, bech32Encode } from './bech32.ts';
+
+const PUBLIC_PREFIX = 'age';
+const PRIVATE_PREFIX = 'age-secret-key-';
+const KEY_BYTES = 32;
+const DERIVATION = 'cluster/backup/recovery-key/v1';
+/** RFC 8410: PKCS#8 and SubjectPublicKeyInfo of an X25519 key are these bytes and the raw key. */
+const PKCS8_PREFIX = Buffer.from('302e020100300506032b656e04220420', 'hex');
+const SPKI_PREFIX = Buffer.from('302a300506032b656e032100', 'hex');
+
+/** A key that opens backups: an age identity (X25519). */
+export interface RecoveryKey {
+  /** The public half as a recipient, "age1…". */
+  readonly recipient: string;
+  /** Raw X25519 scalar, 32 bytes. */
+  readonly secret: Secret<Uint8Array>;
+}
+
+/**
+ * The recovery key of an owner, derived from the owner key (Ed25519, PKCS#8 PEM) with HKDF-SHA-256, so that a backup and
+ * the owner key are enough for a restore.
+ */
+export function recoveryKeyOfOwner(ownerKeyPem: Secret<string>): RecoveryKey {
+  const der = createPrivateKey(ownerKeyPem.reveal()).export({ format: 'der', type: 'pkcs8' });
+  const seed = der.subarray(-KEY_BYTES);
+  return recoveryKeyFrom(new Uint8Array(hkdfSync('sha256', seed, Buffer.alloc(0), DERIVATION, KEY_BYTES)));
+}
+
+/** Parses an age identity, "AGE-SECRET-KEY-1…". @throws BackupError `backup-recipient-invalid` */
+export function parseRecoveryKey(text: Secret<string>): RecoveryKey {
+  return recoveryKeyFrom(bech32Decode(PRIVATE_PREFIX, text.reveal()));
+}
+
+/** The identity as text, "AGE-SECRET-KEY-1…", for other programs that speak age. */
+export function encodeRecoveryKey({ secret }: RecoveryKey): Secret<string> {
+  return new Secret(bech32Encode(PRIVATE_PREFIX, secret.reveal()).toUpperCase());
+}
+
+/** The raw public key of a recipient, "age1…". @throws BackupError `backup-recipient-invalid` */
+export function parseRecipient(text: string): Uint8Array {
+  return bech32Decode(PUBLIC_PREFIX, text);
+}
+
+/** A raw X25519 private key for node:crypto. */
+export function x25519PrivateKey(raw: Uint8Array): KeyObject {
+  return createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, raw]), format: 'der', type: 'pkcs8' });
+}
+
+/** A raw X25519 public key for node:crypto. */
+export function x25519PublicKey(raw: Uint8Array): KeyObject {
+  return createPublicKey({ key: Buffer.concat([SPKI_PREFIX, raw]), format: 'der', type: 'spki' });
+}
+
+/** The raw public half of an X25519 key. */
+export function rawX25519(key: KeyObject): Uint8Array {
+  const publicKey = key.type === 'private' ? createPublicKey(key) : key;
+  return new Uint8Array(publicKey.export({ format: 'der', type: 'spki' }).subarray(SPKI_PREFIX.length));
+}
+
+function recoveryKeyFrom(raw: Uint8Array): RecoveryKey {
+  const recipient = bech32Encode(PUBLIC_PREFIX, rawX25519(x25519PrivateKey(raw)));
+  return { recipient, secret: new Secret(raw) };
+}
