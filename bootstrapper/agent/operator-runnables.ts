@@ -1,8 +1,14 @@
 import { PORTS } from '../../internal/endpoint/index.ts';
 import { mergeMetrics, readMetrics, renderMetrics, serveMetrics } from '../../internal/metrics/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
+import { createBackupTask } from '../backup/index.ts';
 import { ETCD_NAMES, ETCD_PORTS } from '../consensus/index.ts';
-import { APILB_HEALTH_SOCKET, readBalancerHealth } from '../kubernetes/index.ts';
+import {
+  APILB_HEALTH_SOCKET,
+  CONTROL_PLANE_KEY_FILES,
+  OPTIONAL_KEY_FILES,
+  readBalancerHealth,
+} from '../kubernetes/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { agentMetrics, listCertificateExpiries } from '../nodestatus/index.ts';
 import { nodeStreamWorker, type TaskPorts } from '../nodestream/index.ts';
@@ -59,5 +65,12 @@ function taskPorts(agent: Agent, membership: Membership): TaskPorts {
     reset: (order) => resetOrders.accept(clusterId, order),
     probe: createRemovalProbeTask(probePorts, () => driver.etcdMembers()),
     metrics: (signal) => renderNode(agent, signal),
+    backup: createBackupTask({
+      ...agent,
+      clusterId,
+      keyPem: agent.identity.keyPem,
+      keyFiles: { ...CONTROL_PLANE_KEY_FILES, ...OPTIONAL_KEY_FILES },
+      etcdMembers: () => driver.etcdMembers(),
+    }),
   };
 }

@@ -37,3 +37,20 @@ export function* packBytes(bytes: Uint8Array): Generator<Chunk> {
   for (let from = 0; from < bytes.length; from += CHUNK_BYTES)
     yield { data: bytes.subarray(from, from + CHUNK_BYTES), dropped: 0n };
 }
+
+/** Collects small pieces of a stream into chunks of full size, so that each costs one message. */
+export async function* packStream(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Chunk> {
+  let held: Uint8Array[] = [];
+  let sizeBytes = 0;
+  for await (const piece of pieces) {
+    held.push(piece);
+    sizeBytes += piece.length;
+    if (sizeBytes < CHUNK_BYTES) continue;
+    const all = new Uint8Array(Buffer.concat(held));
+    const whole = sizeBytes - (sizeBytes % CHUNK_BYTES);
+    yield* packBytes(all.subarray(0, whole));
+    held = [all.subarray(whole)];
+    sizeBytes -= whole;
+  }
+  yield* packBytes(new Uint8Array(Buffer.concat(held)));
+}

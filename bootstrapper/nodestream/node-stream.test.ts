@@ -15,7 +15,7 @@ import { runNodeSession } from './node-session.ts';
 import { NodeStreamError } from './errors.ts';
 import { LogRing } from './log-ring.ts';
 import type { TaskPorts } from './tasks.ts';
-import { packBytes, packLines } from './chunks.ts';
+import { packBytes, packLines, packStream } from './chunks.ts';
 import { READABLE_UNITS, readUnitLogs } from './unit-logs.ts';
 import { ETCD_INSTANCES } from '../consensus/index.ts';
 
@@ -75,6 +75,17 @@ describe('chunks', () => {
     expect(parts.map(({ data }) => data.length)).toEqual([20_001, 20_001, 32_768]);
     expect(parts.map(({ dropped }) => dropped)).toEqual([3n, 0n, 0n]);
     for (const { data } of parts) expect(data.at(-1)).toBe(10);
+  });
+
+  test('of a stream have full size, except the last one', async () => {
+    const pieces = async function* () {
+      await Promise.resolve();
+      for (let i = 0; i < 100; i++) yield new Uint8Array(1_000).fill(i);
+    };
+    const parts: Uint8Array[] = [];
+    for await (const { data } of packStream(pieces())) parts.push(data);
+    expect(parts.map(({ length }) => length)).toEqual([32_768, 32_768, 32_768, 1_696]);
+    expect(Buffer.concat(parts)[50_500]).toBe(50);
   });
 
   test('of bytes lose no byte', () => {
@@ -188,6 +199,10 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
     reset: async () => undefined,
     probe: async ({ nodeId, heldKeys, generation }) => Buffer.from(`${nodeId} ${heldKeys} ${generation}`),
     metrics: async () => 'up 1\n',
+    backup: async function* (certificate) {
+      yield certificate;
+      yield Buffer.alloc(40_000, 1);
+    },
     ...overrides,
   };
   const stop = new AbortController();

@@ -5,7 +5,7 @@ import type { Task } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { readAuditLog } from './audit-log.ts';
 import { NodeStreamError } from './errors.ts';
 import type { LogFilter, LogRing } from './log-ring.ts';
-import { packBytes, packLines, type Chunk } from './chunks.ts';
+import { packBytes, packLines, packStream, type Chunk } from './chunks.ts';
 import { readUnitLogs } from './unit-logs.ts';
 
 /** Ports (injected dependencies) of the tasks on this node. */
@@ -36,6 +36,11 @@ export interface TaskPorts {
     request: { readonly nodeId: string; readonly heldKeys: boolean; readonly generation: number },
     signal: AbortSignal,
   ) => Promise<Uint8Array>;
+  /**
+   * Takes a backup of the cluster, encrypted to the recipients of an owner-signed certificate.
+   * @throws BackupError, BackupTaskError
+   */
+  readonly backup: (certificate: Uint8Array, signal: AbortSignal) => AsyncIterable<Uint8Array>;
   /** The metrics of every program on this node that responds. */
   readonly metrics: (signal: AbortSignal) => Promise<string>;
 }
@@ -63,6 +68,9 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
     }
     case 'metrics':
       yield* packBytes(Buffer.from(await ports.metrics(signal), 'utf8'));
+      return;
+    case 'backup':
+      yield* packStream(ports.backup(task.what.value.certificate, signal));
       return;
     case 'probe': {
       const { removedNodeId: nodeId, heldKeys, generation } = task.what.value;

@@ -85,6 +85,19 @@ export class Maintenance {
     );
   }
 
+  /** Hash of all keys and values up to a revision; comparable between members that were compacted at the same revision. */
+  async hash(
+    revision: bigint,
+    options: CallOptions,
+  ): Promise<{ readonly hash: number; readonly compactRevision: bigint }> {
+    const { hash, compactRevision } = await this.#connection.read(
+      'hashing the data of etcd',
+      options,
+      (channel, call) => createClient(MaintenanceService, channel).hashKV({ revision }, call),
+    );
+    return { hash, compactRevision };
+  }
+
   /** The database file in chunks; its last 32 bytes are the SHA-256 of the rest. */
   async *snapshot(signal: AbortSignal): AsyncGenerator<Uint8Array> {
     try {

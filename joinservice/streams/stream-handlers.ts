@@ -29,6 +29,8 @@ const MAX_VOUCHERS = 16;
 const SIGNATURE_BYTES = 64;
 const MAX_BACKLOG = 10_000;
 const MAX_UNITS = 16;
+/** Size limit of the certificate of a backup, which the node parses and verifies. */
+const MAX_CERTIFICATE_BYTES = 16 * 1024;
 /** The form of a node ID, as `nodeIdOf` (internal/pki) creates it. */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
 const NONCE_BYTES = 32;
@@ -95,6 +97,13 @@ export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeS
       const task: Task = { what: { case: 'probe', value: probe }, ...LIMITS.probe };
       const { session, chunks } = await runOnNode(parts, node, task, signal);
       return { report: reportFrom(chunks, session) };
+    },
+    takeBackup: async function* ({ node, backup }, { signal }) {
+      const sizeBytes = backup?.certificate.length ?? 0;
+      if (backup === undefined || sizeBytes === 0 || sizeBytes > MAX_CERTIFICATE_BYTES)
+        return refuse('backup', `a certificate of ${sizeBytes} bytes`);
+      const session = await sessionOf(parts, node, signal);
+      for await (const { data } of session.runTask({ case: 'backup', value: backup }, signal)) yield { data };
     },
     getMetrics: async ({ node }, { signal }) => {
       const task: Task = { what: { case: 'metrics', value: {} }, ...LIMITS.metrics };

@@ -179,6 +179,18 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   'NodeStreams.GetEvidence': { ...people, usedBy: '`verify`' },
   'NodeStreams.GetMetrics': { ...people, usedBy: '`node metrics`' },
   'NodeStreams.ProbeRemoved': { ...operators, usedBy: '`node remove --lost`, `keys rotate`' },
+  'NodeStreams.TakeBackup': {
+    ...owners,
+    usedBy: '`backup create`',
+    signed: [
+      {
+        what: 'every backup',
+        signs: 'the node that takes it and the recovery keys that open it',
+        verifiedBy: ['agent'],
+        test: 'bootstrapper/backup/take-backup.test.ts',
+      },
+    ],
+  },
   'NodeStreams.ResetNode': {
     ...owners,
     usedBy: '`node reset`',

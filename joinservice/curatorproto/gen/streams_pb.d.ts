@@ -222,6 +222,12 @@ export declare type Task = Message<"cluster.curator.v1.Task"> & {
      */
     value: AuditLogTask;
     case: "auditLog";
+  } | {
+    /**
+     * @generated from field: cluster.curator.v1.BackupTask backup = 9;
+     */
+    value: BackupTask;
+    case: "backup";
   } | { case: undefined; value?: undefined };
 };
 
@@ -401,6 +407,26 @@ export declare type MetricsTask = Message<"cluster.curator.v1.MetricsTask"> & {
  * Use `create(MetricsTaskSchema)` to create a new message.
  */
 export declare const MetricsTaskSchema: GenMessage<MetricsTask>;
+
+/**
+ * Answered by the bytes of a backup (internal/backup).
+ *
+ * @generated from message cluster.curator.v1.BackupTask
+ */
+export declare type BackupTask = Message<"cluster.curator.v1.BackupTask"> & {
+  /**
+   * Canonical JSON, signed by an owner: which node may take a backup, and for which recipients.
+   *
+   * @generated from field: bytes certificate = 1;
+   */
+  certificate: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.BackupTask.
+ * Use `create(BackupTaskSchema)` to create a new message.
+ */
+export declare const BackupTaskSchema: GenMessage<BackupTask>;
 
 /**
  * The node verifies the signature over `resetStatement` (internal/crypto): by an owner key that it was provisioned with, or by one
@@ -833,6 +859,47 @@ export declare type GetMetricsResponse = Message<"cluster.curator.v1.GetMetricsR
 export declare const GetMetricsResponseSchema: GenMessage<GetMetricsResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.TakeBackupRequest
+ */
+export declare type TakeBackupRequest = Message<"cluster.curator.v1.TakeBackupRequest"> & {
+  /**
+   * ID or name of a control plane.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * @generated from field: cluster.curator.v1.BackupTask backup = 2;
+   */
+  backup?: BackupTask | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.TakeBackupRequest.
+ * Use `create(TakeBackupRequestSchema)` to create a new message.
+ */
+export declare const TakeBackupRequestSchema: GenMessage<TakeBackupRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.TakeBackupResponse
+ */
+export declare type TakeBackupResponse = Message<"cluster.curator.v1.TakeBackupResponse"> & {
+  /**
+   * The next bytes of the file.
+   *
+   * @generated from field: bytes data = 1;
+   */
+  data: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.TakeBackupResponse.
+ * Use `create(TakeBackupResponseSchema)` to create a new message.
+ */
+export declare const TakeBackupResponseSchema: GenMessage<TakeBackupResponse>;
+
+/**
  * @generated from service cluster.curator.v1.NodeStreams
  */
 export declare const NodeStreams: GenService<{
@@ -910,6 +977,16 @@ export declare const NodeStreams: GenService<{
     methodKind: "unary";
     input: typeof GetMetricsRequestSchema;
     output: typeof GetMetricsResponseSchema;
+  },
+  /**
+   * A backup of the cluster, taken and encrypted by a control plane. The control plane verifies that an owner signed the certificate.
+   *
+   * @generated from rpc cluster.curator.v1.NodeStreams.TakeBackup
+   */
+  takeBackup: {
+    methodKind: "server_streaming";
+    input: typeof TakeBackupRequestSchema;
+    output: typeof TakeBackupResponseSchema;
   },
 }>;
 

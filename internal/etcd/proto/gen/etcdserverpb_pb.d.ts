@@ -1276,6 +1276,55 @@ export declare type StatusResponse = Message<"etcdserverpb.StatusResponse"> & {
 export declare const StatusResponseSchema: GenMessage<StatusResponse>;
 
 /**
+ * @generated from message etcdserverpb.HashKVRequest
+ */
+export declare type HashKVRequest = Message<"etcdserverpb.HashKVRequest"> & {
+  /**
+   * @generated from field: int64 revision = 1;
+   */
+  revision: bigint;
+};
+
+/**
+ * Describes the message etcdserverpb.HashKVRequest.
+ * Use `create(HashKVRequestSchema)` to create a new message.
+ */
+export declare const HashKVRequestSchema: GenMessage<HashKVRequest>;
+
+/**
+ * @generated from message etcdserverpb.HashKVResponse
+ */
+export declare type HashKVResponse = Message<"etcdserverpb.HashKVResponse"> & {
+  /**
+   * @generated from field: etcdserverpb.ResponseHeader header = 1;
+   */
+  header?: ResponseHeader | undefined;
+
+  /**
+   * Of all keys and values from the compacted revision up to the requested one.
+   *
+   * @generated from field: uint32 hash = 2;
+   */
+  hash: number;
+
+  /**
+   * @generated from field: int64 compact_revision = 3;
+   */
+  compactRevision: bigint;
+
+  /**
+   * @generated from field: int64 hash_revision = 4;
+   */
+  hashRevision: bigint;
+};
+
+/**
+ * Describes the message etcdserverpb.HashKVResponse.
+ * Use `create(HashKVResponseSchema)` to create a new message.
+ */
+export declare const HashKVResponseSchema: GenMessage<HashKVResponse>;
+
+/**
  * @generated from message etcdserverpb.SnapshotRequest
  */
 export declare type SnapshotRequest = Message<"etcdserverpb.SnapshotRequest"> & {
@@ -1849,6 +1898,14 @@ export declare const Maintenance: GenService<{
     methodKind: "server_streaming";
     input: typeof SnapshotRequestSchema;
     output: typeof SnapshotResponseSchema;
+  },
+  /**
+   * @generated from rpc etcdserverpb.Maintenance.HashKV
+   */
+  hashKV: {
+    methodKind: "unary";
+    input: typeof HashKVRequestSchema;
+    output: typeof HashKVResponseSchema;
   },
 }>;
 

@@ -1,0 +1,20 @@
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
+
+/** Errors of taking a backup on this node. */
+export const backupTaskErrors = defineErrors({
+  'backup-node-not-control-plane': fault.operator.precondition(
+    'This node runs no etcd now, so it cannot take a backup.',
+    'Name a control plane that is up (`cluster node ls`).',
+  ),
+  'backup-node-mismatch': fault.peer.refused(
+    'The owner’s certificate is for a backup by another node, or of another epoch of the cluster. Nothing was read.',
+    'Run `cluster backup create` again.',
+  ),
+  'backup-node-busy': retryable.system.precondition(
+    'This node is taking another backup.',
+    'Run the command again later, or name another control plane with --node.',
+  ),
+});
+
+/** This node cannot take a backup. */
+export class BackupTaskError extends errorClass(backupTaskErrors) {}

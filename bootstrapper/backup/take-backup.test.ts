@@ -1,0 +1,168 @@
+import { createPrivateKey, createPublicKey } from 'node:crypto';
+import { describe, expect, test } from '@jest/globals';
+import {
+  encodeBackupCertificate,
+  parseFacts,
+  readBackupHeader,
+  readBackupParts,
+  recoveryKeyOfOwner,
+  signBackupCertificate,
+  verifyBackup,
+} from '../../internal/backup/index.ts';
+import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
+import { findCoded } from '../../internal/errors/index.ts';
+import { nodeIdOf } from '../../internal/pki/index.ts';
+import { CLUSTER_KEY, CLUSTER_PREFIX, records, SETTINGS_KEY } from '../../internal/records/index.ts';
+import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
+import { createBackupTask, type BackupEtcd, type BackupTaskOptions } from './take-backup.ts';
+
+const signal = new AbortController().signal;
+const NOW = 1_800_000_000_000;
+const ownerPem = generateEd25519Key();
+const owner = ed25519PubKeyFrom(ownerPem) ?? new Uint8Array();
+const keyPem = generateEd25519Key();
+const nodeId = nodeIdOf(
+  createPublicKey(createPrivateKey(keyPem.reveal())).export({ format: 'der', type: 'spki' }),
+);
+
+const STORED: Readonly<Record<string, Uint8Array>> = {
+  [CLUSTER_PREFIX + CLUSTER_KEY]: records.cluster.encode({
+    ...{ version: 1, clusterId: 'c0ffee', clusterName: 'blue', firstNodeId: nodeId },
+    ...{ epoch: 2, caPem: 'CA', createdMs: 1 },
+  }),
+  [CLUSTER_PREFIX + SETTINGS_KEY]: records.settings.encode({
+    ...{ version: 1, clusterName: 'blue', kubernetesVersion: 'v1.37.2', bundleManifest: '{"manifest":1}' },
+    ...{ podSubnet: '10.0.0.0/16', serviceSubnet: '10.1.0.0/16', apiServerSans: [] },
+  }),
+};
+
+/** An etcd whose history is compacted `compactions` times while its snapshot is read. */
+function fakeEtcd(snapshot: string, compactions = 0): BackupEtcd {
+  let compactRevision = 5n;
+  const entry = { createRevision: 1n, modRevision: 1n, leaseId: 0n };
+  return {
+    get: (key) => Promise.resolve(STORED[key] && { ...entry, key, value: STORED[key] }),
+    list: () => Promise.resolve({ revision: 41n, entries: [] }),
+    maintenance: {
+      hash: () => Promise.resolve({ hash: 4711, compactRevision }),
+      snapshot: async function* () {
+        await Promise.resolve();
+        compactRevision += BigInt(compactions);
+        yield Buffer.from(snapshot);
+      },
+    },
+  };
+}
+
+function taskOf(change: Partial<BackupTaskOptions> = {}) {
+  const files = new MemoryFiles();
+  return {
+    files,
+    task: createBackupTask({
+      ...{ files, clock: new FakeClock(NOW), agentVersion: '1.0.0', clusterId: 'c0ffee', nodeId, keyPem },
+      ownerKeys: [owner],
+      keyFiles: { 'ca.key': '/keys/ca.key', 'rotation.json': '/keys/rotation.json' },
+      etcdMembers: () => ({ state: fakeEtcd('state data'), kubernetes: fakeEtcd('kubernetes data', 1) }),
+      ...change,
+    }),
+  };
+}
+
+type Content = Parameters<typeof signBackupCertificate>[0];
+
+function certificateOf(change: Partial<Content> = {}, by = ownerPem): Uint8Array {
+  const recipients = [recoveryKeyOfOwner(ownerPem).recipient];
+  const content = { clusterId: 'c0ffee', epoch: 2, nodeId, recipients, issuedMs: NOW - 1, endsMs: NOW + 1 };
+  return encodeBackupCertificate(
+    signBackupCertificate({ ...content, ...change }, { keyPem: by, vouchers: [] }),
+  );
+}
+
+async function all(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  for await (const chunk of chunks) parts.push(chunk);
+  return Buffer.concat(parts);
+}
+
+async function* streamOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  await Promise.resolve();
+  yield bytes;
+}
+
+const codeOf = async (work: Promise<unknown>): Promise<string> => {
+  const error: unknown = await work.then(
+    () => 'accepted',
+    (reason: unknown) => reason,
+  );
+  return findCoded(error)?.code ?? String(error);
+};
+
+describe('createBackupTask()', () => {
+  test('streams a backup that the owner can verify and read', async () => {
+    const { files, task } = taskOf();
+    await files.makeDirectory('/keys');
+    await files.writeAtomic('/keys/ca.key', 'PRIVATE');
+    const file = await all(task(certificateOf(), signal));
+    expect(file.includes('PRIVATE')).toBe(false);
+    expect(await readBackupHeader(streamOf(file))).toMatchObject({
+      ...{ clusterId: 'c0ffee', clusterName: 'blue', epoch: 2 },
+      revisions: { state: '41', kubernetes: '41' },
+    });
+    await verifyBackup(streamOf(file), { clusterId: 'c0ffee', epoch: 2, owners: [owner] });
+    const parts: Record<string, string> = {};
+    for await (const { name, data } of readBackupParts(streamOf(file), [recoveryKeyOfOwner(ownerPem)]))
+      parts[name] = (parts[name] ?? '') + Buffer.from(data).toString();
+    expect(parts).toMatchObject({
+      ...{ configuration: '', bundle: '{"manifest":1}' },
+      ...{ 'state-etcd': 'state data', 'kubernetes-etcd': 'kubernetes data' },
+    });
+    expect(JSON.parse(parts['shared-keys'] ?? '')).toEqual({ version: 1, files: { 'ca.key': 'PRIVATE' } });
+    // The hash of an etcd that was compacted during its snapshot cannot be compared.
+    expect(parseFacts(Buffer.from(parts['facts'] ?? ''))).toEqual({
+      version: 1,
+      state: { revision: '41', hash: 4711 },
+      kubernetes: { revision: '41' },
+    });
+  });
+
+  const otherOwner = generateEd25519Key();
+  test.each([
+    {
+      name: 'signed by another owner',
+      bytes: certificateOf({}, otherOwner),
+      want: 'backup-certificate-invalid',
+    },
+    { name: 'of another cluster', bytes: certificateOf({ clusterId: 'x' }), want: 'backup-other-cluster' },
+    { name: 'that has ended', bytes: certificateOf({ endsMs: NOW - 1 }), want: 'backup-certificate-invalid' },
+    { name: 'of another epoch', bytes: certificateOf({ epoch: 1 }), want: 'backup-node-mismatch' },
+    {
+      name: 'for another node',
+      bytes: certificateOf({ nodeId: `node-${'0'.repeat(32)}` }),
+      want: 'backup-node-mismatch',
+    },
+    { name: 'that is malformed', bytes: Buffer.from('{}'), want: 'backup-certificate-invalid' },
+  ])('refuses a certificate $name before anything is read', async ({ bytes, want }) => {
+    expect(await codeOf(all(taskOf().task(bytes, signal)))).toBe(want);
+  });
+
+  test('refuses other recipients than those that the owner signed', async () => {
+    const changed = JSON.parse(Buffer.from(certificateOf()).toString()) as Record<string, unknown>;
+    changed['recipients'] = [recoveryKeyOfOwner(otherOwner).recipient];
+    const bytes = Buffer.from(JSON.stringify(changed));
+    expect(await codeOf(all(taskOf().task(bytes, signal)))).toBe('backup-certificate-invalid');
+  });
+
+  test('refuses a node that runs no etcd', async () => {
+    const { task } = taskOf({ etcdMembers: () => undefined });
+    expect(await codeOf(all(task(certificateOf(), signal)))).toBe('backup-node-not-control-plane');
+  });
+
+  test('takes one backup at a time', async () => {
+    const { task } = taskOf();
+    const first = task(certificateOf(), signal);
+    await first.next();
+    expect(await codeOf(all(task(certificateOf(), signal)))).toBe('backup-node-busy');
+    await first.return(undefined);
+    expect(await codeOf(all(task(certificateOf(), signal)))).toBe('accepted');
+  });
+});

@@ -1,0 +1,203 @@
+import { createPublicKey } from 'node:crypto';
+import {
+  encodeFacts,
+  parseBackupCertificate,
+  verifyBackupCertificate,
+  writeBackup,
+  type BackupHeader,
+  type BackupPart,
+  type EtcdFacts,
+} from '../../internal/backup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { EtcdClient } from '../../internal/etcd/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
+import {
+  CLUSTER_KEY,
+  CLUSTER_PREFIX,
+  CONFIGURATION_KEY,
+  records,
+  SETTINGS_KEY,
+} from '../../internal/records/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
+import { BackupTaskError } from './errors.ts';
+
+const READ_MS = 10_000;
+/** Enough to hash a database of some GiB. */
+const HASH_MS = 5 * 60_000;
+
+/** The part of an etcd client that a backup uses. */
+export interface BackupEtcd extends Pick<EtcdClient, 'get' | 'list'> {
+  readonly maintenance: Pick<EtcdClient['maintenance'], 'hash' | 'snapshot'>;
+}
+
+/** Ports and inputs of a backup. */
+export interface BackupTaskOptions {
+  readonly files: Pick<FilePort, 'read'>;
+  readonly clock: Clock;
+  readonly agentVersion: string;
+  readonly clusterId: string;
+  readonly nodeId: string;
+  /** Ed25519 key of this machine (PKCS#8 PEM), which signs the backup. */
+  readonly keyPem: Secret<string>;
+  /** Raw Ed25519 keys of the owners, from this machine's provisioning. */
+  readonly ownerKeys: readonly Uint8Array[];
+  /** Paths of the keys that control planes share, by name. Files that do not exist are left out. */
+  readonly keyFiles: Readonly<Record<string, string>>;
+  /** Clients with root credentials of both local members, while they run. */
+  readonly etcdMembers: () => { readonly state: BackupEtcd; readonly kubernetes: BackupEtcd } | undefined;
+}
+
+type Etcds = NonNullable<ReturnType<BackupTaskOptions['etcdMembers']>>;
+type EtcdName = keyof Etcds;
+
+/** A function that takes one backup at a time. @throws BackupError, BackupTaskError, from the stream */
+export function createBackupTask(
+  options: BackupTaskOptions,
+): (certificate: Uint8Array, signal: AbortSignal) => AsyncGenerator<Uint8Array> {
+  let isBusy = false;
+  return async function* (certificate, signal) {
+    if (isBusy) throw new BackupTaskError('backup-node-busy', 'taking a backup: another one is being taken');
+    isBusy = true;
+    try {
+      yield* takeBackup(options, certificate, signal);
+    } finally {
+      isBusy = false;
+    }
+  };
+}
+
+async function* takeBackup(
+  options: BackupTaskOptions,
+  certificateBytes: Uint8Array,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const { clock, clusterId, nodeId, ownerKeys, keyPem, etcdMembers } = options;
+  const certificate = parseBackupCertificate(certificateBytes);
+  const nowMs = Math.round(clock.nowMs());
+  verifyBackupCertificate(certificate, { clusterId, owners: ownerKeys, nowMs });
+  const etcds = etcdMembers();
+  if (etcds === undefined)
+    throw new BackupTaskError('backup-node-not-control-plane', `taking a backup: ${nodeId} runs no etcd`);
+  const cluster = await readCluster(etcds.state, signal);
+  if (certificate.nodeId !== nodeId || certificate.epoch !== cluster.epoch)
+    throw new BackupTaskError(
+      'backup-node-mismatch',
+      `taking a backup: the certificate is for ${certificate.nodeId} in epoch ${certificate.epoch}, this is ${nodeId} in epoch ${cluster.epoch}`,
+    );
+  const watches = {
+    state: await SnapshotWatch.start(etcds.state, signal),
+    kubernetes: await SnapshotWatch.start(etcds.kubernetes, signal),
+  };
+  const { state, kubernetes } = watches;
+  const header: BackupHeader = {
+    ...{ clusterId, clusterName: cluster.clusterName, epoch: cluster.epoch, takenMs: nowMs, certificate },
+    revisions: { state: String(state.revision), kubernetes: String(kubernetes.revision) },
+    versions: { agent: options.agentVersion, kubernetes: cluster.kubernetesVersion },
+    signer: createPublicKey(keyPem.reveal()).export({ format: 'der', type: 'spki' }).toString('base64'),
+  };
+  yield* writeBackup(header, partsOf(options, { etcds, watches, cluster, signal }), keyPem);
+}
+
+interface ClusterFacts {
+  readonly epoch: number;
+  readonly clusterName: string;
+  readonly kubernetesVersion: string;
+  readonly bundleManifest: string;
+  /** The stored `cluster.yaml`; empty if none is stored. */
+  readonly configuration: Uint8Array;
+}
+
+interface Taking {
+  readonly etcds: Etcds;
+  readonly watches: Readonly<Record<EtcdName, SnapshotWatch>>;
+  readonly cluster: ClusterFacts;
+  readonly signal: AbortSignal;
+}
+
+function partsOf(options: BackupTaskOptions, taking: Taking): readonly BackupPart[] {
+  const { etcds, watches, cluster, signal } = taking;
+  const snapshot = (name: EtcdName): AsyncIterable<Uint8Array> => etcds[name].maintenance.snapshot(signal);
+  return [
+    { name: 'configuration', content: later(() => cluster.configuration) },
+    { name: 'bundle', content: later(() => Buffer.from(cluster.bundleManifest, 'utf8')) },
+    { name: 'shared-keys', content: later(() => readKeys(options)) },
+    { name: 'state-etcd', content: snapshot('state') },
+    { name: 'kubernetes-etcd', content: snapshot('kubernetes') },
+    {
+      name: 'facts',
+      content: later(async () =>
+        encodeFacts({
+          state: await watches.state.facts(signal),
+          kubernetes: await watches.kubernetes.facts(signal),
+        }),
+      ),
+    },
+  ];
+}
+
+async function* later(read: () => Uint8Array | Promise<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield await read();
+}
+
+async function readCluster(etcd: BackupEtcd, signal: AbortSignal): Promise<ClusterFacts> {
+  const get = (key: string) => etcd.get(CLUSTER_PREFIX + key, { signal, timeoutMs: READ_MS });
+  const [cluster, settings, configuration] = [
+    await get(CLUSTER_KEY),
+    await get(SETTINGS_KEY),
+    await get(CONFIGURATION_KEY),
+  ];
+  if (cluster === undefined || settings === undefined)
+    throw new BackupTaskError('backup-node-not-control-plane', 'taking a backup: etcd has no cluster yet');
+  const { epoch, clusterName } = records.cluster.decode(cluster.key, cluster.value);
+  const { kubernetesVersion, bundleManifest } = records.settings.decode(settings.key, settings.value);
+  const document =
+    configuration && records.configuration.decode(configuration.key, configuration.value).document;
+  return {
+    ...{ epoch, clusterName, kubernetesVersion, bundleManifest },
+    configuration: Buffer.from(document ?? '', 'base64'),
+  };
+}
+
+/** JSON: the text of each key file by its name. */
+async function readKeys({ files, keyFiles }: BackupTaskOptions): Promise<Uint8Array> {
+  const texts: Record<string, string> = {};
+  for (const [name, path] of Object.entries(keyFiles)) {
+    const text = await readText(files, path);
+    if (text !== undefined) texts[name] = text;
+  }
+  return Buffer.from(JSON.stringify({ version: 1, files: texts }), 'utf8');
+}
+
+/**
+ * The hash of an etcd at the revision before its snapshot. etcd hashes what it has not compacted, so the hash is taken before and
+ * after: if both are of the same compaction, so is the snapshot in between.
+ */
+class SnapshotWatch {
+  readonly revision: bigint;
+  readonly #etcd: BackupEtcd;
+  readonly #before: bigint;
+
+  private constructor(etcd: BackupEtcd, revision: bigint, compactedBefore: bigint) {
+    this.#etcd = etcd;
+    this.revision = revision;
+    this.#before = compactedBefore;
+  }
+
+  static async start(etcd: BackupEtcd, signal: AbortSignal): Promise<SnapshotWatch> {
+    // Linearizable: every write that was acknowledged before is in the snapshot.
+    const { revision } = await etcd.list(`${CLUSTER_PREFIX}none/`, { signal, timeoutMs: READ_MS });
+    const { compactRevision } = await etcd.maintenance.hash(revision, { signal, timeoutMs: HASH_MS });
+    return new SnapshotWatch(etcd, revision, compactRevision);
+  }
+
+  async facts(signal: AbortSignal): Promise<EtcdFacts> {
+    const revision = String(this.revision);
+    try {
+      const after = await this.#etcd.maintenance.hash(this.revision, { signal, timeoutMs: HASH_MS });
+      return after.compactRevision === this.#before ? { revision, hash: after.hash } : { revision };
+    } catch {
+      signal.throwIfAborted();
+      return { revision }; // etcd has compacted this revision meanwhile
+    }
+  }
+}
