@@ -66,6 +66,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     () => import('../commands/keys.ts'),
   ),
   command('kubeconfig', 'print, renew or merge the kubeconfig', () => import('../commands/kubeconfig.ts')),
+  command('backup', 'take, verify and list backups of the cluster', () => import('../commands/backup.ts')),
   command(
     'recover',
     'recover a cluster that lost its quorum or whose database is full',

@@ -103,6 +103,9 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'operator accept': 'cli/operators/operators.test.ts: one file',
   'audit export': 'one file, written whole or not at all',
   kubeconfig: 'cli/cluster/kubeconfig/renew-kubeconfig.test.ts',
+  'backup create':
+    'e2e/cluster/backup/backup.story.ts: the file gets its name when it is complete and verified',
+  'backup delete': 'one file, deleted or not',
   'recover quorum': 'cli/recover/recover.test.ts: run again while an order waits, only follows it',
   'recover space': 'cli/recover/recover-space.itest.ts: continues after an interruption at any step',
   'mini up': 'e2e/machines/killed-up.story.ts',

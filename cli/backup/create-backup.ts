@@ -1,0 +1,108 @@
+import {
+  encodeBackupCertificate,
+  recoveryKeyOfOwner,
+  signBackupCertificate,
+  verifyBackup,
+} from '../../internal/backup/index.ts';
+import { DiskStreams } from '../../internal/file/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import type { GetClusterInfoResponse } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { CommandContext, StepProgress } from '../app/command.ts';
+import { callCurator, readCaller } from '../cluster/index.ts';
+import { formatBytes } from '../host/index.ts';
+import { isOwnerOnRecord } from '../operators/index.ts';
+import { renderHeader, viewOf } from './backup-view.ts';
+import { BackupCommandError } from './errors.ts';
+
+/** For how long the certificate allows the node to begin a backup. */
+const CERTIFICATE_MS = 60 * 60_000;
+const FILE_MODE = 0o600;
+
+/** Flags of `cluster backup create`. */
+export interface BackupCreateOptions {
+  /** Path of the new file. */
+  readonly to: string;
+  /** Further recovery keys ("age1…") besides that of the owner. */
+  readonly recipients: readonly string[];
+  /** ID or name of the control plane; undefined for any. */
+  readonly node: string | undefined;
+}
+
+/**
+ * `cluster backup create`: an owner signs which control plane may take a backup for which recovery keys; that control plane
+ * streams it here. The file appears under its name only when it is complete and verified.
+ */
+export async function runBackupCreate(context: CommandContext, options: BackupCreateOptions): Promise<void> {
+  const { host, ports, signal } = context;
+  const { to } = options;
+  if ((await ports.files.stat(to)) !== undefined)
+    throw new BackupCommandError('backup-file-exists', `creating backup ${to}: the file exists`);
+  const caller = await readCaller(context);
+  if (!(await isOwnerOnRecord(context, caller)))
+    throw new BackupCommandError('backup-not-owner', 'creating a backup: requires role owner');
+  const { keyPem, vouchers, clusterId, pubKey } = caller;
+  const info = await callCurator(context, ({ curator }) => curator.getClusterInfo({}));
+  const node = chooseNode(info, options.node);
+  const epoch = Number(info.epoch);
+  const nowMs = Math.round(ports.clock.nowMs());
+  const recipients = [...new Set([recoveryKeyOfOwner(keyPem).recipient, ...options.recipients])];
+  const certificate = signBackupCertificate(
+    { clusterId, epoch, nodeId: node.nodeId, recipients, issuedMs: nowMs, endsMs: nowMs + CERTIFICATE_MS },
+    { keyPem, vouchers },
+  );
+  const partial = `${to}.partial`;
+  const title = `Taking a backup on ${printable(node.name)}`;
+  const verified = await host.step('backup-create', title, async (progress) => {
+    const task = { node: node.nodeId, certificate: encodeBackupCertificate(certificate) };
+    await receive(context, { ...task, partial, progress });
+    progress.update('verifying the file');
+    const streams = new DiskStreams();
+    const trust = { owners: [pubKey], clusterId, epoch };
+    const result = await verifyBackup(streams.readChunks(partial, { signal }), trust);
+    await streams.publish(partial, to, FILE_MODE);
+    return result;
+  });
+  const { header, sha256, sizeBytes } = verified;
+  host.result({ file: to, sizeBytes, sha256, ...viewOf(header) }, () =>
+    [
+      renderHeader(header),
+      `File: ${to}, ${formatBytes(sizeBytes)}, SHA-256 ${sha256}`,
+      `Prove that it can be restored: cluster backup verify ${to}`,
+    ].join('\n'),
+  );
+}
+
+function chooseNode(
+  { directory }: Pick<GetClusterInfoResponse, 'directory'>,
+  wanted: string | undefined,
+): { readonly nodeId: string; readonly name: string } {
+  const found = directory.find(({ nodeId, name }) => [undefined, nodeId, name].includes(wanted));
+  if (found !== undefined) return found;
+  throw new BackupCommandError(
+    'backup-no-control-plane',
+    `creating a backup: control plane ${JSON.stringify(wanted ?? '')} not found`,
+  );
+}
+
+/** Writes the stream to a file. A call that is repeated at another curator starts the file again. */
+async function receive(
+  context: CommandContext,
+  at: {
+    readonly node: string;
+    readonly certificate: Uint8Array;
+    readonly partial: string;
+    readonly progress: StepProgress;
+  },
+): Promise<void> {
+  const streams = new DiskStreams();
+  await callCurator(context, async ({ nodeStreams }) => {
+    await context.ports.files.remove(at.partial);
+    let sizeBytes = 0;
+    const { node, certificate } = at;
+    for await (const { data } of nodeStreams.takeBackup({ node, backup: { certificate } })) {
+      await streams.writeAt(at.partial, sizeBytes, data);
+      sizeBytes += data.length;
+      at.progress.update(`${formatBytes(sizeBytes)} received`);
+    }
+  });
+}

@@ -1,0 +1,28 @@
+import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts';
+
+/** Errors of `cluster backup`. */
+export const backupErrors = defineErrors({
+  'backup-file-exists': fault.operator.precondition(
+    'The file to write exists already. It was not changed.',
+    'Use another name with --to, or delete the file with `cluster backup delete`.',
+  ),
+  'backup-not-owner': fault.operator.refused(
+    'A backup contains all keys of the cluster, so only an owner may take one.',
+    'Run the command in the workspace of an owner.',
+  ),
+  'backup-no-control-plane': fault.operator.precondition(
+    'No control plane with this name is up.',
+    'See the control planes with `cluster node ls`.',
+  ),
+  'backup-unproved': fault.peer.precondition(
+    'The restored data differs from what the control plane had when it took the backup. Do not rely on this backup.',
+    'Take a new backup. Check the etcd members with `cluster doctor`.',
+  ),
+  'backup-last-good': fault.operator.precondition(
+    'This is the last good backup of its cluster in its directory. It was not deleted.',
+    'Take a new backup first, or delete the file with `rm`.',
+  ),
+});
+
+/** A backup could not be taken, proved or deleted. */
+export class BackupCommandError extends errorClass(backupErrors) {}

@@ -1,0 +1,8 @@
+/**
+ * `cluster backup`: takes backups of a running cluster, and shows, verifies, lists and deletes backup files. The file format is in
+ * `internal/backup`; a control plane takes the backup (`bootstrapper/backup`).
+ */
+export { runBackupCreate, type BackupCreateOptions } from './create-backup.ts';
+export { backupErrors } from './errors.ts';
+export { runBackupDelete, runBackupList, runBackupShow } from './manage-backups.ts';
+export { runBackupVerify, type BackupVerifyOptions } from './verify-backup.ts';

@@ -1,0 +1,101 @@
+import { dirname, join } from 'node:path';
+import { readBackupHeader, verifyBackup, type BackupHeader } from '../../internal/backup/index.ts';
+import { findCoded } from '../../internal/errors/index.ts';
+import { DiskStreams } from '../../internal/file/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { formatBytes, formatTable } from '../host/index.ts';
+import { confirmLoss } from '../loss/index.ts';
+import { renderHeader, viewOf } from './backup-view.ts';
+import { BackupCommandError } from './errors.ts';
+
+/** `cluster backup show`: the header, without a key. Only the signature of the header is verified. */
+export async function runBackupShow({ host, signal }: CommandContext, file: string): Promise<void> {
+  const header = await readBackupHeader(new DiskStreams().readChunks(file, { signal }));
+  host.result(viewOf(header), () => renderHeader(header));
+}
+
+/** A backup file in a directory. */
+interface ListedBackup {
+  readonly file: string;
+  readonly sizeBytes: number;
+  /** `good`, or the code with which the file was refused. */
+  readonly status: string;
+  readonly header: BackupHeader | undefined;
+}
+
+/** `cluster backup ls`: all backups in a directory, newest first. The whole of each file is read. */
+export async function runBackupList(context: CommandContext, directory: string): Promise<void> {
+  const listed = await listBackups(context, directory);
+  const views = listed.map(({ file, sizeBytes, status, header }) => ({
+    ...{ file, sizeBytes, status },
+    ...(header === undefined ? {} : viewOf(header)),
+  }));
+  const rows = listed.map(({ file, sizeBytes, status, header }) => [
+    printable(file),
+    header === undefined ? '<none>' : new Date(header.takenMs).toISOString(),
+    printable(header?.clusterName ?? '<none>'),
+    header === undefined ? '<none>' : String(header.epoch),
+    formatBytes(sizeBytes),
+    status,
+  ]);
+  context.host.result(views, () =>
+    formatTable(['FILE', 'TAKEN', 'CLUSTER', 'EPOCH', 'SIZE', 'STATUS'], rows),
+  );
+}
+
+/** `cluster backup delete`: deletes a file unless it is the last good backup of its cluster in its directory. */
+export async function runBackupDelete(
+  context: CommandContext,
+  file: string,
+  { yes }: { readonly yes: boolean },
+): Promise<void> {
+  const own = await inspect(context, file);
+  const others = (await listBackups(context, dirname(file))).filter(
+    (each) => join(dirname(file), each.file) !== join(file),
+  );
+  const isGood = own.status === 'good';
+  const hasOther = others.some(
+    ({ status, header }) => status === 'good' && header?.clusterId === own.header?.clusterId,
+  );
+  if (isGood && !hasOther)
+    throw new BackupCommandError('backup-last-good', `deleting backup ${file}: no other good backup`);
+  if (own.header === undefined)
+    throw new BackupCommandError('backup-last-good', `deleting ${file}: it is not a backup (${own.status})`);
+  await confirmLoss(context, { doing: `deleting backup ${file}`, losses: [`backup ${file}`], yes });
+  await context.ports.files.remove(file);
+  context.host.result({ file }, () => `Backup ${file} deleted.`);
+}
+
+async function listBackups(context: CommandContext, directory: string): Promise<readonly ListedBackup[]> {
+  const found: ListedBackup[] = [];
+  for (const name of await context.ports.files.list(directory)) {
+    const path = join(directory, name);
+    if ((await context.ports.files.stat(path))?.kind !== 'file') continue;
+    const each = await inspect(context, path);
+    if (each.status !== 'backup-not-a-backup') found.push({ ...each, file: name });
+  }
+  return found.toSorted((a, b) => (b.header?.takenMs ?? 0) - (a.header?.takenMs ?? 0));
+}
+
+/**
+ * Reads a whole file and verifies its signatures. It is trusted as the backup of the cluster and the owner that it names;
+ * `cluster backup verify` checks both.
+ */
+async function inspect({ ports, signal }: CommandContext, file: string): Promise<ListedBackup> {
+  const streams = new DiskStreams();
+  const { sizeBytes = 0 } = (await ports.files.stat(file)) ?? {};
+  let header: BackupHeader | undefined;
+  try {
+    header = await readBackupHeader(streams.readChunks(file, { signal }));
+    const { clusterId, epoch, certificate } = header;
+    const owners = [new Uint8Array(Buffer.from(certificate.owner, 'base64'))];
+    await verifyBackup(streams.readChunks(file, { signal }), { clusterId, epoch, owners });
+    return { file, sizeBytes, status: 'good', header };
+  } catch (error) {
+    signal.throwIfAborted();
+    const code = findCoded(error)?.code;
+    if (code?.startsWith('backup-') !== true) throw error;
+    return { file, sizeBytes, status: code, header };
+  }
+}

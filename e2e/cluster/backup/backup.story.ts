@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createHarness } from '../../machines/harness.ts';
+import { cliJson, StoryCluster } from '../harness/story-cluster.ts';
+
+const NAME = 'backup';
+const OBJECTS = 100;
+const SECRET = 'a-secret-that-only-the-owner-may-read';
+
+interface Created {
+  readonly clusterId: string;
+  readonly epoch: number;
+  readonly revisions: { readonly state: string; readonly kubernetes: string };
+  readonly sha256: string;
+}
+
+interface Verified extends Created {
+  readonly status: string;
+  readonly proof: Readonly<
+    Record<'state' | 'kubernetes', { readonly revision: number; readonly isHashCompared: boolean }>
+  >;
+}
+
+await test('an owner takes a backup of a running cluster and proves that it can be restored', async (story) => {
+  await using bench = await createHarness();
+  const cluster = new StoryCluster(bench, NAME);
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '0');
+  const workspace = await cluster.workspace();
+  const file = join(workspace, 'first.backup');
+  const cli = (...args: readonly string[]) => bench.cli('--workspace', workspace, ...args);
+  await cluster.sh(
+    'n1',
+    `for i in $(seq ${OBJECTS}); do printf 'apiVersion: v1\\nkind: ConfigMap\\nmetadata: {name: o%s}\\ndata: {n: "%s"}\\n---\\n' $i $i; done | kubectl apply -f - >/dev/null
+     kubectl create secret generic kept --from-literal=text=${SECRET}`,
+  );
+
+  await story.test('the backup is taken on the control plane and verified as it arrives', async () => {
+    const created = await cliJson<Created>(
+      bench,
+      ...['--workspace', workspace, 'backup', 'create', '--to', file],
+    );
+    assert.equal(created.epoch, 1);
+    assert.ok(BigInt(created.revisions.kubernetes) > BigInt(OBJECTS));
+    assert.equal((await stat(file)).mode & 0o777, 0o600);
+    const bytes = await readFile(file);
+    assert.equal(bytes.includes(SECRET), false);
+    assert.equal(bytes.includes('PRIVATE KEY'), false);
+  });
+
+  await story.test('both databases are restored with the hash that the control plane had', async () => {
+    const run = await cli('backup', 'verify', file, '--output', 'json');
+    assert.equal(run.code, 0, run.stdout + run.stderr);
+    const last = JSON.parse(run.stdout.trim().split('\n').at(-1) ?? '') as { readonly data: Verified };
+    const verified = last.data;
+    assert.equal(verified.status, 'FILE-PROVED');
+    for (const name of ['state', 'kubernetes'] as const) {
+      assert.ok(verified.proof[name].isHashCompared, name);
+      assert.ok(BigInt(verified.proof[name].revision) >= BigInt(verified.revisions[name]), name);
+    }
+  });
+
+  await story.test('its header is shown without a workspace, and it is listed as good', async () => {
+    const shown = await cliJson<Created>(bench, 'backup', 'show', file);
+    assert.ok(BigInt(shown.revisions.state) > 0n);
+    const listed = await cliJson<readonly { readonly status: string }[]>(bench, 'backup', 'ls', workspace);
+    assert.deepEqual(
+      listed.map(({ status }) => status),
+      ['good'],
+    );
+  });
+
+  await story.test('a changed file is refused, and the last good backup is not deleted', async () => {
+    const bytes = await readFile(file);
+    const middle = bytes.length >> 1;
+    bytes[middle] = (bytes[middle] ?? 0) ^ 1;
+    const damaged = join(workspace, 'damaged.backup');
+    await writeFile(damaged, bytes);
+    const refused = await cli('backup', 'verify', damaged);
+    assert.notEqual(refused.code, 0);
+    assert.match(refused.stderr, /backup-signature-invalid/);
+    const kept = await cli('backup', 'delete', file, '--yes');
+    assert.match(kept.stderr, /backup-last-good/);
+    assert.equal((await cli('backup', 'delete', damaged, '--yes')).code, 0);
+    assert.equal((await stat(file)).isFile(), true);
+  });
+});
