@@ -30,8 +30,8 @@ const MAC = /^--- ([A-Za-z0-9+/]{43})\n$/;
 
 /**
  * Encrypts a stream in the age format, version 1, to X25519 recipients ("age1…"). Written with the ciphers of node:crypto
- * instead of `age-encryption` from npm: that package brings four more packages and encrypts in JavaScript, several times slower, in the
- * process that also keeps the node alive.
+ * instead of `age-encryption` from npm: that package brings five more packages and encrypts in JavaScript, four times slower, in the
+ * process that also keeps the node alive (docs/decisions/backup-file.md).
  * @throws BackupError `backup-recipient-invalid`
  */
 export async function* encryptAge(
