@@ -146,9 +146,15 @@ describe('helmFailure()', () => {
   });
 });
 
+/** The argument that follows a flag. */
+function after({ argv }: Command, flag: string): string | undefined {
+  const at = argv.indexOf(flag);
+  return at < 0 ? undefined : argv[at + 1];
+}
+
 /** A fake helm that records releases. A test can make it fail or leave a release pending. */
 class FakeHelm implements CommandRunner {
-  readonly releases = new Map<string, { status: string; values: string }>();
+  readonly releases = new Map<string, { status: string; values: string; labels?: string }>();
   readonly calls: string[] = [];
   /** The arguments of each installation that select the chart. */
   readonly charts: string[] = [];
@@ -164,7 +170,11 @@ class FakeHelm implements CommandRunner {
     this.calls.push(verb === 'list' ? verb : `${verb} ${name}`);
     const answer = (stdout: string) => ({ exitCode: 0, stdout, stderr: '' });
     if (verb === 'list') {
-      const rows = [...this.releases].map(([key, { status }]) => {
+      const selector = after(command, '--selector');
+      const selected = [...this.releases].filter(
+        ([, { labels }]) => selector === undefined || labels === selector,
+      );
+      const rows = selected.map(([key, { status }]) => {
         const [namespace = '', release = ''] = key.split('/');
         return {
           name: release,
@@ -178,9 +188,10 @@ class FakeHelm implements CommandRunner {
       });
       return answer(JSON.stringify(rows));
     }
-    const key = `${command.argv[command.argv.indexOf('--namespace') + 1]}/${name}`;
+    const key = `${after(command, '--namespace')}/${name}`;
     if (verb === 'uninstall') this.releases.delete(key);
-    if (verb === 'rollback') this.releases.set(key, { status: 'deployed', values: '' });
+    if (verb === 'rollback')
+      this.releases.set(key, { ...this.releases.get(key), status: 'deployed', values: '' });
     if (verb !== 'upgrade') return answer('');
     this.charts.push(command.argv.slice(3, command.argv.indexOf('--install')).join(' '));
     if (this.releases.get(key)?.status.startsWith('pending') === true) {
@@ -193,7 +204,12 @@ class FakeHelm implements CommandRunner {
       this.releases.set(key, { status: 'failed', values: '' });
       throw this.#error(command, this.fail.words);
     }
-    this.releases.set(key, { status: 'deployed', values: String(command.input) });
+    const labels = after(command, '--labels');
+    this.releases.set(key, {
+      status: 'deployed',
+      values: String(command.input),
+      ...(labels === undefined ? {} : { labels }),
+    });
     return answer('{}');
   }
 
@@ -285,7 +301,7 @@ describe('installCharts()', () => {
   test('installs charts in order, passes values through standard input, and keeps installed charts', async () => {
     const { helm, install } = await start(TWO);
     expect(await install()).toMatchObject({ installed: ['db', 'web'], kept: [] });
-    expect(helm.releases.get('shop/web')).toEqual({ status: 'deployed', values: '{"a":1}' });
+    expect(helm.releases.get('shop/web')).toMatchObject({ status: 'deployed', values: '{"a":1}' });
     helm.calls.length = 0;
     expect(await install()).toMatchObject({ installed: [], kept: ['db', 'web'] });
     expect(helm.calls).toEqual(['list']);
@@ -349,6 +365,23 @@ describe('installCharts()', () => {
     await install();
     helm.releases.delete('default/db');
     expect(await install()).toMatchObject({ installed: ['db'] });
+  });
+
+  test('keeps a chart that helm installed after the command was killed', async () => {
+    const { state, helm, install } = await start('  - {name: db, chart: ./db}\n');
+    await install();
+    await state.update((value) => ({ ...value, charts: {} })); // killed before its checkpoint
+    helm.calls.length = 0;
+    expect(await install()).toMatchObject({ installed: [], kept: ['db'] });
+    expect(helm.calls).toEqual(['list', 'list']);
+    // The checkpoint is saved now, and other inputs are not taken for those of the release.
+    helm.calls.length = 0;
+    expect(await install()).toMatchObject({ kept: ['db'] });
+    expect(helm.calls).toEqual(['list']);
+    await state.update((value) => ({ ...value, charts: {} }));
+    expect(await install('  - {name: db, chart: ./db, values: {b: 1}}\n')).toMatchObject({
+      installed: ['db'],
+    });
   });
 
   test('waits for a helm process that a killed run left behind', async () => {

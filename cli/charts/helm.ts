@@ -19,6 +19,11 @@ const releaseSchema = z.object({
 /** A release, as `helm list` returns it. */
 export type Release = z.output<typeof releaseSchema>;
 
+/** The label `name=value` of a release for its inputs. A value has at most 63 characters, so the hash is cut to 160 bits. */
+function inputsLabel(inputsHash: string): string {
+  return `cluster-inputs=${inputsHash.slice(0, 40)}`;
+}
+
 /** The helm program, the cluster, and the environment of helm. */
 export interface HelmOptions {
   readonly binary: string;
@@ -37,20 +42,49 @@ export class Helm {
   }
 
   /** All releases of all namespaces in any status. @throws ChartError `charts-failed`, ExecError */
-  async list(signal: AbortSignal): Promise<readonly Release[]> {
-    const args = ['list', '--all', '--all-namespaces', '--max', '0', '--output', 'json'];
+  list(signal: AbortSignal): Promise<readonly Release[]> {
+    return this.#list(['--all-namespaces'], signal);
+  }
+
+  /**
+   * Whether the newest revision of a release was installed with these inputs. Helm stores the label together with
+   * the release, so it is true also when the CLI was killed before it could record the installation.
+   * @param inputsHash hexadecimal SHA-256
+   * @throws ChartError `charts-failed`, ExecError
+   */
+  async hasInputs({ name, namespace }: Release, inputsHash: string, signal: AbortSignal): Promise<boolean> {
+    const selected = await this.#list(
+      ['--namespace', namespace, '--selector', inputsLabel(inputsHash)],
+      signal,
+    );
+    return selected.some((release) => release.name === name);
+  }
+
+  async #list(scope: readonly string[], signal: AbortSignal): Promise<readonly Release[]> {
+    const args = ['list', '--all', ...scope, '--max', '0', '--output', 'json'];
     const { stdout } = await this.#run(args, { timeoutMs: ANSWER_MS, signal });
     const parsed = z.array(releaseSchema).safeParse(JSON.parse(stdout));
     if (parsed.success) return parsed.data;
     throw new ChartError('charts-failed', 'listing releases: unexpected output of helm');
   }
 
-  /** Installs or upgrades a release. @param located arguments that select the chart @throws ExecError */
-  async install(chart: PlannedChart, located: readonly string[], signal: AbortSignal): Promise<void> {
+  /**
+   * Installs or upgrades a release, and labels it with its inputs (see `hasInputs`).
+   * @param located arguments that select the chart
+   * @param inputsHash hexadecimal SHA-256
+   * @throws ExecError
+   */
+  async install(
+    chart: PlannedChart,
+    located: readonly string[],
+    inputsHash: string,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { name, namespace, values, wait, timeoutSeconds } = chart;
     const waiting = wait ? ['--wait', '--timeout', `${timeoutSeconds}s`] : [];
     const args = ['upgrade', name, ...located, '--install', '--namespace', namespace, '--create-namespace'];
-    await this.#run([...args, '--values', '-', '--history-max', '5', '--output', 'json', ...waiting], {
+    const recorded = ['--labels', inputsLabel(inputsHash), '--history-max', '5', '--output', 'json'];
+    await this.#run([...args, '--values', '-', ...recorded, ...waiting], {
       input: JSON.stringify(values),
       timeoutMs: timeoutSeconds * 1000 + GRACE_MS,
       signal,

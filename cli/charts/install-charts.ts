@@ -26,7 +26,7 @@ export interface InstallOptions {
 /** Result of `installCharts`. */
 export interface InstallSummary {
   readonly installed: readonly string[];
-  /** Charts whose inputs have not changed since their installation. */
+  /** Charts that are installed with the same inputs. */
   readonly kept: readonly string[];
   /** Whether the pod network is installed. */
   readonly network: boolean;
@@ -66,20 +66,25 @@ export async function installCharts(
     const release = releases.find(
       ({ name, namespace }) => name === chart.name && namespace === chart.namespace,
     );
-    if (release?.status === 'deployed' && state.value.charts[chart.name]?.inputsHash === inputsHash) {
+    const deployed = release?.status === 'deployed';
+    if (deployed && state.value.charts[chart.name]?.inputsHash === inputsHash) {
       kept.push(chart.name);
       continue;
     }
-    await host.step(`chart-${chart.name}`, `Installing chart ${chart.name}`, async (progress) => {
-      progress.update(release === undefined ? 'running helm' : `release is ${release.status}`);
-      await unlockPending(helm, release, signal);
-      await installOne({ helm, client, signal }, chart, located.args);
-    });
+    // An earlier run may have been killed after helm finished and before the checkpoint.
+    const keep = deployed && (await hasInputs(helm, release, inputsHash, signal));
+    if (!keep) {
+      await host.step(`chart-${chart.name}`, `Installing chart ${chart.name}`, async (progress) => {
+        progress.update(release === undefined ? 'running helm' : `release is ${release.status}`);
+        await unlockPending(helm, release, signal);
+        await installOne({ helm, client, signal }, chart, located.args, inputsHash);
+      });
+    }
     await state.update((value) => ({
       ...value,
       charts: { ...value.charts, [chart.name]: { inputsHash, installedMs: ports.clock.nowMs() } },
     }));
-    installed.push(chart.name);
+    (keep ? kept : installed).push(chart.name);
   }
   return { installed, kept, network: network() };
 }
@@ -97,6 +102,12 @@ async function listSettled(helm: Helm, context: CommandContext): Promise<readonl
   }
   return helm.list(signal).catch((error: unknown) => {
     throw helmFailure('listing releases', error);
+  });
+}
+
+function hasInputs(helm: Helm, release: Release, inputsHash: string, signal: AbortSignal): Promise<boolean> {
+  return helm.hasInputs(release, inputsHash, signal).catch((error: unknown) => {
+    throw helmFailure(`reading release ${release.name}`, error);
   });
 }
 
@@ -121,10 +132,11 @@ async function installOne(
   ports: { readonly helm: Helm; readonly client: KubeClient; readonly signal: AbortSignal },
   chart: PlannedChart,
   args: readonly [string, ...string[]],
+  inputsHash: string,
 ): Promise<void> {
   const { helm, client, signal } = ports;
   try {
-    await helm.install(chart, args, signal);
+    await helm.install(chart, args, inputsHash, signal);
   } catch (error) {
     signal.throwIfAborted();
     const failure = helmFailure(`installing chart ${chart.name}`, error);
