@@ -49,10 +49,10 @@ async function atTerminal(args: string, answers: readonly string[]): Promise<Run
   let given = 0;
   child.stdout.on('data', (chunk: Buffer) => {
     all += String(chunk);
-    // Each key repeats the question, and a check mark ends it.
+    // Each key repeats the question after a question mark, and a check mark ends it.
     const current = all.split('✔');
-    const isAsked = /(?:Passphrase of|New passphrase|The same passphrase)/.test(
-      current.at(-1)?.split('\u001b[?25h').at(-1) ?? '',
+    const isAsked = /\?\S* \S*(?:Passphrase of|New passphrase|The same passphrase)/.test(
+      current.at(-1) ?? '',
     );
     if (!isAsked || given >= current.length || answers[given] === undefined) return;
     child.stdin.write(`${answers[given++]}\r`);
@@ -113,7 +113,7 @@ describe('a workspace with a passphrase', () => {
     await expectNoSecret([right, wrong, none, closed]);
   });
 
-  test('gets a new passphrase from a second descriptor, and gives it up', async () => {
+  test('reads a new passphrase from a second file descriptor, and can have its passphrase removed', async () => {
     const publicKey = await generate();
     const args = ['--passphrase-fd', '3', 'config', 'passphrase'];
     const changed = await cluster([...args, '--new-passphrase-fd', '4'], [OLD, NEW]);

@@ -25,7 +25,7 @@ export function passphrasesFrom({
     return new PromptPassphrases({
       descriptor,
       readDescriptor: (from, maxBytes) => readDescriptor(from, { maxBytes, signal }),
-      askSecret: (question) => host.askSecret(question),
+      askSecrets: (questions) => host.askSecrets(questions),
     });
   };
   let loaded: Promise<PassphraseSource> | undefined;

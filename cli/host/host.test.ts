@@ -64,6 +64,10 @@ async function answerYes(
   return answer;
 }
 
+async function untilShown(isShown: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 1_000 && !isShown(); turn++) await settle();
+}
+
 /** A text with control characters, as a node, a pod or a chart could send it. */
 const HOSTILE = 'x\u001b[2K\u009b1m\u202ey\r';
 
@@ -265,6 +269,29 @@ describe('a host for a terminal', () => {
   test('reads an answer from the keyboard', async () => {
     const { host, streams } = start({}, { terminal: true });
     expect(await answerYes(host, streams)).toBe(true);
+  });
+
+  test('hides the keyboard from the first secret to the last, so that nothing typed early is shown', async () => {
+    const { host, streams } = start({}, { terminal: true });
+    const modes: boolean[] = [];
+    Object.assign(streams.in, { setRawMode: (isRaw: boolean) => modes.push(isRaw) });
+    let shown = '';
+    streams.err.on('data', (text: Buffer) => (shown += String(text)));
+    const answers = host.askSecrets(['First?', 'Second?']);
+    await untilShown(() => shown.includes('First?'));
+    const before = modes.length;
+    streams.in.write('one\r');
+    await untilShown(() => shown.includes('Second?'));
+    streams.in.write('two\r');
+    expect((await answers)?.map((answer) => answer.reveal())).toEqual(['one', 'two']);
+    expect(modes.slice(before)).toEqual([false]);
+    expect(modes.at(before - 1)).toBe(true);
+    expect(shown).not.toMatch(/one|two/);
+  });
+
+  test('asks for no secret with --no-input', async () => {
+    const { host } = start({ input: false }, { terminal: true });
+    expect(await host.askSecrets(['First?'])).toBeUndefined();
   });
 });
 

@@ -19,8 +19,11 @@ export interface Host {
   result(data: unknown, render: () => string, extra?: Readonly<Record<string, unknown>>): void;
   /** Prompts for yes or no. Returns the default answer when prompts are not possible. */
   confirm(question: string, defaultAnswer: boolean): Promise<boolean>;
-  /** Asks for a secret without showing the answer. Returns undefined when prompts are not possible. */
-  askSecret(question: string): Promise<Secret<string> | undefined>;
+  /**
+   * Asks for secrets, one after the other, without showing an answer, also when it is typed before its question.
+   * Returns undefined when prompts are not possible.
+   */
+  askSecrets(questions: readonly string[]): Promise<readonly Secret<string>[] | undefined>;
 }
 
 /** Reports the progress of a step. */
@@ -64,7 +67,7 @@ export type OutputStream = NodeJS.WritableStream & { readonly isTTY?: boolean; r
 
 /** The standard streams. Results go to `out`, messages to `err`. */
 export interface Streams {
-  readonly in: NodeJS.ReadableStream & { readonly isTTY?: boolean };
+  readonly in: NodeJS.ReadableStream & { readonly isTTY?: boolean; setRawMode?(isRaw: boolean): unknown };
   readonly out: OutputStream;
   readonly err: OutputStream;
 }

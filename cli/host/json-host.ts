@@ -58,7 +58,7 @@ export class JsonHost implements AppHost {
     return Promise.resolve(defaultAnswer);
   }
 
-  askSecret(_question: string): Promise<Secret<string> | undefined> {
+  askSecrets(_questions: readonly string[]): Promise<readonly Secret<string>[] | undefined> {
     return Promise.resolve(undefined);
   }
 

@@ -25,7 +25,7 @@ export class RecordingHost implements AppHost {
 
   readonly #secrets: string[];
 
-  /** @param options.secrets answers of `askSecret()`, in order; none: prompts are not possible */
+  /** @param options.secrets answers of `askSecrets()`, in order; none: prompts are not possible */
   constructor(
     options: { readonly answer?: (question: string) => boolean; readonly secrets?: readonly string[] } = {},
   ) {
@@ -75,10 +75,10 @@ export class RecordingHost implements AppHost {
     return Promise.resolve(answer);
   }
 
-  askSecret(question: string): Promise<Secret<string> | undefined> {
-    this.records.push({ kind: 'ask-secret', question });
-    const answer = this.#secrets.shift();
-    return Promise.resolve(answer === undefined ? undefined : new Secret(answer));
+  askSecrets(questions: readonly string[]): Promise<readonly Secret<string>[] | undefined> {
+    for (const question of questions) this.records.push({ kind: 'ask-secret', question });
+    const answers = this.#secrets.splice(0, questions.length).map((answer) => new Secret(answer));
+    return Promise.resolve(answers.length === questions.length ? answers : undefined);
   }
 
   fail(report: ErrorReport): void {

@@ -1,4 +1,5 @@
 import { formatDuration } from '../../internal/clock/index.ts';
+import { PassThrough } from 'node:stream';
 import type inquirer from 'inquirer';
 import type { Ora } from 'ora';
 import { Secret } from '../../internal/secret/index.ts';
@@ -68,21 +69,25 @@ export class TerminalHost extends PlainHost {
     });
   }
 
-  override async askSecret(question: string): Promise<Secret<string> | undefined> {
+  override async askSecrets(questions: readonly string[]): Promise<readonly Secret<string>[] | undefined> {
     if (!this.interactive) return undefined;
-    return this.#prompt(async (ask) => {
-      const asked = { type: 'password', name: 'text', message: clean(question), toggleMask: false } as const;
-      return new Secret(String((await ask([asked])).text));
+    const asked = questions.map((question, index) => {
+      return { type: 'password', name: `${index}`, message: clean(question), toggleMask: false } as const;
     });
+    using keyboard = hiddenKeyboard(this.options.streams.in);
+    return await this.#prompt(async (ask) => {
+      const answers: Readonly<Record<string, unknown>> = await ask(asked);
+      return asked.map(({ name }) => new Secret(String(answers[name])));
+    }, keyboard.keys);
   }
 
-  /** Runs a prompt with the spinner stopped. */
-  async #prompt<T>(run: (ask: AskPrompt) => Promise<T>): Promise<T> {
+  /** Runs prompts with the spinner stopped. */
+  async #prompt<T>(run: (ask: AskPrompt) => Promise<T>, input = this.options.streams.in): Promise<T> {
     const { createPromptModule } = (await import('inquirer')).default;
     const { streams, signal } = this.options;
     this.#spinner?.stop();
     try {
-      return await run(createPromptModule({ input: streams.in, output: streams.err, signal }));
+      return await run(createPromptModule({ input, output: streams.err, signal }));
     } catch (error) {
       // The prompt reads the keyboard in raw mode, where Ctrl-C is no signal.
       if (error instanceof Error && error.name === 'ExitPromptError') throw new Interruption('interrupted');
@@ -137,4 +142,28 @@ export class TerminalHost extends PlainHost {
     );
     return `${step.title} ${this.paint('dim', detail)}`;
   }
+}
+
+/**
+ * The keys of a terminal that shows none of them until the end. A prompt by itself hides only what is typed while
+ * it is shown, and the terminal would show what is typed between two prompts.
+ */
+function hiddenKeyboard(terminal: HostOptions['streams']['in']): Disposable & { readonly keys: PassThrough } {
+  const keys = new PassThrough();
+  const hide = (): void => {
+    terminal.setRawMode?.(false); // Node ignores a mode that it has already set, and the shell may have reset it
+    terminal.setRawMode?.(true);
+  };
+  hide();
+  process.on('SIGCONT', hide);
+  terminal.pipe(keys);
+  return {
+    keys,
+    [Symbol.dispose]: () => {
+      process.off('SIGCONT', hide);
+      terminal.unpipe(keys);
+      terminal.pause();
+      terminal.setRawMode?.(false);
+    },
+  };
 }

@@ -7,7 +7,7 @@ import type { SecretAccess } from './secret-file.ts';
 export const noPassphrases: PassphraseSource = new PromptPassphrases({
   descriptor: undefined,
   readDescriptor: () => Promise.reject(new TypeError('no descriptor')),
-  askSecret: () => Promise.resolve(undefined),
+  askSecrets: () => Promise.resolve(undefined),
 });
 
 /** Reads the files of workspaces that are not encrypted. */

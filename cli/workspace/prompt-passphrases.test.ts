@@ -19,7 +19,7 @@ function start(options: {
       if (options.files?.[descriptor] === undefined || bytes.length > maxBytes) throw new Error('EBADF');
       return bytes;
     },
-    askSecret: (question) => host.askSecret(question),
+    askSecrets: (questions) => host.askSecrets(questions),
   });
   return { passphrases, read, asked: () => host.records.length };
 }

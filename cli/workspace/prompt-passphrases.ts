@@ -13,8 +13,8 @@ export interface PromptPassphrasesOptions {
   readonly descriptor: number | undefined;
   /** Reads a descriptor to its end. Rejects when it cannot be read or has more than `maxBytes`. */
   readonly readDescriptor: (descriptor: number, maxBytes: number) => Promise<Uint8Array>;
-  /** Asks at the terminal without showing the answer; undefined when prompts are not possible. */
-  readonly askSecret: (question: string) => Promise<Secret<string> | undefined>;
+  /** Asks at the terminal without showing the answers; undefined when prompts are not possible. */
+  readonly askSecrets: (questions: readonly string[]) => Promise<readonly Secret<string>[] | undefined>;
 }
 
 /** Reads each passphrase once in a run: from a descriptor, else at the terminal. */
@@ -28,7 +28,7 @@ export class PromptPassphrases implements PassphraseSource {
   }
 
   current(path: string): Promise<Passphrase> {
-    this.#current ??= this.#read(this.#options.descriptor, `Passphrase of ${path}:`, path);
+    this.#current ??= this.#read(this.#options.descriptor, [`Passphrase of ${path}:`], path);
     return this.#current;
   }
 
@@ -39,25 +39,29 @@ export class PromptPassphrases implements PassphraseSource {
 
   async #readNew({ descriptor, replaces }: NewPassphraseOptions): Promise<Passphrase> {
     const from = descriptor ?? (replaces ? undefined : this.#options.descriptor);
-    const passphrase = await this.#read(from, 'New passphrase:', 'a new passphrase');
+    const questions = ['New passphrase:', 'The same passphrase again:'] as const;
+    const passphrase = await this.#read(from, questions, 'a new passphrase');
     passphrase.assertStrong();
-    if (from !== undefined) return passphrase;
-    const again = await this.#read(undefined, 'The same passphrase again:', 'a new passphrase');
-    if (passphrase.equals(again)) return passphrase;
-    throw new WorkspaceError(
-      'workspace-passphrase-unusable',
-      'reading the new passphrase: the two entries differ',
-    );
+    return passphrase;
   }
 
-  async #read(descriptor: number | undefined, question: string, what: string): Promise<Passphrase> {
+  /** Reads a descriptor, or the answer to all of these questions. */
+  async #read(
+    descriptor: number | undefined,
+    questions: readonly [string, ...string[]],
+    what: string,
+  ): Promise<Passphrase> {
     if (descriptor !== undefined) return Passphrase.parse(await this.#fromDescriptor(descriptor));
-    const answer = await this.#options.askSecret(question);
-    if (answer !== undefined) return Passphrase.parse(answer);
-    throw new WorkspaceError(
-      'workspace-passphrase-needed',
-      `reading ${what}: there is no terminal to ask at, and no descriptor was given`,
-    );
+    const [first, ...others] = (await this.#options.askSecrets(questions)) ?? [];
+    if (first === undefined) {
+      throw new WorkspaceError(
+        'workspace-passphrase-needed',
+        `reading ${what}: there is no terminal to ask at, and no descriptor was given`,
+      );
+    }
+    const passphrase = Passphrase.parse(first);
+    if (others.every((other) => passphrase.equals(Passphrase.parse(other)))) return passphrase;
+    throw new WorkspaceError('workspace-passphrase-unusable', `reading ${what}: the two entries differ`);
   }
 
   /** One line; its end may be missing. */
