@@ -145,7 +145,7 @@ describe('enrolment on a machine', () => {
       break: ({ files }) => files.makeDirectory(AGENT_PATHS.etcdData),
     },
     {
-      name: 'a lock but no init request',
+      name: 'a lock of init, but not the file of its request',
       code: 'enrolment-files-missing',
       path: `${AGENT_PATHS.init}/request.json`,
       break: ({ lock }) => lock.acquire({ clusterId, by: 'init', id: 'one' }),

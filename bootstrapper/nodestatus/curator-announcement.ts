@@ -3,7 +3,7 @@ import { currentValue } from '../../internal/event/index.ts';
 import type { CuratorConnection } from '../curatorclient/index.ts';
 import type { RoleValues } from '../roleserve/index.ts';
 
-/** A curator that has not started again after this time is no longer announced. */
+/** If the curator is not serving this long after the agent started, the node’s status no longer names its endpoint. */
 const LINGER_MS = 2 * 60_000;
 const ASK_MS = 10_000;
 

@@ -8,7 +8,7 @@ export const removalProbeErrors = defineErrors({
   ),
   'removalprobe-not-control-plane': retryable.operator.precondition(
     'A removal probe needs the keys of a control-plane node; this node runs no control plane.',
-    'Run `cluster node remove` again: it uses the control-plane nodes of that moment.',
+    'Run `cluster node remove` again: it asks for the current control-plane nodes first.',
   ),
   'removalprobe-busy': retryable.system.partial(
     'This node is already running a removal probe; it runs one at a time.',

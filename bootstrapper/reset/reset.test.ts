@@ -144,11 +144,14 @@ describe('a reset request', () => {
       name: 'is the owner key, with a voucher of another key as well',
       order: { ...orderFor('node-1'), vouchers: [voucher(otherKey, owner)] },
     },
-  ])('of a key that is not in the provisioning is accepted when the key $name', async ({ order }) => {
-    const { orders } = await createMachine();
-    await orders.accept('c', order);
-    expect(orders.ordered.peek()).toEqual({ set: true, value: true });
-  });
+  ])(
+    'signed with a key that the provisioning does not list is accepted when the key $name',
+    async ({ order }) => {
+      const { orders } = await createMachine();
+      await orders.accept('c', order);
+      expect(orders.ordered.peek()).toEqual({ set: true, value: true });
+    },
+  );
 
   test.each([
     { name: 'a key that is not the owner’s', order: orderFor('node-1', otherKey) },

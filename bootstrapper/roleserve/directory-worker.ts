@@ -100,7 +100,7 @@ async function followCurators(
   let knownRelays = firstRelays.join();
   let knownKeys: string | undefined;
   const onResponse = reportWorking(scope);
-  scope.waiting('first response of a curator');
+  scope.waiting('first list of control planes from a curator');
   await curators.use(
     async (curator, signal) => {
       for await (const message of curator.of(Distribution).watchDirectory({}, { signal })) {
@@ -127,7 +127,7 @@ async function followCurators(
         scope.log.info('control planes of the cluster changed', { directory });
         writes.clusterDirectory.set(directory);
       }
-      throw new Error(`curator ${curator.endpoint} ended the stream of control planes`);
+      throw new Error(`curator ${curator.endpoint} stopped sending changes of the list of control planes`);
     },
     { signal: scope.signal },
   );

@@ -51,7 +51,7 @@ async function watchLabels(
 ): Promise<void> {
   let known: string | undefined;
   const onResponse = reportWorking(scope);
-  scope.waiting('first response of a curator');
+  scope.waiting('first list of nodes from a curator');
   await curators.use(
     async ({ client, endpoint }, signal) => {
       const nodes = new Map<string, Node>();

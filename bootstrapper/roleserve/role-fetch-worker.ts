@@ -65,7 +65,7 @@ async function follow(
 ): Promise<void> {
   let known: string | undefined;
   let after: WatchPosition | undefined;
-  scope.waiting('first response of a curator');
+  scope.waiting('roles of this node from a curator');
   const take = async (message: WatchNodesResponse): Promise<void> => {
     // A response may contain other nodes, which are ignored.
     const own = message.nodes.find((node) => node.nodeId === nodeId);

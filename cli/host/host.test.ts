@@ -65,7 +65,7 @@ async function answerYes(
 }
 
 async function untilShown(isShown: () => boolean): Promise<void> {
-  for (let turn = 0; turn < 1_000 && !isShown(); turn++) await settle();
+  for (let tries = 0; tries < 1_000 && !isShown(); tries++) await settle();
 }
 
 /** A text with control characters, as a node, a pod or a chart could send it. */

@@ -97,7 +97,7 @@ describe('probeResultsFrom()', () => {
     const tried = Object.fromEntries(sharedKeys.map((each) => [each.key, each.tried]));
     expect(tried).toMatchObject({
       'etcd clients CA':
-        'accepted at Kubernetes etcd client port on n1; refused at Kubernetes etcd client port on n2; inconclusive at 1 of 3',
+        'accepted at Kubernetes etcd client port on n1; refused at Kubernetes etcd client port on n2; no clear result from 1 of 3 tests',
       'Kubernetes clients CA': 'accepted at kubelet on n1, n2',
     });
     expect(tried['service account key']).toBeUndefined();

@@ -156,7 +156,7 @@ function refusalOf(results: readonly ProbeResult[]): Pick<RemovalCheck, 'ok' | '
   return { ok: open.length === 0, actual: actual.join(', ') };
 }
 
-/** E.g. "accepted at kubelet on n1, n2; inconclusive at 1 of 3". */
+/** E.g. "accepted at kubelet on n1, n2; no clear result from 1 of 3 tests". */
 function summaryOf(results: readonly ProbeResult[]): string {
   const parts = [Outcome.LET_IN, Outcome.REFUSED].flatMap((outcome) => {
     const same = results.filter((result) => result.outcome === outcome);
@@ -166,7 +166,9 @@ function summaryOf(results: readonly ProbeResult[]): string {
     return endpoints.length === 0 ? [] : [`${OUTCOME_NAMES[outcome]} at ${endpoints.join(', ')}`];
   });
   const open = results.filter(({ outcome }) => OUTCOME_NAMES[outcome] === undefined).length;
-  return [...parts, ...(open > 0 ? [`inconclusive at ${open} of ${results.length}`] : [])].join('; ');
+  return [...parts, ...(open > 0 ? [`no clear result from ${open} of ${results.length} tests`] : [])].join(
+    '; ',
+  );
 }
 
 /** Endpoints in the order of their table, unknown ones last; nodes by name. */

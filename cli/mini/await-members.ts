@@ -29,9 +29,9 @@ export interface JoiningMachine {
 }
 
 /**
- * Shows the progress of each machine until all are Ready. Approves machines that were added to an existing
- * local cluster, since the inventory in its configuration does not list them: this program created their
- * TPMs.
+ * Shows the progress of each machine until all are Ready. Machines that were added to an existing local cluster
+ * are not in the inventory of its configuration, so this function approves them. That is safe, because this
+ * program created their TPMs.
  * @throws MiniError `mini-machine-refused`, `mini-not-ready`
  */
 export async function awaitMembers(

@@ -167,7 +167,7 @@ export async function runOperatorRemove(
       `Operator ${name} removed: every curator refuses the key.`,
       ...(hasSigned
         ? [
-            `The cluster ownership is now signed with your key. Machines that were provisioned with the key of ${name} alone refuse to join: provision them again with \`cluster node cloud-init\`.`,
+            `The document that names the owners of the cluster is now signed with your key. Machines whose provisioning lists only the key of ${name} as an owner key refuse to join: provision them again with \`cluster node cloud-init\`.`,
           ]
         : []),
     ].join('\n'),

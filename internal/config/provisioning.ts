@@ -57,7 +57,7 @@ const schema = z.strictObject({
       caSha256: z
         .string()
         .regex(/^[0-9a-f]{64}$/, '64 lower-case hex digits')
-        .describe('SHA-256 of the DER of its CA certificate.'),
+        .describe('SHA-256 of the CA certificate of the cluster (DER).'),
     })
     .optional()
     .describe(

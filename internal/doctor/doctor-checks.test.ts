@@ -563,7 +563,7 @@ describe('diagnose()', () => {
     expect(finding?.followsFrom).toBe('doctor-api-server');
   });
 
-  test('a warning explains nothing', () => {
+  test('a warning is never named as the cause of another problem', () => {
     const facts = { ...withNode('n4', { health: 'unknown', lastError: 'x: y' }) };
     expect(firstOf(facts)?.code).toBe('doctor-node-error');
   });

@@ -59,7 +59,7 @@ describe('parseKeySet()', () => {
     { name: 'an unknown field', given: () => mutate((read) => ({ ...read, more: 1 })) },
     { name: 'a file without the next keys', given: () => mutate(({ next: _, ...read }) => read) },
     {
-      name: 'the generation 1, which has no previous keys',
+      name: 'a file of generation 1 with previous keys',
       given: () => mutate((read) => ({ ...read, generation: 1 })),
     },
     {

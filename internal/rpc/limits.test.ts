@@ -48,7 +48,10 @@ async function start(
   open.push(rpc);
   const path = join(directory.path, 'socket');
   await rpc.listenAt(path);
-  return async (name: string, options: { readonly trusts?: number } = {}): Promise<ClientHttp2Session> => {
+  return async (
+    name: string,
+    options: { readonly firstCalls?: number } = {},
+  ): Promise<ClientHttp2Session> => {
     const session = await openRawSession(path, name, options);
     open.push({ [Symbol.asyncDispose]: async () => session.destroy() });
     return session;
@@ -65,7 +68,7 @@ test('RpcServer refuses calls beyond maxCallsPerConnection', async () => {
     await release.promise;
     return {};
   });
-  const session = await dial('a', { trusts: 1_000 });
+  const session = await dial('a', { firstCalls: 1_000 });
   const calls = Array.from({ length: 50 }, () => describe(session));
   const refused = await Promise.all(calls.slice(4));
   expect(new Set(refused)).toEqual(new Set(['Stream closed with error code NGHTTP2_REFUSED_STREAM']));

@@ -164,7 +164,7 @@ describe('launcher()', () => {
     end();
   });
 
-  test('fails with backoff when the start fails, and leaves no subscription', async () => {
+  test('when the start fails, is retried with backoff and reads its inputs no longer', async () => {
     await using it = bench({ slow: true });
     it.role.set({ wanted: true });
     await settle();

@@ -33,7 +33,7 @@ async function start(answer: () => Promise<object>) {
   await server.listenAt(path);
   const sessions: ClientHttp2Session[] = [];
   return {
-    dial: async (name: string, options: { readonly trusts?: number } = {}) => {
+    dial: async (name: string, options: { readonly firstCalls?: number } = {}) => {
       const session = await openRawSession(path, name, options);
       sessions.push(session);
       return session;
@@ -66,7 +66,7 @@ test('createCuratorServer() limits the calls of one connection', async () => {
     begun++;
     return release.promise;
   });
-  const session = await curator.dial('a', { trusts: 1_000 });
+  const session = await curator.dial('a', { firstCalls: 1_000 });
   const calls = Array.from({ length: 300 }, () => ask(session));
   await Promise.all(calls.slice(128));
   expect(begun).toBe(128);

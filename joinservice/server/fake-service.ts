@@ -265,7 +265,7 @@ export class TestService implements AsyncDisposable {
     return entries.map(({ method, detail }) => ({ method, ...detail }));
   }
 
-  /** The refusals in the audit log, with the codes that the machines received. */
+  /** Waits until the audit log contains a refusal with this code, of this machine or of any. */
   async untilAudited(code: string, subject?: string): Promise<void> {
     await until(async () =>
       (await this.audit()).find(

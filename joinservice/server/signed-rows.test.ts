@@ -104,7 +104,7 @@ type Harness = Awaited<ReturnType<typeof createHarness>>;
 
 /** A change that needs an owner's signature, for one row of the table of rights. */
 interface Attempt {
-  /** What an owner signs for it. */
+  /** The documents that an owner signs for this change. */
   readonly sign: (owner: FakeOwner, harness: Harness) => Promise<Uint8Array[]> | Uint8Array[];
   readonly call: (harness: Harness, by: TestPeer, signed: readonly Uint8Array[]) => Promise<unknown>;
   /** The refusal without a signature. */

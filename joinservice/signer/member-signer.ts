@@ -345,5 +345,5 @@ function invalid(what: string, cause?: unknown): SignerError {
 }
 
 function notOnRecord(key: string): SignerError {
-  return new SignerError('signer-not-on-record', `no member with record ${key}`);
+  return new SignerError('signer-not-on-record', `the cluster has no member whose record is ${key}`);
 }

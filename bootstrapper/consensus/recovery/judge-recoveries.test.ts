@@ -20,7 +20,7 @@ interface Case {
 
 const cases: readonly Case[] = [
   {
-    name: 'refuses a recovery if both etcd clusters have a leader',
+    name: 'refuses a recovery if the etcd of the cluster and the etcd of Kubernetes both have a leader',
     state: survey(9n, 9n, true),
     kubernetes: survey(9n, 9n, true),
     lost: [],

@@ -155,7 +155,10 @@ describe('the evidence socket', () => {
 
   test.each([
     { name: 'an empty request', bytes: Buffer.alloc(0) },
-    { name: 'a request without a statement', bytes: encodeRequest('tpm', new Uint8Array()) },
+    {
+      name: 'a request without the statement that the evidence has to bind',
+      bytes: encodeRequest('tpm', new Uint8Array()),
+    },
     { name: 'a request with a wrong magic', bytes: Buffer.concat([Buffer.from('CEVX'), Buffer.alloc(100)]) },
     {
       name: 'a request one byte above the size limit',

@@ -49,7 +49,7 @@ describe('compareClockObservations()', () => {
       now: later(MINUTE_MS, { clock: { ...first.clock, clockMs: 99_999n } }),
     },
     {
-      name: 'whose count of restarts went back',
+      name: 'with fewer restarts than the one before',
       kind: 'clock-behind',
       now: later(MINUTE_MS, { clock: { ...first.clock, resetCount: 2 } }),
     },

@@ -40,11 +40,12 @@ export const fsync: Observe = (facts) => {
 
 /** The usual round trip between members. */
 export const latency: Observe = (facts) => {
-  const threshold = `median at most ${ROUND_TRIP_WARNING_MS} ms`;
+  const threshold = `median round trip at most ${ROUND_TRIP_WARNING_MS} ms`;
   return judgeMembers(facts, threshold, ({ peerRoundTripMs: ms }, seen) => {
     if (ms === undefined) return { ...seen, figure: 'no samples', threshold };
-    const figure = `median at most ${milliseconds(ms)}`;
-    const cause = `a round trip from the ${seen.subject} to its slowest peer takes ${figure}`;
+    const measured = milliseconds(ms);
+    const figure = `median round trip at most ${measured}`;
+    const cause = `the median round trip from the ${seen.subject} to its slowest peer takes up to ${measured}`;
     return { ...seen, figure, threshold, problem: warned(ms > ROUND_TRIP_WARNING_MS ? cause : undefined) };
   });
 };

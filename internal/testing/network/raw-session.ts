@@ -4,21 +4,22 @@ import { connect as connectHttp2, type ClientHttp2Session, type IncomingHttpHead
 import { connect } from 'node:net';
 
 /**
- * Opens a raw gRPC session over a Unix socket, for tests with badly behaved clients. @param name first byte
- * to send, for servers whose upgrade takes it as the peer's name @param options `trusts` sets how many calls
- * the client opens before the server has announced its limit
+ * Opens a raw gRPC session over a Unix socket, for tests with badly behaved clients.
+ * @param name one byte, sent before the session: test servers identify their clients by it
+ * @param options `firstCalls` is the number of calls that the client may open before the server has announced
+ * its limit
  */
 export async function openRawSession(
   path: string,
   name: string,
-  options: { readonly trusts?: number } = {},
+  options: { readonly firstCalls?: number } = {},
 ): Promise<ClientHttp2Session> {
   const socket = connect(path);
   await once(socket, 'connect');
   socket.write(name);
   const session = connectHttp2('http://peer', {
     createConnection: () => socket,
-    ...(options.trusts === undefined ? {} : { peerMaxConcurrentStreams: options.trusts }),
+    ...(options.firstCalls === undefined ? {} : { peerMaxConcurrentStreams: options.firstCalls }),
   });
   session.on('error', () => undefined); // the connection may break
   return session;

@@ -29,7 +29,7 @@ const GUARD_CODES: Partial<Record<RoleChangeGuard, CuratorErrorCode>> = {
 /** The facts that the guards of a role change evaluate. */
 export interface GuardedCluster {
   readonly nodes: readonly NodeView[];
-  /** Voting members of the state etcd. */
+  /** Number of voting members of the etcd that stores the state of the cluster, not that of Kubernetes. */
   readonly etcdVoters: number;
 }
 
