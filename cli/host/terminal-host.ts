@@ -149,18 +149,17 @@ export class TerminalHost extends PlainHost {
  * it is shown, and the terminal would show what is typed between two prompts.
  */
 function hiddenKeyboard(terminal: HostOptions['streams']['in']): Disposable & { readonly keys: PassThrough } {
-  const keys = new PassThrough();
   const hide = (): void => {
-    terminal.setRawMode?.(false); // Node ignores a mode that it has already set, and the shell may have reset it
+    terminal.setRawMode?.(false); // Node ignores a mode that it has already set, and a shell resets it on Ctrl-Z
     terminal.setRawMode?.(true);
   };
+  // A prompt sets the mode when it begins, ends and continues after Ctrl-Z.
+  const keys = Object.assign(new PassThrough(), { setRawMode: (isRaw: boolean) => isRaw && hide() });
   hide();
-  process.on('SIGCONT', hide);
   terminal.pipe(keys);
   return {
     keys,
     [Symbol.dispose]: () => {
-      process.off('SIGCONT', hide);
       terminal.unpipe(keys);
       terminal.pause();
       terminal.setRawMode?.(false);
