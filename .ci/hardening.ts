@@ -17,6 +17,19 @@ interface Hardening {
   readonly items: readonly { readonly item: string; readonly undo: string; readonly proof: string }[];
   /** Why a unit keeps an exposure above 3.0, by unit. */
   readonly units: Readonly<Record<string, string>>;
+  readonly checks: {
+    /** The CIS benchmark of kube-bench. */
+    readonly benchmark: string;
+    /** Automated checks that fail, with the test of the equivalent. */
+    readonly failed: readonly {
+      readonly id: string;
+      readonly reason: string;
+      readonly evidence: string;
+      readonly proof: string;
+    }[];
+    /** Answers to checks that kube-bench leaves to people. */
+    readonly answered: Readonly<Record<string, string>>;
+  };
 }
 
 /** Reads docs/hardening.json. */
@@ -25,16 +38,22 @@ export function readHardening(): Hardening {
 }
 
 /** The page, and what is wrong with its source. */
-export function renderHardening({ items, units }: Hardening): {
+export function renderHardening({ items, units, checks }: Hardening): {
   readonly page: string;
   readonly problems: readonly string[];
 } {
-  const problems = items.flatMap(({ undo, proof }) => [
-    ...problemOf(undo),
-    ...(existsSync(resolve(ROOT, proof)) ? [] : [`${proof} not found`]),
-  ]);
+  const proofs = [...items, ...checks.failed].map(({ proof }) => proof);
+  const problems = [
+    ...items.flatMap(({ undo }) => problemOf(undo)),
+    ...proofs.filter((proof) => !existsSync(resolve(ROOT, proof))).map((proof) => `${proof} not found`),
+  ];
   const rows = items.map(({ item, undo, proof }) => `| ${escapeCell(item)} | \`${undo}\` | \`${proof}\` |`);
   const kept = Object.entries(units).map(([unit, reason]) => `| \`${unit}\` | ${escapeCell(reason)} |`);
+  const failed = checks.failed.map(
+    ({ id, reason, evidence, proof }) =>
+      `| ${id} | ${escapeCell(reason)} | ${escapeCell(evidence)} | \`${proof}\` |`,
+  );
+  const answers = Object.entries(checks.answered).map(([id, answer]) => `| ${id} | ${escapeCell(answer)} |`);
   const page = `# Hardening
 
 Where a cluster is stricter than one that kubeadm creates. Each item is undone by one setting of \`cluster.yaml\` when the cluster is
@@ -54,6 +73,21 @@ The exposure of each unit, as \`systemd-analyze security\` computes it, is at mo
 | unit | reason |
 | --- | --- |
 ${kept.join('\n')}
+
+## The CIS benchmark
+
+\`e2e/cluster/hardening/kube-bench.story.ts\` runs every check of \`${checks.benchmark}\` with kube-bench on a control plane and a worker, and fails
+when a check fails that is not listed here, or passes although it is listed.
+
+| fails | why | equivalent evidence | test |
+| --- | --- | --- | --- |
+${failed.join('\n')}
+
+kube-bench leaves these to people when they do not pass:
+
+| check | answer |
+| --- | --- |
+${answers.join('\n')}
 `;
   return { page, problems };
 }

@@ -1,0 +1,141 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parse, stringify } from 'yaml';
+import type { Harness } from '../../machines/harness.ts';
+import type { StoryCluster } from '../harness/story-cluster.ts';
+
+/** The newest CIS benchmark that the module brings. */
+export const BENCHMARK = 'cis-1.11';
+const MODULE = 'github.com/aquasecurity/kube-bench';
+const SOURCE = resolve(import.meta.dirname, '../../kube-bench');
+const HOME = '/opt/kube-bench';
+const SEARCH_PATH = '/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+const BUILD_MS = 1_200_000;
+const ETCD_CONFIG = '/var/lib/cluster/etcd-kubernetes/etcd.json';
+
+/** The result of one check. */
+export interface CheckResult {
+  readonly id: string;
+  readonly text: string;
+  readonly status: 'PASS' | 'FAIL' | 'WARN' | 'INFO';
+  readonly actual: string;
+}
+
+interface Report {
+  readonly Controls: readonly {
+    readonly tests: readonly {
+      readonly results: readonly {
+        readonly test_number: string;
+        readonly test_desc: string;
+        readonly status: CheckResult['status'];
+        readonly actual_value?: string;
+      }[];
+    }[];
+  }[];
+}
+
+/** The paths of etcd's settings in its configuration file, by the flag that the benchmark looks for. */
+const ETCD_PATHS: Readonly<Record<string, string>> = {
+  '--cert-file': '{.client-transport-security.cert-file}',
+  '--key-file': '{.client-transport-security.key-file}',
+  '--client-cert-auth': '{.client-transport-security.client-cert-auth}',
+  '--auto-tls': '{.client-transport-security.auto-tls}',
+  '--trusted-ca-file': '{.client-transport-security.trusted-ca-file}',
+  '--peer-cert-file': '{.peer-transport-security.cert-file}',
+  '--peer-key-file': '{.peer-transport-security.key-file}',
+  '--peer-client-cert-auth': '{.peer-transport-security.client-cert-auth}',
+  '--peer-auto-tls': '{.peer-transport-security.auto-tls}',
+};
+
+interface Check {
+  audit_config?: string;
+  tests?: { test_items: { flag?: string; path?: string }[] };
+}
+
+/** kube-bench, built from its Go module, with the paths of this product. No check is changed or left out. */
+export class KubeBench {
+  readonly #program: Uint8Array;
+  readonly #files: Readonly<Record<string, string>>;
+
+  private constructor(program: Uint8Array, files: Readonly<Record<string, string>>) {
+    this.#program = program;
+    this.#files = files;
+  }
+
+  static async build(bench: Harness): Promise<KubeBench> {
+    const program = join(bench.directory, 'kube-bench');
+    const go = async (...args: readonly string[]): Promise<string> => {
+      const { stdout } = await bench.machines.commands.run({
+        argv: ['go', ...args],
+        cwd: SOURCE,
+        env: { PATH: SEARCH_PATH, HOME: homedir(), GOFLAGS: '-mod=readonly', CGO_ENABLED: '0' },
+        timeoutMs: BUILD_MS,
+        signal: bench.signal,
+      });
+      return stdout.trim();
+    };
+    await go('build', '-trimpath', '-o', program, MODULE);
+    const directory = join(await go('list', '-m', '-f', '{{.Dir}}', MODULE), 'cfg');
+    const names = (await readdir(join(directory, BENCHMARK))).map((name) => `${BENCHMARK}/${name}`);
+    const files: Record<string, string> = {};
+    for (const name of ['config.yaml', ...names])
+      files[name] = withPaths(name, await readFile(join(directory, name), 'utf8'));
+    return new KubeBench(await readFile(program), files);
+  }
+
+  /** Runs the checks of these targets on a machine. */
+  async run(
+    bench: Harness,
+    cluster: StoryCluster,
+    { machine, targets }: { readonly machine: string; readonly targets: readonly string[] },
+  ): Promise<readonly CheckResult[]> {
+    const node = await (await bench.cluster(cluster.name)).node(machine);
+    const { signal } = bench;
+    const put = (path: string, input: string | Uint8Array) =>
+      node.exec(['sh', '-ec', `mkdir -p "$(dirname ${path})" && cat > ${path} && chmod 700 ${path}`], {
+        input,
+        signal,
+      });
+    await put(`${HOME}/kube-bench`, this.#program);
+    for (const [name, text] of Object.entries(this.#files)) await put(`${HOME}/cfg/${name}`, text);
+    const said = await cluster.sh(
+      machine,
+      `export KUBECONFIG=/etc/kubernetes/admin.conf PATH=/opt/cluster/bin:$PATH
+       cd ${HOME} && ./kube-bench run --targets ${targets.join(',')} --benchmark ${BENCHMARK} --config-dir ${HOME}/cfg --config ${HOME}/cfg/config.yaml --json`,
+    );
+    const report = JSON.parse(said.slice(said.indexOf('{'))) as Report;
+    return report.Controls.flatMap(({ tests }) =>
+      tests.flatMap(({ results }) =>
+        results.map(({ test_number: id, test_desc: text, status, actual_value: actual = '' }) => ({
+          ...{ id, text, status, actual },
+        })),
+      ),
+    );
+  }
+}
+
+/** Tells the benchmark where etcd is, which here is a unit with a configuration file. */
+function withPaths(name: string, text: string): string {
+  const document = parse(text) as {
+    master?: { etcd?: object };
+    etcd?: { etcd?: object };
+    groups?: { checks: Check[] }[];
+  };
+  if (name === 'config.yaml') {
+    const datadirs = ['/var/lib/cluster/etcd-kubernetes/data'];
+    const paths = { confs: [ETCD_CONFIG], defaultconf: ETCD_CONFIG, datadirs, defaultdatadir: datadirs[0] };
+    for (const part of [document.master, document.etcd])
+      if (part !== undefined) part.etcd = { ...part.etcd, ...paths };
+    return stringify(document);
+  }
+  if (name !== `${BENCHMARK}/etcd.yaml`) return text;
+  for (const check of document.groups?.flatMap(({ checks }) => checks) ?? []) {
+    check.audit_config = `/bin/cat ${ETCD_CONFIG}`;
+    for (const item of check.tests?.test_items ?? []) {
+      const path = ETCD_PATHS[item.flag ?? ''];
+      if (path !== undefined) item.path = path;
+    }
+  }
+  return stringify(document);
+}
