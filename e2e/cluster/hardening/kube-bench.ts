@@ -13,6 +13,7 @@ const HOME = '/opt/kube-bench';
 const SEARCH_PATH = '/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 const BUILD_MS = 1_200_000;
 const ETCD_CONFIG = '/var/lib/cluster/etcd-kubernetes/etcd.json';
+const ETCD_DATA = '/var/lib/cluster/etcd-kubernetes/data';
 
 /** The result of one check. */
 export interface CheckResult {
@@ -47,11 +48,6 @@ const ETCD_PATHS: Readonly<Record<string, string>> = {
   '--peer-client-cert-auth': '{.peer-transport-security.client-cert-auth}',
   '--peer-auto-tls': '{.peer-transport-security.auto-tls}',
 };
-
-interface Check {
-  audit_config?: string;
-  tests?: { test_items: { flag?: string; path?: string }[] };
-}
 
 /** kube-bench, built from its Go module, with the paths of this product. No check is changed or left out. */
 export class KubeBench {
@@ -117,25 +113,25 @@ export class KubeBench {
 
 /** Tells the benchmark where etcd is, which here is a unit with a configuration file. */
 function withPaths(name: string, text: string): string {
-  const document = parse(text) as {
-    master?: { etcd?: object };
-    etcd?: { etcd?: object };
-    groups?: { checks: Check[] }[];
-  };
-  if (name === 'config.yaml') {
-    const datadirs = ['/var/lib/cluster/etcd-kubernetes/data'];
-    const paths = { confs: [ETCD_CONFIG], defaultconf: ETCD_CONFIG, datadirs, defaultdatadir: datadirs[0] };
-    for (const part of [document.master, document.etcd])
-      if (part !== undefined) part.etcd = { ...part.etcd, ...paths };
-    return stringify(document);
-  }
-  if (name !== `${BENCHMARK}/etcd.yaml`) return text;
-  for (const check of document.groups?.flatMap(({ checks }) => checks) ?? []) {
-    check.audit_config = `/bin/cat ${ETCD_CONFIG}`;
-    for (const item of check.tests?.test_items ?? []) {
-      const path = ETCD_PATHS[item.flag ?? ''];
-      if (path !== undefined) item.path = path;
-    }
-  }
+  if (name === 'config.yaml') return withEtcdFiles(text);
+  return name === `${BENCHMARK}/etcd.yaml` ? withEtcdPaths(text) : text;
+}
+
+function withEtcdFiles(text: string): string {
+  const document = parse(text) as { master?: { etcd?: object }; etcd?: { etcd?: object } };
+  const datadirs = [ETCD_DATA];
+  const paths = { confs: [ETCD_CONFIG], defaultconf: ETCD_CONFIG, datadirs, defaultdatadir: ETCD_DATA };
+  for (const part of [document.master, document.etcd])
+    if (part !== undefined) part.etcd = { ...part.etcd, ...paths };
   return stringify(document);
+}
+
+/** Adds lines only: YAML 1.2 refuses the file, because text in quotes continues without indentation. */
+function withEtcdPaths(text: string): string {
+  return text
+    .replace(/^( +)audit: .*$/gmu, `$&\n$1audit_config: "/bin/cat ${ETCD_CONFIG}"`)
+    .replace(/^( +)- flag: "(--[a-z-]+)"$/gmu, (line, indent: string, flag: string) => {
+      const path = ETCD_PATHS[flag];
+      return path === undefined ? line : `${line}\n${indent}  path: "${path}"`;
+    });
 }
