@@ -67,6 +67,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   ),
   command('kubeconfig', 'print, renew or merge the kubeconfig', () => import('../commands/kubeconfig.ts')),
   command('backup', 'take, verify and list backups of the cluster', () => import('../commands/backup.ts')),
+  command('support', 'make and open support bundles', () => import('../commands/support.ts')),
   command(
     'recover',
     'recover a cluster that lost its quorum or whose database is full',

@@ -2,4 +2,5 @@
  * `cluster doctor`: collects the facts of the cluster from curators, API servers, kubelets and the workspace, and judges them with
  * the checks of internal/doctor. Changes nothing in the cluster. `--save-facts` writes the facts, `--facts` judges such a file.
  */
-export { runDoctor, type DoctorOptions } from './run-doctor.ts';
+export { collectFacts } from './collect-facts.ts';
+export { judgeFacts, runDoctor, type DoctorOptions } from './run-doctor.ts';

@@ -43,20 +43,33 @@ export async function runDoctor(
   if (saveFacts !== undefined)
     await context.ports.files.writeAtomic(saveFacts, encodeFacts(facts), { mode: 0o600 });
   checkNames(facts, nodes);
+  const { view, text, verdict } = judgeFacts(facts, nodes);
+  context.host.result(view, () => text);
+  return verdict;
+}
+
+/** What the doctor says about facts. */
+interface Judgement {
+  /** For programs. */
+  readonly view: Readonly<Record<string, unknown>>;
+  /** For people. */
+  readonly text: string;
+  readonly verdict: ExitName;
+}
+
+/** Judges facts, wherever they come from. @param nodes only findings about these nodes and the whole cluster; empty: all */
+export function judgeFacts(facts: ClusterFacts, nodes: readonly string[]): Judgement {
   const findings = diagnose(facts, nodes);
   const counts = countGrades(findings);
   const { clusterName: name, clusterId, takenMs } = facts;
   const verdict = verdictOf(counts);
   const problems = problemsFrom(findings);
-  context.host.result(
-    { name, clusterId, takenMs, verdict, counts, problems, findings, notChecked: NOT_CHECKED },
-    () =>
-      renderFindings(
-        printable(`Cluster ${name}  ${clusterId}  ${new Date(takenMs).toISOString().slice(0, 19)}Z`),
-        findings,
-      ),
-  );
-  return verdict;
+  const title = `Cluster ${name}  ${clusterId}  ${new Date(takenMs).toISOString().slice(0, 19)}Z`;
+  return {
+    view: { name, clusterId, takenMs, verdict, counts, problems, findings, notChecked: NOT_CHECKED },
+    text: renderFindings(printable(title), findings),
+    verdict,
+  };
 }
 
 function collect(context: CommandContext, options: CollectOptions): Promise<ClusterFacts> {

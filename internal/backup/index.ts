@@ -12,6 +12,7 @@
  * The node signs with its machine key, of which its node ID is a hash. An owner signs the certificate: which node may
  * take the backup, and for which recipients. A node cannot decrypt the file, because it does not have their private keys.
  */
+export { decryptAge, encryptAge } from './age.ts';
 export { readBackupHeader, readBackupParts, verifyBackup, writeBackup } from './backup-file.ts';
 export {
   encodeBackupCertificate,
@@ -23,4 +24,4 @@ export { BackupError } from './errors.ts';
 export { encodeFacts, parseFacts, type BackupFacts, type EtcdFacts } from './facts.ts';
 export type { BackupHeader } from './header.ts';
 export type { BackupPart, PartName } from './parts.ts';
-export { parseRecoveryKey, recoveryKeyOfOwner, type RecoveryKey } from './recovery-key.ts';
+export { parseRecipient, parseRecoveryKey, recoveryKeyOfOwner, type RecoveryKey } from './recovery-key.ts';

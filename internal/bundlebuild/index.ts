@@ -13,6 +13,7 @@
  * images, `recipes` says what a bundle consists of, `programs` has the Go sources of our own programs.
  */
 export { readTar } from './archive/tar-reader.ts';
+export { tarFileOf, writeTar } from './archive/tar-writer.ts';
 export { buildBundle, type BuildOptions, type BuiltBundle } from './build-bundle.ts';
 export { openBundleCache, type BuildContext } from './build-context.ts';
 export { buildRequirements } from './build-requirements.ts';

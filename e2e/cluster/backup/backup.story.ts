@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
@@ -7,6 +7,8 @@ import { cliJson, StoryCluster } from '../harness/story-cluster.ts';
 
 const NAME = 'backup';
 const OBJECTS = 100;
+const EXIT_UNHEALTHY = 10;
+const EXIT_WARNINGS = 11;
 const SECRET = 'a-secret-that-only-the-owner-may-read';
 
 interface Created {
@@ -84,5 +86,42 @@ await test('an owner takes a backup of a running cluster and proves that it can 
     assert.match(kept.stderr, /backup-last-good/);
     assert.equal((await cli('backup', 'delete', damaged, '--yes')).code, 0);
     assert.equal((await stat(file)).isFile(), true);
+  });
+
+  await story.test('a support bundle has logs and states, and no secret of the cluster', async () => {
+    const planted = 'planted-4711-secret';
+    await cluster.sh(
+      'n1',
+      `kubectl create configmap planted --from-literal=text=${planted}
+       kubectl run planted --image=example.invalid/none --env=TEXT=${planted} --annotations=text=${planted} -- ${planted}`,
+    );
+    const bundle = join(workspace, 'blue.support');
+    const made = await cliJson<{ readonly missing: readonly unknown[] }>(
+      bench,
+      ...['--workspace', workspace, 'support', 'bundle', '--to', bundle],
+    );
+    assert.deepEqual(made.missing, []);
+    const directory = join(workspace, 'opened');
+    const opened = await cli('support', 'open', bundle, '--to', directory);
+    assert.ok([0, EXIT_UNHEALTHY, EXIT_WARNINGS].includes(opened.code), opened.stdout + opened.stderr);
+    const names = (await readdir(directory, { recursive: true, withFileTypes: true })).filter((entry) =>
+      entry.isFile(),
+    );
+    const texts = new Map<string, string>();
+    for (const { parentPath, name } of names) {
+      const path = join(parentPath, name);
+      texts.set(path.slice(directory.length + 1), await readFile(path, 'utf8'));
+    }
+    for (const [path, text] of texts)
+      for (const secret of [planted, SECRET, 'PRIVATE KEY'])
+        assert.equal(text.includes(secret), false, `${path}: ${secret}`);
+    for (const path of [
+      'nodes/n1/agent.log',
+      'nodes/n1/kubelet.log',
+      'nodes/n1/cluster-etcd-state.log',
+      'nodes/n1/metrics.txt',
+    ])
+      assert.ok((texts.get(path)?.length ?? 0) > 500, `${path}: ${texts.get(path)}`);
+    assert.match(texts.get('kubernetes/pods.json') ?? '', /"planted"/);
   });
 });

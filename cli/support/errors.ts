@@ -1,0 +1,28 @@
+import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts';
+
+/** Errors of `cluster support`. */
+export const supportErrors = defineErrors({
+  'support-file-exists': fault.operator.precondition(
+    'The file or directory to write exists already. It was not changed.',
+    'Use another name, or delete the file first.',
+  ),
+  'support-recipient-missing': fault.operator.usage(
+    'This workspace has no owner key, so there is no recovery key to encrypt the support bundle to.',
+    'Name who may open it with --recipient age1…',
+  ),
+  'support-key-refused': fault.operator.refused(
+    'The support bundle was encrypted to other keys.',
+    'Use the workspace of the owner who made it, or name the file of a recovery key with --recovery-key.',
+  ),
+  'support-file-malformed': fault.peer.refused(
+    'The file is not a support bundle, or it was changed or cut.',
+    'Ask for the file again and compare its SHA-256.',
+  ),
+  'support-file-version': fault.operator.precondition(
+    'The support bundle was made by another version of this program.',
+    'Open it with the version that is named in the message.',
+  ),
+});
+
+/** A support bundle could not be made or opened. */
+export class SupportError extends errorClass(supportErrors) {}

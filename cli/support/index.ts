@@ -1,0 +1,8 @@
+/**
+ * `cluster support`: makes and opens support bundles. A bundle has what an expert needs to find a cause, and no secret: only listed
+ * fields of Kubernetes objects (`kubernetes-files.ts`) and text without what looks like a secret (`redact.ts`), encrypted in the age
+ * format (`support-file.ts`).
+ */
+export { runSupportBundle, type SupportBundleOptions } from './create-bundle.ts';
+export { supportErrors } from './errors.ts';
+export { runSupportOpen, type SupportOpenOptions } from './open-bundle.ts';

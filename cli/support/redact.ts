@@ -1,0 +1,95 @@
+/**
+ * Removes what looks like a secret from the text of logs, events and configurations. A support bundle contains no file that has
+ * secrets by purpose; this finds those that a program wrote where none belongs. It removes too much rather than too little.
+ */
+
+/** Stands for what was removed. */
+export const REMOVED = '<removed>';
+
+/** Parts of names of settings whose values are secret. */
+const SENSITIVE =
+  'passw(?:or)?d|passphrase|passcode|secret|token|api[_-]?key|private[_-]?key|access[_-]?key|account[_-]?key|encryption[_-]?key|master[_-]?key|key[_-]?data|credential|authorization|auth|cookie|session[_-]?id|connection[_-]?string';
+/** Names that end like this have no secret as their value, but say where it is, or of what kind. */
+const HARMLESS_END = /(?:name|names|ref|path|file|type|kind|seconds|count|version|at|ms|id)["']?$/i;
+const SENSITIVE_NAME = new RegExp(SENSITIVE, 'i');
+
+/** Names are bounded, so that a long line from an attacker costs linear time. */
+const SETTING = new RegExp(
+  `((?:${SENSITIVE})[\\w.-]{0,64}["']?)(\\s{0,8}[:=]\\s{0,8})("(?:[^"\\\\\\n]|\\\\.)*"|'[^'\\n]*'|[^\\s"']\\S*)`,
+  'gi',
+);
+const FLAG = new RegExp(
+  `(--?[\\w-]{0,32}(?:${SENSITIVE})[\\w-]{0,32}[ ]+)("[^"\\n]*"|'[^'\\n]*'|[^\\s-]\\S*)`,
+  'gi',
+);
+
+/** Secrets that can be recognized by their own shape. */
+const SHAPES: readonly RegExp[] = [
+  // PEM, also in JSON (with \n as two characters) and in lines that begin with a time.
+  /-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z0-9 ]{0,16}-----(?:(?!-----BEGIN )[\s\S]){0,32768}?-----END [A-Z0-9 ]{0,64}-----/g,
+  /-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z0-9 ]{0,16}-----[A-Za-z0-9+/=\s\\]{0,32768}/g,
+  // "-----BEGIN" and PKCS #1, PKCS #8 and SEC 1 in base64.
+  /LS0tLS1CRUdJTi[A-Za-z0-9+/_=-]{16,}/g,
+  /\bM(?:C4CAQAwBQYDK2V|IGHAgEAMBMGByqG|IG2AgEAMBAGByqG|II[A-Z][A-Za-z0-9+/]{2}[IA]BAAKC|II[A-Za-z0-9+/]{3}IBADANBgkqhkiG9w0BAQEFAASC|HcCAQEEI)[A-Za-z0-9+/_=-]{20,}/g,
+  /\bAGE-SECRET-KEY-1[A-Z0-9]{20,}/gi,
+  /\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?/g,
+  /\b(?:Bearer|Basic|Negotiate|Digest)\s{1,4}[A-Za-z0-9._~+/=:-]{6,}/gi,
+  // Bootstrap tokens of Kubernetes.
+  /\b[a-z0-9]{6}\.[a-z0-9]{16}\b/g,
+  /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g,
+  /\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|sk_live_|rk_live_|sk-|npm_|dckr_pat_|dop_v1_|hvs\.|hvb\.|pypi-|SG\.|ya29\.)[A-Za-z0-9._-]{12,}/g,
+  /\bAIza[A-Za-z0-9_-]{30,}/g,
+];
+const USER_INFO = /(:\/\/)[^\s"'<>/@:]{0,256}:[^\s"'<>]{1,256}@/g;
+
+/** A text without what looks like a secret. Lines that are JSON stay JSON. */
+export function redactText(text: string): string {
+  const shaped = redactShapes(text);
+  return shaped
+    .split('\n')
+    .map((line) => redactLine(line))
+    .join('\n');
+}
+
+/** Plain JSON without what looks like a secret. `bigint` becomes text, bytes become their number. */
+export function redactJson(value: unknown, name = ''): unknown {
+  if (typeof value === 'string')
+    return isSensitive(name) && value !== '' ? REMOVED : redactSettings(redactShapes(value));
+  if (typeof value === 'bigint') return value.toString();
+  if (value instanceof Uint8Array) return `${value.length} bytes`;
+  if (Array.isArray(value)) return value.map((each) => redactJson(each, name));
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).filter(([key]) => !key.startsWith('$'));
+  return Object.fromEntries(entries.map(([key, each]) => [redactShapes(key), redactJson(each, key)]));
+}
+
+function redactLine(line: string): string {
+  if (line.startsWith('{'))
+    try {
+      return JSON.stringify(redactJson(JSON.parse(line)));
+    } catch {
+      // not JSON
+    }
+  return redactSettings(line);
+}
+
+function redactShapes(text: string): string {
+  return SHAPES.reduce((rest, shape) => rest.replace(shape, REMOVED), text).replace(
+    USER_INFO,
+    `$1${REMOVED}@`,
+  );
+}
+
+function redactSettings(text: string): string {
+  return text
+    .replace(FLAG, `$1${REMOVED}`)
+    .replace(SETTING, (whole: string, name: string, sign: string, value: string) => {
+      if (HARMLESS_END.test(name)) return whole;
+      const quote = value.startsWith('"') || value.startsWith("'") ? value.charAt(0) : '';
+      return `${name}${sign}${quote}${REMOVED}${quote}`;
+    });
+}
+
+function isSensitive(name: string): boolean {
+  return SENSITIVE_NAME.test(name) && !HARMLESS_END.test(name);
+}

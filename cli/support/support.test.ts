@@ -1,0 +1,160 @@
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { PORTS } from '../../internal/endpoint/index.ts';
+import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { contextOf, createCuratorHarness, type FakeCuratorCalls } from '../cluster/curator/fake-curator.ts';
+import { createKubernetes } from '../cluster/curator/fake-kubernetes.ts';
+import { runSupportBundle, runSupportOpen } from './index.ts';
+
+const ADDRESS = '127.0.71.2';
+const SECRET = 'hunter2hunter2';
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
+});
+
+const pod = {
+  metadata: { namespace: 'shop', name: 'web', annotations: { note: SECRET }, labels: { app: 'web' } },
+  spec: {
+    nodeName: 'n1',
+    containers: [{ name: 'web', image: 'web:1', args: [SECRET], env: [{ name: 'A', value: SECRET }] }],
+  },
+  status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+};
+const event = {
+  type: 'Warning',
+  reason: 'Failed',
+  message: `env DB_PASSWORD=${SECRET} is wrong`,
+  metadata: {},
+};
+
+function kubernetes(url: string): unknown {
+  if (url === '/version') return { gitVersion: 'v1.37.2' };
+  if (url.startsWith('/api/v1/pods')) return { items: [pod] };
+  if (url.startsWith('/api/v1/events')) return { items: [event] };
+  if (url.startsWith('/api/v1/nodes/')) return { node: {} };
+  return { items: [] };
+}
+
+async function createCluster(curator: FakeCuratorCalls = {}) {
+  let endpoint = '';
+  const configuration = { charts: [{ name: 'shop', values: { login: SECRET } }] };
+  const harness = await createCuratorHarness(
+    {
+      checkHealth: async () => ({ nodeId: 'node-1' }),
+      getClusterInfo: async () => ({
+        clusterName: 'prod',
+        directory: [{ nodeId: 'node-1', name: 'n1', curatorEndpoint: endpoint }],
+      }),
+      listNodes: async () => ({
+        nodes: [
+          {
+            ...{
+              nodeId: 'node-1',
+              name: 'n1',
+              state: NodeState.UP,
+              health: NodeHealth.HEALTHY,
+              createdMs: 1n,
+            },
+            roles: [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER],
+            status: { address: ADDRESS },
+          },
+        ],
+      }),
+      getConfiguration: async () => ({ document: new TextEncoder().encode(JSON.stringify(configuration)) }),
+      ...curator,
+    },
+    { listJoins: async () => ({ joins: [] }), getKeys: async () => ({}), getCollateral: async () => ({}) },
+    {
+      getMetrics: async () => ({ text: 'up 1\n' }),
+      streamLogs: async function* ({ logs }) {
+        const units = logs?.source.case === 'units' ? logs.source.value.names : [];
+        if (units.includes('kubelet.service')) throw new Error('journal is gone');
+        yield { lines: new TextEncoder().encode(`started\npassword: ${SECRET}\n`), dropped: 3n };
+      },
+    },
+    ADDRESS,
+  );
+  open.push(harness);
+  ({ endpoint } = harness);
+  const spec = { metadata: { annotations: {} }, spec: {} };
+  open.push(
+    await createKubernetes(harness.files, '/owner/kubeconfig', spec, {
+      ...{ address: ADDRESS, port: PORTS.apiServer, acceptsAnonymous: true },
+      answer: ({ url }) => kubernetes(url),
+    }),
+  );
+  const directory = await mkdtemp(join(tmpdir(), 'cluster-support-'));
+  open.push({ [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }) });
+  const context = contextOf(harness.files, '/owner');
+  return { files: harness.files, context, to: join(directory, 'a.support') };
+}
+
+const OPTIONS = { recipients: [], lines: 100, windowMs: 1 };
+
+interface Result {
+  readonly missing: readonly { readonly path: string; readonly error: string }[];
+}
+
+describe('runSupportBundle()', () => {
+  test('collects logs, records and Kubernetes without secrets, and the doctor judges the file', async () => {
+    const { context, files, to } = await createCluster();
+    await runSupportBundle(context, { ...OPTIONS, to }, []);
+    expect((await stat(to)).mode & 0o777).toBe(0o600);
+    expect((await readFile(to)).subarray(0, 21).toString()).toBe('age-encryption.org/v1');
+    const { missing } = context.host.answered as Result;
+    expect(missing.map(({ path }) => path)).toEqual(['nodes/n1/kubelet.log']);
+    const opener = contextOf(files, '/owner');
+    await runSupportOpen(opener, to, { to: '/opened' });
+    const read = async (path: string) =>
+      Buffer.from((await files.read(`/opened/${path}`, 1e6)) ?? '').toString();
+    expect(await read('nodes/n1/agent.log')).toContain('3 lines dropped\nstarted\npassword: <removed>');
+    expect(JSON.parse(await read('kubernetes/pods.json'))).toMatchObject([
+      { metadata: { name: 'web' }, spec: { containers: [{ name: 'web', image: 'web:1' }] } },
+    ]);
+    expect(await read('kubernetes/events.json')).toContain('DB_PASSWORD=<removed>');
+    expect(JSON.parse(await read('configuration.json'))).toEqual({ charts: [{ name: 'shop' }] });
+    const manifest = JSON.parse(await read('manifest.json')) as {
+      readonly files: readonly { readonly path: string }[];
+    };
+    for (const { path } of manifest.files) expect(await read(path)).not.toContain(SECRET);
+    const opened = opener.host.answered as { readonly verdict: string; readonly clusterName: string };
+    expect(opened.clusterName).toBe('prod');
+    expect(opened.verdict).toBe('unhealthy');
+  });
+
+  test('is made without curators, and says what it lacks', async () => {
+    const cutOff = async (): Promise<never> => {
+      throw new Error('closed');
+    };
+    const { context, to } = await createCluster({
+      checkHealth: cutOff,
+      listNodes: cutOff,
+      getClusterInfo: cutOff,
+    });
+    await runSupportBundle(context, { ...OPTIONS, to }, []);
+    const { missing } = context.host.answered as Result;
+    expect(missing[0]).toEqual({
+      path: 'nodes',
+      error: 'no curator responds, and only curators reach the nodes',
+    });
+  });
+
+  test('a file that exists is not changed', async () => {
+    const { context, files, to } = await createCluster();
+    await files.makeDirectory(dirname(to));
+    await files.writeAtomic(to, 'before');
+    await expect(runSupportBundle(context, { ...OPTIONS, to }, [])).rejects.toMatchObject({
+      code: 'support-file-exists',
+    });
+  });
+
+  test('a recipient that is no recovery key is refused before anything is collected', async () => {
+    const { context, to } = await createCluster();
+    await expect(
+      runSupportBundle(context, { ...OPTIONS, to, recipients: ['age1x'] }, []),
+    ).rejects.toMatchObject({ code: 'backup-recipient-invalid' });
+  });
+});
