@@ -42,6 +42,10 @@ export const joinClientErrors = defineErrors({
     'The ticket is not valid for this machine, its keys or its cluster. No part of it was used.',
     'Look at `journalctl -u cluster-joinservice` on the control-plane node.',
   ),
+  'joinclient-settings-unsigned': retryable.peer.refused(
+    'No owner has signed the settings in the ticket, which name the programs that this machine would run. No part of the ticket was used.',
+    'Run `cluster sign` as an owner and compare what it shows. If the settings were signed before, somebody has changed the records of the cluster or its join service: look at the audit log with `cluster audit ls`.',
+  ),
   'joinclient-session-closed': retryable.peer.unreachable(
     'The attested connection was closed.',
     'Nothing to do: the machine reconnects and attests again automatically.',

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { MachineKeyIssuer, proveKey } from '../../internal/attestation/machinekey/index.ts';
@@ -15,10 +16,17 @@ import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { untilAborted } from '../../internal/testing/until-aborted.ts';
 import { createJoinUpgrades } from './cluster-evidence.ts';
 import { knownEndpoints } from './discovery.ts';
-import { createMachineKeys, FAKE_KEYS, FakeCluster } from '../../internal/testing/cluster/fake-cluster.ts';
+import {
+  createMachineKeys,
+  FAKE_KEYS,
+  FAKE_SETTINGS,
+  FakeCluster,
+} from '../../internal/testing/cluster/fake-cluster.ts';
 import { JoinClient } from './join-client.ts';
 import type { JoinStatus } from './join-status.ts';
 import { ensureTicketKeys } from './ticket-keys.ts';
+
+type SignedSettings = ReturnType<FakeCluster['signedSettings']>;
 
 const clock = new SystemClock();
 const refusals = defineErrors({
@@ -176,6 +184,76 @@ describe('JoinClient', () => {
     using granted = await createMachine().client.admit(life.signal);
     const { controlPlaneKeys } = await granted.requestTicket(life.signal);
     expect(controlPlaneKeys?.get('cluster-ca.key')?.reveal()).toBe('KEY');
+  });
+
+  const otherKey = generateKeyPairSync('ed25519').privateKey;
+  const unsigned: readonly { readonly name: string; readonly settings: () => SignedSettings }[] = [
+    {
+      name: 'a joining machine refuses other settings than an owner signed',
+      settings: () => ({
+        ...cluster.signedSettings(FAKE_SETTINGS),
+        settings: Buffer.from(JSON.stringify({ ...FAKE_SETTINGS, clusterName: 'other' }), 'utf8'),
+      }),
+    },
+    {
+      name: 'a joining machine refuses settings that no owner signed',
+      settings: () => ({ ...cluster.signedSettings(FAKE_SETTINGS), ownerDocuments: [] }),
+    },
+    {
+      name: 'a joining machine refuses settings that somebody else signed',
+      settings: () => cluster.signedSettings(FAKE_SETTINGS, { by: otherKey }),
+    },
+    {
+      name: 'a joining machine refuses settings that an owner signed for another cluster',
+      settings: () => cluster.signedSettings(FAKE_SETTINGS, { clusterId: '0'.repeat(32) }),
+    },
+    {
+      name: 'a joining machine refuses settings whose signature has expired',
+      settings: () => cluster.signedSettings(FAKE_SETTINGS, { issuedMs: 1, endsMs: 2 }),
+    },
+    {
+      name: 'a joining machine refuses settings with two signatures',
+      settings: () => {
+        const signed = cluster.signedSettings(FAKE_SETTINGS);
+        return { ...signed, ownerDocuments: [...signed.ownerDocuments, ...signed.ownerDocuments] };
+      },
+    },
+    {
+      name: 'a joining machine refuses a malformed owner document',
+      settings: () => ({ ...cluster.signedSettings(FAKE_SETTINGS), ownerDocuments: [new Uint8Array(9)] }),
+    },
+  ];
+  test.each(unsigned)('$name', async ({ settings }) => {
+    const { client } = createMachine();
+    using granted = await client.admit(life.signal);
+    cluster.behaviour.settings = settings;
+    await expect(granted.requestTicket(life.signal)).rejects.toMatchObject({
+      code: 'joinclient-settings-unsigned',
+    });
+  });
+
+  test('a joining machine follows the owners from the one that it was provisioned with', async () => {
+    const next = generateKeyPairSync('ed25519');
+    const { client } = createMachine();
+    using granted = await client.admit(life.signal);
+    cluster.behaviour.settings = () => {
+      const signed = cluster.signedSettings(FAKE_SETTINGS, { by: next.privateKey });
+      return {
+        ...signed,
+        ownerDocuments: [...signed.ownerDocuments, cluster.ownersDocument(next.publicKey)],
+      };
+    };
+    expect((await granted.requestTicket(life.signal)).nodeName).toBe('w1');
+  });
+
+  test('a member keeps its settings, and renews its certificates with a ticket whose settings nobody signed', async () => {
+    const { client } = createMachine();
+    using granted = await client.admit(life.signal);
+    const { clusterId, nodeCertPem } = await granted.requestTicket(life.signal);
+    cluster.behaviour.settings = () => ({ ...cluster.signedSettings(FAKE_SETTINGS), ownerDocuments: [] });
+    const controlPlanes = [{ nodeId: cluster.nodeId, endpoint: cluster.endpoint }];
+    const member = { clusterId, nodeCertPem, controlPlanes, relays: [], roles: ['KubernetesWorker'] };
+    expect((await client.rejoin(member, life.signal)).clusterId).toBe(clusterId);
   });
 
   test('accepts a kubelet certificate of the client CA in the ticket, and of no other CA', async () => {

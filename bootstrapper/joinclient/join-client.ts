@@ -158,7 +158,7 @@ export class JoinClient {
       { boundTo: clusterId, known, relays, servers: controlPlanes },
       async (session, roundSignal) => {
         using open = session;
-        return await this.#requestOver(open, { roles, nodeCertPem }, roundSignal);
+        return await this.#requestOver(open, { roles, nodeCertPem, usesSettings: false }, roundSignal);
       },
       signal,
     );
@@ -224,7 +224,7 @@ export class JoinClient {
     roles: readonly string[],
     signal: AbortSignal,
   ): Promise<OpenedTicket> {
-    const member = { roles, nodeCertPem: '' };
+    const member = { roles, nodeCertPem: '', usesSettings: true };
     try {
       return await this.#requestOver(session, { ...member, joinId: this.#options.nodeId }, signal);
     } catch (error) {
@@ -238,11 +238,14 @@ export class JoinClient {
   /** Requests the ticket of a join (`joinId`), or a new ticket for a member. */
   async #requestOver(
     open: JoinSession,
-    member: Pick<TicketQuestion, 'roles' | 'nodeCertPem'> & { readonly joinId?: string },
+    member: Pick<TicketQuestion, 'roles' | 'nodeCertPem'> & {
+      readonly joinId?: string;
+      readonly usesSettings: boolean;
+    },
     signal: AbortSignal,
   ): Promise<OpenedTicket> {
     const { cluster, session } = open;
-    const { joinId, ...known } = member;
+    const { joinId, usesSettings, ...known } = member;
     const { evidence, clock } = this.#ports;
     const keys = await this.#ports.keys();
     // The time by the cluster's clock; the difference between the clocks was checked before the admission.
@@ -252,7 +255,7 @@ export class JoinClient {
     const asked = await keys.createRequest(question, signal);
     const ticket = await open.issueTicket(joinId === undefined ? { address } : { joinId }, asked, signal);
     return openTicket(ticket, {
-      ...{ ...this.#options, cluster, keys, session },
+      ...{ ...this.#options, cluster, keys, session, usesSettings },
       wantsControlPlaneKeys: isControlPlane(known.roles as readonly Role[]),
       answerChallenge: (challenge, of) => evidence.answerChallenge(challenge, of, signal),
       nowMs: () => clock.nowMs(),

@@ -11,6 +11,7 @@ import type { Ticket } from '../../joinservice/joinproto/gen/join_pb.js';
 import { JoinClientError } from './errors.ts';
 import type { TicketKeyRing } from './ticket-keys.ts';
 import type { VerifiedCluster } from './verify-cluster.ts';
+import { verifySettings } from './verify-settings.ts';
 
 const MAX_PEM_BYTES = 16 * 1024;
 const MAX_SETTINGS_BYTES = 2 * 1024 * 1024;
@@ -51,6 +52,10 @@ export interface TicketExpectations {
   readonly nodeId: string;
   readonly pubKeyDer: Uint8Array;
   readonly keys: TicketKeyRing;
+  /** Raw Ed25519 keys that this machine was provisioned with. */
+  readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+  /** Whether the machine is about to use the settings, as it does when it joins. A member keeps those that it has. */
+  readonly usesSettings: boolean;
   /** Whether the machine requested the keys of a control plane. */
   readonly wantsControlPlaneKeys: boolean;
   /** The 64 bytes that identify the session of the request. */
@@ -64,7 +69,10 @@ export interface TicketExpectations {
   readonly nowMs: () => number;
 }
 
-/** Verifies a ticket: sizes, then formats, then signatures and names. @throws JoinClientError `joinclient-ticket-invalid` */
+/**
+ * Verifies a ticket: sizes, then formats, then signatures and names.
+ * @throws JoinClientError `joinclient-ticket-invalid`, `joinclient-settings-unsigned`
+ */
 export async function openTicket(ticket: Ticket, expected: TicketExpectations): Promise<OpenedTicket> {
   const { cluster, nodeId, wantsControlPlaneKeys: asksForKeys } = expected;
   checkSizes(ticket);
@@ -73,6 +81,7 @@ export async function openTicket(ticket: Ticket, expected: TicketExpectations): 
     throw invalid('issued by another cluster');
   if (ticket.nodeId !== nodeId) throw invalid(`issued for ${JSON.stringify(ticket.nodeId.slice(0, 64))}`);
   if (!NAME.test(ticket.nodeName)) throw invalid('invalid node name');
+  if (expected.usesSettings) checkSettings(ticket, expected);
   checkNodeCertificate(ticket, expected);
   checkKubeletCertificates(ticket, expected);
   const roles = attempt('roles', () => parseRoles(ticket.roles));
@@ -108,6 +117,14 @@ function checkSizes(ticket: Ticket): void {
     controlPlanes.length <= MAX_CONTROL_PLANES &&
     (controlPlaneKeys?.ciphertext.length ?? 0) <= MAX_SETTINGS_BYTES;
   if (!isSized) throw invalid('a field has an invalid size');
+}
+
+function checkSettings(
+  { settings, ownerDocuments }: Ticket,
+  { cluster, ownerKeys, nowMs }: TicketExpectations,
+): void {
+  const { clusterId, epoch } = cluster;
+  verifySettings(settings, ownerDocuments, { ownerKeys, clusterId, epoch, nowMs: nowMs() });
 }
 
 function checkNodeCertificate(

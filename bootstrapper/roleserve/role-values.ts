@@ -1,5 +1,5 @@
 import {
-  nodeSettingsFrom,
+  clusterSettingsFrom,
   type CertificatesConfig,
   type HardeningConfig,
   type PodSecurityConfig,
@@ -65,11 +65,7 @@ export interface ClusterSettings {
 
 /** The settings of a new cluster. Every later node gets them with its ticket. */
 export function settingsFromSpec(spec: InitSpec): ClusterSettings {
-  const { clusterName, kubernetesVersion, podSubnet, serviceSubnet, apiServerSans, bundleManifest } = spec;
-  return {
-    ...{ clusterName, kubernetesVersion, podSubnet, serviceSubnet, apiServerSans, bundleManifest },
-    ...nodeSettingsFrom(spec.configuration),
-  };
+  return clusterSettingsFrom(spec);
 }
 
 function unknownYet<T>(): EventValue<T | undefined> {

@@ -57,6 +57,10 @@ const LISTED = {
   join: { policy: 'inventory', inventory: [{ identity: EK, name: 'n2', roles: ['worker'], labels: {} }] },
 };
 /** SHA-256 of the configuration that the fake cluster returns. */
+const SETTINGS = {
+  ...{ version: 1, clusterName: 'prod', kubernetesVersion: 'v1.37.2', bundleManifest: 'MANIFEST' },
+  ...{ podSubnet: '198.19.0.0/17', serviceSubnet: '198.19.128.0/20', apiServerSans: [] },
+};
 const LISTED_SHA256 = createHash('sha256').update(canonicalJson(LISTED)).digest('hex');
 
 const testErrors = defineErrors({
@@ -70,7 +74,8 @@ async function createSigned(calls: { curator?: FakeCuratorCalls; admission?: Fak
     readonly documents: readonly Uint8Array[];
     readonly request: object;
   }[] = [];
-  const onRecord: { documents: Uint8Array[]; removed: object[]; epoch: bigint } = {
+  const onRecord: { documents: Uint8Array[]; removed: object[]; epoch: bigint; settings: Uint8Array } = {
+    settings: new Uint8Array(),
     documents: [],
     removed: [],
     epoch: 1n,
@@ -368,6 +373,7 @@ describe('documents that an owner signs', () => {
       role: 'owner',
       fingerprint: fingerprintOfKey(pubKeyDerOf(harness.ownerKey.keyPem)),
     };
+    harness.onRecord.settings = Buffer.from(canonicalJson(SETTINGS), 'utf8');
     await expect(runSign(harness.owner, { yes: false })).rejects.toMatchObject({
       code: 'owner-document-required',
     });
@@ -377,6 +383,11 @@ describe('documents that an owner signs', () => {
     expect(harness.signed('policy')?.body.configurationSha256).toBe(
       createHash('sha256').update(stored).digest('hex'),
     );
+    expect(harness.signed('settings')?.body.settingsSha256).toBe(
+      createHash('sha256').update(harness.onRecord.settings).digest('hex'),
+    );
+    const said = harness.owner.host.records.map((each) => (each.kind === 'say' ? each.text : '')).join();
+    expect(said).toContain(createHash('sha256').update('MANIFEST').digest('hex'));
     expect(harness.signed('operators')?.body.operators).toEqual([first]);
     expect(harness.signed('owners')?.body.keys).toEqual([harness.ownerKey.pubKeyBase64]);
     expect(harness.signed('grant')?.body).toMatchObject({ nodeId: NODE.nodeId, identity: EK });

@@ -40,6 +40,14 @@ export function policyFor(signer: DocumentSigner | undefined, configuration: Uin
   return [signer.sign('policy', { configurationSha256 })];
 }
 
+/** Signs the settings that joining machines get; none where the curator is too old to return them. */
+export function settingsFor(signer: DocumentSigner): Uint8Array[] {
+  if (signer.settings.length === 0) return [];
+  return [
+    signer.sign('settings', { settingsSha256: createHash('sha256').update(signer.settings).digest('hex') }),
+  ];
+}
+
 async function askForDocuments(context: CommandContext): Promise<ListDocumentsResponse | undefined> {
   try {
     return await callCurator(context, ({ operatorApi }) => operatorApi.listDocuments({}));
@@ -56,6 +64,8 @@ export class DocumentSigner {
   /** Raw Ed25519 keys of the current owners, base64. */
   readonly owners: readonly string[];
   readonly removed: readonly RemovedMachine[];
+  /** The settings on record (canonical JSON), which no owner may have signed; empty from curators of older releases. */
+  readonly settings: Uint8Array;
   /** Documents that current owners have signed, the newest of each kind and subject. */
   readonly documents: readonly VerifiedDocument<DocumentKind>[];
   readonly #member: Caller;
@@ -68,6 +78,7 @@ export class DocumentSigner {
     const own = member.pubKey;
     this.ownKey = base64Of(own);
     this.removed = known.removed;
+    this.settings = known.settings;
     this.#member = member;
     this.#epoch = Math.max(1, Number(known.epoch));
     this.#nowMs = nowMs;

@@ -1,10 +1,12 @@
+import { createHash } from 'node:crypto';
 import { OwnerDocumentError } from '../../internal/ownerdocument/index.ts';
+import { records, SETTINGS_KEY } from '../../internal/records/index.ts';
 import { parseClusterConfig } from '../../internal/config/index.ts';
 import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator, newMutation } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { openSigner, policyFor, type DocumentSigner } from './document-signer.ts';
+import { openSigner, policyFor, settingsFor, type DocumentSigner } from './document-signer.ts';
 import { grantFor, grantSubjectOf } from './grants.ts';
 import { operatorsOnRecord } from './operators.ts';
 
@@ -39,6 +41,7 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
       ? []
       : [signer.sign('owners', { keys: [...signer.owners] })]),
     ...policyFor(signer, now.configuration),
+    ...settingsFor(signer),
     signer.sign('operators', { operators: [...now.operators] }),
     ...unlisted(now).map((node) =>
       grantFor(signer, grantSubjectOf(node), ['ConsensusMember', 'KubernetesController']),
@@ -82,6 +85,19 @@ function unlisted({ configuration, controlPlanes }: OnRecord): readonly Node[] {
   return controlPlanes.filter((node) => !listed.has(grantSubjectOf(node).identity));
 }
 
+/** What joining machines will run: an owner compares the hash of the manifest with that of the bundle. */
+function describeSettings({ settings }: DocumentSigner): readonly string[] {
+  if (settings.length === 0) return [];
+  const { kubernetesVersion, bundleManifest, podSubnet, serviceSubnet, apiEndpoint } =
+    records.settings.decode(SETTINGS_KEY, settings);
+  const sha256 = createHash('sha256').update(bundleManifest).digest('hex');
+  const endpoint = apiEndpoint === undefined ? '' : `, API at ${apiEndpoint}`;
+  return [
+    `  bundle          Kubernetes ${printable(kubernetesVersion)}, SHA-256 of the manifest ${sha256}`,
+    `  networks        pods ${printable(podSubnet)}, services ${printable(serviceSubnet)}${printable(endpoint)}`,
+  ];
+}
+
 function describe(signer: DocumentSigner, now: OnRecord): readonly string[] {
   const operators = now.operators.map(({ name, role, fingerprint }) => `${name} (${role}, ${fingerprint})`);
   const nodes = now.controlPlanes.map((node) => `${node.name} (${grantSubjectOf(node).identity})`);
@@ -89,6 +105,7 @@ function describe(signer: DocumentSigner, now: OnRecord): readonly string[] {
     `  configuration   revision ${now.revision} by ${printable(now.updatedBy) || '<none>'}; see: cluster config show`,
     `  operators       ${operators.map((each) => printable(each)).join(', ')}`,
     `  control planes  ${nodes.map((each) => printable(each)).join(', ')}`,
+    ...describeSettings(signer),
     `  owners          ${signer.owners.length === 1 ? 'your key only' : `${signer.owners.length} keys`}`,
   ];
 }

@@ -25,6 +25,7 @@ export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
 export {
   DEFAULT_CERTIFICATES,
   kubeletServingMinutes,
+  clusterSettingsFrom,
   nodeSettingsFrom,
   operatorMinutesFrom,
 } from './node-settings.ts';

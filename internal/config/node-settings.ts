@@ -33,6 +33,28 @@ const schema = z.looseObject({
   hardening: z.object(hardeningSchema.shape).prefault({}),
 });
 
+/** The members of an init request from which the settings of a cluster come. */
+interface SettingsSource {
+  readonly clusterName: string;
+  readonly kubernetesVersion: string;
+  readonly podSubnet: string;
+  readonly serviceSubnet: string;
+  readonly apiServerSans: readonly string[];
+  /** The exact text of the manifest. */
+  readonly bundleManifest: string;
+  /** The configuration document. */
+  readonly configuration: string;
+}
+
+/** The settings of a new cluster, without the version of the record. The first node stores them, and the owner signs them. */
+export function clusterSettingsFrom(source: SettingsSource) {
+  const { clusterName, kubernetesVersion, podSubnet, serviceSubnet, apiServerSans, bundleManifest } = source;
+  return {
+    ...{ clusterName, kubernetesVersion, podSubnet, serviceSubnet, apiServerSans, bundleManifest },
+    ...nodeSettingsFrom(source.configuration),
+  };
+}
+
 /** Parses the JSON document of an init request; "" means the defaults. @throws ZodError, SyntaxError */
 export function nodeSettingsFrom(document: string): NodeSettings {
   const { apiServer, certificates, podSecurity, hardening } = parse(document);

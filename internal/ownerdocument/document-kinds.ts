@@ -4,10 +4,10 @@ import { OPERATOR_ROLES } from '../records/index.ts';
 import { ROLES } from '../role/index.ts';
 
 /**
- * The kinds of documents that an owner signs. `policy`, `operators` and `owners` exist once in a cluster; a `grant` exists
+ * The kinds of documents that an owner signs. `policy`, `operators`, `owners` and `settings` exist once in a cluster; a `grant` exists
  * per node, a `readmission` per machine. A new kind needs a line here, a lifetime and a shape below.
  */
-export const DOCUMENT_KINDS = ['owners', 'policy', 'operators', 'grant', 'readmission'] as const;
+export const DOCUMENT_KINDS = ['owners', 'policy', 'operators', 'settings', 'grant', 'readmission'] as const;
 /** One of `DOCUMENT_KINDS`. */
 export type DocumentKind = (typeof DOCUMENT_KINDS)[number];
 
@@ -21,6 +21,7 @@ export const DOCUMENT_LIFETIMES_MS: Readonly<Record<DocumentKind, number>> = {
   owners: 3650 * DAY_MS,
   policy: 365 * DAY_MS,
   operators: 365 * DAY_MS,
+  settings: 3650 * DAY_MS,
   grant: 7 * DAY_MS,
   readmission: 30 * DAY_MS,
 };
@@ -47,6 +48,12 @@ const ownersBody = z.strictObject({
 
 /** The configuration that says which machines and software are trusted, by the hash of its exact bytes. */
 const policyBody = z.strictObject({ configurationSha256: sha256 });
+
+/**
+ * The settings that every machine gets when it joins, with the manifest of the programs that it runs, by the hash of their
+ * canonical JSON.
+ */
+const settingsBody = z.strictObject({ settingsSha256: sha256 });
 
 /** Replaces the set of operators. */
 const operatorsBody = z.strictObject({
@@ -94,6 +101,7 @@ export const bodyShapes = {
   owners: ownersBody,
   policy: policyBody,
   operators: operatorsBody,
+  settings: settingsBody,
   grant: grantBody,
   readmission: readmissionBody,
 } as const satisfies Readonly<Record<DocumentKind, z.ZodType>>;

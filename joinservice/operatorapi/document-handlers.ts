@@ -1,4 +1,5 @@
-import { DOCUMENTS_PREFIX, records, REMOVED_PREFIX } from '../../internal/records/index.ts';
+import { canonicalJson } from '../../internal/crypto/index.ts';
+import { DOCUMENTS_PREFIX, records, REMOVED_PREFIX, SETTINGS_KEY } from '../../internal/records/index.ts';
 import { documentBytes } from '../ownerdocs/index.ts';
 import { mutationFrom, readCluster, refuseField, submitterOf, withDocuments } from '../curator/index.ts';
 import { PutDocumentsRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
@@ -12,10 +13,11 @@ export function documentHandlers({
 }: Pick<OperatorApiParts, 'etcd' | 'mutations' | 'ownerDocs'>): HandlersOf<'listDocuments' | 'putDocuments'> {
   return {
     listDocuments: async (_request, { signal }) => {
-      const [documents, removed, cluster] = await Promise.all([
+      const [documents, removed, cluster, settings] = await Promise.all([
         etcd.list(DOCUMENTS_PREFIX, { signal }),
         etcd.list(REMOVED_PREFIX, { signal }),
         readCluster(etcd, signal),
+        records.settings.read(etcd, SETTINGS_KEY, signal),
       ]);
       const machines = removed.entries.map(({ key, value }) => records.removed.decode(key, value));
       return {
@@ -28,6 +30,10 @@ export function documentHandlers({
           })),
         ),
         epoch: BigInt(cluster.epoch),
+        settings:
+          settings.record === undefined
+            ? new Uint8Array()
+            : Buffer.from(canonicalJson(settings.record), 'utf8'),
       };
     },
     putDocuments: async (request, call) => {

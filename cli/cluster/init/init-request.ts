@@ -1,7 +1,12 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { createHash } from 'node:crypto';
 import { ClusterSpecSchema, type ClusterSpec } from '../../../initproto/gen/init_pb.js';
-import { canonicalJson, clusterPartOf, type ClusterConfig } from '../../../internal/config/index.ts';
+import {
+  canonicalJson,
+  clusterPartOf,
+  clusterSettingsFrom,
+  type ClusterConfig,
+} from '../../../internal/config/index.ts';
 import { deriveKey, type MasterSecret } from '../../../internal/crypto/index.ts';
 import { createCertificateRequest, keyPemFromSeed } from '../../../internal/pki/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
@@ -84,10 +89,26 @@ export async function createInitRequest(options: {
     ownerCsr: await createCertificateRequest(ownerKey.keyPem, 'cluster-owner'),
     clusterUnlockKey: deriveKey(masterSecret, { kind: 'cluster-unlock' }, UNLOCK_KEY_BYTES).reveal(),
     configuration,
-    ownerDocuments: signInitialDocuments({ clusterId, ownerKey, configuration, machine, singleNode, nowMs }),
+    ownerDocuments: signInitialDocuments({
+      ...{ clusterId, ownerKey, configuration, machine, singleNode, nowMs },
+      settings: settingsBytes(config, manifestBytes, configuration),
+    }),
   });
   const initId = initIdFrom(masterSecret);
   return { initId, requestHash: requestHashOf(config, manifestBytes), spec, adminKeyPem };
+}
+
+/** The canonical JSON of the settings record that the first node makes of this request. */
+function settingsBytes(config: ClusterConfig, manifest: Uint8Array, configuration: Buffer): Uint8Array {
+  const settings = clusterSettingsFrom({
+    clusterName: config.name,
+    kubernetesVersion: config.kubernetesVersion,
+    ...config.networking,
+    apiServerSans: config.apiServer.extraSans,
+    bundleManifest: Buffer.from(manifest).toString('utf8'),
+    configuration: configuration.toString('utf8'),
+  });
+  return Buffer.from(canonicalJson({ version: 1, ...settings }), 'utf8');
 }
 
 /** The request in the form of the state file. */

@@ -16,28 +16,30 @@ const FIRST = 1;
 
 /**
  * The documents that an owner signs with an init, for the first records of the cluster: the owners, the configuration, the
- * operators, and the grant of the first node. Each has epoch 1 and serial 1.
+ * settings of joining machines, the operators, and the grant of the first node. Each has epoch 1 and serial 1.
  */
 export function signInitialDocuments(options: {
   readonly clusterId: string;
   readonly ownerKey: OwnerKey;
   /** The exact bytes that the cluster stores. */
   readonly configuration: Uint8Array;
+  /** The canonical JSON of the settings that the first node stores. */
+  readonly settings: Uint8Array;
   readonly machine: VerifiedMachine;
   readonly singleNode: boolean;
   readonly nowMs: number;
 }): Uint8Array[] {
-  const { clusterId, ownerKey, configuration, machine, singleNode, nowMs: issuedMs } = options;
+  const { clusterId, ownerKey, configuration, settings, machine, singleNode, nowMs: issuedMs } = options;
   const sign = <K extends DocumentKind>(kind: K, body: DocumentBodies[K]): Uint8Array => {
     const endsMs = issuedMs + DOCUMENT_LIFETIMES_MS[kind];
     const content = { kind, clusterId, epoch: FIRST, serial: FIRST, issuedMs, endsMs, body };
     return signDocument(content, ownerKey.keyPem);
   };
-  const configurationSha256 = createHash('sha256').update(configuration).digest('hex');
   const fingerprint = fingerprintOfKey(pubKeyDerOf(ownerKey.keyPem));
   return [
     sign('owners', { keys: [ownerKey.pubKeyBase64] }),
-    sign('policy', { configurationSha256 }),
+    sign('policy', { configurationSha256: sha256Of(configuration) }),
+    sign('settings', { settingsSha256: sha256Of(settings) }),
     sign('operators', { operators: [{ name: OWNER_NAME, fingerprint, role: 'owner' }] }),
     sign('grant', {
       ...grantSubject(machine),
@@ -45,6 +47,10 @@ export function signInitialDocuments(options: {
       floors: { owners: FIRST, policy: FIRST, operators: FIRST },
     }),
   ];
+}
+
+function sha256Of(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
 }
 
 /** The first node as its record identifies it: by the endorsement key of its TPM, else by its node key. */

@@ -12,6 +12,8 @@ import { newMutation, OwnerClient } from '../harness/owner-client.ts';
 import { waitForExit, waitForOutput } from '../harness/program-output.ts';
 
 const NAME = 'refused';
+/** The record with the settings that joining machines get. */
+const SETTINGS = '/cluster/meta/settings';
 const EXIT_REFUSED = 4;
 const EXIT_UNHEALTHY = 10;
 /** The PCR value of a fresh software TPM, and the value after the attacker measured other software. */
@@ -39,7 +41,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
     editJoinSettings(({ join: joining, attestation: { policy } }) => {
       policy['registers'] = { 4: { expected: UNTOUCHED } };
       [listed, unlisted] = joining.inventory;
-      joining.inventory = joining.inventory.filter(({ name }) => name !== 'n3');
+      joining.inventory = joining.inventory.filter(({ name }) => name !== 'n2' && name !== 'n3');
     }),
   );
   const workspace = await cluster.workspace();
@@ -49,8 +51,6 @@ await test('refused machines: both sides and the audit log have the reason, and 
     join((await (await bench.cluster(NAME)).node(machine)).paths.tpm, 'run/tpm.sock');
   await extendRegister(await tpmOf('n4'), 4, OTHER_SOFTWARE);
   await cluster.init();
-  await cluster.allReady(['n1', 'n2'], 180);
-  const [member, mallory] = [await at('n2'), await at('n3')];
 
   /** Applies another configuration, which is active when this resolves. */
   const configure = async (change: (config: JoinSettings) => void): Promise<void> => {
@@ -67,6 +67,24 @@ await test('refused machines: both sides and the audit log have the reason, and 
     cli.kill();
     await over;
   };
+  await story.test(
+    'a machine does not run programs that no owner has signed, and joins with those that one has',
+    async () => {
+      const settings = await cluster.etcdctl('n1', 'get', '--print-value-only', SETTINGS);
+      const { bundleManifest, ...others } = JSON.parse(settings) as { readonly bundleManifest: string };
+      const changed = bundleManifest.replace(/"sha256": "[0-9a-f]{64}"/, `"sha256": "${'0'.repeat(64)}"`);
+      assert.notEqual(changed, bundleManifest);
+      await cluster.etcdctl('n1', 'put', SETTINGS, JSON.stringify({ ...others, bundleManifest: changed }));
+      await configure(({ join: joining }) => {
+        if (listed !== undefined) joining.inventory.push(listed);
+      });
+      await untilItSays('n2', 'joinclient-settings-unsigned');
+      await assert.rejects(cluster.run('n2', 'test', '-e', '/opt/cluster/bin/kubelet'));
+      await cluster.etcdctl('n1', 'put', SETTINGS, settings.trimEnd());
+      await cluster.allReady(['n1', 'n2'], 180);
+    },
+  );
+  const [member, mallory] = [await at('n2'), await at('n3')];
   const explained = async (subject: string): Promise<Explained> => {
     const { stdout, code } = await bench.cli(
       '--workspace',

@@ -1,9 +1,17 @@
-import { createPublicKey, generateKeyPairSync, randomBytes, sign, type KeyObject } from 'node:crypto';
+import {
+  createHash,
+  createPublicKey,
+  generateKeyPairSync,
+  randomBytes,
+  sign,
+  type KeyObject,
+} from 'node:crypto';
 import { atlsServerUpgrade, RotatingKeys, type AttestedPeer, JOIN_CONTEXT } from '../../atls/index.ts';
 import { MachineKeyIssuer, MachineKeyValidator, verifyKeyProof } from '../../attestation/machinekey/index.ts';
 import { encodeManifest } from '../../bundle/index.ts';
 import type { Clock } from '../../clock/index.ts';
 import { joinServerStatement, ownershipStatement, seal } from '../../crypto/index.ts';
+import { signDocument, type DocumentContent } from '../../ownerdocument/index.ts';
 import {
   createCaCertPem,
   generateKeyPem,
@@ -41,6 +49,8 @@ export interface FakeClusterBehaviour {
    */
   kubernetesClients: { readonly signer?: CertificateSigner; readonly believedPem: string };
   nowMs: () => number;
+  /** The settings in a ticket, and what an owner has signed about them. */
+  settings: () => { readonly settings: Uint8Array; readonly ownerDocuments: Uint8Array[] };
   /** Whether the responding node has a control-plane certificate. */
   isControlPlane: boolean;
 }
@@ -88,6 +98,7 @@ export class FakeCluster implements AsyncDisposable {
       roles: ['KubernetesWorker'],
       kubernetesClients: { believedPem: '' },
       nowMs: () => clock.nowMs(),
+      settings: () => this.signedSettings(FAKE_SETTINGS),
       isControlPlane: true,
     };
     this.#server = new RpcServer<AttestedPeer>({
@@ -141,6 +152,34 @@ export class FakeCluster implements AsyncDisposable {
 
   get caPem(): string {
     return this.#ca.caPem;
+  }
+
+  /** Settings with the signature of an owner over them. @param over other members of the document */
+  signedSettings(
+    value: object,
+    { by = this.owner.privateKey, ...over }: Partial<DocumentContent<'settings'>> & { by?: KeyObject } = {},
+  ) {
+    const settings = Buffer.from(JSON.stringify(value), 'utf8');
+    const keyPem = pemOf(by);
+    const issuedMs = this.behaviour.nowMs();
+    const content = {
+      ...({ kind: 'settings', clusterId: this.clusterId, epoch: 1, serial: 1 } as const),
+      ...{ issuedMs, endsMs: issuedMs + 60_000 },
+      body: { settingsSha256: createHash('sha256').update(settings).digest('hex') },
+      ...over,
+    };
+    return { settings, ownerDocuments: [signDocument(content, keyPem)] };
+  }
+
+  /** The first `owners` document: the owner of this cluster makes another key the only owner. */
+  ownersDocument(next: KeyObject): Uint8Array {
+    const issuedMs = this.behaviour.nowMs();
+    const key = Buffer.from(spkiDerOf(next).subarray(-32)).toString('base64');
+    const content = {
+      ...({ kind: 'owners', clusterId: this.clusterId, epoch: 1, serial: 1 } as const),
+      ...{ issuedMs, endsMs: issuedMs + 60_000, body: { keys: [key] } },
+    };
+    return signDocument(content, pemOf(this.owner.privateKey));
   }
 
   async *admitted(nodeId: string): Admission {
@@ -227,7 +266,7 @@ export class FakeCluster implements AsyncDisposable {
       roles: [...this.behaviour.roles],
       labels: {},
       controlPlanes: [{ nodeId: nodeIdOf(spkiDerOf(this.#node.publicKey)), name: 'c1', address: this.#host }],
-      settings: Buffer.from(JSON.stringify(FAKE_SETTINGS), 'utf8'),
+      ...this.behaviour.settings(),
       kubernetesCaPem: this.#kubernetesCa.caPem,
       kubernetesClientsCaPem: this.behaviour.kubernetesClients.believedPem,
       kubeletClientCertificatePem: await (
@@ -293,6 +332,10 @@ function nodeIdFrom(key: KeyProof | undefined, { session }: AttestedPeer): strin
   if (key === undefined) throw new TypeError('no key');
   verifyKeyProof('cluster/join/key/v1', session, key);
   return nodeIdOf(key.publicKey);
+}
+
+function pemOf(key: KeyObject): Secret<string> {
+  return new Secret(key.export({ type: 'pkcs8', format: 'pem' }).toString());
 }
 
 function signed(statement: Uint8Array, key: KeyObject): Uint8Array {

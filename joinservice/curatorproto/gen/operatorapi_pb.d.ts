@@ -1233,6 +1233,13 @@ export declare type ListDocumentsResponse = Message<"cluster.curator.v1.ListDocu
    * @generated from field: uint64 epoch = 3;
    */
   epoch: bigint;
+
+  /**
+   * The settings that joining machines get (canonical JSON), so that an owner can sign them.
+   *
+   * @generated from field: bytes settings = 4;
+   */
+  settings: Uint8Array;
 };
 
 /**

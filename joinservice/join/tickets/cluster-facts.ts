@@ -4,6 +4,8 @@ import { joinServerStatement } from '../../../internal/crypto/index.ts';
 import type { KeySpace } from '../../../internal/etcd/index.ts';
 import {
   CLUSTER_KEY,
+  documentKey,
+  DOCUMENTS_PREFIX,
   OWNERSHIP_KEY,
   records,
   SETTINGS_KEY,
@@ -16,6 +18,7 @@ import { isControlPlane, isMemberState } from '../../../internal/role/index.ts';
 import type { TlsIdentity } from '../../../internal/rpc/index.ts';
 import { nodeStatusOf, type NodeView } from '../../curator/index.ts';
 import { canonicalAddress, controlPlaneAt } from '../../evidence/index.ts';
+import { documentBytes } from '../../ownerdocs/index.ts';
 import { JoinError } from '../errors.ts';
 import { SharedRead } from './shared-read.ts';
 
@@ -95,6 +98,16 @@ export class ClusterFacts {
   /** The settings of the cluster. @throws JoinError `join-not-ready` */
   settings(signal: AbortSignal): Promise<SettingsRecord> {
     return read(this.#ports.etcd, SETTINGS_KEY, records.settings, signal);
+  }
+
+  /** What an owner has signed about the settings: the chain of owners and the signature. The machine verifies both. */
+  async settingsDocuments(signal: AbortSignal): Promise<Uint8Array[]> {
+    const { etcd } = this.#ports;
+    const [owners, settings] = await Promise.all([
+      etcd.list(`${DOCUMENTS_PREFIX}owners/`, { signal }),
+      etcd.get(documentKey('settings', ''), { signal }),
+    ]);
+    return [...owners.entries, ...(settings === undefined ? [] : [settings])].map(documentBytes);
   }
 
   /** All control planes that have reported an address, this one first; never empty. */

@@ -112,9 +112,10 @@ export class Tickets {
     signal: AbortSignal,
   ): Promise<Ticket> {
     const { facts, signer } = this.#ports;
-    const [cluster, settings, controlPlanes] = await Promise.all([
+    const [cluster, settings, ownerDocuments, controlPlanes] = await Promise.all([
       facts.cluster(signal),
       facts.settings(signal),
+      facts.settingsDocuments(signal),
       facts.controlPlanes(signal),
     ]);
     const { nodeId, name, roles, labels } = node;
@@ -136,6 +137,7 @@ export class Tickets {
       labels,
       controlPlanes: [...controlPlanes],
       settings: Buffer.from(canonicalJson(settings), 'utf8'),
+      ownerDocuments,
       ...(controlPlaneKeys === undefined ? {} : { controlPlaneKeys: sealedKeysOf(controlPlaneKeys) }),
     };
   }

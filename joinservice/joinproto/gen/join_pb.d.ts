@@ -677,6 +677,14 @@ export declare type Ticket = Message<"cluster.join.v1.Ticket"> & {
    * @generated from field: string kubernetes_clients_ca_pem = 16;
    */
   kubernetesClientsCaPem: string;
+
+  /**
+   * The chain of `owners` documents and the `settings` document: an owner's signature over SHA-256 of `settings`. The machine verifies
+   * them with the owners of its provisioning.
+   *
+   * @generated from field: repeated bytes owner_documents = 17;
+   */
+  ownerDocuments: Uint8Array[];
 };
 
 /**
