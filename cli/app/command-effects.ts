@@ -10,6 +10,7 @@ const READING: ReadonlySet<string> = new Set([
   'config schema',
   'config show',
   'status',
+  'version',
   'doctor',
   'support open',
   'node ls',

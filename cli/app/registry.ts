@@ -38,6 +38,11 @@ export const COMMANDS: readonly CommandEntry[] = [
   ),
   command('status', 'show cluster status', () => import('../commands/status.ts')),
   command(
+    'version',
+    'show the versions of client, agents, Kubernetes and bundle',
+    () => import('../commands/version.ts'),
+  ),
+  command(
     'doctor',
     'check every layer of the cluster, and name the likely cause of problems',
     () => import('../commands/doctor.ts'),

@@ -27,6 +27,7 @@ export { readCredentialExpiry } from './status/credential-expiry.ts';
 export { readLastNodes } from './status/last-nodes.ts';
 export { readPart } from './status/read-part.ts';
 export { etcdFrom, kubernetesEtcdOf, type Part } from './status/status-view.ts';
+export { runVersion } from './status/show-version.ts';
 export { runNodeList, runStatus, type StatusOptions } from './status/status.ts';
 export { runJoin, type JoinOptions } from './join/join.ts';
 export { localChannel, remoteChannel } from './join/machine-channel.ts';
