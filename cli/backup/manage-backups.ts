@@ -4,10 +4,14 @@ import { findCoded } from '../../internal/errors/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { readCaller } from '../cluster/index.ts';
 import { formatBytes, formatTable } from '../host/index.ts';
 import { confirmLoss } from '../loss/index.ts';
 import { renderHeader, viewOf } from './backup-view.ts';
 import { BackupCommandError } from './errors.ts';
+
+/** Codes of a directory without a workspace, and of a workspace without a cluster. */
+const NO_CLUSTER: readonly string[] = ['workspace-missing', 'cluster-not-initialized'];
 
 /** `cluster backup show`: the header, without a key. Only the signature of the header is verified. */
 export async function runBackupShow({ host, signal }: CommandContext, file: string): Promise<void> {
@@ -19,7 +23,10 @@ export async function runBackupShow({ host, signal }: CommandContext, file: stri
 interface ListedBackup {
   readonly file: string;
   readonly sizeBytes: number;
-  /** `good`, or the code with which the file was refused. */
+  /**
+   * `good`: complete, unchanged, and of the workspace's cluster and owner. `owner-unknown`: complete and unchanged, but somebody else
+   * can have made it. Otherwise the code with which the file was refused.
+   */
   readonly status: string;
   readonly header: BackupHeader | undefined;
 }
@@ -50,15 +57,16 @@ export async function runBackupDelete(
   file: string,
   { yes }: { readonly yes: boolean },
 ): Promise<void> {
-  const own = await inspect(context, file);
+  const trusted = await ownClusterOf(context);
+  const own = await inspect(context, file, trusted);
   const others = (await listBackups(context, dirname(file))).filter(
     (each) => join(dirname(file), each.file) !== join(file),
   );
-  const isGood = own.status === 'good';
+  const isComplete = own.status === 'good' || (own.status === 'owner-unknown' && trusted === undefined);
   const hasOther = others.some(
     ({ status, header }) => status === 'good' && header?.clusterId === own.header?.clusterId,
   );
-  if (isGood && !hasOther)
+  if (isComplete && !hasOther)
     throw new BackupCommandError('backup-last-good', `deleting backup ${file}: no other good backup`);
   if (own.header === undefined)
     throw new BackupCommandError('backup-last-good', `deleting ${file}: it is not a backup (${own.status})`);
@@ -68,21 +76,41 @@ export async function runBackupDelete(
 }
 
 async function listBackups(context: CommandContext, directory: string): Promise<readonly ListedBackup[]> {
+  const trusted = await ownClusterOf(context);
   const found: ListedBackup[] = [];
   for (const name of await context.ports.files.list(directory)) {
     const path = join(directory, name);
     if ((await context.ports.files.stat(path))?.kind !== 'file') continue;
-    const each = await inspect(context, path);
+    const each = await inspect(context, path, trusted);
     if (each.status !== 'backup-not-a-backup') found.push({ ...each, file: name });
   }
   return found.toSorted((a, b) => (b.header?.takenMs ?? 0) - (a.header?.takenMs ?? 0));
 }
 
-/**
- * Reads a whole file and verifies its signatures. It is trusted as the backup of the cluster and the owner that it names;
- * `cluster backup verify` checks both.
- */
-async function inspect({ ports, signal }: CommandContext, file: string): Promise<ListedBackup> {
+/** The cluster of the workspace and the owners that it knows. */
+interface OwnCluster {
+  readonly clusterId: string;
+  /** Raw Ed25519 keys. */
+  readonly owners: readonly Uint8Array[];
+}
+
+/** The cluster of the workspace; undefined without a workspace or a cluster. */
+async function ownClusterOf(context: CommandContext): Promise<OwnCluster | undefined> {
+  try {
+    const { clusterId, pubKey, vouchers } = await readCaller(context);
+    return { clusterId, owners: [pubKey, ...vouchers.map(({ by }) => by)] };
+  } catch (error) {
+    if (NO_CLUSTER.includes(findCoded(error)?.code ?? '')) return undefined;
+    throw error;
+  }
+}
+
+/** Reads a whole file, verifies its signatures, and compares cluster and owner with those of the workspace. */
+async function inspect(
+  { ports, signal }: CommandContext,
+  file: string,
+  trusted: OwnCluster | undefined,
+): Promise<ListedBackup> {
   const streams = new DiskStreams();
   const { sizeBytes = 0 } = (await ports.files.stat(file)) ?? {};
   let header: BackupHeader | undefined;
@@ -91,7 +119,10 @@ async function inspect({ ports, signal }: CommandContext, file: string): Promise
     const { clusterId, epoch, certificate } = header;
     const owners = [new Uint8Array(Buffer.from(certificate.owner, 'base64'))];
     await verifyBackup(streams.readChunks(file, { signal }), { clusterId, epoch, owners });
-    return { file, sizeBytes, status: 'good', header };
+    const isOwn =
+      trusted?.clusterId === clusterId &&
+      owners.every((key) => trusted.owners.some((each) => Buffer.compare(each, key) === 0));
+    return { file, sizeBytes, status: isOwn ? 'good' : 'owner-unknown', header };
   } catch (error) {
     signal.throwIfAborted();
     const code = findCoded(error)?.code;

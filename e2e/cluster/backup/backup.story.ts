@@ -66,7 +66,10 @@ await test('an owner takes a backup of a running cluster and proves that it can 
   await story.test('its header is shown without a workspace, and it is listed as good', async () => {
     const shown = await cliJson<Created>(bench, 'backup', 'show', file);
     assert.ok(BigInt(shown.revisions.state) > 0n);
-    const listed = await cliJson<readonly { readonly status: string }[]>(bench, 'backup', 'ls', workspace);
+    const listed = await cliJson<readonly { readonly status: string }[]>(
+      bench,
+      ...['--workspace', workspace, 'backup', 'ls', workspace],
+    );
     assert.deepEqual(
       listed.map(({ status }) => status),
       ['good'],

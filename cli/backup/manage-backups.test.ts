@@ -1,0 +1,98 @@
+import { createPrivateKey, createPublicKey } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { recoveryKeyOfOwner, signBackupCertificate, writeBackup } from '../../internal/backup/index.ts';
+import { generateEd25519Key } from '../../internal/crypto/index.ts';
+import { nodeIdOf } from '../../internal/pki/index.ts';
+import { contextOf, createCuratorHarness } from '../cluster/curator/fake-curator.ts';
+import { plainSecrets } from '../workspace/fake-passphrases.ts';
+import { layoutOf, readOwnerKey } from '../workspace/index.ts';
+import { runBackupDelete, runBackupList } from './index.ts';
+
+const NOW = 1_800_000_000_000;
+const PARTS = ['configuration', 'bundle', 'shared-keys', 'state-etcd', 'kubernetes-etcd', 'facts'] as const;
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
+});
+
+/** A workspace and a directory for backups, in which each file is on the disk and in the memory of the workspace. */
+async function createWorkspace() {
+  const harness = await createCuratorHarness({}, {});
+  open.push(harness);
+  const directory = await mkdtemp(join(tmpdir(), 'cluster-backups-'));
+  open.push({ [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }) });
+  await harness.files.makeDirectory(directory);
+  const { keyPem } = await readOwnerKey(plainSecrets(harness.files), layoutOf('/owner'));
+  const put = async (name: string, by = keyPem, clusterId = harness.clusterId): Promise<string> => {
+    const nodePem = generateEd25519Key();
+    const spki = createPublicKey(createPrivateKey(nodePem.reveal())).export({ format: 'der', type: 'spki' });
+    const recipients = [recoveryKeyOfOwner(keyPem).recipient];
+    const about = { clusterId, epoch: 1 };
+    const header = {
+      ...{ ...about, clusterName: 'prod', takenMs: NOW, revisions: { state: '7', kubernetes: '9' } },
+      ...{ versions: { agent: '1.0.0', kubernetes: 'v1.37.2' }, signer: spki.toString('base64') },
+      certificate: signBackupCertificate(
+        { ...about, nodeId: nodeIdOf(spki), recipients, issuedMs: NOW - 1000, endsMs: NOW + 1000 },
+        { keyPem: by, vouchers: [] },
+      ),
+    };
+    const parts = PARTS.map((part) => ({ name: part, content: contentOf(part) }));
+    const bytes = await buffer(writeBackup(header, parts, nodePem));
+    const path = join(directory, name);
+    await writeFile(path, bytes);
+    await harness.files.writeAtomic(path, bytes);
+    return path;
+  };
+  return { context: contextOf(harness.files, '/owner'), files: harness.files, directory, put };
+}
+
+async function* contentOf(text: string): AsyncGenerator<Uint8Array> {
+  await Promise.resolve();
+  yield Buffer.from(text);
+}
+
+describe('backups in a directory', () => {
+  test('only those of this cluster that its owner certified are listed as good', async () => {
+    const { context, directory, put } = await createWorkspace();
+    await put('own.backup');
+    await put('forged.backup', generateEd25519Key());
+    await put('other.backup', undefined, 'f'.repeat(32));
+    await runBackupList(context, directory);
+    const listed = context.host.answered as readonly { readonly file: string; readonly status: string }[];
+    expect(Object.fromEntries(listed.map(({ file, status }) => [file, status]))).toEqual({
+      'own.backup': 'good',
+      'forged.backup': 'owner-unknown',
+      'other.backup': 'owner-unknown',
+    });
+  });
+
+  test('without a workspace nothing is known to be good', async () => {
+    const { files, directory, put } = await createWorkspace();
+    await put('own.backup');
+    const elsewhere = contextOf(files, '/nowhere');
+    await runBackupList(elsewhere, directory);
+    expect(elsewhere.host.answered).toMatchObject([{ status: 'owner-unknown' }]);
+  });
+
+  test('the last good one is not deleted because of a forged one beside it', async () => {
+    const { context, put, files } = await createWorkspace();
+    const own = await put('own.backup');
+    const forged = await put('forged.backup', generateEd25519Key());
+    await expect(runBackupDelete(context, own, { yes: true })).rejects.toMatchObject({
+      code: 'backup-last-good',
+    });
+    await runBackupDelete(context, forged, { yes: true });
+    expect(await files.stat(forged)).toBeUndefined();
+  });
+
+  test('a good one is deleted while another good one of the cluster is there', async () => {
+    const { context, put, files } = await createWorkspace();
+    const [first] = [await put('first.backup'), await put('second.backup')];
+    await runBackupDelete(context, first ?? '', { yes: true });
+    expect(await files.stat(first ?? '')).toBeUndefined();
+  });
+});
