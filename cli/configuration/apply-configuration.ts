@@ -5,7 +5,7 @@ import {
   immutableDifferences,
   MAX_CONFIG_BYTES,
   mergeThreeWay,
-  parseClusterConfig,
+  parseWrittenConfig,
   positionOf,
   type Conflict,
   type Json,
@@ -253,7 +253,7 @@ async function readMine(context: CommandContext, path: string): Promise<Mine> {
   const raw = await context.ports.files.read(path, MAX_CONFIG_BYTES);
   if (raw === undefined) throw new AppError('app-usage', `file ${path} not found`);
   const text = Buffer.from(raw).toString('utf8');
-  return { path, text, document: clusterPartOf(parseClusterConfig(text, path)) };
+  return { path, text, document: clusterPartOf(parseWrittenConfig(text, path)) };
 }
 
 function report(context: CommandContext, { revision, changes, losses }: Applied, dryRun: boolean): void {

@@ -1,4 +1,4 @@
-import { MAX_CONFIG_BYTES, parseClusterConfig, type ClusterConfig } from '../../internal/config/index.ts';
+import { MAX_CONFIG_BYTES, parseWrittenConfig, type ClusterConfig } from '../../internal/config/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { WorkspaceError } from './errors.ts';
 import type { WorkspaceLayout } from './layout.ts';
@@ -9,5 +9,5 @@ export async function readConfig(files: FilePort, layout: WorkspaceLayout): Prom
   if (raw === undefined) {
     throw new WorkspaceError('workspace-missing', `${layout.config} does not exist`);
   }
-  return parseClusterConfig(Buffer.from(raw).toString('utf8'), layout.config);
+  return parseWrittenConfig(Buffer.from(raw).toString('utf8'), layout.config);
 }

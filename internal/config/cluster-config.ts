@@ -5,6 +5,7 @@ import { DEFAULTS } from './defaults.ts';
 import { ConfigError } from './errors.ts';
 import type { JoinConfig } from './join-schema.ts';
 import { parseLocated } from './parse-located.ts';
+import { isReservedLabel } from '../role/index.ts';
 import { policySchema } from '../attestation/policy/index.ts';
 import { clusterConfigSchema, type ClusterConfig } from './cluster-config-schema.ts';
 
@@ -12,11 +13,35 @@ import { clusterConfigSchema, type ClusterConfig } from './cluster-config-schema
 export const MAX_CONFIG_BYTES = 1024 * 1024;
 
 /**
- * Parses `cluster.yaml`. `path` is for messages.
+ * What an operator may write now. An older version accepted labels of Kubernetes, so a configuration that a
+ * cluster has stored may have them; refusing that one would end joins until an owner signs another.
+ */
+const writableSchema = clusterConfigSchema.superRefine(({ join }, context) => {
+  join.inventory.forEach(({ labels }, index) => {
+    for (const key of Object.keys(labels).filter(isReservedLabel))
+      context.addIssue({
+        code: 'custom',
+        path: ['join', 'inventory', index, 'labels', key],
+        message: 'another label: those of kubernetes.io and k8s.io belong to Kubernetes',
+      });
+  });
+});
+
+/**
+ * Parses `cluster.yaml` as an operator has written it. `path` is for messages.
  * @throws ConfigError `config-invalid` with `details.problems`: every problem with line, column and the expected value
  */
+export function parseWrittenConfig(text: string, path: string): ClusterConfig {
+  return parseConfig(writableSchema, text, path);
+}
+
+/** Parses a configuration that a cluster has stored. @throws ConfigError `config-invalid` like `parseWrittenConfig` */
 export function parseClusterConfig(text: string, path: string): ClusterConfig {
-  const result = parseLocated(clusterConfigSchema, text);
+  return parseConfig(clusterConfigSchema, text, path);
+}
+
+function parseConfig(schema: z.ZodType<ClusterConfig>, text: string, path: string): ClusterConfig {
+  const result = parseLocated(schema, text);
   if (result.kind === 'valid') return result.value;
   const lines = result.problems.map(({ line, column, message }) => `${path}:${line}:${column}: ${message}`);
   throw new ConfigError('config-invalid', `invalid configuration:\n${lines.join('\n')}`, {

@@ -1,11 +1,17 @@
 import { describe, expect, test } from '@jest/globals';
-import { ConfigError, parseClusterConfig, parseProvisioning, renderClusterConfig } from './index.ts';
+import {
+  ConfigError,
+  parseClusterConfig,
+  parseWrittenConfig,
+  parseProvisioning,
+  renderClusterConfig,
+} from './index.ts';
 import { canonicalJson, clusterConfigJsonSchema } from './index.ts';
 import type { Problem } from './index.ts';
 
 function problemsOf(text: string): readonly Problem[] {
   try {
-    parseClusterConfig(text, 'cluster.yaml');
+    parseWrittenConfig(text, 'cluster.yaml');
   } catch (error) {
     if (error instanceof ConfigError) return error.details['problems'] as readonly Problem[];
     throw error;
@@ -103,6 +109,11 @@ describe('parseClusterConfig()', () => {
       want: { path: 'join.inventory.0.roles' },
     },
     {
+      name: 'a label of Kubernetes in the inventory',
+      given: `${minimal}join: {inventory: [{identity: "tpm-ek:${'a'.repeat(64)}", name: a, labels: {zone: b, node-role.kubernetes.io/control-plane: ""}}]}\n`,
+      want: { path: 'join.inventory.0.labels.node-role.kubernetes.io/control-plane', line: 4 },
+    },
+    {
       name: 'a remote chart without a version',
       given: `${minimal}charts: [{name: a, chart: "oci://h/a"}]\n`,
       want: { path: 'charts.0.version' },
@@ -160,6 +171,13 @@ describe('parseClusterConfig()', () => {
 
 test('the JSON Schema refuses unknown keys like the parser', () => {
   expect(clusterConfigJsonSchema()).toMatchObject({ type: 'object', additionalProperties: false });
+});
+
+test('parseClusterConfig() accepts a stored configuration with a label that an older version accepted', () => {
+  const label = 'node-role.kubernetes.io/control-plane';
+  const entry = `{identity: "tpm-ek:${'a'.repeat(64)}", name: a, labels: {${label}: ""}}`;
+  const { join } = parseClusterConfig(`${minimal}join: {inventory: [${entry}]}\n`, 'stored');
+  expect(join.inventory[0]?.labels).toEqual({ [label]: '' });
 });
 
 test('canonicalJson() does not depend on the order of keys, at any depth', () => {

@@ -12,6 +12,7 @@ export {
   clusterConfigJsonSchema,
   MAX_CONFIG_BYTES,
   parseClusterConfig,
+  parseWrittenConfig,
   renderClusterConfig,
 } from './cluster-config.ts';
 export {

@@ -1,7 +1,7 @@
 import {
   clusterConfigJsonSchema,
   LOCAL_NETWORKS,
-  parseClusterConfig,
+  parseWrittenConfig,
   renderClusterConfig,
   type ChartConfig,
   type ClusterConfig,
@@ -55,7 +55,7 @@ export async function generateWorkspace(
   const { local = false, encrypt = false, ...settings } = options;
   const configText = renderClusterConfig({ ...settings, networks: local ? LOCAL_NETWORKS : undefined });
   // Parses the generated text before it is written, so that cluster.yaml is always valid.
-  parseClusterConfig(configText, workspace.layout.config);
+  parseWrittenConfig(configText, workspace.layout.config);
   return await createWorkspace(context, workspace.layout, { configText, encrypt, state: workspace.state });
 }
 
