@@ -1,12 +1,19 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 import type { DoctorOptions } from '../doctor/index.ts';
+import { durationOption } from './flags.ts';
 
 /** `cluster doctor`. */
 export function register(command: Command, action: ActionBinder): void {
   command
     .argument('[node...]', 'only these nodes, and the cluster as a whole (default: all)')
     .option('--save-facts <file>', 'also write the collected facts to this file')
+    .addOption(
+      durationOption(
+        '--at <duration>',
+        'show what ends within this time, such as 400d, instead of the findings',
+      ),
+    )
     .option('--facts <file>', 'check the facts in this file instead of the cluster')
     .addHelpText(
       'after',
@@ -16,10 +23,11 @@ causes first. What could not be measured is "unknown", never good. Nothing in
 the cluster is changed. docs/doctor.md lists all checks.
 
 Exit codes: 0 when everything is good, 11 with warnings or unknowns, 10 with
-errors.
+errors. With --at: 0 when everything that ends renews itself, else 11.
 
 Examples:
   cluster doctor
+  cluster doctor --at 400d
   cluster doctor n2 --save-facts facts.json
   cluster doctor --facts facts.json`,
     )

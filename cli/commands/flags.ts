@@ -22,15 +22,18 @@ export function fileDescriptor(text: string): number {
   throw new InvalidArgumentError('Must be 0, or 3 to 1023.');
 }
 
-/** `--timeout <duration>`: 90s, 10m, 1h; its value is in ms. */
+/** A flag whose value is a duration: 90s, 10m, 1h, 30d; its value is in ms. */
+export function durationOption(flags: string, description: string): Option {
+  return new Option(flags, description).argParser((text) => {
+    const ms = parseDuration(text);
+    if (ms === undefined) throw new InvalidArgumentError('Must be a duration such as 90s, 10m, 1h or 30d.');
+    return ms;
+  });
+}
+
+/** `--timeout <duration>`. */
 export function timeoutOption(description: string, defaultMs: number): Option {
-  return new Option('--timeout <duration>', description)
-    .argParser((text) => {
-      const ms = parseDuration(text);
-      if (ms === undefined) throw new InvalidArgumentError('Must be a duration such as 90s, 10m or 1h.');
-      return ms;
-    })
-    .default(defaultMs, formatDuration(defaultMs));
+  return durationOption('--timeout <duration>', description).default(defaultMs, formatDuration(defaultMs));
 }
 
 /** Flags added by `withConfirmFlags`. */

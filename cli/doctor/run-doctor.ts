@@ -1,7 +1,9 @@
+import { formatDuration } from '../../internal/clock/index.ts';
 import {
   diagnose,
   DoctorError,
   encodeFacts,
+  endingsUntil,
   MAX_FACTS_BYTES,
   NOT_CHECKED,
   parseFacts,
@@ -11,6 +13,7 @@ import {
 import type { ExitName } from '../../internal/errors/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { formatTable } from '../host/index.ts';
 import { collectFacts, type CollectOptions } from './collect-facts.ts';
 import { countGrades, renderFindings, type GradeCounts } from './render-findings.ts';
 
@@ -21,6 +24,8 @@ const WINDOW_MS = 5_000;
 export interface DoctorOptions {
   /** Judge the facts in this file instead of collecting them. */
   readonly facts?: string;
+  /** Show what ends within this many ms instead of the findings. */
+  readonly at?: number;
   /** Write the collected facts to this file. */
   readonly saveFacts?: string;
   /** Time between two readings of the metrics; only tests set it. */
@@ -29,23 +34,48 @@ export interface DoctorOptions {
 
 /**
  * `cluster doctor`. Returns `unhealthy` when a check has found an error, and `warnings` when the worst finding is a warning or
- * something that could not be measured.
+ * something that could not be measured. With `at` see `reportEndings()`.
  * @param nodes only findings about these nodes and about the whole cluster; empty: all
  * @throws DoctorError `doctor-facts-missing`, `doctor-node-unknown` and those of `parseFacts()`; ClusterError
  */
 export async function runDoctor(
   context: CommandContext,
-  { facts: path, saveFacts, windowMs = WINDOW_MS }: DoctorOptions,
+  { facts: path, saveFacts, at, windowMs = WINDOW_MS }: DoctorOptions,
   nodes: readonly string[],
 ): Promise<ExitName> {
   const facts =
     path === undefined ? await collect(context, { nodes, windowMs }) : await readFacts(context, path);
   if (saveFacts !== undefined)
     await context.ports.files.writeAtomic(saveFacts, encodeFacts(facts), { mode: 0o600 });
+  if (at !== undefined) return reportEndings(context, facts, at);
   checkNames(facts, nodes);
   const { view, text, verdict } = judgeFacts(facts, nodes);
   context.host.result(view, () => text);
   return verdict;
+}
+
+/** What ends within a time. @returns `warnings` when a person has to renew some of it, or when something is not known */
+function reportEndings({ host }: CommandContext, facts: ClusterFacts, withinMs: number): ExitName {
+  const untilMs = facts.takenMs + withinMs;
+  const { endings, unknown } = endingsUntil(facts, untilMs);
+  const { clusterName: name, clusterId, takenMs } = facts;
+  host.result({ name, clusterId, takenMs, untilMs, endings, unknown }, () =>
+    [
+      `What ends until ${new Date(untilMs).toISOString().slice(0, 10)}, if nobody does anything:`,
+      '',
+      formatTable(
+        ['ENDS', 'IN', 'WHAT', 'RENEWED BY'],
+        endings.map(({ endsMs, subject, renewal }) => [
+          `${new Date(endsMs).toISOString().slice(0, 19)}Z`,
+          endsMs > takenMs ? formatDuration(endsMs - takenMs) : 'ended',
+          printable(subject),
+          renewal,
+        ]),
+      ),
+      ...unknown.map(({ subject, error }) => printable(`Not known: ${subject} (${error})`)),
+    ].join('\n'),
+  );
+  return unknown.length > 0 || endings.some(({ renewsItself }) => !renewsItself) ? 'warnings' : 'ok';
 }
 
 /** What the doctor says about facts. */

@@ -1,4 +1,4 @@
-const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000 } as const;
+const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
 /** Below this, tenths of a second are shown. */
 const TENTHS_BELOW_MS = 9_950;
@@ -25,9 +25,9 @@ export function formatExpiry(notAfterMs: number, nowMs: number): string {
   return leftMs > 0 ? `expires in ${formatDuration(leftMs)}` : `expired ${formatDuration(-leftMs)} ago`;
 }
 
-/** "90s", "10m", "2h" in ms; undefined for anything else. Zero is refused. */
+/** "90s", "10m", "2h", "30d" in ms; undefined for anything else. Zero is refused. */
 export function parseDuration(text: string): number | undefined {
-  const [, count, unit] = /^([1-9][0-9]{0,5})([smh])$/.exec(text) ?? [];
+  const [, count, unit] = /^([1-9][0-9]{0,5})([smhd])$/.exec(text) ?? [];
   return unit === undefined ? undefined : Number(count) * UNITS_MS[unit as keyof typeof UNITS_MS];
 }
 

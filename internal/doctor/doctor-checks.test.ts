@@ -97,8 +97,12 @@ const refusedJoin = (agoMs: number, state = 'refused'): ClusterFacts =>
       value: [{ name: 'n9', state, code: 'trust-x', message: 'other PCR', lastSeenMs: NOW_MS - agoMs }],
     },
   });
-const documents = (leftMs: number, kind = 'policy'): ClusterFacts =>
-  fakeFacts({ documents: { ok: true, value: [{ kind, endsMs: NOW_MS + leftMs }] } });
+const documents = (leftMs: number, kind = 'policy'): ClusterFacts => {
+  const signed = { kind: 'settings', endsMs: NOW_MS + 3000 * DAY_MS };
+  return fakeFacts({ documents: { ok: true, value: [{ kind, endsMs: NOW_MS + leftMs }, signed] } });
+};
+const unsignedSettings = (): ClusterFacts =>
+  fakeFacts({ documents: { ok: true, value: [{ kind: 'policy', endsMs: NOW_MS + 300 * DAY_MS }] } });
 const collateral = (leftMs: number): ClusterFacts =>
   fakeFacts({ collateral: { ok: true, value: [{ what: 'CRL of AMD', expiresMs: NOW_MS + leftMs }] } });
 const credentials = (leftMs: number): ClusterFacts =>
@@ -363,6 +367,7 @@ const ROWS: readonly Row[] = [
   row('doctor-document', 'more than 30 days left', () => documents(30 * DAY_MS + 1), 'good'),
   row('doctor-document', '30 days left', () => documents(30 * DAY_MS), 'warning'),
   row('doctor-document', 'ended', () => documents(0, 'operators'), 'error'),
+  row('doctor-document', 'settings that no owner has signed', unsignedSettings, 'warning'),
   row('doctor-document', 'an old grant', () => documents(-DAY_MS, 'grant'), 'good'),
   row('doctor-collateral', 'more than a week left', () => collateral(7 * DAY_MS + 1), 'good'),
   row('doctor-collateral', 'a week left', () => collateral(7 * DAY_MS), 'warning'),

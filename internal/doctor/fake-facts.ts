@@ -104,7 +104,13 @@ export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
     },
     keys: { ok: true, value: { generation: 1, phase: 'done', isDone: true, phaseSinceMs: 0, awaited: [] } },
     joins: { ok: true, value: [] },
-    documents: { ok: true, value: [{ kind: 'policy', endsMs: NOW_MS + 300 * DAY_MS }] },
+    documents: {
+      ok: true,
+      value: [
+        { kind: 'policy', endsMs: NOW_MS + 300 * DAY_MS },
+        { kind: 'settings', endsMs: NOW_MS + 3000 * DAY_MS },
+      ],
+    },
     collateral: { ok: true, value: [] },
     charts: ['flannel'],
     ...changes,

@@ -22,4 +22,5 @@ export {
 } from './cluster-facts.ts';
 export { diagnose, problemsFrom, type Finding, type Grade } from './diagnose.ts';
 export { DOCTOR_CHECKS, LAYERS, NOT_CHECKED, type Layer } from './doctor-checks.ts';
+export { endingsUntil, type Ending, type Endings } from './endings.ts';
 export { DoctorError } from './errors.ts';

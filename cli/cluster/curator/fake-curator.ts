@@ -82,7 +82,7 @@ async function createCluster(files: MemoryFiles, calls: FakeCalls) {
   await using workspace = await openWorkspace(owner, 'test');
   const { keyPem } = await readOwnerKey(plainSecrets(files), workspace.layout);
   const leaf = operatorLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyDerOf(keyPem), name: 'owner' });
-  documents.push(operatorsSignedBy(keyPem));
+  documents.push(operatorsSignedBy(keyPem), settingsSignedBy(keyPem));
   const result = {
     clusterId: CLUSTER_ID,
     nodeId: 'node-1',
@@ -196,6 +196,12 @@ async function serve(
 }
 
 /** The operators after the init: only the owner. */
+/** Signed settings, as every init of this version makes them. */
+function settingsSignedBy(keyPem: Secret<string>): Uint8Array {
+  const head = { clusterId: CLUSTER_ID, epoch: 1, serial: 1, issuedMs: 1, endsMs: Number.MAX_SAFE_INTEGER };
+  return signDocument({ ...head, kind: 'settings', body: { settingsSha256: '0'.repeat(64) } }, keyPem);
+}
+
 function operatorsSignedBy(keyPem: Secret<string>): Uint8Array {
   const fingerprint = fingerprintOfKey(pubKeyDerOf(keyPem));
   const body = { operators: [{ name: 'owner', fingerprint, role: 'owner' as const }] };

@@ -106,6 +106,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'backup create':
     'e2e/cluster/backup/backup.story.ts: the file gets its name when it is complete and verified',
   'backup delete': 'one file, deleted or not',
+  'support bundle':
+    'e2e/cluster/backup/backup.story.ts: what an interrupted call left is replaced, and the file gets its name when it is complete',
   'recover quorum': 'cli/recover/recover.test.ts: run again while an order waits, only follows it',
   'recover space': 'cli/recover/recover-space.itest.ts: continues after an interruption at any step',
   'mini up': 'e2e/machines/killed-up.story.ts',

@@ -99,6 +99,7 @@ await test('an owner takes a backup of a running cluster and proves that it can 
        kubectl run planted --image=example.invalid/none --env=TEXT=${planted} --annotations=text=${planted} -- ${planted}`,
     );
     const bundle = join(workspace, 'blue.support');
+    await writeFile(`${bundle}.partial`, 'of an interrupted call'.repeat(1_000_000));
     const made = await cliJson<{ readonly missing: readonly unknown[] }>(
       bench,
       ...['--workspace', workspace, 'support', 'bundle', '--to', bundle],

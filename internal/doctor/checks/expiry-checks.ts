@@ -13,8 +13,20 @@ import {
 } from '../thresholds.ts';
 
 /** Documents that stay active. The others admit one machine, and their end is harmless. */
-const LASTING_DOCUMENTS: readonly string[] = ['owners', 'policy', 'operators'];
+export const LASTING_DOCUMENTS: readonly string[] = ['owners', 'policy', 'operators', 'settings'];
 const CA_FILE = /(^|[/-])ca\.crt$/;
+
+/** Whether a certificate in the report of a node is that of an authority. */
+export function isAuthority(name: string): boolean {
+  return CA_FILE.test(name);
+}
+
+/** A cluster from before owners signed the settings, or one in which somebody deleted the signature. */
+const UNSIGNED_SETTINGS = {
+  subject: 'document settings',
+  figure: 'none',
+  problem: warned('no owner has signed the settings of joining machines, so no machine can join'),
+};
 
 interface End {
   readonly subject: string;
@@ -35,11 +47,11 @@ function judgeEnd(takenMs: number, { subject, node, endMs, marginMs, threshold }
 export const certificate: Observe = (facts) => {
   const lifetimeMs = facts.records.ok ? facts.records.value.shortestLifetimeMs : undefined;
   const marginMs = Math.min(CERTIFICATE_WARNING_MS, (lifetimeMs ?? Infinity) * RENEWAL_FAILING_SHARE);
-  return firstToEnd(facts, marginMs, (name) => !CA_FILE.test(name));
+  return firstToEnd(facts, marginMs, (name) => !isAuthority(name));
 };
 
 /** For each node the certificate authority that ends first. */
-export const ca: Observe = (facts) => firstToEnd(facts, CA_WARNING_MS, (name) => CA_FILE.test(name));
+export const ca: Observe = (facts) => firstToEnd(facts, CA_WARNING_MS, isAuthority);
 
 function firstToEnd(
   facts: ClusterFacts,
@@ -77,12 +89,14 @@ export const document: Observe = ({ documents, takenMs }) => {
   return judgePart(documents, { subject: 'owner documents', threshold }, (all) => {
     const lasting = all.filter(({ kind }) => LASTING_DOCUMENTS.includes(kind));
     if (lasting.length === 0) return [{ subject: 'owner documents', figure: 'none', threshold }];
-    return lasting.map(({ kind, endsMs: endMs }) =>
+    const missing = lasting.some(({ kind }) => kind === 'settings') ? [] : [UNSIGNED_SETTINGS];
+    const ends = lasting.map(({ kind, endsMs: endMs }) =>
       judgeEnd(takenMs, {
         ...{ subject: `document ${kind}`, endMs, threshold },
         marginMs: DOCUMENT_WARNING_MS,
       }),
     );
+    return [...ends, ...missing.map((each) => ({ ...each, threshold }))];
   });
 };
 
