@@ -29,6 +29,9 @@ error explains problems of later checks on the same node, or where one of the tw
 
 \`--save-facts FILE\` writes the facts as one JSON document without secrets (names, addresses, versions and error messages of the cluster are in it).
 \`--facts FILE\` judges such a file anywhere, with the same checks, without a cluster.
+
+\`--at 400d\` names instead what ends within that time if nobody does anything, in order, and who renews it: certificates and authorities of nodes,
+owner documents, collateral and the credentials of the workspace. The exit code is 11 when something needs a person.
 `;
 
 /** The page: one table for each layer, in the order of the checks. */

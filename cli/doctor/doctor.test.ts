@@ -142,6 +142,19 @@ async function doctor(
 }
 
 describe('runDoctor()', () => {
+  test('with --at, names what ends until then and who renews it', async () => {
+    const { context } = await createCluster();
+    const exit = await runDoctor(context, { ...QUICK, at: 40 * DAY_MS }, []);
+    const { endings } = context.host.answered as {
+      readonly endings: readonly { readonly subject: string; readonly renewsItself: boolean }[];
+    };
+    expect(endings.map(({ subject, renewsItself }) => [subject, renewsItself])).toEqual([
+      ['certificates of n1', true],
+      ['kubeconfig of this workspace', false],
+    ]);
+    expect(exit).toBe('warnings');
+  });
+
   test('finds nothing in a healthy cluster, and prints figures and thresholds', async () => {
     const { context } = await createCluster();
     const { exit, result } = await doctor(context);
