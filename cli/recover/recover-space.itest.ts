@@ -79,10 +79,16 @@ test('freeSpace() continues after an interruption at any step', async () => {
 
 test('freeSpace() deletes no current data, and reports a member that does not respond', async () => {
   await using etcd = await TestEtcd.create();
-  const { full, write } = await createSmallEtcd(etcd);
-  expect(await fill(write, (i) => `object ${i}`)).toMatchObject({ code: 'etcd-no-space' });
-  const { members } = await freeSpace(full, signal);
-  expect(members[0]?.afterBytes).toBeGreaterThan(0.8 * QUOTA_BYTES);
+  const { root, full, write } = await createSmallEtcd(etcd);
+  const stored: string[] = [];
+  const remember = async (key: string): Promise<void> => {
+    await write(key);
+    stored.push(key);
+  };
+  expect(await fill(remember, (i) => `object ${i}`)).toMatchObject({ code: 'etcd-no-space' });
+  await freeSpace(full, signal);
+  expect(stored.length).toBeGreaterThan(10);
+  for (const key of stored) expect((await root.get(key, { signal }))?.value.length).toBe(512 * 1024);
   const connect = () => full.connect('127.0.0.1:1');
   const [unreachable] = (await freeSpace({ ...full, connect }, signal)).members;
   expect(unreachable?.failure).not.toBe('');
