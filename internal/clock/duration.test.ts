@@ -29,9 +29,10 @@ describe('parseDuration()', () => {
     { text: '90s', want: 90_000 },
     { text: '10m', want: 600_000 },
     { text: '2h', want: 7_200_000 },
+    { text: '10d', want: 10 * DAY_MS },
   ])('parseDuration() reads $text', ({ text, want }) => expect(parseDuration(text)).toBe(want));
 
-  test.each(['', '10', '0m', '10d', '1.5h', '-1m', '9999999s'])('parseDuration() refuses %j', (text) => {
+  test.each(['', '10', '0m', '10w', '1.5h', '-1m', '9999999s'])('parseDuration() refuses %j', (text) => {
     expect(parseDuration(text)).toBeUndefined();
   });
 });

@@ -75,7 +75,7 @@ describe('docs/examples', () => {
     expect(flags).toMatchObject({ wait: true, endpoint: endpoints, timeout: 10 * 60_000 });
   });
 
-  test.each(['', '10', '0m', '10d', '1.5h', '-1m', '9999999s'])(
+  test.each(['', '10', '0m', '10w', '1.5h', '-1m', '9999999s'])(
     '--timeout refuses the duration %j',
     async (text) => {
       await expect(flagsOf(['cluster', 'join', `--timeout=${text}`])).rejects.toThrow('Must be a duration');
