@@ -18,6 +18,7 @@ function printAnswer(text: string): void {
 
 /** Loads the rest of the program, which a prebuilt answer does not need. */
 async function runProgram(): Promise<number> {
+  await keepCompiled();
   const [{ homedir }, { SystemClock }, { EXIT_CODES }, { runApp }, { Interruption, StandardOutput }] =
     await Promise.all([
       import('node:os'),
@@ -61,6 +62,15 @@ async function runProgram(): Promise<number> {
       };
     },
   });
+}
+
+/** Keeps compiled code for the next start: compiling takes most of the time of a short command. */
+async function keepCompiled(): Promise<void> {
+  const { XDG_CACHE_HOME: wanted = '', HOME: home = '' } = process.env;
+  const cacheHome = wanted.startsWith('/') ? wanted : `${home}/.cache`;
+  const uid = process.geteuid?.();
+  if (uid === undefined || !cacheHome.startsWith('/')) return;
+  (await import('../internal/file/index.ts')).keepCompiledCode({ cacheHome, uid });
 }
 
 /**

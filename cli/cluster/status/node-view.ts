@@ -88,24 +88,24 @@ const STATUSES: Readonly<Record<string, string>> = {
   decommissioned: 'Decommissioned',
 };
 
-/**
- * The table of nodes, with kubectl's column names.
- * @param options.ready whether the kubelet of each node is Ready, by node name; undefined if Kubernetes was
- * not called
- */
+/** What Kubernetes says about the kubelet of a node; `Unknown` when Kubernetes did not answer. */
+export type KubeletState = 'Ready' | 'NotReady' | 'Unknown';
+
+/** A node and the state of its kubelet; undefined when Kubernetes does not know the node, or was not asked. */
+export type ListedNode = NodeView & { readonly kubelet?: KubeletState | undefined };
+
+/** The table of nodes, with kubectl's column names. */
 export function renderNodes(
-  nodes: readonly NodeView[],
-  options: { readonly nowMs: number; readonly wide?: boolean; readonly ready?: ReadonlyMap<string, boolean> },
+  nodes: readonly ListedNode[],
+  options: { readonly nowMs: number; readonly wide?: boolean },
 ): string {
-  const { wide = false, ready, nowMs } = options;
-  const header = ['NAME', 'STATUS'];
-  if (ready !== undefined) header.push('KUBELET');
-  header.push('ROLES', 'AGE', 'VERSION', 'ADDRESS');
+  const { wide = false, nowMs } = options;
+  const header = ['NAME', 'STATUS', 'KUBELET', 'ROLES', 'AGE', 'VERSION', 'ADDRESS'];
   if (wide) header.push('CERTIFICATES', 'AGENT', 'ID', 'LAST ERROR');
   const rows = nodes.map((node) => [
     node.name,
     statusText(node),
-    ...(ready === undefined ? [] : [kubeletText(ready.get(node.name))]),
+    node.kubelet ?? NONE,
     roleNames(node.roles).join(',') || NONE,
     formatDuration(nowMs - node.createdMs),
     node.kubernetesVersion || NONE,
@@ -131,9 +131,4 @@ function statusText({ state, health }: NodeView): string {
 
 function expiryText({ expiry }: NodeView, nowMs: number): string {
   return expiry === undefined ? NONE : formatExpiry(expiry.notAfterMs, nowMs);
-}
-
-function kubeletText(ready: boolean | undefined): string {
-  if (ready === undefined) return NONE;
-  return ready ? 'Ready' : 'NotReady';
 }

@@ -197,9 +197,9 @@ describe('runNodeList()', () => {
     const [record] = context.host.records;
     const table = record?.kind === 'result' ? record.text.split('\n') : [];
     expect(table[0]).toMatch(
-      /^NAME +STATUS +ROLES +AGE +VERSION +ADDRESS +CERTIFICATES +AGENT +ID +LAST ERROR$/,
+      /^NAME +STATUS +KUBELET +ROLES +AGE +VERSION +ADDRESS +CERTIFICATES +AGENT +ID +LAST ERROR$/,
     );
-    expect(table[1]).toMatch(/^n1 +Healthy +control-plane,worker /);
+    expect(table[1]).toMatch(/^n1 +Healthy +Unknown +control-plane,worker /);
   });
 
   test('calls the next curator when the first one has no etcd quorum', async () => {

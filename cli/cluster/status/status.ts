@@ -1,6 +1,7 @@
 import { JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { ExitName } from '../../../internal/errors/index.ts';
-import { KubeClient, listNodes, listPods, readinessOf } from '../../../internal/kube/index.ts';
+import { withTimeout } from '../../../internal/cleanup/index.ts';
+import { KubeClient, listNodes, listPods, readinessOf, type KubeNode } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { formatFields } from '../../host/index.ts';
 import { layoutOf, StateFile } from '../../workspace/index.ts';
@@ -10,7 +11,7 @@ import { saveKnownCurators } from '../curator/known-curators.ts';
 import { readCaller, type Caller } from '../curator/caller.ts';
 import { readPart } from './read-part.ts';
 import { readLastNodes, renderLastNodes, saveLastNodes } from './last-nodes.ts';
-import { nodeViewsFrom, renderCertificates, renderNodes } from './node-view.ts';
+import { nodeViewsFrom, renderCertificates, renderNodes, type KubeletState } from './node-view.ts';
 import { describeCredentials, readCredentialExpiry } from './credential-expiry.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
@@ -25,6 +26,9 @@ import {
   type KubernetesPart,
   type Part,
 } from './status-view.ts';
+
+/** A dead API server must not hold up the list of nodes. */
+const KUBELETS_MS = 2_000;
 
 /** Flags of `cluster status` and `cluster node ls`. */
 export interface StatusOptions {
@@ -74,15 +78,19 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
 /** `cluster node ls`. */
 export async function runNodeList(context: CommandContext, options: StatusOptions): Promise<void> {
   const caller = await readCaller(context);
-  const nodes = await callCurator(context, async ({ curator }) => {
-    const [list, info] = await Promise.all([curator.listNodes({}), curator.getClusterInfo({})]);
-    await saveKnownCurators(context.ports.files, caller.curatorsPath, info.directory);
-    return list.nodes;
-  });
+  const [nodes, kubelets] = await Promise.all([
+    callCurator(context, async ({ curator }) => {
+      const [list, info] = await Promise.all([curator.listNodes({}), curator.getClusterInfo({})]);
+      await saveKnownCurators(context.ports.files, caller.curatorsPath, info.directory);
+      return list.nodes;
+    }),
+    readKubelets(context),
+  ]);
   const views = nodeViewsFrom(nodes);
   await saveLastNodes(context, caller, views);
-  context.host.result({ nodes: views }, () =>
-    renderNodes(views, { nowMs: context.ports.clock.nowMs(), ...options }),
+  const shown = views.map((view) => ({ ...view, kubelet: kubelets(view.name) }));
+  context.host.result({ nodes: shown }, () =>
+    renderNodes(shown, { nowMs: context.ports.clock.nowMs(), ...options }),
   );
 }
 
@@ -109,6 +117,14 @@ async function readCurator(context: CommandContext, caller: Caller): Promise<Cur
       nodes: views,
     };
   });
+}
+
+function kubeletsOf(nodes: readonly KubeNode[]): (name: string) => KubeletState | undefined {
+  const states = new Map(nodes.map((node) => [node.metadata.name, readinessOf(node).ready]));
+  return (name) => {
+    const isReady = states.get(name);
+    return isReady === undefined ? undefined : isReady ? 'Ready' : 'NotReady';
+  };
 }
 
 /** Charts that were installed from this workspace; undefined for an operator, whose workspace installs none. */
@@ -142,11 +158,32 @@ async function readKubernetes(context: CommandContext): Promise<KubernetesPart> 
   };
 }
 
+/**
+ * Reads what Kubernetes says about the kubelet of each node. The list of nodes does not wait long for it: without an answer
+ * every kubelet is `Unknown`, and without a kubeconfig nothing is said.
+ */
+async function readKubelets(context: CommandContext): Promise<(name: string) => KubeletState | undefined> {
+  const { clock } = context.ports;
+  const waiting = { what: 'reading nodes from Kubernetes', ms: KUBELETS_MS, clock, signal: context.signal };
+  const part = await readPart(context, () =>
+    withTimeout(waiting, async (signal) => {
+      using client = new KubeClient(await currentKubeAccess({ ...context, signal }), context.ports);
+      return kubeletsOf(await listNodes(client, signal));
+    }),
+  );
+  if (part.ok) return part.value;
+  return part.codes.includes('cluster-no-kubeconfig') ? () => undefined : () => 'Unknown';
+}
+
 function renderNodeTable(
-  curator: CuratorPart,
+  { nodes }: CuratorPart,
   kubernetes: Part<KubernetesPart>,
   options: StatusOptions & { readonly nowMs: number },
 ): string {
-  const ready = new Map(kubernetes.ok ? kubernetes.value.nodes.map((node) => [node.name, node.ready]) : []);
-  return renderNodes(curator.nodes, { ...options, ready });
+  const states = kubernetes.ok ? kubernetes.value.nodes : [];
+  const kubelets = new Map(states.map(({ name, ready }) => [name, ready ? 'Ready' : 'NotReady'] as const));
+  const shown = nodes.map(
+    (node) => ({ ...node, kubelet: kubernetes.ok ? kubelets.get(node.name) : 'Unknown' }) as const,
+  );
+  return renderNodes(shown, options);
 }

@@ -1,0 +1,37 @@
+import { lstatSync, mkdirSync } from 'node:fs';
+import { enableCompileCache } from 'node:module';
+import { join } from 'node:path';
+
+/** Where compiled code may be kept, and for whom. */
+export interface CodeCacheOptions {
+  /** The cache directory of the user, `$XDG_CACHE_HOME` or `~/.cache`. It is not created. */
+  readonly cacheHome: string;
+  /** Effective user id of this process. */
+  readonly uid: number;
+}
+
+/**
+ * Keeps the compiled code of the modules that this process loads from now on, for its next start. The cache is code that
+ * this process runs: nobody but its user may be able to write it. Otherwise nothing is kept; a start is then slower.
+ * @returns whether compiled code is kept
+ */
+export function keepCompiledCode({ cacheHome, uid }: CodeCacheOptions): boolean {
+  try {
+    assertPrivate(cacheHome, uid);
+    for (const path of [join(cacheHome, 'cluster'), join(cacheHome, 'cluster/compiled')]) {
+      mkdirSync(path, { mode: 0o700, recursive: true });
+      assertPrivate(path, uid);
+    }
+    return enableCompileCache(join(cacheHome, 'cluster/compiled')).directory !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** Throws unless the path is a directory of this user that no other user can write. A symbolic link is refused. */
+function assertPrivate(path: string, uid: number): void {
+  const found = lstatSync(path);
+  const isWritableByOthers = (found.mode & 0o022) !== 0;
+  if (!found.isDirectory() || found.uid !== uid || isWritableByOthers)
+    throw new Error(`${path} is not private`);
+}
