@@ -139,11 +139,33 @@ describe('runApp()', () => {
     expect({ code: one.code, flag: one.out.includes('--flag') }).toEqual({ code: 0, flag: true });
   });
 
+  test('describes a command, and the program, as data', async () => {
+    for (const args of [
+      ['help', 'probe', 'one'],
+      ['probe', 'one', '--help'],
+    ]) {
+      const { code, host, out } = await run([...args, '-o', 'json']);
+      expect({ code, out }).toEqual({ code: 0, out: '' });
+      expect(host.answered).toMatchObject({
+        command: 'probe one',
+        usage: 'cluster probe one [options] [name]',
+        arguments: [{ name: 'name', required: false }],
+        options: [{ flags: '--flag' }],
+      });
+    }
+    expect((await run(['--help', '-o', 'yaml'])).host.answered).toMatchObject({ command: '' });
+    expect((await run(['--version', '-o', 'json'])).host.answered).toHaveProperty('version');
+  });
+
   const usage = [
     { name: 'an unknown command', args: ['nonsense'] },
     { name: 'an unknown flag', args: ['probe', 'one', '--nonsense'] },
     { name: 'too many arguments', args: ['probe', 'one', 'a', 'b'] },
     { name: 'an unknown output format', args: ['-o', 'xml', 'probe', 'one'] },
+    { name: 'an unknown place for events', args: ['--events', 'file', 'probe', 'one'] },
+    { name: 'names of a command that lists nothing', args: ['-o', 'name', 'probe', 'one'] },
+    { name: 'more columns of a command that lists nothing', args: ['-o', 'wide', 'probe', 'one'] },
+    { name: 'no header for a command that lists nothing', args: ['--no-headers', 'probe', 'one'] },
   ];
   test.each(usage)('refuses $name as a usage error', async ({ args }) => {
     const { code, host } = await run(args);

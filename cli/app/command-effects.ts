@@ -93,3 +93,25 @@ export function effectOf(command: string): 'reads' | 'changes' {
 export function isListed(command: string): boolean {
   return READING.has(command) !== CHANGING.has(command);
 }
+
+/** Commands whose result is a list: `--output wide`, `--output name` and `--no-headers` are for them. */
+const LISTING: ReadonlySet<string> = new Set([
+  'node ls',
+  'operator ls',
+  'audit ls',
+  'backup ls',
+  'mini ls',
+  'bundle ls',
+]);
+
+/** Why a command cannot be shown as the flags ask; undefined if it can. */
+export function listFlagMisuse(
+  command: string,
+  { output, headers }: { readonly output: string; readonly headers: boolean },
+): string | undefined {
+  if (LISTING.has(command)) return undefined;
+  if (output === 'name') return '--output name is only for commands that list objects';
+  if (output === 'wide' && command !== 'status')
+    return '--output wide is only for `status` and for commands that list objects';
+  return headers ? undefined : '--no-headers is only for commands that list objects';
+}

@@ -30,6 +30,8 @@ interface CliRunOptions {
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  /** Interrupts the program once its output matches. */
+  readonly endAfter?: RegExp;
 }
 
 /** Creates the directory and the harness. */
@@ -39,7 +41,7 @@ export async function createCliHarness(): Promise<CliHarness> {
   await mkdir(join(home, '.cache'), { recursive: true, mode: 0o700 });
   return {
     root,
-    run: async (args, { input = '', env = {}, cwd = root } = {}) => {
+    run: async (args, { input = '', env = {}, cwd = root, endAfter } = {}) => {
       const startMs = performance.now();
       const cli = spawn(process.execPath, [MAIN, ...args], {
         cwd,
@@ -48,7 +50,10 @@ export async function createCliHarness(): Promise<CliHarness> {
       });
       const texts = [cli.stdout, cli.stderr].map(async (stream) => {
         const chunks: Buffer[] = [];
-        for await (const chunk of stream as AsyncIterable<Buffer>) chunks.push(chunk);
+        for await (const chunk of stream as AsyncIterable<Buffer>) {
+          chunks.push(chunk);
+          if (endAfter?.test(Buffer.concat(chunks).toString()) === true) cli.kill('SIGINT');
+        }
         return Buffer.concat(chunks).toString();
       });
       cli.stdin.on('error', () => undefined); // the program may end before it reads its input

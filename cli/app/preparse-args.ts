@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import type { HostFlags } from '../host/index.ts';
+import { EVENT_OUTPUTS, OUTPUT_FORMATS, type HostFlags } from '../host/index.ts';
 
 /** Flags that every command accepts, before or after its name. */
 export interface GlobalFlags extends HostFlags {
@@ -33,6 +33,8 @@ export function preparseArgs(args: readonly string[]): PreparsedArgs {
       identity: { type: 'string' },
       'passphrase-fd': { type: 'string' },
       output: { type: 'string', short: 'o' },
+      events: { type: 'string' },
+      headers: { type: 'boolean' },
       input: { type: 'boolean' },
       verbose: { type: 'boolean', short: 'v' },
       help: { type: 'boolean', short: 'h' },
@@ -47,9 +49,16 @@ export function preparseArgs(args: readonly string[]): PreparsedArgs {
       workspace: typeof values['workspace'] === 'string' ? values['workspace'] : undefined,
       identity: typeof values['identity'] === 'string' ? values['identity'] : undefined,
       passphraseFd: typeof values['passphrase-fd'] === 'string' ? Number(values['passphrase-fd']) : undefined,
-      output: values['output'] === 'json' ? 'json' : 'human',
+      output: oneOf(OUTPUT_FORMATS, values['output']) ?? 'human',
+      events: oneOf(EVENT_OUTPUTS, values['events']) ?? 'stdout',
+      headers: values['headers'] !== false,
       input: values['input'] !== false,
       verbose: values['verbose'] === true,
     },
   };
+}
+
+/** The choice that a flag names; undefined for any other value, which the parser of the program refuses. */
+function oneOf<T extends string>(choices: readonly T[], value: unknown): T | undefined {
+  return choices.find((choice) => choice === value);
 }

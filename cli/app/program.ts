@@ -1,6 +1,7 @@
 import { Command, Option } from 'commander';
 import type { ActionBinder } from './command.ts';
 import { fileDescriptor } from '../commands/flags.ts';
+import { EVENT_OUTPUTS, OUTPUT_FORMATS } from '../host/index.ts';
 import type { CommandEntry } from './registry.ts';
 
 const OUTPUT_WIDTH = 80;
@@ -29,7 +30,15 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
     )
     .option('--identity <file>', 'operator identity to use (default: that of the workspace)')
     .addOption(
-      new Option('-o, --output <format>', 'output format').choices(['human', 'json']).default('human'),
+      new Option('-o, --output <format>', 'output format; `wide` and `name` are for lists')
+        .choices(OUTPUT_FORMATS)
+        .default('human'),
+    )
+    .option('--no-headers', 'print tables without a header')
+    .addOption(
+      new Option('--events <where>', 'with --output json: where messages and progress go')
+        .choices(EVENT_OUTPUTS)
+        .default('stdout'),
     )
     .option('--passphrase-fd <n>', 'read the passphrase of the keys from this descriptor', fileDescriptor)
     .option('--no-input', 'never prompt; use the default answers')

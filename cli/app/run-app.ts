@@ -11,7 +11,7 @@ import {
   type Streams,
 } from '../host/index.ts';
 import type { ActionBinder, CommandPorts } from './command.ts';
-import { effectOf } from './command-effects.ts';
+import { effectOf, listFlagMisuse } from './command-effects.ts';
 import { AppError } from './errors.ts';
 import { commandPath, findCommand } from './find-command.ts';
 import { preparseArgs, type PreparsedArgs } from './preparse-args.ts';
@@ -79,7 +79,7 @@ interface Started {
 async function runCommand(options: AppOptions, started: Started): Promise<number> {
   const { preparsed, host } = started;
   if (preparsed.version && preparsed.words.length === 0) {
-    options.streams.out.write(`${PROGRAM_VERSION}\n`);
+    host.result({ version: PROGRAM_VERSION }, () => PROGRAM_VERSION);
     return EXIT_CODES.ok.number;
   }
   using stopping = childSignal(options.signal);
@@ -122,7 +122,10 @@ async function dispatch(options: AppOptions, { preparsed, host, run }: Started):
   const action: ActionBinder =
     (handler) =>
     async (...received) => {
-      run.effect = effectOf(commandPath(received.at(-1) as Command));
+      const command = commandPath(received.at(-1) as Command);
+      run.effect = effectOf(command);
+      const misuse = listFlagMisuse(command, preparsed.flags);
+      if (misuse !== undefined) throw await usageErrorOf(misuse, command);
       const [flags, args] = splitAction(received);
       const context = {
         host,
@@ -137,20 +140,52 @@ async function dispatch(options: AppOptions, { preparsed, host, run }: Started):
   const entries = options.entries ?? COMMANDS;
   const all = preparsed.words[0] === 'completion';
   const wanted = new Set(preparsed.words.slice(0, preparsed.words[0] === 'help' ? 2 : 1));
+  const help: string[] = [];
   const program = await createProgram({
     version: PROGRAM_VERSION,
     entries,
     loads: (name) => all || wanted.has(name),
     action,
-    write: (text) => options.streams.out.write(text),
+    write: (text) => void help.push(text),
     writeGroupHelp: (text) => {
-      if (preparsed.flags.output === 'human') options.streams.err.write(text);
+      if (!isData(preparsed)) options.streams.err.write(text);
     },
   });
   run.command = commandPath(findCommand(program, preparsed.words).found);
-  if (options.args.length === 0) program.outputHelp();
-  else await program.parseAsync(options.args, { from: 'user' });
+  try {
+    if (options.args.length === 0) program.outputHelp();
+    else await program.parseAsync(options.args, { from: 'user' });
+  } finally {
+    await showHelp(options, { program, preparsed, host, text: help.join('') });
+  }
   return exit;
+}
+
+/** Whether results are data for programs. */
+function isData({ flags }: PreparsedArgs): boolean {
+  return flags.output === 'json' || flags.output === 'yaml';
+}
+
+/** Writes the help that was asked for: the text of the parser, or a description of the command for programs. */
+async function showHelp(
+  { streams }: AppOptions,
+  shown: {
+    readonly program: Command;
+    readonly preparsed: PreparsedArgs;
+    readonly host: AppHost;
+    readonly text: string;
+  },
+): Promise<void> {
+  const { program, preparsed, host, text } = shown;
+  if (text === '') return;
+  if (!isData(preparsed)) return void streams.out.write(text);
+  const words = preparsed.words[0] === 'help' ? preparsed.words.slice(1) : preparsed.words;
+  const { describeCommand } = await import('./describe-command.ts');
+  host.result(describeCommand(findCommand(program, words).found), () => text);
+}
+
+async function usageErrorOf(text: string, command: string): Promise<AppError> {
+  return (await import('./usage.ts')).usageError(text, command);
 }
 
 /** Commander calls an action with its arguments (undefined when absent), its options and the command. */
@@ -173,8 +208,7 @@ async function exitFrom(
   const usage = usageFrom(error, run.command);
   if (usage === 'answered') return 'ok';
   if (usage === 'incomplete') {
-    if (preparsed.flags.output === 'json')
-      host.fail(reportFrom(usageError('missing subcommand', run.command)));
+    if (isData(preparsed)) host.fail(reportFrom(usageError('missing subcommand', run.command)));
     return 'usage';
   }
   const report = reportFrom(usage ?? error);

@@ -3,11 +3,10 @@ import { EMPTY_CHAIN, type Checkpoint } from '../../internal/audit/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import type { AuditLogName, AuditRecord } from '../../internal/records/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../../internal/printable/index.ts';
-import { formatTable } from '../host/index.ts';
 import { Checkpoints, parseExport, renderExport, verifyChain, type ChainEntry } from './audit-log.ts';
 import { readCaller, callCurator } from '../cluster/index.ts';
 import { AppError } from '../app/errors.ts';
+import { detailText } from './detail-text.ts';
 import { AuditLogError } from './errors.ts';
 
 const MAX_EXPORT_BYTES = 256 * 1024 * 1024;
@@ -31,21 +30,25 @@ export async function runAuditList(context: CommandContext, options: AuditListOp
   const entries = byTime(decisions.entries, requests.entries);
   const shown = entries.filter((entry) => isWanted(entry, options)).slice(-last);
   const heads = { head: decisions.head, requestsHead: requests.head };
-  context.host.result({ ...heads, entries: shown }, () =>
-    shown.length === 0
-      ? 'no matching entries'
-      : formatTable(
-          ['SEQ', 'TIME', 'CALLER', 'METHOD', 'SUBJECT', 'DETAIL'],
-          shown.map((entry) => [
-            `${entry.log === 'requests' ? 'r' : ''}${entry.seq}`,
-            new Date(entry.timeMs).toISOString().replace(/\.\d+Z$/, 'Z'),
-            printable(entry.caller),
-            printable(entry.method),
-            printable(entry.subject) || '<none>',
-            printable(JSON.stringify(entry.detail)),
-          ]),
-        ),
-  );
+  context.host.list({
+    data: { ...heads, entries: shown },
+    items: shown,
+    nameOf: seqText,
+    empty: 'no matching entries',
+    columns: [
+      { title: 'SEQ', textOf: seqText },
+      { title: 'TIME', textOf: ({ timeMs }) => new Date(timeMs).toISOString().replace(/\.\d+Z$/, 'Z') },
+      { title: 'CALLER', textOf: ({ caller }) => caller },
+      { title: 'METHOD', textOf: ({ method }) => method },
+      { title: 'SUBJECT', textOf: ({ subject }) => subject || '<none>' },
+      { title: 'DETAIL', textOf: ({ detail }) => detailText(detail) },
+    ],
+  });
+}
+
+/** The number of an entry; the log of requests counts for itself. */
+function seqText({ log, seq }: AuditRecord): string {
+  return `${log === 'requests' ? 'r' : ''}${seq}`;
 }
 
 /** `cluster audit export FILE`: writes all entries; the file can be verified without the cluster. */

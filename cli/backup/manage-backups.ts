@@ -2,10 +2,9 @@ import { dirname, join } from 'node:path';
 import { readBackupHeader, verifyBackup, type BackupHeader } from '../../internal/backup/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
-import { printable } from '../../internal/printable/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readCaller } from '../cluster/index.ts';
-import { formatBytes, formatTable } from '../host/index.ts';
+import { formatBytes } from '../host/index.ts';
 import { confirmLoss } from '../loss/index.ts';
 import { renderHeader, viewOf } from './backup-view.ts';
 import { BackupCommandError } from './errors.ts';
@@ -38,17 +37,22 @@ export async function runBackupList(context: CommandContext, directory: string):
     ...{ file, sizeBytes, status },
     ...(header === undefined ? {} : viewOf(header)),
   }));
-  const rows = listed.map(({ file, sizeBytes, status, header }) => [
-    printable(file),
-    header === undefined ? '<none>' : new Date(header.takenMs).toISOString(),
-    printable(header?.clusterName ?? '<none>'),
-    header === undefined ? '<none>' : String(header.epoch),
-    formatBytes(sizeBytes),
-    status,
-  ]);
-  context.host.result(views, () =>
-    formatTable(['FILE', 'TAKEN', 'CLUSTER', 'EPOCH', 'SIZE', 'STATUS'], rows),
-  );
+  context.host.list({
+    data: views,
+    items: listed,
+    nameOf: ({ file }) => file,
+    columns: [
+      { title: 'FILE', textOf: ({ file }) => file },
+      {
+        title: 'TAKEN',
+        textOf: ({ header }) => (header === undefined ? '<none>' : new Date(header.takenMs).toISOString()),
+      },
+      { title: 'CLUSTER', textOf: ({ header }) => header?.clusterName ?? '<none>' },
+      { title: 'EPOCH', textOf: ({ header }) => String(header?.epoch ?? '<none>') },
+      { title: 'SIZE', textOf: ({ sizeBytes }) => formatBytes(sizeBytes) },
+      { title: 'STATUS', textOf: ({ status }) => status },
+    ],
+  });
 }
 
 /** `cluster backup delete`: deletes a file unless it is the last good backup of its cluster in its directory. */

@@ -16,7 +16,7 @@ import type { ExitName } from '../../internal/errors/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { formatBytes, formatTable } from '../host/index.ts';
+import { formatBytes, formatTable, type Listing } from '../host/index.ts';
 
 /** Converts the context of a command to the form that bundle builds need. */
 export function buildContext(context: CommandContext): BuildContext {
@@ -125,13 +125,11 @@ export async function runBundleList(
   const cache = openBundleCache(build);
   if (options.kubernetesVersion !== undefined) {
     const manifest = await cache.read(options.kubernetesVersion, machine.architecture);
-    context.host.result(manifest, () => componentTable(manifest));
+    context.host.list(componentListing(manifest));
     return;
   }
   const bundles = await cache.list();
-  context.host.result(bundles, () =>
-    bundles.length === 0 ? 'No bundles found. Build one with `cluster bundle build`.' : bundleTable(bundles),
-  );
+  context.host.list(bundleListing(bundles));
 }
 
 function showBuilt({ host }: CommandContext, { manifest, manifestPath, built: made }: BuiltBundle): void {
@@ -146,30 +144,37 @@ function showBuilt({ host }: CommandContext, { manifest, manifestPath, built: ma
   );
 }
 
-function componentTable(manifest: BundleManifest): string {
-  const rows = manifest.components.map(({ name, version, kind, scope, sizeBytes, sha256 }) => [
-    name,
-    version,
-    kind,
-    scope,
-    formatBytes(sizeBytes),
-    sha256.slice(0, 12),
-  ]);
-  return formatTable(
-    ['NAME', 'VERSION', 'KIND', 'SCOPE', 'SIZE', 'SHA256'],
-    [...rows, ['total', '', '', '', formatBytes(totalBytes(manifest)), '']],
-  );
+function componentListing(manifest: BundleManifest): Listing<BundleManifest['components'][number]> {
+  return {
+    data: manifest,
+    items: manifest.components,
+    nameOf: ({ name }) => name,
+    columns: [
+      { title: 'NAME', textOf: ({ name }) => name },
+      { title: 'VERSION', textOf: ({ version }) => version },
+      { title: 'KIND', textOf: ({ kind }) => kind },
+      { title: 'SCOPE', textOf: ({ scope }) => scope },
+      { title: 'SIZE', textOf: ({ sizeBytes }) => formatBytes(sizeBytes) },
+      { title: 'SHA256', textOf: ({ sha256 }) => sha256.slice(0, 12) },
+    ],
+    footer: ['total', '', '', '', formatBytes(totalBytes(manifest)), ''],
+  };
 }
 
-function bundleTable(bundles: readonly CachedBundle[]): string {
-  const rows = bundles.map(({ manifest, missing }) => [
-    manifest.name,
-    missing.length === 0 ? 'Complete' : 'Incomplete',
-    String(manifest.components.length),
-    formatBytes(totalBytes(manifest)),
-    missing.join(', ') || '<none>',
-  ]);
-  return formatTable(['NAME', 'STATUS', 'COMPONENTS', 'SIZE', 'MISSING'], rows);
+function bundleListing(bundles: readonly CachedBundle[]): Listing<CachedBundle> {
+  return {
+    data: bundles,
+    items: bundles,
+    nameOf: ({ manifest }) => manifest.name,
+    empty: 'No bundles found. Build one with `cluster bundle build`.',
+    columns: [
+      { title: 'NAME', textOf: ({ manifest }) => manifest.name },
+      { title: 'STATUS', textOf: ({ missing }) => (missing.length === 0 ? 'Complete' : 'Incomplete') },
+      { title: 'COMPONENTS', textOf: ({ manifest }) => String(manifest.components.length) },
+      { title: 'SIZE', textOf: ({ manifest }) => formatBytes(totalBytes(manifest)) },
+      { title: 'MISSING', textOf: ({ missing }) => missing.join(', ') || '<none>' },
+    ],
+  };
 }
 
 function totalBytes(manifest: BundleManifest): number {

@@ -21,6 +21,8 @@ export { readKubeAccess } from './kubeconfig/kubeconfig-file.ts';
 export { runKubeconfig } from './kubeconfig/kubeconfig.ts';
 export { currentKubeAccess, kubernetesEndpointOf, renewKubeconfig } from './kubeconfig/renew-kubeconfig.ts';
 export { nodeViewFrom, renderNodes, type NodeView } from './status/node-view.ts';
+export { parseSelector } from './status/label-selector.ts';
+export { watchResult } from './status/watch.ts';
 export { fetchKeysView, describeRotationPhase, type KeysView } from './status/keys-view.ts';
 export { readWorkspace, openWorkspace, type OpenWorkspace } from './open-workspace.ts';
 export { readCredentialExpiry } from './status/credential-expiry.ts';

@@ -31,6 +31,9 @@ export function durationOption(flags: string, description: string): Option {
   });
 }
 
+/** `--watch`: shows the result again whenever it changes. */
+export const WATCH_FLAG = ['--watch', 'show the result again every 2s, until interrupted'] as const;
+
 /** `--timeout <duration>`. */
 export function timeoutOption(description: string, defaultMs: number): Option {
   return durationOption('--timeout <duration>', description).default(defaultMs, formatDuration(defaultMs));

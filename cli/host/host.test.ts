@@ -37,7 +37,7 @@ function start(
   const read = (stream: PassThrough): string => String(stream.read() ?? '');
   const signal = new AbortController().signal;
   const host: AppHost = createHost(
-    { output: 'human', input: true, verbose: false, ...flags },
+    { output: 'human', events: 'stdout', headers: true, input: true, verbose: false, ...flags },
     { streams, clock, env: options.env ?? {}, signal },
   );
   return {
@@ -328,4 +328,69 @@ test('RecordingHost records calls in order and returns the given answers', async
   host.result({ x: 1 }, () => 'x');
   expect(host.codes).toEqual(['a', 's']);
   expect(host.answered).toEqual({ x: 1 });
+});
+
+describe('results of commands that watch', () => {
+  const show = (host: AppHost, value: number): void => host.result({ value }, () => `value ${value}`);
+  const shown = (host: AppHost): void => {
+    host.beginScreen();
+    for (const value of [1, 1, 2]) show(host, value);
+  };
+
+  test('are written when they change, in a pipe and for programs', () => {
+    const pipe = start();
+    shown(pipe.host);
+    expect(pipe.out()).toBe('value 1\nvalue 2\n');
+    const program = start({ output: 'json' });
+    shown(program.host);
+    expect(program.out().trim().split('\n')).toHaveLength(2);
+  });
+
+  test('replace each other on a terminal', () => {
+    const { host, out } = start({}, { terminal: true });
+    shown(host);
+    expect(out().split('\u001b[2J\u001b[H')).toEqual(['', 'value 1\n', 'value 1\n', 'value 2\n']);
+  });
+});
+
+describe('output formats', () => {
+  const listing = {
+    data: { nodes: [{ name: 'n1', size: 5n }] },
+    items: ['n1'],
+    nameOf: (name: string) => name,
+    columns: [{ title: 'NAME', textOf: (name: string) => name }],
+  };
+  const cases = [
+    { flags: { output: 'yaml' }, want: 'nodes:\n- name: n1\n  size: 5\n' },
+    { flags: { output: 'name' }, want: 'n1\n' },
+    { flags: { headers: false }, want: 'n1\n' },
+    { flags: {}, want: 'NAME\nn1\n' },
+  ] as const;
+  test.each(cases)('a list with $flags', ({ flags, want }) => {
+    const { host, out } = start(flags);
+    host.list(listing);
+    expect(out()).toBe(want);
+  });
+
+  test('nothing is written for an empty list of names', () => {
+    const { host, out } = start({ output: 'name' });
+    host.list({ ...listing, items: [] });
+    expect(out()).toBe('');
+  });
+
+  test.each([
+    { events: 'stdout', out: ['message', 'result'], err: [] },
+    { events: 'stderr', out: ['result'], err: ['message'] },
+    { events: 'none', out: ['result'], err: [] },
+  ] as const)('JSON events go to $events', ({ events, out, err }) => {
+    const host = start({ output: 'json', events });
+    host.host.say('greeting', 'hello');
+    host.host.list(listing);
+    const types = (text: string): string[] =>
+      text
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => (JSON.parse(line) as { type: string }).type);
+    expect([types(host.out()), types(host.err())]).toEqual([out, err]);
+  });
 });

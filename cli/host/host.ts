@@ -1,12 +1,13 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
+import type { Listing } from './listing.ts';
 
 /** The interface between a command and its user, who is a person or a program. Each message has a code, which is stable for scripts. */
 export interface Host {
   /** Whether prompts are possible. False in a pipe, with `--no-input` and with `--output json`. */
   readonly interactive: boolean;
-  /** A message: on stderr for people, as a JSON object on stdout with `--output json`. */
+  /** A message: on stderr for people, as a JSON object with `--output json`. */
   say(code: string, text: string, data?: Record<string, unknown>): void;
   /** A warning, shown in the same way as a message. */
   warn(code: string, text: string, data?: Record<string, unknown>): void;
@@ -17,6 +18,17 @@ export interface Host {
    * @param extra further top-level members of the JSON object, such as a verdict
    */
   result(data: unknown, render: () => string, extra?: Readonly<Record<string, unknown>>): void;
+  /** The result of a command that lists objects: a table, names or the data, as the user asked. */
+  list<T>(listing: Listing<T>): void;
+  /** Whether the user asked for more columns, with `-o wide`. */
+  readonly isWide: boolean;
+  /** Whether results are data for programs: with `-o json` and `-o yaml`. */
+  readonly wantsData: boolean;
+  /**
+   * The next result replaces the last one: a terminal is cleared first, and elsewhere a result that is the same as the last
+   * one is not written again.
+   */
+  beginScreen(): void;
   /** Prompts for yes or no. Returns the default answer when prompts are not possible. */
   confirm(question: string, defaultAnswer: boolean): Promise<boolean>;
   /**
@@ -55,9 +67,21 @@ export interface AppHost extends Host {
   fail(report: ErrorReport): void;
 }
 
+/** How results are written. `wide` and `name` are for lists. */
+export const OUTPUT_FORMATS = ['human', 'wide', 'json', 'yaml', 'name'] as const;
+export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
+
+/** Where `-o json` writes messages, warnings and steps. */
+export const EVENT_OUTPUTS = ['stdout', 'stderr', 'none'] as const;
+export type EventOutput = (typeof EVENT_OUTPUTS)[number];
+
 /** The global flags that choose a host. */
 export interface HostFlags {
-  readonly output: 'human' | 'json';
+  readonly output: OutputFormat;
+  /** Only for `json`. */
+  readonly events: EventOutput;
+  /** Whether tables have a header. */
+  readonly headers: boolean;
   readonly input: boolean;
   readonly verbose: boolean;
 }

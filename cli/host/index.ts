@@ -5,12 +5,16 @@
 export { createHost } from './create-host.ts';
 export { formatBytes } from '../../internal/printable/index.ts';
 export { formatFields, formatShare, formatTable } from './format.ts';
+export { renderListing, type Column, type Listing } from './listing.ts';
+export { EVENT_OUTPUTS, OUTPUT_FORMATS } from './host.ts';
 export type {
   AppHost,
   ErrorReport,
+  EventOutput,
   Host,
   HostFlags,
   HostOptions,
+  OutputFormat,
   OutputStream,
   StepProgress,
   Streams,

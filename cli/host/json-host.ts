@@ -1,29 +1,38 @@
 import { printableJson } from '../../internal/printable/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
-import type { AppHost, ErrorReport, HostOptions, StepProgress } from './host.ts';
+import type { AppHost, ErrorReport, EventOutput, HostOptions, OutputStream, StepProgress } from './host.ts';
+import type { Listing } from './listing.ts';
+import { plainNumbers, Screen } from './screen.ts';
 
 const PROGRESS_EVERY_MS = 500;
 /** Repeats an unchanged progress text this often, to show that the command is still running. */
 const SAME_EVERY_MS = 10_000;
 
 /**
- * One JSON object per line on stdout, for programs: `{"time", "type", "code", …}` with `type` one of message, warning,
- * step-started, step-progress, step-finished, step-failed, result, error. Never prompts.
+ * One JSON object per line, for programs: `{"time", "type", "code", …}`. Objects of type result or error, one a command, are on
+ * stdout. The others are events (message, warning, step-started, step-progress, step-finished, step-failed), which are on
+ * stdout too unless the user chose otherwise. Never prompts.
  */
 export class JsonHost implements AppHost {
   readonly interactive = false;
+  readonly isWide = true;
+  readonly wantsData = true;
   readonly #options: Pick<HostOptions, 'streams' | 'clock'>;
+  readonly #events: EventOutput;
+  readonly #screen: Screen;
 
-  constructor(options: Pick<HostOptions, 'streams' | 'clock'>) {
+  constructor(flags: { readonly events: EventOutput }, options: Pick<HostOptions, 'streams' | 'clock'>) {
     this.#options = options;
+    this.#events = flags.events;
+    this.#screen = new Screen();
   }
 
   say(code: string, text: string, data?: Record<string, unknown>): void {
-    this.#write({ type: 'message', code, text, data });
+    this.#event({ type: 'message', code, text, data });
   }
 
   warn(code: string, text: string, data?: Record<string, unknown>): void {
-    this.#write({ type: 'warning', code, text, data });
+    this.#event({ type: 'warning', code, text, data });
   }
 
   async step<T>(code: string, title: string, work: (progress: StepProgress) => Promise<T>): Promise<T> {
@@ -37,21 +46,30 @@ export class JsonHost implements AppHost {
       if (sinceMs < PROGRESS_EVERY_MS) return;
       if (done === undefined && text === lastText && sinceMs < SAME_EVERY_MS) return;
       [lastMs, lastText] = [clock.monotonicMs(), text];
-      this.#write({ type: 'step-progress', code, text, done });
+      this.#event({ type: 'step-progress', code, text, done });
     };
-    this.#write({ type: 'step-started', code, title });
+    this.#event({ type: 'step-started', code, title });
     try {
       const value = await work({ update });
-      this.#write({ type: 'step-finished', code, title, durationMs: durationMs() });
+      this.#event({ type: 'step-finished', code, title, durationMs: durationMs() });
       return value;
     } catch (error) {
-      this.#write({ type: 'step-failed', code, title, durationMs: durationMs() });
+      this.#event({ type: 'step-failed', code, title, durationMs: durationMs() });
       throw error;
     }
   }
 
   result(data: unknown, _render?: () => string, extra: Readonly<Record<string, unknown>> = {}): void {
-    this.#write({ ...extra, type: 'result', data });
+    if (this.#screen.isNew(JSON.stringify([data, extra], plainNumbers)))
+      this.#write(this.#options.streams.out, { ...extra, type: 'result', data });
+  }
+
+  list<T>({ data }: Listing<T>): void {
+    this.result(data);
+  }
+
+  beginScreen(): void {
+    this.#screen.begin();
   }
 
   confirm(_question: string, defaultAnswer: boolean): Promise<boolean> {
@@ -63,18 +81,16 @@ export class JsonHost implements AppHost {
   }
 
   fail({ stack: _stack, ...report }: ErrorReport): void {
-    this.#write({ type: 'error', ...report });
+    this.#write(this.#options.streams.out, { type: 'error', ...report });
   }
 
-  #write(record: Record<string, unknown>): void {
+  #event(record: Record<string, unknown>): void {
+    const { out, err } = this.#options.streams;
+    if (this.#events !== 'none') this.#write(this.#events === 'stdout' ? out : err, record);
+  }
+
+  #write(stream: OutputStream, record: Record<string, unknown>): void {
     const time = new Date(this.#options.clock.nowMs()).toISOString();
-    this.#options.streams.out.write(`${printableJson(JSON.stringify({ time, ...record }, plainNumbers))}\n`);
+    stream.write(`${printableJson(JSON.stringify({ time, ...record }, plainNumbers))}\n`);
   }
-}
-
-/** Converts 64-bit integers to JSON numbers where these are exact, else to strings. */
-function plainNumbers(_key: string, value: unknown): unknown {
-  if (typeof value !== 'bigint') return value;
-  const number = Number(value);
-  return Number.isSafeInteger(number) ? number : value.toString();
 }

@@ -3,7 +3,10 @@ import { formatDuration } from '../../internal/clock/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { formatShare } from './format.ts';
 import type { AppHost, ErrorReport, HostFlags, HostOptions, StepProgress } from './host.ts';
+import { renderListing, type Listing } from './listing.ts';
 import { createPaint, renderError, type Paint } from './paint.ts';
+import { plainData, Screen } from './screen.ts';
+import { renderYaml } from './yaml.ts';
 
 /** Shows that a long step is alive without flooding the log. */
 const PROGRESS_EVERY_MS = 10_000;
@@ -13,12 +16,18 @@ export class PlainHost implements AppHost {
   readonly interactive: boolean = false;
   protected readonly options: HostOptions;
   protected readonly paint: Paint;
-  readonly #verbose: boolean;
+  readonly isWide: boolean;
+  readonly wantsData: boolean;
+  readonly #flags: Pick<HostFlags, 'verbose' | 'output' | 'headers'>;
+  readonly #screen: Screen;
   /** The step that wrote the last line; its title is repeated only after other lines. */
   #lastStep: string | undefined;
 
-  constructor({ verbose }: Pick<HostFlags, 'verbose'>, options: HostOptions) {
-    this.#verbose = verbose;
+  constructor(flags: Pick<HostFlags, 'verbose' | 'output' | 'headers'>, options: HostOptions) {
+    this.#flags = flags;
+    this.isWide = flags.output === 'wide';
+    this.wantsData = flags.output === 'yaml';
+    this.#screen = new Screen(options.streams.out);
     this.options = options;
     this.paint = createPaint(options.streams.err, options.env);
   }
@@ -55,8 +64,21 @@ export class PlainHost implements AppHost {
     }
   }
 
-  result(_data: unknown, render: () => string): void {
-    this.options.streams.out.write(`${clean(render())}\n`);
+  result(data: unknown, render: () => string, _extra?: Readonly<Record<string, unknown>>): void {
+    this.#write(this.#flags.output === 'yaml' ? renderYaml(plainData(data)) : render());
+  }
+
+  list<T>(listing: Listing<T>): void {
+    const { output, headers } = this.#flags;
+    if (output === 'yaml') return this.#write(renderYaml(plainData(listing.data)));
+    const format = output === 'name' || output === 'wide' ? output : 'table';
+    const text = renderListing(listing, { format, headers });
+    // No line at all for no object: programs count lines.
+    if (text !== '' || (headers && format !== 'name')) this.#write(text);
+  }
+
+  beginScreen(): void {
+    this.#screen.begin();
   }
 
   confirm(_question: string, defaultAnswer: boolean): Promise<boolean> {
@@ -68,7 +90,7 @@ export class PlainHost implements AppHost {
   }
 
   fail(report: ErrorReport): void {
-    this.talk(renderError(cleanReport(report), this.#verbose, this.paint));
+    this.talk(renderError(cleanReport(report), this.#flags.verbose, this.paint));
   }
 
   protected talk(line: string): void {
@@ -76,8 +98,13 @@ export class PlainHost implements AppHost {
     this.options.streams.err.write(`${line}\n`);
   }
 
+  #write(text: string): void {
+    const shown = clean(text);
+    if (this.#screen.isNew(shown)) this.options.streams.out.write(`${shown}\n`);
+  }
+
   #verboseTail(code: string, data: Record<string, unknown> | undefined): string {
-    if (!this.#verbose) return '';
+    if (!this.#flags.verbose) return '';
     const tail = data === undefined ? '' : ` ${printableJson(JSON.stringify(data))}`;
     return this.paint('dim', ` [${code}]${tail}`);
   }

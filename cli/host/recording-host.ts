@@ -1,4 +1,5 @@
 import { Secret } from '../../internal/secret/index.ts';
+import { renderListing, type Listing } from './listing.ts';
 import type { AppHost, ErrorReport, StepProgress } from './host.ts';
 
 /** One call of the host. */
@@ -18,6 +19,8 @@ export type HostRecord =
 /** A host for tests that records every call. Prompts return their default, unless `answer` is given. */
 export class RecordingHost implements AppHost {
   readonly interactive: boolean;
+  readonly isWide = false;
+  readonly wantsData = false;
   readonly records: HostRecord[] = [];
   /** Progress texts of all steps. */
   readonly updates: string[] = [];
@@ -67,6 +70,14 @@ export class RecordingHost implements AppHost {
   result(data: unknown, render: () => string, extra?: Readonly<Record<string, unknown>>): void {
     const more = extra === undefined ? {} : { extra };
     this.records.push({ kind: 'result', data, text: render(), ...more });
+  }
+
+  list<T>(listing: Listing<T>): void {
+    this.result(listing.data, () => renderListing(listing, { format: 'table', headers: true }));
+  }
+
+  beginScreen(): void {
+    // every result is recorded
   }
 
   confirm(question: string, defaultAnswer: boolean): Promise<boolean> {

@@ -29,7 +29,7 @@ export class TerminalHost extends PlainHost {
   readonly #steps: ActiveStep[] = [];
   #spinner: Ora | undefined;
 
-  constructor(flags: Pick<HostFlags, 'input' | 'verbose'>, options: HostOptions) {
+  constructor(flags: Omit<HostFlags, 'events'>, options: HostOptions) {
     super(flags, options);
     this.interactive = flags.input && options.streams.in.isTTY === true;
   }

@@ -7,7 +7,6 @@ import {
   type LocalNode,
 } from '../../internal/localmachines/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { formatTable } from '../host/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { machineHostFrom, miniPathsFrom } from './paths.ts';
 
@@ -54,25 +53,26 @@ function reportDryRun({ host }: CommandContext, name: string, losses: readonly s
   );
 }
 
+const ANY_EXIT_CODE = Array.from({ length: 256 }, (_, code) => code);
+
 /** `cluster mini ls`. */
 export async function runMiniLs(context: CommandContext): Promise<void> {
   const clusters = await listClusters(machineHostFrom(context), miniPathsFrom(context).root);
   const rows = (await Promise.all(clusters.map((cluster) => rowsOf(context, cluster)))).flat();
-  context.host.result(rows, () =>
-    rows.length === 0
-      ? 'No local clusters found. Create one with `cluster mini up`.'
-      : formatTable(
-          ['CLUSTER', 'NODE', 'STATUS', 'ADDRESS', 'TPM', 'FINGERPRINT'],
-          rows.map((row) => [
-            row.cluster,
-            row.node,
-            row.state === 'on' ? 'Running' : 'Stopped',
-            row.address,
-            shortened(row.ekFingerprint),
-            shortened(row.agentFingerprint),
-          ]),
-        ),
-  );
+  context.host.list({
+    data: rows,
+    items: rows,
+    nameOf: ({ node }) => node,
+    empty: 'No local clusters found. Create one with `cluster mini up`.',
+    columns: [
+      { title: 'CLUSTER', textOf: ({ cluster }) => cluster },
+      { title: 'NODE', textOf: ({ node }) => node },
+      { title: 'STATUS', textOf: ({ state }) => (state === 'on' ? 'Running' : 'Stopped') },
+      { title: 'ADDRESS', textOf: ({ address }) => address },
+      { title: 'TPM', textOf: ({ ekFingerprint }) => shortened(ekFingerprint) },
+      { title: 'FINGERPRINT', textOf: ({ agentFingerprint }) => shortened(agentFingerprint) },
+    ],
+  });
 }
 
 /** `cluster mini start`. */
@@ -114,6 +114,14 @@ export async function runMiniExec(
 ): Promise<number> {
   const { node } = await findNode(context, options);
   const term = context.env['TERM'];
+  if (context.host.wantsData) {
+    const { exitCode, stdout, stderr } = await node.exec(options.program, {
+      signal: context.signal,
+      okExitCodes: ANY_EXIT_CODE,
+    });
+    context.host.result({ node: node.name, exitCode, stdout, stderr }, () => stdout);
+    return exitCode;
+  }
   return node.attach(options.program, {
     signal: context.signal,
     env: term === undefined ? {} : { TERM: term },

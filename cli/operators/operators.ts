@@ -4,7 +4,6 @@ import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/i
 import { OPERATOR_ROLES } from '../../internal/records/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { formatTable } from '../host/index.ts';
 import { signedOperators } from '../sign/index.ts';
 import { renderGrant, type OperatorGrant } from '../workspace/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
@@ -28,17 +27,17 @@ export async function runOperatorList(context: CommandContext): Promise<void> {
     createdMs: Number(createdMs),
   }));
   const nowMs = context.ports.clock.nowMs();
-  context.host.result({ operators: views }, () =>
-    formatTable(
-      ['NAME', 'ROLE', 'KEY', 'AGE'],
-      views.map(({ name, role, fingerprint, createdMs }) => [
-        name,
-        role,
-        fingerprint,
-        formatDuration(nowMs - createdMs),
-      ]),
-    ),
-  );
+  context.host.list({
+    data: { operators: views },
+    items: views,
+    nameOf: ({ name }) => name,
+    columns: [
+      { title: 'NAME', textOf: ({ name }) => name },
+      { title: 'ROLE', textOf: ({ role }) => role },
+      { title: 'KEY', textOf: ({ fingerprint }) => fingerprint },
+      { title: 'AGE', textOf: ({ createdMs }) => formatDuration(nowMs - createdMs) },
+    ],
+  });
 }
 
 /** Arguments of `cluster operator add`. */

@@ -83,4 +83,23 @@ describe('cluster node ls', () => {
     const runs = [await list(), await list(), await list()].map(({ tookMs }) => tookMs);
     expect(Math.min(...runs)).toBeLessThan(MAX_MS);
   });
+
+  test('selects nodes by their labels, and prints names for other programs', async () => {
+    await startCluster();
+    expect((await list('-l', 'zone=z0', '-o', 'name')).out).toBe('n1\nn10\n');
+    expect((await list('-l', 'zone=z9', '-o', 'name')).out).toBe('');
+    expect((await list('-l', 'zone!=z0', '--no-headers')).out).toMatch(/^n2 +Healthy [^\n]*\n$/);
+    expect((await list('-o', 'wide')).out).toMatch(/LABELS.*\nn1 .* zone=z0 /);
+    expect(await list('-l', 'zone in (z0)')).toMatchObject({ code: 2, out: '' });
+  });
+
+  test('--watch writes the list when it changes, until it is interrupted', async () => {
+    await startCluster();
+    expect(
+      await cli.run(['-w', 'owner', 'node', 'ls', '--watch', '-o', 'name'], { endAfter: /n10\n/ }),
+    ).toMatchObject({
+      code: 130,
+      out: 'n1\nn2\nn10\n',
+    });
+  });
 });

@@ -6,7 +6,7 @@ import {
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { roleNames } from '../../../internal/role/index.ts';
-import { formatTable } from '../../host/index.ts';
+import { formatTable, renderListing, type Listing } from '../../host/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 
 const NONE = '<none>';
@@ -63,6 +63,9 @@ export function nodeViewFrom(node: Node) {
     agentVersion: printable(status?.agentVersion ?? ''),
     kubernetesVersion: printable(status?.kubernetesVersion ?? ''),
     createdMs: Number(node.createdMs),
+    labels: Object.fromEntries(
+      Object.entries(node.labels).map(([key, value]) => [printable(key), printable(value)]),
+    ),
     lastError: status?.lastError && printable(`${status.lastError.code}: ${status.lastError.message}`),
     certificates,
     // The certificate that expires first.
@@ -94,25 +97,45 @@ export type KubeletState = 'Ready' | 'NotReady' | 'Unknown';
 /** A node and the state of its kubelet; undefined when Kubernetes does not know the node, or was not asked. */
 export type ListedNode = NodeView & { readonly kubelet?: KubeletState | undefined };
 
-/** The table of nodes, with kubectl's column names. */
-export function renderNodes(
+/** The nodes as a list, with kubectl's column names. */
+export function nodeListing(
   nodes: readonly ListedNode[],
   options: { readonly nowMs: number; readonly wide?: boolean },
-): string {
+): Listing<ListedNode> {
   const { wide = false, nowMs } = options;
-  const header = ['NAME', 'STATUS', 'KUBELET', 'ROLES', 'AGE', 'VERSION', 'ADDRESS'];
-  if (wide) header.push('CERTIFICATES', 'AGENT', 'ID', 'LAST ERROR');
-  const rows = nodes.map((node) => [
-    node.name,
-    statusText(node),
-    node.kubelet ?? NONE,
-    roleNames(node.roles).join(',') || NONE,
-    formatDuration(nowMs - node.createdMs),
-    node.kubernetesVersion || NONE,
-    node.address || NONE,
-    ...(wide ? [expiryText(node, nowMs), node.agentVersion || NONE, node.id, node.lastError ?? NONE] : []),
-  ]);
-  return formatTable(header, rows);
+  const wideColumn = (title: string, textOf: (node: ListedNode) => string) =>
+    ({ title, textOf, isWide: true }) as const;
+  return {
+    data: { nodes },
+    items: nodes,
+    nameOf: ({ name }) => name,
+    wide,
+    columns: [
+      { title: 'NAME', textOf: ({ name }) => name },
+      { title: 'STATUS', textOf: statusText },
+      { title: 'KUBELET', textOf: ({ kubelet = NONE }) => kubelet },
+      { title: 'ROLES', textOf: ({ roles }) => roleNames(roles).join(',') || NONE },
+      { title: 'AGE', textOf: ({ createdMs }) => formatDuration(nowMs - createdMs) },
+      { title: 'VERSION', textOf: ({ kubernetesVersion }) => kubernetesVersion || NONE },
+      { title: 'ADDRESS', textOf: ({ address }) => address || NONE },
+      wideColumn('CERTIFICATES', (node) => expiryText(node, nowMs)),
+      wideColumn('AGENT', ({ agentVersion }) => agentVersion || NONE),
+      wideColumn('ID', ({ id }) => id),
+      wideColumn('LABELS', ({ labels }) => labelsText(labels)),
+      wideColumn('LAST ERROR', ({ lastError = NONE }) => lastError),
+    ],
+  };
+}
+
+/** The table of nodes as text, for use inside a larger text. */
+export function renderNodes(...given: Parameters<typeof nodeListing>): string {
+  return renderListing(nodeListing(...given), { format: 'table', headers: true });
+}
+
+/** Labels as `KEY=VALUE,…`. */
+function labelsText(labels: Readonly<Record<string, string>>): string {
+  const texts = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+  return texts.toSorted().join(',') || NONE;
 }
 
 /** Every certificate of every node; for each node the one that expires first comes first. */

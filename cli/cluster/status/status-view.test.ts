@@ -15,6 +15,7 @@ function node(name: string, over: Partial<NodeView> = {}): NodeView {
     address: '',
     agentVersion: '',
     kubernetesVersion: '',
+    labels: {},
     createdMs: 0,
     lastError: undefined,
     certificates: [],

@@ -197,7 +197,7 @@ describe('runNodeList()', () => {
     const [record] = context.host.records;
     const table = record?.kind === 'result' ? record.text.split('\n') : [];
     expect(table[0]).toMatch(
-      /^NAME +STATUS +KUBELET +ROLES +AGE +VERSION +ADDRESS +CERTIFICATES +AGENT +ID +LAST ERROR$/,
+      /^NAME +STATUS +KUBELET +ROLES +AGE +VERSION +ADDRESS +CERTIFICATES +AGENT +ID +LABELS +LAST ERROR$/,
     );
     expect(table[1]).toMatch(/^n1 +Healthy +Unknown +control-plane,worker /);
   });

@@ -9,9 +9,17 @@ import { callCurator } from '../curator/call-curator.ts';
 import { fetchKeysView } from './keys-view.ts';
 import { saveKnownCurators } from '../curator/known-curators.ts';
 import { readCaller, type Caller } from '../curator/caller.ts';
+import type { LabelSelector } from './label-selector.ts';
 import { readPart } from './read-part.ts';
+import { watchResult } from './watch.ts';
 import { readLastNodes, renderLastNodes, saveLastNodes } from './last-nodes.ts';
-import { nodeViewsFrom, renderCertificates, renderNodes, type KubeletState } from './node-view.ts';
+import {
+  nodeViewsFrom,
+  renderCertificates,
+  nodeListing,
+  renderNodes,
+  type KubeletState,
+} from './node-view.ts';
 import { describeCredentials, readCredentialExpiry } from './credential-expiry.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
@@ -30,13 +38,28 @@ import {
 /** A dead API server must not hold up the list of nodes. */
 const KUBELETS_MS = 2_000;
 
-/** Flags of `cluster status` and `cluster node ls`. */
+/** Flags of `cluster status`. */
 export interface StatusOptions {
   readonly wide?: boolean;
+  readonly watch?: boolean;
+}
+
+/** Flags of `cluster node ls`. */
+export interface NodeListOptions {
+  readonly wide?: boolean;
+  /** Which nodes to list, by their labels; default: all. */
+  readonly wanted?: LabelSelector;
 }
 
 /** `cluster status`. Returns `unhealthy` when a part of the cluster cannot be read or has a problem. */
-export async function runStatus(context: CommandContext, options: StatusOptions): Promise<ExitName> {
+export async function runStatus(context: CommandContext, { wide, watch }: StatusOptions): Promise<ExitName> {
+  const options = { wide: wide === true || context.host.isWide };
+  return watch === true
+    ? watchResult(context, () => showStatus(context, options))
+    : showStatus(context, options);
+}
+
+async function showStatus(context: CommandContext, options: { readonly wide: boolean }): Promise<ExitName> {
   const caller = await readCaller(context);
   const [curator, kubernetes, charts] = await Promise.all([
     readPart(context, () => readCurator(context, caller)),
@@ -65,9 +88,7 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
       ]),
       ...(curator.ok ? ['', renderNodeTable(curator.value, kubernetes, { ...options, nowMs })] : []),
       ...(lastNodes === undefined ? [] : ['', renderLastNodes(lastNodes, nowMs)]),
-      ...(curator.ok && options.wide === true
-        ? ['', renderCertificates(curator.value.nodes, nowMs), '']
-        : []),
+      ...(curator.ok && options.wide ? ['', renderCertificates(curator.value.nodes, nowMs), ''] : []),
       ...problems.map((text) => `! ${text}`),
       ...(healthy ? [] : ['`cluster doctor` checks every layer and names the likely cause.']),
     ].join('\n'),
@@ -76,7 +97,10 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
 }
 
 /** `cluster node ls`. */
-export async function runNodeList(context: CommandContext, options: StatusOptions): Promise<void> {
+export async function runNodeList(
+  context: CommandContext,
+  { wide = false, wanted = () => true }: NodeListOptions,
+): Promise<void> {
   const caller = await readCaller(context);
   const [nodes, kubelets] = await Promise.all([
     callCurator(context, async ({ curator }) => {
@@ -88,10 +112,10 @@ export async function runNodeList(context: CommandContext, options: StatusOption
   ]);
   const views = nodeViewsFrom(nodes);
   await saveLastNodes(context, caller, views);
-  const shown = views.map((view) => ({ ...view, kubelet: kubelets(view.name) }));
-  context.host.result({ nodes: shown }, () =>
-    renderNodes(shown, { nowMs: context.ports.clock.nowMs(), ...options }),
-  );
+  const shown = views
+    .filter(({ labels }) => wanted(labels))
+    .map((view) => ({ ...view, kubelet: kubelets(view.name) }));
+  context.host.list(nodeListing(shown, { nowMs: context.ports.clock.nowMs(), wide }));
 }
 
 async function readCurator(context: CommandContext, caller: Caller): Promise<CuratorPart> {
@@ -178,7 +202,7 @@ async function readKubelets(context: CommandContext): Promise<(name: string) => 
 function renderNodeTable(
   { nodes }: CuratorPart,
   kubernetes: Part<KubernetesPart>,
-  options: StatusOptions & { readonly nowMs: number },
+  options: { readonly wide: boolean; readonly nowMs: number },
 ): string {
   const states = kubernetes.ok ? kubernetes.value.nodes : [];
   const kubelets = new Map(states.map(({ name, ready }) => [name, ready ? 'Ready' : 'NotReady'] as const));

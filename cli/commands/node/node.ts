@@ -1,14 +1,17 @@
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
 import type { LogOptions } from '../../nodes/index.ts';
-import { collect, wholeNumber } from '../flags.ts';
+import { usageError } from '../../app/usage.ts';
+import { collect, WATCH_FLAG, wholeNumber } from '../flags.ts';
 import { registerNodeJoins } from './node-joins.ts';
 import { registerNodeLifecycle } from './node-lifecycle.ts';
 
 interface ListFlags {
-  readonly wide?: true;
+  readonly wide?: boolean;
   readonly joins?: true;
   readonly removed?: true;
+  readonly watch?: true;
+  readonly selector?: string;
 }
 
 interface LogFlags extends Partial<LogOptions> {
@@ -23,16 +26,30 @@ export function register(node: Command, action: ActionBinder): void {
   node
     .command('ls')
     .description('list nodes, join requests or removed machines')
-    .option('--wide', 'show more columns')
-    .option('--joins', 'list machines that asked to join')
-    .option('--removed', 'list removed machines')
-    .addHelpText('after', '\nExamples:\n  cluster node ls --wide\n  cluster node ls --joins')
+    .option('--wide', 'show more columns, like -o wide')
+    .option('-l, --selector <labels>', 'only nodes with these labels: KEY=VALUE,KEY!=VALUE,KEY,!KEY')
+    .addOption(new Option('--joins', 'list machines that asked to join').conflicts('selector'))
+    .addOption(new Option('--removed', 'list removed machines').conflicts(['joins', 'selector']))
+    .option(...WATCH_FLAG)
+    .addHelpText(
+      'after',
+      `
+Examples:
+  cluster node ls -o wide
+  cluster node ls -l zone=a -o name
+  cluster node ls --joins --watch`,
+    )
     .action(
-      action<ListFlags>(async (context, flags) => {
-        if (flags.removed === true) return (await useCases()).runRemovedList(context);
-        if (flags.joins === true)
-          return (await useCases()).runJoinList(context, { wide: flags.wide === true });
-        return (await import('../../cluster/index.ts')).runNodeList(context, flags);
+      action<ListFlags>(async (context, { wide = false, joins, removed, watch, selector }) => {
+        const { parseSelector, runNodeList, watchResult } = await import('../../cluster/index.ts');
+        const wanted = selector === undefined ? () => true : parseSelector(selector);
+        if (wanted === undefined) throw usageError(`label selector ${JSON.stringify(selector)}`, 'node ls');
+        const show = async (): Promise<void> => {
+          if (removed === true) return (await useCases()).runRemovedList(context);
+          if (joins === true) return (await useCases()).runJoinList(context, { wide });
+          return runNodeList(context, { wide, wanted });
+        };
+        return watch === true ? watchResult(context, show) : show();
       }),
     );
   node

@@ -7,7 +7,7 @@ import {
 } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { formatTable } from '../../host/index.ts';
+import type { Listing } from '../../host/index.ts';
 import { grantForJoin } from '../../sign/index.ts';
 import { rolesFromNames, namesFromRoles, type RoleName } from '../roles/role-names.ts';
 import { expectMachine } from '../machine-pins.ts';
@@ -63,38 +63,41 @@ export async function runJoinList(
       `${dropped} join requests are missing: the cluster keeps the newest ones only`,
     );
   const nowMs = context.ports.clock.nowMs();
-  context.host.result({ joins: views, dropped }, () =>
-    views.length === 0 ? 'No join requests.' : renderJoins(views, { nowMs, wide: options.wide }),
-  );
+  const listing = joinListing(views, { nowMs, wide: options.wide || context.host.isWide });
+  context.host.list({ ...listing, data: { joins: views, dropped } });
 }
 
-/** The table of join requests; `wide` adds columns and whole ids. */
-export function renderJoins(
+const NONE = '<none>';
+
+/** The join requests as a list; `wide` adds columns and whole ids. */
+export function joinListing(
   joins: readonly JoinView[],
   { nowMs, wide }: { readonly nowMs: number; readonly wide: boolean },
-): string {
-  const header = ['JOIN', 'STATE', 'HOST', 'ADDRESS', 'FINGERPRINT', 'PROFILE', 'REASON'];
-  if (wide) header.push('IDENTITY', 'PROOF', 'DECIDED BY', 'ATTEMPTS', 'CLOCK');
-  const rows = joins.map((join) => [
-    shortened(join.joinId, wide),
-    join.state,
-    join.name || join.hostname || '<none>',
-    join.address || '<none>',
-    shortened(join.fingerprint, wide),
-    join.profile || '<none>',
-    join.code || describeQueuePosition(join.turn),
-    ...(wide
-      ? [
-          join.identity || '<none>',
-          join.proof || '<none>',
-          join.decidedBy || '<none>',
-          String(join.attempts),
-          `${join.clockOffsetMs >= 0 ? '+' : ''}${(join.clockOffsetMs / 1000).toFixed(1)}s`,
-        ]
-      : []),
-    formatDuration(nowMs - join.firstSeenMs),
-  ]);
-  return formatTable([...header, 'AGE'], rows);
+): Listing<JoinView> {
+  const wideColumn = (title: string, textOf: (join: JoinView) => string) =>
+    ({ title, textOf, isWide: true }) as const;
+  return {
+    data: { joins },
+    items: joins,
+    nameOf: ({ joinId }) => joinId,
+    empty: 'No join requests.',
+    wide,
+    columns: [
+      { title: 'JOIN', textOf: ({ joinId }) => shortened(joinId, wide) },
+      { title: 'STATE', textOf: ({ state }) => state },
+      { title: 'HOST', textOf: ({ name, hostname }) => name || hostname || NONE },
+      { title: 'ADDRESS', textOf: ({ address }) => address || NONE },
+      { title: 'FINGERPRINT', textOf: ({ fingerprint }) => shortened(fingerprint, wide) },
+      { title: 'PROFILE', textOf: ({ profile }) => profile || NONE },
+      { title: 'REASON', textOf: ({ code, turn }) => code || describeQueuePosition(turn) },
+      wideColumn('IDENTITY', ({ identity }) => identity || NONE),
+      wideColumn('PROOF', ({ proof }) => proof || NONE),
+      wideColumn('DECIDED BY', ({ decidedBy }) => decidedBy || NONE),
+      wideColumn('ATTEMPTS', ({ attempts }) => String(attempts)),
+      wideColumn('CLOCK', ({ clockOffsetMs: ms }) => `${ms >= 0 ? '+' : ''}${(ms / 1000).toFixed(1)}s`),
+      { title: 'AGE', textOf: ({ firstSeenMs }) => formatDuration(nowMs - firstSeenMs) },
+    ],
+  };
 }
 
 /** E.g. "position 2, about 30s". `turn` and its members are keys of `-o json`. */

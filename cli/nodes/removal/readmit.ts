@@ -3,7 +3,6 @@ import { OwnerDocumentError } from '../../../internal/ownerdocument/index.ts';
 import type { RemovedMachine } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { formatTable } from '../../host/index.ts';
 import { isControlPlaneGranted, openSigner, withdrawalFor, type DocumentSigner } from '../../sign/index.ts';
 import { callCurator, newMutation } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
@@ -25,20 +24,20 @@ export async function runRemovedList(context: CommandContext): Promise<void> {
     readmitted: each.readmitted,
   }));
   const nowMs = context.ports.clock.nowMs();
-  context.host.result({ removed: views }, () =>
-    views.length === 0
-      ? 'No removed machines.'
-      : formatTable(
-          ['IDENTITY', 'NAME', 'REMOVED BY', 'READMITTED', 'AGE'],
-          views.map((each) => [
-            each.identity,
-            each.name,
-            each.removedBy,
-            each.readmitted ? 'yes' : 'no',
-            formatDuration(nowMs - each.removedMs),
-          ]),
-        ),
-  );
+  context.host.list({
+    data: { removed: views },
+    items: views,
+    nameOf: ({ identity }) => identity,
+    empty: 'No removed machines.',
+    columns: [
+      { title: 'IDENTITY', textOf: ({ identity }) => identity },
+      { title: 'NAME', textOf: ({ name }) => name },
+      { title: 'REMOVED BY', textOf: ({ removedBy }) => removedBy },
+      { title: 'READMITTED', textOf: ({ readmitted }) => (readmitted ? 'yes' : 'no') },
+      { title: 'AGE', textOf: ({ removedMs }) => formatDuration(nowMs - removedMs) },
+      { title: 'NODE ID', textOf: ({ nodeId }) => nodeId, isWide: true },
+    ],
+  });
 }
 
 /** `cluster node readmit`: allows a removed machine, by name, node id or identity, to ask to join again. Needs an owner. */

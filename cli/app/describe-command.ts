@@ -1,0 +1,34 @@
+import type { Argument, Command, Option } from 'commander';
+import { commandPath } from './find-command.ts';
+
+/** A command as data: what its help says, for programs and for man pages. */
+export type CommandDescription = ReturnType<typeof describeCommand>;
+
+/** Describes a command; the options of the program itself are those of every command. */
+export function describeCommand(command: Command) {
+  return {
+    /** The words of the command, such as "node ls"; empty for the program. */
+    command: commandPath(command),
+    summary: command.description(),
+    usage: ['cluster', commandPath(command), command.usage()].filter((word) => word !== '').join(' '),
+    arguments: command.registeredArguments.map(describeArgument),
+    options: command.options.map(describeOption),
+    subcommands: command.commands.map((each) => ({ name: each.name(), summary: each.description() })),
+  };
+}
+
+function describeArgument(argument: Argument) {
+  return {
+    name: argument.name(),
+    required: argument.required,
+    repeated: argument.variadic,
+    description: argument.description,
+    choices: argument.argChoices ?? [],
+  };
+}
+
+function describeOption(option: Option) {
+  const { flags, description, argChoices: choices = [], defaultValueDescription } = option;
+  const preset: unknown = defaultValueDescription ?? option.defaultValue;
+  return { flags, description, choices, ...(preset === undefined ? {} : { default: preset }) };
+}

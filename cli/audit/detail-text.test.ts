@@ -1,0 +1,22 @@
+import { expect, test } from '@jest/globals';
+import { detailText } from './detail-text.ts';
+
+const cases = [
+  {
+    name: 'names its members',
+    given: { from: ['worker'], to: ['worker', 'x'] },
+    want: 'from=worker to=worker,x',
+  },
+  { name: 'names members of members', given: { set: { a: '1' }, remove: [] }, want: 'set.a=1' },
+  { name: 'quotes texts with blanks', given: { reason: 'too old', n: 2 }, want: 'reason="too old" n=2' },
+  {
+    name: 'has the objects of a list one by one',
+    given: { d: [{ k: 1 }, { k: 2 }] },
+    want: 'd[0].k=1 d[1].k=2',
+  },
+  { name: 'says when there is nothing', given: {}, want: '<none>' },
+  { name: 'is safe to print', given: { a: 'x\u001b[2J' }, want: expect.not.stringContaining('\u001b') },
+];
+test.each(cases)('detailText() $name', ({ given, want }) => {
+  expect(detailText(given)).toEqual(want);
+});

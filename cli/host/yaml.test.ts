@@ -1,0 +1,60 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import YAML from 'yaml';
+import { renderYaml } from './yaml.ts';
+
+describe('renderYaml()', () => {
+  test('writes nested objects and lists as kubectl does', () => {
+    const value = {
+      nodes: [{ name: 'n1', roles: ['worker', 'control-plane'], labels: {} }],
+      none: [],
+      at: null,
+    };
+    expect(renderYaml(value)).toBe(
+      [
+        'nodes:',
+        '- name: n1',
+        '  roles:',
+        '  - worker',
+        '  - control-plane',
+        '  labels: {}',
+        'none: []',
+        'at: null',
+      ].join('\n'),
+    );
+  });
+
+  test.each([
+    'no',
+    'On',
+    '1',
+    '1e3',
+    '',
+    ' a',
+    'a: b',
+    'a #b',
+    '- a',
+    '0x1',
+    '~',
+    'a:',
+    "'",
+    '2026-01-01',
+    '.inf',
+    '=',
+    '<<',
+  ])('quotes the text %j, which would not be read as this text', (word) => {
+    for (const version of ['1.1', '1.2'] as const)
+      expect(YAML.parse(renderYaml({ [word]: word }), { version })).toEqual({ [word]: word });
+  });
+
+  test('is read as the same value as JSON, in both versions of YAML', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const want: unknown = JSON.parse(JSON.stringify(value));
+        for (const version of ['1.1', '1.2'] as const)
+          expect(YAML.parse(renderYaml(value), { version, maxAliasCount: 0 })).toEqual(want);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
