@@ -143,7 +143,7 @@ function registerReset(reset: Command, action: ActionBinder): void {
 If the agent does not run or the cluster no longer exists, reset the machine
 as root on the machine itself. This deletes all its cluster data:
   install -D /dev/null /var/lib/cluster/reset/order.json
-  systemctl restart bootstrapper
+  systemctl restart --no-block bootstrapper
 If a cluster still lists it: cluster node remove NODE --lost`,
     )
     .action(

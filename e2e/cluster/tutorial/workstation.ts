@@ -1,0 +1,122 @@
+import { chmod, copyFile, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { env, execPath } from 'node:process';
+import { DEFAULT_KUBERNETES_VERSION } from '../../../internal/bundle/index.ts';
+import { cliJson, type StoryCluster } from '../harness/story-cluster.ts';
+import type { Harness } from '../../machines/harness.ts';
+
+const CLI = join(import.meta.dirname, '../../../cli/main.ts');
+const BLOCK_TIMEOUT_MS = 600_000;
+
+interface Options {
+  readonly cluster: StoryCluster;
+  readonly machines: readonly string[];
+  /** Provisioning keys of each machine that replace those of the file that is copied to it. */
+  readonly own: Readonly<Record<string, object>>;
+  /** Directory with the built packages. */
+  readonly dist: string;
+}
+
+/**
+ * The operator's workstation: a directory, and a PATH where `ssh` and `scp` lead to local machines. `apt-get install` of the CLI's
+ * package unpacks it there instead of changing the host. One shell keeps its directory and variables from block to block.
+ */
+export class Workstation {
+  readonly #directory: string;
+  readonly #environment: Readonly<Record<string, string>>;
+  #output = '';
+
+  private constructor(directory: string, environment: Readonly<Record<string, string>>) {
+    this.#directory = directory;
+    this.#environment = environment;
+  }
+
+  static async create(bench: Harness, options: Options): Promise<Workstation> {
+    const directory = join(bench.directory, 'workstation');
+    const programs = join(directory, 'bin');
+    await mkdir(programs, { recursive: true });
+    await symlink(options.dist, join(directory, 'dist'));
+    const data = join(bench.directory, 'data');
+    const own = join(directory, 'own.json');
+    const byAddress: Record<string, object> = {};
+    for (const machine of options.machines)
+      byAddress[await options.cluster.address(machine)] = { machine, own: options.own[machine] };
+    await writeFile(own, JSON.stringify(byAddress));
+    const mini = (command: string): string =>
+      `env XDG_DATA_HOME='${data}' '${execPath}' '${CLI}' mini ${command} --name ${options.cluster.name}`;
+    const machineOf = `machine=$('${execPath}' -p 'JSON.parse(fs.readFileSync("${own}", "utf8"))[process.argv[1]].machine' "$address")`;
+    const scripts: Readonly<Record<string, string>> = {
+      sudo: 'exec "$@"',
+      ssh: `address=\${1#root@}; shift; ${machineOf}\n${mini('exec')} "$machine" -- sh -c "$*" && exit
+        code=$?
+        # A machine that reboots itself goes off here: a container has nobody who switches it on.
+        if ! ${mini('exec')} "$machine" -- true 2> /dev/null; then ${mini('start')} "$machine" > /dev/null; code=255; fi
+        exit $code`,
+      scp: [
+        'source=$1 address=${2#root@} target=${2#*:}; address=${address%%:*}',
+        machineOf,
+        `file=$(mktemp); trap 'rm -f "$file"' EXIT; cp "$source" "$file"`,
+        // A local machine has no TPM device, and its host may have cgroup v1: these settings are the machine's own.
+        `case $target in */provisioning.json) '${execPath}' -e 'const [own, address, file] = process.argv.slice(1);
+          const read = (path) => JSON.parse(fs.readFileSync(path, "utf8"));
+          fs.writeFileSync(file, JSON.stringify({ ...read(file), ...read(own)[address].own }));' '${own}' "$address" "$file" ;; esac`,
+        `${mini('exec')} "$machine" -- sh -c "umask 077; mkdir -p \\$(dirname $target); cat > $target" < "$file"`,
+      ].join('\n'),
+      'apt-get': [
+        `for file do :; done; dpkg-deb --extract "$file" '${directory}/root'`,
+        `printf '#!/bin/sh\\nexec "%s/node" "%s/main.mjs" "$@"\\n' '${directory}/root/usr/lib/cluster-cli' '${directory}/root/usr/lib/cluster-cli' > '${programs}/cluster'`,
+        `chmod 755 '${programs}/cluster'`,
+      ].join('\n'),
+    };
+    for (const [name, script] of Object.entries(scripts)) {
+      await writeFile(join(programs, name), `#!/bin/bash\nset -e\n${script}\n`);
+      await chmod(join(programs, name), 0o755);
+    }
+    await placeKubectl(bench, programs);
+    const path = `${programs}:${env['PATH'] ?? ''}`;
+    return new Workstation(directory, {
+      PATH: path,
+      HOME: directory,
+      XDG_CACHE_HOME: join(homedir(), '.cache'),
+    });
+  }
+
+  /** What the last block printed. */
+  get output(): string {
+    return this.#output;
+  }
+
+  /** Runs a block as an operator types it; the first command that fails ends it. @throws Error with its output */
+  async run(script: string): Promise<void> {
+    const state = join(this.#directory, 'state');
+    const wrapped = `set -eu; touch '${state}'; . '${state}'; set -x
+${script}
+{ set +x; } 2>/dev/null; { declare -p fingerprint KUBECONFIG 2>/dev/null || true; echo "cd '$PWD'"; } > '${state}'`;
+    const child = spawn('bash', ['-c', wrapped], {
+      cwd: this.#directory,
+      env: this.#environment,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: BLOCK_TIMEOUT_MS,
+    });
+    let output = '';
+    const keep = (chunk: Buffer): string => (output += chunk.toString());
+    child.stdout.on('data', keep);
+    child.stderr.on('data', keep);
+    const code = await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
+    this.#output = output;
+    if (code !== 0) throw new Error(`a block of the tutorial ended with ${String(code)}:\n${output}`);
+  }
+}
+
+/** kubectl of the bundle, as an operator would have it installed. */
+async function placeKubectl(bench: Harness, programs: string): Promise<void> {
+  const { components } = await cliJson<{ components: readonly { name: string; sha256: string }[] }>(
+    bench,
+    ...['bundle', 'ls', '--kubernetes-version', DEFAULT_KUBERNETES_VERSION],
+  );
+  const sha256 = components.find(({ name }) => name === 'kubectl')?.sha256 ?? '';
+  await copyFile(join(homedir(), '.cache/cluster/blobs/sha256', sha256), join(programs, 'kubectl'));
+  await chmod(join(programs, 'kubectl'), 0o755);
+}
