@@ -1,4 +1,5 @@
 import { currentValue } from '../../internal/event/index.ts';
+import { readStorageProtection } from '../../internal/platform/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
 import { collateralWorker } from '../collateral/index.ts';
@@ -9,6 +10,7 @@ import {
   statusPushWorker,
   type StatusFacts,
 } from '../nodestatus/index.ts';
+import { DATA_DIRECTORIES } from '../nodestate/index.ts';
 import {
   controlPlaneRenewals,
   kubeletServingRenewal,
@@ -60,6 +62,7 @@ function statusFacts(agent: Agent): StatusFacts {
     bootId: () => machine.bootId(),
     certificates: createCertificateExpiryLister(files, clock),
     holdsKeys: () => keys.holdsKeys(),
+    directories: () => readStorageProtection(files, DATA_DIRECTORIES),
     controlPlane: (query, signal) => health.check(query, signal),
     kubernetesEtcd: (signal) => kubernetesEtcd.check(signal),
   };

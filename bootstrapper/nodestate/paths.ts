@@ -1,6 +1,17 @@
 /** The agent's state, on the state disk. Mode 0700, root only. */
 const STATE = '/var/lib/cluster';
 
+/**
+ * Directories with secrets and data of the node: the agent's state and etcd, credentials and certificates of Kubernetes,
+ * volumes of pods, and images with the writable layers of containers.
+ */
+export const DATA_DIRECTORIES = [
+  STATE,
+  '/etc/kubernetes',
+  '/var/lib/kubelet',
+  '/var/lib/containerd',
+] as const;
+
 /** Paths of the agent's files, and of directories whose free space it checks. */
 export const AGENT_PATHS = {
   state: STATE,

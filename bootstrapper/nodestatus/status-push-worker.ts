@@ -3,6 +3,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { TimeoutError } from '../../internal/cleanup/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import { combine, currentValue, EventValue, when } from '../../internal/event/index.ts';
+import type { StorageProtection } from '../../internal/platform/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { type NodeStatusSchema, Runnable_State } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
@@ -45,6 +46,8 @@ export interface StatusFacts {
   holdsKeys(): Promise<boolean>;
   /** Health of the control-plane components; empty when none of them runs and none is needed. */
   controlPlane(question: ControlPlaneHealthQuery, signal: AbortSignal): Promise<readonly StaticPodHealth[]>;
+  /** How each directory with secrets and data is kept. */
+  directories(): Promise<ReadonlyMap<string, StorageProtection>>;
   /** The Kubernetes etcd as this node sees it; undefined when this node runs no etcd member. */
   kubernetesEtcd(signal: AbortSignal): Promise<EtcdFacts | undefined>;
 }
@@ -224,6 +227,7 @@ async function statusOf(
     bootId: await facts.bootId(),
     holdsKeys: await facts.holdsKeys(),
     controlPlane: parts.map(partToWire),
+    dataDirectories: [...(await facts.directories())].map(([path, protection]) => ({ path, protection })),
     ...(keys === undefined ? {} : { keys: { generation: BigInt(keys.generation), phase: keys.phase } }),
     ...(etcd === undefined ? {} : { kubernetesEtcd: etcdToWire(etcd) }),
     runnables: tree.map((each) => ({

@@ -173,6 +173,7 @@ describe('the status push worker', () => {
       tree: () => [],
       certificates: () => Promise.resolve([]),
       holdsKeys: () => Promise.resolve(false),
+      directories: () => Promise.resolve(new Map([['/var/lib/cluster', 'clear' as const]])),
       isApiReady: true,
       looks: 0,
       isLeft: false,
@@ -242,7 +243,11 @@ describe('the status push worker', () => {
     values.localKeys.set({ generation: 2, phase: 'believe' });
     await settle();
     expect(curator.statuses).toMatchObject([
-      { keys: { generation: 1n, phase: 'done' }, holdsKeys: false },
+      {
+        keys: { generation: 1n, phase: 'done' },
+        holdsKeys: false,
+        dataDirectories: [{ path: '/var/lib/cluster', protection: 'clear' }],
+      },
       { keys: { generation: 2n, phase: 'believe' } },
     ]);
   });

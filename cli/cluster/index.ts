@@ -20,7 +20,7 @@ export { callPreflight, type MachineCheckResult } from './machine/machine-prefli
 export { readKubeAccess } from './kubeconfig/kubeconfig-file.ts';
 export { runKubeconfig } from './kubeconfig/kubeconfig.ts';
 export { currentKubeAccess, kubernetesEndpointOf, renewKubeconfig } from './kubeconfig/renew-kubeconfig.ts';
-export { nodeViewFrom, renderNodes, type NodeView } from './status/node-view.ts';
+export { describeDisk, nodeViewFrom, renderNodes, type NodeView } from './status/node-view.ts';
 export { parseSelector } from './status/label-selector.ts';
 export { watchResult } from './status/watch.ts';
 export { fetchKeysView, describeRotationPhase, type KeysView } from './status/keys-view.ts';

@@ -41,6 +41,7 @@ const node = () => ({
   roles: [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER, NodeRole.KUBERNETES_WORKER],
   status: {
     ...{ address: ADDRESS, agentVersion: '0.1.0', kubernetesVersion: 'v1.37.2', kubernetesEtcd: ETCD },
+    dataDirectories: [{ path: '/var/lib/cluster', protection: 'clear' }],
     certificates: [{ name: '/etc/node.crt', notAfterMs: BigInt(Date.now() + 5 * DAY_MS) }],
   },
 });

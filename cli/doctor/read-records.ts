@@ -107,6 +107,7 @@ function nodeFactsFrom(node: Node): NodeFacts {
     ...(lastError !== undefined && { lastError }),
     certificates: view.certificates,
     componentsNotReady: view.partsNotReady,
+    ...(view.directories.length > 0 && { directories: view.directories }),
     deadRunnables: (node.status?.runnables ?? [])
       .filter(({ state: of }) => of === Runnable_State.DEAD)
       .map(({ path }) => printable(path)),

@@ -4,7 +4,7 @@ import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { controlPlaneComponents, type ComponentView } from './roles/control-plane-components.ts';
 import { renderTree, runnableViews } from './runnable-tree.ts';
-import { nodeViewFrom, findNode, type NodeView } from '../cluster/index.ts';
+import { describeDisk, nodeViewFrom, findNode, type NodeView } from '../cluster/index.ts';
 
 /** `cluster node show`: a node's record and status, with the tree of its agent's runnables. */
 export async function runNodeShow(context: CommandContext, name: string): Promise<void> {
@@ -47,6 +47,7 @@ function facts(node: Node, view: NodeView, nowMs: number): readonly (readonly [s
     ['agent', view.agentVersion || 'unknown'],
     ['kubernetes', view.kubernetesVersion || 'not running'],
     ['boot', printable(node.status?.bootId ?? '') || 'unknown'],
+    ['disk', describeDisk(view) ?? 'unknown'],
     ['status', `changed ${changed}`],
     ...(view.lastError === undefined ? [] : [['last error', view.lastError] as const]),
   ];

@@ -43,6 +43,11 @@ const node = z.strictObject({
   certificates: z.array(z.strictObject({ name, notAfterMs: timeMs })).max(256),
   componentsNotReady: z.array(z.strictObject({ name, why: text })).max(16),
   deadRunnables: z.array(text).max(256),
+  /** How each directory with secrets and data is kept; undefined from agents of an older version. */
+  directories: z
+    .array(z.strictObject({ path: name, protection: name }))
+    .max(16)
+    .optional(),
 });
 
 const records = z.strictObject({

@@ -58,6 +58,8 @@ function withEtcd(changes: Parameters<typeof fakeEtcd>[0]): ClusterFacts {
   return factsWithRecords({ stateEtcd: fakeEtcd(changes) });
 }
 
+const withDirectories = (...protections: string[]): ClusterFacts =>
+  withNode('n2', { directories: protections.map((protection, at) => ({ path: `/d${at}`, protection })) });
 const clocks = (ms: number): ClusterFacts =>
   fakeFacts({ clocks: [{ node: 'n1', offset: { ok: true, value: { ms } } }] });
 const certificates = (leftMs: number, name = '/etc/x.crt'): ClusterFacts =>
@@ -207,6 +209,16 @@ const ROWS: readonly Row[] = [
     'n4',
   ),
   row('doctor-disk-space', 'not measured', () => kubelet('refused', 'kube-refused'), 'unknown', 'n4'),
+  row('doctor-disk-clear', 'all in the clear', () => withDirectories('clear', 'clear'), 'good'),
+  row('doctor-disk-clear', 'encrypted and in memory', () => withDirectories('encrypted', 'memory'), 'good'),
+  row('doctor-disk-clear', 'one is not', () => withDirectories('encrypted', 'clear'), 'error', 'n2'),
+  row(
+    'doctor-disk-clear',
+    'a protection of a newer agent',
+    () => withDirectories('encrypted', 'other'),
+    'error',
+  ),
+  row('doctor-disk-clear', 'not reported', () => withDirectories(), 'unknown', 'n2'),
   row('doctor-disk-inodes', '10% free', () => withDisk({ inodes: 100, inodesFree: 10 }), 'good'),
   row('doctor-disk-inodes', '9% free', () => withDisk({ inodes: 100, inodesFree: 9 }), 'warning', 'n4'),
   row('doctor-disk-inodes', '5% free', () => withDisk({ inodes: 100, inodesFree: 5 }), 'warning'),

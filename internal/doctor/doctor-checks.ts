@@ -222,6 +222,10 @@ const ENTRIES: readonly Entry[] = [
     what: 'unused pages of each database, which a defragmentation frees',
     observe: member.unused,
   }),
+  entry('doctor-disk-clear', 'disks', {
+    what: 'whether the directories with secrets and data of each node are encrypted or in the clear',
+    observe: node.encryption,
+  }),
   entry('doctor-fsync', 'disks', {
     what: 'the fsync of each etcd member, over 5 s',
     observe: member.fsync,
@@ -267,8 +271,8 @@ export const NOT_CHECKED: readonly { readonly layer: Layer; readonly what: strin
     },
     {
       layer: 'disks',
-      what: 'read-only file systems and disk encryption',
-      why: 'no agent reports them; disks of machines without a sealed image are in the clear',
+      what: 'read-only file systems',
+      why: 'no agent reports them',
     },
     { layer: 'etcd', what: 'equal content of all members', why: 'curators do not offer their hashes' },
     { layer: 'etcd', what: 'backups', why: 'this release makes none' },

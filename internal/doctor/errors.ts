@@ -118,6 +118,10 @@ export const doctorErrors = defineErrors({
     'Most pages of an etcd database are unused: it takes more space on the disk and in the quota than its content.',
     'Run `cluster recover space` as root on a control plane.',
   ),
+  'doctor-disk-clear': retryable.operator.unhealthy(
+    'A node has an encrypted disk, and a directory with secrets or data of it is in the clear on another disk.',
+    'Move the directory to the encrypted file system, then overwrite the old copy: it contains keys.',
+  ),
   'doctor-fsync': retryable.operator.unhealthy(
     'The disk of an etcd member is slow: every write of the cluster waits for it.',
     'Move the state directory to a local SSD, and let no other program write much to the same disk.',

@@ -17,6 +17,7 @@ export function fakeNode(name: string, changes: Partial<NodeFacts> = {}): NodeFa
       { name: '/var/lib/cluster/ca/ca.crt', notAfterMs: NOW_MS + 3000 * DAY_MS },
     ],
     ...{ componentsNotReady: [], deadRunnables: [] },
+    directories: [{ path: '/var/lib/cluster', protection: 'clear' }],
     ...changes,
   };
 }

@@ -11,6 +11,7 @@ describe('parseMountinfo()', () => {
     ].join('\n');
     expect(parseMountinfo(text)).toEqual([
       {
+        device: '98:0',
         point: '/mnt2',
         root: '/',
         type: 'ext3',
@@ -19,6 +20,7 @@ describe('parseMountinfo()', () => {
         superOptions: ['rw', 'errors=continue'],
       },
       {
+        device: '0:4',
         point: '/run/cluster-mini/clu1/switch',
         root: 'net:[4026532177]',
         type: 'nsfs',
@@ -27,6 +29,7 @@ describe('parseMountinfo()', () => {
         superOptions: ['rw'],
       },
       {
+        device: '0:28',
         point: '/sys/fs/cgroup/cpu,cpuacct',
         root: '/',
         type: 'cgroup',

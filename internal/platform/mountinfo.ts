@@ -2,6 +2,8 @@ import { readText, type FilePort } from '../file/index.ts';
 
 /** One mount, from a line of /proc/PID/mountinfo (proc_pid_mountinfo(5)). */
 export interface Mount {
+  /** The number of the block device, "8:1"; its major number is 0 where the file system has none of its own. */
+  readonly device: string;
   /** The mount point. */
   readonly point: string;
   /** The directory of the file system that is mounted; `net:[4026532177]` for a network namespace. */
@@ -23,9 +25,10 @@ export function parseMountinfo(text: string): readonly Mount[] {
   const lines = text.split('\n').filter((line) => line !== '');
   return lines.map((line) => {
     const [left = '', right = ''] = line.split(/ - (.*)/s);
-    const [, , , root, point, options] = left.split(' ');
+    const [, , device, root, point, options] = left.split(' ');
     const [type, source = '', superOptions] = right.split(' ');
     if (
+      device === undefined ||
       root === undefined ||
       point === undefined ||
       options === undefined ||
@@ -34,6 +37,7 @@ export function parseMountinfo(text: string): readonly Mount[] {
     )
       throw new TypeError(`parsing mountinfo: unexpected line ${JSON.stringify(line)}`);
     return {
+      device,
       point: unescapePath(point),
       root: unescapePath(root),
       type,

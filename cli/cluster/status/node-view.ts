@@ -74,6 +74,11 @@ export function nodeViewFrom(node: Node) {
     partsNotReady: (status?.controlPlane ?? [])
       .filter(({ ready }) => !ready)
       .map(({ name, why }) => ({ name: printable(name), why: printable(why) })),
+    // Empty from agents of an older version.
+    directories: (status?.dataDirectories ?? []).map(({ path, protection }) => ({
+      path: printable(path),
+      protection: printable(protection),
+    })),
   };
 }
 
@@ -90,6 +95,18 @@ const STATUSES: Readonly<Record<string, string>> = {
   standby: 'Standby',
   decommissioned: 'Decommissioned',
 };
+
+/**
+ * How the disk of a node is kept: "encrypted", "in the clear", or the directories that are in the clear beside encrypted
+ * ones. undefined from agents of an older version.
+ */
+export function describeDisk({ directories }: Pick<NodeView, 'directories'>): string | undefined {
+  const clear = directories.filter(({ protection }) => protection !== 'encrypted' && protection !== 'memory');
+  if (directories.length === 0) return undefined;
+  if (clear.length === 0) return 'encrypted';
+  if (clear.length === directories.length) return 'in the clear';
+  return `in the clear: ${clear.map(({ path }) => path).join(', ')}`;
+}
 
 /** What Kubernetes says about the kubelet of a node; `Unknown` when Kubernetes did not answer. */
 export type KubeletState = 'Ready' | 'NotReady' | 'Unknown';

@@ -22,6 +22,7 @@ function node(name: string, over: Partial<NodeView> = {}): NodeView {
     expiry: undefined,
     troubles: [],
     partsNotReady: [],
+    directories: [],
     ...over,
   };
 }
@@ -105,6 +106,31 @@ test('the certificate that expires first is shown; an expired one is a problem',
   expect(problemsOf(partOf(nodes), undefined, NOW + 3 * hour)).toEqual([
     'certificate kubelet of node n2 expired 1h ago',
   ]);
+});
+
+const kept = (...protections: string[]): Partial<NodeView> => ({
+  directories: protections.map((protection, at) => ({ path: `/d${at}`, protection })),
+});
+
+test.each([
+  { name: 'agents of an older version', given: [node('n1')], want: undefined },
+  {
+    name: 'encrypted nodes',
+    given: [node('n1', kept('encrypted')), node('n2', kept('encrypted', 'memory'))],
+    want: 'encrypted on 2 nodes',
+  },
+  {
+    name: 'a directory in the clear',
+    given: [node('n1', kept('encrypted', 'clear')), node('n2', kept('encrypted'))],
+    want: 'in the clear on 1 of 2 nodes: n1',
+  },
+  {
+    name: 'many nodes in the clear',
+    given: [1, 2, 3, 4, 5, 6, 7].map((at) => node(`n${at}`, kept('clear'))),
+    want: 'in the clear on 7 of 7 nodes: n1, n2, n3, n4, n5 and 2 more',
+  },
+])('the line “disks” of $name: $want (undefined: no line)', ({ given, want }) => {
+  expect(textOf(partOf(given), 'disks')).toBe(want);
 });
 
 test('a full etcd is the first problem, before the problems that it causes', () => {

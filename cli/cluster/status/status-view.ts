@@ -3,7 +3,10 @@ import { quorumOf } from '../../../internal/role/index.ts';
 import { NodeHealth, type EtcdStatus, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { formatBytes } from '../../host/index.ts';
 import { describeRotationPhase, type KeysView } from './keys-view.ts';
-import type { NodeView } from './node-view.ts';
+import { describeDisk, type NodeView } from './node-view.ts';
+
+/** How many nodes a line of the summary names. */
+const MAX_NAMES = 5;
 
 /**
  * A part of the status: its value, or why it could not be read. `codes` are the codes of the error and of its
@@ -163,6 +166,7 @@ export function curatorLines(curator: Part<CuratorPart>, nowMs: number): readonl
     ...(keys === undefined || keys.isDone
       ? []
       : [['key rotation', describeRotationPhase(keys, nowMs)] as const]),
+    ...disksLine(nodes),
     ...expiryLine(nodes, nowMs),
   ];
 }
@@ -177,6 +181,21 @@ export function kubernetesLine(kubernetes: Part<KubernetesPart>): StatusLine {
 /** A curator that responds, but whose etcd does not, has lost the etcd quorum. */
 function isQuorumLost(codes: readonly string[]): boolean {
   return codes.some((code) => code.startsWith('etcd-'));
+}
+
+/** Shown also when nothing is wrong: a person who gets hold of a disk in the clear reads the keys of the cluster. */
+function disksLine(nodes: readonly NodeView[]): readonly StatusLine[] {
+  const known = nodes.flatMap((node) => {
+    const disk = describeDisk(node);
+    return disk === undefined ? [] : [{ name: node.name, isEncrypted: disk === 'encrypted' }];
+  });
+  if (known.length === 0) return [];
+  const clear = known.filter(({ isEncrypted }) => !isEncrypted);
+  if (clear.length === 0) return [['disks', `encrypted on ${counted(known.length, 'node')}`]];
+  const names = clear.slice(0, MAX_NAMES).map(({ name }) => name);
+  const more = clear.length > MAX_NAMES ? ` and ${clear.length - MAX_NAMES} more` : '';
+  const of = `${clear.length} of ${counted(known.length, 'node')}`;
+  return [['disks', `in the clear on ${of}: ${names.join(', ')}${more}`]];
 }
 
 function expiryLine(nodes: readonly NodeView[], nowMs: number): readonly StatusLine[] {

@@ -97,6 +97,26 @@ export const inodes: Observe = (facts) => {
   );
 };
 
+/**
+ * Whether the directories of each node are kept alike. A node without encryption is not a fault, because its owner has set it up
+ * so; the figure says it. A clear directory beside encrypted ones is one: the node was to be encrypted.
+ */
+export const encryption: Observe = (facts) => {
+  const threshold = 'all directories kept alike';
+  return judgeMembers(facts, threshold, ({ name, directories = [] }) => {
+    const seen = { subject: `disk of ${name}`, node: name, threshold };
+    const clear = directories.filter(
+      ({ protection }) => protection !== 'encrypted' && protection !== 'memory',
+    );
+    if (directories.length === 0) return [notMeasured(seen, `the agent of ${name} does not report it`)];
+    if (clear.length === 0) return [{ ...seen, figure: 'encrypted' }];
+    const isAny = directories.some(({ protection }) => protection === 'encrypted');
+    const paths = clear.map(({ path }) => path).join(', ');
+    const cause = `node ${name} has an encrypted disk, and ${paths} in the clear`;
+    return [{ ...seen, figure: 'in the clear', problem: failed(isAny ? cause : undefined) }];
+  });
+};
+
 interface Free {
   readonly free: number;
   readonly of: number;

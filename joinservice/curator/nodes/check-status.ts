@@ -12,7 +12,14 @@ const MAX_STATUS_BYTES = 64 * 1024;
 /** Longer texts for people are cut. */
 const MAX_TEXT = 1024;
 const MAX_NAME = 256;
-const MAX_ENTRIES = { runnables: 512, certificates: 64, controlPlane: 8, facts: 64, members: 32 } as const;
+const MAX_ENTRIES = {
+  runnables: 512,
+  certificates: 64,
+  controlPlane: 8,
+  facts: 64,
+  members: 32,
+  directories: 16,
+} as const;
 
 /**
  * How much a node may write at once, and then in each second: in an hour 7 MiB. etcd keeps the history of one
@@ -37,9 +44,9 @@ export function checkStatus(status: NodeStatus, addresses: readonly string[]): U
     refuseField('address', `${quoted(address)} is not in the certificate`);
   if (curatorEndpoint !== '' && !isOwn(hostOf(curatorEndpoint)))
     refuseField('curator_endpoint', `${quoted(curatorEndpoint)} is not at an address in the certificate`);
-  const { runnables, certificates, controlPlane, facts } = status;
+  const { runnables, certificates, controlPlane, facts, dataDirectories: directories } = status;
   const members = kubernetesEtcd?.members ?? [];
-  const counts = { runnables, certificates, controlPlane, members, facts: Object.keys(facts) };
+  const counts = { runnables, certificates, controlPlane, members, directories, facts: Object.keys(facts) };
   for (const [field, max] of Object.entries(MAX_ENTRIES)) {
     const { length } = counts[field as keyof typeof counts];
     if (length > max) refuseField(field, `${length} entries, at most ${max}`);
@@ -47,6 +54,7 @@ export function checkStatus(status: NodeStatus, addresses: readonly string[]): U
   const names = [
     ...[status.agentVersion, status.kubernetesVersion, status.bootId, keys?.phase ?? ''],
     ...[...runnables.map(({ path }) => path), ...Object.entries(facts).flat()],
+    ...directories.flatMap(({ path, protection }) => [path, protection]),
     ...[...certificates, ...controlPlane, ...members].map(({ name }) => name),
   ];
   const long = names.find(({ length }) => length > MAX_NAME);

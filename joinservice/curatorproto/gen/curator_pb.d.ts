@@ -246,6 +246,13 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
    * @generated from field: cluster.curator.v1.EtcdStatus kubernetes_etcd = 13;
    */
   kubernetesEtcd?: EtcdStatus | undefined;
+
+  /**
+   * How the directories with secrets and data are kept; empty from older agents.
+   *
+   * @generated from field: repeated cluster.curator.v1.DataDirectory data_directories = 14;
+   */
+  dataDirectories: DataDirectory[];
 };
 
 /**
@@ -253,6 +260,33 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
  * Use `create(NodeStatusSchema)` to create a new message.
  */
 export declare const NodeStatusSchema: GenMessage<NodeStatus>;
+
+/**
+ * A directory of a node, and how its content is kept.
+ *
+ * @generated from message cluster.curator.v1.DataDirectory
+ */
+export declare type DataDirectory = Message<"cluster.curator.v1.DataDirectory"> & {
+  /**
+   * "/var/lib/cluster"
+   *
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * "encrypted": on an encrypted block device; "memory"; "clear": in the clear.
+   *
+   * @generated from field: string protection = 2;
+   */
+  protection: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.DataDirectory.
+ * Use `create(DataDirectorySchema)` to create a new message.
+ */
+export declare const DataDirectorySchema: GenMessage<DataDirectory>;
 
 /**
  * A component of the Kubernetes control plane, as the agent of the node observes it.
