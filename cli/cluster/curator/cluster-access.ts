@@ -1,7 +1,9 @@
 import type { Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { KubeClient } from '../../../internal/kube/index.ts';
+import { KubeClient, KubeError } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
+import { ClusterError } from '../errors.ts';
+import { readPart } from '../status/read-part.ts';
 import { callCurator } from './call-curator.ts';
 import { reachableAccess, knownApiServers } from './api-servers.ts';
 
@@ -24,5 +26,21 @@ export async function withKubernetes<T>(
     at === undefined ? await reachableAccess(access, knownApiServers(context)) : { ...access, server: at },
     context.ports,
   );
-  return await work(client);
+  try {
+    return await work(client);
+  } catch (error) {
+    context.signal.throwIfAborted();
+    throw (await quorumLossBehind(context, error)) ?? error;
+  }
+}
+
+/** API servers stop when their etcd has no quorum: then the lost quorum is the error to show. */
+async function quorumLossBehind(context: CommandContext, error: unknown): Promise<ClusterError | undefined> {
+  if (!(error instanceof KubeError) || !['kube-unreachable', 'kube-failed'].includes(error.code))
+    return undefined;
+  const part = await readPart(context, () =>
+    callCurator(context, ({ curator }) => curator.getClusterInfo({})),
+  );
+  if (part.ok || !part.codes.includes('cluster-quorum-lost')) return undefined;
+  return new ClusterError('cluster-quorum-lost', part.error, { cause: error });
 }

@@ -10,6 +10,7 @@ import { callCurator } from '../curator/call-curator.ts';
 import { readCaller } from '../curator/caller.ts';
 import { nodeViewsFrom, type NodeView } from './node-view.ts';
 import { readPart } from './read-part.ts';
+import type { Part } from './status-view.ts';
 
 /** Codes of a directory without a workspace, and of a workspace without a cluster. */
 const NO_CLUSTER: readonly string[] = ['workspace-missing', 'cluster-not-initialized'];
@@ -57,12 +58,18 @@ export async function runVersion(context: CommandContext): Promise<ExitName> {
         ['workspace', printable(paths.workspace)],
         ...(cluster?.ok === true
           ? fieldsOf(cluster.value)
-          : [['cluster', cluster?.error ?? '<none>'] as const]),
+          : [['cluster', describeFailure(cluster)] as const]),
       ]),
       ...(cluster?.ok === true ? ['', renderVersions(cluster.value)] : []),
     ].join('\n'),
   );
   return cluster?.ok === false ? 'unreachable' : 'ok';
+}
+
+function describeFailure(cluster: Part<ClusterVersions> | undefined): string {
+  if (cluster === undefined || cluster.ok) return '<none>';
+  const isQuorumLost = cluster.codes.includes('cluster-quorum-lost');
+  return isQuorumLost ? `${cluster.error}; see \`cluster help recover\`` : cluster.error;
 }
 
 async function hasCluster(context: CommandContext): Promise<boolean> {
