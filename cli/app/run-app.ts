@@ -6,13 +6,14 @@ import {
   createHost as createStreamHost,
   Interruption,
   type AppHost,
+  type ErrorReport,
   type Output,
   type OutputLoss,
   type Streams,
 } from '../host/index.ts';
 import type { ActionBinder, CommandPorts } from './command.ts';
 import { effectOf, listFlagMisuse } from './command-effects.ts';
-import { AppError } from './errors.ts';
+import { AppError, appErrors } from './errors.ts';
 import { commandPath, findCommand } from './find-command.ts';
 import { preparseArgs, type PreparsedArgs } from './preparse-args.ts';
 import { pathsFrom } from './paths.ts';
@@ -211,7 +212,14 @@ async function exitFrom(
     if (isData(preparsed)) host.fail(reportFrom(usageError('missing subcommand', run.command)));
     return 'usage';
   }
-  const report = reportFrom(usage ?? error);
+  const report = withHelpOf(run.command, reportFrom(usage ?? error));
   host.fail(report);
   return report.exit;
+}
+
+/** A usage error without a fix of its own refers to the help of its command. */
+function withHelpOf(command: string, report: ErrorReport): ErrorReport {
+  if (report.code !== 'app-usage' || report.fix !== appErrors['app-usage'].fix || command === '')
+    return report;
+  return { ...report, fix: `See 'cluster ${command} --help'.` };
 }

@@ -171,7 +171,11 @@ describe('an audit export', () => {
     expect(context.host.answered).toMatchObject({ entries: 3, requests: { entries: 4 } });
   });
 
-  test.each(['hello', 'e30=', '%%%'])('is refused for an invalid line: %s', (text) => {
-    expect(() => parseExport(text)).toThrow(broken('audit-chain-broken'));
+  test.each(['hello', 'e30=', '%%%', ''])('is refused as no export: %j', (text) => {
+    expect(() => parseExport(text)).toThrow(broken('audit-export-invalid'));
+  });
+
+  test.each(['hello', 'e30=', '%%%'])('is refused for an invalid line after an entry: %s', (text) => {
+    expect(() => parseExport(`${renderExport(chain(1).shown)}${text}`)).toThrow(broken('audit-chain-broken'));
   });
 });

@@ -8,7 +8,7 @@ import {
   type ChainHead,
   type Checkpoint,
 } from '../../internal/audit/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { parseJson, type FilePort } from '../../internal/file/index.ts';
 import { auditKey, records, type AuditLogName, type AuditRecord } from '../../internal/records/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { AuditLogError } from './errors.ts';
@@ -145,26 +145,25 @@ export function renderExport(shown: readonly ChainEntry[]): string {
   return shown.map(({ record }) => `${Buffer.from(record).toString('base64')}\n`).join('');
 }
 
-/** Parses what `renderExport` wrote. @throws AuditError `audit-chain-broken` for an invalid line */
+/** Parses what `renderExport` wrote. @throws AuditLogError `audit-export-invalid` if it is none, AuditError `audit-chain-broken` for a later line */
 export function parseExport(text: string): readonly ChainEntry[] {
-  return text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line, index) => {
-      const record = Buffer.from(line, 'base64');
-      try {
-        const { seq, log } = JSON.parse(record.toString('utf8')) as { seq?: unknown; log?: unknown };
-        if (typeof seq === 'number' && record.toString('base64') === line)
-          return {
-            log: log === 'requests' ? log : 'decisions',
-            seq,
-            record: new Uint8Array(record),
-          };
-      } catch (cause) {
-        throw new AuditError('audit-chain-broken', `invalid line ${index + 1} of the export`, {
-          cause,
-        });
-      }
-      throw new AuditError('audit-chain-broken', `invalid line ${index + 1} of the export`);
-    });
+  const lines = text.split('\n').filter((line) => line !== '');
+  if (lines.length === 0) throw new AuditLogError('audit-export-invalid', 'the export has no entries');
+  return lines.map((line, index) => {
+    const entry = entryFrom(line);
+    if (entry !== undefined) return entry;
+    const text = `line ${index + 1} of the export is not an entry`;
+    if (index === 0) throw new AuditLogError('audit-export-invalid', text);
+    throw new AuditError('audit-chain-broken', text);
+  });
+}
+
+function entryFrom(line: string): ChainEntry | undefined {
+  const record = Buffer.from(line, 'base64');
+  if (record.toString('base64') !== line) return undefined;
+  const parsed = parseJson(record.toString('utf8'));
+  if (typeof parsed !== 'object' || parsed === null) return undefined;
+  const { seq, log }: { readonly seq?: unknown; readonly log?: unknown } = parsed;
+  if (typeof seq !== 'number') return undefined;
+  return { log: log === 'requests' ? log : 'decisions', seq, record: new Uint8Array(record) };
 }

@@ -6,6 +6,10 @@ export const auditLogErrors = defineErrors({
     'The audit log differs from the checkpoints of the workspace: entries were changed, deleted or reordered, or a checkpoint is missing.',
     'Compare the entry that the error names with earlier exports. Trust neither this entry nor later ones.',
   ),
+  'audit-export-invalid': fault.operator.usage(
+    'The file is not an export of an audit log, or it is damaged: it proves nothing.',
+    'Name a file that `cluster audit export` wrote. If it is one, compare it with another copy.',
+  ),
 });
 
 /** The audit log differs from what was verified before. */

@@ -18,6 +18,10 @@ export const backupErrors = defineErrors({
     'The restored data differs from what the control plane had when it took the backup. Do not rely on this backup.',
     'Take a new backup. Check the etcd members with `cluster doctor`.',
   ),
+  'backup-not-found': fault.operator.usage(
+    'The file or directory that the command names does not exist.',
+    'Check the path. `cluster backup ls DIRECTORY` lists the backups in a directory.',
+  ),
   'backup-last-good': fault.operator.precondition(
     'This is the last good backup of its cluster in its directory. It was not deleted.',
     'Take a new backup first, or delete the file with `rm`.',

@@ -32,6 +32,8 @@ interface ListedBackup {
 
 /** `cluster backup ls`: all backups in a directory, newest first. The whole of each file is read. */
 export async function runBackupList(context: CommandContext, directory: string): Promise<void> {
+  if ((await context.ports.files.stat(directory))?.kind !== 'directory')
+    throw new BackupCommandError('backup-not-found', `directory ${directory} not found`);
   const listed = await listBackups(context, directory);
   const views = listed.map(({ file, sizeBytes, status, header }) => ({
     ...{ file, sizeBytes, status },
@@ -62,6 +64,8 @@ export async function runBackupDelete(
   { yes }: { readonly yes: boolean },
 ): Promise<void> {
   const trusted = await ownClusterOf(context);
+  if ((await context.ports.files.stat(file)) === undefined)
+    throw new BackupCommandError('backup-not-found', `deleting backup: ${file} not found`);
   const own = await inspect(context, file, trusted);
   const others = (await listBackups(context, dirname(file))).filter(
     (each) => join(dirname(file), each.file) !== join(file),

@@ -1,5 +1,6 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { formatDuration, parseDuration } from '../../internal/clock/index.ts';
+import { parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 
 /** Collects the values of a flag that may be repeated. */
 export function collect(value: string, before: readonly string[] = []): readonly string[] {
@@ -33,6 +34,31 @@ export function durationOption(flags: string, description: string): Option {
 
 /** `--watch`: shows the result again whenever it changes. */
 export const WATCH_FLAG = ['--watch', 'show the result again every 2s, until interrupted'] as const;
+
+/** Parser of a flag whose value is the address of a machine: HOST or HOST:PORT. */
+export function machineAddress(text: string): string {
+  if (parseEndpoint(text, PORTS.init) !== undefined) return text;
+  throw new InvalidArgumentError('Must be HOST or HOST:PORT.');
+}
+
+/** Like `machineAddress`, for a flag that may be repeated. */
+export function collectAddress(text: string, before: readonly string[] = []): readonly string[] {
+  return collect(machineAddress(text), before);
+}
+
+/** Parser of a flag whose value is the fingerprint of a machine. */
+export function fingerprintValue(text: string): string {
+  if (/^sha256:[0-9a-f]{64}$/.test(text)) return text;
+  throw new InvalidArgumentError(
+    'Must be sha256: and 64 lower-case hex digits, as the console of the machine shows it.',
+  );
+}
+
+/** Parser of a flag whose value is the name of a node. */
+export function nodeName(text: string): string {
+  if (/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(text)) return text;
+  throw new InvalidArgumentError('Must be at most 63 lower-case letters, digits and dashes.');
+}
 
 /** `--timeout <duration>`. */
 export function timeoutOption(description: string, defaultMs: number): Option {

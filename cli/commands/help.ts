@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
-import { findCommand } from '../app/find-command.ts';
+import { commandPath, findCommand } from '../app/find-command.ts';
+import { usageError } from '../app/usage.ts';
 
 /** `cluster help [TOPIC|COMMAND…] [CODE]`. */
 export function register(command: Command, action: ActionBinder): void {
@@ -16,9 +17,7 @@ export function register(command: Command, action: ActionBinder): void {
         }
         const { found, unknown } = findCommand(command.parent ?? command, words);
         if (unknown === undefined) return found.outputHelp();
-        found.outputHelp({ error: true });
-        host.warn('help-unknown-topic', `unknown command or help topic ${JSON.stringify(unknown)}`);
-        return 'usage';
+        throw usageError(`unknown command or help topic ${JSON.stringify(unknown)}`, commandPath(found));
       }),
     );
 }

@@ -1,5 +1,10 @@
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
-import { createCluster, type LocalCluster, type LocalNode } from '../../internal/localmachines/index.ts';
+import {
+  createCluster,
+  parseName,
+  type LocalCluster,
+  type LocalNode,
+} from '../../internal/localmachines/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import type { JoiningMachine } from './await-members.ts';
 import { localAttestation } from './attestation.ts';
@@ -41,6 +46,7 @@ export interface MiniUpOptions {
  */
 export async function runMiniUp(context: CommandContext, options: MiniUpOptions): Promise<void> {
   const machines = machineHostFrom(context);
+  parseName(options.name, 'cluster');
   await checkHost(context, machines);
   if (options.nodesOnly !== true) await prepareBundle(context, options);
   const layers = await prepareLayers(context, machines, options.agent);

@@ -6,6 +6,10 @@ import { AppError } from '../app/errors.ts';
 /** A line has at most 32 KiB: agents cut longer ones. A JSON entry that is cut again here could not be parsed. */
 const LINE = { maxChars: 32 * 1024 } as const;
 
+/** Paths of runnables and names of systemd units, as curators accept them. */
+const RUNNABLE = /^[A-Za-z0-9._-]{0,255}$/;
+const UNIT = /^[a-z][a-z0-9-]{0,63}(?:\.service)?$/;
+
 /** Flags of `cluster node logs`. */
 export interface LogOptions {
   /** Path of the runnable of the agent whose lines to show; empty for all runnables. Ignored with `units`. */
@@ -25,6 +29,7 @@ export async function runNodeLogs(context: CommandContext, name: string, options
     throw new AppError('app-usage', 'cannot combine --audit with --path or --unit', {
       fix: 'Read one log after the other.',
     });
+  refuseUnusable(options);
   if (path !== '' && units.length === 0) await requireRunnable(context, name, path);
   await callCurator(context, async ({ nodeStreams }) => {
     const { backlog, follow } = options;
@@ -44,6 +49,15 @@ export async function runNodeLogs(context: CommandContext, name: string, options
     }
     if (rest !== '') print(context, rest);
   });
+}
+
+/** Refuses flags that no node could obey, before any node is called. @throws AppError `app-usage` */
+function refuseUnusable({ path, exact, units }: LogOptions): void {
+  if (path !== '' && units.length > 0) throw new AppError('app-usage', 'cannot combine --path with --unit');
+  if (exact && path === '') throw new AppError('app-usage', '--exact without --path');
+  if (!RUNNABLE.test(path)) throw new AppError('app-usage', `invalid path ${JSON.stringify(path)}`);
+  const odd = units.find((unit) => !UNIT.test(unit));
+  if (odd !== undefined) throw new AppError('app-usage', `invalid unit ${JSON.stringify(odd)}`);
 }
 
 function logsOf({ path, exact, units, backlog, follow }: LogOptions) {

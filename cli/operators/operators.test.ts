@@ -51,7 +51,7 @@ describe('an operator', () => {
     await files.writeAtomic('/ann/identity.json', await textOf(files, '/ann/identity.json'), { mode: 0o644 });
     await expect(runOperatorList(ann)).rejects.toEqual(coded('workspace-key-mode'));
     const lost = contextOf(files, '/ann', '/nowhere.json');
-    await expect(runOperatorList(lost)).rejects.toEqual(coded('workspace-missing'));
+    await expect(runOperatorList(lost)).rejects.toEqual(coded('workspace-identity-missing'));
   });
 
   test('compares the audit log only with checkpoints that the operator has signed', async () => {

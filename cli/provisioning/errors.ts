@@ -10,6 +10,10 @@ export const provisioningErrors = defineErrors({
     'The file exists already. It was not changed.',
     'Delete the file, or choose another one with --out.',
   ),
+  'provisioning-flag-invalid': fault.operator.usage(
+    'A flag has a value that the provisioning file of a machine cannot have. Nothing was written.',
+    'Correct the flag named in the message. `cluster provisioning generate --help` shows all flags.',
+  ),
   'provisioning-no-owner': fault.operator.usage(
     'No owner key was given for the machine. Nothing was written.',
     'Run the command in the workspace of the cluster, or pass the key that `cluster config generate` printed with `--owner-key`.',

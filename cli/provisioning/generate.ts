@@ -1,4 +1,4 @@
-import { parseProvisioning, type ClusterConfig } from '../../internal/config/index.ts';
+import { ConfigError, parseProvisioning, type ClusterConfig } from '../../internal/config/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { layoutOf, readConfig, readOwnerKey } from '../workspace/index.ts';
 import { ProvisioningError } from './errors.ts';
@@ -35,12 +35,37 @@ export async function runProvisioningGenerate(
     joinEndpoints: joinEndpoints.length === 0 ? undefined : joinEndpoints,
   };
   const json = `${JSON.stringify(provisioning, undefined, 2)}\n`;
-  parseProvisioning(json, out ?? 'the flags');
+  verifyFlags(json);
   await warnOfVariant(context, { hasTpm: tpmDevice !== undefined, processor });
   if (out !== undefined) await write(context, out, json);
   context.host.result({ provisioning, ...(out !== undefined && { path: out }) }, () =>
     out === undefined ? json.trimEnd() : `Wrote ${out}.\n\nNext: systemctl start bootstrapper`,
   );
+}
+
+/** The flag of each member of the file. */
+const FLAGS: Readonly<Record<string, string>> = {
+  ownerKeys: '--owner-key',
+  tpm: '--tpm',
+  processor: '--processor',
+  nodeName: '--node-name',
+  address: '--address',
+  joinEndpoints: '--join-endpoint',
+};
+
+/** Parses the file with the agent's own schema. @throws ProvisioningError `provisioning-flag-invalid` */
+function verifyFlags(json: string): void {
+  try {
+    parseProvisioning(json);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const problems = (error.details['problems'] ?? []) as readonly { path: string; message: string }[];
+    const texts = problems.map(({ path, message }) => {
+      const member = path.split('.')[0] ?? '';
+      return `${FLAGS[member] ?? path} must be ${message}`;
+    });
+    throw new ProvisioningError('provisioning-flag-invalid', texts.join('; '));
+  }
 }
 
 async function ownKey(context: CommandContext): Promise<string> {

@@ -66,7 +66,7 @@ describe('cluster provisioning generate', () => {
     const { context, files } = await createWorkspace();
     const out = '/etc/cluster/provisioning.json';
     const made = runProvisioningGenerate(context, { ...plain, ...given, out });
-    await expect(made).rejects.toMatchObject({ code: 'config-provisioning-invalid', exit: 'usage' });
+    await expect(made).rejects.toMatchObject({ code: 'provisioning-flag-invalid', exit: 'usage' });
     expect(await files.stat(out)).toBeUndefined();
   });
 

@@ -38,6 +38,10 @@ export const workspaceErrors = defineErrors({
     'The keys of the workspace exist and are not encrypted, and `cluster config generate` does not change existing files.',
     'Run `cluster config passphrase` to encrypt them.',
   ),
+  'workspace-identity-missing': fault.operator.usage(
+    'The identity file of an operator does not exist.',
+    'Check the path of --identity. `cluster operator key NAME` creates an identity.',
+  ),
   'workspace-identity-invalid': fault.operator.precondition(
     'The identity file of an operator, or the grant that completes it, is damaged, belongs to a different operator, or was not written by `cluster operator`.',
     'Create an identity with `cluster operator key NAME`, have an owner run `cluster operator add`, and add the grant with `cluster operator accept`.',

@@ -93,9 +93,11 @@ export async function createIdentity(
 
 /**
  * Reads an identity file.
- * @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-identity-invalid`, `workspace-passphrase-…`
+ * @throws WorkspaceError `workspace-identity-missing`, `workspace-key-mode`, `workspace-identity-invalid`, `workspace-passphrase-…`
  */
 export async function readIdentity(access: SecretAccess, path: string): Promise<OperatorIdentity> {
+  if ((await access.ports.files.stat(path)) === undefined)
+    throw new WorkspaceError('workspace-identity-missing', `${path} does not exist`);
   const text = await readSecretFile(access, path, 'operator-identity');
   const parsed = identitySchema.safeParse(parseJson(text.reveal()));
   if (!parsed.success) throw invalid(path, 'not an identity file of version 1');

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { FilePort, StreamPort } from '../file/index.ts';
 import { BlobStore } from './blob-store.ts';
 import { bundleName, type Architecture, type BundleManifest } from './component.ts';
+import { versionsFor } from './component-versions.ts';
 import { BundleError } from './errors.ts';
 import { encodeManifest, MAX_MANIFEST_BYTES, parseManifest } from './manifest.ts';
 
@@ -38,11 +39,12 @@ export class BundleCache {
     return join(this.#manifests, `${bundleName(kubernetesVersion, architecture)}.json`);
   }
 
-  /** @throws BundleError `bundle-not-found`, `bundle-manifest-invalid` */
+  /** @throws BundleError `bundle-not-found`, `bundle-version-unknown`, `bundle-manifest-invalid` */
   async read(kubernetesVersion: string, architecture: Architecture): Promise<BundleManifest> {
     const path = this.manifestPath(kubernetesVersion, architecture);
     const bytes = await this.#files.read(path, MAX_MANIFEST_BYTES);
     if (bytes !== undefined) return parseManifest(bytes);
+    versionsFor(kubernetesVersion); // nobody can build a bundle of an unknown version
     throw new BundleError(
       'bundle-not-found',
       `bundle for Kubernetes ${kubernetesVersion} not found: no ${path}`,

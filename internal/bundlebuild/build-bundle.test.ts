@@ -134,9 +134,9 @@ describe('BundleCache', () => {
 
   test('read() of a missing bundle fails, and the fix is the command to build it', async () => {
     await using made = await workshop();
-    await expect(made.bundles.read('v1.34.4', 'amd64')).rejects.toMatchObject({
+    await expect(made.bundles.read('v1.35.4', 'amd64')).rejects.toMatchObject({
       code: 'bundle-not-found',
-      fix: expect.stringContaining('--kubernetes-version v1.34.4'),
+      fix: expect.stringContaining('--kubernetes-version v1.35.4'),
     });
   });
 });

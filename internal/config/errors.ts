@@ -12,7 +12,7 @@ export const configErrors = defineErrors({
   ),
   'config-provisioning-invalid': fault.operator.usage(
     'The provisioning file of this machine has an unknown key or an invalid value. Nothing was changed.',
-    'Correct the keys named in the message in /etc/cluster/provisioning.json, then restart bootstrapper.service.',
+    'Correct the keys named in the message; `cluster provisioning schema` describes all keys. On a machine, then restart bootstrapper.service.',
   ),
 });
 

@@ -18,9 +18,17 @@ export const fileErrors = defineErrors({
     'A file is larger than the limit for files of its kind. It was not read.',
     'Check the content of the file named in the message: another file may have been put in its place.',
   ),
+  'file-missing': retryable.system.precondition(
+    'A file or directory that the operation needs does not exist.',
+    'Check the path named in the message: each of its directories must exist.',
+  ),
+  'file-wrong-kind': fault.operator.precondition(
+    'A directory is where a file is needed, or a file is where a directory is needed.',
+    'Check the path named in the message, and name another one.',
+  ),
   'file-io': retryable.system.precondition(
-    'A file operation failed: part of the path does not exist or is not a directory, or the disk has an error.',
-    'Check that every directory of the path named in the message exists and is a directory. For EIO, look for disk errors with `dmesg`.',
+    'A file operation failed; the message has the error of the operating system.',
+    'Look for errors of the disk or of the file system with `dmesg`.',
   ),
 });
 
@@ -36,6 +44,9 @@ const CODES: Readonly<Record<string, FileErrorCode>> = {
   EROFS: 'file-read-only',
   EACCES: 'file-permission',
   EPERM: 'file-permission',
+  ENOENT: 'file-missing',
+  EISDIR: 'file-wrong-kind',
+  ENOTDIR: 'file-wrong-kind',
 };
 
 /**
@@ -48,6 +59,20 @@ export async function attempt<T>(doing: string, work: () => Promise<T>): Promise
   } catch (error) {
     if (error instanceof FileError) throw error;
     const errno = (error as NodeJS.ErrnoException).code;
-    throw new FileError(CODES[errno ?? ''] ?? 'file-io', doing, { cause: error, details: { errno } });
+    throw new FileError(CODES[errno ?? ''] ?? 'file-io', doing, {
+      cause: reasonOf(error),
+      details: { errno },
+    });
   }
+}
+
+/**
+ * The error of a system call without the call and its paths, which may be those of temporary files: "ENOENT: no such file or
+ * directory".
+ */
+function reasonOf(error: unknown): unknown {
+  if (!(error instanceof Error) || (error as NodeJS.ErrnoException).syscall === undefined) return error;
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  const at = error.message.indexOf(`, ${syscall}`);
+  return at < 0 ? error : Object.assign(new Error(error.message.slice(0, at)), { code });
 }

@@ -61,7 +61,7 @@ describe.each(ports)('$name', ({ create }) => {
 
   test('read() of a directory is an error', async () => {
     await expect(files.read(directory, 10)).rejects.toMatchObject({
-      code: 'file-io',
+      code: 'file-wrong-kind',
       details: { errno: 'EISDIR' },
     });
   });
@@ -75,13 +75,13 @@ describe.each(ports)('$name', ({ create }) => {
   });
 
   test('writeAtomic() into a missing directory fails and creates no directory', async () => {
-    await expect(files.writeAtomic(at('none', 'file'), 'x')).rejects.toMatchObject({ code: 'file-io' });
+    await expect(files.writeAtomic(at('none', 'file'), 'x')).rejects.toMatchObject({ code: 'file-missing' });
     expect(await files.stat(at('none'))).toBeUndefined();
   });
 
   test('writeAtomic() does not replace a directory', async () => {
     await files.makeDirectory(at('directory'));
-    await expect(files.writeAtomic(at('directory'), 'x')).rejects.toMatchObject({ code: 'file-io' });
+    await expect(files.writeAtomic(at('directory'), 'x')).rejects.toMatchObject({ code: 'file-wrong-kind' });
     expect(await files.list(directory)).toEqual(['directory']);
   });
 
@@ -115,7 +115,7 @@ describe.each(ports)('$name', ({ create }) => {
 
   test('makeDirectory() at the path of a file fails', async () => {
     await files.writeAtomic(at('file'), 'x');
-    await expect(files.makeDirectory(at('file', 'below'))).rejects.toMatchObject({ code: 'file-io' });
+    await expect(files.makeDirectory(at('file', 'below'))).rejects.toMatchObject({ code: 'file-wrong-kind' });
   });
 
   test('remove() removes a file or a directory with its content, and accepts a missing path', async () => {
@@ -149,7 +149,7 @@ describe.each(ports)('$name', ({ create }) => {
 
   test('rename() of a missing path fails', async () => {
     await expect(files.rename(at('none'), at('to'))).rejects.toMatchObject({
-      code: 'file-io',
+      code: 'file-missing',
       details: { errno: 'ENOENT' },
     });
   });
@@ -231,7 +231,7 @@ describe('DiskFiles on a real disk', () => {
     await files.makeDirectory(at('link'));
     await files.makeDirectory(at('link', 'below'));
     expect(await files.list(at('target'))).toEqual(['below']);
-    await expect(files.makeDirectory(at('dangling'))).rejects.toMatchObject({ code: 'file-io' });
+    await expect(files.makeDirectory(at('dangling'))).rejects.toMatchObject({ code: 'file-wrong-kind' });
   });
 
   test('a failed write leaves no temporary file', async () => {
@@ -278,7 +278,7 @@ describe('DiskFiles on a real disk', () => {
   });
 
   test.each([
-    { name: 'a file system that refuses new files', path: '/proc/self/x', code: 'file-io' },
+    { name: 'a file system that refuses new files', path: '/proc/self/x', code: 'file-missing' },
     { name: 'a full device', path: '/dev/full', code: 'file-no-space' },
   ])('a write to $name fails with code $code', async ({ path, code }) => {
     const attempt = path === '/dev/full' ? files.appendSynced(path, 'x') : files.writeAtomic(path, 'x');

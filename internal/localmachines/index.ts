@@ -17,7 +17,7 @@ export { ensureAgentLayer } from './rootfs/agent-layer.ts';
 export { hierarchiesFrom, SLICE } from './host/cgroups.ts';
 export { isZombie } from './host/proc.ts';
 export { NUMBERS_DIRECTORY } from './network/cluster-numbers.ts';
-export { linkName } from './network/names.ts';
+export { linkName, parseName } from './network/names.ts';
 export {
   hostAddress,
   namespaceFile,

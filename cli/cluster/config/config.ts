@@ -51,11 +51,11 @@ export async function generateWorkspace(
   context: CommandContext,
   options: GenerateOptions,
 ): Promise<CreatedWorkspace> {
-  await using workspace = await openWorkspace(context, 'cluster config generate');
   const { local = false, encrypt = false, ...settings } = options;
   const configText = renderClusterConfig({ ...settings, networks: local ? LOCAL_NETWORKS : undefined });
-  // Parses the generated text before it is written, so that cluster.yaml is always valid.
-  parseWrittenConfig(configText, workspace.layout.config);
+  // Parses the generated text before anything is written, so that cluster.yaml is always valid.
+  parseWrittenConfig(configText, layoutOf(context.paths.workspace).config);
+  await using workspace = await openWorkspace(context, 'cluster config generate');
   return await createWorkspace(context, workspace.layout, { configText, encrypt, state: workspace.state });
 }
 

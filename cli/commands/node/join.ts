@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
 import type { JoinOptions } from '../../cluster/index.ts';
-import { collect, timeoutOption } from '../flags.ts';
+import { usageError } from '../../app/usage.ts';
+import { collectAddress, fingerprintValue, machineAddress, timeoutOption } from '../flags.ts';
 
 type JoinFlags = Omit<JoinOptions, 'endpoints' | 'timeoutMs'> & {
   readonly endpoint?: readonly string[];
@@ -13,9 +14,9 @@ const DEFAULT_WAIT_MS = 10 * 60 * 1000;
 /** `cluster join`. */
 export function register(command: Command, action: ActionBinder): void {
   command
-    .option('--endpoint <address>', 'control-plane node: HOST or HOST:PORT; may be repeated', collect)
-    .option('--node <address>', 'machine to join (default: this machine; needs root)')
-    .option('--fingerprint <sha256>', 'with --node: expected fingerprint of the machine')
+    .option('--endpoint <address>', 'control-plane node: HOST or HOST:PORT; may be repeated', collectAddress)
+    .option('--node <address>', 'machine to join (default: this machine; needs root)', machineAddress)
+    .option('--fingerprint <sha256>', 'with --node: expected fingerprint of the machine', fingerprintValue)
     .option('--wait', 'wait until the node is running')
     .addOption(timeoutOption('time limit for --wait', DEFAULT_WAIT_MS))
     .addHelpText(
@@ -29,8 +30,11 @@ Examples:
 `,
     )
     .action(
-      action<JoinFlags>(async (context, { endpoint: endpoints = [], timeout: timeoutMs, ...flags }) =>
-        (await import('../../cluster/index.ts')).runJoin(context, { ...flags, endpoints, timeoutMs }),
-      ),
+      action<JoinFlags>(async (context, { endpoint: endpoints = [], timeout: timeoutMs, ...flags }) => {
+        if (flags.fingerprint !== undefined && flags.node === undefined)
+          throw usageError('--fingerprint without --node', 'join');
+        const { runJoin } = await import('../../cluster/index.ts');
+        return runJoin(context, { ...flags, endpoints, timeoutMs });
+      }),
     );
 }

@@ -1,7 +1,7 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
 import type { CloudInitOptions } from '../../cloudinit/index.ts';
-import { collect } from '../flags.ts';
+import { collect, nodeName } from '../flags.ts';
 
 interface ApproveFlags {
   readonly name?: string;
@@ -22,7 +22,7 @@ export function registerNodeJoins(node: Command, action: ActionBinder): void {
     .command('approve')
     .description('admit a machine that asked to join')
     .argument('<machine>', MACHINE)
-    .option('--name <name>', 'node name (default: the name the machine requests)')
+    .option('--name <name>', 'node name (default: the name the machine requests)', nodeName)
     .option('--roles <roles>', 'control-plane, worker, or both (comma-separated)', 'worker')
     .option('--label <key=value>', 'node label; may be repeated', collect)
     .addHelpText(

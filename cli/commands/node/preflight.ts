@@ -1,12 +1,14 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
+import { usageError } from '../../app/usage.ts';
 import type { PreflightCommandOptions } from '../../preflight/index.ts';
+import { fingerprintValue, machineAddress } from '../flags.ts';
 
 /** `cluster preflight`. */
 export function register(command: Command, action: ActionBinder): void {
   command
-    .option('--node <address>', 'machine to check (default: this machine)')
-    .option('--fingerprint <sha256>', 'with --node: expected fingerprint of the machine')
+    .option('--node <address>', 'machine to check (default: this machine)', machineAddress)
+    .option('--fingerprint <sha256>', 'with --node: expected fingerprint of the machine', fingerprintValue)
     .option('--fix', 'load kernel modules and set kernel parameters; needs root')
     .addHelpText(
       'after',
@@ -20,6 +22,8 @@ Examples:
     )
     .action(
       action<PreflightCommandOptions>(async (context, options) => {
+        if (options.fingerprint !== undefined && options.node === undefined)
+          throw usageError('--fingerprint without --node', 'preflight');
         const { runPreflightCommand } = await import('../../preflight/index.ts');
         const { DiskStreams } = await import('../../../internal/file/index.ts');
         const { LinuxMachine } = await import('../../../internal/platform/index.ts');

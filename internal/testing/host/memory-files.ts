@@ -149,6 +149,13 @@ function directory(mode: number): MemoryDirectory {
   return { kind: 'directory', mode, modifiedMs: 0 };
 }
 
+/** The codes of internal/file for these errors. */
+const CODES: Readonly<Record<string, 'file-missing' | 'file-wrong-kind'>> = {
+  ENOENT: 'file-missing',
+  EISDIR: 'file-wrong-kind',
+  ENOTDIR: 'file-wrong-kind',
+};
+
 function failure(doing: string, errno: string): FileError {
-  return new FileError('file-io', doing, { cause: new Error(errno), details: { errno } });
+  return new FileError(CODES[errno] ?? 'file-io', doing, { cause: new Error(errno), details: { errno } });
 }

@@ -1,0 +1,268 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CodedError, EXIT_CODES, fault, type ExitName } from '../../internal/errors/index.ts';
+import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
+import { createCliHarness, type CliHarness } from './fake-cli.ts';
+
+interface Row {
+  readonly args: string;
+  readonly code: string;
+  /** Default: usage. */
+  readonly exit?: ExitName;
+  /** Part of the message; default: the last word of the arguments. */
+  readonly says?: string;
+}
+
+/** Rows with one code and one exit. Arguments in apostrophes are one word. */
+function rows(code: string, exit: ExitName, table: Readonly<Record<string, string>>): readonly Row[] {
+  return Object.entries(table).map(([args, says]) => ({ args, code, exit, says }));
+}
+
+/** Command lines that the parser refuses, or a check of a flag before anything is read. */
+const USAGE = rows('app-usage', 'usage', {
+  nodes: "unknown command 'nodes' (Did you mean node?)",
+  'node nonsense': "unknown command 'nonsense'",
+  'status --nonsense': "unknown option '--nonsense'",
+  'status extra': 'too many arguments',
+  '-o xml status': 'Allowed choices are human, wide, json, yaml, name',
+  '--events file status': 'Allowed choices are stdout, stderr, none',
+  '-o name status': '--output name is only for commands that list objects',
+  '-o wide keys show': '--output wide is only for `status` and for commands that list objects',
+  '--no-headers status': '--no-headers is only for commands that list objects',
+  '--passphrase-fd 1 status': 'Must be 0, or 3 to 1023',
+  '--passphrase-fd x status': 'Must be 0, or 3 to 1023',
+  'help nope': 'unknown command or help topic "nope"',
+  'help node nope': 'unknown command or help topic "nope"',
+  'completion tcsh': 'Allowed choices are bash, zsh, fish',
+  verify: "missing required argument 'node'",
+  explain: "missing required argument 'node'",
+  'node label n1': "missing required argument 'change'",
+  'node label n1 x=1 x=2': 'label x is set twice',
+  'node label n1 x=1 x-': 'label x is both set and removed',
+  'node label n1 =1': 'invalid label "=1"',
+  "node label n1 'a b=c'": 'invalid label "a b=c"',
+  'node label n1 kubernetes.io/a=b': 'is reserved',
+  'node label n1 node-role.kubernetes.io/control-plane=': 'is reserved',
+  'node ls -l': 'argument missing',
+  "node ls -l 'zone in (a)'": 'label selector "zone in (a)"',
+  'node ls --joins --removed': "cannot be used with option '--joins'",
+  'node ls --joins -l zone=a': "cannot be used with option '-l, --selector",
+  'node approve': "missing required argument 'machine'",
+  'node approve x --roles boss': 'invalid roles "boss"',
+  'node approve x --label foo': 'invalid label "foo"',
+  "node approve x --name 'A B'": 'at most 63 lower-case letters',
+  'node logs n1 --backlog -1': 'Must be 0 to 10000',
+  'node logs n1 --backlog 1e9': 'Must be 0 to 10000',
+  'node logs n1 --unit ../x': 'invalid unit "../x"',
+  'node logs n1 --exact': '--exact without --path',
+  "node logs n1 --path 'a b'": 'invalid path "a b"',
+  'node logs n1 --path a --unit kubelet': 'cannot combine --path with --unit',
+  'node logs n1 --audit --unit kubelet': 'cannot combine --audit',
+  'node drain n1 --timeout 5': 'Must be a duration such as 90s',
+  'node drain n1 --timeout 0s': 'Must be a duration such as 90s',
+  'node set-role n1': 'no role given for node n1',
+  'node set-role n1 --boss': "unknown option '--boss'",
+  'node cloud-init --format xml': 'Allowed choices are cloud-init, provisioning',
+  "-w owner node cloud-init --endpoint 'a b'": 'invalid endpoint "a b"',
+  '-w owner node cloud-init --endpoint x:0': 'invalid endpoint "x:0"',
+  "join --endpoint 'a b'": 'Must be HOST or HOST:PORT',
+  'join --endpoint x:99999': 'Must be HOST or HOST:PORT',
+  "join --node 'a b'": 'Must be HOST or HOST:PORT',
+  'join --node 127.0.0.1 --fingerprint foo': 'Must be sha256: and 64 lower-case hex digits',
+  'join --timeout 5': 'Must be a duration',
+  "preflight --node 'a b'": 'Must be HOST or HOST:PORT',
+  'preflight --fingerprint x': 'Must be sha256: and 64 lower-case hex digits',
+  [`preflight --fingerprint sha256:${'0'.repeat(64)}`]: '--fingerprint without --node',
+  [`join --fingerprint sha256:${'0'.repeat(64)}`]: '--fingerprint without --node',
+  '-w owner config edit': 'needs a terminal',
+  'config apply nofile': 'too many arguments',
+  'config apply': 'cluster.yaml not found',
+  'provisioning generate --processor foo': 'Allowed choices are sev-snp, tdx',
+  'operator key': "missing required argument 'name'",
+  "operator key 'A B'": 'invalid operator name "A B"',
+  'operator add ann': "required option '--role <role>' not specified",
+  'operator add ann --role boss --request text': 'Allowed choices are viewer, operator, owner',
+  '-w owner operator add ann --role viewer --request nofile': 'file nofile not found',
+  '-w owner operator add ann --role viewer --request text': 'not a PEM certificate request',
+  'operator remove': "missing required argument 'name'",
+  'audit verify nofile': 'file nofile not found',
+  'audit ls --last -1': 'Must be 1 to 1000000',
+  'audit ls --last x': 'Must be 1 to 1000000',
+  'backup create text': "required option '--to <file>' not specified",
+  'package repo': "missing required argument 'directory'",
+  'attest explain nofile': "required option '--variant <name>' not specified",
+  'mini up --control-planes 0': 'Must be 1 to 7',
+  'mini up --control-planes x': 'Must be 1 to 7',
+  'mini up --workers -1': 'Must be 0 to 20',
+  'doctor --at x': 'Must be a duration',
+});
+
+/** Files and directories that are missing, of the wrong kind, or cannot be written. */
+const FILES = [
+  ...rows('workspace-missing', 'usage', {
+    '-w nowhere status': 'nowhere/cluster.yaml does not exist',
+    'keys rotate': 'cluster.yaml does not exist',
+  }),
+  ...rows('workspace-identity-missing', 'usage', {
+    '-w owner --identity nofile status': 'nofile does not exist',
+    'operator accept text': 'identity.json does not exist',
+  }),
+  ...rows('workspace-key-mode', 'precondition', { '-w owner --identity text status': 'are too open' }),
+  ...rows('file-wrong-kind', 'precondition', {
+    '-w owner --identity directory status': 'EISDIR: illegal operation on a directory',
+    '-w text config generate --attestation tpm': 'ENOTDIR: not a directory',
+    '-w /dev/null/x config generate --attestation tpm': 'creating directory /dev/null/x',
+    'provisioning validate directory': 'reading directory',
+    '-w owner provisioning generate --out /dev/null/x': 'creating /dev/null/x',
+    '-w owner operator add ann --role viewer --request directory': 'reading directory',
+    'audit verify directory': 'reading directory',
+    'backup show directory': 'reading directory',
+  }),
+  ...rows('file-missing', 'precondition', {
+    '-w /proc/x config generate --attestation tpm': 'creating directory /proc/x',
+    '-w owner provisioning generate --out /proc/x': 'creating /proc/x',
+  }),
+  ...rows('file-permission', 'precondition', {
+    '-w /sys/x config generate --attestation tpm': 'creating directory /sys/x',
+  }),
+  ...rows('config-provisioning-invalid', 'usage', {
+    'provisioning validate nofile': 'file is empty or does not exist',
+    'provisioning validate empty': 'file is empty or does not exist',
+    'provisioning validate bad.json': 'bad.json',
+  }),
+  ...rows('provisioning-exists', 'precondition', {
+    '-w owner provisioning generate --out text': 'text exists',
+  }),
+  ...rows('audit-export-invalid', 'usage', {
+    'audit verify text': 'line 1 of the export is not an entry',
+    'audit verify empty': 'the export has no entries',
+  }),
+  ...rows('backup-not-found', 'usage', {
+    'backup ls nofile': 'directory nofile not found',
+    'backup ls text': 'directory text not found',
+    'backup delete nofile': 'nofile not found',
+  }),
+  ...rows('doctor-facts-missing', 'usage', { 'doctor --facts nofile': 'nofile not found' }),
+  ...rows('package-not-found', 'precondition', { 'package repo nofile': 'no packages' }),
+];
+
+/** Values that only the command itself can judge. */
+const VALUES = [
+  ...rows('cloudinit-package-path', 'usage', { 'node cloud-init --package ftp://x': 'ftp://x' }),
+  ...rows('cloudinit-package-unverified', 'usage', {
+    'node cloud-init --package https://x': 'needs --package-sha256',
+  }),
+  ...rows('cloudinit-package-invalid', 'usage', {
+    'node cloud-init --package https://x --package-sha256 zz': 'use 64 hex digits',
+  }),
+  ...rows('provisioning-no-owner', 'usage', { 'provisioning generate': 'owner-key.pem not found' }),
+  ...rows('provisioning-flag-invalid', 'usage', {
+    'provisioning generate --owner-key x':
+      '--owner-key must be the base64 of a raw 32-byte Ed25519 public key',
+    '-w owner provisioning generate --address 1.2.3': '--address must be an IP address',
+    "-w owner provisioning generate --node-name 'A B'": '--node-name must be a DNS label',
+    "-w owner provisioning generate --join-endpoint 'a b'": '--join-endpoint must be',
+    '-w owner provisioning generate --tpm tpm0': '--tpm must be an absolute path',
+  }),
+  ...rows('config-invalid', 'usage', {
+    "-w new config generate --attestation tpm --name 'A B'": 'name is "A B"',
+    '-w new config generate --attestation tpm --kubernetes-version 1': 'kubernetesVersion',
+  }),
+  ...rows('cluster-config-exists', 'precondition', {
+    '-w fresh config generate --name other': 'differs from --name other',
+  }),
+  ...rows('workspace-passphrase-needed', 'precondition', {
+    '-w fresh config passphrase': 'there is no terminal to ask at',
+  }),
+  ...rows('cluster-no-node', 'usage', {
+    '-w fresh init': 'no address of the first machine',
+    '-w fresh init --node 1.2.3.4.5': 'invalid address "1.2.3.4.5"',
+    "-w fresh init --node 'a b'": 'invalid address "a b"',
+  }),
+  ...rows('cluster-no-fingerprint', 'usage', {
+    '-w fresh init --node 127.0.0.1 --fingerprint foo': 'invalid fingerprint "foo"',
+  }),
+  ...rows('cluster-not-initialized', 'precondition', {
+    '-w fresh status': 'cluster not initialized',
+    '-w fresh node ls': 'cluster not initialized',
+    '-w fresh kubeconfig --renew': 'cluster not initialized',
+  }),
+  ...rows('cluster-join-no-endpoint', 'usage', {
+    '-w fresh join --node 127.0.0.1': 'no control-plane node known',
+  }),
+  ...rows('bundle-version-unknown', 'usage', {
+    'bundle build --kubernetes-version 1': 'Kubernetes version "1" not supported',
+    'bundle fetch --kubernetes-version v9.9.9': 'Kubernetes version "v9.9.9" not supported',
+    'bundle verify --kubernetes-version v9.9.9': 'Kubernetes version "v9.9.9" not supported',
+    "bundle ls --kubernetes-version '../x'": 'Kubernetes version "../x" not supported',
+  }),
+  ...rows('localmachines-invalid-name', 'usage', { "mini up --name 'A B'": 'invalid cluster name "A B"' }),
+  ...rows('localmachines-cluster-not-found', 'precondition', {
+    'mini exec n1 --name nope -- true': 'local cluster "nope" not found',
+    'mini start n1 --name nope': 'local cluster "nope" not found',
+    'mini stop n1 --name nope': 'local cluster "nope" not found',
+  }),
+  ...rows('app-unknown-error-code', 'usage', { 'help errors nope': 'unknown error code "nope"' }),
+];
+
+/** Names that the cluster does not know. */
+const CLUSTER = rows('curator-node-unknown', 'precondition', {
+  '-w owner node show n9': 'node "n9" not found',
+  '-w owner node label n9 a=b': 'node "n9" not found',
+  '-w owner node logs n9 --path root': 'node "n9" not found',
+  '-w owner node metrics n9': 'node "n9" not found',
+  '-w owner verify n9': 'node "n9" not found',
+});
+
+const TABLE = [...USAGE, ...FILES, ...VALUES, ...CLUSTER];
+
+let cli: CliHarness;
+let cluster: AsyncDisposable | undefined;
+beforeAll(async () => {
+  cli = await createCliHarness();
+  const specs = { 'curator-node-unknown': fault.operator.precondition('No such node.', 'List the nodes.') };
+  const unknown = (): never => {
+    throw new CodedError(specs, 'curator-node-unknown', 'node "n9" not found');
+  };
+  const refuse = async (): Promise<never> => unknown();
+  const harness = await createCuratorHarness(
+    { getNode: refuse, updateNodeLabels: refuse },
+    {},
+    { getMetrics: refuse, getEvidence: refuse },
+  );
+  cluster = harness;
+  await cli.copy(harness.files, '/owner', 'owner');
+  await cli.run(['-w', 'fresh', 'config', 'generate', '--attestation', 'tpm']);
+  await mkdir(join(cli.root, 'directory'));
+  const files = { empty: '', text: 'hello\n', 'bad.json': '{"a":' };
+  for (const [name, text] of Object.entries(files))
+    await writeFile(join(cli.root, name), text, { mode: 0o644 });
+});
+afterAll(async () => {
+  await cli[Symbol.asyncDispose]();
+  await cluster?.[Symbol.asyncDispose]();
+});
+
+describe('a wrong input', () => {
+  test('has at least a hundred examples', () => {
+    expect(new Set(TABLE.map(({ args }) => args)).size).toBeGreaterThanOrEqual(100);
+  });
+
+  test.each(TABLE)('`cluster $args` is refused with $code, and nothing is changed', async (row) => {
+    const { args, code, exit = 'usage', says = '' } = row;
+    const words = [...args.matchAll(/'([^']*)'|(\S+)/g)].map((match) => match[1] ?? match[2] ?? '');
+    const before = await cli.snapshot();
+    const run = await cli.run(words);
+    expect(run).toMatchObject({ code: EXIT_CODES[exit].number, out: '' });
+    expect(run.err).toContain(says);
+    const fields = Object.fromEntries(
+      [...run.err.matchAll(/^ {2}(fix|code): +(.*)$/gm)].map(([, field = '', text]) => [field, text]),
+    );
+    expect(fields['code']).toMatch(new RegExp(`^${code} `));
+    expect(fields['fix']).toMatch(/^[A-Z].*[^ ]$/);
+    expect(fields['fix']).not.toBe('See `cluster help`.');
+    expect(run.err).not.toMatch(/\.tmp\b|node:internal|Unexpected token/);
+    expect(await cli.snapshot()).toEqual(before);
+  });
+});
