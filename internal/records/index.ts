@@ -88,3 +88,10 @@ export {
   slotPositions,
   type SlotPosition,
 } from './control-plane-slot.ts';
+export {
+  keyIdentityOf,
+  planRemoval,
+  readRemovals,
+  removedIdentities,
+  type RemovalEntry,
+} from './removals.ts';

@@ -1,9 +1,8 @@
 import type { VerifiedDocument } from '../../internal/ownerdocument/index.ts';
 import type { InventoryMachine } from '../../internal/config/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
-import type { NodeRecord } from '../../internal/records/index.ts';
+import { keyIdentityOf, type NodeRecord } from '../../internal/records/index.ts';
 import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
-import { keyIdentityOf } from './removals.ts';
 
 /** A node key on a machine, to which an owner grants roles. */
 export interface GrantSubject {

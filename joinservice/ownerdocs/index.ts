@@ -17,12 +17,5 @@ export {
   rolesOfEntry,
   type GrantSubject,
 } from './control-plane-grants.ts';
-export {
-  keyIdentityOf,
-  planRemoval,
-  readRemovals,
-  removedIdentities,
-  type RemovalEntry,
-} from './removals.ts';
 export { documentBytes, sha256Of } from './stored-documents.ts';
 export { Submission } from './submission.ts';

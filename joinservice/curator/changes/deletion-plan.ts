@@ -1,16 +1,15 @@
 import type { Clock } from '../../../internal/clock/index.ts';
 import { parseClusterConfig, type InventoryMachine } from '../../../internal/config/index.ts';
 import { unchanged, type Entry, type KeySpace } from '../../../internal/etcd/index.ts';
-import { CONFIGURATION_KEY } from '../../../internal/records/index.ts';
-import type { Call } from '../../../internal/rpc/index.ts';
 import {
+  CONFIGURATION_KEY,
   planRemoval,
   readRemovals,
   removedIdentities,
-  type OwnerDocuments,
   type RemovalEntry,
-  type Submission,
-} from '../../ownerdocs/index.ts';
+} from '../../../internal/records/index.ts';
+import type { Call } from '../../../internal/rpc/index.ts';
+import type { OwnerDocuments, Submission } from '../../ownerdocs/index.ts';
 import type { DeleteNodeRequest } from '../../curatorproto/gen/curator_pb.js';
 import { nameOfCaller, type Caller } from '../access/authorize-caller.ts';
 import { configurationChange, configurationWrite } from './configuration-plan.ts';

@@ -1,13 +1,15 @@
 import type { Condition, Entry, KeySpace } from '../../../internal/etcd/index.ts';
-import { nodeNameKey, records, type JoinRecord, type NodeRecord } from '../../../internal/records/index.ts';
-import { isControlPlane } from '../../../internal/role/index.ts';
 import {
-  isGranted,
   keyIdentityOf,
+  nodeNameKey,
   readRemovals,
-  type OwnerDocuments,
+  records,
+  type JoinRecord,
+  type NodeRecord,
   type RemovalEntry,
-} from '../../ownerdocs/index.ts';
+} from '../../../internal/records/index.ts';
+import { isControlPlane } from '../../../internal/role/index.ts';
+import { isGranted, type OwnerDocuments } from '../../ownerdocs/index.ts';
 import type { Applicant } from './applicant.ts';
 import type { JoinFeed } from '../requests/join-feed.ts';
 import type { ActiveConfiguration } from './active-configuration.ts';
