@@ -10,7 +10,7 @@ export function createControlPlaneDriver(parts: ConnectedParts): MachineControlP
   return new MachineControlPlaneDriver(
     { ...parts, log: log.child('consensus'), retire: retirePorts(parts) },
     {
-      ...{ ...parts, machine: identity, values: reads, blobStores: parts.blobRoots },
+      ...{ ...parts, machine: identity, values: reads, blobStores: parts.blobRoots, snapshots: parts.blobs },
       addresses: () => machine.addresses(),
       isKeyChangePending: () => keys.isActivationPending(),
       lifetimes: () => certificateLifetimes(reads),

@@ -1,4 +1,4 @@
-import { absent, put, type KeySpace } from '../../internal/etcd/index.ts';
+import { absent, put, type KeySpace, type Write } from '../../internal/etcd/index.ts';
 import {
   CLUSTER_KEY,
   CONFIGURATION_KEY,
@@ -82,23 +82,7 @@ export async function createClusterRecords(
   const result = await etcd.commit(
     {
       when: [absent(CLUSTER_KEY)],
-      then: [
-        records.cluster.put(CLUSTER_KEY, cluster),
-        ...nodeWrites(created, nodeId),
-        ...created.owners.map((owner) => ownerWrite(owner, nowMs)),
-        ...(created.documents ?? []).map(({ key, bytes }) => documentWrite(key, bytes, nowMs)),
-        records.settings.put(SETTINGS_KEY, {
-          version: 1,
-          ...created.settings,
-          apiServerSans: [...created.settings.apiServerSans],
-        }),
-        records.configuration.put(CONFIGURATION_KEY, {
-          version: 1,
-          document: Buffer.from(created.configuration).toString('base64'),
-          updatedMs: nowMs,
-          updatedBy: nodeId,
-        }),
-      ],
+      then: firstWrites(created, cluster),
       otherwiseGet: [CLUSTER_KEY],
     },
     { signal },
@@ -113,6 +97,29 @@ export async function createClusterRecords(
     `creating cluster ${clusterId}: etcd holds cluster ${found?.clusterId ?? '?'} of node ${found?.firstNodeId ?? '?'}`,
     { details: { clusterId: found?.clusterId } },
   );
+}
+
+/** The writes of all first records. */
+export function firstWrites(created: NewCluster, cluster: ClusterRecord): Write[] {
+  const { nowMs } = created;
+  const nodeId = cluster.firstNodeId;
+  return [
+    records.cluster.put(CLUSTER_KEY, cluster),
+    ...nodeWrites(created, nodeId),
+    ...created.owners.map((owner) => ownerWrite(owner, nowMs)),
+    ...(created.documents ?? []).map(({ key, bytes }) => documentWrite(key, bytes, nowMs)),
+    records.settings.put(SETTINGS_KEY, {
+      version: 1,
+      ...created.settings,
+      apiServerSans: [...created.settings.apiServerSans],
+    }),
+    records.configuration.put(CONFIGURATION_KEY, {
+      version: 1,
+      document: Buffer.from(created.configuration).toString('base64'),
+      updatedMs: nowMs,
+      updatedBy: nodeId,
+    }),
+  ];
 }
 
 /**

@@ -5,6 +5,7 @@ import type { SystemPorts } from '../../internal/platform/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import {
   ConsensusError,
+  consensusLayout,
   ETCD_PORTS,
   type EtcdName,
   EtcdPair,
@@ -14,6 +15,7 @@ import {
   type RunningEtcdPair,
   saveInitResult,
   saveOwnership,
+  writeEpoch,
 } from '../consensus/index.ts';
 import { ensureCurator, JOINSERVICE_UNIT } from '../units/index.ts';
 import { formatEndpoint, PORTS, urlHost } from '../../internal/endpoint/index.ts';
@@ -43,6 +45,7 @@ import {
 import { createFirstRecords, type FirstEvidence } from './create-first-records.ts';
 import { DisposableHolder } from './disposable-holder.ts';
 import { AGENT_PATHS, type MachineIdentity, type NodeState } from '../nodestate/index.ts';
+import { restoreEtcdData, startKubernetesEpoch, type Snapshots } from './restore-etcd.ts';
 import { RestartableTask } from './restartable-task.ts';
 
 /** Ports (injected dependencies) of the control plane driver. */
@@ -65,6 +68,8 @@ export interface ControlPlaneDriverOptions {
   /** Whether new keys are on disk but not active yet. Until they are active, no process is restarted. */
   readonly isKeyChangePending: () => Promise<boolean>;
   readonly lifetimes: () => CertificatesConfig;
+  /** The uploaded snapshots of a cluster that is restored. */
+  readonly snapshots: Snapshots;
   /** Directories of blobs that the join service of this machine distributes to other nodes. */
   readonly blobStores: readonly [string, ...string[]];
 }
@@ -110,6 +115,12 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
       createsCluster: start.kind === 'bootstrap',
       keepRunning: await this.#options.isKeyChangePending(),
     };
+    if (start.kind === 'bootstrap' && start.data.spec.restore !== undefined)
+      await restoreEtcdData(this.#ports, start.data.spec.restore, {
+        member: config,
+        snapshots: this.#options.snapshots,
+        signal,
+      });
     this.#running.set(await this.#etcdPair(say).start(config, signal));
   }
 
@@ -118,6 +129,8 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     const { files, clock, state } = this.#ports;
     const { machine, evidence, ownAddress, owners } = this.#options;
     const nowMs = (): number => clock.nowMs();
+    if (data.spec.restore !== undefined)
+      await startKubernetesEpoch(files, this.#etcd().kubernetes.admin, signal);
     const authority = await ensureClusterCa(
       { files, nowMs },
       { directory: AGENT_PATHS.ca, clusterName: data.spec.clusterName },
@@ -128,6 +141,8 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     );
     // The membership file is written last: a machine that finds it after a restart resumes, and then needs
     // the credentials and the settings too.
+    if (data.spec.restore !== undefined)
+      await writeEpoch(files, consensusLayout(AGENT_PATHS.state, 'state'), created.membership.epoch);
     await state.settings.save(settingsFromSpec(data.spec));
     await state.roles.save(created.roles);
     await state.membership.save(created.membership);

@@ -7,7 +7,12 @@ import { CLUSTER_PREFIX, type NodeRecord } from '../../internal/records/index.ts
 import { nameOf, parsePublic } from '../../internal/tpm/index.ts';
 import { firstNodeRoles, type Role } from '../../internal/role/index.ts';
 import { OwnerDocumentError, parseDocument, recordKeyOf } from '../../internal/ownerdocument/index.ts';
-import { createClusterRecords, type NamedKey, type NewCluster } from '../consensus/index.ts';
+import {
+  createClusterRecords,
+  restoreClusterRecords,
+  type NamedKey,
+  type NewCluster,
+} from '../consensus/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { type BootstrapData, settingsFromSpec } from '../roleserve/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
@@ -18,7 +23,7 @@ const MINUTES_PER_DAY = 24 * 60;
 /** What the first records need of this machine's evidence. */
 export type FirstEvidence = Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>;
 
-/** Writes the first records of a new cluster. Resolves to the membership and the roles of the first node. */
+/** Writes the first records of a new or restored cluster. Resolves to the membership and the roles of the first node. */
 export async function createFirstRecords(
   ports: { readonly admin: KeySpace; readonly authority: CertificateSigner; readonly nowMs: () => number },
   options: {
@@ -38,21 +43,22 @@ export async function createFirstRecords(
   const admission = await firstNodeAdmission(evidence, machine, { nowMs, signal });
   const { nodeName: name } = spec;
   const node = { name, address, pubKeyDer: machine.pubKeyDer, roles, labels: {}, admission };
-  const { cluster } = await createClusterRecords(
-    new Namespace(ports.admin, CLUSTER_PREFIX),
-    {
-      clusterId: spec.clusterId,
-      clusterName: spec.clusterName,
-      caPem: ports.authority.caPem,
-      node,
-      owners,
-      configuration: Buffer.from(spec.configuration, 'utf8'),
-      documents: readDocuments(spec.ownerDocumentsBase64 ?? []),
-      settings,
-      nowMs,
-    },
-    signal,
-  );
+  const created: NewCluster = {
+    clusterId: spec.clusterId,
+    clusterName: spec.clusterName,
+    caPem: ports.authority.caPem,
+    node,
+    owners,
+    configuration: Buffer.from(spec.configuration, 'utf8'),
+    documents: readDocuments(spec.ownerDocumentsBase64 ?? []),
+    settings,
+    nowMs,
+  };
+  const etcd = new Namespace(ports.admin, CLUSTER_PREFIX);
+  const cluster =
+    spec.restore === undefined
+      ? (await createClusterRecords(etcd, created, signal)).cluster
+      : await restoreClusterRecords(etcd, created, { epoch: spec.restore.epoch, signal });
   const leaf = nodeLeaf({
     ...{ clusterId: spec.clusterId, pubKeyDer: machine.pubKeyDer, addresses: [address] },
     isControlPlane: true,

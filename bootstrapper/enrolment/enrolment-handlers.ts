@@ -5,11 +5,12 @@ import type { SystemPorts } from '../../internal/platform/index.ts';
 import { parseRoles } from '../../internal/role/index.ts';
 import { type Membership, MembershipError } from '../membership/index.ts';
 import type { EnrolmentHandlers } from './enrolment.ts';
-import type { InitJob } from '../initserver/index.ts';
+import type { InitJob, InitRestore } from '../initserver/index.ts';
 import type { GrantedAdmission, JoinClient, JoinRecord, OpenedTicket } from '../joinclient/index.ts';
 import { type NodeLock, NodeLockError } from '../nodelock/index.ts';
 import { AGENT_PATHS, type NodeState } from '../nodestate/index.ts';
-import { installTicket } from '../credentials/index.ts';
+import { installControlPlaneKeys, installTicket } from '../credentials/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
 import { findResumePoint } from './resume-point.ts';
 
 /** Ports (injected dependencies) of the enrolment handlers. */
@@ -56,6 +57,9 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
     },
     CreatingCluster: async (signal) => {
       const record = await when(job.accepted, () => true, signal);
+      // Before the workers create keys: they keep those that exist.
+      if (record.spec.restore !== undefined)
+        await installControlPlaneKeys(ports.files, restoredKeys(record.spec.restore));
       node.creating(settingsFromSpec(record.spec), { initId: record.initId, spec: record.spec });
       const membership = await when(ports.clusterMembership, (value) => value !== undefined, signal);
       if (membership === undefined) throw new TypeError('membership expected');
@@ -93,6 +97,12 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       return { to: 'Running', membership };
     },
   };
+}
+
+/** The shared keys of the cluster that is restored. Once they are deleted from the request, the cluster exists. */
+function restoredKeys({ sharedKeys }: InitRestore): Parameters<typeof installControlPlaneKeys>[1] {
+  const keys = Object.entries(sharedKeys).map(([name, text]) => [name, new Secret(text)] as const);
+  return { controlPlaneKeys: keys.length === 0 ? undefined : new Map(keys) };
 }
 
 function claimOf({ clusterId, joinId }: JoinRecord): { clusterId: string; by: 'join'; id: string } {

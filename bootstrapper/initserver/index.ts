@@ -13,4 +13,4 @@ export {
   type InitServicePorts,
   type PreflightQuery,
 } from './init-service.ts';
-export { type InitSpec } from './init-spec.ts';
+export type { InitRestore, InitSpec } from './init-spec.ts';

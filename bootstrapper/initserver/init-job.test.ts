@@ -182,6 +182,25 @@ describe('InitJob', () => {
     ]);
   });
 
+  test('acknowledge() deletes the keys of a restored cluster, and the owner can still repeat the request', async () => {
+    const files = await createFiles();
+    const job = createJob(files);
+    const snapshots = { stateSnapshotSha256: 'a'.repeat(64), kubernetesSnapshotSha256: 'b'.repeat(64) };
+    const restore = { epoch: 2, ...snapshots, sharedKeys: { 'cluster-ca.key': 'THE-KEY' } };
+    const restoring = { ...request, spec: { ...spec, restore } };
+    await job.accept(restoring, never);
+    await job.finish(outcome);
+    await job.acknowledge('c2ln');
+    expect(Buffer.from((await files.read('/init/request.json', 1e6)) ?? []).toString()).not.toContain(
+      'THE-KEY',
+    );
+    const next = createJob(files);
+    await next.restore();
+    await next.accept(restoring, never);
+    const other = { ...restoring, spec: { ...spec, restore: { ...restore, epoch: 3 } } };
+    await expect(next.accept(other, never)).rejects.toMatchObject({ code: 'initserver-spec-changed' });
+  });
+
   test('a crash at any write of acknowledge() leaves no unlock key on disk once the acknowledgement counts', async () => {
     const counted: boolean[] = [];
     for await (const { disk } of everyFault({

@@ -138,7 +138,7 @@ export class InitJob {
   /** Repeated at each start of the agent, in case it crashed after the acknowledgement was saved. */
   async #wipeSecrets(record: InitRecord): Promise<void> {
     if (record.spec.clusterUnlockKeyHex === '') return;
-    await this.#write('request.json', { ...record, spec: { ...record.spec, clusterUnlockKeyHex: '' } });
+    await this.#write('request.json', { ...record, spec: withoutSecrets(record.spec) });
   }
 
   async #accept(request: InitRecord, signal: AbortSignal): Promise<void> {
@@ -226,17 +226,24 @@ async function assertSame(known: InitRecord, request: InitRecord): Promise<void>
 }
 
 /**
- * The parts of a specification that a repeated request must not change. The unlock key is left out, because
- * it is deleted at the end of an init.
+ * The parts of a specification that a repeated request must not change. The secrets are left out, because
+ * they are deleted at the end of an init.
  */
 function comparable(spec: InitSpec): string {
   return digestOfSpec({
-    ...spec,
-    clusterUnlockKeyHex: '',
+    ...withoutSecrets(spec),
     kubernetesAdminCsrBase64: '',
     ownerCsrBase64: '',
     ownerDocumentsBase64: [], // the signatures of these requests are new; the keys are compared separately
   });
+}
+
+function withoutSecrets(spec: InitSpec): InitSpec {
+  const { restore, ...rest } = spec;
+  return {
+    ...{ ...rest, clusterUnlockKeyHex: '' },
+    ...(restore === undefined ? {} : { restore: { ...restore, sharedKeys: {} } }),
+  };
 }
 
 /**

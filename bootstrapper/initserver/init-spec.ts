@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isIP } from 'node:net';
-import type { ClusterSpec } from '../../initproto/gen/init_pb.js';
+import type { ClusterRestore, ClusterSpec } from '../../initproto/gen/init_pb.js';
+import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
 import { InitServerError } from './errors.ts';
 
 /** The validated specification of a new cluster. Bytes are hex or base64, so that it can be saved as JSON. */
@@ -22,6 +23,18 @@ export interface InitSpec {
   readonly configuration: string;
   /** Documents that the owner has signed (internal/ownerdocument), base64; absent from requests of older versions. */
   readonly ownerDocumentsBase64?: readonly string[];
+  /** Set if the cluster is restored from a backup. */
+  readonly restore?: InitRestore;
+}
+
+/** The content of the backup from which a cluster is restored. Its snapshots are blobs in the store of the machine. */
+export interface InitRestore {
+  /** The epoch of the restored cluster. */
+  readonly epoch: number;
+  readonly stateSnapshotSha256: string;
+  readonly kubernetesSnapshotSha256: string;
+  /** Secret. Texts by the names of `CONTROL_PLANE_KEY_FILES`; empty once the owner has acknowledged the result. */
+  readonly sharedKeys: Readonly<Record<string, string>>;
 }
 
 const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
@@ -33,6 +46,9 @@ const KEY_BYTES = 32;
 const MAX_SANS = 64;
 const MAX_DOCUMENTS = 8;
 const MAX_DOCUMENT = 64 * 1024;
+const MAX_KEYS = 32;
+const MAX_KEY_TEXT = 1024 * 1024;
+const SHA256 = /^[0-9a-f]{64}$/;
 
 /** Parses a specification: sizes, then formats. @throws InitServerError `initserver-spec-invalid` */
 export function parseInitSpec(wire: ClusterSpec | undefined, hostname: string): InitSpec {
@@ -68,6 +84,38 @@ export function parseInitSpec(wire: ClusterSpec | undefined, hostname: string): 
     clusterUnlockKeyHex: Buffer.from(wire.clusterUnlockKey).toString('hex'),
     configuration: Buffer.from(wire.configuration).toString('utf8'),
     ownerDocumentsBase64: wire.ownerDocuments.map((each) => Buffer.from(each).toString('base64')),
+    ...(wire.restore === undefined ? {} : { restore: parseRestore(wire.restore) }),
+  };
+}
+
+/** An error never contains a key. */
+function parseRestore(wire: ClusterRestore): InitRestore {
+  const { epoch, stateSnapshotSha256, kubernetesSnapshotSha256, sharedKeys } = wire;
+  check('restore.epoch', epoch > 1n && epoch <= BigInt(Number.MAX_SAFE_INTEGER), String(epoch));
+  check('restore.state_snapshot_sha256', SHA256.test(stateSnapshotSha256), stateSnapshotSha256);
+  check(
+    'restore.kubernetes_snapshot_sha256',
+    SHA256.test(kubernetesSnapshotSha256),
+    kubernetesSnapshotSha256,
+  );
+  const keys = Object.entries(sharedKeys);
+  const known = { ...CONTROL_PLANE_KEY_FILES, ...OPTIONAL_KEY_FILES };
+  const unknown = keys.map(([name]) => name).filter((name) => !Object.hasOwn(known, name));
+  check('restore.shared_keys', unknown.length === 0, `unknown keys ${unknown.join(', ')}`);
+  const missing = Object.keys(CONTROL_PLANE_KEY_FILES).filter((name) => sharedKeys[name] === undefined);
+  check('restore.shared_keys', missing.length === 0, `${missing.join(', ')} missing`);
+  check('restore.shared_keys', keys.length > 0 && keys.length <= MAX_KEYS, `${keys.length} keys`);
+  for (const [name, text] of keys)
+    check(
+      'restore.shared_keys',
+      text.length > 0 && text.length <= MAX_KEY_TEXT,
+      `${name}: ${text.length} characters`,
+    );
+  return {
+    epoch: Number(epoch),
+    stateSnapshotSha256,
+    kubernetesSnapshotSha256,
+    sharedKeys: { ...sharedKeys },
   };
 }
 

@@ -64,6 +64,7 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'audit export',
   'backup create',
   'backup delete',
+  'restore',
   'support bundle',
   'operator add',
   'operator remove',

@@ -71,7 +71,16 @@ export const COMMANDS: readonly CommandEntry[] = [
     () => import('../commands/keys.ts'),
   ),
   command('kubeconfig', 'print, renew or merge the kubeconfig', () => import('../commands/kubeconfig.ts')),
-  command('backup', 'take, verify and list backups of the cluster', () => import('../commands/backup.ts')),
+  command(
+    'backup',
+    'take, verify and list backups of the cluster',
+    () => import('../commands/backup/backup.ts'),
+  ),
+  command(
+    'restore',
+    'restore a cluster from its backup onto a fresh machine',
+    () => import('../commands/backup/restore.ts'),
+  ),
   command('support', 'make and open support bundles', () => import('../commands/support.ts')),
   command(
     'recover',

@@ -22,6 +22,14 @@ export const backupErrors = defineErrors({
     'The file or directory that the command names does not exist.',
     'Check the path. `cluster backup ls DIRECTORY` lists the backups in a directory.',
   ),
+  'backup-cluster-alive': fault.operator.precondition(
+    'The cluster of the backup still runs. Two clusters with the same ID and keys must not exist. Nothing was changed.',
+    'To repair a running cluster, use `cluster recover quorum`. To restore, switch all of its control planes off first.',
+  ),
+  'backup-configuration-differs': fault.operator.precondition(
+    'cluster.yaml has another cluster name or other networks than the cluster in the backup. Nothing was changed.',
+    'Correct `name` and `networking` in cluster.yaml as the message shows them.',
+  ),
   'backup-last-good': fault.operator.precondition(
     'This is the last good backup of its cluster in its directory. It was not deleted.',
     'Take a new backup first, or delete the file with `rm`.',

@@ -5,4 +5,5 @@
 export { runBackupCreate, type BackupCreateOptions } from './create-backup.ts';
 export { backupErrors } from './errors.ts';
 export { runBackupDelete, runBackupList, runBackupShow } from './manage-backups.ts';
+export { runRestore, type RestoreOptions } from './restore-backup.ts';
 export { runBackupVerify, type BackupVerifyOptions } from './verify-backup.ts';

@@ -65,7 +65,7 @@ export class MachinePins {
   static async read(context: CommandContext): Promise<MachinePins> {
     const { clusterId, directory: workspace } = await readCaller(context);
     const { files } = context.ports;
-    const directory = join(workspace, 'machines');
+    const directory = layoutOf(workspace).machines;
     const names = (await files.list(directory)).filter((name) => name.endsWith('.json'));
     const all = await Promise.all(names.map((name) => readPin(context, join(directory, name))));
     const saved = all.filter((pin) => pin.clusterId === clusterId);

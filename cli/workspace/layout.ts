@@ -18,6 +18,8 @@ export interface WorkspaceLayout {
   readonly curators: string;
   /** Key and grant of an operator, in a workspace without an owner key. 0600. */
   readonly identity: string;
+  /** Directory: which machine this workspace expects under each node name. */
+  readonly machines: string;
   readonly lock: string;
 }
 
@@ -33,6 +35,7 @@ export function layoutOf(root: string): WorkspaceLayout {
     ownerCert: join(root, 'owner.crt'),
     curators: join(root, 'curators.json'),
     identity: join(root, 'identity.json'),
+    machines: join(root, 'machines'),
     lock: join(root, '.lock'),
   };
 }

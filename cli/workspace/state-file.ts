@@ -73,6 +73,8 @@ const stateSchema = z.strictObject({
   /** Version of the program that wrote the file, for error messages. */
   writtenBy: z.string(),
   init: initSchema.optional(),
+  /** The backup that `init` restores: its SHA-256, and the epoch of the restored cluster. */
+  restore: z.strictObject({ fileSha256: z.string(), epoch: z.int().positive() }).optional(),
   charts: z.record(z.string(), chartSchema).default({}),
 });
 

@@ -575,6 +575,13 @@ export declare type ClusterSpec = Message<"cluster.init.v1.ClusterSpec"> & {
    * @generated from field: repeated bytes owner_documents = 14;
    */
   ownerDocuments: Uint8Array[];
+
+  /**
+   * Set to restore a cluster from its backup instead of creating an empty one.
+   *
+   * @generated from field: cluster.init.v1.ClusterRestore restore = 15;
+   */
+  restore?: ClusterRestore | undefined;
 };
 
 /**
@@ -582,6 +589,45 @@ export declare type ClusterSpec = Message<"cluster.init.v1.ClusterSpec"> & {
  * Use `create(ClusterSpecSchema)` to create a new message.
  */
 export declare const ClusterSpecSchema: GenMessage<ClusterSpec>;
+
+/**
+ * The content of a backup (internal/backup). Its snapshots were uploaded like components.
+ *
+ * @generated from message cluster.init.v1.ClusterRestore
+ */
+export declare type ClusterRestore = Message<"cluster.init.v1.ClusterRestore"> & {
+  /**
+   * The epoch of the restored cluster, above that of the backup.
+   *
+   * @generated from field: uint64 epoch = 1;
+   */
+  epoch: bigint;
+
+  /**
+   * SHA-256 of the snapshots of both etcd clusters, in lower-case hex.
+   *
+   * @generated from field: string state_snapshot_sha256 = 2;
+   */
+  stateSnapshotSha256: string;
+
+  /**
+   * @generated from field: string kubernetes_snapshot_sha256 = 3;
+   */
+  kubernetesSnapshotSha256: string;
+
+  /**
+   * The keys that control planes share, by the names in `Ticket.control_plane_keys`. Secret.
+   *
+   * @generated from field: map<string, string> shared_keys = 4;
+   */
+  sharedKeys: { [key: string]: string };
+};
+
+/**
+ * Describes the message cluster.init.v1.ClusterRestore.
+ * Use `create(ClusterRestoreSchema)` to create a new message.
+ */
+export declare const ClusterRestoreSchema: GenMessage<ClusterRestore>;
 
 /**
  * @generated from message cluster.init.v1.InitEvent

@@ -3,16 +3,10 @@ import type { EtcdClient } from '../../../internal/etcd/index.ts';
 import type { SystemPorts } from '../../../internal/platform/index.ts';
 import { raiseEpoch, readEpoch, writeEpoch } from './epoch.ts';
 import { ConsensusError } from '../errors.ts';
-import { urlOf } from '../unit/etcd-unit.ts';
+import { restoreSnapshot } from './restore-snapshot.ts';
 import { saveSnapshot, withDataCopy, type RecoverConfig } from './data-copy.ts';
 import { connectAsRoot, runEtcd } from '../unit/run-etcd.ts';
 
-/**
- * The value from etcd's documentation. It exceeds the number of revisions that can have been written since
- * the snapshot.
- */
-const REVISION_BUMP = 1_000_000_000;
-const RESTORE_MS = 10 * 60_000;
 const ANSWER_MS = 2_000;
 const READY_MS = 60_000;
 const POLL_MS = 200;
@@ -132,7 +126,7 @@ export async function recoverMember(
       },
       signal,
     );
-    await restore(ports, config, { snapshot, epoch: before + 1, signal });
+    await restoreSnapshot(ports, config, { snapshot, epoch: before + 1, signal });
     await files.createExclusive(layout.recoveryMarker, `${before + 1}\n`);
   }
   if ((await files.stat(layout.restoredData)) !== undefined) {
@@ -158,28 +152,6 @@ export async function recoverMember(
   await files.remove(layout.recoveryMarker);
   log.warn('recovered the quorum with this member alone', { etcd: config.etcd.name, epoch });
   return epoch;
-}
-
-async function restore(
-  { files, commands, units }: SystemPorts,
-  { etcd, layout, nodeId, address, ports, clusterId, etcdutlBinary }: RecoverConfig,
-  from: { readonly snapshot: string; readonly epoch: number; readonly signal: AbortSignal },
-): Promise<void> {
-  const peerUrl = urlOf(address, ports.peer);
-  await units.stop(etcd.unit, from.signal);
-  await files.remove(layout.restoredData);
-  await commands.run({
-    argv: [
-      etcdutlBinary,
-      ...['snapshot', 'restore', from.snapshot],
-      ...['--data-dir', layout.restoredData, '--name', nodeId],
-      ...['--initial-cluster', `${nodeId}=${peerUrl}`, '--initial-advertise-peer-urls', peerUrl],
-      ...['--initial-cluster-token', `${clusterId}-${from.epoch}`],
-      ...['--bump-revision', String(REVISION_BUMP), '--mark-compacted'],
-    ],
-    timeoutMs: RESTORE_MS,
-    signal: from.signal,
-  });
 }
 
 async function indexOfCopy(ports: SystemPorts, copy: EtcdClient, signal: AbortSignal): Promise<bigint> {

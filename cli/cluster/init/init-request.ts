@@ -68,9 +68,11 @@ export async function createInitRequest(options: {
   readonly manifestBytes: Uint8Array;
   /** The first machine: the owner signs a grant for its control-plane role. */
   readonly machine: VerifiedMachine;
+  /** Epoch of the cluster: above 1 if it is restored. */
+  readonly epoch: number;
   readonly nowMs: number;
 }): Promise<InitRequest> {
-  const { config, masterSecret, ownerKey, manifestBytes, machine, nowMs } = options;
+  const { config, masterSecret, ownerKey, manifestBytes, machine, epoch, nowMs } = options;
   const adminKeyPem = adminKeyFrom(masterSecret);
   const clusterId = clusterIdFrom(masterSecret);
   const configuration = Buffer.from(canonicalJson(clusterPartOf(config)), 'utf8');
@@ -90,7 +92,7 @@ export async function createInitRequest(options: {
     clusterUnlockKey: deriveKey(masterSecret, { kind: 'cluster-unlock' }, UNLOCK_KEY_BYTES).reveal(),
     configuration,
     ownerDocuments: signInitialDocuments({
-      ...{ clusterId, ownerKey, configuration, machine, singleNode, nowMs },
+      ...{ clusterId, epoch, ownerKey, configuration, machine, singleNode, nowMs },
       settings: settingsBytes(config, manifestBytes, configuration),
     }),
   });

@@ -7,6 +7,7 @@ import type { CommandContext, StepProgress } from '../../app/command.ts';
 import { installCharts, planCharts, type ChartSelection } from '../../charts/index.ts';
 import { readConfig, readMasterSecret, readOwnerKey, type OwnerKey } from '../../workspace/index.ts';
 import { readLocalBundle, workstationArchitecture } from './local-bundle.ts';
+import type { RestoreSource } from './restore-source.ts';
 import { acknowledgeInit } from './acknowledge.ts';
 import { runInitJob } from './run-init-job.ts';
 import { chooseMachine, type MachineOptions } from '../machine/choose-machine.ts';
@@ -23,6 +24,8 @@ const READY_TIMEOUT_MS = 5 * 60 * 1000;
 export interface InitOptions extends MachineOptions {
   readonly kubernetesVersion?: string | undefined;
   readonly charts: ChartSelection;
+  /** The backup that is restored; without it the cluster starts empty. */
+  readonly restore?: RestoreSource | undefined;
 }
 
 /** Result of `cluster init`. */
@@ -81,7 +84,9 @@ async function createCluster(
   const { workspace, config, options } = what;
   const ownerKey = await readOwnerKey(context, workspace.layout);
   const masterSecret = await readMasterSecret(context, workspace.layout);
-  if (await recoverWorkspace(context, what, { ownerKey, masterSecret })) return;
+  const { restore } = options;
+  // While a cluster is restored, a curator can only be one of the machines that the restored cluster replaces.
+  if (restore === undefined && (await recoverWorkspace(context, what, { ownerKey, masterSecret }))) return;
   const owner = ownerIssuer(ownerKey);
   const machine = await chooseMachine(context, {
     config,
@@ -90,7 +95,7 @@ async function createCluster(
     started: workspace.state.value.init,
   });
   if (workspace.state.value.init?.stage !== 'granted') {
-    await runInitJob(context, { workspace, config, machine, owner, ownerKey, masterSecret });
+    await runInitJob(context, { workspace, config, machine, owner, ownerKey, masterSecret, restore });
   }
   await writeKubeconfig(context.ports.files, workspace, { clusterName: config.name, masterSecret });
   await acknowledgeInit(context, { workspace, config, machine, owner, ownerKey });

@@ -15,11 +15,12 @@ const OWNER_NAME = 'owner';
 const FIRST = 1;
 
 /**
- * The documents that an owner signs with an init, for the first records of the cluster: the owners, the configuration, the
- * settings of joining machines, the operators, and the grant of the first node. Each has epoch 1 and serial 1.
+ * The documents that an owner signs with an init, for the first records of a new or restored cluster: the owners, the configuration, the
+ * settings of joining machines, the operators, and the grant of the first node. Each has serial 1.
  */
 export function signInitialDocuments(options: {
   readonly clusterId: string;
+  readonly epoch: number;
   readonly ownerKey: OwnerKey;
   /** The exact bytes that the cluster stores. */
   readonly configuration: Uint8Array;
@@ -29,10 +30,19 @@ export function signInitialDocuments(options: {
   readonly singleNode: boolean;
   readonly nowMs: number;
 }): Uint8Array[] {
-  const { clusterId, ownerKey, configuration, settings, machine, singleNode, nowMs: issuedMs } = options;
+  const {
+    clusterId,
+    epoch,
+    ownerKey,
+    configuration,
+    settings,
+    machine,
+    singleNode,
+    nowMs: issuedMs,
+  } = options;
   const sign = <K extends DocumentKind>(kind: K, body: DocumentBodies[K]): Uint8Array => {
     const endsMs = issuedMs + DOCUMENT_LIFETIMES_MS[kind];
-    const content = { kind, clusterId, epoch: FIRST, serial: FIRST, issuedMs, endsMs, body };
+    const content = { kind, clusterId, epoch, serial: FIRST, issuedMs, endsMs, body };
     return signDocument(content, ownerKey.keyPem);
   };
   const fingerprint = fingerprintOfKey(pubKeyDerOf(ownerKey.keyPem));

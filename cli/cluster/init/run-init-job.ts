@@ -21,6 +21,7 @@ import type { OpenWorkspace } from '../open-workspace.ts';
 import { connectMachine, openSession, type InitParties } from '../machine/connect-machine.ts';
 import { requirePreflight } from '../machine/machine-preflight.ts';
 import type { Machine } from '../machine/init-session.ts';
+import { snapshotUploads, withRestore, type RestoreSource } from './restore-source.ts';
 import { uploadMissing } from './upload.ts';
 import { verifyMachine, type VerifiedMachine } from '../machine/verify-machine.ts';
 
@@ -29,6 +30,8 @@ const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 /** The machine and the keys for a new cluster. */
 export interface InitJobOptions extends InitParties {
   readonly masterSecret: MasterSecret;
+  /** The backup that is restored; undefined for a new cluster. */
+  readonly restore?: RestoreSource | undefined;
 }
 
 /**
@@ -75,10 +78,18 @@ export async function runInitJob(context: CommandContext, options: InitJobOption
         : `Uploaded ${blobs} components (${formatBytes(bytes)})`;
     host.say('init-uploaded', text, { blobs, bytes });
   });
+  const { restore } = options;
+  if (restore !== undefined)
+    await host.step('restore-upload', 'Uploading the data of the backup', (progress) =>
+      uploadMissing(context, { session, ...snapshotUploads(restore) }, progress),
+    );
   await saveRequest(context, { ...options, request, verifiedMachine });
   session.trust.expectLock({ shows: 'either', clusterId });
   const result = await followUntilDetached(context, workspace, () =>
-    followInit(context, { session, initId: request.initId, spec: request.spec, exitOf: exitOfCode }),
+    followInit(context, {
+      ...{ session, initId: request.initId, exitOf: exitOfCode },
+      spec: withRestore(request.spec, restore),
+    }),
   );
   const verified = verifyInitResult(result, {
     clusterId: request.spec.clusterId,
@@ -136,7 +147,8 @@ async function chooseRequest(
       `cannot resume init ${saved.initId}: cluster.yaml has changed since it started`,
     );
   }
-  return createInitRequest({ config, masterSecret, ownerKey, ...inputs });
+  const epoch = options.restore?.epoch ?? 1;
+  return createInitRequest({ config, masterSecret, ownerKey, epoch, ...inputs });
 }
 
 /** The components that the request names: those of the bundle when the init started. */

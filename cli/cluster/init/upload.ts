@@ -1,4 +1,4 @@
-import type { BlobStore, BundleManifest, Component } from '../../../internal/bundle/index.ts';
+import type { BlobStore, Component } from '../../../internal/bundle/index.ts';
 import { formatBytes } from '../../host/index.ts';
 import type { CommandContext, StepProgress } from '../../app/command.ts';
 import { ClusterError } from '../errors.ts';
@@ -9,6 +9,16 @@ import type { InitSession } from '../machine/init-session.ts';
 const PARALLEL = 3;
 const ANSWER_MS = 60_000;
 const CHUNK_BYTES = 256 * 1024;
+
+/** A component of the bundle, or a snapshot of a backup. */
+export type UploadItem = Pick<Component, 'name' | 'sha256' | 'sizeBytes' | 'scope'>;
+/** Everything that a machine needs. */
+export interface UploadManifest {
+  readonly name: string;
+  readonly components: readonly UploadItem[];
+}
+/** The bytes of the items. */
+export type UploadStore = Pick<BlobStore, 'has' | 'read'>;
 
 /** Number and total size of the uploaded components. */
 export interface UploadSummary {
@@ -22,7 +32,7 @@ export interface UploadSummary {
  */
 export async function uploadMissing(
   context: Pick<CommandContext, 'ports' | 'signal'>,
-  what: { readonly session: InitSession; readonly manifest: BundleManifest; readonly store: BlobStore },
+  what: { readonly session: InitSession; readonly manifest: UploadManifest; readonly store: UploadStore },
   progress: StepProgress,
 ): Promise<UploadSummary> {
   const { session, manifest, store } = what;
@@ -46,7 +56,7 @@ export async function uploadMissing(
     const value = [...sent.values()].reduce((sum, bytes) => sum + bytes, 0);
     progress.update(name, { of: total, value, unit: 'bytes' });
   };
-  const uploadOne = (component: Component): Promise<void> =>
+  const uploadOne = (component: UploadItem): Promise<void> =>
     retryConnection({ ...tries, onLost: note }, async (alive) => {
       const [blob] = (await stat([component.sha256])).blobs;
       if (blob?.complete === true) return;
@@ -60,7 +70,7 @@ export async function uploadMissing(
       show(component.name);
     });
   // Errors of the machine contain only the hash; add the name.
-  const named = (component: Component): Promise<void> =>
+  const named = (component: UploadItem): Promise<void> =>
     uploadOne(component).catch((cause: unknown) => {
       context.signal.throwIfAborted();
       throw new Error(`uploading ${component.name}`, { cause });
@@ -76,8 +86,8 @@ function statBlobs(session: InitSession, sha256: readonly string[], signal: Abor
 async function sendBlob(
   what: {
     readonly session: InitSession;
-    readonly store: BlobStore;
-    readonly component: Component;
+    readonly store: UploadStore;
+    readonly component: UploadItem;
     readonly offset: number;
     readonly signal: AbortSignal;
   },
@@ -110,9 +120,9 @@ function refuseFullDisk(neededBytes: number, freeBytes: number, session: InitSes
 }
 
 async function refuseMissingLocally(
-  store: BlobStore,
-  missing: readonly Component[],
-  manifest: BundleManifest,
+  store: UploadStore,
+  missing: readonly UploadItem[],
+  manifest: UploadManifest,
 ): Promise<void> {
   const held = await Promise.all(missing.map(({ sha256 }) => store.has(sha256)));
   const absent = missing.filter((_, index) => held[index] === false).map(({ name }) => name);

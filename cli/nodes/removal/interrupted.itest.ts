@@ -106,6 +106,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'backup create':
     'e2e/cluster/backup/backup.story.ts: the file gets its name when it is complete and verified',
   'backup delete': 'one file, deleted or not',
+  restore: 'e2e/cluster/backup/restore.story.ts: killed with the machine while it restores, and run again',
   'support bundle':
     'e2e/cluster/backup/backup.story.ts: what an interrupted call left is replaced, and the file gets its name when it is complete',
   'recover quorum': 'cli/recover/recover.test.ts: run again while an order waits, only follows it',

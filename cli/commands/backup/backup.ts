@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
-import type { ActionBinder } from '../app/command.ts';
+import type { ActionBinder } from '../../app/command.ts';
 
-const useCases = () => import('../backup/index.ts');
+const useCases = () => import('../../backup/index.ts');
 const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
 
 interface CreateFlags {

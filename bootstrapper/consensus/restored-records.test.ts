@@ -1,0 +1,147 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { Namespace, put } from '../../internal/etcd/index.ts';
+import { generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.ts';
+import { CLUSTER_KEY, CLUSTER_PREFIX, records, type NodeRecord } from '../../internal/records/index.ts';
+import { MemoryEtcd } from '../../internal/testing/index.ts';
+import { createClusterRecords, type NewCluster } from './cluster-records.ts';
+import { forgetKubernetesNodes, restoreClusterRecords } from './restored-records.ts';
+
+const { signal } = new AbortController();
+const CLUSTER_ID = 'c0ffee';
+const NOW_MS = Date.UTC(2026, 0, 1);
+const OLD_TPM = `tpm-ek:${'0a'.repeat(32)}`;
+const NEW_TPM = `tpm-ek:${'0b'.repeat(32)}`;
+
+let etcd: Namespace;
+let store: MemoryEtcd;
+beforeEach(() => {
+  store = new MemoryEtcd();
+  etcd = new Namespace(store, CLUSTER_PREFIX);
+});
+
+function cluster(name: string, identity: string, over: Partial<NewCluster> = {}): NewCluster {
+  return {
+    ...{ clusterId: CLUSTER_ID, clusterName: 'blue', caPem: 'CA', nowMs: NOW_MS },
+    node: {
+      ...{ name, address: '192.0.2.1', labels: {}, roles: ['ConsensusMember', 'KubernetesController'] },
+      pubKeyDer: pubKeyDerOf(generateKeyPem()),
+      admission: {
+        ...{ variant: 'tpm', identity, proof: 'pinned', profile: 'identity', policyVersion: 'init' },
+        ...{ decidedBy: 'init', timeMs: NOW_MS, evidenceDigest: 'ab'.repeat(32) },
+      },
+    },
+    settings: {
+      ...{ clusterName: 'blue', kubernetesVersion: 'v1.37.2', bundleManifest: '{}', apiServerSans: [] },
+      ...{ podSubnet: '198.19.0.0/17', serviceSubnet: '198.19.128.0/20' },
+    },
+    owners: [{ name: 'owner', pubKeyDer: pubKeyDerOf(generateKeyPem()) }],
+    configuration: Buffer.from('{}'),
+    documents: [{ key: `documents/policy/${name}`, bytes: new Uint8Array([1]) }],
+    ...over,
+  };
+}
+
+const keys = async (prefix: string): Promise<readonly string[]> =>
+  (await etcd.list(prefix, { signal })).entries.map(({ key }) => key);
+
+async function createOldCluster(members = 1): Promise<readonly string[]> {
+  const old = cluster('n1', OLD_TPM);
+  await createClusterRecords(etcd, old, signal);
+  const nodeIds = [nodeIdOf(old.node.pubKeyDer)];
+  for (let index = 1; index < members; index++) {
+    const pubKeyDer = pubKeyDerOf(generateKeyPem());
+    const nodeId = nodeIdOf(pubKeyDer);
+    nodeIds.push(nodeId);
+    const pubKey = Buffer.from(pubKeyDer).toString('base64');
+    const record: NodeRecord = {
+      ...{ version: 1, nodeId, name: `w${index}`, pubKey, state: 'UP', createdMs: NOW_MS },
+      ...{ roles: [], labels: {} },
+    };
+    await etcd.commit({ when: [], then: [records.node.put(records.node.key(nodeId), record)] }, { signal });
+  }
+  await etcd.commit({ when: [], then: [put('joins/j1', new Uint8Array([1]))] }, { signal });
+  return nodeIds;
+}
+
+describe('restoreClusterRecords()', () => {
+  test('makes the new machine the only member, in the new epoch, with the documents of the owner', async () => {
+    await createOldCluster();
+    const created = cluster('n7', NEW_TPM);
+    const restored = await restoreClusterRecords(etcd, created, { epoch: 4, signal });
+    const firstNodeId = nodeIdOf(created.node.pubKeyDer);
+    expect(restored).toMatchObject({ clusterId: CLUSTER_ID, epoch: 4, firstNodeId, createdMs: NOW_MS });
+    expect(await keys('nodes/')).toEqual([records.node.key(firstNodeId)]);
+    expect(await keys('node-names/')).toEqual(['node-names/n7']);
+    expect(await keys('identities/')).toEqual([records.identity.key(NEW_TPM)]);
+    expect(await keys('documents/')).toEqual(['documents/policy/n7']);
+    expect(await keys('operators/')).toHaveLength(1);
+    expect(await keys('joins/')).toEqual([]);
+  });
+
+  test('records every old machine as removed, by its hardware and its key', async () => {
+    await createOldCluster(130);
+    await restoreClusterRecords(etcd, cluster('n7', NEW_TPM), { epoch: 2, signal });
+    expect(await keys('removed/')).toHaveLength(131);
+    const { record } = await records.removed.read(etcd, records.removed.key(OLD_TPM), signal);
+    expect(record).toMatchObject({ name: 'n1', removal: 1, removedBy: 'restore' });
+  });
+
+  test('counts one more removal of a machine that was removed before', async () => {
+    await createOldCluster();
+    const key = records.removed.key(OLD_TPM);
+    const before = { version: 1, identity: OLD_TPM, removal: 3, nodeId: 'n', name: 'n1' } as const;
+    const write = records.removed.put(key, { ...before, removedMs: NOW_MS, removedBy: 'ann' });
+    await etcd.commit({ when: [], then: [write] }, { signal });
+    await restoreClusterRecords(etcd, cluster('n7', NEW_TPM), { epoch: 2, signal });
+    expect((await records.removed.read(etcd, key, signal)).record?.removal).toBe(4);
+  });
+
+  test('does not record the machine that is restored as removed, also when it was a member', async () => {
+    await createOldCluster();
+    await restoreClusterRecords(etcd, cluster('n7', OLD_TPM), { epoch: 2, signal });
+    expect(await keys('removed/')).not.toContain(records.removed.key(OLD_TPM));
+    expect(await keys('removed/')).toHaveLength(1);
+  });
+
+  test('repeated after a crash, changes nothing', async () => {
+    await createOldCluster();
+    const created = cluster('n7', NEW_TPM);
+    const first = await restoreClusterRecords(etcd, created, { epoch: 2, signal });
+    const before = await etcd.list('', { signal });
+    expect(await restoreClusterRecords(etcd, created, { epoch: 2, signal })).toEqual(first);
+    expect((await etcd.list('', { signal })).entries).toEqual(before.entries);
+  });
+
+  test.each([
+    { name: 'another cluster', over: { clusterId: 'decaf' }, epoch: 2 },
+    { name: 'another CA', over: { caPem: 'OTHER' }, epoch: 2 },
+    { name: 'an epoch that is not newer', over: {}, epoch: 1 },
+  ])('refuses a snapshot of $name, and changes nothing', async ({ over, epoch }) => {
+    await createOldCluster();
+    const before = await etcd.list('', { signal });
+    await expect(
+      restoreClusterRecords(etcd, cluster('n7', NEW_TPM, over), { epoch, signal }),
+    ).rejects.toMatchObject({ code: 'consensus-other-cluster' });
+    expect((await etcd.list('', { signal })).entries).toEqual(before.entries);
+  });
+
+  test('refuses a snapshot without a cluster', async () => {
+    const restored = restoreClusterRecords(etcd, cluster('n7', NEW_TPM), { epoch: 2, signal });
+    await expect(restored).rejects.toMatchObject({ code: 'consensus-other-cluster' });
+    expect((await etcd.get(CLUSTER_KEY, { signal })) === undefined).toBe(true);
+  });
+});
+
+test('forgetKubernetesNodes() deletes nodes and leases, and keeps every other object', async () => {
+  const kept = ['/registry/pods/default/a', '/registry/leases/default/app', '/registry/secrets/default/s'];
+  const gone = [
+    '/registry/minions/n1',
+    '/registry/masterleases/192.0.2.1',
+    '/registry/leases/kube-node-lease/n1',
+  ];
+  const then = [...kept, ...gone].map((key) => put(key, new Uint8Array([1])));
+  await store.commit({ when: [], then }, { signal });
+  await forgetKubernetesNodes(store, signal);
+  const { entries } = await store.list('/registry/', { signal });
+  expect(entries.map(({ key }) => key).toSorted()).toEqual(kept.toSorted());
+});

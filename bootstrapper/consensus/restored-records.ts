@@ -1,0 +1,130 @@
+import { remove, unchanged, type KeySpace, type Write } from '../../internal/etcd/index.ts';
+import { nodeIdOf } from '../../internal/pki/index.ts';
+import {
+  ADDRESSES_PREFIX,
+  CLUSTER_KEY,
+  DOCUMENTS_PREFIX,
+  IDENTITIES_PREFIX,
+  INIT_RESULT_KEY,
+  JOINS_PREFIX,
+  keyIdentityOf,
+  NODES_PREFIX,
+  OPERATORS_PREFIX,
+  OWNERSHIP_KEY,
+  parseNodeKey,
+  planRemoval,
+  readRemovals,
+  records,
+  removedIdentities,
+  type ClusterRecord,
+  type NodeRecord,
+} from '../../internal/records/index.ts';
+import { firstWrites, type NewCluster } from './cluster-records.ts';
+import { ConsensusError } from './errors.ts';
+
+/** etcd refuses a transaction with more than 128 operations. */
+const WRITES_PER_TRANSACTION = 100;
+const REMOVED_BY = 'restore';
+
+/**
+ * Records of the cluster that was backed up, which say who its members are and what its owners had signed. The
+ * restored cluster has one member, and the owner signs again for the new epoch.
+ */
+const REPLACED_PREFIXES = [
+  NODES_PREFIX,
+  'node-names/',
+  ADDRESSES_PREFIX,
+  IDENTITIES_PREFIX,
+  JOINS_PREFIX,
+  OPERATORS_PREFIX,
+  DOCUMENTS_PREFIX,
+  'slots/',
+];
+const REPLACED_KEYS = [INIT_RESULT_KEY, OWNERSHIP_KEY];
+
+/**
+ * Keys of Kubernetes that name machines of the cluster that was backed up. Without them, the pod garbage
+ * collector deletes the pods of those machines, and controllers create them again.
+ */
+const KUBERNETES_PREFIXES = [
+  '/registry/minions/',
+  '/registry/csinodes/',
+  '/registry/masterleases/',
+  '/registry/leases/kube-node-lease/',
+  '/registry/leases/kube-system/',
+];
+
+/**
+ * Turns the records of a restored state etcd into those of a cluster with this node as its only member, in a
+ * new epoch. Every other machine of the old cluster is recorded as removed: it is refused until an owner
+ * readmits it. May be repeated after any crash; the cluster record is written last.
+ * @throws ConsensusError `consensus-other-cluster`
+ */
+export async function restoreClusterRecords(
+  etcd: KeySpace,
+  created: NewCluster,
+  { epoch, signal }: { readonly epoch: number; readonly signal: AbortSignal },
+): Promise<ClusterRecord> {
+  const firstNodeId = nodeIdOf(created.node.pubKeyDer);
+  const { entry, record: before } = await records.cluster.read(etcd, CLUSTER_KEY, signal);
+  if (entry === undefined || before?.clusterId !== created.clusterId || before.caPem !== created.caPem)
+    throw new ConsensusError(
+      'consensus-other-cluster',
+      `restoring cluster ${created.clusterId}: the snapshot has the records of ${before?.clusterId ?? 'no cluster'}`,
+    );
+  if (before.epoch === epoch && before.firstNodeId === firstNodeId) return before;
+  if (before.epoch >= epoch)
+    throw new ConsensusError(
+      'consensus-other-cluster',
+      `restoring cluster ${created.clusterId} in epoch ${epoch}: the snapshot is of epoch ${before.epoch}`,
+    );
+  await recordRemovals(etcd, created, signal);
+  await deleteAll(etcd, REPLACED_PREFIXES, signal);
+  const cluster: ClusterRecord = { ...before, clusterName: created.clusterName, epoch, firstNodeId };
+  const then = [...REPLACED_KEYS.map(remove), ...firstWrites(created, cluster)];
+  const result = await etcd.commit({ when: [unchanged(entry)], then }, { signal });
+  if (result.kind === 'committed') return cluster;
+  throw new ConsensusError('consensus-other-cluster', 'restoring: somebody else changed the cluster record');
+}
+
+/** Deletes what names machines of the cluster that was backed up. `etcd` is the whole Kubernetes etcd. */
+export async function forgetKubernetesNodes(etcd: KeySpace, signal: AbortSignal): Promise<void> {
+  await deleteAll(etcd, KUBERNETES_PREFIXES, signal);
+}
+
+/**
+ * The machine that is restored is a member, so an earlier removal of it ends: the owner has chosen it. Its
+ * node record, if the snapshot has one, is of the same machine.
+ */
+async function recordRemovals(
+  etcd: KeySpace,
+  { node, nowMs }: NewCluster,
+  signal: AbortSignal,
+): Promise<void> {
+  const own = new Set([keyIdentityOf(node.pubKeyDer), node.admission?.identity]);
+  const { entries } = await etcd.list(NODES_PREFIX, { signal });
+  const members: NodeRecord[] = entries
+    .filter(({ key }) => parseNodeKey(key)?.part === 'record')
+    .map(({ key, value }) => records.node.decode(key, value));
+  for (const member of members) {
+    const identities = removedIdentities(member, () => true).filter((identity) => !own.has(identity));
+    const { when, then } = planRemoval(await readRemovals(etcd, identities, signal), member, {
+      nowMs,
+      removedBy: REMOVED_BY,
+    });
+    await etcd.commit({ when, then }, { signal });
+  }
+  const ended = [...own].flatMap((identity) =>
+    identity === undefined ? [] : [remove(records.removed.key(identity))],
+  );
+  await etcd.commit({ when: [], then: ended }, { signal });
+}
+
+async function deleteAll(etcd: KeySpace, prefixes: readonly string[], signal: AbortSignal): Promise<void> {
+  for (const prefix of prefixes) {
+    const { entries } = await etcd.list(prefix, { signal });
+    const deletions: Write[] = entries.map(({ key }) => remove(key));
+    for (let from = 0; from < deletions.length; from += WRITES_PER_TRANSACTION)
+      await etcd.commit({ when: [], then: deletions.slice(from, from + WRITES_PER_TRANSACTION) }, { signal });
+  }
+}

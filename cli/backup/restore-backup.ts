@@ -1,0 +1,156 @@
+import { z } from 'zod';
+import { verifyBackup, type BackupHeader } from '../../internal/backup/index.ts';
+import { parseClusterPart } from '../../internal/config/index.ts';
+import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
+import { DiskStreams, parseJson } from '../../internal/file/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import {
+  clusterIdFrom,
+  findLiveCluster,
+  openWorkspace,
+  runInit,
+  type RestoreSource,
+  type SnapshotSource,
+} from '../cluster/index.ts';
+import { layoutOf, readConfig, readMasterSecret, readOwnerKey } from '../workspace/index.ts';
+import { BackupCommandError } from './errors.ts';
+import {
+  readRecoveryKey,
+  withUnpackedBackup,
+  type SnapshotFile,
+  type UnpackedBackup,
+} from './unpack-backup.ts';
+
+const keysShape = z.strictObject({ version: z.literal(1), files: z.record(z.string(), z.string()) });
+
+/** Flags of `cluster restore`. */
+export interface RestoreOptions {
+  /** Address of the fresh machine; undefined: that of cluster.yaml. */
+  readonly node: string | undefined;
+  readonly fingerprint: string | undefined;
+  /** File with an age identity; undefined: the recovery key of the owner. */
+  readonly recoveryKey: string | undefined;
+  /** Directory for the decrypted data. */
+  readonly workDir: string | undefined;
+}
+
+/**
+ * `cluster restore`: makes a fresh machine the first node of the cluster in a backup. The cluster keeps its ID, its keys and the
+ * content of both databases, and gets a new epoch; all other machines of the old cluster are refused until an owner readmits
+ * them. Everything is verified before the machine is touched. The steps after that are those of `cluster init`, which resumes.
+ */
+export async function runRestore(
+  context: CommandContext,
+  file: string,
+  options: RestoreOptions,
+): Promise<void> {
+  const { host, signal } = context;
+  const layout = layoutOf(context.paths.workspace);
+  const ownerKey = await readOwnerKey(context, layout);
+  const clusterId = clusterIdFrom(await readMasterSecret(context, layout));
+  const key = await readRecoveryKey(context, ownerKey.keyPem, options.recoveryKey);
+  const started = await startedRestore(context);
+  const owners = [ed25519PubKeyFrom(ownerKey.keyPem) ?? new Uint8Array()];
+  const trust = { owners, clusterId, epoch: started.knownEpoch };
+  const { header, sha256 } = await host.step('restore-verify', `Verifying ${file}`, () =>
+    verifyBackup(new DiskStreams().readChunks(file, { signal }), trust),
+  );
+  const isResumed = started.fileSha256 === sha256;
+  if (!isResumed) await refuseLiveCluster(context, header);
+  await withUnpackedBackup(context, { file, key, workDir: options.workDir }, async (unpacked) => {
+    await refuseOtherConfiguration(context, unpacked);
+    const epoch = header.epoch + 1;
+    if (!isResumed) await beginRestore(context, { fileSha256: sha256, epoch });
+    const { node, fingerprint } = options;
+    const summary = await runInit(context, {
+      ...{ node, fingerprint, kubernetesVersion: header.versions.kubernetes },
+      charts: { kind: 'all' },
+      restore: sourceOf(unpacked, epoch),
+    });
+    host.result({ ...summary, epoch, takenMs: header.takenMs }, () => render(summary, header));
+  });
+}
+
+/** The restore that this workspace has begun, and the epoch of its cluster before that. */
+async function startedRestore(
+  context: CommandContext,
+): Promise<{ readonly fileSha256: string | undefined; readonly knownEpoch: number }> {
+  await using workspace = await openWorkspace(context, 'cluster restore');
+  const { restore, init } = workspace.state.value;
+  // A restored cluster has the epoch after that of its backup, and the same backup may be restored again.
+  const knownEpoch = restore === undefined ? Number(init?.result?.epoch ?? 1) : restore.epoch - 1;
+  return { fileSha256: restore?.fileSha256, knownEpoch };
+}
+
+/** From here on the workspace belongs to the restored cluster. What it knew about machines of the old one is deleted. */
+async function beginRestore(
+  context: CommandContext,
+  restore: { readonly fileSha256: string; readonly epoch: number },
+): Promise<void> {
+  await using workspace = await openWorkspace(context, 'cluster restore');
+  const { layout, state } = workspace;
+  const { files } = context.ports;
+  for (const path of [layout.curators, layout.ownerCert, layout.machines]) await files.remove(path);
+  await state.update(({ init: _init, ...rest }) => ({ ...rest, charts: {}, restore }));
+}
+
+async function refuseLiveCluster(context: CommandContext, { clusterName }: BackupHeader): Promise<void> {
+  const endpoints = await findLiveCluster(context);
+  if (endpoints !== undefined)
+    throw new BackupCommandError(
+      'backup-cluster-alive',
+      `restoring cluster ${clusterName}: a curator of it responds (${endpoints.join(', ')})`,
+    );
+}
+
+/** What every machine got when it joined must be as before; join policy, attestation and charts may differ. */
+async function refuseOtherConfiguration(
+  context: CommandContext,
+  { configuration }: UnpackedBackup,
+): Promise<void> {
+  const config = await readConfig(context.ports.files, layoutOf(context.paths.workspace));
+  const saved = parseClusterPart(
+    Buffer.from(configuration).toString('utf8'),
+    'the configuration in the backup',
+  );
+  const before = z.object({ name: z.string(), networking: z.json() }).parse(saved);
+  if (before.name === config.name && sameJson(before.networking, config.networking)) return;
+  throw new BackupCommandError(
+    'backup-configuration-differs',
+    `restoring cluster ${before.name}: cluster.yaml has another name or other networks (backup: ${JSON.stringify(before.networking)})`,
+  );
+}
+
+function sameJson(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(JSON.parse(JSON.stringify(b)));
+}
+
+function sourceOf({ state, kubernetes, sharedKeys }: UnpackedBackup, epoch: number): RestoreSource {
+  const snapshot = ({ path, sha256, sizeBytes }: SnapshotFile): SnapshotSource => ({
+    ...{ sha256, sizeBytes },
+    read: (_, options) => new DiskStreams().readChunks(path, options),
+  });
+  const text = Buffer.from(sharedKeys.reveal()).toString('utf8');
+  return {
+    ...{ epoch, state: snapshot(state), kubernetes: snapshot(kubernetes) },
+    sharedKeys: new Secret(keysShape.parse(parseJson(text)).files),
+  };
+}
+
+function render(summary: Awaited<ReturnType<typeof runInit>>, { takenMs, epoch }: BackupHeader): string {
+  const { clusterName, clusterId, nodeName, apiServer, kubeconfig } = summary;
+  return [
+    `Cluster ${clusterName} is restored to ${new Date(takenMs).toISOString()}.`,
+    `  cluster ID  ${clusterId}`,
+    `  epoch       ${epoch + 1}`,
+    `  first node  ${nodeName}`,
+    `  API server  ${apiServer}`,
+    `  kubeconfig  ${kubeconfig}`,
+    '',
+    'All other machines of the old cluster are refused until you readmit them:',
+    '  cluster node ls --removed',
+    '  cluster node readmit IDENTITY',
+    'Operators other than you are not restored: cluster operator add NAME. Volumes are not part of a backup.',
+  ].join('\n');
+}

@@ -1,0 +1,170 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import {
+  BackupError,
+  parseFacts,
+  parseRecoveryKey,
+  readBackupParts,
+  recoveryKeyOfOwner,
+  type BackupFacts,
+  type PartName,
+  type RecoveryKey,
+} from '../../internal/backup/index.ts';
+import { digestOf, parseManifest } from '../../internal/bundle/index.ts';
+import { openBundleCache } from '../../internal/bundlebuild/index.ts';
+import { DiskStreams, readText } from '../../internal/file/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { buildContext } from '../bundle/index.ts';
+import { proveSnapshot, type ProvedSnapshot } from './prove-snapshot.ts';
+
+const EXECUTABLE = 0o755;
+/** The parts other than snapshots are small. */
+const MAX_PART_BYTES = 8 * 1024 * 1024;
+const MEMORY_DISK = '/dev/shm';
+const IDENTITY = /^AGE-SECRET-KEY-1\S+$/m;
+
+/** A snapshot of etcd in a file. */
+export interface SnapshotFile {
+  readonly path: string;
+  readonly sha256: string;
+  readonly sizeBytes: number;
+}
+
+/** The decrypted content of a backup. */
+export interface UnpackedBackup {
+  readonly configuration: Uint8Array;
+  readonly bundle: Uint8Array;
+  /** JSON: the text of each key file by its name. */
+  readonly sharedKeys: Secret<Uint8Array>;
+  readonly facts: BackupFacts;
+  readonly state: SnapshotFile;
+  readonly kubernetes: SnapshotFile;
+}
+
+/** The key that opens a backup: that of a file with an age identity, or else the one of the owner. @throws BackupError */
+export async function readRecoveryKey(
+  { ports }: CommandContext,
+  ownerKeyPem: Secret<string>,
+  path: string | undefined,
+): Promise<RecoveryKey> {
+  if (path === undefined) return recoveryKeyOfOwner(ownerKeyPem);
+  const found = IDENTITY.exec((await readText(ports.files, path)) ?? '')?.[0];
+  if (found === undefined)
+    throw new BackupError('backup-recipient-invalid', `reading ${path}: no age identity found`);
+  return parseRecoveryKey(new Secret(found));
+}
+
+/**
+ * Decrypts a backup into a new directory, in memory unless `workDir` is set, and restores both snapshots into empty data
+ * directories there. The directory is deleted when `work` has ended. Shared keys are never written to it.
+ * @throws BackupError, BackupCommandError `backup-unproved`
+ */
+export async function withUnpackedBackup<T>(
+  context: CommandContext,
+  {
+    file,
+    key,
+    workDir,
+  }: { readonly file: string; readonly key: RecoveryKey; readonly workDir: string | undefined },
+  work: (unpacked: UnpackedBackup, proof: Proof) => Promise<T>,
+): Promise<T> {
+  const { ports, signal, host } = context;
+  const hasMemory = (await ports.files.stat(MEMORY_DISK)) !== undefined;
+  const base = workDir ?? (hasMemory ? MEMORY_DISK : context.paths.cache);
+  const directory = join(base, `cluster-backup-${randomBytes(8).toString('hex')}`);
+  await ports.files.makeDirectory(directory);
+  try {
+    const [unpacked, proof] = await host.step('backup-prove', 'Restoring it into an empty etcd', async () => {
+      const parts = readBackupParts(new DiskStreams().readChunks(file, { signal }), [key]);
+      const content = await unpack(context, parts, directory);
+      return [content, await prove(context, content, directory)] as const;
+    });
+    return await work(unpacked, proof);
+  } finally {
+    await ports.files.remove(directory);
+  }
+}
+
+/** What was proved about both databases. */
+export interface Proof {
+  readonly state: ProvedSnapshot;
+  readonly kubernetes: ProvedSnapshot;
+}
+
+/** Writes the snapshots to files and keeps the small parts in memory. */
+async function unpack(
+  { signal }: CommandContext,
+  parts: ReturnType<typeof readBackupParts>,
+  directory: string,
+): Promise<UnpackedBackup> {
+  const streams = new DiskStreams();
+  const small = new Map<PartName, Uint8Array[]>();
+  const sizes = new Map<PartName, number>();
+  const hashes = new Map<PartName, ReturnType<typeof createHash>>();
+  for await (const { name, data } of parts) {
+    signal.throwIfAborted();
+    const offset = sizes.get(name) ?? 0;
+    sizes.set(name, offset + data.length);
+    if (name.endsWith('-etcd')) {
+      await streams.writeAt(join(directory, name), offset, data);
+      const hash = hashes.get(name) ?? createHash('sha256');
+      hashes.set(name, hash.update(data));
+    } else if (offset + data.length > MAX_PART_BYTES)
+      throw new BackupError(
+        'backup-content-invalid',
+        `reading part ${name}: more than ${MAX_PART_BYTES} bytes`,
+      );
+    else small.set(name, [...(small.get(name) ?? []), data]);
+  }
+  const bytesOf = (name: PartName): Uint8Array => new Uint8Array(Buffer.concat(small.get(name) ?? []));
+  const snapshot = (name: PartName): SnapshotFile => ({
+    path: join(directory, name),
+    sha256: hashes.get(name)?.digest('hex') ?? '',
+    sizeBytes: sizes.get(name) ?? 0,
+  });
+  return {
+    configuration: bytesOf('configuration'),
+    bundle: bytesOf('bundle'),
+    sharedKeys: new Secret(bytesOf('shared-keys')),
+    facts: parseFacts(bytesOf('facts')),
+    state: snapshot('state-etcd'),
+    kubernetes: snapshot('kubernetes-etcd'),
+  };
+}
+
+async function prove(
+  context: CommandContext,
+  { bundle, facts, ...snapshots }: UnpackedBackup,
+  directory: string,
+): Promise<Proof> {
+  const { ports, signal } = context;
+  const etcdutl = await etcdutlOf(context, bundle);
+  const proved = (name: 'state' | 'kubernetes'): Promise<ProvedSnapshot> =>
+    proveSnapshot(ports, {
+      ...{ etcdutl, directory, name, signal },
+      snapshot: snapshots[name].path,
+      facts: facts[name],
+    });
+  return { state: await proved('state'), kubernetes: await proved('kubernetes') };
+}
+
+/** etcdutl of the bundle of the backup. Blobs are not executable, so it is copied. */
+async function etcdutlOf(context: CommandContext, bundle: Uint8Array): Promise<string> {
+  const { kubernetesVersion, architecture } = parseManifest(bundle);
+  const cache = openBundleCache(buildContext(context));
+  const manifest = await cache.read(kubernetesVersion, architecture);
+  const component = manifest.components.find(({ name, kind }) => name === 'etcdutl' && kind === 'binary');
+  const blob = await cache.store.verify(component ?? '', context.signal);
+  const streams = new DiskStreams();
+  const path = join(context.paths.cache, 'bin', `etcdutl-${(component?.sha256 ?? '').slice(0, 16)}`);
+  const found = await context.ports.files.stat(path);
+  const isThere =
+    found?.kind === 'file' &&
+    (await digestOf(streams.readChunks(path, { signal: context.signal }))).sha256 === component?.sha256;
+  if (isThere) return path;
+  await context.ports.files.makeDirectory(join(context.paths.cache, 'bin'));
+  await streams.copy(blob, `${path}.new`);
+  await streams.publish(`${path}.new`, path, EXECUTABLE);
+  return path;
+}

@@ -1,0 +1,29 @@
+import type { CommandContext } from '../../app/command.ts';
+import { layoutOf, readMasterSecret, readOwnerKey, StateFile } from '../../workspace/index.ts';
+import { readKnownCurators } from '../curator/known-curators.ts';
+import { adminKeyFrom, clusterIdFrom, initIdFrom } from './init-request.ts';
+import { recoverResult } from './recover-result.ts';
+
+/** The curators ("host:port") of the cluster of this workspace if one of them responds; undefined if none does. */
+export async function findLiveCluster(context: CommandContext): Promise<readonly string[] | undefined> {
+  const { files } = context.ports;
+  const layout = layoutOf(context.paths.workspace);
+  const [ownerKey, masterSecret] = [
+    await readOwnerKey(context, layout),
+    await readMasterSecret(context, layout),
+  ];
+  const { value } = await StateFile.read(files, layout);
+  const known = await readKnownCurators(files, layout.curators);
+  const endpoints = [...new Set([...known, ...(value.init?.result?.curatorEndpoints ?? [])])];
+  if (endpoints.length === 0) return undefined;
+  const asked = {
+    ...{ endpoints, ownerKey, initId: initIdFrom(masterSecret), clusterId: clusterIdFrom(masterSecret) },
+    adminKeyPem: adminKeyFrom(masterSecret),
+  };
+  const result = await context.host.step(
+    'restore-look',
+    'Checking whether the old cluster still responds',
+    () => recoverResult(context, asked),
+  );
+  return result?.curatorEndpoints;
+}

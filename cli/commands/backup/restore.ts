@@ -1,0 +1,44 @@
+import type { Command } from 'commander';
+import type { ActionBinder } from '../../app/command.ts';
+
+interface RestoreFlags {
+  readonly node?: string;
+  readonly fingerprint?: string;
+  readonly recoveryKey?: string;
+  readonly workDir?: string;
+}
+
+/** `cluster restore`. */
+export function register(command: Command, action: ActionBinder): void {
+  command
+    .argument('<file>', 'backup file')
+    .option('--node <address>', 'address of a fresh machine: HOST or HOST:PORT')
+    .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine')
+    .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
+    .option('--work-dir <directory>', 'directory for the decrypted data (default: /dev/shm)')
+    .addHelpText(
+      'after',
+      `
+Needs the workspace of the cluster, or a copy of its cluster.yaml, owner key and
+master secret. The file is verified and restored into an empty etcd on this
+workstation before the machine is touched. If the command is interrupted, run it
+again: it resumes.
+
+The cluster keeps its ID and its keys and gets a new epoch. All other machines of
+the old cluster are refused until an owner readmits them (cluster node readmit).
+Volumes are not part of a backup. Operators are added again by an owner.
+
+Example:
+  cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c…`,
+    )
+    .action(
+      action<RestoreFlags>(async (context, { node, fingerprint, recoveryKey, workDir }, file = '') =>
+        (await import('../../backup/index.ts')).runRestore(context, file, {
+          node,
+          fingerprint,
+          recoveryKey,
+          workDir,
+        }),
+      ),
+    );
+}

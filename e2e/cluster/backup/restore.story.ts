@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { addMachine } from '../harness/add-machine.ts';
+import { eventually } from '../harness/node-shell.ts';
+import { createHarness } from '../../machines/harness.ts';
+import { cliJson, reprovision, StoryCluster } from '../harness/story-cluster.ts';
+
+const NAME = 'restore';
+const OBJECTS = 300;
+const SECRET = 'a-secret-that-survives';
+/** Revisions of a restored etcd are above this one. */
+const BUMP = 1_000_000_000;
+const EXIT_PRECONDITION = 5;
+
+interface Restored {
+  readonly clusterId: string;
+  readonly epoch: number;
+  readonly nodeName: string;
+}
+
+await test('a cluster is restored from one file onto a machine that it has never seen', async (story) => {
+  await using bench = await createHarness();
+  const cluster = new StoryCluster(bench, NAME);
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1', '--demo');
+  const workspace = await cluster.workspace();
+  const file = join(workspace, 'restored.backup');
+  const cli = (...args: readonly string[]) => bench.cli('--workspace', workspace, ...args);
+  await cluster.sh(
+    'n1',
+    `for i in $(seq ${OBJECTS}); do printf 'apiVersion: v1\\nkind: ConfigMap\\nmetadata: {name: o%s}\\ndata: {n: "%s"}\\n---\\n' $i $i; done | kubectl apply -f - >/dev/null
+     kubectl create secret generic kept --from-literal=text=${SECRET}`,
+  );
+  const before = await contentHash(cluster, 'n1');
+  const revision = Number(
+    await cluster.sh('n1', `kubectl get configmap o1 -o jsonpath='{.metadata.resourceVersion}'`),
+  );
+  const create = ['--workspace', workspace, 'backup', 'create', '--to', file];
+  const { clusterId } = await cliJson<{ clusterId: string }>(bench, ...create);
+  await cluster.sh('n1', 'kubectl create configmap written-after-the-backup');
+  const local = await bench.cluster(NAME);
+  await addMachine(bench, local, { name: 'n3', like: 'n1', joinEndpoints: [] });
+  const fingerprint = await cluster.fingerprint('n3');
+  const at = ['--node', await cluster.address('n3'), '--fingerprint', fingerprint];
+
+  await story.test('a running cluster is not restored a second time', async () => {
+    const { code, stderr } = await cli('restore', file, ...at);
+    assert.equal(code, EXIT_PRECONDITION, stderr);
+    assert.match(stderr, /backup-cluster-alive/);
+    assert.match(await cluster.readiness(), /n1=True/);
+  });
+
+  for (const machine of ['n1', 'n2']) await cluster.cutPower(machine);
+
+  await story.test('a changed file is refused before the machine is touched', async () => {
+    const bytes = await readFile(file);
+    const middle = bytes.length >> 1;
+    bytes[middle] = (bytes[middle] ?? 0) ^ 1;
+    await writeFile(`${file}.changed`, bytes);
+    const { code, stderr } = await cli('restore', `${file}.changed`, ...at);
+    assert.notEqual(code, 0);
+    assert.match(stderr, /backup-(signature-invalid|malformed|content-invalid)/);
+    assert.equal(await cluster.sh('n3', 'ls /var/lib/cluster/init/request.json 2>/dev/null || true'), '');
+  });
+
+  await story.test(
+    'the command is killed and the machine loses its power while it restores the databases',
+    async () => {
+      const child = bench.startCli('--workspace', workspace, 'restore', file, ...at);
+      const data = 'ls -d /var/lib/cluster/etcd-*/restored /var/lib/cluster/etcd-*/data 2>/dev/null || true';
+      await eventually(
+        'the machine restores a database',
+        90,
+        () => cluster.sh('n3', data),
+        (text) => text !== '',
+      );
+      child.kill('SIGKILL');
+      await cluster.cutPower('n3');
+      await cluster.start('n3');
+    },
+  );
+
+  await story.test(
+    'the same command continues, and the cluster is restored with its ID in a new epoch',
+    async () => {
+      const restored = await cliJson<Restored>(bench, '--workspace', workspace, 'restore', file, ...at);
+      assert.deepEqual([restored.clusterId, restored.epoch, restored.nodeName], [clusterId, 2, 'n3']);
+      await cluster.allReady(['n3'], 120, 'n3');
+    },
+  );
+
+  await story.test('every object is as it was, and later ones are gone', async () => {
+    assert.equal(await contentHash(cluster, 'n3'), before);
+    const secret = await cluster.sh('n3', `kubectl get secret kept -o jsonpath='{.data.text}' | base64 -d`);
+    assert.equal(secret, SECRET);
+    const late = await cluster.sh('n3', 'kubectl get configmap written-after-the-backup 2>&1 || true');
+    assert.match(late, /not found/);
+  });
+
+  await story.test('revisions are higher than before, so every watcher lists again', async () => {
+    const list = await cluster.sh('n3', `kubectl get --raw /api/v1/namespaces/default/configmaps?limit=1`);
+    const now = Number(
+      (JSON.parse(list) as { metadata: { resourceVersion: string } }).metadata.resourceVersion,
+    );
+    assert.ok(now > BUMP, String(now));
+    const watch = `kubectl get --raw '/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=5&resourceVersion=${revision}' 2>&1 || true`;
+    assert.match(await cluster.sh('n3', watch), /Expired|too old|Gone/i);
+  });
+
+  await story.test('the application runs on the new machine', async () => {
+    await eventually(
+      'the sample application is available',
+      180,
+      () =>
+        cluster.sh(
+          'n3',
+          `kubectl get pods -A -l app.kubernetes.io/name=hello -o wide || kubectl get pods -A -o wide`,
+        ),
+      (text) => /hello-\S+ +1\/1 +Running.* n3 /.test(text),
+    );
+    const nodes = await cluster.sh('n3', 'kubectl get nodes -o name');
+    assert.equal(nodes, 'node/n3');
+  });
+
+  await story.test('no secret of the backup is left on the machine or at the workstation', async () => {
+    const request = await cluster.sh('n3', 'cat /var/lib/cluster/init/request.json');
+    assert.doesNotMatch(request, /PRIVATE KEY/);
+    assert.doesNotMatch(await readFile(join(workspace, 'state.json'), 'utf8'), /cluster-ca\.key/);
+  });
+
+  await story.test('an old machine is refused until an owner readmits it, and then joins', async () => {
+    const removed = await bench.must('--workspace', workspace, 'node', 'ls', '--removed');
+    assert.match(removed, / n1 /);
+    assert.match(removed, / n2 /);
+    // The old worker is reset on the machine itself and pointed to the restored cluster. Its TPM is the same.
+    await cluster.start('n2');
+    const order =
+      'install -D /dev/null /var/lib/cluster/reset/order.json && systemctl restart --no-block bootstrapper';
+    await cluster.sh('n2', order);
+    await eventually(
+      'n2 goes off to restart',
+      60,
+      () => cluster.try('n2', 'true'),
+      ({ code }) => code !== 0,
+    );
+    await cluster.start('n2');
+    const endpoint = `${await cluster.address('n3')}:9090`;
+    await reprovision(cluster, 'n2', ({ cluster: _, ...rest }) => ({ ...rest, joinEndpoints: [endpoint] }));
+    await eventually(
+      'the machine is refused because it was removed',
+      90,
+      () => bench.must('--workspace', workspace, 'node', 'ls', '--joins', '--output', 'json'),
+      (text) => text.includes('join-decommissioned'),
+    );
+    // The inventory in the configuration lists the machine, so the readmission is all that it waits for.
+    await bench.must('--workspace', workspace, 'node', 'readmit', 'n2');
+    await cluster.allReady(['n2', 'n3'], 180, 'n3');
+  });
+
+  await story.test('the same command again changes nothing', async () => {
+    const again = await cliJson<Restored & { unchanged: boolean }>(
+      bench,
+      '--workspace',
+      workspace,
+      'restore',
+      file,
+      ...at,
+    );
+    assert.equal(again.unchanged, true);
+  });
+});
+
+/** A hash of the data of the objects that the story has created. */
+async function contentHash(cluster: StoryCluster, machine: string): Promise<string> {
+  const text = await cluster.sh(
+    machine,
+    `kubectl get configmaps -o jsonpath='{range .items[*]}{.metadata.name}{" "}{.metadata.uid}{" "}{.data}{"\\n"}{end}' | grep '^o[0-9]' | sort`,
+  );
+  assert.equal(text.split('\n').length, OBJECTS);
+  return createHash('sha256').update(text).digest('hex');
+}
