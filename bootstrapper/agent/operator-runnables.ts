@@ -11,7 +11,7 @@ import {
 } from '../kubernetes/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { agentMetrics, listCertificateExpiries } from '../nodestatus/index.ts';
-import { nodeStreamWorker, type TaskPorts } from '../nodestream/index.ts';
+import { nodeStreamWorker, obeyPowerOrder, type TaskPorts } from '../nodestream/index.ts';
 import { createRemovalProbeTask } from '../removalprobe/index.ts';
 import type { Agent } from './agent-parts.ts';
 
@@ -64,6 +64,7 @@ function taskPorts(agent: Agent, membership: Membership): TaskPorts {
     },
     reset: (order) => resetOrders.accept(clusterId, order),
     probe: createRemovalProbeTask(probePorts, () => driver.etcdMembers()),
+    power: (order, signal) => obeyPowerOrder({ ...agent, log: agent.log.child('power') }, order, signal),
     metrics: (signal) => renderNode(agent, signal),
     backup: createBackupTask({
       ...agent,

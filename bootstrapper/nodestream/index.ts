@@ -6,6 +6,7 @@
  *    └─ backlog and new lines                     ◀─ TaskData ──┘  (limited by the credit of the curator)
  * ```
  */
+export { obeyPowerOrder } from './power.ts';
 export { nodeStreamWorker } from './node-stream-worker.ts';
 export { LogRing } from './log-ring.ts';
 export type { TaskPorts } from './tasks.ts';

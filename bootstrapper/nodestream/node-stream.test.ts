@@ -197,6 +197,7 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
     files: new MemoryFiles(),
     evidence: { variant: 'tpm', make: async (nonce) => Buffer.from(`quote of ${nonce.length}`) },
     reset: async () => undefined,
+    power: async () => undefined,
     probe: async ({ nodeId, heldKeys, generation }) => Buffer.from(`${nodeId} ${heldKeys} ${generation}`),
     metrics: async () => 'up 1\n',
     backup: async function* (certificate) {

@@ -1,11 +1,12 @@
 import type { OwnerVoucher } from '../../internal/crypto/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import type { Task } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { PowerAction, type Task } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { readAuditLog } from './audit-log.ts';
 import { NodeStreamError } from './errors.ts';
 import type { LogFilter, LogRing } from './log-ring.ts';
 import { packBytes, packLines, packStream, type Chunk } from './chunks.ts';
+import type { PowerOrder } from './power.ts';
 import { readUnitLogs } from './unit-logs.ts';
 
 /** Ports (injected dependencies) of the tasks on this node. */
@@ -41,6 +42,8 @@ export interface TaskPorts {
    * @throws BackupError, BackupTaskError
    */
   readonly backup: (certificate: Uint8Array, signal: AbortSignal) => AsyncIterable<Uint8Array>;
+  /** Hands an order to restart this machine, or to switch it off, to systemd. @throws NodeStreamError */
+  readonly power: (order: PowerOrder, signal: AbortSignal) => Promise<void>;
   /** The metrics of every program on this node that responds. */
   readonly metrics: (signal: AbortSignal) => Promise<string>;
 }
@@ -77,12 +80,24 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
       yield* packBytes(await ports.probe({ nodeId, heldKeys, generation: Number(generation) }, signal));
       return;
     }
+    case 'power':
+      await ports.power(powerOrderFrom(task), signal);
+      return;
     case 'reset':
       await ports.reset(task.what.value);
       return;
     case undefined:
       throw new NodeStreamError('nodestream-task-unknown', `task ${task.task} is of an unknown kind`);
   }
+}
+
+/** The order of a task. @throws NodeStreamError `nodestream-task-unknown` for an action of a later version */
+function powerOrderFrom({ task, what }: Task): PowerOrder {
+  const { action, bootId } =
+    what.case === 'power' ? what.value : { action: PowerAction.UNSPECIFIED, bootId: '' };
+  if (action === PowerAction.REBOOT) return { action: 'reboot', bootId };
+  if (action === PowerAction.OFF) return { action: 'off', bootId };
+  throw new NodeStreamError('nodestream-task-unknown', `task ${task} has an unknown action`);
 }
 
 /** Yields older lines and then new ones without a gap: no line is logged between the two calls. */

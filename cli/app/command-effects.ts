@@ -57,6 +57,8 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'node uncordon',
   'node drain',
   'node set-role',
+  'node reboot',
+  'node shutdown',
   'node remove',
   'node reset',
   'node readmit',

@@ -2,6 +2,10 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 
 /** Errors of commands about nodes. */
 export const nodesErrors = defineErrors({
+  'nodes-power-timeout': retryable.peer.unreachable(
+    'The machine did not return, or did not stop, within the time limit.',
+    'Look at its console. Run the command again to wait longer; a machine that has restarted is not restarted again.',
+  ),
   'nodes-removed-unknown': fault.operator.precondition(
     'No removed machine has this name, node id or identity, or several do.',
     'Give the identity that `cluster node ls --removed` shows.',

@@ -9,6 +9,7 @@ export { runApprove, runJoinList, runRefuse, type ApproveOptions } from './joins
 export { runLabel } from './node-label.ts';
 export { runNodeLogs, type LogOptions } from './node-logs.ts';
 export { runNodeMetrics } from './node-metrics.ts';
+export { runReboot, runShutdown } from './node-power.ts';
 export { runRemove, type RemoveOptions } from './removal/node-remove.ts';
 export { runReset, type ResetOptions } from './removal/node-reset.ts';
 export { runReadmit, runRemovedList } from './removal/readmit.ts';

@@ -4,6 +4,7 @@ import { formatDuration, type Clock } from '../../internal/clock/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller, NodeView } from '../curator/index.ts';
 import {
+  PowerAction,
   ProbeReportSchema,
   type LogsTask,
   type NodeStreams,
@@ -20,6 +21,7 @@ const LIMITS = {
   evidence: { timeoutMs: 45_000, maxBytes: 128 * 1024 },
   metrics: { timeoutMs: 15_000, maxBytes: 4 * 1024 * 1024 },
   reset: { timeoutMs: 15_000, maxBytes: 0 },
+  power: { timeoutMs: 15_000, maxBytes: 0 },
   /** Enough for endpoints that do not answer: each takes five seconds, and a few are probed at a time. */
   probe: { timeoutMs: 120_000, maxBytes: 4 * 1024 * 1024 },
 };
@@ -33,6 +35,8 @@ const MAX_UNITS = 16;
 const MAX_CERTIFICATE_BYTES = 16 * 1024;
 /** The form of a node ID, as `nodeIdOf` (internal/pki) creates it. */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
+/** The form of boot IDs of Linux. */
+const BOOT_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const NONCE_BYTES = 32;
 /** The form of unit names. The node itself decides which units it returns. */
 const UNIT = /^[a-z][a-z0-9-]{0,63}\.service$/;
@@ -89,6 +93,12 @@ export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeS
         return refuse('order', 'expected an owner key and a signature');
       if (order.vouchers.length > MAX_VOUCHERS) refuse('order', `more than ${MAX_VOUCHERS} vouchers`);
       await runOnNode(parts, node, { what: { case: 'reset', value: order }, ...LIMITS.reset }, signal);
+      return {};
+    },
+    changePower: async ({ node, power }, { signal }) => {
+      if (power === undefined || power.action === PowerAction.UNSPECIFIED || !BOOT_ID.test(power.bootId))
+        return refuse('power', 'expected an action and the ID of a boot');
+      await runOnNode(parts, node, { what: { case: 'power', value: power }, ...LIMITS.power }, signal);
       return {};
     },
     probeRemoved: async ({ node, probe }, { signal }) => {

@@ -5,6 +5,7 @@ import type { Call } from '../../internal/rpc/index.ts';
 import { FakeClock } from '../../internal/testing/index.ts';
 import type { Caller, NodeView } from '../curator/index.ts';
 import {
+  PowerAction,
   OpenSessionRequestSchema,
   ProbeRemovedRequestSchema,
   ProbeReportSchema,
@@ -97,6 +98,7 @@ const logsOf = (source: { path: string } | { units: string[] }, backlog = 10) =>
     },
   });
 
+const BOOT = '0f8fad5b-d9cb-469f-a165-70867728950e';
 const text = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString();
 
 describe('a task that the curator sends to a node', () => {
@@ -349,6 +351,31 @@ describe('invalid requests', () => {
     const { handlers, asOperator } = setUp();
     const lines = handlers.streamAuditLog({ node: 'n1', auditLog } as never, asOperator);
     await expect(lines[Symbol.asyncIterator]().next()).rejects.toEqual(coded('streams-request-invalid'));
+  });
+
+  test('an order to restart reaches the node', async () => {
+    const setup = setUp();
+    const node = await openSession(setup);
+    const power = { action: PowerAction.REBOOT, bootId: BOOT };
+    const answer = setup.handlers.changePower({ node: 'n1', power } as never, setup.asOperator);
+    expect(await node.next()).toMatchObject({
+      case: 'task',
+      value: { what: { case: 'power', value: power } },
+    });
+    node.done(1n);
+    expect(await answer).toEqual({});
+  });
+
+  test.each([
+    { name: 'no order', power: undefined },
+    { name: 'no action', power: { action: PowerAction.UNSPECIFIED, bootId: BOOT } },
+    { name: 'no boot', power: { action: PowerAction.OFF, bootId: '' } },
+    { name: 'an option instead of a boot', power: { action: PowerAction.OFF, bootId: '--force' } },
+  ])('an order to restart is refused before a node is called: $name', async ({ power }) => {
+    const { handlers, asOperator } = setUp();
+    await expect(handlers.changePower({ node: 'n1', power } as never, asOperator)).rejects.toEqual(
+      coded('streams-request-invalid'),
+    );
   });
 
   test('a nonce of another size is refused', async () => {

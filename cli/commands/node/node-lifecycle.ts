@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
-import { confirmFrom, timeoutOption, withConfirmFlags, type ConfirmFlags } from '../flags.ts';
+import { confirmFrom, durationOption, timeoutOption, withConfirmFlags, type ConfirmFlags } from '../flags.ts';
 
 interface DrainFlags {
   readonly force?: boolean;
@@ -19,6 +19,12 @@ interface RemoveFlags extends DrainFlags, ConfirmFlags {
   readonly wait: boolean;
 }
 
+interface PowerFlags extends DrainFlags, ConfirmFlags {
+  readonly drain: boolean;
+  readonly wait: number;
+}
+
+const DEFAULT_POWER_MS = 15 * 60 * 1000;
 const DEFAULT_DRAIN_MS = 10 * 60 * 1000;
 const useCases = () => import('../../nodes/index.ts');
 
@@ -27,6 +33,8 @@ export function registerNodeLifecycle(node: Command, action: ActionBinder): void
   const verb: Verb = (name, description) =>
     node.command(name).description(description).argument('<node>', 'node name or ID');
   registerScheduling(verb, action);
+  registerPower(verb('reboot', 'drain a node, restart its machine, and uncordon it'), action, 'runReboot');
+  registerPower(verb('shutdown', 'drain a node and switch its machine off'), action, 'runShutdown');
   registerSetRole(verb('set-role', 'set the roles of a node'), action);
   registerReadmit(node, action);
   registerRemove(verb('remove', 'remove a node and verify that it lost access'), action);
@@ -54,6 +62,30 @@ function registerScheduling(verb: Verb, action: ActionBinder): void {
       (await useCases()).runDrain(context, name, drainFrom(flags)),
     ),
   );
+}
+
+function registerPower(command: Command, action: ActionBinder, use: 'runReboot' | 'runShutdown'): void {
+  withDrainFlags(withConfirmFlags(command))
+    .option('--no-drain', 'leave its pods on the node')
+    .addOption(
+      durationOption('--wait <duration>', 'time limit for the machine').default(DEFAULT_POWER_MS, '15m'),
+    )
+    .addHelpText(
+      'after',
+      `
+The command refuses a control plane whose absence would end the etcd quorum while
+another one does not respond. It may be interrupted and run again.`,
+    )
+    .action(
+      action<PowerFlags>(async (context, flags, name = '') =>
+        (await useCases())[use](context, name, {
+          ...confirmFrom(flags),
+          drains: flags.drain,
+          drain: drainFrom(flags),
+          waitMs: flags.wait,
+        }),
+      ),
+    );
 }
 
 function registerSetRole(setRole: Command, action: ActionBinder): void {

@@ -1,9 +1,12 @@
 import { randomInt } from 'node:crypto';
-import { CodedError, defineErrors, fault } from '../../../internal/errors/index.ts';
+import { CodedError, defineErrors, fault, retryable } from '../../../internal/errors/index.ts';
 import { fingerprintOfKey, generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import type { MemoryFiles } from '../../../internal/testing/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { ProbeResult_Outcome as Outcome } from '../../../joinservice/curatorproto/gen/streams_pb.js';
+import {
+  PowerAction,
+  ProbeResult_Outcome as Outcome,
+} from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import { Interruption, RecordingHost } from '../../host/index.ts';
 import { layoutOf } from '../../workspace/index.ts';
 import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
@@ -22,6 +25,7 @@ const WORK = [NodeRole.KUBERNETES_WORKER];
 
 const refusals = defineErrors({
   'curator-node-unknown': fault.operator.precondition('-', '-'),
+  'streams-node-gone': retryable.peer.unreachable('-', '-'),
 });
 
 const keys = new Map<string, Uint8Array>();
@@ -95,7 +99,12 @@ class Points {
  */
 export async function createStatefulCluster() {
   const points = new Points();
-  const cluster = { state: createState(), owner: '' };
+  const cluster = {
+    state: createState(),
+    owner: '',
+    boots: {} as Record<string, number>,
+    losesAnswers: false,
+  };
   const find = (name: string) => {
     const node = cluster.state.nodes.find((each) => each.nodeId === name || each.name === name);
     if (node !== undefined) return node;
@@ -210,6 +219,10 @@ interface Parts {
 
 interface Cluster {
   readonly state: State;
+  /** How often each machine was started. Not part of the state: a restart that is asked for again is made again. */
+  readonly boots: Record<string, number>;
+  /** Machines that restart end their session before they answer. */
+  readonly losesAnswers: boolean;
   /** Fingerprint of the owner's key. */
   readonly owner: string;
 }
@@ -220,10 +233,14 @@ interface ById {
   readonly nodeId: string;
 }
 
+function withBoot({ boots }: Cluster, node: State['nodes'][number]) {
+  return { ...node, status: { ...node.status, bootId: `boot-${boots[node.name] ?? 0}` } };
+}
+
 function curatorOf(cluster: Cluster, { find, look, effect }: Parts) {
   const members = () => cluster.state.nodes.filter(({ roles }) => roles.includes(NodeRole.CONSENSUS_MEMBER));
   return {
-    getNode: look(({ node }: ByName) => ({ node: find(node) })),
+    getNode: look(({ node }: ByName) => ({ node: withBoot(cluster, find(node)) })),
     listNodes: look(() => {
       const kubernetesEtcd = { hasLeader: true, members: members().map(({ nodeId }) => ({ name: nodeId })) };
       return {
@@ -295,6 +312,16 @@ function admissionOf(cluster: Cluster, { look, effect }: Pick<Parts, 'look' | 'e
 function streamsOf(cluster: Cluster, { find, look, effect }: Parts) {
   return {
     getMetrics: look(({ node }: ByName) => ({ text: find(node).name })),
+    changePower: effect(
+      ({ node, power }: ByName & { readonly power?: { readonly action: PowerAction } | undefined }) => {
+        const ordered = find(node);
+        if (power?.action === PowerAction.OFF) {
+          cluster.state.machines[ordered.name] = 'off';
+          ordered.health = NodeHealth.TIMEOUT;
+        } else cluster.boots[ordered.name] = (cluster.boots[ordered.name] ?? 0) + 1;
+        return {};
+      },
+    ),
     resetNode: effect(({ node }: ByName) => {
       const ordered = find(node);
       cluster.state.machines[ordered.name] = 'fresh';

@@ -6,10 +6,12 @@ import {
   runCordon,
   runDrain,
   runLabel,
+  runReboot,
   runRefuse,
   runRemove,
   runReset,
   runSetRole,
+  runShutdown,
 } from '../index.ts';
 import { runKeysRotate } from '../../keys/index.ts';
 import { runOperatorRemove } from '../../operators/index.ts';
@@ -19,6 +21,7 @@ type Program = ReturnType<Living['program']>;
 
 const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 60_000 };
 const agreed = { dryRun: false, yes: true, drain } as const;
+const powered = { ...agreed, drains: true, waitMs: 60_000 } as const;
 const leaving = { ...agreed, keys: { keep: true, wait: false } } as const;
 
 interface Case {
@@ -32,6 +35,9 @@ const cases: readonly Case[] = [
   { command: 'node cordon', what: 'a node', run: (program) => runCordon(program, 'n4', false) },
   { command: 'node uncordon', what: 'a node', run: (program) => runCordon(program, 'n4', true) },
   { command: 'node drain', what: 'a worker', run: (program) => runDrain(program, 'n4', drain) },
+  { command: 'node reboot', what: 'a worker', run: (program) => runReboot(program, 'n4', powered) },
+  { command: 'node reboot', what: 'a control plane', run: (program) => runReboot(program, 'n3', powered) },
+  { command: 'node shutdown', what: 'a worker', run: (program) => runShutdown(program, 'n4', powered) },
   {
     command: 'node set-role',
     what: 'a worker becomes a control plane',

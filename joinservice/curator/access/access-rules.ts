@@ -179,6 +179,7 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   'NodeStreams.GetEvidence': { ...people, usedBy: '`verify`' },
   'NodeStreams.GetMetrics': { ...people, usedBy: '`node metrics`' },
   'NodeStreams.ProbeRemoved': { ...operators, usedBy: '`node remove --lost`, `keys rotate`' },
+  'NodeStreams.ChangePower': { ...operators, usedBy: '`node reboot`, `node shutdown`' },
   'NodeStreams.TakeBackup': {
     ...owners,
     usedBy: '`backup create`',

@@ -228,6 +228,12 @@ export declare type Task = Message<"cluster.curator.v1.Task"> & {
      */
     value: BackupTask;
     case: "backup";
+  } | {
+    /**
+     * @generated from field: cluster.curator.v1.PowerTask power = 10;
+     */
+    value: PowerTask;
+    case: "power";
   } | { case: undefined; value?: undefined };
 };
 
@@ -427,6 +433,29 @@ export declare type BackupTask = Message<"cluster.curator.v1.BackupTask"> & {
  * Use `create(BackupTaskSchema)` to create a new message.
  */
 export declare const BackupTaskSchema: GenMessage<BackupTask>;
+
+/**
+ * @generated from message cluster.curator.v1.PowerTask
+ */
+export declare type PowerTask = Message<"cluster.curator.v1.PowerTask"> & {
+  /**
+   * @generated from field: cluster.curator.v1.PowerAction action = 1;
+   */
+  action: PowerAction;
+
+  /**
+   * The boot that the order is for (`NodeStatus.boot_id`): the node refuses an order for an earlier boot.
+   *
+   * @generated from field: string boot_id = 2;
+   */
+  bootId: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.PowerTask.
+ * Use `create(PowerTaskSchema)` to create a new message.
+ */
+export declare const PowerTaskSchema: GenMessage<PowerTask>;
 
 /**
  * The node verifies the signature over `resetStatement` (internal/crypto): by an owner key that it was provisioned with, or by one
@@ -786,6 +815,41 @@ export declare type ResetNodeResponse = Message<"cluster.curator.v1.ResetNodeRes
 export declare const ResetNodeResponseSchema: GenMessage<ResetNodeResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.ChangePowerRequest
+ */
+export declare type ChangePowerRequest = Message<"cluster.curator.v1.ChangePowerRequest"> & {
+  /**
+   * ID or name of the node.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * @generated from field: cluster.curator.v1.PowerTask power = 2;
+   */
+  power?: PowerTask | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.ChangePowerRequest.
+ * Use `create(ChangePowerRequestSchema)` to create a new message.
+ */
+export declare const ChangePowerRequestSchema: GenMessage<ChangePowerRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.ChangePowerResponse
+ */
+export declare type ChangePowerResponse = Message<"cluster.curator.v1.ChangePowerResponse"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.ChangePowerResponse.
+ * Use `create(ChangePowerResponseSchema)` to create a new message.
+ */
+export declare const ChangePowerResponseSchema: GenMessage<ChangePowerResponse>;
+
+/**
  * @generated from message cluster.curator.v1.ProbeRemovedRequest
  */
 export declare type ProbeRemovedRequest = Message<"cluster.curator.v1.ProbeRemovedRequest"> & {
@@ -900,6 +964,31 @@ export declare type TakeBackupResponse = Message<"cluster.curator.v1.TakeBackupR
 export declare const TakeBackupResponseSchema: GenMessage<TakeBackupResponse>;
 
 /**
+ * @generated from enum cluster.curator.v1.PowerAction
+ */
+export enum PowerAction {
+  /**
+   * @generated from enum value: POWER_ACTION_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * @generated from enum value: POWER_ACTION_REBOOT = 1;
+   */
+  REBOOT = 1,
+
+  /**
+   * @generated from enum value: POWER_ACTION_OFF = 2;
+   */
+  OFF = 2,
+}
+
+/**
+ * Describes the enum cluster.curator.v1.PowerAction.
+ */
+export declare const PowerActionSchema: GenEnum<PowerAction>;
+
+/**
  * @generated from service cluster.curator.v1.NodeStreams
  */
 export declare const NodeStreams: GenService<{
@@ -956,6 +1045,16 @@ export declare const NodeStreams: GenService<{
     methodKind: "unary";
     input: typeof ResetNodeRequestSchema;
     output: typeof ResetNodeResponseSchema;
+  },
+  /**
+   * Restarts the machine of a node, or switches it off. Succeeds when systemd of the machine has the order.
+   *
+   * @generated from rpc cluster.curator.v1.NodeStreams.ChangePower
+   */
+  changePower: {
+    methodKind: "unary";
+    input: typeof ChangePowerRequestSchema;
+    output: typeof ChangePowerResponseSchema;
   },
   /**
    * Lets a control plane probe every endpoint of every reachable node with test credentials in the name of a removed node. The

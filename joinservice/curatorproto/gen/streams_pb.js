@@ -12,7 +12,7 @@ import { file_curator } from "./curator_pb.js";
  * Describes the file streams.proto.
  */
 export const file_streams = /*@__PURE__*/
-  fileDesc("Cg1zdHJlYW1zLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEiqwEKEk9wZW5TZXNzaW9uUmVxdWVzdBIuCgVoZWxsbxgBIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlSGVsbG9IABIsCgRkYXRhGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlRhc2tEYXRhSAASLAoEZG9uZRgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrRG9uZUgAQgkKB21lc3NhZ2UiIgoJTm9kZUhlbGxvEhUKDWFnZW50X3ZlcnNpb24YASABKAkiNwoIVGFza0RhdGESDAoEdGFzaxgBIAEoBBIMCgRkYXRhGAIgASgMEg8KB2Ryb3BwZWQYAyABKAQiRgoIVGFza0RvbmUSDAoEdGFzaxgBIAEoBBIsCgVlcnJvchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5MYXN0RXJyb3Ii0AEKE09wZW5TZXNzaW9uUmVzcG9uc2USKAoEdGFzaxgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrSAASLAoGY3JlZGl0GAIgASgLMhouY2x1c3Rlci5jdXJhdG9yLnYxLkNyZWRpdEgAEiwKBmNhbmNlbBgDIAEoCzIaLmNsdXN0ZXIuY3VyYXRvci52MS5DYW5jZWxIABIoCgRpZGxlGAQgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLklkbGVIAEIJCgdtZXNzYWdlIo0DCgRUYXNrEgwKBHRhc2sYASABKAQSDgoGY3JlZGl0GAIgASgNEiwKBGxvZ3MYAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2tIABI0CghldmlkZW5jZRgEIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5FdmlkZW5jZVRhc2tIABIyCgdtZXRyaWNzGAUgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLk1ldHJpY3NUYXNrSAASLgoFcmVzZXQYBiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrSAASLgoFcHJvYmUYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrSAASNQoJYXVkaXRfbG9nGAggASgLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0TG9nVGFza0gAEjAKBmJhY2t1cBgJIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5CYWNrdXBUYXNrSABCBgoEd2hhdCIoCgZDcmVkaXQSDAoEdGFzaxgBIAEoBBIQCghtZXNzYWdlcxgCIAEoDSIWCgZDYW5jZWwSDAoEdGFzaxgBIAEoBCIGCgRJZGxlIoABCghMb2dzVGFzaxIOCgRwYXRoGAEgASgJSAASKgoFdW5pdHMYAiABKAsyGS5jbHVzdGVyLmN1cmF0b3IudjEuVW5pdHNIABIPCgdiYWNrbG9nGAMgASgNEg4KBmZvbGxvdxgEIAEoCBINCgVleGFjdBgFIAEoCEIICgZzb3VyY2UiLwoMQXVkaXRMb2dUYXNrEg8KB2JhY2tsb2cYASABKA0SDgoGZm9sbG93GAIgASgIIhYKBVVuaXRzEg0KBW5hbWVzGAEgAygJIh0KDEV2aWRlbmNlVGFzaxINCgVub25jZRgBIAEoDCINCgtNZXRyaWNzVGFzayIhCgpCYWNrdXBUYXNrEhMKC2NlcnRpZmljYXRlGAEgASgMImkKCVJlc2V0VGFzaxIVCg1vd25lcl9wdWJfa2V5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDBIyCgh2b3VjaGVycxgDIAMoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5Pd25lclZvdWNoZXIiLQoMT3duZXJWb3VjaGVyEgoKAmJ5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDCJLCglQcm9iZVRhc2sSFwoPcmVtb3ZlZF9ub2RlX2lkGAEgASgJEhEKCWhlbGRfa2V5cxgCIAEoCBISCgpnZW5lcmF0aW9uGAMgASgEIk0KC1Byb2JlUmVwb3J0EjAKB3Jlc3VsdHMYASADKAsyHy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZXN1bHQSDAoEYXdheRgCIAMoCSLuAQoLUHJvYmVSZXN1bHQSDAoEbm9kZRgBIAEoCRIQCghlbmRwb2ludBgCIAEoCRISCgpjcmVkZW50aWFsGAMgASgJEjgKB291dGNvbWUYBCABKA4yJy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZXN1bHQuT3V0Y29tZRIOCgZkZXRhaWwYBSABKAkiYQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9SRUZVU0VEEAESEgoOT1VUQ09NRV9MRVRfSU4QAhIUChBPVVRDT01FX1VOUFJPVkVEEAMiTQoRU3RyZWFtTG9nc1JlcXVlc3QSDAoEbm9kZRgBIAEoCRIqCgRsb2dzGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLkxvZ3NUYXNrIloKFVN0cmVhbUF1ZGl0TG9nUmVxdWVzdBIMCgRub2RlGAEgASgJEjMKCWF1ZGl0X2xvZxgCIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5BdWRpdExvZ1Rhc2siNAoSU3RyZWFtTG9nc1Jlc3BvbnNlEg0KBWxpbmVzGAEgASgMEg8KB2Ryb3BwZWQYAiABKAQiMQoSR2V0RXZpZGVuY2VSZXF1ZXN0EgwKBG5vZGUYASABKAkSDQoFbm9uY2UYAiABKAwiSQoTR2V0RXZpZGVuY2VSZXNwb25zZRIPCgdub2RlX2lkGAEgASgJEg8KB3ZhcmlhbnQYAiABKAkSEAoIZXZpZGVuY2UYAyABKAwiTgoQUmVzZXROb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJEiwKBW9yZGVyGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLlJlc2V0VGFzayITChFSZXNldE5vZGVSZXNwb25zZSJRChNQcm9iZVJlbW92ZWRSZXF1ZXN0EgwKBG5vZGUYASABKAkSLAoFcHJvYmUYAiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrIkcKFFByb2JlUmVtb3ZlZFJlc3BvbnNlEi8KBnJlcG9ydBgBIAEoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlcG9ydCIhChFHZXRNZXRyaWNzUmVxdWVzdBIMCgRub2RlGAEgASgJIiIKEkdldE1ldHJpY3NSZXNwb25zZRIMCgR0ZXh0GAEgASgJIlEKEVRha2VCYWNrdXBSZXF1ZXN0EgwKBG5vZGUYASABKAkSLgoGYmFja3VwGAIgASgLMh4uY2x1c3Rlci5jdXJhdG9yLnYxLkJhY2t1cFRhc2siIgoSVGFrZUJhY2t1cFJlc3BvbnNlEgwKBGRhdGEYASABKAwykAYKC05vZGVTdHJlYW1zEmIKC09wZW5TZXNzaW9uEiYuY2x1c3Rlci5jdXJhdG9yLnYxLk9wZW5TZXNzaW9uUmVxdWVzdBonLmNsdXN0ZXIuY3VyYXRvci52MS5PcGVuU2Vzc2lvblJlc3BvbnNlKAEwARJdCgpTdHJlYW1Mb2dzEiUuY2x1c3Rlci5jdXJhdG9yLnYxLlN0cmVhbUxvZ3NSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLlN0cmVhbUxvZ3NSZXNwb25zZTABEmUKDlN0cmVhbUF1ZGl0TG9nEikuY2x1c3Rlci5jdXJhdG9yLnYxLlN0cmVhbUF1ZGl0TG9nUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1Mb2dzUmVzcG9uc2UwARJeCgtHZXRFdmlkZW5jZRImLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRFdmlkZW5jZVJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RXZpZGVuY2VSZXNwb25zZRJYCglSZXNldE5vZGUSJC5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXROb2RlUmVxdWVzdBolLmNsdXN0ZXIuY3VyYXRvci52MS5SZXNldE5vZGVSZXNwb25zZRJhCgxQcm9iZVJlbW92ZWQSJy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZW1vdmVkUmVxdWVzdBooLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlbW92ZWRSZXNwb25zZRJbCgpHZXRNZXRyaWNzEiUuY2x1c3Rlci5jdXJhdG9yLnYxLkdldE1ldHJpY3NSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLkdldE1ldHJpY3NSZXNwb25zZRJdCgpUYWtlQmFja3VwEiUuY2x1c3Rlci5jdXJhdG9yLnYxLlRha2VCYWNrdXBSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLlRha2VCYWNrdXBSZXNwb25zZTABYgZwcm90bzM", [file_curator]);
+  fileDesc("Cg1zdHJlYW1zLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEiqwEKEk9wZW5TZXNzaW9uUmVxdWVzdBIuCgVoZWxsbxgBIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlSGVsbG9IABIsCgRkYXRhGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlRhc2tEYXRhSAASLAoEZG9uZRgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrRG9uZUgAQgkKB21lc3NhZ2UiIgoJTm9kZUhlbGxvEhUKDWFnZW50X3ZlcnNpb24YASABKAkiNwoIVGFza0RhdGESDAoEdGFzaxgBIAEoBBIMCgRkYXRhGAIgASgMEg8KB2Ryb3BwZWQYAyABKAQiRgoIVGFza0RvbmUSDAoEdGFzaxgBIAEoBBIsCgVlcnJvchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5MYXN0RXJyb3Ii0AEKE09wZW5TZXNzaW9uUmVzcG9uc2USKAoEdGFzaxgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrSAASLAoGY3JlZGl0GAIgASgLMhouY2x1c3Rlci5jdXJhdG9yLnYxLkNyZWRpdEgAEiwKBmNhbmNlbBgDIAEoCzIaLmNsdXN0ZXIuY3VyYXRvci52MS5DYW5jZWxIABIoCgRpZGxlGAQgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLklkbGVIAEIJCgdtZXNzYWdlIr0DCgRUYXNrEgwKBHRhc2sYASABKAQSDgoGY3JlZGl0GAIgASgNEiwKBGxvZ3MYAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2tIABI0CghldmlkZW5jZRgEIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5FdmlkZW5jZVRhc2tIABIyCgdtZXRyaWNzGAUgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLk1ldHJpY3NUYXNrSAASLgoFcmVzZXQYBiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrSAASLgoFcHJvYmUYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrSAASNQoJYXVkaXRfbG9nGAggASgLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0TG9nVGFza0gAEjAKBmJhY2t1cBgJIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5CYWNrdXBUYXNrSAASLgoFcG93ZXIYCiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUG93ZXJUYXNrSABCBgoEd2hhdCIoCgZDcmVkaXQSDAoEdGFzaxgBIAEoBBIQCghtZXNzYWdlcxgCIAEoDSIWCgZDYW5jZWwSDAoEdGFzaxgBIAEoBCIGCgRJZGxlIoABCghMb2dzVGFzaxIOCgRwYXRoGAEgASgJSAASKgoFdW5pdHMYAiABKAsyGS5jbHVzdGVyLmN1cmF0b3IudjEuVW5pdHNIABIPCgdiYWNrbG9nGAMgASgNEg4KBmZvbGxvdxgEIAEoCBINCgVleGFjdBgFIAEoCEIICgZzb3VyY2UiLwoMQXVkaXRMb2dUYXNrEg8KB2JhY2tsb2cYASABKA0SDgoGZm9sbG93GAIgASgIIhYKBVVuaXRzEg0KBW5hbWVzGAEgAygJIh0KDEV2aWRlbmNlVGFzaxINCgVub25jZRgBIAEoDCINCgtNZXRyaWNzVGFzayIhCgpCYWNrdXBUYXNrEhMKC2NlcnRpZmljYXRlGAEgASgMIk0KCVBvd2VyVGFzaxIvCgZhY3Rpb24YASABKA4yHy5jbHVzdGVyLmN1cmF0b3IudjEuUG93ZXJBY3Rpb24SDwoHYm9vdF9pZBgCIAEoCSJpCglSZXNldFRhc2sSFQoNb3duZXJfcHViX2tleRgBIAEoDBIRCglzaWduYXR1cmUYAiABKAwSMgoIdm91Y2hlcnMYAyADKAsyIC5jbHVzdGVyLmN1cmF0b3IudjEuT3duZXJWb3VjaGVyIi0KDE93bmVyVm91Y2hlchIKCgJieRgBIAEoDBIRCglzaWduYXR1cmUYAiABKAwiSwoJUHJvYmVUYXNrEhcKD3JlbW92ZWRfbm9kZV9pZBgBIAEoCRIRCgloZWxkX2tleXMYAiABKAgSEgoKZ2VuZXJhdGlvbhgDIAEoBCJNCgtQcm9iZVJlcG9ydBIwCgdyZXN1bHRzGAEgAygLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVzdWx0EgwKBGF3YXkYAiADKAki7gEKC1Byb2JlUmVzdWx0EgwKBG5vZGUYASABKAkSEAoIZW5kcG9pbnQYAiABKAkSEgoKY3JlZGVudGlhbBgDIAEoCRI4CgdvdXRjb21lGAQgASgOMicuY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVzdWx0Lk91dGNvbWUSDgoGZGV0YWlsGAUgASgJImEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEhMKD09VVENPTUVfUkVGVVNFRBABEhIKDk9VVENPTUVfTEVUX0lOEAISFAoQT1VUQ09NRV9VTlBST1ZFRBADIk0KEVN0cmVhbUxvZ3NSZXF1ZXN0EgwKBG5vZGUYASABKAkSKgoEbG9ncxgCIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5Mb2dzVGFzayJaChVTdHJlYW1BdWRpdExvZ1JlcXVlc3QSDAoEbm9kZRgBIAEoCRIzCglhdWRpdF9sb2cYAiABKAsyIC5jbHVzdGVyLmN1cmF0b3IudjEuQXVkaXRMb2dUYXNrIjQKElN0cmVhbUxvZ3NSZXNwb25zZRINCgVsaW5lcxgBIAEoDBIPCgdkcm9wcGVkGAIgASgEIjEKEkdldEV2aWRlbmNlUmVxdWVzdBIMCgRub2RlGAEgASgJEg0KBW5vbmNlGAIgASgMIkkKE0dldEV2aWRlbmNlUmVzcG9uc2USDwoHbm9kZV9pZBgBIAEoCRIPCgd2YXJpYW50GAIgASgJEhAKCGV2aWRlbmNlGAMgASgMIk4KEFJlc2V0Tm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRIsCgVvcmRlchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5SZXNldFRhc2siEwoRUmVzZXROb2RlUmVzcG9uc2UiUAoSQ2hhbmdlUG93ZXJSZXF1ZXN0EgwKBG5vZGUYASABKAkSLAoFcG93ZXIYAiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUG93ZXJUYXNrIhUKE0NoYW5nZVBvd2VyUmVzcG9uc2UiUQoTUHJvYmVSZW1vdmVkUmVxdWVzdBIMCgRub2RlGAEgASgJEiwKBXByb2JlGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlVGFzayJHChRQcm9iZVJlbW92ZWRSZXNwb25zZRIvCgZyZXBvcnQYASABKAsyHy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZXBvcnQiIQoRR2V0TWV0cmljc1JlcXVlc3QSDAoEbm9kZRgBIAEoCSIiChJHZXRNZXRyaWNzUmVzcG9uc2USDAoEdGV4dBgBIAEoCSJRChFUYWtlQmFja3VwUmVxdWVzdBIMCgRub2RlGAEgASgJEi4KBmJhY2t1cBgCIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5CYWNrdXBUYXNrIiIKElRha2VCYWNrdXBSZXNwb25zZRIMCgRkYXRhGAEgASgMKloKC1Bvd2VyQWN0aW9uEhwKGFBPV0VSX0FDVElPTl9VTlNQRUNJRklFRBAAEhcKE1BPV0VSX0FDVElPTl9SRUJPT1QQARIUChBQT1dFUl9BQ1RJT05fT0ZGEAIy8AYKC05vZGVTdHJlYW1zEmIKC09wZW5TZXNzaW9uEiYuY2x1c3Rlci5jdXJhdG9yLnYxLk9wZW5TZXNzaW9uUmVxdWVzdBonLmNsdXN0ZXIuY3VyYXRvci52MS5PcGVuU2Vzc2lvblJlc3BvbnNlKAEwARJdCgpTdHJlYW1Mb2dzEiUuY2x1c3Rlci5jdXJhdG9yLnYxLlN0cmVhbUxvZ3NSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLlN0cmVhbUxvZ3NSZXNwb25zZTABEmUKDlN0cmVhbUF1ZGl0TG9nEikuY2x1c3Rlci5jdXJhdG9yLnYxLlN0cmVhbUF1ZGl0TG9nUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1Mb2dzUmVzcG9uc2UwARJeCgtHZXRFdmlkZW5jZRImLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRFdmlkZW5jZVJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RXZpZGVuY2VSZXNwb25zZRJYCglSZXNldE5vZGUSJC5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXROb2RlUmVxdWVzdBolLmNsdXN0ZXIuY3VyYXRvci52MS5SZXNldE5vZGVSZXNwb25zZRJeCgtDaGFuZ2VQb3dlchImLmNsdXN0ZXIuY3VyYXRvci52MS5DaGFuZ2VQb3dlclJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuQ2hhbmdlUG93ZXJSZXNwb25zZRJhCgxQcm9iZVJlbW92ZWQSJy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZW1vdmVkUmVxdWVzdBooLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlbW92ZWRSZXNwb25zZRJbCgpHZXRNZXRyaWNzEiUuY2x1c3Rlci5jdXJhdG9yLnYxLkdldE1ldHJpY3NSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLkdldE1ldHJpY3NSZXNwb25zZRJdCgpUYWtlQmFja3VwEiUuY2x1c3Rlci5jdXJhdG9yLnYxLlRha2VCYWNrdXBSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLlRha2VCYWNrdXBSZXNwb25zZTABYgZwcm90bzM", [file_curator]);
 
 /**
  * Describes the message cluster.curator.v1.OpenSessionRequest.
@@ -120,45 +120,52 @@ export const BackupTaskSchema = /*@__PURE__*/
   messageDesc(file_streams, 14);
 
 /**
+ * Describes the message cluster.curator.v1.PowerTask.
+ * Use `create(PowerTaskSchema)` to create a new message.
+ */
+export const PowerTaskSchema = /*@__PURE__*/
+  messageDesc(file_streams, 15);
+
+/**
  * Describes the message cluster.curator.v1.ResetTask.
  * Use `create(ResetTaskSchema)` to create a new message.
  */
 export const ResetTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 15);
+  messageDesc(file_streams, 16);
 
 /**
  * Describes the message cluster.curator.v1.OwnerVoucher.
  * Use `create(OwnerVoucherSchema)` to create a new message.
  */
 export const OwnerVoucherSchema = /*@__PURE__*/
-  messageDesc(file_streams, 16);
+  messageDesc(file_streams, 17);
 
 /**
  * Describes the message cluster.curator.v1.ProbeTask.
  * Use `create(ProbeTaskSchema)` to create a new message.
  */
 export const ProbeTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 17);
+  messageDesc(file_streams, 18);
 
 /**
  * Describes the message cluster.curator.v1.ProbeReport.
  * Use `create(ProbeReportSchema)` to create a new message.
  */
 export const ProbeReportSchema = /*@__PURE__*/
-  messageDesc(file_streams, 18);
+  messageDesc(file_streams, 19);
 
 /**
  * Describes the message cluster.curator.v1.ProbeResult.
  * Use `create(ProbeResultSchema)` to create a new message.
  */
 export const ProbeResultSchema = /*@__PURE__*/
-  messageDesc(file_streams, 19);
+  messageDesc(file_streams, 20);
 
 /**
  * Describes the enum cluster.curator.v1.ProbeResult.Outcome.
  */
 export const ProbeResult_OutcomeSchema = /*@__PURE__*/
-  enumDesc(file_streams, 19, 0);
+  enumDesc(file_streams, 20, 0);
 
 /**
  * @generated from enum cluster.curator.v1.ProbeResult.Outcome
@@ -171,91 +178,117 @@ export const ProbeResult_Outcome = /*@__PURE__*/
  * Use `create(StreamLogsRequestSchema)` to create a new message.
  */
 export const StreamLogsRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 20);
+  messageDesc(file_streams, 21);
 
 /**
  * Describes the message cluster.curator.v1.StreamAuditLogRequest.
  * Use `create(StreamAuditLogRequestSchema)` to create a new message.
  */
 export const StreamAuditLogRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 21);
+  messageDesc(file_streams, 22);
 
 /**
  * Describes the message cluster.curator.v1.StreamLogsResponse.
  * Use `create(StreamLogsResponseSchema)` to create a new message.
  */
 export const StreamLogsResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 22);
+  messageDesc(file_streams, 23);
 
 /**
  * Describes the message cluster.curator.v1.GetEvidenceRequest.
  * Use `create(GetEvidenceRequestSchema)` to create a new message.
  */
 export const GetEvidenceRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 23);
+  messageDesc(file_streams, 24);
 
 /**
  * Describes the message cluster.curator.v1.GetEvidenceResponse.
  * Use `create(GetEvidenceResponseSchema)` to create a new message.
  */
 export const GetEvidenceResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 24);
+  messageDesc(file_streams, 25);
 
 /**
  * Describes the message cluster.curator.v1.ResetNodeRequest.
  * Use `create(ResetNodeRequestSchema)` to create a new message.
  */
 export const ResetNodeRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 25);
+  messageDesc(file_streams, 26);
 
 /**
  * Describes the message cluster.curator.v1.ResetNodeResponse.
  * Use `create(ResetNodeResponseSchema)` to create a new message.
  */
 export const ResetNodeResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 26);
+  messageDesc(file_streams, 27);
+
+/**
+ * Describes the message cluster.curator.v1.ChangePowerRequest.
+ * Use `create(ChangePowerRequestSchema)` to create a new message.
+ */
+export const ChangePowerRequestSchema = /*@__PURE__*/
+  messageDesc(file_streams, 28);
+
+/**
+ * Describes the message cluster.curator.v1.ChangePowerResponse.
+ * Use `create(ChangePowerResponseSchema)` to create a new message.
+ */
+export const ChangePowerResponseSchema = /*@__PURE__*/
+  messageDesc(file_streams, 29);
 
 /**
  * Describes the message cluster.curator.v1.ProbeRemovedRequest.
  * Use `create(ProbeRemovedRequestSchema)` to create a new message.
  */
 export const ProbeRemovedRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 27);
+  messageDesc(file_streams, 30);
 
 /**
  * Describes the message cluster.curator.v1.ProbeRemovedResponse.
  * Use `create(ProbeRemovedResponseSchema)` to create a new message.
  */
 export const ProbeRemovedResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 28);
+  messageDesc(file_streams, 31);
 
 /**
  * Describes the message cluster.curator.v1.GetMetricsRequest.
  * Use `create(GetMetricsRequestSchema)` to create a new message.
  */
 export const GetMetricsRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 29);
+  messageDesc(file_streams, 32);
 
 /**
  * Describes the message cluster.curator.v1.GetMetricsResponse.
  * Use `create(GetMetricsResponseSchema)` to create a new message.
  */
 export const GetMetricsResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 30);
+  messageDesc(file_streams, 33);
 
 /**
  * Describes the message cluster.curator.v1.TakeBackupRequest.
  * Use `create(TakeBackupRequestSchema)` to create a new message.
  */
 export const TakeBackupRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 31);
+  messageDesc(file_streams, 34);
 
 /**
  * Describes the message cluster.curator.v1.TakeBackupResponse.
  * Use `create(TakeBackupResponseSchema)` to create a new message.
  */
 export const TakeBackupResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 32);
+  messageDesc(file_streams, 35);
+
+/**
+ * Describes the enum cluster.curator.v1.PowerAction.
+ */
+export const PowerActionSchema = /*@__PURE__*/
+  enumDesc(file_streams, 0);
+
+/**
+ * @generated from enum cluster.curator.v1.PowerAction
+ */
+export const PowerAction = /*@__PURE__*/
+  tsEnum(PowerActionSchema);
 
 /**
  * @generated from service cluster.curator.v1.NodeStreams

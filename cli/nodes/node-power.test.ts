@@ -1,0 +1,92 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { NodeHealth } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { runReboot, runShutdown } from './index.ts';
+import { createStatefulCluster } from './removal/fake-stateful-cluster.ts';
+
+const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 60_000 };
+const options = { drains: true, drain, waitMs: 60_000, dryRun: false, yes: false };
+
+let living: Awaited<ReturnType<typeof createStatefulCluster>>;
+beforeEach(async () => {
+  living = await createStatefulCluster();
+});
+afterEach(async () => {
+  await living[Symbol.asyncDispose]();
+});
+
+const scheduling = (name: string) => living.cluster.state.kubernetes.find((each) => each.name === name);
+const silence = (name: string): void => {
+  const node = living.cluster.state.nodes.find((each) => each.name === name);
+  if (node !== undefined) node.health = NodeHealth.TIMEOUT;
+};
+
+describe('runReboot()', () => {
+  test('evicts the pods, waits for the next boot, and uncordons the node', async () => {
+    const program = living.program(Infinity);
+    await runReboot(program, 'n4', options);
+    expect(program.host.codes).toEqual(['node-drain', 'node-power-reboot', 'node-power-uncordon']);
+    expect(living.cluster.boots).toEqual({ n4: 1 });
+    expect(living.cluster.state.pods).toEqual(['n3']);
+    expect(scheduling('n4')).toMatchObject({ isCordoned: false });
+  });
+
+  test('waits for the next boot when the machine did not answer the order', async () => {
+    living.cluster.losesAnswers = true;
+    await runReboot(living.program(Infinity), 'n4', options);
+    expect(living.cluster.boots).toEqual({ n4: 1 });
+  });
+
+  test('leaves a node cordoned that an operator has cordoned', async () => {
+    Object.assign(scheduling('n4') ?? {}, { isCordoned: true });
+    await runReboot(living.program(Infinity), 'n4', options);
+    expect(scheduling('n4')).toMatchObject({ isCordoned: true });
+  });
+
+  test('with --no-drain leaves the pods', async () => {
+    await runReboot(living.program(Infinity), 'n4', { ...options, drains: false });
+    expect([living.cluster.boots, living.cluster.state.pods]).toEqual([{ n4: 1 }, ['n3', 'n4']]);
+  });
+
+  test('with --dry-run changes nothing', async () => {
+    await runReboot(living.program(Infinity), 'n4', { ...options, dryRun: true });
+    expect([living.cluster.boots, living.cluster.state.pods]).toEqual([{}, ['n3', 'n4']]);
+  });
+
+  test('refuses a control plane when another one does not respond', async () => {
+    silence('n2');
+    await expect(runReboot(living.program(Infinity), 'n3', options)).rejects.toMatchObject({
+      code: 'nodes-change-unsafe',
+      message: expect.stringContaining('etcd would lose its quorum'),
+    });
+    expect(living.cluster.boots).toEqual({});
+  });
+
+  test('refuses a node that does not respond', async () => {
+    silence('n4');
+    await expect(runReboot(living.program(Infinity), 'n4', options)).rejects.toMatchObject({
+      code: 'nodes-change-unsafe',
+    });
+  });
+});
+
+describe('runShutdown()', () => {
+  test('needs to be confirmed, and leaves the node cordoned', async () => {
+    await expect(runShutdown(living.program(Infinity), 'n4', options)).rejects.toMatchObject({
+      code: 'loss-not-confirmed',
+    });
+    expect(living.cluster.state.machines).toMatchObject({ n4: 'member' });
+    await runShutdown(living.program(Infinity), 'n4', { ...options, yes: true });
+    expect(living.cluster.state.machines).toMatchObject({ n4: 'off' });
+    expect(scheduling('n4')).toMatchObject({ isCordoned: true });
+  });
+
+  test('changes nothing for a node that does not respond', async () => {
+    silence('n4');
+    const program = living.program(Infinity);
+    await runShutdown(program, 'n4', options);
+    expect([program.host.answered, living.cluster.state.pods]).toEqual([
+      { node: 'n4', off: false },
+      ['n3', 'n4'],
+    ]);
+  });
+});

@@ -1,0 +1,315 @@
+import { CodedError } from '../../internal/errors/index.ts';
+import { KubeError, readScheduling, setSchedulable } from '../../internal/kube/index.ts';
+import { formatDuration } from '../../internal/clock/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import { quorumOf } from '../../internal/role/index.ts';
+import {
+  NodeHealth,
+  NodeRole,
+  NodeState,
+  type GetClusterInfoResponse,
+  type Node,
+} from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { PowerAction } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import type { CommandContext, StepProgress } from '../app/command.ts';
+import { callCurator, findNode, withKubernetes } from '../cluster/index.ts';
+import { confirmLoss } from '../loss/index.ts';
+import { drainNode, type DrainOptions } from './drain.ts';
+import { NodesError } from './errors.ts';
+
+const POLL_MS = 1_000;
+/** An order without an answer is sent again after this time. */
+const RESEND_MS = 15_000;
+/** Within this time an API server that has started has read the roles. */
+const ROLES_MS = 60_000;
+/** Codes of a caller without a kubeconfig, and of a node that Kubernetes does not know. */
+const WITHOUT_NODE: readonly string[] = ['cluster-no-kubeconfig', 'kube-not-found'];
+/** Value of the annotation of a Node that was cordoned for a restart; the boot that it was to end follows. */
+const CORDONED_BY_REBOOT = 'reboot ';
+
+/** Flags of `cluster node reboot` and `cluster node shutdown`. */
+export interface PowerOptions {
+  /** Evict the pods of the node first. */
+  readonly drains: boolean;
+  readonly drain: DrainOptions;
+  /** How long the machine may take. */
+  readonly waitMs: number;
+  readonly dryRun: boolean;
+  readonly yes: boolean;
+}
+
+/** `cluster node reboot`: drains the node, restarts its machine, and uncordons it when it is ready again. */
+export async function runReboot(context: CommandContext, name: string, options: PowerOptions): Promise<void> {
+  const plan = await planPower(context, name, 'reboot');
+  const { node, bootId } = plan;
+  const doneFor = await rebootedBefore(context, node);
+  if (options.dryRun) return showPlan(context, plan, options);
+  if (doneFor === undefined) {
+    await confirmLoss(context, {
+      doing: `restarting node ${node.name}`,
+      losses: plan.losses,
+      yes: options.yes,
+    });
+    if (options.drains)
+      await drainNode(context, node.name, { ...options.drain, cordonedBy: `${CORDONED_BY_REBOOT}${bootId}` });
+    await restart(context, plan, options.waitMs);
+  }
+  await untilUncordoned(context, node.name, options.waitMs);
+  context.host.result({ node: node.name, rebooted: true }, () => `Node ${node.name} restarted.`);
+}
+
+/** `cluster node shutdown`: drains the node and switches its machine off. The node stays cordoned. */
+export async function runShutdown(
+  context: CommandContext,
+  name: string,
+  options: PowerOptions,
+): Promise<void> {
+  const found = await findNode(context, name);
+  // An earlier run may have sent the order.
+  if (found.state === NodeState.UP && found.health === NodeHealth.TIMEOUT)
+    return context.host.result({ node: found.name, off: false }, () =>
+      printable(`Node ${found.name} does not respond: it is off, or it cannot be reached.`),
+    );
+  const plan = await planPower(context, name, 'off');
+  const { node } = plan;
+  if (options.dryRun) return showPlan(context, plan, options);
+  await confirmLoss(context, {
+    doing: `shutting down node ${node.name}`,
+    losses: plan.losses,
+    yes: options.yes,
+  });
+  if (options.drains) await drainNode(context, node.name, options.drain);
+  await switchOff(context, plan, options.waitMs);
+  context.host.result({ node: node.name, off: true }, () =>
+    [
+      `Node ${node.name} is shutting down.`,
+      'It remains a member. When its machine is started again, it returns by itself.',
+      ...(options.drains ? [`Then: cluster node uncordon ${node.name}`] : []),
+    ].join('\n'),
+  );
+}
+
+interface PowerPlan {
+  readonly node: Node;
+  /** The boot that the order ends. */
+  readonly bootId: string;
+  /** Whether etcd has no quorum while the machine is off. */
+  readonly endsQuorum: boolean;
+  readonly losses: readonly string[];
+}
+
+/** @throws NodesError `nodes-change-unsafe` if the node cannot take the order, or the quorum would be lost */
+async function planPower(
+  context: CommandContext,
+  name: string,
+  action: 'reboot' | 'off',
+): Promise<PowerPlan> {
+  const node = await findNode(context, name);
+  const { nodes, info } = await callCurator(context, async ({ curator }) => {
+    const [list, now] = await Promise.all([curator.listNodes({}), curator.getClusterInfo({})]);
+    return { nodes: list.nodes, info: now };
+  });
+  const bootId = node.status?.bootId ?? '';
+  const refusals = [
+    ...(node.state === NodeState.UP ? [] : [`${node.name} is not a member`]),
+    ...(node.health === NodeHealth.HEALTHY && bootId !== '' ? [] : [`${node.name} does not respond`]),
+  ];
+  const quorum = quorumWithout(node, nodes, info);
+  if (quorum.ends && !quorum.isComplete)
+    refusals.push(
+      `etcd would lose its quorum: ${quorum.others} other voters are healthy, ${quorum.needed} are needed`,
+    );
+  if (refusals.length > 0)
+    throw new NodesError(
+      'nodes-change-unsafe',
+      `changing the power of node ${node.name}: ${refusals.join('; ')}`,
+    );
+  const until = action === 'reboot' ? 'until it is back' : 'until somebody starts it';
+  return {
+    node,
+    bootId,
+    endsQuorum: quorum.ends,
+    losses: [
+      ...(action === 'off' ? [`the machine of ${node.name} is off ${until}`] : []),
+      ...(quorum.ends ? [`etcd has no quorum, and the cluster refuses every change, ${until}`] : []),
+    ],
+  };
+}
+
+/** The voters of etcd while the node is off. `isComplete`: all voters are healthy now, so that it is back when the node is. */
+function quorumWithout(node: Node, nodes: readonly Node[], { etcd }: GetClusterInfoResponse) {
+  const voters = etcd?.members.filter(({ isLearner }) => !isLearner).length ?? 0;
+  const isVoter = ({ roles }: Node): boolean => roles.includes(NodeRole.CONSENSUS_MEMBER);
+  const others = nodes.filter(
+    (each) => each.nodeId !== node.nodeId && isVoter(each) && each.health === NodeHealth.HEALTHY,
+  ).length;
+  const needed = quorumOf(voters);
+  return { others, needed, ends: isVoter(node) && others < needed, isComplete: others + 1 >= voters };
+}
+
+function showPlan({ host }: CommandContext, plan: PowerPlan, { drains }: PowerOptions): void {
+  const { node, losses } = plan;
+  host.result({ node: node.name, dryRun: true, drains, losses }, () =>
+    [
+      `The power of node ${node.name} would change. Nothing was changed.`,
+      ...(drains ? ['  its pods are evicted, respecting disruption budgets'] : []),
+      ...losses.map((loss) => `  ${loss}`),
+    ].join('\n'),
+  );
+}
+
+/** The boot that an interrupted run has ended; undefined if there was none. Then only the cordon is left. */
+async function rebootedBefore(context: CommandContext, { name, status }: Node): Promise<string | undefined> {
+  const by = await cordonOf(context, name).catch((error: unknown) => {
+    if (error instanceof KubeError) return undefined; // Kubernetes is down: a drain would say so
+    throw error;
+  });
+  const bootId =
+    by?.startsWith(CORDONED_BY_REBOOT) === true ? by.slice(CORDONED_BY_REBOOT.length) : undefined;
+  return bootId === status?.bootId ? undefined : bootId;
+}
+
+/** Who cordoned the Node; undefined without access to Kubernetes, as operators may have none. */
+async function cordonOf(context: CommandContext, name: string): Promise<string | undefined> {
+  try {
+    return await withKubernetes(
+      context,
+      async (client) => (await readScheduling(client, name, context.signal)).cordonedBy,
+    );
+  } catch (error) {
+    context.signal.throwIfAborted();
+    if (error instanceof CodedError && WITHOUT_NODE.includes(String(error.code))) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Sends the order. A machine that stops at once may not answer any more, so that a lost answer says nothing.
+ * @returns whether the machine has taken the order
+ */
+async function sendOrder(context: CommandContext, plan: PowerPlan, action: PowerAction): Promise<boolean> {
+  const { node, bootId } = plan;
+  try {
+    await callCurator(context, ({ nodeStreams }) =>
+      nodeStreams.changePower({ node: node.nodeId, power: { action, bootId } }),
+    );
+    return true;
+  } catch (error) {
+    context.signal.throwIfAborted();
+    if (!(error instanceof CodedError)) throw error;
+    // The machine has restarted since an earlier attempt.
+    if (error.code === 'nodestream-other-boot') return true;
+    if (error.retryable) return false;
+    throw error;
+  }
+}
+
+/** Sends the order again, as long as it may be lost, until `look` finds nothing missing. */
+async function order(
+  context: CommandContext,
+  plan: PowerPlan,
+  { action, look, ...step }: PowerStep,
+): Promise<void> {
+  const { clock } = context.ports;
+  let isTaken = false;
+  let sentMs = -Infinity;
+  await until(context, step, async () => {
+    if (!isTaken && clock.monotonicMs() - sentMs >= RESEND_MS) {
+      sentMs = clock.monotonicMs();
+      isTaken = await sendOrder(context, plan, action);
+    }
+    return look();
+  });
+}
+
+interface PowerStep {
+  readonly code: string;
+  readonly title: string;
+  readonly waitMs: number;
+  readonly action: PowerAction;
+  readonly look: () => Promise<string | undefined>;
+}
+
+/** Restarts the machine, and waits until the node reports another boot. Meanwhile the cluster itself may not answer. */
+async function restart(context: CommandContext, plan: PowerPlan, waitMs: number): Promise<void> {
+  const { node, bootId } = plan;
+  const step = { code: 'node-power-reboot', title: `Restarting ${node.name}`, waitMs };
+  const look = async (): Promise<string | undefined> => {
+    const { status, health } = await findNode(context, node.nodeId);
+    if (status?.bootId === bootId) return 'it has not restarted yet';
+    return health === NodeHealth.HEALTHY ? undefined : 'it has restarted and does not respond yet';
+  };
+  await order(context, plan, { ...step, action: PowerAction.REBOOT, look });
+}
+
+/** Switches the machine off, and waits until the node does not respond any more, unless the cluster ends with it. */
+async function switchOff(context: CommandContext, plan: PowerPlan, waitMs: number): Promise<void> {
+  const { node, endsQuorum } = plan;
+  const step = { code: 'node-power-off', title: `Shutting down ${node.name}`, waitMs };
+  const look = async (): Promise<string | undefined> => {
+    if (endsQuorum) return undefined;
+    const { health } = await findNode(context, node.nodeId);
+    return health === NodeHealth.HEALTHY ? 'it still responds' : undefined;
+  };
+  await order(context, plan, { ...step, action: PowerAction.OFF, look });
+}
+
+/** Ends the cordon of a restart, in this run or an interrupted one; a cordon of an operator stays. */
+async function untilUncordoned(context: CommandContext, name: string, waitMs: number): Promise<void> {
+  const { clock } = context.ports;
+  const startedMs = clock.monotonicMs();
+  await until(
+    context,
+    { code: 'node-power-uncordon', title: `Checking the cordon of ${name}`, waitMs },
+    async () => {
+      const by = await cordonOf(context, name).catch((error: unknown) => {
+        // An API server that has just started refuses everybody until it has read the roles.
+        const isStarting = clock.monotonicMs() - startedMs < ROLES_MS;
+        if (isStarting && error instanceof CodedError && error.code === 'kube-refused')
+          return { missing: printable(error.message) };
+        throw error;
+      });
+      if (typeof by === 'object') return by.missing;
+      if (by?.startsWith(CORDONED_BY_REBOOT) !== true) return undefined;
+      await withKubernetes(context, (client) =>
+        setSchedulable(client, { name, isSchedulable: true }, { signal: context.signal }),
+      );
+      return undefined;
+    },
+  );
+}
+
+/** Repeats `look` until it finds nothing missing. Errors that may pass count as missing. @throws NodesError `nodes-power-timeout` */
+async function until(
+  context: CommandContext,
+  step: { readonly code: string; readonly title: string; readonly waitMs: number },
+  look: () => Promise<string | undefined>,
+): Promise<void> {
+  const { clock } = context.ports;
+  const deadlineMs = clock.monotonicMs() + step.waitMs;
+  const attempt = async (progress: StepProgress): Promise<string | undefined> => {
+    try {
+      const missing = await look();
+      if (missing !== undefined) progress.update(missing);
+      return missing;
+    } catch (error) {
+      context.signal.throwIfAborted();
+      if (!(error instanceof CodedError) || !error.retryable) throw error;
+      const text = printable(error.message);
+      progress.update(text);
+      return text;
+    }
+  };
+  await context.host.step(step.code, step.title, async (progress) => {
+    for (;;) {
+      const missing = await attempt(progress);
+      if (missing === undefined) return;
+      if (clock.monotonicMs() >= deadlineMs)
+        throw new NodesError(
+          'nodes-power-timeout',
+          `${step.title}: ${missing} after ${formatDuration(step.waitMs)}`,
+        );
+      await clock.sleep(POLL_MS, context.signal);
+    }
+  });
+}
