@@ -1,0 +1,62 @@
+/** The only layout of a state disk that this program creates and accepts; sizes in bytes. */
+export const LAYOUT = {
+  /** One copy of the header: binary part and JSON. */
+  copyBytes: 16 * 1024,
+  binaryBytes: 4096,
+  /** Two copies, then the areas of the key slots. */
+  slotsOffset: 32 * 1024,
+  slotsBytes: 16_744_448,
+  /** Where the data begins. What lies before it is the header. */
+  dataOffset: 16 * 1024 * 1024,
+  sectorBytes: 4096,
+} as const;
+
+/** How the data of a state disk is encrypted. */
+export interface DiskCipher {
+  /** Whether each sector has a tag that shows a change of its content. */
+  readonly isAuthenticated: boolean;
+  /** As cryptsetup names it. */
+  readonly encryption: string;
+  /** The integrity of a segment as the metadata names it; undefined: none. */
+  readonly integrity: string | undefined;
+  /** Size of the volume key, with that of the integrity. */
+  readonly keyBytes: number;
+}
+
+/** AES-256 in XTS mode: hides the content; a changed sector decrypts to noise and is not detected. */
+export const PLAIN_CIPHER: DiskCipher = {
+  isAuthenticated: false,
+  encryption: 'aes-xts-plain64',
+  integrity: undefined,
+  keyBytes: 64,
+};
+/** The same with HMAC-SHA-256 of each sector: a read of a changed sector fails. Every write is written twice, into a journal first. */
+export const AUTHENTICATED_CIPHER: DiskCipher = {
+  isAuthenticated: true,
+  encryption: 'aes-xts-plain64',
+  integrity: 'hmac(sha256)',
+  keyBytes: 96,
+};
+
+/** How the key slots are encrypted, for both ciphers of the data. */
+export const SLOT_CIPHER = { encryption: 'aes-xts-plain64', keyBytes: 64 } as const;
+/** How a slot is derived from its key of 32 random bytes: no work factor is needed, as there is nothing to guess. */
+export const SLOT_KDF = {
+  type: 'pbkdf2',
+  hash: 'sha256',
+  minIterations: 1000,
+  maxIterations: 10_000_000,
+} as const;
+/** The anti-forensic splitter of cryptsetup. */
+export const STRIPES = 4000;
+/** Numbers of key slots: each use of the disk has one, and one more while it is replaced. */
+export const MAX_SLOTS = 8;
+/** The type of the token of this program. */
+export const TOKEN_TYPE = 'cluster-state-disk';
+/** Number of that token. */
+export const TOKEN_ID = 0;
+
+/** The size of the area of a slot for a volume key: its stripes, in whole sectors. */
+export function slotAreaBytes(keyBytes: number): number {
+  return Math.ceil((keyBytes * STRIPES) / 4096) * 4096;
+}
