@@ -2,7 +2,8 @@ import { describe, expect, test } from '@jest/globals';
 import { findCoded } from '../errors/index.ts';
 import { Secret } from '../secret/index.ts';
 import { fakeHeader, jsonOf, NODE_SHARE, realHeader, repairChecksums, writeJson } from './fake-header.ts';
-import { parseLuksHeader, verifyHeaderMac, type LuksErrorCode } from './index.ts';
+import { parseLuksHeader, verifyHeaderMac } from './index.ts';
+import type { LuksErrorCode } from './errors.ts';
 
 /** The header that a disk with 32 KiB of headers would have: 16 MiB are slow to copy 10,000 times. */
 const REAL = realHeader();
