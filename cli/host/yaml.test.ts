@@ -29,6 +29,8 @@ describe('renderYaml()', () => {
     'On',
     '1',
     '1e3',
+    'E0',
+    'e-12',
     '',
     ' a',
     'a: b',

@@ -1,5 +1,7 @@
 /** Words that YAML 1.1 or 1.2 reads as something else than text, without regard to case. */
 const RESERVED = new Set(['true', 'false', 'yes', 'no', 'on', 'off', 'y', 'n', 'null', 'nan', 'inf']);
+/** YAML 1.1 reads this as a number: its digits before the exponent are optional. */
+const EXPONENT = /^e[-+]?[0-9]+$/i;
 /** Begins with a letter, and has no character with a meaning in YAML; a colon only inside a word. */
 const PLAIN = /^[A-Za-z_](?:[A-Za-z0-9_./+@-]|:(?=[A-Za-z0-9_./+@-]))*(?: [A-Za-z0-9_./+@-]+)*$/;
 
@@ -46,5 +48,6 @@ function scalar(value: unknown): string {
 
 /** JSON texts are YAML too; they are needed where a plain text would be read as something else. */
 function text(value: string): string {
-  return PLAIN.test(value) && !RESERVED.has(value.toLowerCase()) ? value : JSON.stringify(value);
+  const isText = PLAIN.test(value) && !RESERVED.has(value.toLowerCase()) && !EXPONENT.test(value);
+  return isText ? value : JSON.stringify(value);
 }
