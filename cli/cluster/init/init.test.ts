@@ -15,7 +15,7 @@ import {
   start,
   stateOf,
 } from './fake-workstation.ts';
-import { runInit } from '../index.ts';
+import { runInit, runKubeconfig } from '../index.ts';
 
 afterEach(closeOpened);
 
@@ -142,6 +142,18 @@ describe('runInit()', () => {
     expect(await runInit(context, options)).toMatchObject({ unchanged: true });
     expect(await kubeconfigOf(files)).toBe(before);
     expect(context.host.codes).toContain('init-kubeconfig-restored');
+  });
+
+  test('prints the kubeconfig when the shell has emptied it (`cluster kubeconfig > kubeconfig`)', async () => {
+    const { files, options } = await start();
+    await runInit(contextOf(files), options);
+    const before = await kubeconfigOf(files);
+    await files.writeAtomic(`${ROOT}/kubeconfig`, '');
+    const context = contextOf(files);
+    await runKubeconfig(context, { merge: false, home: '/home/me' });
+    expect(context.host.answered).toMatchObject({ kubeconfig: before });
+    expect(context.host.codes).toContain('kubeconfig-recreated');
+    expect(await kubeconfigOf(files)).toBe(before);
   });
 
   test('resumes the same init when state and kubeconfig are lost', async () => {

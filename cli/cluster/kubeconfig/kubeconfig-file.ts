@@ -29,14 +29,20 @@ export async function writeKubeconfig(
   await files.writeAtomic(workspace.layout.kubeconfig, text, { mode: 0o600 });
 }
 
-/** Writes the kubeconfig again if it is missing. Returns whether it was. */
+/** Whether the kubeconfig is missing or empty: `cluster kubeconfig > kubeconfig` empties it before this program runs. */
+export async function lacksKubeconfig(files: FilePort, layout: WorkspaceLayout): Promise<boolean> {
+  const stat = await files.stat(layout.kubeconfig);
+  return stat === undefined || stat.sizeBytes === 0;
+}
+
+/** Writes the kubeconfig again if it is missing or empty. Returns whether it was. */
 export async function restoreKubeconfig(
   access: SecretAccess,
   workspace: OpenWorkspace,
   clusterName: string,
 ): Promise<boolean> {
   const { files } = access.ports;
-  if ((await files.stat(workspace.layout.kubeconfig)) !== undefined) return false;
+  if (!(await lacksKubeconfig(files, workspace.layout))) return false;
   const masterSecret = await readMasterSecret(access, workspace.layout);
   await writeKubeconfig(files, workspace, { clusterName, masterSecret });
   return true;
@@ -45,8 +51,9 @@ export async function restoreKubeconfig(
 /** The kubeconfig of the workspace as text. @throws ClusterError `cluster-no-kubeconfig` */
 export async function readKubeconfig(files: FilePort, layout: WorkspaceLayout): Promise<string> {
   const raw = await files.read(layout.kubeconfig, MAX_KUBECONFIG_BYTES);
-  if (raw !== undefined) return Buffer.from(raw).toString('utf8');
-  throw new ClusterError('cluster-no-kubeconfig', `${layout.kubeconfig} does not exist`);
+  if (raw !== undefined && raw.length > 0) return Buffer.from(raw).toString('utf8');
+  const why = raw === undefined ? 'does not exist' : 'is empty';
+  throw new ClusterError('cluster-no-kubeconfig', `${layout.kubeconfig} ${why}`);
 }
 
 /** Server and credentials of the kubeconfig of the workspace. @throws ClusterError `cluster-no-kubeconfig` */

@@ -2,8 +2,9 @@ import { dirname, resolve } from 'node:path';
 import { mergeKubeconfig } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { layoutOf } from '../../workspace/index.ts';
-import { readKubeconfig } from './kubeconfig-file.ts';
-import { readCaller } from '../curator/caller.ts';
+import { openWorkspace } from '../open-workspace.ts';
+import { lacksKubeconfig, readKubeconfig, restoreKubeconfig } from './kubeconfig-file.ts';
+import { readCaller, type Caller } from '../curator/caller.ts';
 import { currentKubeAccess } from './renew-kubeconfig.ts';
 
 const MAX_KUBECONFIG_BYTES = 4 * 1024 * 1024;
@@ -14,9 +15,10 @@ export async function runKubeconfig(
   options: { readonly merge: boolean; readonly home: string },
 ): Promise<void> {
   const layout = layoutOf(context.paths.workspace);
-  const { kubernetes, clusterId } = await readCaller(context);
-  const name = kubernetes?.clusterName ?? clusterId;
+  const caller = await readCaller(context);
+  const name = caller.kubernetes?.clusterName ?? caller.clusterId;
   const { files } = context.ports;
+  if (caller.kind === 'owner' && (await lacksKubeconfig(files, layout))) await recreate(context, caller);
   const access = await currentKubeAccess(context);
   const text = await readKubeconfig(files, layout);
   if (!options.merge) {
@@ -38,6 +40,14 @@ export async function runKubeconfig(
   context.host.result({ path, context: merged.context }, () =>
     [`Merged into ${path}.`, '', `Next: kubectl --context ${merged.context} get nodes`].join('\n'),
   );
+}
+
+/** Creates the kubeconfig again from the result of the init. */
+async function recreate(context: CommandContext, { name }: Caller): Promise<void> {
+  const { kubeconfig } = layoutOf(context.paths.workspace);
+  await using workspace = await openWorkspace(context, 'cluster kubeconfig');
+  await restoreKubeconfig(context, workspace, name);
+  context.host.warn('kubeconfig-recreated', `${kubeconfig} was missing or empty and was created again`);
 }
 
 /** The file that kubectl writes: the first one of $KUBECONFIG, or ~/.kube/config. */

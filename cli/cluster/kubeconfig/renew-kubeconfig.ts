@@ -86,7 +86,9 @@ async function knownServer(
   { server }: KubernetesEndpoint,
 ): Promise<string> {
   const raw = await files.read(path, MAX_KUBECONFIG_BYTES);
-  return raw === undefined ? server : accessFromKubeconfig(Buffer.from(raw).toString('utf8'), path).server;
+  return raw === undefined || raw.length === 0
+    ? server
+    : accessFromKubeconfig(Buffer.from(raw).toString('utf8'), path).server;
 }
 
 /** Commands that have failed to renew the kubeconfig. They do not try again at each of their Kubernetes requests. */
