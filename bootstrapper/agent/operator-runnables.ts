@@ -10,6 +10,7 @@ import {
   readBalancerHealth,
 } from '../kubernetes/index.ts';
 import type { Membership } from '../membership/index.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
 import { agentMetrics, listCertificateExpiries } from '../nodestatus/index.ts';
 import { nodeStreamWorker, obeyPowerOrder, type TaskPorts } from '../nodestream/index.ts';
 import { createRemovalProbeTask } from '../removalprobe/index.ts';
@@ -70,6 +71,7 @@ function taskPorts(agent: Agent, membership: Membership): TaskPorts {
       ...agent,
       clusterId,
       keyPem: agent.identity.keyPem,
+      usedCertificates: AGENT_PATHS.usedBackupCertificates,
       keyFiles: { ...CONTROL_PLANE_KEY_FILES, ...OPTIONAL_KEY_FILES },
       etcdMembers: () => driver.etcdMembers(),
     }),

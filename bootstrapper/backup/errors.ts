@@ -10,6 +10,10 @@ export const backupTaskErrors = defineErrors({
     'The owner’s certificate is for a backup by another node, or of another epoch of the cluster. Nothing was read.',
     'Run `cluster backup create` again.',
   ),
+  'backup-certificate-used': fault.peer.refused(
+    'This node has used the owner’s certificate for another backup. Each certificate is good for one. Nothing was read.',
+    'Run `cluster backup create` again. If nobody has run it before, a control plane may be compromised: see `cluster audit`.',
+  ),
   'backup-node-busy': retryable.system.precondition(
     'This node is taking another backup.',
     'Run the command again later, or name another control plane with --node.',

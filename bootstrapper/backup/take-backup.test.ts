@@ -61,6 +61,7 @@ function taskOf(change: Partial<BackupTaskOptions> = {}) {
     task: createBackupTask({
       ...{ files, clock: new FakeClock(NOW), agentVersion: '1.0.0', clusterId: 'c0ffee', nodeId, keyPem },
       ownerKeys: [owner],
+      usedCertificates: '/state/used',
       keyFiles: { 'ca.key': '/keys/ca.key', 'rotation.json': '/keys/rotation.json' },
       etcdMembers: () => ({ state: fakeEtcd('state data'), kubernetes: fakeEtcd('kubernetes data', 1) }),
       ...change,
@@ -157,12 +158,49 @@ describe('createBackupTask()', () => {
     expect(await codeOf(all(task(certificateOf(), signal)))).toBe('backup-node-not-control-plane');
   });
 
+  test('uses a certificate once, also after a restart, and when a curator changes what is not signed', async () => {
+    const { files, task } = taskOf();
+    const bytes = certificateOf();
+    await all(task(bytes, signal));
+    expect(await codeOf(all(taskOf({ files }).task(bytes, signal)))).toBe('backup-certificate-used');
+    const changed = JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>;
+    changed['vouchers'] = [
+      { by: Buffer.from(owner).toString('base64'), signature: Buffer.alloc(64).toString('base64') },
+    ];
+    const again = taskOf({ files }).task(Buffer.from(JSON.stringify(changed)), signal);
+    expect(await codeOf(all(again))).toBe('backup-certificate-used');
+    expect(await codeOf(all(task(certificateOf({ issuedMs: NOW - 2 }), signal)))).toBe('accepted');
+  });
+
+  test('records the certificate before it reads etcd', async () => {
+    const { files, task } = taskOf({
+      etcdMembers: () => {
+        const broken = { ...fakeEtcd(''), get: () => Promise.reject(new Error('etcd is away')) };
+        return { state: broken, kubernetes: broken };
+      },
+    });
+    expect(await codeOf(all(task(certificateOf(), signal)))).toBe('Error: etcd is away');
+    expect(await codeOf(all(taskOf({ files }).task(certificateOf(), signal)))).toBe(
+      'backup-certificate-used',
+    );
+  });
+
+  test('forgets a used certificate long after its end', async () => {
+    const files = new MemoryFiles();
+    await all(taskOf({ files }).task(certificateOf(), signal));
+    const clock = new FakeClock(NOW + 8 * 24 * 3600_000);
+    const later = certificateOf({ issuedMs: clock.nowMs() - 1, endsMs: clock.nowMs() + 1 });
+    await all(taskOf({ files, clock }).task(later, signal));
+    expect(await files.list('/state/used')).toHaveLength(1);
+  });
+
   test('takes one backup at a time', async () => {
     const { task } = taskOf();
+    const other = certificateOf({ issuedMs: NOW - 2 });
     const first = task(certificateOf(), signal);
     await first.next();
-    expect(await codeOf(all(task(certificateOf(), signal)))).toBe('backup-node-busy');
+    expect(await codeOf(all(task(other, signal)))).toBe('backup-node-busy');
     await first.return(undefined);
-    expect(await codeOf(all(task(certificateOf(), signal)))).toBe('accepted');
+    expect(await codeOf(all(task(other, signal)))).toBe('accepted');
   });
 });

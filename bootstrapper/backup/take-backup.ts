@@ -20,6 +20,7 @@ import {
 } from '../../internal/records/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { BackupTaskError } from './errors.ts';
+import { claimCertificate } from './used-certificates.ts';
 
 const READ_MS = 10_000;
 /** Enough to hash a database of some GiB. */
@@ -32,13 +33,15 @@ export interface BackupEtcd extends Pick<EtcdClient, 'get' | 'list'> {
 
 /** Ports and inputs of a backup. */
 export interface BackupTaskOptions {
-  readonly files: Pick<FilePort, 'read'>;
+  readonly files: FilePort;
   readonly clock: Clock;
   readonly agentVersion: string;
   readonly clusterId: string;
   readonly nodeId: string;
   /** Ed25519 key of this machine (PKCS#8 PEM), which signs the backup. */
   readonly keyPem: Secret<string>;
+  /** Directory in which this node records the certificates that it has used. */
+  readonly usedCertificates: string;
   /** Raw Ed25519 keys of the owners, from this machine's provisioning. */
   readonly ownerKeys: readonly Uint8Array[];
   /** Paths of the keys that control planes share, by name. Files that do not exist are left out. */
@@ -78,12 +81,15 @@ async function* takeBackup(
   const etcds = etcdMembers();
   if (etcds === undefined)
     throw new BackupTaskError('backup-node-not-control-plane', `taking a backup: ${nodeId} runs no etcd`);
-  const cluster = await readCluster(etcds.state, signal);
-  if (certificate.nodeId !== nodeId || certificate.epoch !== cluster.epoch)
-    throw new BackupTaskError(
+  const mismatch = (own: string): BackupTaskError =>
+    new BackupTaskError(
       'backup-node-mismatch',
-      `taking a backup: the certificate is for ${certificate.nodeId} in epoch ${certificate.epoch}, this is ${nodeId} in epoch ${cluster.epoch}`,
+      `taking a backup: the certificate is for ${certificate.nodeId} in epoch ${certificate.epoch}, this is ${own}`,
     );
+  if (certificate.nodeId !== nodeId) throw mismatch(nodeId);
+  await claimCertificate(options, options.usedCertificates, certificate);
+  const cluster = await readCluster(etcds.state, signal);
+  if (certificate.epoch !== cluster.epoch) throw mismatch(`${nodeId} in epoch ${cluster.epoch}`);
   const watches = {
     state: await SnapshotWatch.start(etcds.state, signal),
     kubernetes: await SnapshotWatch.start(etcds.kubernetes, signal),

@@ -40,6 +40,8 @@ export const AGENT_PATHS = {
   recoveryOrder: `${STATE}/recovery/order.json`,
   recoveryFailure: `${STATE}/recovery/failure.txt`,
   resetOrder: `${STATE}/reset/order.json`,
+  /** Certificates of owners with which this node has taken a backup. */
+  usedBackupCertificates: `${STATE}/backup/used`,
   credentials: `${STATE}/credentials`,
   /** TLS key of the join service and the curator, which do not get the machine key. */
   curatorKey: `${STATE}/credentials/curator.key`,

@@ -8,7 +8,7 @@ import { DiskStreams } from '../../internal/file/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { GetClusterInfoResponse } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext, StepProgress } from '../app/command.ts';
-import { callCurator, readCaller } from '../cluster/index.ts';
+import { callCurator, readCaller, saveKnownCurators } from '../cluster/index.ts';
 import { formatBytes } from '../host/index.ts';
 import { isOwnerOnRecord } from '../operators/index.ts';
 import { renderHeader, viewOf } from './backup-view.ts';
@@ -42,19 +42,22 @@ export async function runBackupCreate(context: CommandContext, options: BackupCr
     throw new BackupCommandError('backup-not-owner', 'creating a backup: requires role owner');
   const { keyPem, vouchers, clusterId, pubKey } = caller;
   const info = await callCurator(context, ({ curator }) => curator.getClusterInfo({}));
+  await saveKnownCurators(ports.files, caller.curatorsPath, info);
   const node = chooseNode(info, options.node);
   const epoch = Number(info.epoch);
-  const nowMs = Math.round(ports.clock.nowMs());
   const recipients = [...new Set([recoveryKeyOfOwner(keyPem).recipient, ...options.recipients])];
-  const certificate = signBackupCertificate(
-    { clusterId, epoch, nodeId: node.nodeId, recipients, issuedMs: nowMs, endsMs: nowMs + CERTIFICATE_MS },
-    { keyPem, vouchers },
-  );
+  let lastIssuedMs = 0;
+  // A node uses each certificate once, so every attempt gets a new one.
+  const certify = (): Uint8Array => {
+    const issuedMs = (lastIssuedMs = Math.max(lastIssuedMs + 1, Math.round(ports.clock.nowMs())));
+    const about = { clusterId, epoch, nodeId: node.nodeId, recipients };
+    const content = { ...about, issuedMs, endsMs: issuedMs + CERTIFICATE_MS };
+    return encodeBackupCertificate(signBackupCertificate(content, { keyPem, vouchers }));
+  };
   const partial = `${to}.partial`;
   const title = `Taking a backup on ${printable(node.name)}`;
   const verified = await host.step('backup-create', title, async (progress) => {
-    const task = { node: node.nodeId, certificate: encodeBackupCertificate(certificate) };
-    await receive(context, { ...task, partial, progress });
+    await receive(context, { node: node.nodeId, certify, partial, progress });
     progress.update('verifying the file');
     const streams = new DiskStreams();
     const trust = { owners: [pubKey], clusterId, epoch };
@@ -89,7 +92,7 @@ async function receive(
   context: CommandContext,
   at: {
     readonly node: string;
-    readonly certificate: Uint8Array;
+    readonly certify: () => Uint8Array;
     readonly partial: string;
     readonly progress: StepProgress;
   },
@@ -98,8 +101,8 @@ async function receive(
   await callCurator(context, async ({ nodeStreams }) => {
     await context.ports.files.remove(at.partial);
     let sizeBytes = 0;
-    const { node, certificate } = at;
-    for await (const { data } of nodeStreams.takeBackup({ node, backup: { certificate } })) {
+    const { node, certify } = at;
+    for await (const { data } of nodeStreams.takeBackup({ node, backup: { certificate: certify() } })) {
       await streams.writeAt(at.partial, sizeBytes, data);
       sizeBytes += data.length;
       at.progress.update(`${formatBytes(sizeBytes)} received`);

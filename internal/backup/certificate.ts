@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import {
   canonicalJson,
@@ -62,6 +63,14 @@ export function signBackupCertificate(
 /** Encodes a certificate as canonical JSON. */
 export function encodeBackupCertificate(certificate: BackupCertificate): Uint8Array {
   return Buffer.from(canonicalJson(certificate), 'utf8');
+}
+
+/**
+ * Identifies what the owner signed (SHA-256, hex), by which a node recognizes a certificate that it has used. Vouchers are not part of it:
+ * a curator could add or remove one.
+ */
+export function backupCertificateId(certificate: BackupCertificate): string {
+  return createHash('sha256').update(statementOf(certificate)).digest('hex');
 }
 
 /** Parses untrusted bytes. The signature is not verified. @throws BackupError `backup-certificate-invalid` */

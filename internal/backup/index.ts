@@ -15,13 +15,15 @@
 export { decryptAge, encryptAge } from './age.ts';
 export { readBackupHeader, readBackupParts, verifyBackup, writeBackup } from './backup-file.ts';
 export {
+  backupCertificateId,
   encodeBackupCertificate,
   parseBackupCertificate,
   signBackupCertificate,
   verifyBackupCertificate,
+  type BackupCertificate,
 } from './certificate.ts';
 export { BackupError } from './errors.ts';
 export { encodeFacts, parseFacts, type BackupFacts, type EtcdFacts } from './facts.ts';
-export type { BackupHeader } from './header.ts';
+export { refuseOlderEpoch, type BackupHeader } from './header.ts';
 export type { BackupPart, PartName } from './parts.ts';
 export { parseRecipient, parseRecoveryKey, recoveryKeyOfOwner, type RecoveryKey } from './recovery-key.ts';
