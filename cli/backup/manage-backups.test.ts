@@ -8,9 +8,10 @@ import { recoveryKeyOfOwner, signBackupCertificate, writeBackup } from '../../in
 import { generateEd25519Key } from '../../internal/crypto/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import { contextOf, createCuratorHarness } from '../cluster/curator/fake-curator.ts';
+import { saveKnownCurators } from '../cluster/index.ts';
 import { plainSecrets } from '../workspace/fake-passphrases.ts';
 import { layoutOf, readOwnerKey } from '../workspace/index.ts';
-import { runBackupDelete, runBackupList } from './index.ts';
+import { runBackupDelete, runBackupList, runBackupVerify } from './index.ts';
 
 const NOW = 1_800_000_000_000;
 const PARTS = ['configuration', 'bundle', 'shared-keys', 'state-etcd', 'kubernetes-etcd', 'facts'] as const;
@@ -68,6 +69,19 @@ describe('backups in a directory', () => {
       'forged.backup': 'owner-unknown',
       'other.backup': 'owner-unknown',
     });
+  });
+
+  test('one from before a recovery that a curator has reported is not good, and is the last one to be deleted', async () => {
+    const { context, directory, put, files } = await createWorkspace();
+    const own = await put('own.backup');
+    await saveKnownCurators(files, '/owner/curators.json', { epoch: 2n, directory: [] });
+    await runBackupList(context, directory);
+    expect(context.host.answered).toMatchObject([{ file: 'own.backup', status: 'backup-epoch-old' }]);
+    await expect(runBackupDelete(context, own, { yes: true })).rejects.toMatchObject({
+      code: 'backup-last-good',
+    });
+    const options = { recoveryKey: undefined, workDir: undefined };
+    await expect(runBackupVerify(context, own, options)).rejects.toMatchObject({ code: 'backup-epoch-old' });
   });
 
   test('without a workspace nothing is known to be good', async () => {

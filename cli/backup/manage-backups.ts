@@ -1,5 +1,10 @@
 import { dirname, join } from 'node:path';
-import { readBackupHeader, verifyBackup, type BackupHeader } from '../../internal/backup/index.ts';
+import {
+  readBackupHeader,
+  refuseOlderEpoch,
+  verifyBackup,
+  type BackupHeader,
+} from '../../internal/backup/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
@@ -8,6 +13,7 @@ import { formatBytes } from '../host/index.ts';
 import { confirmLoss } from '../loss/index.ts';
 import { renderHeader, viewOf } from './backup-view.ts';
 import { BackupCommandError } from './errors.ts';
+import { readKnownEpoch } from './known-epoch.ts';
 
 /** Codes of a directory without a workspace, and of a workspace without a cluster. */
 const NO_CLUSTER: readonly string[] = ['workspace-missing', 'cluster-not-initialized'];
@@ -70,7 +76,10 @@ export async function runBackupDelete(
   const others = (await listBackups(context, dirname(file))).filter(
     (each) => join(dirname(file), each.file) !== join(file),
   );
-  const isComplete = own.status === 'good' || (own.status === 'owner-unknown' && trusted === undefined);
+  // One of an older epoch can be restored too, if there is none that is good.
+  const isComplete =
+    ['good', 'backup-epoch-old'].includes(own.status) ||
+    (own.status === 'owner-unknown' && trusted === undefined);
   const hasOther = others.some(
     ({ status, header }) => status === 'good' && header?.clusterId === own.header?.clusterId,
   );
@@ -100,13 +109,17 @@ interface OwnCluster {
   readonly clusterId: string;
   /** Raw Ed25519 keys. */
   readonly owners: readonly Uint8Array[];
+  /** Highest known epoch. */
+  readonly epoch: number;
 }
 
 /** The cluster of the workspace; undefined without a workspace or a cluster. */
 async function ownClusterOf(context: CommandContext): Promise<OwnCluster | undefined> {
   try {
-    const { clusterId, pubKey, vouchers } = await readCaller(context);
-    return { clusterId, owners: [pubKey, ...vouchers.map(({ by }) => by)] };
+    const caller = await readCaller(context);
+    const { clusterId, pubKey, vouchers } = caller;
+    const epoch = await readKnownEpoch(context, caller);
+    return { clusterId, owners: [pubKey, ...vouchers.map(({ by }) => by)], epoch };
   } catch (error) {
     if (NO_CLUSTER.includes(findCoded(error)?.code ?? '')) return undefined;
     throw error;
@@ -130,6 +143,7 @@ async function inspect(
     const isOwn =
       trusted?.clusterId === clusterId &&
       owners.every((key) => trusted.owners.some((each) => Buffer.compare(each, key) === 0));
+    if (isOwn) refuseOlderEpoch(header, trusted.epoch);
     return { file, sizeBytes, status: isOwn ? 'good' : 'owner-unknown', header };
   } catch (error) {
     signal.throwIfAborted();

@@ -9,12 +9,14 @@ import {
   clusterIdFrom,
   findLiveCluster,
   openWorkspace,
+  readSeenEpoch,
   runInit,
   type RestoreSource,
   type SnapshotSource,
 } from '../cluster/index.ts';
-import { layoutOf, readConfig, readMasterSecret, readOwnerKey } from '../workspace/index.ts';
+import { layoutOf, readConfig, readMasterSecret, readOwnerKey, StateFile } from '../workspace/index.ts';
 import { BackupCommandError } from './errors.ts';
+import { planRestore } from './plan-restore.ts';
 import {
   readRecoveryKey,
   withUnpackedBackup,
@@ -33,6 +35,8 @@ export interface RestoreOptions {
   readonly recoveryKey: string | undefined;
   /** Directory for the decrypted data. */
   readonly workDir: string | undefined;
+  /** Restore a backup from before the last known recovery. */
+  readonly acceptOlderEpoch: boolean;
 }
 
 /**
@@ -50,37 +54,27 @@ export async function runRestore(
   const ownerKey = await readOwnerKey(context, layout);
   const clusterId = clusterIdFrom(await readMasterSecret(context, layout));
   const key = await readRecoveryKey(context, ownerKey.keyPem, options.recoveryKey);
-  const started = await startedRestore(context);
   const owners = [ed25519PubKeyFrom(ownerKey.keyPem) ?? new Uint8Array()];
-  const trust = { owners, clusterId, epoch: started.knownEpoch };
+  const trust = { owners, clusterId, epoch: 1 }; // the plan below refuses older epochs
   const { header, sha256 } = await host.step('restore-verify', `Verifying ${file}`, () =>
     verifyBackup(new DiskStreams().readChunks(file, { signal }), trust),
   );
-  const isResumed = started.fileSha256 === sha256;
-  if (!isResumed) await refuseLiveCluster(context, header);
+  const { fingerprint, acceptOlderEpoch } = options;
+  const state = await StateFile.read(context.ports.files, layout);
+  const seenEpoch = await readSeenEpoch(context.ports.files, layout.curators);
+  const asked = { header, sha256, fingerprint, acceptOlderEpoch };
+  const { kind, epoch } = planRestore(state.value, seenEpoch, asked);
+  if (kind === 'begin') await refuseLiveCluster(context, header);
   await withUnpackedBackup(context, { file, key, workDir: options.workDir }, async (unpacked) => {
     await refuseOtherConfiguration(context, unpacked);
-    const epoch = header.epoch + 1;
-    if (!isResumed) await beginRestore(context, { fileSha256: sha256, epoch });
-    const { node, fingerprint } = options;
+    if (kind === 'begin') await beginRestore(context, { fileSha256: sha256, epoch });
     const summary = await runInit(context, {
-      ...{ node, fingerprint, kubernetesVersion: header.versions.kubernetes },
+      ...{ node: options.node, fingerprint, kubernetesVersion: header.versions.kubernetes },
       charts: { kind: 'all' },
       restore: sourceOf(unpacked, epoch),
     });
-    host.result({ ...summary, epoch, takenMs: header.takenMs }, () => render(summary, header));
+    host.result({ ...summary, epoch, takenMs: header.takenMs }, () => render(summary, { ...header, epoch }));
   });
-}
-
-/** The restore that this workspace has begun, and the epoch of its cluster before that. */
-async function startedRestore(
-  context: CommandContext,
-): Promise<{ readonly fileSha256: string | undefined; readonly knownEpoch: number }> {
-  await using workspace = await openWorkspace(context, 'cluster restore');
-  const { restore, init } = workspace.state.value;
-  // A restored cluster has the epoch after that of its backup, and the same backup may be restored again.
-  const knownEpoch = restore === undefined ? Number(init?.result?.epoch ?? 1) : restore.epoch - 1;
-  return { fileSha256: restore?.fileSha256, knownEpoch };
 }
 
 /** From here on the workspace belongs to the restored cluster. What it knew about machines of the old one is deleted. */
@@ -138,12 +132,15 @@ function sourceOf({ state, kubernetes, sharedKeys }: UnpackedBackup, epoch: numb
   };
 }
 
-function render(summary: Awaited<ReturnType<typeof runInit>>, { takenMs, epoch }: BackupHeader): string {
+function render(
+  summary: Awaited<ReturnType<typeof runInit>>,
+  { takenMs, epoch }: Pick<BackupHeader, 'takenMs' | 'epoch'>,
+): string {
   const { clusterName, clusterId, nodeName, apiServer, kubeconfig } = summary;
   return [
     `Cluster ${clusterName} is restored to ${new Date(takenMs).toISOString()}.`,
     `  cluster ID  ${clusterId}`,
-    `  epoch       ${epoch + 1}`,
+    `  epoch       ${epoch}`,
     `  first node  ${nodeName}`,
     `  API server  ${apiServer}`,
     `  kubeconfig  ${kubeconfig}`,

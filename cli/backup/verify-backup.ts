@@ -3,6 +3,7 @@ import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readCaller } from '../cluster/index.ts';
 import { renderHeader, viewOf } from './backup-view.ts';
+import { readKnownEpoch } from './known-epoch.ts';
 import type { ProvedSnapshot } from './prove-snapshot.ts';
 import { readRecoveryKey, withUnpackedBackup } from './unpack-backup.ts';
 
@@ -26,7 +27,11 @@ export async function runBackupVerify(
   const { host, signal } = context;
   const caller = await readCaller(context);
   const key = await readRecoveryKey(context, caller.keyPem, recoveryKey);
-  const trust = { owners: [caller.pubKey], clusterId: caller.clusterId, epoch: 1 };
+  const trust = {
+    owners: [caller.pubKey],
+    clusterId: caller.clusterId,
+    epoch: await readKnownEpoch(context, caller),
+  };
   const { header, sha256 } = await host.step('backup-verify-file', `Verifying ${file}`, () =>
     verifyBackup(new DiskStreams().readChunks(file, { signal }), trust),
   );

@@ -17,7 +17,7 @@ export { clusterIdFrom } from './init/init-request.ts';
 export { findLiveCluster } from './init/find-live-cluster.ts';
 export type { RestoreSource, SnapshotSource } from './init/restore-source.ts';
 export { runInit, runInitCommand, type InitOptions, type InitSummary } from './init/init.ts';
-export { readKnownCurators, saveKnownCurators } from './curator/known-curators.ts';
+export { readKnownCurators, readSeenEpoch, saveKnownCurators } from './curator/known-curators.ts';
 export { identityPathOf, readCaller, type Caller } from './curator/caller.ts';
 export { callPreflight, type MachineCheckResult } from './machine/machine-preflight.ts';
 export { readKubeAccess } from './kubeconfig/kubeconfig-file.ts';

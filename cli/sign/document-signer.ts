@@ -18,7 +18,7 @@ import type {
   RemovedMachine,
 } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { callCurator, readCaller, type Caller } from '../cluster/index.ts';
+import { callCurator, readCaller, saveKnownCurators, type Caller } from '../cluster/index.ts';
 
 /**
  * Opens a signer for the calling owner; undefined if the caller is not an owner, or the curator too old for owner documents.
@@ -29,6 +29,8 @@ export async function openSigner(context: CommandContext): Promise<DocumentSigne
   if (!member.isOwner) return undefined;
   const known = await askForDocuments(context);
   if (known === undefined) return undefined;
+  const { epoch } = known;
+  await saveKnownCurators(context.ports.files, member.curatorsPath, { epoch, directory: [] });
   const signer = new DocumentSigner(member, known, context.ports.clock.nowMs());
   return signer.owners.includes(signer.ownKey) ? signer : undefined;
 }

@@ -31,8 +31,8 @@ export const backupErrors = defineErrors({
     'Use a backup of this cluster. See its cluster with `cluster backup show FILE`.',
   ),
   'backup-epoch-old': fault.operator.precondition(
-    'The backup is from before the last recovery of the cluster. Nothing was changed.',
-    'Use a newer backup. See its epoch with `cluster backup show FILE`.',
+    'The backup is from before the last recovery or restore of the cluster. Nothing was changed.',
+    'Use a newer backup. See its epoch with `cluster backup show FILE`. If there is none, `cluster restore` takes this one with --accept-older-epoch: what the cluster did since then is lost.',
   ),
   'backup-recipient-invalid': fault.operator.usage(
     'The text is not a recovery key in the age format (X25519).',

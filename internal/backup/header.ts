@@ -86,10 +86,15 @@ export function verifyHeader(header: BackupHeader, trust: BackupTrust): void {
       'backup-certificate-invalid',
       `verifying a backup: its certificate is for ${certificate.nodeId} in epoch ${certificate.epoch} of ${certificate.clusterId}, the backup by ${nodeId} in epoch ${epoch} of ${clusterId}`,
     );
-  if (epoch < trust.epoch)
+  refuseOlderEpoch(header, trust.epoch);
+}
+
+/** Refuses a backup from before the last known recovery of its cluster. @throws BackupError `backup-epoch-old` */
+export function refuseOlderEpoch({ epoch }: Pick<BackupHeader, 'epoch'>, known: number): void {
+  if (epoch < known)
     throw new BackupError(
       'backup-epoch-old',
-      `verifying a backup: of epoch ${epoch}, the cluster is in epoch ${trust.epoch}`,
+      `verifying a backup: of epoch ${epoch}, the cluster is in epoch ${known}`,
     );
 }
 

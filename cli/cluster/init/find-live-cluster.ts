@@ -1,5 +1,6 @@
 import type { CommandContext } from '../../app/command.ts';
 import { layoutOf, readMasterSecret, readOwnerKey, StateFile } from '../../workspace/index.ts';
+import { PORTS } from '../../../internal/endpoint/index.ts';
 import { readKnownCurators } from '../curator/known-curators.ts';
 import { adminKeyFrom, clusterIdFrom, initIdFrom } from './init-request.ts';
 import { recoverResult } from './recover-result.ts';
@@ -14,7 +15,10 @@ export async function findLiveCluster(context: CommandContext): Promise<readonly
   ];
   const { value } = await StateFile.read(files, layout);
   const known = await readKnownCurators(files, layout.curators);
-  const endpoints = [...new Set([...known, ...(value.init?.result?.curatorEndpoints ?? [])])];
+  // The machine of an init that did not finish here may have finished there.
+  const first = value.init?.endpoint.replace(/:[0-9]+$/, `:${PORTS.curator}`) ?? '';
+  const named = [...known, ...(value.init?.result?.curatorEndpoints ?? []), first];
+  const endpoints = [...new Set(named)].filter((each) => each !== '');
   if (endpoints.length === 0) return undefined;
   const asked = {
     ...{ endpoints, ownerKey, initId: initIdFrom(masterSecret), clusterId: clusterIdFrom(masterSecret) },

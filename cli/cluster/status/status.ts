@@ -105,7 +105,7 @@ export async function runNodeList(
   const [nodes, kubelets] = await Promise.all([
     callCurator(context, async ({ curator }) => {
       const [list, info] = await Promise.all([curator.listNodes({}), curator.getClusterInfo({})]);
-      await saveKnownCurators(context.ports.files, caller.curatorsPath, info.directory);
+      await saveKnownCurators(context.ports.files, caller.curatorsPath, info);
       return list.nodes;
     }),
     readKubelets(context),
@@ -126,7 +126,7 @@ async function readCurator(context: CommandContext, caller: Caller): Promise<Cur
       clients.operatorApi.listJoins({ states: [JoinState.PENDING] }),
       fetchKeysView(clients),
     ]);
-    await saveKnownCurators(context.ports.files, caller.curatorsPath, info.directory);
+    await saveKnownCurators(context.ports.files, caller.curatorsPath, info);
     const [views, etcd] = [nodeViewsFrom(nodes), etcdFrom(info.etcd)];
     await saveLastNodes(context, caller, views);
     const kubernetesEtcd = kubernetesEtcdOf(nodes);

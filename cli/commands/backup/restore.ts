@@ -6,6 +6,7 @@ interface RestoreFlags {
   readonly fingerprint?: string;
   readonly recoveryKey?: string;
   readonly workDir?: string;
+  readonly acceptOlderEpoch?: true;
 }
 
 /** `cluster restore`. */
@@ -16,6 +17,7 @@ export function register(command: Command, action: ActionBinder): void {
     .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine')
     .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
     .option('--work-dir <directory>', 'directory for the decrypted data (default: /dev/shm)')
+    .option('--accept-older-epoch', 'restore a backup from before a known recovery or restore of the cluster')
     .addHelpText(
       'after',
       `
@@ -28,16 +30,20 @@ The cluster keeps its ID and its keys and gets a new epoch. All other machines o
 the old cluster are refused until an owner readmits them (cluster node readmit).
 Volumes are not part of a backup. Operators are added again by an owner.
 
+A backup from before a recovery or restore that this workspace knows of is
+refused, because what the cluster did since then would be lost. With
+--accept-older-epoch it is restored, in an epoch above all known ones. With the
+--fingerprint of another machine, the restore begins again on that machine.
+
 Example:
   cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c…`,
     )
     .action(
-      action<RestoreFlags>(async (context, { node, fingerprint, recoveryKey, workDir }, file = '') =>
+      action<RestoreFlags>(async (context, { acceptOlderEpoch, ...flags }, file = '') =>
         (await import('../../backup/index.ts')).runRestore(context, file, {
-          node,
-          fingerprint,
-          recoveryKey,
-          workDir,
+          ...{ node: flags.node, fingerprint: flags.fingerprint },
+          ...{ recoveryKey: flags.recoveryKey, workDir: flags.workDir },
+          acceptOlderEpoch: acceptOlderEpoch === true,
         }),
       ),
     );

@@ -103,7 +103,7 @@ export async function readRolePlan(
   // The only curator that this workspace knows may be on the node that leaves, so the current ones are saved
   // first.
   const { curatorsPath } = await readCaller(context);
-  await saveKnownCurators(context.ports.files, curatorsPath, info.directory);
+  await saveKnownCurators(context.ports.files, curatorsPath, info);
   return planRoleChange({ node, wanted }, { nodes, etcd: etcdMembersFrom(info) });
 }
 

@@ -1,0 +1,69 @@
+import { describe, expect, test } from '@jest/globals';
+import { findCoded } from '../../internal/errors/index.ts';
+import type { InitState } from '../workspace/index.ts';
+import { planRestore } from './plan-restore.ts';
+
+const FILE = { sha256: 'aa', fingerprint: undefined, acceptOlderEpoch: false };
+const at = (epoch: number) => ({ ...FILE, header: { epoch } });
+
+function initOf(epoch?: string, fingerprint = 'sha256:01'): InitState {
+  const result = {
+    ...{ clusterId: 'c', nodeId: 'n', nodeName: 'n1', clusterCaPem: '', ownerCertPem: '', adminCertPem: '' },
+    ...{ kubernetesCaPem: '', apiEndpoints: [], curatorEndpoints: [], epoch: epoch ?? '' },
+  };
+  return {
+    ...{ id: 'i', endpoint: '192.0.2.1:9000', fingerprint, requestHash: '', startedMs: 1 },
+    ...{ stage: 'requested', ...(epoch === undefined ? {} : { result }) },
+  };
+}
+
+const codeOf = (plan: () => unknown): string | undefined => {
+  try {
+    plan();
+    return undefined;
+  } catch (error) {
+    return findCoded(error)?.code;
+  }
+};
+
+describe('planRestore()', () => {
+  test('begins in the epoch after that of the backup', () => {
+    expect(planRestore({}, 1, at(1))).toEqual({ kind: 'begin', epoch: 2 });
+    expect(planRestore({ init: initOf('1') }, 1, at(3))).toEqual({ kind: 'begin', epoch: 4 });
+  });
+
+  test('refuses a backup from before a recovery that the workspace has seen', () => {
+    // The init ran in epoch 1; a curator has reported epoch 2 since `cluster recover quorum`.
+    expect(codeOf(() => planRestore({ init: initOf('1') }, 2, at(1)))).toBe('backup-epoch-old');
+    expect(planRestore({ init: initOf('1') }, 2, at(2))).toEqual({ kind: 'begin', epoch: 3 });
+  });
+
+  test('refuses a backup from before a restore that finished, but not from before one that did not', () => {
+    const restore = { fileSha256: 'bb', epoch: 4 };
+    expect(codeOf(() => planRestore({ restore, init: initOf('4') }, 1, at(3)))).toBe('backup-epoch-old');
+    expect(codeOf(() => planRestore({ restore, init: initOf() }, 1, at(2)))).toBe('backup-epoch-old');
+    // The machines of both attempts must differ in their epoch.
+    expect(planRestore({ restore, init: initOf() }, 1, at(3))).toEqual({ kind: 'begin', epoch: 5 });
+  });
+
+  test('takes an older backup when the operator accepts the loss, in an epoch above all known ones', () => {
+    const older = { ...at(1), acceptOlderEpoch: true };
+    expect(planRestore({ init: initOf('1') }, 3, older)).toEqual({ kind: 'begin', epoch: 4 });
+  });
+
+  test('resumes the same file, also when its cluster has finished', () => {
+    const restore = { fileSha256: 'aa', epoch: 2 };
+    expect(planRestore({ restore, init: initOf() }, 1, at(1))).toEqual({ kind: 'resume', epoch: 2 });
+    expect(planRestore({ restore, init: initOf('2') }, 2, at(1))).toEqual({ kind: 'resume', epoch: 2 });
+    const same = { ...at(1), fingerprint: 'sha256:01' };
+    expect(planRestore({ restore, init: initOf('2') }, 2, same)).toEqual({ kind: 'resume', epoch: 2 });
+  });
+
+  test('begins again with another machine, in a new epoch', () => {
+    const restore = { fileSha256: 'aa', epoch: 2 };
+    const other = { ...at(1), fingerprint: 'sha256:02' };
+    expect(planRestore({ restore, init: initOf() }, 1, other)).toEqual({ kind: 'begin', epoch: 3 });
+    // The restored cluster has run, so what it did would be lost.
+    expect(codeOf(() => planRestore({ restore, init: initOf('2') }, 1, other))).toBe('backup-epoch-old');
+  });
+});

@@ -1,0 +1,35 @@
+import { refuseOlderEpoch, type BackupHeader } from '../../internal/backup/index.ts';
+import type { WorkspaceState } from '../workspace/index.ts';
+
+/** A restore that the workspace has begun, or that begins now. */
+export interface RestorePlan {
+  readonly kind: 'begin' | 'resume';
+  /** Epoch of the restored cluster: above that of the backup and of every cluster that the workspace knows. */
+  readonly epoch: number;
+}
+
+/**
+ * Decides whether the restore of this file continues, and in which epoch the restored cluster runs. Pure. The same file resumes, unless
+ * the operator names another machine than the one with which it was begun.
+ * @throws BackupError `backup-epoch-old`
+ */
+export function planRestore(
+  { init, restore }: Pick<WorkspaceState, 'init' | 'restore'>,
+  /** Highest epoch that a curator has reported to this workspace. */
+  seenEpoch: number,
+  backup: {
+    readonly header: Pick<BackupHeader, 'epoch'>;
+    readonly sha256: string;
+    readonly fingerprint: string | undefined;
+    readonly acceptOlderEpoch: boolean;
+  },
+): RestorePlan {
+  const { header, sha256, fingerprint } = backup;
+  const isOtherMachine = fingerprint !== undefined && ![undefined, fingerprint].includes(init?.fingerprint);
+  if (restore?.fileSha256 === sha256 && !isOtherMachine) return { kind: 'resume', epoch: restore.epoch };
+  // A restored cluster that never finished has written nothing that a backup could have.
+  const own = init?.result?.epoch ?? (restore?.epoch ?? 1) - 1;
+  const known = Math.max(Number(own), seenEpoch);
+  if (!backup.acceptOlderEpoch) refuseOlderEpoch(header, known);
+  return { kind: 'begin', epoch: Math.max(header.epoch, known, restore?.epoch ?? 0) + 1 };
+}
