@@ -1,5 +1,6 @@
 import { createPrivateKey, createPublicKey } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
 import { ed25519PubKeyFrom, generateEd25519Key } from '../crypto/index.ts';
 import { findCoded } from '../errors/index.ts';
 import { nodeIdOf } from '../pki/index.ts';
@@ -129,6 +130,37 @@ describe('a backup', () => {
     expect(await codeOf(verifyBackup(one(file, Buffer.alloc(1)), TRUST))).toBe('backup-malformed');
   });
 
+  test('is refused after random damage: bytes replaced, inserted, deleted, repeated or moved', async () => {
+    const file = await fileOf();
+    const place = fc.nat(file.length - 1);
+    const length = fc.integer({ min: 1, max: 600 });
+    const damage = fc.oneof(
+      fc.record({ kind: fc.constant('replace' as const), at: place, bytes: fc.uint8Array({ minLength: 1 }) }),
+      fc.record({ kind: fc.constant('insert' as const), at: place, bytes: fc.uint8Array({ minLength: 1 }) }),
+      fc.record({ kind: fc.constant('delete' as const), at: place, length }),
+      fc.record({ kind: fc.constant('repeat' as const), at: place, length }),
+      fc.record({ kind: fc.constant('move' as const), at: place, length, to: place }),
+    );
+    const codes = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(fc.array(damage, { minLength: 1, maxLength: 4 }), async (all) => {
+        const damaged = all.reduce(applyDamage, file);
+        fc.pre(!damaged.equals(file));
+        const code = await codeOf(verifyBackup(one(damaged), TRUST));
+        expect(code).toMatch(/^backup-/);
+        codes.add(code);
+      }),
+      { seed: 23, numRuns: 400 },
+    );
+    expect(codes).toContain('backup-signature-invalid');
+  });
+
+  test('of a newer format is refused before the rest is read', async () => {
+    const file = await fileOf();
+    file.writeUInt16BE(file.readUInt16BE(8) + 1, 8);
+    expect(await codeOf(verifyBackup(one(file.subarray(0, 10)), TRUST))).toBe('backup-version-newer');
+  });
+
   const otherOwner = generateEd25519Key();
   const otherOwnerPub = ed25519PubKeyFrom(otherOwner) ?? new Uint8Array();
   test.each([
@@ -171,6 +203,31 @@ describe('a backup', () => {
     expect((await fileOf()).includes('content of')).toBe(false);
   });
 });
+
+type Damage =
+  | { readonly kind: 'replace' | 'insert'; readonly at: number; readonly bytes: Uint8Array }
+  | { readonly kind: 'delete' | 'repeat'; readonly at: number; readonly length: number }
+  | { readonly kind: 'move'; readonly at: number; readonly length: number; readonly to: number };
+
+function applyDamage(file: Buffer, damage: Damage): Buffer {
+  const { at } = damage;
+  const [before, after] = [file.subarray(0, at), file.subarray(at)];
+  switch (damage.kind) {
+    case 'replace':
+      return Buffer.concat([before, damage.bytes, after.subarray(damage.bytes.length)]);
+    case 'insert':
+      return Buffer.concat([before, damage.bytes, after]);
+    case 'delete':
+      return Buffer.concat([before, after.subarray(damage.length)]);
+    case 'repeat':
+      return Buffer.concat([before, after.subarray(0, damage.length), after]);
+    case 'move': {
+      const rest = Buffer.concat([before, after.subarray(damage.length)]);
+      const moved = after.subarray(0, damage.length);
+      return Buffer.concat([rest.subarray(0, damage.to), moved, rest.subarray(damage.to)]);
+    }
+  }
+}
 
 const FOREIGN = {
   identity: 'AGE-SECRET-KEY-1AXVUFX45FPC6U2QPR63FR0F0ZVW20HXJXVLVRU78VQ3E23P2SKTSAVQ65R',
