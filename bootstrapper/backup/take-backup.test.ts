@@ -1,4 +1,4 @@
-import { createPrivateKey, createPublicKey } from 'node:crypto';
+import { createHash, createPrivateKey, createPublicKey } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import {
   encodeBackupCertificate,
@@ -43,6 +43,10 @@ function fakeEtcd(snapshot: string, compactions = 0): BackupEtcd {
   return {
     get: (key) => Promise.resolve(STORED[key] && { ...entry, key, value: STORED[key] }),
     list: () => Promise.resolve({ revision: 41n, entries: [] }),
+    keys: async function* () {
+      yield await Promise.resolve(['/registry/pods/default/a', '/registry/pods/default/b']);
+      yield ['/cluster/nodes/n1'];
+    },
     maintenance: {
       hash: () => Promise.resolve({ hash: 4711, compactRevision }),
       snapshot: async function* () {
@@ -68,6 +72,11 @@ function taskOf(change: Partial<BackupTaskOptions> = {}) {
     }),
   };
 }
+
+const order = (certificate: Uint8Array, workspace: Uint8Array = new Uint8Array()) => ({
+  certificate,
+  workspace,
+});
 
 type Content = Parameters<typeof signBackupCertificate>[0];
 
@@ -103,7 +112,7 @@ describe('createBackupTask()', () => {
     const { files, task } = taskOf();
     await files.makeDirectory('/keys');
     await files.writeAtomic('/keys/ca.key', 'PRIVATE');
-    const file = await all(task(certificateOf(), signal));
+    const file = await all(task(order(certificateOf()), signal));
     expect(file.includes('PRIVATE')).toBe(false);
     expect(await readBackupHeader(streamOf(file))).toMatchObject({
       ...{ clusterId: 'c0ffee', clusterName: 'blue', epoch: 2 },
@@ -121,8 +130,8 @@ describe('createBackupTask()', () => {
     // The hash of an etcd that was compacted during its snapshot cannot be compared.
     expect(parseFacts(Buffer.from(parts['facts'] ?? ''))).toEqual({
       version: 1,
-      state: { revision: '41', hash: 4711 },
-      kubernetes: { revision: '41' },
+      state: { revision: '41', hash: 4711, objects: { nodes: 1, pods: 2 } },
+      kubernetes: { revision: '41', objects: { nodes: 1, pods: 2 } },
     });
   });
 
@@ -143,33 +152,49 @@ describe('createBackupTask()', () => {
     },
     { name: 'that is malformed', bytes: Buffer.from('{}'), want: 'backup-certificate-invalid' },
   ])('refuses a certificate $name before anything is read', async ({ bytes, want }) => {
-    expect(await codeOf(all(taskOf().task(bytes, signal)))).toBe(want);
+    expect(await codeOf(all(taskOf().task(order(bytes), signal)))).toBe(want);
+  });
+
+  test('has the workspace that the owner signed, and refuses another one', async () => {
+    const workspace = Buffer.from('sealed');
+    const workspaceSha256 = createHash('sha256').update(workspace).digest('hex');
+    const file = await all(taskOf().task(order(certificateOf({ workspaceSha256 }), workspace), signal));
+    const pieces = readBackupParts(streamOf(file), [recoveryKeyOfOwner(ownerPem)]);
+    const first = await Array.fromAsync(pieces);
+    const found = first.filter(({ name }) => name === 'workspace').map(({ data }) => data);
+    expect(Buffer.concat(found).toString()).toBe('sealed');
+    for (const refused of [
+      order(certificateOf({ workspaceSha256 }), Buffer.from('other')),
+      order(certificateOf({ workspaceSha256 })),
+      order(certificateOf(), workspace),
+    ])
+      expect(await codeOf(all(taskOf().task(refused, signal)))).toBe('backup-certificate-invalid');
   });
 
   test('refuses other recipients than those that the owner signed', async () => {
     const changed = JSON.parse(Buffer.from(certificateOf()).toString()) as Record<string, unknown>;
     changed['recipients'] = [recoveryKeyOfOwner(otherOwner).recipient];
     const bytes = Buffer.from(JSON.stringify(changed));
-    expect(await codeOf(all(taskOf().task(bytes, signal)))).toBe('backup-certificate-invalid');
+    expect(await codeOf(all(taskOf().task(order(bytes), signal)))).toBe('backup-certificate-invalid');
   });
 
   test('refuses a node that runs no etcd', async () => {
     const { task } = taskOf({ etcdMembers: () => undefined });
-    expect(await codeOf(all(task(certificateOf(), signal)))).toBe('backup-node-not-control-plane');
+    expect(await codeOf(all(task(order(certificateOf()), signal)))).toBe('backup-node-not-control-plane');
   });
 
   test('uses a certificate once, also after a restart, and when a curator changes what is not signed', async () => {
     const { files, task } = taskOf();
     const bytes = certificateOf();
-    await all(task(bytes, signal));
-    expect(await codeOf(all(taskOf({ files }).task(bytes, signal)))).toBe('backup-certificate-used');
+    await all(task(order(bytes), signal));
+    expect(await codeOf(all(taskOf({ files }).task(order(bytes), signal)))).toBe('backup-certificate-used');
     const changed = JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>;
     changed['vouchers'] = [
       { by: Buffer.from(owner).toString('base64'), signature: Buffer.alloc(64).toString('base64') },
     ];
-    const again = taskOf({ files }).task(Buffer.from(JSON.stringify(changed)), signal);
+    const again = taskOf({ files }).task(order(Buffer.from(JSON.stringify(changed))), signal);
     expect(await codeOf(all(again))).toBe('backup-certificate-used');
-    expect(await codeOf(all(task(certificateOf({ issuedMs: NOW - 2 }), signal)))).toBe('accepted');
+    expect(await codeOf(all(task(order(certificateOf({ issuedMs: NOW - 2 })), signal)))).toBe('accepted');
   });
 
   test('records the certificate before it reads etcd', async () => {
@@ -179,28 +204,28 @@ describe('createBackupTask()', () => {
         return { state: broken, kubernetes: broken };
       },
     });
-    expect(await codeOf(all(task(certificateOf(), signal)))).toBe('Error: etcd is away');
-    expect(await codeOf(all(taskOf({ files }).task(certificateOf(), signal)))).toBe(
+    expect(await codeOf(all(task(order(certificateOf()), signal)))).toBe('Error: etcd is away');
+    expect(await codeOf(all(taskOf({ files }).task(order(certificateOf()), signal)))).toBe(
       'backup-certificate-used',
     );
   });
 
   test('forgets a used certificate long after its end', async () => {
     const files = new MemoryFiles();
-    await all(taskOf({ files }).task(certificateOf(), signal));
+    await all(taskOf({ files }).task(order(certificateOf()), signal));
     const clock = new FakeClock(NOW + 8 * 24 * 3600_000);
     const later = certificateOf({ issuedMs: clock.nowMs() - 1, endsMs: clock.nowMs() + 1 });
-    await all(taskOf({ files, clock }).task(later, signal));
+    await all(taskOf({ files, clock }).task(order(later), signal));
     expect(await files.list('/state/used')).toHaveLength(1);
   });
 
   test('takes one backup at a time', async () => {
     const { task } = taskOf();
     const other = certificateOf({ issuedMs: NOW - 2 });
-    const first = task(certificateOf(), signal);
+    const first = task(order(certificateOf()), signal);
     await first.next();
-    expect(await codeOf(all(task(other, signal)))).toBe('backup-node-busy');
+    expect(await codeOf(all(task(order(other), signal)))).toBe('backup-node-busy');
     await first.return(undefined);
-    expect(await codeOf(all(task(other, signal)))).toBe('accepted');
+    expect(await codeOf(all(task(order(other), signal)))).toBe('accepted');
   });
 });

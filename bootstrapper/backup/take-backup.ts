@@ -1,9 +1,12 @@
-import { createPublicKey } from 'node:crypto';
+import { createHash, createPublicKey } from 'node:crypto';
 import {
+  BackupError,
   encodeFacts,
   parseBackupCertificate,
   verifyBackupCertificate,
   writeBackup,
+  ObjectCounts,
+  type BackupCertificate,
   type BackupHeader,
   type BackupPart,
   type EtcdFacts,
@@ -27,7 +30,7 @@ const READ_MS = 10_000;
 const HASH_MS = 5 * 60_000;
 
 /** The part of an etcd client that a backup uses. */
-export interface BackupEtcd extends Pick<EtcdClient, 'get' | 'list'> {
+export interface BackupEtcd extends Pick<EtcdClient, 'get' | 'list' | 'keys'> {
   readonly maintenance: Pick<EtcdClient['maintenance'], 'hash' | 'snapshot'>;
 }
 
@@ -53,16 +56,23 @@ export interface BackupTaskOptions {
 type Etcds = NonNullable<ReturnType<BackupTaskOptions['etcdMembers']>>;
 type EtcdName = keyof Etcds;
 
+/** What an owner orders. */
+export interface BackupOrder {
+  readonly certificate: Uint8Array;
+  /** What a workspace needs, encrypted by the owner; empty if there is none. */
+  readonly workspace: Uint8Array;
+}
+
 /** A function that takes one backup at a time. @throws BackupError, BackupTaskError, from the stream */
 export function createBackupTask(
   options: BackupTaskOptions,
-): (certificate: Uint8Array, signal: AbortSignal) => AsyncGenerator<Uint8Array> {
+): (order: BackupOrder, signal: AbortSignal) => AsyncGenerator<Uint8Array> {
   let isBusy = false;
-  return async function* (certificate, signal) {
+  return async function* (order, signal) {
     if (isBusy) throw new BackupTaskError('backup-node-busy', 'taking a backup: another one is being taken');
     isBusy = true;
     try {
-      yield* takeBackup(options, certificate, signal);
+      yield* takeBackup(options, order, signal);
     } finally {
       isBusy = false;
     }
@@ -71,13 +81,14 @@ export function createBackupTask(
 
 async function* takeBackup(
   options: BackupTaskOptions,
-  certificateBytes: Uint8Array,
+  order: BackupOrder,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const { clock, clusterId, nodeId, ownerKeys, keyPem, etcdMembers } = options;
-  const certificate = parseBackupCertificate(certificateBytes);
+  const certificate = parseBackupCertificate(order.certificate);
   const nowMs = Math.round(clock.nowMs());
   verifyBackupCertificate(certificate, { clusterId, owners: ownerKeys, nowMs });
+  refuseOtherWorkspace(certificate, order.workspace);
   const etcds = etcdMembers();
   if (etcds === undefined)
     throw new BackupTaskError('backup-node-not-control-plane', `taking a backup: ${nodeId} runs no etcd`);
@@ -101,7 +112,11 @@ async function* takeBackup(
     versions: { agent: options.agentVersion, kubernetes: cluster.kubernetesVersion },
     signer: createPublicKey(keyPem.reveal()).export({ format: 'der', type: 'spki' }).toString('base64'),
   };
-  yield* writeBackup(header, partsOf(options, { etcds, watches, cluster, signal }), keyPem);
+  yield* writeBackup(
+    header,
+    partsOf(options, { etcds, watches, cluster, workspace: order.workspace, signal }),
+    keyPem,
+  );
 }
 
 interface ClusterFacts {
@@ -117,13 +132,15 @@ interface Taking {
   readonly etcds: Etcds;
   readonly watches: Readonly<Record<EtcdName, SnapshotWatch>>;
   readonly cluster: ClusterFacts;
+  readonly workspace: Uint8Array;
   readonly signal: AbortSignal;
 }
 
 function partsOf(options: BackupTaskOptions, taking: Taking): readonly BackupPart[] {
-  const { etcds, watches, cluster, signal } = taking;
+  const { etcds, watches, cluster, workspace, signal } = taking;
   const snapshot = (name: EtcdName): AsyncIterable<Uint8Array> => etcds[name].maintenance.snapshot(signal);
   return [
+    ...(workspace.length === 0 ? [] : [{ name: 'workspace', content: later(() => workspace) } as const]),
     { name: 'configuration', content: later(() => cluster.configuration) },
     { name: 'bundle', content: later(() => Buffer.from(cluster.bundleManifest, 'utf8')) },
     { name: 'shared-keys', content: later(() => readKeys(options)) },
@@ -139,6 +156,16 @@ function partsOf(options: BackupTaskOptions, taking: Taking): readonly BackupPar
       ),
     },
   ];
+}
+
+/** The owner signs what the part `workspace` is, so that nobody else can put one into a backup. */
+function refuseOtherWorkspace({ workspaceSha256 }: BackupCertificate, workspace: Uint8Array): void {
+  const found = workspace.length === 0 ? undefined : createHash('sha256').update(workspace).digest('hex');
+  if (found !== workspaceSha256)
+    throw new BackupError(
+      'backup-certificate-invalid',
+      'taking a backup: the workspace that came with it is not the one that the owner signed',
+    );
 }
 
 async function* later(read: () => Uint8Array | Promise<Uint8Array>): AsyncGenerator<Uint8Array> {
@@ -182,28 +209,39 @@ class SnapshotWatch {
   readonly revision: bigint;
   readonly #etcd: BackupEtcd;
   readonly #before: bigint;
+  readonly #objects: Readonly<Record<string, number>>;
 
-  private constructor(etcd: BackupEtcd, revision: bigint, compactedBefore: bigint) {
+  private constructor(
+    etcd: BackupEtcd,
+    at: Pick<SnapshotWatch, 'revision'> & {
+      readonly compactRevision: bigint;
+      readonly objects: Readonly<Record<string, number>>;
+    },
+  ) {
     this.#etcd = etcd;
-    this.revision = revision;
-    this.#before = compactedBefore;
+    this.revision = at.revision;
+    this.#before = at.compactRevision;
+    this.#objects = at.objects;
   }
 
   static async start(etcd: BackupEtcd, signal: AbortSignal): Promise<SnapshotWatch> {
     // Linearizable: every write that was acknowledged before is in the snapshot.
     const { revision } = await etcd.list(`${CLUSTER_PREFIX}none/`, { signal, timeoutMs: READ_MS });
     const { compactRevision } = await etcd.maintenance.hash(revision, { signal, timeoutMs: HASH_MS });
-    return new SnapshotWatch(etcd, revision, compactRevision);
+    const objects = new ObjectCounts();
+    for await (const keys of etcd.keys('/', revision, { signal, timeoutMs: READ_MS })) objects.add(keys);
+    return new SnapshotWatch(etcd, { revision, compactRevision, objects: objects.byResource });
   }
 
   async facts(signal: AbortSignal): Promise<EtcdFacts> {
     const revision = String(this.revision);
     try {
       const after = await this.#etcd.maintenance.hash(this.revision, { signal, timeoutMs: HASH_MS });
-      return after.compactRevision === this.#before ? { revision, hash: after.hash } : { revision };
+      const facts = { revision, objects: this.#objects };
+      return after.compactRevision === this.#before ? { ...facts, hash: after.hash } : facts;
     } catch {
       signal.throwIfAborted();
-      return { revision }; // etcd has compacted this revision meanwhile
+      return { revision, objects: this.#objects }; // etcd has compacted this revision meanwhile
     }
   }
 }

@@ -200,7 +200,7 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
     power: async () => undefined,
     probe: async ({ nodeId, heldKeys, generation }) => Buffer.from(`${nodeId} ${heldKeys} ${generation}`),
     metrics: async () => 'up 1\n',
-    backup: async function* (certificate) {
+    backup: async function* ({ certificate }) {
       yield certificate;
       yield Buffer.alloc(40_000, 1);
     },

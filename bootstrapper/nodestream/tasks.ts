@@ -41,7 +41,10 @@ export interface TaskPorts {
    * Takes a backup of the cluster, encrypted to the recipients of an owner-signed certificate.
    * @throws BackupError, BackupTaskError
    */
-  readonly backup: (certificate: Uint8Array, signal: AbortSignal) => AsyncIterable<Uint8Array>;
+  readonly backup: (
+    order: { readonly certificate: Uint8Array; readonly workspace: Uint8Array },
+    signal: AbortSignal,
+  ) => AsyncIterable<Uint8Array>;
   /** Hands an order to restart this machine, or to switch it off, to systemd. @throws NodeStreamError */
   readonly power: (order: PowerOrder, signal: AbortSignal) => Promise<void>;
   /** The metrics of every program on this node that responds. */
@@ -73,7 +76,7 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
       yield* packBytes(Buffer.from(await ports.metrics(signal), 'utf8'));
       return;
     case 'backup':
-      yield* packStream(ports.backup(task.what.value.certificate, signal));
+      yield* packStream(ports.backup(task.what.value, signal));
       return;
     case 'probe': {
       const { removedNodeId: nodeId, heldKeys, generation } = task.what.value;

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   encodeBackupCertificate,
   recoveryKeyOfOwner,
@@ -13,6 +14,7 @@ import { formatBytes } from '../host/index.ts';
 import { isOwnerOnRecord } from '../operators/index.ts';
 import { renderHeader, viewOf } from './backup-view.ts';
 import { BackupCommandError } from './errors.ts';
+import { sealWorkspacePart } from './workspace-part.ts';
 
 /** For how long the certificate allows the node to begin a backup. */
 const CERTIFICATE_MS = 60 * 60_000;
@@ -46,18 +48,24 @@ export async function runBackupCreate(context: CommandContext, options: BackupCr
   const node = chooseNode(info, options.node);
   const epoch = Number(info.epoch);
   const recipients = [...new Set([recoveryKeyOfOwner(keyPem).recipient, ...options.recipients])];
+  const workspace = await sealWorkspacePart(context, recipients);
+  const workspaceSha256 =
+    workspace.length === 0 ? undefined : createHash('sha256').update(workspace).digest('hex');
   let lastIssuedMs = 0;
   // A node uses each certificate once, so every attempt gets a new one.
   const certify = (): Uint8Array => {
     const issuedMs = (lastIssuedMs = Math.max(lastIssuedMs + 1, Math.round(ports.clock.nowMs())));
-    const about = { clusterId, epoch, nodeId: node.nodeId, recipients };
+    const about = {
+      ...{ clusterId, epoch, nodeId: node.nodeId, recipients },
+      ...(workspaceSha256 === undefined ? {} : { workspaceSha256 }),
+    };
     const content = { ...about, issuedMs, endsMs: issuedMs + CERTIFICATE_MS };
     return encodeBackupCertificate(signBackupCertificate(content, { keyPem, vouchers }));
   };
   const partial = `${to}.partial`;
   const title = `Taking a backup on ${printable(node.name)}`;
   const verified = await host.step('backup-create', title, async (progress) => {
-    await receive(context, { node: node.nodeId, certify, partial, progress });
+    await receive(context, { node: node.nodeId, certify, workspace, partial, progress });
     progress.update('verifying the file');
     const streams = new DiskStreams();
     const trust = { owners: [pubKey], clusterId, epoch };
@@ -93,6 +101,7 @@ async function receive(
   at: {
     readonly node: string;
     readonly certify: () => Uint8Array;
+    readonly workspace: Uint8Array;
     readonly partial: string;
     readonly progress: StepProgress;
   },
@@ -101,8 +110,11 @@ async function receive(
   await callCurator(context, async ({ nodeStreams }) => {
     await context.ports.files.remove(at.partial);
     let sizeBytes = 0;
-    const { node, certify } = at;
-    for await (const { data } of nodeStreams.takeBackup({ node, backup: { certificate: certify() } })) {
+    const { node, certify, workspace } = at;
+    for await (const { data } of nodeStreams.takeBackup({
+      node,
+      backup: { certificate: certify(), workspace },
+    })) {
       await streams.writeAt(at.partial, sizeBytes, data);
       sizeBytes += data.length;
       at.progress.update(`${formatBytes(sizeBytes)} received`);

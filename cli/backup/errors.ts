@@ -22,6 +22,10 @@ export const backupErrors = defineErrors({
     'The file or directory that the command names does not exist.',
     'Check the path. `cluster backup ls DIRECTORY` lists the backups in a directory.',
   ),
+  'backup-no-workspace': fault.operator.precondition(
+    'The backup has no workspace in it: an older release or an owner without the master secret has taken it. Nothing was changed.',
+    'Run `cluster restore` without --owner-key in a copy of the workspace: cluster.yaml, owner-key.pem and master-secret.json.',
+  ),
   'backup-cluster-alive': fault.operator.precondition(
     'The cluster of the backup still runs. Two clusters with the same ID and keys must not exist. Nothing was changed.',
     'To repair a running cluster, use `cluster recover quorum`. To restore, switch all of its control planes off first.',

@@ -17,17 +17,16 @@ import {
 import { layoutOf, readConfig, readMasterSecret, readOwnerKey, StateFile } from '../workspace/index.ts';
 import { BackupCommandError } from './errors.ts';
 import { planRestore } from './plan-restore.ts';
-import {
-  readRecoveryKey,
-  withUnpackedBackup,
-  type SnapshotFile,
-  type UnpackedBackup,
-} from './unpack-backup.ts';
+import { readRecoveryKey } from './recovery-key.ts';
+import { withUnpackedBackup, type SnapshotFile, type UnpackedBackup } from './unpack-backup.ts';
+import { restoreWorkspace } from './workspace-part.ts';
 
 const keysShape = z.strictObject({ version: z.literal(1), files: z.record(z.string(), z.string()) });
 
 /** Flags of `cluster restore`. */
 export interface RestoreOptions {
+  /** File with the owner key, to create the workspace from the backup; undefined: the workspace is there. */
+  readonly ownerKey: string | undefined;
   /** Address of the fresh machine; undefined: that of cluster.yaml. */
   readonly node: string | undefined;
   readonly fingerprint: string | undefined;
@@ -50,10 +49,12 @@ export async function runRestore(
   options: RestoreOptions,
 ): Promise<void> {
   const { host, signal } = context;
+  const { ownerKey: keyPath, recoveryKey } = options;
+  if (keyPath !== undefined) await restoreWorkspace(context, file, { ownerKey: keyPath, recoveryKey });
   const layout = layoutOf(context.paths.workspace);
   const ownerKey = await readOwnerKey(context, layout);
   const clusterId = clusterIdFrom(await readMasterSecret(context, layout));
-  const key = await readRecoveryKey(context, ownerKey.keyPem, options.recoveryKey);
+  const key = await readRecoveryKey(context, ownerKey.keyPem, recoveryKey);
   const owners = [ed25519PubKeyFrom(ownerKey.keyPem) ?? new Uint8Array()];
   const trust = { owners, clusterId, epoch: 1 }; // the plan below refuses older epochs
   const { header, sha256 } = await host.step('restore-verify', `Verifying ${file}`, () =>

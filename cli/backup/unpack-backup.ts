@@ -3,16 +3,14 @@ import { join } from 'node:path';
 import {
   BackupError,
   parseFacts,
-  parseRecoveryKey,
   readBackupParts,
-  recoveryKeyOfOwner,
   type BackupFacts,
   type PartName,
   type RecoveryKey,
 } from '../../internal/backup/index.ts';
 import { digestOf, parseManifest } from '../../internal/bundle/index.ts';
 import { openBundleCache } from '../../internal/bundlebuild/index.ts';
-import { DiskStreams, readText } from '../../internal/file/index.ts';
+import { DiskStreams } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { buildContext } from '../bundle/index.ts';
@@ -22,7 +20,6 @@ const EXECUTABLE = 0o755;
 /** The parts other than snapshots are small. */
 const MAX_PART_BYTES = 8 * 1024 * 1024;
 const MEMORY_DISK = '/dev/shm';
-const IDENTITY = /^AGE-SECRET-KEY-1\S+$/m;
 
 /** A snapshot of etcd in a file. */
 export interface SnapshotFile {
@@ -40,19 +37,6 @@ export interface UnpackedBackup {
   readonly facts: BackupFacts;
   readonly state: SnapshotFile;
   readonly kubernetes: SnapshotFile;
-}
-
-/** The key that opens a backup: that of a file with an age identity, or else the one of the owner. @throws BackupError */
-export async function readRecoveryKey(
-  { ports }: CommandContext,
-  ownerKeyPem: Secret<string>,
-  path: string | undefined,
-): Promise<RecoveryKey> {
-  if (path === undefined) return recoveryKeyOfOwner(ownerKeyPem);
-  const found = IDENTITY.exec((await readText(ports.files, path)) ?? '')?.[0];
-  if (found === undefined)
-    throw new BackupError('backup-recipient-invalid', `reading ${path}: no age identity found`);
-  return parseRecoveryKey(new Secret(found));
 }
 
 /**

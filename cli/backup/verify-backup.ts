@@ -5,7 +5,8 @@ import { readCaller } from '../cluster/index.ts';
 import { renderHeader, viewOf } from './backup-view.ts';
 import { readKnownEpoch } from './known-epoch.ts';
 import type { ProvedSnapshot } from './prove-snapshot.ts';
-import { readRecoveryKey, withUnpackedBackup } from './unpack-backup.ts';
+import { readRecoveryKey } from './recovery-key.ts';
+import { withUnpackedBackup } from './unpack-backup.ts';
 
 /** Flags of `cluster backup verify`. */
 export interface BackupVerifyOptions {

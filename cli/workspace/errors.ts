@@ -10,6 +10,10 @@ export const workspaceErrors = defineErrors({
     'The owner key or the master secret of the workspace is damaged.',
     'Restore the file from a backup. It cannot be replaced once a cluster was created with it.',
   ),
+  'workspace-other-cluster': fault.operator.precondition(
+    'The workspace has the keys of another cluster or owner. Nothing was changed.',
+    'Use an empty directory: --workspace DIRECTORY.',
+  ),
   'workspace-key-lost': fault.operator.precondition(
     'The workspace belongs to a cluster, but the owner key or the master secret of that cluster is missing.',
     'Restore the file from a backup; the cluster does not accept a new key.',

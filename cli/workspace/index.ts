@@ -15,6 +15,7 @@
  *
  * Every write is atomic, in an order that lets the next run resume after a crash.
  */
+export { adoptWorkspace, readOwnerKeyFile, type AdoptedWorkspace } from './adopt-workspace.ts';
 export { changePassphrase, secretsOf } from './change-passphrase.ts';
 export { readConfig } from './config-file.ts';
 export { createWorkspace, type CreatedWorkspace } from './create-workspace.ts';
@@ -28,7 +29,13 @@ export {
   type OperatorGrant,
   type OperatorIdentity,
 } from './identity.ts';
-export { readMasterSecret, readOwnerKey, type OwnerKey } from './keys.ts';
+export {
+  parseMasterSecret,
+  readMasterSecret,
+  readOwnerKey,
+  renderMasterSecret,
+  type OwnerKey,
+} from './keys.ts';
 export { layoutOf, type WorkspaceLayout } from './layout.ts';
 export { lockWorkspace, type LockOptions } from './lock-workspace.ts';
 export { type PassphraseSource } from './passphrase.ts';

@@ -36,13 +36,16 @@ export async function createMasterSecret(
   layout: WorkspaceLayout,
   passphrase: Passphrase | undefined,
 ): Promise<boolean> {
-  const random = (): string => randomBytes(SECRET_BYTES).toString('base64');
-  const text = new Secret(`${JSON.stringify({ version: 1, key: random(), salt: random() }, undefined, 2)}\n`);
+  const random = (): Uint8Array => new Uint8Array(randomBytes(SECRET_BYTES));
+  const text = renderMasterSecret({ key: new Secret(random()), salt: random() });
   return createSecretFile(files, layout.masterSecret, { text, kind: 'master-secret', passphrase });
 }
 
 /** @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-key-invalid`, `workspace-passphrase-…` */
-export async function readOwnerKey(access: SecretAccess, layout: WorkspaceLayout): Promise<OwnerKey> {
+export async function readOwnerKey(
+  access: SecretAccess,
+  layout: Pick<WorkspaceLayout, 'ownerKey'>,
+): Promise<OwnerKey> {
   const keyPem = await readSecretFile(access, layout.ownerKey, 'owner-key');
   const pubKey = ed25519PubKeyFrom(keyPem);
   if (pubKey === undefined) throw invalid(layout.ownerKey, 'not an Ed25519 key in PKCS#8 PEM');
@@ -52,8 +55,20 @@ export async function readOwnerKey(access: SecretAccess, layout: WorkspaceLayout
 /** @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-key-invalid`, `workspace-passphrase-…` */
 export async function readMasterSecret(access: SecretAccess, layout: WorkspaceLayout): Promise<MasterSecret> {
   const text = await readSecretFile(access, layout.masterSecret, 'master-secret');
+  return parseMasterSecret(text, layout.masterSecret);
+}
+
+/** The content of `master-secret.json`. */
+export function renderMasterSecret({ key, salt }: MasterSecret): Secret<string> {
+  const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
+  const file = { version: 1, key: text(key.reveal()), salt: text(salt) };
+  return new Secret(`${JSON.stringify(file, undefined, 2)}\n`);
+}
+
+/** Parses the content of `master-secret.json`. @throws WorkspaceError `workspace-key-invalid` */
+export function parseMasterSecret(text: Secret<string>, path: string): MasterSecret {
   const parsed = masterSecretSchema.safeParse(parseJson(text.reveal()));
-  if (!parsed.success) throw invalid(layout.masterSecret, 'not a master secret of version 1');
+  if (!parsed.success) throw invalid(path, 'not a master secret of version 1');
   const decode = (base64: string): Uint8Array => new Uint8Array(Buffer.from(base64, 'base64'));
   return { key: new Secret(decode(parsed.data.key)), salt: decode(parsed.data.salt) };
 }

@@ -34,6 +34,11 @@ export const certificateShape = z.strictObject({
   nodeId: z.string().regex(/^node-[0-9a-f]{32}$/),
   /** Who can decrypt the backup, "age1…". */
   recipients: z.array(z.string().max(128)).min(1).max(MAX_RECIPIENTS),
+  /** SHA-256 (hex) of the part `workspace`, which the owner has encrypted; absent if there is none. */
+  workspaceSha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .optional(),
   issuedMs: z.int().positive(),
   endsMs: z.int().positive(),
   /** Raw Ed25519 key of the owner who signed it. */
@@ -115,9 +120,13 @@ export function verifyBackupCertificate(
 const CLOCK_TOLERANCE_MS = 5 * 60_000;
 
 function statementOf(certificate: Omit<BackupCertificate, 'signature'>): Uint8Array {
-  const { version, clusterId, epoch, nodeId, recipients, issuedMs, endsMs, owner } = certificate;
+  const { version, clusterId, epoch, nodeId, recipients, issuedMs, endsMs, owner, workspaceSha256 } =
+    certificate;
   // A voucher is a signature by itself, so the owner's signature does not cover the vouchers.
-  const signed = { version, clusterId, epoch, nodeId, recipients, issuedMs, endsMs, owner };
+  const signed = {
+    ...{ version, clusterId, epoch, nodeId, recipients, issuedMs, endsMs, owner },
+    ...(workspaceSha256 === undefined ? {} : { workspaceSha256 }),
+  };
   return labeledStatement(LABEL, canonicalJson(signed));
 }
 

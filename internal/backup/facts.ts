@@ -7,6 +7,8 @@ const etcdFacts = z.strictObject({
   revision: z.string().regex(/^[0-9]{1,19}$/),
   /** etcd's hash of all keys and values up to `revision`; absent when etcd compacted its history during the snapshot. */
   hash: z.int().min(0).optional(),
+  /** Number of keys at `revision` by the resource in their name; absent in files of format 1. */
+  objects: z.record(z.string().max(256), z.int().positive()).optional(),
 });
 const factsShape = z.strictObject({ version: z.literal(1), state: etcdFacts, kubernetes: etcdFacts });
 

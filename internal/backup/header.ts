@@ -9,7 +9,9 @@ import { BackupError } from './errors.ts';
 /** The first bytes of every backup. */
 export const MAGIC = Buffer.from('clbackup', 'latin1');
 /** The format that this program writes, and the newest that it reads. */
-export const FORMAT_VERSION = 1;
+export /** 1: without the part `workspace` and the counts of objects. */
+const FORMAT_VERSION = 2;
+const OLDEST_VERSION = 1;
 /** Size of an Ed25519 signature. */
 export const SIGNATURE_BYTES = 64;
 const MAX_HEADER_BYTES = 64 * 1024;
@@ -63,7 +65,7 @@ export async function readHeader(
       'backup-version-newer',
       `reading a backup: format ${version.readUInt16BE(0)}, this program reads formats up to ${FORMAT_VERSION}`,
     );
-  if (version.readUInt16BE(0) < FORMAT_VERSION) throw malformed('format 0');
+  if (version.readUInt16BE(0) < OLDEST_VERSION) throw malformed('format 0');
   const length = await reader.take(4);
   if (length.readUInt32BE(0) > MAX_HEADER_BYTES) throw malformed('its header is too long');
   const json = await reader.take(length.readUInt32BE(0));

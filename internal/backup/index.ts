@@ -23,6 +23,7 @@ export {
   type BackupCertificate,
 } from './certificate.ts';
 export { BackupError } from './errors.ts';
+export { ObjectCounts } from './object-counts.ts';
 export { encodeFacts, parseFacts, type BackupFacts, type EtcdFacts } from './facts.ts';
 export { refuseOlderEpoch, type BackupHeader } from './header.ts';
 export type { BackupPart, PartName } from './parts.ts';

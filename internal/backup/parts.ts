@@ -5,10 +5,11 @@ import { BackupError } from './errors.ts';
 import { frames, readFrames } from './frames.ts';
 
 /**
- * The parts of a backup, each exactly once and in this order. `facts` comes last: it has what the taking node saw after both
- * snapshots.
+ * The parts of a backup, each exactly once and in this order. `workspace` is missing in files of format 1, and if the caller had no
+ * workspace of the cluster. `facts` comes last: it has what the taking node saw after both snapshots.
  */
 export const PART_NAMES = [
+  'workspace',
   'configuration',
   'bundle',
   'shared-keys',
@@ -20,6 +21,7 @@ export const PART_NAMES = [
 export type PartName = (typeof PART_NAMES)[number];
 
 const HASH_BYTES = 32;
+const MAX_NAME_BYTES = 64;
 
 /** A part to write. `content` is read when the parts before it are written. */
 export interface BackupPart {
@@ -51,10 +53,10 @@ export async function* encodeParts(parts: readonly BackupPart[]): AsyncGenerator
 /** Parses decrypted parts. A piece is yielded before the hash of its part is checked. @throws BackupError `backup-content-invalid` */
 export async function* decodeParts(plain: AsyncIterable<Uint8Array>): AsyncGenerator<PartPiece> {
   const reader = new ByteReader(plain, (missing) => invalid(`${missing} bytes missing`));
+  let found = await takeName(reader);
   for (const name of PART_NAMES) {
-    const length = await reader.takeU32();
-    if (length !== name.length || (await reader.take(length)).toString('latin1') !== name)
-      throw invalid(`part ${name} expected`);
+    if (name === 'workspace' && found !== name) continue;
+    if (found !== name) throw invalid(`part ${name} expected`);
     yield { name, data: new Uint8Array() };
     const hash = createHash('sha256');
     let sizeBytes = 0n;
@@ -65,8 +67,16 @@ export async function* decodeParts(plain: AsyncIterable<Uint8Array>): AsyncGener
     }
     const end = Buffer.concat([u64(sizeBytes), hash.digest()]);
     if (!end.equals(await reader.take(8 + HASH_BYTES))) throw invalid(`part ${name} has another hash`);
+    found = await takeName(reader);
   }
-  if ((await reader.takeU32()) !== 0 || !(await reader.isAtEnd())) throw invalid('data after the last part');
+  if (found !== '' || !(await reader.isAtEnd())) throw invalid('data after the last part');
+}
+
+/** The name of the next part; empty after the last one. */
+async function takeName(reader: ByteReader): Promise<string> {
+  const length = await reader.takeU32();
+  if (length > MAX_NAME_BYTES) throw invalid('the name of a part is too long');
+  return (await reader.take(length)).toString('latin1');
 }
 
 function invalid(why: string): BackupError {

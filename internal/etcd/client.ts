@@ -20,6 +20,8 @@ import { conditionToWire, entryFromWire, getToWire, keyBytes, prefixRange, write
 
 /** The number of entries per page, so that a page stays far below the maximum message size. */
 const PAGE = 500n;
+/** Keys have no values, so more of them fit. */
+const KEYS_PAGE = 5_000n;
 /**
  * etcd renews the leases of one stream one after the other, and each renewal waits for the writes in
  * progress. On a single stream, thousands of renewals would be too slow: leases would expire, and creating
@@ -69,6 +71,26 @@ export class EtcdClient implements KeySpace, Disposable {
       entries.push(...page.kvs.map(entryFromWire));
       const last = page.kvs.at(-1);
       if (!page.more || last === undefined) return { revision, entries };
+      key = Uint8Array.from([...last.key, 0]);
+    }
+  }
+
+  /** The keys below a prefix at a revision, in pages. */
+  async *keys(prefix: string, revision: bigint, options: CallOptions): AsyncGenerator<readonly string[]> {
+    const { key: first, rangeEnd } = prefixRange(prefix);
+    for (let key = first; ;) {
+      const page = await this.#connection.read(
+        `listing keys of ${prefix} in etcd`,
+        options,
+        (channel, call) =>
+          createClient(KV, channel).range(
+            { key, rangeEnd, limit: KEYS_PAGE, revision, keysOnly: true },
+            call,
+          ),
+      );
+      yield page.kvs.map((each) => Buffer.from(each.key).toString('utf8'));
+      const last = page.kvs.at(-1);
+      if (!page.more || last === undefined) return;
       key = Uint8Array.from([...last.key, 0]);
     }
   }

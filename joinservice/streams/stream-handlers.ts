@@ -33,6 +33,8 @@ const MAX_BACKLOG = 10_000;
 const MAX_UNITS = 16;
 /** Size limit of the certificate of a backup, which the node parses and verifies. */
 const MAX_CERTIFICATE_BYTES = 16 * 1024;
+/** A message has at most 4 MiB. */
+const MAX_WORKSPACE_BYTES = 3 * 1024 * 1024;
 /** The form of a node ID, as `nodeIdOf` (internal/pki) creates it. */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
 /** The form of boot IDs of Linux. */
@@ -112,6 +114,8 @@ export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeS
       const sizeBytes = backup?.certificate.length ?? 0;
       if (backup === undefined || sizeBytes === 0 || sizeBytes > MAX_CERTIFICATE_BYTES)
         return refuse('backup', `a certificate of ${sizeBytes} bytes`);
+      if (backup.workspace.length > MAX_WORKSPACE_BYTES)
+        return refuse('backup', `a workspace of ${backup.workspace.length} bytes`);
       const session = await sessionOf(parts, node, signal);
       for await (const { data } of session.runTask({ case: 'backup', value: backup }, signal)) yield { data };
     },

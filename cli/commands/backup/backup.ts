@@ -76,8 +76,9 @@ function registerCreate(backup: Command, action: ActionBinder): void {
 The file contains both etcd databases, the keys that all control planes share,
 the stored configuration and the bundle manifest. The control plane encrypts it
 in the age format to a recovery key that is derived from the owner key, and to
-each --recipient. No node can decrypt it. Volumes, images and the files of the
-workspace are not in it: keep the owner key somewhere else.
+each --recipient. No node can decrypt it. The master secret and cluster.yaml are in
+it too, encrypted on this workstation, so that file and owner key are enough for a
+restore: keep them in different places. Volumes and images are not in it.
 
 Examples:
   cluster backup create --to blue-2026-11-24.backup

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
 
 interface RestoreFlags {
+  readonly ownerKey?: string;
   readonly node?: string;
   readonly fingerprint?: string;
   readonly recoveryKey?: string;
@@ -13,6 +14,7 @@ interface RestoreFlags {
 export function register(command: Command, action: ActionBinder): void {
   command
     .argument('<file>', 'backup file')
+    .option('--owner-key <file>', 'file with the owner key: creates the workspace from the backup')
     .option('--node <address>', 'address of a fresh machine: HOST or HOST:PORT')
     .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine')
     .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
@@ -21,8 +23,8 @@ export function register(command: Command, action: ActionBinder): void {
     .addHelpText(
       'after',
       `
-Needs the workspace of the cluster, or a copy of its cluster.yaml, owner key and
-master secret. The file is verified and restored into an empty etcd on this
+Needs the workspace of the cluster. If it is lost, the backup and the owner key are
+enough: --owner-key creates the workspace in an empty directory. The file is verified and restored into an empty etcd on this
 workstation before the machine is touched. If the command is interrupted, run it
 again: it resumes.
 
@@ -35,13 +37,14 @@ refused, because what the cluster did since then would be lost. With
 --accept-older-epoch it is restored, in an epoch above all known ones. With the
 --fingerprint of another machine, the restore begins again on that machine.
 
-Example:
-  cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c…`,
+Examples:
+  cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c…
+  cluster restore blue.backup --workspace new --owner-key owner-key.pem --node 10.0.0.21`,
     )
     .action(
       action<RestoreFlags>(async (context, { acceptOlderEpoch, ...flags }, file = '') =>
         (await import('../../backup/index.ts')).runRestore(context, file, {
-          ...{ node: flags.node, fingerprint: flags.fingerprint },
+          ...{ ownerKey: flags.ownerKey, node: flags.node, fingerprint: flags.fingerprint },
           ...{ recoveryKey: flags.recoveryKey, workDir: flags.workDir },
           acceptOlderEpoch: acceptOlderEpoch === true,
         }),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { addMachine } from '../harness/add-machine.ts';
@@ -26,7 +27,9 @@ await test('a cluster is restored from one file onto a machine that it has never
   const cluster = new StoryCluster(bench, NAME);
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1', '--demo');
   const workspace = await cluster.workspace();
-  const file = join(workspace, 'restored.backup');
+  const kept = await mkdtemp(join(tmpdir(), 'cluster-kept-'));
+  await using _kept = { [Symbol.asyncDispose]: () => rm(kept, { recursive: true, force: true }) };
+  const [file, ownerKey] = [join(kept, 'restored.backup'), join(kept, 'owner-key.pem')];
   const cli = (...args: readonly string[]) => bench.cli('--workspace', workspace, ...args);
   await cluster.sh(
     'n1',
@@ -53,6 +56,10 @@ await test('a cluster is restored from one file onto a machine that it has never
   });
 
   for (const machine of ['n1', 'n2']) await cluster.cutPower(machine);
+  // What is left of the cluster: one file and the owner key.
+  await copyFile(join(workspace, 'owner-key.pem'), ownerKey);
+  for (const name of await readdir(workspace)) await rm(join(workspace, name), { recursive: true });
+  at.push('--owner-key', ownerKey);
 
   await story.test('a changed file is refused before the machine is touched', async () => {
     const bytes = await readFile(file);
@@ -63,6 +70,7 @@ await test('a cluster is restored from one file onto a machine that it has never
     assert.notEqual(code, 0);
     assert.match(stderr, /backup-(signature-invalid|malformed|content-invalid)/);
     assert.equal(await cluster.sh('n3', 'ls /var/lib/cluster/init/request.json 2>/dev/null || true'), '');
+    assert.deepEqual(await readdir(workspace), []);
   });
 
   await story.test(

@@ -426,6 +426,13 @@ export declare type BackupTask = Message<"cluster.curator.v1.BackupTask"> & {
    * @generated from field: bytes certificate = 1;
    */
   certificate: Uint8Array;
+
+  /**
+   * What a workspace needs, encrypted to the same recipients by the caller. The certificate has its SHA-256. May be empty.
+   *
+   * @generated from field: bytes workspace = 2;
+   */
+  workspace: Uint8Array;
 };
 
 /**

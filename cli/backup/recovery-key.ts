@@ -1,0 +1,24 @@
+import {
+  BackupError,
+  parseRecoveryKey,
+  recoveryKeyOfOwner,
+  type RecoveryKey,
+} from '../../internal/backup/index.ts';
+import { readText } from '../../internal/file/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { CommandContext } from '../app/command.ts';
+
+const IDENTITY = /^AGE-SECRET-KEY-1\S+$/m;
+
+/** The key that opens a backup: that of a file with an age identity, or else the one of the owner. @throws BackupError */
+export async function readRecoveryKey(
+  { ports }: CommandContext,
+  ownerKeyPem: Secret<string>,
+  path: string | undefined,
+): Promise<RecoveryKey> {
+  if (path === undefined) return recoveryKeyOfOwner(ownerKeyPem);
+  const found = IDENTITY.exec((await readText(ports.files, path)) ?? '')?.[0];
+  if (found === undefined)
+    throw new BackupError('backup-recipient-invalid', `reading ${path}: no age identity found`);
+  return parseRecoveryKey(new Secret(found));
+}

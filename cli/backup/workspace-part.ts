@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import {
+  BackupError,
+  decryptAge,
+  encryptAge,
+  readBackupHeader,
+  readBackupParts,
+  verifyBackup,
+  type BackupHeader,
+  type RecoveryKey,
+} from '../../internal/backup/index.ts';
+import { MAX_CONFIG_BYTES } from '../../internal/config/index.ts';
+import { DiskStreams, parseJson, readText } from '../../internal/file/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { clusterIdFrom, openWorkspace } from '../cluster/index.ts';
+import {
+  adoptWorkspace,
+  layoutOf,
+  parseMasterSecret,
+  readMasterSecret,
+  readOwnerKeyFile,
+  renderMasterSecret,
+  type AdoptedWorkspace,
+} from '../workspace/index.ts';
+import { BackupCommandError } from './errors.ts';
+import { readRecoveryKey } from './recovery-key.ts';
+
+/** What a workspace needs besides the owner key: the text of both files. */
+const partShape = z.strictObject({
+  version: z.literal(1),
+  masterSecret: z.string(),
+  configuration: z.string(),
+});
+const MAX_PART_BYTES = 2 * MAX_CONFIG_BYTES;
+
+/**
+ * The part `workspace` of a backup: master secret and cluster.yaml, encrypted here to the recovery keys, because no node may see them.
+ * Empty if this workspace is not that of the first owner.
+ */
+export async function sealWorkspacePart(
+  context: CommandContext,
+  recipients: readonly string[],
+): Promise<Uint8Array> {
+  const { files } = context.ports;
+  const layout = layoutOf(context.paths.workspace);
+  if ((await files.stat(layout.masterSecret)) === undefined) return new Uint8Array();
+  const masterSecret = renderMasterSecret(await readMasterSecret(context, layout)).reveal();
+  const configuration = (await readText(files, layout.config, MAX_CONFIG_BYTES)) ?? '';
+  const part = partShape.parse({ version: 1, masterSecret, configuration });
+  return collect(encryptAge(one(Buffer.from(JSON.stringify(part), 'utf8')), recipients));
+}
+
+/** What restores the workspace of a backup. */
+export interface WorkspaceKeys {
+  /** File with the owner key. */
+  readonly ownerKey: string;
+  /** File with an age identity; undefined: the recovery key of the owner. */
+  readonly recoveryKey: string | undefined;
+}
+
+/**
+ * Creates the workspace of the cluster in a backup, from the file and the owner key alone. Does nothing if it is there.
+ * @param configure changes the text of cluster.yaml
+ * @throws BackupError, BackupCommandError `backup-no-workspace`, WorkspaceError `workspace-other-cluster`
+ */
+export async function restoreWorkspace(
+  context: CommandContext,
+  file: string,
+  keys: WorkspaceKeys & { readonly configure?: (text: string) => string },
+): Promise<void> {
+  const { signal, host } = context;
+  const ownerKey = await readOwnerKeyFile(context, keys.ownerKey);
+  const key = await readRecoveryKey(context, ownerKey.keyPem, keys.recoveryKey);
+  const read = () => new DiskStreams().readChunks(file, { signal });
+  const owners = [new Uint8Array(Buffer.from(ownerKey.pubKeyBase64, 'base64'))];
+  const opened = await host.step('restore-workspace', `Reading the workspace in ${file}`, async () => {
+    const { clusterId } = await readBackupHeader(read());
+    // An owner certified the cluster ID in the header.
+    const { header } = await verifyBackup(read(), { owners, clusterId, epoch: 1 });
+    return openWorkspacePart(read(), header, key);
+  });
+  await using workspace = await openWorkspace(context, 'cluster restore');
+  const configText = keys.configure?.(opened.configText) ?? opened.configText;
+  await adoptWorkspace(context, workspace.layout, {
+    ...{ ...opened, configText, ownerKey },
+    keyPath: keys.ownerKey,
+  });
+}
+
+async function openWorkspacePart(
+  file: AsyncIterable<Uint8Array>,
+  { clusterId, certificate }: BackupHeader,
+  key: RecoveryKey,
+): Promise<Omit<AdoptedWorkspace, 'ownerKey'>> {
+  const sealed: Uint8Array[] = [];
+  for await (const { name, data } of readBackupParts(file, [key])) {
+    if (name !== 'workspace') break;
+    sealed.push(data);
+  }
+  const bytes = Buffer.concat(sealed);
+  if (bytes.length === 0)
+    throw new BackupCommandError('backup-no-workspace', `restoring cluster ${clusterId}: no workspace in it`);
+  const invalid = (why: string): BackupError =>
+    new BackupError('backup-content-invalid', `reading the workspace in a backup: ${why}`);
+  if (createHash('sha256').update(bytes).digest('hex') !== certificate.workspaceSha256)
+    throw invalid('not the one that the owner signed');
+  const text = new Secret(Buffer.from(await collect(decryptAge(one(bytes), [key]))).toString('utf8'));
+  if (text.reveal().length > MAX_PART_BYTES) throw invalid('too long');
+  const parsed = partShape.safeParse(parseJson(text.reveal()));
+  if (!parsed.success) throw invalid('malformed');
+  const masterSecret = parseMasterSecret(
+    new Secret(parsed.data.masterSecret),
+    'the master secret in a backup',
+  );
+  if (clusterIdFrom(masterSecret) !== clusterId) throw invalid('its master secret is of another cluster');
+  return { masterSecret, configText: parsed.data.configuration };
+}
+
+async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield await Promise.resolve(bytes);
+}
+
+async function collect(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const all: Uint8Array[] = [];
+  for await (const chunk of chunks) all.push(chunk);
+  return new Uint8Array(Buffer.concat(all));
+}
