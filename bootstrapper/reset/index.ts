@@ -9,5 +9,5 @@
  * The request is written first and deleted last, and every step may be repeated. After any interruption, the next start of
  * the agent continues the reset. Nothing else removes the one-way node lock.
  */
-export { runPendingReset } from './pending-reset.ts';
+export { runPendingReset, stopWorkloads } from './pending-reset.ts';
 export { ResetOrders } from './reset-orders.ts';

@@ -10,6 +10,7 @@ import {
   PATHS,
 } from '../kubernetes/index.ts';
 import { type ResetPorts, runReset } from './run-reset.ts';
+import { stopUnits, type StopPorts } from './stop-units.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
@@ -34,6 +35,13 @@ const DIRECTORIES = [
 /** The last one is the unit of earlier releases, which had only one etcd. */
 const ETCD_UNITS = [...Object.values(ETCD_INSTANCES).map(({ unit }) => unit), 'cluster-etcd.service'];
 const LINKS = ['cni0', 'flannel.1'];
+const WORKLOADS = {
+  unitsToStop: [
+    ...[KUBELET_UNIT, METADATA_GUARD_UNIT, APILB_UNIT, RELAY_UNIT],
+    ...[JOINSERVICE_UNIT, SIGNER_UNIT, ...ETCD_UNITS],
+  ],
+  runtimeUnit: CONTAINERD_UNIT,
+};
 
 /** Carries out a reset request that is on disk. Called before the agent opens anything else. */
 export async function runPendingReset(
@@ -46,11 +54,7 @@ export async function runPendingReset(
     { ...ports, log: log.child('reset') },
     {
       paths: AGENT_PATHS,
-      unitsToStop: [
-        ...[KUBELET_UNIT, METADATA_GUARD_UNIT, APILB_UNIT, RELAY_UNIT],
-        ...[JOINSERVICE_UNIT, SIGNER_UNIT, ...ETCD_UNITS],
-      ],
-      runtimeUnit: CONTAINERD_UNIT,
+      ...WORKLOADS,
       directoriesToRemove: DIRECTORIES,
       linksToRemove: LINKS,
       hasLockRegister: provisioning.tpm.kind !== 'none',
@@ -58,4 +62,9 @@ export async function runPendingReset(
       signal,
     },
   );
+}
+
+/** Stops everything that a node runs, and deletes nothing. May be repeated. */
+export async function stopWorkloads(ports: StopPorts, signal: AbortSignal): Promise<void> {
+  await stopUnits(ports, { ...WORKLOADS, signal });
 }
