@@ -4,8 +4,9 @@ import { type Readable, when } from '../../internal/event/index.ts';
 import { type Runnable, supervise } from '../../internal/supervisor/index.ts';
 import { refuseSingleEtcd } from '../consensus/index.ts';
 import { enrolmentRunnable } from '../enrolment/index.ts';
-import { AGENT_PATHS } from '../nodestate/index.ts';
+import { AGENT_PATHS, createNodeState } from '../nodestate/index.ts';
 import { runPendingRecovery } from '../recovery/index.ts';
+import { removalRunnable, runRemoved } from '../removal/index.ts';
 import { runPendingReset } from '../reset/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { entryRunnables } from './entry-runnables.ts';
@@ -31,6 +32,8 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
   const { signal } = run;
   const outcome = await runPendingReset(ports, options.provisioning, signal);
   if (outcome === 'restarting') return await untilAborted(signal);
+  const removal = await createNodeState(ports.files).removed.load();
+  if (removal !== undefined) return await runRemoved(ports, removal, { ...options, signal });
   await refuseSingleEtcd(ports.files, AGENT_PATHS.state);
   await runPendingRecovery(ports, signal);
   const agent = await openAgent(ports, {
@@ -61,6 +64,7 @@ function createRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
     enrolment: enrolmentRunnable(agent),
     reset: orderRunnable('reset order', agent.resetOrders, agent),
     recovery: orderRunnable('recovery order', agent.recovery, agent),
+    removal: removalRunnable(agent),
     ...entryRunnables(agent),
     ...memberRunnables(agent),
     ...operatorRunnables(agent),

@@ -257,16 +257,28 @@ describe('CuratorClient', () => {
     await expect(ask(foreign)).rejects.toEqual(expect.objectContaining({ code: 'pki-untrusted' }));
   });
 
-  test('reports that the node is removed when a curator has no record of its key, and asks no other curator', async () => {
-    const [a, b] = [await startCurator('127.0.0.2', { disowns: true }), await startCurator('127.0.0.3')];
-    const client = createClient([a, b]);
+  test('reports that the node is removed when no curator that answers has a record of its key', async () => {
+    const [a, b] = [
+      await startCurator('127.0.0.2', { disowns: true }),
+      await startCurator('127.0.0.3', { disowns: true }),
+    ];
+    const client = createClient([a, b, { ...b, host: '127.0.0.9', nodeId: 'node-off' }]);
+    expect(client.removed.peek()).toEqual({ set: true, value: false });
     await expect(ask(client)).rejects.toMatchObject({
       code: 'curatorclient-not-member',
       cause: { code: 'curator-not-member' },
     });
+    expect(client.removed.peek()).toEqual({ set: true, value: true });
     expect(lines.filter(({ level }) => level === 'error')).toMatchObject([
-      { message: 'this node was removed: the cluster has no record of its key' },
+      { message: 'this node was removed: no curator has a record of its key' },
     ]);
+  });
+
+  test('does not believe one curator that the node is removed while another curator knows the node', async () => {
+    const [a, b] = [await startCurator('127.0.0.2', { disowns: true }), await startCurator('127.0.0.3')];
+    const client = createClient([a, b]);
+    expect(await ask(client)).toBe('127.0.0.3');
+    expect(client.removed.peek()).toEqual({ set: true, value: false });
   });
 
   test('asks configured addresses when no curator in the list of control planes answers', async () => {

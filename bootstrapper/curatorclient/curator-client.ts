@@ -2,7 +2,7 @@ import type { DescService } from '@bufbuild/protobuf';
 import { childSignal, type ChildSignal } from '../../internal/cleanup/index.ts';
 import { Backoff, type Clock } from '../../internal/clock/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
-import { combine, currentValue, type Readable } from '../../internal/event/index.ts';
+import { combine, currentValue, EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { verifyControlPlaneCertificate, verifyCuratorCertificate } from '../../internal/pki/index.ts';
 import {
@@ -26,6 +26,9 @@ const PAUSES = { firstMs: 500, factor: 1.5, longestMs: 15_000 };
 /** A peer that disappears is detected after twice this time. */
 const KEEPALIVE_MS = 5_000;
 
+/** The code with which a curator refuses a caller without a record. */
+const NOT_MEMBER = 'curator-not-member';
+
 /** A connection of this node to one curator. */
 export interface CuratorConnection {
   readonly endpoint: string;
@@ -43,7 +46,7 @@ export interface Curators {
    * Calls one curator: the curator of this node if it works, otherwise the least busy one. When that curator
    * fails or leaves the list of curators, `work` starts again with the next curator. Each listed curator is
    * tried once, and one curator that is not listed. If all of them fail, the last error is thrown. A
-   * permanent refusal is thrown at once.
+   * permanent refusal is thrown at once, apart from one: a single curator cannot say that this node is removed.
    * @param work may run for long, e.g. a watch; its signal is also aborted when the curator leaves the list
    */
   use<T>(
@@ -91,13 +94,20 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
   readonly #calls = new Map<string, Set<ChildSignal>>();
   readonly #failedAtMs = new Map<string, number>();
   readonly #subscriptions: readonly Disposable[];
+  readonly #removed = new EventValue<boolean>();
 
   constructor(options: CuratorClientOptions) {
     const { clusterDirectory, clusterMembership } = options.reads;
     this.#options = options;
+    this.#removed.set(false);
     this.#offset = Math.floor(options.random() * 1024);
     const onChange = (): void => this.#dropGone();
     this.#subscriptions = [clusterDirectory.subscribe(onChange), clusterMembership.subscribe(onChange)];
+  }
+
+  /** Whether this node is removed: no curator that answers has a record of its key. */
+  get removed(): Readable<boolean> {
+    return this.#removed;
   }
 
   [Symbol.dispose](): void {
@@ -115,12 +125,13 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     const tried = new Set<string>();
     let isAtLast = false;
     let last: unknown = new CuratorClientError('curatorclient-no-curator', 'no curator known');
+    let disowned: CuratorClientError | undefined;
     for (;;) {
       signal.throwIfAborted();
       const target = this.#ranked(exceptOwn).find(
         (each) => !tried.has(targetKey(each)) && !(isAtLast && isLastResort(each)),
       );
-      if (target === undefined) throw last;
+      if (target === undefined) throw disowned === undefined ? last : this.#reportRemoved(disowned);
       tried.add(targetKey(target));
       isAtLast ||= isLastResort(target);
       const startedMs = clock.monotonicMs();
@@ -128,7 +139,8 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
         return await this.#with(target, work, signal);
       } catch (error) {
         if (isAbort(error, signal)) throw error;
-        if (error instanceof RemoteError && !error.retryable) throw this.#finalFrom(error, target);
+        disowned = disownedBy(target, error) ?? disowned;
+        if (error instanceof RemoteError && !error.retryable && error.code !== NOT_MEMBER) throw error;
         if (isDown(error)) this.#failedAtMs.set(targetKey(target), clock.monotonicMs());
         log.info('curator failed, trying the next one', { endpoint: target.endpoint, error });
         last = error;
@@ -178,16 +190,9 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     }
   }
 
-  /**
-   * Curators answer from a linearizable read. If one curator does not know this node, no other curator knows
-   * it.
-   */
-  #finalFrom(error: RemoteError, { endpoint }: CuratorTarget): Error {
-    if (error.code !== 'curator-not-member') return error;
-    const what = `curator at ${endpoint} does not know this node`;
-    const removed = new CuratorClientError('curatorclient-not-member', what, { cause: error });
-    const message = 'this node was removed: the cluster has no record of its key';
-    this.#options.log.error(message, { endpoint, error: removed });
+  #reportRemoved(removed: CuratorClientError): CuratorClientError {
+    this.#options.log.error('this node was removed: no curator has a record of its key', { error: removed });
+    this.#removed.set(true);
     return removed;
   }
 
@@ -302,6 +307,16 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
       channel[Symbol.dispose]();
     }
   }
+}
+
+/**
+ * The error that this node is removed, if the curator does not know it. Curators answer from a linearizable read, so
+ * that others only disagree with a curator that lies, or that closed a stream because of an older change.
+ */
+function disownedBy({ endpoint }: CuratorTarget, error: unknown): CuratorClientError | undefined {
+  if (!(error instanceof RemoteError) || error.code !== NOT_MEMBER) return undefined;
+  const what = `curator at ${endpoint} does not know this node`;
+  return new CuratorClientError('curatorclient-not-member', what, { cause: error });
 }
 
 /** Whether a curator is down: the curator or its etcd does not respond. */

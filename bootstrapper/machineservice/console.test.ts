@@ -57,6 +57,6 @@ describe('consoleRunnable()', () => {
     await using _tree = tree;
     expect(await shown()).toContain(fingerprint);
     expect(tree.at('root').state).toBe('healthy');
-    expect(tree.records.map(({ message }) => message)).toContain('fingerprint not shown on the console');
+    expect(tree.records.map(({ message }) => message)).toContain('text not shown on the console');
   });
 });

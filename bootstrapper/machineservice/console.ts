@@ -11,8 +11,11 @@ export const ISSUE_PATH = '/run/issue.d/60-cluster.issue';
 /** Unit that prints the file on /dev/console and in the journal (see .ci/package). */
 export const CONSOLE_UNIT = 'cluster-fingerprint.service';
 
+/** Ports (injected dependencies) to the console. */
+type ConsolePorts = Pick<SystemPorts, 'files' | 'commands'>;
+
 /** The text that the console shows, and the time until which it is shown. */
-export interface ConsoleOptions extends Pick<SystemPorts, 'files' | 'commands'> {
+export interface ConsoleOptions extends ConsolePorts {
   readonly enrolment: Pick<Enrolment<Membership>, 'status'>;
   readonly fingerprint: string;
   readonly isJoinedOrJoining: () => Promise<boolean>;
@@ -23,10 +26,10 @@ export interface ConsoleOptions extends Pick<SystemPorts, 'files' | 'commands'> 
  * node. Also works on a machine without a console.
  */
 export function consoleRunnable(options: ConsoleOptions): Runnable {
-  const { files, enrolment, isJoinedOrJoining: isMember } = options;
+  const { files, enrolment, fingerprint, isJoinedOrJoining: isMember } = options;
   return async (scope) => {
     scope.healthy();
-    if (!(await isMember())) await show(options, scope);
+    if (!(await isMember())) await show(options, issueText(fingerprint), scope);
     scope.waiting('membership');
     await when(enrolment.status, ({ state }) => state === 'Running', scope.signal);
     // Also removes the file of an earlier run of the agent.
@@ -38,24 +41,33 @@ export function consoleRunnable(options: ConsoleOptions): Runnable {
   };
 }
 
-async function show(options: ConsoleOptions, scope: Scope): Promise<void> {
-  const { files, commands, fingerprint } = options;
+/** Shows a text on the machine's console, and above the login prompts from now on. */
+export function showOnConsole(ports: ConsolePorts, text: string): Runnable {
+  return async (scope) => {
+    scope.healthy();
+    await show(ports, text, scope);
+    scope.done();
+  };
+}
+
+async function show(ports: ConsolePorts, text: string, scope: Scope): Promise<void> {
+  const { files, commands } = ports;
   try {
     await files.makeDirectory(dirname(ISSUE_PATH), 0o755);
-    await files.writeAtomic(ISSUE_PATH, issueText(fingerprint), { mode: 0o644 });
+    await files.writeAtomic(ISSUE_PATH, text, { mode: 0o644 });
     await commands.run({
       argv: ['systemctl', '--no-block', 'restart', CONSOLE_UNIT],
       signal: scope.signal,
     });
   } catch (error) {
     scope.signal.throwIfAborted();
-    scope.log.warn('fingerprint not shown on the console', { error: describeError(error) });
+    scope.log.warn('text not shown on the console', { error: describeError(error) });
   }
-  await reloadPrompts(options, scope);
+  await reloadPrompts(ports, scope);
 }
 
 /** Makes agetty show its login prompts again, except where a user types. Without agetty, there are none. */
-async function reloadPrompts({ commands }: ConsoleOptions, scope: Scope): Promise<void> {
+async function reloadPrompts({ commands }: ConsolePorts, scope: Scope): Promise<void> {
   await commands.run({ argv: ['agetty', '--reload'], signal: scope.signal }).catch((error: unknown) => {
     scope.signal.throwIfAborted();
     scope.log.debug('login prompts not reloaded', { error: describeError(error) });

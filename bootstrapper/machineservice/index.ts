@@ -9,6 +9,6 @@
  * ```
  * None of these services admits the machine to a cluster. Only the join service does that, after attestation.
  */
-export { AGENT_SOCKET, agentSocketRunnable } from './agent-socket.ts';
-export { consoleRunnable } from './console.ts';
+export { AGENT_SOCKET, agentSocketRunnable, refusingSocketRunnable } from './agent-socket.ts';
+export { consoleRunnable, showOnConsole } from './console.ts';
 export { initServerRunnable } from './init-port.ts';

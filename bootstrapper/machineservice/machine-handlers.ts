@@ -1,4 +1,5 @@
 import type { Clock } from '../../internal/clock/index.ts';
+import type { CodedError } from '../../internal/errors/index.ts';
 import { combine, follow } from '../../internal/event/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Machine } from '../../initproto/gen/machine_pb.js';
@@ -88,6 +89,19 @@ export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Mac
           nowMs: clock.nowMs(),
         });
       }
+    },
+  };
+}
+
+/** Handlers that refuse every call with this reason. */
+export function refusingHandlers(reason: CodedError): Handlers<typeof Machine, unknown> {
+  const refuse = (): Promise<never> => Promise.reject(reason);
+  return {
+    direct: refuse,
+    surveyQuorum: refuse,
+    recoverQuorum: refuse,
+    watchEnrolment: async function* () {
+      throw reason;
     },
   };
 }

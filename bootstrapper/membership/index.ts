@@ -4,4 +4,4 @@
  */
 export { ChecksummedFile } from './checksummed-file.ts';
 export { MembershipError } from './errors.ts';
-export type { Membership } from './membership.ts';
+export type { Membership, RemovalRecord } from './membership.ts';

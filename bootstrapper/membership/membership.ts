@@ -21,3 +21,9 @@ export interface Membership {
   /** Control planes from the join ticket; never empty. */
   readonly directory: readonly DirectoryEntry[];
 }
+
+/** The end of a membership: the cluster has removed this node. */
+export interface RemovalRecord extends Pick<Membership, 'clusterId' | 'clusterName' | 'nodeId' | 'nodeName'> {
+  /** When the agent found the removal. */
+  readonly foundMs: number;
+}

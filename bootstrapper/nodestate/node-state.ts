@@ -1,7 +1,7 @@
 import type { FilePort } from '../../internal/file/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { CachedCollateral } from '../collateral/index.ts';
-import { ChecksummedFile, type Membership } from '../membership/index.ts';
+import { ChecksummedFile, type Membership, type RemovalRecord } from '../membership/index.ts';
 import type { JoinRecord } from '../joinclient/index.ts';
 import type { ClusterSettings } from '../roleserve/index.ts';
 import { AGENT_PATHS } from './paths.ts';
@@ -19,6 +19,8 @@ export function createNodeState(files: FilePort) {
     directory: new ChecksummedFile<ClusterDirectory>(files, AGENT_PATHS.directory),
     /** Workers that forward connections to control planes. */
     relays: new ChecksummedFile<readonly string[]>(files, AGENT_PATHS.relays),
+    /** The removal of this node from its cluster. */
+    removed: new ChecksummedFile<RemovalRecord>(files, AGENT_PATHS.removed),
     /** The admission of this machine to its cluster; it is kept after the machine has joined. */
     join: new ChecksummedFile<JoinRecord>(files, AGENT_PATHS.join),
     /** Endpoints that an operator added to those of the provisioning. */

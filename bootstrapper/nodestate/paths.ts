@@ -36,6 +36,8 @@ export const AGENT_PATHS = {
   settings: `${STATE}/membership/settings.json`,
   directory: `${STATE}/membership/directory.json`,
   relays: `${STATE}/membership/relays.json`,
+  /** Exists once the cluster has removed this node. */
+  removed: `${STATE}/membership/removed.json`,
   collateral: `${STATE}/collateral/collateral.json`,
   recoveryOrder: `${STATE}/recovery/order.json`,
   recoveryFailure: `${STATE}/recovery/failure.txt`,

@@ -31,7 +31,7 @@ import {
 } from './pending-removals.ts';
 import { confirmRemoval } from './readmit.ts';
 import { checkRemoved } from './removal-checks.ts';
-import { renderRemovalResult, showRemovalPreview } from './render-removal.ts';
+import { nextForMachine, renderRemovalResult, showRemovalPreview } from './render-removal.ts';
 import {
   awaitKeyReplacement,
   heldGeneration,
@@ -115,8 +115,9 @@ async function deleteAndReport(
   const { name, nodeId } = node;
   if (!isRecordDeleted(node)) await savePendingRemoval(context, { nodeId, name, order: 'none' });
   const { keys, lines, ...checked } = await deleteAndCheck(context, node, { ...choice, isReset: false });
-  context.host.result({ node: name, nodeId, ...checked, keys }, () =>
-    [`Node ${name} is removed.`, ...lines].join('\n'),
+  const next = nextForMachine(node, { isReset: false, isLost: choice.isLost });
+  context.host.result({ node: name, nodeId, ...checked, keys, next }, () =>
+    [`Node ${name} is removed.`, ...lines, '', ...next].join('\n'),
   );
   return keys === 'under-way' && choice.wait ? 'partial' : 'ok';
 }

@@ -16,7 +16,7 @@ import {
   savePendingRemoval,
   type RemovalTarget,
 } from './pending-removals.ts';
-import { showRemovalPreview } from './render-removal.ts';
+import { nextForMachine, showRemovalPreview } from './render-removal.ts';
 
 const ORDER_TIMEOUT_MS = 30_000;
 
@@ -50,12 +50,14 @@ export async function runReset(context: CommandContext, name: string, options: R
   const choice = { isReset: true, isLost: false, keep: true, wait: false };
   const { proofs, sharedKeys, lines } = await deleteAndCheck(context, node, choice);
   const isOrdered = target.earlierRun?.order !== 'sent' || !hasOrder;
-  context.host.result({ node: node.name, nodeId: node.nodeId, proofs, sharedKeys, isOrdered }, () =>
+  const next = isOrdered ? nextForMachine(node, { isReset: true, isLost: false }) : [];
+  context.host.result({ node: node.name, nodeId: node.nodeId, proofs, sharedKeys, isOrdered, next }, () =>
     [
       isOrdered
-        ? `Node ${node.name} is removed. Its machine resets itself and may join again as a new node.`
+        ? `Node ${node.name} is removed. Its machine resets itself.`
         : `Node ${node.name} is removed. An earlier run was interrupted while it sent the reset order: if the machine does not reset itself, see \`cluster node reset --help\`.`,
       ...lines,
+      ...(next.length === 0 ? [] : ['', ...next]),
     ].join('\n'),
   );
 }

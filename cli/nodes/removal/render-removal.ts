@@ -35,6 +35,25 @@ export function showRemovalPreview(
   );
 }
 
+/** What to do with a machine after it was removed or reset. */
+export function nextForMachine(
+  { name }: Pick<Node, 'name'>,
+  { isReset, isLost }: { readonly isReset: boolean; readonly isLost: boolean },
+): readonly string[] {
+  if (isReset)
+    return [
+      'Its machine deletes all data of the cluster and reboots. Then it may ask to join again as a new node.',
+      'To uninstall the agent, run `apt-get purge cluster-agent` on the machine after that.',
+    ];
+  return [
+    isLost
+      ? 'If its machine comes back, it stops everything that it ran for the cluster and says that it was removed.'
+      : 'Its machine stops everything that it ran for the cluster, and says so on its console and in `systemctl status bootstrapper`.',
+    'Its data is still on its disk. To use the machine again, reset it there as root (see `cluster node reset --help`); otherwise erase the disk.',
+    `To let it join this cluster again afterwards: \`cluster node readmit ${name}\`.`,
+  ];
+}
+
 /** Lines with every check of a removal, and what remains of the shared keys that the node held. */
 export function renderRemovalResult(
   proofs: readonly RemovalCheck[],

@@ -1,0 +1,16 @@
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
+
+/** Codes of this directory's errors, with meaning and fix. */
+export const removalErrors = defineErrors({
+  'removal-found': retryable.operator.partial(
+    'The cluster has removed this node. The agent saves that, and stops everything that the node ran when systemd starts the agent again.',
+    'Nothing to do: the agent continues automatically.',
+  ),
+  'removal-removed': fault.operator.refused(
+    'This machine was a node, and its cluster has removed it. It runs nothing for the cluster any more, and its data is still on the disk.',
+    'To use the machine again, reset it as root: `install -D /dev/null /var/lib/cluster/reset/order.json && systemctl restart --no-block bootstrapper`. To join the same cluster again, an owner must also run `cluster node readmit NODE`. Otherwise erase its disk.',
+  ),
+});
+
+/** An error with a code of this directory. */
+export class RemovalError extends errorClass(removalErrors) {}
