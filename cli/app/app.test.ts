@@ -8,6 +8,7 @@ import { FakeCommands, MemoryFiles, settle } from '../../internal/testing/index.
 import { Interruption, RecordingHost, type Output, type OutputLoss } from '../host/index.ts';
 import type { ActionBinder, CommandContext } from './command.ts';
 import { isListed } from './command-effects.ts';
+import { preparseArgs } from './preparse-args.ts';
 import { createProgram } from './program.ts';
 import { COMMANDS, runApp, type CommandEntry } from './index.ts';
 
@@ -217,6 +218,13 @@ describe('runApp()', () => {
       expect(host.codes).toEqual(['app-stopping']);
     },
   );
+});
+
+describe('preparseArgs()', () => {
+  test('sends events to standard error by default, so that standard output has only the result', () => {
+    expect(preparseArgs(['-o', 'json', 'status']).flags.events).toBe('stderr');
+    expect(preparseArgs(['--events', 'stdout', 'status']).flags.events).toBe('stdout');
+  });
 });
 
 describe('standard output', () => {

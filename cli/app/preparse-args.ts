@@ -50,7 +50,7 @@ export function preparseArgs(args: readonly string[]): PreparsedArgs {
       identity: typeof values['identity'] === 'string' ? values['identity'] : undefined,
       passphraseFd: typeof values['passphrase-fd'] === 'string' ? Number(values['passphrase-fd']) : undefined,
       output: oneOf(OUTPUT_FORMATS, values['output']) ?? 'human',
-      events: oneOf(EVENT_OUTPUTS, values['events']) ?? 'stdout',
+      events: oneOf(EVENT_OUTPUTS, values['events']) ?? 'stderr',
       headers: values['headers'] !== false,
       input: values['input'] !== false,
       verbose: values['verbose'] === true,

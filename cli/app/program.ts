@@ -38,7 +38,7 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
     .addOption(
       new Option('--events <where>', 'with --output json: where messages and progress go')
         .choices(EVENT_OUTPUTS)
-        .default('stdout'),
+        .default('stderr'),
     )
     .option('--passphrase-fd <n>', 'read the passphrase of the keys from this descriptor', fileDescriptor)
     .option('--no-input', 'never prompt; use the default answers')

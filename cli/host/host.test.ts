@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { parse } from 'yaml';
 import { PassThrough } from 'node:stream';
 import { FakeClock, settle } from '../../internal/testing/index.ts';
 import type { AppHost, HostFlags } from './host.ts';
@@ -377,6 +378,19 @@ describe('output formats', () => {
     host.list({ ...listing, items: [] });
     expect(out()).toBe('');
   });
+
+  test.each(['json', 'yaml'] as const)(
+    '-o %s has points in time as RFC 3339 texts, and durations as numbers',
+    (output) => {
+      const { host, out } = start({ output });
+      const seenMs = Date.UTC(2026, 0, 2);
+      host.result({ seenMs, list: [{ endsMs: BigInt(seenMs), tookMs: 1500, neverMs: 0 }] }, () => '');
+      const written = parse(out()) as { data?: unknown };
+      const shown = output === 'json' ? written.data : written;
+      const time = '2026-01-02T00:00:00.000Z';
+      expect(shown).toEqual({ seen: time, list: [{ ends: time, tookMs: 1500, neverMs: 0 }] });
+    },
+  );
 
   test.each([
     { events: 'stdout', out: ['message', 'result'], err: [] },

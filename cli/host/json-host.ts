@@ -2,16 +2,16 @@ import { printableJson } from '../../internal/printable/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import type { AppHost, ErrorReport, EventOutput, HostOptions, OutputStream, StepProgress } from './host.ts';
 import type { Listing } from './listing.ts';
-import { plainNumbers, Screen } from './screen.ts';
+import { forPrograms, Screen } from './screen.ts';
 
 const PROGRESS_EVERY_MS = 500;
 /** Repeats an unchanged progress text this often, to show that the command is still running. */
 const SAME_EVERY_MS = 10_000;
 
 /**
- * One JSON object per line, for programs: `{"time", "type", "code", …}`. Objects of type result or error, one a command, are on
- * stdout. The others are events (message, warning, step-started, step-progress, step-finished, step-failed), which are on
- * stdout too unless the user chose otherwise. Never prompts.
+ * One JSON object per line, for programs: `{"time", "type", "code", …}`. stdout has one object of type result or error (with
+ * --watch, one a change). Events (message, warning, step-started, step-progress, step-finished, step-failed) are on stderr
+ * unless the user chose otherwise. Never prompts.
  */
 export class JsonHost implements AppHost {
   readonly interactive = false;
@@ -60,7 +60,7 @@ export class JsonHost implements AppHost {
   }
 
   result(data: unknown, _render?: () => string, extra: Readonly<Record<string, unknown>> = {}): void {
-    if (this.#screen.isNew(JSON.stringify([data, extra], plainNumbers)))
+    if (this.#screen.isNew(JSON.stringify([data, extra], forPrograms)))
       this.#write(this.#options.streams.out, { ...extra, type: 'result', data });
   }
 
@@ -91,6 +91,6 @@ export class JsonHost implements AppHost {
 
   #write(stream: OutputStream, record: Record<string, unknown>): void {
     const time = new Date(this.#options.clock.nowMs()).toISOString();
-    stream.write(`${printableJson(JSON.stringify({ time, ...record }, plainNumbers))}\n`);
+    stream.write(`${printableJson(JSON.stringify({ time, ...record }, forPrograms))}\n`);
   }
 }

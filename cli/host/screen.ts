@@ -29,14 +29,37 @@ export class Screen {
   }
 }
 
-/** Data with 64-bit integers as numbers where these are exact, else as texts. */
+/** Data as programs get it (`forPrograms`). */
 export function plainData(data: unknown): unknown {
-  return JSON.parse(JSON.stringify(data ?? null, plainNumbers));
+  return JSON.parse(JSON.stringify(data ?? null, forPrograms));
 }
 
-/** For `JSON.stringify`: converts 64-bit integers to JSON numbers where these are exact, else to strings. */
-export function plainNumbers(_key: string, value: unknown): unknown {
-  if (typeof value !== 'bigint') return value;
-  const number = Number(value);
-  return Number.isSafeInteger(number) ? number : value.toString();
+/**
+ * For `JSON.stringify`: converts 64-bit integers to JSON numbers where these are exact, else to strings, and points in time to
+ * texts of RFC 3339: `seenMs: 1767225600000` becomes `seen: "2026-01-01T00:00:00.000Z"`.
+ */
+export function forPrograms(_key: string, value: unknown): unknown {
+  if (typeof value === 'bigint') {
+    const number = Number(value);
+    return Number.isSafeInteger(number) ? number : value.toString();
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]: [string, unknown]) =>
+      name.endsWith('Ms') && isInstant(member)
+        ? [name.slice(0, -'Ms'.length), new Date(Number(member)).toISOString()]
+        : [name, member],
+    ),
+  );
+}
+
+/** September 2001 and the end of the year 9999, in ms since 1970: no duration is that long. */
+const INSTANTS_MS = { first: 1e12, last: 253_402_300_799_999 };
+
+function isInstant(value: unknown): boolean {
+  return (
+    (typeof value === 'number' || typeof value === 'bigint') &&
+    value >= INSTANTS_MS.first &&
+    value <= INSTANTS_MS.last
+  );
 }

@@ -89,7 +89,7 @@ export class BenchEnvironment implements AsyncDisposable {
 
   /** Runs the built CLI to its end. Throws if the exit code is not 0. */
   async cli(args: readonly string[], onRecord: (record: CliRecord) => void = () => undefined): Promise<void> {
-    const child = spawn(execPath, [PROGRAM, '--output', 'json', ...args], {
+    const child = spawn(execPath, [PROGRAM, '--output', 'json', '--events', 'stdout', ...args], {
       env: {
         PATH: env['PATH'],
         HOME: homedir(),

@@ -60,7 +60,19 @@ await test('refused machines: both sides and the audit log have the reason, and 
   /** Runs `cluster join` of the owner against a machine until the machine reports this code. */
   const untilItSays = async (machine: string, code: string, owner = workspace): Promise<void> => {
     const node = `${await cluster.address(machine)}:9000`;
-    const flags = ['--node', node, '--endpoint', endpoint, '--wait', '--timeout', '60s', '--output', 'json'];
+    const flags = [
+      '--node',
+      node,
+      '--endpoint',
+      endpoint,
+      '--wait',
+      '--timeout',
+      '60s',
+      '--output',
+      'json',
+      '--events',
+      'stdout',
+    ];
     const cli = bench.startCli('--workspace', owner, 'join', ...flags);
     const over = waitForExit(cli);
     await waitForOutput(cli, new RegExp(`"${code}"`));

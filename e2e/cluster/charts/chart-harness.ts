@@ -40,7 +40,8 @@ export class ChartHarness {
   async init(
     ...flags: readonly string[]
   ): Promise<{ readonly charts: readonly string[]; readonly unchanged: boolean }> {
-    const said = await this.#bench.must('--workspace', this.#workspace, '--output', 'json', 'init', ...flags);
+    const all = ['--workspace', this.#workspace, '--output', 'json', '--events', 'stdout', 'init', ...flags];
+    const said = await this.#bench.must(...all);
     const records = said
       .trim()
       .split('\n')

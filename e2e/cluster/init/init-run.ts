@@ -25,7 +25,7 @@ export class InitRun {
   killed = false;
 
   constructor(bench: Harness, args: readonly string[], env: Readonly<Record<string, string>> | 'built' = {}) {
-    const all = ['--output', 'json', ...args];
+    const all = ['--output', 'json', '--events', 'stdout', ...args];
     this.child = env === 'built' ? bench.startBuiltCli(...all) : bench.startCliIn(env, ...all);
     if (this.child.stdout === null) throw new Error('the CLI has no standard output');
     createInterface({ input: this.child.stdout }).on('line', (line) => {

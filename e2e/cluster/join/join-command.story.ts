@@ -12,7 +12,8 @@ await test('automation joins a machine with one command', async (story) => {
   await installCli(bench, cluster.name, 'n2');
   await withoutEndpoints(cluster, 'n2');
   const join = async (...flags: readonly string[]) => {
-    const { code, stdout, stderr } = await cluster.try('n2', 'cluster', 'join', ...flags, '--output', 'json');
+    const all = ['--output', 'json', '--events', 'stdout', 'join', ...flags];
+    const { code, stdout, stderr } = await cluster.try('n2', 'cluster', ...all);
     const lines = stdout.split('\n').filter((line) => line.startsWith('{'));
     return { code, stderr, lines: lines.map((line) => JSON.parse(line) as JoinLine) };
   };

@@ -148,7 +148,7 @@ export async function recoverQuorum(
   machine: string,
   ...flags: readonly string[]
 ): Promise<Recovery> {
-  const argv = ['cluster', 'recover', 'quorum', ...flags, '--output', 'json'];
+  const argv = ['cluster', 'recover', 'quorum', ...flags, '--output', 'json', '--events', 'stdout'];
   return recoveryFrom(await cluster.try(machine, ...argv));
 }
 
