@@ -62,6 +62,21 @@ describe('GoBuilder', () => {
     expect(build?.argv.join(' ')).toContain('-tags seccomp,netgo');
   });
 
+  test('compiles the tests of a package to a program, with the modules that only tests need', async () => {
+    await using directory = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
+    const { builder, lines } = builderIn(workshop, directory.path);
+    const prepared = await builder.prepare({ ...ETCD, tests: { 'e2e.test': 'go.etcd.io/etcd/e2e' } });
+    const programs = await builder.build(prepared, (line) => lines.push(line));
+    expect([...programs.keys()]).toEqual(['etcd', 'e2e.test']);
+    const ran = workshop.argumentsOf('go');
+    expect(ran).toContainEqual(['get', '-t', 'go.etcd.io/etcd/e2e']);
+    const compiled = ran.at(-1) ?? [];
+    expect(compiled.slice(0, 2)).toEqual(['test', '-c']);
+    expect(compiled.slice(-3)).toEqual(['-o', programs.get('e2e.test'), 'go.etcd.io/etcd/e2e']);
+    expect(compiled).toEqual(expect.arrayContaining(['-trimpath', '-s -w -X a=b']));
+  });
+
   test('replaces the staging modules of Kubernetes with the published modules of the same release', async () => {
     await using directory = await temporaryDirectory();
     const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });

@@ -45,6 +45,9 @@ export class GoBuilder {
     await this.#write(join(directory, 'go.mod'), `module bundle.invalid/${recipe.id}\n\ngo 1.21\n`);
     if (recipe.from.kind === 'own') await this.#copyOwn(recipe, directory);
     else await this.#require(recipe.from.modules, directory, recipe);
+    // Tests import modules that the programs of their module do not need.
+    const tests = Object.values(recipe.tests ?? {});
+    if (tests.length > 0) await this.#go(recipe, directory, ['get', '-t', ...tests]);
     const argv = ['list', '-deps', ...tagsOf(recipe), ...packagesOf(recipe)];
     const listed = await this.#go(recipe, directory, argv);
     return { recipe, directory, packages: listed.stdout.split('\n').length - 1 };
@@ -61,8 +64,16 @@ export class GoBuilder {
     const flags = ['-v', '-trimpath', '-p', String(parallelism(this.#context.machine)), ...tagsOf(recipe)];
     const output = ['-ldflags', linkFlags, '-o', `${directory}/out/`];
     await this.#go(recipe, directory, ['build', ...flags, ...output, ...packagesOf(recipe)], onPackage);
-    const programs = Object.entries(recipe.programs);
-    return new Map(programs.map(([name, path]) => [name, join(directory, 'out', outputName(path))]));
+    const built = new Map<string, string>();
+    for (const [name, path] of Object.entries(recipe.programs))
+      built.set(name, join(directory, 'out', outputName(path)));
+    for (const [name, path] of Object.entries(recipe.tests ?? {})) {
+      const target = join(directory, 'out', name);
+      const argv = ['test', '-c', ...flags, '-ldflags', linkFlags, '-o', target, path];
+      await this.#go(recipe, directory, argv, onPackage);
+      built.set(name, target);
+    }
+    return built;
   }
 
   async #require(modules: readonly string[], directory: string, recipe: GoModuleRecipe): Promise<void> {

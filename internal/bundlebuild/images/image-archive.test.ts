@@ -72,6 +72,25 @@ test('writeImageArchive() gives equal layers of two images the same hash, and st
   expect((await imageOf(IMAGE)).manifest.layers[0]).toEqual(first);
 });
 
+test('writeImageArchive() stores a layer that two images have once, and lists both images', async () => {
+  const other: Image = { reference: 'registry.k8s.io/other:1', architecture: 'amd64', layers: IMAGE.layers };
+  const members = await unpacked(writeImageArchive(IMAGE, other));
+  const { index } = readImage(members);
+  expect(index.manifests).toMatchObject([
+    { annotations: { 'io.containerd.image.name': IMAGE.reference } },
+    { annotations: { 'io.containerd.image.name': 'registry.k8s.io/other:1' } },
+  ]);
+  // Two layers, two configurations, two manifests, the index and the layout.
+  expect(members.size).toBe(8);
+});
+
+test('writeImageArchive() writes a command, and no entrypoint for an image without one', async () => {
+  const { reference, architecture, layers } = IMAGE;
+  const { config } = await imageOf({ reference, architecture, layers, command: ['sh'] });
+  expect(config).toMatchObject({ config: { Cmd: ['sh'] } });
+  expect(config).not.toMatchObject({ config: { Entrypoint: expect.anything() } });
+});
+
 test('writeImageArchive() fails when a layer cannot be read', async () => {
   const content = async function* (): AsyncGenerator<Uint8Array> {
     yield await Promise.reject(new Error('cut'));

@@ -11,7 +11,9 @@ export interface Image {
   readonly architecture: Architecture;
   /** The lowest layer is first. Parent directories are added, and entries are sorted. */
   readonly layers: readonly (readonly TarEntry[])[];
-  readonly entrypoint: string;
+  readonly entrypoint?: string;
+  /** The arguments of the entrypoint, or the whole command of an image without one. */
+  readonly command?: readonly string[];
   readonly user?: string;
 }
 
@@ -26,6 +28,7 @@ export const CAP_NET_BIND_SERVICE = Uint8Array.from([
 ]);
 
 const MANIFEST = 'application/vnd.oci.image.manifest.v1+json';
+const INDEX = 'application/vnd.oci.image.index.v1+json';
 /**
  * Compresses to a tenth less than the default level. Layers are compressed once and decompressed on every
  * node.
@@ -35,25 +38,34 @@ const CREATED = '1970-01-01T00:00:00Z';
 const PATH = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /**
- * An OCI image layout in one tar archive, which containerd imports without a registry. The same image gives
- * the same bytes. Layers are compressed to a quarter of their size: each node receives, hashes, imports and
- * writes every byte of an archive, and this costs more than to decompress it.
+ * An OCI image layout in one tar archive, which containerd imports without a registry. The same images give
+ * the same bytes, and a layer that several of them have is stored once. Layers are compressed to a quarter of
+ * their size: each node receives, hashes, imports and writes every byte of an archive, and this costs more
+ * than to decompress it.
  */
-export async function* writeImageArchive(image: Image): AsyncGenerator<Uint8Array> {
-  const layers: CompressedLayer[] = [];
-  for (const entries of image.layers) layers.push(await compressLayer(sortedLayer(entries)));
-  const diffIds = layers.map(({ diffId }) => diffId);
-  const config = jsonBlob('application/vnd.oci.image.config.v1+json', configOf(image, diffIds));
-  const manifest = jsonBlob(MANIFEST, {
-    schemaVersion: 2,
-    mediaType: MANIFEST,
-    config: descriptorOf(config),
-    layers: layers.map(descriptorOf),
-  });
-  const blobs = new Map([...layers, config, manifest].map((blob) => [blob.sha256, blob.bytes]));
+export async function* writeImageArchive(...images: readonly Image[]): AsyncGenerator<Uint8Array> {
+  const compressed = new Map<readonly TarEntry[], CompressedLayer>();
+  for (const entries of new Set(images.flatMap(({ layers }) => layers)))
+    compressed.set(entries, await compressLayer(sortedLayer(entries)));
+  const blobs = new Map<string, Uint8Array>();
+  const manifests: object[] = [];
+  for (const image of images) {
+    const layers = image.layers.flatMap((entries) => compressed.get(entries) ?? []);
+    const diffIds = layers.map(({ diffId }) => diffId);
+    const config = jsonBlob('application/vnd.oci.image.config.v1+json', configOf(image, diffIds));
+    const manifest = jsonBlob(MANIFEST, {
+      schemaVersion: 2,
+      mediaType: MANIFEST,
+      config: descriptorOf(config),
+      layers: layers.map(descriptorOf),
+    });
+    for (const { sha256, bytes } of [...layers, config, manifest]) blobs.set(sha256, bytes);
+    manifests.push(indexEntryOf(image, manifest));
+  }
+  const index = { schemaVersion: 2, mediaType: INDEX, manifests };
   yield* writeTar([
     ...[...blobs].map(([sha256, bytes]) => tarFileOf(`blobs/sha256/${sha256}`, bytes)),
-    tarFileOf('index.json', JSON.stringify(indexOf(image, manifest))),
+    tarFileOf('index.json', JSON.stringify(index)),
     tarFileOf('oci-layout', JSON.stringify({ imageLayoutVersion: '1.0.0' })),
   ]);
 }
@@ -98,14 +110,12 @@ function descriptorOf({ mediaType, bytes, sha256 }: Blob) {
   return { mediaType, digest: `sha256:${sha256}`, size: bytes.length };
 }
 
-function indexOf({ reference, architecture }: Image, manifest: Blob): unknown {
+function indexEntryOf({ reference, architecture }: Image, manifest: Blob): object {
   const annotations = {
     'io.containerd.image.name': reference,
     'org.opencontainers.image.ref.name': reference.slice(reference.lastIndexOf(':') + 1),
   };
-  const mediaType = 'application/vnd.oci.image.index.v1+json';
-  const platform = { architecture, os: 'linux' };
-  return { schemaVersion: 2, mediaType, manifests: [{ ...descriptorOf(manifest), platform, annotations }] };
+  return { ...descriptorOf(manifest), platform: { architecture, os: 'linux' }, annotations };
 }
 
 /** The user database of every image that we build, and the directories that programs expect. */
@@ -128,7 +138,8 @@ function configOf(image: Image, diffIds: readonly string[]): unknown {
     created: CREATED,
     config: {
       Env: [PATH],
-      Entrypoint: [image.entrypoint],
+      ...(image.entrypoint === undefined ? {} : { Entrypoint: [image.entrypoint] }),
+      ...(image.command === undefined ? {} : { Cmd: image.command }),
       WorkingDir: '/',
       ...(image.user === undefined ? {} : { User: image.user }),
     },

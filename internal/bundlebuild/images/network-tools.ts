@@ -1,9 +1,10 @@
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Architecture } from '../../bundle/index.ts';
 import { tarFileOf, type TarEntry } from '../archive/tar-writer.ts';
 import type { BuildContext } from '../build-context.ts';
 import { BundleBuildError } from '../errors.ts';
 import { NETWORK_TOOL_PACKAGES } from '../recipes/recipe.ts';
+import { unpackPackages } from './debian-packages.ts';
 import { parseElfNeeds } from './parse-elf.ts';
 
 const MAX_PROGRAM_BYTES = 64 * 1024 * 1024;
@@ -25,61 +26,12 @@ export interface NetworkTools {
 
 /**
  * Downloads the Debian packages of the network tools into `directory`, and extracts the programs with
- * exactly the libraries that they load. Neither reads nor changes the installed packages of this machine.
- * apt works on an empty system with the sources and keys of this machine, and verifies signatures and
- * hashes as usual. @throws BundleBuildError `bundlebuild-packages`
+ * exactly the libraries that they load. @throws BundleBuildError `bundlebuild-packages`
  */
 export async function readNetworkTools(context: BuildContext, directory: string): Promise<NetworkTools> {
-  const packages = await downloadPackages(context, directory);
-  const root = join(directory, 'root');
-  for (const file of packages) {
-    const argv = ['dpkg-deb', '-x', join(directory, 'archives', file), root] as const;
-    await context.ports.commands.run({ argv, signal: context.signal });
-  }
+  const { root, source } = await unpackPackages(context, directory, NETWORK_TOOL_PACKAGES);
   const tree = await listFiles(context, root);
-  return { entries: await layerEntries(context, tree), source: describePackages(packages) };
-}
-
-/** Returns the names of the files in `archives`: the packages and their dependencies. */
-async function downloadPackages(context: BuildContext, directory: string): Promise<readonly string[]> {
-  const { files, commands } = context.ports;
-  for (const name of ['lists/partial', 'archives/partial', 'root']) {
-    await files.makeDirectory(join(directory, name), 0o755);
-  }
-  await files.writeAtomic(join(directory, 'status'), '', { mode: 0o644 });
-  const options = aptOptions(context, directory);
-  const env = { ...proxySettings(context.env), PATH: context.env['PATH'] ?? '/usr/bin:/bin', LC_ALL: 'C' };
-  const aptGet = (...args: string[]) =>
-    commands.run({ argv: ['apt-get', '-q', '-y', ...options, ...args], env, signal: context.signal });
-  try {
-    await aptGet('update');
-    await aptGet('install', '--download-only', '--no-install-recommends', ...NETWORK_TOOL_PACKAGES);
-  } catch (cause) {
-    context.signal.throwIfAborted();
-    const message = `downloading packages ${NETWORK_TOOL_PACKAGES.join(', ')}`;
-    throw new BundleBuildError('bundlebuild-packages', message, { cause });
-  }
-  const archives = await files.list(join(directory, 'archives'));
-  return archives.filter((name) => name.endsWith('.deb'));
-}
-
-function aptOptions(context: BuildContext, directory: string): readonly string[] {
-  const settings = {
-    'Dir::State::status': join(directory, 'status'),
-    'Dir::State::lists': join(directory, 'lists'),
-    'Dir::Cache': directory,
-    'Dir::Cache::archives': join(directory, 'archives'),
-    'APT::Architecture': context.machine.architecture,
-    // The sandbox user of apt cannot write to this user's directory.
-    'APT::Sandbox::User': '',
-    'Debug::NoLocking': 'true',
-  };
-  return Object.entries(settings).flatMap(([name, value]) => ['-o', `${name}=${value}`]);
-}
-
-function proxySettings(env: BuildContext['env']): Record<string, string> {
-  const names = ['http_proxy', 'https_proxy', 'no_proxy'];
-  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
+  return { entries: await layerEntries(context, tree), source };
 }
 
 /** The files of the unpacked packages. */
@@ -166,15 +118,4 @@ function resolveInTree(tree: FileTree, path: string, depth = 0): string | undefi
 
 function link(path: string, target: string): TarEntry {
   return { type: 'symlink', path, target };
-}
-
-/**
- * The requested packages with their versions: `a_1%3a2-3_amd64.deb` gives `a 1:2-3`. Leaves out dependencies.
- */
-function describePackages(archives: readonly string[]): string {
-  const all = archives.map((file) => basename(file, '.deb').split('_'));
-  return all
-    .filter(([name]) => NETWORK_TOOL_PACKAGES.some((wanted) => wanted === name))
-    .map(([name = '', version = '']) => `${name} ${version.replaceAll('%3a', ':')}`)
-    .join(', ');
 }

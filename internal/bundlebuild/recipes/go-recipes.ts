@@ -38,7 +38,7 @@ const PURE = { tags: [], ldflags: [], cgo: false } as const;
  */
 export function goRecipes(versions: BundleVersions): readonly GoModuleRecipe[] {
   return [
-    kubernetes(versions),
+    kubernetesRecipe(versions),
     coredns(versions),
     flannel(versions),
     helm(versions),
@@ -50,7 +50,10 @@ export function goRecipes(versions: BundleVersions): readonly GoModuleRecipe[] {
   ];
 }
 
-function kubernetes({ kubernetes: version }: BundleVersions): GoModuleRecipe {
+/** The programs of Kubernetes, with the tags and flags of its releases. */
+export function kubernetesRecipe({
+  kubernetes: version,
+}: Pick<BundleVersions, 'kubernetes'>): GoModuleRecipe {
   return {
     ...PURE,
     id: 'kubernetes',

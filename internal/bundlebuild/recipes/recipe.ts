@@ -12,6 +12,8 @@ export interface GoModuleRecipe {
    * Program name → import path of its main package. For our own programs: its directory below `programs`.
    */
   readonly programs: Readonly<Record<string, string>>;
+  /** Program name → import path of a package whose tests are compiled to this program (`go test -c`). */
+  readonly tests?: Readonly<Record<string, string>>;
   readonly ldflags: readonly string[];
   readonly tags: readonly string[];
   /**

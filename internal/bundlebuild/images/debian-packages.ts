@@ -1,0 +1,113 @@
+import { basename, join } from 'node:path';
+import type { TarEntry } from '../archive/tar-writer.ts';
+import type { BuildContext } from '../build-context.ts';
+import { BundleBuildError } from '../errors.ts';
+
+/** Directories that no program reads, and that make an image several times larger. */
+const UNUSED = ['usr/share/doc', 'usr/share/man', 'usr/share/locale', 'usr/share/info', 'usr/share/lintian'];
+
+/** Debian packages that are unpacked, with everything they depend on. */
+export interface UnpackedPackages {
+  readonly root: string;
+  /** The requested packages with their versions: `iptables 1.8.9-2, …`. */
+  readonly source: string;
+}
+
+/**
+ * Downloads Debian packages and those that they depend on into `directory`, and unpacks them there. Runs none of their scripts.
+ * Neither reads nor changes the installed packages of this machine: apt works on an empty system with the sources and keys of
+ * this machine, and verifies signatures and hashes as usual.
+ * @throws BundleBuildError `bundlebuild-packages`
+ */
+export async function unpackPackages(
+  context: BuildContext,
+  directory: string,
+  packages: readonly string[],
+): Promise<UnpackedPackages> {
+  const archives = await downloadPackages(context, directory, packages);
+  const root = join(directory, 'root');
+  for (const file of archives) {
+    const argv = ['dpkg-deb', '-x', join(directory, 'archives', file), root] as const;
+    await context.ports.commands.run({ argv, signal: context.signal });
+  }
+  return { root, source: describePackages(archives, packages) };
+}
+
+/**
+ * Every file, link and directory below `root` as a layer of an image, with its mode and owned by root. Leaves out documentation
+ * and translations.
+ */
+export async function directoryLayer(context: BuildContext, root: string): Promise<readonly TarEntry[]> {
+  const { stdout } = await context.ports.commands.run({
+    argv: ['find', root, '-mindepth', '1', '-printf', '%y\\t%m\\t%s\\t%P\\t%l\\n'],
+    signal: context.signal,
+  });
+  const lines = stdout.split('\n').filter((line) => line !== '');
+  return lines.flatMap((line): readonly TarEntry[] => {
+    const [type, octal = '', size, path = '', target = ''] = line.split('\t');
+    if (UNUSED.some((unused) => `${path}/`.startsWith(`${unused}/`))) return [];
+    const mode = Number.parseInt(octal, 8);
+    if (type === 'd') return [{ type: 'directory', path, mode }];
+    if (type === 'l') return [{ type: 'symlink', path, target }];
+    if (type !== 'f') return [];
+    const content = () => context.ports.streams.readChunks(join(root, path), { signal: context.signal });
+    return [{ type: 'file', path, mode, sizeBytes: Number(size), content }];
+  });
+}
+
+/** Returns the names of the files in `archives`: the packages and their dependencies. */
+async function downloadPackages(
+  context: BuildContext,
+  directory: string,
+  packages: readonly string[],
+): Promise<readonly string[]> {
+  const { files, commands } = context.ports;
+  for (const name of ['lists/partial', 'archives/partial', 'root']) {
+    await files.makeDirectory(join(directory, name), 0o755);
+  }
+  await files.writeAtomic(join(directory, 'status'), '', { mode: 0o644 });
+  const options = aptOptions(context, directory);
+  const env = { ...proxySettings(context.env), PATH: context.env['PATH'] ?? '/usr/bin:/bin', LC_ALL: 'C' };
+  const aptGet = (...args: string[]) =>
+    commands.run({ argv: ['apt-get', '-q', '-y', ...options, ...args], env, signal: context.signal });
+  try {
+    await aptGet('update');
+    await aptGet('install', '--download-only', '--no-install-recommends', ...packages);
+  } catch (cause) {
+    context.signal.throwIfAborted();
+    const message = `downloading packages ${packages.join(', ')}`;
+    throw new BundleBuildError('bundlebuild-packages', message, { cause });
+  }
+  const archives = await files.list(join(directory, 'archives'));
+  return archives.filter((name) => name.endsWith('.deb'));
+}
+
+function aptOptions(context: BuildContext, directory: string): readonly string[] {
+  const settings = {
+    'Dir::State::status': join(directory, 'status'),
+    'Dir::State::lists': join(directory, 'lists'),
+    'Dir::Cache': directory,
+    'Dir::Cache::archives': join(directory, 'archives'),
+    'APT::Architecture': context.machine.architecture,
+    // The sandbox user of apt cannot write to this user's directory.
+    'APT::Sandbox::User': '',
+    'Debug::NoLocking': 'true',
+  };
+  return Object.entries(settings).flatMap(([name, value]) => ['-o', `${name}=${value}`]);
+}
+
+function proxySettings(env: BuildContext['env']): Record<string, string> {
+  const names = ['http_proxy', 'https_proxy', 'no_proxy'];
+  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
+}
+
+/**
+ * The requested packages with their versions: `a_1%3a2-3_amd64.deb` gives `a 1:2-3`. Leaves out dependencies.
+ */
+function describePackages(archives: readonly string[], packages: readonly string[]): string {
+  const all = archives.map((file) => basename(file, '.deb').split('_'));
+  return all
+    .filter(([name]) => packages.some((wanted) => wanted === name))
+    .map(([name = '', version = '']) => `${name} ${version.replaceAll('%3a', ':')}`)
+    .join(', ');
+}
