@@ -1,0 +1,160 @@
+import { createWriteStream } from 'node:fs';
+import { mkdir, readFile, rm } from 'node:fs/promises';
+import { arch, availableParallelism, homedir, totalmem } from 'node:os';
+import { join, resolve } from 'node:path';
+import { env } from 'node:process';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { ExecaRunner } from '../../internal/exec/index.ts';
+import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
+import { FetchHttp, type BuildContext, type BuildReporter } from '../../internal/bundlebuild/index.ts';
+import { versionsFor } from '../../internal/bundle/index.ts';
+import { buildConformance, type ConformanceBuild } from './build.ts';
+
+import { parseJunit, withMissing, type SpecResult } from './results.ts';
+import { focusOf, parseSpecNames, selectSpecs, type Selection } from './specs.ts';
+import { submissionDirectory, writeSubmission } from './submission.ts';
+import type { TestBed } from './test-bed.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const QUICK = join(import.meta.dirname, 'quick-specs.txt');
+const RUN_MS = 24 * 3600_000;
+const LIST_MS = 120_000;
+
+/** What a run was asked to do and where its files go. */
+export interface RunOptions {
+  readonly kubernetesVersion: string;
+  readonly selection: Selection;
+  readonly procs: number;
+  /** Gets the files of the submission below `v1.37/cluster`. */
+  readonly directory: string;
+  readonly signal: AbortSignal;
+  readonly say: (text: string) => void;
+}
+
+/** Specs that can run: the built tests, and the names that were selected. */
+export interface PreparedRun {
+  readonly build: ConformanceBuild;
+  readonly names: readonly string[];
+}
+
+/** Builds the tests unless the cache has them, and selects the specs. */
+export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
+  const { kubernetesVersion, directory, selection } = options;
+  const build = await buildConformance(buildContext(options), {
+    kubernetesVersion,
+    directory: join(directory, 'programs'),
+  });
+  const listed = await commands().run({
+    argv: [build.programs.tests, '--list-tests'],
+    env: environment(),
+    timeoutMs: LIST_MS,
+    signal: options.signal,
+  });
+  const quick = (await readFile(QUICK, 'utf8')).split('\n').filter((line) => line !== '');
+  const names = selectSpecs(parseSpecNames(listed.stdout), selection, quick);
+  if (names.length === 0) throw new TypeError('no conformance spec has been selected');
+  return { build, names };
+}
+
+/** Runs the selected specs on a cluster. Specs that may not run beside others run at the end, one after the other. */
+export async function runSpecs(
+  options: RunOptions,
+  { build, names }: PreparedRun,
+  bed: Pick<TestBed, 'kubeconfig'>,
+): Promise<readonly SpecResult[]> {
+  const { kubernetesVersion, procs, signal } = options;
+  const directory = submissionDirectory(options.directory, kubernetesVersion);
+  await rm(directory, { recursive: true, force: true });
+  await mkdir(directory, { recursive: true });
+  const log = createWriteStream(join(directory, 'e2e.log'));
+  const progress = new Progress(names.length, options.say);
+  await commands().run({
+    argv: [
+      build.programs.ginkgo,
+      ...[`--procs=${procs}`, '--no-color', '--timeout=24h'],
+      ...names.map((name) => `--focus=${focusOf(name)}`),
+      ...[build.programs.tests, '--', `--kubeconfig=${bed.kubeconfig}`, `--report-dir=${directory}`],
+      ...[`--kubectl-path=${build.programs.kubectl}`, '--provider=skeleton', '--disable-log-dump'],
+    ],
+    env: environment(),
+    cwd: directory,
+    timeoutMs: RUN_MS,
+    // 1: a spec has failed; the report says which.
+    okExitCodes: [0, 1],
+    onLine: (line) => {
+      log.write(`${line}\n`);
+      progress.read(line);
+    },
+    signal,
+  });
+  await new Promise((done) => log.end(done));
+  const report = await readFile(join(directory, 'junit_01.xml'), 'utf8').catch(() => '');
+  const results = withMissing(parseJunit(report), names);
+  const { own: productVersion } = versionsFor(kubernetesVersion);
+  await writeSubmission(directory, { kubernetesVersion, productVersion, results });
+  return results;
+}
+
+/** Counts the specs in the output of the runner: each ends with a line such as `• [7.123 seconds]`. */
+class Progress {
+  readonly #total: number;
+  readonly #say: (text: string) => void;
+  #ended = 0;
+
+  constructor(total: number, say: (text: string) => void) {
+    this.#total = total;
+    this.#say = say;
+  }
+
+  read(line: string): void {
+    const [, failed] = /^• (\[FAILED\] )?\[[\d.]+ seconds\]/.exec(line) ?? [];
+    if (!line.startsWith('• ')) return;
+    this.#ended += 1;
+    if (failed !== undefined || this.#ended % 10 === 0 || this.#ended === this.#total)
+      this.#say(`${this.#ended} of ${this.#total} specs${failed === undefined ? '' : ': one failed'}`);
+  }
+}
+
+function commands(): ExecaRunner {
+  return new ExecaRunner({ path: env['PATH'] ?? '' });
+}
+
+/** Without proxies: the tests connect to the machines of the cluster. */
+function environment(): Record<string, string> {
+  return { PATH: env['PATH'] ?? '', HOME: homedir() };
+}
+
+function buildContext({ signal, say }: RunOptions): BuildContext {
+  return {
+    reporter: reporterTo(say),
+    ports: {
+      files: new DiskFiles(),
+      streams: new DiskStreams(),
+      commands: commands(),
+      clock: new SystemClock(),
+      http: new FetchHttp(),
+    },
+    cache: join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster'),
+    sources: {
+      charts: join(ROOT, 'cli/charts'),
+      programs: join(ROOT, 'internal/bundlebuild/programs'),
+    },
+    machine: {
+      architecture: arch() === 'arm64' ? 'arm64' : 'amd64',
+      cores: availableParallelism(),
+      memoryBytes: totalmem(),
+    },
+    env,
+    signal,
+  };
+}
+
+function reporterTo(say: (text: string) => void): BuildReporter {
+  return {
+    say: (_, text) => say(text),
+    step: (_, title, work) => {
+      say(`${title} …`);
+      return work({ update: () => undefined });
+    },
+  };
+}
