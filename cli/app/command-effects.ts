@@ -78,12 +78,12 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'recover space',
   'mini up',
   'mini down',
-  'mini restore',
   'mini exec',
   'mini start',
   'mini stop',
   'bundle build',
   'bundle fetch',
+  'image build',
   'attest collateral refresh',
   'attest collateral hand-on',
 ]);

@@ -93,6 +93,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     'build, download and verify the components that nodes run',
     () => import('../commands/bundle.ts'),
   ),
+  command('image', 'build bootable images of machines', () => import('../commands/image/image.ts')),
   command('package', 'publish the Debian packages of this program', () => import('../commands/package.ts')),
   command(
     'attest',

@@ -91,6 +91,7 @@ const USAGE = rows('app-usage', 'usage', {
   'audit ls --last x': 'Must be 1 to 1000000',
   'backup create text': "required option '--to <file>' not specified",
   'package repo': "missing required argument 'directory'",
+  'image build': "required option '--provisioning <file>' not specified",
   'attest explain nofile': "required option '--variant <name>' not specified",
   'mini up --control-planes 0': 'Must be 1 to 7',
   'mini up --control-planes x': 'Must be 1 to 7',
@@ -144,6 +145,9 @@ const FILES = [
     'backup delete nofile': 'nofile not found',
   }),
   ...rows('doctor-facts-missing', 'usage', { 'doctor --facts nofile': 'nofile not found' }),
+  ...rows('image-option', 'usage', {
+    'image build --provisioning nofile --out out': 'provisioning file nofile not found',
+  }),
   ...rows('package-not-found', 'precondition', { 'package repo nofile': 'no packages' }),
 ];
 

@@ -4,7 +4,6 @@ import {
   recoveryKeyOfOwner,
   signBackupCertificate,
   verifyBackup,
-  type BackupHeader,
 } from '../../internal/backup/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import { printable } from '../../internal/printable/index.ts';
@@ -31,34 +30,11 @@ export interface BackupCreateOptions {
   readonly node: string | undefined;
 }
 
-/** A new backup file. */
-export interface CreatedBackup {
-  readonly header: BackupHeader;
-  readonly sha256: string;
-  readonly sizeBytes: number;
-}
-
-/** `cluster backup create`. */
-export async function runBackupCreate(context: CommandContext, options: BackupCreateOptions): Promise<void> {
-  const { to } = options;
-  const { header, sha256, sizeBytes } = await createBackup(context, options);
-  context.host.result({ file: to, sizeBytes, sha256, ...viewOf(header) }, () =>
-    [
-      renderHeader(header),
-      `File: ${to}, ${formatBytes(sizeBytes)}, SHA-256 ${sha256}`,
-      `Prove that it can be restored: cluster backup verify ${to}`,
-    ].join('\n'),
-  );
-}
-
 /**
- * Takes a backup: an owner signs which control plane may take a backup for which recovery keys; that control plane
+ * `cluster backup create`: an owner signs which control plane may take a backup for which recovery keys; that control plane
  * streams it here. The file appears under its name only when it is complete and verified.
  */
-export async function createBackup(
-  context: CommandContext,
-  options: BackupCreateOptions,
-): Promise<CreatedBackup> {
+export async function runBackupCreate(context: CommandContext, options: BackupCreateOptions): Promise<void> {
   const { host, ports, signal } = context;
   const { to } = options;
   if ((await ports.files.stat(to)) !== undefined)
@@ -88,7 +64,7 @@ export async function createBackup(
   };
   const partial = `${to}.partial`;
   const title = `Taking a backup on ${printable(node.name)}`;
-  return host.step('backup-create', title, async (progress) => {
+  const verified = await host.step('backup-create', title, async (progress) => {
     await receive(context, { node: node.nodeId, certify, workspace, partial, progress });
     progress.update('verifying the file');
     const streams = new DiskStreams();
@@ -97,6 +73,14 @@ export async function createBackup(
     await streams.publish(partial, to, FILE_MODE);
     return result;
   });
+  const { header, sha256, sizeBytes } = verified;
+  host.result({ file: to, sizeBytes, sha256, ...viewOf(header) }, () =>
+    [
+      renderHeader(header),
+      `File: ${to}, ${formatBytes(sizeBytes)}, SHA-256 ${sha256}`,
+      `Prove that it can be restored: cluster backup verify ${to}`,
+    ].join('\n'),
+  );
 }
 
 function chooseNode(

@@ -119,13 +119,14 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'recover space': 'cli/recover/recover-space.itest.ts: continues after an interruption at any step',
   'mini up': 'e2e/machines/killed-up.story.ts',
   'mini down': 'e2e/machines/killed-up.story.ts',
-  'mini restore': 'e2e/cluster/backup/restore.story.ts: what a killed drill left is replaced by the next one',
   'mini exec': 'changes nothing of its own',
   'mini start': 'e2e/machines/failed-up.story.ts',
   'mini stop': 'e2e/machines/one-machine.story.ts',
   'config passphrase': 'cli/workspace/change-passphrase.test.ts',
   'bundle build': 'internal/bundlebuild/build-bundle.test.ts',
   'bundle fetch': 'internal/bundlebuild/fetch-bundle.test.ts',
+  'image build':
+    'cli/image/build-image.test.ts: what an interrupted run left is removed, and each file gets its name when it is complete',
   'attest collateral refresh': 'cli/attest/collateral-refresh.test.ts',
   'attest collateral hand-on': 'cli/collateral/cluster-collateral.test.ts: one request',
 };

@@ -1,0 +1,137 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { SystemClock } from '../../internal/clock/index.ts';
+import type { Command, CommandResult } from '../../internal/exec/index.ts';
+import { ConfigError } from '../../internal/config/index.ts';
+import { DiskFiles } from '../../internal/file/index.ts';
+import type { PackageLock } from '../../internal/image/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { RecordingHost } from '../host/index.ts';
+import { noPassphrases } from '../workspace/fake-passphrases.ts';
+import { fetchPackages } from './fetch-packages.ts';
+import { readFirmwareValues } from './firmware-values.ts';
+import { runImageBuild } from './index.ts';
+
+const CONTENT = Buffer.from('a package');
+const SHA256 = createHash('sha256').update(CONTENT).digest('hex');
+const lock: PackageLock = {
+  suite: 'bookworm',
+  architecture: 'amd64',
+  packages: [{ name: 'libc6', version: '2:1.0-1', sha256: SHA256, sizeBytes: CONTENT.length }],
+};
+const ARCHIVE_NAME = 'libc6_2%3a1.0-1_amd64.deb';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'cluster-image-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+/** `download` is what apt writes into its working directory. */
+function contextOf(download?: Uint8Array): CommandContext {
+  const run = async ({ argv, cwd = '' }: Command): Promise<CommandResult> => {
+    if (argv[0] !== 'apt-get' || download === undefined) throw new Error(`${argv[0]} failed`);
+    writeFileSync(join(cwd, ARCHIVE_NAME), download);
+    return Promise.resolve({ exitCode: 0, stdout: '', stderr: '' });
+  };
+  return {
+    host: new RecordingHost(),
+    ports: { files: new DiskFiles(), commands: { run }, clock: new SystemClock() },
+    paths: { cache: directory, data: directory, config: directory, workspace: directory },
+    passphrases: noPassphrases,
+    env: {},
+    signal: new AbortController().signal,
+  };
+}
+
+const fetched = (context: CommandContext, from?: string): Promise<ReadonlyMap<string, string>> =>
+  fetchPackages(context, { lock, directory: from });
+
+describe('fetchPackages()', () => {
+  test('downloads a pinned package once', async () => {
+    const first = await fetched(contextOf(CONTENT));
+    expect(await fetched(contextOf())).toEqual(first);
+    expect(readdirSync(join(directory, 'packages'))).toEqual([`libc6_${SHA256}.deb`]);
+  });
+
+  test('takes packages from a directory of the operator', async () => {
+    const from = join(directory, 'from');
+    mkdirSync(from);
+    await expect(fetched(contextOf(), from)).rejects.toMatchObject({ code: 'image-package-missing' });
+    writeFileSync(join(from, ARCHIVE_NAME), CONTENT);
+    expect([...(await fetched(contextOf(), from)).keys()]).toEqual(['libc6']);
+  });
+
+  test('refuses a download with another hash, and keeps nothing of it', async () => {
+    await expect(fetched(contextOf(Buffer.from('other')))).rejects.toMatchObject({
+      code: 'image-package-damaged',
+    });
+    expect(readdirSync(join(directory, 'packages'))).toEqual([]);
+  });
+
+  test('refuses a package in the cache that was changed', async () => {
+    const path = (await fetched(contextOf(CONTENT))).get('libc6') ?? '';
+    writeFileSync(path, 'changed');
+    await expect(fetched(contextOf())).rejects.toMatchObject({ code: 'image-package-damaged' });
+  });
+
+  test('says that a package is missing when apt does not have it', async () => {
+    await expect(fetched(contextOf())).rejects.toMatchObject({ code: 'image-package-missing' });
+  });
+});
+
+describe('readFirmwareValues()', () => {
+  const registers = Object.fromEntries(
+    [0, 1, 2, 3, 4, 6, 7].map((pcr) => [`pcr${pcr}`, { expected: String(pcr).repeat(64) }]),
+  );
+  const read = (content: unknown): Promise<ReadonlyMap<number, Uint8Array>> => {
+    const path = join(directory, 'firmware.json');
+    writeFileSync(path, JSON.stringify(content));
+    return readFirmwareValues(contextOf(), path);
+  };
+
+  test('takes the registers of the firmware, and no others', async () => {
+    expect([...(await read({ registers })).keys()]).toEqual([0, 1, 2, 3, 6, 7]);
+    expect(await read({ data: { registers } })).toEqual(await read({ registers }));
+  });
+
+  test.each([
+    ['without one of them', { registers: { ...registers, pcr7: undefined } }],
+    ['with a short value', { registers: { ...registers, pcr7: { expected: '00' } } }],
+    [
+      'with two values',
+      { registers: { ...registers, pcr7: { expected: ['7'.repeat(64), '8'.repeat(64)] } } },
+    ],
+    ['of another kind', []],
+  ])('refuses a file %s', async (_, content) => {
+    await expect(read(content)).rejects.toMatchObject({ code: 'image-option' });
+  });
+});
+
+test('runImageBuild() writes nothing without a provisioning file that an agent would accept', async () => {
+  const provisioning = join(directory, 'provisioning.json');
+  const options = { provisioning, out: join(directory, 'out'), stateSizeMib: 64 };
+  const rest = { agent: undefined, packages: undefined, firmware: undefined };
+  await expect(runImageBuild(contextOf(), { ...options, ...rest })).rejects.toMatchObject({
+    code: 'image-option',
+  });
+  writeFileSync(provisioning, '{}');
+  await expect(runImageBuild(contextOf(), { ...options, ...rest })).rejects.toBeInstanceOf(ConfigError);
+  expect(readdirSync(directory)).toEqual(['provisioning.json']);
+});
+
+test('runImageBuild() removes what an interrupted run left, and its own work when it fails', async () => {
+  const provisioning = join(directory, 'provisioning.json');
+  const ownerKeys = [Buffer.alloc(32, 1).toString('base64')];
+  const tpm = { kind: 'device', path: '/dev/tpmrm0' };
+  writeFileSync(provisioning, JSON.stringify({ version: 1, platform: 'metal', ownerKeys, tpm }));
+  const [out, agent] = [join(directory, 'out'), join(directory, 'agent.deb')];
+  writeFileSync(agent, '');
+  mkdirSync(join(out, 'work/old'), { recursive: true });
+  const options = { provisioning, out, agent, packages: undefined, firmware: undefined, stateSizeMib: 64 };
+  await expect(runImageBuild(contextOf(), options)).rejects.toMatchObject({ code: 'image-package-missing' });
+  expect(readdirSync(join(out))).toEqual([]);
+});

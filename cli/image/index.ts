@@ -1,0 +1,5 @@
+/**
+ * `cluster image`: makes bootable images of machines on this workstation. `internal/image` has the formats; here are downloads,
+ * programs and files.
+ */
+export { runImageBuild, type ImageBuildOptions } from './build-image.ts';

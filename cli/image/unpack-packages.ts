@@ -1,0 +1,93 @@
+import { join } from 'node:path';
+import { ImageError, type CpioEntry, type PackageFiles } from '../../internal/image/index.ts';
+import type { CommandContext } from '../app/command.ts';
+
+const MAX_FILE_BYTES = 512 * 2 ** 20;
+const TRIPLET = 'x86_64-linux-gnu';
+const FIELDS = 4;
+
+/** Unpacks each package into a directory of its own below `directory`. */
+export async function unpackPackages(
+  context: CommandContext,
+  packages: ReadonlyMap<string, string>,
+  directory: string,
+): Promise<void> {
+  const { files, commands } = context.ports;
+  for (const [name, path] of packages) {
+    const target = join(directory, name);
+    await files.makeDirectory(target);
+    await commands.run({ argv: ['dpkg-deb', '-x', path, target], signal: context.signal });
+  }
+}
+
+/** The files of an unpacked package. All belong to root on the image. @throws ImageError `image-tree` */
+export async function readPackageFiles(
+  context: CommandContext,
+  directory: string,
+  name: string,
+): Promise<PackageFiles> {
+  const root = join(directory, name);
+  const { stdout } = await context.ports.commands.run({
+    argv: ['find', root, '-mindepth', '1', '-printf', '%y\\0%m\\0%P\\0%l\\0'],
+    signal: context.signal,
+  });
+  const fields = stdout.split('\0');
+  const entries: CpioEntry[] = [];
+  for (let at = 0; at + FIELDS < fields.length; at += FIELDS) {
+    const [type = '', mode = '', path = '', target = ''] = fields.slice(at, at + FIELDS);
+    entries.push(await readEntry(context, { root, type, mode: Number.parseInt(mode, 8), path, target }));
+  }
+  return { name, entries };
+}
+
+async function readEntry(
+  context: CommandContext,
+  found: {
+    readonly root: string;
+    readonly type: string;
+    readonly mode: number;
+    readonly path: string;
+    readonly target: string;
+  },
+): Promise<CpioEntry> {
+  const { root, type, mode, path, target } = found;
+  if (type === 'd') return { kind: 'directory', path, mode };
+  if (type === 'l') return { kind: 'symlink', path, target };
+  if (type !== 'f') throw new ImageError('image-tree', `${path} is neither file, directory nor link`);
+  return { kind: 'file', path, mode, content: await readFile(context, join(root, path)) };
+}
+
+/** Reads a file of an unpacked package. @throws ImageError `image-tree` */
+export async function readFile(context: CommandContext, path: string): Promise<Uint8Array> {
+  const content = await context.ports.files.read(path, MAX_FILE_BYTES);
+  if (content === undefined) throw new ImageError('image-tree', `${path} not found in the packages`);
+  return content;
+}
+
+/**
+ * Writes the lists of modules by which the kernel's package is searched, with the pinned `depmod`, which runs from its
+ * unpacked package. Returns the release of the kernel. @throws ImageError `image-tree`
+ */
+export async function indexModules(
+  context: CommandContext,
+  directory: string,
+  packages: readonly string[],
+): Promise<string> {
+  const kernel = packages.find((name) => name.startsWith('linux-image-'));
+  if (kernel === undefined) throw new ImageError('image-tree', 'no kernel in the packages');
+  const release = kernel.slice('linux-image-'.length);
+  const libraries = packages.flatMap((name) =>
+    ['lib', 'usr/lib'].map((path) => join(directory, name, path, TRIPLET)),
+  );
+  await context.ports.commands.run({
+    argv: [
+      join(directory, 'libc6/lib', TRIPLET, 'ld-linux-x86-64.so.2'),
+      ...(['--library-path', libraries.join(':'), '--argv0', 'depmod'] as const),
+      join(directory, 'kmod/bin/kmod'),
+      ...(['-b', join(directory, kernel), release] as const),
+    ],
+    env: { LC_ALL: 'C' },
+    signal: context.signal,
+  });
+  return release;
+}

@@ -1,0 +1,94 @@
+import type { CpioEntry } from './cpio.ts';
+import { ImageError } from './errors.ts';
+import type { PackageFiles } from './root-tree.ts';
+
+/** Where systemd-stub puts the files of `/loader/credentials` on the boot partition: an initrd of its own, which it measures. */
+export const CREDENTIALS_DIRECTORY = '.extra/global_credentials';
+/** Name of the provisioning file on the boot partition. */
+export const PROVISIONING_CREDENTIAL = 'provisioning.cred';
+
+const UNITS = 'etc/systemd/system';
+/** Units that ask at a console, or that a machine without logins, swap and local configuration does not need. */
+const MASKED = [
+  ...['console-getty.service', 'debug-shell.service', 'getty.target', 'getty-static.service'],
+  ...['emergency.service', 'rescue.service', 'systemd-firstboot.service', 'ctrl-alt-del.target'],
+  ...['systemd-ask-password-console.path', 'systemd-ask-password-wall.path', 'systemd-logind.service'],
+  // They extend PCR 11 while the machine starts, so that its value would depend on the moment of the quote.
+  ...['systemd-pcrphase.service', 'systemd-pcrphase-sysinit.service', 'systemd-pcrphase-initrd.service'],
+  ...['e2scrub_all.timer', 'fstrim.timer', 'hwclock.service', 'systemd-repart.service'],
+  // They run scripts of /etc/init.d.
+  ...['kmod.service', 'procps.service', 'udev.service', 'rc-local.service'],
+];
+const ENABLED: Readonly<Record<string, readonly string[]>> = {
+  'multi-user.target.wants': ['bootstrapper.service', 'systemd-networkd.service', 'systemd-resolved.service'],
+  'sysinit.target.wants': ['systemd-timesyncd.service'],
+  'sockets.target.wants': ['systemd-networkd.socket'],
+  'network-online.target.wants': ['systemd-networkd-wait-online.service'],
+};
+const IPTABLES = ['iptables', 'ip6tables'].flatMap((name) => [name, `${name}-save`, `${name}-restore`]);
+const NETWORK = `[Match]
+Type=ether
+Kind=!*
+
+[Network]
+DHCP=yes
+
+[DHCPv4]
+UseNTP=yes
+`;
+/** Only servers that the network names: no machine asks the internet for the time. */
+const TIME_SYNC = '[Time]\nNTP=\nFallbackNTP=\n';
+const RESOLVER = '[Resolve]\nFallbackDNS=\nLLMNR=no\nMulticastDNS=no\n';
+const PROVISIONING = `d /etc/cluster 0700 root root -
+C /etc/cluster/provisioning.json 0600 root root - /${CREDENTIALS_DIRECTORY}/${PROVISIONING_CREDENTIAL}
+`;
+
+/** The files of the image that no package contains: configuration, links, and what packages create when they are installed. */
+export function imageFiles(packages: readonly PackageFiles[], version: string): readonly CpioEntry[] {
+  return [
+    symlink('init', '/usr/lib/systemd/systemd'),
+    file('usr/lib/os-release', osRelease(version)),
+    symlink('etc/os-release', '../usr/lib/os-release'),
+    // Empty: systemd chooses an id at each boot, and does not run its questions for the first boot.
+    file('etc/machine-id', ''),
+    symlink('etc/resolv.conf', '../run/systemd/resolve/resolv.conf'),
+    file('etc/ssl/certs/ca-certificates.crt', certificates(packages)),
+    file('etc/systemd/network/80-ethernet.network', NETWORK),
+    file('etc/systemd/timesyncd.conf.d/cluster.conf', TIME_SYNC),
+    file('etc/systemd/resolved.conf.d/cluster.conf', RESOLVER),
+    file('usr/lib/tmpfiles.d/cluster-image.conf', PROVISIONING),
+    ...IPTABLES.map((name) => symlink(`usr/sbin/${name}`, 'xtables-nft-multi')),
+    symlink(`${UNITS}/default.target`, '/usr/lib/systemd/system/multi-user.target'),
+    ...MASKED.map((unit) => symlink(`${UNITS}/${unit}`, '/dev/null')),
+    ...Object.entries(ENABLED).flatMap(([target, units]) =>
+      units.map((unit) => symlink(`${UNITS}/${target}/${unit}`, `/usr/lib/systemd/system/${unit}`)),
+    ),
+    ...['dev', 'proc', 'root', 'run', 'sys', 'tmp', 'var'].map((path): CpioEntry => {
+      return { kind: 'directory', path, mode: path === 'root' ? 0o700 : path === 'tmp' ? 0o1777 : 0o755 };
+    }),
+  ];
+}
+
+/** The root certificates in one file, as the package's installation script makes it. */
+function certificates(packages: readonly PackageFiles[]): Uint8Array {
+  const found = packages
+    .flatMap(({ entries }) => entries)
+    .filter(({ path }) => /^usr\/share\/ca-certificates\/mozilla\/.+\.crt$/.test(path))
+    .sort((a, b) => (a.path < b.path ? -1 : 1))
+    .flatMap((entry) => (entry.kind === 'file' ? [entry.content] : []));
+  if (found.length === 0) throw new ImageError('image-tree', 'no root certificates in the packages');
+  return Buffer.concat(found);
+}
+
+/** The text of os-release(5). */
+export function osRelease(version: string): string {
+  return `NAME="cluster"\nID=cluster\nID_LIKE=debian\nPRETTY_NAME="cluster ${version}"\nIMAGE_ID=cluster\nIMAGE_VERSION=${version}\n`;
+}
+
+function file(path: string, content: string | Uint8Array): CpioEntry {
+  return { kind: 'file', path, mode: 0o644, content: Buffer.from(content) };
+}
+
+function symlink(path: string, target: string): CpioEntry {
+  return { kind: 'symlink', path, target };
+}

@@ -1,0 +1,134 @@
+import { describe, expect, test } from '@jest/globals';
+import type { CpioEntry } from './cpio.ts';
+import { imageFiles } from './image-files.ts';
+import { parsePackageLock, pinnedPackages } from './package-lock.ts';
+import { FIRMWARE_REGISTERS, predictRegisters, withFirmware } from './registers.ts';
+import { createRootTree } from './root-tree.ts';
+
+const file = (path: string, text = ''): CpioEntry => {
+  return { kind: 'file', path, mode: 0o644, content: Buffer.from(text) };
+};
+const directory = (path: string): CpioEntry => ({ kind: 'directory', path, mode: 0o755 });
+
+describe('createRootTree()', () => {
+  test('puts the directories that Debian has merged below /usr, parents first, and replaces files by ours', () => {
+    const tree = createRootTree(
+      [
+        { name: 'a', entries: [directory('bin'), file('bin/one'), file('etc/x', 'package')] },
+        { name: 'b', entries: [directory('usr/bin'), file('usr/bin/two')] },
+      ],
+      [file('etc/x', 'ours')],
+    );
+    expect(tree.map(({ path }) => path)).toEqual(
+      'bin etc etc/x lib lib64 sbin usr usr/bin usr/bin/one usr/bin/two'.split(' '),
+    );
+    expect(tree[0]).toEqual({ kind: 'symlink', path: 'bin', target: 'usr/bin' });
+    expect(tree[2]).toEqual(file('etc/x', 'ours'));
+  });
+
+  test('drops manuals and logins, and keeps licences', () => {
+    const entries = ['usr/share/man/man1/a.1', 'usr/share/doc/a/README', 'sbin/agetty', 'bin/su'].map(
+      (path) => file(path),
+    );
+    const licence = 'usr/share/doc/a/copyright';
+    const tree = createRootTree([{ name: 'a', entries: [...entries, file(licence)] }], []);
+    expect(tree.filter(({ kind }) => kind === 'file').map(({ path }) => path)).toEqual([licence]);
+  });
+
+  test('drops set-user-id bits', () => {
+    const mount: CpioEntry = { kind: 'file', path: 'bin/mount', mode: 0o4755, content: Buffer.from('') };
+    const tree = createRootTree([{ name: 'a', entries: [mount] }], []);
+    expect(tree).toContainEqual({ ...mount, path: 'usr/bin/mount', mode: 0o755 });
+  });
+
+  test('refuses a file that two packages contain', () => {
+    const packages = ['a', 'b'].map((name) => ({ name, entries: [file('bin/one')] }));
+    expect(() => createRootTree(packages, [])).toThrow(expect.objectContaining({ code: 'image-tree' }));
+  });
+
+  test.each(['bin/sh', 'usr/bin/bash', 'usr/sbin/sshd', 'bin/busybox', 'usr/local/bin/zsh'])(
+    'refuses %s',
+    (path) => {
+      const shell = expect.objectContaining({ code: 'image-shell' });
+      expect(() => createRootTree([{ name: 'a', entries: [file(path)] }], [])).toThrow(
+        'the image would contain',
+      );
+      const link: CpioEntry = { kind: 'symlink', path, target: 'other' };
+      expect(() => createRootTree([{ name: 'a', entries: [link] }], [])).toThrow(shell);
+    },
+  );
+});
+
+test('imageFiles() refuses packages without root certificates', () => {
+  expect(() => imageFiles([], '1.0.0')).toThrow('no root certificates');
+});
+
+describe('the list of pinned packages', () => {
+  const valid = { name: 'libc6', version: '2:1.0-1', sha256: 'a'.repeat(64), sizeBytes: 1 };
+  const lock = { suite: 'bookworm', architecture: 'amd64', packages: [valid] };
+
+  test('of this release is well-formed, and has a kernel', () => {
+    expect(pinnedPackages().packages.map(({ name }) => name)).toContainEqual(
+      expect.stringMatching(/^linux-image-/),
+    );
+  });
+
+  test.each([
+    ['a package twice', { ...lock, packages: [valid, valid] }],
+    ['a short hash', { ...lock, packages: [{ ...valid, sha256: 'aa' }] }],
+    ['an option in place of a name', { ...lock, packages: [{ ...valid, name: '-o' }] }],
+    ['no package', { ...lock, packages: [] }],
+    ['an unknown member', { ...lock, more: true }],
+  ])('is refused with %s', (_, value) => {
+    expect(() => parsePackageLock(value)).toThrow(expect.objectContaining({ code: 'image-lock' }));
+  });
+});
+
+describe('predictRegisters()', () => {
+  const stub = Buffer.alloc(1024);
+  stub.write('MZ');
+  stub.writeUInt32LE(0x80, 0x3c);
+  stub.write('PE', 0x80);
+  stub.writeUInt16LE(0x20b, 0x98);
+  const given = {
+    uki: stub,
+    parts: {
+      stub,
+      kernel: stub,
+      initrd: Buffer.from('initrd'),
+      commandLine: 'quiet',
+      osRelease: 'ID=cluster\n',
+    },
+    credentials: new Map([['provisioning.cred', Buffer.from('{}')]]),
+    partitionTable: Buffer.from('table'),
+  };
+  const changed = (
+    change: Partial<Omit<typeof given, 'parts'>> & { readonly parts?: Partial<typeof given.parts> },
+  ): readonly number[] => {
+    const before = predictRegisters(given);
+    const after = predictRegisters({ ...given, ...change, parts: { ...given.parts, ...change.parts } });
+    return [...after].flatMap(([pcr, value]) =>
+      Buffer.from(value).equals(before.get(pcr) ?? new Uint8Array()) ? [] : [pcr],
+    );
+  };
+
+  test('gives each change to the registers that measure it', () => {
+    const otherKernel = Buffer.concat([stub, Buffer.alloc(8)]);
+    expect(changed({ parts: { commandLine: 'verbose' } })).toEqual([9, 11]);
+    expect(changed({ parts: { initrd: Buffer.from('other') } })).toEqual([9, 11]);
+    expect(changed({ parts: { kernel: otherKernel } })).toEqual([4, 11]);
+    expect(changed({ parts: { osRelease: 'ID=other\n' } })).toEqual([11]);
+    expect(changed({ uki: otherKernel })).toEqual([4]);
+    expect(changed({ partitionTable: Buffer.from('other') })).toEqual([5]);
+    expect(changed({ credentials: new Map([['provisioning.cred', Buffer.from('{ }')]]) })).toEqual([9, 12]);
+    expect(changed({ credentials: new Map() })).toEqual([9, 12]);
+  });
+
+  test('adds the boot aggregate when all registers of the firmware are known', () => {
+    const image = predictRegisters(given);
+    const firmware = new Map(FIRMWARE_REGISTERS.map((pcr) => [pcr, Buffer.alloc(32, pcr)]));
+    expect([...withFirmware(image, firmware).keys()]).toEqual([...Array(15).keys()]);
+    firmware.delete(7);
+    expect(withFirmware(image, firmware).has(10)).toBe(false);
+  });
+});

@@ -1,0 +1,23 @@
+/**
+ * Domain: bootable images of machines, as bytes. Everything that a machine starts is in one EFI program on the boot partition,
+ * so that firmware and boot stub measure all of it before it runs:
+ *
+ * ```
+ *  pinned Debian packages ─┐
+ *  agent's package ────────┼─▶ root tree ─▶ initrd ─┐
+ *  our configuration ──────┘                        ├─▶ UKI ─┐
+ *  kernel, command line, boot stub ─────────────────┘        ├─▶ disk: boot partition, state partition
+ *  provisioning file ────────────────────────────────────────┘
+ *                                            all of them ─▶ predicted registers
+ * ```
+ *
+ * All functions are pure: the same input gives the same bytes.
+ */
+export { writeCpio, type CpioEntry } from './cpio.ts';
+export { createDisk, type DiskImage } from './disk.ts';
+export { ImageError } from './errors.ts';
+export { imageFiles, osRelease, PROVISIONING_CREDENTIAL } from './image-files.ts';
+export { pinnedPackages, type LockedPackage, type PackageLock } from './package-lock.ts';
+export { FIRMWARE_REGISTERS, predictRegisters, withFirmware } from './registers.ts';
+export { createRootTree, type PackageFiles } from './root-tree.ts';
+export { createUki, type UkiParts } from './uki.ts';

@@ -1,0 +1,143 @@
+import { createHash } from 'node:crypto';
+import { writeCpio, type CpioEntry } from './cpio.ts';
+import { CREDENTIALS_DIRECTORY } from './image-files.ts';
+import { authenticodeDigest } from './pe.ts';
+import { measuredSections, type UkiParts } from './uki.ts';
+
+const DIGEST_BYTES = 32;
+const INITRD_ALIGNMENT = 4;
+
+/** What a machine measures of its disk. */
+export interface MeasuredImage {
+  readonly uki: Uint8Array;
+  readonly parts: UkiParts;
+  /** The files of `/loader/credentials` on the boot partition, by name. */
+  readonly credentials: ReadonlyMap<string, Uint8Array>;
+  /** UEFI_GPT_DATA of the disk; see `encodeTable`. */
+  readonly partitionTable: Uint8Array;
+}
+
+/**
+ * Computes the registers that follow from the image alone, on a machine whose firmware starts it as its first boot option
+ * (TCG PC Client Platform Firmware Profile §3.3.4; systemd-stub(7)).
+ *
+ * | PCR | measured by | what |
+ * |---|---|---|
+ * | 4 | firmware | the boot image and the kernel in it |
+ * | 5 | firmware | the partition table, and that the firmware was left |
+ * | 12 | systemd-stub | the provisioning file |
+ * | 9 | kernel | command line and initrd, with the provisioning file |
+ * | 11 | systemd-stub | kernel, release, command line, initrd |
+ * | 8, 13, 14 | boot loaders, systemd-stub | nothing: there is no other loader, no extension, no key of a user |
+ */
+export function predictRegisters(image: MeasuredImage): ReadonlyMap<number, Uint8Array> {
+  const { parts, uki } = image;
+  const credentials = credentialsInitrd(image.credentials);
+  const initrds = [parts.initrd, ...(credentials === undefined ? [] : [credentials])];
+  const provisioning = credentials === undefined ? [] : [sha256(credentials)];
+  const sections = measuredSections(parts).flatMap(({ name, content }) => [
+    sha256(Buffer.from(`${name}\0`)),
+    sha256(content),
+  ]);
+  return new Map([
+    [
+      4,
+      replay([
+        action('Calling EFI Application from Boot Option'),
+        SEPARATOR,
+        authenticodeDigest(uki),
+        authenticodeDigest(parts.kernel),
+      ]),
+    ],
+    [
+      5,
+      replay([
+        SEPARATOR,
+        sha256(image.partitionTable),
+        action('Exit Boot Services Invocation'),
+        action('Exit Boot Services Returned with Success'),
+      ]),
+    ],
+    [8, replay([])],
+    [9, replay([sha256(utf16(`${parts.commandLine}\0`)), sha256(...initrds.map(padded))])],
+    [11, replay(sections)],
+    [12, replay(provisioning)],
+    [13, replay([])],
+    [14, replay([])],
+  ]);
+}
+
+/** The registers of the firmware: its code, its configuration, and Secure Boot. They do not follow from an image. */
+export const FIRMWARE_REGISTERS: readonly number[] = [0, 1, 2, 3, 6, 7];
+
+/**
+ * Adds the values of one firmware. With all of them, PCR 10 follows too: the kernel extends it once, with a digest over PCR 0
+ * to 9 (Documentation/security/IMA-templates.rst, template `ima-sig`).
+ */
+export function withFirmware(
+  image: ReadonlyMap<number, Uint8Array>,
+  firmware: ReadonlyMap<number, Uint8Array>,
+): ReadonlyMap<number, Uint8Array> {
+  const all = new Map(image);
+  for (const pcr of FIRMWARE_REGISTERS) {
+    const value = firmware.get(pcr);
+    if (value !== undefined) all.set(pcr, value);
+  }
+  const measured = Array.from({ length: 10 }, (_, pcr) => all.get(pcr) ?? []).flat();
+  if (measured.length === 10) all.set(10, replay([bootAggregate(measured)]));
+  return new Map([...all].sort(([a], [b]) => a - b));
+}
+
+function bootAggregate(registers: readonly Uint8Array[]): Uint8Array {
+  const digest = Buffer.concat([Buffer.from('sha256:\0'), sha256(...registers)]);
+  const fields = [digest, Buffer.from('boot_aggregate\0'), new Uint8Array()];
+  return sha256(...fields.flatMap((field) => [lengthOf(field), field]));
+}
+
+function lengthOf(field: Uint8Array): Uint8Array {
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(field.length);
+  return length;
+}
+
+/** The initrd that systemd-stub makes of the credentials on the boot partition (`pack_cpio` in its sources). */
+function credentialsInitrd(credentials: ReadonlyMap<string, Uint8Array>): Uint8Array | undefined {
+  if (credentials.size === 0) return undefined;
+  const files = [...credentials].sort(([a], [b]) => (a < b ? -1 : 1));
+  const [parent = ''] = CREDENTIALS_DIRECTORY.split('/');
+  const entries: readonly CpioEntry[] = [
+    { kind: 'directory', path: parent, mode: 0o555 },
+    { kind: 'directory', path: CREDENTIALS_DIRECTORY, mode: 0o500 },
+    ...files.map(([name, content]): CpioEntry => {
+      return { kind: 'file', path: `${CREDENTIALS_DIRECTORY}/${name}`, mode: 0o400, content };
+    }),
+  ];
+  return Buffer.concat([...writeCpio(entries)]);
+}
+
+/** systemd-stub joins initrds at multiples of four bytes. */
+function padded(initrd: Uint8Array): Uint8Array {
+  const padding = (INITRD_ALIGNMENT - (initrd.length % INITRD_ALIGNMENT)) % INITRD_ALIGNMENT;
+  return Buffer.concat([initrd, new Uint8Array(padding)]);
+}
+
+/** The value of a register after it was extended with each digest in this order, starting from zero. */
+function replay(digests: readonly Uint8Array[]): Uint8Array {
+  return digests.reduce<Uint8Array>((value, digest) => sha256(value, digest), new Uint8Array(DIGEST_BYTES));
+}
+
+const SEPARATOR = sha256(new Uint8Array(4));
+
+function action(text: string): Uint8Array {
+  return sha256(Buffer.from(text, 'ascii'));
+}
+
+function utf16(text: string): Uint8Array {
+  return Buffer.from(text, 'utf16le');
+}
+
+function sha256(...parts: readonly Uint8Array[]): Uint8Array {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(part);
+  return hash.digest();
+}
