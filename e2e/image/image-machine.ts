@@ -1,0 +1,86 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFile, copyFile, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { findFreePort } from '../../internal/testing/index.ts';
+
+const MEMORY_MIB = 2048;
+const VM = { network: '198.18.200.0/24', address: '198.18.200.15', initPort: 9000 };
+/** The emulated machine has no such time limit of its own. */
+const START_MS = 600_000;
+
+/** A machine that has booted from a disk image. */
+export interface ImageMachine extends AsyncDisposable {
+  /** Endpoint of the agent's init port, on the loopback of the host. */
+  readonly endpoint: string;
+  /** The console output so far. */
+  console(): string;
+  /** Types on the serial console. */
+  type(text: string): void;
+}
+
+/**
+ * Boots the disk in QEMU with OVMF and a software TPM, and resolves when the console shows the machine's fingerprint. The disk
+ * is not changed.
+ */
+export async function bootImage(
+  directory: string,
+  options: {
+    readonly disk: string;
+    /** Directory with `OVMF_CODE_4M.fd` and `OVMF_VARS_4M.fd`. */
+    readonly firmware: string;
+    readonly tpm: string;
+    readonly log: string;
+  },
+): Promise<ImageMachine> {
+  const at = (name: string): string => join(directory, name);
+  await mkdir(directory, { recursive: true });
+  await copyFile(join(options.firmware, 'OVMF_VARS_4M.fd'), at('variables.fd'));
+  const port = await findFreePort();
+  // prettier-ignore
+  const tpm = spawn('swtpm', ['socket', '--tpm2', '--tpmstate', `dir=${options.tpm}`, '--ctrl', `type=unixio,path=${at('tpm.sock')}`, '--terminate'], { stdio: 'ignore' });
+  await once(tpm, 'spawn');
+  // prettier-ignore
+  const qemu = spawn('qemu-system-x86_64', [
+    '-machine', 'q35,smm=off', '-accel', 'tcg,thread=multi', '-cpu', 'max,la57=off', '-smp', '2', '-m', String(MEMORY_MIB),
+    '-nographic', '-no-reboot', '-nodefaults', '-serial', 'stdio',
+    '-drive', `if=pflash,format=raw,unit=0,readonly=on,file=${join(options.firmware, 'OVMF_CODE_4M.fd')}`,
+    '-drive', `if=pflash,format=raw,unit=1,file=${at('variables.fd')}`,
+    '-chardev', `socket,id=tpm,path=${at('tpm.sock')}`, '-tpmdev', 'emulator,id=tpm0,chardev=tpm', '-device', 'tpm-tis,tpmdev=tpm0',
+    '-netdev', `user,id=net,net=${VM.network},restrict=on,hostfwd=tcp:127.0.0.1:${port}-${VM.address}:${VM.initPort}`,
+    '-device', 'virtio-net-pci,netdev=net,romfile=',
+    '-drive', `file=${options.disk},format=raw,if=virtio,snapshot=on`,
+  ], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const lines: string[] = [];
+  const ready = Promise.withResolvers<void>();
+  qemu.once('error', ready.reject);
+  qemu.once('exit', (code) =>
+    ready.reject(new Error(`the machine ended (${code}): ${lines.slice(-5).join(' | ')}`)),
+  );
+  createInterface({ input: qemu.stdout }).on('line', (line) => {
+    lines.push(line);
+    void appendFile(options.log, `${line}\n`);
+    if (/sha256:[0-9a-f]{64}/.test(line)) ready.resolve();
+  });
+  const stop = async (): Promise<void> => {
+    if (qemu.exitCode === null && qemu.kill('SIGKILL')) await once(qemu, 'exit');
+    if (tpm.exitCode === null && tpm.kill('SIGTERM')) await once(tpm, 'exit');
+  };
+  const late = setTimeout(() => ready.reject(new Error('the machine did not start')), START_MS);
+  try {
+    await ready.promise;
+  } catch (error) {
+    await stop();
+    throw error;
+  } finally {
+    clearTimeout(late);
+  }
+  ready.promise.catch(() => undefined);
+  return {
+    endpoint: `127.0.0.1:${port}`,
+    console: () => lines.join('\n'),
+    type: (text) => void qemu.stdin.write(text),
+    [Symbol.asyncDispose]: stop,
+  };
+}
