@@ -9,7 +9,7 @@ const useCases = () => import('../mini/index.ts');
 export function register(mini: Command, action: ActionBinder): void {
   const verb: Verb = (name, description) =>
     mini.command(name).description(description).option('--name <name>', 'local cluster name', 'mini');
-  verb('up', 'create a local cluster, add nodes, or resume an interrupted run')
+  verb('up', 'create a local cluster, add nodes, start stopped machines, or resume')
     .option('--kubernetes-version <version>', 'Kubernetes version (default: newest supported version)')
     .option('--control-planes <n>', 'number of control-plane nodes, 1 to 7 (default: 1)', wholeNumber(1, 7))
     .option(
@@ -24,7 +24,7 @@ export function register(mini: Command, action: ActionBinder): void {
     .option('--agent <file>', 'Debian package of the agent (default: newest build)')
     .addHelpText(
       'after',
-      '\nExamples:\n  One node:\n    cluster mini up\n  Three control planes and two workers:\n    cluster mini up --control-planes 3 --workers 2',
+      '\nA reboot of this host stops all machines: run the command again to start them.\n\nExamples:\n  One node:\n    cluster mini up\n  Three control planes and two workers:\n    cluster mini up --control-planes 3 --workers 2',
     )
     .action(
       action<MiniUpOptions>(async (context, options) => (await useCases()).runMiniUp(context, options)),

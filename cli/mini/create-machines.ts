@@ -125,12 +125,14 @@ export async function createMachines(
   return [first, ...others];
 }
 
-/** Starts all machines in parallel. Throws the first failure after all have started or failed. */
+/** Starts all machines in parallel. Returns those that did not run. Throws the first failure after all have started or failed. */
 export async function startMachines(
   context: CommandContext,
   cluster: LocalCluster,
   machines: readonly LocalNode[],
-): Promise<void> {
+): Promise<readonly LocalNode[]> {
+  const running = await Promise.all(machines.map((machine) => machine.isRunning(context.signal)));
+  const stopped = machines.filter((_, index) => running[index] !== true);
   const [first] = machines;
   const title =
     machines.length === 1 ? `Starting machine ${first?.name ?? ''}` : `Starting ${machines.length} machines`;
@@ -146,6 +148,7 @@ export async function startMachines(
     );
     for (const start of starts) if (start.status === 'rejected') throw start.reason;
   });
+  return stopped;
 }
 
 /** Waits for the agent's fingerprint, read from the console of the machine, which is a file here. @throws MiniError `mini-agent-timeout` */

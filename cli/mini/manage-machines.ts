@@ -73,6 +73,13 @@ export async function runMiniLs(context: CommandContext): Promise<void> {
       { title: 'FINGERPRINT', textOf: ({ agentFingerprint }) => shortened(agentFingerprint) },
     ],
   });
+  const stopped = new Set(rows.filter(({ state }) => state === 'off').map(({ cluster }) => cluster));
+  for (const cluster of stopped)
+    context.host.say(
+      'mini-stopped',
+      `Machines of local cluster ${cluster} do not run; a reboot of this host stops all. \`cluster mini up --name ${cluster}\` starts them.`,
+      { cluster },
+    );
 }
 
 /** `cluster mini start`. */

@@ -42,7 +42,8 @@ export interface MiniUpOptions {
 
 /**
  * `cluster mini up`: creates a local cluster, or what is missing of it. All machines start at once; the first one gets a normal
- * `init`, the others join by themselves. Running it again resumes, or reports that nothing had to be done.
+ * `init`, the others join by themselves. Running it again resumes, starts machines that do not run (after a reboot of this host,
+ * none does), or reports that nothing had to be done.
  */
 export async function runMiniUp(context: CommandContext, options: MiniUpOptions): Promise<void> {
   const machines = machineHostFrom(context);
@@ -63,10 +64,12 @@ export async function runMiniUp(context: CommandContext, options: MiniUpOptions)
   const attestation = await localAttestation(files, cluster);
   const ownerKeys = await prepareWorkspace(own, { ...options, attestation }, joining);
   const { emptyStore = false } = options;
+  const known = new Set((await cluster.nodes()).map(({ name }) => name));
   const made = await createMachines(context, cluster, { planned, layers, ownerKeys, emptyStore });
-  await startMachines(context, cluster, made);
+  const stopped = await startMachines(context, cluster, made);
+  const started = stopped.map(({ name }) => name).filter((name) => known.has(name));
   if (options.nodesOnly === true) reportMachines(context, cluster, made);
-  else await runInitAndJoins(own, { cluster, first: made[0], joining, options });
+  else await runInitAndJoins(own, { cluster, first: made[0], joining, started, options });
 }
 
 /** All machines but the first, with the identity of their TPM. Without workers the control planes run the workloads. */
@@ -139,10 +142,12 @@ async function runInitAndJoins(
     readonly cluster: LocalCluster;
     readonly first: LocalNode;
     readonly joining: readonly JoiningMachine[];
+    /** Machines that existed and did not run. */
+    readonly started: readonly string[];
     readonly options: MiniUpOptions;
   },
 ): Promise<void> {
-  const { cluster, first, joining, options } = made;
+  const { cluster, first, joining, started, options } = made;
   const fingerprint = await awaitAgent(context, first);
   const { runInit } = await import('../cluster/index.ts');
   const summary = await runInit(context, {
@@ -159,11 +164,11 @@ async function runInitAndJoins(
   const { workspace } = cluster.paths;
   const machines = [first.name, ...joining.map(({ name }) => name)];
   const named = machines.length === 1 ? '' : `${machines.join(', ')}; `;
-  const data = { ...summary, workspace, node: first.name, address: first.address, machines, demo };
+  const data = { ...summary, workspace, node: first.name, address: first.address, machines, started, demo };
   context.host.result(data, () =>
     [
       summary.unchanged
-        ? `Local cluster ${cluster.name} exists; nothing was changed.`
+        ? `Local cluster ${cluster.name} exists; ${started.length === 0 ? 'nothing was changed' : `started ${started.join(', ')}`}.`
         : `Local cluster ${cluster.name} is running.`,
       `  ${machines.length === 1 ? 'machine ' : 'machines'}    ${named}${first.name} at ${first.address}`,
       `  API server  ${summary.apiServer}`,
