@@ -1,5 +1,6 @@
 import { MachineControlPlaneDriver } from '../controlplane/index.ts';
-import { isListening, type RetirePorts, StepCheckpoints } from '../kubernetes/index.ts';
+import { isListening } from '../../internal/rpc/index.ts';
+import { type RetirePorts, StepCheckpoints } from '../kubernetes/index.ts';
 import { certificateLifetimes } from '../renewal/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import type { ConnectedParts } from './agent-parts.ts';

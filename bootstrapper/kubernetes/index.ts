@@ -18,7 +18,6 @@ export {
 export {
   createHealthProbe,
   getHttps,
-  isListening,
   probeNode,
   probeReadyz,
   type ApiProbe,

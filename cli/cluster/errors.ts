@@ -42,6 +42,10 @@ export const clusterErrors = defineErrors({
     'The machine belongs to a different cluster than this workspace. Nothing was changed.',
     'Use the workspace of the cluster that the error names; there, `cluster node reset NODE` releases the machine. If that cluster no longer exists, reset the machine as root on the machine itself (see `cluster node reset --help`).',
   ),
+  'cluster-machine-is-node': fault.operator.precondition(
+    'The machine is a node of a cluster already: it has closed its init port, and its kubelet responds. Nothing was changed.',
+    'To use that cluster, run the command in its workspace. To create another cluster on the machine, release it first: `cluster node reset NODE` there, or as root on the machine (see `cluster node reset --help`).',
+  ),
   'cluster-clocks-differ': retryable.operator.clock(
     'The clocks of the machine and of this workstation differ by more than five minutes, so certificates issued by one would not be valid on the other. Nothing was changed.',
     'Correct the clock that is wrong (`timedatectl set-ntp true`, or `timedatectl set-time`), then run the same command again.',

@@ -1,5 +1,4 @@
 import { Agent, request, type RequestOptions } from 'node:https';
-import { connect } from 'node:net';
 import { splitEndpoint } from '../../../internal/endpoint/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
 
@@ -103,21 +102,5 @@ export function getHttps(options: RequestOptions): Promise<HttpsResponse> {
     sent.once('timeout', () => sent.destroy(new Error(`no answer within ${timeout} ms`)));
     sent.once('error', reject);
     sent.end();
-  });
-}
-
-/** Whether a server listens on this TCP port: false only if the connection is refused. */
-export function isListening(host: string, port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ host, port, timeout: TIMEOUT_MS });
-    const answer = (isOpen: boolean) => (): void => {
-      socket.destroy();
-      resolve(isOpen);
-    };
-    socket.once('connect', answer(true));
-    // A busy server may accept connections slowly, so a timeout counts as listening. Only a refused
-    // connection counts as not listening.
-    socket.once('timeout', answer(true));
-    socket.once('error', answer(false));
   });
 }

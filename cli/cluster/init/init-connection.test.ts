@@ -27,6 +27,19 @@ describe('runInit() with a broken connection', () => {
     ]);
   });
 
+  test('refuses at once a machine that is a node: it has closed its init port, and its kubelet responds', async () => {
+    const { files, node, options } = await start();
+    const [init, kubelet] = [createServer(), createServer()];
+    await once(init.listen(0, '127.0.0.71'), 'listening');
+    const { port } = init.address() as AddressInfo;
+    init.close();
+    await once(kubelet.listen(10_250, '127.0.0.71'), 'listening');
+    await using _kubelet = { [Symbol.asyncDispose]: async () => void (await once(kubelet.close(), 'close')) };
+    const other = { ...options, node: `127.0.0.71:${port}` };
+    await expect(runInit(contextOf(files), other)).rejects.toMatchObject({ code: 'cluster-machine-is-node' });
+    expect(node.inits).toHaveLength(0);
+  });
+
   test('shows that it reconnects between two phases', async () => {
     const { files, node, options } = await start();
     node.cutsAfter = [2];

@@ -46,7 +46,7 @@ export async function runInitJob(context: CommandContext, options: InitJobOption
   const known = workspace.state.value.init?.machine;
   using session = await openSession(context, options, clusterId);
   const connected = await host.step('init-connect', `Connecting to ${machine.endpoint}`, (progress) =>
-    connectMachine(context, session, progress),
+    connectMachine(context, session, progress, workspace.state.value.init === undefined),
   );
   const { described } = connected;
   refuseOtherCluster(described, options);

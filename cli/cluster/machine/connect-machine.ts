@@ -1,6 +1,7 @@
 import type { DescribeResponse } from '../../../initproto/gen/init_pb.js';
 import { AtlsError, type AttestedPeer } from '../../../internal/atls/index.ts';
-import { RpcError } from '../../../internal/rpc/index.ts';
+import { hostOf, PORTS } from '../../../internal/endpoint/index.ts';
+import { isListening, RpcError } from '../../../internal/rpc/index.ts';
 import type { CommandContext, StepProgress } from '../../app/command.ts';
 import { PROGRAM_VERSION } from '../../app/version.ts';
 import { CollateralStore } from '../../attest/index.ts';
@@ -10,7 +11,7 @@ import { attestationSettings } from '../../../internal/config/index.ts';
 import type { Issuer, LockExpectation } from '../../../internal/attestation/index.ts';
 import { ClusterError } from '../errors.ts';
 import { MachineTrust } from './machine-trust.ts';
-import { retryConnection } from '../retry-connection.ts';
+import { isConnectionLoss, retryConnection } from '../retry-connection.ts';
 import type { OpenWorkspace } from '../open-workspace.ts';
 import { InitSession, type Machine } from './init-session.ts';
 import { provedFingerprint } from './verify-machine.ts';
@@ -63,12 +64,13 @@ function lockExpectation({ init }: WorkspaceState, clusterId: string): LockExpec
 
 /**
  * Connects, with retries, and requests the description of the machine. The request contains nothing but the
- * version of this program.
+ * version of this program. At the first contact with a machine, a node is refused at once; later the machine may just restart.
  */
 export async function connectMachine(
   context: CommandContext,
   session: InitSession,
   progress: StepProgress,
+  isFirstContact = false,
 ): Promise<ConnectedMachine> {
   const { signal, ports } = context;
   const { endpoint } = session.machine;
@@ -83,7 +85,8 @@ export async function connectMachine(
     const before = session.peer;
     const described = await session.client
       .describe({ clientVersion: PROGRAM_VERSION }, { signal, timeoutMs: ANSWER_MS })
-      .catch((error: unknown) => {
+      .catch(async (error: unknown) => {
+        if (isFirstContact && isConnectionLoss(error)) await refuseNode(endpoint, error);
         throw translateError(endpoint, error);
       });
     const peer = session.peer;
@@ -93,6 +96,16 @@ export async function connectMachine(
       throw new RpcError('rpc-unreachable', `connecting to ${endpoint}: connection lost`);
     return { described, peer, fingerprint: provedFingerprint(session, peer, described) };
   });
+}
+
+/**
+ * A node closes its init port when it has joined, so that a connection to it would be retried in vain.
+ * @throws ClusterError `cluster-machine-is-node` if its kubelet responds
+ */
+async function refuseNode(endpoint: string, cause: unknown): Promise<void> {
+  if (!(await isListening(hostOf(endpoint), PORTS.kubelet))) return;
+  const text = `machine ${endpoint} is a node of a cluster: its kubelet responds on port ${PORTS.kubelet}`;
+  throw new ClusterError('cluster-machine-is-node', text, { cause });
 }
 
 /**
