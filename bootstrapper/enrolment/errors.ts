@@ -12,7 +12,7 @@ export const enrolmentErrors = defineErrors({
   ),
   'enrolment-step-failed': retryable.system.partial(
     'A step of the enrolment failed.',
-    'Solve the cause at the end of the message; the agent retries automatically.',
+    'Look at the cause at the end of the message and at `journalctl -u bootstrapper`. The agent retries automatically; if the same cause stays, reset the machine (see `cluster node reset --help`).',
   ),
   'enrolment-run-twice': fault.system.internal(
     'The enrolment was started twice in one process.',

@@ -24,7 +24,7 @@ export const streamErrors = defineErrors({
   ),
   'streams-request-invalid': fault.operator.usage(
     'A field of the request is invalid. No node was called.',
-    'Correct the field that the error names.',
+    'Correct the field that the error names. If the CLI sent it, compare the versions of the CLI and the cluster (`cluster version`).',
   ),
   'streams-protocol': retryable.peer.refused(
     'A node sent a message that the protocol does not allow. Its session was closed.',
