@@ -78,6 +78,7 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'recover space',
   'mini up',
   'mini down',
+  'mini restore',
   'mini exec',
   'mini start',
   'mini stop',

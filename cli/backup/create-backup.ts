@@ -4,6 +4,7 @@ import {
   recoveryKeyOfOwner,
   signBackupCertificate,
   verifyBackup,
+  type BackupHeader,
 } from '../../internal/backup/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import { printable } from '../../internal/printable/index.ts';
@@ -30,11 +31,34 @@ export interface BackupCreateOptions {
   readonly node: string | undefined;
 }
 
+/** A new backup file. */
+export interface CreatedBackup {
+  readonly header: BackupHeader;
+  readonly sha256: string;
+  readonly sizeBytes: number;
+}
+
+/** `cluster backup create`. */
+export async function runBackupCreate(context: CommandContext, options: BackupCreateOptions): Promise<void> {
+  const { to } = options;
+  const { header, sha256, sizeBytes } = await createBackup(context, options);
+  context.host.result({ file: to, sizeBytes, sha256, ...viewOf(header) }, () =>
+    [
+      renderHeader(header),
+      `File: ${to}, ${formatBytes(sizeBytes)}, SHA-256 ${sha256}`,
+      `Prove that it can be restored: cluster backup verify ${to}`,
+    ].join('\n'),
+  );
+}
+
 /**
- * `cluster backup create`: an owner signs which control plane may take a backup for which recovery keys; that control plane
+ * Takes a backup: an owner signs which control plane may take a backup for which recovery keys; that control plane
  * streams it here. The file appears under its name only when it is complete and verified.
  */
-export async function runBackupCreate(context: CommandContext, options: BackupCreateOptions): Promise<void> {
+export async function createBackup(
+  context: CommandContext,
+  options: BackupCreateOptions,
+): Promise<CreatedBackup> {
   const { host, ports, signal } = context;
   const { to } = options;
   if ((await ports.files.stat(to)) !== undefined)
@@ -64,7 +88,7 @@ export async function runBackupCreate(context: CommandContext, options: BackupCr
   };
   const partial = `${to}.partial`;
   const title = `Taking a backup on ${printable(node.name)}`;
-  const verified = await host.step('backup-create', title, async (progress) => {
+  return host.step('backup-create', title, async (progress) => {
     await receive(context, { node: node.nodeId, certify, workspace, partial, progress });
     progress.update('verifying the file');
     const streams = new DiskStreams();
@@ -73,14 +97,6 @@ export async function runBackupCreate(context: CommandContext, options: BackupCr
     await streams.publish(partial, to, FILE_MODE);
     return result;
   });
-  const { header, sha256, sizeBytes } = verified;
-  host.result({ file: to, sizeBytes, sha256, ...viewOf(header) }, () =>
-    [
-      renderHeader(header),
-      `File: ${to}, ${formatBytes(sizeBytes)}, SHA-256 ${sha256}`,
-      `Prove that it can be restored: cluster backup verify ${to}`,
-    ].join('\n'),
-  );
 }
 
 function chooseNode(

@@ -26,6 +26,14 @@ export const backupErrors = defineErrors({
     'The backup has no workspace in it: an older release or an owner without the master secret has taken it. Nothing was changed.',
     'Run `cluster restore` without --owner-key in a copy of the workspace: cluster.yaml, owner-key.pem and master-secret.json.',
   ),
+  'backup-drill-differs': fault.system.unhealthy(
+    'The restored cluster has other objects than the backup. Do not rely on this backup.',
+    'Repeat the drill with --keep and compare the objects with `cluster mini exec`. Take a new backup on another control plane.',
+  ),
+  'backup-drill-uncounted': fault.operator.precondition(
+    'An older release has taken the backup: it has no counts of objects to compare with.',
+    'Take a new backup. To restore this one, use `cluster restore`.',
+  ),
   'backup-cluster-alive': fault.operator.precondition(
     'The cluster of the backup still runs. Two clusters with the same ID and keys must not exist. Nothing was changed.',
     'To repair a running cluster, use `cluster recover quorum`. To restore, switch all of its control planes off first.',

@@ -3,7 +3,9 @@
  * `internal/backup`; a control plane takes the backup (`bootstrapper/backup`).
  */
 export { runBackupCreate, type BackupCreateOptions } from './create-backup.ts';
+export { restoreAndCompare, type DrillResult } from './drill.ts';
 export { backupErrors } from './errors.ts';
 export { runBackupDelete, runBackupList, runBackupShow } from './manage-backups.ts';
 export { runRestore, type RestoreOptions } from './restore-backup.ts';
+export { restoreWorkspace } from './workspace-part.ts';
 export { runBackupVerify, type BackupVerifyOptions } from './verify-backup.ts';

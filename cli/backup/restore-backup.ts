@@ -11,6 +11,8 @@ import {
   openWorkspace,
   readSeenEpoch,
   runInit,
+  type InitOptions,
+  type InitSummary,
   type RestoreSource,
   type SnapshotSource,
 } from '../cluster/index.ts';
@@ -38,23 +40,47 @@ export interface RestoreOptions {
   readonly acceptOlderEpoch: boolean;
 }
 
-/**
- * `cluster restore`: makes a fresh machine the first node of the cluster in a backup. The cluster keeps its ID, its keys and the
- * content of both databases, and gets a new epoch; all other machines of the old cluster are refused until an owner readmits
- * them. Everything is verified before the machine is touched. The steps after that are those of `cluster init`, which resumes.
- */
+/** A cluster that was restored. */
+export interface RestoredCluster {
+  readonly summary: InitSummary;
+  readonly header: BackupHeader;
+  readonly epoch: number;
+  /** Objects of Kubernetes in the backup, by resource; undefined for files of format 1. */
+  readonly objects: Readonly<Record<string, number>> | undefined;
+}
+
+/** `cluster restore`. */
 export async function runRestore(
   context: CommandContext,
   file: string,
   options: RestoreOptions,
 ): Promise<void> {
+  const { ownerKey, recoveryKey } = options;
+  if (ownerKey !== undefined) await restoreWorkspace(context, file, { ownerKey, recoveryKey });
+  const { summary, header, epoch } = await restoreCluster(context, file, {
+    ...options,
+    charts: { kind: 'all' },
+  });
+  context.host.result({ ...summary, epoch, takenMs: header.takenMs }, () =>
+    render(summary, { ...header, epoch }),
+  );
+}
+
+/**
+ * Makes a fresh machine the first node of the cluster in a backup. The cluster keeps its ID, its keys and the
+ * content of both databases, and gets a new epoch; all other machines of the old cluster are refused until an owner readmits
+ * them. Everything is verified before the machine is touched. The steps after that are those of `cluster init`, which resumes.
+ */
+export async function restoreCluster(
+  context: CommandContext,
+  file: string,
+  options: Omit<RestoreOptions, 'ownerKey'> & { readonly charts: InitOptions['charts'] },
+): Promise<RestoredCluster> {
   const { host, signal } = context;
-  const { ownerKey: keyPath, recoveryKey } = options;
-  if (keyPath !== undefined) await restoreWorkspace(context, file, { ownerKey: keyPath, recoveryKey });
   const layout = layoutOf(context.paths.workspace);
   const ownerKey = await readOwnerKey(context, layout);
   const clusterId = clusterIdFrom(await readMasterSecret(context, layout));
-  const key = await readRecoveryKey(context, ownerKey.keyPem, recoveryKey);
+  const key = await readRecoveryKey(context, ownerKey.keyPem, options.recoveryKey);
   const owners = [ed25519PubKeyFrom(ownerKey.keyPem) ?? new Uint8Array()];
   const trust = { owners, clusterId, epoch: 1 }; // the plan below refuses older epochs
   const { header, sha256 } = await host.step('restore-verify', `Verifying ${file}`, () =>
@@ -66,15 +92,15 @@ export async function runRestore(
   const asked = { header, sha256, fingerprint, acceptOlderEpoch };
   const { kind, epoch } = planRestore(state.value, seenEpoch, asked);
   if (kind === 'begin') await refuseLiveCluster(context, header);
-  await withUnpackedBackup(context, { file, key, workDir: options.workDir }, async (unpacked) => {
+  return withUnpackedBackup(context, { file, key, workDir: options.workDir }, async (unpacked) => {
     await refuseOtherConfiguration(context, unpacked);
     if (kind === 'begin') await beginRestore(context, { fileSha256: sha256, epoch });
     const summary = await runInit(context, {
       ...{ node: options.node, fingerprint, kubernetesVersion: header.versions.kubernetes },
-      charts: { kind: 'all' },
+      charts: options.charts,
       restore: sourceOf(unpacked, epoch),
     });
-    host.result({ ...summary, epoch, takenMs: header.takenMs }, () => render(summary, { ...header, epoch }));
+    return { summary, header, epoch, objects: unpacked.facts.kubernetes.objects };
   });
 }
 

@@ -70,6 +70,18 @@ export async function withUnpackedBackup<T>(
   }
 }
 
+/** The encrypted facts of a backup. @throws BackupError */
+export async function readFacts(
+  { signal }: CommandContext,
+  file: string,
+  key: RecoveryKey,
+): Promise<BackupFacts> {
+  const found: Uint8Array[] = [];
+  for await (const { name, data } of readBackupParts(new DiskStreams().readChunks(file, { signal }), [key]))
+    if (name === 'facts') found.push(data);
+  return parseFacts(new Uint8Array(Buffer.concat(found)));
+}
+
 /** What was proved about both databases. */
 export interface Proof {
   readonly state: ProvedSnapshot;

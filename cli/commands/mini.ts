@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
-import type { MiniDownOptions, MiniUpOptions } from '../mini/index.ts';
+import type { MiniDownOptions, MiniRestoreOptions, MiniUpOptions } from '../mini/index.ts';
 import { SKIP_PROMPT, withConfirmFlags, wholeNumber } from './flags.ts';
 
 const useCases = () => import('../mini/index.ts');
@@ -32,6 +32,7 @@ export function register(mini: Command, action: ActionBinder): void {
   withConfirmFlags(verb('down', 'delete a local cluster and all its data'), SKIP_PROMPT).action(
     action<MiniDownOptions>(async (context, options) => (await useCases()).runMiniDown(context, options)),
   );
+  registerRestore(mini, action);
   registerNodeVerbs(verb, action);
   mini
     .command('ls')
@@ -41,6 +42,36 @@ export function register(mini: Command, action: ActionBinder): void {
     .command('preflight')
     .description('check whether this machine can run local clusters')
     .action(action(async (context) => (await useCases()).runMiniPreflight(context)));
+}
+
+function registerRestore(mini: Command, action: ActionBinder): void {
+  mini
+    .command('restore')
+    .description('restore a backup onto a local machine as a drill, and compare its objects')
+    .option('--name <name>', 'local cluster name', 'drill')
+    .requiredOption('--from <file>', 'backup file')
+    .option('--owner-key <file>', 'file with the owner key (default: that of the workspace)')
+    .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
+    .option('--keep', 'keep the machine; delete it with `cluster mini down`')
+    .option('--build', 'build the component bundle first if it is missing')
+    .option('--agent <file>', 'Debian package of the agent (default: newest build)')
+    .addHelpText(
+      'after',
+      `
+The cluster of the backup may run: the machine is on a network of its own, and
+the drill uses nothing but the file and the owner key. It restores the backup,
+compares the number of objects of each resource with the backup, and deletes the
+machine. Resources that Kubernetes changes by itself, such as pods and leases, are
+not compared. Charts are not installed again.
+
+Example:
+  cluster mini restore --from blue.backup`,
+    )
+    .action(
+      action<MiniRestoreOptions>(async (context, options) =>
+        (await useCases()).runMiniRestore(context, options),
+      ),
+    );
 }
 
 type Verb = (name: string, description: string) => Command;

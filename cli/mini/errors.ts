@@ -18,6 +18,10 @@ export const miniErrors = defineErrors({
     'The list of machines of a local cluster cannot be read.',
     'Delete the local cluster with `cluster mini down` and create it again with `cluster mini up`.',
   ),
+  'mini-drill-exists': fault.operator.precondition(
+    'A local cluster with this name exists, and it is not that of a drill. Nothing was changed.',
+    'Choose another name with --name, or delete it with `cluster mini down`.',
+  ),
   'mini-machine-refused': fault.peer.refused(
     'The cluster refused to admit a machine.',
     'Run `cluster explain` for the machine that the error names.',

@@ -13,4 +13,5 @@ export {
   type MiniDownOptions,
 } from './manage-machines.ts';
 export { runMiniPreflight } from './preflight.ts';
+export { runMiniRestore, type MiniRestoreOptions } from './restore-drill.ts';
 export { runMiniUp, type MiniUpOptions } from './up.ts';

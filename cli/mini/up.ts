@@ -19,6 +19,7 @@ import {
   startMachines,
 } from './create-machines.ts';
 import { machineHostFrom, miniPathsFrom } from './paths.ts';
+import { prepareBundle } from './prepare-bundle.ts';
 
 /** Flags of `cluster mini up`. */
 export interface MiniUpOptions {
@@ -94,17 +95,6 @@ function nextCommand({ env }: CommandContext, { name }: LocalCluster, rest: stri
 /** The context with the workspace of the local cluster. */
 function inWorkspaceOf(context: CommandContext, cluster: LocalCluster): CommandContext {
   return { ...context, paths: { ...context.paths, workspace: cluster.paths.workspace } };
-}
-
-/** Checks or builds the bundle before any machine is created. */
-async function prepareBundle(context: CommandContext, options: MiniUpOptions): Promise<void> {
-  const { buildContext } = await import('../bundle/index.ts');
-  const { buildBundle, openBundleCache } = await import('../../internal/bundlebuild/index.ts');
-  const { DEFAULT_KUBERNETES_VERSION } = await import('../../internal/bundle/index.ts');
-  const kubernetesVersion = options.kubernetesVersion ?? DEFAULT_KUBERNETES_VERSION;
-  const bundle = buildContext(context);
-  if (options.build === true) await buildBundle(bundle, { kubernetesVersion });
-  else await openBundleCache(bundle).read(kubernetesVersion, bundle.machine.architecture);
 }
 
 /**

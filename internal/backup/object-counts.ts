@@ -2,6 +2,7 @@ const REGISTRY = '/registry/';
 /** More resources than any cluster has. Later ones are counted together. */
 const MAX_RESOURCES = 2_000;
 const OTHERS = 'others';
+const MAX_NAME_LENGTH = 256;
 
 /** Counts the keys of an etcd by resource, so that a restored cluster can be compared with its backup. */
 export class ObjectCounts {
@@ -21,6 +22,9 @@ export class ObjectCounts {
   }
 }
 
+/** Kubernetes keeps services and their endpoints below one name. */
+const SHARED = 'services';
+
 /**
  * "pods" of `/registry/pods/default/a`, "apps.example.org/things" of `/registry/apps.example.org/things/a`, "nodes" of
  * `/cluster/nodes/a`. The names of objects are not part of it.
@@ -29,5 +33,6 @@ function resourceOf(key: string): string {
   const [first = '', second = '', third] = key.startsWith(REGISTRY)
     ? key.slice(REGISTRY.length).split('/')
     : key.split('/').slice(2);
-  return (first.includes('.') && third !== undefined ? `${first}/${second}` : first).slice(0, 256);
+  const isGroup = (first.includes('.') || first === SHARED) && third !== undefined;
+  return (isGroup ? `${first}/${second}` : first).slice(0, MAX_NAME_LENGTH);
 }

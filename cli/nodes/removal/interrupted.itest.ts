@@ -119,6 +119,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'recover space': 'cli/recover/recover-space.itest.ts: continues after an interruption at any step',
   'mini up': 'e2e/machines/killed-up.story.ts',
   'mini down': 'e2e/machines/killed-up.story.ts',
+  'mini restore': 'e2e/cluster/backup/restore.story.ts: what a killed drill left is replaced by the next one',
   'mini exec': 'changes nothing of its own',
   'mini start': 'e2e/machines/failed-up.story.ts',
   'mini stop': 'e2e/machines/one-machine.story.ts',

@@ -10,6 +10,7 @@ import { createHarness } from '../../machines/harness.ts';
 import { cliJson, reprovision, StoryCluster } from '../harness/story-cluster.ts';
 
 const NAME = 'restore';
+const DRILL = 'restore-drill';
 const OBJECTS = 300;
 const SECRET = 'a-secret-that-survives';
 /** Revisions of a restored etcd are above this one. */
@@ -20,6 +21,16 @@ interface Restored {
   readonly clusterId: string;
   readonly epoch: number;
   readonly nodeName: string;
+}
+
+interface Drilled {
+  readonly clusterId: string;
+  readonly epoch: number;
+  readonly objects: readonly {
+    readonly resource: string;
+    readonly backup: number;
+    readonly restored: number;
+  }[];
 }
 
 await test('a cluster is restored from one file onto a machine that it has never seen', async (story) => {
@@ -43,6 +54,26 @@ await test('a cluster is restored from one file onto a machine that it has never
   const create = ['--workspace', workspace, 'backup', 'create', '--to', file];
   const { clusterId } = await cliJson<{ clusterId: string }>(bench, ...create);
   await cluster.sh('n1', 'kubectl create configmap written-after-the-backup');
+
+  await story.test('a drill that is killed leaves a machine, which the next drill replaces', async () => {
+    const drill = ['mini', 'restore', '--name', DRILL, '--from', file];
+    const child = bench.startCli('--workspace', workspace, ...drill);
+    await eventually(
+      'the drill has a machine',
+      60,
+      () => bench.must('mini', 'ls'),
+      (text) => text.includes(DRILL),
+    );
+    child.kill('SIGKILL');
+    const result = await cliJson<Drilled>(bench, '--workspace', workspace, ...drill);
+    const configmaps = result.objects.find(({ resource }) => resource === 'configmaps');
+    assert.ok((configmaps?.backup ?? 0) >= OBJECTS, JSON.stringify(result.objects));
+    assert.ok(result.objects.every(({ backup, restored }) => backup === restored));
+    assert.deepEqual([result.clusterId, result.epoch], [clusterId, 2]);
+    assert.doesNotMatch(await bench.must('mini', 'ls'), new RegExp(DRILL));
+    assert.match(await cluster.readiness(), /n1=True/); // the cluster itself has not noticed
+  });
+
   const local = await bench.cluster(NAME);
   await addMachine(bench, local, { name: 'n3', like: 'n1', joinEndpoints: [] });
   const fingerprint = await cluster.fingerprint('n3');
