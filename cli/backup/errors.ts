@@ -6,6 +6,10 @@ export const backupErrors = defineErrors({
     'The file to write exists already. It was not changed.',
     'Use another name with --to, or delete the file with `cluster backup delete`.',
   ),
+  'backup-target': fault.operator.usage(
+    'The command needs exactly one target: a file or a directory. --keep and --prove need a directory.',
+    'Use --to FILE, or --into DIRECTORY with --keep N and --prove.',
+  ),
   'backup-not-owner': fault.operator.refused(
     'A backup contains all keys of the cluster, so only an owner may take one.',
     'Run the command in the workspace of an owner.',

@@ -2,9 +2,10 @@
  * `cluster backup`: takes backups of a running cluster, and shows, verifies, lists and deletes backup files. The file format is in
  * `internal/backup`; a control plane takes the backup (`bootstrapper/backup`).
  */
+export { runBackupInto, type BackupIntoOptions } from './backup-into.ts';
 export { runBackupCreate, type BackupCreateOptions } from './create-backup.ts';
 export { restoreAndCompare, type DrillResult } from './drill.ts';
-export { backupErrors } from './errors.ts';
+export { BackupCommandError, backupErrors } from './errors.ts';
 export { runBackupDelete, runBackupList, runBackupShow } from './manage-backups.ts';
 export { runRestore, type RestoreOptions } from './restore-backup.ts';
 export { restoreWorkspace } from './workspace-part.ts';

@@ -1,5 +1,5 @@
-import { createPrivateKey, createPublicKey } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createHash, createPrivateKey, createPublicKey } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -8,10 +8,11 @@ import { recoveryKeyOfOwner, signBackupCertificate, writeBackup } from '../../in
 import { generateEd25519Key } from '../../internal/crypto/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import { contextOf, createCuratorHarness } from '../cluster/curator/fake-curator.ts';
-import { saveKnownCurators } from '../cluster/index.ts';
+import { readCaller, saveKnownCurators } from '../cluster/index.ts';
 import { plainSecrets } from '../workspace/fake-passphrases.ts';
 import { layoutOf, readOwnerKey } from '../workspace/index.ts';
-import { runBackupDelete, runBackupList, runBackupVerify } from './index.ts';
+import { runBackupDelete, runBackupInto, runBackupList, runBackupVerify } from './index.ts';
+import { saveProof } from './proof-file.ts';
 
 const NOW = 1_800_000_000_000;
 const PARTS = ['configuration', 'bundle', 'shared-keys', 'state-etcd', 'kubernetes-etcd', 'facts'] as const;
@@ -82,6 +83,42 @@ describe('backups in a directory', () => {
     });
     const options = { recoveryKey: undefined, workDir: undefined };
     await expect(runBackupVerify(context, own, options)).rejects.toMatchObject({ code: 'backup-epoch-old' });
+  });
+
+  test('one that an owner proved is shown as proved, until the file or the proof is another', async () => {
+    const { context, directory, put, files } = await createWorkspace();
+    const own = await put('own.backup');
+    const proofs = async (): Promise<unknown> => {
+      const now = contextOf(files, '/owner');
+      await runBackupList(now, directory);
+      return (now.host.answered as readonly { readonly proof: string }[]).map(({ proof }) => proof);
+    };
+    expect(await proofs()).toEqual(['TAKEN']);
+    const { keyPem } = await readOwnerKey(plainSecrets(files), layoutOf('/owner'));
+    const sha256 = createHash('sha256')
+      .update(await readFile(own))
+      .digest('hex');
+    const proved = { clusterId: (await readCaller(context)).clusterId, sha256, provedMs: NOW };
+    await saveProof(files, own, { ...proved, keyPem });
+    expect(await proofs()).toEqual(['FILE-PROVED']);
+    await saveProof(files, own, { ...proved, keyPem: generateEd25519Key() });
+    expect(await proofs()).toEqual(['TAKEN']);
+    await saveProof(files, own, { ...proved, sha256: 'f'.repeat(64), keyPem });
+    expect(await proofs()).toEqual(['TAKEN']);
+  });
+
+  test('a proof is deleted with its backup', async () => {
+    const { context, put, files, directory } = await createWorkspace();
+    const [first] = [await put('first.backup'), await put('second.backup')];
+    await files.writeAtomic(`${first}.proof`, '{}');
+    await runBackupDelete(context, first ?? '', { yes: true });
+    expect(await files.list(directory)).toEqual(['second.backup']);
+  });
+
+  test('a directory that is away is named before anything is taken', async () => {
+    const { context } = await createWorkspace();
+    const options = { directory: '/away', keep: 1, prove: true, recipients: [], node: undefined };
+    await expect(runBackupInto(context, options)).rejects.toMatchObject({ code: 'backup-not-found' });
   });
 
   test('without a workspace nothing is known to be good', async () => {

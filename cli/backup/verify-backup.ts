@@ -1,4 +1,5 @@
-import { verifyBackup } from '../../internal/backup/index.ts';
+import { verifyBackup, type BackupHeader } from '../../internal/backup/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readCaller } from '../cluster/index.ts';
@@ -6,7 +7,8 @@ import { renderHeader, viewOf } from './backup-view.ts';
 import { readKnownEpoch } from './known-epoch.ts';
 import type { ProvedSnapshot } from './prove-snapshot.ts';
 import { readRecoveryKey } from './recovery-key.ts';
-import { withUnpackedBackup } from './unpack-backup.ts';
+import { saveProof } from './proof-file.ts';
+import { withUnpackedBackup, type Proof } from './unpack-backup.ts';
 
 /** Flags of `cluster backup verify`. */
 export interface BackupVerifyOptions {
@@ -16,33 +18,51 @@ export interface BackupVerifyOptions {
   readonly workDir: string | undefined;
 }
 
-/**
- * `cluster backup verify`: verifies the file, decrypts it, restores both snapshots into empty data directories and compares
- * them with what the control plane had. The decrypted data is deleted afterwards.
- */
+/** A file that was proved. */
+export interface ProvedBackup {
+  readonly header: BackupHeader;
+  readonly sha256: string;
+  readonly proof: Proof;
+}
+
+/** `cluster backup verify`. */
 export async function runBackupVerify(
   context: CommandContext,
   file: string,
-  { recoveryKey, workDir }: BackupVerifyOptions,
+  options: BackupVerifyOptions,
 ): Promise<void> {
-  const { host, signal } = context;
+  const { header, sha256, proof } = await proveBackup(context, file, options);
+  context.host.result({ file, sha256, status: 'FILE-PROVED', proof, ...viewOf(header) }, () =>
+    [renderHeader(header), renderProof('State', proof.state), renderProof('Kubernetes', proof.kubernetes)]
+      .concat('FILE-PROVED: the file is complete, this key opens it, and both databases can be restored.')
+      .join('\n'),
+  );
+}
+
+/**
+ * Verifies the file, decrypts it, restores both snapshots into empty data directories and compares them with what the control plane had.
+ * The decrypted data is deleted afterwards. The result is saved beside the file, signed by the caller.
+ */
+export async function proveBackup(
+  context: CommandContext,
+  file: string,
+  { recoveryKey, workDir }: BackupVerifyOptions,
+): Promise<ProvedBackup> {
+  const { host, signal, ports } = context;
   const caller = await readCaller(context);
-  const key = await readRecoveryKey(context, caller.keyPem, recoveryKey);
-  const trust = {
-    owners: [caller.pubKey],
-    clusterId: caller.clusterId,
-    epoch: await readKnownEpoch(context, caller),
-  };
+  const { keyPem, clusterId, pubKey } = caller;
+  const key = await readRecoveryKey(context, keyPem, recoveryKey);
+  const trust = { owners: [pubKey], clusterId, epoch: await readKnownEpoch(context, caller) };
   const { header, sha256 } = await host.step('backup-verify-file', `Verifying ${file}`, () =>
     verifyBackup(new DiskStreams().readChunks(file, { signal }), trust),
   );
-  await withUnpackedBackup(context, { file, key, workDir }, async (_, proof) => {
-    host.result({ file, sha256, status: 'FILE-PROVED', proof, ...viewOf(header) }, () =>
-      [renderHeader(header), renderProof('State', proof.state), renderProof('Kubernetes', proof.kubernetes)]
-        .concat('FILE-PROVED: the file is complete, this key opens it, and both databases can be restored.')
-        .join('\n'),
-    );
-    return Promise.resolve();
+  return withUnpackedBackup(context, { file, key, workDir }, async (_, proof) => {
+    const provedMs = Math.round(ports.clock.nowMs());
+    await saveProof(ports.files, file, { keyPem, clusterId, sha256, provedMs }).catch((error: unknown) => {
+      signal.throwIfAborted();
+      host.warn('backup-proof-unsaved', `the proof of ${file} was not saved: ${describeError(error)}`);
+    });
+    return { header, sha256, proof };
   });
 }
 

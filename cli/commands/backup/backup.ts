@@ -1,11 +1,15 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
+import { wholeNumber } from '../flags.ts';
 
 const useCases = () => import('../../backup/index.ts');
 const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
 
 interface CreateFlags {
-  readonly to: string;
+  readonly to?: string;
+  readonly into?: string;
+  readonly keep?: number;
+  readonly prove?: true;
   readonly recipient?: readonly string[];
   readonly node?: string;
 }
@@ -63,7 +67,17 @@ function registerCreate(backup: Command, action: ActionBinder): void {
   backup
     .command('create')
     .description('take a backup of the running cluster (owners only)')
-    .requiredOption('--to <file>', 'file to write')
+    .option('--to <file>', 'file to write')
+    .option(
+      '--into <directory>',
+      'existing directory for a new file with the name of the cluster and the time',
+    )
+    .option(
+      '--keep <n>',
+      'with --into: delete the oldest good backups above this number',
+      wholeNumber(1, 10_000),
+    )
+    .option('--prove', 'with --into: decrypt the backup and restore it into an empty etcd first')
     .option(
       '--recipient <age1…>',
       'further recovery key that opens the backup; may be repeated',
@@ -80,13 +94,24 @@ each --recipient. No node can decrypt it. The master secret and cluster.yaml are
 it too, encrypted on this workstation, so that file and owner key are enough for a
 restore: keep them in different places. Volumes and images are not in it.
 
+--into is made for a timer. It deletes nothing before the new backup is complete
+(with --prove: proved), nothing but good backups of this cluster, and never the
+newest proved one.
+
 Examples:
   cluster backup create --to blue-2026-11-24.backup
+  cluster backup create --into /backups --prove --keep 14
   cluster backup create --to blue.backup --recipient age1qyqszq…`,
     )
     .action(
-      action<CreateFlags>(async (context, { to, recipient = [], node }) =>
-        (await useCases()).runBackupCreate(context, { to, recipients: recipient, node }),
-      ),
+      action<CreateFlags>(async (context, { to, into, keep, prove, recipient = [], node }) => {
+        const { BackupCommandError, runBackupCreate, runBackupInto } = await useCases();
+        const common = { recipients: recipient, node };
+        if (into !== undefined && to === undefined)
+          return runBackupInto(context, { ...common, directory: into, keep, prove: prove === true });
+        if (to === undefined || into !== undefined || keep !== undefined || prove === true)
+          throw new BackupCommandError('backup-target', 'creating a backup: one target expected');
+        return runBackupCreate(context, { ...common, to });
+      }),
     );
 }

@@ -111,6 +111,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   kubeconfig: 'cli/cluster/kubeconfig/renew-kubeconfig.test.ts',
   'backup create':
     'e2e/cluster/backup/backup.story.ts: the file gets its name when it is complete and verified',
+  'backup verify': 'one file, written whole or not at all',
   'backup delete': 'one file, deleted or not',
   restore: 'e2e/cluster/backup/restore.story.ts: killed with the machine while it restores, and run again',
   'support bundle':

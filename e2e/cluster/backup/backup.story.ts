@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
@@ -61,6 +61,36 @@ await test('an owner takes a backup of a running cluster and proves that it can 
       assert.ok(verified.proof[name].isHashCompared, name);
       assert.ok(BigInt(verified.proof[name].revision) >= BigInt(verified.revisions[name]), name);
     }
+  });
+
+  await story.test('a timer fills a directory: each backup is proved, and the newest two stay', async () => {
+    const ring = join(workspace, 'ring');
+    await mkdir(ring);
+    const into = ['backup', 'create', '--into', ring, '--keep', '2', '--prove'];
+    const taken: string[] = [];
+    for (let run = 0; run < 3; run++) {
+      const made = await cliJson<{ file: string; deleted: string[] }>(
+        bench,
+        '--workspace',
+        workspace,
+        ...into,
+      );
+      taken.push(made.file);
+      assert.deepEqual(made.deleted, run === 2 ? [taken[0]] : []);
+    }
+    const listed = await cliJson<readonly { readonly file: string; readonly proof: string }[]>(
+      bench,
+      ...['--workspace', workspace, 'backup', 'ls', ring],
+    );
+    assert.deepEqual(
+      listed.map(({ file, proof }) => [join(ring, file), proof]),
+      taken
+        .slice(1)
+        .toReversed()
+        .map((file) => [file, 'FILE-PROVED']),
+    );
+    const away = await cli('backup', 'create', '--into', join(workspace, 'away'));
+    assert.match(away.stderr, /backup-not-found/);
   });
 
   await story.test('its header is shown without a workspace, and it is listed as good', async () => {

@@ -1,0 +1,24 @@
+import type { BackupHeader } from '../../internal/backup/index.ts';
+import type { ListedBackup } from './list-backups.ts';
+
+interface Candidate extends Pick<ListedBackup, 'status' | 'provedMs'> {
+  readonly header: Pick<BackupHeader, 'epoch' | 'revisions' | 'takenMs'> | undefined;
+}
+
+/**
+ * The backups that are deleted so that `keep` good ones stay. Pure. Only good ones count and are deleted: the newest that was proved always
+ * stays. Their order is that of the records in them, so a clock that was set back does not change it.
+ */
+export function planRetention<T extends Candidate>(listed: readonly T[], keep: number): readonly T[] {
+  const good = listed.filter(({ status }) => status === 'good').toSorted(newestFirst);
+  const newestProved = good.find(({ provedMs }) => provedMs !== undefined);
+  return good.slice(Math.max(1, keep)).filter((each) => each !== newestProved);
+}
+
+function newestFirst({ header: a }: Candidate, { header: b }: Candidate): number {
+  if (a === undefined || b === undefined) return 0; // a good backup has a header
+  if (a.epoch !== b.epoch) return b.epoch - a.epoch;
+  const [own, other] = [BigInt(a.revisions.state), BigInt(b.revisions.state)];
+  if (own !== other) return own < other ? 1 : -1;
+  return b.takenMs - a.takenMs;
+}
