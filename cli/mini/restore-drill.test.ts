@@ -1,6 +1,10 @@
 import { expect, test } from '@jest/globals';
+import { MemoryFiles } from '../../internal/testing/index.ts';
 import { parseWrittenConfig, renderClusterConfig } from '../../internal/config/index.ts';
-import { localConfiguration } from './restore-drill.ts';
+import { contextOf } from '../cluster/curator/fake-curator.ts';
+import { localConfiguration, refuseOtherUse } from './restore-drill.ts';
+
+const AT = { root: '/mini', name: 'drill' };
 
 test('localConfiguration() keeps name and networks, and drops what a local machine cannot have', () => {
   const text = renderClusterConfig({
@@ -19,4 +23,14 @@ test('localConfiguration() keeps name and networks, and drops what a local machi
     runsWorkloads: before.firstNode.runsWorkloads,
   });
   expect(local.attestation.policy).toMatchObject({ name: 'drill' });
+});
+
+test('refuseOtherUse() leaves every local cluster alone that is not of a drill', async () => {
+  const files = new MemoryFiles();
+  const context = contextOf(files, '/owner');
+  await refuseOtherUse(context, AT);
+  await files.makeDirectory('/mini/drill');
+  await expect(refuseOtherUse(context, AT)).rejects.toMatchObject({ code: 'mini-drill-exists' });
+  await files.writeAtomic('/mini/drill/drill', '');
+  await refuseOtherUse(context, AT);
 });

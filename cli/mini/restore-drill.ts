@@ -6,7 +6,7 @@ import { DiskStreams } from '../../internal/file/index.ts';
 import {
   createCluster,
   destroyCluster,
-  findCluster,
+  parseName,
   type LocalCluster,
 } from '../../internal/localmachines/index.ts';
 import { printable } from '../../internal/printable/index.ts';
@@ -67,8 +67,8 @@ export async function runMiniRestore(context: CommandContext, options: MiniResto
   await destroyCluster(machines, { ...at, signal }); // what an interrupted drill left
   let result: DrillResult;
   try {
+    await claimDirectory(context, at);
     const cluster = await createCluster(machines, { ...at, signal });
-    await context.ports.files.createExclusive(join(cluster.paths.directory, MARKER), '');
     result = await drill(context, options, { cluster, layers });
   } finally {
     const left = new AbortController().signal; // also after an interruption
@@ -97,14 +97,29 @@ export async function runMiniRestore(context: CommandContext, options: MiniResto
   );
 }
 
-async function refuseOtherUse(
-  context: CommandContext,
+/** @throws MiniError `mini-drill-exists` */
+export async function refuseOtherUse(
+  context: Pick<CommandContext, 'ports'>,
   at: { readonly root: string; readonly name: string },
 ): Promise<void> {
-  const found = await findCluster(machineHostFrom(context), at);
-  if (found === undefined) return;
-  if ((await context.ports.files.stat(join(found.paths.directory, MARKER))) !== undefined) return;
+  const { files } = context.ports;
+  const directory = directoryOf(at);
+  if ((await files.stat(directory)) === undefined) return;
+  if ((await files.stat(join(directory, MARKER))) !== undefined) return;
   throw new MiniError('mini-drill-exists', `restoring into local cluster ${at.name}: it exists`);
+}
+
+/** Marks the directory before anything is in it, so that a drill that is killed at any point can be replaced. */
+async function claimDirectory(
+  { ports: { files } }: CommandContext,
+  at: { readonly root: string; readonly name: string },
+): Promise<void> {
+  await files.makeDirectory(directoryOf(at));
+  await files.createExclusive(join(directoryOf(at), MARKER), '');
+}
+
+function directoryOf({ root, name }: { readonly root: string; readonly name: string }): string {
+  return join(root, parseName(name, 'cluster'));
 }
 
 async function drill(

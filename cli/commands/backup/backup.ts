@@ -24,7 +24,7 @@ export function register(backup: Command, action: ActionBinder): void {
   registerCreate(backup, action);
   backup
     .command('ls')
-    .description('list the backups in a directory and whether each is complete and unchanged')
+    .description('list the backups in a directory, and whether each is complete, unchanged and proved')
     .argument('<directory>', 'directory with backup files')
     .action(action(async (context, _flags, dir = '') => (await useCases()).runBackupList(context, dir)));
   backup
@@ -43,8 +43,9 @@ export function register(backup: Command, action: ActionBinder): void {
       `
 Verifies the signatures and the owner's certificate, decrypts the file, restores
 both etcd snapshots into empty data directories, and compares revision and hash
-with what the control plane had. Needs no cluster. The decrypted data is deleted
-afterwards. Needs the bundle of the backup's Kubernetes version.`,
+with what the control plane had. The decrypted data is deleted afterwards. The
+result is saved beside the file (FILE.proof) and shown by ls. Needs no
+cluster, but the bundle of the backup's Kubernetes version.`,
     )
     .action(
       action<VerifyFlags>(async (context, { recoveryKey, workDir }, file = '') =>
