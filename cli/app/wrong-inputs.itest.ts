@@ -89,7 +89,7 @@ const USAGE = rows('app-usage', 'usage', {
   'audit verify nofile': 'file nofile not found',
   'audit ls --last -1': 'Must be 1 to 1000000',
   'audit ls --last x': 'Must be 1 to 1000000',
-  'backup create text': "required option '--to <file>' not specified",
+  'backup create text': "too many arguments for 'create'",
   'package repo': "missing required argument 'directory'",
   'image build': "required option '--provisioning <file>' not specified",
   'attest explain nofile': "required option '--variant <name>' not specified",
@@ -206,6 +206,11 @@ const VALUES = [
     'mini exec n1 --name nope -- true': 'local cluster "nope" not found',
     'mini start n1 --name nope': 'local cluster "nope" not found',
     'mini stop n1 --name nope': 'local cluster "nope" not found',
+  }),
+  ...rows('backup-target', 'usage', {
+    'backup create': 'one target expected',
+    'backup create --to new.backup --into directory': 'one target expected',
+    'backup create --to new.backup --keep 3': 'one target expected',
   }),
   ...rows('app-unknown-error-code', 'usage', { 'help errors nope': 'unknown error code "nope"' }),
 ];
