@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { SystemClock } from '../../internal/clock/index.ts';
-import type { Command, CommandResult } from '../../internal/exec/index.ts';
+import { ExecaRunner, type Command, type CommandResult } from '../../internal/exec/index.ts';
 import { ConfigError } from '../../internal/config/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
 import type { PackageLock } from '../../internal/image/index.ts';
@@ -14,6 +14,7 @@ import { noPassphrases } from '../workspace/fake-passphrases.ts';
 import { fetchPackages } from './fetch-packages.ts';
 import { readFirmwareValues } from './firmware-values.ts';
 import { runImageBuild } from './index.ts';
+import { readPackageFiles } from './unpack-packages.ts';
 
 const CONTENT = Buffer.from('a package');
 const SHA256 = createHash('sha256').update(CONTENT).digest('hex');
@@ -80,6 +81,32 @@ describe('fetchPackages()', () => {
 
   test('says that a package is missing when apt does not have it', async () => {
     await expect(fetched(contextOf())).rejects.toMatchObject({ code: 'image-package-missing' });
+  });
+});
+
+test('readPackageFiles() gives the lists of modules one mode, whatever the umask of depmod was', async () => {
+  const listed = join(directory, 'linux-image/lib/modules/6.1');
+  mkdirSync(listed, { recursive: true });
+  for (const [name, mode] of [
+    ['modules.dep', 0o600],
+    ['modules.order', 0o644],
+    ['other', 0o640],
+  ] as const)
+    writeFileSync(join(listed, name), '', { mode });
+  const context = contextOf();
+  const commands = new ExecaRunner({ path: '/usr/bin:/bin' });
+  const files = await readPackageFiles(
+    { ...context, ports: { ...context.ports, commands } },
+    directory,
+    'linux-image',
+  );
+  const modes = files.entries.flatMap((entry) =>
+    entry.kind === 'file' ? [[entry.path.slice('lib/modules/6.1/'.length), entry.mode]] : [],
+  );
+  expect(Object.fromEntries(modes)).toEqual({
+    'modules.dep': 0o644,
+    'modules.order': 0o644,
+    other: 0o640,
   });
 });
 

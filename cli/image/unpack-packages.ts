@@ -5,6 +5,9 @@ import type { CommandContext } from '../app/command.ts';
 const MAX_FILE_BYTES = 512 * 2 ** 20;
 const TRIPLET = 'x86_64-linux-gnu';
 const FIELDS = 4;
+/** What `indexModules()` writes. Its mode would follow from the umask of the process. */
+const MODULE_LIST = /^lib\/modules\/[^/]+\/modules\.[^/]+$/;
+const MODULE_LIST_MODE = 0o644;
 
 /** Unpacks each package into a directory of its own below `directory`. */
 export async function unpackPackages(
@@ -20,7 +23,10 @@ export async function unpackPackages(
   }
 }
 
-/** The files of an unpacked package. All belong to root on the image. @throws ImageError `image-tree` */
+/**
+ * The files of an unpacked package, with the modes of the package, whatever the umask and the user of this process. All belong to
+ * root on the image. @throws ImageError `image-tree`
+ */
 export async function readPackageFiles(
   context: CommandContext,
   directory: string,
@@ -54,7 +60,8 @@ async function readEntry(
   if (type === 'd') return { kind: 'directory', path, mode };
   if (type === 'l') return { kind: 'symlink', path, target };
   if (type !== 'f') throw new ImageError('image-tree', `${path} is neither file, directory nor link`);
-  return { kind: 'file', path, mode, content: await readFile(context, join(root, path)) };
+  const content = await readFile(context, join(root, path));
+  return { kind: 'file', path, mode: MODULE_LIST.test(path) ? MODULE_LIST_MODE : mode, content };
 }
 
 /** Reads a file of an unpacked package. @throws ImageError `image-tree` */

@@ -52,16 +52,17 @@ await test('an image is reproducible, boots, and has the registers that were com
         address: '198.18.200.15',
       }),
     );
-    const build = (out: string, ...more: readonly string[]): Promise<string> =>
+    const build = (umask: string, out: string, ...more: readonly string[]): Promise<string> =>
       run(
+        ...(['sh', '-c', `umask ${umask}; exec "$0" "$@"`] as const),
         ...([execPath, join(PROJECT, 'dist/cluster/main.mjs'), 'image', 'build', '--out', at(out)] as const),
         ...(['--provisioning', at('provisioning.json'), '--state-size', '1024'] as const),
         ...(['--agent', join(PROJECT, 'dist/cluster-agent_0.1.0_amd64.deb'), ...more] as const),
       );
 
-    await story.test('two builds give the same bytes', async () => {
-      await build('one');
-      await build('two');
+    await story.test('two builds give the same bytes, whatever the umask', async () => {
+      await build('022', 'one');
+      await build('077', 'two');
       for (const name of FILES)
         assert.equal(await sha256(join(at('one'), name)), await sha256(join(at('two'), name)), name);
     });
@@ -93,7 +94,7 @@ await test('an image is reproducible, boots, and has the registers that were com
         { expected: hex(seen.measurements.get(`pcr${pcr}`)) },
       ]);
       await writeFile(at('firmware.json'), JSON.stringify({ registers: Object.fromEntries(learned) }));
-      await build('two', '--firmware', at('firmware.json'));
+      await build('022', 'two', '--firmware', at('firmware.json'));
       assert.equal(await sha256(at('two/disk.raw')), await sha256(at('one/disk.raw')));
       const values = await readValues(at('two'));
       assert.deepEqual([...values.keys()], [...Array(15).keys()]);
