@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { buildDebianPackage } from './build/debian.ts';
 import { buildExecutable } from './build/executable.ts';
 import { bundledPackages, licenseText } from './build/licenses.ts';
+import { collectManPages } from './build/man.ts';
 import { ARCHITECTURES, type Architecture } from './build/node-binary.ts';
 import { agentPackage, cliPackage, type Formats } from './build/packages.ts';
 import { bundleProgram, programFile, PROGRAMS } from './build/programs.ts';
@@ -16,7 +17,7 @@ const HELP = `Builds all programs and packages into dist/:
   cluster/main.mjs                                         the operator's program, with chunks that it loads when needed
   bootstrapper.mjs joinservice.mjs signer.mjs apilb.mjs    one file each; all programs need only Node 24
   cluster-agent_VERSION_ARCH.deb                           agent, its Node and bootstrapper.service
-  cluster_VERSION_ARCH.deb                                 the operator's program and its Node
+  cluster_VERSION_ARCH.deb                                 the operator's program, its manual pages and its Node
   cluster-linux-ARCH bootstrapper-linux-ARCH               single executables, with --sea
 
 Usage: npm run build -- [--arch ARCH] [--formats deb,rpm,tar] [--only-programs] [--sea]
@@ -99,8 +100,9 @@ async function main({ architecture, formats, onlyPrograms, sea }: Options): Prom
   const { version } = JSON.parse(readFileSync(resolve(ROOT, 'package.json'), 'utf8')) as { version: string };
   const epochSeconds = Number(process.env['SOURCE_DATE_EPOCH'] ?? EPOCH_SECONDS);
   const licenses = licenseText(ROOT, [...packages].sort());
+  const manPages = await collectManPages(version, epochSeconds);
   for (const contents of [agentPackage, cliPackage]) {
-    const content = contents({ root: ROOT, dist: DIST, version, architecture, licenses });
+    const content = contents({ root: ROOT, dist: DIST, version, architecture, licenses, manPages });
     for (const format of formats) {
       await step(
         () => BUILDERS[format](epochSeconds, content),

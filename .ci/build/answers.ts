@@ -1,9 +1,9 @@
 import { PassThrough } from 'node:stream';
 import type { Command } from 'commander';
 import { keyOf } from '../../cli/answers/ready-answer.ts';
-import { COMMANDS, runApp } from '../../cli/app/index.ts';
-import { createProgram } from '../../cli/app/program.ts';
+import { runApp } from '../../cli/app/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
+import { loadProgram } from './man.ts';
 
 /** A command line and its output. */
 export interface ReadyAnswer {
@@ -27,14 +27,7 @@ export async function readyModule(): Promise<string> {
 }
 
 async function answerable(): Promise<readonly (readonly string[])[]> {
-  const program = await createProgram({
-    version: '',
-    entries: COMMANDS,
-    loads: () => true,
-    action: () => async () => undefined,
-    write: () => undefined,
-    writeGroupHelp: () => undefined,
-  });
+  const program = await loadProgram();
   const paths = commandPaths(program, []);
   const shells = program.commands.find((command) => command.name() === 'completion')?.registeredArguments[0];
   return [

@@ -356,6 +356,7 @@ describe('the agent’s package', () => {
     version: '1.0.0',
     architecture,
     licenses: '',
+    manPages: [],
   });
 
   test('depends on every program without which preflight fails', () => {
@@ -373,7 +374,7 @@ describe('the agent’s package', () => {
     ({ entries }) => {
       const textOf = (path: string): string => {
         const entry = entries.find((each) => each.path === path);
-        return entry?.kind === 'text' ? entry.text : '';
+        return entry?.kind === 'text' ? String(entry.text) : '';
       };
       expect(textOf('/usr/lib/modules-load.d/cluster.conf')).toMatch(/^overlay\n(#.*\n)?br_netfilter\n/m);
       const parameters = textOf('/usr/lib/sysctl.d/60-cluster.conf').split('\n');

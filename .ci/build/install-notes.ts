@@ -56,6 +56,7 @@ Install, or update, as root:
 
 Remove:
 
-  rm -r /usr/lib/cluster-cli /usr/bin/cluster /usr/share/doc/${name}
+  rm -r /usr/lib/cluster-cli /usr/bin/cluster /usr/share/doc/${name} \\
+    /usr/share/man/man1/cluster.1.gz /usr/share/man/man1/cluster-*.1.gz
 `;
 }

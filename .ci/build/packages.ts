@@ -1,5 +1,6 @@
 import { globSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import {
   buildContainerScopes,
   buildPlaceholderSlice,
@@ -15,6 +16,7 @@ import {
 } from '../../internal/preflight/index.ts';
 import type { DebianPackage } from './debian.ts';
 import { agentNotes, cliNotes } from './install-notes.ts';
+import type { ManPage } from './man.ts';
 import { nodeBinary, type Architecture } from './node-binary.ts';
 import type { RpmPackage } from './rpm.ts';
 import type { Entry } from './staging.ts';
@@ -28,6 +30,8 @@ export interface PackageOptions {
   readonly architecture: Architecture;
   /** License texts of the bundled packages. */
   readonly licenses: string;
+  /** The manual pages of the operator's program. */
+  readonly manPages: readonly ManPage[];
 }
 
 /** One package in all formats. */
@@ -133,6 +137,7 @@ function cliEntries(options: PackageOptions): readonly Entry[] {
       .map((path) => copy(resolve(dist, path), `/usr/lib/cluster-cli/${basename(path)}`)),
     copy(resolve(root, '.ci/package/cluster'), '/usr/bin/cluster', 0o755),
     ...bundleSources(root),
+    ...options.manPages.map(manEntry),
     ...documents('cluster', options),
   ];
 }
@@ -148,6 +153,12 @@ function bundleSources(root: string): readonly Entry[] {
     .map((path) =>
       copy(resolve(root, path), path.replace(/^(cli|internal\/bundlebuild)/, '/usr/lib/cluster-cli')),
     );
+}
+
+/** A manual page, compressed without a timestamp as Debian's policy demands (section 12.1). */
+function manEntry({ name, text }: ManPage): Entry {
+  const path = `/usr/share/man/man1/${name}.gz`;
+  return { kind: 'text', path, mode: 0o644, text: gzipSync(text, { level: 9 }) };
 }
 
 function copy(from: string, path: string, mode = 0o644): Entry {

@@ -16,7 +16,7 @@ import { dirname, join } from 'node:path';
 export type Entry = { readonly path: string; readonly mode: number } & (
   | { readonly kind: 'directory' }
   | { readonly kind: 'copy'; readonly from: string }
-  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'text'; readonly text: string | Uint8Array }
 );
 
 /**

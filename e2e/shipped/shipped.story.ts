@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execPath } from 'node:process';
 import { test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
 
 const PROJECT = join(import.meta.dirname, '../..');
 const DIST = join(PROJECT, 'dist');
@@ -66,6 +67,11 @@ await test('the shipped programs run on a machine without npm', async (story) =>
       const lib = join(root, 'usr/lib/cluster-cli');
       const { code, text } = alone(directory, join(lib, 'node'), join(lib, 'main.mjs'), 'config', 'validate');
       assert.deepEqual([code, /is valid/.test(text)], [0, true], text);
+    });
+
+    await story.test('the Debian package of the CLI has its manual pages', async () => {
+      const page = join(directory, 'root/usr/share/man/man1/cluster-node-approve.1.gz');
+      assert.match(gunzipSync(await readFile(page)).toString(), /^\.TH "CLUSTER\\-NODE\\-APPROVE" "1"/);
     });
 
     await story.test("the agent's Debian package has its unit, Node and its programs", async () => {
