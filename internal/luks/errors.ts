@@ -51,11 +51,7 @@ export const luksErrors = defineErrors({
     'The digest of the volume key does not cover exactly the key slots and the data.',
     FIX,
   ),
-  'luks-token': fault.peer.refused('The header has a token of another program, or a malformed one.', FIX),
-  'luks-mac': fault.peer.refused(
-    'The header was not written with the keys of this machine: it was changed, or is that of another disk.',
-    FIX,
-  ),
+  'luks-token': fault.peer.refused('The header has a token, which this program never writes.', FIX),
 });
 
 /** A code of this directory. */

@@ -1,26 +1,20 @@
 import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
-import { Secret } from '../secret/index.ts';
-import { headerMac } from './header-mac.ts';
 import { LAYOUT } from './layout.ts';
-import { parseLuksHeader } from './parse-header.ts';
 
 /**
- * The two copies of a header that cryptsetup 2.6.1 has written with the options of bootstrapper/disk: two key slots, and a
- * token with the field `node`. The areas of the key slots are left out: the parser does not read them.
+ * The two copies of a header that cryptsetup 2.6.1 has written with the options of a state disk, with two key slots. The areas of
+ * the key slots are left out: the parser does not read them.
  */
 const STATE_DISK =
-  'H4sIAAAAAAACA+3bT2zbVBwH8KxlBxACIXHhNOTCNkRCbddx7MFG1zYsaZdQ8q9JoK0c5yVxndiun9P8o8cODQ6IAuPvhDYYIAQHDgg0BOMECCQEEggEAyFxnQS3CU1IPKdlhBWEJgED8f0cIvk9v/d+7/eecrD0O5idSZ98OzAU6BsPbNoeuEi0polh+Y/7hw+L9w/Lawc+PbP7hfz1C9pP6iNvWA+/l7jtm1uWh5yR+E0PnVq/8dCj787d/uzcri+/uPzoc2dH35k01uZeIreOLG67lsiqJhJZDoklXQlJshoOlZSwGIqEK4KolkoqCUuB/6H16SMfnZqf2vfisc+6jz+2s7xwuPDa5yd+3LfwvlQ8ffJbIQAAAAAAAADA9DiTdGjd9ii3p8fx/o/XcQi3h6s3TSpyQb9/kRpd1iRLQU6rXPCKwF6hnms4hM0g8Twf5GoarbHejU8C3Cob5BJtYJirtdggu1KhxGOPY2JEVvxZ+otwYljhJf+ZWLrbcTzDtlirRmio7dGQU9cMS5YuiIutYZYHI3NK7NmP/rexBDnDI67mz8miFfrRUq3uR5GJlzorFaHoUr6gdyKzxWYsk1RLXSUdUxrLVeIkYrluPdVZ8uy93CpbULgUuRJVXhHkS56syULDqVqaXJjV86lwOj4xQYqZRiNXkHJSM93ImiqfudmJUcvL+sliK3q2Sawtd0yvNylbI0Q9zSOhskHNjVg3L+Td7GU/0fNBboW4tL85IchZdrk/WMzVSgdyZv80KKk2iLX1FvezMphBQY5EIuJgDssdS2sYur/flUWvRTSTNfJ/nlNKdM92N9Mq8arsx1E2qoRuDeN8in93c78G7zfOX8RBKOpkd66bnY7dJSXiWquYnErNJO/M15NutFZanonOTk20o25LCieVvdwv0bFxzSUh1dhfVVPV6GgywXu62Rakeio6mW7nW507HJ3ocT4xNlacjm/cdt22KkbV39ESta3NTXOCKCrKwK7Ot8sRiVHYUPzFAgAAAAAAAAAAAAAAAAAAAAAAAAAA/GXSM9mD/0T9f/SpHb2M2nu6ee/I6vCJs2u9K0jnmg+96fHn89vHrnzlsu+u+tq8780P7jm6P/Py+qs3rDx4LPV98dwDCv3krXlth/j631v/P/6fPb8zE6NZTX1m6lAhdW7bD6efTB2/+omhj3vXfdXeuUve7R3BDQcAAAAAAAAf6v9R/4/6f9T/o/4fAAAAAAAAAAAAAAAAAAAAAAAAAADg3+9nW1uwOQCAAAA=';
-/** The header of another volume: another UUID, one slot, no token. */
+  'H4sIAAAAAAACA+3bT4gbVRwH8CiCZXtosYpd0MvUUmoSmJnMTCYtS7P/2mR3w242ybJ1u5aZ5M1k8m+yeS9JZ9dKpQcVPGiL0KPUg/+62INYaGkpQltKFUpbtYIiYrXIHlR68SLrm3SrsUWkB23F7+cQ8t7Me+/3+2WSQ+A3lhvNHD8VeDDQEQ+seChwl2jRkFXtr6/PHByae1G9+unlDcu/fhXuHfzk401HF+Nsw9rpNd+um1/1xZqfTnweeWwx8fz6udNPvCNs6zm/uPGpn0Pr30oecPckV10jWsyQiaaFZTOvhxUtpoZNXZXDUdWS5JhpxoiqBP6HJi7vuLhkVd843zt+5saRg8HJ0zcO7H9k3fFi70uvJ+2lSwEAAAAAAAAAbkEoE49WXEaFLQuC6L8wr06ELUKlWaayEPKv76bOPJ/SlJBgWLfdIvFbKGs4dcJ3UERRDAlFgxb51Zt/CQh7+aIGMbqWNYw2X+RaFiWMDyNyVNP9XTqHCLKqi4o/JrV8w6szx63xWYPQ8B5Gw/WK4dQ05ba4+BnlQndkdZOP/ej/HEtIcBhpGP6ePFqpEy01Kn4UdJ5q7Z2tbHIym1Wr5ZF0tb9d2N7MJMVqJTdhsYpKiup25mQHcn3CXn6gdC9qJcdEXdLuebH0xDAZTpis6O10rbyeGiA7PNFoZqxkxhwdH9NGplrP5AzblkZ0v1j8ROaWib/NAn9PiV0ltTufuE4G3dlKWjQalbvzLXg1o+rk/dhau1mbGGU+Kf59/pTkmdtYKYEixjQ/poJjE3pnGL+X449vxkznDEmY7Q7en5y9i6KxZrJVKiWs6dZEoTk4PJ8spoIpMRLtb+d0OyVXy0M0TeteflBP9Qm3ovPLMkYnrYzV7B+aG55qO8Fcqd9i0fG6bE6WlKl2Zlrz0gODil7IKjefzLxbsxzbz6hE3dpK0oIky7reldWteUWKKRFR4SvxawgAAAAAAAAAAAAAAAAAAAAAAAAAAHB/y4zmxv6N/v9Z1vohbV9/4PrD333dc+Qb88qrT6aCr21emnnux0Tk2Gfncl/+8nRzZvr75RcubjrUt/Xw2ff2rT1x4crm1elne9798KPV/2z/f/w/+/k195+S973i9W07FF8OXmtsfPztN8+9fPKDw1ff33Up/qi9FU84AAAAAAAA+ND/j/5/9P+j/x/9/wAAAAAAAAAAAAAAAAAAAAAAAAAAAPe/3wAXgk45AIAAAA==';
+/** The header of another volume: another UUID, one slot. */
 const OTHER_DISK =
-  'H4sIAAAAAAACA+3bT2gUVxwH8CVFKrTUoge1lGqf0ou7OjOZfyuIxmQb3I3Jms0fi0qY2bz9O5nZ7JtkMxtysF5EqbQIHkRFBMGDKKjFIqKoWFrBPyh4KK3EYKtISEBFWvXgm7jqVhH1YKn6/RyWnfdvvr83O5eF19QeSxw5FqgJTFgSqPgg8JpYxpAU9cX9djoUF45/0fLJ4R9Wl0z92Pwtc8/JXY0bF+wRB37Z9PG+DcGOqbP16Y350+V1U2b++teBOaWjO6+tkeuGk/eOjo5NEytCkpnUQ7IaVkKmrkghTUmJUtg0w1SRA++h7f23yA7nVNfJM79dOjey7NDFsfv3hqWfyfmRLetbr87bHQAAAAAAAADgBkmeesxyXEYWDhLB/3C9AiULidWXZxIJ+v1dLFvmTaocJEbqmSEiH8LcYrZA+QqyIAhBkjFYhvc++kuADPFJRWpUTSsaJT7JSaUYdfllraSpur/KxE2IpOiC7F9TO1n0Cm7WsXmrQVlowGWhgmVkbVV+Jhe/R767OlnB5Nd++n9nCZKsS4uGvyZPK06kZYblp0gIEcmL1JYTubpcvRzuFNqbrGihPhJujWi6aUsrM31eQyzaHHNWLCJDQ/yOrpOn/jKD/Duj6R5qP7+JExVUFyuqmqZJovq03m7PNnqyST9bf5dbokaeNwovr5/RpOsUK1sgC2HVz9SdTVP2fIwn2/H0Ya/iA9ZUB680vPKG1bZZeW9BP3OVwoD5td7bl+hXmntZrCFsWVEtrirxltZI+3JF/YYtIo+T+SvnPMsq1UsdktnQ01xe2tagLvM6a0tp2hh17WjL8nCOxno7hUJR9zc6SJKOncqm/WpyzLErBRNRknS9qqIn7aomczqfircbAAAAAAAAAAAAAAAAAAAAAAAAAAAA3iWJWHvTf3H+f++uD7+Nf7ZtLD76e/3VtTNuuuOT92V+HJ9lba7bMbotdPyn+KQ9+6f0XL8x5/JHZ/8gZ28f7Bu/0nH/+z+/2lpz4k7nl2/2/P+St/b5Lb67av6MGu3Cp91/D5drpn4+8p1za33iwam86P1z4fChIH7hAAAAAAAA4MP5f5z/x/l/AAAAAAAAAAAAAAAAAAAAAAAAAAAAgP+/h8FnyY0AgAAA';
+  'H4sIAAAAAAACA+3bW4gTVxwG8EFZRMUHESxIUTigPpi4ZyaTmWTRYuxqWbO3ZFlXLV4mkzO7s5NM0jkTk+x28dKWLVXoW1EE8VIogvhUvNJVsVhvDwoWqvigj+K1rNcX7ZntqlEpbR8Ubb/fQ5g5t/n+Z5KXwGnuTHYcHpLGSCMWSKPGSv8S7zGUqPbX/XdPH9nmrSzJk64O3Vzz8/dTZ0zZX36aWydtPLl94W+Tv1bpqcdbv1tzS3e+WbrqZt0Xyyobo8cvr9cTvz5c/nD7rI7NNBM3o0ZUDscNlYZVgzJxRc0wNTRLzsqWZsqy9D80/tb4rpS0d8LRc+5PGXnv3BM7N387fd+WxS0PNv2w49K0vAQAAAAAAAAg9BOHVXmu4HPS0E9o8OFXi4w0kFzJ4QoJBf2rud0nmjQ1RAzrlSGyGMJ9zy4ysYJKKQ2RHoP3iN4//xIgA2KSx4yaaZ5RFpMKlsWZL24jiq7FglVGHkKUaIyqwT1zTa9a9O2CK1oNxsMVn4eLOcN2NfWVXOIZTrY2WTEj7oP0L2cJEdtnnhGsKdLKI2m5kQtSJGlbPh/J6/Xd8TZ7kZdsK5a93nbV6lHMRoelEhXeuozauSanlJpPBgbEE/2Cw4Jl+sU1Z9155r6+iSMV1BYra7quK7L2ot5s1TXythlkW7vaLzPDEY307+vnzPQL3ugWqDSuBZmydjfjr8d4vh0vXvanYsDK2uCjDf94wzpTVqZS1Rza0ptlHVk9Gik3fuwqVqq1fk5nc2NWK1WKhVyvvsROzCfPkol5TUmNJ1ikz2rWtS6ti3vtn7C+JX2mT71FLeUVn5XUSiSSkttXpJuCjQ4Rs+BadndQTS8vuKMFE1lRYrGaip61q3JcjVBVzMSPGwAAAAAAAAAAAAAAAAAAAAAAAAAAAP5TOpKdzW/j/P+Tx8cmhvYvTrfkDx67OG72hfSHR7/85cdhKi8/ED90ffD+V5v4UN2N34fSt8ms4cy8PVcans7e8PmkG5MT56VhlrvzZs//L3hv399Hg/e8u+vuL8zv3pVdWlcfIx+cPDN47Wx4ZmZMmj1q1fANBwAAAAAAgADO/+P8P87/AwAAAAAAAAAAAAAAAAAAAAAAAAAAALz7/gBHqcIxAIAAAA==';
 
-/** The share under which `fakeHeader()` has its MAC. */
-export const NODE_SHARE = new Secret(new Uint8Array(32).fill(7));
-
-/** The first 16 MiB of a disk with the header of cryptsetup. */
+/** A header of cryptsetup. */
 export function realHeader(which: 'state' | 'other' = 'state'): Buffer {
-  const disk = Buffer.alloc(LAYOUT.dataOffset);
+  const disk = Buffer.alloc(LAYOUT.headerBytes);
   gunzipSync(Buffer.from(which === 'state' ? STATE_DISK : OTHER_DISK, 'base64')).copy(disk);
   return disk;
 }
@@ -49,11 +43,4 @@ export function repairChecksums(disk: Buffer, copies: readonly (0 | 1)[] = [0, 1
     createHash('sha256').update(bytes).digest().copy(bytes, 448);
   }
   return disk;
-}
-
-/** The real header with its MAC under `NODE_SHARE` in the token. */
-export function fakeHeader(): Buffer {
-  const disk = realHeader();
-  const mac = Buffer.from(headerMac(parseLuksHeader(disk), NODE_SHARE)).toString('base64');
-  return writeJson(disk, jsonOf(disk).replace('"node":', `"mac":"${mac}","node":`));
 }

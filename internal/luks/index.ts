@@ -1,12 +1,7 @@
 /**
  * Domain: the LUKS2 header of a state disk. An own parser, because cryptsetup accepts headers that weaken the encryption: a null
  * cipher, a reencryption to the clear, other segments (CVE-2025-59054, CVE-2025-58356). It accepts one form only, which
- * `cryptsetup luksFormat` creates with the options of the state disk. No program uses it yet.
- *
- *     disk ── first 16 MiB, read once ──▶ parseLuksHeader ──▶ LuksHeader
- *                        │                                        │ canonical form
- *                        ▼                                        ▼
- *            cryptsetup open --header COPY            verifyHeaderMac with the sealed share
+ * `cryptsetup luksFormat` creates with the options of the state disk. `internal/statedisk` keeps the header.
  */
-export { verifyHeaderMac } from './header-mac.ts';
-export { parseLuksHeader } from './parse-header.ts';
+export { LAYOUT } from './layout.ts';
+export { parseLuksHeader, type LuksHeader } from './parse-header.ts';

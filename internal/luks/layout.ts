@@ -5,8 +5,10 @@ export const LAYOUT = {
   binaryBytes: 4096,
   /** Two copies, then the areas of the key slots. */
   slotsOffset: 32 * 1024,
-  slotsBytes: 16_744_448,
-  /** Where the data begins. What lies before it is the header. */
+  slotsBytes: 4 * 1024 * 1024,
+  /** The whole header. It is not at the beginning of the disk: `internal/statedisk` keeps it in its records. */
+  headerBytes: 32 * 1024 + 4 * 1024 * 1024,
+  /** Where the data begins on the disk. */
   dataOffset: 16 * 1024 * 1024,
   sectorBytes: 4096,
 } as const;
@@ -51,10 +53,8 @@ export const SLOT_KDF = {
 export const STRIPES = 4000;
 /** Numbers of key slots: each use of the disk has one, and one more while it is replaced. */
 export const MAX_SLOTS = 8;
-/** The type of the token of this program. */
-export const TOKEN_TYPE = 'cluster-state-disk';
-/** Number of that token. */
-export const TOKEN_ID = 0;
+/** Number of the only segment and of the only digest. */
+export const ONLY_ID = '0';
 
 /** The size of the area of a slot for a volume key: its stripes, in whole sectors. */
 export function slotAreaBytes(keyBytes: number): number {

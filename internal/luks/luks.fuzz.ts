@@ -1,11 +1,11 @@
 import type { NamedFuzzTarget } from '../testing/fuzz.ts';
 import { parseHeaderCopy } from './binary-header.ts';
-import { fakeHeader, jsonOf } from './fake-header.ts';
+import { realHeader, jsonOf } from './fake-header.ts';
 import { LAYOUT } from './layout.ts';
 import { checkMetadata } from './metadata.ts';
 import { parsePlainJson } from './plain-json.ts';
 
-const disk = fakeHeader();
+const disk = realHeader();
 const codes = ['luks-'];
 
 export const targets: readonly NamedFuzzTarget[] = [

@@ -1,17 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import { findCoded } from '../errors/index.ts';
-import { Secret } from '../secret/index.ts';
-import { fakeHeader, jsonOf, NODE_SHARE, realHeader, repairChecksums, writeJson } from './fake-header.ts';
-import { parseLuksHeader, verifyHeaderMac } from './index.ts';
+import { jsonOf, realHeader, repairChecksums, writeJson } from './fake-header.ts';
+import { parseLuksHeader } from './index.ts';
 import type { LuksErrorCode } from './errors.ts';
 
-/** The header that a disk with 32 KiB of headers would have: 16 MiB are slow to copy 10,000 times. */
 const REAL = realHeader();
 
-/** The code with which a disk is refused; undefined: it is accepted as that of the machine. */
+/** The code with which a header is refused; undefined: it is accepted. */
 function refusalOf(disk: Uint8Array): string | undefined {
   try {
-    verifyHeaderMac(parseLuksHeader(disk), NODE_SHARE);
+    parseLuksHeader(disk);
     return undefined;
   } catch (error) {
     return findCoded(error)?.code ?? String(error);
@@ -19,7 +17,7 @@ function refusalOf(disk: Uint8Array): string | undefined {
 }
 
 function replaced(from: string | RegExp, to: string): Buffer {
-  const disk = fakeHeader();
+  const disk = realHeader();
   const json = jsonOf(disk);
   const changed = json.replace(from, to);
   if (changed === json) throw new Error(`the header has no ${String(from)}`);
@@ -27,7 +25,7 @@ function replaced(from: string | RegExp, to: string): Buffer {
 }
 
 function bytesAt(offset: number, bytes: Uint8Array, copies: readonly (0 | 1)[] = [0, 1]): Buffer {
-  const disk = fakeHeader();
+  const disk = realHeader();
   for (const copy of copies) disk.set(bytes, copy * 16_384 + offset);
   return repairChecksums(disk);
 }
@@ -41,20 +39,14 @@ describe('parseLuksHeader()', () => {
     const header = parseLuksHeader(REAL);
     expect(header).toMatchObject({ uuid: 'e69a2e66-2bc8-4695-b852-75f129bb9e54', slots: [0, 1] });
     expect(header.cipher.isAuthenticated).toBe(false);
-    expect(header.token).toEqual(
-      new Map<string, unknown>([
-        ['version', 1],
-        ['node', 'c2VhbGVk'],
-      ]),
-    );
-    expect(parseLuksHeader(realHeader('other'))).toMatchObject({ slots: [0], token: undefined });
+    expect(parseLuksHeader(realHeader('other'))).toMatchObject({ slots: [0] });
   });
 
   test('accepts slots in any order, as cryptsetup leaves them after a rotation', () => {
     const json = jsonOf(REAL);
     const [, zero, one] = /"keyslots":\{("0":.*?\}\}),("1":.*?\}\})\}/.exec(json) ?? [];
     const disk = writeJson(realHeader(), json.replace(`${zero},${one}`, `${one},${zero}`));
-    expect(parseLuksHeader(disk).canonical).toBe(parseLuksHeader(REAL).canonical);
+    expect(parseLuksHeader(disk)).toEqual(parseLuksHeader(REAL));
   });
 
   interface Row {
@@ -63,8 +55,9 @@ describe('parseLuksHeader()', () => {
     readonly want: LuksErrorCode;
   }
   const rows: readonly Row[] = [
-    { name: 'a short disk', given: () => fakeHeader().subarray(0, 100_000), want: 'luks-truncated' },
-    { name: 'an empty disk', given: () => Buffer.alloc(16 * 1024 * 1024), want: 'luks-magic' },
+    { name: 'a short disk', given: () => realHeader().subarray(0, 100_000), want: 'luks-truncated' },
+    { name: 'more than a header', given: () => Buffer.concat([REAL, text('x')]), want: 'luks-truncated' },
+    { name: 'an empty disk', given: () => Buffer.alloc(REAL.length), want: 'luks-magic' },
     { name: 'no second copy', given: () => bytesAt(0, text('NO'), [1]), want: 'luks-magic' },
     { name: 'LUKS1', given: () => bytesAt(6, Uint8Array.of(0, 1)), want: 'luks-version' },
     {
@@ -87,7 +80,7 @@ describe('parseLuksHeader()', () => {
     {
       name: 'other metadata in one copy',
       given: () => {
-        const disk = fakeHeader();
+        const disk = realHeader();
         return writeJson(disk, jsonOf(disk).replace('"iterations":1000', '"iterations":1001'), [1]);
       },
       want: 'luks-copies-differ',
@@ -275,140 +268,12 @@ describe('parseLuksHeader()', () => {
       want: 'luks-digest',
     },
     {
-      name: 'a foreign token',
-      given: () => replaced('"type":"cluster-state-disk"', '"type":"systemd-tpm2"'),
+      name: 'a token',
+      given: () => replaced('"tokens":{', '"tokens":{"0":{"type":"systemd-tpm2","keyslots":["0"]}'),
       want: 'luks-token',
     },
-    {
-      name: 'a second token',
-      given: () => replaced('"tokens":{', '"tokens":{"1":{"type":"luks2-keyring","keyslots":["0"]},'),
-      want: 'luks-token',
-    },
-    { name: 'more key space', given: () => replaced('"16744448"', '"33521664"'), want: 'luks-size' },
-    { name: 'the header of another volume', given: () => realHeader('other'), want: 'luks-mac' },
-    { name: 'a header without a MAC', given: () => realHeader(), want: 'luks-mac' },
-    { name: 'another salt of a slot', given: () => replaced(/"salt":"./, '"salt":"Z'), want: 'luks-mac' },
-    {
-      name: 'other content of the token',
-      given: () => replaced('"c2VhbGVk"', '"c2VhbGVl"'),
-      want: 'luks-mac',
-    },
+    { name: 'more key space', given: () => replaced('"4194304"', '"8388608"'), want: 'luks-size' },
   ];
 
-  test('accepts the header of the machine', () => expect(refusalOf(fakeHeader())).toBeUndefined());
-
   test.each(rows)('refuses $name: $want', ({ given, want }) => expect(refusalOf(given())).toBe(want));
-
-  test('refuses the header of the machine under the share of another TPM', () => {
-    const other = new Secret(new Uint8Array(32).fill(8));
-    expect(() => verifyHeaderMac(parseLuksHeader(fakeHeader()), other)).toThrow(
-      expect.objectContaining({ code: 'luks-mac' }),
-    );
-  });
 });
-
-describe('10,000 changes of a header', () => {
-  test('are all refused, each with a code', () => {
-    const given = fakeHeader();
-    const json = jsonOf(given);
-    const next = seeded(22);
-    const codes = new Map<string, number>();
-    for (let count = 0; count < 10_000; count++) {
-      const how = CHANGES[next(CHANGES.length)] ?? CHANGES[0];
-      const code = how === undefined ? undefined : changedAndJudged(given, json, how, next);
-      if (code === undefined) throw new Error(`change ${count} (${how?.name}) was accepted`);
-      expect(code).toMatch(/^luks-/);
-      codes.set(code, (codes.get(code) ?? 0) + 1);
-    }
-    // Changes of all kinds have been refused for many reasons, not all by the same check.
-    expect([...codes.keys()].length).toBeGreaterThan(12);
-  });
-});
-
-type Next = (below: number) => number;
-
-/** Changes the headers in place, judges them and restores them: copying 16 MiB 10,000 times would take minutes. */
-function changedAndJudged(given: Buffer, json: string, how: Change, next: Next): string | undefined {
-  const saved = Buffer.from(given.subarray(0, 32_768));
-  how.change(given, json, next);
-  const isSame = saved.equals(given.subarray(0, 32_768));
-  const code = isSame ? 'luks-unchanged' : refusalOf(given);
-  given.set(saved);
-  return code;
-}
-
-interface Change {
-  readonly name: string;
-  readonly change: (disk: Buffer, json: string, next: Next) => void;
-}
-
-const CHANGES: readonly Change[] = [
-  {
-    name: 'one bit, with its checksum left',
-    change: (disk, _, next) => flip(disk, next(32_768), next),
-  },
-  {
-    name: 'one bit of the JSON of one copy, with a new checksum',
-    change: (disk, json, next) => {
-      const copy = next(2) === 0 ? 0 : 1;
-      flip(disk, copy * 16_384 + 4096 + next(json.length), next);
-      repairChecksums(disk, [copy]);
-    },
-  },
-  {
-    name: 'one bit of the JSON of both copies, with new checksums',
-    change: (disk, json, next) => {
-      const [at, bit] = [4096 + next(json.length), 1 << next(8)];
-      for (const copy of [0, 16_384]) disk[copy + at] = (disk[copy + at] ?? 0) ^ bit;
-      repairChecksums(disk);
-    },
-  },
-  {
-    name: 'some text of both copies left out',
-    change: (disk, json, next) => {
-      const [at, size] = [next(json.length), 1 + next(60)];
-      writeJson(disk, json.slice(0, at) + json.slice(at + size));
-    },
-  },
-  {
-    name: 'some text of both copies moved',
-    change: (disk, json, next) => {
-      const [from, to, size] = [next(json.length), next(json.length), 1 + next(60)];
-      writeJson(disk, json.slice(0, to) + json.slice(from, from + size) + json.slice(to));
-    },
-  },
-  {
-    name: 'a value of both copies replaced',
-    change: (disk, json, next) => {
-      const values = [...json.matchAll(/"[^"]*"|\d+/g)];
-      const [first, second] = [values[next(values.length)], values[next(values.length)]];
-      if (first === undefined || second === undefined) return;
-      writeJson(disk, json.slice(0, first.index) + second[0] + json.slice(first.index + first[0].length));
-    },
-  },
-  {
-    name: 'one bit of the binary part of both copies, with new checksums',
-    change: (disk, _, next) => {
-      // Not the sequence number and the salt of a copy: they carry no meaning, and every write of the header changes them.
-      const at = [next(16), 24 + next(80), 168 + next(280), 512 + next(3584)][next(4)] ?? 0;
-      const bit = 1 << next(8);
-      for (const copy of [0, 16_384]) disk[copy + at] = (disk[copy + at] ?? 0) ^ bit;
-      repairChecksums(disk);
-    },
-  },
-];
-
-function flip(disk: Buffer, at: number, next: Next): void {
-  disk[at] = (disk[at] ?? 0) ^ (1 << next(8));
-}
-
-/** Marsaglia's xorshift: the same changes in each run. */
-function seeded(seed: number): Next {
-  let state = seed;
-  return (below) => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return (state >>> 0) % below;
-  };
-}

@@ -3,16 +3,15 @@ import {
   AUTHENTICATED_CIPHER,
   LAYOUT,
   MAX_SLOTS,
+  ONLY_ID,
   PLAIN_CIPHER,
   SLOT_CIPHER,
   SLOT_KDF,
   slotAreaBytes,
   STRIPES,
-  TOKEN_ID,
-  TOKEN_TYPE,
   type DiskCipher,
 } from './layout.ts';
-import { isObject, type PlainJson, type PlainObject } from './plain-json.ts';
+import { isObject, type PlainJson } from './plain-json.ts';
 
 const BASE64_32 = /^[A-Za-z0-9+/]{43}=$/;
 
@@ -21,8 +20,6 @@ export interface Metadata {
   readonly cipher: DiskCipher;
   /** Numbers of the key slots, ascending. */
   readonly slots: readonly number[];
-  /** The token of this program without its type and slots; undefined before it is stored. */
-  readonly token: PlainObject | undefined;
 }
 
 /**
@@ -41,7 +38,8 @@ export function checkMetadata(json: PlainJson): Metadata {
   const cipher = checkSegments(segments);
   const slots = checkKeyslots(keyslots, cipher);
   checkDigests(digests, slots);
-  return { cipher, slots, token: checkTokens(tokens, slots) };
+  if (!isObject(tokens) || tokens.size !== 0) refuse('luks-token', 'a token');
+  return { cipher, slots };
 }
 
 /** Features that an older cryptsetup would not understand, e.g. a reencryption, are named in `requirements`. */
@@ -133,18 +131,9 @@ function checkDigests(digests: PlainJson, slots: readonly number[]): void {
   if (!matches(found['digest'], BASE64_32)) refuse('luks-digest', 'digest', found['digest']);
 }
 
-function checkTokens(tokens: PlainJson, slots: readonly number[]): PlainObject | undefined {
-  if (isObject(tokens) && tokens.size === 0) return undefined;
-  const token = only(tokens, 'luks-token', 'tokens');
-  if (!isObject(token)) refuse('luks-token', 'not an object');
-  same(token.get('type'), TOKEN_TYPE, 'luks-token', 'type');
-  same(numbers(token.get('keyslots')), slots.join(','), 'luks-token', 'slots');
-  return new Map([...token].filter(([name]) => name !== 'type' && name !== 'keyslots'));
-}
-
 /** The only entry, with the number 0, of a group. */
 function only(group: PlainJson, code: LuksErrorCode, what: string): PlainJson {
-  const entry = isObject(group) && group.size === 1 ? group.get(String(TOKEN_ID)) : undefined;
+  const entry = isObject(group) && group.size === 1 ? group.get(ONLY_ID) : undefined;
   return entry ?? refuse(code, `not exactly one of ${what}`, isObject(group) ? [...group.keys()] : undefined);
 }
 

@@ -22,19 +22,6 @@ export function parsePlainJson(text: string): PlainJson {
   return value;
 }
 
-/** Encodes in the same form, with sorted names: equal metadata has equal text. */
-export function canonicalPlainJson(value: PlainJson): string {
-  if (typeof value === 'string' || typeof value === 'number') return JSON.stringify(value);
-  if (isObject(value)) {
-    const names = [...value.keys()].sort();
-    const fields = names.map(
-      (name) => `${JSON.stringify(name)}:${canonicalPlainJson(value.get(name) ?? '')}`,
-    );
-    return `{${fields.join(',')}}`;
-  }
-  return `[${value.map(canonicalPlainJson).join(',')}]`;
-}
-
 /** Whether a value is an object. */
 export function isObject(value: PlainJson | undefined): value is PlainObject {
   return value instanceof Map;

@@ -14,6 +14,7 @@ export const CC = {
   startup: 0x0144,
   shutdown: 0x0145,
   activateCredential: 0x0147,
+  certifyCreation: 0x014a,
   nvRead: 0x014e,
   policySecret: 0x0151,
   create: 0x0153,

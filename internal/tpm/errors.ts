@@ -38,6 +38,10 @@ export const tpmErrors = defineErrors({
     'The TPM does not unseal a secret, because the PCRs do not have the values that it was sealed to.',
     'Boot the software that the secret was sealed to, or recover the secret with the owner key and seal it again.',
   ),
+  'tpm-seal-unproved': fault.peer.refused(
+    'The TPM does not prove that a secret was sealed for this purpose by the software that is running now.',
+    'Do not use the disk that the secret comes from. If you restored it, or the boot software changed since, recover the disk with the owner key.',
+  ),
   'tpm-credential-rejected': fault.peer.refused(
     'The TPM refused a credential or a sealed blob: it was created for another key, or altered.',
     'Start the enrolment again. A credential is valid only for the EK and the AK that it was created for.',

@@ -51,6 +51,7 @@ export {
   rootFromProof,
   type MerkleProof,
 } from './merkle.ts';
+export { sealProved, unsealProved, type SealPurpose } from './proved-seal.ts';
 export { sealSecret, unsealSecret } from './seal.ts';
 export { socketSource } from './socket-transport.ts';
 export {

@@ -9,7 +9,8 @@ import { WireReader, WireWriter } from './wire.ts';
 
 const MAGIC = 0x63545053; // "cTPS"
 const VERSION = 1;
-const STORAGE_PARENT = { hierarchy: HIERARCHY.owner, template: STORAGE_ROOT } as const;
+/** The parent of all sealed secrets, which the TPM derives from the seed of its owner hierarchy. */
+export const STORAGE_PARENT = { hierarchy: HIERARCHY.owner, template: STORAGE_ROOT } as const;
 /** Size limit of a sealed secret (MAX_SYM_DATA of common TPMs). */
 export const MAX_SEALED_SECRET_BYTES = 128;
 

@@ -1,6 +1,8 @@
 import { respond } from '../testing/tpm/fake-tpm.ts';
 import type { NamedFuzzTarget } from '../testing/fuzz.ts';
 import { decodeResponse, password, readResponseCode } from './command.ts';
+import { parseCreationData } from './commands/creation.ts';
+import { parseProvedSeal } from './proved-seal.ts';
 import { parseSealed } from './seal.ts';
 import { parseNvAttest, parseQuoteAttest } from './structures/attest.ts';
 import { COUNTER_ATTRIBUTES, encodeNvPublic, parseNvPublic } from './structures/nv-public.ts';
@@ -43,6 +45,22 @@ const sealed = new WireWriter()
   .bytes(selection)
   .sized(new Uint8Array(78))
   .sized(new Uint8Array(158));
+const creation = new WireWriter()
+  .bytes(selection)
+  .sized(new Uint8Array(32))
+  .u8(1)
+  .u16(0x000b)
+  .sized(new Uint8Array(34))
+  .sized(new Uint8Array(34))
+  .sized(new Uint8Array(32))
+  .finish();
+const proved = new WireWriter()
+  .u32(0x63545050)
+  .u16(1)
+  .sized(new Uint8Array(78))
+  .sized(new Uint8Array(158))
+  .sized(creation)
+  .sized(new Uint8Array(32));
 const counter = encodeNvPublic({
   index: 0x01800001,
   nameHash: 'sha256',
@@ -88,6 +106,8 @@ export const targets: readonly NamedFuzzTarget[] = [
   },
   { name: 'tpm/nv-public', codes, seeds: [counter], parse: parseNvPublic },
   { name: 'tpm/sealed', codes, seeds: [sealed.finish()], parse: parseSealed },
+  { name: 'tpm/proved-seal', codes, seeds: [proved.finish()], parse: parseProvedSeal },
+  { name: 'tpm/creation-data', codes, seeds: [creation], parse: parseCreationData },
   {
     name: 'tpm/pcr-selection',
     codes,

@@ -1,0 +1,166 @@
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { z } from 'zod';
+import { LAYOUT } from '../luks/index.ts';
+import type { Secret } from '../secret/index.ts';
+import { StateDiskError } from './errors.ts';
+
+/** Where the two places for records are, and how long each is. They fill the disk up to its data. */
+export const SLOT_BYTES = LAYOUT.dataOffset / 2;
+/** The part of a record before its body. A disk writes a sector of 512 bytes whole or not at all. */
+export const PREAMBLE_BYTES = 512;
+const BODY_OFFSET = 4096;
+const MAX_META_BYTES = 64 * 1024;
+const MAGIC = Buffer.from('clstdisk', 'ascii');
+const VERSION = 1;
+const STAGES = { formatting: 1, ready: 2 } as const;
+const AT = { version: 8, stage: 12, sequence: 16, metaBytes: 24, checksum: 32, mac: 64, end: 96 } as const;
+
+const base64 = z.base64().transform((text) => new Uint8Array(Buffer.from(text, 'base64')));
+const metaSchema = z.strictObject({
+  uuid: z.uuid(),
+  nodeShare: base64,
+  clusterShare: base64,
+  recovery: base64,
+  registers: z.record(z.string().regex(/^(?:[0-9]|1[0-9]|2[0-3])$/), z.string().regex(/^[0-9a-f]{64}$/)),
+});
+
+/** What a record says besides the header. Nothing of it is secret. */
+export interface RecordContent {
+  /** UUID of the LUKS header. */
+  readonly uuid: string;
+  /** The sealed shares. */
+  readonly nodeShare: Uint8Array;
+  readonly clusterShare: Uint8Array;
+  /** The recovery key, encrypted to the owners' recipients (age). */
+  readonly recovery: Uint8Array;
+  /** The PCRs while the shares were sealed, to say later which one changed. */
+  readonly registers: ReadonlyMap<number, Uint8Array>;
+  /** The LUKS2 header, `LAYOUT.headerBytes` bytes. */
+  readonly header: Uint8Array;
+}
+
+/** What is in one of the two places. */
+export type FoundRecord =
+  | { readonly kind: 'empty' }
+  /** Neither empty nor a record: something else, or a write that was cut. */
+  | { readonly kind: 'damaged'; readonly isOurs: boolean }
+  | { readonly kind: 'formatting' }
+  | {
+      readonly kind: 'ready';
+      /** The value of the TPM's counter that the record belongs to. */
+      readonly sequence: bigint;
+      readonly content: RecordContent;
+      /** @throws StateDiskError `statedisk-changed` */
+      readonly verify: (key: Secret<Uint8Array>) => void;
+    };
+
+/** The record of a disk that is being formatted: one sector, so that it is there or not. */
+export function encodeFormatting(): Uint8Array {
+  const preamble = preambleOf('formatting', 0n, 0);
+  checksumOf(preamble, new Uint8Array()).copy(preamble, AT.checksum);
+  return preamble;
+}
+
+/** The record of a disk in use. The MAC covers every byte of it: sequence, seals, and the whole header with its key slots. */
+export function encodeReady(sequence: bigint, content: RecordContent, key: Secret<Uint8Array>): Uint8Array {
+  const { header, registers } = content;
+  if (header.length !== LAYOUT.headerBytes)
+    throw new RangeError(`a header has ${LAYOUT.headerBytes} bytes, not ${header.length}`);
+  const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
+  const meta = Buffer.from(
+    JSON.stringify({
+      uuid: content.uuid,
+      nodeShare: text(content.nodeShare),
+      clusterShare: text(content.clusterShare),
+      recovery: text(content.recovery),
+      registers: Object.fromEntries(
+        [...registers].map(([pcr, value]) => [pcr, Buffer.from(value).toString('hex')]),
+      ),
+    }),
+  );
+  if (meta.length > MAX_META_BYTES) throw new RangeError(`a record has ${meta.length} bytes of metadata`);
+  const body = Buffer.concat([meta, header]);
+  const preamble = preambleOf('ready', sequence, meta.length);
+  checksumOf(preamble, body).copy(preamble, AT.checksum);
+  macOf(preamble, body, key).copy(preamble, AT.mac);
+  return Buffer.concat([preamble, Buffer.alloc(BODY_OFFSET - PREAMBLE_BYTES), body]);
+}
+
+/** Parses one place, `SLOT_BYTES` bytes: an attacker controls each of them. Only `verify()` shows who wrote a record. */
+export function parseRecord(slot: Uint8Array): FoundRecord {
+  const bytes = Buffer.from(slot.buffer, slot.byteOffset, slot.length);
+  if (bytes.length !== SLOT_BYTES) throw new RangeError(`a place for a record has ${SLOT_BYTES} bytes`);
+  const preamble = bytes.subarray(0, PREAMBLE_BYTES);
+  if (!preamble.subarray(0, MAGIC.length).equals(MAGIC))
+    return isZero(bytes) ? { kind: 'empty' } : { kind: 'damaged', isOurs: false };
+  const damaged = { kind: 'damaged', isOurs: true } as const;
+  const stage = preamble.readUInt32LE(AT.stage);
+  const metaBytes = preamble.readUInt32LE(AT.metaBytes);
+  if (preamble.readUInt32LE(AT.version) !== VERSION || !isZero(preamble.subarray(AT.end))) return damaged;
+  if (stage === STAGES.formatting)
+    return isIntact(preamble, Buffer.alloc(0)) ? { kind: 'formatting' } : damaged;
+  if (stage !== STAGES.ready || metaBytes > MAX_META_BYTES) return damaged;
+  const body = bytes.subarray(BODY_OFFSET, BODY_OFFSET + metaBytes + LAYOUT.headerBytes);
+  if (!isIntact(preamble, body)) return damaged;
+  const content = contentOf(body, metaBytes);
+  if (content === undefined) return damaged;
+  const sequence = preamble.readBigUInt64LE(AT.sequence);
+  return { kind: 'ready', sequence, content, verify: (key) => verifyMac(preamble, body, key) };
+}
+
+function contentOf(body: Buffer, metaBytes: number): RecordContent | undefined {
+  const parsed = metaSchema.safeParse(parsedJson(body.toString('utf8', 0, metaBytes)));
+  if (!parsed.success) return undefined;
+  const { registers, ...rest } = parsed.data;
+  return {
+    ...rest,
+    registers: new Map(
+      Object.entries(registers).map(([pcr, value]) => [
+        Number(pcr),
+        new Uint8Array(Buffer.from(value, 'hex')),
+      ]),
+    ),
+    header: new Uint8Array(body.subarray(metaBytes)),
+  };
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function verifyMac(preamble: Buffer, body: Buffer, key: Secret<Uint8Array>): void {
+  const stored = preamble.subarray(AT.mac, AT.end);
+  if (!timingSafeEqual(stored, macOf(preamble, body, key)))
+    throw new StateDiskError('statedisk-changed', 'verifying the record of the state disk: the MAC differs');
+}
+
+function preambleOf(stage: keyof typeof STAGES, sequence: bigint, metaBytes: number): Buffer {
+  const preamble = Buffer.alloc(PREAMBLE_BYTES);
+  MAGIC.copy(preamble);
+  preamble.writeUInt32LE(VERSION, AT.version);
+  preamble.writeUInt32LE(STAGES[stage], AT.stage);
+  preamble.writeBigUInt64LE(sequence, AT.sequence);
+  preamble.writeUInt32LE(metaBytes, AT.metaBytes);
+  return preamble;
+}
+
+/** Finds writes that were cut. It protects against nothing else. */
+function checksumOf(preamble: Buffer, body: Buffer | Uint8Array): Buffer {
+  return createHash('sha256').update(preamble.subarray(0, AT.checksum)).update(body).digest();
+}
+
+function isIntact(preamble: Buffer, body: Buffer): boolean {
+  return preamble.subarray(AT.checksum, AT.mac).equals(checksumOf(preamble, body));
+}
+
+function macOf(preamble: Buffer, body: Buffer, key: Secret<Uint8Array>): Buffer {
+  return createHmac('sha256', key.reveal()).update(preamble.subarray(0, AT.mac)).update(body).digest();
+}
+
+function isZero(bytes: Buffer): boolean {
+  return bytes.equals(Buffer.alloc(bytes.length));
+}

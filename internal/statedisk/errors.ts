@@ -1,0 +1,31 @@
+import { defineErrors, errorClass, fault } from '../errors/index.ts';
+
+/** Errors of the records of a state disk. Nothing is written to the disk before them. */
+export const stateDiskErrors = defineErrors({
+  'statedisk-foreign': fault.operator.precondition(
+    'The device for the state disk is not empty, and was not made by this program.',
+    'Check `stateDisk.device` of the provisioning file. If the device is the right one and its data is of no use, overwrite its first 16 MiB with zeros.',
+  ),
+  'statedisk-lost': fault.operator.precondition(
+    'The device for the state disk is empty, but the TPM of this machine remembers a state disk.',
+    'Attach the disk that belongs to this machine. If it is gone for good, create the empty file `/etc/cluster/new-state-disk`: the machine then begins as a new one.',
+  ),
+  'statedisk-damaged': fault.system.precondition(
+    'The device has records of a state disk, but none of them is intact.',
+    'Restore the disk from a copy, or overwrite its first 16 MiB with zeros and let the machine begin as a new one.',
+  ),
+  'statedisk-changed': fault.peer.refused(
+    'The newest record of the state disk was not written by this machine: it was changed, or belongs to another disk.',
+    'Do not use the disk. Restore it from a copy, or recover it with the owner key.',
+  ),
+  'statedisk-rolled-back': fault.peer.refused(
+    'The state disk, or the TPM, is older than what this machine has last used: an earlier copy was put back.',
+    'Attach the current disk. If you restored the copy on purpose, recover it with the owner key.',
+  ),
+});
+
+/** A code of this directory. */
+export type StateDiskErrorCode = keyof typeof stateDiskErrors;
+
+/** A state disk was refused. */
+export class StateDiskError extends errorClass(stateDiskErrors) {}

@@ -1,0 +1,128 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Secret } from '../secret/index.ts';
+import { createSwtpmFactory, type SwtpmFactory } from '../testing/index.ts';
+import { createProved } from './commands/creation.ts';
+import { createPrimary, extendPcr, readPcrs, sealProved, unsealProved, type TpmConnection } from './index.ts';
+import { parseProvedSeal } from './proved-seal.ts';
+import { STORAGE_PARENT } from './seal.ts';
+import { pcrPolicyDigest } from './structures/pcr-selection.ts';
+import { sealedObjectTemplate } from './structures/templates.ts';
+import { WireWriter } from './wire.ts';
+
+const never = new AbortController().signal;
+const SECRET = new Secret<Uint8Array>(new Uint8Array(32).fill(5));
+const FOR = { purpose: 'node share of 1', pcrs: [7, 11] };
+const STEP = new Uint8Array(32).fill(9);
+
+let factory: SwtpmFactory;
+/** Makes TPMs with other seeds. */
+let others: SwtpmFactory;
+beforeAll(async () => {
+  factory = await createSwtpmFactory();
+  others = await createSwtpmFactory();
+}, 60_000);
+afterAll(async () => {
+  await factory[Symbol.asyncDispose]();
+  await others[Symbol.asyncDispose]();
+});
+
+/** Runs a test with a TPM whose PCRs have their values after a reset. */
+async function withTpm(task: (connection: TpmConnection) => Promise<void>, from = factory): Promise<void> {
+  await using swtpm = await from.start();
+  await using tpm = swtpm.open();
+  await tpm.use(never, task);
+}
+
+const extend = (connection: TpmConnection, pcr: number): Promise<void> =>
+  extendPcr(connection, { pcr, hash: 'sha256', digest: STEP }, never);
+
+function encode(parts: ReturnType<typeof parseProvedSeal>): Uint8Array {
+  const writer = new WireWriter().u32(0x63545050).u16(1);
+  return writer
+    .sized(parts.publicPart)
+    .sized(parts.privatePart)
+    .sized(parts.creationData)
+    .sized(parts.ticket)
+    .finish();
+}
+
+describe('sealProved()', () => {
+  test('seals to the current values: opened while they are the same, and by no other TPM', async () => {
+    let kept = new Uint8Array();
+    await withTpm(async (connection) => {
+      await extend(connection, 11);
+      const sealed = await sealProved(connection, SECRET, FOR, never);
+      expect((await unsealProved(connection, sealed, FOR, never)).reveal()).toEqual(SECRET.reveal());
+      const reordered = { ...FOR, pcrs: [11, 7] };
+      expect((await unsealProved(connection, sealed, reordered, never)).reveal()).toEqual(SECRET.reveal());
+      await extend(connection, 11);
+      await expect(unsealProved(connection, sealed, FOR, never)).rejects.toMatchObject({
+        code: 'tpm-policy-failed',
+      });
+      kept = new Uint8Array(sealed);
+    });
+    await withTpm(async (other) => {
+      await extend(other, 11);
+      await expect(unsealProved(other, kept, FOR, never)).rejects.toMatchObject({
+        code: 'tpm-credential-rejected',
+      });
+    }, others);
+  });
+
+  test.each([
+    ['for another purpose', { ...FOR, purpose: 'node share of 2' }],
+    ['that is sealed to fewer PCRs than wanted', { ...FOR, pcrs: [7, 11, 12] }],
+    ['that is sealed to other PCRs', { ...FOR, pcrs: [7, 12] }],
+  ])('unsealProved() refuses a secret %s', async (_, other) => {
+    await withTpm(async (connection) => {
+      const sealed = await sealProved(connection, SECRET, other, never);
+      await expect(unsealProved(connection, sealed, FOR, never)).rejects.toMatchObject({
+        code: 'tpm-seal-unproved',
+      });
+    });
+  });
+
+  test('unsealProved() refuses a known secret that other software has sealed to the values of this one', async () => {
+    await withTpm(async (connection) => {
+      // The software that is running has not extended PCR 11 yet. It knows the value that the accepted software will have.
+      const now = await readPcrs(connection, { hash: 'sha256', pcrs: [...FOR.pcrs] }, never);
+      const later = createHash('sha256')
+        .update(now.get(11) ?? '')
+        .update(STEP)
+        .digest();
+      const label = createHash('sha256').update(`cluster sealed secret v1\0${FOR.purpose}`).digest();
+      const parent = await createPrimary(connection, STORAGE_PARENT, never);
+      const template = sealedObjectTemplate(pcrPolicyDigest(new Map([...now, [11, new Uint8Array(later)]])));
+      const forged = await createProved(
+        connection,
+        { ...{ parent, template, secret: SECRET.reveal(), pcrs: FOR.pcrs }, outsideInfo: label },
+        never,
+      );
+      await parent[Symbol.asyncDispose]();
+      await extend(connection, 11);
+      await expect(unsealProved(connection, encode(forged), FOR, never)).rejects.toMatchObject({
+        code: 'tpm-seal-unproved',
+      });
+      // The proof of a secret that the accepted software has sealed does not fit the forged one.
+      const genuine = parseProvedSeal(await sealProved(connection, SECRET, FOR, never));
+      const mixed = encode({ ...forged, creationData: genuine.creationData, ticket: genuine.ticket });
+      await expect(unsealProved(connection, mixed, FOR, never)).rejects.toMatchObject({
+        code: 'tpm-seal-unproved',
+      });
+    });
+  });
+
+  test('unsealProved() refuses a blob with any byte altered', async () => {
+    await withTpm(async (connection) => {
+      const sealed = await sealProved(connection, SECRET, FOR, never);
+      for (let at = 0; at < sealed.length; at += 7) {
+        const altered = sealed.slice();
+        altered[at] = (altered[at] ?? 0) ^ 0x10;
+        await expect(unsealProved(connection, altered, FOR, never)).rejects.toMatchObject({
+          code: expect.stringMatching(/^tpm-/) as unknown,
+        });
+      }
+    });
+  });
+});

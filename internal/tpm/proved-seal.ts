@@ -1,0 +1,131 @@
+import { Secret } from '../secret/index.ts';
+import { digestOf } from './algorithms.ts';
+import { createProved, parseCreationData, verifyCreation, type ProvedHalves } from './commands/creation.ts';
+import { createPrimary, loadObject } from './commands/keys.ts';
+import { readPcrs } from './commands/pcr.ts';
+import { policyPcr, startPolicySession } from './commands/sessions.ts';
+import type { TpmConnection } from './connection.ts';
+import { TpmError } from './errors.ts';
+import { MAX_SEALED_SECRET_BYTES, STORAGE_PARENT } from './seal.ts';
+import { pcrDigest, pcrPolicyDigest } from './structures/pcr-selection.ts';
+import { sealedObjectTemplate } from './structures/templates.ts';
+import { WireReader, WireWriter } from './wire.ts';
+
+const MAGIC = 0x63545050; // "cTPP"
+const VERSION = 1;
+
+/** What a secret is sealed for. Another purpose or other PCRs refuse it. */
+export interface SealPurpose {
+  /** Distinguishes the secrets of one program; any text. */
+  readonly purpose: string;
+  /** SHA-256 bank, 0 to 23, not empty. */
+  readonly pcrs: readonly number[];
+}
+
+/**
+ * Seals a secret to this TPM and the current values of the PCRs. Unlike with `sealSecret()`, the TPM also proves later that the
+ * secret was sealed while the PCRs had these values: other software on the same machine can seal a secret that it knows to any
+ * future values, but has other PCRs while it does.
+ */
+export async function sealProved(
+  tpm: TpmConnection,
+  secret: Secret<Uint8Array>,
+  { purpose, pcrs }: SealPurpose,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const bytes = secret.reveal();
+  if (bytes.length === 0 || bytes.length > MAX_SEALED_SECRET_BYTES)
+    throw new RangeError(`a sealed secret has 1 to ${MAX_SEALED_SECRET_BYTES} bytes, not ${bytes.length}`);
+  const values = await readPcrs(tpm, { hash: 'sha256', pcrs }, signal);
+  await using parent = await createPrimary(tpm, STORAGE_PARENT, signal);
+  const halves = await createProved(
+    tpm,
+    {
+      ...{ parent, secret: bytes, pcrs, outsideInfo: labelOf(purpose) },
+      template: sealedObjectTemplate(pcrPolicyDigest(values)),
+    },
+    signal,
+  );
+  return new WireWriter()
+    .u32(MAGIC)
+    .u16(VERSION)
+    .sized(halves.publicPart)
+    .sized(halves.privatePart)
+    .sized(halves.creationData)
+    .sized(halves.ticket)
+    .finish();
+}
+
+/**
+ * Unseals a secret of `sealProved()`, which comes from a disk and may have been exchanged.
+ * @throws TpmError `tpm-policy-failed` when the PCRs have other values, `tpm-credential-rejected` for a blob of another TPM,
+ * `tpm-seal-unproved` when it was sealed for another purpose, to other PCRs, or while they had other values
+ */
+export async function unsealProved(
+  tpm: TpmConnection,
+  sealed: Uint8Array,
+  { purpose, pcrs }: SealPurpose,
+  signal: AbortSignal,
+): Promise<Secret<Uint8Array>> {
+  const halves = parseProvedSeal(sealed);
+  const { selection, pcrDigest: createdWith, outsideInfo } = parseCreationData(halves.creationData);
+  if (!equal(outsideInfo, labelOf(purpose))) throw unproved('it is for another purpose');
+  if (selection.hash !== 'sha256' || !sameNumbers(selection.pcrs, pcrs))
+    throw unproved('it is for other PCRs');
+  await using parent = await createPrimary(tpm, STORAGE_PARENT, signal);
+  await using object = await loadObject(tpm, parent, halves, signal);
+  await verifyProof(tpm, { ...halves, handle: object.handle }, signal);
+  await using session = await startPolicySession(tpm, signal);
+  await policyPcr(tpm, { session, pcrs }, signal);
+  const command = { name: 'unseal', handles: [object.handle], authorizations: [session.auth] } as const;
+  const read = (reader: WireReader) => reader.sized('secret', MAX_SEALED_SECRET_BYTES);
+  const secret = new Secret(await tpm.ask(command, signal, read));
+  // The policy was met: the current values are those that the secret is sealed to.
+  const current = await readPcrs(tpm, { hash: 'sha256', pcrs }, signal);
+  if (!equal(createdWith, pcrDigest(current, 'sha256'))) throw unproved('the PCRs had other values then');
+  return secret;
+}
+
+/** Parses a blob of `sealProved()` from disk. @throws TpmError `tpm-malformed` */
+export function parseProvedSeal(sealed: Uint8Array): ProvedHalves {
+  const reader = new WireReader(sealed, 'a sealed secret');
+  reader.expect(reader.u32('magic'), MAGIC, 'magic');
+  reader.expect(reader.u16('version'), VERSION, 'version');
+  const publicPart = reader.sized('public part', 1024);
+  const privatePart = reader.sized('private part', 1024);
+  const creationData = reader.sized('creation data', 1024);
+  const ticket = reader.sized('ticket', 64);
+  reader.end();
+  return { publicPart, privatePart, creationData, ticket };
+}
+
+async function verifyProof(
+  tpm: TpmConnection,
+  object: ProvedHalves & { readonly handle: number },
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await verifyCreation(tpm, object, signal);
+  } catch (cause) {
+    if (cause instanceof TpmError && cause.code === 'tpm-refused')
+      throw unproved('the TPM did not create it like this', cause);
+    throw cause;
+  }
+}
+
+function labelOf(purpose: string): Uint8Array {
+  return digestOf('sha256', Buffer.from(`cluster sealed secret v1\0${purpose}`, 'utf8'));
+}
+
+function sameNumbers(found: readonly number[], wanted: readonly number[]): boolean {
+  const expected = [...new Set(wanted)].sort((a, b) => a - b);
+  return found.length === expected.length && found.every((each, at) => each === expected[at]);
+}
+
+function equal(one: Uint8Array, other: Uint8Array): boolean {
+  return Buffer.compare(one, other) === 0;
+}
+
+function unproved(why: string, cause?: unknown): TpmError {
+  return new TpmError('tpm-seal-unproved', `unsealing a secret: ${why}`, { cause });
+}
