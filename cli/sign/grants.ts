@@ -74,6 +74,11 @@ export function isControlPlaneGranted(signer: DocumentSigner, nodeId: string): b
   return signer.newest('grant', nodeId)?.body.roles.includes('ConsensusMember') === true;
 }
 
+/** Whether the newest grant of a node withdraws its control-plane roles. */
+export function isControlPlaneWithdrawn(signer: DocumentSigner, nodeId: string): boolean {
+  return signer.newest('grant', nodeId)?.body.roles.includes('ConsensusMember') === false;
+}
+
 /**
  * The grant that approving a machine needs; none for a worker. `which`: the name of the machine as given to
  * `cluster node approve`.

@@ -13,6 +13,7 @@ export {
   grantForNode,
   grantSubjectOf,
   isControlPlaneGranted,
+  isControlPlaneWithdrawn,
   rolesFromWire,
   withdrawalFor,
 } from './grants.ts';

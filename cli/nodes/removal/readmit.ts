@@ -3,7 +3,7 @@ import { OwnerDocumentError } from '../../../internal/ownerdocument/index.ts';
 import type { RemovedMachine } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { isControlPlaneGranted, openSigner, withdrawalFor, type DocumentSigner } from '../../sign/index.ts';
+import { isControlPlaneWithdrawn, openSigner, withdrawalFor, type DocumentSigner } from '../../sign/index.ts';
 import { callCurator, newMutation } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 
@@ -73,7 +73,7 @@ export async function confirmRemoval(context: CommandContext, nodeId: string): P
 /** The node ID of the removed machine with this name; undefined unless there is exactly one. */
 export async function removedNodeId(context: CommandContext, name: string): Promise<string | undefined> {
   const { removed } = await callCurator(context, ({ operatorApi }) => operatorApi.listDocuments({}));
-  const ids = new Set(removed.filter((each) => each.name === name).map(({ nodeId }) => nodeId));
+  const ids = new Set(openOnes(removed.filter((each) => each.name === name)).map(({ nodeId }) => nodeId));
   return ids.size === 1 ? [...ids][0] : undefined;
 }
 
@@ -83,10 +83,14 @@ async function putDocuments(context: CommandContext, documents: Uint8Array[]): P
   await callCurator(context, ({ operatorApi }) => operatorApi.putDocuments({ documents, mutation }));
 }
 
-/** The withdrawal for a removed control plane that still has a grant. @param removals of one machine */
+/**
+ * The withdrawal for a removed machine, unless an owner has signed one. A removal does not say whether the machine was a control
+ * plane, and the inventory can make one without a grant: signers would reserve its address and name until a withdrawal.
+ * @param removals of one machine
+ */
 function withdrawalsFor(signer: DocumentSigner, removals: readonly RemovedMachine[]): Uint8Array[] {
   const byKey = removals.find(({ identity }) => identity.startsWith(BY_KEY));
-  if (byKey === undefined || !isControlPlaneGranted(signer, byKey.nodeId)) return [];
+  if (byKey === undefined || isControlPlaneWithdrawn(signer, byKey.nodeId)) return [];
   const { identity } = removals.find((each) => each !== byKey) ?? byKey;
   const fingerprint = byKey.identity.replace(BY_KEY, 'sha256:');
   return [withdrawalFor(signer, { nodeId: byKey.nodeId, fingerprint, identity })];
@@ -94,14 +98,14 @@ function withdrawalsFor(signer: DocumentSigner, removals: readonly RemovedMachin
 
 /**
  * The removals of one machine: recorded by hardware and by node key, so there may be two.
- * @throws NodesError `nodes-removed-unknown` unless exactly one machine matches
+ * @throws NodesError `nodes-removed-unknown` unless one machine matches
  */
 function removedAs(removed: readonly RemovedMachine[], which: string): readonly RemovedMachine[] {
   const isMeant = ({ identity, name, nodeId }: RemovedMachine): boolean =>
     [name, nodeId, identity].includes(which) ||
     (which.length >= MIN_PREFIX &&
       identity.replace(/^[a-z0-9-]+:/, '').startsWith(which.replace(/^[a-z0-9-]+:/, '')));
-  const nodes = new Set(removed.filter(isMeant).map(({ nodeId }) => nodeId));
+  const nodes = new Set(openOnes(removed.filter(isMeant)).map(({ nodeId }) => nodeId));
   const [nodeId, ...others] = [...nodes];
   if (nodeId === undefined || others.length > 0)
     throw new NodesError(
@@ -111,4 +115,10 @@ function removedAs(removed: readonly RemovedMachine[], which: string): readonly 
         : `${JSON.stringify(which)} matches ${nodes.size} removed machines`,
     );
   return removed.filter((each) => each.nodeId === nodeId);
+}
+
+/** A machine that was readmitted and removed again has a removal for each of its node keys: those without a readmission are meant. */
+function openOnes(removals: readonly RemovedMachine[]): readonly RemovedMachine[] {
+  const open = removals.filter(({ readmitted }) => !readmitted);
+  return open.length === 0 ? removals : open;
 }
