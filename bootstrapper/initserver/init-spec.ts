@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { ClusterRestore, ClusterSpec } from '../../initproto/gen/init_pb.js';
+import { DNS_LABEL, DNS_NAME } from '../../internal/endpoint/index.ts';
 import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
 import { InitServerError } from './errors.ts';
 
@@ -37,8 +38,6 @@ export interface InitRestore {
   readonly sharedKeys: Readonly<Record<string, string>>;
 }
 
-const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
-const DNS_NAME = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/;
 const MAX_MANIFEST = 1024 * 1024;
 const MAX_CONFIGURATION = 1024 * 1024;
 const MAX_CSR = 16 * 1024;

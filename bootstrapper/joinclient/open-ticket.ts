@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import { decryptWithTpm, type Challenge } from '../../internal/attestation/enrolment/index.ts';
 import { parseManifest } from '../../internal/bundle/index.ts';
 import { unseal } from '../../internal/crypto/index.ts';
+import { DNS_LABEL } from '../../internal/endpoint/index.ts';
 import { spkiDerOf, verifyNodeCertificate } from '../../internal/pki/index.ts';
 import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
@@ -17,7 +18,6 @@ const MAX_PEM_BYTES = 16 * 1024;
 const MAX_SETTINGS_BYTES = 2 * 1024 * 1024;
 const MAX_CONTROL_PLANES = 64;
 const MAX_KEY_BYTES = 64 * 1024;
-const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 const NODE_ID = /^node-[0-9a-f]{32}$/;
 
 /**
@@ -80,7 +80,7 @@ export async function openTicket(ticket: Ticket, expected: TicketExpectations): 
   if (ticket.clusterId !== cluster.clusterId || ticket.clusterCaPem !== cluster.clusterCaPem)
     throw invalid('issued by another cluster');
   if (ticket.nodeId !== nodeId) throw invalid(`issued for ${JSON.stringify(ticket.nodeId.slice(0, 64))}`);
-  if (!NAME.test(ticket.nodeName)) throw invalid('invalid node name');
+  if (!DNS_LABEL.test(ticket.nodeName)) throw invalid('invalid node name');
   if (expected.usesSettings) checkSettings(ticket, expected);
   checkNodeCertificate(ticket, expected);
   checkKubeletCertificates(ticket, expected);

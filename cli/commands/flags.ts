@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { formatDuration, parseDuration } from '../../internal/clock/index.ts';
-import { parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
+import { DNS_LABEL, parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 
 /** Collects the values of a flag that may be repeated. */
 export function collect(value: string, before: readonly string[] = []): readonly string[] {
@@ -56,7 +56,7 @@ export function fingerprintValue(text: string): string {
 
 /** Parser of a flag whose value is the name of a node. */
 export function nodeName(text: string): string {
-  if (/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(text)) return text;
+  if (DNS_LABEL.test(text)) return text;
   throw new InvalidArgumentError('Must be at most 63 lower-case letters, digits and dashes.');
 }
 

@@ -1,23 +1,22 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { ClusterConfig } from '../../internal/config/index.ts';
+import { DNS_LABEL } from '../../internal/endpoint/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import { printable } from '../../internal/printable/index.ts';
+import { VERSION } from '../../internal/versions/index.ts';
 import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { PROGRAM_VERSION } from '../app/version.ts';
 import { readCaller } from '../cluster/index.ts';
 import { layoutOf, readConfig, StateFile } from '../workspace/index.ts';
 import { NodesError } from './errors.ts';
 
 const MAX_BYTES = 16 * 1024;
-/** Node names are DNS labels. */
-const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 const pinShape = z.strictObject({
   version: z.literal(1),
   clusterId: z.string(),
-  name: z.string().regex(NAME),
+  name: z.string().regex(DNS_LABEL),
   /**
    * Absent after this workspace has removed or reset the machine: the machine that is seen next, or its new
    * keys, are saved here.
@@ -135,7 +134,7 @@ export class MachinePins {
   }
 
   async #write(pin: MachinePin): Promise<void> {
-    if (!NAME.test(pin.name))
+    if (!DNS_LABEL.test(pin.name))
       throw new NodesError('nodes-not-verified', `saving machine ${printable(pin.name)}: not a node name`);
     const { files } = this.#context.ports;
     await files.makeDirectory(this.#directory);
@@ -257,7 +256,7 @@ async function pinOfInit(
   clusterId: string,
 ): Promise<MachinePin | undefined> {
   const layout = layoutOf(paths.workspace);
-  const { value } = await StateFile.read(ports.files, layout, { programVersion: PROGRAM_VERSION });
+  const { value } = await StateFile.read(ports.files, layout, { programVersion: VERSION });
   const { machine, result } = value.init ?? {};
   if (machine === undefined || result?.clusterId !== clusterId) return undefined;
   const { variant, attestationKey: akName, endorsementKey } = machine;

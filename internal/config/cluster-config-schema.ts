@@ -1,6 +1,6 @@
-import { isHost, parseEndpoint, PORTS } from '../endpoint/index.ts';
 import { z } from 'zod';
 import { KUBERNETES_VERSIONS } from '../bundle/index.ts';
+import { DNS_LABEL, isHost, parseEndpoint, PORTS } from '../endpoint/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
 import { DEFAULTS } from './defaults.ts';
 import { apiEndpointSchema } from './api-endpoint.ts';
@@ -12,10 +12,7 @@ import { isOverlapping, subnetFrom } from './subnet.ts';
 
 const dnsLabel = z
   .string()
-  .regex(
-    /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
-    'lower-case letters, digits and dashes, at most 63, like “prod-1”',
-  );
+  .regex(DNS_LABEL, 'lower-case letters, digits and dashes, at most 63, like “prod-1”');
 
 const subnet = z
   .string()

@@ -109,6 +109,11 @@ describe('parseClusterConfig()', () => {
       want: { path: 'join.inventory.0.roles' },
     },
     {
+      name: 'a label in the inventory whose prefix is not a DNS name',
+      given: `${minimal}join: {inventory: [{identity: "tpm-ek:${'a'.repeat(64)}", name: a, labels: {example..org/zone: b}}]}\n`,
+      want: { path: 'join.inventory.0.labels.example..org/zone', line: 4 },
+    },
+    {
       name: 'a label of Kubernetes in the inventory',
       given: `${minimal}join: {inventory: [{identity: "tpm-ek:${'a'.repeat(64)}", name: a, labels: {zone: b, node-role.kubernetes.io/control-plane: ""}}]}\n`,
       want: { path: 'join.inventory.0.labels.node-role.kubernetes.io/control-plane', line: 4 },

@@ -1,13 +1,9 @@
 import { z } from 'zod';
+import { DNS_LABEL } from '../endpoint/index.ts';
+import { LABEL_KEY, LABEL_VALUE } from '../role/index.ts';
 import { DEFAULTS } from './defaults.ts';
 
-const name = z
-  .string()
-  .regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'lower-case letters, digits and dashes, like “worker-1”');
-
-/** Kubernetes labels: “[prefix/]name”. */
-const LABEL = /^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
-const LABEL_VALUE = /^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/;
+const name = z.string().regex(DNS_LABEL, 'lower-case letters, digits and dashes, like “worker-1”');
 
 const machine = z.strictObject({
   identity: z
@@ -26,7 +22,7 @@ const machine = z.strictObject({
     .default(['worker'])
     .describe('Roles of the node.'),
   labels: z
-    .record(z.string().regex(LABEL, 'a label’s key'), z.string().regex(LABEL_VALUE, 'a label’s value'))
+    .record(z.string().regex(LABEL_KEY, 'a label’s key'), z.string().regex(LABEL_VALUE, 'a label’s value'))
     .default({})
     .describe('Labels of the node.'),
 });

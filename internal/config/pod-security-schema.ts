@@ -1,9 +1,8 @@
 import { z } from 'zod';
+import { DNS_LABEL } from '../endpoint/index.ts';
 
 /** The name of a namespace (RFC 1123 label). */
-const namespace = z
-  .string()
-  .regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'the name of a namespace, like “monitoring”');
+const namespace = z.string().regex(DNS_LABEL, 'the name of a namespace, like “monitoring”');
 
 /** The levels of the Pod Security Standards (kubernetes.io/docs/concepts/security/pod-security-standards). */
 const POD_SECURITY_LEVELS = ['privileged', 'baseline', 'restricted'] as const;

@@ -1,7 +1,7 @@
-import { parseEndpoint, PORTS } from '../endpoint/index.ts';
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { DEFAULT_LOCK_PCR } from '../attestation/index.ts';
+import { DNS_LABEL, parseEndpoint, PORTS } from '../endpoint/index.ts';
 import { ROLES } from '../role/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
 import { ConfigError } from './errors.ts';
@@ -94,7 +94,7 @@ const schema = z.strictObject({
     ),
   nodeName: z
     .string()
-    .regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'a DNS label')
+    .regex(DNS_LABEL, 'a DNS label')
     .optional()
     .describe('Requested name of the node; default: the hostname.'),
   address: z

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { DNS_NAME } from './dns-name.ts';
 
 /** A host and a TCP port. An IPv6 address has no brackets here. */
 export interface HostPort {
@@ -6,13 +7,13 @@ export interface HostPort {
   readonly port: number;
 }
 
-const DNS_NAME = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i;
+const DNS_NAME_ANY_CASE = new RegExp(DNS_NAME, 'i');
 
 /** Whether a text is a DNS name or an IP address, which a certificate can contain. */
 export function isHost(text: string): boolean {
   if (isIP(text) !== 0) return true;
   // Digits and dots alone are a mistyped address, not a name.
-  return DNS_NAME.test(text) && !/^[0-9.]+$/.test(text);
+  return DNS_NAME_ANY_CASE.test(text) && !/^[0-9.]+$/.test(text);
 }
 
 /** A host as URLs contain it (RFC 3986 §3.2.2): an IPv6 address is in brackets. */

@@ -10,6 +10,8 @@ test.each([
   ['Example.org/zone', false],
   ['example..org/zone', false],
   ['-zone', false],
+  [`${'a'.repeat(253)}/zone`, true],
+  [`${'a'.repeat(254)}/zone`, false],
   ['x'.repeat(63), true],
   ['x'.repeat(64), false],
 ])('isLabelKey(%j) is %j', (key, want) => {

@@ -1,22 +1,22 @@
-/** "[PREFIX/]NAME": NAME at most 63 characters, PREFIX a DNS name (Kubernetes: "Labels and Selectors"). */
-const KEY =
-  /^((?<prefix>[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)\/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
-const VALUE = /^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/;
+/**
+ * Key of a label: "[PREFIX/]NAME". NAME has at most 63 characters; PREFIX is a DNS name of at most 253 characters
+ * (Kubernetes: "Labels and Selectors").
+ */
+export const LABEL_KEY =
+  /^((?=[^/]{1,253}\/)(?<prefix>[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*)\/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
+/** Value of a label: empty, or at most 63 characters. */
+export const LABEL_VALUE = /^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/;
 /** The prefix for labels that Kubernetes lets no kubelet set on its own node. */
 const RESTRICTED = 'node-restriction.kubernetes.io';
 
 /** Whether Kubernetes accepts this text as the key of a label. */
 export function isLabelKey(key: string): boolean {
-  const prefix = KEY.exec(key)?.groups?.['prefix'];
-  return (
-    KEY.test(key) &&
-    (prefix === undefined || prefix.split('.').every((part) => /^[a-z0-9](.*[a-z0-9])?$/.test(part)))
-  );
+  return LABEL_KEY.test(key);
 }
 
 /** Whether Kubernetes accepts this text as the value of a label. */
 export function isLabelValue(value: string): boolean {
-  return VALUE.test(value);
+  return LABEL_VALUE.test(value);
 }
 
 /**
@@ -24,6 +24,6 @@ export function isLabelValue(value: string): boolean {
  * Only `node-restriction.kubernetes.io` is for administrators.
  */
 export function isReservedLabel(key: string): boolean {
-  const prefix = KEY.exec(key)?.groups?.['prefix'] ?? '';
+  const prefix = LABEL_KEY.exec(key)?.groups?.['prefix'] ?? '';
   return prefix !== RESTRICTED && /(^|\.)(kubernetes|k8s)\.io$/.test(prefix);
 }

@@ -1,4 +1,5 @@
 import type { JoinConfig } from '../../../internal/config/index.ts';
+import { DNS_LABEL } from '../../../internal/endpoint/index.ts';
 import type { JoinRecord, MachineRecord, NodeRecord } from '../../../internal/records/index.ts';
 import { isControlPlane, type Role } from '../../../internal/role/index.ts';
 import { rolesOfEntry } from '../../ownerdocs/index.ts';
@@ -79,7 +80,6 @@ export interface DecisionCheck {
 /** The tolerance is five minutes, because certificates are valid from five minutes before they are issued. */
 export const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
-const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 /**
  * Reserved names. The kubelet’s serving certificate contains the node name, and these are names of the API
  * server and of every machine itself.
@@ -252,7 +252,7 @@ export function requestedName(claimed: Pick<JoinRecord['claimed'], 'name' | 'hos
 
 /** Whether a node may have this name: a DNS label that is not reserved. */
 export function isNodeName(name: string): boolean {
-  return NAME.test(name) && !RESERVED.includes(name);
+  return DNS_LABEL.test(name) && !RESERVED.includes(name);
 }
 
 function policyCheck(
