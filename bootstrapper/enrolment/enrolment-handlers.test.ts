@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
-import { untilAborted } from '../../internal/testing/until-aborted.ts';
+import { untilAborted } from '../../internal/cleanup/index.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { Enrolment } from './enrolment.ts';
 import type { Membership } from '../membership/index.ts';

@@ -6,7 +6,7 @@ import { Secret } from '../../internal/secret/index.ts';
 import { everyFault } from '../../internal/testing/host/faulty-files.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
-import { untilAborted } from '../../internal/testing/until-aborted.ts';
+import { untilAborted } from '../../internal/cleanup/index.ts';
 import { Enrolment } from './enrolment.ts';
 import type { Membership } from '../membership/index.ts';
 import { InitJob, type InitRecord } from '../initserver/index.ts';

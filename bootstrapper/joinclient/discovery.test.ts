@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { FakeClock } from '../../internal/testing/fake-clock.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
-import { untilAborted } from '../../internal/testing/until-aborted.ts';
+import { untilAborted } from '../../internal/cleanup/index.ts';
 import {
   discover,
   fileEndpoints,

@@ -13,7 +13,7 @@ import { Secret } from '../../internal/secret/index.ts';
 import { findFreePort } from '../../internal/testing/network/free-port.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
-import { untilAborted } from '../../internal/testing/until-aborted.ts';
+import { untilAborted } from '../../internal/cleanup/index.ts';
 import { createJoinUpgrades } from './cluster-evidence.ts';
 import { knownEndpoints } from './discovery.ts';
 import {

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { EXIT_CODES, isAbort, type ExitName } from '../../internal/errors/index.ts';
+import { VERSION } from '../../internal/versions/index.ts';
 import {
   createHost as createStreamHost,
   Interruption,
@@ -20,7 +21,6 @@ import { pathsFrom } from './paths.ts';
 import { COMMANDS, type CommandEntry } from './registry.ts';
 import { passphrasesFrom, type ReadDescriptor } from './passphrases.ts';
 import { reportFrom } from './report.ts';
-import { PROGRAM_VERSION } from './version.ts';
 
 /** Everything that the app takes from the process. */
 export interface AppOptions {
@@ -80,7 +80,7 @@ interface Started {
 async function runCommand(options: AppOptions, started: Started): Promise<number> {
   const { preparsed, host } = started;
   if (preparsed.version && preparsed.words.length === 0) {
-    host.result({ version: PROGRAM_VERSION }, () => PROGRAM_VERSION);
+    host.result({ version: VERSION }, () => VERSION);
     return EXIT_CODES.ok.number;
   }
   using stopping = childSignal(options.signal);
@@ -143,7 +143,7 @@ async function dispatch(options: AppOptions, { preparsed, host, run }: Started):
   const wanted = new Set(preparsed.words.slice(0, preparsed.words[0] === 'help' ? 2 : 1));
   const help: string[] = [];
   const program = await createProgram({
-    version: PROGRAM_VERSION,
+    version: VERSION,
     entries,
     loads: (name) => all || wanted.has(name),
     action,

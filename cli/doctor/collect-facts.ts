@@ -8,8 +8,8 @@ import {
   type KubeAccess,
 } from '../../internal/kube/index.ts';
 import { printable } from '../../internal/printable/index.ts';
+import { VERSION } from '../../internal/versions/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { PROGRAM_VERSION } from '../app/version.ts';
 import {
   apiServerUrlOf,
   callCurator,
@@ -71,7 +71,7 @@ export async function collectFacts(
   return {
     version: 1,
     takenMs: context.ports.clock.nowMs(),
-    cliVersion: PROGRAM_VERSION,
+    cliVersion: VERSION,
     clusterId: caller.clusterId,
     clusterName: printable(found?.info.clusterName ?? caller.name),
     credentials: { certificateMs, ...(kubeconfigMs !== undefined && { kubeconfigMs }) },

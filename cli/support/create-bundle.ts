@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { parseRecipient, recoveryKeyOfOwner } from '../../internal/backup/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import { printable } from '../../internal/printable/index.ts';
+import { VERSION } from '../../internal/versions/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { PROGRAM_VERSION } from '../app/version.ts';
 import { readCaller } from '../cluster/index.ts';
 import { collectFacts } from '../doctor/index.ts';
 import { formatBytes, formatTable } from '../host/index.ts';
@@ -56,7 +56,7 @@ export async function runSupportBundle(
     const { clusterId, clusterName, takenMs } = facts;
     const onFile = (path: string): void => progress.update(path);
     const files = collectFiles(context, { facts, nodes, lines, missing, onFile });
-    const head = { clusterId, clusterName, takenMs, cliVersion: PROGRAM_VERSION };
+    const head = { clusterId, clusterName, takenMs, cliVersion: VERSION };
     return write(encodeSupportFile(head, files, { missing, recipients }), { partial, to });
   });
   const result = { file: to, ...written, recipients, missing };

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { readText, type FilePort } from '../../internal/file/index.ts';
-import { PROGRAM_VERSION } from '../app/version.ts';
+import { VERSION } from '../../internal/versions/index.ts';
 import { WorkspaceError } from './errors.ts';
 import type { WorkspaceLayout } from './layout.ts';
 
@@ -103,7 +103,7 @@ export class StateFile {
   static async read(
     files: FilePort,
     layout: WorkspaceLayout,
-    { programVersion } = { programVersion: PROGRAM_VERSION },
+    { programVersion } = { programVersion: VERSION },
   ): Promise<StateFile> {
     const text = await readText(files, layout.state, MAX_STATE_BYTES);
     const fresh = { version: STATE_VERSION, charts: {} } as const;

@@ -10,7 +10,7 @@
  * give `RpcServer` a `maxConnectionAgeMs`: clients then connect again and attest again.
  */
 export { type PendingConnectionLimits } from './pending-connection-limit.ts';
-export { INIT_CONTEXT, JOIN_CONTEXT } from './contexts.ts';
+export { INIT_CONTEXT, JOIN_CONTEXT } from './binding.ts';
 export { AtlsError, type AtlsErrorCode } from './errors.ts';
 export { FixedKeys, RotatingKeys, type TlsKeySource } from './tls-keys.ts';
 export type { AttestedPeer, UnattestedPeer } from './peer.ts';

@@ -35,6 +35,11 @@ export class SystemClock implements Clock {
   }
 }
 
+/** Resolves in the next iteration of the event loop, after pending socket I/O. */
+export function yieldToEventLoop(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
+}
+
 /** Like `node:timers/promises`, but with a third less CPU time. Idle programs do little else than sleep. */
 function timer(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

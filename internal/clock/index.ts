@@ -3,6 +3,5 @@
  * timers.
  */
 export { Backoff } from './backoff.ts';
-export { SystemClock, type Clock } from './clock.ts';
-export { yieldToEventLoop } from './event-loop.ts';
+export { SystemClock, yieldToEventLoop, type Clock } from './clock.ts';
 export { formatDuration, formatExpiry, parseDuration } from './duration.ts';

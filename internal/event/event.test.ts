@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
 import { settle } from '../testing/fake-clock.ts';
-import { combine, EventValue, follow, map, when, type Readable } from './index.ts';
+import { combine, currentValue, EventValue, follow, map, when, type Readable } from './index.ts';
 
 const never = new AbortController().signal;
 
@@ -279,4 +279,13 @@ test("the types refuse a wrong value, and set() on the reader's side", () => {
   value.set('one');
   // @ts-expect-error the reader's side has no set()
   expect(reader.set).toBeDefined();
+});
+
+test('currentValue() returns the last value, and undefined before the first set()', () => {
+  const value = new EventValue<string | undefined>();
+  expect(currentValue(value)).toBeUndefined();
+  value.set('a');
+  expect(currentValue(value)).toBe('a');
+  value.set(undefined);
+  expect(currentValue(value)).toBeUndefined();
 });

@@ -5,9 +5,8 @@
 export { PlatformError } from './errors.ts';
 export { LinuxMachine, type MachinePort } from './linux-machine.ts';
 export { parseMountinfo, readMounts, type Mount } from './mountinfo.ts';
-export { NODE_MEMORY } from './node-memory.ts';
 export { mountOf, readStorageProtection, type StorageProtection } from './storage-protection.ts';
-export { SERVICE_SANDBOX } from './service-sandbox.ts';
+export { NODE_MEMORY, SERVICE_SANDBOX } from './service-sandbox.ts';
 export { type SystemPorts } from './system-ports.ts';
 export { SystemdUnits, type UnitPort, type UnitStatus } from './systemd-units.ts';
 export { acquireProcessLock } from './process-lock.ts';

@@ -1,4 +1,4 @@
-import { untilAborted } from '../testing/until-aborted.ts';
+import { untilAborted } from '../cleanup/index.ts';
 import type { Runnable, Scope } from './runnable.ts';
 
 /** Becomes healthy and runs until its signal fires. */

@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
+import { untilAborted } from '../cleanup/index.ts';
 import { EventValue } from '../event/index.ts';
 import { settle } from '../testing/fake-clock.ts';
 import { superviseForTest, type SupervisedTree } from '../testing/supervised.ts';
-import { untilAborted } from '../testing/until-aborted.ts';
 import { launcher, type Plan, type Scope } from './index.ts';
 
 interface Role {

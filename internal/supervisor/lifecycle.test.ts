@@ -1,11 +1,11 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
+import { untilAborted } from '../cleanup/index.ts';
 import type { Clock } from '../clock/index.ts';
 import { createLogger } from '../logging/index.ts';
 import { FakeClock, settle } from '../testing/fake-clock.ts';
 import { createMemoryLogger } from '../testing/memory-logger.ts';
 import { superviseForTest } from '../testing/supervised.ts';
-import { untilAborted } from '../testing/until-aborted.ts';
 import { wellBehaved, parentOf, controlledRunnable } from './fake-runnables.ts';
 import { supervise, type Runnable } from './index.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
+import { untilAborted } from '../cleanup/index.ts';
 import { settle } from '../testing/fake-clock.ts';
 import { superviseForTest } from '../testing/supervised.ts';
-import { untilAborted } from '../testing/until-aborted.ts';
 import { wellBehaved, parentOf, controlledRunnable } from './fake-runnables.ts';
 import type { RunnableState, Scope } from './index.ts';
 

@@ -5,7 +5,7 @@ export { createMemoryLogger } from './memory-logger.ts';
 export { TcpProxy } from './network/tcp-proxy.ts';
 export { createTcpPair, type TcpPair } from './network/tcp-pair.ts';
 export { superviseForTest, type SupervisedOptions, type SupervisedTree } from './supervised.ts';
-export { untilAborted } from './until-aborted.ts';
+export { untilAborted } from '../cleanup/index.ts';
 export { findEtcdBinary } from './etcd/etcd-binary.ts';
 export {
   configurationWrite,

@@ -2,8 +2,8 @@ import type { DescribeResponse } from '../../../initproto/gen/init_pb.js';
 import { AtlsError, type AttestedPeer } from '../../../internal/atls/index.ts';
 import { hostOf, PORTS } from '../../../internal/endpoint/index.ts';
 import { isListening, RpcError } from '../../../internal/rpc/index.ts';
+import { VERSION } from '../../../internal/versions/index.ts';
 import type { CommandContext, StepProgress } from '../../app/command.ts';
-import { PROGRAM_VERSION } from '../../app/version.ts';
 import { CollateralStore } from '../../attest/index.ts';
 import type { OwnerKey, WorkspaceState } from '../../workspace/index.ts';
 import type { ClusterConfig } from '../../../internal/config/index.ts';
@@ -84,7 +84,7 @@ export async function connectMachine(
   return retryConnection(options, async () => {
     const before = session.peer;
     const described = await session.client
-      .describe({ clientVersion: PROGRAM_VERSION }, { signal, timeoutMs: ANSWER_MS })
+      .describe({ clientVersion: VERSION }, { signal, timeoutMs: ANSWER_MS })
       .catch(async (error: unknown) => {
         if (isFirstContact && isConnectionLoss(error)) await refuseNode(endpoint, error);
         throw translateError(endpoint, error);

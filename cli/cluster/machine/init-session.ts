@@ -19,7 +19,7 @@ import {
   type Upgrade,
 } from '../../../internal/rpc/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
-import { PROGRAM_VERSION } from '../../app/version.ts';
+import { VERSION } from '../../../internal/versions/index.ts';
 import type { OwnerKey } from '../../workspace/index.ts';
 import type { MachineTrust } from './machine-trust.ts';
 
@@ -123,7 +123,7 @@ export async function fetchFingerprint(
   signal: AbortSignal,
 ): Promise<string> {
   using channel = new RpcChannel({ endpoint, upgrade: machineKeyUpgrade(options) });
-  const request = { clientVersion: PROGRAM_VERSION };
+  const request = { clientVersion: VERSION };
   await createClient(InitApi, channel).describe(request, { signal, timeoutMs: ANSWER_MS });
   if (channel.peer === undefined)
     throw new RpcError('rpc-unreachable', `connecting to ${endpoint}: connection lost`);

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { afterEach, expect, test } from '@jest/globals';
 import { DEFAULT_KUBERNETES_VERSION, KUBERNETES_VERSIONS } from '../../../internal/bundle/index.ts';
 import { MemoryFiles } from '../../../internal/testing/index.ts';
-import { PROGRAM_VERSION } from '../../app/version.ts';
+import { VERSION } from '../../../internal/versions/index.ts';
 import { contextOf, createCuratorHarness } from '../curator/fake-curator.ts';
 import { generateWorkspace, runVersion } from '../index.ts';
 
@@ -35,7 +35,7 @@ test('shows the client alone in a workspace without a cluster', async () => {
   await generateWorkspace(context, { name: 'prod' });
   expect(await runVersion(context)).toBe('ok');
   const client = {
-    version: PROGRAM_VERSION,
+    version: VERSION,
     kubernetesVersions: KUBERNETES_VERSIONS,
     defaultKubernetesVersion: DEFAULT_KUBERNETES_VERSION,
   };
@@ -45,17 +45,17 @@ test('shows the client alone in a workspace without a cluster', async () => {
 test('shows the client alone outside of a workspace', async () => {
   const context = contextOf(new MemoryFiles(), '/nowhere');
   expect(await runVersion(context)).toBe('ok');
-  expect(context.host.answered).toMatchObject({ client: { version: PROGRAM_VERSION } });
+  expect(context.host.answered).toMatchObject({ client: { version: VERSION } });
 });
 
 test('shows bundle, agents and Kubernetes, and what does not fit together', async () => {
-  const minor = Number(PROGRAM_VERSION.split('.')[1]);
+  const minor = Number(VERSION.split('.')[1]);
   const far = `0.${minor + 2}.0`;
   const context = await createCluster(async () => ({
     nodes: [
       nodeWith('n10', far, 'v1.20.1'),
-      nodeWith('n2', PROGRAM_VERSION, DEFAULT_KUBERNETES_VERSION),
-      nodeWith('n3', PROGRAM_VERSION, DEFAULT_KUBERNETES_VERSION.replace(/\d+$/, '0')),
+      nodeWith('n2', VERSION, DEFAULT_KUBERNETES_VERSION),
+      nodeWith('n3', VERSION, DEFAULT_KUBERNETES_VERSION.replace(/\d+$/, '0')),
     ],
   }));
   expect(await runVersion(context)).toBe('ok');
@@ -66,14 +66,14 @@ test('shows bundle, agents and Kubernetes, and what does not fit together', asyn
       value: {
         ...{ name: 'prod', kubernetesVersion: 'v1.37.2', manifestSha256 },
         nodes: [
-          { name: 'n2', agentVersion: PROGRAM_VERSION, note: '' },
+          { name: 'n2', agentVersion: VERSION, note: '' },
           {
             name: 'n3',
             note: `Kubernetes ${DEFAULT_KUBERNETES_VERSION} is the patch release that this program supports`,
           },
           {
             name: 'n10',
-            note: `agent ${far} and client ${PROGRAM_VERSION} differ by more than one minor version; Kubernetes v1.20.1 is outside the window of supported versions`,
+            note: `agent ${far} and client ${VERSION} differ by more than one minor version; Kubernetes v1.20.1 is outside the window of supported versions`,
           },
         ],
       },

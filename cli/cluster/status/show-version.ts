@@ -3,8 +3,8 @@ import { DEFAULT_KUBERNETES_VERSION, KUBERNETES_VERSIONS } from '../../../intern
 import { findCoded, type ExitName } from '../../../internal/errors/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { records, SETTINGS_KEY } from '../../../internal/records/index.ts';
+import { VERSION } from '../../../internal/versions/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { PROGRAM_VERSION } from '../../app/version.ts';
 import { formatFields, formatTable } from '../../host/index.ts';
 import { callCurator } from '../curator/call-curator.ts';
 import { readCaller } from '../curator/caller.ts';
@@ -40,7 +40,7 @@ interface ClusterVersions {
 export async function runVersion(context: CommandContext): Promise<ExitName> {
   const { host, paths } = context;
   const client = {
-    version: PROGRAM_VERSION,
+    version: VERSION,
     kubernetesVersions: KUBERNETES_VERSIONS,
     defaultKubernetesVersion: DEFAULT_KUBERNETES_VERSION,
   };
@@ -50,7 +50,7 @@ export async function runVersion(context: CommandContext): Promise<ExitName> {
   host.result({ client, workspace: paths.workspace, cluster }, () =>
     [
       formatFields([
-        ['client', PROGRAM_VERSION],
+        ['client', VERSION],
         [
           'supports',
           `Kubernetes ${KUBERNETES_VERSIONS.join(', ')}; new clusters get ${DEFAULT_KUBERNETES_VERSION}`,
@@ -109,12 +109,10 @@ function versionsOf({ name, agentVersion, kubernetesVersion }: NodeView) {
 
 /** Agent and CLI may differ by one minor version. */
 function noteOfAgent(version: string): readonly string[] {
-  const [agent, own] = [minorOf(version), minorOf(PROGRAM_VERSION)];
+  const [agent, own] = [minorOf(version), minorOf(VERSION)];
   if (agent === undefined || own === undefined) return [];
   const isNear = agent.major === own.major && Math.abs(agent.minor - own.minor) <= 1;
-  return isNear
-    ? []
-    : [`agent ${version} and client ${PROGRAM_VERSION} differ by more than one minor version`];
+  return isNear ? [] : [`agent ${version} and client ${VERSION} differ by more than one minor version`];
 }
 
 function noteOfKubernetes(version: string): readonly string[] {

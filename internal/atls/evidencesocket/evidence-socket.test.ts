@@ -15,7 +15,7 @@ import { RotatingKeys } from '../tls-keys.ts';
 import { REJECT_ALL_RULES } from '../trust.ts';
 import { atlsClientUpgrade, atlsServerUpgrade } from '../upgrade.ts';
 import { encodeRequest, MAX_RESPONSE_BYTES, parseResponse, parseRequest } from './messages.ts';
-import { JOIN_CONTEXT } from '../contexts.ts';
+import { JOIN_CONTEXT } from '../binding.ts';
 import { SocketIssuer } from './socket-issuer.ts';
 import { createEvidenceSocketServer, type EvidenceSocketServer } from './socket-server.ts';
 
