@@ -1,6 +1,6 @@
 /**
- * Writes the README's table of features that work, work in part or are missing, from docs/features.json.
- * `node .ci/features.ts` writes the table; `--check` fails when it is stale, when a named test or page does
+ * Writes docs/features.md: the features that work, work in part or are missing, from docs/features.json.
+ * `node .ci/features.ts` writes the page; `--check` fails when it is stale, when a named test or page does
  * not exist, or when a working feature names no test.
  */
 import { existsSync, readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ export interface Feature {
   readonly state: keyof typeof STATES;
   /** What is limited or missing. */
   readonly note?: string;
-  /** The page that describes the feature. */
+  /** The page below docs/ that describes the feature. */
   readonly docs?: string;
   /** Tests that fail without the feature, or directories of such tests. */
   readonly proof: readonly string[];
@@ -24,9 +24,14 @@ export interface Feature {
 
 const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
 const SOURCE = 'docs/features.json';
-const PAGE = 'README.md';
-const BEGIN = '<!-- features: written by `node .ci/features.ts`, from docs/features.json -->';
-const END = '<!-- /features -->';
+const PAGE = 'docs/features.md';
+const HEAD = `# What works and what does not
+
+Written by \`node .ci/features.ts\` from \`docs/features.json\`, which also names the tests of each feature.
+
+| feature | works | details |
+|---|---|---|
+`;
 
 /** The problems of the feature list. */
 export function findProblems(
@@ -44,16 +49,15 @@ export function findProblems(
   ]);
 }
 
-/** The page with the table between its two marker comments. */
-export function withFeatures(page: string, features: readonly Feature[]): string {
-  const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)];
-  if (begin < 0 || end < begin) throw new Error(`${PAGE} has no comments that enclose the table of features`);
+/** The page: one row for each feature. */
+export function featuresPage(features: readonly Feature[]): string {
   const rows = features.map(({ feature, state, note, docs }) => {
-    const about = [note, docs === undefined ? undefined : `[${docs.replace(/^docs\//, '')}](${docs})`];
+    const name = docs?.replace(/^docs\//, '');
+    const about = [note, name === undefined ? undefined : `[${name}](${name})`];
     const detail = about.filter((part) => part !== undefined).join('; ');
-    return `| ${escapeCell(feature)} | ${STATES[state]} | ${escapeCell(detail)} |`;
+    return `| ${escapeCell(feature)} | ${STATES[state]} | ${escapeCell(detail)} |\n`;
   });
-  return `${page.slice(0, begin)}${BEGIN}\n\n| feature | works | details |\n|---|---|---|\n${rows.join('\n')}\n\n${page.slice(end)}`;
+  return `${HEAD}${rows.join('')}`;
 }
 
 if (import.meta.main) {
@@ -61,7 +65,7 @@ if (import.meta.main) {
   publishPage({
     root: ROOT,
     path: PAGE,
-    page: withFeatures(readFileSync(resolve(ROOT, PAGE), 'utf8'), features),
+    page: featuresPage(features),
     problems: findProblems(features, (path) => existsSync(resolve(ROOT, path))),
     command: 'node .ci/features.ts',
   });

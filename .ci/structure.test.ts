@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { exportsOf, findCrowded } from './structure.ts';
+import { exportsOf, findCrowded, findLongReadme } from './structure.ts';
 
 describe('findCrowded()', () => {
   const files = (count: number) => Array.from({ length: count }, (_, index) => `cli/admin/f${index}.ts`);
@@ -31,5 +31,18 @@ describe('exportsOf()', () => {
       { name: 'a', has: false },
       { name: 'B', has: false },
     ]);
+  });
+});
+
+describe('findLongReadme()', () => {
+  test('findLongReadme() allows seventy lines of 5,000 bytes in total', () => {
+    expect(findLongReadme(`${'x'.repeat(4_930)}${'\n'.repeat(70)}`)).toEqual([]);
+  });
+
+  test.each([
+    { name: 'more lines', text: '\n'.repeat(71) },
+    { name: 'longer lines', text: 'é'.repeat(2_501) },
+  ])('findLongReadme() refuses $name', ({ text }) => {
+    expect(findLongReadme(text)).toEqual([expect.stringContaining('move details to docs/')]);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Refuses directories with too many source files, and too many exported symbols without a docstring. `node
- * .ci/structure.ts` prints the problems; `--missing` lists the symbols.
+ * Refuses directories with too many source files, too many exported symbols without a docstring, and a README
+ * of more than one page. `node .ci/structure.ts` prints the problems; `--missing` lists the symbols.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
@@ -14,6 +14,9 @@ const MAX_FILES = 20;
 /** The share of exported symbols that must have a docstring. */
 const MIN_DOCUMENTED = 0.9;
 
+/** The README has one page; longer subjects have pages of their own in docs/. */
+const README = { maxLines: 70, maxBytes: 5_000 };
+
 const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
 const SOURCES = '{cli,bootstrapper,joinservice,initproto,internal}/**/*.ts';
 const NOT_PRODUCT = /\/gen\/|\.(i?test|fuzz)\.ts$|\/(fake|stub)-[^/]+$|^(internal|joinservice)\/testing\//;
@@ -26,6 +29,14 @@ export function findCrowded(paths: readonly string[]): readonly string[] {
   return [...counts]
     .filter(([, count]) => count > MAX_FILES)
     .map(([path, count]) => `${path} has ${count} source files; at most ${MAX_FILES}: divide it by subject`);
+}
+
+/** The problem of a README that has more than one page. */
+export function findLongReadme(text: string): readonly string[] {
+  const [lines, bytes] = [text.split('\n').length - 1, Buffer.byteLength(text)];
+  if (lines <= README.maxLines && bytes <= README.maxBytes) return [];
+  const allowed = `at most ${README.maxLines} lines and ${README.maxBytes} bytes`;
+  return [`README.md has ${lines} lines and ${bytes} bytes; ${allowed}: move details to docs/`];
 }
 
 /** The exported symbols of a file, and which of them have a docstring. */
@@ -57,7 +68,8 @@ if (import.meta.main) {
   );
   const missing = symbols.filter(({ has }) => !has);
   const share = 1 - missing.length / symbols.length;
-  const problems = [...findCrowded(paths)];
+  const readme = readFileSync(resolve(ROOT, 'README.md'), 'utf8');
+  const problems = [...findCrowded(paths), ...findLongReadme(readme)];
   if (share < MIN_DOCUMENTED)
     problems.push(
       `${symbols.length - missing.length} of ${symbols.length} exported symbols have a docstring: less than ${MIN_DOCUMENTED * 100} %`,
