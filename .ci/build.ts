@@ -4,9 +4,9 @@ import { relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { buildDebianPackage } from './build/debian.ts';
 import { buildExecutable } from './build/executable.ts';
-import { bundledPackages, licenseText } from './build/licenses.ts';
+import { bundledPackages, readPackages } from './build/licenses.ts';
 import { collectManPages } from './build/man.ts';
-import { ARCHITECTURES, type Architecture } from './build/node-binary.ts';
+import { ARCHITECTURES, nodePackage, type Architecture } from './build/node-binary.ts';
 import { agentPackage, cliPackage, type Formats } from './build/packages.ts';
 import { bundleProgram, programFile, PROGRAMS } from './build/programs.ts';
 import { buildRpmPackage } from './build/rpm.ts';
@@ -99,10 +99,10 @@ async function main({ architecture, formats, onlyPrograms, sea }: Options): Prom
 
   const { version } = JSON.parse(readFileSync(resolve(ROOT, 'package.json'), 'utf8')) as { version: string };
   const epochSeconds = Number(process.env['SOURCE_DATE_EPOCH'] ?? EPOCH_SECONDS);
-  const licenses = licenseText(ROOT, [...packages].sort());
+  const npmPackages = readPackages(ROOT, [...packages, nodePackage(architecture)].sort());
   const manPages = await collectManPages(version, epochSeconds);
   for (const contents of [agentPackage, cliPackage]) {
-    const content = contents({ root: ROOT, dist: DIST, version, architecture, licenses, manPages });
+    const content = contents({ root: ROOT, dist: DIST, version, architecture, npmPackages, manPages });
     for (const format of formats) {
       await step(
         () => BUILDERS[format](epochSeconds, content),

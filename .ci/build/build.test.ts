@@ -15,7 +15,7 @@ import { REQUIRED_PROGRAMS } from '../../internal/preflight/index.ts';
 import { collectAnswers } from './answers.ts';
 import { buildDebianPackage, controlText, type DebianPackage } from './debian.ts';
 import { wrapBody } from './executable.ts';
-import { bundledPackages, licenseText } from './licenses.ts';
+import { bundledPackages, licenseText, packageBom, readPackages } from './licenses.ts';
 import { agentPackage } from './packages.ts';
 import { bundleProgram, filesAtStart, inputsAtStart, PROGRAMS, type Program } from './programs.ts';
 import { buildRpmPackage, specText, type RpmPackage } from './rpm.ts';
@@ -200,12 +200,25 @@ describe('licenses', () => {
   test('licenseText() has the name, version, license and text of each package', () => {
     source('package.json', '{"name":"a","version":"1.0.0","license":"MIT"}');
     source('LICENSE.md', 'Do what you like.\n');
-    expect(licenseText(directory, ['.'])).toBe('a 1.0.0 (MIT)\n\nDo what you like.\n');
+    expect(licenseText(directory, readPackages(directory, ['.']))).toBe(
+      'a 1.0.0 (MIT)\n\nDo what you like.\n',
+    );
   });
 
-  test('licenseText() refuses a package that names no license', () => {
+  test('readPackages() refuses a package that names no license', () => {
     source('package.json', '{"name":"a","version":"1.0.0"}');
-    expect(() => licenseText(directory, ['.'])).toThrow('package a has no license');
+    expect(() => readPackages(directory, ['.'])).toThrow('package a has no license');
+  });
+
+  test('packageBom() names every package of a program with its license', () => {
+    source('package.json', '{"name":"@s/a","version":"1.0.0","license":"MIT OR Apache-2.0"}');
+    const bom = packageBom({ name: 'tea', version: '0.1.0' }, readPackages(directory, ['.']));
+    expect(JSON.parse(bom)).toMatchObject({
+      metadata: { component: { name: 'tea', version: '0.1.0' } },
+      components: [
+        { name: '@s/a', purl: 'pkg:npm/%40s/a@1.0.0', licenses: [{ expression: 'MIT OR Apache-2.0' }] },
+      ],
+    });
   });
 });
 
@@ -355,7 +368,7 @@ describe('the agent’s package', () => {
     dist: '/dist',
     version: '1.0.0',
     architecture,
-    licenses: '',
+    npmPackages: [],
     manPages: [],
   });
 

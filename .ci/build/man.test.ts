@@ -93,7 +93,7 @@ test('cliPackage() has the compressed pages in every format', async () => {
     dist: '/dist',
     version: '1.0.0',
     architecture: process.arch === 'arm64' ? 'arm64' : 'amd64',
-    licenses: '',
+    npmPackages: [],
     manPages,
   });
   for (const { entries } of [formats.deb, formats.rpm, formats.tar]) {

@@ -7,12 +7,17 @@ export const ARCHITECTURES = { amd64: 'x64', arm64: 'arm64' } as const;
 /** See `ARCHITECTURES`. */
 export type Architecture = keyof typeof ARCHITECTURES;
 
+/** The directory of the npm package that has the pinned Node, below the root of the checkout. */
+export function nodePackage(architecture: Architecture): string {
+  return `node_modules/node-linux-${ARCHITECTURES[architecture]}`;
+}
+
 /**
  * Returns the path of the pinned Node for an architecture, without symbols (109 instead of 126 MB). The result is cached under the size
  * and time of the original.
  */
 export function nodeBinary(root: string, architecture: Architecture): string {
-  const pinned = resolve(root, `node_modules/node-linux-${ARCHITECTURES[architecture]}/bin/node`);
+  const pinned = resolve(root, nodePackage(architecture), 'bin/node');
   if (!existsSync(pinned)) {
     throw new Error(
       `Node for ${architecture} not found at ${pinned}: run \`npm ci --cpu=${ARCHITECTURES[architecture]}\``,

@@ -16,6 +16,7 @@ import {
 } from '../../internal/preflight/index.ts';
 import type { DebianPackage } from './debian.ts';
 import { agentNotes, cliNotes } from './install-notes.ts';
+import { licenseText, packageBom, type NpmPackage } from './licenses.ts';
 import type { ManPage } from './man.ts';
 import { nodeBinary, type Architecture } from './node-binary.ts';
 import type { RpmPackage } from './rpm.ts';
@@ -28,8 +29,8 @@ export interface PackageOptions {
   readonly dist: string;
   readonly version: string;
   readonly architecture: Architecture;
-  /** License texts of the bundled packages. */
-  readonly licenses: string;
+  /** The packages that the programs contain, and that of the Node beside them. */
+  readonly npmPackages: readonly NpmPackage[];
   /** The manual pages of the operator's program. */
   readonly manPages: readonly ManPage[];
 }
@@ -170,11 +171,15 @@ function directory(path: string): Entry {
   return { kind: 'directory', path, mode: 0o755 };
 }
 
-function documents(name: string, { root, licenses }: PackageOptions): readonly Entry[] {
+function documents(name: string, { root, version, npmPackages }: PackageOptions): readonly Entry[] {
   const documents = `/usr/share/doc/${name}`;
+  const text = (file: string, content: string): Entry => {
+    return { kind: 'text', path: `${documents}/${file}`, mode: 0o644, text: content };
+  };
   return [
     directory(documents),
     copy(resolve(root, 'LICENSE'), `${documents}/copyright`),
-    { kind: 'text', path: `${documents}/third-party-licenses`, mode: 0o644, text: licenses },
+    text('third-party-licenses', licenseText(root, npmPackages)),
+    text('sbom.cdx.json', packageBom({ name, version }, npmPackages)),
   ];
 }

@@ -5,7 +5,7 @@ import { fakeBuildContext } from '../../internal/bundlebuild/fake-build-context.
 import { elfFile, FakeBuildTools, temporaryDirectory } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { RecordingHost } from '../host/index.ts';
-import { ownSources, runBundleList, runBundleVerify } from './commands.ts';
+import { ownSources, runBundleList, runBundleSbom, runBundleVerify } from './commands.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 const VERSION = { kubernetesVersion: DEFAULT_KUBERNETES_VERSION };
@@ -47,6 +47,17 @@ describe('bundle verify', () => {
     await using place = await startPlace();
     await place.context.ports.files.remove(place.manifestPath);
     await expect(runBundleVerify(place.command, VERSION)).rejects.toMatchObject({ code: 'bundle-not-found' });
+  });
+});
+
+describe('bundle sbom', () => {
+  test('prints one CycloneDX document with every component, also as text', async () => {
+    await using place = await startPlace();
+    await runBundleSbom(place.command, VERSION);
+    const bom: unknown = JSON.parse(place.text());
+    expect(bom).toMatchObject({ bomFormat: 'CycloneDX', specVersion: '1.6' });
+    expect(bom).toEqual(place.host.answered);
+    expect((bom as { components: unknown[] }).components).toHaveLength(27);
   });
 });
 

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { verifyComponents, type BundleManifest, type CachedBundle } from '../../internal/bundle/index.ts';
 import {
   buildBundle,
+  bundleBom,
   FetchHttp,
   fetchBundle,
   findOutdated,
@@ -82,6 +83,21 @@ export async function runBundleVerify(
       : findings.map(({ name, message }) => `${name}: ${message}`).join('\n'),
   );
   return findings.length === 0 ? 'ok' : 'unhealthy';
+}
+
+/** `cluster bundle sbom`: one JSON document, also in text mode. */
+export async function runBundleSbom(
+  context: CommandContext,
+  options: { readonly kubernetesVersion: string },
+): Promise<void> {
+  const { machine, ...build } = buildContext(context);
+  const cache = openBundleCache(build);
+  const manifest = await cache.read(options.kubernetesVersion, machine.architecture);
+  const { length } = manifest.components;
+  const bom = await context.host.step('bundle-sbom', `Reading ${length} components`, () =>
+    bundleBom(manifest, ({ sha256 }) => cache.store.read(sha256, { signal: context.signal })),
+  );
+  context.host.result(bom, () => JSON.stringify(bom, undefined, 2));
 }
 
 /** `cluster bundle outdated`. Returns `unhealthy` when a module has a newer patch or a known vulnerability. */

@@ -5,5 +5,6 @@ export {
   runBundleFetch,
   runBundleList,
   runBundleOutdated,
+  runBundleSbom,
   runBundleVerify,
 } from './commands.ts';

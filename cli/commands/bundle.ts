@@ -43,6 +43,9 @@ export function register(bundle: Command, action: ActionBinder): void {
   verb('verify', 'verify the hash of every component').action(
     action<VersionFlag>(async (context, options) => (await useCases()).runBundleVerify(context, options)),
   );
+  verb('sbom', 'print the software bill of materials of a bundle (CycloneDX 1.6)').action(
+    action<VersionFlag>(async (context, options) => (await useCases()).runBundleSbom(context, options)),
+  );
   bundle
     .command('outdated')
     .description('compare pinned Go modules with newer releases and known vulnerabilities')

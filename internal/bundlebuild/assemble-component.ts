@@ -76,7 +76,7 @@ async function layerEntries(
   parts: ComponentParts,
 ): Promise<readonly TarEntry[]> {
   if (layer.kind === 'accounts') return accountsLayer();
-  if (layer.kind === 'netbase') {
+  if (layer.kind === 'network-tools') {
     if (parts.networkTools === undefined) throw new TypeError('the packages of an image were not downloaded');
     return parts.networkTools.entries;
   }

@@ -10,7 +10,8 @@
  *
  * The bytes of a component depend on its recipe alone: one Go toolchain, one set of flags, no times, no host names.
  * `archive` reads and writes archives, `download` fetches files, `golang` runs the Go toolchain, `images` makes container
- * images, `recipes` says what a bundle consists of, `programs` has the Go sources of our own programs.
+ * images, `recipes` says what a bundle consists of, `programs` has the Go sources of our own programs, `sbom` writes bills of
+ * materials.
  */
 export { readTar } from './archive/tar-reader.ts';
 export { tarFileOf, writeTar, type TarEntry } from './archive/tar-writer.ts';
@@ -27,3 +28,5 @@ export { accountsLayer, writeImageArchive, type Image } from './images/image-arc
 export { kubernetesRecipe } from './recipes/go-recipes.ts';
 export type { GoModuleRecipe } from './recipes/recipe.ts';
 export { findOutdated, type PinnedModule } from './outdated.ts';
+export { bundleBom } from './sbom/bundle-bom.ts';
+export { createBom, packageComponent } from './sbom/cyclone-dx.ts';

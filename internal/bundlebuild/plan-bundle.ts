@@ -36,7 +36,7 @@ export async function planBundle(
   const planned: PlannedComponent[] = [];
   for (const recipe of components) {
     const used = modules.filter((module) => programsOf(recipe).some((name) => name in module.programs));
-    const needsNetworkTools = layersOf(recipe).some(({ kind }) => kind === 'netbase');
+    const needsNetworkTools = layersOf(recipe).some(({ kind }) => kind === 'network-tools');
     const key = recipeKey({
       generation: GENERATIONS[recipe.kind],
       recipe,

@@ -33,6 +33,7 @@ export { createSoftKey, FakeTpm, type FakeTpmOptions, type SoftKey } from './tpm
 export { type FuzzResult, type FuzzTarget } from './fuzz.ts';
 export { createSwtpmFactory, type Swtpm, type SwtpmFactory } from './tpm/swtpm.ts';
 export { elfFile, type ElfFixture } from './build/elf-file.ts';
+export { goProgram } from './build/go-program.ts';
 export { fakeProgram, FakeBuildTools } from './build/fake-build-tools.ts';
 export { closeOpened, opened } from './host/opened.ts';
 export { temporaryDirectory } from './host/temporary-directory.ts';

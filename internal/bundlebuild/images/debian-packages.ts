@@ -6,9 +6,14 @@ import { BundleBuildError } from '../errors.ts';
 /** Directories that no program reads, and that make an image several times larger. */
 const UNUSED = ['usr/share/doc', 'usr/share/man', 'usr/share/locale', 'usr/share/info', 'usr/share/lintian'];
 
+/** A line of `dpkg-deb -c` for a file or link: `-rwxr-xr-x root/root 1234 2026-01-01 00:00 ./usr/sbin/nft`. */
+const CONTENT = /^[-lh]\S+ +\S+ +\d+ +\S+ +\S+ +\.\/(.+?)(?: -> .*| link to .*)?$/;
+
 /** Debian packages that are unpacked, with everything they depend on. */
 export interface UnpackedPackages {
   readonly root: string;
+  /** Absolute paths of all packages, dependencies included. */
+  readonly archives: readonly string[];
   /** The requested packages with their versions: `iptables 1.8.9-2, …`. */
   readonly source: string;
 }
@@ -24,13 +29,44 @@ export async function unpackPackages(
   directory: string,
   packages: readonly string[],
 ): Promise<UnpackedPackages> {
-  const archives = await downloadPackages(context, directory, packages);
+  const names = await downloadPackages(context, directory, packages);
+  const archives = names.map((name) => join(directory, 'archives', name));
   const root = join(directory, 'root');
   for (const file of archives) {
-    const argv = ['dpkg-deb', '-x', join(directory, 'archives', file), root] as const;
+    const argv = ['dpkg-deb', '-x', file, root] as const;
     await context.ports.commands.run({ argv, signal: context.signal });
   }
-  return { root, source: describePackages(archives, packages) };
+  return { root, archives, source: describePackages(names, packages) };
+}
+
+/** What one Debian package says of itself, and what it contains. */
+export interface PackageRecord {
+  readonly name: string;
+  /** Its fields as in dpkg's status file (deb-control(5)). */
+  readonly control: string;
+  /** Paths of its files and links, without a leading slash. */
+  readonly files: ReadonlySet<string>;
+}
+
+/** Reads the records of Debian packages. @param archives absolute paths */
+export async function readPackageRecords(
+  context: BuildContext,
+  archives: readonly string[],
+): Promise<readonly PackageRecord[]> {
+  const records: PackageRecord[] = [];
+  for (const file of archives) {
+    const run = async (flag: string): Promise<string> => {
+      const { stdout } = await context.ports.commands.run({
+        argv: ['dpkg-deb', flag, file],
+        signal: context.signal,
+      });
+      return stdout;
+    };
+    const listed = (await run('-c')).split('\n').flatMap((line) => CONTENT.exec(line)?.[1] ?? []);
+    const [name = ''] = basename(file).split('_');
+    records.push({ name, control: await run('-f'), files: new Set(listed) });
+  }
+  return records;
 }
 
 /**

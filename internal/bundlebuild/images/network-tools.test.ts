@@ -21,6 +21,20 @@ test('readNetworkTools() extracts programs, extensions and links from packages a
   );
 });
 
+test('readNetworkTools() records the packages of which the layer has a file', async () => {
+  await using directory = await temporaryDirectory();
+  const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
+  const { entries } = await readNetworkTools(context, join(directory.path, 'packages'));
+  const records = entries.filter(({ path }) => path.startsWith('var/lib/dpkg/'));
+  // No file of libc6 is in the layer of this test.
+  expect(records.map(({ path }) => path.split('/').at(-1))).toEqual([
+    ...['busybox-static', 'conntrack', 'iproute2', 'iptables', 'nftables'],
+  ]);
+  const [first] = records;
+  const content = first?.type === 'file' ? await Array.fromAsync(first.content()) : [];
+  expect(Buffer.concat(content).toString()).toBe('Package: busybox-static\nVersion: 1:1.35.0-4\n');
+});
+
 test('readNetworkTools() runs apt on an empty system, not on the host', async () => {
   await using directory = await temporaryDirectory();
   const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });

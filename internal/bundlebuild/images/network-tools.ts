@@ -4,7 +4,7 @@ import { tarFileOf, type TarEntry } from '../archive/tar-writer.ts';
 import type { BuildContext } from '../build-context.ts';
 import { BundleBuildError } from '../errors.ts';
 import { NETWORK_TOOL_PACKAGES } from '../recipes/recipe.ts';
-import { unpackPackages } from './debian-packages.ts';
+import { readPackageRecords, unpackPackages, type PackageRecord } from './debian-packages.ts';
 import { parseElfNeeds } from './parse-elf.ts';
 
 const MAX_PROGRAM_BYTES = 64 * 1024 * 1024;
@@ -29,9 +29,22 @@ export interface NetworkTools {
  * exactly the libraries that they load. @throws BundleBuildError `bundlebuild-packages`
  */
 export async function readNetworkTools(context: BuildContext, directory: string): Promise<NetworkTools> {
-  const { root, source } = await unpackPackages(context, directory, NETWORK_TOOL_PACKAGES);
+  const { root, archives, source } = await unpackPackages(context, directory, NETWORK_TOOL_PACKAGES);
   const tree = await listFiles(context, root);
-  return { entries: await layerEntries(context, tree), source };
+  const entries = await layerEntries(context, tree);
+  const records = await readPackageRecords(context, archives);
+  return { entries: [...entries, ...statusFiles(entries, records)], source };
+}
+
+/**
+ * A file of /var/lib/dpkg/status.d for each package of which the layer has a file: where scanners of images look for the packages
+ * of an image without dpkg.
+ */
+function statusFiles(entries: readonly TarEntry[], records: readonly PackageRecord[]): readonly TarEntry[] {
+  const paths = new Set(entries.flatMap(({ type, path }) => (type === 'file' ? spellings(path) : [])));
+  return records
+    .filter(({ files }) => [...files].some((file) => paths.has(file)))
+    .map(({ name, control }) => tarFileOf(`var/lib/dpkg/status.d/${name}`, control));
 }
 
 /** The files of the unpacked packages. */
@@ -103,17 +116,19 @@ async function readFile(context: BuildContext, tree: FileTree, path: string): Pr
   throw new BundleBuildError('bundlebuild-packages', `${path} not found in the downloaded packages`);
 }
 
-/**
- * Follows links inside the tree. On distributions that have merged /bin, /sbin and /lib into /usr, packages may still contain either
- * path.
- */
+/** Follows links inside the tree. */
 function resolveInTree(tree: FileTree, path: string, depth = 0): string | undefined {
-  const found = [path, `usr/${path}`, path.replace(/^usr\//, '')].find((name) => tree.files.has(name));
+  const found = spellings(path).find((name) => tree.files.has(name));
   if (found === undefined || depth > MAX_LINKS) return undefined;
   const target = tree.files.get(found);
   if (target === undefined) return found;
   const next = target.startsWith('/') ? target.slice(1) : join(dirname(found), target);
   return resolveInTree(tree, next, depth + 1);
+}
+
+/** On distributions that have merged /bin, /sbin and /lib into /usr, packages may still contain either path. */
+function spellings(path: string): readonly string[] {
+  return [path, `usr/${path}`, path.replace(/^usr\//, '')];
 }
 
 function link(path: string, target: string): TarEntry {

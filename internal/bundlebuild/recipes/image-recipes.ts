@@ -29,7 +29,7 @@ export function imageRecipes(v: BundleVersions): readonly ImageRecipe[] {
 type ImageContent = Pick<ImageRecipe, 'scope' | 'layers' | 'entrypoint' | 'user'>;
 
 const ACCOUNTS: LayerRecipe = { kind: 'accounts' };
-const NETWORK_TOOLS: LayerRecipe = { kind: 'netbase' };
+const NETWORK_TOOLS: LayerRecipe = { kind: 'network-tools' };
 
 const KUBE_PROXY: ImageContent = {
   scope: 'node',

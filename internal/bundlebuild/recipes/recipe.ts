@@ -34,7 +34,7 @@ export type LayerRecipe =
       readonly netBindService?: true;
     }
   /** The network tools: iptables, nft, conntrack, ip with their libraries, and a static busybox, from Debian packages. */
-  | { readonly kind: 'netbase' }
+  | { readonly kind: 'network-tools' }
   /** /etc/passwd, /etc/group, /etc/nsswitch.conf and empty directories. */
   | { readonly kind: 'accounts' };
 

@@ -74,7 +74,7 @@ export class FakeBuildTools implements CommandRunner {
       case 'apt-get':
         return done(await this.#apt(command.argv));
       case 'dpkg-deb':
-        return done(await this.#unpackPackage(command.argv[2] ?? '', command.argv[3] ?? ''));
+        return done(await this.#dpkgDeb(command.argv));
       case 'gcc':
         return done('12.2.0\n');
       case 'getconf':
@@ -114,10 +114,14 @@ export class FakeBuildTools implements CommandRunner {
     return '';
   }
 
-  async #unpackPackage(archive: string, root: string): Promise<string> {
-    for (const path of PACKAGES.get(archive.split('/').at(-1) ?? '') ?? []) {
-      await this.#write(join(root, path), this.#elf);
-    }
+  async #dpkgDeb([, flag, archive = '', root = '']: readonly string[]): Promise<string> {
+    const file = archive.split('/').at(-1) ?? '';
+    const paths = PACKAGES.get(file) ?? [];
+    const [name = '', version = ''] = file.split('_');
+    if (flag === '-f') return `Package: ${name}\nVersion: ${version.replace('%3a', ':')}\n`;
+    if (flag === '-c')
+      return paths.map((path) => `-rwxr-xr-x root/root 9 2026-01-01 00:00 ./${path}\n`).join('');
+    for (const path of paths) await this.#write(join(root, path), this.#elf);
     return '';
   }
 
