@@ -50,6 +50,8 @@ test('textsOf() shows a test title with its group and with the row of its table'
     "  const OWNERS = ['eve'];",
     "  test.each(OWNERS)('%s is refused', () => {});",
     '});',
+    'const row = (name: string, want: string) => ({ name, want });',
+    "test.each([row('no leader', 'bad')])('$name is $want', () => {});",
   ].join('\n');
   expect(textsOf('cli/x.test.ts', source).map(({ where, text }) => [where, text])).toEqual([
     ['cli/x.test.ts:1', 'the lock'],
@@ -58,6 +60,7 @@ test('textsOf() shows a test title with its group and with the row of its table'
     ['cli/x.test.ts:4', 'bob may ask'],
     ['cli/x.test.ts:6', 'an untrusted peer'],
     ['cli/x.test.ts:7', 'an untrusted peer › eve is refused'],
+    ['cli/x.test.ts:11', 'no leader is bad'],
   ]);
 });
 

@@ -169,7 +169,7 @@ function rowsOf(table: ts.Expression, file: ts.SourceFile): readonly Row[] {
   while (value !== undefined && (ts.isAsExpression(value) || ts.isSatisfiesExpression(value)))
     value = value.expression;
   if (value === undefined || !ts.isArrayLiteralExpression(value)) return [];
-  return value.elements.map((row) => ({ at: row.getStart(), values: valuesOf(row) }));
+  return value.elements.map((row) => ({ at: row.getStart(), values: valuesOf(row, file) }));
 }
 
 /** The value of the constant that this name means here: the one in the nearest enclosing scope. */
@@ -192,8 +192,16 @@ function depthOf(node: ts.Node): number {
   return depth;
 }
 
-function valuesOf(row: ts.Expression): ReadonlyMap<string, string> {
+/** The values of a row: an object, a list, or a call of a function of this file whose parameters name them. */
+function valuesOf(row: ts.Expression, file: ts.SourceFile): ReadonlyMap<string, string> {
   const show = (value: ts.Expression) => textOf(value) ?? value.getText();
+  if (ts.isCallExpression(row) && ts.isIdentifier(row.expression)) {
+    const made = initializerOf(row.expression, file);
+    if (made !== undefined && ts.isArrowFunction(made))
+      return new Map(
+        row.arguments.map((value, index) => [made.parameters[index]?.name.getText() ?? '', show(value)]),
+      );
+  }
   if (ts.isObjectLiteralExpression(row))
     return new Map(
       row.properties

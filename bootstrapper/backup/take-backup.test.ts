@@ -143,7 +143,11 @@ describe('createBackupTask()', () => {
       want: 'backup-certificate-invalid',
     },
     { name: 'of another cluster', bytes: certificateOf({ clusterId: 'x' }), want: 'backup-other-cluster' },
-    { name: 'that has ended', bytes: certificateOf({ endsMs: NOW - 1 }), want: 'backup-certificate-invalid' },
+    {
+      name: 'that has expired',
+      bytes: certificateOf({ endsMs: NOW - 1 }),
+      want: 'backup-certificate-invalid',
+    },
     { name: 'of another epoch', bytes: certificateOf({ epoch: 1 }), want: 'backup-node-mismatch' },
     {
       name: 'for another node',
@@ -155,7 +159,7 @@ describe('createBackupTask()', () => {
     expect(await codeOf(all(taskOf().task(order(bytes), signal)))).toBe(want);
   });
 
-  test('has the workspace that the owner signed, and refuses another one', async () => {
+  test('contains the workspace that the owner signed, and refuses another workspace', async () => {
     const workspace = Buffer.from('sealed');
     const workspaceSha256 = createHash('sha256').update(workspace).digest('hex');
     const file = await all(taskOf().task(order(certificateOf({ workspaceSha256 }), workspace), signal));
@@ -171,7 +175,7 @@ describe('createBackupTask()', () => {
       expect(await codeOf(all(taskOf().task(refused, signal)))).toBe('backup-certificate-invalid');
   });
 
-  test('refuses other recipients than those that the owner signed', async () => {
+  test('refuses recipients that the owner did not sign', async () => {
     const changed = JSON.parse(Buffer.from(certificateOf()).toString()) as Record<string, unknown>;
     changed['recipients'] = [recoveryKeyOfOwner(otherOwner).recipient];
     const bytes = Buffer.from(JSON.stringify(changed));
@@ -183,7 +187,7 @@ describe('createBackupTask()', () => {
     expect(await codeOf(all(task(order(certificateOf()), signal)))).toBe('backup-node-not-control-plane');
   });
 
-  test('uses a certificate once, also after a restart, and when a curator changes what is not signed', async () => {
+  test('accepts a certificate only once, also after a restart or when a curator changes unsigned fields', async () => {
     const { files, task } = taskOf();
     const bytes = certificateOf();
     await all(task(order(bytes), signal));
@@ -210,7 +214,7 @@ describe('createBackupTask()', () => {
     );
   });
 
-  test('forgets a used certificate long after its end', async () => {
+  test('forgets a used certificate long after its expiry', async () => {
     const files = new MemoryFiles();
     await all(taskOf({ files }).task(order(certificateOf()), signal));
     const clock = new FakeClock(NOW + 8 * 24 * 3600_000);

@@ -69,7 +69,11 @@ export function createBackupTask(
 ): (order: BackupOrder, signal: AbortSignal) => AsyncGenerator<Uint8Array> {
   let isBusy = false;
   return async function* (order, signal) {
-    if (isBusy) throw new BackupTaskError('backup-node-busy', 'taking a backup: another one is being taken');
+    if (isBusy)
+      throw new BackupTaskError(
+        'backup-node-busy',
+        'taking a backup: this node is already taking another backup',
+      );
     isBusy = true;
     try {
       yield* takeBackup(options, order, signal);

@@ -163,7 +163,7 @@ async function requestTicket(
       return await at.session.requestTicket(signal);
     } catch (error) {
       signal.throwIfAborted();
-      log.warn('got no ticket in the session of the admission, retrying in a new session', { error });
+      log.warn('session ended before the ticket arrived, retrying in a new session', { error });
     }
   }
   return joinClient.requestTicket(at.record, signal);

@@ -40,7 +40,7 @@ export const backupErrors = defineErrors({
   ),
   'backup-cluster-alive': fault.operator.precondition(
     'The cluster of the backup still runs. Two clusters with the same ID and keys must not exist. Nothing was changed.',
-    'To repair a running cluster, use `cluster recover quorum`. To restore, switch all of its control planes off first.',
+    'To repair a running cluster, use `cluster recover quorum`. To restore, shut down all of its control planes first.',
   ),
   'backup-configuration-differs': fault.operator.precondition(
     'cluster.yaml has another cluster name or other networks than the cluster in the backup. Nothing was changed.',

@@ -58,7 +58,7 @@ async function* contentOf(text: string): AsyncGenerator<Uint8Array> {
 }
 
 describe('backups in a directory', () => {
-  test('only those of this cluster that its owner certified are listed as good', async () => {
+  test('lists as good only the backups of this cluster that its owner certified', async () => {
     const { context, directory, put } = await createWorkspace();
     await put('own.backup');
     await put('forged.backup', generateEd25519Key());
@@ -72,7 +72,7 @@ describe('backups in a directory', () => {
     });
   });
 
-  test('one from before a recovery that a curator has reported is not good, and is the last one to be deleted', async () => {
+  test('a backup of an older epoch than the current one is not good, but the last backup is not deleted', async () => {
     const { context, directory, put, files } = await createWorkspace();
     const own = await put('own.backup');
     await saveKnownCurators(files, '/owner/curators.json', { epoch: 2n, directory: [] });
@@ -85,7 +85,7 @@ describe('backups in a directory', () => {
     await expect(runBackupVerify(context, own, options)).rejects.toMatchObject({ code: 'backup-epoch-old' });
   });
 
-  test('one that an owner proved is shown as proved, until the file or the proof is another', async () => {
+  test('a backup that an owner has proved is listed as proved until the file or the proof changes', async () => {
     const { context, directory, put, files } = await createWorkspace();
     const own = await put('own.backup');
     const proofs = async (): Promise<unknown> => {
@@ -107,7 +107,7 @@ describe('backups in a directory', () => {
     expect(await proofs()).toEqual(['TAKEN']);
   });
 
-  test('a proof is deleted with its backup', async () => {
+  test('deletes the proof together with its backup', async () => {
     const { context, put, files, directory } = await createWorkspace();
     const [first] = [await put('first.backup'), await put('second.backup')];
     await files.writeAtomic(`${first}.proof`, '{}');
@@ -115,13 +115,13 @@ describe('backups in a directory', () => {
     expect(await files.list(directory)).toEqual(['second.backup']);
   });
 
-  test('a directory that is away is named before anything is taken', async () => {
+  test('reports a missing directory before it takes a backup', async () => {
     const { context } = await createWorkspace();
     const options = { directory: '/away', keep: 1, prove: true, recipients: [], node: undefined };
     await expect(runBackupInto(context, options)).rejects.toMatchObject({ code: 'backup-not-found' });
   });
 
-  test('without a workspace nothing is known to be good', async () => {
+  test('lists no backup as good without a workspace', async () => {
     const { files, directory, put } = await createWorkspace();
     await put('own.backup');
     const elsewhere = contextOf(files, '/nowhere');
@@ -129,7 +129,7 @@ describe('backups in a directory', () => {
     expect(elsewhere.host.answered).toMatchObject([{ status: 'owner-unknown' }]);
   });
 
-  test('the last good one is not deleted because of a forged one beside it', async () => {
+  test('keeps the last good backup although a forged backup lies beside it', async () => {
     const { context, put, files } = await createWorkspace();
     const own = await put('own.backup');
     const forged = await put('forged.backup', generateEd25519Key());
@@ -140,7 +140,7 @@ describe('backups in a directory', () => {
     expect(await files.stat(forged)).toBeUndefined();
   });
 
-  test('a good one is deleted while another good one of the cluster is there', async () => {
+  test('deletes a good backup if the directory has another good one of the cluster', async () => {
     const { context, put, files } = await createWorkspace();
     const [first] = [await put('first.backup'), await put('second.backup')];
     await runBackupDelete(context, first ?? '', { yes: true });

@@ -27,18 +27,18 @@ const codeOf = (plan: () => unknown): string | undefined => {
 };
 
 describe('planRestore()', () => {
-  test('begins in the epoch after that of the backup', () => {
+  test('begins in the epoch that follows the epoch of the backup', () => {
     expect(planRestore({}, 1, at(1))).toEqual({ kind: 'begin', epoch: 2 });
     expect(planRestore({ init: initOf('1') }, 1, at(3))).toEqual({ kind: 'begin', epoch: 4 });
   });
 
-  test('refuses a backup from before a recovery that the workspace has seen', () => {
+  test('refuses a backup that is older than a quorum recovery known to the workspace', () => {
     // The init ran in epoch 1; a curator has reported epoch 2 since `cluster recover quorum`.
     expect(codeOf(() => planRestore({ init: initOf('1') }, 2, at(1)))).toBe('backup-epoch-old');
     expect(planRestore({ init: initOf('1') }, 2, at(2))).toEqual({ kind: 'begin', epoch: 3 });
   });
 
-  test('refuses a backup from before a restore that finished, but not from before one that did not', () => {
+  test('refuses a backup that is older than a finished restore, but not one that is older than an unfinished restore', () => {
     const restore = { fileSha256: 'bb', epoch: 4 };
     expect(codeOf(() => planRestore({ restore, init: initOf('4') }, 1, at(3)))).toBe('backup-epoch-old');
     expect(codeOf(() => planRestore({ restore, init: initOf() }, 1, at(2)))).toBe('backup-epoch-old');
@@ -46,12 +46,12 @@ describe('planRestore()', () => {
     expect(planRestore({ restore, init: initOf() }, 1, at(3))).toEqual({ kind: 'begin', epoch: 5 });
   });
 
-  test('takes an older backup when the operator accepts the loss, in an epoch above all known ones', () => {
+  test('restores an older backup if the operator accepts the loss, in a new highest epoch', () => {
     const older = { ...at(1), acceptOlderEpoch: true };
     expect(planRestore({ init: initOf('1') }, 3, older)).toEqual({ kind: 'begin', epoch: 4 });
   });
 
-  test('resumes the same file, also when its cluster has finished', () => {
+  test('resumes with the same backup file, also after the init of the restored cluster has finished', () => {
     const restore = { fileSha256: 'aa', epoch: 2 };
     expect(planRestore({ restore, init: initOf() }, 1, at(1))).toEqual({ kind: 'resume', epoch: 2 });
     expect(planRestore({ restore, init: initOf('2') }, 2, at(1))).toEqual({ kind: 'resume', epoch: 2 });
@@ -59,7 +59,7 @@ describe('planRestore()', () => {
     expect(planRestore({ restore, init: initOf('2') }, 2, same)).toEqual({ kind: 'resume', epoch: 2 });
   });
 
-  test('begins again with another machine, in a new epoch', () => {
+  test('starts again in a new epoch if another machine is named', () => {
     const restore = { fileSha256: 'aa', epoch: 2 };
     const other = { ...at(1), fingerprint: 'sha256:02' };
     expect(planRestore({ restore, init: initOf() }, 1, other)).toEqual({ kind: 'begin', epoch: 3 });

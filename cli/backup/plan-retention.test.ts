@@ -12,7 +12,7 @@ function backup(
 const deleted = (listed: readonly ReturnType<typeof backup>[], keep: number): readonly string[] =>
   planRetention(listed, keep).map(({ file }) => file);
 
-test('planRetention() keeps the newest by epoch and revision, also when the clock was set back', () => {
+test('planRetention() keeps the backups with the highest epoch and revision, also after the clock was set back', () => {
   const all = [
     backup('a', { epoch: 1, state: '90', takenMs: 50 }),
     backup('b', { epoch: 2, state: '20', takenMs: 40 }),
@@ -22,7 +22,7 @@ test('planRetention() keeps the newest by epoch and revision, also when the cloc
   expect(deleted(all, 1)).toEqual(['b', 'a']);
 });
 
-test('planRetention() never deletes the newest proved one, nor the last one', () => {
+test('planRetention() never deletes the newest proved backup, nor the only backup', () => {
   const all = [
     backup('new', { state: '3' }),
     backup('proved', { state: '2', provedMs: 5 }),

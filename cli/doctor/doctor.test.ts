@@ -143,7 +143,7 @@ async function doctor(
 }
 
 describe('runDoctor()', () => {
-  test('with --at, names what ends until then and who renews it', async () => {
+  test('with --at DATE, lists what expires before that date and who renews it', async () => {
     const { context } = await createCluster();
     const exit = await runDoctor(context, { ...QUICK, at: 40 * DAY_MS }, []);
     const { endings } = context.host.answered as {
@@ -198,15 +198,19 @@ describe('runDoctor()', () => {
       faults: { streams: { getMetrics: async () => ({ text: '' }) } },
       want: 'doctor-etcd-quorum',
     },
-    { name: 'no API server', faults: { kubernetes: () => new Error('closed') }, want: 'doctor-api-server' },
+    {
+      name: 'an API server that does not respond',
+      faults: { kubernetes: () => new Error('closed') },
+      want: 'doctor-api-server',
+    },
     {
       name: 'a stopped kubelet',
       faults: { kubernetes: (url) => (url.includes('/proxy/') ? new Error('closed') : undefined) },
       want: 'doctor-kubelet',
     },
-    { name: 'no CoreDNS', faults: { kubernetes: withoutDns }, want: 'doctor-dns' },
+    { name: 'a missing CoreDNS', faults: { kubernetes: withoutDns }, want: 'doctor-dns' },
     {
-      name: 'a budget that blocks drains',
+      name: 'a PodDisruptionBudget that blocks drains',
       faults: {
         kubernetes: (url) =>
           url.startsWith('/apis/policy/')
@@ -224,7 +228,7 @@ describe('runDoctor()', () => {
       exit: 'warnings',
     },
     {
-      name: 'join requests that may not be read',
+      name: 'a failed request for the list of joins',
       faults: { admission: { listJoins: () => Promise.reject(new Error('no')) } },
       want: 'doctor-join',
       exit: 'warnings',
@@ -237,7 +241,7 @@ describe('runDoctor()', () => {
     expect(exit).toBe(code);
   });
 
-  test('without curators and API servers, judges what is left and says what it could not read', async () => {
+  test('without curators and API servers, judges the other facts and lists what it could not read', async () => {
     const { context } = await createCluster();
     for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
     const { exit, result } = await doctor(context);

@@ -44,7 +44,7 @@ describe('metricsFrom()', () => {
     });
   });
 
-  test('a member without samples does not respond', () => {
+  test('reports an etcd member without samples as not responding', () => {
     expect(metricsFrom('etcd_server_has_leader{etcd="state"} 1')).toEqual({
       stateEtcd: { hasLeader: true },
       balancer: [],
@@ -70,7 +70,7 @@ describe('metricsFrom()', () => {
     },
   );
 
-  test('counts only what was added since the earlier page', () => {
+  test('counts only the samples that were added since the previous scrape', () => {
     const page = (low: number, high: number): string =>
       [
         'etcd_server_has_leader{etcd="state"} 1',

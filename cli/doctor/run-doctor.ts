@@ -61,7 +61,7 @@ function reportEndings({ host }: CommandContext, facts: ClusterFacts, withinMs: 
   const { clusterName: name, clusterId, takenMs } = facts;
   host.result({ name, clusterId, takenMs, untilMs, endings, unknown }, () =>
     [
-      `What ends until ${new Date(untilMs).toISOString().slice(0, 10)}, if nobody does anything:`,
+      `Expires before ${new Date(untilMs).toISOString().slice(0, 10)} unless it is renewed:`,
       '',
       formatTable(
         ['ENDS', 'IN', 'WHAT', 'RENEWED BY'],

@@ -106,7 +106,7 @@ export async function refuseOtherUse(
   const directory = directoryOf(at);
   if ((await files.stat(directory)) === undefined) return;
   if ((await files.stat(join(directory, MARKER))) !== undefined) return;
-  throw new MiniError('mini-drill-exists', `restoring into local cluster ${at.name}: it exists`);
+  throw new MiniError('mini-drill-exists', `local cluster ${at.name} already exists`);
 }
 
 /** Marks the directory before anything is in it, so that a drill that is killed at any point can be replaced. */

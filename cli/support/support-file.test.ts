@@ -92,14 +92,14 @@ test.each([
     code: 'support-file-malformed',
   },
   {
-    name: 'a member twice',
+    name: 'a repeated member',
     members: [
       { name: 'x', text: '1' },
       { name: 'x', text: '2' },
     ],
     code: 'support-file-malformed',
   },
-  { name: 'no manifest', members: [{ name: 'x', text: '1' }], code: 'support-file-malformed' },
+  { name: 'a missing manifest', members: [{ name: 'x', text: '1' }], code: 'support-file-malformed' },
   {
     name: 'a file that the manifest lacks',
     members: [
@@ -109,7 +109,7 @@ test.each([
     code: 'support-file-malformed',
   },
   {
-    name: 'a manifest that is no JSON',
+    name: 'a manifest that is not JSON',
     members: [{ name: 'manifest.json', text: '{' }],
     code: 'support-file-malformed',
   },

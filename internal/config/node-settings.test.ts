@@ -39,7 +39,7 @@ describe('nodeSettingsFrom()', () => {
       },
     },
     {
-      name: 'an item of the hardening is undone',
+      name: 'one hardening option is turned off',
       given: '{"hardening":{"podPidsLimit":-1,"unheard":1}}',
       want: { certificates, podSecurity, hardening: { ...hardening, podPidsLimit: -1 } },
     },

@@ -11,10 +11,14 @@ describe('parseFacts()', () => {
 
   const cases = [
     { name: 'too many bytes', bytes: new Uint8Array(MAX_FACTS_BYTES + 1), code: 'doctor-facts-too-large' },
-    { name: 'no JSON', bytes: new TextEncoder().encode('{'), code: 'doctor-facts-malformed' },
-    { name: 'no UTF-8', bytes: new Uint8Array([0x22, 0xff, 0x22]), code: 'doctor-facts-malformed' },
+    { name: 'text that is not JSON', bytes: new TextEncoder().encode('{'), code: 'doctor-facts-malformed' },
+    {
+      name: 'bytes that are not UTF-8',
+      bytes: new Uint8Array([0x22, 0xff, 0x22]),
+      code: 'doctor-facts-malformed',
+    },
     { name: 'another version', bytes: bytesOf({ ...fakeFacts(), version: 2 }), code: 'doctor-facts-version' },
-    { name: 'no version', bytes: bytesOf({}), code: 'doctor-facts-malformed' },
+    { name: 'a missing version', bytes: bytesOf({}), code: 'doctor-facts-malformed' },
     { name: 'an unknown member', bytes: bytesOf({ ...fakeFacts(), x: 1 }), code: 'doctor-facts-malformed' },
     {
       name: 'a part that is neither read nor missing',

@@ -498,7 +498,7 @@ const ROWS: readonly Row[] = [
 ];
 
 describe('the checks of a cluster', () => {
-  test.each(ROWS)('$code: $name is $want', ({ code, facts, want, node }) => {
+  test.each(ROWS)('$code is $want: $name', ({ code, facts, want, node }) => {
     const seen = judged(facts(), code);
     expect(seen?.grade ?? 'good').toBe(want);
     if (node !== undefined) expect(seen?.node).toBe(node);
@@ -506,7 +506,7 @@ describe('the checks of a cluster', () => {
     if (want === 'warning' || want === 'error') expect(seen?.fix).not.toBe('');
   });
 
-  test('every check has rows that are good and rows that are not', () => {
+  test('the table has good and bad facts for every check', () => {
     const bad = ROWS.filter(({ want }) => want !== 'good').map(({ code }) => code);
     expect(DOCTOR_CHECKS.map(({ code }) => code).filter((code) => !bad.includes(code))).toEqual([]);
   });
@@ -522,7 +522,7 @@ describe('the checks of a cluster', () => {
     ).toEqual([]);
   });
 
-  test('nothing is good that could not be read', () => {
+  test('a fact that could not be read is never judged as good', () => {
     const parts = { keys: away(), joins: away(), documents: away(), collateral: away() };
     const facts = fakeFacts({
       ...{ ...parts, records: away(), kubernetes: away(), clocks: [], curators: [], apiServers: [] },

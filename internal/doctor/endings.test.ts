@@ -5,7 +5,7 @@ import { fakeFacts, NOW_MS } from './fake-facts.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-test('endingsUntil() names what ends, in order, with who renews it', () => {
+test('endingsUntil() lists what expires, in order of time, with who renews it', () => {
   const facts = fakeFacts({
     credentials: { certificateMs: NOW_MS + DAY_MS, kubeconfigMs: NOW_MS + 20 * DAY_MS },
     documents: {
@@ -34,7 +34,7 @@ test('endingsUntil() names what ends, in order, with who renews it', () => {
   ]);
 });
 
-test('endingsUntil() names an authority once, although each node reports it', () => {
+test('endingsUntil() lists a CA once, although each node reports it', () => {
   const { endings } = endingsUntil(fakeFacts(), NOW_MS + 4000 * DAY_MS);
   expect(endings.filter(({ subject }) => subject === 'authority /var/lib/cluster/ca/ca.crt')).toHaveLength(1);
 });

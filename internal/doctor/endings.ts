@@ -21,7 +21,7 @@ export interface Endings {
 }
 
 /**
- * What ends until a time if nobody does anything, in order. Of the certificates of a node only the first to end is named, because
+ * Everything that expires before a time unless it is renewed, in order. Of the certificates of a node only the first to end is named, because
  * its agent renews all of them in the same way.
  */
 export function endingsUntil(facts: ClusterFacts, untilMs: number): Endings {

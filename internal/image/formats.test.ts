@@ -11,7 +11,7 @@ const MIB = 2 ** 20;
 const TWO_SECTIONS = ['.a', '.b'].map((name) => ({ name, content: Buffer.from(name) }));
 
 describe('writeCpio()', () => {
-  test('writes entries that a reader of the format finds again, at multiples of four bytes', () => {
+  test('writes entries, aligned to four bytes, that a cpio reader can read', () => {
     const entries: readonly CpioEntry[] = [
       { kind: 'directory', path: 'etc', mode: 0o755 },
       { kind: 'file', path: 'etc/name', mode: 0o640, content: Buffer.from('hello') },
@@ -29,7 +29,7 @@ describe('writeCpio()', () => {
 });
 
 describe('addSections()', () => {
-  test('adds sections where the headers say, and leaves out the symbols of the stub', () => {
+  test('adds sections at the addresses that their headers name, and drops the symbols of the EFI stub', () => {
     const stub = fakeStub(2, 'symbols');
     const image = addSections(stub, [
       { name: '.cmdline', content: Buffer.from('quiet') },
@@ -47,10 +47,10 @@ describe('addSections()', () => {
   test.each([
     ['without room for a header', fakeStub(14), 'no room'],
     ['with a gap between sections', withGap(fakeStub(2)), 'does not follow'],
-    ['that is cut', fakeStub(2).subarray(0, 1024 + 300), 'truncated'],
-    ['that is no program', Buffer.alloc(2048), 'no MZ header'],
-    ['of 32 bits', with32Bits(fakeStub(2)), 'no PE32+ header'],
-  ])('refuses a stub %s', (_, stub, message) => {
+    ['that is truncated', fakeStub(2).subarray(0, 1024 + 300), 'truncated'],
+    ['that is not a PE program', Buffer.alloc(2048), 'no MZ header'],
+    ['of a 32-bit processor', with32Bits(fakeStub(2)), 'no PE32+ header'],
+  ])('refuses an EFI stub %s', (_, stub, message) => {
     expect(() => addSections(stub, TWO_SECTIONS)).toThrow(
       expect.objectContaining({ code: 'image-pe', message: expect.stringContaining(message) }),
     );
@@ -123,7 +123,7 @@ describe('writeFat32()', () => {
   });
 });
 
-test('guidOf() marks a GUID as made from a hash', () => {
+test('guidOf() marks a GUID as derived from a hash', () => {
   const digest = createHash('sha256').update('x').digest();
   expect(guidOf(digest)).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });

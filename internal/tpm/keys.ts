@@ -105,7 +105,7 @@ export function createAttestationKey(
   if (secret === undefined)
     return createPrimary(tpm, { hierarchy, template: attestationKeyTemplate() }, signal);
   const value = secret.reveal();
-  if (value.length < 16) throw new RangeError('an AK secret has at least 16 bytes');
+  if (value.length < 16) throw new RangeError('an AK secret must have at least 16 bytes');
   const derive = (label: string): Uint8Array =>
     digestOf('sha256', Buffer.from(`cluster ak ${label}\0`), value);
   const template = attestationKeyTemplate(derive('unique'));

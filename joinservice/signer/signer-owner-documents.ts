@@ -51,8 +51,8 @@ export class SignerOwnerDocuments {
   }
 
   /**
-   * The grant for a control plane: for this node key on this machine, with these roles. A running control plane may renew its
-   * certificates after the grant expired, and after a recovery of the quorum.
+   * Finds the grant with which an owner allows this node key, on this machine, to have these control-plane roles. A running
+   * control plane may renew its certificates after the grant expired, and after a recovery of the quorum.
    * @throws SignerError `signer-grant-missing`, `signer-grant-other`; OwnerDocumentError
    */
   async grant(

@@ -58,7 +58,9 @@ export function verifyBundle(
   const maker = (roots: Pick<ReadonlySet<string>, 'has'>, ders: readonly Uint8Array[]): Maker => {
     const authorities = ders.map((der) => cache.parse(der)).filter(({ isCa }) => isCa);
     if (authorities.length > MAX_AUTHORITIES)
-      throw malformed(`checking collateral: ${authorities.length} authorities of one manufacturer`);
+      throw malformed(
+        `checking collateral: ${authorities.length} CA certificates of one manufacturer, at most ${MAX_AUTHORITIES} allowed`,
+      );
     return { authorities, isPinned: ({ fingerprint }) => roots.has(fingerprint), cache, nowMs };
   };
   const makers = {

@@ -91,12 +91,12 @@ describe('TPM evidence with a certified lock counter', () => {
       code: 'quote-lock-counter',
     },
     {
-      name: 'a lock counter certificate although the quote says there is none',
+      name: 'a lock counter certificate that the signed quote does not announce',
       counter: { isAnnounced: false },
       code: 'quote-binding',
     },
     {
-      name: 'a missing lock counter certificate although the quote says there is one',
+      name: 'the lack of a lock counter certificate that the signed quote announces',
       counter: { isMissing: true },
       code: 'quote-binding',
     },

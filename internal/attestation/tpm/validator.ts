@@ -94,7 +94,7 @@ function limitsOf({ pcrValues, machineIdentity }: VerifiedTpmEvidence): string[]
         ]
       : []),
     ...(machineIdentity.proof === 'unproved'
-      ? ['The attestation key is unknown: which machine this is has not been proved.']
+      ? ['The attestation key is unknown, so the identity of the machine is not proven.']
       : []),
   ];
 }

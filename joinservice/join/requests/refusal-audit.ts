@@ -15,7 +15,7 @@ export interface Refusal {
   readonly subject: string;
   readonly code: string;
   readonly detail: Readonly<Record<string, unknown>>;
-  /** Whose share of the budget the entry uses. */
+  /** The client address whose share of the budget the entry uses. */
   readonly source: string | SourcePath;
 }
 
