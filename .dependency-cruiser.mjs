@@ -1,11 +1,11 @@
 /**
- * Which way imports may point (house rules R1–R7; R8 is in eslint.config.mjs). A rule's name says what
+ * Which way imports may point (rules R1–R7; R8 is in eslint.config.mjs). A rule's name says what
  * is wrong, its comment what to do.
  */
 const GROUND = 'errors|secret|clock|cleanup|logging|event|supervisor|printable|endpoint';
 const PORTS = 'file|exec|rpc|kube|platform|tpm|etcd|localmachines|metrics';
 const PROGRAMS = 'cli|bootstrapper|joinservice';
-/** The folders that programs share, and all that may be entered of them. */
+/** The contracts: the only directories of another program that may be imported. */
 const CONTRACTS = '(initproto|joinservice/(joinproto|curatorproto))/';
 
 /** Code that is never shipped, beside the code it tests. Shared doubles are in internal/testing. */
@@ -13,7 +13,7 @@ const TEST = '\\.(i?test|fuzz)\\.ts$|/(fake|stub)-[^/]+\\.(ts|mjs)$';
 
 const rule = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to });
 
-/** R1 once per program: `to` can't exclude what `from` matched when a contract lies inside a program. */
+/** R1 for each program: a contract inside a program is not part of that island. */
 const islands = PROGRAMS.split('|').map((program) =>
   rule(
     `R1-${program}-is-an-island`,
@@ -66,8 +66,8 @@ export default {
       { pathNot: [`^${CONTRACTS}`, 'node_modules/@bufbuild/protobuf/'] },
     ),
     rule(
-      'R4-folders-are-entered-by-their-door',
-      'Import the index.ts of the folder; what it does not export is private to it.',
+      'R4-directories-are-entered-by-their-index',
+      'Import the index.ts of the directory; what it does not export is private to it.',
       { path: '^((?:internal|cli|bootstrapper|joinservice)/[^/]+)/' },
       {
         path: '^(?:internal|cli|bootstrapper|joinservice)/[^/]+/',
@@ -75,26 +75,26 @@ export default {
           '^$1/',
           '/index\\.ts$',
           '/gen/[^/]+\\.(js|d\\.ts)$',
-          // The app finds commands by their verb, and commands are written against the app: a door between
-          // the two would close a cycle.
+          // The app loads commands by name, and commands import the app: an index between the two would
+          // close a cycle.
           '^cli/app/[^/]+\\.ts$',
           '^cli/commands/.+\\.ts$',
-          // A test takes the one double it needs: all of them together load every port there is.
+          // A test imports only the double that it needs: the index would load every port.
           '^internal/testing/',
-          // A double stands beside what it doubles; R7 keeps it among tests.
+          // A double is beside the code that it replaces; R7 lets only tests import it.
           '/(fake|stub)-[^/]+\\.ts$',
         ],
       },
     ),
     rule(
-      'R4-mains-enter-by-the-door',
-      'A main.ts wires whole folders: import their index.ts.',
+      'R4-main-imports-indexes-only',
+      'A main.ts wires whole directories: import their index.ts.',
       { path: '^(?:cli|bootstrapper|joinservice)/main\\.ts$' },
       { path: '^(?:internal|cli|bootstrapper|joinservice)/[^/]+/', pathNot: ['/index\\.ts$', '/gen/[^/]+$'] },
     ),
     rule(
-      'R5-nobody-uses-the-own-door',
-      'A file of a folder imports its neighbours by name: through its own door every change is a cycle.',
+      'R5-no-import-of-the-own-index',
+      'A file imports its neighbors by name: an import of the own index would close a cycle.',
       { path: '^((?:internal|cli|bootstrapper|joinservice)/[^/]+)/.+', pathNot: TEST },
       { path: '^$1/index\\.ts$' },
     ),
@@ -105,7 +105,7 @@ export default {
       { circular: true },
     ),
     rule(
-      'R7-shipped-code-knows-no-test',
+      'R7-shipped-code-imports-no-test',
       'internal/testing, joinservice/testing, *.test.ts and fake-*.ts are for tests only and never shipped.',
       {
         path: '^(cli|bootstrapper|joinservice|initproto|internal)/',
@@ -127,7 +127,7 @@ export default {
     ),
     rule(
       'packages-are-declared',
-      'List the package in package.json: what comes along by chance may go by chance.',
+      'List the package in package.json: a package that another one installs may disappear with it.',
       { pathNot: '/gen/' },
       { dependencyTypes: ['npm-no-pkg', 'npm-unknown'] },
     ),

@@ -2,34 +2,34 @@ import tseslint from 'typescript-eslint';
 import { unknownMembers } from './.ci/unknown-members.ts';
 
 /**
- * R8 of the house: one port per outside thing. A row names what is outside, the folders that may touch
- * it, and what everybody else uses instead.
+ * R8: one port for each outside thing. A row names the modules, the directories that may import them, and what all
+ * other code uses instead.
  */
 const PORTS = [
   {
     modules: ['node:fs', 'node:fs/promises', 'fs', 'fs/promises'],
-    doors: ['internal/file'],
+    allowedIn: ['internal/file'],
     instead:
-      'Files are touched by internal/file only: take a FilePort (or add what is missing to that folder).',
+      'Files are touched by internal/file only: take a FilePort (or add what is missing to that directory).',
   },
   {
     modules: ['node:child_process', 'child_process', 'execa'],
-    doors: ['internal/exec'],
+    allowedIn: ['internal/exec'],
     instead: 'Programs are run by internal/exec only: take a CommandRunner.',
   },
   {
     modules: ['@grpc/grpc-js'],
-    doors: ['internal/rpc'],
+    allowedIn: ['internal/rpc'],
     instead: 'gRPC is spoken by internal/rpc only: use createClient or RpcServer with a contract.',
   },
   {
     modules: ['node:timers', 'node:timers/promises', 'node:perf_hooks', 'timers', 'timers/promises'],
-    doors: ['internal/clock'],
+    allowedIn: ['internal/clock'],
     instead: 'Time is read and waited for through internal/clock only: take a Clock.',
   },
   {
     modules: ['node:process', 'process'],
-    doors: ['internal/exec'],
+    allowedIn: ['internal/exec'],
     instead: 'The process is touched by main.ts only: take what you need as an option.',
   },
 ];
@@ -38,15 +38,15 @@ const TIMERS = ['setTimeout', 'setInterval', 'setImmediate', 'performance'];
 const CLOCK = 'Time is read and waited for through internal/clock only: take a Clock.';
 const MAIN = 'The process is touched by main.ts only: take what you need as an option.';
 
-/** All imports that files of `folder` must leave to another folder. */
-function restrictedImports(folder) {
-  const paths = PORTS.filter(({ doors }) => !doors.includes(folder)).flatMap(({ modules, instead }) =>
-    modules.map((name) => ({ name, message: instead })),
+/** The imports that are forbidden in a directory. */
+function restrictedImports(directory) {
+  const paths = PORTS.filter(({ allowedIn }) => !allowedIn.includes(directory)).flatMap(
+    ({ modules, instead }) => modules.map((name) => ({ name, message: instead })),
   );
   return ['error', { paths }];
 }
 
-/** Doubles that stand beside what they double are tests too (R7 in .dependency-cruiser.mjs). */
+/** Test doubles beside the code that they replace count as tests (R7 in .dependency-cruiser.mjs). */
 const TESTS = ['**/*.{test,itest}.ts', '**/fake-*.ts', 'internal/testing/**', 'e2e/**'];
 const SCRIPTS = ['.ci/**'];
 const MAINS = ['**/main.ts'];
@@ -58,9 +58,9 @@ export default tseslint.config(
     files: ['**/*.ts'],
     extends: [tseslint.configs.recommendedTypeChecked],
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
-    plugins: { house: { rules: { 'unknown-members': unknownMembers } } },
+    plugins: { cluster: { rules: { 'unknown-members': unknownMembers } } },
     rules: {
-      'house/unknown-members': 'error',
+      'cluster/unknown-members': 'error',
       // Nothing runs unwatched.
       '@typescript-eslint/no-floating-promises': [
         'error',
@@ -123,15 +123,15 @@ export default tseslint.config(
         },
         {
           selector: "CallExpression[callee.object.name='AbortSignal'][callee.property.name='timeout']",
-          message: 'AbortSignal.timeout can not be cleared or faked: use withTimeout.',
+          message: 'AbortSignal.timeout cannot be cleared or faked: use withTimeout.',
         },
       ],
     },
   },
-  ...[...new Set(PORTS.flatMap(({ doors }) => doors))].map((folder) => ({
-    files: [`${folder}/**/*.ts`],
+  ...[...new Set(PORTS.flatMap(({ allowedIn }) => allowedIn))].map((directory) => ({
+    files: [`${directory}/**/*.ts`],
     ignores: TESTS,
-    rules: { 'no-restricted-imports': restrictedImports(folder) },
+    rules: { 'no-restricted-imports': restrictedImports(directory) },
   })),
   {
     files: ['internal/clock/**/*.ts'],

@@ -32,6 +32,10 @@ describe('findRefused()', () => {
     expect(findRefused('x.ts', text, TERMS)).toEqual(want.map((start) => expect.stringContaining(start)));
   });
 
+  test.each(['x.mjs', 'x.proto'])('findRefused() reads %s', (path) => {
+    expect(findRefused(path, '// asks the desk', TERMS)).toEqual([expect.stringContaining('"desk"')]);
+  });
+
   test('findRefused() finds the word in a file name and in a page', () => {
     expect(findRefused('cli/desk.ts', '', TERMS)).toHaveLength(1);
     expect(findRefused('docs/x.md', 'one\nthe Desk', TERMS)).toEqual([

@@ -62,7 +62,7 @@ export function wordsOf(name: string): string {
 
 /** The names that a file declares and the sentences in it, with their lines. */
 export function findTexts(path: string, text: string): readonly Found[] {
-  if (!path.endsWith('.ts')) {
+  if (!/\.(ts|mjs)$/.test(path)) {
     return text.split('\n').map((line, index) => ({ kind: 'text', text: line, line: index + 1 }));
   }
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
@@ -154,7 +154,7 @@ function trackedFiles(): readonly string[] {
     cwd: ROOT,
     encoding: 'utf8',
   });
-  return out.split('\0').filter((path) => /\.(ts|md)$/.test(path) && !/\/gen\//.test(path));
+  return out.split('\0').filter((path) => /\.(ts|mjs|md|proto)$/.test(path) && !/\/gen\//.test(path));
 }
 
 if (import.meta.main) {

@@ -28,8 +28,8 @@ beforeAll(() => {
         parser: tseslint.parser,
         parserOptions: { projectService: true, tsconfigRootDir: directory },
       },
-      plugins: { house: { rules: { 'unknown-members': unknownMembers } } },
-      rules: { 'house/unknown-members': 'error' },
+      plugins: { cluster: { rules: { 'unknown-members': unknownMembers } } },
+      rules: { 'cluster/unknown-members': 'error' },
     },
   });
 });

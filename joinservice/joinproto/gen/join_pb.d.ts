@@ -282,7 +282,7 @@ export declare type ClusterIdentity = Message<"cluster.join.v1.ClusterIdentity">
 
   /**
    * The answering node: its certificate of the cluster CA, and its key's signature over "cluster/join/server/v1" 0x00
-   * and the session's 64 bytes (`joinServerStatement`): a stranger cannot repeat another cluster's statement.
+   * and the session's 64 bytes (`joinServerStatement`): the statement of another session or cluster is refused.
    *
    * @generated from field: string node_certificate_pem = 7;
    */
