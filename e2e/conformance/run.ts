@@ -9,7 +9,6 @@ import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
 import { FetchHttp, type BuildContext, type BuildReporter } from '../../internal/bundlebuild/index.ts';
 import { versionsFor } from '../../internal/bundle/index.ts';
 import { buildConformance, type ConformanceBuild } from './build.ts';
-
 import { parseJunit, withMissing, type SpecResult } from './results.ts';
 import { focusOf, parseSpecNames, selectSpecs, type Selection } from './specs.ts';
 import { submissionDirectory, writeSubmission } from './submission.ts';
@@ -19,6 +18,8 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const QUICK = join(import.meta.dirname, 'quick-specs.txt');
 const RUN_MS = 24 * 3600_000;
 const LIST_MS = 120_000;
+/** The least time between two lines about a step. */
+const UPDATE_MS = 30_000;
 
 /** What a run was asked to do and where its files go. */
 export interface RunOptions {
@@ -150,11 +151,19 @@ function buildContext({ signal, say }: RunOptions): BuildContext {
 }
 
 function reporterTo(say: (text: string) => void): BuildReporter {
+  const clock = new SystemClock();
   return {
     say: (_, text) => say(text),
     step: (_, title, work) => {
       say(`${title} …`);
-      return work({ update: () => undefined });
+      let last = clock.monotonicMs();
+      return work({
+        update: (text) => {
+          if (clock.monotonicMs() - last < UPDATE_MS) return;
+          last = clock.monotonicMs();
+          say(`  ${text}`);
+        },
+      });
     },
   };
 }

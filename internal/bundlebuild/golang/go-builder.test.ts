@@ -86,6 +86,16 @@ describe('GoBuilder', () => {
     expect(edit).toEqual(['mod', 'edit', '-replace=k8s.io/api=k8s.io/api@v0.35.4']);
   });
 
+  test('keeps the staging versions of the programs when it compiles tests, so that both share compiled packages', async () => {
+    await using directory = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
+    const from = { kind: 'modules', modules: ['k8s.io/kubernetes@v1.35.4'] } as const;
+    const tests = { 'e2e.test': 'k8s.io/kubernetes/test/e2e' };
+    await builderIn(workshop, directory.path).builder.prepare({ ...ETCD, id: 'kubernetes', from, tests });
+    const edit = workshop.argumentsOf('go').find((args) => args[1] === 'edit');
+    expect(edit).toContain('-exclude=k8s.io/api@v0.35.4');
+  });
+
   test('takes our own programs from this repository', async () => {
     await using directory = await temporaryDirectory();
     const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });

@@ -87,6 +87,10 @@ export class GoBuilder {
   /**
    * The go.mod of k8s.io/kubernetes replaces its staging modules by directories of its repository. Those do not exist in another
    * module, but the same code is published as modules of version v0.MINOR.PATCH.
+   *
+   * Modules that only tests need require the published versions by name. Go would then compile every package again, because the
+   * version is part of its compiled path. A recipe with tests therefore excludes these versions: the requirement of
+   * k8s.io/kubernetes (v0.0.0) remains, and the tests share what the programs of the same release have compiled.
    */
   async #stagingReplacements(
     recipe: GoModuleRecipe,
@@ -98,9 +102,10 @@ export class GoBuilder {
     const downloaded = await this.#go(recipe, directory, ['mod', 'download', '-json', module]);
     const { GoMod } = JSON.parse(downloaded.stdout) as { readonly GoMod: string };
     const goMod = await this.#context.ports.files.read(GoMod, MAX_GO_MOD_BYTES);
-    return stagingModules(Buffer.from(goMod ?? []).toString()).map(
-      (name) => `-replace=${name}=${name}@v0.${minorAndPatch}`,
-    );
+    const names = stagingModules(Buffer.from(goMod ?? []).toString());
+    const published = names.map((name) => `${name}@v0.${minorAndPatch}`);
+    const excluded = recipe.tests === undefined ? [] : published.map((version) => `-exclude=${version}`);
+    return [...names.map((name, at) => `-replace=${name}=${published[at] ?? ''}`), ...excluded];
   }
 
   async #copyOwn(recipe: GoModuleRecipe, directory: string): Promise<void> {
