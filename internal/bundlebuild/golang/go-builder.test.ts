@@ -72,7 +72,7 @@ describe('GoBuilder', () => {
     const ran = workshop.argumentsOf('go');
     expect(ran).toContainEqual(['get', '-t', 'go.etcd.io/etcd/e2e']);
     const compiled = ran.at(-1) ?? [];
-    expect(compiled.slice(0, 2)).toEqual(['test', '-c']);
+    expect(compiled.slice(0, 3)).toEqual(['test', '-c', '-vet=off']);
     expect(compiled.slice(-3)).toEqual(['-o', programs.get('e2e.test'), 'go.etcd.io/etcd/e2e']);
     expect(compiled).toEqual(expect.arrayContaining(['-trimpath', '-s -w -X a=b']));
   });
