@@ -51,10 +51,14 @@ export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
     timeoutMs: LIST_MS,
     signal: options.signal,
   });
-  const quick = (await readFile(QUICK, 'utf8')).split('\n').filter((line) => line !== '');
-  const names = selectSpecs(parseSpecNames(listed.stdout), selection, quick);
+  const names = selectSpecs(parseSpecNames(listed.stdout), selection, await readQuickSpecs());
   if (names.length === 0) throw new TypeError('no conformance spec has been selected');
   return { build, names };
+}
+
+/** The names of quick specs of the default release, for `--quick`. */
+export async function readQuickSpecs(): Promise<readonly string[]> {
+  return (await readFile(QUICK, 'utf8')).split('\n').filter((line) => line !== '');
 }
 
 /** Runs the selected specs on a cluster. Specs that may not run beside others run at the end, one after the other. */
@@ -72,7 +76,8 @@ export async function runSpecs(
   await commands().run({
     argv: [
       build.programs.ginkgo,
-      ...[`--procs=${procs}`, '--no-color', '--timeout=24h'],
+      // -v writes a line for each spec that has ended.
+      ...[`--procs=${procs}`, '--no-color', '--timeout=24h', '-v'],
       ...names.map((name) => `--focus=${focusOf(name)}`),
       ...[build.programs.tests, '--', `--kubeconfig=${bed.kubeconfig}`, `--report-dir=${directory}`],
       ...[`--kubectl-path=${build.programs.kubectl}`, '--provider=skeleton', '--disable-log-dump'],
