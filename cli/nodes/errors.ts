@@ -6,6 +6,14 @@ export const nodesErrors = defineErrors({
     'The machine did not return, or did not stop, within the time limit.',
     'Look at its console. Run the command again to wait longer; a machine that has restarted is not restarted again.',
   ),
+  'nodes-approve-timeout': retryable.peer.unreachable(
+    'The machine was approved, but it was not a ready node within the time limit.',
+    'Fix what the message names; `cluster explain NODE` has the checks of its join, `cluster node show NODE` its parts. Run the command again to wait longer.',
+  ),
+  'nodes-join-refused': fault.peer.refused(
+    'The machine was refused while it joined.',
+    'See which check refused it with `cluster explain MACHINE`, fix that, and approve the machine again.',
+  ),
   'nodes-removed-unknown': fault.operator.precondition(
     'No removed machine has this name, node id or identity, or several do.',
     'Give the identity that `cluster node ls --removed` shows.',

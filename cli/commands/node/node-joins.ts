@@ -1,18 +1,21 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
 import type { CloudInitOptions } from '../../cloudinit/index.ts';
-import { collect, nodeName } from '../flags.ts';
+import { collect, nodeName, timeoutOption } from '../flags.ts';
 
 interface ApproveFlags {
   readonly name?: string;
   readonly roles: string;
   readonly label?: readonly string[];
+  readonly wait?: true;
+  readonly timeout: number;
 }
 
 interface CloudInitFlags extends Omit<CloudInitOptions, 'endpoints'> {
   readonly endpoint?: readonly string[];
 }
 
+const DEFAULT_WAIT_MS = 10 * 60 * 1000;
 const MACHINE = 'join ID, fingerprint or identity, or a unique prefix of one';
 const useCases = () => import('../../nodes/index.ts');
 
@@ -25,6 +28,8 @@ export function registerNodeJoins(node: Command, action: ActionBinder): void {
     .option('--name <name>', 'node name (default: the name the machine requests)', nodeName)
     .option('--roles <roles>', 'control-plane, worker, or both (comma-separated)', 'worker')
     .option('--label <key=value>', 'node label; may be repeated', collect)
+    .option('--wait', 'wait until the machine is a ready node of Kubernetes')
+    .addOption(timeoutOption('time limit for --wait', DEFAULT_WAIT_MS))
     .addHelpText(
       'after',
       `
@@ -33,15 +38,16 @@ Compare the fingerprint with the one on the console of the machine first.
 Examples:
   cluster node ls --joins
   cluster node approve sha256:4f1c09ab --name worker-1
-  cluster node approve tpm-ek:90ab12cd --roles control-plane`,
+  cluster node approve tpm-ek:90ab12cd --roles control-plane --wait`,
     )
     .action(
-      action<ApproveFlags>(async (context, { name, roles, label = [] }, machine = '') => {
+      action<ApproveFlags>(async (context, { name, roles, label = [], wait, timeout }, machine = '') => {
         const { parseLabelChanges, parseRoleNames, runApprove } = await useCases();
         return runApprove(context, machine, {
           name,
           roles: parseRoleNames(roles),
           labels: parseLabelChanges(label).set,
+          waitMs: wait === true ? timeout : undefined,
         });
       }),
     );

@@ -12,6 +12,7 @@ import { grantForJoin } from '../../sign/index.ts';
 import { rolesFromNames, namesFromRoles, type RoleName } from '../roles/role-names.ts';
 import { expectMachine } from '../machine-pins.ts';
 import { callCurator, newMutation } from '../../cluster/index.ts';
+import { awaitReadyNode } from './await-ready-node.ts';
 
 const STATES: Readonly<Record<JoinState, string>> = {
   [JoinState.UNSPECIFIED]: 'unknown',
@@ -113,21 +114,70 @@ export interface ApproveOptions {
   readonly name: string | undefined;
   readonly roles: readonly RoleName[];
   readonly labels: Readonly<Record<string, string>>;
+  /** How long to wait until the machine is a ready node; undefined not to wait. */
+  readonly waitMs?: number | undefined;
 }
 
-/** `cluster node approve`: admits a machine, with an owner's grant if it becomes a control plane. */
+/**
+ * `cluster node approve`: admits a machine, with an owner's grant if it becomes a control plane. With `waitMs` a machine that an
+ * earlier run has approved and that has joined since is only waited for.
+ */
 export async function runApprove(
   context: CommandContext,
   which: string,
   options: ApproveOptions,
 ): Promise<void> {
+  const joined = options.waitMs === undefined ? undefined : await findJoined(context, which, options);
+  const view = joined ?? (await approve(context, which, options));
+  const { waitMs } = options;
+  if (waitMs === undefined || view === undefined)
+    return context.host.result({ join: view }, () =>
+      view === undefined ? decidedText(which) : `${approvedText(view)}\n\nThe machine joins by itself.`,
+    );
+  if (joined === undefined) context.host.say('node-approved', approvedText(view), { join: view });
+  const ready = await awaitReadyNode(context, { joinId: view.joinId, name: view.name }, waitMs);
+  context.host.result({ join: view, ready: true, kubernetesAsked: ready === 'ready' }, () =>
+    ready === 'ready'
+      ? `Node ${view.name} is ready.`
+      : `Node ${view.name} is a healthy member. Without a kubeconfig, Kubernetes was not asked about it.`,
+  );
+}
+
+/** The machine that was approved with the same name and roles before, and has joined. */
+async function findJoined(
+  context: CommandContext,
+  which: string,
+  { name, roles }: ApproveOptions,
+): Promise<JoinView | undefined> {
+  const { joins } = await callCurator(context, ({ operatorApi }) =>
+    operatorApi.listJoins({ states: [JoinState.JOINED] }),
+  );
+  const found = joins
+    .map(joinViewFrom)
+    .filter((join) => [join.joinId, join.fingerprint, join.identity].some((each) => each.startsWith(which)));
+  const [join] = found;
+  const isSame =
+    found.length === 1 &&
+    (name === undefined || join?.name === name) &&
+    [...roles].sort().join() === [...(join?.roles ?? [])].sort().join();
+  return isSame ? join : undefined;
+}
+
+async function approve(
+  context: CommandContext,
+  which: string,
+  options: ApproveOptions,
+): Promise<JoinView | undefined> {
   const value = {
     name: options.name ?? '',
     roles: [...rolesFromNames(options.roles)],
     labels: { ...options.labels },
   };
   const documents = await grantForJoin(context, which, value.roles);
-  await decide(context, which, { case: 'approve', value }, documents);
+  const view = await decide(context, which, { case: 'approve', value }, documents);
+  if (view !== undefined && view.name !== '' && view.identity !== '')
+    await expectMachine(context, { name: view.name, nodeId: view.joinId, identity: view.identity });
+  return view;
 }
 
 /** `cluster node refuse`: refuses a machine. */
@@ -136,7 +186,10 @@ export async function runRefuse(
   which: string,
   options: { readonly reason: string },
 ): Promise<void> {
-  await decide(context, which, { case: 'refuse', value: options });
+  const view = await decide(context, which, { case: 'refuse', value: options });
+  context.host.result({ join: view }, () =>
+    view === undefined ? decidedText(which) : `Machine ${view.hostname || view.joinId} refused.`,
+  );
 }
 
 async function decide(
@@ -144,25 +197,24 @@ async function decide(
   which: string,
   decision: NonNullable<MessageInitShape<typeof DecideJoinRequestSchema>['decision']>,
   documents: Uint8Array[] = [],
-): Promise<void> {
+): Promise<JoinView | undefined> {
   const mutation = newMutation();
   const { join } = await callCurator(context, ({ operatorApi }) =>
     operatorApi.decideJoin({ join: which, decision, documents, mutation }),
   );
-  const view = join === undefined ? undefined : joinViewFrom(join);
-  if (decision.case === 'approve' && view !== undefined && view.name !== '' && view.identity !== '')
-    await expectMachine(context, { name: view.name, nodeId: view.joinId, identity: view.identity });
-  context.host.result({ join: view }, () => {
-    if (view === undefined) return `Decided about join request ${which}.`;
-    if (decision.case === 'refuse') return `Machine ${view.hostname || view.joinId} refused.`;
-    return [
-      `Machine ${view.hostname || view.joinId} approved as ${view.name}, ${view.roles.join(' and ') || 'worker'}.`,
-      `  key       ${view.fingerprint}`,
-      `  identity  ${view.identity} (${view.proof})`,
-      '',
-      'The machine joins by itself.',
-    ].join('\n');
-  });
+  return join === undefined ? undefined : joinViewFrom(join);
+}
+
+function decidedText(which: string): string {
+  return `Decided about join request ${which}.`;
+}
+
+function approvedText(view: JoinView): string {
+  return [
+    `Machine ${view.hostname || view.joinId} approved as ${view.name}, ${view.roles.join(' and ') || 'worker'}.`,
+    `  key       ${view.fingerprint}`,
+    `  identity  ${view.identity} (${view.proof})`,
+  ].join('\n');
 }
 
 function shortened(text: string, wide: boolean): string {

@@ -1,0 +1,192 @@
+import { describe, expect, test } from '@jest/globals';
+import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
+import { FastForwardClock } from '../../cluster/curator/fake-fast-forward-clock.ts';
+import { createKubernetes } from '../../cluster/curator/fake-kubernetes.ts';
+import { layoutOf } from '../../workspace/index.ts';
+import { reportedComponents } from '../roles/fake-components.ts';
+import { runApprove } from '../index.ts';
+
+const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
+const WORKER = [NodeRole.KUBERNETES_WORKER];
+const JOIN = { joinId: 'node-0002', name: 'n2', hostname: 'm2', fingerprint: 'sha256:abcd', roles: WORKER };
+const NODE = {
+  nodeId: JOIN.joinId,
+  name: 'n2',
+  state: NodeState.UP,
+  health: NodeHealth.HEALTHY,
+  roles: WORKER,
+};
+const kubelet = (status: string, message = '') => ({
+  metadata: { name: 'n2' },
+  status: { conditions: [{ type: 'Ready', status, reason: 'KubeletNotReady', message }] },
+});
+
+/** One look of the program at the cluster; the last one lasts. */
+interface Look {
+  readonly join?: object;
+  readonly nodes?: readonly object[];
+  readonly learners?: number;
+  readonly objects?: readonly object[];
+}
+
+/** A cluster whose state moves on with each look of the program. */
+async function createCluster(looks: readonly Look[], options: { readonly kubernetes?: boolean } = {}) {
+  let at = -1;
+  const now = (): Look => looks[Math.min(Math.max(at, 0), looks.length - 1)] ?? {};
+  const decided: string[] = [];
+  const harness = await createCuratorHarness(
+    {
+      listNodes: async () => {
+        at++;
+        return { nodes: [...(now().nodes ?? [])] };
+      },
+      getClusterInfo: async () => ({
+        directory: [],
+        etcd: {
+          hasLeader: true,
+          members: Array.from({ length: now().learners ?? 0 }, () => ({ isLearner: true })),
+        },
+      }),
+    },
+    {
+      listJoins: async ({ states }) => {
+        const join = { ...JOIN, state: JoinState.APPROVED, ...now().join };
+        return { joins: states.length === 0 || states.includes(join.state) ? [join] : [], dropped: 0n };
+      },
+      decideJoin: async ({ join }) => {
+        decided.push(join);
+        return { join: { ...JOIN, state: JoinState.APPROVED } };
+      },
+    },
+  );
+  const { files, owner } = harness;
+  const kubernetes =
+    options.kubernetes === false
+      ? undefined
+      : await createKubernetes(
+          files,
+          layoutOf('/owner').kubeconfig,
+          { metadata: { annotations: {} }, spec: {} },
+          {
+            address: '127.0.0.1',
+            port: 0,
+            answer: ({ url }) => (url === '/api/v1/nodes' ? { items: now().objects ?? [] } : undefined),
+          },
+        );
+  const context = { ...owner, ports: { ...owner.ports, clock: new FastForwardClock() } };
+  return {
+    context,
+    decided,
+    /** @param waitMs the time limit */
+    approve: (waitMs = 600_000, roles: readonly ['worker'] | readonly ['control-plane'] = ['worker']) =>
+      runApprove(context, 'node-0002', { name: 'n2', roles, labels: {}, waitMs }),
+    [Symbol.asyncDispose]: async () => {
+      await kubernetes?.[Symbol.asyncDispose]();
+      await harness[Symbol.asyncDispose]();
+    },
+  };
+}
+
+describe('runApprove() with a time limit', () => {
+  test('waits until the machine is a member and its kubelet is ready, and says what it waits for', async () => {
+    await using cluster = await createCluster([
+      { join: { code: 'join-clock', message: 'clock is 9s off' } },
+      { nodes: [{ ...NODE, health: NodeHealth.TIMEOUT }] },
+      { nodes: [NODE] },
+      { nodes: [NODE], objects: [kubelet('False', 'network plugin not ready')] },
+      { nodes: [NODE], objects: [kubelet('True')] },
+    ]);
+    await cluster.approve();
+    expect(cluster.decided).toEqual(['node-0002']);
+    const { host } = cluster.context;
+    expect(host.codes).toEqual(['node-approved', 'node-approve-wait']);
+    expect(host.answered).toMatchObject({ join: { name: 'n2' }, ready: true, kubernetesAsked: true });
+    expect(host.updates).toEqual([
+      'the machine has not requested its ticket, for 0ms; last error: join-clock clock is 9s off',
+      'the agent of the node does not respond, for 0ms',
+      'its kubelet has not registered, for 0ms',
+      'its kubelet is not ready, for 0ms; last error: network plugin not ready',
+    ]);
+  });
+
+  const stuck: readonly { name: string; look: Look; text: string }[] = [
+    {
+      name: 'a machine in the queue of control planes',
+      look: { join: { queue: { position: 2, estimateMs: 1n } } },
+      text: 'the machine has position 2 among joining control planes, for',
+    },
+    {
+      name: 'an error that the agent reports',
+      look: {
+        nodes: [
+          { ...NODE, health: NodeHealth.TIMEOUT, status: { lastError: { code: 'disk-full', message: 'x' } } },
+        ],
+      },
+      text: 'last error: disk-full: x',
+    },
+    {
+      name: 'an API server that is not ready',
+      look: {
+        nodes: [{ ...NODE, roles: CONTROL, status: { controlPlane: reportedComponents('no etcd') } }],
+        objects: [kubelet('True')],
+      },
+      text: 'kube-apiserver is not ready, for',
+    },
+    {
+      name: 'a learner of etcd',
+      look: {
+        nodes: [{ ...NODE, roles: CONTROL, status: { controlPlane: reportedComponents() } }],
+        learners: 1,
+        objects: [kubelet('True')],
+      },
+      text: 'etcd has a learner that does not vote yet, for',
+    },
+  ];
+  test.each(stuck)('names at its time limit: $name', async ({ look, text }) => {
+    await using cluster = await createCluster([look]);
+    await expect(cluster.approve(300_000)).rejects.toMatchObject({
+      code: 'nodes-approve-timeout',
+      message: expect.stringMatching(/^waiting 5m for node n2: .*, for [5-9]m/),
+    });
+    await expect(cluster.approve(1)).rejects.toThrow(text);
+  });
+
+  test('ends when the machine is refused', async () => {
+    await using cluster = await createCluster([
+      { join: { state: JoinState.REFUSED, code: 'join-policy', message: 'not in policy' } },
+    ]);
+    await expect(cluster.approve()).rejects.toMatchObject({
+      code: 'nodes-join-refused',
+      message: 'machine n2 was refused: join-policy not in policy',
+    });
+  });
+
+  test('decides nothing again when the machine has joined since an earlier run', async () => {
+    await using cluster = await createCluster([
+      { join: { state: JoinState.JOINED }, nodes: [NODE], objects: [kubelet('True')] },
+    ]);
+    await cluster.approve();
+    expect(cluster.decided).toEqual([]);
+    expect(cluster.context.host.answered).toMatchObject({ ready: true });
+  });
+
+  test('decides when the machine has joined with another role, so that the cluster refuses it', async () => {
+    await using cluster = await createCluster([
+      {
+        join: { state: JoinState.JOINED, roles: CONTROL },
+        nodes: [NODE],
+        objects: [kubelet('True')],
+      },
+    ]);
+    await cluster.approve();
+    expect(cluster.decided).toEqual(['node-0002']);
+  });
+
+  test('without a kubeconfig ends at a healthy member, and says that Kubernetes was not asked', async () => {
+    await using cluster = await createCluster([{ nodes: [NODE] }], { kubernetes: false });
+    await cluster.approve();
+    expect(cluster.context.host.answered).toMatchObject({ ready: true, kubernetesAsked: false });
+  });
+});
