@@ -66,7 +66,7 @@ export function manPage(
 }
 
 const ENVIRONMENT = [
-  ['CLUSTER_WORKSPACE', 'the workspace, if --workspace is not given'],
+  ['CLUSTER_WORKSPACE', 'the workspace, if neither --context nor --workspace is given'],
   ['XDG_CACHE_HOME', 'components and bundles are in its directory cluster (default: ~/.cache)'],
   ['XDG_DATA_HOME', 'local clusters are in its directory cluster (default: ~/.local/share)'],
   ['XDG_CONFIG_HOME', 'settings of the user are in its directory cluster (default: ~/.config)'],
@@ -74,6 +74,7 @@ const ENVIRONMENT = [
 ] as const;
 
 const FILES = [
+  ['~/.config/cluster/contexts.json', 'names of workspaces; see cluster-context(1)'],
   ['cluster.yaml', 'the configuration, in the workspace'],
   ['owner-key.pem', 'the owner key, in the workspace: it grants every right in the cluster'],
   ['kubeconfig', 'the kubeconfig of the workspace'],

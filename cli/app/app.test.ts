@@ -399,29 +399,6 @@ describe('error catalog', () => {
 });
 
 describe('completion', () => {
-  /** The words that bash offers as completions after these words. */
-  const complete = (script: string, ...words: string[]): string[] => {
-    const line = `${script}\nCOMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _cluster; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    return execFileSync('bash', ['-c', line], { encoding: 'utf8' }).trim().split('\n');
-  };
-
-  test('bash completes commands, subcommands, choices and flags', async () => {
-    const script = (await run(['completion', 'bash'])).host.answered as { script: string };
-    expect(complete(script.script, 'cluster', 'in')).toEqual(['init']);
-    expect(complete(script.script, 'cluster', 'config', '')).toEqual([
-      'generate',
-      'passphrase',
-      'validate',
-      'schema',
-      'show',
-      'apply',
-      'edit',
-    ]);
-    expect(complete(script.script, 'cluster', 'completion', 'z')).toEqual(['zsh']);
-    expect(complete(script.script, 'cluster', 'init', '--fin')).toEqual(['--fingerprint']);
-    expect(complete(script.script, 'cluster', '--work')).toEqual(['--workspace']);
-  });
-
   test.each(['bash', 'zsh', 'fish'])('the script for %s contains every command', async (shell) => {
     const { script } = (await run(['completion', shell])).host.answered as { script: string };
     for (const { name } of COMMANDS) expect(script).toContain(name);

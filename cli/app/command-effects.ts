@@ -35,7 +35,9 @@ const READING: ReadonlySet<string> = new Set([
   'attest measure',
   'attest collateral',
   'attest collateral show',
+  'context ls',
   'completion',
+  'completion names',
   'help',
 ]);
 
@@ -74,6 +76,9 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'operator accept',
   'keys rotate',
   'kubeconfig',
+  'context add',
+  'context use',
+  'context remove',
   'recover quorum',
   'recover space',
   'mini up',
@@ -99,6 +104,15 @@ export function isListed(command: string): boolean {
   return READING.has(command) !== CHANGING.has(command);
 }
 
+/** Commands that use no workspace, or make the current directory one: the current context does not count for them. */
+const WITHOUT_CONTEXT =
+  /^(completion|help|context|mini|bundle|image|package|restore|config generate|config schema|operator key|operator accept|provisioning (validate|schema))( |$)/;
+
+/** Whether the workspace of the command is the current directory, even if that is none and there is a current context. */
+export function ignoresContext(command: string): boolean {
+  return WITHOUT_CONTEXT.test(command) && command !== 'completion names';
+}
+
 /** Commands whose result is a list: `--output wide`, `--output name` and `--no-headers` are for them. */
 const LISTING: ReadonlySet<string> = new Set([
   'node ls',
@@ -107,6 +121,7 @@ const LISTING: ReadonlySet<string> = new Set([
   'backup ls',
   'mini ls',
   'bundle ls',
+  'context ls',
 ]);
 
 /** Why a command cannot be shown as the flags ask; undefined if it can. */

@@ -4,6 +4,7 @@ import { EVENT_OUTPUTS, OUTPUT_FORMATS, type HostFlags } from '../host/index.ts'
 /** Flags that every command accepts, before or after its name. */
 export interface GlobalFlags extends HostFlags {
   readonly workspace: string | undefined;
+  readonly context: string | undefined;
   readonly identity: string | undefined;
   /** `--passphrase-fd`, which the parser of the program validates; undefined when not given. */
   readonly passphraseFd: number | undefined;
@@ -30,6 +31,7 @@ export function preparseArgs(args: readonly string[]): PreparsedArgs {
     allowNegative: true,
     options: {
       workspace: { type: 'string', short: 'w' },
+      context: { type: 'string' },
       identity: { type: 'string' },
       'passphrase-fd': { type: 'string' },
       output: { type: 'string', short: 'o' },
@@ -47,6 +49,7 @@ export function preparseArgs(args: readonly string[]): PreparsedArgs {
     version: values['version'] === true,
     flags: {
       workspace: typeof values['workspace'] === 'string' ? values['workspace'] : undefined,
+      context: typeof values['context'] === 'string' ? values['context'] : undefined,
       identity: typeof values['identity'] === 'string' ? values['identity'] : undefined,
       passphraseFd: typeof values['passphrase-fd'] === 'string' ? Number(values['passphrase-fd']) : undefined,
       output: oneOf(OUTPUT_FORMATS, values['output']) ?? 'human',

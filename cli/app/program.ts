@@ -26,8 +26,9 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
     .version(options.version, '--version', 'print the version')
     .option(
       '-w, --workspace <dir>',
-      'directory with the files of the cluster (default: $CLUSTER_WORKSPACE, else the current directory)',
+      'directory with the files of the cluster (default: see `cluster context --help`)',
     )
+    .option('--context <name>', 'use the workspace of this context (see `cluster context ls`)')
     .option('--identity <file>', 'operator identity to use (default: that of the workspace)')
     .addOption(
       new Option('-o, --output <format>', 'output format; `wide` and `name` are for lists')

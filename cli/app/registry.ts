@@ -71,6 +71,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     () => import('../commands/keys.ts'),
   ),
   command('kubeconfig', 'print, renew or merge the kubeconfig', () => import('../commands/kubeconfig.ts')),
+  command('context', 'name workspaces and choose one', () => import('../commands/context.ts')),
   command(
     'backup',
     'take, verify and list backups of the cluster',

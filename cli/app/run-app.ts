@@ -12,11 +12,11 @@ import {
   type OutputLoss,
   type Streams,
 } from '../host/index.ts';
-import type { ActionBinder, CommandPorts } from './command.ts';
-import { effectOf, listFlagMisuse } from './command-effects.ts';
+import type { ActionBinder, CommandPaths, CommandPorts } from './command.ts';
+import { effectOf, ignoresContext, listFlagMisuse } from './command-effects.ts';
 import { AppError, appErrors } from './errors.ts';
 import { commandPath, findCommand } from './find-command.ts';
-import { preparseArgs, type PreparsedArgs } from './preparse-args.ts';
+import { preparseArgs, type GlobalFlags, type PreparsedArgs } from './preparse-args.ts';
 import { pathsFrom } from './paths.ts';
 import { COMMANDS, type CommandEntry } from './registry.ts';
 import { passphrasesFrom, type ReadDescriptor } from './passphrases.ts';
@@ -127,12 +127,15 @@ async function dispatch(options: AppOptions, { preparsed, host, run }: Started):
       run.effect = effectOf(command);
       const misuse = listFlagMisuse(command, preparsed.flags);
       if (misuse !== undefined) throw await usageErrorOf(misuse, command);
+      if (preparsed.flags.context !== undefined && preparsed.flags.workspace !== undefined)
+        throw await usageErrorOf('--context and --workspace exclude each other', command);
       const [flags, args] = splitAction(received);
+      const ports = await options.createPorts();
       const context = {
         host,
-        ports: await options.createPorts(),
+        ports,
         passphrases: passphrasesFrom({ ...options, host, descriptor: preparsed.flags.passphraseFd }),
-        paths: pathsFrom({ ...options, ...preparsed.flags }),
+        paths: await pathsOf(options, { ports, command, flags: preparsed.flags }),
         env: options.env,
         signal: options.signal,
       };
@@ -160,6 +163,20 @@ async function dispatch(options: AppOptions, { preparsed, host, run }: Started):
     await showHelp(options, { program, preparsed, host, text: help.join('') });
   }
   return exit;
+}
+
+/** The directories of a command; its workspace may be that of a context. @throws ContextsError */
+async function pathsOf(
+  options: AppOptions,
+  run: { readonly ports: CommandPorts; readonly command: string; readonly flags: GlobalFlags },
+): Promise<CommandPaths> {
+  const { context, workspace } = run.flags;
+  const paths = pathsFrom({ ...options, ...run.flags });
+  if (context === undefined && ignoresContext(run.command)) return paths;
+  const isNamed = (workspace ?? options.env['CLUSTER_WORKSPACE'] ?? '') !== '';
+  const { chooseWorkspace } = await import('../contexts/index.ts');
+  const choice = { config: paths.config, data: paths.data, workspace: paths.workspace, isNamed, context };
+  return { ...paths, workspace: await chooseWorkspace(run.ports.files, choice) };
 }
 
 /** Whether results are data for programs. */

@@ -34,6 +34,9 @@ const USAGE = rows('app-usage', 'usage', {
   '--passphrase-fd x status': 'Must be 0, or 3 to 1023',
   'help nope': 'unknown command or help topic "nope"',
   'help node nope': 'unknown command or help topic "nope"',
+  '--context a -w fresh status': '--context and --workspace exclude each other',
+  "context add 'A B'": 'at most 63 lower-case letters',
+  'completion names clouds': 'Allowed choices are nodes, contexts, local-clusters, machines',
   'completion tcsh': 'Allowed choices are bash, zsh, fish',
   verify: "missing required argument 'node'",
   explain: "missing required argument 'node'",
@@ -212,6 +215,12 @@ const VALUES = [
     'backup create --to new.backup --into directory': 'one target expected',
     'backup create --to new.backup --keep 3': 'one target expected',
   }),
+  ...rows('contexts-unknown', 'usage', {
+    'context use nope': 'context "nope" not found',
+    'context remove nope': 'context "nope" not found',
+    '--context nope status': 'context "nope" not found',
+  }),
+  ...rows('contexts-no-workspace', 'usage', { 'context add x directory': 'is no workspace' }),
   ...rows('app-unknown-error-code', 'usage', { 'help errors nope': 'unknown error code "nope"' }),
 ];
 
