@@ -86,8 +86,10 @@ export async function installControlPlaneKeys(
 /** The membership that a ticket gives to the machine at this address. */
 export function membershipFromTicket(ticket: OpenedTicket, nodeAddress: string): Membership {
   const { clusterId, clusterName, clusterCaPem, epoch, nodeId, nodeName, nodeCertPem, directory } = ticket;
+  const { taints } = ticket;
   const cluster = { clusterId, clusterName, clusterCaPem, epoch, directory };
-  return { ...cluster, nodeId, nodeName, nodeCertPem, nodeAddress };
+  const node = { nodeId, nodeName, nodeCertPem, nodeAddress };
+  return { ...cluster, ...node, ...(taints.length === 0 ? {} : { taints }) };
 }
 
 function isPublic(name: string): boolean {

@@ -55,6 +55,7 @@ class FakeAdmissions {
     return {
       clusterId,
       clusterName: 'blue',
+      taints: [],
       clusterCaPem: 'cluster CA',
       epoch: 1,
       nodeId,

@@ -280,6 +280,18 @@ describe('JoinClient', () => {
     expect(ticket.kubernetesCaPem).not.toBe(next.caPem);
   });
 
+  test('takes the taints of a ticket, and refuses a ticket with a taint that no kubelet accepts', async () => {
+    const { client } = createMachine();
+    using granted = await client.admit(life.signal);
+    cluster.behaviour.taints = [{ key: 'dedicated', value: 'gpu', effect: 'NoStart' }];
+    await expect(granted.requestTicket(life.signal)).rejects.toMatchObject({
+      code: 'joinclient-ticket-invalid',
+    });
+    cluster.behaviour.taints = [{ key: 'dedicated', value: 'gpu', effect: 'NoSchedule' }];
+    const { taints } = await granted.requestTicket(life.signal);
+    expect(taints).toEqual(cluster.behaviour.taints);
+  });
+
   test('requests nothing while a preflight check fails, reports the check, and continues when it passes', async () => {
     let lacks = 1;
     const { client } = createMachine({

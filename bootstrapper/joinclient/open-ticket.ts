@@ -5,7 +5,14 @@ import { parseManifest } from '../../internal/bundle/index.ts';
 import { unseal } from '../../internal/crypto/index.ts';
 import { DNS_LABEL } from '../../internal/endpoint/index.ts';
 import { spkiDerOf, verifyNodeCertificate } from '../../internal/pki/index.ts';
-import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
+import {
+  isControlPlane,
+  isTaintEffect,
+  parseRoles,
+  whyTaintsInvalid,
+  type Role,
+  type Taint,
+} from '../../internal/role/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { records, SETTINGS_KEY, type SettingsRecord } from '../../internal/records/index.ts';
 import type { Ticket } from '../../joinservice/joinproto/gen/join_pb.js';
@@ -33,6 +40,8 @@ export interface OpenedTicket {
   readonly nodeName: string;
   readonly nodeCertPem: string;
   readonly roles: readonly Role[];
+  /** Taints with which the kubelet registers its node. */
+  readonly taints: readonly Taint[];
   readonly directory: readonly { readonly nodeId: string; readonly host: string }[];
   readonly settings: Omit<SettingsRecord, 'version'>;
   readonly kubernetesCaPem: string;
@@ -88,6 +97,7 @@ export async function openTicket(ticket: Ticket, expected: TicketExpectations): 
   const { clusterId, clusterName, clusterCaPem, nodeName, kubernetesCaPem } = ticket;
   return {
     ...{ clusterId, clusterName, clusterCaPem, epoch: cluster.epoch, nodeId, nodeName, roles },
+    taints: taintsOf(ticket),
     nodeCertPem: ticket.nodeCertificatePem,
     directory: directoryOf(ticket),
     settings: settingsOf(ticket),
@@ -184,6 +194,13 @@ function directoryOf({ controlPlanes }: Ticket): OpenedTicket['directory'] {
     if (!NODE_ID.test(nodeId) || isIP(address) === 0) throw invalid('invalid list of control planes');
     return { nodeId, host: address };
   });
+}
+
+/** The kubelet would not start with an invalid taint. */
+function taintsOf({ taints }: Ticket): readonly Taint[] {
+  const why = whyTaintsInvalid(taints);
+  if (why !== undefined) throw invalid(`taints: ${why}`);
+  return taints.flatMap(({ key, value, effect }) => (isTaintEffect(effect) ? [{ key, value, effect }] : []));
 }
 
 function settingsOf(ticket: Ticket): OpenedTicket['settings'] {

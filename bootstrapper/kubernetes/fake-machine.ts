@@ -31,6 +31,7 @@ export const settings: KubernetesSettings = {
   serviceSubnet: '198.19.128.0/20',
   apiServerSans: ['api.example.test', '192.0.2.7'],
   runsWorkloads: true,
+  taints: [],
   apiEndpoint: undefined,
   certificates: DEFAULT_CERTIFICATES,
   podSecurity: undefined,

@@ -72,6 +72,12 @@ export {
   listDeclaredLabels,
   type NodeLabels,
 } from './taints/declared-labels.ts';
+export {
+  declareTaints,
+  isOtherTaints,
+  listDeclaredTaints,
+  type NodeTaints,
+} from './taints/declared-taints.ts';
 export { listLabeledNodes, removeTaintAndLabels } from './taints/stale-labels.ts';
 export { PATHS, type EtcdClientFiles, type HostSettings, type KubernetesSettings } from './settings.ts';
 export { CONTAINERD_UNIT, KUBELET_UNIT } from './node/units.ts';

@@ -5,6 +5,8 @@ import {
   type PodSecurityConfig,
 } from '../../internal/config/index.ts';
 
+import type { Taint } from '../../internal/role/index.ts';
+
 export type { EtcdClientFiles } from '../consensus/index.ts';
 
 /**
@@ -24,6 +26,8 @@ export interface KubernetesSettings {
   readonly apiServerSans: readonly string[];
   /** Whether workloads may run beside the control plane. */
   readonly runsWorkloads: boolean;
+  /** Taints with which the kubelet registers this node. */
+  readonly taints: readonly Taint[];
   /** "host:port" of a load balancer that the operator runs; undefined: the balancer of this node. */
   readonly apiEndpoint: string | undefined;
   readonly certificates: CertificatesConfig;

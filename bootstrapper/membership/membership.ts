@@ -1,3 +1,5 @@
+import type { Taint } from '../../internal/role/index.ts';
+
 /** A control plane at which a node finds its cluster again. Not trusted: the server there must prove its identity. */
 export interface DirectoryEntry {
   readonly nodeId: string;
@@ -20,6 +22,8 @@ export interface Membership {
   readonly epoch: number;
   /** Control planes from the join ticket; never empty. */
   readonly directory: readonly DirectoryEntry[];
+  /** Taints from the newest join ticket, with which the kubelet registers its node; absent if there are none. */
+  readonly taints?: readonly Taint[];
 }
 
 /** The end of a membership: the cluster has removed this node. */

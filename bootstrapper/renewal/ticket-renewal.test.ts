@@ -100,6 +100,7 @@ function ticketFrom(membership: Membership, nodeCertPem: string): OpenedTicket {
   const { clusterName, clusterCaPem, epoch, nodeId, nodeName, directory } = membership;
   return {
     ...{ clusterId, clusterName, clusterCaPem, epoch, nodeId, nodeName, directory, nodeCertPem },
+    taints: [],
     roles: ['KubernetesWorker'],
     settings: {
       clusterName,

@@ -77,6 +77,7 @@ export function planKubernetes(
     podSecurity: settings.podSecurity,
     hardening: settings.hardening,
     runsWorkloads: roles.has('KubernetesWorker'),
+    taints: clusterMembership?.taints ?? [],
     host,
   };
   return { kind: 'start', config: { settings: kubernetes, controller } };

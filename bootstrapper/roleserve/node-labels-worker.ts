@@ -2,22 +2,51 @@ import { childSignal } from '../../internal/cleanup/index.ts';
 import { combine, EventValue, type Watcher } from '../../internal/event/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
-import { isReservedLabel } from '../../internal/role/index.ts';
+import {
+  formatTaint,
+  isReservedLabel,
+  isReservedTaint,
+  isTaintEffect,
+  sortedTaints,
+  type Taint,
+} from '../../internal/role/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import { NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { Curators } from '../curatorclient/index.ts';
-import { declareLabels, declaresOther, listDeclaredLabels } from '../kubernetes/index.ts';
+import {
+  declareLabels,
+  declareTaints,
+  declaresOther,
+  isOtherTaints,
+  listDeclaredLabels,
+  listDeclaredTaints,
+  type NodeTaints,
+} from '../kubernetes/index.ts';
 import type { RoleValues } from './role-values.ts';
 import { reportWorking } from './role-fetch-worker.ts';
 import { planStrayTaints } from './stray-taints-worker.ts';
 
 /** Time until the next look for nodes that have not registered with Kubernetes yet. */
 const UNREGISTERED_MS = 15_000;
-/** Time after which a label that somebody has changed in Kubernetes, or a node that registered again, is noticed. */
+/** Time after which a label or taint that somebody has changed in Kubernetes, or a node that registered again, is noticed. */
 const RECHECK_MS = 600_000;
 
-/** The labels on record, by node name. */
-type LabelsByNode = ReadonlyMap<string, Readonly<Record<string, string>>>;
+/** How often a node that changed meanwhile is read again: other control planes copy the same taints at the same time. */
+const MAX_CONFLICTS = 5;
+
+/** The labels and taints on record. */
+interface DeclaredNode {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly taints: readonly Taint[];
+}
+/** The labels and taints on record, by node name. */
+type DeclaredByNode = ReadonlyMap<string, DeclaredNode>;
+/** Copies what is on record. Resolves to the nodes that Kubernetes does not know yet although they have something to copy. */
+type CopyOnce = (
+  options: NodeLabelsOptions,
+  wanted: DeclaredByNode,
+  scope: Scope,
+) => Promise<readonly string[]>;
 
 /** Inputs and ports (injected dependencies) of the worker. */
 export interface NodeLabelsOptions extends Pick<SystemPorts, 'clock' | 'commands'> {
@@ -26,9 +55,9 @@ export interface NodeLabelsOptions extends Pick<SystemPorts, 'clock' | 'commands
 }
 
 /**
- * Copies the labels on record (`cluster node label`, the inventory, `node approve --label`) to the Node
- * objects of Kubernetes. Runs on every Kubernetes control plane: kubelets may not set restricted labels, and a
- * copy that is already there changes nothing.
+ * Copies the labels and taints on record (`cluster node label` and `taint`, the inventory, `node approve`) to the Node objects of
+ * Kubernetes. Runs on every Kubernetes control plane: kubelets may not set restricted labels, and a copy that is already there
+ * changes nothing.
  */
 export function nodeLabelsWorker(options: NodeLabelsOptions): Runnable {
   const { clusterMembership, kubernetesStatus } = options.reads;
@@ -36,9 +65,10 @@ export function nodeLabelsWorker(options: NodeLabelsOptions): Runnable {
     input: combine({ clusterMembership, kubernetesStatus }),
     plan: planStrayTaints,
     start: async (scope) => {
-      const wanted = new EventValue<LabelsByNode>();
+      const wanted = new EventValue<DeclaredByNode>();
       scope.run('watch', (child) => watchLabels(options, wanted, child));
-      scope.run('apply', (child) => applyLabels(options, wanted, child));
+      scope.run('apply', (child) => copyRecords(options, wanted, copyLabels, child));
+      scope.run('taints', (child) => copyRecords(options, wanted, copyTaints, child));
     },
   });
 }
@@ -46,7 +76,7 @@ export function nodeLabelsWorker(options: NodeLabelsOptions): Runnable {
 /** Follows the records of all nodes. */
 async function watchLabels(
   { curators }: NodeLabelsOptions,
-  wanted: EventValue<LabelsByNode>,
+  wanted: EventValue<DeclaredByNode>,
   scope: Scope,
 ): Promise<void> {
   let known: string | undefined;
@@ -61,9 +91,9 @@ async function watchLabels(
         for (const nodeId of message.deletedNodeIds) nodes.delete(nodeId);
         if (message.relist && !message.caughtUp) continue;
         onResponse();
-        const labels = labelsOf(nodes.values());
-        const text = JSON.stringify([...labels]);
-        if (text !== known) wanted.set(labels);
+        const declared = declaredOf(nodes.values());
+        const text = JSON.stringify([...declared]);
+        if (text !== known) wanted.set(declared);
         known = text;
       }
       throw new Error(`curator ${endpoint} ended the watch`);
@@ -73,48 +103,60 @@ async function watchLabels(
 }
 
 /** Labels of Kubernetes itself are left out: nobody may set them here, so such a record is not ours. */
-function labelsOf(nodes: Iterable<Node>): LabelsByNode {
+function declaredOf(nodes: Iterable<Node>): DeclaredByNode {
   const members = [...nodes].filter(({ state }) => state === NodeState.UP);
-  const own = members.map(({ name, labels }): [string, Record<string, string>] => [
+  const own = members.map(({ name, labels, taints }): [string, DeclaredNode] => [
     name,
-    Object.fromEntries(
-      Object.entries(labels)
-        .filter(([key]) => !isReservedLabel(key))
-        .sort(([a], [b]) => (a < b ? -1 : 1)),
-    ),
+    {
+      labels: Object.fromEntries(
+        Object.entries(labels)
+          .filter(([key]) => !isReservedLabel(key))
+          .sort(([a], [b]) => (a < b ? -1 : 1)),
+      ),
+      taints: sortedTaints(taintsFromWire(taints)),
+    },
   ]);
   return new Map(own.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-async function applyLabels(
+/** Taints of Kubernetes itself are left out, like its labels. */
+function taintsFromWire(taints: Node['taints']): readonly Taint[] {
+  return taints.flatMap(({ key, value, effect }) =>
+    isTaintEffect(effect) && !isReservedTaint(key) ? [{ key, value, effect }] : [],
+  );
+}
+
+async function copyRecords(
   options: NodeLabelsOptions,
-  wanted: EventValue<LabelsByNode>,
+  wanted: EventValue<DeclaredByNode>,
+  copyOnce: CopyOnce,
   scope: Scope,
 ): Promise<void> {
-  const onApplied = reportWorking(scope);
+  const onCopied = reportWorking(scope);
   const watcher = wanted.watch();
-  scope.waiting('the labels on record');
+  scope.waiting('the records of the nodes');
   for (let known = await watcher.next(scope.signal); ;) {
-    const unregistered = await applyOnce(options, known, scope);
-    onApplied();
+    const unregistered = await copyOnce(options, known, scope);
+    onCopied();
     scope.waiting(
-      unregistered.length === 0 ? 'changes of labels' : `kubelet of ${unregistered.join(', ')} to register`,
+      unregistered.length === 0
+        ? 'changes of the records'
+        : `kubelet of ${unregistered.join(', ')} to register`,
     );
     const pauseMs = unregistered.length === 0 ? RECHECK_MS : UNREGISTERED_MS;
     known = (await nextWithin(watcher, pauseMs, options.clock, scope.signal)) ?? known;
   }
 }
 
-/** Resolves to the nodes with labels that Kubernetes does not know yet. */
-async function applyOnce(
+async function copyLabels(
   { commands }: NodeLabelsOptions,
-  wanted: LabelsByNode,
+  wanted: DeclaredByNode,
   { signal, log }: Scope,
 ): Promise<readonly string[]> {
   const nodes = await listDeclaredLabels(commands, signal);
   const failures: unknown[] = [];
   for (const node of nodes) {
-    const labels = wanted.get(node.name) ?? {};
+    const { labels } = wanted.get(node.name) ?? NOTHING;
     if (!declaresOther(node, labels)) continue;
     try {
       await declareLabels(commands, node, labels, signal);
@@ -125,10 +167,50 @@ async function applyOnce(
     }
   }
   if (failures.length > 0) throw failures[0];
+  return unregisteredIn(wanted, nodes, ({ labels }) => Object.keys(labels).length > 0);
+}
+
+async function copyTaints(
+  { commands }: NodeLabelsOptions,
+  wanted: DeclaredByNode,
+  { signal, log }: Scope,
+): Promise<readonly string[]> {
+  const failures: unknown[] = [];
+  const changeOne = async (node: NodeTaints): Promise<boolean> => {
+    const { taints } = wanted.get(node.name) ?? NOTHING;
+    if (!isOtherTaints(node, taints)) return true;
+    try {
+      if (!(await declareTaints(commands, node, taints, signal))) return false;
+      log.info('copied the taints of a node to Kubernetes', {
+        node: node.name,
+        taints: taints.map(formatTaint),
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      failures.push(error);
+    }
+    return true;
+  };
+  for (let attempt = 1; ; attempt++) {
+    const nodes = await listDeclaredTaints(commands, signal);
+    const changed: string[] = [];
+    for (const node of nodes) if (!(await changeOne(node))) changed.push(node.name);
+    if (failures.length > 0) throw failures[0];
+    if (changed.length === 0) return unregisteredIn(wanted, nodes, ({ taints }) => taints.length > 0);
+    if (attempt === MAX_CONFLICTS)
+      throw new Error(`copying taints: the Node objects of ${changed.join(', ')} change all the time`);
+  }
+}
+
+const NOTHING: DeclaredNode = { labels: {}, taints: [] };
+
+function unregisteredIn(
+  wanted: DeclaredByNode,
+  nodes: readonly { readonly name: string }[],
+  hasAny: (node: DeclaredNode) => boolean,
+): readonly string[] {
   const registered = new Set(nodes.map(({ name }) => name));
-  return [...wanted].flatMap(([name, labels]) =>
-    Object.keys(labels).length > 0 && !registered.has(name) ? [name] : [],
-  );
+  return [...wanted].flatMap(([name, node]) => (hasAny(node) && !registered.has(name) ? [name] : []));
 }
 
 /** The next value, or undefined when there is none within this time. */

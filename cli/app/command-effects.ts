@@ -54,6 +54,7 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'node approve',
   'node refuse',
   'node label',
+  'node taint',
   'node cordon',
   'node uncordon',
   'node drain',

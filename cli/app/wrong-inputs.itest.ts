@@ -53,6 +53,13 @@ const USAGE = rows('app-usage', 'usage', {
   'node ls --joins -l zone=a': "cannot be used with option '-l, --selector",
   'node approve': "missing required argument 'machine'",
   'node approve x --roles boss': 'invalid roles "boss"',
+  'node taint n1': "missing required argument 'change'",
+  'node taint n1 a=1:NoSchedule a=2:NoSchedule': 'taint a:NoSchedule is set twice',
+  'node taint n1 a=1:NoSchedule a-': 'taint a:NoSchedule is both set and removed',
+  'node taint n1 a=1': 'invalid taint "a=1"',
+  'node taint n1 a=1:NoStart': 'unknown effect NoStart',
+  'node taint n1 node.kubernetes.io/not-ready:NoExecute': 'is reserved',
+  'node approve x --taint a:NoSchedule-': 'cannot be removed here',
   'node approve x --label foo': 'invalid label "foo"',
   "node approve x --name 'A B'": 'at most 63 lower-case letters',
   'node logs n1 --backlog -1': 'Must be 0 to 10000',
@@ -228,6 +235,7 @@ const VALUES = [
 const CLUSTER = rows('curator-node-unknown', 'precondition', {
   '-w owner node show n9': 'node "n9" not found',
   '-w owner node label n9 a=b': 'node "n9" not found',
+  '-w owner node taint n9 a:NoSchedule': 'node "n9" not found',
   '-w owner node logs n9 --path root': 'node "n9" not found',
   '-w owner node metrics n9': 'node "n9" not found',
   '-w owner verify n9': 'node "n9" not found',
@@ -245,7 +253,7 @@ beforeAll(async () => {
   };
   const refuse = async (): Promise<never> => unknown();
   const harness = await createCuratorHarness(
-    { getNode: refuse, updateNodeLabels: refuse },
+    { getNode: refuse, updateNodeLabels: refuse, updateNodeTaints: refuse },
     {},
     { getMetrics: refuse, getEvidence: refuse },
   );

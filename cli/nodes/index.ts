@@ -7,6 +7,8 @@ export { NodesError, nodesErrors } from './errors.ts';
 export { runExplainJoin } from './joins/explain-join.ts';
 export { runApprove, runJoinList, runRefuse, type ApproveOptions } from './joins/joins.ts';
 export { runLabel } from './node-label.ts';
+export { runTaint } from './node-taint.ts';
+export { parseTaints } from './taint-changes.ts';
 export { runNodeLogs, type LogOptions } from './node-logs.ts';
 export { runNodeMetrics } from './node-metrics.ts';
 export { runReboot, runShutdown } from './node-power.ts';

@@ -4,6 +4,7 @@ import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { controlPlaneComponents, type ComponentView } from './roles/control-plane-components.ts';
 import { renderTree, runnableViews } from './runnable-tree.ts';
+import { taintText, taintViews } from './node-taint.ts';
 import { describeDisk, nodeViewFrom, findNode, type NodeView } from '../cluster/index.ts';
 
 /** `cluster node show`: a node's record and status, with the tree of its agent's runnables. */
@@ -16,17 +17,19 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
   const controlPlane = controlPlaneComponents(node).filter(({ isKnown }) => isKnown);
   const statusMs = node.status === undefined ? undefined : Number(node.statusUpdatedMs);
   const width = 2 + Math.max(...certificates.map((each) => each.name.length), 0);
-  context.host.result({ ...view, labels: node.labels, statusMs, controlPlane, runnables }, () =>
-    [
-      `Node ${view.name}`,
-      ...facts(node, view, nowMs).map(([key, value]) => `  ${key.padEnd(12)}${value}`),
-      ...(controlPlane.length === 0 ? [] : ['Kubernetes control plane']),
-      ...controlPlane.map((part) => `  ${componentText(part, nowMs)}`),
-      ...(certificates.length === 0 ? [] : ['Certificates']),
-      ...certificates.map((each) => `  ${each.name.padEnd(width)}${formatExpiry(each.notAfterMs, nowMs)}`),
-      'Components',
-      ...(runnables.length === 0 ? ['  not reported yet'] : renderTree(runnables, nowMs)),
-    ].join('\n'),
+  context.host.result(
+    { ...view, labels: node.labels, taints: taintViews(node.taints), statusMs, controlPlane, runnables },
+    () =>
+      [
+        `Node ${view.name}`,
+        ...facts(node, view, nowMs).map(([key, value]) => `  ${key.padEnd(12)}${value}`),
+        ...(controlPlane.length === 0 ? [] : ['Kubernetes control plane']),
+        ...controlPlane.map((part) => `  ${componentText(part, nowMs)}`),
+        ...(certificates.length === 0 ? [] : ['Certificates']),
+        ...certificates.map((each) => `  ${each.name.padEnd(width)}${formatExpiry(each.notAfterMs, nowMs)}`),
+        'Components',
+        ...(runnables.length === 0 ? ['  not reported yet'] : renderTree(runnables, nowMs)),
+      ].join('\n'),
   );
 }
 
@@ -43,6 +46,7 @@ function facts(node: Node, view: NodeView, nowMs: number): readonly (readonly [s
         .map(([key, value]) => printable(`${key}=${value}`))
         .join(', ') || '<none>',
     ],
+    ['taints', taintViews(node.taints).map(taintText).join(', ') || '<none>'],
     ['address', view.address || 'unknown'],
     ['agent', view.agentVersion || 'unknown'],
     ['kubernetes', view.kubernetesVersion || 'not running'],

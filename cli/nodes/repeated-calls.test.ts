@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { NodeHealth, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { layoutOf } from '../workspace/index.ts';
 import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
-import { runApprove, runLabel, runRefuse, runSetRole } from './index.ts';
+import { runApprove, runLabel, runRefuse, runSetRole, runTaint } from './index.ts';
 import { runOperatorAdd, runOperatorKey, runOperatorRemove } from '../operators/index.ts';
 
 type Mutating = { readonly mutation?: { readonly idempotencyKey: string } | undefined };
@@ -25,6 +25,7 @@ async function createDeaf() {
       listNodes: async () => ({ nodes: [node] }),
       getClusterInfo: async () => ({ directory: [], etcd: { hasLeader: true, members: [] } }),
       updateNodeLabels: once({ node }),
+      updateNodeTaints: once({ node }),
       setNodeRoles: once({ node }),
     },
     {
@@ -60,6 +61,7 @@ describe('a call that is repeated at a second curator', () => {
     },
     { name: 'node refuse', run: (context) => runRefuse(context, 'node-2', { reason: 'unknown' }) },
     { name: 'node label', run: (context) => runLabel(context, 'n2', ['a=b']) },
+    { name: 'node taint', run: (context) => runTaint(context, 'n2', ['a=b:NoSchedule']) },
     {
       name: 'node set-role',
       run: (context) => runSetRole(context, 'n2', { roles: ['worker'], dryRun: false, yes: true, drain }),

@@ -1,6 +1,14 @@
 import { z } from 'zod';
 import { DNS_LABEL } from '../endpoint/index.ts';
-import { LABEL_KEY, LABEL_VALUE } from '../role/index.ts';
+import {
+  isReservedTaint,
+  LABEL_KEY,
+  LABEL_VALUE,
+  MAX_TAINTS,
+  TAINT_EFFECTS,
+  taintIdOf,
+  type Taint,
+} from '../role/index.ts';
 import { DEFAULTS } from './defaults.ts';
 
 const name = z.string().regex(DNS_LABEL, 'lower-case letters, digits and dashes, like “worker-1”');
@@ -25,6 +33,26 @@ const machine = z.strictObject({
     .record(z.string().regex(LABEL_KEY, 'a label’s key'), z.string().regex(LABEL_VALUE, 'a label’s value'))
     .default({})
     .describe('Labels of the node.'),
+  taints: z
+    .array(
+      z.strictObject({
+        key: z
+          .string()
+          .regex(LABEL_KEY, 'a taint’s key')
+          .refine(
+            (key) => !isReservedTaint(key),
+            'another key: taints of kubernetes.io and k8s.io belong to Kubernetes',
+          )
+          .describe('Key, like the key of a label.'),
+        value: z.string().regex(LABEL_VALUE, 'a taint’s value').default('').describe('Value; may be empty.'),
+        effect: z.enum(TAINT_EFFECTS).describe('What the taint does to pods that do not tolerate it.'),
+      }),
+    )
+    .max(MAX_TAINTS)
+    .superRefine(checkTaints)
+    // No default: older releases do not know this key.
+    .optional()
+    .describe('Taints of the node.'),
 });
 
 /** `join:` of `cluster.yaml`: which machines may join, with which names and roles. */
@@ -62,4 +90,18 @@ function checkUnique(
       seen.add(each[key]);
     });
   }
+}
+
+function checkTaints(taints: readonly Pick<Taint, 'key' | 'effect'>[], context: z.RefinementCtx): void {
+  const seen = new Set<string>();
+  taints.forEach((taint, index) => {
+    const id = taintIdOf(taint);
+    if (seen.has(id))
+      context.addIssue({
+        code: 'custom',
+        path: [index],
+        message: `unique: taint ${id} is in the list already`,
+      });
+    seen.add(id);
+  });
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { KEY_PHASES } from '../keyset/index.ts';
-import { NODE_STATES, ROLES } from '../role/index.ts';
+import { NODE_STATES, ROLES, TAINT_EFFECTS } from '../role/index.ts';
 
 const version = z.literal(1);
 const bytes = z.base64();
@@ -105,6 +105,9 @@ const machineShape = z.strictObject({
   policyVersion: z.string(),
 });
 
+/** A taint that a node has in Kubernetes. */
+const taintShape = z.strictObject({ key: z.string(), value: z.string(), effect: z.enum(TAINT_EFFECTS) });
+
 /** What the cluster has decided about a node. The node reports its own status in another record. */
 export const nodeShape = z.strictObject({
   version,
@@ -115,6 +118,8 @@ export const nodeShape = z.strictObject({
   state: z.enum(NODE_STATES),
   roles: z.array(z.enum(ROLES)),
   labels: z.record(z.string(), z.string()),
+  /** Absent without taints, as in records of older releases. */
+  taints: z.array(taintShape).optional(),
   createdMs: z.int(),
   /** How the node was admitted. Absent for the first node of an older cluster. */
   admission: machineShape.extend({ decidedBy: z.string(), timeMs: z.int() }).optional(),
@@ -174,6 +179,7 @@ export const joinShape = z.strictObject({
       name: z.string(),
       roles: z.array(z.enum(ROLES)),
       labels: z.record(z.string(), z.string()),
+      taints: z.array(taintShape).optional(),
       /** "operator:NAME" or "policy:VERSION". */
       by: z.string(),
       timeMs: z.int(),

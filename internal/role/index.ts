@@ -1,5 +1,17 @@
 /** Domain: the roles of nodes, the states of a node in its cluster, and the guards of a role change. */
 export { isLabelKey, isLabelValue, isReservedLabel, LABEL_KEY, LABEL_VALUE } from './node-labels.ts';
+export {
+  formatTaint,
+  isReservedTaint,
+  isTaintEffect,
+  MAX_TAINTS,
+  sortedTaints,
+  TAINT_EFFECTS,
+  taintIdOf,
+  whyTaintsInvalid,
+  type Taint,
+  type TaintEffect,
+} from './node-taints.ts';
 export { checkNodeMove, isMemberState, NODE_STATES, type NodeState } from './node-state.ts';
 export {
   checkRoleChange,

@@ -22,6 +22,7 @@ export {
   nodeStatusOf,
   checkLabels,
   refuseField,
+  taintsFromWire,
   rolesFromWire,
   rolesToWire,
   type NodeView,

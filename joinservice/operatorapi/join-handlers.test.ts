@@ -59,11 +59,16 @@ async function createHarness() {
     joins,
     signer,
     etcd,
-    approve: (join: string, roles: NodeRole[] = [], documents: Uint8Array[] = []) =>
+    approve: (
+      join: string,
+      roles: NodeRole[] = [],
+      documents: Uint8Array[] = [],
+      taints: { key: string; value: string; effect: string }[] = [],
+    ) =>
       handlers.decideJoin(
         create(decideJoin.input, {
           join,
-          decision: { case: 'approve', value: { name: 'w1', roles } },
+          decision: { case: 'approve', value: { name: 'w1', roles, taints } },
           mutation: { idempotencyKey: crypto.randomUUID() },
           documents,
         }),
@@ -91,6 +96,17 @@ test('decideJoin() approves a machine once however often it is called, and refus
   await expect(harness.approve(`node-${'0'.repeat(32)}`)).rejects.toEqual(coded('operatorapi-join-unknown'));
   await expect(harness.approve('tpm-ek:aabbccdd')).rejects.toEqual(coded('operatorapi-join-ambiguous'));
   await expect(harness.approve(joined.nodeId)).rejects.toEqual(coded('operatorapi-already-joined'));
+});
+
+test('decideJoin() stores the taints of an approval, and refuses those of Kubernetes', async () => {
+  await using harness = await createHarness();
+  const { pending } = harness.joins;
+  const taint = { key: 'dedicated', value: 'gpu', effect: 'NoSchedule' };
+  const reserved = { ...taint, key: 'node.kubernetes.io/not-ready' };
+  await expect(harness.approve(pending.nodeId, [], [], [reserved])).rejects.toEqual(
+    coded('curator-request-invalid'),
+  );
+  expect((await harness.approve(pending.nodeId, [], [], [taint])).join).toMatchObject({ taints: [taint] });
 });
 
 describe('decideJoin() for a control plane', () => {

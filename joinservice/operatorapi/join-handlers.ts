@@ -1,6 +1,6 @@
 import { unchanged } from '../../internal/etcd/index.ts';
 import { nodeNameKey, records, type JoinRecord } from '../../internal/records/index.ts';
-import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
+import { formatTaint, isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
 import type { Call } from '../../internal/rpc/index.ts';
 import { isGranted, type OwnerDocuments, type Submission } from '../ownerdocs/index.ts';
 import {
@@ -11,6 +11,7 @@ import {
   refuseField,
   rolesFromWire,
   submitterOf,
+  taintsFromWire,
   withDocuments,
   type Caller,
 } from '../curator/index.ts';
@@ -106,14 +107,15 @@ async function withDecision(
     };
   }
   if (decision.case !== 'approve') return refuseField('decision', 'expected approve or refuse');
-  const { name, roles, labels } = assignmentOf(decision.value, before);
+  const assignment = assignmentOf(decision.value, before);
+  const { name } = assignment;
   const holder = await etcd.get(nodeNameKey(name), { signal });
   if (holder !== undefined && new TextDecoder().decode(holder.value) !== before.nodeId)
     throw new JoinError('join-name-taken', `cannot approve ${before.nodeId} as ${name}: the name is taken`);
   return {
     ...before,
     state: 'approved',
-    decision: { name, roles: [...roles], labels, by, timeMs, expiresMs: timeMs + APPROVAL_MS },
+    decision: { ...assignment, roles: [...assignment.roles], by, timeMs, expiresMs: timeMs + APPROVAL_MS },
     code: '',
     message: '',
   };
@@ -129,7 +131,13 @@ function assignmentOf(approval: Approval, { claimed, nodeId }: JoinRecord) {
   const roles: readonly Role[] =
     approval.roles.length === 0 ? parseRoles(['KubernetesWorker']) : rolesFromWire(approval.roles);
   checkLabels(approval.labels);
-  return { name, roles, labels: { ...approval.labels } };
+  const taints = taintsFromWire(approval.taints);
+  return {
+    name,
+    roles,
+    labels: { ...approval.labels },
+    ...(taints.length === 0 ? {} : { taints: [...taints] }),
+  };
 }
 
 function detailOf(request: DecideJoinRequest, { machine, decision }: JoinRecord): Record<string, unknown> {
@@ -142,6 +150,7 @@ function detailOf(request: DecideJoinRequest, { machine, decision }: JoinRecord)
         name: decision?.name,
         roles: decision?.roles,
         labels: decision?.labels,
+        ...(decision?.taints === undefined ? {} : { taints: decision.taints.map(formatTaint) }),
         ...about,
       };
 }

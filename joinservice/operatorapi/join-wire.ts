@@ -54,6 +54,7 @@ export function joinToWire(record: JoinRecord, queue?: SlotPosition): MessageIni
           name: decision.name,
           roles: [...rolesToWire(decision.roles)],
           labels: decision.labels,
+          taints: decision.taints ?? [],
           decidedBy: decision.by,
           decidedMs: BigInt(decision.timeMs),
           expiresMs: BigInt(decision.expiresMs),

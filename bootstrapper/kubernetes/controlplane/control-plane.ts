@@ -209,8 +209,8 @@ export class ControlPlane {
   }
 
   #inputs(runsWorkloads = this.#options.settings.runsWorkloads): unknown {
-    // Changing the lifetimes of certificates repeats no step.
-    const { certificates: _, ...settings } = this.#options.settings;
+    // Changing the lifetimes of certificates or the taints of the node repeats no step.
+    const { certificates: _, taints: _taints, ...settings } = this.#options.settings;
     return [{ ...settings, runsWorkloads }, this.#options.etcd];
   }
 

@@ -162,6 +162,7 @@ describe('buildKubeadmConfig() with shared keys', () => {
     },
     ...{ podSubnet: 'p', serviceSubnet: 's', apiServerSans: [], runsWorkloads: true, apiEndpoint: undefined },
     certificates: { nodeMinutes: 1, kubeletMinutes: 1, controlPlaneMinutes: 1 },
+    taints: [],
     podSecurity: undefined,
     hardening: undefined,
     host: { restrictOomScoreAdj: true, failCgroupV1: false },

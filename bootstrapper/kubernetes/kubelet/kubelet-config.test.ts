@@ -55,6 +55,12 @@ describe('kubeletFiles()', () => {
       expect(100 - high).toBeGreaterThan(parseInt(evictionHard[signal] ?? '', 10));
   });
 
+  test('registers the node with its taints, and has no such setting without taints', () => {
+    const taints = [{ key: 'dedicated', value: 'gpu', effect: 'NoSchedule' }] as const;
+    expect(configOf({ taints })['registerWithTaints']).toEqual(taints);
+    expect(configOf()).not.toHaveProperty('registerWithTaints');
+  });
+
   test('sets node name and address', () => {
     const flags = kubeletFiles(settings, NEVER_ROTATED, undefined)[KUBELET_FLAGS];
     expect(flags).toBe('KUBELET_KUBEADM_ARGS="--hostname-override=n1 --node-ip=198.18.0.11"\n');

@@ -75,13 +75,16 @@ export function kubeletConfiguration(
  * @param resolvConf resolver configuration for pods; undefined: /etc/resolv.conf
  */
 export function kubeletFiles(
-  settings: KubeletSettings & Pick<KubernetesSettings, 'nodeName' | 'nodeAddress'>,
+  settings: KubeletSettings & Pick<KubernetesSettings, 'nodeName' | 'nodeAddress' | 'taints'>,
   keys: Pick<SharedKeyState, 'hasKubeletClientsCa'>,
   resolvConf: string | undefined,
 ): Readonly<Record<string, string>> {
   const config = {
     ...kubeletConfiguration(settings, keys),
     ...(resolvConf === undefined ? {} : { resolvConf }),
+    // Used only when the kubelet creates its Node object: no pod comes before the taint. Later, control planes copy the taints
+    // (taints/declared-taints.ts).
+    ...(settings.taints.length === 0 ? {} : { registerWithTaints: settings.taints }),
   };
   const flags = [`--hostname-override=${settings.nodeName}`, `--node-ip=${settings.nodeAddress}`];
   return {

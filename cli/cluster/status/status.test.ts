@@ -76,6 +76,7 @@ const handlers: Handlers<typeof Curator, string> = {
   setNodeRoles: unused,
   setNodeState: unused,
   updateNodeLabels: unused,
+  updateNodeTaints: unused,
   deleteNode: unused,
   getConfiguration: unused,
   updateConfiguration: unused,

@@ -7,6 +7,7 @@ interface ApproveFlags {
   readonly name?: string;
   readonly roles: string;
   readonly label?: readonly string[];
+  readonly taint?: readonly string[];
   readonly wait?: true;
   readonly timeout: number;
 }
@@ -28,6 +29,7 @@ export function registerNodeJoins(node: Command, action: ActionBinder): void {
     .option('--name <name>', 'node name (default: the name the machine requests)', nodeName)
     .option('--roles <roles>', 'control-plane, worker, or both (comma-separated)', 'worker')
     .option('--label <key=value>', 'node label; may be repeated', collect)
+    .option('--taint <key=value:effect>', 'node taint; may be repeated', collect)
     .option('--wait', 'wait until the machine is a ready node of Kubernetes')
     .addOption(timeoutOption('time limit for --wait', DEFAULT_WAIT_MS))
     .addHelpText(
@@ -41,12 +43,14 @@ Examples:
   cluster node approve tpm-ek:90ab12cd --roles control-plane --wait`,
     )
     .action(
-      action<ApproveFlags>(async (context, { name, roles, label = [], wait, timeout }, machine = '') => {
-        const { parseLabelChanges, parseRoleNames, runApprove } = await useCases();
+      action<ApproveFlags>(async (context, flags, machine = '') => {
+        const { name, roles, label = [], taint = [], wait, timeout } = flags;
+        const { parseLabelChanges, parseRoleNames, parseTaints, runApprove } = await useCases();
         return runApprove(context, machine, {
           name,
           roles: parseRoleNames(roles),
           labels: parseLabelChanges(label).set,
+          taints: parseTaints(taint),
           waitMs: wait === true ? timeout : undefined,
         });
       }),

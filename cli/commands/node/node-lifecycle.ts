@@ -28,7 +28,7 @@ const DEFAULT_POWER_MS = 15 * 60 * 1000;
 const DEFAULT_DRAIN_MS = 10 * 60 * 1000;
 const useCases = () => import('../../nodes/index.ts');
 
-/** Adds the subcommands for members: labels, scheduling, roles and removal. */
+/** Adds the subcommands for members: labels, taints, scheduling, roles and removal. */
 export function registerNodeLifecycle(node: Command, action: ActionBinder): void {
   const verb: Verb = (name, description) =>
     node.command(name).description(description).argument('<node>', 'node name or ID');
@@ -49,6 +49,24 @@ function registerScheduling(verb: Verb, action: ActionBinder): void {
     .action(
       action(async (context, _flags, name = '', ...changes) =>
         (await useCases()).runLabel(context, name, changes),
+      ),
+    );
+  verb('taint', 'set or remove taints of a node')
+    .argument('<change...>', 'KEY=VALUE:EFFECT sets a taint, KEY:EFFECT- removes it')
+    .addHelpText(
+      'after',
+      `
+EFFECT is NoSchedule, PreferNoSchedule or NoExecute. The cluster keeps the
+taints on record, and sets them before a node that joins runs any pod. Taints
+that others set with kubectl stay.
+
+Examples:
+  cluster node taint w1 dedicated=gpu:NoSchedule
+  cluster node taint w1 dedicated-`,
+    )
+    .action(
+      action(async (context, _flags, name = '', ...changes) =>
+        (await useCases()).runTaint(context, name, changes),
       ),
     );
   verb('cordon', 'mark a node as unschedulable').action(

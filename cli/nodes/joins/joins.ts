@@ -1,4 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { Taint } from '../../../internal/role/index.ts';
 import { formatDuration } from '../../../internal/clock/index.ts';
 import {
   JoinState,
@@ -114,6 +115,7 @@ export interface ApproveOptions {
   readonly name: string | undefined;
   readonly roles: readonly RoleName[];
   readonly labels: Readonly<Record<string, string>>;
+  readonly taints?: readonly Taint[];
   /** How long to wait until the machine is a ready node; undefined not to wait. */
   readonly waitMs?: number | undefined;
 }
@@ -172,6 +174,7 @@ async function approve(
     name: options.name ?? '',
     roles: [...rolesFromNames(options.roles)],
     labels: { ...options.labels },
+    taints: [...(options.taints ?? [])],
   };
   const documents = await grantForJoin(context, which, value.roles);
   const view = await decide(context, which, { case: 'approve', value }, documents);

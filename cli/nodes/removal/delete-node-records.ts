@@ -161,7 +161,7 @@ function withoutEntries(
 function without(document: Json | undefined, gone: readonly string[]): Json {
   const config = document as { readonly join?: { readonly inventory?: readonly InventoryMachine[] } };
   const inventory = (config.join?.inventory ?? []).filter(({ identity }) => !gone.includes(identity));
-  return { ...config, join: { ...config.join, inventory } };
+  return { ...config, join: { ...config.join, inventory: inventory as unknown as Json } };
 }
 
 /**

@@ -39,6 +39,13 @@ function keyOf(name: string): Uint8Array {
 
 export const idOf = (name: string): string => nodeIdOf(keyOf(name));
 
+/** See `Taint` of the contract. */
+interface TaintOnRecord {
+  readonly key: string;
+  readonly value: string;
+  readonly effect: string;
+}
+
 /**
  * The state of a cluster of three control planes and a worker. A machine that received a reset order is empty
  * and does not respond.
@@ -52,6 +59,7 @@ function createState() {
     state: NodeState.UP,
     health: NodeHealth.HEALTHY,
     labels: {} as Record<string, string>,
+    taints: [] as TaintOnRecord[],
     status: {
       controlPlane: roles.includes(NodeRole.CONSENSUS_MEMBER) ? reportedComponents() : [],
       holdsKeys: false,
@@ -267,6 +275,12 @@ function curatorOf(cluster: Cluster, { find, look, effect }: Parts) {
     updateNodeLabels: effect(({ nodeId, set }: ById & { readonly set: Record<string, string> }) => {
       const node = find(nodeId);
       Object.assign(node.labels, set);
+      return { node };
+    }),
+    updateNodeTaints: effect(({ nodeId, set }: ById & { readonly set: readonly TaintOnRecord[] }) => {
+      const node = find(nodeId);
+      const others = node.taints.filter((old) => set.every((taint) => taint.key !== old.key));
+      node.taints = [...others, ...set.map(({ key, value, effect }) => ({ key, value, effect }))];
       return { node };
     }),
     deleteNode: effect(({ nodeId }: ById) => {

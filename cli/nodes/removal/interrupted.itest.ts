@@ -12,6 +12,7 @@ import {
   runReset,
   runSetRole,
   runShutdown,
+  runTaint,
 } from '../index.ts';
 import { runKeysRotate } from '../../keys/index.ts';
 import { runOperatorRemove } from '../../operators/index.ts';
@@ -32,6 +33,11 @@ interface Case {
 
 const cases: readonly Case[] = [
   { command: 'node label', what: 'a node', run: (program) => runLabel(program, 'n4', ['zone=a']) },
+  {
+    command: 'node taint',
+    what: 'a node',
+    run: (program) => runTaint(program, 'n4', ['dedicated=gpu:NoSchedule']),
+  },
   { command: 'node cordon', what: 'a node', run: (program) => runCordon(program, 'n4', false) },
   { command: 'node uncordon', what: 'a node', run: (program) => runCordon(program, 'n4', true) },
   { command: 'node drain', what: 'a worker', run: (program) => runDrain(program, 'n4', drain) },

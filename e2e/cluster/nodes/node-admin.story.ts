@@ -107,6 +107,33 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
   );
 
   await story.test(
+    'taints of kubectl stay, and a taint that was removed disappears from Kubernetes',
+    async () => {
+      const taints = () => first.kubectl('get', 'node', 'n2', '--output', 'jsonpath={.spec.taints}');
+      await first.kubectl('taint', 'node', 'n2', 'theirs=x:PreferNoSchedule');
+      await must('node', 'taint', 'n2', 'dedicated=gpu:PreferNoSchedule', 'spare:NoSchedule');
+      const both = await eventually(
+        'both taints are in Kubernetes',
+        30,
+        taints,
+        (text) => text.includes('"dedicated"') && text.includes('"spare"'),
+      );
+      assert.match(both, /"key":"theirs"/);
+      await must('node', 'taint', 'n2', 'dedicated-', 'spare:NoSchedule-');
+      const after = await eventually(
+        'the taints are gone',
+        30,
+        taints,
+        (text) => !text.includes('"dedicated"') && !text.includes('"spare"'),
+      );
+      assert.match(after, /"key":"theirs"/);
+      await first.kubectl('taint', 'node', 'n2', 'theirs-');
+      const refused = await cli('node', 'taint', 'n2', 'node.kubernetes.io/not-ready:NoExecute');
+      assert.equal(refused.code, 2);
+    },
+  );
+
+  await story.test(
     'node logs shows the backlog of a runnable or unit, and refuses a unit of another program',
     async () => {
       const logs = async (...flags: readonly string[]): Promise<readonly string[]> =>
@@ -268,7 +295,7 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
 
   await story.test('the audit log has all decisions and verifies', async () => {
     const log = await must('audit', 'ls');
-    for (const method of ['UpdateNodeLabels', 'SetNodeState', 'DeleteNode'])
+    for (const method of ['UpdateNodeLabels', 'UpdateNodeTaints', 'SetNodeState', 'DeleteNode'])
       assert.match(log, new RegExp(method));
     await must('audit', 'verify');
   });

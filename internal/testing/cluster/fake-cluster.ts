@@ -43,6 +43,7 @@ export interface FakeClusterBehaviour {
   /** Called before a ticket is returned. It may throw, to lose or refuse the ticket after it was issued. */
   onTicket: (nodeId: string) => Promise<void>;
   roles: readonly string[];
+  taints: readonly { readonly key: string; readonly value: string; readonly effect: string }[];
   /**
    * The CA that signs the kubelets' client certificates, if it is not the Kubernetes CA, and the CA
    * certificate that is announced for it.
@@ -96,6 +97,7 @@ export class FakeCluster implements AsyncDisposable {
       decide: (nodeId) => this.admitted(nodeId),
       onTicket: () => Promise.resolve(),
       roles: ['KubernetesWorker'],
+      taints: [],
       kubernetesClients: { believedPem: '' },
       nowMs: () => clock.nowMs(),
       settings: () => this.signedSettings(FAKE_SETTINGS),
@@ -265,6 +267,7 @@ export class FakeCluster implements AsyncDisposable {
       ),
       roles: [...this.behaviour.roles],
       labels: {},
+      taints: [...this.behaviour.taints],
       controlPlanes: [{ nodeId: nodeIdOf(spkiDerOf(this.#node.publicKey)), name: 'c1', address: this.#host }],
       ...this.behaviour.settings(),
       kubernetesCaPem: this.#kubernetesCa.caPem,

@@ -62,6 +62,7 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   },
   'Curator.SetNodeState': { ...operators, usedBy: '`node remove`' },
   'Curator.UpdateNodeLabels': { ...operators, usedBy: '`node label`' },
+  'Curator.UpdateNodeTaints': { ...operators, usedBy: '`node taint`' },
   'Curator.DeleteNode': {
     ...operators,
     usedBy: '`node remove`, `node reset`',

@@ -6,6 +6,7 @@ import {
   SetNodeStateRequestSchema,
   UpdateConfigurationRequestSchema,
   UpdateNodeLabelsRequestSchema,
+  UpdateNodeTaintsRequestSchema,
 } from '../../curatorproto/gen/curator_pb.js';
 import type { OwnerDocuments } from '../../ownerdocs/index.ts';
 import type { AuthorizedHandlers } from '../access/authorized-handlers.ts';
@@ -13,13 +14,19 @@ import { mutationFrom, type Mutations } from './mutations.ts';
 import { planConfiguration } from './configuration-plan.ts';
 import { planSignedDeletion } from './deletion-plan.ts';
 import { losesControlPlane, planLabels, planRoles, planState, type GuardedCluster } from './node-plans.ts';
+import { planTaints } from './taint-plans.ts';
 import type { NodeStore } from '../nodes/node-store.ts';
 import type { CuratorFacts } from '../nodes/read-handlers.ts';
 import { submitterOf, verifyControlPlaneGrant, withDocuments } from './signed-changes.ts';
 import { nodeToWire, rolesFromWire, stateFromWire } from '../nodes/node-wire.ts';
 
 type WriteMethods =
-  'setNodeRoles' | 'setNodeState' | 'updateNodeLabels' | 'deleteNode' | 'updateConfiguration';
+  | 'setNodeRoles'
+  | 'setNodeState'
+  | 'updateNodeLabels'
+  | 'updateNodeTaints'
+  | 'deleteNode'
+  | 'updateConfiguration';
 
 /**
  * Handlers of the calls that change records. Each handler reads records, plans the change and makes one
@@ -61,6 +68,13 @@ export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers
       await mutations.run(
         mutationFrom(UpdateNodeLabelsRequestSchema, request, { ...call, subject: request.nodeId }),
         async () => planLabels(await nodes.get(request.nodeId, call.signal), request),
+      );
+      return currentNode(request.nodeId, call.signal);
+    },
+    updateNodeTaints: async (request, call) => {
+      await mutations.run(
+        mutationFrom(UpdateNodeTaintsRequestSchema, request, { ...call, subject: request.nodeId }),
+        async () => planTaints(await nodes.get(request.nodeId, call.signal), request),
       );
       return currentNode(request.nodeId, call.signal);
     },

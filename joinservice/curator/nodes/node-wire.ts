@@ -4,9 +4,12 @@ import {
   isLabelKey,
   isLabelValue,
   isReservedLabel,
+  isTaintEffect,
   parseRoles,
   type NodeState as State,
   type Role,
+  type Taint,
+  whyTaintsInvalid,
 } from '../../../internal/role/index.ts';
 import {
   NodeHealth,
@@ -49,6 +52,7 @@ export function nodeToWire(view: NodeView): Node {
     state: STATE_TO_WIRE[record.state],
     roles: [...rolesToWire(record.roles)],
     labels: record.labels,
+    taints: [...(record.taints ?? [])],
     health: healthOf(view),
     createdMs: BigInt(record.createdMs),
     recordRevision: view.recordRevision,
@@ -111,6 +115,18 @@ export function checkLabels(labels: Readonly<Record<string, string>>): void {
     if (isReservedLabel(key)) refuseField('labels', `${key} is reserved for Kubernetes`);
     if (!isLabelValue(value)) refuseField('labels', `${JSON.stringify(value)} is not a label value`);
   }
+}
+
+/**
+ * Taints that a caller sets: the rules are those of Kubernetes, whose own taints are refused.
+ * @throws CuratorError `curator-request-invalid`
+ */
+export function taintsFromWire(
+  taints: readonly { readonly key: string; readonly value: string; readonly effect: string }[],
+): readonly Taint[] {
+  const why = whyTaintsInvalid(taints);
+  if (why !== undefined) refuseField('taints', why);
+  return taints.flatMap(({ key, value, effect }) => (isTaintEffect(effect) ? [{ key, value, effect }] : []));
 }
 
 /** The error for an invalid field of a request. @throws CuratorError `curator-request-invalid` */

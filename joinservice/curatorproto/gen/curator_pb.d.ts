@@ -84,6 +84,11 @@ export declare type Node = Message<"cluster.curator.v1.Node"> & {
    * @generated from field: cluster.curator.v1.NodeAdmission admission = 12;
    */
   admission?: NodeAdmission | undefined;
+
+  /**
+   * @generated from field: repeated cluster.curator.v1.Taint taints = 13;
+   */
+  taints: Taint[];
 };
 
 /**
@@ -91,6 +96,38 @@ export declare type Node = Message<"cluster.curator.v1.Node"> & {
  * Use `create(NodeSchema)` to create a new message.
  */
 export declare const NodeSchema: GenMessage<Node>;
+
+/**
+ * A taint of the node in Kubernetes. A node has one for each pair of key and effect.
+ *
+ * @generated from message cluster.curator.v1.Taint
+ */
+export declare type Taint = Message<"cluster.curator.v1.Taint"> & {
+  /**
+   * @generated from field: string key = 1;
+   */
+  key: string;
+
+  /**
+   * May be empty.
+   *
+   * @generated from field: string value = 2;
+   */
+  value: string;
+
+  /**
+   * "NoSchedule", "PreferNoSchedule" or "NoExecute".
+   *
+   * @generated from field: string effect = 3;
+   */
+  effect: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.Taint.
+ * Use `create(TaintSchema)` to create a new message.
+ */
+export declare const TaintSchema: GenMessage<Taint>;
 
 /**
  * @generated from message cluster.curator.v1.NodeAdmission
@@ -1077,6 +1114,55 @@ export declare type UpdateNodeLabelsResponse = Message<"cluster.curator.v1.Updat
 export declare const UpdateNodeLabelsResponseSchema: GenMessage<UpdateNodeLabelsResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.UpdateNodeTaintsRequest
+ */
+export declare type UpdateNodeTaintsRequest = Message<"cluster.curator.v1.UpdateNodeTaintsRequest"> & {
+  /**
+   * @generated from field: string node_id = 1;
+   */
+  nodeId: string;
+
+  /**
+   * @generated from field: repeated cluster.curator.v1.Taint set = 2;
+   */
+  set: Taint[];
+
+  /**
+   * An empty effect removes all taints with the key. The value is ignored.
+   *
+   * @generated from field: repeated cluster.curator.v1.Taint remove = 3;
+   */
+  remove: Taint[];
+
+  /**
+   * @generated from field: cluster.curator.v1.Mutation mutation = 4;
+   */
+  mutation?: Mutation | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.UpdateNodeTaintsRequest.
+ * Use `create(UpdateNodeTaintsRequestSchema)` to create a new message.
+ */
+export declare const UpdateNodeTaintsRequestSchema: GenMessage<UpdateNodeTaintsRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.UpdateNodeTaintsResponse
+ */
+export declare type UpdateNodeTaintsResponse = Message<"cluster.curator.v1.UpdateNodeTaintsResponse"> & {
+  /**
+   * @generated from field: cluster.curator.v1.Node node = 1;
+   */
+  node?: Node | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.UpdateNodeTaintsResponse.
+ * Use `create(UpdateNodeTaintsResponseSchema)` to create a new message.
+ */
+export declare const UpdateNodeTaintsResponseSchema: GenMessage<UpdateNodeTaintsResponse>;
+
+/**
  * @generated from message cluster.curator.v1.DeleteNodeRequest
  */
 export declare type DeleteNodeRequest = Message<"cluster.curator.v1.DeleteNodeRequest"> & {
@@ -1480,6 +1566,14 @@ export declare const Curator: GenService<{
     methodKind: "unary";
     input: typeof UpdateNodeLabelsRequestSchema;
     output: typeof UpdateNodeLabelsResponseSchema;
+  },
+  /**
+   * @generated from rpc cluster.curator.v1.Curator.UpdateNodeTaints
+   */
+  updateNodeTaints: {
+    methodKind: "unary";
+    input: typeof UpdateNodeTaintsRequestSchema;
+    output: typeof UpdateNodeTaintsResponseSchema;
   },
   /**
    * Deletes the record of a node, whose key is unknown from then on. Refused while it is UP.

@@ -7,7 +7,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { KeyStage, Mutation, NodeRole } from "./curator_pb.js";
+import type { KeyStage, Mutation, NodeRole, Taint } from "./curator_pb.js";
 
 /**
  * Describes the file operatorapi.proto.
@@ -166,6 +166,11 @@ export declare type Join = Message<"cluster.curator.v1.Join"> & {
    * @generated from field: cluster.curator.v1.QueuePosition queue = 25;
    */
   queue?: QueuePosition | undefined;
+
+  /**
+   * @generated from field: repeated cluster.curator.v1.Taint taints = 26;
+   */
+  taints: Taint[];
 };
 
 /**
@@ -309,6 +314,11 @@ export declare type Approval = Message<"cluster.curator.v1.Approval"> & {
    * @generated from field: map<string, string> labels = 3;
    */
   labels: { [key: string]: string };
+
+  /**
+   * @generated from field: repeated cluster.curator.v1.Taint taints = 4;
+   */
+  taints: Taint[];
 };
 
 /**

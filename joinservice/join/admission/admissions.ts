@@ -139,10 +139,10 @@ export class Admissions {
 
 /** The answer to a member that requests admission again, because it did not receive the first answer. */
 function resultForMember(node: NodeRecord, nowMs: number): AdmissionResult {
-  const { name, roles, labels, admission } = node;
+  const { name, roles, labels, taints, admission } = node;
   return {
     kind: 'admitted',
-    assignment: { name, roles, labels, decidedBy: admission?.decidedBy ?? '' },
+    assignment: { name, roles, labels, taints, decidedBy: admission?.decidedBy ?? '' },
     expiresMs: nowMs + POLICY_ADMISSION_MS,
   };
 }

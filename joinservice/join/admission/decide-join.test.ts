@@ -23,6 +23,7 @@ const applicant: JudgedApplicant = {
     clockOffsetMs: 0,
   },
 };
+const GPU = { key: 'dedicated', value: 'gpu', effect: 'NoSchedule' as const };
 const nobody: ApplicantRecords = {
   node: undefined,
   machineHolder: undefined,
@@ -34,7 +35,7 @@ const nobody: ApplicantRecords = {
 const approve: JoinPolicy = { policy: 'approve', inventory: [], version: 'v1' };
 const inventory: JoinPolicy = {
   policy: 'inventory',
-  inventory: [{ identity, name: 'w-1', roles: ['worker'], labels: { a: 'b' } }],
+  inventory: [{ identity, name: 'w-1', roles: ['worker'], labels: { a: 'b' }, taints: [GPU] }],
   version: 'v1',
 };
 const controlPlane: JoinPolicy = {
@@ -88,11 +89,17 @@ describe('decideJoin()', () => {
       want: { kind: 'wait', code: 'join-awaiting-approval' },
     },
     {
-      name: 'the inventory admits a listed machine with the listed name, roles and labels',
+      name: 'the inventory admits a listed machine with the listed name, roles, labels and taints',
       policy: inventory,
       want: {
         kind: 'admit',
-        assignment: { name: 'w-1', roles: ['KubernetesWorker'], labels: { a: 'b' }, decidedBy: 'policy:v1' },
+        assignment: {
+          name: 'w-1',
+          roles: ['KubernetesWorker'],
+          labels: { a: 'b' },
+          taints: [GPU],
+          decidedBy: 'policy:v1',
+        },
       },
     },
     {

@@ -1,7 +1,7 @@
 import type { JoinConfig } from '../../../internal/config/index.ts';
 import { DNS_LABEL } from '../../../internal/endpoint/index.ts';
 import type { JoinRecord, MachineRecord, NodeRecord } from '../../../internal/records/index.ts';
-import { isControlPlane, type Role } from '../../../internal/role/index.ts';
+import { isControlPlane, type Role, type Taint } from '../../../internal/role/index.ts';
 import { rolesOfEntry } from '../../ownerdocs/index.ts';
 import type { JoinErrorCode } from '../errors.ts';
 import { isOperatorDecision, type Applicant } from './applicant.ts';
@@ -47,6 +47,8 @@ export interface NodeAssignment {
   readonly name: string;
   readonly roles: readonly Role[];
   readonly labels: Readonly<Record<string, string>>;
+  /** Absent without taints. */
+  readonly taints?: readonly Taint[] | undefined;
   /** "operator:NAME" or "policy:VERSION". */
   readonly decidedBy: string;
 }
@@ -161,6 +163,7 @@ function assignmentOf(
         name: decision.name,
         roles: decision.roles,
         labels: decision.labels,
+        taints: decision.taints,
         decidedBy: decision.by,
       },
     };
@@ -168,7 +171,13 @@ function assignmentOf(
   const decidedBy = `policy:${policy.version}`;
   if (entry !== undefined)
     return {
-      assignment: { name: entry.name, roles: rolesOfEntry(entry.roles), labels: entry.labels, decidedBy },
+      assignment: {
+        name: entry.name,
+        roles: rolesOfEntry(entry.roles),
+        labels: entry.labels,
+        taints: entry.taints,
+        decidedBy,
+      },
     };
   switch (policy.policy) {
     case 'inventory':

@@ -33,6 +33,7 @@ export function isWorthWriting(join: JoinRecord, record: JoinRecord, nowMs: numb
       decision?.name,
       decision?.roles,
       decision?.labels,
+      decision?.taints,
       decision?.by,
       claimed.address,
       claimed.name,
@@ -66,12 +67,13 @@ export function joinRecordOf(
   // The decision of an operator stays, even if the machine is refused for another reason meanwhile.
   const byOperator = isOperatorDecision(join?.decision) ? join?.decision : undefined;
   if (decision.kind === 'admit') {
-    const { name, roles, labels, decidedBy } = decision.assignment;
+    const { name, roles, labels, taints = [], decidedBy } = decision.assignment;
     const kept = byOperator?.by === decidedBy ? byOperator : undefined;
     const made = {
       name,
       roles: [...roles],
       labels,
+      ...(taints.length === 0 ? {} : { taints: [...taints] }),
       by: decidedBy,
       timeMs: nowMs,
       expiresMs: nowMs + POLICY_ADMISSION_MS,
@@ -97,6 +99,7 @@ export function joinRecordOf(
 
 /** The record of the node that an admitted machine becomes. */
 export function nodeRecordOf(applicant: Applicant, assignment: NodeAssignment, nowMs: number): NodeRecord {
+  const { taints = [] } = assignment;
   return {
     version: 1,
     nodeId: applicant.nodeId,
@@ -105,6 +108,7 @@ export function nodeRecordOf(applicant: Applicant, assignment: NodeAssignment, n
     state: 'UP',
     roles: [...assignment.roles],
     labels: { ...assignment.labels },
+    ...(taints.length === 0 ? {} : { taints: [...taints] }),
     createdMs: nowMs,
     admission: {
       ...applicant.machine,

@@ -118,7 +118,7 @@ export class Tickets {
       facts.settingsDocuments(signal),
       facts.controlPlanes(signal),
     ]);
-    const { nodeId, name, roles, labels } = node;
+    const { nodeId, name, roles, labels, taints = [] } = node;
     await this.#reserve(node, parseAddress(to.keys.address), signal);
     // The signer verifies everything that the machine sent. Only the session value comes from this process.
     const { $typeName: _, ...statement } = to.keys;
@@ -135,6 +135,7 @@ export class Tickets {
       epoch: BigInt(cluster.epoch),
       roles,
       labels,
+      taints,
       controlPlanes: [...controlPlanes],
       settings: Buffer.from(canonicalJson(settings), 'utf8'),
       ownerDocuments,

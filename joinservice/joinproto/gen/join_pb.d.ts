@@ -685,6 +685,13 @@ export declare type Ticket = Message<"cluster.join.v1.Ticket"> & {
    * @generated from field: repeated bytes owner_documents = 17;
    */
   ownerDocuments: Uint8Array[];
+
+  /**
+   * Taints with which the kubelet registers its node.
+   *
+   * @generated from field: repeated cluster.join.v1.NodeTaint taints = 18;
+   */
+  taints: NodeTaint[];
 };
 
 /**
@@ -692,6 +699,36 @@ export declare type Ticket = Message<"cluster.join.v1.Ticket"> & {
  * Use `create(TicketSchema)` to create a new message.
  */
 export declare const TicketSchema: GenMessage<Ticket>;
+
+/**
+ * @generated from message cluster.join.v1.NodeTaint
+ */
+export declare type NodeTaint = Message<"cluster.join.v1.NodeTaint"> & {
+  /**
+   * @generated from field: string key = 1;
+   */
+  key: string;
+
+  /**
+   * May be empty.
+   *
+   * @generated from field: string value = 2;
+   */
+  value: string;
+
+  /**
+   * "NoSchedule", "PreferNoSchedule" or "NoExecute".
+   *
+   * @generated from field: string effect = 3;
+   */
+  effect: string;
+};
+
+/**
+ * Describes the message cluster.join.v1.NodeTaint.
+ * Use `create(NodeTaintSchema)` to create a new message.
+ */
+export declare const NodeTaintSchema: GenMessage<NodeTaint>;
 
 /**
  * @generated from message cluster.join.v1.ControlPlaneNode
