@@ -12,6 +12,7 @@ export {
   createPairs,
   parseKeySet,
   publicPartsOf,
+  ROTATION_FILE,
   type KeySet,
   type RotatingPair,
   type RotatingPairs,
@@ -27,3 +28,12 @@ export {
   type KeyStage,
   type RotatingKey,
 } from './phases.ts';
+export {
+  areSignedClientCas,
+  areSignedKeys,
+  newKeysStatement,
+  publicKeysOf,
+  signedKeysOf,
+  type PublicKeys,
+  type SignedKeys,
+} from './signed-keys.ts';

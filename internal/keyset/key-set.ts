@@ -12,6 +12,11 @@ import {
   type RotatingKey,
 } from './phases.ts';
 
+/**
+ * Name of the key set file, on a control plane and in the sealed keys of a ticket. It exists after the first rotation.
+ */
+export const ROTATION_FILE = 'rotation.json';
+
 /** A CA certificate or a public key, and its private key. PEM. */
 export interface RotatingPair {
   readonly public: string;

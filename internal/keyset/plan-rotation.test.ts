@@ -13,7 +13,11 @@ const member = (
 };
 const worker = (name: string, at: string | undefined, isAlive = true) => member(name, at, { isAlive });
 const off = (name: string, at: string) => member(name, at, { isControlPlane: true, isAlive: false });
-const now = (phase: RotationRecord['phase']): RotationRecord => ({ generation: 2, phase, madeBy: 'node-a' });
+const now = (phase: RotationRecord['phase']): RotationRecord => ({
+  ...{ generation: 2, phase },
+  madeBy: phase === 'asked' ? undefined : 'node-a',
+});
+const made = (by: string): RotationRecord => ({ generation: 2, phase: 'asked', madeBy: by });
 
 const cases: readonly {
   name: string;
@@ -37,6 +41,24 @@ const cases: readonly {
     name: 'creates a newer generation when restored records are older than the keys on nodes',
     at: now('asked'),
     members: [member('a', '2/done'), member('b', '2/done')],
+    want: { kind: 'make', again: true },
+  },
+  {
+    name: 'lets nobody distribute new keys before an owner has signed them',
+    at: made('node-a'),
+    members: [member('a', '1/done'), member('b', '1/done')],
+    want: { kind: 'sign' },
+  },
+  {
+    name: 'creates other new keys when the control plane that created them is gone before an owner signed them',
+    at: made('node-gone'),
+    members: [member('a', '1/done')],
+    want: { kind: 'make', again: true },
+  },
+  {
+    name: 'creates other new keys when their creator is no control plane any more',
+    at: made('node-w'),
+    members: [member('a', '1/done'), worker('w', '1/done')],
     want: { kind: 'make', again: true },
   },
   {

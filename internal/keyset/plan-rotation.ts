@@ -3,9 +3,9 @@ import { hasReached, KEY_PHASES, type KeyPhase, type KeyStage } from './phases.t
 /** The record of a rotation. */
 export interface RotationRecord {
   readonly generation: number;
-  /** `asked`: an owner requested the rotation; no control plane has created the new keys yet. */
+  /** `asked`: an owner requested the rotation; no control plane has distributed new keys yet. */
   readonly phase: KeyPhase | 'asked';
-  /** Node id of the control plane that created the new keys. */
+  /** Node id of the control plane that created the new keys; in phase `asked` they wait for an owner's signature. */
   readonly madeBy?: string | undefined;
 }
 
@@ -33,6 +33,8 @@ type RotationPlan =
   | { readonly kind: 'wait'; readonly awaited: readonly PendingMember[] }
   /** A control plane may create the new keys; `again`: with a new generation, because keys of this generation exist. */
   | { readonly kind: 'make'; readonly again: boolean }
+  /** The control plane that created the new keys may distribute them as soon as an owner has signed them. */
+  | { readonly kind: 'sign' }
   | { readonly kind: 'done' };
 
 /**
@@ -42,17 +44,18 @@ type RotationPlan =
 export function planRotation(now: RotationRecord, members: readonly RotationMember[]): RotationPlan {
   if (now.phase === 'done') return { kind: 'done' };
   const counted = members.filter(({ isControlPlane, isAlive }) => isControlPlane || isAlive);
+  const isMakerLost = !members.some(({ nodeId, isControlPlane }) => isControlPlane && nodeId === now.madeBy);
   if (now.phase === 'asked') {
     // After a restore of etcd, nodes may have newer keys on disk than the records list.
     if (members.some(({ stage }) => stage !== undefined && stage.generation >= now.generation))
       return { kind: 'make', again: true };
+    if (now.madeBy !== undefined) return isMakerLost ? { kind: 'make', again: true } : { kind: 'sign' };
     const unable = counted.filter(({ stage }) => stage === undefined);
     return unable.length === 0 ? { kind: 'make', again: false } : waiting(unable, now);
   }
   const stage = { generation: now.generation, phase: now.phase };
   const needed = now.phase === 'hand' ? counted.filter(({ isControlPlane }) => isControlPlane) : counted;
   const late = needed.filter((member) => !hasReached(member.stage, stage));
-  const isMakerLost = !members.some(({ nodeId, isControlPlane }) => isControlPlane && nodeId === now.madeBy);
   if (now.phase === 'hand' && isMakerLost && late.length === needed.length)
     return { kind: 'make', again: true };
   if (late.length > 0) return waiting(late, now);

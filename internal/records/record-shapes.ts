@@ -331,7 +331,7 @@ const publicsShape = z.strictObject({
 export const keysShape = z.strictObject({
   version,
   generation: z.int().min(2),
-  /** `asked`: the new keys do not exist yet. */
+  /** `asked`: the new keys do not exist yet, or wait for an owner's signature. */
   phase: z.enum(['asked', ...KEY_PHASES]),
   startedMs: z.int(),
   phaseSinceMs: z.int(),
@@ -339,7 +339,19 @@ export const keysShape = z.strictObject({
   startedBy: z.string(),
   reason: z.string(),
   /** Absent until the new keys exist. */
-  made: z.strictObject({ by: z.string(), previous: publicsShape, next: publicsShape }).optional(),
+  made: z
+    .strictObject({
+      by: z.string(),
+      previous: publicsShape,
+      next: publicsShape,
+      /**
+       * The node key of `by` (SubjectPublicKeyInfo, DER) and its signature over `newKeysStatement()`. Absent in records of
+       * earlier versions.
+       */
+      pubKey: bytes.optional(),
+      signature: bytes.optional(),
+    })
+    .optional(),
 });
 
 /** See `keysShape`. */

@@ -6,10 +6,11 @@ import {
   KEY_PHASES,
   createPairs,
   type KeySet,
+  ROTATION_FILE,
 } from '../../internal/keyset/index.ts';
 import { generateKeyPem, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
-import { CONTROL_PLANE_KEYS, KeyRing, ROTATION_KEY } from './key-ring.ts';
+import { CONTROL_PLANE_KEYS, KeyRing } from './key-ring.ts';
 
 const nowMs = () => Date.now();
 const [first, second] = [await createPairs(2, nowMs()), await createPairs(3, nowMs())];
@@ -26,7 +27,7 @@ beforeEach(async () => {
 });
 
 const place = (set: KeySet): Promise<void> =>
-  files.writeAtomic(`/keys/${ROTATION_KEY}`, encodeKeySet(set).reveal());
+  files.writeAtomic(`/keys/${ROTATION_FILE}`, encodeKeySet(set).reveal());
 
 describe('kubernetesClients()', () => {
   test('kubernetesClients() returns the Kubernetes CA before the first rotation', async () => {
@@ -52,7 +53,7 @@ describe('kubernetesClients()', () => {
   );
 
   test('kubernetesClients() refuses a damaged file', async () => {
-    await files.writeAtomic(`/keys/${ROTATION_KEY}`, '{}');
+    await files.writeAtomic(`/keys/${ROTATION_FILE}`, '{}');
     await expect(ring.kubernetesClients()).rejects.toMatchObject({ code: 'keyset-invalid' });
   });
 });
@@ -67,7 +68,7 @@ describe('controlPlaneKeys()', () => {
   test('controlPlaneKeys() returns all keys, and the rotation file if it exists', async () => {
     expect(Object.keys(await sealed())).toEqual([...CONTROL_PLANE_KEYS]);
     await place(at('believe'));
-    expect(await sealed()).toMatchObject({ [ROTATION_KEY]: encodeKeySet(at('believe')).reveal() });
+    expect(await sealed()).toMatchObject({ [ROTATION_FILE]: encodeKeySet(at('believe')).reveal() });
   });
 
   test('controlPlaneKeys() fails if a key is missing', async () => {

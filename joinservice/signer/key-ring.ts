@@ -1,5 +1,5 @@
 import { readText, type FilePort } from '../../internal/file/index.ts';
-import { trustedPem, signingPair, parseKeySet } from '../../internal/keyset/index.ts';
+import { parseKeySet, ROTATION_FILE, signingPair, trustedPem } from '../../internal/keyset/index.ts';
 import { KeyCertificateSigner } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { SignerError } from './errors.ts';
@@ -29,12 +29,6 @@ export const CONTROL_PLANE_KEYS = [
   'service-account.pub',
   'encryption.json',
 ] as const;
-
-/**
- * The rotation file. It exists after the first rotation and says which of two generations is trusted and
- * which one signs (internal/keyset). The other files then contain the keys that sign.
- */
-export const ROTATION_KEY = 'rotation.json';
 
 type KeyName = (typeof CONTROL_PLANE_KEYS)[number];
 
@@ -70,7 +64,7 @@ export class KeyRing {
     const rotation = await this.#rotation();
     if (rotation === undefined)
       return { signer: await this.certificateAuthority('kubernetes-ca'), trustedPem: undefined };
-    const set = parseKeySet(`${this.#options.directory}/${ROTATION_KEY}`, rotation);
+    const set = parseKeySet(`${this.#options.directory}/${ROTATION_FILE}`, rotation);
     const { public: caPem, private: keyPem } = signingPair(set, 'kubernetes-clients-ca');
     return {
       signer: new KeyCertificateSigner({ caPem, keyPem, nowMs: this.#options.nowMs }),
@@ -83,12 +77,12 @@ export class KeyRing {
     const entries: [string, string][] = [];
     for (const name of CONTROL_PLANE_KEYS) entries.push([name, (await this.#read(name)).reveal()]);
     const rotation = await this.#rotation();
-    if (rotation !== undefined) entries.push([ROTATION_KEY, rotation]);
+    if (rotation !== undefined) entries.push([ROTATION_FILE, rotation]);
     return new Secret(new Uint8Array(Buffer.from(JSON.stringify(Object.fromEntries(entries)), 'utf8')));
   }
 
   async #rotation(): Promise<string | undefined> {
-    return readText(this.#options.files, `${this.#options.directory}/${ROTATION_KEY}`, MAX_BYTES);
+    return readText(this.#options.files, `${this.#options.directory}/${ROTATION_FILE}`, MAX_BYTES);
   }
 
   async #read(name: KeyName): Promise<Secret<string>> {

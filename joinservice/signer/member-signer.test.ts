@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { put } from '../../internal/etcd/index.ts';
-import { encodeKeySet, createPairs, type KeySet } from '../../internal/keyset/index.ts';
+import { encodeKeySet, createPairs, type KeySet, ROTATION_FILE } from '../../internal/keyset/index.ts';
 import {
   certificateTimesOf,
   createCertificateRequest,
@@ -12,7 +12,6 @@ import {
 import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import { CONFIGURATION, CONTROL_PLANE, FakeSigner, SignerMachine } from './fake-signer.ts';
-import { ROTATION_KEY } from './key-ring.ts';
 import { MemberSigner } from './member-signer.ts';
 
 const never = new AbortController().signal;
@@ -69,14 +68,14 @@ test('MemberSigner uses one Kubernetes CA for client and server certificates bef
 });
 
 test('MemberSigner uses the current client CA after a rotation and returns both trusted CAs', async () => {
-  await signer.files.writeAtomic(`/keys/${ROTATION_KEY}`, encodeKeySet(set).reveal());
+  await signer.files.writeAtomic(`/keys/${ROTATION_FILE}`, encodeKeySet(set).reveal());
   const { machine, signed, issuers } = await signFor('c2', CONTROL_PLANE);
   expect(issuers).toEqual(['CN=kubernetes clients 2', 'CN=kubernetes clients 1']);
   const { previous, next } = set;
   expect(signed.kubernetesCaPem).toBe(previous['kubernetes-clients-ca'].public);
   for (const pairs of [previous, next])
     expect(signed.kubernetesClientsCaPem).toContain(pairs['kubernetes-clients-ca'].public.trim());
-  expect(await signer.open(machine, signed)).toMatchObject({ [ROTATION_KEY]: encodeKeySet(set).reveal() });
+  expect(await signer.open(machine, signed)).toMatchObject({ [ROTATION_FILE]: encodeKeySet(set).reveal() });
   expect((await signFor('w2', ['KubernetesWorker'])).signed.controlPlaneKeys).toBeUndefined();
 });
 

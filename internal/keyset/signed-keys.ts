@@ -1,0 +1,64 @@
+import { createHash } from 'node:crypto';
+import { canonicalJson, labeledStatement } from '../crypto/index.ts';
+import { publicPartsOf, type KeySet } from './key-set.ts';
+import { ROTATING_KEYS, type RotatingKey } from './phases.ts';
+
+const LABEL = 'cluster/keys/new/v1\0';
+
+/** The public keys of a rotation: PEM of CA certificates, and of the service-account key. */
+export interface PublicKeys {
+  readonly generation: number;
+  readonly previous: Readonly<Record<RotatingKey, string>>;
+  readonly next: Readonly<Record<RotatingKey, string>>;
+}
+
+/** What an owner signs about a rotation: SHA-256 of each public key's text, lower-case hex, by the name of the key. */
+export interface SignedKeys {
+  readonly generation: number;
+  readonly previous: Readonly<Record<string, string>>;
+  readonly next: Readonly<Record<string, string>>;
+}
+
+/** The public keys of a key set. */
+export function publicKeysOf({ generation, previous, next }: KeySet): PublicKeys {
+  return { generation, previous: publicPartsOf(previous), next: publicPartsOf(next) };
+}
+
+/** What an owner signs about these keys. */
+export function signedKeysOf({ generation, previous, next }: PublicKeys): SignedKeys {
+  return { generation, previous: digestsOf(previous), next: digestsOf(next) };
+}
+
+/** Whether an owner signed exactly these keys: the same generation, names and texts, of both generations of keys. */
+export function areSignedKeys(signed: SignedKeys, keys: PublicKeys): boolean {
+  const { generation, previous, next } = signed;
+  return canonicalJson({ generation, previous, next }) === canonicalJson({ ...signedKeysOf(keys) });
+}
+
+/** Whether an owner signed every certificate in this PEM bundle as a CA for clients of Kubernetes. */
+export function areSignedClientCas({ previous, next }: SignedKeys, bundlePem: string): boolean {
+  const name = 'kubernetes-clients-ca' satisfies RotatingKey;
+  const pems = bundlePem.split(/(?<=-----END CERTIFICATE-----)/).filter((pem) => pem.trim() !== '');
+  return pems.length > 0 && pems.every((pem) => [previous[name], next[name]].includes(digestOf(pem)));
+}
+
+/**
+ * The statement that a control plane signs with its node key about the keys that it created. An owner verifies it before signing:
+ * the curator that shows the keys could have replaced them.
+ */
+export function newKeysStatement(clusterId: string, signed: SignedKeys): Uint8Array {
+  const { generation, previous, next } = signed;
+  return labeledStatement(LABEL, clusterId, canonicalJson({ generation, previous, next }));
+}
+
+function digestsOf(keys: Readonly<Record<RotatingKey, string>>): Record<RotatingKey, string> {
+  return Object.fromEntries(ROTATING_KEYS.map((name) => [name, digestOf(keys[name])])) as Record<
+    RotatingKey,
+    string
+  >;
+}
+
+/** Hashes the text, because a PEM parser reads the first certificate and ignores others behind it. */
+function digestOf(pem: string): string {
+  return createHash('sha256').update(`${pem.trim()}\n`).digest('hex');
+}
