@@ -1,20 +1,10 @@
 import { createHash } from 'node:crypto';
 import {
   OwnerDocumentError,
-  parseDocument,
-  resolveOwners,
-  verifyDocument,
-  type DocumentTrust,
+  verifyFromProvisioning,
+  type ProvisionedTrust,
 } from '../../internal/ownerdocument/index.ts';
 import { JoinClientError } from './errors.ts';
-
-const MAX_DOCUMENTS = 64;
-
-/** What this machine knows without the cluster's records. */
-export interface SettingsTrust extends Omit<DocumentTrust, 'owners'> {
-  /** Raw Ed25519 keys that this machine was provisioned with. */
-  readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-}
 
 /**
  * Verifies that an owner has signed the settings in a ticket. They name the programs that this machine will run as root, by the
@@ -24,23 +14,10 @@ export interface SettingsTrust extends Omit<DocumentTrust, 'owners'> {
 export function verifySettings(
   settings: Uint8Array,
   documents: readonly Uint8Array[],
-  { ownerKeys, ...trust }: SettingsTrust,
+  trust: ProvisionedTrust,
 ): void {
   try {
-    if (documents.length > MAX_DOCUMENTS) throw unsigned(`${documents.length} owner documents`);
-    const kinds = documents.map((bytes) => ({ bytes, ...parseDocument(bytes) }));
-    const chain = kinds.filter(({ kind }) => kind === 'owners').sort((a, b) => a.serial - b.serial);
-    const start = { keys: ownerKeys, floor: undefined };
-    const { keys: owners } = resolveOwners(
-      start,
-      chain.map(({ bytes }) => bytes),
-      trust,
-    );
-    const [signed, ...others] = kinds.filter(({ kind }) => kind === 'settings');
-    if (signed === undefined || others.length > 0)
-      throw unsigned(signed === undefined ? 'no owner has signed settings' : 'more than one signature');
-    const expected = { ...trust, owners, kind: 'settings', floor: undefined } as const;
-    const { settingsSha256 } = verifyDocument(signed.bytes, expected).body;
+    const { settingsSha256 } = verifyFromProvisioning('settings', documents, trust).document.body;
     const found = createHash('sha256').update(settings).digest('hex');
     if (settingsSha256 !== found)
       throw unsigned(`an owner signed other settings (${settingsSha256}, received ${found})`);

@@ -4,10 +4,18 @@ import { OPERATOR_ROLES } from '../records/index.ts';
 import { ROLES } from '../role/index.ts';
 
 /**
- * The kinds of documents that an owner signs. `policy`, `operators`, `owners` and `settings` exist once in a cluster; a `grant` exists
- * per node, a `readmission` per machine. A new kind needs a line here, a lifetime and a shape below.
+ * The kinds of documents that an owner signs. `policy`, `operators`, `owners`, `settings` and `keys` exist once in a cluster; a
+ * `grant` exists per node, a `readmission` per machine. A new kind needs a line here, a lifetime and a shape below.
  */
-export const DOCUMENT_KINDS = ['owners', 'policy', 'operators', 'settings', 'grant', 'readmission'] as const;
+export const DOCUMENT_KINDS = [
+  'owners',
+  'policy',
+  'operators',
+  'settings',
+  'keys',
+  'grant',
+  'readmission',
+] as const;
 /** One of `DOCUMENT_KINDS`. */
 export type DocumentKind = (typeof DOCUMENT_KINDS)[number];
 
@@ -22,6 +30,7 @@ export const DOCUMENT_LIFETIMES_MS: Readonly<Record<DocumentKind, number>> = {
   policy: 365 * DAY_MS,
   operators: 365 * DAY_MS,
   settings: 3650 * DAY_MS,
+  keys: 3650 * DAY_MS,
   grant: 7 * DAY_MS,
   readmission: 30 * DAY_MS,
 };
@@ -54,6 +63,14 @@ const policyBody = z.strictObject({ configurationSha256: sha256 });
  * canonical JSON.
  */
 const settingsBody = z.strictObject({ settingsSha256: sha256 });
+
+const digests = z.record(z.string().regex(/^[a-z0-9-]{1,64}$/), sha256);
+
+/**
+ * A generation of the keys that control planes share, by the hashes of the public keys that it replaces and of the new ones
+ * (`SignedKeys` in internal/keyset). The first generation, created with the cluster, has no document.
+ */
+const keysBody = z.strictObject({ generation: z.int().min(2), previous: digests, next: digests });
 
 /** Replaces the set of operators. */
 const operatorsBody = z.strictObject({
@@ -102,6 +119,7 @@ export const bodyShapes = {
   policy: policyBody,
   operators: operatorsBody,
   settings: settingsBody,
+  keys: keysBody,
   grant: grantBody,
   readmission: readmissionBody,
 } as const satisfies Readonly<Record<DocumentKind, z.ZodType>>;

@@ -16,6 +16,12 @@ export {
 } from './document-kinds.ts';
 export { OwnerDocumentError } from './errors.ts';
 export {
+  proofFromProvisioning,
+  verifyFromProvisioning,
+  type DocumentProof,
+  type ProvisionedTrust,
+} from './from-provisioning.ts';
+export {
   parseDocument,
   recordKeyOf,
   signDocument,
@@ -26,6 +32,7 @@ export { resolveOwners, type OwnerSet } from './owners.ts';
 export {
   floorOf,
   verifyDocument,
+  verifySerial,
   type DocumentTrust,
   type ExpectedDocument,
   type Floor,

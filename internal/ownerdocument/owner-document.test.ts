@@ -28,6 +28,7 @@ const coded = (code: string): unknown => expect.objectContaining({ code });
 const bodies: DocumentBodies = {
   owners: { keys: [base64Of(owner), base64Of(other)] },
   settings: { settingsSha256: 'ab'.repeat(32) },
+  keys: { generation: 2, previous: { 'etcd-peers-ca': 'ab'.repeat(32) }, next: {} },
   policy: { configurationSha256: 'ab'.repeat(32) },
   operators: { operators: [{ name: 'owner', fingerprint: `sha256:${'0'.repeat(64)}`, role: 'owner' }] },
   grant: {
@@ -294,6 +295,7 @@ test('verifyDocument() returns the content that signDocument() encoded and refus
 
 test('subjectOf() distinguishes documents that do not replace each other', () => {
   expect(DOCUMENT_KINDS.map((kind) => subjectOf({ body: bodies[kind] }))).toEqual([
+    '',
     '',
     '',
     '',

@@ -98,7 +98,14 @@ function verifySignature(document: UnverifiedDocument, owners: readonly Uint8Arr
     throw refused('owner-document-signature-invalid', document, 'the signature does not match the content');
 }
 
-function verifySerial(document: UnverifiedDocument, floor: Floor | undefined): void {
+/**
+ * Refuses a document that is older than the newest one accepted before, or differs from it under the same serial.
+ * @throws OwnerDocumentError `owner-document-serial-old`, `owner-document-serial-conflict`
+ */
+export function verifySerial(
+  document: Pick<UnverifiedDocument, 'kind' | 'serial' | 'sha256'>,
+  floor: Floor | undefined,
+): void {
   if (floor === undefined || document.serial > floor.serial) return;
   const known = `serial ${document.serial}, serial ${floor.serial} was accepted before`;
   if (document.serial < floor.serial) throw refused('owner-document-serial-old', document, known);
@@ -115,7 +122,7 @@ function isOfKind<K extends DocumentKind>(
 
 function refused(
   code: ConstructorParameters<typeof OwnerDocumentError>[0],
-  { kind, serial }: UnverifiedDocument,
+  { kind, serial }: Pick<UnverifiedDocument, 'kind' | 'serial'>,
   why: string,
 ): OwnerDocumentError {
   return new OwnerDocumentError(code, `verifying ${kind} document with serial ${serial}: ${why}`, {

@@ -11,7 +11,7 @@ import { MachineKeyIssuer, MachineKeyValidator, verifyKeyProof } from '../../att
 import { encodeManifest } from '../../bundle/index.ts';
 import type { Clock } from '../../clock/index.ts';
 import { joinServerStatement, ownershipStatement, seal } from '../../crypto/index.ts';
-import { signDocument, type DocumentContent } from '../../ownerdocument/index.ts';
+import { signDocument, type DocumentBodies, type DocumentContent } from '../../ownerdocument/index.ts';
 import {
   createCaCertPem,
   generateKeyPem,
@@ -52,6 +52,8 @@ export interface FakeClusterBehaviour {
   nowMs: () => number;
   /** The settings in a ticket, and what an owner has signed about them. */
   settings: () => { readonly settings: Uint8Array; readonly ownerDocuments: Uint8Array[] };
+  /** What an owner has signed about rotated keys. */
+  keyDocuments: readonly Uint8Array[];
   /** Whether the responding node has a control-plane certificate. */
   isControlPlane: boolean;
 }
@@ -101,6 +103,7 @@ export class FakeCluster implements AsyncDisposable {
       kubernetesClients: { believedPem: '' },
       nowMs: () => clock.nowMs(),
       settings: () => this.signedSettings(FAKE_SETTINGS),
+      keyDocuments: [],
       isControlPlane: true,
     };
     this.#server = new RpcServer<AttestedPeer>({
@@ -171,6 +174,16 @@ export class FakeCluster implements AsyncDisposable {
       ...over,
     };
     return { settings, ownerDocuments: [signDocument(content, keyPem)] };
+  }
+
+  /** The signature of an owner over a generation of keys. */
+  keysDocument(body: DocumentBodies['keys'], by: KeyObject = this.owner.privateKey): Uint8Array {
+    const issuedMs = this.behaviour.nowMs();
+    const content = {
+      ...({ kind: 'keys', clusterId: this.clusterId, epoch: 1, serial: 1 } as const),
+      ...{ issuedMs, endsMs: issuedMs + 60_000, body },
+    };
+    return signDocument(content, pemOf(by));
   }
 
   /** The first `owners` document: the owner of this cluster makes another key the only owner. */
@@ -270,6 +283,7 @@ export class FakeCluster implements AsyncDisposable {
       taints: [...this.behaviour.taints],
       controlPlanes: [{ nodeId: nodeIdOf(spkiDerOf(this.#node.publicKey)), name: 'c1', address: this.#host }],
       ...this.behaviour.settings(),
+      keyDocuments: [...this.behaviour.keyDocuments],
       kubernetesCaPem: this.#kubernetesCa.caPem,
       kubernetesClientsCaPem: this.behaviour.kubernetesClients.believedPem,
       kubeletClientCertificatePem: await (
