@@ -5,7 +5,7 @@ import { yieldToEventLoop } from '../../internal/clock/index.ts';
 import { EtcdError, put, remove } from '../../internal/etcd/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
-import { records } from '../../internal/records/index.ts';
+import { KEYS_KEY, records } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import {
   createMemoryLogger,
@@ -18,7 +18,11 @@ import {
 import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import { Curator } from '../curator/index.ts';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
-import { FetchBlobRequestSchema, WatchDirectoryRequestSchema } from '../curatorproto/gen/distribution_pb.js';
+import {
+  FetchBlobRequestSchema,
+  FetchKeysRequestSchema,
+  WatchDirectoryRequestSchema,
+} from '../curatorproto/gen/distribution_pb.js';
 import { DirectoryFeed, type Directory } from './directory-feed.ts';
 import { distributionHandlers } from './distribution-handlers.ts';
 
@@ -169,4 +173,23 @@ test('watchDirectory() wakes a few watchers at a time until all have the new dir
   directory.set({ kind: 'known', entries, relays: ['192.0.2.3'] });
   await settle();
   expect(told.filter((address) => address === '192.0.2.3')).toHaveLength(200);
+});
+
+test('fetchKeys() sends the record with the owner documents that machines verify it with', async () => {
+  const etcd = new MemoryEtcd();
+  const clock = new FakeClock();
+  const owner = new FakeOwner({ clock });
+  const feed = { directory: new EventValue<never>() };
+  const { fetchKeys } = distributionHandlers({ etcd, feed, keys, collateral, blobs: undefined });
+  const caller = { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const;
+  const fetched = () => fetchKeys(create(FetchKeysRequestSchema), { peer: caller, signal: stop.signal });
+  expect(await fetched()).toEqual({});
+  const record = Buffer.from('record');
+  etcd.commitNow({ when: [], then: [put(KEYS_KEY, record)] });
+  expect(await fetched()).toEqual({ record, ownerDocuments: [] });
+  const base64 = Buffer.from(owner.pubKey).toString('base64');
+  const owners = owner.sign('owners', { keys: [base64] });
+  const signed = owner.sign('keys', { generation: 2, previous: {}, next: {} });
+  for (const document of [signed, owners, owner.policy('x')]) await owner.record(etcd, document);
+  expect(await fetched()).toEqual({ record, ownerDocuments: [owners, signed] });
 });

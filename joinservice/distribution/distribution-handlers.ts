@@ -7,6 +7,7 @@ import type { Handlers } from '../../internal/rpc/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
 import type { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import type { ClusterCollateral } from '../evidence/index.ts';
+import { documentForMachines, ownersForMachines } from '../ownerdocs/index.ts';
 import type { ControlPlaneEntry, Directory, DirectoryFeed } from './directory-feed.ts';
 import { DistributionError } from './errors.ts';
 import type { KeysFeed } from './keys-feed.ts';
@@ -78,7 +79,12 @@ export function distributionHandlers(parts: DistributionHandlerParts): Handlers<
     },
     fetchKeys: async (_request, { signal }) => {
       const entry = await etcd.get(KEYS_KEY, { signal });
-      return entry === undefined ? {} : { record: entry.value };
+      if (entry === undefined) return {};
+      const [owners, signed] = await Promise.all([
+        ownersForMachines(etcd, signal),
+        documentForMachines(etcd, 'keys', signal),
+      ]);
+      return { record: entry.value, ownerDocuments: [...owners, ...signed] };
     },
     fetchCollateral: ({ knownSha256 }, { signal }) => collateral.fetch(knownSha256, signal),
     watchDirectory: async function* (_request, { signal }) {

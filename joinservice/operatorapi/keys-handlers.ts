@@ -1,4 +1,10 @@
-import { planRotation, parseStage, type RotationMember } from '../../internal/keyset/index.ts';
+import {
+  areSignedKeys,
+  parseStage,
+  planRotation,
+  signedKeysOf,
+  type RotationMember,
+} from '../../internal/keyset/index.ts';
 import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
 import { mutationFrom, nodeStatusOf, nameOfCaller, refuseField, type NodeView } from '../curator/index.ts';
@@ -15,8 +21,11 @@ export function keysHandlers({
   etcd,
   nodes,
   mutations,
+  ownerDocs,
   clock,
-}: Pick<OperatorApiParts, 'etcd' | 'nodes' | 'mutations' | 'clock'>): HandlersOf<'rotateKeys' | 'getKeys'> {
+}: Pick<OperatorApiParts, 'etcd' | 'nodes' | 'mutations' | 'ownerDocs' | 'clock'>): HandlersOf<
+  'rotateKeys' | 'getKeys'
+> {
   return {
     rotateKeys: async (request, call) => {
       const { signal } = call;
@@ -52,16 +61,60 @@ export function keysHandlers({
       const { generation, phase, startedMs, phaseSinceMs, startedBy, reason } = now;
       const members = (await nodes.list(signal)).nodes.flatMap(keyMemberOf);
       const next = planRotation({ generation, phase, madeBy: now.made?.by }, members);
+      // New keys whose creator was removed are replaced by others: no owner is to sign them.
+      const isObsolete = phase === 'asked' && next.kind !== 'sign';
+      const newKeys = isObsolete ? undefined : await newKeysIn(now, ownerDocs, signal);
       return {
         stage: { generation: BigInt(generation), phase },
         startedMs: BigInt(startedMs),
         phaseSinceMs: BigInt(phaseSinceMs),
         startedBy,
         reason,
-        awaited: next.kind === 'wait' ? [...next.awaited] : [],
+        awaited: awaitedIn(next, { record: now, isSigned: newKeys?.isSigned === true, members }),
+        ...(newKeys === undefined ? {} : { newKeys }),
       };
     },
   };
+}
+
+/** What an owner signs about the keys of a generation, and whether one has. */
+async function newKeysIn(
+  { generation, made }: KeysRecord,
+  ownerDocs: OperatorApiParts['ownerDocs'],
+  signal: AbortSignal,
+) {
+  if (made === undefined) return undefined;
+  const keys = { generation, previous: made.previous, next: made.next };
+  const { previous: previousSha256, next: nextSha256 } = signedKeysOf(keys);
+  const { document } = await ownerDocs.tryNewest('keys', '', signal);
+  return {
+    nodeId: made.by,
+    publicKey: Buffer.from(made.pubKey ?? '', 'base64'),
+    signature: Buffer.from(made.signature ?? '', 'base64'),
+    ...{ previousSha256, nextSha256 },
+    isSigned: document !== undefined && areSignedKeys(document.body, keys),
+  };
+}
+
+/** What a rotation waits for. New keys wait for an owner's signature, then for the control plane that has them. */
+function awaitedIn(
+  next: ReturnType<typeof planRotation>,
+  now: {
+    readonly record: KeysRecord;
+    readonly isSigned: boolean;
+    readonly members: readonly RotationMember[];
+  },
+): { nodeId: string; name: string; why: string }[] {
+  if (next.kind === 'wait') return [...next.awaited];
+  if (next.kind !== 'sign') return [];
+  if (!now.isSigned)
+    return [{ nodeId: '', name: 'an owner', why: 'must sign the new keys: `cluster keys rotate`' }];
+  const maker = now.members.find(({ nodeId }) => nodeId === now.record.made?.by);
+  if (maker === undefined) return [];
+  const why = maker.isAlive
+    ? 'has not distributed the signed keys yet'
+    : 'not reachable, and has the new keys';
+  return [{ nodeId: maker.nodeId, name: maker.name, why }];
 }
 
 /**

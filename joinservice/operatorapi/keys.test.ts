@@ -3,25 +3,30 @@ import { beforeEach, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { AuditLog } from '../../internal/auditlog/index.ts';
 import { put } from '../../internal/etcd/index.ts';
+import { createPairs, publicKeysOf, signedKeysOf } from '../../internal/keyset/index.ts';
 import { AUDIT_PREFIX, KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
 import { FakeClock, MemoryEtcd, TestCluster } from '../../internal/testing/index.ts';
 import { Mutations, NodeStore, type Caller } from '../curator/index.ts';
 import { GetKeysRequestSchema, RotateKeysRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
+import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import { keysHandlers } from './keys-handlers.ts';
 
 const { signal } = new AbortController();
-const owner = { kind: 'operator', name: 'owner', role: 'owner' } as unknown as Caller;
-const call = { peer: owner, signal, address: '192.0.2.1' };
+const caller = { kind: 'operator', name: 'owner', role: 'owner' } as unknown as Caller;
+const call = { peer: caller, signal, address: '192.0.2.1' };
 
 let etcd: MemoryEtcd;
 let clock: FakeClock;
+let owner: FakeOwner;
 let handlers: ReturnType<typeof keysHandlers>;
 beforeEach(() => {
   etcd = new MemoryEtcd();
   clock = new FakeClock(1_000);
   const mutations = new Mutations({ etcd, clock, audit: new AuditLog({ etcd }) });
-  handlers = keysHandlers({ etcd, nodes: new NodeStore(etcd), mutations, clock });
+  owner = new FakeOwner({ clock });
+  const ownerDocs = owner.ownerDocs(etcd);
+  handlers = keysHandlers({ etcd, nodes: new NodeStore(etcd), mutations, ownerDocs, clock });
 });
 
 const rotate = (reason: string, replaces = 0, idempotencyKey: string = randomUUID()) =>
@@ -109,4 +114,46 @@ test('getKeys() lists the nodes that the rotation waits for, and since when', as
     startedBy: 'operator:owner',
     awaited: [{ name: 'c', why: 'its agent is too old to rotate keys' }],
   });
+});
+
+test('getKeys() shows new keys that wait for an owner, then for the control plane that created them', async () => {
+  const cluster = await TestCluster.create(etcd, () => clock.nowMs());
+  const { identity } = await cluster.addNode('a', { roles: ['ConsensusMember', 'KubernetesController'] });
+  if (identity.kind !== 'node') throw new TypeError('a node has no id');
+  await rotate('');
+  const [previous, next] = [await createPairs(1, 1), await createPairs(2, 1)];
+  const keys = publicKeysOf({ generation: 2, phase: 'hand', previous, next });
+  const record = async (by: string): Promise<void> => {
+    const asked = await onRecord();
+    if (asked === undefined) throw new TypeError('nothing was asked for');
+    const made = { by, previous: keys.previous, next: keys.next, pubKey: 'a2V5', signature: 'c2ln' };
+    await etcd.commit(
+      { when: [], then: [put(KEYS_KEY, records.keys.encode({ ...asked, made }))] },
+      { signal },
+    );
+  };
+  await record(identity.nodeId);
+  const signed = signedKeysOf(keys);
+  expect(await shown()).toMatchObject({
+    stage: { phase: 'asked' },
+    awaited: [{ name: 'an owner', why: 'must sign the new keys: `cluster keys rotate`' }],
+    newKeys: {
+      nodeId: identity.nodeId,
+      publicKey: Buffer.from('key'),
+      signature: Buffer.from('sig'),
+      previousSha256: signed.previous,
+      nextSha256: signed.next,
+      isSigned: false,
+    },
+  });
+  await owner.record(etcd, owner.sign('keys', { ...signed, generation: 3 }));
+  expect((await shown()).newKeys).toMatchObject({ isSigned: false });
+  await owner.record(etcd, owner.sign('keys', signed));
+  expect(await shown()).toMatchObject({
+    awaited: [{ name: 'a', why: 'not reachable, and has the new keys' }],
+    newKeys: { isSigned: true },
+  });
+  // No owner is to sign keys whose creator was removed.
+  await record('node-gone');
+  expect((await shown()).newKeys).toBeUndefined();
 });

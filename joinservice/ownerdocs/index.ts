@@ -8,6 +8,7 @@
  *                                 └─ submission(documents)      before documents are stored
  * ```
  */
+export { documentForMachines, ownersForMachines } from './documents-for-machines.ts';
 export { OwnerDocuments, type OwnerDocumentsPorts } from './owner-documents.ts';
 export {
   gainsControlPlane,

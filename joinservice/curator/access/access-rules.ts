@@ -157,12 +157,23 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
     ...operators,
     usedBy: '`attest collateral`; manufacturers sign its documents',
   },
-  'OperatorApi.RotateKeys': { ...owners, usedBy: '`keys rotate`, `node remove --lost`' },
-  'OperatorApi.GetKeys': { ...people, usedBy: '`keys show`, `status`' },
+  'OperatorApi.RotateKeys': {
+    ...owners,
+    usedBy: '`keys rotate`, `node remove --lost`',
+    signed: [
+      {
+        what: 'the new keys, once a control plane has created them',
+        signs: '`keys`',
+        verifiedBy: ['agent'],
+        test: 'bootstrapper/keyrotation/verify-keys.test.ts',
+      },
+    ],
+  },
+  'OperatorApi.GetKeys': { ...people, usedBy: '`keys show`, `status`, `sign`' },
   'OperatorApi.ListDocuments': { ...people, usedBy: '`sign`, `node ls --removed`' },
   'OperatorApi.PutDocuments': {
     ...owners,
-    usedBy: '`sign`, `node readmit`',
+    usedBy: '`sign`, `node readmit`, `keys rotate`, `node remove --lost`',
     signed: [{ ...byCurator, what: 'every document', signs: 'the document' }],
   },
   'OperatorApi.DeleteOperator': {

@@ -200,6 +200,14 @@ export declare type FetchKeysResponse = Message<"cluster.curator.v1.FetchKeysRes
    * @generated from field: bytes record = 1;
    */
   record: Uint8Array;
+
+  /**
+   * The chain of `owners` documents and the `keys` document: an owner's signature over the public keys of this generation. The
+   * caller verifies them with the owners of its provisioning, and installs no keys without them.
+   *
+   * @generated from field: repeated bytes owner_documents = 2;
+   */
+  ownerDocuments: Uint8Array[];
 };
 
 /**

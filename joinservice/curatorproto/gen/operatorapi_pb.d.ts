@@ -1175,6 +1175,13 @@ export declare type GetKeysResponse = Message<"cluster.curator.v1.GetKeysRespons
    * @generated from field: repeated cluster.curator.v1.AwaitedNode awaited = 6;
    */
   awaited: AwaitedNode[];
+
+  /**
+   * The keys of this generation; absent until a control plane has created them, and for generation 1.
+   *
+   * @generated from field: cluster.curator.v1.NewKeys new_keys = 7;
+   */
+  newKeys?: NewKeys | undefined;
 };
 
 /**
@@ -1182,6 +1189,56 @@ export declare type GetKeysResponse = Message<"cluster.curator.v1.GetKeysRespons
  * Use `create(GetKeysResponseSchema)` to create a new message.
  */
 export declare const GetKeysResponseSchema: GenMessage<GetKeysResponse>;
+
+/**
+ * What an owner signs about a generation of shared keys, with the signature of the node that created them.
+ *
+ * @generated from message cluster.curator.v1.NewKeys
+ */
+export declare type NewKeys = Message<"cluster.curator.v1.NewKeys"> & {
+  /**
+   * @generated from field: string node_id = 1;
+   */
+  nodeId: string;
+
+  /**
+   * The node key, SubjectPublicKeyInfo, DER, and its signature over `newKeysStatement` (internal/keyset); both empty if an agent
+   * of an earlier version created the keys.
+   *
+   * @generated from field: bytes public_key = 2;
+   */
+  publicKey: Uint8Array;
+
+  /**
+   * @generated from field: bytes signature = 3;
+   */
+  signature: Uint8Array;
+
+  /**
+   * SHA-256 of each public key, lower-case hex, by name: of the keys that are replaced, and of the new ones.
+   *
+   * @generated from field: map<string, string> previous_sha256 = 4;
+   */
+  previousSha256: { [key: string]: string };
+
+  /**
+   * @generated from field: map<string, string> next_sha256 = 5;
+   */
+  nextSha256: { [key: string]: string };
+
+  /**
+   * Whether a valid signature of an owner over these keys is on record.
+   *
+   * @generated from field: bool is_signed = 6;
+   */
+  isSigned: boolean;
+};
+
+/**
+ * Describes the message cluster.curator.v1.NewKeys.
+ * Use `create(NewKeysSchema)` to create a new message.
+ */
+export declare const NewKeysSchema: GenMessage<NewKeys>;
 
 /**
  * @generated from message cluster.curator.v1.AwaitedNode

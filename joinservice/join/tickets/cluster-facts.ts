@@ -4,8 +4,6 @@ import { joinServerStatement } from '../../../internal/crypto/index.ts';
 import type { KeySpace } from '../../../internal/etcd/index.ts';
 import {
   CLUSTER_KEY,
-  documentKey,
-  DOCUMENTS_PREFIX,
   OWNERSHIP_KEY,
   records,
   SETTINGS_KEY,
@@ -18,7 +16,7 @@ import { isControlPlane, isMemberState } from '../../../internal/role/index.ts';
 import type { TlsIdentity } from '../../../internal/rpc/index.ts';
 import { nodeStatusOf, type NodeView } from '../../curator/index.ts';
 import { canonicalAddress, controlPlaneAt } from '../../evidence/index.ts';
-import { documentBytes } from '../../ownerdocs/index.ts';
+import { documentForMachines, ownersForMachines } from '../../ownerdocs/index.ts';
 import { JoinError } from '../errors.ts';
 import { SharedRead } from './shared-read.ts';
 
@@ -100,14 +98,17 @@ export class ClusterFacts {
     return read(this.#ports.etcd, SETTINGS_KEY, records.settings, signal);
   }
 
-  /** What an owner has signed about the settings: the chain of owners and the signature. The machine verifies both. */
-  async settingsDocuments(signal: AbortSignal): Promise<Uint8Array[]> {
+  /** What an owner has signed about the settings and the shared keys, with the chain of owners. The machine verifies all of it. */
+  async ownerDocuments(
+    signal: AbortSignal,
+  ): Promise<{ readonly ownerDocuments: Uint8Array[]; readonly keyDocuments: Uint8Array[] }> {
     const { etcd } = this.#ports;
-    const [owners, settings] = await Promise.all([
-      etcd.list(`${DOCUMENTS_PREFIX}owners/`, { signal }),
-      etcd.get(documentKey('settings', ''), { signal }),
+    const [owners, settings, keyDocuments] = await Promise.all([
+      ownersForMachines(etcd, signal),
+      documentForMachines(etcd, 'settings', signal),
+      documentForMachines(etcd, 'keys', signal),
     ]);
-    return [...owners.entries, ...(settings === undefined ? [] : [settings])].map(documentBytes);
+    return { ownerDocuments: [...owners, ...settings], keyDocuments };
   }
 
   /** All control planes that have reported an address, this one first; never empty. */

@@ -121,7 +121,7 @@ function ticketsOf(): Tickets {
   };
   const facts = {
     settings: () => Promise.resolve(settings),
-    settingsDocuments: () => Promise.resolve([]),
+    ownerDocuments: () => Promise.resolve({ ownerDocuments: [], keyDocuments: [] }),
     cluster: () => Promise.resolve({ clusterId: 'c', clusterName: 'c', caPem: '', epoch: 1 }),
     controlPlanes: () => Promise.resolve([]),
     nodeIdAt: () => Promise.resolve(undefined),

@@ -112,10 +112,10 @@ export class Tickets {
     signal: AbortSignal,
   ): Promise<Ticket> {
     const { facts, signer } = this.#ports;
-    const [cluster, settings, ownerDocuments, controlPlanes] = await Promise.all([
+    const [cluster, settings, documents, controlPlanes] = await Promise.all([
       facts.cluster(signal),
       facts.settings(signal),
-      facts.settingsDocuments(signal),
+      facts.ownerDocuments(signal),
       facts.controlPlanes(signal),
     ]);
     const { nodeId, name, roles, labels, taints = [] } = node;
@@ -138,7 +138,7 @@ export class Tickets {
       taints,
       controlPlanes: [...controlPlanes],
       settings: Buffer.from(canonicalJson(settings), 'utf8'),
-      ownerDocuments,
+      ...documents,
       ...(controlPlaneKeys === undefined ? {} : { controlPlaneKeys: sealedKeysOf(controlPlaneKeys) }),
     };
   }

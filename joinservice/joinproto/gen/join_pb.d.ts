@@ -692,6 +692,14 @@ export declare type Ticket = Message<"cluster.join.v1.Ticket"> & {
    * @generated from field: repeated cluster.join.v1.NodeTaint taints = 18;
    */
   taints: NodeTaint[];
+
+  /**
+   * The `keys` document, if the shared keys were rotated: an owner's signature over the public keys of the current generation. It is
+   * verified with the `owners` documents above.
+   *
+   * @generated from field: repeated bytes key_documents = 19;
+   */
+  keyDocuments: Uint8Array[];
 };
 
 /**
