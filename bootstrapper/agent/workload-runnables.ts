@@ -1,3 +1,4 @@
+import { currentValue } from '../../internal/event/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
 import { createKeyRotationDriver, readInitialKeys, signerDriver } from '../controlplane/index.ts';
@@ -75,7 +76,7 @@ function keyRotation(
   signer: ReturnType<typeof signerDriver>,
   kubernetes: Kubernetes,
 ): Readonly<Record<'keys' | 'advance', Runnable>> {
-  const { files, valueStore, driver, reads, keys: store } = agent;
+  const { files, valueStore, driver, reads, keys: store, ownerKeys, clock } = agent;
   const refreshSigner = async (signal: AbortSignal): Promise<void> => {
     await signer.start(signal);
   };
@@ -91,6 +92,12 @@ function keyRotation(
       ...{ ...agent, store, refreshSigner, clusterKeys: reads.clusterKeys },
       etcd: () => driver.records,
       readInitialKeys: () => readInitialKeys(files),
+      trust: () => {
+        const membership = currentValue(reads.clusterMembership);
+        if (membership === undefined) return undefined;
+        const { clusterId, epoch } = membership;
+        return { ownerKeys, clusterId, epoch, nowMs: clock.nowMs() };
+      },
     }),
   };
 }

@@ -256,7 +256,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     const config = this.#memberConfig();
     if (membership === undefined || config === undefined) return;
     // If the file stayed, an agent that restarts in between would restore the keys from it.
-    await files.remove(AGENT_PATHS.rotation);
+    for (const path of [AGENT_PATHS.rotation, AGENT_PATHS.newKeys]) await files.remove(path);
     await retireControlPlane(retire, { ...membership, signal });
     await units.stop(JOINSERVICE_UNIT, signal);
     await removeCuratorCredentials(files);

@@ -5,6 +5,7 @@ import { combine, currentValue, when } from '../../internal/event/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   parseKeySet,
+  ROTATION_FILE,
   ROTATING_KEYS,
   type RotatingKey,
   type RotatingPair,
@@ -67,7 +68,7 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
   return {
     fetch: async (made, signal) => {
       const ticket = await requestTicket(ports, made.by, signal);
-      const text = ticket.controlPlaneKeys?.get('rotation.json');
+      const text = ticket.controlPlaneKeys?.get(ROTATION_FILE);
       const set = text === undefined ? undefined : parseKeySet('the keys in a ticket', text.reveal());
       if (isSetOf(set, made)) return set;
       const message = `keys of generation ${made.generation} not received`;

@@ -8,6 +8,7 @@ export {
 } from './curator-credentials.ts';
 export {
   installControlPlaneKeys,
+  installTicketKeys,
   installKubeletCertificates,
   installKubeletClientsCa,
   installTicket,

@@ -1,14 +1,25 @@
-import { expect, test } from '@jest/globals';
-import { createPairs, encodeKeySet, type KeyPhase, type KeySet } from '../../internal/keyset/index.ts';
+import { describe, expect, test } from '@jest/globals';
+import {
+  createPairs,
+  encodeKeySet,
+  publicKeysOf,
+  ROTATION_FILE,
+  signedKeysOf,
+  type KeyPhase,
+  type KeySet,
+} from '../../internal/keyset/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import { MemoryFiles } from '../../internal/testing/index.ts';
+import { proofFromProvisioning, type DocumentProof } from '../../internal/ownerdocument/index.ts';
+import { MemoryFiles, TestOwner } from '../../internal/testing/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
 import { installSharedKeys, KeyStore } from '../keyrotation/index.ts';
 import { CONTROL_PLANE_KEY_FILES, ROTATED_FILES } from '../kubernetes/index.ts';
 import { readInitialKeys } from '../controlplane/index.ts';
-import { installControlPlaneKeys } from './install-ticket.ts';
+import { installControlPlaneKeys, installKubeletClientsCa, installTicketKeys } from './install-ticket.ts';
 import { AGENT_PATHS, KEY_PATHS } from '../nodestate/index.ts';
 
+/** The CAs that the kubelet trusts for its clients. */
+const KUBELET_CLIENTS_CA = '/var/lib/cluster/kubernetes/clients-ca.crt';
 const layout = consensusLayout(AGENT_PATHS.state, 'kubernetes');
 const textAt = async (files: MemoryFiles, path: string): Promise<string> =>
   Buffer.from((await files.read(path, 64_000)) ?? []).toString('utf8');
@@ -21,14 +32,14 @@ async function aSet(phase: KeyPhase): Promise<KeySet> {
 function keysOf(set: KeySet | undefined): { readonly controlPlaneKeys: ReadonlyMap<string, Secret<string>> } {
   const names = Object.keys(CONTROL_PLANE_KEY_FILES);
   const keys = new Map(names.map((name) => [name, new Secret(`text of ${name}`)]));
-  if (set !== undefined) keys.set('rotation.json', encodeKeySet(set));
+  if (set !== undefined) keys.set(ROTATION_FILE, encodeKeySet(set));
   return { controlPlaneKeys: keys };
 }
 
 test('a control plane that joins during a key rotation starts in the phase of the control plane that issued its ticket', async () => {
   const files = new MemoryFiles();
   const set = await aSet('believe');
-  await installControlPlaneKeys(files, keysOf(set));
+  await installControlPlaneKeys(files, keysOf(set).controlPlaneKeys);
   expect(await new KeyStore(files, KEY_PATHS).loadStage()).toEqual({ generation: 2, phase: 'believe' });
   expect(await textAt(files, layout.clientsCa.certFile)).toBe(set.previous['etcd-clients-ca'].public);
   const trusted = await textAt(files, layout.peersTrustBundle);
@@ -38,7 +49,7 @@ test('a control plane that joins during a key rotation starts in the phase of th
 
 test('a control plane that joins a cluster before its first key rotation has no files of a rotation', async () => {
   const files = new MemoryFiles();
-  await installControlPlaneKeys(files, keysOf(undefined));
+  await installControlPlaneKeys(files, keysOf(undefined).controlPlaneKeys);
   for (const path of [
     AGENT_PATHS.rotation,
     AGENT_PATHS.keysStage,
@@ -64,9 +75,97 @@ test('installSharedKeys() completes key files that an interrupted run left half 
 
 test('a control plane that lost its active keys after a rotation does not use the keys in kubeadm’s files instead', async () => {
   const files = new MemoryFiles();
-  await installControlPlaneKeys(files, keysOf(await aSet('done')));
+  await installControlPlaneKeys(files, keysOf(await aSet('done')).controlPlaneKeys);
   await files.remove(AGENT_PATHS.rotation);
   await expect(readInitialKeys(files)).rejects.toEqual(
     expect.objectContaining({ code: 'keyrotation-keys-unavailable' }),
   );
+});
+
+describe('rotated keys in a ticket', () => {
+  const clock = { nowMs: () => 1_700_000_000_000 };
+  const owner = new TestOwner({ clock });
+  const trust = { ownerKeys: [owner.pubKey] as const, clusterId: 'c0ffee', epoch: 1, nowMs: clock.nowMs() };
+  const proofOf = (...documents: readonly Uint8Array[]): DocumentProof<'keys'> =>
+    proofFromProvisioning('keys', documents, trust);
+  const signatureOver = (set: KeySet): DocumentProof<'keys'> =>
+    proofOf(owner.sign('keys', signedKeysOf(publicKeysOf(set))));
+  const refused = (code: string): unknown => expect.objectContaining({ code });
+
+  test('are installed if an owner has signed them, and the accepted document is remembered', async () => {
+    const files = new MemoryFiles();
+    const set = await aSet('believe');
+    await installTicketKeys(files, { ...keysOf(set), signedKeys: signatureOver(set) });
+    const store = new KeyStore(files, KEY_PATHS);
+    expect(await store.loadStage()).toEqual({ generation: 2, phase: 'believe' });
+    expect((await store.loadFloors()).keys?.serial).toBeGreaterThan(0);
+  });
+
+  test('are refused without a valid signature of an owner over exactly these keys', async () => {
+    const [set, other] = [await aSet('believe'), await aSet('believe')];
+    for (const signedKeys of [proofOf(), signatureOver(other), signatureOver({ ...set, generation: 3 })]) {
+      const files = new MemoryFiles();
+      await expect(installTicketKeys(files, { ...keysOf(set), signedKeys })).rejects.toEqual(
+        refused('keyrotation-keys-unsigned'),
+      );
+      expect(await files.stat(AGENT_PATHS.rotation)).toBeUndefined();
+      expect(await files.stat(CONTROL_PLANE_KEY_FILES['cluster-ca.key'])).toBeUndefined();
+    }
+  });
+
+  test('are those that a signed generation replaces, while the issuer of the ticket does not have the next ones', async () => {
+    const set = await aSet('done');
+    const next: KeySet = { ...(await aSet('hand')), generation: 3, previous: set.next };
+    const files = new MemoryFiles();
+    await installTicketKeys(files, { ...keysOf(set), signedKeys: signatureOver(next) });
+    expect(await new KeyStore(files, KEY_PATHS).loadStage()).toEqual({ generation: 2, phase: 'done' });
+    // In an earlier phase this set would also trust keys that nobody has signed.
+    const early = installTicketKeys(new MemoryFiles(), {
+      ...keysOf({ ...set, phase: 'refresh' }),
+      signedKeys: signatureOver(next),
+    });
+    await expect(early).rejects.toEqual(refused('keyrotation-keys-unsigned'));
+  });
+
+  test('are refused if this node has replaced them', async () => {
+    const set = await aSet('done');
+    for (const ticket of [{ ...keysOf(set), signedKeys: signatureOver(set) }, keysOf(undefined)]) {
+      const files = new MemoryFiles();
+      await new KeyStore(files, KEY_PATHS).saveStage({ generation: 3, phase: 'done' });
+      const signedKeys = 'signedKeys' in ticket ? ticket.signedKeys : proofOf();
+      await expect(installTicketKeys(files, { ...ticket, signedKeys })).rejects.toEqual(
+        refused('keyrotation-generation-old'),
+      );
+    }
+  });
+
+  test('are refused with a document, or owners, older than those that this node has accepted', async () => {
+    const set = await aSet('believe');
+    for (const floors of [{ keys: { serial: 99 } }, { owners: { serial: 1 } }]) {
+      const files = new MemoryFiles();
+      await new KeyStore(files, KEY_PATHS).saveFloors(floors);
+      const ticket = { ...keysOf(set), signedKeys: signatureOver(set) };
+      await expect(installTicketKeys(files, ticket)).rejects.toEqual(refused('keyrotation-generation-old'));
+    }
+  });
+
+  test('the CAs for clients of the kubelet are installed only if an owner has signed all of them', async () => {
+    const [set, other] = [await aSet('believe'), await aSet('believe')];
+    const name = 'kubernetes-clients-ca';
+    const bundle = `${set.previous[name].public}${set.next[name].public}`;
+    const withOther = `${bundle}${other.next[name].public}`;
+    const files = new MemoryFiles();
+    await installKubeletClientsCa(files, { kubernetesClientsCaPem: bundle, signedKeys: signatureOver(set) });
+    expect(await textAt(files, KUBELET_CLIENTS_CA)).toBe(bundle);
+    for (const [kubernetesClientsCaPem, signedKeys] of [
+      [bundle, proofOf()],
+      [withOther, signatureOver(set)],
+    ] as const) {
+      const refusing = new MemoryFiles();
+      await expect(installKubeletClientsCa(refusing, { kubernetesClientsCaPem, signedKeys })).rejects.toEqual(
+        refused('keyrotation-keys-unsigned'),
+      );
+      expect(await refusing.stat(KUBELET_CLIENTS_CA)).toBeUndefined();
+    }
+  });
 });

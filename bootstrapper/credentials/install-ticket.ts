@@ -2,7 +2,15 @@ import { dirname } from 'node:path';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { OpenedTicket } from '../joinclient/index.ts';
-import { installSharedKeys, KeyStore } from '../keyrotation/index.ts';
+import { parseKeySet, ROTATION_FILE } from '../../internal/keyset/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
+import {
+  installSharedKeys,
+  KeyStore,
+  oldGeneration,
+  verifyClientsCa,
+  verifyKeySet,
+} from '../keyrotation/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, writeKubeletClientsCa } from '../kubernetes/index.ts';
 import { AGENT_PATHS, KEY_PATHS, type NodeState } from '../nodestate/index.ts';
 
@@ -10,6 +18,7 @@ import { AGENT_PATHS, KEY_PATHS, type NodeState } from '../nodestate/index.ts';
  * Writes the content of a ticket to the files that workers read, each one atomically. The membership is
  * written last: a machine that finds it after a restart resumes as a member and needs all other files. May be
  * repeated.
+ * @throws KeyRotationError for rotated keys that no owner has signed
  */
 export async function installTicket(
   ports: { readonly files: FilePort; readonly state: NodeState },
@@ -19,7 +28,7 @@ export async function installTicket(
   const { files, state } = ports;
   await installKubeletCertificates(files, ticket);
   await installKubeletClientsCa(files, ticket);
-  await installControlPlaneKeys(files, ticket);
+  await installTicketKeys(files, ticket);
   const membership = membershipFromTicket(ticket, nodeAddress);
   await state.settings.save(ticket.settings);
   await state.roles.save(ticket.roles);
@@ -55,28 +64,51 @@ export async function installKubeletCertificates(files: FilePort, ticket: Opened
  * Writes the CAs that the kubelet trusts for its clients, on a machine that joins or that was off for a long
  * time. A running member gets them from curators: a ticket may come from a control plane that is one phase of
  * a key rotation behind.
+ * @throws KeyRotationError if no owner has signed them
  */
-export async function installKubeletClientsCa(files: FilePort, ticket: OpenedTicket): Promise<void> {
-  const { kubernetesClientsCaPem } = ticket;
-  if (kubernetesClientsCaPem !== undefined) await writeKubeletClientsCa(files, kubernetesClientsCaPem);
+export async function installKubeletClientsCa(
+  files: FilePort,
+  { kubernetesClientsCaPem, signedKeys }: Pick<OpenedTicket, 'kubernetesClientsCaPem' | 'signedKeys'>,
+): Promise<void> {
+  if (kubernetesClientsCaPem === undefined) return;
+  await verifyClientsCa(new KeyStore(files, KEY_PATHS), signedKeys, kubernetesClientsCaPem);
+  await writeKubeletClientsCa(files, kubernetesClientsCaPem);
 }
 
 /**
- * Installs the shared keys only for roles that need them. All control planes share these keys, so the keys in
- * the ticket replace those on this disk.
+ * Installs the shared keys in a ticket, which the machine got from a join service that could be anybody with a key of the cluster.
+ * @throws KeyRotationError if no owner has signed them, or this node has replaced them
+ */
+export async function installTicketKeys(
+  files: FilePort,
+  ticket: Pick<OpenedTicket, 'controlPlaneKeys' | 'signedKeys'>,
+): Promise<void> {
+  const { controlPlaneKeys, signedKeys } = ticket;
+  if (controlPlaneKeys === undefined) return;
+  const store = new KeyStore(files, KEY_PATHS);
+  const rotation = controlPlaneKeys.get(ROTATION_FILE);
+  const { generation } = await store.loadStage();
+  if (rotation !== undefined)
+    await verifyKeySet(store, signedKeys, parseKeySet('keys in the ticket', rotation.reveal()));
+  else if (generation > 1) throw oldGeneration(1, generation); // the keys that the cluster was created with
+  await installControlPlaneKeys(files, controlPlaneKeys);
+}
+
+/**
+ * Installs the shared keys of control planes by their names; the caller has verified them. All control planes share these keys,
+ * so they replace those on this disk.
  */
 export async function installControlPlaneKeys(
   files: FilePort,
-  ticket: Pick<OpenedTicket, 'controlPlaneKeys'>,
+  keys: ReadonlyMap<string, Secret<string>>,
 ): Promise<void> {
-  if (ticket.controlPlaneKeys === undefined) return;
   for (const [name, path] of Object.entries(CONTROL_PLANE_KEY_FILES)) {
-    const text = ticket.controlPlaneKeys.get(name);
+    const text = keys.get(name);
     if (text === undefined) throw new TypeError(`key ${name} expected in a verified ticket`);
     await files.makeDirectory(dirname(path), path.startsWith('/etc/') ? 0o755 : 0o700);
     await files.writeAtomic(path, text.reveal(), isPublic(name) ? { mode: 0o644 } : {});
   }
-  const rotation = ticket.controlPlaneKeys.get('rotation.json');
+  const rotation = keys.get(ROTATION_FILE);
   if (rotation === undefined) return;
   const store = new KeyStore(files, KEY_PATHS);
   await store.adoptSet(rotation);

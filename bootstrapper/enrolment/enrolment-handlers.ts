@@ -58,8 +58,8 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
     CreatingCluster: async (signal) => {
       const record = await when(job.accepted, () => true, signal);
       // Before the workers create keys: they keep those that exist.
-      if (record.spec.restore !== undefined)
-        await installControlPlaneKeys(ports.files, restoredKeys(record.spec.restore));
+      const keys = record.spec.restore && restoredKeys(record.spec.restore);
+      if (keys !== undefined) await installControlPlaneKeys(ports.files, keys);
       node.creating(settingsFromSpec(record.spec), { initId: record.initId, spec: record.spec });
       const membership = await when(ports.clusterMembership, (value) => value !== undefined, signal);
       if (membership === undefined) throw new TypeError('membership expected');
@@ -99,10 +99,13 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
   };
 }
 
-/** The shared keys of the cluster that is restored. Once they are deleted from the request, the cluster exists. */
-function restoredKeys({ sharedKeys }: InitRestore): Parameters<typeof installControlPlaneKeys>[1] {
+/**
+ * The shared keys of the cluster that is restored, from the owner of the init. Once they are deleted from the request, the cluster
+ * exists.
+ */
+function restoredKeys({ sharedKeys }: InitRestore): ReadonlyMap<string, Secret<string>> | undefined {
   const keys = Object.entries(sharedKeys).map(([name, text]) => [name, new Secret(text)] as const);
-  return { controlPlaneKeys: keys.length === 0 ? undefined : new Map(keys) };
+  return keys.length === 0 ? undefined : new Map(keys);
 }
 
 function claimOf({ clusterId, joinId }: JoinRecord): { clusterId: string; by: 'join'; id: string } {

@@ -76,6 +76,7 @@ class FakeAdmissions {
       kubeletClientCertPem: `for ${keys.client}`,
       kubeletServingCertPem: `for ${keys.serving}`,
       controlPlaneKeys: new Map(names.map((name) => [name, new Secret(`text of ${name}`)])),
+      signedKeys: { kind: 'unsigned', why: 'never rotated' },
     };
   }
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { generateKeyPairSync } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { MachineKeyIssuer, proveKey } from '../../internal/attestation/machinekey/index.ts';
@@ -230,6 +230,29 @@ describe('JoinClient', () => {
     await expect(granted.requestTicket(life.signal)).rejects.toMatchObject({
       code: 'joinclient-settings-unsigned',
     });
+  });
+
+  test('a ticket has what an owner has signed about the shared keys, verified with the owners of the provisioning', async () => {
+    const { client } = createMachine();
+    using granted = await client.admit(life.signal);
+    const signedKeys = async () => (await granted.requestTicket(life.signal)).signedKeys;
+    expect(await signedKeys()).toMatchObject({ kind: 'unsigned' });
+    const body = { generation: 2, previous: {}, next: { 'etcd-peers-ca': 'ab'.repeat(32) } };
+    cluster.behaviour.keyDocuments = [cluster.keysDocument(body, otherKey)];
+    expect(await signedKeys()).toMatchObject({ kind: 'unsigned' });
+    cluster.behaviour.keyDocuments = [cluster.keysDocument(body)];
+    expect(await signedKeys()).toMatchObject({ kind: 'signed', document: { body } });
+    // The set of owners in the ticket counts for the keys as well.
+    cluster.behaviour.settings = () => {
+      const settings = cluster.signedSettings(FAKE_SETTINGS, { by: otherKey });
+      return {
+        ...settings,
+        ownerDocuments: [...settings.ownerDocuments, cluster.ownersDocument(createPublicKey(otherKey))],
+      };
+    };
+    expect(await signedKeys()).toMatchObject({ kind: 'unsigned' });
+    cluster.behaviour.keyDocuments = [cluster.keysDocument(body, otherKey)];
+    expect(await signedKeys()).toMatchObject({ kind: 'signed', owners: { serial: 1 } });
   });
 
   test('a joining machine follows the owners from the one that it was provisioned with', async () => {

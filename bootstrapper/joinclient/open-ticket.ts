@@ -4,6 +4,7 @@ import { decryptWithTpm, type Challenge } from '../../internal/attestation/enrol
 import { parseManifest } from '../../internal/bundle/index.ts';
 import { unseal } from '../../internal/crypto/index.ts';
 import { DNS_LABEL } from '../../internal/endpoint/index.ts';
+import { proofFromProvisioning, type DocumentProof } from '../../internal/ownerdocument/index.ts';
 import { spkiDerOf, verifyNodeCertificate } from '../../internal/pki/index.ts';
 import {
   isControlPlane,
@@ -53,6 +54,11 @@ export interface OpenedTicket {
    * Shared keys by their file names in the contract; only for control planes. Optional keys may be missing.
    */
   readonly controlPlaneKeys: ReadonlyMap<string, Secret<string>> | undefined;
+  /**
+   * What an owner has signed about the shared keys. Before this machine installs rotated keys, or CAs for clients of the kubelet, it
+   * compares them with this.
+   */
+  readonly signedKeys: DocumentProof<'keys'>;
 }
 
 /** The values of the request against which the ticket is verified. */
@@ -107,6 +113,7 @@ export async function openTicket(ticket: Ticket, expected: TicketExpectations): 
     kubeletServingCertPem: ticket.kubeletServingCertificatePem,
     // If the role was assigned after the request, the next ticket brings the shared keys.
     controlPlaneKeys: isControlPlane(roles) && asksForKeys ? await openKeys(ticket, expected) : undefined,
+    signedKeys: signedKeysOf(ticket, expected),
   };
 }
 
@@ -135,6 +142,15 @@ function checkSettings(
 ): void {
   const { clusterId, epoch } = cluster;
   verifySettings(settings, ownerDocuments, { ownerKeys, clusterId, epoch, nowMs: nowMs() });
+}
+
+function signedKeysOf(
+  { ownerDocuments, keyDocuments }: Ticket,
+  { cluster, ownerKeys, nowMs }: TicketExpectations,
+): OpenedTicket['signedKeys'] {
+  const { clusterId, epoch } = cluster;
+  const trust = { ownerKeys, clusterId, epoch, nowMs: nowMs() };
+  return proofFromProvisioning('keys', [...ownerDocuments, ...keyDocuments], trust);
 }
 
 function checkNodeCertificate(

@@ -2,17 +2,18 @@
  * Rotation of the keys that control planes share, on this node (internal/keyset describes the phases).
  *
  * ```
- * operator ─ RotateKeys ─▶ record: asked ──▶ advance (control planes): make ─▶ hand ─▶ believe ─▶ … ─▶ done
- *                                              ▲ all nodes completed it             │
+ * operator ─ RotateKeys ─▶ record: asked ──▶ advance (control planes): make ─▶ sign ─▶ hand ─▶ believe ─▶ … ─▶ done
+ * owner ──── PutDocuments: signature over the new public keys ─────────────────▶ │ ▲ all nodes completed it │
  *      status: stage of each node ─────────────┘             directory: "GEN/PHASE" ▼
- *                                          keys (all nodes): fetch │ enforce, follow ─▶ refresh ─▶ finished, on disk
+ *                       keys (all nodes): verify ─▶ fetch │ enforce, follow ─▶ refresh ─▶ finished, on disk
  * ```
+ * A node installs only keys that an owner has signed, and verifies that itself (`verify-keys.ts`): curators are no authority.
  * Nodes learn the current phase from curators, also a control plane whose etcd has lost its peers. That control plane gets
  * the new keys in a ticket after attestation, like a machine that joins. Each step depends only on the record and the disk.
  */
 export { rotationWorker, type RotationOptions } from './rotation-worker.ts';
 export { KeyRotationError } from './errors.ts';
-export { KeyStore, type KeyPaths } from './key-store.ts';
+export { KeyStore, oldGeneration, type KeyPaths } from './key-store.ts';
 export {
   isSetOf,
   nodeKeysWorker,
@@ -21,3 +22,4 @@ export {
   type NewKeys,
 } from './node-keys-worker.ts';
 export { installSharedKeys } from './install-shared-keys.ts';
+export { verifyClientsCa, verifyKeySet } from './verify-keys.ts';

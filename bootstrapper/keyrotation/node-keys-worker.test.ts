@@ -1,24 +1,33 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { inspect } from 'node:util';
 import { EventValue } from '../../internal/event/index.ts';
 import {
   encodeKeySet,
   createPairs,
+  publicKeysOf,
   publicPartsOf,
   formatStage,
+  ROTATION_FILE,
+  signedKeysOf,
   type KeyPhase,
   type KeySet,
   type KeyStage,
 } from '../../internal/keyset/index.ts';
 import { records, type KeysRecord } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
-import { FakeClock, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
+import { FakeClock, MemoryFiles, settle, superviseForTest, TestOwner } from '../../internal/testing/index.ts';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { membership } from '../roleserve/fake-node.ts';
 import { KeyStore } from './key-store.ts';
 import { nodeKeysWorker, type KeyRotationDriver } from './node-keys-worker.ts';
 
-const TEST_PATHS = { rotation: '/keys/rotation.json', stage: '/keys/stage.json', lastKey: '/ca/ca.key' };
+const TEST_PATHS = {
+  rotation: `/keys/${ROTATION_FILE}`,
+  newKeys: '/keys/new.json',
+  stage: '/keys/stage.json',
+  lastKey: '/ca/ca.key',
+};
 const CONTROL_PLANE: readonly Role[] = ['ConsensusMember', 'KubernetesController'];
 
 let set: KeySet;
@@ -37,6 +46,9 @@ class TestNode implements Curators, KeyRotationDriver {
   readonly files = new MemoryFiles();
   readonly store = new KeyStore(this.files, TEST_PATHS);
   readonly clock = new FakeClock();
+  readonly owner = new TestOwner({ clock: this.clock, clusterId: membership.clusterId });
+  /** What curators show beside the record. */
+  documents: Uint8Array[] = [this.owner.sign('keys', signedKeysOf(publicKeysOf(set)))];
   readonly did: string[] = [];
   readonly values = {
     clusterMembership: new EventValue<Membership | undefined>(),
@@ -65,12 +77,13 @@ class TestNode implements Curators, KeyRotationDriver {
       store,
       driver: this,
       clock,
+      ownerKeys: [this.owner.pubKey],
     });
     return superviseForTest(worker, { clock });
   }
 
-  async tell(phase: KeyPhase | 'asked', generation = 2): Promise<void> {
-    const made = { by: 'node-a', previous: publicPartsOf(set.previous), next: publicPartsOf(set.next) };
+  async tell(phase: KeyPhase | 'asked', generation = 2, of = set): Promise<void> {
+    const made = { by: 'node-a', previous: publicPartsOf(of.previous), next: publicPartsOf(of.next) };
     const base = { version: 1, startedMs: 1, phaseSinceMs: 1, startedBy: 'x', reason: '' } as const;
     this.record = { ...base, generation, phase, ...(phase === 'asked' ? {} : { made }) };
     this.values.clusterKeys.set(phase === 'asked' ? '2/asked' : formatStage({ generation, phase }));
@@ -87,7 +100,7 @@ class TestNode implements Curators, KeyRotationDriver {
     { signal }: { readonly signal: AbortSignal },
   ): Promise<T> {
     const record = this.record === undefined ? new Uint8Array() : records.keys.encode(this.record);
-    const fetchKeys = () => Promise.resolve({ record });
+    const fetchKeys = () => Promise.resolve({ record, ownerDocuments: this.documents });
     return work({ endpoint: 'c', of: () => ({ fetchKeys }) } as unknown as CuratorConnection, signal);
   }
 
@@ -243,6 +256,90 @@ describe('the key rotation worker on a worker node', () => {
   });
 });
 
+describe('a node installs no keys', () => {
+  const signed = (): Uint8Array => node.owner.sign('keys', signedKeysOf(publicKeysOf(set)));
+  const unsigned: readonly { name: string; documents: () => readonly Uint8Array[] }[] = [
+    { name: 'that no owner has signed', documents: () => [] },
+    {
+      name: 'that a key which is no owner has signed',
+      documents: () => [
+        new TestOwner({ clock: node.clock, clusterId: membership.clusterId }).sign(
+          'keys',
+          signedKeysOf(publicKeysOf(set)),
+        ),
+      ],
+    },
+    {
+      name: 'other than an owner has signed',
+      documents: () => [node.owner.sign('keys', signedKeysOf(publicKeysOf(foreign)))],
+    },
+    {
+      name: 'whose previous keys differ from those that an owner has signed',
+      documents: () => [
+        node.owner.sign('keys', signedKeysOf(publicKeysOf({ ...set, previous: foreign.next }))),
+      ],
+    },
+  ];
+  for (const roles of [CONTROL_PLANE, ['KubernetesWorker'] as const])
+    test.each(unsigned)(`$name (${roles[0]})`, async ({ documents }) => {
+      node = new TestNode(roles);
+      node.documents = [...documents()];
+      await using life = node.live();
+      await node.tell('believe');
+      await rest();
+      expect([node.did, node.reached(), await node.store.loadSet()]).toEqual([[], '1/done', undefined]);
+      expect(inspect(life.records, { depth: 6 })).toContain('verifying the announced keys of generation 2');
+      // An owner signs them: the node goes on by itself.
+      node.documents = [node.owner.sign('keys', signedKeysOf(publicKeysOf(set)))];
+      await node.clock.advance(120_000);
+      await rest();
+      expect(node.reached()).toBe('2/believe');
+    });
+
+  test('of an older generation than it has used', async () => {
+    node = new TestNode(['KubernetesWorker']);
+    await node.store.saveStage({ generation: 3, phase: 'done' });
+    await using _life = node.live();
+    await node.tell('believe');
+    await rest();
+    expect([node.did, node.reached()]).toEqual([[], '3/done']);
+  });
+
+  test('with a document that is older than the newest one it has accepted', async () => {
+    node = new TestNode(['KubernetesWorker']);
+    await node.store.saveFloors({ keys: { serial: 5 } });
+    await using life = node.live();
+    await node.tell('believe');
+    await rest();
+    expect([node.did, node.reached()]).toEqual([[], '1/done']);
+    expect(inspect(life.records, { depth: 6 })).toContain('serial 1, serial 5 was accepted before');
+  });
+
+  test('while the file of its stage is damaged', async () => {
+    node = new TestNode(['KubernetesWorker']);
+    await node.files.makeDirectory('/keys');
+    await node.files.writeAtomic(TEST_PATHS.stage, '{"version":1,"gener');
+    await using life = node.live();
+    await node.tell('believe');
+    await rest();
+    expect([node.did, node.reached()]).toEqual([[], '']);
+    expect(inspect(life.records, { depth: 6 })).toContain('reading /keys/stage.json');
+  });
+
+  test('before it remembers the documents that it has accepted', async () => {
+    node = new TestNode(['KubernetesWorker']);
+    const handedOver = node.owner.sign('owners', {
+      keys: [Buffer.from(node.owner.pubKey).toString('base64')],
+    });
+    node.documents = [signed(), handedOver];
+    await using _life = node.live();
+    await node.tell('believe');
+    await rest();
+    expect(node.reached()).toBe('2/believe');
+    expect(await node.store.loadFloors()).toMatchObject({ keys: { serial: 2 }, owners: { serial: 1 } });
+  });
+});
+
 describe('the keys in a ticket', () => {
   beforeEach(() => {
     node = new TestNode(CONTROL_PLANE);
@@ -254,5 +351,13 @@ describe('the keys in a ticket', () => {
     await node.store.saveSet({ ...set, phase: 'issue' });
     await node.store.adoptSet(encodeKeySet(set));
     expect((await node.store.loadSet())?.phase).toBe('issue');
+  });
+
+  test('are refused if the node has used newer keys and lost them', async () => {
+    await node.store.saveStage({ generation: 3, phase: 'done' });
+    await expect(node.store.adoptSet(encodeKeySet(set))).rejects.toMatchObject({
+      code: 'keyrotation-generation-old',
+    });
+    expect(await node.store.loadSet()).toBeUndefined();
   });
 });

@@ -1,15 +1,18 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import { combine, currentValue } from '../../internal/event/index.ts';
 import {
+  areSignedKeys,
   trustedPublicPem,
   hasReached,
   isPhaseAtLeast,
-  publicPartsOf,
-  ROTATING_KEYS,
+  publicKeysOf,
+  signedKeysOf,
   type KeyPhase,
   type KeySet,
+  type PublicKeys,
 } from '../../internal/keyset/index.ts';
 import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
+import type { ProvisionedTrust } from '../../internal/ownerdocument/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
@@ -17,6 +20,7 @@ import type { Curators } from '../curatorclient/index.ts';
 import { memberWorker, type RoleValues, type RoleValueWriters } from '../roleserve/index.ts';
 import type { KeyStore } from './key-store.ts';
 import { planNodeKeys, type NodeKeysPlan } from './plan-node-keys.ts';
+import { verifyAnnouncedKeys } from './verify-keys.ts';
 
 /**
  * Time after a restart of the kubelet until its pods use new tokens: the kubelet replaces them at once, and client-go reads them
@@ -44,7 +48,7 @@ export interface KeyRotationDriver {
 }
 
 /** The public keys of a generation, and the id of the node that created them. */
-export type NewKeys = NonNullable<KeysRecord['made']> & Pick<KeysRecord, 'generation'>;
+export type NewKeys = PublicKeys & Pick<NonNullable<KeysRecord['made']>, 'by'>;
 
 /** Inputs, outputs and ports (injected dependencies) of the worker. */
 export interface NodeKeysWorkerOptions {
@@ -54,6 +58,8 @@ export interface NodeKeysWorkerOptions {
   readonly store: KeyStore;
   readonly driver: KeyRotationDriver;
   readonly clock: Clock;
+  /** Raw Ed25519 keys of the first owners, from the provisioning of this machine. */
+  readonly ownerKeys: ProvisionedTrust['ownerKeys'];
 }
 
 /** Carries out each phase of a rotation of the shared control-plane keys on this node. */
@@ -86,18 +92,18 @@ async function follow(options: NodeKeysWorkerOptions, scope: Scope): Promise<voi
 type Idle = Extract<NodeKeysPlan, { readonly kind: 'rest' | 'wait' }>;
 type Step = Exclude<NodeKeysPlan, Idle> & { readonly made: NewKeys };
 
-async function planNow(
-  { reads, store, curators }: NodeKeysWorkerOptions,
-  scope: Scope,
-): Promise<Idle | Step> {
-  const record = await curators.use(
+/** Plans the next step. Whatever the node would install is verified first: what a curator says proves nothing. */
+async function planNow(options: NodeKeysWorkerOptions, scope: Scope): Promise<Idle | Step> {
+  const { reads, store, curators } = options;
+  const { record, documents } = await curators.use(
     async (curator, signal) => {
       const answer = await curator.of(Distribution).fetchKeys({}, { signal });
-      return answer.record.length === 0 ? undefined : records.keys.decode(KEYS_KEY, answer.record);
+      const decoded = answer.record.length === 0 ? undefined : records.keys.decode(KEYS_KEY, answer.record);
+      return { record: decoded, documents: answer.ownerDocuments };
     },
     { signal: scope.signal },
   );
-  const made = record?.made && { ...record.made, generation: record.generation };
+  const made = record && newKeysIn(record);
   const roles = currentValue(reads.localRoles);
   const plan = planNodeKeys({
     cluster: record,
@@ -106,7 +112,20 @@ async function planNow(
     hasKeys: made !== undefined && isSetOf(await store.loadSet(), made),
   });
   if (plan.kind === 'rest' || plan.kind === 'wait') return plan;
-  return made === undefined ? { kind: 'wait', why: 'the new keys' } : { ...plan, made };
+  if (made === undefined) return { kind: 'wait', why: 'the new keys' };
+  await verifyAnnouncedKeys(store, made, { documents, trust: trustOf(options) });
+  return { ...plan, made };
+}
+
+function newKeysIn({ generation, made }: KeysRecord): NewKeys | undefined {
+  return made && { generation, by: made.by, previous: made.previous, next: made.next };
+}
+
+function trustOf({ reads, clock, ownerKeys }: NodeKeysWorkerOptions): ProvisionedTrust {
+  const membership = currentValue(reads.clusterMembership);
+  if (membership === undefined) throw new TypeError('membership expected');
+  const { clusterId, epoch } = membership;
+  return { ownerKeys, clusterId, epoch, nowMs: clock.nowMs() };
 }
 
 async function carryOut(options: NodeKeysWorkerOptions, step: Step, scope: Scope): Promise<void> {
@@ -162,8 +181,6 @@ function clientsOf(phase: KeyPhase, { previous, next }: NewKeys): string {
 }
 
 /** Whether these are the recorded keys: another control plane may have created keys at the same time. */
-export function isSetOf(set: KeySet | undefined, made: NewKeys): set is KeySet {
-  if (set?.generation !== made.generation) return false;
-  const next = publicPartsOf(set.next);
-  return ROTATING_KEYS.every((name) => next[name].trim() === made.next[name].trim());
+export function isSetOf(set: KeySet | undefined, made: PublicKeys): set is KeySet {
+  return set !== undefined && areSignedKeys(signedKeysOf(made), publicKeysOf(set));
 }

@@ -26,6 +26,11 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
     want: { kind: 'rest' },
   },
   {
+    name: 'fetches no keys that are older than those it has used',
+    given: { ...controlPlane, finished: { generation: 3, phase: 'done' }, hasKeys: false },
+    want: { kind: 'wait', why: 'newer keys: generation 2 was announced, this node has used 3' },
+  },
+  {
     name: 'does nothing while a slow curator reports an older stage',
     given: { ...worker, finished: { generation: 2, phase: 'issue' } },
     want: { kind: 'rest' },

@@ -35,6 +35,12 @@ export function planNodeKeys({
 }: NodeKeysInputs): NodeKeysPlan {
   if (told === undefined || told.phase === 'asked') return { kind: 'rest' };
   const { generation, phase } = told;
+  // Records of an older cluster, or somebody who poses as a curator: keys that this node has replaced stay replaced.
+  if (generation < reached.generation)
+    return {
+      kind: 'wait',
+      why: `newer keys: generation ${generation} was announced, this node has used ${reached.generation}`,
+    };
   // Fetching comes first: without the new keys, the signer would sign with keys that no node trusts.
   if (isControlPlane === true && !hasKeys) return { kind: 'fetch' };
   if (hasReached(reached, { generation, phase })) return { kind: 'rest' };

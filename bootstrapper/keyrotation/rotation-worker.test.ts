@@ -1,11 +1,25 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import { beforeEach, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { ChainVerifier } from '../../internal/audit/index.ts';
 import { headFrom } from '../../internal/auditlog/index.ts';
 import { untilAborted } from '../../internal/cleanup/index.ts';
 import { put } from '../../internal/etcd/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
-import { createPairs, publicPartsOf, formatStage, type KeyStage } from '../../internal/keyset/index.ts';
+import {
+  ed25519PubKeyFrom,
+  ed25519SpkiFromRaw,
+  generateEd25519Key,
+  isSignedByEd25519Key,
+} from '../../internal/crypto/index.ts';
+import {
+  createPairs,
+  formatStage,
+  newKeysStatement,
+  publicPartsOf,
+  signedKeysOf,
+  type KeyStage,
+  type PublicKeys,
+} from '../../internal/keyset/index.ts';
 import {
   AUDIT_HEAD_KEY,
   AUDIT_PREFIX,
@@ -22,6 +36,7 @@ import {
   settle,
   superviseForTest,
   TestCluster,
+  TestOwner,
 } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { rotationWorker } from './rotation-worker.ts';
@@ -31,12 +46,14 @@ const { signal } = new AbortController();
 let etcd: MemoryEtcd;
 let clock: FakeClock;
 let cluster: TestCluster;
+let owner: TestOwner;
 const clusterKeys = new EventValue<string | undefined>();
 
 beforeEach(async () => {
   etcd = new MemoryEtcd();
   clock = new FakeClock(1_000);
   cluster = await TestCluster.create(etcd, () => clock.nowMs());
+  owner = new TestOwner({ clock });
   clusterKeys.set('');
 });
 
@@ -89,24 +106,51 @@ async function audited(): Promise<readonly object[]> {
   return decisions;
 }
 
+/** The node key of every control plane here. */
+const keyPem = generateEd25519Key();
+const identity = { keyPem, pubKeyDer: ed25519SpkiFromRaw(ed25519PubKeyFrom(keyPem) ?? new Uint8Array()) };
+
 /** The rotation worker of one control plane. */
-function part(nodeId: string) {
-  const files = new MemoryFiles();
-  const store = new KeyStore(files, { rotation: '/k/r', stage: '/k/s', lastKey: '/k/l' });
+function part(nodeId: string, files = new MemoryFiles()) {
+  const store = new KeyStore(files, { rotation: '/k/r', newKeys: '/k/n', stage: '/k/s', lastKey: '/k/l' });
   const refreshed: string[] = [];
   const worker = rotationWorker({
     ...{ clusterKeys, clock, nodeId, store },
     etcd: () => etcd,
     readInitialKeys: () => createPairs(1, 1),
+    identity,
+    trust: () => ({
+      ownerKeys: [owner.pubKey],
+      clusterId: cluster.clusterId,
+      epoch: 1,
+      nowMs: clock.nowMs(),
+    }),
     refreshSigner: async () => void refreshed.push((await store.loadSet())?.phase ?? 'none'),
   });
-  return { store, refreshed, worker };
+  return { files, store, refreshed, worker };
 }
 
 const pass = async (): Promise<void> => {
   await clock.advance(3_000);
   await settle();
 };
+
+/** The new keys on record, once they wait for an owner. Real time passes while they are created. */
+async function newKeys(generation = 2): Promise<PublicKeys & { readonly by: string }> {
+  for (let passes = 0; passes < 2_000; passes++) {
+    const { made, ...now } = await onRecord();
+    if (now.generation === generation && made !== undefined)
+      return { generation, by: made.by, previous: made.previous, next: made.next };
+    await pass();
+  }
+  throw new TypeError('no new keys');
+}
+
+/** An owner signs the keys that wait. */
+async function signKeys(keys: PublicKeys, by = owner): Promise<void> {
+  const write = by.documentWrite('keys', signedKeysOf(keys), { serial: keys.generation });
+  await etcd.commit({ when: [], then: [write] }, { signal });
+}
 
 /**
  * Waits for the record to reach a phase. Real time passes, because keys are created outside of the fake
@@ -137,6 +181,10 @@ test('when several control planes create keys at once, one set is recorded; each
   await pass();
   expect((await onRecord()).phase).toBe('asked'); // agents without a key stage cannot take part
   for (const id of [a, b]) await say(id, { generation: 1, phase: 'done' });
+  const waiting = await newKeys();
+  await pass();
+  expect((await onRecord()).phase).toBe('asked'); // no owner has signed them
+  await signKeys(waiting);
   await until(2, 'hand');
   const { phase, made } = await onRecord();
   const maker = parts[made?.by === a ? 0 : 1];
@@ -194,6 +242,7 @@ test('the rotation restarts with other keys when the only node with the keys was
   const publics = publicPartsOf(await createPairs(2, 1));
   const lost = { by: 'node-gone', previous: publics, next: publics };
   await write(KEYS_KEY, records.keys.encode({ ...(await onRecord()), phase: 'hand', made: lost }));
+  await signKeys(await newKeys(3));
   await until(3, 'hand');
   expect(await onRecord()).toMatchObject({ generation: 3, phase: 'hand', made: { by: a } });
   expect(await store.loadSet()).toMatchObject({ generation: 3 });
@@ -201,4 +250,70 @@ test('the rotation restarts with other keys when the only node with the keys was
   expect(await audited()).toEqual([
     { caller: `node:${a}`, method: 'RestartRotation', subject: 'keys', detail },
   ]);
+});
+
+describe('new keys that wait for an owner', () => {
+  let a: string;
+  beforeEach(async () => {
+    a = await addControlPlane('a');
+    await say(a, { generation: 1, phase: 'done' });
+  });
+
+  test('are on record with the signature of the node that created them, and in no file that tickets are made of', async () => {
+    const { worker, store, refreshed } = part(a);
+    await using _life = superviseForTest(worker, { clock });
+    await ask();
+    const keys = await newKeys();
+    const { made } = await onRecord();
+    expect(made?.pubKey).toBe(Buffer.from(identity.pubKeyDer).toString('base64'));
+    const statement = newKeysStatement(cluster.clusterId, signedKeysOf(keys));
+    expect(
+      isSignedByEd25519Key(identity.pubKeyDer, statement, Buffer.from(made?.signature ?? '', 'base64')),
+    ).toBe(true);
+    expect([await store.loadSet(), refreshed]).toEqual([undefined, []]);
+    expect(publicPartsOf((await store.loadNewKeys())?.next ?? (await createPairs(2, 1)))).toEqual(keys.next);
+  });
+
+  test('are distributed after a restart of the agent, and then no longer wait', async () => {
+    const { files } = part(a);
+    {
+      await using _life = superviseForTest(part(a, files).worker, { clock });
+      await ask();
+      await newKeys();
+    }
+    const { worker, store, refreshed } = part(a, files);
+    await using _next = superviseForTest(worker, { clock });
+    await signKeys(await newKeys());
+    await until(2, 'hand');
+    expect([(await store.loadSet())?.generation, await store.loadNewKeys(), refreshed]).toEqual([
+      2,
+      undefined,
+      ['hand'],
+    ]);
+  });
+
+  test('are not distributed with a signature over other keys, or of a key that is no owner', async () => {
+    const { worker, store } = part(a);
+    await using _life = superviseForTest(worker, { clock });
+    await ask();
+    const keys = await newKeys();
+    await signKeys({ ...keys, next: keys.previous });
+    await pass();
+    await signKeys(keys, new TestOwner({ clock }));
+    await pass();
+    expect([(await onRecord()).phase, await store.loadSet()]).toEqual(['asked', undefined]);
+  });
+
+  test('are replaced by the next generation if the node that created them has lost them', async () => {
+    const { worker, files } = part(a);
+    await using _life = superviseForTest(worker, { clock });
+    await ask();
+    await newKeys();
+    await files.remove('/k/n');
+    await newKeys(3);
+    const detail = { generation: 3, instead: 2, why: 'the new keys were lost' };
+    expect(await audited()).toEqual([
+      { caller: `node:${a}`, method: 'RestartRotation', subject: 'keys', detail },
+    ]);
+  });
 });

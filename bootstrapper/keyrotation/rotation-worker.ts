@@ -1,25 +1,41 @@
 import type { AuditFacts } from '../../internal/audit/index.ts';
 import { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
+import { signEd25519 } from '../../internal/crypto/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import type { Condition, KeySpace } from '../../internal/etcd/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import {
   createPairs,
+  newKeysStatement,
   planRotation,
-  publicPartsOf,
+  publicKeysOf,
   ROTATING_KEYS,
+  signedKeysOf,
   signingPair,
   type KeyPhase,
   type KeySet,
   type RotatingPairs,
 } from '../../internal/keyset/index.ts';
-import { KEYS_KEY, NODES_PREFIX, records, type KeysRecord } from '../../internal/records/index.ts';
+import type { ProvisionedTrust } from '../../internal/ownerdocument/index.ts';
+import {
+  documentKey,
+  DOCUMENTS_PREFIX,
+  KEYS_KEY,
+  NODES_PREFIX,
+  records,
+  type KeysRecord,
+} from '../../internal/records/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import { keyMembersFrom } from './key-members.ts';
+import { KeyRotationError } from './errors.ts';
 import type { KeyStore } from './key-store.ts';
+import { isSetOf } from './node-keys-worker.ts';
+import { verifyAnnouncedKeys } from './verify-keys.ts';
 
 const CHECK_MS = 1_000;
+const AN_OWNER = 'an owner to sign the new keys';
 
 /** Inputs and ports (injected dependencies) of the rotation worker. */
 export interface RotationOptions {
@@ -27,13 +43,20 @@ export interface RotationOptions {
   readonly clusterKeys: Readable<string | undefined>;
   /** Records of the cluster at the local etcd member, while this node is a control plane. */
   readonly etcd: () => KeySpace | undefined;
-  readonly store: Pick<KeyStore, 'loadSet' | 'saveSet'>;
+  readonly store: Pick<
+    KeyStore,
+    'loadSet' | 'saveSet' | 'loadNewKeys' | 'saveNewKeys' | 'loadFloors' | 'saveFloors'
+  >;
   /** Reads the keys that the cluster was created with. */
   readonly readInitialKeys: () => Promise<RotatingPairs>;
   /** Gives the current keys to the signer on this node. */
   readonly refreshSigner: (signal: AbortSignal) => Promise<void>;
   readonly clock: Clock;
   readonly nodeId: string;
+  /** The node key, which tells owners that this node created the new keys. */
+  readonly identity: { readonly keyPem: Secret<string>; readonly pubKeyDer: Uint8Array };
+  /** What this node verifies an owner's signature with; undefined while it is no member. */
+  readonly trust: () => ProvisionedTrust | undefined;
 }
 
 /** A rotation as it was read from the records. */
@@ -87,14 +110,16 @@ async function advanceOnce(options: RotationOptions, scope: Scope): Promise<stri
       return next.awaited.map(({ name, why }) => `${name}: ${why}`).join('; ');
     case 'make':
       return next.again ? restart(options, rotation, scope) : createKeys(options, rotation, scope);
+    case 'sign':
+      return distributeSigned(options, rotation, scope);
     case 'next':
       return recordPhase(options, rotation, next.phase, scope);
   }
 }
 
 /**
- * Creates the keys of the requested generation, first on disk and then in the record. If several control
- * planes do so at once, the keys of one of them are recorded and the others get these keys.
+ * Creates the keys of the requested generation, first on disk and then in the record, where they wait for an owner. If several
+ * control planes do so at once, the keys of one of them are recorded.
  */
 async function createKeys(
   options: RotationOptions,
@@ -103,24 +128,73 @@ async function createKeys(
 ): Promise<string> {
   const { record } = rotation;
   const { generation } = record;
-  const set = await ensureSet(options, generation);
-  await options.store.saveSet(set);
-  await options.refreshSigner(signal);
-  const made = { by: options.nodeId, previous: publicPartsOf(set.previous), next: publicPartsOf(set.next) };
-  if (await write(options, rotation, { record: { ...record, phase: 'hand', made } }, signal))
+  const trust = options.trust();
+  if (trust === undefined) return 'the membership of this node';
+  const { generation: _, ...keys } = publicKeysOf(await ensureNewKeys(options, generation));
+  const { keyPem, pubKeyDer } = options.identity;
+  const statement = newKeysStatement(trust.clusterId, signedKeysOf({ generation, ...keys }));
+  const made = {
+    ...{ by: options.nodeId, ...keys },
+    pubKey: Buffer.from(pubKeyDer).toString('base64'),
+    signature: Buffer.from(signEd25519(keyPem, statement)).toString('base64'),
+  };
+  if (await write(options, rotation, { record: { ...record, made } }, signal))
     log.info('new shared keys created', { generation });
+  return AN_OWNER;
+}
+
+/**
+ * Distributes the new keys once an owner has signed them. Only the control plane that created them has them. If it has lost
+ * them, the next generation is created.
+ */
+async function distributeSigned(options: RotationOptions, rotation: Rotation, scope: Scope): Promise<string> {
+  const { store, nodeId } = options;
+  const { record, etcd } = rotation;
+  const { signal, log } = scope;
+  const { generation, made } = record;
+  const trust = options.trust();
+  if (made?.by !== nodeId || trust === undefined) return AN_OWNER;
+  const keys = { generation, previous: made.previous, next: made.next };
+  const set = await store.loadNewKeys();
+  const saved = isSetOf(set, keys) ? set : await store.loadSet(); // an earlier run may have ended in between
+  if (!isSetOf(saved, keys)) return restart(options, rotation, scope);
+  try {
+    await verifyAnnouncedKeys(store, keys, { documents: await readDocuments(etcd, signal), trust });
+  } catch (error) {
+    if (error instanceof KeyRotationError && error.code === 'keyrotation-keys-unsigned') return AN_OWNER;
+    throw error;
+  }
+  await store.saveSet(saved);
+  await options.refreshSigner(signal);
+  if (await write(options, rotation, { record: { ...record, phase: 'hand' } }, signal))
+    log.info('new shared keys signed by an owner', { generation });
   return 'other control planes';
 }
 
+/** The chain of owners and the signature over the newest keys. */
+async function readDocuments(etcd: KeySpace, signal: AbortSignal): Promise<Uint8Array[]> {
+  const [owners, keys] = await Promise.all([
+    etcd.list(`${DOCUMENTS_PREFIX}owners/`, { signal }),
+    etcd.get(documentKey('keys', ''), { signal }),
+  ]);
+  return [...owners.entries, ...(keys === undefined ? [] : [keys])].map(
+    ({ key, value }) => new Uint8Array(Buffer.from(records.document.decode(key, value).document, 'base64')),
+  );
+}
+
 /** Reuses keys that an earlier run created but did not record. */
-async function ensureSet(
+async function ensureNewKeys(
   { store, readInitialKeys, clock }: RotationOptions,
   generation: number,
 ): Promise<KeySet> {
+  const found = await store.loadNewKeys();
+  if (found?.generation === generation) return found;
   const before = await store.loadSet();
-  if (before?.generation === generation) return before;
   const previous = before === undefined ? await readInitialKeys() : activePairs(before);
-  return { generation, phase: 'hand', previous, next: await createPairs(generation, clock.nowMs()) };
+  const next = await createPairs(generation, clock.nowMs());
+  const set: KeySet = { generation, phase: 'hand', previous, next };
+  await store.saveNewKeys(set);
+  return set;
 }
 
 function activePairs(set: KeySet): RotatingPairs {
@@ -155,7 +229,9 @@ async function restart(
   const why =
     made === undefined
       ? 'nodes have earlier keys of this generation'
-      : 'the node that created the keys was lost';
+      : made.by === options.nodeId
+        ? 'the new keys were lost'
+        : 'the node that created the keys was lost';
   const decision = { method: 'RestartRotation', detail: { generation, instead: former.generation, why } };
   const record = { ...former, generation, phase: 'asked' } as const;
   if (await write(options, rotation, { record, decision }, signal))

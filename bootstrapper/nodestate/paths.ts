@@ -1,3 +1,5 @@
+import { ROTATION_FILE } from '../../internal/keyset/index.ts';
+
 /** The agent's state, on the state disk. Mode 0700, root only. */
 const STATE = '/var/lib/cluster';
 
@@ -50,8 +52,10 @@ export const AGENT_PATHS = {
   curatorCert: `${STATE}/credentials/curator.crt`,
   ca: `${STATE}/ca`,
   /** Two generations of the keys that control planes share (internal/keyset); absent before the first rotation. */
-  rotation: `${STATE}/keys/rotation.json`,
-  /** The stage of the key rotation that this node has completed. */
+  rotation: `${STATE}/keys/${ROTATION_FILE}`,
+  /** New keys that this control plane created and no owner has signed yet; nobody gets them. */
+  newKeys: `${STATE}/keys/new.json`,
+  /** The stage of the key rotation that this node has completed, and the newest owner documents that it has seen. */
   keysStage: `${STATE}/keys/stage.json`,
   etcdData: `${STATE}/etcd-state/data/member`,
   store: `${STATE}/store`,
@@ -63,6 +67,7 @@ export const AGENT_PATHS = {
 /** Files of the key rotation (bootstrapper/keyrotation). */
 export const KEY_PATHS = {
   rotation: AGENT_PATHS.rotation,
+  newKeys: AGENT_PATHS.newKeys,
   stage: AGENT_PATHS.keysStage,
   // Deleted last when the node loses the role of a control plane.
   lastKey: `${AGENT_PATHS.ca}/ca.key`,

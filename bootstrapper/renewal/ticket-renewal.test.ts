@@ -12,7 +12,9 @@ import {
 } from '../../internal/pki/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
-import { createPairs } from '../../internal/keyset/index.ts';
+import { createPairs, publicKeysOf, signedKeysOf } from '../../internal/keyset/index.ts';
+import { proofFromProvisioning } from '../../internal/ownerdocument/index.ts';
+import { TestOwner } from '../../internal/testing/cluster/test-owner.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
@@ -115,6 +117,7 @@ function ticketFrom(membership: Membership, nodeCertPem: string): OpenedTicket {
     kubeletClientCertPem: 'client',
     kubeletServingCertPem: 'serving',
     controlPlaneKeys: undefined,
+    signedKeys: { kind: 'unsigned', why: 'never rotated' },
   };
 }
 
@@ -157,6 +160,34 @@ describe('a member that comes back', () => {
       await ports.files.writeAtomic(path, 'torn');
     await ensureValidCertificates(ports, membership, never);
     expect(asked[1]).toEqual({ clusterId, controlPlanes: FIRST, relays: [], ...asMember });
+  });
+
+  test('keeps the CAs for clients of its kubelet if no owner has signed those in the ticket', async () => {
+    const { ports, membership, time, files } = await createMember({
+      roles: ['KubernetesWorker'],
+      hasCa: false,
+    });
+    time.nowMs += 30 * DAY_MS;
+    const path = '/var/lib/cluster/kubernetes/clients-ca.crt';
+    await files.writeAtomic(path, 'before');
+    const keys = publicKeysOf({
+      ...{ generation: 2, phase: 'done' },
+      ...{ previous: await createPairs(1, 1), next: await createPairs(2, 1) },
+    });
+    const kubernetesClientsCaPem = keys.next['kubernetes-clients-ca'];
+    const renew = async (signedKeys: OpenedTicket['signedKeys']): Promise<string> => {
+      const ticket = { ...ticketFrom(membership, 'new'), kubernetesClientsCaPem, signedKeys };
+      const joinClient = { rejoin: () => Promise.resolve(ticket) };
+      expect((await ensureValidCertificates({ ...ports, joinClient }, membership, never)).nodeCertPem).toBe(
+        'new',
+      );
+      return Buffer.from((await files.read(path, 4096)) ?? []).toString('utf8');
+    };
+    expect(await renew({ kind: 'unsigned', why: 'no owner has signed one' })).toBe('before');
+    const owner = new TestOwner({ clock: { nowMs: () => time.nowMs }, clusterId });
+    const trust = { ownerKeys: [owner.pubKey], clusterId, epoch: 1, nowMs: time.nowMs } as const;
+    const signed = owner.sign('keys', { ...signedKeysOf(keys) });
+    expect(await renew(proofFromProvisioning('keys', [signed], trust))).toBe(kubernetesClientsCaPem);
   });
 
   test('refuses a ticket with another Kubernetes CA, because its kubelet would trust the owner of that CA', async () => {

@@ -13,13 +13,14 @@ import { isControlPlane, type Role } from '../../internal/role/index.ts';
 import { directoryFromMembership } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { type JoinClient, JoinClientError, type OpenedTicket } from '../joinclient/index.ts';
+import { KeyRotationError } from '../keyrotation/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
 import type { Renewal } from './renewal-worker.ts';
 import type { RoleValues } from '../roleserve/index.ts';
 import { hasExpired, renewFromLocalCa } from './renew-expired.ts';
 import type { MachineIdentity, NodeState } from '../nodestate/index.ts';
 import {
-  installControlPlaneKeys,
+  installTicketKeys,
   installKubeletCertificates,
   installKubeletClientsCa,
   membershipFromTicket,
@@ -83,7 +84,7 @@ async function applyTicket(
 ): Promise<Membership> {
   const { files, state } = ports;
   await installKubeletCertificates(files, ticket);
-  if (await lacksSharedKeys(ports)) await installControlPlaneKeys(files, ticket);
+  if (await lacksSharedKeys(ports)) await installTicketKeys(files, ticket);
   const renewed = membershipFromTicket(ticket, membership.nodeAddress);
   await writeCredentials(files, renewed);
   await state.membership.save(renewed);
@@ -123,10 +124,26 @@ async function byTicket(
 ): Promise<Membership> {
   const ticket = await requestTicket(ports, membership, signal);
   await installKubeletCertificates(ports.files, ticket);
-  await installKubeletClientsCa(ports.files, ticket);
+  await installSignedClientsCa(ports, ticket);
   // Saves the current control planes, because all those on disk may no longer exist.
   await saveDirectory(ports.state, ticket);
   return membershipFromTicket(ticket, membership.nodeAddress);
+}
+
+/**
+ * Installs the CAs for clients of the kubelet if an owner has signed them. Without a signature the node returns with those that it
+ * has, and learns newer ones from a curator.
+ */
+async function installSignedClientsCa(
+  { files, log }: Parameters<typeof ensureValidCertificates>[0],
+  ticket: OpenedTicket,
+): Promise<void> {
+  try {
+    await installKubeletClientsCa(files, ticket);
+  } catch (error) {
+    if (!(error instanceof KeyRotationError)) throw error;
+    log.warn('CAs of Kubernetes clients in the ticket refused, keeping the present ones', { error });
+  }
 }
 
 async function saveDirectory(state: NodeState, { directory }: OpenedTicket): Promise<void> {

@@ -1,3 +1,4 @@
+import { ROTATION_FILE } from '../../../internal/keyset/index.ts';
 import { PATHS } from '../settings.ts';
 
 const KUBELET = '/var/lib/cluster/kubernetes';
@@ -84,4 +85,4 @@ export const CONTROL_PLANE_KEY_FILES = {
  * The key set with both generations and the phase of the rotation (internal/keyset). Exists from the first
  * key rotation on.
  */
-export const OPTIONAL_KEY_FILES = { 'rotation.json': '/var/lib/cluster/keys/rotation.json' } as const;
+export const OPTIONAL_KEY_FILES = { [ROTATION_FILE]: `/var/lib/cluster/keys/${ROTATION_FILE}` } as const;

@@ -1,0 +1,93 @@
+import {
+  areSignedClientCas,
+  areSignedKeys,
+  isPhaseAtLeast,
+  publicKeysOf,
+  type KeySet,
+  type PublicKeys,
+  type SignedKeys,
+} from '../../internal/keyset/index.ts';
+import {
+  OwnerDocumentError,
+  proofFromProvisioning,
+  verifySerial,
+  type DocumentProof,
+  type ProvisionedTrust,
+} from '../../internal/ownerdocument/index.ts';
+import { KeyRotationError } from './errors.ts';
+import type { KeyStore } from './key-store.ts';
+
+type Floors = Pick<KeyStore, 'loadFloors' | 'saveFloors'>;
+
+/**
+ * Verifies the public keys that a curator announced. `documents` and `keys` are untrusted: a curator that was taken over, or
+ * somebody with a copy of the cluster CA's key in the path to the curators, can show anything.
+ * @throws KeyRotationError `keyrotation-keys-unsigned`, `keyrotation-generation-old`, `keyrotation-stage-damaged`
+ */
+export async function verifyAnnouncedKeys(
+  store: Floors,
+  keys: PublicKeys,
+  from: { readonly documents: readonly Uint8Array[]; readonly trust: ProvisionedTrust },
+): Promise<void> {
+  const proof = proofFromProvisioning('keys', from.documents, from.trust);
+  const doing = `verifying the announced keys of generation ${keys.generation}`;
+  await requireSigned(store, proof, { doing, isSigned: (signed) => areSignedKeys(signed, keys) });
+}
+
+/** Verifies the shared keys in the ticket of a control plane. @throws like `verifyAnnouncedKeys()` */
+export async function verifyKeySet(store: Floors, proof: DocumentProof<'keys'>, set: KeySet): Promise<void> {
+  await requireSigned(store, proof, {
+    doing: `verifying the keys of generation ${set.generation} in a ticket`,
+    isSigned: (signed) => areSignedKeys(signed, publicKeysOf(set)) || isReplacedBy(set, signed),
+  });
+}
+
+/** Verifies the CAs for clients of the kubelet in a ticket. @throws like `verifyAnnouncedKeys()` */
+export async function verifyClientsCa(
+  store: Floors,
+  proof: DocumentProof<'keys'>,
+  bundlePem: string,
+): Promise<void> {
+  await requireSigned(store, proof, {
+    doing: 'verifying the CAs of Kubernetes clients in a ticket',
+    isSigned: (signed) => areSignedClientCas(signed, bundlePem),
+  });
+}
+
+/**
+ * Whether these are the keys that the signed generation replaces, and only these are trusted: an owner has signed the next
+ * generation, and the control plane that issued the ticket does not have it yet.
+ */
+function isReplacedBy({ generation, phase, next }: KeySet, { previous, ...signed }: SignedKeys): boolean {
+  if (generation >= signed.generation || !isPhaseAtLeast(phase, 'retire')) return false;
+  const active = publicKeysOf({ generation, phase, previous: next, next });
+  return areSignedKeys({ generation, previous, next: previous }, active);
+}
+
+async function requireSigned(
+  store: Floors,
+  proof: DocumentProof<'keys'>,
+  { doing, isSigned }: { readonly doing: string; readonly isSigned: (signed: SignedKeys) => boolean },
+): Promise<void> {
+  if (proof.kind === 'unsigned')
+    throw new KeyRotationError('keyrotation-keys-unsigned', `${doing}: ${proof.why}`);
+  const { document, owners } = proof;
+  const floors = await store.loadFloors();
+  try {
+    verifySerial(document, floors.keys);
+    // Without this, an owner who was removed would be one again where nobody shows the newer documents.
+    if (floors.owners !== undefined)
+      verifySerial(
+        { kind: 'owners', serial: owners?.serial ?? 0, sha256: owners?.sha256 ?? '' },
+        floors.owners,
+      );
+  } catch (cause) {
+    if (cause instanceof OwnerDocumentError)
+      throw new KeyRotationError('keyrotation-generation-old', doing, { cause });
+    throw cause;
+  }
+  if (!isSigned(document.body))
+    throw new KeyRotationError('keyrotation-keys-unsigned', `${doing}: an owner signed other keys`);
+  const { serial, sha256 } = document;
+  await store.saveFloors({ keys: { serial, sha256 }, ...(owners === undefined ? {} : { owners }) });
+}
