@@ -26,7 +26,7 @@ export { currentKubeAccess, kubernetesEndpointOf, renewKubeconfig } from './kube
 export { describeDisk, nodeViewFrom, renderNodes, type NodeView } from './status/node-view.ts';
 export { parseSelector } from './status/label-selector.ts';
 export { watchResult } from './status/watch.ts';
-export { fetchKeysView, describeRotationPhase, type KeysView } from './status/keys-view.ts';
+export { fetchKeysView, describeRotationPhase, type KeysView, type NewKeysView } from './status/keys-view.ts';
 export { readWorkspace, openWorkspace, type OpenWorkspace } from './open-workspace.ts';
 export { readCredentialExpiry } from './status/credential-expiry.ts';
 export { readLastNodes } from './status/last-nodes.ts';

@@ -26,7 +26,7 @@ export function register(keys: Command, action: ActionBinder): void {
         'generation to replace; required after the first rotation (`keys show`)',
         wholeNumber(1, 1_000_000),
       )
-      .option('--no-wait', 'do not wait for the rotation to finish'),
+      .option('--no-wait', 'return when the new keys are signed, before the rotation is finished'),
   )
     .addHelpText(
       'after',
@@ -34,6 +34,9 @@ export function register(keys: Command, action: ActionBinder): void {
 Each control plane in turn restarts etcd and its API server; pods keep
 running. With one or two control planes etcd loses its quorum for a few
 seconds each time. The rotation waits for control planes that are down.
+
+An owner signs the new keys: nodes install no others. This command does it
+when a control plane has created them. After that the rotation needs nobody.
 
 Running the command again does not start a second rotation: it follows the
 current one. To replace keys that were rotated before, name their generation:

@@ -75,13 +75,14 @@ export function plain<T>(
 async function readKeys(clients: CuratorClients) {
   const view = await fetchKeysView(clients);
   if (view === undefined) throw new Error('the curator has an older version, without key rotation');
-  const { generation, phase, isDone, phaseSinceMs, awaited } = view;
+  const { generation, phase, isDone, phaseSinceMs, awaited, needsOwner } = view;
   return {
     generation,
     phase,
     isDone,
     phaseSinceMs,
     awaited: awaited.map(({ name, why }) => `${name} (${why})`),
+    needsOwner,
   };
 }
 

@@ -9,6 +9,7 @@ import {
   renewKubeconfig,
   type KeysView,
 } from '../cluster/index.ts';
+import { signNewKeys } from './sign-new-keys.ts';
 
 const POLL_MS = 2_000;
 /**
@@ -20,19 +21,82 @@ const STALLED_MS = 10 * 60 * 1000;
 const RENEWABLE = ['refresh', 'retire', 'done'];
 
 /**
- * Follows a rotation of the shared keys until it is done or has stalled; returns the last view of it. Meanwhile it renews
- * the kubeconfig of the workspace, before the old one is refused. The rotation does not depend on this program.
+ * Signs the new keys of a requested rotation as soon as a control plane has created them, and returns the last view of it once
+ * the rotation needs nothing more from an owner, or has stalled. Returns undefined if the caller is not an owner: then another
+ * owner has to sign.
+ * @throws SignError `sign-new-keys-untrusted`
+ */
+export async function followUntilSigned(
+  context: CommandContext,
+  generation: number,
+): Promise<KeysView | undefined> {
+  const { clock } = context.ports;
+  if (!(await readCaller(context)).isOwner) return undefined;
+  return context.host.step('keys-sign', 'Signing the new keys', async (progress) => {
+    const deadlineMs = clock.monotonicMs() + STALLED_MS;
+    const signing = new Signing(context, progress);
+    for (;;) {
+      const keys = await readKeys(context, progress);
+      if (keys !== undefined) {
+        await signing.signIfNeeded(keys);
+        if (keys.generation >= generation && !isAwaitingOwner(keys)) return keys;
+        progress.update(describeRotationPhase(keys, clock.nowMs()));
+        if (clock.monotonicMs() > deadlineMs) return keys;
+      }
+      await clock.sleep(POLL_MS, context.signal);
+    }
+  });
+}
+
+/** Whether a rotation has no new keys yet, or keys that no owner has signed. */
+export function isAwaitingOwner({ phase, newKeys }: KeysView): boolean {
+  return phase === 'asked' && newKeys?.isSigned !== true;
+}
+
+/** Signs new keys for the calling owner, each generation and creator once: a curator may go on asking for a signature. */
+class Signing {
+  readonly #context: CommandContext;
+  readonly #progress: StepProgress;
+  readonly #signed = new Set<string>();
+
+  constructor(context: CommandContext, progress: StepProgress) {
+    this.#context = context;
+    this.#progress = progress;
+  }
+
+  /** Signs the keys if they wait for an owner. An error that may pass is shown, and the next call tries again. */
+  async signIfNeeded(keys: KeysView): Promise<void> {
+    const { newKeys } = keys;
+    if (!isAwaitingOwner(keys) || newKeys === undefined || this.#signed.has(newKeys.signature)) return;
+    try {
+      if (await signNewKeys(this.#context, newKeys)) this.#signed.add(newKeys.signature);
+    } catch (error) {
+      this.#context.signal.throwIfAborted();
+      if (!(error instanceof CodedError) || !error.retryable) throw error;
+      this.#progress.update(printable(`signing the new keys: ${describeError(error)}`));
+    }
+  }
+}
+
+/**
+ * Follows a rotation of the shared keys until it is done or has stalled; returns the last view of it. Meanwhile it signs the new
+ * keys, if the caller is an owner, and renews the kubeconfig of the workspace, before the old one is refused. After the signature
+ * the rotation does not depend on this program.
+ * @throws SignError `sign-new-keys-untrusted`
  */
 export async function followRotation(context: CommandContext, generation: number): Promise<KeysView> {
   const { clock } = context.ports;
-  const needsRenewal = (await readCaller(context)).kind === 'owner';
+  const { kind, isOwner } = await readCaller(context);
+  const needsRenewal = kind === 'owner';
   return context.host.step('keys-follow', 'Rotating the shared keys', async (progress) => {
     const renewal = { isDone: !needsRenewal, error: '' };
+    const signing = new Signing(context, progress);
     let last: KeysView | undefined;
     let changedMs = clock.monotonicMs();
     for (;;) {
       const keys = await readKeys(context, progress);
       if (keys !== undefined) {
+        if (isOwner) await signing.signIfNeeded(keys);
         if (!renewal.isDone && isRenewable(keys, generation)) await tryRenewal(context, renewal);
         if (last === undefined || progressOf(last) !== progressOf(keys)) changedMs = clock.monotonicMs();
         last = keys;

@@ -4,7 +4,7 @@
  */
 export { awaitChecks, type RemovalCheck } from './await-checks.ts';
 export { KeysError, keysErrors } from './errors.ts';
-export { followRotation } from './follow-rotation.ts';
+export { followRotation, followUntilSigned } from './follow-rotation.ts';
 export {
   awaitCredentialsRefused,
   runRemovalProbe,

@@ -12,11 +12,12 @@ import {
 import { formatTable } from '../host/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { KeysError } from './errors.ts';
-import { followRotation } from './follow-rotation.ts';
+import { followRotation, followUntilSigned, isAwaitingOwner } from './follow-rotation.ts';
 import { awaitCredentialsRefused } from './removal-probe.ts';
 import { describeReplacedKeys } from './shared-keys.ts';
 
 const FIRST_GENERATION = 1;
+const UNSIGNED = 'No owner has signed these keys, so no machine can join: an owner must run `cluster sign`.';
 const ROTATION_LOSSES: readonly string[] = [
   'all existing kubeconfigs: they are refused, and owners get new ones with `cluster kubeconfig --renew`',
   'all existing service account tokens: pods get new ones, but copies outside the cluster stop working',
@@ -56,6 +57,8 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
       fix: 'Wait for it: `cluster keys show` shows its progress.',
     });
   if (!wait) {
+    const signed = isDone ? undefined : await followUntilSigned(context, generation);
+    if (signed !== undefined && isAwaitingOwner(signed)) throw stalled(context, signed);
     context.host.result({ generation, isDone }, () =>
       isDone
         ? alreadyReplaced(generation)
@@ -144,10 +147,11 @@ function stalled({ ports }: CommandContext, keys: KeysView): KeysError {
 function renderKeys(keys: KeysView, nowMs: number): string {
   const { generation, isDone, startedMs, phaseSinceMs, startedBy, reason, awaited } = keys;
   const request = `requested ${formatDuration(nowMs - startedMs)} ago by ${startedBy}${reason === '' ? '' : `: ${reason}`}`;
-  if (isDone)
-    return generation === FIRST_GENERATION
-      ? 'generation 1 (initial)'
-      : `generation ${generation}, current for ${formatDuration(nowMs - phaseSinceMs)}, ${request}`;
+  if (isDone && generation === FIRST_GENERATION) return 'generation 1 (initial)';
+  if (isDone) {
+    const current = `generation ${generation}, current for ${formatDuration(nowMs - phaseSinceMs)}, ${request}`;
+    return keys.needsOwner ? `${current}\n${UNSIGNED}` : current;
+  }
   return [
     `rotating to generation ${generation}, ${request}`,
     describeRotationPhase({ ...keys, awaited: [] }, nowMs),

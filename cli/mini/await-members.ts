@@ -3,7 +3,7 @@ import { KubeClient, listNodes } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { OpenStep } from '../host/index.ts';
 import { callCurator, newMutation, readWorkspace, readKubeAccess } from '../cluster/index.ts';
-import { rolesFromNames } from '../nodes/index.ts';
+import { expectMachine, rolesFromNames } from '../nodes/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { grantForJoin } from '../sign/index.ts';
 import { MiniError } from './errors.ts';
@@ -43,6 +43,7 @@ export async function awaitMembers(
   const { layout } = await readWorkspace(context);
   using kube = new KubeClient(await readKubeAccess(context.ports.files, layout), context.ports);
   const shown = machines.map((machine) => ({ machine, step: openStep(context, machine) }));
+  const remembered = new Set<string>();
   try {
     for (;;) {
       const seen = await readSnapshot(context, kube);
@@ -51,6 +52,8 @@ export async function awaitMembers(
         const progress = withUnreachableNote(memberProgress(machine, seen), seen.unreachable);
         if (progress.kind === 'ready') {
           void step.end();
+          if (!remembered.has(machine.name)) await rememberControlPlane(context, machine, seen);
+          remembered.add(machine.name);
           continue;
         }
         waiting.set(machine.name, progress);
@@ -99,6 +102,20 @@ async function readSnapshot(context: CommandContext, kube: KubeClient): Promise<
   ]);
   const seen = { nodes, joins, kubeNodes };
   return failures.length === 0 ? seen : { ...seen, unreachable: describeError(failures[0]) };
+}
+
+/**
+ * Saves the node key of a control plane that joined, as an approval does: the owner signs new shared keys only if a known control
+ * plane created them. The identity in the record was proved with a TPM that this program created.
+ */
+async function rememberControlPlane(
+  context: CommandContext,
+  { name, roles, identity }: JoiningMachine,
+  { nodes }: ClusterSnapshot,
+): Promise<void> {
+  const node = nodes.find(({ admission }) => admission?.identity === identity);
+  if (node === undefined || !roles.includes('control-plane')) return;
+  await expectMachine(context, { name, nodeId: node.nodeId, identity });
 }
 
 async function approve(context: CommandContext, machine: JoiningMachine, joinId: string): Promise<void> {

@@ -99,6 +99,7 @@ async function createSigned(calls: { curator?: FakeCuratorCalls; admission?: Fak
     },
     {
       listDocuments: async () => onRecord,
+      getKeys: async () => ({ stage: { generation: 1n, phase: 'done' } }),
       listJoins: async () => ({
         joins: [{ joinId: NODE.nodeId, fingerprint: fingerprintOfKey(NODE_KEY), identity: EK }],
       }),

@@ -17,5 +17,7 @@ export {
   rolesFromWire,
   withdrawalFor,
 } from './grants.ts';
+export { signErrors } from './errors.ts';
+export { requireKnownMaker } from './known-maker.ts';
 export { signedOperators } from './operators.ts';
 export { runSign } from './sign-records.ts';

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto';
 import { OwnerDocumentError } from '../../internal/ownerdocument/index.ts';
 import { records, SETTINGS_KEY } from '../../internal/records/index.ts';
-import { parseClusterConfig } from '../../internal/config/index.ts';
+import { canonicalJson, parseClusterConfig } from '../../internal/config/index.ts';
 import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { callCurator, newMutation } from '../cluster/index.ts';
+import { callCurator, fetchKeysView, newMutation, type NewKeysView } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { openSigner, policyFor, settingsFor, type DocumentSigner } from './document-signer.ts';
 import { grantFor, grantSubjectOf } from './grants.ts';
+import { requireKnownMaker } from './known-maker.ts';
 import { operatorsOnRecord } from './operators.ts';
 
 /** Records that an owner is about to sign. */
@@ -17,6 +18,8 @@ interface OnRecord {
   readonly updatedBy: string;
   readonly operators: Awaited<ReturnType<typeof operatorsOnRecord>>;
   readonly controlPlanes: readonly Node[];
+  /** The shared keys, if they were rotated. */
+  readonly keys: NewKeysView | undefined;
 }
 
 /**
@@ -29,6 +32,7 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
   if (signer === undefined)
     throw new OwnerDocumentError('owner-document-required', 'signing the records: requires role owner');
   const now = await onRecord(context);
+  if (now.keys !== undefined) await requireSignable(context, signer, now.keys);
   const lines = describe(signer, now);
   context.host.say('sign-record', lines.join('\n'), { revision: now.revision });
   if (!options.yes && !(await context.host.confirm('Sign these records?', false)))
@@ -42,6 +46,7 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
       : [signer.sign('owners', { keys: [...signer.owners] })]),
     ...policyFor(signer, now.configuration),
     ...settingsFor(signer),
+    ...keysFor(signer, now),
     signer.sign('operators', { operators: [...now.operators] }),
     ...unlisted(now).map((node) =>
       grantFor(signer, grantSubjectOf(node), ['ConsensusMember', 'KubernetesController']),
@@ -56,10 +61,12 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
 
 async function onRecord(context: CommandContext): Promise<OnRecord> {
   const operators = await operatorsOnRecord(context);
-  return callCurator(context, async ({ curator }) => {
-    const [configuration, { nodes }] = await Promise.all([
+  return callCurator(context, async (clients) => {
+    const { curator } = clients;
+    const [configuration, { nodes }, keys] = await Promise.all([
       curator.getConfiguration({}),
       curator.listNodes({}),
+      fetchKeysView(clients),
     ]);
     return {
       configuration: configuration.document,
@@ -67,8 +74,32 @@ async function onRecord(context: CommandContext): Promise<OnRecord> {
       updatedBy: configuration.updatedBy,
       operators,
       controlPlanes: nodes.filter(({ roles }) => roles.includes(NodeRole.CONSENSUS_MEMBER)),
+      keys: keys?.newKeys,
     };
   });
+}
+
+/** The signature over the shared keys on record, else again over those that an owner signed before; none before a rotation. */
+function keysFor(signer: DocumentSigner, { keys }: OnRecord): Uint8Array[] {
+  const body = keys?.signed ?? signer.newest('keys')?.body;
+  return body === undefined
+    ? []
+    : [signer.sign('keys', { ...body, previous: { ...body.previous }, next: { ...body.next } })];
+}
+
+/**
+ * Requires that the shared keys are those that an owner signed before, or that a control plane of the cluster vouches for them. Only
+ * keys of an earlier version have no signature of a node; an owner accepts them once, by their hash.
+ */
+async function requireSignable(
+  context: CommandContext,
+  signer: DocumentSigner,
+  keys: NewKeysView,
+): Promise<void> {
+  const before = signer.newest('keys')?.body;
+  if (before !== undefined && canonicalJson(before) === canonicalJson(keys.signed)) return;
+  if (before === undefined && keys.signature === '') return;
+  await requireKnownMaker(context, signer, keys);
 }
 
 /** Control planes that the inventory does not list, each of which therefore needs a grant. */
@@ -98,6 +129,14 @@ function describeSettings({ settings }: DocumentSigner): readonly string[] {
   ];
 }
 
+/** The keys that an owner is about to sign: their hash tells apart two sets of one generation. */
+function describeKeys({ keys }: OnRecord): readonly string[] {
+  if (keys === undefined) return [];
+  const sha256 = createHash('sha256').update(canonicalJson(keys.signed)).digest('hex');
+  const by = keys.signature === '' ? 'no node vouches for them' : `created by ${printable(keys.nodeId)}`;
+  return [`  shared keys     generation ${keys.signed.generation}, SHA-256 ${sha256}, ${by}`];
+}
+
 function describe(signer: DocumentSigner, now: OnRecord): readonly string[] {
   const operators = now.operators.map(({ name, role, fingerprint }) => `${name} (${role}, ${fingerprint})`);
   const nodes = now.controlPlanes.map((node) => `${node.name} (${grantSubjectOf(node).identity})`);
@@ -106,6 +145,7 @@ function describe(signer: DocumentSigner, now: OnRecord): readonly string[] {
     `  operators       ${operators.map((each) => printable(each)).join(', ')}`,
     `  control planes  ${nodes.map((each) => printable(each)).join(', ')}`,
     ...describeSettings(signer),
+    ...describeKeys(now),
     `  owners          ${signer.owners.length === 1 ? 'your key only' : `${signer.owners.length} keys`}`,
   ];
 }

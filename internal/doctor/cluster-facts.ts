@@ -151,6 +151,8 @@ const factsShape = z.strictObject({
       isDone: z.boolean(),
       phaseSinceMs: timeMs,
       awaited: z.array(text).max(1_000),
+      /** No owner has signed the keys; absent in files of earlier versions. */
+      needsOwner: z.boolean().optional(),
     }),
   ),
   joins: part(

@@ -82,13 +82,14 @@ const withoutReady = (prefix: string): ClusterFacts =>
   }));
 const budget = (changes: object): ClusterFacts =>
   withKubernetes(({ budgets }) => ({ budgets: budgets.map((each) => ({ ...each, ...changes })) }));
-const keys = (phaseMs: number): ClusterFacts =>
+const keys = (phaseMs: number, more: object = {}): ClusterFacts =>
   fakeFacts({
     keys: {
       ok: true,
       value: {
         ...{ generation: 2, phase: 'hand', isDone: false, phaseSinceMs: NOW_MS - phaseMs },
         awaited: ['n2 (it is off)'],
+        ...more,
       },
     },
   });
@@ -376,6 +377,14 @@ const ROWS: readonly Row[] = [
   row('doctor-ca', 'expired', () => certificates(-1, '/x/ca.crt'), 'error', 'n2'),
   row('doctor-keys', 'an hour in a phase', () => keys(HOUR_MS), 'good'),
   row('doctor-keys', 'more than an hour in a phase', () => keys(HOUR_MS + 1), 'warning'),
+  row('doctor-keys', 'new keys that an owner must sign', () => keys(0, { needsOwner: true }), 'warning'),
+  row('doctor-keys', 'signed', () => keys(0, { isDone: true, needsOwner: false }), 'good'),
+  row(
+    'doctor-keys',
+    'that no owner has signed',
+    () => keys(0, { isDone: true, needsOwner: true }),
+    'warning',
+  ),
   row('doctor-document', 'more than 30 days left', () => documents(30 * DAY_MS + 1), 'good'),
   row('doctor-document', '30 days left', () => documents(30 * DAY_MS), 'warning'),
   row('doctor-document', 'ended', () => documents(0, 'operators'), 'error'),

@@ -92,7 +92,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-keys': retryable.operator.unhealthy(
     'A rotation of the shared keys does not proceed.',
-    'Look at `cluster keys show`. Start the control planes that it waits for, or remove them with `cluster node remove NODE --lost`.',
+    'Look at `cluster keys show`. If an owner must sign the new keys, an owner runs `cluster keys rotate`; after a rotation by an earlier version `cluster sign`. Start the control planes that it waits for, or remove them with `cluster node remove NODE --lost`.',
   ),
   'doctor-document': retryable.operator.unhealthy(
     'A document that an owner has signed has ended, or ends soon. After its end it admits nothing new.',

@@ -8,6 +8,7 @@ import {
   type ClusterConfig,
 } from '../../../internal/config/index.ts';
 import { deriveKey, type MasterSecret } from '../../../internal/crypto/index.ts';
+import type { SignedKeys } from '../../../internal/keyset/index.ts';
 import { createCertificateRequest, keyPemFromSeed } from '../../../internal/pki/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
 import type { InitState, OwnerKey } from '../../workspace/index.ts';
@@ -70,9 +71,11 @@ export async function createInitRequest(options: {
   readonly machine: VerifiedMachine;
   /** Epoch of the cluster: above 1 if it is restored. */
   readonly epoch: number;
+  /** The shared keys of a restored cluster, if they were rotated. */
+  readonly sharedKeys?: SignedKeys | undefined;
   readonly nowMs: number;
 }): Promise<InitRequest> {
-  const { config, masterSecret, ownerKey, manifestBytes, machine, epoch, nowMs } = options;
+  const { config, masterSecret, ownerKey, manifestBytes, machine, epoch, sharedKeys, nowMs } = options;
   const adminKeyPem = adminKeyFrom(masterSecret);
   const clusterId = clusterIdFrom(masterSecret);
   const configuration = Buffer.from(canonicalJson(clusterPartOf(config)), 'utf8');
@@ -92,7 +95,7 @@ export async function createInitRequest(options: {
     clusterUnlockKey: deriveKey(masterSecret, { kind: 'cluster-unlock' }, UNLOCK_KEY_BYTES).reveal(),
     configuration,
     ownerDocuments: signInitialDocuments({
-      ...{ clusterId, epoch, ownerKey, configuration, machine, singleNode, nowMs },
+      ...{ clusterId, epoch, ownerKey, configuration, machine, singleNode, sharedKeys, nowMs },
       settings: settingsBytes(config, manifestBytes, configuration),
     }),
   });

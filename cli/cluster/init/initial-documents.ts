@@ -5,6 +5,7 @@ import {
   type DocumentBodies,
   type DocumentKind,
 } from '../../../internal/ownerdocument/index.ts';
+import type { SignedKeys } from '../../../internal/keyset/index.ts';
 import { fingerprintOfKey, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { firstNodeRoles } from '../../../internal/role/index.ts';
 import type { OwnerKey } from '../../workspace/index.ts';
@@ -16,7 +17,8 @@ const FIRST = 1;
 
 /**
  * The documents that an owner signs with an init, for the first records of a new or restored cluster: the owners, the configuration, the
- * settings of joining machines, the operators, and the grant of the first node. Each has serial 1.
+ * settings of joining machines, the operators, and the grant of the first node; for a restored cluster also the shared keys, if they
+ * were rotated. Each has serial 1.
  */
 export function signInitialDocuments(options: {
   readonly clusterId: string;
@@ -28,6 +30,8 @@ export function signInitialDocuments(options: {
   readonly settings: Uint8Array;
   readonly machine: VerifiedMachine;
   readonly singleNode: boolean;
+  /** The shared keys in the backup of a restored cluster; undefined for the keys that a cluster is created with. */
+  readonly sharedKeys?: SignedKeys | undefined;
   readonly nowMs: number;
 }): Uint8Array[] {
   const {
@@ -38,6 +42,7 @@ export function signInitialDocuments(options: {
     settings,
     machine,
     singleNode,
+    sharedKeys,
     nowMs: issuedMs,
   } = options;
   const sign = <K extends DocumentKind>(kind: K, body: DocumentBodies[K]): Uint8Array => {
@@ -56,6 +61,7 @@ export function signInitialDocuments(options: {
       roles: [...firstNodeRoles({ singleNode })],
       floors: { owners: FIRST, policy: FIRST, operators: FIRST },
     }),
+    ...(sharedKeys === undefined ? [] : [sign('keys', sharedKeys)]),
   ];
 }
 

@@ -1,6 +1,13 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
 import type { DescribeResponse } from '../../../initproto/gen/init_pb.js';
 import { parseManifest, type BundleManifest } from '../../../internal/bundle/index.ts';
+import {
+  parseKeySet,
+  publicKeysOf,
+  ROTATION_FILE,
+  signedKeysOf,
+  type SignedKeys,
+} from '../../../internal/keyset/index.ts';
 import type { MasterSecret } from '../../../internal/crypto/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { exitOfCode } from '../../app/explain.ts';
@@ -148,7 +155,16 @@ async function chooseRequest(
     );
   }
   const epoch = options.restore?.epoch ?? 1;
-  return createInitRequest({ config, masterSecret, ownerKey, epoch, ...inputs });
+  const sharedKeys = options.restore && signedKeysIn(options.restore);
+  return createInitRequest({ config, masterSecret, ownerKey, epoch, sharedKeys, ...inputs });
+}
+
+/** What the owner signs about the keys of a backup; undefined if they were never rotated. */
+function signedKeysIn({ sharedKeys }: RestoreSource): SignedKeys | undefined {
+  const text = sharedKeys.reveal()[ROTATION_FILE];
+  return text === undefined
+    ? undefined
+    : signedKeysOf(publicKeysOf(parseKeySet('the keys in the backup', text)));
 }
 
 /** The components that the request names: those of the bundle when the init started. */

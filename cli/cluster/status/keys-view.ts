@@ -1,5 +1,6 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
-import type { GetKeysResponse } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { SignedKeys } from '../../../internal/keyset/index.ts';
+import type { GetKeysResponse, NewKeys } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { RpcError } from '../../../internal/rpc/index.ts';
 import type { CuratorClients } from '../curator/call-curator.ts';
 import { printable } from '../../../internal/printable/index.ts';
@@ -13,16 +14,30 @@ const PHASES: Readonly<Record<string, string>> = {
   refresh: 'refreshing credentials of kubelets and pods',
   retire: 'revoking trust in the old keys',
 };
+const SIGNING = 'waiting for an owner to sign the new keys';
 const DONE = 'done';
+
+/** What an owner signs about the current generation of shared keys, as a curator shows it; plain JSON values. */
+export interface NewKeysView {
+  readonly nodeId: string;
+  /** The node key of the node that created the keys (SubjectPublicKeyInfo, DER) and its signature; base64. */
+  readonly publicKey: string;
+  readonly signature: string;
+  readonly signed: SignedKeys;
+  /** Whether an owner has signed these keys. */
+  readonly isSigned: boolean;
+}
 
 /** Progress of a rotation of the keys that control planes share; plain JSON values. */
 export type KeysView = Readonly<ReturnType<typeof keysViewFrom>>;
 
 function keysViewFrom(response: GetKeysResponse) {
   const phase = printable(response.stage?.phase ?? DONE);
+  // 1 for the initial keys of the cluster.
+  const generation = Number(response.stage?.generation ?? 1n);
+  const newKeys = response.newKeys && newKeysViewFrom(response.newKeys, generation);
   return {
-    // 1 for the initial keys of the cluster.
-    generation: Number(response.stage?.generation ?? 1n),
+    generation,
     phase,
     isDone: phase === DONE,
     startedMs: Number(response.startedMs),
@@ -31,6 +46,22 @@ function keysViewFrom(response: GetKeysResponse) {
     reason: printable(response.reason),
     // Nodes that the current phase waits for, and why.
     awaited: response.awaited.map(({ name, why }) => ({ name: printable(name), why: printable(why) })),
+    ...(newKeys === undefined ? {} : { newKeys }),
+    // Nodes install no keys that no owner has signed.
+    needsOwner: newKeys?.isSigned === false,
+  };
+}
+
+function newKeysViewFrom(
+  { nodeId, publicKey, signature, previousSha256, nextSha256, isSigned }: NewKeys,
+  generation: number,
+): NewKeysView {
+  return {
+    nodeId: printable(nodeId),
+    publicKey: Buffer.from(publicKey).toString('base64'),
+    signature: Buffer.from(signature).toString('base64'),
+    signed: { generation, previous: { ...previousSha256 }, next: { ...nextSha256 } },
+    isSigned,
   };
 }
 
@@ -51,8 +82,8 @@ export async function fetchKeysView({ operatorApi }: CuratorClients): Promise<Ke
 export function describeRotationPhase(view: KeysView, nowMs: number): string {
   const names = Object.keys(PHASES);
   const index = names.indexOf(view.phase);
-  const what =
-    index < 0 ? `phase ${view.phase}` : `phase ${index + 1} of ${names.length}: ${PHASES[view.phase]}`;
+  const title = view.phase === 'asked' && view.needsOwner ? SIGNING : PHASES[view.phase];
+  const what = index < 0 ? `phase ${view.phase}` : `phase ${index + 1} of ${names.length}: ${title}`;
   return `${what}, for ${formatDuration(nowMs - view.phaseSinceMs)}${awaitedText(view)}`;
 }
 

@@ -92,7 +92,7 @@ test.each([
 function keysOf(phase: string): KeysView {
   const phaseSinceMs = NOW - 125_000;
   const asked = { startedMs: 0, phaseSinceMs, startedBy: '', reason: '' };
-  return { generation: 2, phase, isDone: phase === 'done', ...asked, awaited: [] };
+  return { generation: 2, phase, isDone: phase === 'done', ...asked, awaited: [], needsOwner: false };
 }
 
 test('the certificate that expires first is shown; an expired one is a problem', () => {

@@ -2,7 +2,13 @@ import { NodeRole, NodeState, type Node } from '../../../joinservice/curatorprot
 import { CodedError } from '../../../internal/errors/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { fetchKeysView, type KeysView, callCurator } from '../../cluster/index.ts';
-import { followRotation, requestRotation, type HeldKeys, type KeysOutcome } from '../../keys/index.ts';
+import {
+  followRotation,
+  followUntilSigned,
+  requestRotation,
+  type HeldKeys,
+  type KeysOutcome,
+} from '../../keys/index.ts';
 
 const FIRST_GENERATION = 1;
 
@@ -57,14 +63,21 @@ export async function startKeyReplacement(
   }
 }
 
-/** Follows a requested rotation until the cluster has keys that the removed node never held. */
+/**
+ * Follows a requested rotation until the cluster has keys that the removed node never held; without `wait` until an owner has
+ * signed the new keys. Call it when the node is no member any more: keys that it created are not signed.
+ */
 export async function awaitKeyReplacement(
   context: CommandContext,
   node: Pick<Node, 'name' | 'nodeId'>,
   { requested, wait }: { readonly requested: KeyReplacement; readonly wait: boolean },
 ): Promise<KeyReplacement> {
   const { held, outcome } = requested;
-  if (held === undefined || outcome !== 'under-way' || !wait) return requested;
+  if (held === undefined || outcome !== 'under-way') return requested;
+  if (!wait) {
+    await followUntilSigned(context, held.generation);
+    return requested;
+  }
   // If a rotation was under way when the node was lost, the node received the new keys too. Then another
   // rotation is needed.
   let keys = await followRotation(context, held.generation);

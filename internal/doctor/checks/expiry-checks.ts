@@ -74,12 +74,20 @@ export const keys: Observe = ({ keys: part, takenMs }) => {
   const threshold = `each phase at most ${formatDuration(ROTATION_WARNING_MS)}`;
   return judgePart(part, { subject: 'shared keys', threshold }, (value) => {
     const subject = 'shared keys';
-    if (value.isDone) return [{ subject, figure: `generation ${value.generation}, no rotation`, threshold }];
+    const unsigned = `no owner has signed the keys of generation ${value.generation}`;
+    if (value.isDone) {
+      const figure = `generation ${value.generation}, no rotation`;
+      const problem = value.needsOwner === true ? warned(`${unsigned}, so no machine can join`) : undefined;
+      return [{ subject, figure, threshold, ...(problem === undefined ? {} : { problem }) }];
+    }
     const ageMs = takenMs - value.phaseSinceMs;
     const figure = `phase ${value.phase} for ${formatDuration(ageMs)}`;
     const waits = value.awaited.length === 0 ? '' : `; it waits for ${value.awaited.join(', ')}`;
     const cause = `the rotation to generation ${value.generation} is in ${figure}${waits}`;
-    return [{ subject, figure, threshold, problem: warned(ageMs > ROTATION_WARNING_MS ? cause : undefined) }];
+    // Without an owner the rotation does not go on, however long one waits.
+    const problem =
+      value.needsOwner === true ? `${unsigned}${waits}` : ageMs > ROTATION_WARNING_MS ? cause : undefined;
+    return [{ subject, figure, threshold, problem: warned(problem) }];
   });
 };
 
