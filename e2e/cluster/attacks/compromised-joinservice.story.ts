@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
+import { createPairs, publicPartsOf } from '../../../internal/keyset/index.ts';
+import { CLUSTER_PREFIX, KEYS_KEY, records } from '../../../internal/records/index.ts';
 import { captureStatement } from './captured-statement.ts';
 import type { JoinserviceAttackRequest, JoinserviceAttackResult } from './compromised-joinservice-request.ts';
 import { StoryCluster } from '../harness/story-cluster.ts';
@@ -142,6 +144,40 @@ await test('attacks by a compromised join service on a live control plane', asyn
         '',
       );
       await cluster.etcdctl('n1', 'put', key, JSON.stringify(record));
+    },
+  );
+
+  await story.test(
+    'every node refuses shared keys that no owner has signed, and logs the reason',
+    async () => {
+      const [previous, next] = [await createPairs(1, nowMs), await createPairs(2, nowMs)];
+      const announced = records.keys.encode({
+        ...{ version: 1, generation: 2, phase: 'believe', startedMs: nowMs, phaseSinceMs: nowMs },
+        ...{ startedBy: 'operator:owner', reason: '' },
+        made: {
+          by: String((await recordOf('n1'))['nodeId']),
+          previous: publicPartsOf(previous),
+          next: publicPartsOf(next),
+        },
+      });
+      const key = `${CLUSTER_PREFIX}${KEYS_KEY}`;
+      await cluster.etcdctl('n1', 'put', key, Buffer.from(announced).toString('utf8'));
+      for (const machine of ['n1', 'n2']) {
+        await eventually(
+          `the agent of ${machine} logs that no owner has signed the keys`,
+          90,
+          () => cluster.log(machine),
+          (log) => /verifying the announced keys of generation 2: .*no owner has signed one/.test(log),
+        );
+        assert.equal(
+          await cluster.sh(
+            machine,
+            'ls /var/lib/cluster/keys /var/lib/cluster/kubernetes/clients-ca.crt 2>/dev/null || true',
+          ),
+          '',
+        );
+      }
+      await cluster.etcdctl('n1', 'del', key);
     },
   );
 });
