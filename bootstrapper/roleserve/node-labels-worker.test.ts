@@ -275,6 +275,6 @@ describe('taints on record', () => {
     cluster.setTaints('n1', [gpu]);
     await settle();
     await cluster.tree.clock.advance(600_000);
-    expect([cluster.calls.patches, cluster.calls.lists]).toEqual([1, 3]);
+    expect([cluster.calls.patches, cluster.calls.lists]).toEqual([1, 2]);
   });
 });

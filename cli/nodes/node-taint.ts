@@ -23,7 +23,7 @@ export async function runTaint(
 }
 
 /** A taint as `-o json` shows it. */
-export interface TaintView {
+interface TaintView {
   readonly key: string;
   readonly value: string;
   readonly effect: string;

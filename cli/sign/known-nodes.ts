@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { readText } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { PROGRAM_VERSION } from '../app/version.ts';
+import { VERSION } from '../../internal/versions/index.ts';
 import { readCaller } from '../cluster/index.ts';
 import { layoutOf, StateFile } from '../workspace/index.ts';
 
@@ -23,7 +23,7 @@ export async function readKnownNodeIds(context: CommandContext): Promise<Readonl
     return pin.success && pin.data.clusterId === clusterId ? [pin.data.nodeId ?? ''] : [];
   });
   const layout = layoutOf(context.paths.workspace);
-  const { value } = await StateFile.read(files, layout, { programVersion: PROGRAM_VERSION });
+  const { value } = await StateFile.read(files, layout, { programVersion: VERSION });
   const { result } = value.init ?? {};
   return new Set([...known, ...(result?.clusterId === clusterId ? [result.nodeId] : [])]);
 }
