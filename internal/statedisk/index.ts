@@ -13,7 +13,7 @@
  * No program uses it yet.
  */
 export { diskStateOf, isAheadOfCounter, type DiskState } from './choose-record.ts';
-export { recordKey, SHARE_BYTES, slotKey, type DiskShares } from './disk-keys.ts';
+export { recordKey, slotKey, type DiskShares } from './disk-keys.ts';
 export {
   encodeFormatting,
   encodeReady,
@@ -21,4 +21,3 @@ export {
   SLOT_BYTES,
   type RecordContent,
 } from './disk-record.ts';
-export { StateDiskError, type StateDiskErrorCode } from './errors.ts';
