@@ -21,6 +21,7 @@ import {
   checkClock,
   decodeTpmEvidence,
   nameOfBytes,
+  quoteClaims,
   quoteErrors,
   tpmMeasurements,
   TpmValidator,
@@ -203,20 +204,11 @@ function checkEnrolled({ id, proof }: MachineIdentity, rules: TpmRules, list: Ch
   list.require('quote-key-unknown', proof !== 'unproved', { expected: 'an enrolled key', actual: id });
 }
 
-function claimsOf({ key, statement }: VerifiedQuote, eventCount: number | undefined): Verdict['claims'] {
-  const { clock } = statement;
-  return {
-    attestationKey: key.nameHex,
-    scheme: `${key.scheme.algorithm}-${key.scheme.hash}`,
-    extraData: Buffer.from(statement.extraData).toString('hex'),
-    qualifiedSigner: Buffer.from(statement.qualifiedSigner).toString('hex'),
-    firmwareVersion: `0x${statement.firmwareVersion.toString(16)}`,
-    clockMs: clock.clockMs.toString(),
-    resetCount: clock.resetCount,
-    restartCount: clock.restartCount,
-    safe: clock.safe,
-    ...(eventCount === undefined ? {} : { events: eventCount }),
-  };
+function claimsOf(quote: VerifiedQuote, eventCount: number | undefined): Verdict['claims'] {
+  const [extraData, qualifiedSigner] = [quote.statement.extraData, quote.statement.qualifiedSigner].map(
+    (bytes) => Buffer.from(bytes).toString('hex'),
+  );
+  return quoteClaims(quote, { extraData, qualifiedSigner }, eventCount);
 }
 
 function limitsOf(eventCount: number | undefined): string[] {

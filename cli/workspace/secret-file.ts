@@ -13,6 +13,14 @@ export interface SecretAccess {
   readonly passphrases: PassphraseSource;
 }
 
+/** A secret to write. */
+interface WrittenSecret {
+  readonly text: Secret<string>;
+  readonly kind: SecretKind;
+  /** Encrypts the file; undefined: it is written as plain text. */
+  readonly passphrase?: Passphrase | undefined;
+}
+
 /**
  * Reads a file with a secret, and decrypts it with the passphrase of this run if it is encrypted. Refuses a file that group or
  * others can access.
@@ -59,34 +67,17 @@ export async function isSealedFile(files: FilePort, path: string): Promise<boole
 export async function createSecretFile(
   files: FilePort,
   path: string,
-  secret: {
-    readonly text: Secret<string>;
-    readonly kind: SecretKind;
-    readonly passphrase?: Passphrase | undefined;
-  },
+  secret: WrittenSecret,
 ): Promise<boolean> {
   if ((await files.stat(path)) !== undefined) return false; // spares the derivation of a key
   return files.createExclusive(path, await asStored(secret), { mode: 0o600 });
 }
 
 /** Replaces a file with a secret (0600). A crash leaves the old or the new one. No passphrase: it is written as plain text. */
-export async function replaceSecretFile(
-  files: FilePort,
-  path: string,
-  secret: {
-    readonly text: Secret<string>;
-    readonly kind: SecretKind;
-    readonly passphrase?: Passphrase | undefined;
-  },
-): Promise<void> {
+export async function replaceSecretFile(files: FilePort, path: string, secret: WrittenSecret): Promise<void> {
   await files.writeAtomic(path, await asStored(secret), { mode: 0o600 });
 }
 
-async function asStored(secret: {
-  readonly text: Secret<string>;
-  readonly kind: SecretKind;
-  readonly passphrase?: Passphrase | undefined;
-}): Promise<string> {
-  const { text, kind, passphrase } = secret;
+async function asStored({ text, kind, passphrase }: WrittenSecret): Promise<string> {
   return passphrase === undefined ? text.reveal() : sealText(text, { kind, passphrase });
 }

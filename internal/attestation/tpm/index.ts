@@ -17,5 +17,5 @@ export { measureMachine, type MachineMeasurement, type MeasureOptions } from './
 export { AttestationKeyCache, type ParsedKey } from './key-cache.ts';
 export { verifyQuote, type VerifiedQuote } from './verify-quote.ts';
 export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './rules.ts';
-export { clockOfVerdict, lockCounterOf, tpmMeasurements, TpmValidator } from './validator.ts';
+export { clockOfVerdict, lockCounterOf, quoteClaims, tpmMeasurements, TpmValidator } from './validator.ts';
 export { nameOfBytes, type VerifiedTpmEvidence } from './verify-evidence.ts';

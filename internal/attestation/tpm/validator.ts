@@ -4,6 +4,7 @@ import { AppraisalError } from '../errors.ts';
 import type { TpmClock } from './rules.ts';
 import type { ValidationContext, Validator, Verdict } from '../verdict.ts';
 import { AttestationKeyCache } from './key-cache.ts';
+import type { VerifiedQuote } from './verify-quote.ts';
 import { checkRegisterNames, verifyTpmEvidence, type VerifiedTpmEvidence } from './verify-evidence.ts';
 
 /** Verifies TPM evidence: its signature and binding to the session, then registers and machine against the policy. */
@@ -48,20 +49,29 @@ export function tpmMeasurements(values: ReadonlyMap<number, Uint8Array>): Readon
 }
 
 /** The signed facts of TPM evidence. `quoteId` identifies a quote. */
-export function tpmClaims(verified: VerifiedTpmEvidence): Verdict['claims'] {
-  const { key, clock, statement, proof, quoteId, eventCount, lockCounter } = verified;
+function tpmClaims(verified: VerifiedTpmEvidence): Verdict['claims'] {
+  const { proof, quoteId, eventCount, lockCounter } = verified;
+  const claims = quoteClaims(verified, { quoteId, batchSize: proof.size }, eventCount);
+  return lockCounter === undefined ? claims : { ...claims, lockCounter: lockCounter.toString() };
+}
+
+/** The signed facts of a quote: its key, then `own`, then the state of the TPM, and the number of events if there is a log. */
+export function quoteClaims(
+  { key, statement }: Pick<VerifiedQuote, 'key' | 'statement'>,
+  own: Verdict['claims'],
+  eventCount: number | undefined,
+): Verdict['claims'] {
+  const { clock } = statement;
   return {
     attestationKey: key.nameHex,
     scheme: `${key.scheme.algorithm}-${key.scheme.hash}`,
-    quoteId,
-    batchSize: proof.size,
+    ...own,
     firmwareVersion: `0x${statement.firmwareVersion.toString(16)}`,
     clockMs: clock.clockMs.toString(),
     resetCount: clock.resetCount,
     restartCount: clock.restartCount,
     safe: clock.safe,
     ...(eventCount === undefined ? {} : { events: eventCount }),
-    ...(lockCounter === undefined ? {} : { lockCounter: lockCounter.toString() }),
   };
 }
 
