@@ -14,7 +14,8 @@ import { findCoded } from '../../internal/errors/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import { CLUSTER_KEY, CLUSTER_PREFIX, records, SETTINGS_KEY } from '../../internal/records/index.ts';
 import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
-import { createBackupTask, type BackupEtcd, type BackupTaskOptions } from './take-backup.ts';
+import type { BackupEtcd } from './stream-backup.ts';
+import { createBackupTask, type BackupTaskOptions } from './take-backup.ts';
 
 const signal = new AbortController().signal;
 const NOW = 1_800_000_000_000;
@@ -173,6 +174,15 @@ describe('createBackupTask()', () => {
       order(certificateOf(), workspace),
     ])
       expect(await codeOf(all(taskOf().task(refused, signal)))).toBe('backup-certificate-invalid');
+  });
+
+  test('refuses the certificate of a schedule, which a curator could use again and again', async () => {
+    const content = {
+      ...{ clusterId: 'c0ffee', epoch: 2, nodeIds: [nodeId], everyMinutes: 60, keep: 1 },
+      ...{ recipients: [recoveryKeyOfOwner(ownerPem).recipient], issuedMs: NOW - 1, endsMs: NOW + 1 },
+    };
+    const bytes = encodeBackupCertificate(signBackupCertificate(content, { keyPem: ownerPem, vouchers: [] }));
+    expect(await codeOf(all(taskOf().task(order(bytes), signal)))).toBe('backup-node-mismatch');
   });
 
   test('refuses recipients that the owner did not sign', async () => {

@@ -157,7 +157,7 @@ describe('a backup', () => {
 
   test('of a newer format is refused before the rest is read', async () => {
     const file = await fileOf();
-    file.writeUInt16BE(file.readUInt16BE(8) + 1, 8);
+    file.writeUInt16BE(4, 8); // the newest is 3
     expect(await codeOf(verifyBackup(one(file.subarray(0, 10)), TRUST))).toBe('backup-version-newer');
   });
 

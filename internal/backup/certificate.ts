@@ -17,6 +17,13 @@ import { parseRecipient } from './recovery-key.ts';
 export const MAX_CERTIFICATE_BYTES = 16 * 1024;
 const MAX_RECIPIENTS = 16;
 const MAX_VOUCHERS = 16;
+/** As many control planes as a cluster can reasonably have. */
+const MAX_NODES = 64;
+/** Limits of a schedule. */
+export const MIN_EVERY_MINUTES = 1;
+/** See `MIN_EVERY_MINUTES`. */
+export const MAX_EVERY_MINUTES = 31 * 24 * 60;
+const MAX_KEEP = 1_000;
 const LABEL = 'cluster/backup/certificate/v1\0';
 
 const base64Of = (sizeBytes: number) =>
@@ -25,13 +32,10 @@ const base64Of = (sizeBytes: number) =>
     return bytes.length === sizeBytes && bytes.toString('base64') === text;
   }, `base64 of ${sizeBytes} bytes expected`);
 
-/** Shape of a certificate in a header and on the wire. */
-export const certificateShape = z.strictObject({
-  version: z.literal(1),
+const nodeId = z.string().regex(/^node-[0-9a-f]{32}$/);
+const common = {
   clusterId: z.string().regex(/^[0-9a-z-]{1,64}$/),
   epoch: z.int().positive(),
-  /** The node that takes the backup. Its ID is a hash of the key that signs the backup. */
-  nodeId: z.string().regex(/^node-[0-9a-f]{32}$/),
   /** Who can decrypt the backup, "age1…". */
   recipients: z.array(z.string().max(128)).min(1).max(MAX_RECIPIENTS),
   /** SHA-256 (hex) of the part `workspace`, which the owner has encrypted; absent if there is none. */
@@ -46,14 +50,54 @@ export const certificateShape = z.strictObject({
   /** A chain from the first owner to `owner`. */
   vouchers: z.array(z.strictObject({ by: base64Of(32), signature: base64Of(64) })).max(MAX_VOUCHERS),
   signature: base64Of(64),
+};
+
+/** For one backup by one node. */
+const onceShape = z.strictObject({
+  version: z.literal(1),
+  /** The node that takes the backup. Its ID is a hash of the key that signs the backup. */
+  nodeId,
+  ...common,
 });
 
-/** An owner's permission for one node to take backups for these recipients. */
-export type BackupCertificate = z.infer<typeof certificateShape>;
+/** For all backups that these nodes take by themselves. */
+const scheduleShape = z.strictObject({
+  version: z.literal(2),
+  /** The control planes that may take backups. */
+  nodeIds: z.array(nodeId).min(1).max(MAX_NODES),
+  /** A backup is due this long after the one before it. */
+  everyMinutes: z.int().min(MIN_EVERY_MINUTES).max(MAX_EVERY_MINUTES),
+  /** How many proved backups each control plane keeps. */
+  keep: z.int().min(1).max(MAX_KEEP),
+  ...common,
+});
 
-/** Signs a certificate with an owner's key (Ed25519, PKCS#8 PEM). @throws BackupError `backup-recipient-invalid` */
+/** Shape of a certificate in a header and on the wire. */
+export const certificateShape = z.discriminatedUnion('version', [onceShape, scheduleShape]);
+
+/** An owner's permission to take backups for these recipients. */
+export type BackupCertificate = z.infer<typeof certificateShape>;
+/** The permission for one backup by one node. */
+export type SingleCertificate = z.infer<typeof onceShape>;
+/** The permission for all backups of a schedule, with the schedule itself. */
+export type ScheduleCertificate = z.infer<typeof scheduleShape>;
+
+/** What an owner says in a certificate; the rest follows from the owner key. */
+export type CertificateContent =
+  | Omit<SingleCertificate, 'version' | 'owner' | 'vouchers' | 'signature'>
+  | Omit<ScheduleCertificate, 'version' | 'owner' | 'vouchers' | 'signature'>;
+
+/** The nodes that may take a backup with this certificate. */
+export function nodesOf(certificate: BackupCertificate): readonly string[] {
+  return certificate.version === 1 ? [certificate.nodeId] : certificate.nodeIds;
+}
+
+/**
+ * Signs a certificate with an owner's key (Ed25519, PKCS#8 PEM): for one backup, or for a schedule if it names several nodes.
+ * @throws BackupError `backup-recipient-invalid`
+ */
 export function signBackupCertificate(
-  content: Omit<BackupCertificate, 'version' | 'owner' | 'vouchers' | 'signature'>,
+  content: CertificateContent,
   owner: { readonly keyPem: Secret<string>; readonly vouchers: readonly OwnerVoucher[] },
 ): BackupCertificate {
   const pubKey = ed25519PubKeyFrom(owner.keyPem);
@@ -61,7 +105,11 @@ export function signBackupCertificate(
   content.recipients.forEach(parseRecipient);
   const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
   const vouchers = owner.vouchers.map(({ by, signature }) => ({ by: text(by), signature: text(signature) }));
-  const unsigned = { version: 1 as const, ...content, owner: text(pubKey), vouchers };
+  const by = { owner: text(pubKey), vouchers };
+  const unsigned =
+    'nodeIds' in content
+      ? { version: 2 as const, ...content, ...by }
+      : { version: 1 as const, ...content, ...by };
   return { ...unsigned, signature: text(signEd25519(owner.keyPem, statementOf(unsigned))) };
 }
 
@@ -119,14 +167,13 @@ export function verifyBackupCertificate(
 
 const CLOCK_TOLERANCE_MS = 5 * 60_000;
 
-function statementOf(certificate: Omit<BackupCertificate, 'signature'>): Uint8Array {
-  const { version, clusterId, epoch, nodeId, recipients, issuedMs, endsMs, owner, workspaceSha256 } =
-    certificate;
-  // A voucher is a signature by itself, so the owner's signature does not cover the vouchers.
-  const signed = {
-    ...{ version, clusterId, epoch, nodeId, recipients, issuedMs, endsMs, owner },
-    ...(workspaceSha256 === undefined ? {} : { workspaceSha256 }),
-  };
+type Unsigned = Omit<SingleCertificate, 'signature'> | Omit<ScheduleCertificate, 'signature'>;
+
+/** A voucher is a signature by itself, so the owner's signature does not cover the vouchers. */
+function statementOf(certificate: Unsigned): Uint8Array {
+  const signed: Record<string, unknown> = { ...certificate };
+  for (const name of ['vouchers', 'signature', ...(certificate.workspaceSha256 ? [] : ['workspaceSha256'])])
+    delete signed[name];
   return labeledStatement(LABEL, canonicalJson(signed));
 }
 

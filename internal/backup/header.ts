@@ -3,15 +3,18 @@ import { z } from 'zod';
 import { canonicalJson, ed25519KeyFromRaw } from '../crypto/index.ts';
 import { nodeIdOf } from '../pki/index.ts';
 import type { ByteReader } from './byte-reader.ts';
-import { certificateShape, verifyBackupCertificate } from './certificate.ts';
+import { certificateShape, nodesOf, verifyBackupCertificate } from './certificate.ts';
 import { BackupError } from './errors.ts';
 
 /** The first bytes of every backup. */
 export const MAGIC = Buffer.from('clbackup', 'latin1');
-/** The format that this program writes, and the newest that it reads. */
-export /** 1: without the part `workspace` and the counts of objects. */
-const FORMAT_VERSION = 2;
+/**
+ * The formats that this program reads. 1: without the part `workspace` and the counts of objects. 3: with a certificate of a schedule. It
+ * writes 3 if the certificate is one, otherwise 2, so that older programs read what they can.
+ */
 const OLDEST_VERSION = 1;
+const SINGLE_VERSION = 2;
+const FORMAT_VERSION = 3;
 /** Size of an Ed25519 signature. */
 export const SIGNATURE_BYTES = 64;
 const MAX_HEADER_BYTES = 64 * 1024;
@@ -47,7 +50,7 @@ export interface BackupTrust {
 export function encodeHeader(header: BackupHeader): Uint8Array {
   const json = Buffer.from(canonicalJson(headerShape.parse(header)), 'utf8');
   const numbers = Buffer.alloc(6);
-  numbers.writeUInt16BE(FORMAT_VERSION, 0);
+  numbers.writeUInt16BE(header.certificate.version === 1 ? SINGLE_VERSION : FORMAT_VERSION, 0);
   numbers.writeUInt32BE(json.length, 2);
   return Buffer.concat([MAGIC, numbers, json]);
 }
@@ -71,6 +74,8 @@ export async function readHeader(
   const json = await reader.take(length.readUInt32BE(0));
   const bytes = Buffer.concat([magic, version, length, json]);
   const header = headerFrom(json);
+  if (header.certificate.version === 2 && version.readUInt16BE(0) < FORMAT_VERSION)
+    throw malformed('a certificate of a schedule in an older format');
   if (!isSigned(header, statementOfHeader(bytes), await reader.take(SIGNATURE_BYTES)))
     throw new BackupError('backup-signature-invalid', 'reading a backup: its header was changed');
   return { header, bytes };
@@ -78,17 +83,23 @@ export async function readHeader(
 
 /** @throws BackupError `backup-other-cluster`, `backup-certificate-invalid`, `backup-epoch-old` */
 export function verifyHeader(header: BackupHeader, trust: BackupTrust): void {
-  const { certificate, clusterId, epoch, takenMs, signer } = header;
+  const { certificate, clusterId, epoch, takenMs } = header;
   verifyBackupCertificate(certificate, { ...trust, nowMs: takenMs });
-  const nodeId = nodeIdOf(Buffer.from(signer, 'base64'));
+  const nodeId = takerOf(header);
+  const nodes = nodesOf(certificate);
   const differs =
-    certificate.clusterId !== clusterId || certificate.epoch !== epoch || certificate.nodeId !== nodeId;
+    certificate.clusterId !== clusterId || certificate.epoch !== epoch || !nodes.includes(nodeId);
   if (differs)
     throw new BackupError(
       'backup-certificate-invalid',
-      `verifying a backup: its certificate is for ${certificate.nodeId} in epoch ${certificate.epoch} of ${certificate.clusterId}, the backup by ${nodeId} in epoch ${epoch} of ${clusterId}`,
+      `verifying a backup: its certificate is for ${nodes.join(', ')} in epoch ${certificate.epoch} of ${certificate.clusterId}, the backup by ${nodeId} in epoch ${epoch} of ${clusterId}`,
     );
   refuseOlderEpoch(header, trust.epoch);
+}
+
+/** The ID of the node that took a backup. */
+export function takerOf({ signer }: Pick<BackupHeader, 'signer'>): string {
+  return nodeIdOf(Buffer.from(signer, 'base64'));
 }
 
 /** Refuses a backup from before the last known recovery of its cluster. @throws BackupError `backup-epoch-old` */

@@ -10,21 +10,26 @@
  * ```
  *
  * The node signs with its machine key, of which its node ID is a hash. An owner signs the certificate: which node may
- * take the backup, and for which recipients. A node cannot decrypt the file, because it does not have their private keys.
+ * take the backup (or, for a schedule, which nodes may take backups until when), and for which recipients. A node cannot decrypt the file, because it does not have their private keys.
  */
 export { decryptAge, encryptAge } from './age.ts';
 export { readBackupHeader, readBackupParts, verifyBackup, writeBackup } from './backup-file.ts';
 export {
   backupCertificateId,
   encodeBackupCertificate,
+  MAX_EVERY_MINUTES,
+  MIN_EVERY_MINUTES,
+  nodesOf,
   parseBackupCertificate,
   signBackupCertificate,
   verifyBackupCertificate,
   type BackupCertificate,
+  type SingleCertificate,
+  type ScheduleCertificate,
 } from './certificate.ts';
 export { BackupError } from './errors.ts';
 export { ObjectCounts } from './object-counts.ts';
 export { encodeFacts, parseFacts, type BackupFacts, type EtcdFacts } from './facts.ts';
-export { refuseOlderEpoch, type BackupHeader } from './header.ts';
+export { refuseOlderEpoch, takerOf, type BackupHeader } from './header.ts';
 export type { BackupPart, PartName } from './parts.ts';
 export { parseRecipient, parseRecoveryKey, recoveryKeyOfOwner, type RecoveryKey } from './recovery-key.ts';

@@ -1,0 +1,228 @@
+import { createPublicKey } from 'node:crypto';
+import {
+  encodeFacts,
+  writeBackup,
+  ObjectCounts,
+  type BackupCertificate,
+  type BackupFacts,
+  type BackupHeader,
+  type BackupPart,
+  type EtcdFacts,
+} from '../../internal/backup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { EtcdClient } from '../../internal/etcd/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
+import {
+  CLUSTER_KEY,
+  CLUSTER_PREFIX,
+  CONFIGURATION_KEY,
+  records,
+  SETTINGS_KEY,
+} from '../../internal/records/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
+import { BackupTaskError } from './errors.ts';
+
+const READ_MS = 10_000;
+/** Enough to hash a database of some GiB. */
+const HASH_MS = 5 * 60_000;
+
+/** The part of an etcd client that a backup uses. */
+export interface BackupEtcd extends Pick<EtcdClient, 'get' | 'list' | 'keys'> {
+  readonly maintenance: Pick<EtcdClient['maintenance'], 'hash' | 'snapshot'>;
+}
+
+/** Clients with root credentials of both local members. */
+export interface BackupEtcds {
+  readonly state: BackupEtcd;
+  readonly kubernetes: BackupEtcd;
+}
+type EtcdName = keyof BackupEtcds;
+
+/** Ports and inputs of every backup that this node takes. */
+export interface BackupStreamOptions {
+  readonly files: FilePort;
+  readonly clock: Clock;
+  readonly agentVersion: string;
+  readonly clusterId: string;
+  readonly nodeId: string;
+  /** Ed25519 key of this machine (PKCS#8 PEM), which signs the backup. */
+  readonly keyPem: Secret<string>;
+  /** Paths of the keys that control planes share, by name. Files that do not exist are left out. */
+  readonly keyFiles: Readonly<Record<string, string>>;
+}
+
+/** What goes into one backup. */
+export interface BackupContent {
+  /** Verified by the caller. */
+  readonly certificate: BackupCertificate;
+  /** What a workspace needs, encrypted by the owner; empty if there is none. */
+  readonly workspace: Uint8Array;
+  readonly etcds: BackupEtcds;
+  /** Sees what is encrypted, in order to prove it. A slow observer slows the backup down. */
+  readonly observer?: {
+    snapshot(name: EtcdName, data: Uint8Array): Promise<void>;
+    facts(facts: Omit<BackupFacts, 'version'>): void;
+  };
+}
+
+/**
+ * Streams a backup of the cluster from the local etcd members.
+ * @throws BackupTaskError `backup-node-mismatch` if the cluster is in another epoch than the certificate
+ */
+export async function* streamBackup(
+  options: BackupStreamOptions,
+  content: BackupContent,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const { clock, clusterId, nodeId, keyPem } = options;
+  const { certificate, etcds } = content;
+  const nowMs = Math.round(clock.nowMs());
+  const cluster = await readCluster(etcds.state, signal);
+  if (certificate.epoch !== cluster.epoch)
+    throw new BackupTaskError(
+      'backup-node-mismatch',
+      `taking a backup: the certificate is for epoch ${certificate.epoch}, this is ${nodeId} in epoch ${cluster.epoch}`,
+    );
+  const watches = {
+    state: await SnapshotWatch.start(etcds.state, signal),
+    kubernetes: await SnapshotWatch.start(etcds.kubernetes, signal),
+  };
+  const { state, kubernetes } = watches;
+  const header: BackupHeader = {
+    ...{ clusterId, clusterName: cluster.clusterName, epoch: cluster.epoch, takenMs: nowMs, certificate },
+    revisions: { state: String(state.revision), kubernetes: String(kubernetes.revision) },
+    versions: { agent: options.agentVersion, kubernetes: cluster.kubernetesVersion },
+    signer: createPublicKey(keyPem.reveal()).export({ format: 'der', type: 'spki' }).toString('base64'),
+  };
+  yield* writeBackup(header, partsOf(options, { ...content, watches, cluster, signal }), keyPem);
+}
+
+interface ClusterFacts {
+  readonly epoch: number;
+  readonly clusterName: string;
+  readonly kubernetesVersion: string;
+  readonly bundleManifest: string;
+  /** The stored `cluster.yaml`; empty if none is stored. */
+  readonly configuration: Uint8Array;
+}
+
+interface Taking extends BackupContent {
+  readonly watches: Readonly<Record<EtcdName, SnapshotWatch>>;
+  readonly cluster: ClusterFacts;
+  readonly signal: AbortSignal;
+}
+
+function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupPart[] {
+  const { etcds, watches, cluster, workspace, signal, observer } = taking;
+  const snapshot = (name: EtcdName): AsyncIterable<Uint8Array> => {
+    const chunks = etcds[name].maintenance.snapshot(signal);
+    return observer === undefined ? chunks : tee(chunks, (data) => observer.snapshot(name, data));
+  };
+  return [
+    ...(workspace.length === 0 ? [] : [{ name: 'workspace', content: later(() => workspace) } as const]),
+    { name: 'configuration', content: later(() => cluster.configuration) },
+    { name: 'bundle', content: later(() => Buffer.from(cluster.bundleManifest, 'utf8')) },
+    { name: 'shared-keys', content: later(() => readKeys(options)) },
+    { name: 'state-etcd', content: snapshot('state') },
+    { name: 'kubernetes-etcd', content: snapshot('kubernetes') },
+    {
+      name: 'facts',
+      content: later(async () => {
+        const facts = {
+          state: await watches.state.facts(signal),
+          kubernetes: await watches.kubernetes.facts(signal),
+        };
+        observer?.facts(facts);
+        return encodeFacts(facts);
+      }),
+    },
+  ];
+}
+
+async function* later(read: () => Uint8Array | Promise<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield await read();
+}
+
+async function* tee(
+  chunks: AsyncIterable<Uint8Array>,
+  onChunk: (data: Uint8Array) => Promise<void>,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    await onChunk(chunk);
+    yield chunk;
+  }
+}
+
+async function readCluster(etcd: BackupEtcd, signal: AbortSignal): Promise<ClusterFacts> {
+  const get = (key: string) => etcd.get(CLUSTER_PREFIX + key, { signal, timeoutMs: READ_MS });
+  const [cluster, settings, configuration] = [
+    await get(CLUSTER_KEY),
+    await get(SETTINGS_KEY),
+    await get(CONFIGURATION_KEY),
+  ];
+  if (cluster === undefined || settings === undefined)
+    throw new BackupTaskError('backup-node-not-control-plane', 'taking a backup: etcd has no cluster yet');
+  const { epoch, clusterName } = records.cluster.decode(cluster.key, cluster.value);
+  const { kubernetesVersion, bundleManifest } = records.settings.decode(settings.key, settings.value);
+  const document =
+    configuration && records.configuration.decode(configuration.key, configuration.value).document;
+  return {
+    ...{ epoch, clusterName, kubernetesVersion, bundleManifest },
+    configuration: Buffer.from(document ?? '', 'base64'),
+  };
+}
+
+/** JSON: the text of each key file by its name. */
+async function readKeys({ files, keyFiles }: BackupStreamOptions): Promise<Uint8Array> {
+  const texts: Record<string, string> = {};
+  for (const [name, path] of Object.entries(keyFiles)) {
+    const text = await readText(files, path);
+    if (text !== undefined) texts[name] = text;
+  }
+  return Buffer.from(JSON.stringify({ version: 1, files: texts }), 'utf8');
+}
+
+/**
+ * The hash of an etcd at the revision before its snapshot. etcd hashes what it has not compacted, so the hash is taken before and
+ * after: if both are of the same compaction, so is the snapshot in between.
+ */
+class SnapshotWatch {
+  readonly revision: bigint;
+  readonly #etcd: BackupEtcd;
+  readonly #before: bigint;
+  readonly #objects: Readonly<Record<string, number>>;
+
+  private constructor(
+    etcd: BackupEtcd,
+    at: Pick<SnapshotWatch, 'revision'> & {
+      readonly compactRevision: bigint;
+      readonly objects: Readonly<Record<string, number>>;
+    },
+  ) {
+    this.#etcd = etcd;
+    this.revision = at.revision;
+    this.#before = at.compactRevision;
+    this.#objects = at.objects;
+  }
+
+  static async start(etcd: BackupEtcd, signal: AbortSignal): Promise<SnapshotWatch> {
+    // Linearizable: every write that was acknowledged before is in the snapshot.
+    const { revision } = await etcd.list(`${CLUSTER_PREFIX}none/`, { signal, timeoutMs: READ_MS });
+    const { compactRevision } = await etcd.maintenance.hash(revision, { signal, timeoutMs: HASH_MS });
+    const objects = new ObjectCounts();
+    for await (const keys of etcd.keys('/', revision, { signal, timeoutMs: READ_MS })) objects.add(keys);
+    return new SnapshotWatch(etcd, { revision, compactRevision, objects: objects.byResource });
+  }
+
+  async facts(signal: AbortSignal): Promise<EtcdFacts> {
+    const revision = String(this.revision);
+    try {
+      const after = await this.#etcd.maintenance.hash(this.revision, { signal, timeoutMs: HASH_MS });
+      const facts = { revision, objects: this.#objects };
+      return after.compactRevision === this.#before ? { ...facts, hash: after.hash } : facts;
+    } catch {
+      signal.throwIfAborted();
+      return { revision, objects: this.#objects }; // etcd has compacted this revision meanwhile
+    }
+  }
+}
