@@ -45,6 +45,10 @@ export const consensusErrors = defineErrors({
     'The quorum was recovered without this member: another control plane has a newer epoch, and the data of this member is outdated.',
     'Wait: this member deletes its data and joins again.',
   ),
+  'consensus-snapshot-invalid': fault.system.unhealthy(
+    'etcdutl could not restore a snapshot that this node has just taken of its own etcd. The cluster is not changed.',
+    'Look at the last output in the message: usually the disk is full. Check the etcd members with `cluster doctor`.',
+  ),
   'consensus-not-recoverable': fault.operator.precondition(
     'The quorum is not lost, or recovering it from this member would lose more data than from another one. Nothing was changed.',
     'Run the recovery on the member with the highest raft index, or not at all if etcd has a leader.',

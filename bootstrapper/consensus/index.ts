@@ -39,6 +39,7 @@ export { ConsensusError } from './errors.ts';
 export { judgeRecoveries, type Surveys } from './recovery/judge-recoveries.ts';
 export { type RecoverConfig } from './recovery/data-copy.ts';
 export { recoverMember, surveyWithDataCopy, surveyMembers } from './recovery/recover-member.ts';
+export { removeRestoredSnapshots, withRestoredSnapshot } from './recovery/restored-etcd.ts';
 export { raiseEpoch, readEpoch, writeEpoch } from './recovery/epoch.ts';
 export { restoreFirstMember } from './recovery/restore-snapshot.ts';
 export { forgetKubernetesNodes, restoreClusterRecords } from './restored-records.ts';

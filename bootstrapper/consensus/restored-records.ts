@@ -2,6 +2,7 @@ import { remove, unchanged, type KeySpace, type Write } from '../../internal/etc
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import {
   ADDRESSES_PREFIX,
+  BACKUPS_PREFIX,
   CLUSTER_KEY,
   DOCUMENTS_PREFIX,
   IDENTITIES_PREFIX,
@@ -38,6 +39,7 @@ const REPLACED_PREFIXES = [
   JOINS_PREFIX,
   OPERATORS_PREFIX,
   DOCUMENTS_PREFIX,
+  BACKUPS_PREFIX,
   'slots/',
 ];
 const REPLACED_KEYS = [INIT_RESULT_KEY, OWNERSHIP_KEY];

@@ -42,7 +42,7 @@ interface RecoveryServicePorts extends SystemPorts {
 /**
  * Configuration of this etcd member and of the others, from the membership and the list of control planes.
  */
-function configOf(
+export function temporaryEtcdConfig(
   name: EtcdName,
   membership: Membership,
   directory: ClusterDirectory | undefined,
@@ -92,7 +92,11 @@ export class RecoveryService {
     const { files, reads } = this.#ports;
     const membership = await this.#member();
     const survey = (name: EtcdName) =>
-      surveyMembers(this.#ports, configOf(name, membership, currentValue(reads.clusterDirectory)), signal);
+      surveyMembers(
+        this.#ports,
+        temporaryEtcdConfig(name, membership, currentValue(reads.clusterDirectory)),
+        signal,
+      );
     const surveys = { state: await survey('state'), kubernetes: await survey('kubernetes') };
     const { refusals, losses } = judgeRecoveries(surveys);
     const { clusterName, nodeName } = membership;
@@ -149,7 +153,7 @@ export async function runPendingRecovery(ports: SystemPorts, signal: AbortSignal
   const directory = await state.directory.load();
   const work: RecoveryWork = {
     ports: { ...ports, log },
-    configOf: (name) => configOf(name, membership, directory),
+    configOf: (name) => temporaryEtcdConfig(name, membership, directory),
   };
   log.warn('recovering the etcd quorum from this machine alone, as ordered', {});
   try {

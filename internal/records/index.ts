@@ -24,6 +24,10 @@
  * joins/ID              machines that asked to join        joinservice, curator
  * identities/IDENTITY   → ID: one membership per machine   with the node
  * removed/IDENTITY      a machine that was removed       curator
+ * backups/schedule      signed by an owner               curator; every reader verifies it
+ * backups/head          number of the last backup       control planes
+ * backups/claim         who takes a backup now, on a lease
+ * backups/kept/SEQ      a backup on a control plane       the control plane
  * documents/KIND/NAME   signed by an owner               curator; every reader verifies it
  * traces/ID             checks of a join by both sides     joinservice
  * slots/control-plane/  queue for changes of etcd members  control planes
@@ -34,6 +38,10 @@ export {
   ADDRESSES_PREFIX,
   AUDIT_HEAD_KEY,
   AUDIT_PREFIX,
+  BACKUP_CLAIM_KEY,
+  BACKUP_HEAD_KEY,
+  BACKUP_SCHEDULE_KEY,
+  BACKUPS_PREFIX,
   auditHeadKey,
   auditKey,
   CLUSTER_KEY,
@@ -45,6 +53,7 @@ export {
   IDENTITIES_PREFIX,
   INIT_RESULT_KEY,
   JOINS_PREFIX,
+  KEPT_BACKUPS_PREFIX,
   KEYS_KEY,
   nodeNameKey,
   NODES_PREFIX,
@@ -60,9 +69,12 @@ export {
   type StoredRecord,
 } from './record-kinds.ts';
 export {
+  BACKUP_NAME,
   OPERATOR_ROLES,
   type AuditHeadRecord,
   type AuditRecord,
+  type BackupHeadRecord,
+  type BackupRecord,
   type ClusterRecord,
   type CollateralRecord,
   type EvidenceProfile,

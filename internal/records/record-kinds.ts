@@ -5,6 +5,10 @@ import {
   addressShape,
   auditHeadShape,
   auditShape,
+  backupClaimShape,
+  backupHeadShape,
+  backupScheduleShape,
+  backupShape,
   clusterShape,
   collateralShape,
   configurationShape,
@@ -75,6 +79,10 @@ export const records = {
   trace: kindOf('traces/', traceShape),
   removed: kindOf('removed/', removedShape),
   document: kindOf('documents/', documentShape),
+  backupSchedule: kindOf('backups/', backupScheduleShape),
+  backupHead: kindOf('backups/', backupHeadShape),
+  backupClaim: kindOf('backups/', backupClaimShape),
+  backup: kindOf('backups/kept/', backupShape),
 } as const;
 
 /** Key of the cluster record, of which there is one. */
@@ -95,6 +103,17 @@ export const CONFIGURATION_KEY = records.configuration.key('current');
 export const COLLATERAL_KEY = records.collateral.key('collateral');
 /** Key of the init result record, of which there is one. */
 export const INIT_RESULT_KEY = records.initResult.key('result');
+
+/** Prefix of everything about scheduled backups. */
+export const BACKUPS_PREFIX = 'backups/';
+/** Prefix of the backups that control planes keep, in the order of their numbers. */
+export const KEPT_BACKUPS_PREFIX = 'backups/kept/';
+/** Key of the schedule of backups, of which there is one. */
+export const BACKUP_SCHEDULE_KEY = records.backupSchedule.key('schedule');
+/** Key of the number of the last scheduled backup. */
+export const BACKUP_HEAD_KEY = records.backupHead.key('head');
+/** Key of the node that takes a scheduled backup now. */
+export const BACKUP_CLAIM_KEY = records.backupClaim.key('claim');
 
 /** Reserves a node's name; the value is the node's id. */
 export function nodeNameKey(name: string): string {

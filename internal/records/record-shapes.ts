@@ -5,6 +5,8 @@ import { NODE_STATES, ROLES, TAINT_EFFECTS } from '../role/index.ts';
 const version = z.literal(1);
 const bytes = z.base64();
 const hex = z.string().regex(/^[0-9a-f]{64}$/);
+/** File name of a backup that a control plane keeps: its number and its time. */
+export const BACKUP_NAME = /^[0-9]{8}-[0-9]{8}T[0-9]{9}Z\.backup$/;
 const fingerprint = z.string().regex(/^sha256:[0-9a-f]{64}$/);
 
 /** The cluster. Written once, by its first node. */
@@ -239,6 +241,48 @@ export const documentShape = z.strictObject({
   recordedBy: z.string(),
 });
 
+/** The schedule of backups: bytes that an owner has signed (internal/backup), and the sealed part `workspace` of each backup. */
+export const backupScheduleShape = z.strictObject({
+  version,
+  certificate: bytes,
+  workspace: bytes,
+  updatedMs: z.int(),
+  updatedBy: z.string(),
+});
+
+/** The number of the last scheduled backup, and why the last attempt failed; without a failure, it succeeded. */
+export const backupHeadShape = z.strictObject({
+  version,
+  seq: z.int().min(0),
+  failure: z
+    .strictObject({
+      nodeId: z.string(),
+      timeMs: z.int(),
+      code: z.string().max(128),
+      message: z.string().max(2_000),
+    })
+    .optional(),
+});
+
+/** The node that takes a backup now. Exists on a lease. */
+export const backupClaimShape = z.strictObject({ version, nodeId: z.string(), seq: z.int().positive() });
+
+/** A backup that a control plane keeps on its disk. */
+export const backupShape = z.strictObject({
+  version,
+  /** Grows with each backup of the cluster, whatever clocks say. */
+  seq: z.int().positive(),
+  nodeId: z.string(),
+  name: z.string().regex(BACKUP_NAME),
+  takenMs: z.int(),
+  /** When its content was restored and compared; absent if it was not. */
+  provedMs: z.int().optional(),
+  epoch: z.int().positive(),
+  /** Of the whole file. */
+  sha256: hex,
+  sizeBytes: z.int().positive(),
+});
+
 /** The roles of operators, with increasing rights. */
 export const OPERATOR_ROLES = ['viewer', 'operator', 'owner'] as const;
 /** See `OPERATOR_ROLES`. */
@@ -354,6 +398,10 @@ export const keysShape = z.strictObject({
     .optional(),
 });
 
+/** See `backupShape`. */
+export type BackupRecord = z.infer<typeof backupShape>;
+/** See `backupHeadShape`. */
+export type BackupHeadRecord = z.infer<typeof backupHeadShape>;
 /** See `keysShape`. */
 export type KeysRecord = z.infer<typeof keysShape>;
 /** See `settingsShape`. */

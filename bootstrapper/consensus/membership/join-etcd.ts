@@ -73,7 +73,7 @@ export async function updatePeerUrl(
 export async function waitUntilServing(
   { clock, onWait }: Pick<ConsensusPorts, 'clock' | 'onWait'>,
   admin: EtcdClient,
-  { etcd, readyTimeoutMs = READY_TIMEOUT_MS }: ConsensusConfig,
+  { etcd, readyTimeoutMs = READY_TIMEOUT_MS }: Pick<ConsensusConfig, 'etcd' | 'readyTimeoutMs'>,
   signal: AbortSignal,
 ): Promise<void> {
   const endMs = clock.monotonicMs() + readyTimeoutMs;

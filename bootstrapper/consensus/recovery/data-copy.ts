@@ -5,7 +5,8 @@ import type { ConsensusConfig } from '../consensus-config.ts';
 import type { ListenPorts } from '../etcd-instances.ts';
 import { connectAsRoot } from '../unit/run-etcd.ts';
 
-const UNIT = 'cluster-etcd-recovery.service';
+/** A temporary etcd beside the members: while a quorum is recovered, or while a backup is proved. */
+export const TEMPORARY_ETCD_UNIT = 'cluster-etcd-recovery.service';
 const COPY_MS = 10 * 60_000;
 const SAVE_MS = 10 * 60_000;
 
@@ -30,7 +31,7 @@ export async function withDataCopy<T>(
 ): Promise<T> {
   const { files, commands, units } = ports;
   const { etcd, layout, recoveryPorts } = config;
-  await units.stop(UNIT, signal);
+  await units.stop(TEMPORARY_ETCD_UNIT, signal);
   await units.stop(etcd.unit, signal);
   await files.remove(layout.copiedData);
   const run = (...argv: [string, ...string[]]) => commands.run({ argv, timeoutMs: COPY_MS, signal });
@@ -48,13 +49,13 @@ export async function withDataCopy<T>(
   );
   const owner = `${etcd.systemUser}:${etcd.systemUser}`;
   await run('chown', '--recursive', '--no-dereference', owner, layout.etcdHome);
-  await units.install(UNIT, buildEtcdUnit(copied), signal);
-  await units.start(UNIT, signal);
+  await units.install(TEMPORARY_ETCD_UNIT, buildEtcdUnit(copied), signal);
+  await units.start(TEMPORARY_ETCD_UNIT, signal);
   try {
     using copy = await connectAsRoot(ports, layout, [`127.0.0.1:${recoveryPorts.client}`]);
     return await work(copy);
   } finally {
-    await units.stop(UNIT, signal);
+    await units.stop(TEMPORARY_ETCD_UNIT, signal);
     await files.remove(layout.copiedData);
   }
 }

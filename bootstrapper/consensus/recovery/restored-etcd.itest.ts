@@ -1,0 +1,100 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { put, type EtcdClient } from '../../../internal/etcd/index.ts';
+import { ExecaRunner, type CommandRunner } from '../../../internal/exec/index.ts';
+import { closeOpened, findEtcdBinary, opened, temporaryDirectory } from '../../../internal/testing/index.ts';
+import { findFreePorts, noCommands, TestMember, testMemberConfig } from '../fake-member.ts';
+import type { RecoverConfig } from './data-copy.ts';
+import { withRestoredSnapshot } from './restored-etcd.ts';
+
+const signal = new AbortController().signal;
+const CALL = { signal, timeoutMs: 10_000 };
+const UNIT = 'cluster-etcd-recovery.service';
+afterEach(closeOpened);
+
+const programs = new ExecaRunner({ path: '/usr/bin:/bin' });
+const commands: CommandRunner = {
+  run: (command) => (/^(systemd-sysusers|chown)$/.test(command.argv[0]) ? noCommands : programs).run(command),
+};
+
+/** A member with three keys, its configuration, and a snapshot of it in a file. */
+async function start() {
+  const { path } = opened(await temporaryDirectory());
+  const [port = 0] = await findFreePorts(1);
+  const [client = 0, peer = 0, metrics = 0] = await findFreePorts(3);
+  const config = { ...(await testMemberConfig(path, 0, [port])), etcdBinary: await findEtcdBinary(path) };
+  const recover: RecoverConfig = {
+    ...config,
+    etcdctlBinary: await findEtcdBinary(path, 'etcdctl'),
+    etcdutlBinary: await findEtcdBinary(path, 'etcdutl'),
+    recoveryPorts: { client, peer, metrics },
+  };
+  const member = new TestMember(config, commands);
+  const { admin } = await member.start();
+  for (const name of ['a', 'b', 'c'])
+    await admin.commit({ when: [], then: [put(`/registry/pods/default/${name}`, Buffer.from(name))] }, CALL);
+  const snapshot = join(path, 'snapshot');
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of admin.maintenance.snapshot(signal)) chunks.push(chunk);
+  await writeFile(snapshot, Buffer.concat(chunks));
+  return { member, admin, recover, snapshot };
+}
+
+async function keysOf(etcd: EtcdClient, revision: bigint): Promise<readonly string[]> {
+  const all: string[] = [];
+  for await (const keys of etcd.keys('/registry/', revision, CALL)) all.push(...keys);
+  return all;
+}
+
+test('a throwaway etcd has the content of the snapshot, while the member goes on', async () => {
+  const { member, admin, recover, snapshot } = await start();
+  const { revision } = await admin.list('/registry/', CALL);
+  const { hash } = await admin.maintenance.hash(revision, CALL);
+  await admin.commit({ when: [], then: [put('/registry/pods/default/later', Buffer.from('x'))] }, CALL);
+  const ports = member.portsOf();
+  const directory = join(recover.layout.etcdHome, 'throwaway');
+  const units: string[] = [];
+  const watched = Object.assign(Object.create(ports.units) as typeof ports.units, {
+    install: (unit: string, content: string, at: AbortSignal) => {
+      units.push(content);
+      return ports.units.install(unit, content, at);
+    },
+    start: (unit: string, at: AbortSignal) => ports.units.start(unit, at),
+    stop: (unit: string, at: AbortSignal) => ports.units.stop(unit, at),
+  });
+  await withRestoredSnapshot(
+    { ...ports, units: watched },
+    recover,
+    snapshot,
+    async (restored) => {
+      expect((await restored.maintenance.hash(revision, CALL)).hash).toBe(hash);
+      expect(await keysOf(restored, revision)).toHaveLength(3);
+      await restored.commit({ when: [], then: [put('/registry/only-here', Buffer.from('x'))] }, CALL);
+      const config = JSON.parse(await readFile(join(directory, 'etcd.json'), 'utf8')) as Record<
+        string,
+        string
+      >;
+      expect(config['listen-peer-urls']).toContain('127.0.0.1');
+    },
+    signal,
+  );
+  // systemd ends it before it harms the members beside it.
+  expect(units[0]).toMatch(/^MemoryMax=1G$/m);
+  expect((await ports.units.status(UNIT, signal)).active).not.toBe('active');
+  await expect(stat(directory)).rejects.toThrow('ENOENT');
+  const { revision: now } = await admin.list('/registry/', CALL);
+  expect(await keysOf(admin, now)).toHaveLength(4);
+});
+
+test('a damaged snapshot is refused, and nothing is left', async () => {
+  const { member, recover, snapshot } = await start();
+  const bytes = await readFile(snapshot);
+  bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 1;
+  await writeFile(snapshot, bytes);
+  const work = () => Promise.reject(new Error('it must not run'));
+  await expect(withRestoredSnapshot(member.portsOf(), recover, snapshot, work, signal)).rejects.toMatchObject(
+    { code: 'consensus-snapshot-invalid' },
+  );
+  await expect(stat(join(recover.layout.etcdHome, 'throwaway'))).rejects.toThrow('ENOENT');
+});

@@ -1,0 +1,102 @@
+import { CodedError } from '../../../internal/errors/index.ts';
+import type { EtcdClient } from '../../../internal/etcd/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
+import type { ConsensusLayout } from '../consensus-layout.ts';
+import { ConsensusError } from '../errors.ts';
+import { waitUntilServing } from '../membership/join-etcd.ts';
+import { buildEtcdConfig, buildEtcdUnit, urlOf } from '../unit/etcd-unit.ts';
+import { connectAsRoot } from '../unit/run-etcd.ts';
+import { TEMPORARY_ETCD_UNIT, type RecoverConfig } from './data-copy.ts';
+
+const RESTORE_MS = 10 * 60_000;
+const OWN_MS = 60_000;
+/** A large database is read from a disk that others use first. */
+const READY_MS = 5 * 60_000;
+
+/**
+ * Settings that keep a throwaway etcd from harming the members beside it: systemd ends it above this memory, and it yields processor
+ * and disk. etcd maps its database, and the kernel can take those pages back.
+ */
+const LIMITS = `
+MemoryHigh=768M
+MemoryMax=1G
+MemorySwapMax=0
+OOMScoreAdjust=900
+Nice=19
+CPUWeight=10
+IOSchedulingClass=idle
+Restart=no
+`;
+
+/**
+ * Restores a snapshot into a new directory beside the data of this member and runs `work` with a throwaway etcd on it, on loopback ports
+ * of its own. The directory is deleted afterwards. Nothing of the running member is touched. Revisions stay as in the snapshot.
+ * @throws ConsensusError `consensus-snapshot-invalid` if etcdutl refuses the snapshot
+ */
+export async function withRestoredSnapshot<T>(
+  ports: SystemPorts,
+  config: RecoverConfig,
+  snapshot: string,
+  work: (restored: EtcdClient) => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  const { files, commands, units } = ports;
+  const { etcd, layout, recoveryPorts, nodeId, etcdutlBinary } = config;
+  const directory = throwawayOf(layout);
+  const settings = {
+    ...{ ...config, address: '127.0.0.1', ports: recoveryPorts },
+    layout: { ...layout, data: `${directory}/data`, configFile: `${directory}/etcd.json` },
+  };
+  const peerUrl = urlOf(settings.address, recoveryPorts.peer);
+  await units.stop(TEMPORARY_ETCD_UNIT, signal);
+  await files.remove(directory);
+  await files.makeDirectory(directory);
+  try {
+    await commands
+      .run({
+        argv: [
+          etcdutlBinary,
+          ...['snapshot', 'restore', snapshot, '--data-dir', settings.layout.data, '--name', nodeId],
+          ...['--initial-cluster', `${nodeId}=${peerUrl}`, '--initial-advertise-peer-urls', peerUrl],
+        ],
+        timeoutMs: RESTORE_MS,
+        signal,
+      })
+      .catch((cause: unknown) => {
+        if (!(cause instanceof CodedError) || cause.code !== 'exec-failed') throw cause;
+        const doing = `restoring a snapshot of ${etcd.title}`;
+        throw new ConsensusError('consensus-snapshot-invalid', doing, { cause });
+      });
+    await files.writeAtomic(settings.layout.configFile, buildEtcdConfig(settings, { kind: 'first' }));
+    const owner = `${etcd.systemUser}:${etcd.systemUser}`;
+    await commands.run({
+      argv: ['chown', '--recursive', '--no-dereference', owner, directory],
+      timeoutMs: OWN_MS,
+      signal,
+    });
+    const unit = `${buildEtcdUnit(settings).trimEnd()}\n${LIMITS}`;
+    await units.install(TEMPORARY_ETCD_UNIT, unit, signal);
+    await units.start(TEMPORARY_ETCD_UNIT, signal);
+    using restored = await connectAsRoot(ports, layout, [`127.0.0.1:${recoveryPorts.client}`]);
+    await waitUntilServing(ports, restored, { etcd, readyTimeoutMs: READY_MS }, signal);
+    return await work(restored);
+  } finally {
+    // Also when the agent ends: the next start would otherwise find a running etcd.
+    await units.stop(TEMPORARY_ETCD_UNIT, new AbortController().signal);
+    await files.remove(directory);
+  }
+}
+
+/** Ends a throwaway etcd that an earlier run of the agent left, and deletes its data. */
+export async function removeRestoredSnapshots(
+  { files, units }: Pick<SystemPorts, 'files' | 'units'>,
+  layouts: readonly ConsensusLayout[],
+  signal: AbortSignal,
+): Promise<void> {
+  await units.stop(TEMPORARY_ETCD_UNIT, signal);
+  for (const layout of layouts) await files.remove(throwawayOf(layout));
+}
+
+function throwawayOf({ etcdHome }: ConsensusLayout): string {
+  return `${etcdHome}/throwaway`;
+}
