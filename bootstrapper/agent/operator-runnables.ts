@@ -1,7 +1,8 @@
 import { PORTS } from '../../internal/endpoint/index.ts';
+import { DiskStreams } from '../../internal/file/index.ts';
 import { mergeMetrics, readMetrics, renderMetrics, serveMetrics } from '../../internal/metrics/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
-import { createBackupTask } from '../backup/index.ts';
+import { BackupRing, createBackupTask } from '../backup/index.ts';
 import { ETCD_NAMES, ETCD_PORTS } from '../consensus/index.ts';
 import {
   APILB_HEALTH_SOCKET,
@@ -53,6 +54,11 @@ async function renderNode(agent: Agent, signal: AbortSignal): Promise<string> {
   return [await renderOwn(agent), joinservice ?? '', mergeMetrics(etcd)].join('');
 }
 
+/** The backups that this node keeps. */
+export function backupRing({ files }: Pick<Agent, 'files'>): BackupRing {
+  return new BackupRing({ files, streams: new DiskStreams() }, AGENT_PATHS.backups);
+}
+
 function taskPorts(agent: Agent, membership: Membership): TaskPorts {
   const { evidence, resetOrders, driver } = agent;
   const { clusterId, nodeId, nodeName } = membership;
@@ -67,6 +73,7 @@ function taskPorts(agent: Agent, membership: Membership): TaskPorts {
     probe: createRemovalProbeTask(probePorts, () => driver.etcdMembers()),
     power: (order, signal) => obeyPowerOrder({ ...agent, log: agent.log.child('power') }, order, signal),
     metrics: (signal) => renderNode(agent, signal),
+    fetchBackup: (name, signal) => backupRing(agent).read(name, signal),
     backup: createBackupTask({
       ...agent,
       clusterId,

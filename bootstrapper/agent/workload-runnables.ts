@@ -21,6 +21,7 @@ import {
   strayTaintsWorker,
   nodeLabelsWorker,
 } from '../roleserve/index.ts';
+import { backupRunnable } from './backup-runnable.ts';
 import { retirePorts } from './create-control-plane-driver.ts';
 import type { Agent } from './agent-parts.ts';
 
@@ -50,6 +51,7 @@ export function workloadRunnables(agent: Agent): Readonly<Record<string, Runnabl
       },
     }),
     relay: relayWorker({ reads, ports: agent }),
+    backups: backupRunnable(agent),
     signer: signerWorker({ ...agent, driver: signer }),
     straytaints: strayTaintsWorker(agent),
     nodelabels: nodeLabelsWorker(agent),

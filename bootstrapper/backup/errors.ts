@@ -14,6 +14,30 @@ export const backupTaskErrors = defineErrors({
     'This node has used the owner’s certificate for another backup. Each certificate is good for one. Nothing was read.',
     'Run `cluster backup create` again. If nobody has run it before, a control plane may be compromised: see `cluster audit`.',
   ),
+  'backup-schedule-invalid': fault.peer.refused(
+    'The stored schedule of backups is not one that this node may follow: it is older than the one followed last, or signed for something else.',
+    'Sign the schedule again with `cluster backup schedule set`. If nobody has changed it, a control plane may be compromised: see `cluster audit`.',
+  ),
+  'backup-node-space': retryable.operator.unhealthy(
+    'The state disk of this control plane has too little space for a scheduled backup and its proof.',
+    'Free space on the disk, keep fewer backups (`cluster backup schedule set --keep N`), or use a larger disk.',
+  ),
+  'backup-node-unproved': retryable.system.unhealthy(
+    'A backup was restored into a throwaway etcd, and its content differs from that of the cluster. The backup was deleted; earlier ones stay.',
+    'Check the etcd members and the disks with `cluster doctor`. The control planes try again by themselves.',
+  ),
+  'backup-node-incomparable': retryable.system.unhealthy(
+    'etcd compacted its history each time while a backup was taken, so its content could not be compared. The backup was deleted; earlier ones stay.',
+    'Wait: the control planes try again by themselves. If it repeats, the disk may be slow: see `cluster doctor`.',
+  ),
+  'backup-node-claim-lost': retryable.system.precondition(
+    'This node could not prove in time that it still takes the backup of the cluster, so another control plane may take it.',
+    'Wait: the control planes try again by themselves. If it repeats, see `cluster doctor`.',
+  ),
+  'backup-node-file-unknown': fault.operator.usage(
+    'The node keeps no backup of this name.',
+    'See the backups of the cluster with `cluster backup ls`.',
+  ),
   'backup-node-busy': retryable.system.precondition(
     'This node is taking another backup.',
     'Run the command again later, or name another control plane with --node.',

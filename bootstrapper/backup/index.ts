@@ -1,5 +1,13 @@
 /**
- * Takes a backup of the cluster on a control plane, as a stream: both etcd clusters, the shared keys and the configuration,
- * encrypted to recovery keys that an owner named. Nothing is written to the disk of the node.
+ * Takes backups of the cluster on a control plane: both etcd clusters, the shared keys and the configuration, encrypted to recovery keys
+ * that an owner named. One that an owner orders is a stream, and nothing is written to the disk of the node. Those of a schedule are kept
+ * in a ring on the disk, and their content is proved:
+ *
+ * ```
+ * backups/schedule (etcd) ─▶ verifySchedule ─▶ planBackup ─▶ claim ─▶ streamBackup ─▶ ring (TAKEN)
+ *                                                               └ snapshots ─▶ throwaway etcd ─▶ proveContent (CONTENT-PROVED)
+ * ```
  */
+export { BackupRing } from './schedule/backup-ring.ts';
+export { backupScheduleWorker } from './schedule/schedule-worker.ts';
 export { createBackupTask } from './take-backup.ts';

@@ -46,6 +46,10 @@ export const AGENT_PATHS = {
   resetOrder: `${STATE}/reset/order.json`,
   /** Certificates of owners with which this node has taken a backup. */
   usedBackupCertificates: `${STATE}/backup/used`,
+  /** The newest schedule of backups that this node has followed. */
+  newestBackupSchedule: `${STATE}/backup/schedule.json`,
+  /** Backups that this node has taken on schedule. */
+  backups: `${STATE}/backups`,
   credentials: `${STATE}/credentials`,
   /** TLS key of the join service and the curator, which do not get the machine key. */
   curatorKey: `${STATE}/credentials/curator.key`,

@@ -204,6 +204,9 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
       yield certificate;
       yield Buffer.alloc(40_000, 1);
     },
+    fetchBackup: async function* (name) {
+      yield Buffer.from(`file ${name}`);
+    },
     ...overrides,
   };
   const stop = new AbortController();
@@ -234,6 +237,15 @@ describe('runNodeSession()', () => {
     const what = { case: 'probe', value: { removedNodeId: 'node-0', heldKeys: true, generation: 2n } };
     order({ case: 'task', value: { task: 1n, credit: 16, what } });
     expect(data((await until(3))[1])).toBe('node-0 true 2');
+    orders.close();
+    await ended;
+  });
+
+  test('sends a kept backup that the curator names', async () => {
+    const { order, orders, until, ended } = setUp();
+    const what = { case: 'fetchBackup', value: { name: 'n' } };
+    order({ case: 'task', value: { task: 1n, credit: 16, what } });
+    expect(data((await until(3))[1])).toBe('file n');
     orders.close();
     await ended;
   });

@@ -45,6 +45,8 @@ export interface TaskPorts {
     order: { readonly certificate: Uint8Array; readonly workspace: Uint8Array },
     signal: AbortSignal,
   ) => AsyncIterable<Uint8Array>;
+  /** The bytes of a backup that this node keeps. @throws BackupTaskError */
+  readonly fetchBackup: (name: string, signal: AbortSignal) => AsyncIterable<Uint8Array>;
   /** Hands an order to restart this machine, or to switch it off, to systemd. @throws NodeStreamError */
   readonly power: (order: PowerOrder, signal: AbortSignal) => Promise<void>;
   /** The metrics of every program on this node that responds. */
@@ -77,6 +79,9 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
       return;
     case 'backup':
       yield* packStream(ports.backup(task.what.value, signal));
+      return;
+    case 'fetchBackup':
+      yield* packStream(ports.fetchBackup(task.what.value.name, signal));
       return;
     case 'probe': {
       const { removedNodeId: nodeId, heldKeys, generation } = task.what.value;

@@ -1,6 +1,7 @@
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller } from '../curator/index.ts';
 import type { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
+import { backupHandlers } from './backup-handlers.ts';
 import { collateralHandlers } from './collateral-handlers.ts';
 import { auditHandlers } from './audit-handlers.ts';
 import { documentHandlers } from './document-handlers.ts';
@@ -22,5 +23,6 @@ export function operatorApiHandlers(parts: OperatorApiParts): Handlers<typeof Op
     ...kubeconfigHandlers(parts),
     ...collateralHandlers(parts),
     ...keysHandlers(parts),
+    ...backupHandlers(parts),
   };
 }

@@ -1,6 +1,7 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { TimeoutError, withTimeout } from '../../internal/cleanup/index.ts';
 import { formatDuration, type Clock } from '../../internal/clock/index.ts';
+import { BACKUP_NAME } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller, NodeView } from '../curator/index.ts';
 import {
@@ -118,6 +119,13 @@ export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeS
         return refuse('backup', `a workspace of ${backup.workspace.length} bytes`);
       const session = await sessionOf(parts, node, signal);
       for await (const { data } of session.runTask({ case: 'backup', value: backup }, signal)) yield { data };
+    },
+    fetchBackup: async function* ({ node, backup }, { signal }) {
+      if (backup === undefined || !BACKUP_NAME.test(backup.name))
+        return refuse('name', 'not that of a backup');
+      const session = await sessionOf(parts, node, signal);
+      const what = { case: 'fetchBackup', value: backup } as const;
+      for await (const { data } of session.runTask(what, signal)) yield { data };
     },
     getMetrics: async ({ node }, { signal }) => {
       const task: Task = { what: { case: 'metrics', value: {} }, ...LIMITS.metrics };

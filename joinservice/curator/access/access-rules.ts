@@ -153,6 +153,22 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
     ],
   },
   'OperatorApi.GetCollateral': { ...people, usedBy: '`attest collateral`' },
+  'OperatorApi.ListBackups': {
+    ...people,
+    usedBy: '`backup ls`, `backup fetch`, `backup schedule show`, `doctor`',
+  },
+  'OperatorApi.PutBackupSchedule': {
+    ...owners,
+    usedBy: '`backup schedule set`, `backup schedule stop`',
+    signed: [
+      {
+        what: 'every schedule',
+        signs: 'how often, the control planes and the recovery keys',
+        verifiedBy: ['agent'],
+        test: 'bootstrapper/backup/schedule/verify-schedule.test.ts',
+      },
+    ],
+  },
   'OperatorApi.PutCollateral': {
     ...operators,
     usedBy: '`attest collateral`; manufacturers sign its documents',
@@ -204,6 +220,7 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
       },
     ],
   },
+  'NodeStreams.FetchBackup': { ...owners, usedBy: '`backup fetch`' },
   'NodeStreams.ResetNode': {
     ...owners,
     usedBy: '`node reset`',

@@ -1071,6 +1071,202 @@ export declare type PutCollateralResponse = Message<"cluster.curator.v1.PutColla
 export declare const PutCollateralResponseSchema: GenMessage<PutCollateralResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.ListBackupsRequest
+ */
+export declare type ListBackupsRequest = Message<"cluster.curator.v1.ListBackupsRequest"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.ListBackupsRequest.
+ * Use `create(ListBackupsRequestSchema)` to create a new message.
+ */
+export declare const ListBackupsRequestSchema: GenMessage<ListBackupsRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.ListBackupsResponse
+ */
+export declare type ListBackupsResponse = Message<"cluster.curator.v1.ListBackupsResponse"> & {
+  /**
+   * As in `PutBackupScheduleRequest`; empty without a schedule.
+   *
+   * @generated from field: bytes certificate = 1;
+   */
+  certificate: Uint8Array;
+
+  /**
+   * E.g. "operator:owner".
+   *
+   * @generated from field: string scheduled_by = 2;
+   */
+  scheduledBy: string;
+
+  /**
+   * Newest first.
+   *
+   * @generated from field: repeated cluster.curator.v1.Backup backups = 3;
+   */
+  backups: Backup[];
+
+  /**
+   * Why the last attempt failed; absent if it succeeded.
+   *
+   * @generated from field: cluster.curator.v1.BackupFailure failure = 4;
+   */
+  failure?: BackupFailure | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.ListBackupsResponse.
+ * Use `create(ListBackupsResponseSchema)` to create a new message.
+ */
+export declare const ListBackupsResponseSchema: GenMessage<ListBackupsResponse>;
+
+/**
+ * A backup on the disk of a control plane.
+ *
+ * @generated from message cluster.curator.v1.Backup
+ */
+export declare type Backup = Message<"cluster.curator.v1.Backup"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Grows with each backup of the cluster, also when a clock is set back.
+   *
+   * @generated from field: uint64 seq = 2;
+   */
+  seq: bigint;
+
+  /**
+   * @generated from field: string node_id = 3;
+   */
+  nodeId: string;
+
+  /**
+   * Empty if the node is no member any more.
+   *
+   * @generated from field: string node_name = 4;
+   */
+  nodeName: string;
+
+  /**
+   * @generated from field: int64 taken_ms = 5;
+   */
+  takenMs: bigint;
+
+  /**
+   * When the node restored its content into a throwaway etcd and found it equal; 0 if it did not.
+   *
+   * @generated from field: int64 proved_ms = 6;
+   */
+  provedMs: bigint;
+
+  /**
+   * @generated from field: uint64 epoch = 7;
+   */
+  epoch: bigint;
+
+  /**
+   * SHA-256 (hex) of the file, which the proof is about.
+   *
+   * @generated from field: string sha256 = 8;
+   */
+  sha256: string;
+
+  /**
+   * @generated from field: uint64 size_bytes = 9;
+   */
+  sizeBytes: bigint;
+};
+
+/**
+ * Describes the message cluster.curator.v1.Backup.
+ * Use `create(BackupSchema)` to create a new message.
+ */
+export declare const BackupSchema: GenMessage<Backup>;
+
+/**
+ * @generated from message cluster.curator.v1.BackupFailure
+ */
+export declare type BackupFailure = Message<"cluster.curator.v1.BackupFailure"> & {
+  /**
+   * @generated from field: string node_id = 1;
+   */
+  nodeId: string;
+
+  /**
+   * @generated from field: string node_name = 2;
+   */
+  nodeName: string;
+
+  /**
+   * @generated from field: int64 time_ms = 3;
+   */
+  timeMs: bigint;
+
+  /**
+   * @generated from field: string code = 4;
+   */
+  code: string;
+
+  /**
+   * @generated from field: string message = 5;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.BackupFailure.
+ * Use `create(BackupFailureSchema)` to create a new message.
+ */
+export declare const BackupFailureSchema: GenMessage<BackupFailure>;
+
+/**
+ * @generated from message cluster.curator.v1.PutBackupScheduleRequest
+ */
+export declare type PutBackupScheduleRequest = Message<"cluster.curator.v1.PutBackupScheduleRequest"> & {
+  /**
+   * Canonical JSON, signed by an owner (internal/backup): how often, how many are kept, which nodes and recovery keys, until when. Empty
+   * to end the schedule.
+   *
+   * @generated from field: bytes certificate = 1;
+   */
+  certificate: Uint8Array;
+
+  /**
+   * What a workspace needs, encrypted to the same recovery keys by the caller. The certificate has its SHA-256. May be empty.
+   *
+   * @generated from field: bytes workspace = 2;
+   */
+  workspace: Uint8Array;
+
+  /**
+   * @generated from field: cluster.curator.v1.Mutation mutation = 3;
+   */
+  mutation?: Mutation | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.PutBackupScheduleRequest.
+ * Use `create(PutBackupScheduleRequestSchema)` to create a new message.
+ */
+export declare const PutBackupScheduleRequestSchema: GenMessage<PutBackupScheduleRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.PutBackupScheduleResponse
+ */
+export declare type PutBackupScheduleResponse = Message<"cluster.curator.v1.PutBackupScheduleResponse"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.PutBackupScheduleResponse.
+ * Use `create(PutBackupScheduleResponseSchema)` to create a new message.
+ */
+export declare const PutBackupScheduleResponseSchema: GenMessage<PutBackupScheduleResponse>;
+
+/**
  * @generated from message cluster.curator.v1.RotateKeysRequest
  */
 export declare type RotateKeysRequest = Message<"cluster.curator.v1.RotateKeysRequest"> & {
@@ -1610,6 +1806,26 @@ export declare const OperatorApi: GenService<{
     methodKind: "unary";
     input: typeof PutDocumentsRequestSchema;
     output: typeof PutDocumentsResponseSchema;
+  },
+  /**
+   * The schedule on which control planes take backups, the backups that they keep, and the last failure.
+   *
+   * @generated from rpc cluster.curator.v1.OperatorApi.ListBackups
+   */
+  listBackups: {
+    methodKind: "unary";
+    input: typeof ListBackupsRequestSchema;
+    output: typeof ListBackupsResponseSchema;
+  },
+  /**
+   * Replaces the schedule, or ends it. Agents verify that an owner signed it.
+   *
+   * @generated from rpc cluster.curator.v1.OperatorApi.PutBackupSchedule
+   */
+  putBackupSchedule: {
+    methodKind: "unary";
+    input: typeof PutBackupScheduleRequestSchema;
+    output: typeof PutBackupScheduleResponseSchema;
   },
   /**
    * Deletes an operator, whose key is unknown from then on. The last owner cannot be deleted.

@@ -234,6 +234,12 @@ export declare type Task = Message<"cluster.curator.v1.Task"> & {
      */
     value: PowerTask;
     case: "power";
+  } | {
+    /**
+     * @generated from field: cluster.curator.v1.FetchBackupTask fetch_backup = 11;
+     */
+    value: FetchBackupTask;
+    case: "fetchBackup";
   } | { case: undefined; value?: undefined };
 };
 
@@ -440,6 +446,26 @@ export declare type BackupTask = Message<"cluster.curator.v1.BackupTask"> & {
  * Use `create(BackupTaskSchema)` to create a new message.
  */
 export declare const BackupTaskSchema: GenMessage<BackupTask>;
+
+/**
+ * Answered by the bytes of the file.
+ *
+ * @generated from message cluster.curator.v1.FetchBackupTask
+ */
+export declare type FetchBackupTask = Message<"cluster.curator.v1.FetchBackupTask"> & {
+  /**
+   * `Backup.name` (operatorapi.proto).
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.FetchBackupTask.
+ * Use `create(FetchBackupTaskSchema)` to create a new message.
+ */
+export declare const FetchBackupTaskSchema: GenMessage<FetchBackupTask>;
 
 /**
  * @generated from message cluster.curator.v1.PowerTask
@@ -971,6 +997,47 @@ export declare type TakeBackupResponse = Message<"cluster.curator.v1.TakeBackupR
 export declare const TakeBackupResponseSchema: GenMessage<TakeBackupResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.FetchBackupRequest
+ */
+export declare type FetchBackupRequest = Message<"cluster.curator.v1.FetchBackupRequest"> & {
+  /**
+   * ID or name of the node that keeps the backup.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * @generated from field: cluster.curator.v1.FetchBackupTask backup = 2;
+   */
+  backup?: FetchBackupTask | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.FetchBackupRequest.
+ * Use `create(FetchBackupRequestSchema)` to create a new message.
+ */
+export declare const FetchBackupRequestSchema: GenMessage<FetchBackupRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.FetchBackupResponse
+ */
+export declare type FetchBackupResponse = Message<"cluster.curator.v1.FetchBackupResponse"> & {
+  /**
+   * The next bytes of the file.
+   *
+   * @generated from field: bytes data = 1;
+   */
+  data: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.FetchBackupResponse.
+ * Use `create(FetchBackupResponseSchema)` to create a new message.
+ */
+export declare const FetchBackupResponseSchema: GenMessage<FetchBackupResponse>;
+
+/**
  * @generated from enum cluster.curator.v1.PowerAction
  */
 export enum PowerAction {
@@ -1093,6 +1160,16 @@ export declare const NodeStreams: GenService<{
     methodKind: "server_streaming";
     input: typeof TakeBackupRequestSchema;
     output: typeof TakeBackupResponseSchema;
+  },
+  /**
+   * A backup that a control plane has taken by itself and keeps on its disk. It is encrypted.
+   *
+   * @generated from rpc cluster.curator.v1.NodeStreams.FetchBackup
+   */
+  fetchBackup: {
+    methodKind: "server_streaming";
+    input: typeof FetchBackupRequestSchema;
+    output: typeof FetchBackupResponseSchema;
   },
 }>;
 

@@ -1,0 +1,43 @@
+import { when, currentValue } from '../../internal/event/index.ts';
+import type { Runnable } from '../../internal/supervisor/index.ts';
+import { backupScheduleWorker } from '../backup/index.ts';
+import {
+  consensusLayout,
+  ETCD_NAMES,
+  removeRestoredSnapshots,
+  withRestoredSnapshot,
+} from '../consensus/index.ts';
+import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
+import type { Membership } from '../membership/index.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
+import { temporaryEtcdConfig } from '../recovery/index.ts';
+import type { Agent } from './agent-parts.ts';
+import { backupRing } from './operator-runnables.ts';
+
+/** The runnable that takes the scheduled backups. */
+export function backupRunnable(agent: Agent): Runnable {
+  const { reads, driver, identity } = agent;
+  return backupScheduleWorker(async (signal) => {
+    const membership = await when(
+      reads.clusterMembership,
+      (known): known is Membership => known !== undefined,
+      signal,
+    );
+    return {
+      ...agent,
+      ...{ clusterId: membership.clusterId, nodeId: membership.nodeId, keyPem: identity.keyPem },
+      newestSchedule: AGENT_PATHS.newestBackupSchedule,
+      keyFiles: { ...CONTROL_PLANE_KEY_FILES, ...OPTIONAL_KEY_FILES },
+      ring: backupRing(agent),
+      etcdMembers: () => driver.etcdMembers(),
+      withSnapshot: (name, snapshot, work, child) => {
+        const config = temporaryEtcdConfig(name, membership, currentValue(reads.clusterDirectory));
+        return withRestoredSnapshot(agent, config, snapshot, work, child);
+      },
+      cleanUp: (child) => {
+        const layouts = ETCD_NAMES.map((name) => consensusLayout(AGENT_PATHS.state, name));
+        return removeRestoredSnapshots(agent, layouts, child);
+      },
+    };
+  });
+}

@@ -1,0 +1,200 @@
+import { createPrivateKey, createPublicKey } from 'node:crypto';
+import { join } from 'node:path';
+import {
+  encodeBackupCertificate,
+  recoveryKeyOfOwner,
+  signBackupCertificate,
+} from '../../../internal/backup/index.ts';
+import { ed25519PubKeyFrom, generateEd25519Key } from '../../../internal/crypto/index.ts';
+import { Namespace, type EtcdClient } from '../../../internal/etcd/index.ts';
+import type { StreamPort } from '../../../internal/file/index.ts';
+import { nodeIdOf } from '../../../internal/pki/index.ts';
+import {
+  BACKUP_HEAD_KEY,
+  BACKUP_SCHEDULE_KEY,
+  CLUSTER_KEY,
+  CLUSTER_PREFIX,
+  KEPT_BACKUPS_PREFIX,
+  records,
+  SETTINGS_KEY,
+  type BackupRecord,
+} from '../../../internal/records/index.ts';
+import { MemoryEtcd, MemoryFiles, type FakeClock } from '../../../internal/testing/index.ts';
+import { BackupRing } from './backup-ring.ts';
+import type { ScheduleWorkerOptions, StateEtcd } from './schedule-worker.ts';
+
+const signal = new AbortController().signal;
+const MINUTE = 60_000;
+const MAX_BYTES = 1024 ** 2;
+
+/** The key of the owner of the test cluster. */
+export const ownerPem = generateEd25519Key();
+/** Raw Ed25519. */
+export const owner = ed25519PubKeyFrom(ownerPem) ?? new Uint8Array();
+
+/** What a throwaway etcd says, so that tests can make it differ. */
+export interface Restored {
+  hash: number;
+  keys: readonly string[];
+}
+
+/** Control planes with one etcd in memory, and a disk for each. */
+export class FakeCluster {
+  readonly etcd = new MemoryEtcd();
+  readonly records = new Namespace(this.etcd, CLUSTER_PREFIX);
+  readonly clock: FakeClock;
+  /** Snapshots that were restored, as text. */
+  readonly restoredSnapshots: string[] = [];
+  restored: Restored = { hash: 4711, keys: ['/registry/pods/default/a'] };
+  /** How often etcd compacts its history during a backup from now on. */
+  compactions = 0;
+  freeBytes = 1024 ** 4;
+  readonly files = new MemoryFiles();
+  #compactRevision = 1n;
+
+  constructor(clock: FakeClock) {
+    this.clock = clock;
+  }
+
+  async create(nodeIds: readonly string[]): Promise<void> {
+    const node = (nodeId: string) =>
+      records.node.put(records.node.key(nodeId), {
+        ...{ version: 1, nodeId, name: nodeId.slice(-4), pubKey: '', state: 'UP', createdMs: 1 },
+        ...{ roles: [], labels: {} },
+      });
+    const cluster = records.cluster.put(CLUSTER_KEY, {
+      ...{ version: 1, clusterId: 'c0ffee', clusterName: 'blue', firstNodeId: nodeIds[0] ?? '' },
+      ...{ epoch: 2, caPem: 'CA', createdMs: 1 },
+    });
+    const settings = records.settings.put(SETTINGS_KEY, {
+      ...{ version: 1, clusterName: 'blue', kubernetesVersion: 'v1.37.2', bundleManifest: '{}' },
+      ...{ podSubnet: '10.0.0.0/16', serviceSubnet: '10.1.0.0/16', apiServerSans: [] },
+    });
+    await this.records.commit({ when: [], then: [cluster, settings, ...nodeIds.map(node)] }, { signal });
+  }
+
+  /** Stores a schedule that an owner signed. */
+  async schedule(
+    nodeIds: readonly string[],
+    change: { readonly everyMinutes?: number; readonly keep?: number; readonly issuedMs?: number } = {},
+    by = ownerPem,
+  ): Promise<void> {
+    const { everyMinutes = 10, keep = 2, issuedMs = Math.round(this.clock.nowMs()) } = change;
+    const certificate = encodeBackupCertificate(
+      signBackupCertificate(
+        {
+          ...{ clusterId: 'c0ffee', epoch: 2, nodeIds: [...nodeIds], everyMinutes, keep, issuedMs },
+          ...{ recipients: [recoveryKeyOfOwner(ownerPem).recipient], endsMs: issuedMs + 1e12 },
+        },
+        { keyPem: by, vouchers: [] },
+      ),
+    );
+    const record = records.backupSchedule.put(BACKUP_SCHEDULE_KEY, {
+      ...{ version: 1, certificate: Buffer.from(certificate).toString('base64'), workspace: '' },
+      ...{ updatedMs: 1, updatedBy: 'operator:owner' },
+    });
+    await this.records.commit({ when: [], then: [record] }, { signal });
+  }
+
+  async kept(): Promise<readonly BackupRecord[]> {
+    const { entries } = await this.records.list(KEPT_BACKUPS_PREFIX, { signal });
+    return entries.map(({ key, value }) => records.backup.decode(key, value));
+  }
+
+  async failure(): Promise<string | undefined> {
+    return (await records.backupHead.read(this.records, BACKUP_HEAD_KEY, signal)).record?.failure?.code;
+  }
+
+  ringOf(name: string): BackupRing {
+    const { files } = this;
+    const streams: StreamPort = {
+      readChunks: async function* (path) {
+        yield (await files.read(path, MAX_BYTES)) ?? new Uint8Array();
+      },
+      writeAt: async (path, offset, bytes) => {
+        const before = (await files.read(path, MAX_BYTES)) ?? new Uint8Array();
+        await files.writeAtomic(path, Buffer.concat([before.subarray(0, offset), bytes]));
+      },
+      publish: (from, to) => files.rename(from, to),
+      copy: () => Promise.reject(new Error('not used')),
+      freeBytes: () => Promise.resolve(this.freeBytes),
+    };
+    return new BackupRing({ files, streams }, `/${name}`);
+  }
+
+  /** Options of the worker on one control plane. */
+  optionsOf(machine: Machine): ScheduleWorkerOptions {
+    return {
+      ...{ files: this.files, clock: this.clock, agentVersion: '1.0.0', clusterId: 'c0ffee' },
+      ...{ nodeId: machine.nodeId, keyPem: machine.keyPem, ownerKeys: [owner], keyFiles: {} },
+      newestSchedule: join('/', machine.nodeId, 'schedule.json'),
+      ring: this.ringOf(machine.nodeId),
+      etcdMembers: () => ({ state: this.#etcdOf('state'), kubernetes: this.#etcdOf('kubernetes') }),
+      withSnapshot: async (_name, snapshot, work) => {
+        this.restoredSnapshots.push(
+          Buffer.from((await this.files.read(snapshot, MAX_BYTES)) ?? []).toString(),
+        );
+        const { hash, keys } = this.restored;
+        await work({
+          maintenance: { hash: () => Promise.resolve({ hash, compactRevision: 1n }) },
+          keys: async function* () {
+            yield await Promise.resolve(keys);
+          },
+        } as unknown as Pick<EtcdClient, 'keys' | 'maintenance'>);
+      },
+      cleanUp: () => Promise.resolve(),
+    };
+  }
+
+  #etcdOf(name: string): StateEtcd {
+    const { etcd } = this;
+    const maintenance = {
+      hash: () => Promise.resolve({ hash: 4711, compactRevision: this.#compactRevision }),
+      status: () => Promise.resolve({ dbSizeBytes: 1000 }),
+      snapshot: async function* (this: FakeCluster): AsyncGenerator<Uint8Array> {
+        await Promise.resolve();
+        if (this.compactions > 0) {
+          this.compactions--;
+          this.#compactRevision++;
+        }
+        yield Buffer.from(`content of ${name}`);
+      }.bind(this),
+    };
+    const keys = async function* () {
+      yield await Promise.resolve(['/registry/pods/default/a']);
+    };
+    return Object.assign(Object.create(etcd) as MemoryEtcd, {
+      ...{ maintenance, keys },
+      ...boundMethods(etcd),
+    }) as unknown as StateEtcd;
+  }
+}
+
+/** A machine with its key. */
+export interface Machine {
+  readonly nodeId: string;
+  readonly keyPem: ReturnType<typeof generateEd25519Key>;
+}
+
+/** A new machine. */
+export function createMachine(): Machine {
+  const keyPem = generateEd25519Key();
+  const spki = createPublicKey(createPrivateKey(keyPem.reveal())).export({ format: 'der', type: 'spki' });
+  return { nodeId: nodeIdOf(spki), keyPem };
+}
+
+/** Time between two backups of the test schedule, in ms. */
+export const PERIOD_MS = 10 * MINUTE;
+
+/** The methods use private members, so they need the object itself. */
+function boundMethods(etcd: MemoryEtcd) {
+  return {
+    get: etcd.get.bind(etcd),
+    list: etcd.list.bind(etcd),
+    commit: etcd.commit.bind(etcd),
+    watch: etcd.watch.bind(etcd),
+    grantLease: etcd.grantLease.bind(etcd),
+    keepLeaseAlive: etcd.keepLeaseAlive.bind(etcd),
+    revokeLease: etcd.revokeLease.bind(etcd),
+  };
+}

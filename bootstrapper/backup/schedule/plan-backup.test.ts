@@ -1,0 +1,110 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import type { BackupRecord } from '../../../internal/records/index.ts';
+import { planBackup, planRing, type BackupInputs } from './plan-backup.ts';
+
+const NOW = 1_800_000_000_000;
+const MINUTE = 60_000;
+const schedule = { nodeIds: ['n1', 'n2', 'n3'], everyMinutes: 60, issuedMs: NOW - 10 * MINUTE };
+
+function kept(seq: number, nodeId: string, change: Partial<BackupRecord> = {}): BackupRecord {
+  return {
+    ...{ version: 1, seq, nodeId, name: `${String(seq).padStart(8, '0')}-20270115T080000000Z.backup` },
+    ...{ takenMs: NOW - 30 * MINUTE, provedMs: NOW - 29 * MINUTE, epoch: 1, sha256: '0'.repeat(64) },
+    sizeBytes: 1,
+    ...change,
+  };
+}
+
+const plan = (change: Partial<BackupInputs> = {}) =>
+  planBackup({ nowMs: NOW, nodeId: 'n1', schedule, head: undefined, kept: [], ...change });
+
+describe('planBackup()', () => {
+  test('takes the first backup at once', () => {
+    expect(plan()).toEqual({ kind: 'take', seq: 1 });
+  });
+
+  test('lets one control plane go first, and the others after it if it does not', () => {
+    const fresh = { ...schedule, issuedMs: NOW };
+    const decide = (nodeId: string, nowMs: number) => plan({ schedule: fresh, nodeId, nowMs }).kind;
+    expect(['n1', 'n2', 'n3'].map((id) => decide(id, NOW))).toEqual(['take', 'wait', 'wait']);
+    expect(['n2', 'n3'].map((id) => decide(id, NOW + 30_000))).toEqual(['take', 'wait']);
+    expect(decide('n3', NOW + 60_000)).toBe('take');
+  });
+
+  test('the next one comes a period after the newest proved one, from the node whose newest is the oldest', () => {
+    const all = [kept(1, 'n1'), kept(2, 'n2')];
+    expect(plan({ kept: all })).toMatchObject({ kind: 'wait', untilMs: NOW + 30 * MINUTE + 30_000 });
+    const later = NOW + 30 * MINUTE;
+    expect(plan({ kept: all, nodeId: 'n3', nowMs: later })).toEqual({ kind: 'take', seq: 3 });
+    expect(plan({ kept: all, nodeId: 'n1', nowMs: later }).kind).toBe('wait');
+  });
+
+  test('one that was not proved does not count', () => {
+    const unproved = kept(2, 'n2', { takenMs: NOW - MINUTE, provedMs: undefined });
+    expect(plan({ kept: [unproved] })).toEqual({ kind: 'take', seq: 3 });
+  });
+
+  test('waits after a failure', () => {
+    const failure = { nodeId: 'n1', timeMs: NOW - MINUTE, code: 'x', message: 'y' };
+    const head = { version: 1 as const, seq: 4, failure };
+    expect(plan({ head })).toMatchObject({ kind: 'wait', untilMs: NOW + 9 * MINUTE });
+    expect(plan({ head, nowMs: NOW + 9 * MINUTE })).toEqual({ kind: 'take', seq: 5 });
+  });
+
+  test('takes one at once when the clock was set back, with the next number', () => {
+    const ahead = kept(7, 'n1', { takenMs: NOW + 400 * 24 * 60 * MINUTE });
+    expect(plan({ kept: [ahead] })).toEqual({ kind: 'take', seq: 8 });
+    const failure = { nodeId: 'n1', timeMs: NOW + 60 * MINUTE, code: 'x', message: 'y' };
+    expect(plan({ kept: [ahead], head: { version: 1, seq: 7, failure } }).kind).toBe('take');
+  });
+
+  test('a control plane that the owner did not name takes none', () => {
+    expect(plan({ nodeId: 'n4' })).toMatchObject({ kind: 'wait', why: expect.stringContaining('sign') });
+  });
+
+  test('never uses a number again', () => {
+    const head = { version: 1 as const, seq: 9 };
+    expect(plan({ head })).toEqual({ kind: 'take', seq: 10 });
+  });
+});
+
+describe('planRing()', () => {
+  const seqs = (list: readonly BackupRecord[]): number[] => list.map(({ seq }) => seq);
+
+  test.each([
+    { name: 'the oldest proved ones above the number', own: [[1], [2], [3]], keep: 2, want: [1] },
+    { name: 'none below it', own: [[1], [2]], keep: 2, want: [] },
+    { name: 'older ones without a proof', own: [[1, 'taken'], [2]], keep: 5, want: [1] },
+    { name: 'not the newest, which may be proved next', own: [[1], [2, 'taken']], keep: 1, want: [] },
+    {
+      name: 'never the last good one',
+      own: [[1], [2, 'taken'], [3, 'taken'], [4, 'taken']],
+      keep: 1,
+      want: [3, 2],
+    },
+  ])('deletes $name', ({ own, keep, want }) => {
+    const records = own.map(([seq, state]) =>
+      kept(Number(seq), 'n1', state === 'taken' ? { provedMs: undefined } : {}),
+    );
+    expect(seqs(planRing(records, keep))).toEqual(want);
+  });
+
+  test('keeps a proved backup if there is one, whatever clocks say', () => {
+    const records = fc.uniqueArray(
+      fc.record({ seq: fc.integer({ min: 1, max: 99 }), proved: fc.boolean(), takenMs: fc.nat() }),
+      { selector: ({ seq }) => seq, minLength: 1 },
+    );
+    fc.assert(
+      fc.property(records, fc.integer({ min: 1, max: 4 }), (drawn, keep) => {
+        const own = drawn.map(({ seq, proved, takenMs }) =>
+          kept(seq, 'n1', { takenMs, provedMs: proved ? takenMs : undefined }),
+        );
+        const gone = new Set(planRing(own, keep));
+        const good = own.filter(({ provedMs }) => provedMs !== undefined).map(({ seq }) => seq);
+        const left = own.filter((each) => !gone.has(each)).map(({ seq }) => seq);
+        if (good.length > 0) expect(left).toContain(Math.max(...good));
+      }),
+    );
+  });
+});

@@ -1,0 +1,213 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { join } from 'node:path';
+import {
+  readBackupParts,
+  recoveryKeyOfOwner,
+  takerOf,
+  verifyBackup,
+} from '../../../internal/backup/index.ts';
+import { untilAborted } from '../../../internal/cleanup/index.ts';
+import { remove } from '../../../internal/etcd/index.ts';
+import { records } from '../../../internal/records/index.ts';
+import { closeOpened, FakeClock, opened, superviseForTest } from '../../../internal/testing/index.ts';
+import { generateEd25519Key } from '../../../internal/crypto/index.ts';
+import { createMachine, FakeCluster, owner, ownerPem, PERIOD_MS, type Machine } from './fake-cluster.ts';
+import { backupScheduleWorker } from './schedule-worker.ts';
+
+const signal = new AbortController().signal;
+const NOW = 1_800_000_000_000;
+afterEach(closeOpened);
+
+/** A cluster whose control planes run until the test ends. */
+async function start(count: number) {
+  const clock = new FakeClock(NOW);
+  const cluster = new FakeCluster(clock);
+  const machines = Array.from({ length: count }, createMachine).toSorted((a, b) =>
+    a.nodeId < b.nodeId ? -1 : 1,
+  );
+  const ids = machines.map(({ nodeId }) => nodeId);
+  await cluster.create(ids);
+  const run = (...running: readonly Machine[]) =>
+    opened(
+      superviseForTest(
+        async (scope) => {
+          for (const [index, machine] of running.entries())
+            scope.run(
+              `n${index + 1}`,
+              backupScheduleWorker(async () => cluster.optionsOf(machine)),
+            );
+          scope.healthy();
+          await untilAborted(scope.signal);
+        },
+        { clock },
+      ),
+    );
+  /** Lets time pass until something holds. */
+  const until = async (holds: () => Promise<boolean>, stepMs = 10_000): Promise<void> => {
+    for (let steps = 0; steps < 200; steps++) {
+      if (await holds()) return;
+      await clock.advance(stepMs);
+    }
+    throw new Error(`it never held; the last failure is ${await cluster.failure()}`);
+  };
+  const proved = (number: number) => async () =>
+    (await cluster.kept()).filter(({ provedMs }) => provedMs !== undefined).length >= number;
+  const filesOf = async ({ nodeId }: Machine): Promise<readonly string[]> =>
+    cluster.files.list(join('/', nodeId, 'kept'));
+  return { cluster, clock, machines, ids, run, until, proved, filesOf };
+}
+
+describe('backupScheduleWorker()', () => {
+  test('takes a backup that only the owner opens, restores it, and records it as proved', async () => {
+    const { cluster, machines, ids, run, until, proved, filesOf } = await start(1);
+    await cluster.schedule(ids);
+    const [machine = createMachine()] = machines;
+    run(machine);
+    await until(proved(1));
+    const [record] = await cluster.kept();
+    expect(record).toMatchObject({ seq: 1, nodeId: machine.nodeId, epoch: 2 });
+    expect(await filesOf(machine)).toEqual([record?.name]);
+    const kept = join('/', machine.nodeId, 'kept', record?.name ?? '');
+    const bytes = (await cluster.files.read(kept, 1024 ** 2)) ?? new Uint8Array();
+    const one = async function* () {
+      yield await Promise.resolve(bytes);
+    };
+    const trust = { owners: [owner], clusterId: 'c0ffee', epoch: 2 };
+    const { header, sha256 } = await verifyBackup(one(), trust);
+    expect([takerOf(header), sha256]).toEqual([machine.nodeId, record?.sha256]);
+    const texts: string[] = [];
+    for await (const { name, data } of readBackupParts(one(), [recoveryKeyOfOwner(ownerPem)]))
+      if (name.endsWith('-etcd')) texts.push(Buffer.from(data).toString());
+    // What was restored is what was encrypted.
+    expect(cluster.restoredSnapshots).toEqual(texts.filter((text) => text !== ''));
+    expect(await cluster.files.list(join('/', machine.nodeId, 'work'))).toEqual([]);
+    expect(await cluster.failure()).toBeUndefined();
+  });
+
+  test('three control planes take one backup each period, in turns, and each keeps its newest', async () => {
+    const { cluster, clock, machines, ids, run, until, proved, filesOf } = await start(3);
+    await cluster.schedule(ids, { keep: 1 });
+    run(...machines);
+    for (let period = 1; period <= 3; period++) {
+      await until(proved(period));
+      await clock.advance(PERIOD_MS / 2);
+      expect((await cluster.kept()).map(({ seq }) => seq)).toEqual([1, 2, 3].slice(0, period));
+    }
+    expect((await cluster.kept()).map(({ nodeId }) => nodeId)).toEqual(ids);
+    const newest = async () => Math.max(...(await cluster.kept()).map(({ seq }) => seq));
+    await until(async () => (await newest()) >= 5, PERIOD_MS / 10);
+    for (const machine of machines) expect(await filesOf(machine)).toHaveLength(1);
+  });
+
+  test('one backup is taken when several control planes are due at once', async () => {
+    const { cluster, clock, machines, ids, run, until, proved } = await start(3);
+    // The order among them is long over.
+    await cluster.schedule(ids, { issuedMs: NOW - PERIOD_MS });
+    run(...machines);
+    await until(proved(1));
+    await clock.advance(PERIOD_MS / 2);
+    expect(cluster.restoredSnapshots).toHaveLength(2);
+    expect(await cluster.kept()).toHaveLength(1);
+  });
+
+  test('the next control plane takes over when the first is away', async () => {
+    const { cluster, machines, ids, run, until, proved } = await start(2);
+    await cluster.schedule(ids);
+    const [, second = createMachine()] = machines;
+    run(second);
+    await until(proved(1));
+    expect((await cluster.kept())[0]?.nodeId).toBe(second.nodeId);
+  });
+
+  test.each([
+    { name: 'another hash', restored: { hash: 1, keys: ['/registry/pods/default/a'] } },
+    { name: 'fewer objects', restored: { hash: 4711, keys: [] } },
+    { name: 'more objects', restored: { hash: 4711, keys: ['/registry/pods/default/a', '/registry/x/y'] } },
+  ])(
+    'deletes a backup whose restored etcd has $name, says so, and keeps the last good one',
+    async ({ restored }) => {
+      const { cluster, machines, ids, run, until, proved, filesOf } = await start(1);
+      await cluster.schedule(ids, { keep: 1 });
+      const [machine = createMachine()] = machines;
+      run(machine);
+      await until(proved(1));
+      const good = await filesOf(machine);
+      cluster.restored = restored;
+      await until(async () => (await cluster.failure()) !== undefined, PERIOD_MS / 10);
+      expect(await cluster.failure()).toBe('backup-node-unproved');
+      expect(await filesOf(machine)).toEqual(good);
+      cluster.restored = { hash: 4711, keys: ['/registry/pods/default/a'] };
+      await until(async () => (await cluster.failure()) === undefined, PERIOD_MS / 10);
+      expect(await filesOf(machine)).not.toEqual(good);
+    },
+  );
+
+  test('takes the backup again when etcd compacts its history meanwhile', async () => {
+    const { cluster, machines, ids, run, until, proved, filesOf } = await start(1);
+    cluster.compactions = 2;
+    await cluster.schedule(ids);
+    const [machine = createMachine()] = machines;
+    run(machine);
+    await until(proved(1));
+    expect(await filesOf(machine)).toHaveLength(1);
+    expect(await cluster.failure()).toBeUndefined();
+  });
+
+  test('takes none without space for it and its proof', async () => {
+    const { cluster, machines, ids, run, until, filesOf } = await start(1);
+    cluster.freeBytes = 1024;
+    await cluster.schedule(ids);
+    const [machine = createMachine()] = machines;
+    run(machine);
+    await until(async () => (await cluster.failure()) === 'backup-node-space');
+    expect(await filesOf(machine)).toEqual([]);
+  });
+
+  test('refuses a schedule that no owner signed, and one older than the one followed last', async () => {
+    const { cluster, clock, machines, ids, run, until, proved } = await start(1);
+    await cluster.schedule(ids, {}, generateEd25519Key());
+    run(...machines);
+    await until(async () => (await cluster.failure()) === 'backup-certificate-invalid');
+    expect(await cluster.kept()).toEqual([]);
+    await cluster.schedule(ids);
+    await until(proved(1));
+    await cluster.schedule(ids, { issuedMs: NOW - 1 });
+    await clock.advance(2 * PERIOD_MS);
+    await until(async () => (await cluster.failure()) === 'backup-schedule-invalid');
+    expect(await cluster.kept()).toHaveLength(1);
+  });
+
+  test('after the records are lost, its number is not used again, and its proof does not count', async () => {
+    const { cluster, machines, ids, run, until, proved, filesOf } = await start(1);
+    await cluster.schedule(ids);
+    const [machine = createMachine()] = machines;
+    run(machine);
+    await until(proved(1));
+    const key = records.backup.key(`${String(1).padStart(16, '0')}-${machine.nodeId}`);
+    await cluster.records.commit({ when: [], then: [remove(key)] }, { signal });
+    await until(proved(1));
+    expect((await cluster.kept()).map(({ seq }) => seq)).toEqual([2]);
+    expect(await filesOf(machine)).toHaveLength(1);
+  });
+
+  test('deletes a file that is no backup of the cluster', async () => {
+    const { cluster, machines, ids, run, until, proved, filesOf } = await start(1);
+    await cluster.schedule(ids);
+    const [machine = createMachine()] = machines;
+    run(machine);
+    await until(proved(1));
+    const foreign = '00000009-20270115T080000000Z.backup';
+    await cluster.files.writeAtomic(join('/', machine.nodeId, 'kept', foreign), 'x');
+    await until(async () => !(await filesOf(machine)).includes(foreign));
+  });
+
+  test('a lost file loses its record', async () => {
+    const { cluster, machines, ids, run, until, proved } = await start(1);
+    await cluster.schedule(ids);
+    const [machine = createMachine()] = machines;
+    run(machine);
+    await until(proved(1));
+    await cluster.files.remove(join('/', machine.nodeId, 'kept'));
+    await until(async () => (await cluster.kept()).every(({ seq }) => seq > 1));
+  });
+});

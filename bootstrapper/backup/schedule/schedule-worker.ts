@@ -1,0 +1,224 @@
+import { describeError, findCoded } from '../../../internal/errors/index.ts';
+import { Namespace, remove, type KeySpace } from '../../../internal/etcd/index.ts';
+import {
+  BACKUP_HEAD_KEY,
+  BACKUP_SCHEDULE_KEY,
+  CLUSTER_PREFIX,
+  KEPT_BACKUPS_PREFIX,
+  records,
+  type BackupRecord,
+} from '../../../internal/records/index.ts';
+import type { Runnable, Scope } from '../../../internal/supervisor/index.ts';
+import { withBackupClaim, type BackupClaim } from './backup-claim.ts';
+import { BackupTaskError } from '../errors.ts';
+import { planBackup, planRing } from './plan-backup.ts';
+import { takeScheduledBackup, type ScheduledBackupOptions, type ScheduledEtcd } from './scheduled-backup.ts';
+import { verifySchedule, type ScheduleTrust } from './verify-schedule.ts';
+
+const TICK_MS = 10_000;
+const MAX_MESSAGE = 1_000;
+const SEQ_DIGITS = 16;
+/** The same failure is not recorded again within this time. */
+const NOTE_AGAIN_MS = 5 * 60_000;
+
+/** An etcd client of the state etcd, with its key space. */
+export type StateEtcd = ScheduledEtcd & KeySpace;
+
+/** Inputs and ports (injected dependencies) of scheduled backups. */
+export interface ScheduleWorkerOptions extends ScheduledBackupOptions, ScheduleTrust {
+  /** Clients with root credentials of both local members, while they run. */
+  readonly etcdMembers: () => { readonly state: StateEtcd; readonly kubernetes: ScheduledEtcd } | undefined;
+  /** Removes what an earlier run of the agent left of a throwaway etcd. */
+  readonly cleanUp: (signal: AbortSignal) => Promise<void>;
+}
+
+/**
+ * Takes the scheduled backups of the cluster together with the other control planes: one of them each time (`planBackup`). Whatever
+ * fails is recorded in the cluster, so that `cluster doctor` shows it, and tried again later.
+ * @param open resolves when this node is a member
+ */
+export function backupScheduleWorker(
+  open: (signal: AbortSignal) => Promise<ScheduleWorkerOptions>,
+): Runnable {
+  return async (scope) => {
+    scope.healthy();
+    scope.waiting('the membership of this node');
+    const options = await open(scope.signal);
+    await options.cleanUp(scope.signal);
+    await options.ring.clean();
+    for (;;) {
+      const why = await runOnce(options, scope).catch((error: unknown) => {
+        scope.signal.throwIfAborted();
+        return `taking a backup: ${describeError(error)}`;
+      });
+      scope.waiting(why);
+      await options.clock.sleep(TICK_MS, scope.signal);
+    }
+  };
+}
+
+/** Takes one backup if it is due. Resolves to what the worker waits for. */
+async function runOnce(options: ScheduleWorkerOptions, scope: Scope): Promise<string> {
+  const { signal } = scope;
+  const etcds = options.etcdMembers();
+  if (etcds === undefined) return 'the control plane of this node';
+  const etcd = new Namespace(etcds.state, CLUSTER_PREFIX);
+  const { record: stored } = await records.backupSchedule.read(etcd, BACKUP_SCHEDULE_KEY, signal);
+  if (stored === undefined) return 'a schedule of backups';
+  try {
+    return await follow(options, { etcd, etcds, stored }, scope);
+  } catch (error) {
+    signal.throwIfAborted();
+    await noteFailure(options, etcd, error, scope).catch(() => signal.throwIfAborted()); // the cause is thrown
+    throw error;
+  }
+}
+
+interface Following {
+  readonly etcd: KeySpace;
+  readonly etcds: NonNullable<ReturnType<ScheduleWorkerOptions['etcdMembers']>>;
+  readonly stored: { readonly certificate: string; readonly workspace: string };
+}
+
+async function follow(
+  options: ScheduleWorkerOptions,
+  { etcd, etcds, stored }: Following,
+  scope: Scope,
+): Promise<string> {
+  const { clock, nodeId } = options;
+  const { signal } = scope;
+  const workspace = new Uint8Array(Buffer.from(stored.workspace, 'base64'));
+  const certificate = await verifySchedule(options, {
+    certificate: new Uint8Array(Buffer.from(stored.certificate, 'base64')),
+    workspace,
+  });
+  const kept = await reconcile(options, etcd, certificate.keep, signal);
+  const head = await records.backupHead.read(etcd, BACKUP_HEAD_KEY, signal);
+  const inputs = { nowMs: clock.nowMs(), nodeId, schedule: certificate, head: head.record, kept };
+  const plan = planBackup(inputs);
+  if (plan.kind === 'wait') return plan.why;
+  const { seq } = plan;
+  const done = await withBackupClaim({ etcd, clock }, { nodeId, seq, head, signal }, async (claim) => {
+    scope.waiting(undefined);
+    const onTaken = (record: BackupRecord) => recordBackup(etcd, record, claim);
+    const content = { seq, certificate, workspace, etcds, onTaken };
+    const record = await takeScheduledBackup(options, { ...content, signal: claim.signal });
+    await recordBackup(etcd, record, claim);
+    const { name, sizeBytes, sha256 } = record;
+    scope.log.info('scheduled backup taken and proved', { name, sizeBytes, sha256 });
+    return record;
+  });
+  if (done === undefined) return 'another control plane, which takes a backup';
+  await forgetRemoved(etcd, kept, signal);
+  await reconcile(options, etcd, certificate.keep, signal);
+  return 'the next backup';
+}
+
+/** Records a backup; a proved one ends an earlier failure. @throws BackupTaskError `backup-node-claim-lost` */
+async function recordBackup(etcd: KeySpace, record: BackupRecord, claim: BackupClaim): Promise<void> {
+  const { signal } = claim;
+  const { record: head } = await records.backupHead.read(etcd, BACKUP_HEAD_KEY, signal);
+  const failure = record.provedMs === undefined ? head?.failure : undefined;
+  const written = await etcd.commit(
+    {
+      when: [claim.held],
+      then: [
+        records.backup.put(keyOf(record), record),
+        records.backupHead.put(BACKUP_HEAD_KEY, {
+          version: 1,
+          seq: record.seq,
+          ...(failure && { failure }),
+        }),
+      ],
+    },
+    { signal },
+  );
+  if (written.kind !== 'committed')
+    throw new BackupTaskError('backup-node-claim-lost', `recording backup ${record.name}`);
+}
+
+/**
+ * Makes the records and the files of this node agree, and deletes its backups above the number. Resolves to all backups of the cluster.
+ */
+async function reconcile(
+  { ring, nodeId, ...trust }: ScheduleWorkerOptions,
+  etcd: KeySpace,
+  keep: number,
+  signal: AbortSignal,
+): Promise<readonly BackupRecord[]> {
+  const kept = await listKept(etcd, signal);
+  const own = kept.filter((each) => each.nodeId === nodeId);
+  const names = await ring.list();
+  const lost = own.filter(({ name }) => !names.includes(name));
+  for (const record of lost) await forget(etcd, record, signal);
+  const found: BackupRecord[] = [];
+  for (const name of names.filter((each) => !own.some((record) => record.name === each))) {
+    const record = await ring.describe(name, { ...trust, nodeId }, signal);
+    if (record === undefined) {
+      await ring.remove(name);
+      continue;
+    }
+    await etcd.commit({ when: [], then: [records.backup.put(keyOf(record), record)] }, { signal });
+    found.push(record);
+  }
+  const present = [...own.filter((each) => !lost.includes(each)), ...found];
+  const deleted = planRing(present, keep);
+  for (const record of deleted) {
+    await ring.remove(record.name);
+    await forget(etcd, record, signal);
+  }
+  return [
+    ...kept.filter((each) => each.nodeId !== nodeId),
+    ...present.filter((each) => !deleted.includes(each)),
+  ];
+}
+
+async function listKept(etcd: KeySpace, signal: AbortSignal): Promise<readonly BackupRecord[]> {
+  const { entries } = await etcd.list(KEPT_BACKUPS_PREFIX, { signal });
+  return entries.map(({ key, value }) => records.backup.decode(key, value));
+}
+
+/** Deletes the records of backups on nodes that the cluster does not have any more. */
+async function forgetRemoved(
+  etcd: KeySpace,
+  kept: readonly BackupRecord[],
+  signal: AbortSignal,
+): Promise<void> {
+  for (const nodeId of new Set(kept.map((each) => each.nodeId))) {
+    const { entry } = await records.node.read(etcd, records.node.key(nodeId), signal);
+    if (entry === undefined)
+      for (const record of kept.filter((each) => each.nodeId === nodeId)) await forget(etcd, record, signal);
+  }
+}
+
+async function forget(etcd: KeySpace, record: BackupRecord, signal: AbortSignal): Promise<void> {
+  await etcd.commit({ when: [], then: [remove(keyOf(record))] }, { signal });
+}
+
+/** Records why an attempt failed. */
+async function noteFailure(
+  { clock, nodeId }: ScheduleWorkerOptions,
+  etcd: KeySpace,
+  error: unknown,
+  { log, signal }: Scope,
+): Promise<void> {
+  const code = findCoded(error)?.code ?? 'internal';
+  const message = describeError(error).slice(0, MAX_MESSAGE);
+  const head = await records.backupHead.read(etcd, BACKUP_HEAD_KEY, signal);
+  const timeMs = Math.round(clock.nowMs());
+  const noted = head.record?.failure;
+  if (noted?.code === code && Math.abs(timeMs - noted.timeMs) < NOTE_AGAIN_MS) return;
+  log.warn('a scheduled backup failed', { code, message });
+  const failure = { nodeId, timeMs, code, message };
+  const next = { version: 1 as const, seq: head.record?.seq ?? 0, failure };
+  // If another control plane has written meanwhile, it knows better.
+  await etcd.commit(
+    { when: [head.unchanged], then: [records.backupHead.put(BACKUP_HEAD_KEY, next)] },
+    { signal },
+  );
+}
+
+/** Two nodes may use a number twice after a recovery of etcd, so the node is part of the key. */
+function keyOf({ seq, nodeId }: BackupRecord): string {
+  return records.backup.key(`${String(seq).padStart(SEQ_DIGITS, '0')}-${nodeId}`);
+}

@@ -1,0 +1,91 @@
+import { parseBackupCertificate } from '../../internal/backup/index.ts';
+import { remove } from '../../internal/etcd/index.ts';
+import {
+  BACKUP_HEAD_KEY,
+  BACKUP_SCHEDULE_KEY,
+  KEPT_BACKUPS_PREFIX,
+  records,
+  type BackupRecord,
+} from '../../internal/records/index.ts';
+import { mutationFrom, nameOfCaller, refuseField } from '../curator/index.ts';
+import { PutBackupScheduleRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
+import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
+
+/** etcd refuses requests above 1.5 MiB, and a record in base64 is a third larger. */
+const MAX_WORKSPACE_BYTES = 900_000;
+
+/** Stores the schedule of backups, and lists the backups that control planes keep. Agents verify the schedule and take the backups. */
+export function backupHandlers({
+  etcd,
+  mutations,
+  nodes,
+  clock,
+}: Pick<OperatorApiParts, 'etcd' | 'mutations' | 'nodes' | 'clock'>): HandlersOf<
+  'listBackups' | 'putBackupSchedule'
+> {
+  return {
+    listBackups: async (_request, { signal }) => {
+      const schedule = (await records.backupSchedule.read(etcd, BACKUP_SCHEDULE_KEY, signal)).record;
+      const { failure } = (await records.backupHead.read(etcd, BACKUP_HEAD_KEY, signal)).record ?? {};
+      const { entries } = await etcd.list(KEPT_BACKUPS_PREFIX, { signal });
+      const kept = entries.map(({ key, value }) => records.backup.decode(key, value));
+      const names = new Map(
+        (await nodes.list(signal)).nodes.map(({ record }) => [record.nodeId, record.name] as const),
+      );
+      return {
+        ...(schedule && {
+          certificate: Buffer.from(schedule.certificate, 'base64'),
+          scheduledBy: schedule.updatedBy,
+        }),
+        backups: kept.toSorted((a, b) => b.seq - a.seq).map((each) => backupToWire(each, names)),
+        ...(failure && {
+          failure: {
+            ...{ nodeId: failure.nodeId, nodeName: names.get(failure.nodeId) ?? '' },
+            ...{ timeMs: BigInt(failure.timeMs), code: failure.code, message: failure.message },
+          },
+        }),
+      };
+    },
+    putBackupSchedule: async (request, call) => {
+      const { certificate, workspace } = request;
+      const { signal } = call;
+      if (certificate.length > 0) requireSchedule(certificate);
+      if (workspace.length > MAX_WORKSPACE_BYTES)
+        refuseField('workspace', `${workspace.length} bytes, at most ${MAX_WORKSPACE_BYTES}`);
+      const mutation = mutationFrom(PutBackupScheduleRequestSchema, request, {
+        ...call,
+        subject: 'backup-schedule',
+      });
+      await mutations.run(mutation, async () => {
+        const before = await records.backupSchedule.read(etcd, BACKUP_SCHEDULE_KEY, signal);
+        const record = {
+          version: 1 as const,
+          certificate: Buffer.from(certificate).toString('base64'),
+          workspace: Buffer.from(workspace).toString('base64'),
+          updatedMs: Math.round(clock.nowMs()),
+          updatedBy: nameOfCaller(call.peer),
+        };
+        const write =
+          certificate.length === 0
+            ? remove(BACKUP_SCHEDULE_KEY)
+            : records.backupSchedule.put(BACKUP_SCHEDULE_KEY, record);
+        return { when: [before.unchanged], then: [write], detail: { ends: certificate.length === 0 } };
+      });
+      return {};
+    },
+  };
+}
+
+/** A curator does not trust itself with the signature: agents verify it. This only keeps mistakes out. */
+function requireSchedule(bytes: Uint8Array): void {
+  if (parseBackupCertificate(bytes).version !== 2) refuseField('certificate', 'not of a schedule');
+}
+
+function backupToWire(record: BackupRecord, names: ReadonlyMap<string, string>) {
+  const { name, seq, nodeId, takenMs, provedMs = 0, epoch, sha256, sizeBytes } = record;
+  return {
+    ...{ name, seq: BigInt(seq), nodeId, nodeName: names.get(nodeId) ?? '', sha256 },
+    ...{ takenMs: BigInt(takenMs), provedMs: BigInt(provedMs) },
+    ...{ epoch: BigInt(epoch), sizeBytes: BigInt(sizeBytes) },
+  };
+}
