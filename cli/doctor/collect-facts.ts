@@ -82,13 +82,27 @@ export async function collectFacts(
   };
 }
 
-type RecordParts = Pick<ClusterFacts, 'records' | 'keys' | 'joins' | 'documents' | 'collateral'>;
+type RecordParts = Pick<ClusterFacts, 'records' | 'keys' | 'joins' | 'documents' | 'collateral' | 'backups'>;
 
 function recordParts(answer: ReturnType<typeof plain<CuratorAnswer>>): RecordParts {
   if (!answer.ok)
-    return { records: answer, keys: answer, joins: answer, documents: answer, collateral: answer };
-  const { records, keys, joins, documents, collateral } = answer.value;
-  return { records: { ok: true, value: records }, keys, joins, documents, collateral };
+    return {
+      records: answer,
+      keys: answer,
+      joins: answer,
+      documents: answer,
+      collateral: answer,
+      backups: answer,
+    };
+  const { records, keys, joins, documents, collateral, backups } = answer.value;
+  return {
+    records: { ok: true, value: records },
+    keys,
+    joins,
+    documents,
+    collateral,
+    ...(backups && { backups }),
+  };
 }
 
 /** The control planes that the curator lists; without one, those that it listed last. */

@@ -109,6 +109,7 @@ async function createCluster({ curator, admission, streams, kubernetes, aheadMs 
       listJoins: async () => ({ joins: [] }),
       getKeys: async () => ({ stage: { generation: 1n, phase: 'done' } }),
       getCollateral: async () => ({}),
+      listBackups: async () => ({}),
       ...admission,
     },
     { getMetrics: async () => ({ text: METRICS }), ...streams },

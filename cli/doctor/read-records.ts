@@ -1,9 +1,19 @@
 import { ageOf, parseBundle } from '../../internal/attestation/collateral/index.ts';
 import { parseClusterPart } from '../../internal/config/index.ts';
-import type { ClusterFacts, EtcdFacts, NodeFacts, RecordFacts } from '../../internal/doctor/index.ts';
+import type {
+  BackupFacts,
+  ClusterFacts,
+  EtcdFacts,
+  NodeFacts,
+  RecordFacts,
+} from '../../internal/doctor/index.ts';
 import { parseDocument } from '../../internal/ownerdocument/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { JoinState, type Join } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import {
+  JoinState,
+  type Join,
+  type ListBackupsResponse,
+} from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import {
   Runnable_State,
   type EtcdStatus,
@@ -11,6 +21,7 @@ import {
   type Node,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
+import { clusterBackupsFrom } from '../backup/index.ts';
 import {
   etcdFrom,
   fetchKeysView,
@@ -30,7 +41,10 @@ const JOIN_STATES: Readonly<Record<JoinState, string>> = {
 };
 
 /** What one curator has told: the records, and the parts that only some callers may read. */
-export interface CuratorAnswer extends Pick<ClusterFacts, 'keys' | 'joins' | 'documents' | 'collateral'> {
+export interface CuratorAnswer extends Pick<
+  ClusterFacts,
+  'keys' | 'joins' | 'documents' | 'collateral' | 'backups'
+> {
   readonly info: GetClusterInfoResponse;
   readonly nodes: readonly Node[];
   readonly records: RecordFacts;
@@ -40,11 +54,12 @@ export interface CuratorAnswer extends Pick<ClusterFacts, 'keys' | 'joins' | 'do
 export async function readRecords(context: CommandContext, clients: CuratorClients): Promise<CuratorAnswer> {
   const { curator, operatorApi } = clients;
   const [info, { nodes }] = await Promise.all([curator.getClusterInfo({}), curator.listNodes({})]);
-  const [keys, joins, documents, collateral, lifetime] = await Promise.all([
+  const [keys, joins, documents, collateral, backups, lifetime] = await Promise.all([
     readPart(context, () => readKeys(clients)),
     readPart(context, async () => (await operatorApi.listJoins({})).joins.map(joinFrom)),
     readPart(context, async () => (await operatorApi.listDocuments({})).documents.flatMap(documentFrom)),
     readPart(context, async () => collateralFrom((await operatorApi.getCollateral({})).bundle, context)),
+    readPart(context, async () => backupFactsFrom(await operatorApi.listBackups({}))),
     readPart(context, async () => shortestLifetime((await curator.getConfiguration({})).document)),
   ]);
   const kubernetesEtcd = kubernetesEtcdOf(nodes);
@@ -58,6 +73,7 @@ export async function readRecords(context: CommandContext, clients: CuratorClien
   return {
     ...{ info, nodes, records },
     ...{ keys: plain(keys), joins: plain(joins), documents: plain(documents), collateral: plain(collateral) },
+    backups: plain(backups),
   };
 }
 
@@ -140,6 +156,23 @@ function documentFrom(bytes: Uint8Array): { kind: string; endsMs: number }[] {
   } catch {
     return [];
   }
+}
+
+function backupFactsFrom(response: ListBackupsResponse): BackupFacts {
+  const { schedule, backups, failure } = clusterBackupsFrom(response);
+  const newestTakenMs = backups[0]?.takenMs;
+  const newestProvedMs = backups.find(({ provedMs }) => provedMs !== undefined)?.takenMs;
+  return {
+    ...(schedule && {
+      schedule: {
+        ...{ everyMs: schedule.everyMinutes * MINUTE_MS, nodeIds: schedule.nodeIds },
+        ...{ issuedMs: schedule.issuedMs, endsMs: schedule.endsMs },
+      },
+    }),
+    ...(newestTakenMs !== undefined && { newestTakenMs }),
+    ...(newestProvedMs !== undefined && { newestProvedMs }),
+    ...(failure && { failure }),
+  };
 }
 
 function collateralFrom(

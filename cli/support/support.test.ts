@@ -66,7 +66,12 @@ async function createCluster(curator: FakeCuratorCalls = {}) {
       getConfiguration: async () => ({ document: new TextEncoder().encode(JSON.stringify(configuration)) }),
       ...curator,
     },
-    { listJoins: async () => ({ joins: [] }), getKeys: async () => ({}), getCollateral: async () => ({}) },
+    {
+      listJoins: async () => ({ joins: [] }),
+      getKeys: async () => ({}),
+      getCollateral: async () => ({}),
+      listBackups: async () => ({}),
+    },
     {
       getMetrics: async () => ({ text: 'up 1\n' }),
       streamLogs: async function* ({ logs }) {

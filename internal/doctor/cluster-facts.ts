@@ -120,6 +120,24 @@ const kubernetes = z.strictObject({
   releases: z.array(z.strictObject({ namespace: name, name, revision: count, status: name })).max(10_000),
 });
 
+const backups = z.strictObject({
+  /** undefined: the cluster has no schedule. */
+  schedule: z
+    .strictObject({
+      everyMs: number,
+      issuedMs: timeMs,
+      endsMs: timeMs,
+      /** IDs of the control planes that take backups. */
+      nodeIds: z.array(name).max(64),
+    })
+    .optional(),
+  newestTakenMs: timeMs.optional(),
+  /** When the newest backup was taken whose content was proved. */
+  newestProvedMs: timeMs.optional(),
+  /** Why the last attempt failed; undefined if it succeeded. */
+  failure: z.strictObject({ node: name, timeMs, code: name, message: text }).optional(),
+});
+
 const factsShape = z.strictObject({
   version: z.literal(FACTS_VERSION),
   takenMs: timeMs,
@@ -160,6 +178,8 @@ const factsShape = z.strictObject({
   ),
   documents: part(z.array(z.strictObject({ kind: name, endsMs: timeMs })).max(10_000)),
   collateral: part(z.array(z.strictObject({ what: name, expiresMs: timeMs })).max(10_000)),
+  /** Scheduled backups; undefined in facts that an older release saved. */
+  backups: part(backups).optional(),
   /** The charts that were installed from this workspace; undefined for an operator. */
   charts: z.array(name).max(1_000).optional(),
 });
@@ -182,6 +202,8 @@ export type EtcdMemberFacts = z.output<typeof etcdMember>;
 export type NodeMetricsFacts = z.output<typeof nodeMetrics>;
 /** What the Kubernetes API knows. */
 export type KubernetesFacts = z.output<typeof kubernetes>;
+/** Scheduled backups. */
+export type BackupFacts = z.output<typeof backups>;
 /** A file system as the kubelet reports it. */
 export type FileSystemFacts = z.output<typeof fileSystem>;
 

@@ -100,6 +100,32 @@ const refusedJoin = (agoMs: number, state = 'refused'): ClusterFacts =>
       value: [{ name: 'n9', state, code: 'trust-x', message: 'other PCR', lastSeenMs: NOW_MS - agoMs }],
     },
   });
+type Backups = Extract<ClusterFacts['backups'], { ok: true }>['value'];
+
+function withBackups(change: (value: Backups) => Partial<Backups>): ClusterFacts {
+  const facts = fakeFacts();
+  if (facts.backups?.ok !== true) throw new Error('fake facts have backups');
+  const { value } = facts.backups;
+  return { ...facts, backups: { ok: true, value: { ...value, ...change(value) } } };
+}
+/** The schedule says every six hours. */
+const backups = (ageMs: number): ClusterFacts => withBackups(() => ({ newestProvedMs: NOW_MS - ageMs }));
+const unprovedBackups = (scheduledMs: number): ClusterFacts =>
+  withBackups(({ schedule }) => ({
+    newestProvedMs: undefined,
+    schedule: schedule && { ...schedule, issuedMs: NOW_MS - scheduledMs },
+  }));
+const failedBackup = (): ClusterFacts =>
+  withBackups(() => ({
+    failure: { node: 'n1', timeMs: NOW_MS, code: 'backup-node-space', message: 'full' },
+  }));
+const scheduleEnds = (leftMs: number): ClusterFacts =>
+  withBackups(({ schedule }) => ({ schedule: schedule && { ...schedule, endsMs: NOW_MS + leftMs } }));
+const scheduleWithout = (id: string): ClusterFacts =>
+  withBackups(({ schedule }) => ({
+    schedule: schedule && { ...schedule, nodeIds: schedule.nodeIds.filter((each) => each !== id) },
+  }));
+const unscheduled = (): ClusterFacts => fakeFacts({ backups: { ok: true, value: {} } });
 const documents = (leftMs: number, kind = 'policy'): ClusterFacts => {
   const signed = { kind: 'settings', endsMs: NOW_MS + 3000 * DAY_MS };
   return fakeFacts({ documents: { ok: true, value: [{ kind, endsMs: NOW_MS + leftMs }, signed] } });
@@ -385,6 +411,24 @@ const ROWS: readonly Row[] = [
     () => keys(0, { isDone: true, needsOwner: true }),
     'warning',
   ),
+  row(
+    'doctor-backup',
+    'a proved one of two periods and ten minutes',
+    () => backups(12 * HOUR_MS + 10 * MINUTE_MS),
+    'good',
+  ),
+  row('doctor-backup', 'an older one', () => backups(12 * HOUR_MS + 10 * MINUTE_MS + 1), 'warning'),
+  row('doctor-backup', 'one of more than four periods', () => backups(25 * HOUR_MS), 'error'),
+  row('doctor-backup', 'none yet of a new schedule', () => unprovedBackups(HOUR_MS), 'good'),
+  row('doctor-backup', 'none that was proved', () => unprovedBackups(DAY_MS), 'warning'),
+  row('doctor-backup', 'none that was proved for days', () => unprovedBackups(2 * DAY_MS), 'error'),
+  row('doctor-backup', 'a failed attempt', failedBackup, 'warning'),
+  row('doctor-backup', 'no schedule', unscheduled, 'good'),
+  row('doctor-backup-schedule', 'more than 30 days left', () => scheduleEnds(30 * DAY_MS + 1), 'good'),
+  row('doctor-backup-schedule', '30 days left', () => scheduleEnds(30 * DAY_MS), 'warning'),
+  row('doctor-backup-schedule', 'ended', () => scheduleEnds(0), 'error'),
+  row('doctor-backup-schedule', 'without a control plane', () => scheduleWithout('id-n3'), 'warning'),
+  row('doctor-backup-schedule', 'none', unscheduled, 'good'),
   row('doctor-document', 'more than 30 days left', () => documents(30 * DAY_MS + 1), 'good'),
   row('doctor-document', '30 days left', () => documents(30 * DAY_MS), 'warning'),
   row('doctor-document', 'ended', () => documents(0, 'operators'), 'error'),
@@ -532,7 +576,10 @@ describe('the checks of a cluster', () => {
   });
 
   test('a fact that could not be read is never judged as good', () => {
-    const parts = { keys: away(), joins: away(), documents: away(), collateral: away() };
+    const parts = {
+      ...{ keys: away(), joins: away(), documents: away(), collateral: away() },
+      backups: away(),
+    };
     const facts = fakeFacts({
       ...{ ...parts, records: away(), kubernetes: away(), clocks: [], curators: [], apiServers: [] },
       ...{ metrics: [], kubelets: [] },

@@ -1,4 +1,5 @@
 import type { Check } from '../preflight/index.ts';
+import * as backup from './checks/backup-checks.ts';
 import * as controlPlane from './checks/control-plane-checks.ts';
 import * as etcd from './checks/etcd-checks.ts';
 import * as expiry from './checks/expiry-checks.ts';
@@ -20,6 +21,7 @@ export const LAYERS = [
   'kubernetes',
   'workloads',
   'certificates and documents',
+  'backups',
 ] as const;
 /** One of `LAYERS`. */
 export type Layer = (typeof LAYERS)[number];
@@ -55,6 +57,7 @@ const OF_A_MACHINE: readonly DoctorErrorCode[] = [
   'doctor-pods',
   'doctor-keys',
   'doctor-agent',
+  'doctor-backup',
 ];
 /** What depends on an API server or an etcd member. */
 const OF_A_MEMBER: readonly DoctorErrorCode[] = [
@@ -66,6 +69,7 @@ const OF_A_MEMBER: readonly DoctorErrorCode[] = [
   'doctor-balancer',
   'doctor-pods',
   'doctor-latency',
+  'doctor-backup',
 ];
 const OF_A_KUBELET: readonly DoctorErrorCode[] = [
   'doctor-disk-space',
@@ -213,6 +217,15 @@ const ENTRIES: readonly Entry[] = [
     observe: expiry.collateral,
   }),
   entry('doctor-join', 'nodes', { what: 'join requests that were refused', observe: expiry.join }),
+  entry('doctor-backup-schedule', 'backups', {
+    what: 'the end of the schedule of backups, and control planes that it does not name',
+    observe: backup.schedule,
+    explains: ['doctor-backup'],
+  }),
+  entry('doctor-backup', 'backups', {
+    what: 'age and proof of the newest scheduled backup, and the last attempt',
+    observe: backup.backup,
+  }),
   entry('doctor-etcd-learner', 'etcd', {
     what: 'learners that are not promoted',
     observe: etcd.learner,
@@ -275,5 +288,9 @@ export const NOT_CHECKED: readonly { readonly layer: Layer; readonly what: strin
       why: 'no agent reports them',
     },
     { layer: 'etcd', what: 'equal content of all members', why: 'curators do not offer their hashes' },
-    { layer: 'etcd', what: 'backups', why: 'this release makes none' },
+    {
+      layer: 'backups',
+      what: 'files outside of the cluster',
+      why: '`cluster backup ls DIRECTORY` and `cluster backup verify` check them',
+    },
   ];

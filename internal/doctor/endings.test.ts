@@ -31,6 +31,7 @@ test('endingsUntil() lists what expires, in order of time, with who renews it', 
     ['document policy', false],
     ['CRL of AMD', false],
     ['kubeconfig of this workspace', false],
+    ['schedule of backups', false],
   ]);
 });
 

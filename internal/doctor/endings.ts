@@ -1,4 +1,4 @@
-import type { ClusterFacts, FactsPart } from './cluster-facts.ts';
+import type { BackupFacts, ClusterFacts, FactsPart } from './cluster-facts.ts';
 import { isAuthority, LASTING_DOCUMENTS } from './checks/expiry-checks.ts';
 
 /** Something that ends at a known time. */
@@ -28,6 +28,10 @@ export function endingsUntil(facts: ClusterFacts, untilMs: number): Endings {
   const parts: readonly [string, FactsPart<readonly Ending[]>][] = [
     ['certificates of nodes', mapPart(facts.records, ({ nodes }) => nodes.flatMap(certificatesOf))],
     ['owner documents', mapPart(facts.documents, documentsOf)],
+    [
+      'schedule of backups',
+      facts.backups === undefined ? { ok: true, value: [] } : mapPart(facts.backups, scheduleOf),
+    ],
     ['collateral', mapPart(facts.collateral, collateralOf)],
   ];
   const all = [...credentialsOf(facts), ...parts.flatMap(([, part]) => (part.ok ? part.value : []))];
@@ -86,6 +90,12 @@ function documentsOf(documents: readonly { readonly kind: string; readonly endsM
       ...{ subject: `document ${kind}`, endsMs, renewsItself: false },
       renewal: '`cluster sign` by an owner',
     }));
+}
+
+function scheduleOf({ schedule }: BackupFacts): readonly Ending[] {
+  if (schedule === undefined) return [];
+  const renewal = '`cluster backup schedule set` by an owner';
+  return [{ subject: 'schedule of backups', endsMs: schedule.endsMs, renewsItself: false, renewal }];
 }
 
 function collateralOf(items: readonly { readonly what: string; readonly expiresMs: number }[]) {

@@ -102,6 +102,14 @@ export const doctorErrors = defineErrors({
     'Collateral of AMD or Intel has expired, or ends soon: machines whose evidence needs it are refused.',
     'Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.',
   ),
+  'doctor-backup': retryable.operator.unhealthy(
+    'The control planes have not taken and proved a backup for longer than the schedule says, or the last attempt failed.',
+    'Look at the last failure with `cluster backup schedule show`. Until it is corrected, take a backup with `cluster backup create`.',
+  ),
+  'doctor-backup-schedule': retryable.operator.unhealthy(
+    'The owner’s signature on the schedule of backups ends soon or has ended, or it does not name every control plane.',
+    'Sign the schedule again with `cluster backup schedule set`.',
+  ),
   'doctor-join': retryable.operator.unhealthy(
     'A machine that asked to join was refused within the last day.',
     'Run `cluster explain` with the name of the machine, and `cluster help errors CODE` with the code of the refusal.',

@@ -113,6 +113,16 @@ export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
       ],
     },
     collateral: { ok: true, value: [] },
+    backups: {
+      ok: true,
+      value: {
+        schedule: {
+          ...{ everyMs: DAY_MS / 4, issuedMs: NOW_MS - 10 * DAY_MS, endsMs: NOW_MS + 355 * DAY_MS },
+          nodeIds: controlPlanes.map((name) => `id-${name}`),
+        },
+        ...{ newestTakenMs: NOW_MS - DAY_MS / 8, newestProvedMs: NOW_MS - DAY_MS / 8 },
+      },
+    },
     charts: ['flannel'],
     ...changes,
   };

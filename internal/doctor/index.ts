@@ -12,6 +12,7 @@ export {
   encodeFacts,
   MAX_FACTS_BYTES,
   parseFacts,
+  type BackupFacts,
   type ClusterFacts,
   type EtcdFacts,
   type EtcdMemberFacts,

@@ -37,6 +37,8 @@ export const CREDENTIALS_WARNING_MS = 7 * DAY_MS;
 export const DOCUMENT_WARNING_MS = 30 * DAY_MS;
 /** AMD and Intel issue collateral for about 30 days and more. */
 export const COLLATERAL_WARNING_MS = 7 * DAY_MS;
+/** Time for taking and proving a backup, and for a control plane that is away. */
+export const BACKUP_GRACE_MS = 10 * MINUTE_MS;
 /** A phase of a key rotation takes minutes. */
 export const ROTATION_WARNING_MS = HOUR_MS;
 /** Join requests that were seen before this time do not count. */

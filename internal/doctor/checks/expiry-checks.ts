@@ -36,7 +36,8 @@ interface End {
   readonly threshold: string;
 }
 
-function judgeEnd(takenMs: number, { subject, node, endMs, marginMs, threshold }: End): Observation {
+/** Judges a time at which something ends. */
+export function judgeEnd(takenMs: number, { subject, node, endMs, marginMs, threshold }: End): Observation {
   const figure = formatExpiry(endMs, takenMs);
   const cause = `${subject} ${figure}`;
   const problem = endMs <= takenMs ? failed(cause) : warned(endMs - takenMs <= marginMs ? cause : undefined);

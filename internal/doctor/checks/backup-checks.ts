@@ -1,0 +1,72 @@
+import { formatDuration } from '../../clock/index.ts';
+import { failed, warned, type Observation } from '../../preflight/index.ts';
+import type { BackupFacts, ClusterFacts, FactsPart } from '../cluster-facts.ts';
+import { judgePart, type Observe } from '../observe.ts';
+import { BACKUP_GRACE_MS, DOCUMENT_WARNING_MS } from '../thresholds.ts';
+import { judgeEnd } from './expiry-checks.ts';
+
+/** A backup may be this many periods old: above it, one was missed; above the second number, several were. */
+const WARNING_PERIODS = 2;
+const ERROR_PERIODS = 4;
+const NOT_SCHEDULED = 'not scheduled';
+
+function partOf({ backups }: ClusterFacts): FactsPart<BackupFacts> {
+  return backups ?? { ok: false, error: 'saved by a release that does not ask for backups', codes: [] };
+}
+
+/** Age and proof of the newest backup, and the last attempt. Without a schedule somebody else takes backups, or nobody. */
+export const backup: Observe = (facts) => {
+  const subject = 'newest proved backup';
+  return judgePart(partOf(facts), { subject, threshold: 'proved' }, ({ schedule, ...seen }) => {
+    if (schedule === undefined) return [{ subject, figure: NOT_SCHEDULED, threshold: 'none' }];
+    const limitMs = WARNING_PERIODS * schedule.everyMs + BACKUP_GRACE_MS;
+    const threshold = `at most ${formatDuration(limitMs)} old`;
+    const provedMs = seen.newestProvedMs;
+    const ageMs = facts.takenMs - (provedMs ?? schedule.issuedMs);
+    const figure = provedMs === undefined ? 'none' : `${formatDuration(ageMs)} old`;
+    const cause =
+      ageMs <= limitMs
+        ? undefined
+        : provedMs === undefined
+          ? `no backup was proved since the schedule was signed ${formatDuration(ageMs)} ago`
+          : `the newest proved backup is ${formatDuration(ageMs)} old, one is due every ${formatDuration(schedule.everyMs)}`;
+    const isLate = ageMs > ERROR_PERIODS * schedule.everyMs + BACKUP_GRACE_MS;
+    return [
+      { subject, figure, threshold, problem: isLate ? failed(cause) : warned(cause) },
+      attempt(seen.failure, facts.takenMs),
+    ];
+  });
+};
+
+function attempt(failure: BackupFacts['failure'], nowMs: number): Observation {
+  const seen = { subject: 'last backup attempt', threshold: 'succeeded' };
+  if (failure === undefined) return { ...seen, figure: 'succeeded' };
+  const { node, timeMs, code, message } = failure;
+  const figure = `failed ${formatDuration(nowMs - timeMs)} ago`;
+  return { ...seen, node, figure, problem: warned(`a backup failed on node ${node}: ${code}: ${message}`) };
+}
+
+/** The end of the owner's signature, and the control planes that it does not name. */
+export const schedule: Observe = (facts) => {
+  const subject = 'schedule of backups';
+  const threshold = `ends in more than ${formatDuration(DOCUMENT_WARNING_MS)}`;
+  return judgePart(partOf(facts), { subject, threshold }, ({ schedule: signed }) => {
+    if (signed === undefined) return [{ subject, figure: NOT_SCHEDULED, threshold }];
+    const end = judgeEnd(facts.takenMs, {
+      ...{ subject, threshold, endMs: signed.endsMs },
+      marginMs: DOCUMENT_WARNING_MS,
+    });
+    const missing = facts.records.ok
+      ? facts.records.value.nodes.filter(
+          ({ id, isControlPlane, state }) => isControlPlane && state === 'up' && !signed.nodeIds.includes(id),
+        )
+      : [];
+    return [
+      end,
+      ...missing.map(({ name: node }) => ({
+        ...{ subject: `backups by ${node}`, node, figure: 'not signed', threshold: 'signed' },
+        problem: warned(`the schedule does not name control plane ${node}, which takes no backups`),
+      })),
+    ];
+  });
+};
