@@ -10,6 +10,26 @@ export const backupErrors = defineErrors({
     'The command needs exactly one target: a file or a directory. --keep and --prove need a directory.',
     'Use --to FILE, or --into DIRECTORY with --keep N and --prove.',
   ),
+  'backup-list-target': fault.operator.usage(
+    'The command lists either a directory or the backups that nodes keep.',
+    'Use `cluster backup ls DIRECTORY`, or `cluster backup ls --node NODE`.',
+  ),
+  'backup-schedule-period': fault.operator.usage(
+    'The time between two scheduled backups must be one minute to 31 days.',
+    'Use --every with a duration such as 1h, 6h or 1d.',
+  ),
+  'backup-no-schedule': fault.operator.precondition(
+    'The cluster has no schedule of backups.',
+    'Set one with `cluster backup schedule set`.',
+  ),
+  'backup-not-kept': fault.operator.usage(
+    'No control plane keeps such a backup.',
+    'See the backups with `cluster backup ls`, and the schedule with `cluster backup schedule show`.',
+  ),
+  'backup-fetched-differs': fault.peer.refused(
+    'The node sent another file than the one that the cluster recorded when it was taken. No file was written under the name.',
+    'Fetch another backup. A control plane may be compromised: see `cluster audit`.',
+  ),
   'backup-not-owner': fault.operator.refused(
     'A backup contains all keys of the cluster, so only an owner may take one.',
     'Run the command in the workspace of an owner.',

@@ -1,9 +1,11 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
-import { wholeNumber } from '../flags.ts';
+import { durationOption, wholeNumber } from '../flags.ts';
 
 const useCases = () => import('../../backup/index.ts');
 const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
+
+const DAY_MS = 24 * 60 * 60_000;
 
 interface CreateFlags {
   readonly to?: string;
@@ -22,11 +24,38 @@ interface VerifyFlags {
 /** `cluster backup …`. */
 export function register(backup: Command, action: ActionBinder): void {
   registerCreate(backup, action);
+  registerSchedule(backup, action);
   backup
     .command('ls')
-    .description('list the backups in a directory, and whether each is complete, unchanged and proved')
-    .argument('<directory>', 'directory with backup files')
-    .action(action(async (context, _flags, dir = '') => (await useCases()).runBackupList(context, dir)));
+    .description('list the backups that control planes keep, or those in a directory, with their proofs')
+    .argument('[directory]', 'directory with backup files (default: the cluster)')
+    .option('--node <node>', 'only the backups that this node keeps')
+    .addHelpText(
+      'after',
+      `
+TAKEN: complete, not proved. CONTENT-PROVED: a control plane restored what it
+encrypted into a throwaway etcd and found it equal. FILE-PROVED: the file itself
+was decrypted and restored (cluster backup verify).`,
+    )
+    .action(
+      action<{ readonly node?: string }>(async (context, { node }, directory) => {
+        const { BackupCommandError, runBackupList, runClusterBackupList } = await useCases();
+        if (directory === undefined) return runClusterBackupList(context, { node });
+        if (node !== undefined)
+          throw new BackupCommandError('backup-list-target', 'listing backups: a directory and --node');
+        return runBackupList(context, directory);
+      }),
+    );
+  backup
+    .command('fetch')
+    .description('copy a backup from the control plane that keeps it (owners only)')
+    .argument('[name]', 'name of the backup (default: the newest proved one)')
+    .requiredOption('--to <file>', 'file to write')
+    .action(
+      action<{ readonly to: string }>(async (context, { to }, name) =>
+        (await useCases()).runBackupFetch(context, { name, to }),
+      ),
+    );
   backup
     .command('show')
     .description('show which cluster a backup is of, without a key')
@@ -62,6 +91,61 @@ cluster, but the bundle of the backup's Kubernetes version.`,
         (await useCases()).runBackupDelete(context, file, { yes: yes === true }),
       ),
     );
+}
+
+interface ScheduleFlags {
+  readonly every: number;
+  readonly keep: number;
+  readonly valid: number;
+  readonly recipient?: readonly string[];
+}
+
+function registerSchedule(backup: Command, action: ActionBinder): void {
+  const schedule = backup.command('schedule').description('let control planes take backups by themselves');
+  schedule
+    .command('set')
+    .description('sign a schedule, and replace the one before it (owners only)')
+    .addOption(durationOption('--every <duration>', 'time between two backups').default(DAY_MS / 4, '6h'))
+    .option('--keep <n>', 'proved backups that each control plane keeps', wholeNumber(1, 1_000), 7)
+    .addOption(
+      durationOption('--valid <duration>', 'how long the signature is valid').default(365 * DAY_MS, '365d'),
+    )
+    .option(
+      '--recipient <age1…>',
+      'further recovery key that opens the backups; may be repeated',
+      collect as (value: string, before: unknown) => readonly string[],
+    )
+    .addHelpText(
+      'after',
+      `
+Control planes take turns: each time the one with the oldest backup takes the next.
+It restores what it encrypts into a throwaway etcd and compares hash and objects
+with the cluster: only then does the backup count. Each control plane keeps its
+newest ones, and never deletes its last proved one. No node can decrypt them.
+
+The signature names the control planes of now: sign again when one is added. The
+workspace is in the backups as it is now: sign again when cluster.yaml changes.
+
+Examples:
+  cluster backup schedule set --every 6h --keep 7
+  cluster backup fetch --to newest.backup`,
+    )
+    .action(
+      action<ScheduleFlags>(async (context, { every, keep, valid, recipient = [] }) =>
+        (await useCases()).runScheduleSet(context, {
+          ...{ everyMs: every, keep, validMs: valid },
+          recipients: recipient,
+        }),
+      ),
+    );
+  schedule
+    .command('show')
+    .description('show the schedule, who signed it, and the last failure')
+    .action(action(async (context) => (await useCases()).runScheduleShow(context)));
+  schedule
+    .command('stop')
+    .description('end the schedule; the backups that control planes keep stay (owners only)')
+    .action(action(async (context) => (await useCases()).runScheduleStop(context)));
 }
 
 function registerCreate(backup: Command, action: ActionBinder): void {

@@ -118,6 +118,9 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'backup create':
     'e2e/cluster/backup/backup.story.ts: the file gets its name when it is complete and verified',
   'backup verify': 'one file, written whole or not at all',
+  'backup fetch': 'the file gets its name when it is complete and verified; another run begins it again',
+  'backup schedule set': 'one record, written whole or not at all',
+  'backup schedule stop': 'one record, deleted or not',
   'backup delete': 'one file, deleted or not',
   restore: 'e2e/cluster/backup/restore.story.ts: killed with the machine while it restores, and run again',
   'support bundle':

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { createHarness } from '../../machines/harness.ts';
 import { cliJson, StoryCluster } from '../harness/story-cluster.ts';
 
@@ -23,6 +24,14 @@ interface Verified extends Created {
   readonly proof: Readonly<
     Record<'state' | 'kubernetes', { readonly revision: number; readonly isHashCompared: boolean }>
   >;
+}
+
+interface KeptBackup {
+  readonly name: string;
+  readonly seq: number;
+  readonly node: string;
+  readonly proof: string;
+  readonly sha256: string;
 }
 
 await test('an owner takes a backup of a running cluster and proves that it can be restored', async (story) => {
@@ -92,6 +101,50 @@ await test('an owner takes a backup of a running cluster and proves that it can 
     const away = await cli('backup', 'create', '--into', join(workspace, 'away'));
     assert.match(away.stderr, /backup-not-found/);
   });
+
+  await story.test(
+    'control planes take backups on a signed schedule, and prove what is in them',
+    async () => {
+      const inWorkspace = ['--workspace', workspace, 'backup'];
+      const json = <T>(...args: readonly string[]) => cliJson<T>(bench, ...inWorkspace, ...args);
+      const proved = async (number: number): Promise<readonly KeptBackup[]> => {
+        for (let tries = 0; tries < 60; tries++) {
+          const all = await json<readonly KeptBackup[]>('ls');
+          const good = all.filter(({ proof }) => proof === 'CONTENT-PROVED');
+          if (Math.max(0, ...good.map(({ seq }) => seq)) >= number) return good;
+          await setTimeout(5_000);
+        }
+        return assert.fail(JSON.stringify(await json<unknown>('schedule', 'show')));
+      };
+      await json('schedule', 'set', '--every', '1m', '--keep', '2');
+      const [first] = await proved(1);
+      assert.equal(first?.node, 'n1');
+      // No node has the key of the owner, and nothing in the clear is left.
+      const left = await cluster.sh(
+        'n1',
+        'find /var/lib/cluster/backups /var/lib/cluster/etcd-*/throwaway -type f 2>/dev/null || true; systemctl is-active cluster-etcd-recovery.service || true',
+      );
+      assert.match(left, /kept\/[0-9]{8}-.*\.backup\s+inactive/);
+      assert.doesNotMatch(left, /work|throwaway/);
+      const fetched = join(workspace, 'fetched.backup');
+      const file = await json<Created>('fetch', '--to', fetched);
+      assert.ok((await proved(1)).some(({ sha256 }) => sha256 === file.sha256));
+      const verified = await json<Verified>('verify', fetched);
+      assert.equal(verified.status, 'FILE-PROVED');
+
+      // A killed agent, in the middle or not, goes on with the next number; two stay.
+      await cluster.sh('n1', 'systemctl kill --signal=SIGKILL bootstrapper.service');
+      const later = await proved(3);
+      assert.ok(later.length <= 2, JSON.stringify(later));
+      const files = await cluster.sh('n1', 'ls /var/lib/cluster/backups/kept');
+      for (const { name } of later) assert.ok(files.includes(name), files);
+
+      const shown = await json<{ schedule: { isVerified: boolean; failure: unknown } }>('schedule', 'show');
+      assert.deepEqual([shown.schedule.isVerified, shown.schedule.failure], [true, null]);
+      await json('schedule', 'stop');
+      assert.ok((await json<readonly KeptBackup[]>('ls', '--node', 'n1')).length > 0);
+    },
+  );
 
   await story.test('its header is shown without a workspace, and it is listed as good', async () => {
     const shown = await cliJson<Created>(bench, 'backup', 'show', file);

@@ -1,0 +1,111 @@
+import {
+  parseBackupCertificate,
+  verifyBackupCertificate,
+  type ScheduleCertificate,
+} from '../../internal/backup/index.ts';
+import { formatDuration, formatExpiry } from '../../internal/clock/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import type { ListBackupsResponse } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import { callCurator } from '../cluster/index.ts';
+import type { OwnCluster } from './list-backups.ts';
+
+const MINUTE_MS = 60_000;
+
+/** A backup that a control plane keeps. */
+export interface KeptBackup {
+  readonly name: string;
+  readonly seq: number;
+  readonly nodeId: string;
+  /** Its ID if the node is no member any more. */
+  readonly node: string;
+  readonly takenMs: number;
+  /** undefined if its content was not proved. */
+  readonly provedMs: number | undefined;
+  readonly epoch: number;
+  readonly sha256: string;
+  readonly sizeBytes: number;
+}
+
+/** What the cluster says about its backups. */
+export interface ClusterBackups {
+  /** Not verified. */
+  readonly schedule: ScheduleCertificate | undefined;
+  readonly scheduledBy: string;
+  /** Newest first, by number. */
+  readonly backups: readonly KeptBackup[];
+  readonly failure:
+    | { readonly node: string; readonly timeMs: number; readonly code: string; readonly message: string }
+    | undefined;
+}
+
+/** Asks the cluster for its schedule and its backups. */
+export async function readClusterBackups(context: CommandContext): Promise<ClusterBackups> {
+  return clusterBackupsFrom(await callCurator(context, ({ operatorApi }) => operatorApi.listBackups({})));
+}
+
+/** Parses the answer of a curator. @throws BackupError `backup-certificate-invalid` */
+export function clusterBackupsFrom({
+  certificate,
+  scheduledBy,
+  backups,
+  failure,
+}: Pick<ListBackupsResponse, 'certificate' | 'scheduledBy' | 'backups' | 'failure'>): ClusterBackups {
+  const parsed = certificate.length === 0 ? undefined : parseBackupCertificate(certificate);
+  return {
+    schedule: parsed?.version === 2 ? parsed : undefined,
+    scheduledBy: printable(scheduledBy),
+    backups: backups.map((each) => ({
+      ...{ name: printable(each.name), seq: Number(each.seq), nodeId: printable(each.nodeId) },
+      node: printable(each.nodeName === '' ? each.nodeId : each.nodeName),
+      takenMs: Number(each.takenMs),
+      provedMs: each.provedMs === 0n ? undefined : Number(each.provedMs),
+      ...{ epoch: Number(each.epoch), sha256: printable(each.sha256), sizeBytes: Number(each.sizeBytes) },
+    })),
+    failure: failure && {
+      node: printable(failure.nodeName === '' ? failure.nodeId : failure.nodeName),
+      timeMs: Number(failure.timeMs),
+      ...{ code: printable(failure.code), message: printable(failure.message) },
+    },
+  };
+}
+
+/** Whether an owner whom the workspace knows signed the schedule. */
+export function isSignedByOwner(schedule: ScheduleCertificate, own: OwnCluster | undefined): boolean {
+  try {
+    verifyBackupCertificate(schedule, { clusterId: own?.clusterId ?? '', owners: own?.owners ?? [] });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** How far the content of a backup on a control plane was proved. */
+export function contentProof({ provedMs }: Pick<KeptBackup, 'provedMs'>): 'TAKEN' | 'CONTENT-PROVED' {
+  return provedMs === undefined ? 'TAKEN' : 'CONTENT-PROVED';
+}
+
+/** A schedule for `--output json`. */
+export function scheduleViewOf(schedule: ScheduleCertificate): Record<string, unknown> {
+  const { everyMinutes, keep, nodeIds, recipients, owner, epoch, issuedMs, endsMs } = schedule;
+  return {
+    ...{ everyMinutes, keep, nodeIds, recipients, owner, epoch },
+    ...{ issuedAt: new Date(issuedMs).toISOString(), endsAt: new Date(endsMs).toISOString() },
+  };
+}
+
+/** A schedule for people. @param names names of nodes by ID */
+export function renderSchedule(
+  schedule: ScheduleCertificate,
+  { nowMs, names }: { readonly nowMs: number; readonly names: ReadonlyMap<string, string> },
+): string {
+  const nodes = schedule.nodeIds.map((id) => names.get(id) ?? id);
+  return [
+    `Every:      ${formatDuration(schedule.everyMinutes * MINUTE_MS)}`,
+    `Kept:       ${schedule.keep} on each control plane`,
+    `Taken by:   ${nodes.map((name) => printable(name)).join(', ')}`,
+    `Signed:     ${new Date(schedule.issuedMs).toISOString()}, ${formatExpiry(schedule.endsMs, nowMs)}`,
+    `Owner:      ${printable(schedule.owner)}`,
+    ...schedule.recipients.map((recipient) => `Opened by:  ${printable(recipient)}`),
+  ].join('\n');
+}

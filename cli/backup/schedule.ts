@@ -1,0 +1,122 @@
+import { createHash } from 'node:crypto';
+import {
+  encodeBackupCertificate,
+  MAX_EVERY_MINUTES,
+  MIN_EVERY_MINUTES,
+  recoveryKeyOfOwner,
+  signBackupCertificate,
+} from '../../internal/backup/index.ts';
+import { formatDuration } from '../../internal/clock/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { callCurator, newMutation, readCaller, saveKnownCurators } from '../cluster/index.ts';
+import { isOwnerOnRecord } from '../operators/index.ts';
+import { BackupCommandError } from './errors.ts';
+import { ownClusterOf } from './list-backups.ts';
+import { isSignedByOwner, readClusterBackups, renderSchedule, scheduleViewOf } from './schedule-view.ts';
+import { sealWorkspacePart } from './workspace-part.ts';
+
+const MINUTE_MS = 60_000;
+
+/** Flags of `cluster backup schedule set`. */
+export interface ScheduleOptions {
+  readonly everyMs: number;
+  /** How many proved backups each control plane keeps. */
+  readonly keep: number;
+  /** For how long the owner's signature is valid. */
+  readonly validMs: number;
+  /** Further recovery keys ("age1…") besides that of the owner. */
+  readonly recipients: readonly string[];
+}
+
+/**
+ * `cluster backup schedule set`: an owner signs how often control planes take backups, which ones, for whom and until when. Replaces an
+ * earlier schedule.
+ */
+export async function runScheduleSet(context: CommandContext, options: ScheduleOptions): Promise<void> {
+  const { host, ports } = context;
+  const everyMinutes = Math.round(options.everyMs / MINUTE_MS);
+  if (everyMinutes < MIN_EVERY_MINUTES || everyMinutes > MAX_EVERY_MINUTES)
+    throw new BackupCommandError(
+      'backup-schedule-period',
+      `signing a schedule of backups: every ${formatDuration(options.everyMs)}`,
+    );
+  const caller = await readCaller(context);
+  if (!(await isOwnerOnRecord(context, caller)))
+    throw new BackupCommandError('backup-not-owner', 'signing a schedule of backups: requires role owner');
+  const info = await callCurator(context, ({ curator }) => curator.getClusterInfo({}));
+  await saveKnownCurators(ports.files, caller.curatorsPath, info);
+  const { keyPem, vouchers, clusterId } = caller;
+  const recipients = [...new Set([recoveryKeyOfOwner(keyPem).recipient, ...options.recipients])];
+  const workspace = await sealWorkspacePart(context, recipients);
+  const workspaceSha256 =
+    workspace.length === 0 ? undefined : createHash('sha256').update(workspace).digest('hex');
+  const before = (await readClusterBackups(context)).schedule;
+  // Nodes refuse a schedule that is older than the one that they follow.
+  const issuedMs = Math.max(Math.round(ports.clock.nowMs()), (before?.issuedMs ?? 0) + 1);
+  const schedule = signBackupCertificate(
+    {
+      ...{ clusterId, epoch: Number(info.epoch), recipients },
+      nodeIds: info.directory.map(({ nodeId }) => nodeId),
+      everyMinutes,
+      ...{ keep: options.keep, issuedMs, endsMs: issuedMs + options.validMs },
+      ...(workspaceSha256 === undefined ? {} : { workspaceSha256 }),
+    },
+    { keyPem, vouchers },
+  );
+  if (schedule.version !== 2) throw new TypeError('a schedule expected');
+  const mutation = newMutation();
+  await callCurator(context, ({ operatorApi }) =>
+    operatorApi.putBackupSchedule({
+      certificate: encodeBackupCertificate(schedule),
+      ...{ workspace, mutation },
+    }),
+  );
+  const names = new Map(info.directory.map(({ nodeId, name }) => [nodeId, name] as const));
+  host.result(scheduleViewOf(schedule), () =>
+    [
+      renderSchedule(schedule, { nowMs: ports.clock.nowMs(), names }),
+      `The first backup is taken within a minute. Show the backups: cluster backup ls`,
+    ].join('\n'),
+  );
+}
+
+/** `cluster backup schedule show`. */
+export async function runScheduleShow(context: CommandContext): Promise<void> {
+  const { host, ports } = context;
+  const { schedule, scheduledBy, failure } = await readClusterBackups(context);
+  if (schedule === undefined) {
+    host.result({ schedule: null }, () => 'Control planes take no backups by themselves.');
+    return;
+  }
+  const { directory } = await callCurator(context, ({ curator }) => curator.getClusterInfo({}));
+  const names = new Map(directory.map(({ nodeId, name }) => [nodeId, name] as const));
+  const isVerified = isSignedByOwner(schedule, await ownClusterOf(context));
+  const missing = directory
+    .filter(({ nodeId }) => !schedule.nodeIds.includes(nodeId))
+    .map(({ name }) => name);
+  const nowMs = ports.clock.nowMs();
+  const view = { ...scheduleViewOf(schedule), isVerified, missing, scheduledBy, failure: failure ?? null };
+  host.result({ schedule: view }, () =>
+    [
+      renderSchedule(schedule, { nowMs, names }),
+      `Signature:  ${isVerified ? 'verified' : 'not of an owner that this workspace knows'}`,
+      ...missing.map((name) => `Not in it:  ${name} (sign again: cluster backup schedule set)`),
+      ...(failure
+        ? [`Failed:     ${formatDuration(nowMs - failure.timeMs)} ago on ${failure.node}: ${failure.message}`]
+        : []),
+    ].join('\n'),
+  );
+}
+
+/** `cluster backup schedule stop`: control planes take no more backups, and keep those that they have. */
+export async function runScheduleStop(context: CommandContext): Promise<void> {
+  const { schedule } = await readClusterBackups(context);
+  if (schedule === undefined)
+    throw new BackupCommandError('backup-no-schedule', 'ending the schedule of backups: there is none');
+  const mutation = newMutation();
+  await callCurator(context, ({ operatorApi }) => operatorApi.putBackupSchedule({ mutation }));
+  context.host.result(
+    { schedule: null },
+    () => 'Control planes take no more backups; those that they have stay.',
+  );
+}
