@@ -3,13 +3,18 @@
  * `internal/backup`; a control plane takes the backup (`bootstrapper/backup`).
  */
 export { runBackupInto, type BackupIntoOptions } from './backup-into.ts';
-export { runBackupFetch, runClusterBackupList, type BackupFetchOptions } from './cluster-backups.ts';
+export { runBackupFetch, runClusterBackupList, type BackupFetchOptions } from './schedule/cluster-backups.ts';
 export { runBackupCreate, type BackupCreateOptions } from './create-backup.ts';
 export { restoreAndCompare, type DrillResult } from './drill.ts';
 export { BackupCommandError, backupErrors } from './errors.ts';
 export { runBackupDelete, runBackupList, runBackupShow } from './manage-backups.ts';
 export { runRestore, type RestoreOptions } from './restore-backup.ts';
 export { restoreWorkspace } from './workspace-part.ts';
-export { runScheduleSet, runScheduleShow, runScheduleStop, type ScheduleOptions } from './schedule.ts';
-export { clusterBackupsFrom, type ClusterBackups } from './schedule-view.ts';
+export {
+  runScheduleSet,
+  runScheduleShow,
+  runScheduleStop,
+  type ScheduleOptions,
+} from './schedule/schedule.ts';
+export { clusterBackupsFrom, type ClusterBackups } from './schedule/schedule-view.ts';
 export { runBackupVerify, type BackupVerifyOptions } from './verify-backup.ts';

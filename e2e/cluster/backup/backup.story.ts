@@ -126,7 +126,9 @@ await test('an owner takes a backup of a running cluster and proves that it can 
       );
       assert.match(left, /kept\/[0-9]{8}-.*\.backup\s+inactive/);
       assert.doesNotMatch(left, /work|throwaway/);
-      const fetched = join(workspace, 'fetched.backup');
+      // The tests below count the backups in the workspace.
+      await mkdir(join(workspace, 'fetched'));
+      const fetched = join(workspace, 'fetched', 'newest.backup');
       const file = await json<Created>('fetch', '--to', fetched);
       assert.ok((await proved(1)).some(({ sha256 }) => sha256 === file.sha256));
       const verified = await json<Verified>('verify', fetched);

@@ -11,14 +11,14 @@ import {
   verifyBackupCertificate,
   writeBackup,
   type ScheduleCertificate,
-} from '../../internal/backup/index.ts';
-import { generateEd25519Key } from '../../internal/crypto/index.ts';
-import { findCoded } from '../../internal/errors/index.ts';
-import { fingerprintOfKey, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.ts';
-import { readCaller } from '../cluster/index.ts';
-import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
-import type { RecordingHost } from '../host/index.ts';
-import { layoutOf, readOwnerKey } from '../workspace/index.ts';
+} from '../../../internal/backup/index.ts';
+import { generateEd25519Key } from '../../../internal/crypto/index.ts';
+import { findCoded } from '../../../internal/errors/index.ts';
+import { fingerprintOfKey, nodeIdOf, pubKeyDerOf } from '../../../internal/pki/index.ts';
+import { readCaller } from '../../cluster/index.ts';
+import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
+import type { RecordingHost } from '../../host/index.ts';
+import { layoutOf, readOwnerKey } from '../../workspace/index.ts';
 import { runBackupFetch, runClusterBackupList } from './cluster-backups.ts';
 import { runScheduleSet, runScheduleShow, runScheduleStop } from './schedule.ts';
 

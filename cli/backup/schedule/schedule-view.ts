@@ -2,13 +2,13 @@ import {
   parseBackupCertificate,
   verifyBackupCertificate,
   type ScheduleCertificate,
-} from '../../internal/backup/index.ts';
-import { formatDuration, formatExpiry } from '../../internal/clock/index.ts';
-import { printable } from '../../internal/printable/index.ts';
-import type { ListBackupsResponse } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
-import type { CommandContext } from '../app/command.ts';
-import { callCurator } from '../cluster/index.ts';
-import type { OwnCluster } from './list-backups.ts';
+} from '../../../internal/backup/index.ts';
+import { formatDuration, formatExpiry } from '../../../internal/clock/index.ts';
+import { printable } from '../../../internal/printable/index.ts';
+import type { ListBackupsResponse } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { CommandContext } from '../../app/command.ts';
+import { callCurator } from '../../cluster/index.ts';
+import type { OwnCluster } from '../list-backups.ts';
 
 const MINUTE_MS = 60_000;
 

@@ -5,15 +5,15 @@ import {
   MIN_EVERY_MINUTES,
   recoveryKeyOfOwner,
   signBackupCertificate,
-} from '../../internal/backup/index.ts';
-import { formatDuration } from '../../internal/clock/index.ts';
-import type { CommandContext } from '../app/command.ts';
-import { callCurator, newMutation, readCaller, saveKnownCurators } from '../cluster/index.ts';
-import { isOwnerOnRecord } from '../operators/index.ts';
-import { BackupCommandError } from './errors.ts';
-import { ownClusterOf } from './list-backups.ts';
+} from '../../../internal/backup/index.ts';
+import { formatDuration } from '../../../internal/clock/index.ts';
+import type { CommandContext } from '../../app/command.ts';
+import { callCurator, newMutation, readCaller, saveKnownCurators } from '../../cluster/index.ts';
+import { isOwnerOnRecord } from '../../operators/index.ts';
+import { BackupCommandError } from '../errors.ts';
+import { ownClusterOf } from '../list-backups.ts';
 import { isSignedByOwner, readClusterBackups, renderSchedule, scheduleViewOf } from './schedule-view.ts';
-import { sealWorkspacePart } from './workspace-part.ts';
+import { sealWorkspacePart } from '../workspace-part.ts';
 
 const MINUTE_MS = 60_000;
 

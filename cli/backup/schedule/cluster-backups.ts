@@ -1,11 +1,11 @@
-import { readBackupHeader, verifyBackup } from '../../internal/backup/index.ts';
-import { DiskStreams } from '../../internal/file/index.ts';
-import { printable } from '../../internal/printable/index.ts';
-import type { CommandContext } from '../app/command.ts';
-import { callCurator, readCaller } from '../cluster/index.ts';
-import { formatBytes } from '../host/index.ts';
-import { renderHeader, viewOf } from './backup-view.ts';
-import { BackupCommandError } from './errors.ts';
+import { readBackupHeader, verifyBackup } from '../../../internal/backup/index.ts';
+import { DiskStreams } from '../../../internal/file/index.ts';
+import { printable } from '../../../internal/printable/index.ts';
+import type { CommandContext } from '../../app/command.ts';
+import { callCurator, readCaller } from '../../cluster/index.ts';
+import { formatBytes } from '../../host/index.ts';
+import { renderHeader, viewOf } from '../backup-view.ts';
+import { BackupCommandError } from '../errors.ts';
 import { contentProof, readClusterBackups, type KeptBackup } from './schedule-view.ts';
 
 const FILE_MODE = 0o600;
