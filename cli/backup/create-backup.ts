@@ -23,7 +23,7 @@ const FILE_MODE = 0o600;
 
 /** Flags of `cluster backup create`. */
 export interface BackupCreateOptions {
-  /** Path of the new file. */
+  /** Path of the new file; "-" for standard output. */
   readonly to: string;
   /** Further recovery keys ("age1…") besides that of the owner. */
   readonly recipients: readonly string[];
@@ -38,9 +38,13 @@ export interface CreatedBackup {
   readonly sizeBytes: number;
 }
 
+/** The value of `--to` for standard output. */
+const STANDARD_OUTPUT = '-';
+
 /** `cluster backup create`. */
 export async function runBackupCreate(context: CommandContext, options: BackupCreateOptions): Promise<void> {
   const { to } = options;
+  if (to === STANDARD_OUTPUT) return streamToOutput(context, options);
   const { header, sha256, sizeBytes } = await createBackup(context, options);
   context.host.result({ file: to, sizeBytes, sha256, ...viewOf(header) }, () =>
     [
@@ -63,6 +67,69 @@ export async function createBackup(
   const { to } = options;
   if ((await ports.files.stat(to)) !== undefined)
     throw new BackupCommandError('backup-file-exists', `creating backup ${to}: the file exists`);
+  const order = await prepareOrder(context, options);
+  const partial = `${to}.partial`;
+  return host.step('backup-create', order.title, async (progress) => {
+    await receive(context, { ...order, partial, progress });
+    progress.update('verifying the file');
+    const streams = new DiskStreams();
+    const result = await verifyBackup(streams.readChunks(partial, { signal }), order.trust);
+    await streams.publish(partial, to, FILE_MODE);
+    return result;
+  });
+}
+
+/**
+ * Writes a backup to standard output and verifies it as it passes. What was written cannot be taken back, so the exit code says whether it is
+ * a backup.
+ * @throws BackupCommandError `backup-output-unfit`; `backup-output-begun` if the stream breaks
+ */
+async function streamToOutput(context: CommandContext, options: BackupCreateOptions): Promise<void> {
+  const { host } = context;
+  const { bytes } = host;
+  if (bytes === undefined)
+    throw new BackupCommandError('backup-output-unfit', 'creating a backup: standard output is a terminal');
+  const order = await prepareOrder(context, options);
+  const created = await host.step('backup-create', order.title, async (progress) => {
+    let isBegun = false;
+    return callCurator(context, ({ nodeStreams }) => {
+      // Another curator would begin with the first byte again.
+      if (isBegun) throw new BackupCommandError('backup-output-begun', 'creating a backup: its stream broke');
+      const { node, certify, workspace } = order;
+      const pass = async function* () {
+        let sizeBytes = 0;
+        const backup = { certificate: certify(), workspace };
+        for await (const { data } of nodeStreams.takeBackup({ node, backup })) {
+          isBegun = true;
+          await bytes(data);
+          sizeBytes += data.length;
+          progress.update(`${formatBytes(sizeBytes)} written`);
+          yield data;
+        }
+      };
+      return verifyBackup(pass(), order.trust);
+    });
+  });
+  const { header, sha256, sizeBytes } = created;
+  const text = `${renderHeader(header)}\nWritten: ${formatBytes(sizeBytes)}, SHA-256 ${sha256}`;
+  host.say('backup-written', text, { sizeBytes, sha256, ...viewOf(header) });
+}
+
+/** What a control plane is asked for. */
+interface BackupOrder {
+  readonly node: string;
+  readonly title: string;
+  /** A new certificate for each attempt, because a node uses each once. */
+  readonly certify: () => Uint8Array;
+  readonly workspace: Uint8Array;
+  readonly trust: Parameters<typeof verifyBackup>[1];
+}
+
+async function prepareOrder(
+  context: CommandContext,
+  options: Omit<BackupCreateOptions, 'to'>,
+): Promise<BackupOrder> {
+  const { ports } = context;
   const caller = await readCaller(context);
   if (!(await isOwnerOnRecord(context, caller)))
     throw new BackupCommandError('backup-not-owner', 'creating a backup: requires role owner');
@@ -76,7 +143,6 @@ export async function createBackup(
   const workspaceSha256 =
     workspace.length === 0 ? undefined : createHash('sha256').update(workspace).digest('hex');
   let lastIssuedMs = 0;
-  // A node uses each certificate once, so every attempt gets a new one.
   const certify = (): Uint8Array => {
     const issuedMs = (lastIssuedMs = Math.max(lastIssuedMs + 1, Math.round(ports.clock.nowMs())));
     const about = {
@@ -86,17 +152,9 @@ export async function createBackup(
     const content = { ...about, issuedMs, endsMs: issuedMs + CERTIFICATE_MS };
     return encodeBackupCertificate(signBackupCertificate(content, { keyPem, vouchers }));
   };
-  const partial = `${to}.partial`;
   const title = `Taking a backup on ${printable(node.name)}`;
-  return host.step('backup-create', title, async (progress) => {
-    await receive(context, { node: node.nodeId, certify, workspace, partial, progress });
-    progress.update('verifying the file');
-    const streams = new DiskStreams();
-    const trust = { owners: [pubKey], clusterId, epoch };
-    const result = await verifyBackup(streams.readChunks(partial, { signal }), trust);
-    await streams.publish(partial, to, FILE_MODE);
-    return result;
-  });
+  const trust = { owners: [pubKey], clusterId, epoch };
+  return { node: node.nodeId, title, certify, workspace, trust };
 }
 
 function chooseNode(
@@ -114,13 +172,7 @@ function chooseNode(
 /** Writes the stream to a file. A call that is repeated at another curator starts the file again. */
 async function receive(
   context: CommandContext,
-  at: {
-    readonly node: string;
-    readonly certify: () => Uint8Array;
-    readonly workspace: Uint8Array;
-    readonly partial: string;
-    readonly progress: StepProgress;
-  },
+  at: BackupOrder & { readonly partial: string; readonly progress: StepProgress },
 ): Promise<void> {
   const streams = new DiskStreams();
   await callCurator(context, async ({ nodeStreams }) => {

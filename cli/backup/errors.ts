@@ -1,10 +1,18 @@
-import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
 /** Errors of `cluster backup`. */
 export const backupErrors = defineErrors({
   'backup-file-exists': fault.operator.precondition(
     'The file to write exists already. It was not changed.',
     'Use another name with --to, or delete the file with `cluster backup delete`.',
+  ),
+  'backup-output-unfit': fault.operator.usage(
+    'Standard output cannot take the bytes of a backup: it is a terminal, or the events of the command go to it.',
+    'Redirect it to a file or a program, and use no --events stdout.',
+  ),
+  'backup-output-begun': retryable.system.unhealthy(
+    'The stream of the backup broke after a part of it was written to standard output. What was written is no backup.',
+    'Delete what was written, and run the command again.',
   ),
   'backup-target': fault.operator.usage(
     'The command needs exactly one target: a file or a directory. --keep and --prove need a directory.',

@@ -29,6 +29,11 @@ export interface Host {
    * one is not written again.
    */
   beginScreen(): void;
+  /**
+   * Writes bytes to stdout, for a command whose result is a file; resolves when more may be written. undefined where bytes would do harm:
+   * stdout is a terminal, or events go to it. Such a command reports with `say`.
+   */
+  readonly bytes: ((data: Uint8Array) => Promise<void>) | undefined;
   /** Prompts for yes or no. Returns the default answer when prompts are not possible. */
   confirm(question: string, defaultAnswer: boolean): Promise<boolean>;
   /**

@@ -1,5 +1,6 @@
 import { printableJson } from '../../internal/printable/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
+import { byteOutput } from './byte-output.ts';
 import type { AppHost, ErrorReport, EventOutput, HostOptions, OutputStream, StepProgress } from './host.ts';
 import type { Listing } from './listing.ts';
 import { forPrograms, Screen } from './screen.ts';
@@ -17,6 +18,7 @@ export class JsonHost implements AppHost {
   readonly interactive = false;
   readonly isWide = true;
   readonly wantsData = true;
+  readonly bytes: AppHost['bytes'];
   readonly #options: Pick<HostOptions, 'streams' | 'clock'>;
   readonly #events: EventOutput;
   readonly #screen: Screen;
@@ -25,6 +27,7 @@ export class JsonHost implements AppHost {
     this.#options = options;
     this.#events = flags.events;
     this.#screen = new Screen();
+    this.bytes = flags.events === 'stdout' ? undefined : byteOutput(options.streams.out);
   }
 
   say(code: string, text: string, data?: Record<string, unknown>): void {

@@ -1,6 +1,7 @@
 import { printableJson, printableLines } from '../../internal/printable/index.ts';
 import { formatDuration } from '../../internal/clock/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
+import { byteOutput } from './byte-output.ts';
 import { formatShare } from './format.ts';
 import type { AppHost, ErrorReport, HostFlags, HostOptions, StepProgress } from './host.ts';
 import { renderListing, type Listing } from './listing.ts';
@@ -18,6 +19,7 @@ export class PlainHost implements AppHost {
   protected readonly paint: Paint;
   readonly isWide: boolean;
   readonly wantsData: boolean;
+  readonly bytes: AppHost['bytes'];
   readonly #flags: Pick<HostFlags, 'verbose' | 'output' | 'headers'>;
   readonly #screen: Screen;
   /** The step that wrote the last line; its title is repeated only after other lines. */
@@ -29,6 +31,7 @@ export class PlainHost implements AppHost {
     this.wantsData = flags.output === 'yaml';
     this.#screen = new Screen(options.streams.out);
     this.options = options;
+    this.bytes = byteOutput(options.streams.out);
     this.paint = createPaint(options.streams.err, options.env);
   }
 

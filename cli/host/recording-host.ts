@@ -21,6 +21,8 @@ export class RecordingHost implements AppHost {
   readonly interactive: boolean;
   readonly isWide = false;
   readonly wantsData = false;
+  /** What was written to standard output as bytes; undefined makes it a terminal. */
+  written: Uint8Array[] | undefined = [];
   readonly records: HostRecord[] = [];
   /** Progress texts of all steps. */
   readonly updates: string[] = [];
@@ -35,6 +37,11 @@ export class RecordingHost implements AppHost {
     this.#answer = options.answer;
     this.#secrets = [...(options.secrets ?? [])];
     this.interactive = options.answer !== undefined;
+  }
+
+  get bytes(): AppHost['bytes'] {
+    const { written } = this;
+    return written && (async (data) => void written.push(Uint8Array.from(data)));
   }
 
   /** The codes of all messages and finished steps, in order. */

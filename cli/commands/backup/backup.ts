@@ -152,7 +152,7 @@ function registerCreate(backup: Command, action: ActionBinder): void {
   backup
     .command('create')
     .description('take a backup of the running cluster (owners only)')
-    .option('--to <file>', 'file to write')
+    .option('--to <file>', 'file to write, or - for standard output')
     .option(
       '--into <directory>',
       'existing directory for a new file with the name of the cluster and the time',
@@ -179,6 +179,9 @@ each --recipient. No node can decrypt it. The master secret and cluster.yaml are
 it too, encrypted on this workstation, so that file and owner key are enough for a
 restore: keep them in different places. Volumes and images are not in it.
 
+--to - writes the file to standard output and verifies it as it passes. Only exit
+code 0 says that it is complete: let a script check it (set -o pipefail).
+
 --into is made for a timer. It deletes nothing before the new backup is complete
 (with --prove: proved), nothing but good backups of this cluster, and never the
 newest proved one.
@@ -186,6 +189,7 @@ newest proved one.
 Examples:
   cluster backup create --to blue-2026-11-24.backup
   cluster backup create --into /backups --prove --keep 14
+  set -o pipefail; cluster backup create --to - | ssh vault 'cat > blue.backup'
   cluster backup create --to blue.backup --recipient age1qyqszq…`,
     )
     .action(
