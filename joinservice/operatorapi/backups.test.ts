@@ -34,7 +34,7 @@ beforeEach(() => {
   const nodes = {
     list: async () => ({ nodes: [{ record: { nodeId: NODE, name: 'n1' } } as NodeView], revision: 1n }),
   };
-  handlers = backupHandlers({ etcd, mutations, clock, nodes } as never);
+  handlers = backupHandlers({ etcd, mutations, clock, nodes });
 });
 
 const about = {

@@ -24,9 +24,7 @@ function signed(change: Change = {}, keyPem = ownerPem): Uint8Array {
     ...{ clusterId: 'c0ffee', epoch: 2, nodeIds: [NODE], everyMinutes: 60, keep: 3 },
     ...{ recipients: [recoveryKeyOfOwner(ownerPem).recipient], issuedMs: NOW, endsMs: NOW + HOUR },
   };
-  return encodeBackupCertificate(
-    signBackupCertificate({ ...content, ...change } as typeof content, { keyPem, vouchers: [] }),
-  );
+  return encodeBackupCertificate(signBackupCertificate({ ...content, ...change }, { keyPem, vouchers: [] }));
 }
 
 function edited(change: Readonly<Record<string, unknown>>): Uint8Array {
