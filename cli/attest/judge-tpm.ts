@@ -205,10 +205,9 @@ function checkEnrolled({ id, proof }: MachineIdentity, rules: TpmRules, list: Ch
 }
 
 function claimsOf(quote: VerifiedQuote, eventCount: number | undefined): Verdict['claims'] {
-  const [extraData, qualifiedSigner] = [quote.statement.extraData, quote.statement.qualifiedSigner].map(
-    (bytes) => Buffer.from(bytes).toString('hex'),
-  );
-  return quoteClaims(quote, { extraData, qualifiedSigner }, eventCount);
+  const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+  const { extraData, qualifiedSigner } = quote.statement;
+  return quoteClaims(quote, { extraData: hex(extraData), qualifiedSigner: hex(qualifiedSigner) }, eventCount);
 }
 
 function limitsOf(eventCount: number | undefined): string[] {
