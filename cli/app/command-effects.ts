@@ -32,6 +32,7 @@ const READING: ReadonlySet<string> = new Set([
   'bundle verify',
   'bundle ls',
   'bundle outdated',
+  'bundle sbom',
   'attest explain',
   'attest measure',
   'attest collateral',

@@ -46,7 +46,7 @@ describe('ControlPlane and a key rotation', () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await placeKubelet(bed.files);
-    const { certificates: _, ...others } = settings;
+    const { certificates: _certificates, taints: _taints, ...others } = settings;
     const completed = (inputs: unknown): string =>
       createHash('sha256').update(JSON.stringify(inputs)).digest('hex');
     const { version, nodeName, nodeAddress, serviceSubnet, host } = settings;
