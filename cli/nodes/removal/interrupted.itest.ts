@@ -101,6 +101,9 @@ const cases: readonly Case[] = [
 
 /** The other commands that make changes, and the tests that interrupt them. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
+  'context add': 'cli/contexts/contexts.test.ts: one file, and can be repeated',
+  'context use': 'one file, written whole or not at all',
+  'context remove': 'one file, written whole or not at all',
   'config generate': 'cli/workspace/workspace.test.ts: what exists is kept',
   'config apply': 'cli/configuration/apply-configuration.test.ts: one request, then one file',
   'config edit': 'cli/configuration/apply-configuration.test.ts: a slip costs no work',
