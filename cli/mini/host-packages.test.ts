@@ -8,7 +8,7 @@ import { buildRequirements } from '../../internal/bundlebuild/index.ts';
  * Packages that only tests need: they read the RPM of the build (.ci/build/rpm.ts), check manual pages (.ci/build/man.ts),
  * sign an apt repository (cli/package), and complete command lines (cli/app/completion.ts).
  */
-const OF_TESTS = ['fish', 'gpg', 'gpg-agent', 'mandoc', 'rpm', 'zsh'];
+const OF_TESTS = ['cryptsetup-bin', 'fish', 'gpg', 'gpg-agent', 'mandoc', 'rpm', 'zsh'];
 
 test('.ci/host-packages lists exactly the packages of local clusters, bundle builds and tests', async () => {
   const text = await readFile(join(import.meta.dirname, '../../.ci/host-packages'), 'utf8');

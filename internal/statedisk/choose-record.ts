@@ -14,6 +14,8 @@ export type DiskState =
       readonly record: Ready;
       /** Which of the two places it is in: the next record goes into the other one. */
       readonly slot: 0 | 1;
+      /** Whether the other place has anything: an earlier record, or a write that was cut. */
+      readonly hasOther: boolean;
     };
 
 /**
@@ -25,7 +27,7 @@ export type DiskState =
 export function diskStateOf(start: Uint8Array): DiskState {
   const slots = [0, 1].map((slot) => parseRecord(start.subarray(slot * SLOT_BYTES, (slot + 1) * SLOT_BYTES)));
   const ready = slots.flatMap((record, slot) =>
-    record.kind === 'ready' ? [{ kind: 'ready', record, slot: slot === 0 ? 0 : 1 } as const] : [],
+    record.kind === 'ready' ? [readyIn(slots, record, slot === 0 ? 0 : 1)] : [],
   );
   const [first, second] = ready;
   if (first !== undefined) {
@@ -38,6 +40,14 @@ export function diskStateOf(start: Uint8Array): DiskState {
     isOurs ? 'statedisk-damaged' : 'statedisk-foreign',
     'reading the records of the state disk',
   );
+}
+
+function readyIn(
+  slots: readonly FoundRecord[],
+  record: Ready,
+  slot: 0 | 1,
+): Extract<DiskState, { readonly kind: 'ready' }> {
+  return { kind: 'ready', record, slot, hasOther: slots[1 - slot]?.kind !== 'empty' };
 }
 
 /**

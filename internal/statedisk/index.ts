@@ -10,10 +10,10 @@
  *        └ LUKS2 header: slot 0 opens with HKDF(node share, cluster share), slot 1 with the recovery key
  * ```
  *
- * No program uses it yet.
+ * `bootstrapper/disk` formats and opens such a disk.
  */
 export { diskStateOf, isAheadOfCounter, type DiskState } from './choose-record.ts';
-export { recordKey, slotKey, type DiskShares } from './disk-keys.ts';
+export { recordKey, SHARE_BYTES, slotKey, type DiskShares } from './disk-keys.ts';
 export {
   encodeFormatting,
   encodeReady,
@@ -21,3 +21,4 @@ export {
   SLOT_BYTES,
   type RecordContent,
 } from './disk-record.ts';
+export { StateDiskError } from './errors.ts';

@@ -1,0 +1,138 @@
+import { LAYOUT } from '../../internal/luks/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
+import type { DiskPorts, DiskSettings } from './disk-settings.ts';
+
+/** An operation on a disk derives keys and may load kernel modules. */
+const COMMAND_MS = 300_000;
+/** With tags, every sector is written once: a sector without a valid tag cannot be read, not even by mkfs. */
+const FORMAT_MS = 24 * 3_600_000;
+/** What `internal/luks` accepts. Keys are random, so that more iterations would protect nothing. */
+const SLOT = ['--hash', 'sha256', '--pbkdf', 'pbkdf2', '--pbkdf-force-iterations', '1000'] as const;
+const SECTOR_BYTES = 512;
+
+/**
+ * cryptsetup(8) with a header in a file in memory, never with one on the disk. Keys go through its standard input, or through a
+ * file in memory where it reads two.
+ */
+export class Cryptsetup {
+  readonly #ports: Pick<DiskPorts, 'commands' | 'files'>;
+  readonly #settings: Pick<DiskSettings, 'memory' | 'name' | 'isAuthenticated'>;
+  readonly #device: string;
+  readonly #signal: AbortSignal;
+  readonly #header: string;
+  readonly #otherKey: string;
+
+  constructor(
+    ports: Pick<DiskPorts, 'commands' | 'files'>,
+    settings: Pick<DiskSettings, 'memory' | 'name' | 'isAuthenticated'>,
+    device: string,
+    signal: AbortSignal,
+  ) {
+    this.#ports = ports;
+    this.#settings = settings;
+    this.#device = device;
+    this.#signal = signal;
+    this.#header = `${settings.memory}/header`;
+    this.#otherKey = `${settings.memory}/key`;
+  }
+
+  /** Deletes what a killed run left in memory, and writes the header that the next operations use. */
+  async putHeader(header: Uint8Array = new Uint8Array(LAYOUT.headerBytes)): Promise<void> {
+    await this.clear();
+    await this.#ports.files.makeDirectory(this.#settings.memory);
+    await this.#ports.files.writeAtomic(this.#header, header);
+  }
+
+  /** The header after the operations. */
+  async readHeader(): Promise<Uint8Array> {
+    return (await this.#ports.files.read(this.#header, LAYOUT.headerBytes)) ?? new Uint8Array();
+  }
+
+  async clear(): Promise<void> {
+    await this.#ports.files.remove(this.#settings.memory);
+  }
+
+  /** Creates a header with one slot. */
+  async format(uuid: string, key: Secret<Uint8Array>): Promise<void> {
+    const integrity = this.#settings.isAuthenticated ? ['--integrity', 'hmac-sha256'] : [];
+    await this.#run(
+      key,
+      FORMAT_MS,
+      ...[
+        'luksFormat',
+        '--type',
+        'luks2',
+        '--uuid',
+        uuid,
+        '--cipher',
+        'aes-xts-plain64',
+        '--key-size',
+        '512',
+      ],
+      ...[
+        '--luks2-metadata-size',
+        String(LAYOUT.copyBytes),
+        '--luks2-keyslots-size',
+        String(LAYOUT.slotsBytes),
+      ],
+      ...['--offset', String(LAYOUT.dataOffset / SECTOR_BYTES), '--sector-size', String(LAYOUT.sectorBytes)],
+      ...[...SLOT, ...integrity, '--header', this.#header, '--key-file', '-', this.#device],
+    );
+  }
+
+  /** Adds a slot with a key of its own. */
+  async addSlot(
+    slot: number,
+    options: { readonly key: Secret<Uint8Array>; readonly opensWith: Secret<Uint8Array> },
+  ): Promise<void> {
+    await this.#ports.files.writeAtomic(this.#otherKey, options.key.reveal());
+    try {
+      const at = ['--new-key-slot', String(slot), '--key-file', '-'];
+      await this.#run(
+        options.opensWith,
+        COMMAND_MS,
+        'luksAddKey',
+        ...SLOT,
+        ...at,
+        this.#header,
+        this.#otherKey,
+      );
+    } finally {
+      await this.#ports.files.remove(this.#otherKey);
+    }
+  }
+
+  /** Overwrites a slot. */
+  async removeSlot(slot: number, opensWith: Secret<Uint8Array>): Promise<void> {
+    await this.#run(opensWith, COMMAND_MS, 'luksKillSlot', '--key-file', '-', this.#header, String(slot));
+  }
+
+  /** Maps the disk with the key of one slot. */
+  async open(slot: number, key: Secret<Uint8Array>): Promise<void> {
+    const at = ['--header', this.#header, '--key-file', '-', '--key-slot', String(slot)];
+    await this.#run(key, COMMAND_MS, 'open', '--type', 'luks2', ...at, this.#device, this.#settings.name);
+  }
+
+  /** Whether the key opens the slot: resolves without mapping anything, or rejects with an ExecError. */
+  async check(slot: number, key: Secret<Uint8Array>): Promise<void> {
+    const at = ['--header', this.#header, '--key-file', '-', '--key-slot', String(slot)];
+    await this.#run(key, COMMAND_MS, 'open', '--type', 'luks2', '--test-passphrase', ...at, this.#device);
+  }
+
+  async close(): Promise<void> {
+    await this.#run(undefined, COMMAND_MS, 'close', this.#settings.name);
+  }
+
+  async #run(
+    key: Secret<Uint8Array> | undefined,
+    timeoutMs: number,
+    ...args: readonly string[]
+  ): Promise<void> {
+    await this.#ports.commands.run({
+      argv: ['cryptsetup', '--batch-mode', ...args],
+      ...(key === undefined ? {} : { input: key.reveal() }),
+      timeoutMs,
+      signal: this.#signal,
+    });
+  }
+}

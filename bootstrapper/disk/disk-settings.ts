@@ -1,0 +1,44 @@
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import type { FilePort, StreamPort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import type { Tpm } from '../../internal/tpm/index.ts';
+
+/** What the state disk of a machine is and where it is used. */
+export interface DiskSettings {
+  /** Block device; a symbolic link is followed. */
+  readonly device: string;
+  /** Name of the mapping below /dev/mapper. */
+  readonly name: string;
+  /** Whether each sector has a tag (dm-integrity): a changed sector is an error instead of noise. */
+  readonly isAuthenticated: boolean;
+  /** PCRs that the shares are sealed to. */
+  readonly pcrs: readonly number[];
+  /** Recipients ("age1…") of the recovery key: at least one. */
+  readonly recipients: readonly [string, ...string[]];
+  /** Where the file system is mounted. */
+  readonly mountPoint: string;
+  /** Directories of the machine that are on the disk. */
+  readonly directories: readonly DiskDirectory[];
+  /** A directory in memory for the header and for keys that a program reads from a file. */
+  readonly memory: string;
+  /** A file with which root allows an empty disk although the TPM remembers another one. */
+  readonly permit: string;
+}
+
+/** A directory of the machine on the state disk. */
+export interface DiskDirectory {
+  /** Its name on the disk. */
+  readonly name: string;
+  /** Its path on the machine. */
+  readonly path: string;
+  readonly mode: number;
+}
+
+/** Ports to the machine. */
+export interface DiskPorts {
+  readonly commands: CommandRunner;
+  readonly files: FilePort;
+  readonly streams: StreamPort;
+  readonly tpm: Tpm;
+  readonly log: Logger;
+}

@@ -1,0 +1,352 @@
+import { mkdtemp, open, rm, truncate, writeFile, copyFile, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { decryptAge, parseRecoveryKey } from '../../internal/backup/index.ts';
+import { ExecaRunner } from '../../internal/exec/index.ts';
+import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
+import { parseLuksHeader } from '../../internal/luks/index.ts';
+import { createLogger } from '../../internal/logging/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { diskStateOf, slotKey, type DiskShares, type RecordContent } from '../../internal/statedisk/index.ts';
+import { createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../../internal/testing/index.ts';
+import { extendPcr, type Tpm } from '../../internal/tpm/index.ts';
+import { Cryptsetup } from './cryptsetup.ts';
+import { unsealShare } from './disk-seals.ts';
+import { FakeKernel, PowerCut } from './fake-kernel.ts';
+import { openStateDisk, recoverStateDisk, type DiskPorts, type DiskSettings } from './index.ts';
+
+const signal = new AbortController().signal;
+/** A key pair of age-keygen(1). */
+const OWNER = {
+  recipient: 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0',
+  key: new Secret('AGE-SECRET-KEY-1AXVUFX45FPC6U2QPR63FR0F0ZVW20HXJXVLVRU78VQ3E23P2SKTSAVQ65R'),
+};
+const DISK_BYTES = 64 * 2 ** 20;
+const REAL = {
+  commands: new ExecaRunner({ path: '/usr/sbin:/usr/bin:/sbin:/bin' }),
+  files: new DiskFiles(),
+  streams: new DiskStreams(),
+};
+const log = createLogger({ path: 'disk', nowMs: () => 0, sink: () => undefined });
+
+let factory: SwtpmFactory;
+let others: SwtpmFactory;
+let directory: string;
+let kernel: FakeKernel;
+beforeAll(async () => {
+  factory = await createSwtpmFactory();
+  others = await createSwtpmFactory();
+  directory = await mkdtemp('/dev/shm/cluster-disk-');
+}, 60_000);
+afterAll(async () => {
+  await factory[Symbol.asyncDispose]();
+  await others[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true });
+});
+beforeEach(async () => {
+  kernel = new FakeKernel(REAL);
+  await writeFile(at('disk'), '');
+  await truncate(at('disk'), 0);
+  await truncate(at('disk'), DISK_BYTES);
+  // The TPM is that of the tests before, and remembers their disks.
+  await writeFile(at('permit'), '');
+});
+
+const at = (name: string): string => join(directory, name);
+
+function settings(device = 'disk'): DiskSettings {
+  return {
+    ...{ device: at(device), name: 'test-state', isAuthenticated: false, pcrs: [7, 11] },
+    recipients: [OWNER.recipient],
+    mountPoint: '/mounted/disk',
+    directories: [
+      { name: 'cluster', path: '/on-disk/cluster', mode: 0o700 },
+      { name: 'kubelet', path: '/on-disk/kubelet', mode: 0o700 },
+    ],
+    memory: at('memory'),
+    permit: at('permit'),
+  };
+}
+
+/** A machine with a TPM: each use of the TPM is an effect at which the power may be cut. */
+async function withMachine<T>(
+  use: (ports: DiskPorts, swtpm: Swtpm) => Promise<T>,
+  from = factory,
+): Promise<T> {
+  await using swtpm = await from.start();
+  await using tpm = swtpm.open();
+  const counting = Object.create(tpm, {
+    use: { value: (...all: Parameters<Tpm['use']>) => kernel.counted('tpm', () => tpm.use(...all)) },
+  }) as Tpm;
+  return await use(
+    { commands: kernel.commands, files: kernel.files, streams: kernel.streams, tpm: counting, log },
+    swtpm,
+  );
+}
+
+/** The record that counts. */
+async function currentRecord(device = 'disk'): Promise<RecordContent> {
+  await using handle = await open(at(device));
+  const { buffer } = await handle.read(Buffer.alloc(2 ** 24), 0, 2 ** 24, 0);
+  const state = diskStateOf(buffer);
+  if (state.kind !== 'ready') throw new Error(state.kind);
+  return state.record.content;
+}
+
+async function recoveryKeyOf({ recovery }: RecordContent): Promise<Secret<Uint8Array>> {
+  async function* sealed(): AsyncGenerator<Uint8Array> {
+    yield await Promise.resolve(recovery);
+  }
+  const parts = await Array.fromAsync(decryptAge(sealed(), [parseRecoveryKey(OWNER.key)]));
+  return new Secret(new Uint8Array(Buffer.concat(parts)));
+}
+
+const extend = ({ tpm }: DiskPorts, pcr: number): Promise<void> =>
+  tpm.use(signal, (connection) =>
+    extendPcr(connection, { pcr, hash: 'sha256', digest: new Uint8Array(32).fill(1) }, signal),
+  );
+
+describe('openStateDisk()', () => {
+  test('formats an empty disk, opens it after a reboot, and leaves an open one alone', async () => {
+    await withMachine(async (ports) => {
+      expect(await openStateDisk(ports, settings(), signal)).toBe('formatted');
+      expect(kernel.mountPoints).toEqual(['/mounted/disk', '/on-disk/cluster', '/on-disk/kubelet']);
+      const record = await currentRecord();
+      expect(parseLuksHeader(record.header)).toMatchObject({ uuid: record.uuid, slots: [0, 1] });
+      expect(await openStateDisk(ports, settings(), signal)).toBe('open');
+      kernel.reboot();
+      expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+      expect(kernel.mountPoints).toHaveLength(3);
+      expect((await currentRecord()).uuid).toBe(record.uuid);
+      expect(await REAL.files.stat(at('memory'))).toBeUndefined();
+    });
+  });
+
+  test('opens with both shares only: neither of them alone, nor those of another disk', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      const content = await currentRecord();
+      const shareOf = (which: keyof DiskShares) => unsealShare(ports, settings(), { which, content }, signal);
+      const [node, cluster] = [await shareOf('node'), await shareOf('cluster')];
+      const zero = new Secret<Uint8Array>(new Uint8Array(32));
+      const cryptsetup = new Cryptsetup(REAL, settings(), at('disk'), signal);
+      await cryptsetup.putHeader(content.header);
+      const opens = (shares: DiskShares, uuid = content.uuid): Promise<boolean> =>
+        cryptsetup.check(0, slotKey(shares, uuid)).then(
+          () => true,
+          () => false,
+        );
+      expect({
+        both: await opens({ node, cluster }),
+        none: await opens({ node: zero, cluster: zero }),
+        node: await opens({ node, cluster: zero }),
+        cluster: await opens({ node: zero, cluster }),
+        exchanged: await opens({ node: cluster, cluster: node }),
+        otherDisk: await opens(
+          { node, cluster },
+          content.uuid.replace(/^./, (first) => (first === '0' ? '1' : '0')),
+        ),
+      }).toEqual({
+        both: true,
+        none: false,
+        node: false,
+        cluster: false,
+        exchanged: false,
+        otherDisk: false,
+      });
+      await cryptsetup.check(1, await recoveryKeyOf(content));
+      await cryptsetup.clear();
+    });
+  });
+
+  test('does not open a disk with another TPM', async () => {
+    await withMachine((ports) => openStateDisk(ports, settings(), signal));
+    kernel.reboot();
+    await withMachine(async (ports) => {
+      await expect(openStateDisk(ports, settings(), signal)).rejects.toMatchObject({ code: 'disk-locked' });
+      expect(kernel.effects).not.toContain('writeAt');
+    }, others);
+  });
+
+  test('names the register that changed', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      kernel.reboot();
+      await extend(ports, 11);
+      await expect(openStateDisk(ports, settings(), signal)).rejects.toMatchObject({
+        code: 'disk-locked',
+        message: expect.stringContaining('changed: pcr11') as unknown,
+        details: { pcr11: { sealed: '0'.repeat(64) } },
+      });
+      expect(kernel.effects).not.toContain('writeAt');
+    });
+  });
+
+  test('refuses an earlier copy of the disk, the disk of another formatting, an empty disk and a foreign one', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      await copyFile(at('disk'), at('copy'));
+      kernel.reboot();
+      await recoverStateDisk(ports, settings(), {
+        recoveryKey: await recoveryKeyOf(await currentRecord()),
+        signal,
+      });
+      const refusal = async (device: string): Promise<unknown> => {
+        kernel.reboot();
+        const error: unknown = await openStateDisk(ports, settings(device), signal).catch(
+          (each: unknown) => each,
+        );
+        expect(kernel.effects).not.toContain('writeAt');
+        return (error as { readonly code?: string }).code;
+      };
+      expect(await refusal('copy')).toBe('statedisk-rolled-back');
+      await writeFile(at('empty'), '');
+      await truncate(at('empty'), DISK_BYTES);
+      expect(await refusal('empty')).toBe('statedisk-lost');
+      await writeFile(at('foreign'), 'ext4');
+      await truncate(at('foreign'), DISK_BYTES);
+      expect(await refusal('foreign')).toBe('statedisk-foreign');
+      await writeFile(at('small'), '');
+      await truncate(at('small'), DISK_BYTES - 4096);
+      expect(await refusal('small')).toBe('disk-too-small');
+      expect(await refusal('missing')).toBe('disk-device-missing');
+      // Root says that the old disk is gone.
+      await writeFile(at('permit'), '');
+      kernel.reboot();
+      expect(await openStateDisk(ports, settings('empty'), signal)).toBe('formatted');
+      expect(await REAL.files.stat(at('permit'))).toBeUndefined();
+      expect(await refusal('disk')).toBe('statedisk-rolled-back');
+    });
+  });
+
+  test('refuses to hide files in the clear', async () => {
+    await mkdir(at('used'), { recursive: true });
+    await writeFile(at('used/ca.key'), 'secret');
+    const used = { ...settings(), directories: [{ name: 'cluster', path: at('used'), mode: 0o700 }] };
+    await withMachine(async (ports) => {
+      await expect(openStateDisk(ports, used, signal)).rejects.toMatchObject({ code: 'disk-directory-used' });
+      expect(kernel.effects).toEqual([]);
+    });
+  });
+});
+
+describe('recoverStateDisk()', () => {
+  test('opens with the key of the owner on another machine, which then needs nobody', async () => {
+    await withMachine((ports) => openStateDisk(ports, settings(), signal));
+    const before = await currentRecord();
+    kernel.reboot();
+    await withMachine(async (ports) => {
+      const wrong = new Secret<Uint8Array>(new Uint8Array(32).fill(3));
+      await copyFile(at('disk'), at('copy'));
+      for (let attempt = 0; attempt < 3; attempt++)
+        await expect(
+          recoverStateDisk(ports, settings(), { recoveryKey: wrong, signal }),
+        ).rejects.toMatchObject({ code: 'disk-recovery-refused' });
+      const untouched = await REAL.commands.run({ argv: ['cmp', at('disk'), at('copy')], signal });
+      expect(untouched.exitCode).toBe(0);
+      await recoverStateDisk(ports, settings(), { recoveryKey: await recoveryKeyOf(before), signal });
+      expect(kernel.mountPoints).toHaveLength(3);
+      kernel.reboot();
+      expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+      expect((await currentRecord()).uuid).toBe(before.uuid);
+    }, others);
+  });
+});
+
+describe('a power cut at any effect', () => {
+  /** Runs `work` with a cut at each of its effects, and then `after` on the machine that was switched on again. */
+  async function cutEverywhere(cut: {
+    readonly prepare: () => Promise<void>;
+    readonly work: () => Promise<unknown>;
+    readonly after: (cutAt: number) => Promise<void>;
+    readonly reboots: boolean;
+    /** Cuts at each effect, or at each third one. */
+    readonly step?: number;
+  }): Promise<number> {
+    for (let cutAt = 0; ; cutAt += cut.step ?? 1) {
+      await cut.prepare();
+      kernel.restart(cutAt);
+      const error: unknown = await cut.work().then(
+        () => undefined,
+        (each: unknown) => each,
+      );
+      const isCut = kernel.effects.length > cutAt;
+      if (error !== undefined && !isCut) throw error as Error;
+      if (!isCut) return cutAt;
+      if (cut.reboots) kernel.reboot();
+      else kernel.restart();
+      await cut.after(cutAt).catch((cause: unknown) => {
+        throw new Error(`after the cut at effect ${cutAt}`, { cause });
+      });
+    }
+  }
+
+  const blank = async (): Promise<void> => {
+    kernel.reboot();
+    await truncate(at('disk'), 0);
+    await truncate(at('disk'), DISK_BYTES);
+    await writeFile(at('permit'), '');
+  };
+
+  test.each([
+    ['with a reboot', true],
+    ['with a restart of the agent only', false],
+  ])(
+    'of a formatting leaves a disk that is ready or formatted again, %s',
+    async (_, reboots) => {
+      await withMachine(async (ports) => {
+        const count = await cutEverywhere({
+          prepare: blank,
+          work: () => openStateDisk(ports, settings(), signal),
+          after: async () => {
+            const before = await currentRecord().catch(() => undefined);
+            const outcome = await openStateDisk(ports, settings(), signal);
+            expect(kernel.mountPoints).toHaveLength(3);
+            // A disk that was ready once keeps its data.
+            if (before !== undefined) expect((await currentRecord()).uuid).toBe(before.uuid);
+            else expect(outcome).toBe('formatted');
+            kernel.reboot();
+            expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+          },
+          ...{ reboots, step: reboots ? 1 : 3 },
+        });
+        expect(count).toBeGreaterThan(30);
+      });
+    },
+    600_000,
+  );
+
+  test('of an opening or a recovery leaves a disk that its shares or its owner open', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      const { uuid } = await currentRecord();
+      const prepare = (): Promise<void> => Promise.resolve(kernel.reboot());
+      const opened = await cutEverywhere({
+        prepare,
+        work: () => openStateDisk(ports, settings(), signal),
+        after: async () => expect(await openStateDisk(ports, settings(), signal)).toBe('opened'),
+        reboots: true,
+      });
+      const recovered = await cutEverywhere({
+        prepare,
+        work: async () =>
+          recoverStateDisk(ports, settings(), {
+            recoveryKey: await recoveryKeyOf(await currentRecord()),
+            signal,
+          }),
+        after: async () => {
+          expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+          expect((await currentRecord()).uuid).toBe(uuid);
+        },
+        reboots: true,
+      });
+      expect([opened > 8, recovered > 20]).toEqual([true, true]);
+    });
+  }, 600_000);
+
+  test('is what interrupts: no effect happens after it', async () => {
+    kernel.restart(0);
+    await expect(kernel.counted('one', () => Promise.resolve())).rejects.toThrow(PowerCut);
+    await expect(kernel.counted('two', () => Promise.resolve())).rejects.toThrow(PowerCut);
+  });
+});

@@ -1,0 +1,31 @@
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
+
+/** Errors of the program that formats and opens the state disk. */
+export const diskErrors = defineErrors({
+  'disk-device-missing': retryable.operator.precondition(
+    'The block device for the state disk does not exist.',
+    'Attach the disk, or correct the path of the device. Prefer a name in /dev/disk/by-id, which does not depend on the order of disks.',
+  ),
+  'disk-too-small': fault.operator.precondition(
+    'The block device for the state disk is too small.',
+    'Use a device of at least 64 MiB; a node needs much more for images and etcd.',
+  ),
+  'disk-directory-used': fault.operator.precondition(
+    'A directory that should be on the state disk contains files already, which are in the clear.',
+    'Use a state disk from the first start of a machine on. Reset a machine that is a node, and delete what is left in the directory.',
+  ),
+  'disk-locked': retryable.operator.precondition(
+    'The TPM does not release the shares of the state disk: registers changed, or it is another TPM.',
+    'Boot the software with which the disk was last opened, or recover the disk with the owner key.',
+  ),
+  'disk-recovery-refused': fault.operator.refused(
+    'The recovery key does not open the state disk.',
+    'Use the recovery key that was decrypted from the record of this disk.',
+  ),
+});
+
+/** A code of this directory. */
+export type DiskErrorCode = keyof typeof diskErrors;
+
+/** The state disk could not be opened. */
+export class DiskError extends errorClass(diskErrors) {}

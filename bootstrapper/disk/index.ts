@@ -1,0 +1,13 @@
+/**
+ * The encrypted state disk of this machine (docs/decisions/state-disk.md): formats it once, opens it at each start, and recovers it
+ * with the key of an owner. The agent does not call it yet.
+ *
+ * ```
+ * empty ─▶ record "formatting" ─▶ TPM counter ─▶ LUKS header in memory ─▶ mapping ─▶ file system ─▶ record "ready" ─▶ counter
+ *   ▲              │ after a crash: from the start                                                        │
+ *   └──────────────┘                                                             each start: unseal, verify, open, mount
+ * ```
+ */
+export type { DiskDirectory, DiskPorts, DiskSettings } from './disk-settings.ts';
+
+export { openStateDisk, recoverStateDisk } from './open-disk.ts';

@@ -1,0 +1,81 @@
+import { mountOf, readMounts } from '../../internal/platform/index.ts';
+import type { DiskPorts, DiskSettings } from './disk-settings.ts';
+import { DiskError } from './errors.ts';
+
+const COMMAND_MS = 300_000;
+/** `nodiscard`: with dm-integrity, a discarded sector cannot be read. Nothing is left for a time when the machine has work to do. */
+const FILE_SYSTEM = ['-q', '-F', '-E', 'nodiscard,lazy_itable_init=0,lazy_journal_init=0'] as const;
+
+/** The path of the mapping. */
+export function mappingOf({ name }: Pick<DiskSettings, 'name'>): string {
+  return `/dev/mapper/${name}`;
+}
+
+/** Refuses to hide files in the clear below the disk. @throws DiskError `disk-directory-used` */
+export async function refuseUsedDirectories(
+  { files }: Pick<DiskPorts, 'files'>,
+  { directories }: DiskSettings,
+): Promise<void> {
+  const mounts = await readMounts(files);
+  for (const { path } of directories) {
+    if (mountOf(mounts, path)?.point === path) continue;
+    const [found] = await files.list(path);
+    if (found !== undefined)
+      throw new DiskError('disk-directory-used', `preparing the state disk: ${path} contains ${found}`);
+  }
+}
+
+/** Creates the file system with the directories on the mapping, and leaves it mounted. */
+export async function createFileSystem(
+  ports: DiskPorts,
+  settings: DiskSettings,
+  signal: AbortSignal,
+): Promise<void> {
+  await run(ports, signal, 'mkfs.ext4', ...FILE_SYSTEM, mappingOf(settings));
+  await mountFileSystem(ports, settings, signal);
+  for (const { name, mode } of settings.directories)
+    await ports.files.makeDirectory(`${settings.mountPoint}/${name}`, mode);
+  await run(ports, signal, 'sync', '--file-system', settings.mountPoint);
+}
+
+/** Mounts the file system and its directories, as far as they are not mounted. */
+export async function mountDisk(
+  ports: DiskPorts,
+  settings: DiskSettings,
+  signal: AbortSignal,
+): Promise<void> {
+  await mountFileSystem(ports, settings, signal);
+  for (const { name, path, mode } of settings.directories) {
+    if (await isMountPoint(ports, path)) continue;
+    await ports.files.makeDirectory(path, mode);
+    await run(ports, signal, 'mount', '--bind', `${settings.mountPoint}/${name}`, path);
+  }
+}
+
+/** Unmounts what a formatting that was cut left mounted. */
+export async function unmountDisk(
+  ports: DiskPorts,
+  { mountPoint }: DiskSettings,
+  signal: AbortSignal,
+): Promise<void> {
+  if (await isMountPoint(ports, mountPoint)) await run(ports, signal, 'umount', mountPoint);
+}
+
+async function mountFileSystem(ports: DiskPorts, settings: DiskSettings, signal: AbortSignal): Promise<void> {
+  if (await isMountPoint(ports, settings.mountPoint)) return;
+  await ports.files.makeDirectory(settings.mountPoint);
+  const argv = ['mount', '-t', 'ext4', '-o', 'noatime', mappingOf(settings), settings.mountPoint] as const;
+  await run(ports, signal, ...argv);
+}
+
+async function isMountPoint({ files }: Pick<DiskPorts, 'files'>, path: string): Promise<boolean> {
+  return mountOf(await readMounts(files), path)?.point === path;
+}
+
+async function run(
+  { commands }: DiskPorts,
+  signal: AbortSignal,
+  ...argv: readonly [string, ...string[]]
+): Promise<void> {
+  await commands.run({ argv, timeoutMs: COMMAND_MS, signal });
+}

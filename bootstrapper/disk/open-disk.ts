@@ -1,0 +1,208 @@
+import { randomUUID } from 'node:crypto';
+import { encryptAge } from '../../internal/backup/index.ts';
+import { parseLuksHeader } from '../../internal/luks/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
+import {
+  diskStateOf,
+  encodeReady,
+  isAheadOfCounter,
+  recordKey,
+  slotKey,
+  StateDiskError,
+  type DiskState,
+  type RecordContent,
+} from '../../internal/statedisk/index.ts';
+import { Cryptsetup } from './cryptsetup.ts';
+import { incrementDiskCounter, readDiskCounter, startDiskCounter } from './disk-counter.ts';
+import { createShares, randomSecret, sealShares, unsealShare } from './disk-seals.ts';
+import type { DiskPorts, DiskSettings } from './disk-settings.ts';
+import { DiskError } from './errors.ts';
+import { createFileSystem, mappingOf, mountDisk, refuseUsedDirectories, unmountDisk } from './mount-disk.ts';
+import { RecordSlots, type Slot } from './record-slots.ts';
+
+/** Slots of the LUKS header. */
+const OPENS = { shares: 0, recovery: 1 } as const;
+
+type Ready = Extract<DiskState, { readonly kind: 'ready' }>;
+
+/**
+ * Opens the state disk and mounts its directories; formats it first if it is empty or its formatting was cut. After any
+ * interruption the next call goes on: a disk that was once ready is never formatted. Does nothing on a machine where all of this is
+ * done.
+ * @returns what was done
+ * @throws DiskError, StateDiskError, LuksError, TpmError: nothing was written to the disk
+ */
+export async function openStateDisk(
+  ports: DiskPorts,
+  settings: DiskSettings,
+  signal: AbortSignal,
+): Promise<'formatted' | 'opened' | 'open'> {
+  await refuseUsedDirectories(ports, settings);
+  const disk = await openDisk(ports, settings, signal);
+  const { state, cryptsetup, slots } = disk;
+  const wasMapped = await isMapped(ports, settings);
+  if (state.kind === 'ready') {
+    if (!wasMapped) await unlock(ports, { ...disk, state }, signal);
+  } else {
+    if (wasMapped) {
+      await unmountDisk(ports, settings, signal);
+      await cryptsetup.close();
+    }
+    if (state.kind === 'blank') await refuseLostDisk(ports, settings, signal);
+    await format(ports, { settings, cryptsetup, slots }, signal);
+  }
+  await mountDisk(ports, settings, signal);
+  if (state.kind !== 'ready') return 'formatted';
+  return wasMapped ? 'open' : 'opened';
+}
+
+/**
+ * Opens the state disk with the recovery key of its owner, and gives it new shares, sealed to the TPM and registers that the machine
+ * has now. The old shares and their slot are destroyed.
+ * @throws DiskError `disk-recovery-refused`: nothing was changed
+ */
+export async function recoverStateDisk(
+  ports: DiskPorts,
+  settings: DiskSettings,
+  options: { readonly recoveryKey: Secret<Uint8Array>; readonly signal: AbortSignal },
+): Promise<void> {
+  const { recoveryKey, signal } = options;
+  await refuseUsedDirectories(ports, settings);
+  const disk = await openDisk(ports, settings, signal);
+  const { state, cryptsetup, slots } = disk;
+  if (state.kind !== 'ready')
+    throw new DiskError('disk-recovery-refused', 'recovering the state disk: not formatted');
+  const { content } = state.record;
+  checkHeader(content);
+  await cryptsetup.putHeader(content.header);
+  try {
+    await cryptsetup.check(OPENS.recovery, recoveryKey).catch((cause: unknown) => {
+      signal.throwIfAborted();
+      throw new DiskError('disk-recovery-refused', 'opening the state disk with the recovery key', { cause });
+    });
+    if (!(await isMapped(ports, settings))) await cryptsetup.open(OPENS.recovery, recoveryKey);
+    const shares = createShares();
+    const { uuid, recovery } = content;
+    await cryptsetup.removeSlot(OPENS.shares, recoveryKey);
+    await cryptsetup.addSlot(OPENS.shares, { key: slotKey(shares, uuid), opensWith: recoveryKey });
+    await ports.tpm.use(signal, (connection) => startDiskCounter(connection, signal));
+    const seals = await sealShares(ports, settings, { shares, uuid }, signal);
+    const next = { uuid, recovery, ...seals, header: await cryptsetup.readHeader() };
+    checkHeader(next);
+    const slot = state.slot === 0 ? 1 : 0;
+    await commit(ports, { slots, slot, content: next, key: recordKey(shares.node, uuid) }, signal);
+  } finally {
+    await cryptsetup.clear();
+  }
+  await mountDisk(ports, settings, signal);
+}
+
+async function isMapped({ files }: DiskPorts, settings: DiskSettings): Promise<boolean> {
+  return (await files.stat(mappingOf(settings))) !== undefined;
+}
+
+interface OpenDisk {
+  readonly settings: DiskSettings;
+  readonly slots: RecordSlots;
+  readonly cryptsetup: Cryptsetup;
+  readonly state: DiskState;
+}
+
+async function openDisk(ports: DiskPorts, settings: DiskSettings, signal: AbortSignal): Promise<OpenDisk> {
+  const slots = await RecordSlots.open(ports, settings, signal);
+  const state = diskStateOf(await slots.read(signal));
+  return { settings, slots, state, cryptsetup: new Cryptsetup(ports, settings, slots.device, signal) };
+}
+
+/** Verifies the record, then the header in it, and opens the disk with exactly this header. */
+async function unlock(
+  ports: DiskPorts,
+  disk: OpenDisk & { readonly state: Ready },
+  signal: AbortSignal,
+): Promise<void> {
+  const { settings, state, slots, cryptsetup } = disk;
+  const { content, sequence, verify } = state.record;
+  const node = await unsealShare(ports, settings, { which: 'node', content }, signal);
+  verify(recordKey(node, content.uuid));
+  checkHeader(content);
+  const counter = await ports.tpm.use(signal, (connection) => readDiskCounter(connection, signal));
+  const isAhead = isAheadOfCounter(sequence, counter);
+  const cluster = await unsealShare(ports, settings, { which: 'cluster', content }, signal);
+  if (isAhead) await ports.tpm.use(signal, (connection) => incrementDiskCounter(connection, signal));
+  if (state.hasOther) await slots.wipe(state.slot === 0 ? 1 : 0);
+  await cryptsetup.putHeader(content.header);
+  try {
+    await cryptsetup.open(OPENS.shares, slotKey({ node, cluster }, content.uuid));
+  } finally {
+    await cryptsetup.clear();
+  }
+}
+
+/** Formats a disk that was never ready. */
+async function format(
+  ports: DiskPorts,
+  { settings, slots, cryptsetup }: Omit<OpenDisk, 'state'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const [uuid, shares, recoveryKey] = [randomUUID(), createShares(), randomSecret()];
+  await slots.writeFormatting();
+  await ports.tpm.use(signal, (connection) => startDiskCounter(connection, signal));
+  await cryptsetup.putHeader();
+  try {
+    const key = slotKey(shares, uuid);
+    await cryptsetup.format(uuid, key);
+    await cryptsetup.addSlot(OPENS.recovery, { key: recoveryKey, opensWith: key });
+    const header = await cryptsetup.readHeader();
+    const recovery = await encryptToOwners(recoveryKey, settings.recipients);
+    const seals = await sealShares(ports, settings, { shares, uuid }, signal);
+    const content = { uuid, recovery, ...seals, header };
+    checkHeader(content);
+    await cryptsetup.open(OPENS.shares, key);
+    await createFileSystem(ports, settings, signal);
+    await commit(ports, { slots, slot: 1, content, key: recordKey(shares.node, uuid) }, signal);
+  } finally {
+    await cryptsetup.clear();
+  }
+  await ports.files.remove(settings.permit);
+}
+
+/** Makes a record the current one. Until the counter is incremented, the record before it still counts. */
+async function commit(
+  { tpm }: DiskPorts,
+  next: {
+    readonly slots: RecordSlots;
+    readonly slot: Slot;
+    readonly content: RecordContent;
+    readonly key: Secret<Uint8Array>;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { slots, slot, content, key } = next;
+  const counter = await tpm.use(signal, (connection) => readDiskCounter(connection, signal));
+  await slots.write(slot, encodeReady((counter ?? 0n) + 1n, content, key));
+  await tpm.use(signal, (connection) => incrementDiskCounter(connection, signal));
+  await slots.wipe(slot === 0 ? 1 : 0);
+}
+
+/** @throws LuksError, StateDiskError `statedisk-changed` */
+function checkHeader({ header, uuid }: RecordContent): void {
+  if (parseLuksHeader(header).uuid !== uuid)
+    throw new StateDiskError('statedisk-changed', 'comparing the record with its header: other UUID');
+}
+
+async function refuseLostDisk(
+  ports: DiskPorts,
+  { permit }: DiskSettings,
+  signal: AbortSignal,
+): Promise<void> {
+  const counter = await ports.tpm.use(signal, (connection) => readDiskCounter(connection, signal));
+  if (counter === undefined || (await ports.files.stat(permit)) !== undefined) return;
+  throw new StateDiskError('statedisk-lost', `formatting the state disk: the TPM remembers disk ${counter}`);
+}
+
+async function encryptToOwners(key: Secret<Uint8Array>, recipients: readonly string[]): Promise<Uint8Array> {
+  async function* plain(): AsyncGenerator<Uint8Array> {
+    yield await Promise.resolve(key.reveal());
+  }
+  return Buffer.concat(await Array.fromAsync(encryptAge(plain(), recipients)));
+}
