@@ -1,3 +1,4 @@
+import { PORTS } from '../../internal/endpoint/index.ts';
 import { when, currentValue } from '../../internal/event/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { backupScheduleWorker } from '../backup/index.ts';
@@ -31,7 +32,8 @@ export function backupRunnable(agent: Agent): Runnable {
       ring: backupRing(agent),
       etcdMembers: () => driver.etcdMembers(),
       withSnapshot: (name, snapshot, work, child) => {
-        const config = temporaryEtcdConfig(name, membership, currentValue(reads.clusterDirectory));
+        const directory = currentValue(reads.clusterDirectory);
+        const config = temporaryEtcdConfig(name, membership, directory, PORTS.proofEtcd);
         return withRestoredSnapshot(agent, config, snapshot, work, child);
       },
       cleanUp: (child) => {

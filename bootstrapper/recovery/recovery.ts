@@ -41,18 +41,20 @@ interface RecoveryServicePorts extends SystemPorts {
 
 /**
  * Configuration of this etcd member and of the others, from the membership and the list of control planes.
+ * @param temporaryPorts loopback ports of the etcd that runs beside the member
  */
 export function temporaryEtcdConfig(
   name: EtcdName,
   membership: Membership,
   directory: ClusterDirectory | undefined,
+  temporaryPorts: RecoverConfig['temporaryPorts'] = PORTS.recoveryEtcd,
 ): RecoverConfig {
   const { nodeId, nodeAddress, clusterId } = membership;
   const others = (directory ?? directoryFromMembership(membership)).filter((each) => each.nodeId !== nodeId);
   const program = (file: string): string => `${PATHS.bin}/${file}`;
   return {
     ...{ etcd: ETCD_INSTANCES[name], nodeId, clusterId, address: nodeAddress },
-    ...{ ports: ETCD_PORTS[name], recoveryPorts: PORTS.recoveryEtcd, quotaBytes: QUOTA_BYTES[name] },
+    ...{ ports: ETCD_PORTS[name], temporaryPorts, quotaBytes: QUOTA_BYTES[name] },
     peers: clientEndpointsOf(
       others.map(({ host }) => urlHost(host)),
       ETCD_PORTS[name],

@@ -22,6 +22,8 @@ export const PORTS = {
   stateEtcd: { client: 2382, peer: 2383, metrics: 2384 },
   /** An etcd member that runs alone while a lost quorum is recovered, on the loopback. */
   recoveryEtcd: { client: 2385, peer: 2386, metrics: 2387 },
+  /** An etcd member that runs alone while a scheduled backup is proved, on the loopback. */
+  proofEtcd: { client: 2388, peer: 2389, metrics: 2390 },
   apiServer: 6443,
   /** The balancer of the API servers that each node has on its loopback. */
   apiBalancer: 6445,

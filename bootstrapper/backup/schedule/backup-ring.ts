@@ -20,7 +20,7 @@ export interface RingTrust {
  *
  * ```
  * DIRECTORY/kept/NAME     complete and encrypted
- * DIRECTORY/work/         the next file, and snapshots in the clear, as etcd's own data on the same disk is; emptied by every start
+ * DIRECTORY/work          the next file, and snapshots in the clear, as etcd's own data on the same disk is; emptied by every start
  * ```
  */
 export class BackupRing {

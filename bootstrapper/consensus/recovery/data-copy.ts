@@ -5,8 +5,8 @@ import type { ConsensusConfig } from '../consensus-config.ts';
 import type { ListenPorts } from '../etcd-instances.ts';
 import { connectAsRoot } from '../unit/run-etcd.ts';
 
-/** A temporary etcd beside the members: while a quorum is recovered, or while a backup is proved. */
-export const TEMPORARY_ETCD_UNIT = 'cluster-etcd-recovery.service';
+/** The temporary etcd of a quorum recovery. A proof of a backup has one of its own, so that neither ends that of the other. */
+export const RECOVERY_ETCD_UNIT = 'cluster-etcd-recovery.service';
 const COPY_MS = 10 * 60_000;
 const SAVE_MS = 10 * 60_000;
 
@@ -15,7 +15,7 @@ export interface RecoverConfig extends Omit<ConsensusConfig, 'createsCluster'> {
   readonly etcdctlBinary: string;
   readonly etcdutlBinary: string;
   /** Free loopback ports for a temporary member. */
-  readonly recoveryPorts: ListenPorts;
+  readonly temporaryPorts: ListenPorts;
 }
 
 /**
@@ -30,8 +30,8 @@ export async function withDataCopy<T>(
   signal: AbortSignal,
 ): Promise<T> {
   const { files, commands, units } = ports;
-  const { etcd, layout, recoveryPorts } = config;
-  await units.stop(TEMPORARY_ETCD_UNIT, signal);
+  const { etcd, layout, temporaryPorts } = config;
+  await units.stop(RECOVERY_ETCD_UNIT, signal);
   await units.stop(etcd.unit, signal);
   await files.remove(layout.copiedData);
   const run = (...argv: [string, ...string[]]) => commands.run({ argv, timeoutMs: COPY_MS, signal });
@@ -39,7 +39,7 @@ export async function withDataCopy<T>(
   const copied = {
     ...config,
     address: '127.0.0.1',
-    ports: recoveryPorts,
+    ports: temporaryPorts,
     layout: { ...layout, data: layout.copiedData, configFile: `${layout.etcdHome}/recovery.json` },
   };
   const written = JSON.parse(buildEtcdConfig(copied, { kind: 'first' })) as Record<string, unknown>;
@@ -49,13 +49,13 @@ export async function withDataCopy<T>(
   );
   const owner = `${etcd.systemUser}:${etcd.systemUser}`;
   await run('chown', '--recursive', '--no-dereference', owner, layout.etcdHome);
-  await units.install(TEMPORARY_ETCD_UNIT, buildEtcdUnit(copied), signal);
-  await units.start(TEMPORARY_ETCD_UNIT, signal);
+  await units.install(RECOVERY_ETCD_UNIT, buildEtcdUnit(copied), signal);
+  await units.start(RECOVERY_ETCD_UNIT, signal);
   try {
-    using copy = await connectAsRoot(ports, layout, [`127.0.0.1:${recoveryPorts.client}`]);
+    using copy = await connectAsRoot(ports, layout, [`127.0.0.1:${temporaryPorts.client}`]);
     return await work(copy);
   } finally {
-    await units.stop(TEMPORARY_ETCD_UNIT, signal);
+    await units.stop(RECOVERY_ETCD_UNIT, signal);
     await files.remove(layout.copiedData);
   }
 }
@@ -65,7 +65,7 @@ export async function withDataCopy<T>(
  */
 export async function saveSnapshot(
   { files, commands }: SystemPorts,
-  { layout, recoveryPorts, etcdctlBinary }: RecoverConfig,
+  { layout, temporaryPorts, etcdctlBinary }: RecoverConfig,
   signal: AbortSignal,
 ): Promise<string> {
   const path = `${layout.recovery}/snapshot.db`;
@@ -75,7 +75,7 @@ export async function saveSnapshot(
   await commands.run({
     argv: [
       etcdctlBinary,
-      ...['--endpoints', `https://127.0.0.1:${recoveryPorts.client}`],
+      ...['--endpoints', `https://127.0.0.1:${temporaryPorts.client}`],
       ...['--cacert', caFile, '--cert', certFile, '--key', keyFile],
       ...['snapshot', 'save', path],
     ],

@@ -33,7 +33,7 @@ class TestControlPlane extends TestMember {
 
   constructor(
     config: ConsensusConfig,
-    more: Pick<RecoverConfig, 'etcdctlBinary' | 'etcdutlBinary' | 'recoveryPorts'>,
+    more: Pick<RecoverConfig, 'etcdctlBinary' | 'etcdutlBinary' | 'temporaryPorts'>,
   ) {
     super(config, commands);
     this.recovering = { ...config, ...more };
@@ -88,7 +88,7 @@ async function createThree(): Promise<readonly [TestControlPlane, TestControlPla
     const [client = 0, peer = 0, metrics = 0] = await findFreePorts(3);
     const node = new TestControlPlane(
       { ...(await testMemberConfig(stateDir, index, clientPorts)), etcdBinary },
-      { ...binaries, recoveryPorts: { client, peer, metrics } },
+      { ...binaries, temporaryPorts: { client, peer, metrics } },
     );
     if (index > 0)
       await cp(join(directory, 'node-1', 'consensus'), join(stateDir, 'consensus'), {

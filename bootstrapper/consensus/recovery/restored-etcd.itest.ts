@@ -6,11 +6,10 @@ import { ExecaRunner, type CommandRunner } from '../../../internal/exec/index.ts
 import { closeOpened, findEtcdBinary, opened, temporaryDirectory } from '../../../internal/testing/index.ts';
 import { findFreePorts, noCommands, TestMember, testMemberConfig } from '../fake-member.ts';
 import type { RecoverConfig } from './data-copy.ts';
-import { withRestoredSnapshot } from './restored-etcd.ts';
+import { PROOF_ETCD_UNIT, withRestoredSnapshot } from './restored-etcd.ts';
 
 const signal = new AbortController().signal;
 const CALL = { signal, timeoutMs: 10_000 };
-const UNIT = 'cluster-etcd-recovery.service';
 afterEach(closeOpened);
 
 const programs = new ExecaRunner({ path: '/usr/bin:/bin' });
@@ -28,7 +27,7 @@ async function start() {
     ...config,
     etcdctlBinary: await findEtcdBinary(path, 'etcdctl'),
     etcdutlBinary: await findEtcdBinary(path, 'etcdutl'),
-    recoveryPorts: { client, peer, metrics },
+    temporaryPorts: { client, peer, metrics },
   };
   const member = new TestMember(config, commands);
   const { admin } = await member.start();
@@ -81,7 +80,7 @@ test('a throwaway etcd has the content of the snapshot, while the member goes on
   );
   // systemd ends it before it harms the members beside it.
   expect(units[0]).toMatch(/^MemoryMax=1G$/m);
-  expect((await ports.units.status(UNIT, signal)).active).not.toBe('active');
+  expect((await ports.units.status(PROOF_ETCD_UNIT, signal)).active).not.toBe('active');
   await expect(stat(directory)).rejects.toThrow('ENOENT');
   const { revision: now } = await admin.list('/registry/', CALL);
   expect(await keysOf(admin, now)).toHaveLength(4);

@@ -6,8 +6,10 @@ import { ConsensusError } from '../errors.ts';
 import { waitUntilServing } from '../membership/join-etcd.ts';
 import { buildEtcdConfig, buildEtcdUnit, urlOf } from '../unit/etcd-unit.ts';
 import { connectAsRoot } from '../unit/run-etcd.ts';
-import { TEMPORARY_ETCD_UNIT, type RecoverConfig } from './data-copy.ts';
+import type { RecoverConfig } from './data-copy.ts';
 
+/** Not the unit of a quorum recovery: an agent that starts ends this one, and a recovery may be going on then. */
+export const PROOF_ETCD_UNIT = 'cluster-etcd-proof.service';
 const RESTORE_MS = 10 * 60_000;
 const OWN_MS = 60_000;
 /** A large database is read from a disk that others use first. */
@@ -41,14 +43,14 @@ export async function withRestoredSnapshot<T>(
   signal: AbortSignal,
 ): Promise<T> {
   const { files, commands, units } = ports;
-  const { etcd, layout, recoveryPorts, nodeId, etcdutlBinary } = config;
+  const { etcd, layout, temporaryPorts, nodeId, etcdutlBinary } = config;
   const directory = throwawayOf(layout);
   const settings = {
-    ...{ ...config, address: '127.0.0.1', ports: recoveryPorts },
+    ...{ ...config, address: '127.0.0.1', ports: temporaryPorts },
     layout: { ...layout, data: `${directory}/data`, configFile: `${directory}/etcd.json` },
   };
-  const peerUrl = urlOf(settings.address, recoveryPorts.peer);
-  await units.stop(TEMPORARY_ETCD_UNIT, signal);
+  const peerUrl = urlOf(settings.address, temporaryPorts.peer);
+  await units.stop(PROOF_ETCD_UNIT, signal);
   await files.remove(directory);
   await files.makeDirectory(directory);
   try {
@@ -75,14 +77,14 @@ export async function withRestoredSnapshot<T>(
       signal,
     });
     const unit = `${buildEtcdUnit(settings).trimEnd()}\n${LIMITS}`;
-    await units.install(TEMPORARY_ETCD_UNIT, unit, signal);
-    await units.start(TEMPORARY_ETCD_UNIT, signal);
-    using restored = await connectAsRoot(ports, layout, [`127.0.0.1:${recoveryPorts.client}`]);
+    await units.install(PROOF_ETCD_UNIT, unit, signal);
+    await units.start(PROOF_ETCD_UNIT, signal);
+    using restored = await connectAsRoot(ports, layout, [`127.0.0.1:${temporaryPorts.client}`]);
     await waitUntilServing(ports, restored, { etcd, readyTimeoutMs: READY_MS }, signal);
     return await work(restored);
   } finally {
     // Also when the agent ends: the next start would otherwise find a running etcd.
-    await units.stop(TEMPORARY_ETCD_UNIT, new AbortController().signal);
+    await units.stop(PROOF_ETCD_UNIT, new AbortController().signal);
     await files.remove(directory);
   }
 }
@@ -93,7 +95,7 @@ export async function removeRestoredSnapshots(
   layouts: readonly ConsensusLayout[],
   signal: AbortSignal,
 ): Promise<void> {
-  await units.stop(TEMPORARY_ETCD_UNIT, signal);
+  await units.stop(PROOF_ETCD_UNIT, signal);
   for (const layout of layouts) await files.remove(throwawayOf(layout));
 }
 

@@ -122,7 +122,7 @@ await test('an owner takes a backup of a running cluster and proves that it can 
       // No node has the key of the owner, and nothing in the clear is left.
       const left = await cluster.sh(
         'n1',
-        'find /var/lib/cluster/backups /var/lib/cluster/etcd-*/throwaway -type f 2>/dev/null || true; systemctl is-active cluster-etcd-recovery.service || true',
+        'find /var/lib/cluster/backups /var/lib/cluster/etcd-*/throwaway -type f 2>/dev/null || true; systemctl is-active cluster-etcd-proof.service || true',
       );
       assert.match(left, /kept\/[0-9]{8}-.*\.backup\s+inactive/);
       assert.doesNotMatch(left, /work|throwaway/);

@@ -1,0 +1,19 @@
+import { expect, test } from '@jest/globals';
+import { FakeUnits, MemoryFiles } from '../../../internal/testing/index.ts';
+import { consensusLayout } from '../consensus-layout.ts';
+import { RECOVERY_ETCD_UNIT } from './data-copy.ts';
+import { PROOF_ETCD_UNIT, removeRestoredSnapshots } from './restored-etcd.ts';
+
+const { signal } = new AbortController();
+
+test('an agent that starts ends the etcd of a proof, not that of a quorum recovery that goes on', async () => {
+  const units = new FakeUnits();
+  await units.start(RECOVERY_ETCD_UNIT);
+  await units.start(PROOF_ETCD_UNIT);
+  await removeRestoredSnapshots(
+    { files: new MemoryFiles(), units },
+    [consensusLayout('/state', 'state')],
+    signal,
+  );
+  expect([...units.active]).toEqual([RECOVERY_ETCD_UNIT]);
+});
