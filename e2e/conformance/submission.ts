@@ -35,16 +35,16 @@ export async function writeSubmission(
 /** The fields are those of https://github.com/cncf/k8s-conformance/blob/master/instructions.md. */
 export function productFile(version: string): string {
   return stringify({
-    vendor: 'TODO',
+    vendor: '<name of the vendor>',
     name: PRODUCT,
     version: `v${version}`,
-    website_url: 'TODO',
-    repo_url: 'TODO',
-    documentation_url: 'TODO',
-    product_logo_url: 'TODO',
+    website_url: '<address of the website>',
+    repo_url: '<address of the repository>',
+    documentation_url: '<address of the documentation>',
+    product_logo_url: '<address of an SVG logo>',
     type: 'distribution',
     description: 'Turns Linux machines into an attested Kubernetes cluster.',
-    contact_email_address: 'TODO',
+    contact_email_address: '<address for questions>',
   });
 }
 
