@@ -6,7 +6,7 @@ import { parseBundle } from '../../internal/attestation/collateral/index.ts';
 import { encodeSnpEvidence } from '../../internal/attestation/snp/index.ts';
 import { TestAmd } from '../../internal/testing/evidence/index.ts';
 import { issueCrl } from '../../internal/testing/pki/index.ts';
-import { RecordingHost } from '../host/index.ts';
+import { RecordingHost } from '../host/fake-host.ts';
 import { runAttestCollateral, runAttestExplain, type ExplainOptions, type Explanation } from './index.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';
 

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { TestAmd, TestIntel } from '../../internal/testing/evidence/index.ts';
 import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import { issueCrl, TEST_NOW_MS } from '../../internal/testing/pki/index.ts';
-import { RecordingHost } from '../host/index.ts';
+import { RecordingHost } from '../host/fake-host.ts';
 import { CollateralStore, runCollateralRefresh } from './index.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';
 

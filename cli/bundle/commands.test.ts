@@ -4,7 +4,7 @@ import { buildBundle, openBundleCache } from '../../internal/bundlebuild/index.t
 import { fakeBuildContext } from '../../internal/bundlebuild/fake-build-context.ts';
 import { elfFile, FakeBuildTools, temporaryDirectory } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { RecordingHost } from '../host/index.ts';
+import { RecordingHost } from '../host/fake-host.ts';
 import { ownSources, runBundleList, runBundleSbom, runBundleVerify } from './commands.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';
 

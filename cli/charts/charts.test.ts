@@ -17,7 +17,7 @@ import {
 } from '../../internal/pki/index.ts';
 import { MemoryFiles } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { RecordingHost } from '../host/index.ts';
+import { RecordingHost } from '../host/fake-host.ts';
 import { layoutOf, StateFile } from '../workspace/index.ts';
 import { helmFailure } from './helm.ts';
 import { installCharts, planCharts } from './index.ts';

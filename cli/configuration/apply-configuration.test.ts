@@ -6,7 +6,7 @@ import { CodedError } from '../../internal/errors/index.ts';
 import { signDocument } from '../../internal/ownerdocument/index.ts';
 import { contextOf, createCuratorHarness, type FakeCuratorCalls } from '../cluster/curator/fake-curator.ts';
 import { layoutOf, readOwnerKey } from '../workspace/index.ts';
-import { RecordingHost } from '../host/index.ts';
+import { RecordingHost } from '../host/fake-host.ts';
 import { runConfigApply, runConfigEdit } from './apply-configuration.ts';
 import { runConfigShow } from './current-configuration.ts';
 import { runOperatorKey } from '../operators/index.ts';

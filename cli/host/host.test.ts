@@ -3,7 +3,8 @@ import { parse } from 'yaml';
 import { PassThrough } from 'node:stream';
 import { FakeClock, settle } from '../../internal/testing/index.ts';
 import type { AppHost, HostFlags } from './host.ts';
-import { createHost, formatBytes, formatShare, formatTable, RecordingHost } from './index.ts';
+import { createHost, formatBytes, formatShare, formatTable } from './index.ts';
+import { RecordingHost } from './fake-host.ts';
 import { TerminalHost } from './terminal-host.ts';
 
 const report = {

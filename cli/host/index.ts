@@ -22,4 +22,3 @@ export type {
 export { Interruption } from './interruption.ts';
 export { OpenStep } from './open-step.ts';
 export { StandardOutput, type Output, type OutputLoss } from './output.ts';
-export { RecordingHost, type HostRecord } from './recording-host.ts';

@@ -9,7 +9,7 @@ import { ConfigError } from '../../internal/config/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
 import type { PackageLock } from '../../internal/image/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { RecordingHost } from '../host/index.ts';
+import { RecordingHost } from '../host/fake-host.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';
 import { fetchPackages } from './fetch-packages.ts';
 import { readFirmwareValues } from './firmware-values.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { RecordingHost } from '../host/index.ts';
+import { RecordingHost } from '../host/fake-host.ts';
 import { confirmLoss } from './index.ts';
 
 const loss = { doing: 'removing node n3', losses: ['its roles', 'its records'], yes: false };

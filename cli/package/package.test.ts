@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { ExecaRunner } from '../../internal/exec/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
-import { RecordingHost } from '../host/index.ts';
+import { RecordingHost } from '../host/fake-host.ts';
 import { readControl } from './deb-file.ts';
 import { runPackageRepo } from './index.ts';
 import { sha256Of } from './repository.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeCommands, MemoryFiles, type CommandAnswer } from '../../internal/testing/index.ts';
 import { FakeClock } from '../../internal/testing/fake-clock.ts';
-import { RecordingHost } from '../host/index.ts';
+import { RecordingHost } from '../host/fake-host.ts';
 import { runPreflightCommand } from './index.ts';
 import { REQUIRED_PROGRAMS } from '../../internal/preflight/index.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';

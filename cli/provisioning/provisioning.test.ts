@@ -4,7 +4,7 @@ import { FakeClock } from '../../internal/testing/fake-clock.ts';
 import { FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { RecordingHost } from '../host/index.ts';
+import { RecordingHost } from '../host/fake-host.ts';
 import { generateWorkspace } from '../cluster/index.ts';
 import { asProcess } from '../cluster/init/fake-workstation.ts';
 import { runProvisioningGenerate, runProvisioningSchema, runProvisioningValidate } from './index.ts';

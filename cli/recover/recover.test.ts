@@ -10,7 +10,7 @@ import { CodedError } from '../../internal/errors/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
 import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { RecordingHost } from '../host/index.ts';
+import { RecordingHost } from '../host/fake-host.ts';
 import { recoverQuorum } from './recover-quorum.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';
 

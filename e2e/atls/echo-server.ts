@@ -3,10 +3,10 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import {
   atlsClientUpgrade,
   atlsServerUpgrade,
-  FixedKeys,
   type AttestedPeer,
   type MutualTrust,
 } from '../../internal/atls/index.ts';
+import { FixedKeys } from '../../internal/atls/fake-tls-keys.ts';
 import { machineIdentityText } from '../../internal/attestation/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';

@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import {
   accountsLayer,
-  directoryLayer,
   tarFileOf,
   unpackPackages,
   writeImageArchive,
   type BuildContext,
   type TarEntry,
 } from '../../internal/bundlebuild/index.ts';
+import { directoryLayer } from './directory-layer.ts';
 import { parseImageList } from './image-list.ts';
 import {
   agnhostFiles,

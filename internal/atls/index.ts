@@ -12,7 +12,7 @@
 export { type PendingConnectionLimits } from './pending-connection-limit.ts';
 export { INIT_CONTEXT, JOIN_CONTEXT } from './binding.ts';
 export { AtlsError, type AtlsErrorCode } from './errors.ts';
-export { FixedKeys, RotatingKeys, type TlsKeySource } from './tls-keys.ts';
+export { RotatingKeys, type TlsKeySource } from './tls-keys.ts';
 export type { AttestedPeer, UnattestedPeer } from './peer.ts';
 export {
   REJECT_ALL_RULES,

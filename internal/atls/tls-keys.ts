@@ -25,19 +25,6 @@ export interface TlsKeySource {
   current(): Promise<TlsKeys>;
 }
 
-/** A fixed certificate, e.g. one that the cluster CA issued. Throws AtlsError `atls-config` unless its key is P-256. */
-export class FixedKeys implements TlsKeySource {
-  readonly #keys: TlsKeys;
-
-  constructor(identity: TlsIdentity) {
-    this.#keys = keysFrom(identity);
-  }
-
-  current(): Promise<TlsKeys> {
-    return Promise.resolve(this.#keys);
-  }
-}
-
 /**
  * A self-signed P-256 certificate that exists in this process only and is replaced every hour. The evidence, not the
  * certificate, makes its key trusted. Client and server in one process need a source each, because an end refuses a peer that
@@ -54,7 +41,7 @@ export class RotatingKeys implements TlsKeySource {
   current(): Promise<TlsKeys> {
     const nowMs = this.#clock.monotonicMs();
     if (this.#current === undefined || nowMs >= this.#current.untilMs) {
-      const keys = selfSigned(this.#clock.nowMs()).then(keysFrom);
+      const keys = selfSigned(this.#clock.nowMs()).then(tlsKeysFrom);
       const made = { keys, untilMs: nowMs + ROTATION_MS };
       this.#current = made;
       keys.catch(() => {
@@ -65,7 +52,8 @@ export class RotatingKeys implements TlsKeySource {
   }
 }
 
-function keysFrom(identity: TlsIdentity): TlsKeys {
+/** The keys of a certificate. Throws AtlsError `atls-config` unless its key is P-256. */
+export function tlsKeysFrom(identity: TlsIdentity): TlsKeys {
   const options = {
     cert: identity.certPem,
     key: identity.keyPem.reveal(),

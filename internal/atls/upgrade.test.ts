@@ -15,13 +15,13 @@ import { createTcpPair, FakeClock, settle } from '../testing/index.ts';
 import {
   atlsClientUpgrade,
   atlsServerUpgrade,
-  FixedKeys,
   REJECT_ALL_RULES,
   RotatingKeys,
   type AtlsOptions,
   type VerifyingTrust,
   type Trust,
 } from './index.ts';
+import { FixedKeys } from './fake-tls-keys.ts';
 
 const never = new AbortController().signal;
 

@@ -10,7 +10,7 @@ import { readBackupHeader, readBackupParts, verifyBackup, writeBackup } from './
 import { signBackupCertificate } from './certificate.ts';
 import type { BackupHeader } from './header.ts';
 import { PART_NAMES } from './parts.ts';
-import { encodeRecoveryKey, parseRecoveryKey, recoveryKeyOfOwner } from './recovery-key.ts';
+import { parseRecoveryKey, recoveryKeyOfOwner } from './recovery-key.ts';
 
 const ownerPem = generateEd25519Key();
 const nodePem = generateEd25519Key();
@@ -87,7 +87,6 @@ describe('age', () => {
   test('decrypts a file of another implementation (age-encryption 0.3.1)', async () => {
     const key = parseRecoveryKey(new Secret(FOREIGN.identity));
     expect(key.recipient).toBe(FOREIGN.recipient);
-    expect(encodeRecoveryKey(key).reveal()).toBe(FOREIGN.identity);
     const plain = await all(decryptAge(one(Buffer.from(FOREIGN.file, 'base64')), [key]));
     expect(plain.toString()).toBe('hello from another implementation');
   });

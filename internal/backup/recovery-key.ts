@@ -33,11 +33,6 @@ export function parseRecoveryKey(text: Secret<string>): RecoveryKey {
   return recoveryKeyFrom(bech32Decode(PRIVATE_PREFIX, text.reveal()));
 }
 
-/** The identity as text, "AGE-SECRET-KEY-1…", for other programs that speak age. */
-export function encodeRecoveryKey({ secret }: RecoveryKey): Secret<string> {
-  return new Secret(bech32Encode(PRIVATE_PREFIX, secret.reveal()).toUpperCase());
-}
-
 /** The raw public key of a recipient, "age1…". @throws BackupError `backup-recipient-invalid` */
 export function parseRecipient(text: string): Uint8Array {
   return bech32Decode(PUBLIC_PREFIX, text);

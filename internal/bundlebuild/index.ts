@@ -23,7 +23,7 @@ export { FetchHttp } from './download/http-port.ts';
 export { fetchBundle, type FetchOptions } from './fetch-bundle.ts';
 export { GoBuilder } from './golang/go-builder.ts';
 export { ensureToolchain } from './golang/go-toolchain.ts';
-export { directoryLayer, unpackPackages } from './images/debian-packages.ts';
+export { unpackPackages } from './images/debian-packages.ts';
 export { accountsLayer, writeImageArchive, type Image } from './images/image-archive.ts';
 export { kubernetesRecipe } from './recipes/go-recipes.ts';
 export type { GoModuleRecipe } from './recipes/recipe.ts';

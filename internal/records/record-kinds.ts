@@ -32,6 +32,8 @@ import {
 /** The prefix of the cluster's records in etcd. All other keys are relative to it. */
 export const CLUSTER_PREFIX = '/cluster/';
 
+/** Prefix of the audit records. */
+export const AUDIT_PREFIX = 'audit/';
 /** Prefix of the reserved addresses of control planes. */
 export const ADDRESSES_PREFIX = 'control-plane-addresses/';
 
@@ -71,7 +73,7 @@ export const records = {
   status: kindOf('nodes/', statusShape, '/status'),
   heartbeat: kindOf('nodes/', heartbeatShape, '/heartbeat'),
   mutation: kindOf('mutations/', mutationShape),
-  audit: kindOf('audit/', auditShape),
+  audit: kindOf(AUDIT_PREFIX, auditShape),
   auditRequests: kindOf('audit-requests/', auditShape),
   join: kindOf('joins/', joinShape),
   identity: kindOf('identities/', identityShape),
@@ -122,8 +124,6 @@ export function nodeNameKey(name: string): string {
 
 /** Prefix of all records of all nodes: one watch gets their changes in order. */
 export const NODES_PREFIX = 'nodes/';
-/** Prefix of the audit records. */
-export const AUDIT_PREFIX = 'audit/';
 /** Prefix of the identities records. */
 export const IDENTITIES_PREFIX = 'identities/';
 /** Prefix of the joins records. */

@@ -29,7 +29,6 @@ export { deviceSource } from './device-transport.ts';
 export { TpmError, type TpmErrorCode } from './errors.ts';
 export {
   createAttestationKey,
-  ENDORSEMENT_KEY_KINDS,
   openEndorsementKey,
   readEndorsementCertificate,
   withEndorsementAuth,

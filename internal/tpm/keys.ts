@@ -34,9 +34,6 @@ const ENDORSEMENT_KEYS: Readonly<
   'ecc-p384': { template: EK_ECC_P384, persistent: 0x81010016, certificateIndex: 0x01c00016 },
 };
 
-/** All kinds of endorsement keys. */
-export const ENDORSEMENT_KEY_KINDS = Object.keys(ENDORSEMENT_KEYS) as readonly EndorsementKeyKind[];
-
 /** An endorsement key that is ready for use. */
 export interface EndorsementKey extends LoadedHandle {
   readonly publicArea: TpmPublic;

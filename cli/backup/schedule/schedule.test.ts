@@ -17,7 +17,7 @@ import { findCoded } from '../../../internal/errors/index.ts';
 import { fingerprintOfKey, nodeIdOf, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { readCaller } from '../../cluster/index.ts';
 import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
-import type { RecordingHost } from '../../host/index.ts';
+import type { RecordingHost } from '../../host/fake-host.ts';
 import { layoutOf, readOwnerKey } from '../../workspace/index.ts';
 import { runBackupFetch, runClusterBackupList } from './cluster-backups.ts';
 import { runScheduleSet, runScheduleShow, runScheduleStop } from './schedule.ts';

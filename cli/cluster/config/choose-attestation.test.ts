@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { RecordingHost } from '../../host/index.ts';
+import { RecordingHost } from '../../host/fake-host.ts';
 import { chooseAttestation } from './choose-attestation.ts';
 
 const hostAnswering = (...answers: readonly boolean[]) => {

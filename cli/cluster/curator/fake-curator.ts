@@ -23,7 +23,7 @@ import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { generateWorkspace, openWorkspace } from '../index.ts';
-import { RecordingHost } from '../../host/index.ts';
+import { RecordingHost } from '../../host/fake-host.ts';
 import { readOwnerKey } from '../../workspace/index.ts';
 import { noPassphrases, plainSecrets } from '../../workspace/fake-passphrases.ts';
 

@@ -4,7 +4,7 @@ import { attestationTemplate } from '../../../internal/config/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import { FakeCommands, MemoryFiles } from '../../../internal/testing/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { RecordingHost } from '../../host/index.ts';
+import { RecordingHost } from '../../host/fake-host.ts';
 import { BLOB, BLOB_HASH, FakeNode, MANIFEST } from './fake-node.ts';
 import { generateWorkspace, type InitOptions } from '../index.ts';
 import { noPassphrases } from '../../workspace/fake-passphrases.ts';

@@ -15,7 +15,7 @@ import {
 import { implement, RpcServer, tlsServerUpgrade } from '../../../internal/rpc/index.ts';
 import { createMemoryLogger } from '../../../internal/testing/memory-logger.ts';
 import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { RecordingHost } from '../../host/index.ts';
+import { RecordingHost } from '../../host/fake-host.ts';
 import type { OwnerKey } from '../../workspace/index.ts';
 import { recoverResult } from './recover-result.ts';
 

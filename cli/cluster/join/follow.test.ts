@@ -7,7 +7,7 @@ import {
 } from '../../../initproto/gen/machine_pb.js';
 import { RpcError } from '../../../internal/rpc/index.ts';
 import { FakeClock, FakeCommands, MemoryFiles, settle } from '../../../internal/testing/index.ts';
-import { RecordingHost } from '../../host/index.ts';
+import { RecordingHost } from '../../host/fake-host.ts';
 import { follow } from './join.ts';
 
 const broken = new RpcError('rpc-unreachable', 'following the machine');

@@ -34,7 +34,7 @@ import {
   type SwtpmFactory,
 } from '../../../internal/testing/index.ts';
 import { extendPcr, type Tpm } from '../../../internal/tpm/index.ts';
-import { RecordingHost } from '../../host/index.ts';
+import { RecordingHost } from '../../host/fake-host.ts';
 import type { MachineRecord } from '../../workspace/index.ts';
 import { MachineTrust } from './machine-trust.ts';
 import { connectMachine } from './connect-machine.ts';

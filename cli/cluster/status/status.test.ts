@@ -21,7 +21,7 @@ import {
 import { implement, RpcServer, tlsServerUpgrade, type Handlers } from '../../../internal/rpc/index.ts';
 import { createMemoryLogger, FakeCommands, MemoryFiles } from '../../../internal/testing/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { RecordingHost } from '../../host/index.ts';
+import { RecordingHost } from '../../host/fake-host.ts';
 import { generateWorkspace, openWorkspace, runKubeconfig, runNodeList, runStatus } from '../index.ts';
 import { readOwnerKey } from '../../workspace/index.ts';
 import { noPassphrases, plainSecrets } from '../../workspace/fake-passphrases.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeClock, FakeCommands, MemoryFiles, settle } from '../../../internal/testing/index.ts';
-import { RecordingHost } from '../../host/index.ts';
+import { RecordingHost } from '../../host/fake-host.ts';
 import { noPassphrases } from '../../workspace/fake-passphrases.ts';
 import { ClusterError } from '../errors.ts';
 import { watchResult } from './watch.ts';

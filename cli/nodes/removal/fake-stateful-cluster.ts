@@ -7,7 +7,8 @@ import {
   PowerAction,
   ProbeResult_Outcome as Outcome,
 } from '../../../joinservice/curatorproto/gen/streams_pb.js';
-import { Interruption, RecordingHost } from '../../host/index.ts';
+import { RecordingHost } from '../../host/fake-host.ts';
+import { Interruption } from '../../host/index.ts';
 import { layoutOf } from '../../workspace/index.ts';
 import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
 import { FastForwardClock } from '../../cluster/curator/fake-fast-forward-clock.ts';

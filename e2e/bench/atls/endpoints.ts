@@ -2,10 +2,10 @@ import { createHash, X509Certificate } from 'node:crypto';
 import {
   atlsClientUpgrade,
   atlsServerUpgrade,
-  FixedKeys,
   REJECT_ALL_RULES,
   type MutualTrust,
 } from '../../../internal/atls/index.ts';
+import { FixedKeys } from '../../../internal/atls/fake-tls-keys.ts';
 import { SystemClock } from '../../../internal/clock/index.ts';
 import { createLogger } from '../../../internal/logging/index.ts';
 import {

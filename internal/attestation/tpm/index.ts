@@ -12,7 +12,7 @@ export { checkClock, describeClock, isClockForward } from './clock.ts';
 export { quoteErrors, type QuoteErrorCode } from './errors.ts';
 export { decodeTpmEvidence, encodeTpmEvidence, type QuoteParts, type TpmEvidence } from './evidence.ts';
 export { createTpmIssuer, FIRMWARE_EVENT_LOG } from './issuer.ts';
-export { openKeySecret, resealKeySecret } from './key-secret.ts';
+export { openKeySecret } from './key-secret.ts';
 export { measureMachine, type MachineMeasurement, type MeasureOptions } from './measure.ts';
 export { AttestationKeyCache, type ParsedKey } from './key-cache.ts';
 export { verifyQuote, type VerifiedQuote } from './verify-quote.ts';

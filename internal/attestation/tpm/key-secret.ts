@@ -35,15 +35,3 @@ export function openKeySecret(options: KeySecretOptions, signal: AbortSignal): P
     return secret;
   });
 }
-
-/** Seals the secret to the PCR values of the next boot, before an upgrade restarts the machine. */
-export function resealKeySecret(
-  { tpm, files, path }: Omit<KeySecretOptions, 'pcrs'>,
-  secret: Secret<Uint8Array>,
-  nextValues: ReadonlyMap<number, Uint8Array>,
-  signal: AbortSignal,
-): Promise<void> {
-  return tpm.use(signal, async (connection, taskSignal) => {
-    await files.writeAtomic(path, await sealSecret(connection, secret, nextValues, taskSignal));
-  });
-}

@@ -2,12 +2,12 @@ import type { Socket } from 'node:net';
 import {
   atlsClientUpgrade,
   atlsServerUpgrade,
-  FixedKeys,
   REJECT_ALL_RULES,
   type PendingConnectionLimits,
   type AttestedPeer,
   type MutualTrust,
 } from '../../atls/index.ts';
+import { FixedKeys } from '../../atls/fake-tls-keys.ts';
 import type { Issuer } from '../../attestation/index.ts';
 import type { Upgrade } from '../../rpc/index.ts';
 import { Secret } from '../../secret/index.ts';

@@ -1,9 +1,9 @@
 import { expect, test } from '@jest/globals';
 import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { elfFile, FakeBuildTools, temporaryDirectory } from '../../testing/index.ts';
-import { fakeBuildContext } from '../fake-build-context.ts';
-import { directoryLayer } from './debian-packages.ts';
+import { elfFile, FakeBuildTools, temporaryDirectory } from '../../internal/testing/index.ts';
+import { fakeBuildContext } from '../../internal/bundlebuild/fake-build-context.ts';
+import { directoryLayer } from './directory-layer.ts';
 
 test('directoryLayer() has files with modes, links and directories, and no documentation', async () => {
   await using directory = await temporaryDirectory();
