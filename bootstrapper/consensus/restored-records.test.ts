@@ -96,7 +96,7 @@ describe('restoreClusterRecords()', () => {
     expect((await records.removed.read(etcd, key, signal)).record?.removal).toBe(4);
   });
 
-  test('does not record the machine that is restored as removed, also when it was a member', async () => {
+  test('does not record the machine that runs the restore as removed, even if it was a member of the old cluster', async () => {
     await createOldCluster();
     await restoreClusterRecords(etcd, cluster('n7', OLD_TPM), { epoch: 2, signal });
     expect(await keys('removed/')).not.toContain(records.removed.key(OLD_TPM));

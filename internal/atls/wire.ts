@@ -126,7 +126,7 @@ export function encodeEvidence(evidence: Evidence): Uint8Array {
 
 /** Parses the peer's EVIDENCE body; the document is a view of `body`. Throws AtlsError `atls-frame-malformed`. */
 export function parseEvidence(body: Uint8Array): Evidence {
-  if (body.length < 2) throw malformed('evidence', `${body.length} bytes, a format expected`);
+  if (body.length < 2) throw malformed('evidence', `${body.length} bytes, at least 2 expected`);
   return { format: viewOf(body).getUint16(0), document: body.subarray(2) };
 }
 

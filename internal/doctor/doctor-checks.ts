@@ -268,10 +268,14 @@ export const DOCTOR_CHECKS: readonly DoctorCheck[] = ENTRIES.map((each) => ({
   fix: doctorErrors[each.code].fix,
 }));
 
-/** What no call of today reports, so that nobody believes that it was checked. */
+/** What doctor cannot check, listed so that a clean result is not read as a result for these too. */
 export const NOT_CHECKED: readonly { readonly layer: Layer; readonly what: string; readonly why: string }[] =
   [
-    { layer: 'nodes', what: 'clocks of workers', why: 'only API servers are asked for the time' },
+    {
+      layer: 'nodes',
+      what: 'clocks of workers',
+      why: 'no call returns them; doctor reads the clocks of API servers only',
+    },
     {
       layer: 'nodes',
       what: 'name servers, MTU, swap, kernel modules and cgroups',
@@ -285,9 +289,13 @@ export const NOT_CHECKED: readonly { readonly layer: Layer; readonly what: strin
     {
       layer: 'disks',
       what: 'read-only file systems',
-      why: 'no agent reports them',
+      why: 'agents do not report them',
     },
-    { layer: 'etcd', what: 'equal content of all members', why: 'curators do not offer their hashes' },
+    {
+      layer: 'etcd',
+      what: 'equal content of all members',
+      why: 'curators do not return the hashes of members',
+    },
     {
       layer: 'backups',
       what: 'files outside of the cluster',

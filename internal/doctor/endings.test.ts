@@ -37,7 +37,7 @@ test('endingsUntil() lists what expires, in order of time, with who renews it', 
 
 test('endingsUntil() lists a CA once, although each node reports it', () => {
   const { endings } = endingsUntil(fakeFacts(), NOW_MS + 4000 * DAY_MS);
-  expect(endings.filter(({ subject }) => subject === 'authority /var/lib/cluster/ca/ca.crt')).toHaveLength(1);
+  expect(endings.filter(({ subject }) => subject === 'CA /var/lib/cluster/ca/ca.crt')).toHaveLength(1);
 });
 
 test('endingsUntil() says what is not known', () => {

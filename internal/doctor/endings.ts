@@ -8,21 +8,21 @@ export interface Ending {
   readonly endsMs: number;
   /** Whether it is renewed without a person while the cluster works. */
   readonly renewsItself: boolean;
-  /** Who renews it, and how. */
+  /** The program or command that renews it. */
   readonly renewal: string;
 }
 
-/** What ends, and what is not known. */
+/** What expires, and what could not be read. */
 export interface Endings {
-  /** First to end first. */
+  /** Sorted by time. */
   readonly endings: readonly Ending[];
   /** Parts that could not be read, each with the reason. */
   readonly unknown: readonly { readonly subject: string; readonly error: string }[];
 }
 
 /**
- * Everything that expires before a time unless it is renewed, in order. Of the certificates of a node only the first to end is named, because
- * its agent renews all of them in the same way.
+ * Everything that expires before a given time unless it is renewed, sorted by time. Names only the certificate of each node that
+ * expires first, because its agent renews all of them in the same way.
  */
 export function endingsUntil(facts: ClusterFacts, untilMs: number): Endings {
   const parts: readonly [string, FactsPart<readonly Ending[]>][] = [
@@ -40,7 +40,7 @@ export function endingsUntil(facts: ClusterFacts, untilMs: number): Endings {
     endings: all
       .filter(({ endsMs }) => endsMs <= untilMs)
       .toSorted((a, b) => a.endsMs - b.endsMs)
-      // Every control plane reports the same authorities.
+      // Every control plane reports the same CAs.
       .filter(({ subject, endsMs }) => !seen.has(`${subject} ${endsMs}`) && seen.add(`${subject} ${endsMs}`)),
     unknown: parts.flatMap(([subject, part]) => (part.ok ? [] : [{ subject, error: part.error }])),
   };
@@ -48,7 +48,7 @@ export function endingsUntil(facts: ClusterFacts, untilMs: number): Endings {
 
 function credentialsOf({ credentials }: ClusterFacts): readonly Ending[] {
   const { certificateMs, kubeconfigMs } = credentials;
-  const renewal = 'each command, while a curator responds';
+  const renewal = 'each command that reaches a curator';
   return [
     { subject: 'certificate of this workspace', endsMs: certificateMs, renewsItself: true, renewal },
     ...(kubeconfigMs === undefined
@@ -71,14 +71,14 @@ function certificatesOf({ name: node, certificates }: NodeCertificates): readonl
   const [first] = certificates
     .filter(({ name }) => !isAuthority(name))
     .toSorted((a, b) => a.notAfterMs - b.notAfterMs);
-  const renewal = 'the agent of the node, while a control plane responds';
+  const renewal = 'the agent of the node, if it can reach a control plane';
   return [
     ...(first === undefined
       ? []
       : [{ subject: `certificates of ${node}`, endsMs: first.notAfterMs, renewsItself: true, renewal }]),
     ...authorities.map(({ name, notAfterMs: endsMs }) => ({
-      ...{ subject: `authority ${name}`, endsMs, renewsItself: false },
-      renewal: 'nobody; `cluster keys rotate` replaces those that control planes share',
+      ...{ subject: `CA ${name}`, endsMs, renewsItself: false },
+      renewal: 'not renewed; `cluster keys rotate` replaces the CAs that control planes share',
     })),
   ];
 }

@@ -16,7 +16,7 @@ const shape = z.strictObject({
   listen: path,
   /** Directory with the keys of the cluster, named as in `CONTROL_PLANE_KEYS`. */
   keys: path,
-  /** Directory for the memory of the signer. */
+  /** Directory in which the signer records the owner documents and epochs that it has seen. */
   memory: path,
   /** Facts that must not come from etcd: the agent writes them from its provisioning and membership. */
   cluster: z.strictObject({

@@ -7,13 +7,13 @@ import type { StoryCluster } from '../harness/story-cluster.ts';
 import type { StoredEvent } from '../init/watched-machine.ts';
 import { eventually } from '../harness/node-shell.ts';
 
-const LOOK_MS = 2;
-const PATIENCE_S = 60;
+const POLL_MS = 2;
+const TIMEOUT_S = 60;
 const PROVISIONING = '/etc/cluster/provisioning.json';
 
-/** Files on the machine that show whether it belongs to the init or to the join. */
+/** Files on the machine that show whether the init or the join won the race for it. */
 export interface MachineTraces {
-  /** Whether the request of the init is on disk, which contains the unlock key of its cluster. */
+  /** Whether the init request is on disk. Only the init writes it. */
   readonly request: boolean;
   readonly admission: boolean;
   readonly kubeletCredentials: boolean;
@@ -57,7 +57,7 @@ export class RacingMachine {
   async fingerprint(before: string | undefined): Promise<string> {
     return eventually(
       'the machine has a key of its own',
-      PATIENCE_S,
+      TIMEOUT_S,
       async () => (await this.#text('machine/fingerprint'))?.trim() ?? '',
       (now) => now.startsWith('sha256:') && now !== before,
     );
@@ -65,11 +65,11 @@ export class RacingMachine {
 
   /** Waits for the node lock, and returns its bytes. */
   async locked(): Promise<string> {
-    for (const deadline = Date.now() + PATIENCE_S * 1000; Date.now() < deadline; await delay(LOOK_MS)) {
+    for (const deadline = Date.now() + TIMEOUT_S * 1000; Date.now() < deadline; await delay(POLL_MS)) {
       const text = await this.lock();
       if (text?.endsWith('\n') === true) return text;
     }
-    throw new Error(`neither init nor join has locked the machine within ${PATIENCE_S} s`);
+    throw new Error(`neither init nor join has locked the machine within ${TIMEOUT_S} s`);
   }
 
   lock(): Promise<string | undefined> {
@@ -107,7 +107,7 @@ export class RacingMachine {
     await this.sh(`kill -9 ${pid}`);
     await eventually(
       'systemd has started the agent again',
-      PATIENCE_S,
+      TIMEOUT_S,
       () => this.#shown('MainPID', 'ActiveState'),
       (shown) => shown['ActiveState'] === 'active' && shown['MainPID'] !== pid,
     );
@@ -123,7 +123,7 @@ export class RacingMachine {
     await this.sh(`${order} && systemctl restart --no-block bootstrapper`);
     await eventually(
       'the machine has shut down to clear its PCR',
-      PATIENCE_S,
+      TIMEOUT_S,
       () => this.node.isRunning(this.#bench.signal),
       (isOn) => !isOn,
     );

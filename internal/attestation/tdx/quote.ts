@@ -140,7 +140,7 @@ class QuoteReader {
     const left = this.#bytes.length - this.offset;
     if (left > 0)
       throw this.#checks.refusal('tdx-quote-malformed', {
-        expected: 'no gap',
+        expected: 'no bytes after the last field',
         actual: `${left} extra bytes`,
       });
   }

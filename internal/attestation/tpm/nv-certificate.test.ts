@@ -67,7 +67,7 @@ describe('verifyCounterCertificate()', () => {
       { name: 'of an NV index without a value', certified: { of: fresh }, code: 'quote-nv-index' },
       { name: 'from an offset other than 0', certified: { offset: 1 }, code: 'quote-nv-range' },
       {
-        name: 'of half the counter’s bytes',
+        name: 'of only the first 4 of the counter’s 8 bytes',
         certified: { contents: new Uint8Array(4) },
         code: 'quote-nv-range',
       },
@@ -76,8 +76,16 @@ describe('verifyCounterCertificate()', () => {
         certified: { statement: { extraData: new Uint8Array(32) } },
         code: 'quote-binding',
       },
-      { name: 'replaced by a quote', certified: { statement: { type: 0x8018 } }, code: 'quote-type' },
-      { name: 'not created in a TPM', certified: { statement: { magic: 0 } }, code: 'quote-magic' },
+      {
+        name: 'whose statement is a quote (another type)',
+        certified: { statement: { type: 0x8018 } },
+        code: 'quote-type',
+      },
+      {
+        name: 'whose statement has no TPM magic number',
+        certified: { statement: { magic: 0 } },
+        code: 'quote-magic',
+      },
       { name: 'signed by another key', certified: { by: createSoftKey() }, code: 'quote-signature' },
       {
         name: 'with another qualified signer',
@@ -85,13 +93,13 @@ describe('verifyCounterCertificate()', () => {
         code: 'quote-qualified-signer',
       },
     ];
-  test.each(hostile)('refuses a certificate $name', ({ certified, code }) => {
+  test.each(hostile)('refuses an NV certificate $name', ({ certified, code }) => {
     expect(() => verifyCounterCertificate(certify(certified), options)).toThrow(
       expect.objectContaining({ code }),
     );
   });
 
-  test('refuses a key that is not restricted to data of the TPM', () => {
+  test('refuses a signing key that can also sign data from outside the TPM', () => {
     const loose = createSoftKey(AK_ATTRIBUTES & ~0x10000);
     const attempt = () =>
       verifyCounterCertificate(certify({ by: loose }), { ...options, attestationKey: loose.publicArea });
