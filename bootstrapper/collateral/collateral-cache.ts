@@ -1,15 +1,11 @@
 import { createHash } from 'node:crypto';
-import type { Collateral } from '../../internal/attestation/index.ts';
 import {
-  collateralFrom,
   encodeBundle,
   keepCurrentCrls,
   MAX_UPLOAD_BYTES,
-  NO_COLLATERAL,
-  parseBundle,
   verifyBundle,
+  VerifiedBundle,
   type ManufacturerTrust,
-  type VerifiedBundle,
 } from '../../internal/attestation/collateral/index.ts';
 import { CodedError, describeError } from '../../internal/errors/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
@@ -48,9 +44,8 @@ export interface CollateralCachePorts {
  */
 export class CollateralCache {
   readonly #ports: CollateralCachePorts;
-  #verified = NO_COLLATERAL;
+  #verified = VerifiedBundle.NONE;
   #givenSha256 = '';
-  #current: Pick<Collateral, 'snp' | 'tdx'> = {};
   /**
    * Resolves when the last accepted bundle is saved. Bundles are accepted one after the other, because each
    * bundle is compared with the previous one.
@@ -65,8 +60,8 @@ export class CollateralCache {
   /**
    * The current collateral for validators. The same objects are returned until another bundle is accepted.
    */
-  get current(): Pick<Collateral, 'snp' | 'tdx'> {
-    return this.#current;
+  get current(): VerifiedBundle['forValidators'] {
+    return this.#verified.forValidators;
   }
 
   /** SHA-256 (hex) of the last accepted bundle as it was received. */
@@ -81,7 +76,9 @@ export class CollateralCache {
   async restore(): Promise<void> {
     try {
       const cached = await this.#ports.saved.load();
-      if (cached !== undefined) this.#activate(cached);
+      if (cached === undefined) return;
+      this.#verified = VerifiedBundle.load(cached.bundle, cached.evaluationNumber);
+      this.#givenSha256 = cached.givenSha256;
     } catch (error) {
       // The collateral can be delivered again. Until then, evidence of AMD and Intel processors is refused.
       this.#ports.log.error('saved collateral of AMD and Intel unusable', { error });
@@ -121,11 +118,12 @@ export class CollateralCache {
       throw refused(`collateral has ${given.length} bytes, more than ${MAX_UPLOAD_BYTES}`);
     const givenSha256 = createHash('sha256').update(given).digest('hex');
     if (givenSha256 === this.#givenSha256) return;
-    const { evaluationNumber, ...bundle } = this.#verify(given);
-    const cached = { bundle: encodeBundle(bundle), givenSha256, evaluationNumber };
-    await saved.save(cached);
-    this.#activate(cached);
-    log.info('collateral updated', { documents: bundle.items.length, evaluationNumber });
+    const verified = this.#verify(given);
+    const { items, evaluationNumber } = verified;
+    await saved.save({ bundle: encodeBundle(verified), givenSha256, evaluationNumber });
+    this.#verified = verified;
+    this.#givenSha256 = givenSha256;
+    log.info('collateral updated', { documents: items.length, evaluationNumber });
   }
 
   #verify(given: Uint8Array): VerifiedBundle {
@@ -133,16 +131,11 @@ export class CollateralCache {
     const previous = this.#verified;
     try {
       const verified = verifyBundle(given, { trust: this.#ports.trust, nowMs, previous });
-      return { ...verified, items: keepCurrentCrls(previous.items, verified.items, nowMs) };
+      const items = keepCurrentCrls(previous.items, verified.items, nowMs);
+      return new VerifiedBundle({ ...verified, items }, verified.evaluationNumber);
     } catch (cause) {
       throw cause instanceof CodedError ? refused('verifying collateral', cause) : cause;
     }
-  }
-
-  #activate({ bundle, givenSha256, evaluationNumber }: CachedCollateral): void {
-    this.#verified = { ...parseBundle(bundle), evaluationNumber };
-    this.#givenSha256 = givenSha256;
-    this.#current = collateralFrom(this.#verified.items, evaluationNumber);
   }
 }
 

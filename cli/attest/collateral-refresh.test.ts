@@ -6,7 +6,7 @@ import { TestAmd, TestIntel } from '../../internal/testing/evidence/index.ts';
 import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import { issueCrl, TEST_NOW_MS } from '../../internal/testing/pki/index.ts';
 import { RecordingHost } from '../host/fake-host.ts';
-import { CollateralStore, runCollateralRefresh } from './index.ts';
+import { readCollateral, runCollateralRefresh } from './index.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 const amd = new TestAmd('Milan');
@@ -108,12 +108,12 @@ async function refresh(wanted: { fmspc?: string[]; product?: string[] } = {}) {
   return host;
 }
 
-const store = (): CollateralStore => new CollateralStore(files.current, '/w');
+const stored = () => readCollateral(files.current, '/w');
 
 describe('attest collateral refresh', () => {
   test('saves the verified documents of both manufacturers and shows their ages', async () => {
     const host = await refresh();
-    const { snp, tdx } = await store().collateral();
+    const { snp, tdx } = (await stored()).forValidators;
     expect(snp?.crls).toHaveLength(1);
     expect(tdx).toMatchObject({ seenEvaluationNumber: 17 });
     expect([tdx?.tcbInfos.length, tdx?.qeIdentities.length, tdx?.crls.length]).toEqual([1, 1, 2]);
@@ -132,9 +132,10 @@ describe('attest collateral refresh', () => {
     await refresh();
     answers = manufacturers(17);
     await expect(refresh()).rejects.toMatchObject({ code: 'tdx-evaluation-number' });
-    const { tdx } = await store().collateral();
+    const { evaluationNumber, forValidators } = await stored();
+    const { tdx } = forValidators;
     expect(tdx?.tcbInfos[0]?.text).toContain('"tcbEvaluationDataNumber":18');
-    expect(await store().seenEvaluationNumber()).toBe(18);
+    expect(evaluationNumber).toBe(18);
   });
 
   test('refuses an older CRL that has not expired', async () => {
@@ -186,10 +187,10 @@ describe('attest collateral refresh', () => {
     },
   ])('refuses $name, and keeps the saved documents', async ({ code, change }) => {
     await refresh();
-    const before = await store().bundle();
+    const before = await stored();
     change();
     await expect(refresh()).rejects.toMatchObject({ code });
-    expect(await store().bundle()).toEqual(before);
+    expect(await stored()).toEqual(before);
   });
 
   test.each([
@@ -202,14 +203,14 @@ describe('attest collateral refresh', () => {
   });
 });
 
-describe('CollateralStore', () => {
+describe('readCollateral()', () => {
   test('is empty before the first refresh', async () => {
-    expect(await store().collateral()).toEqual({});
+    expect((await stored()).forValidators).toEqual({});
   });
 
   test('refuses a damaged record of the highest evaluation number', async () => {
     await refresh();
     await files.current.writeAtomic('/w/collateral/seen.json', '{"version":1,"evaluationNumber":-1}');
-    await expect(store().collateral()).rejects.toMatchObject({ code: 'attest-collateral-store' });
+    await expect(stored()).rejects.toMatchObject({ code: 'attest-collateral-store' });
   });
 });

@@ -7,7 +7,7 @@ import { amdTrust } from '../../internal/attestation/snp/index.ts';
 import { intelTrust } from '../../internal/attestation/tdx/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { collateralTable } from './collateral.ts';
-import { CollateralStore } from './collateral-store.ts';
+import { readCollateral, saveCollateral } from './collateral-files.ts';
 import { AttestError } from './errors.ts';
 import { fetchDocuments, sourcesOf, type RefreshOptions } from './fetch-documents.ts';
 
@@ -27,7 +27,6 @@ export async function runCollateralRefresh(
   const wanted = { ...options, fmspc: options.fmspc.map((text) => text.toLowerCase()) };
   checkWanted(wanted);
   const sources = sourcesOf(wanted);
-  const store = new CollateralStore(files, paths.workspace);
   const items = await host.step('attest-collateral-fetch', 'Fetching collateral', async (progress) => {
     const fetched = [];
     for (const [index, source] of sources.entries()) {
@@ -37,11 +36,11 @@ export async function runCollateralRefresh(
     return withoutDuplicates(fetched);
   });
   const nowMs = clock.nowMs();
-  const previous = await store.verified();
+  const previous = await readCollateral(files, paths.workspace);
   const verified = await host.step('attest-collateral-verify', 'Verifying collateral', () =>
     Promise.try(() => verifyBundle({ assembledMs: nowMs, items }, { trust, nowMs, previous })),
   );
-  await store.replace(verified);
+  await saveCollateral(files, paths.workspace, verified);
   const { evaluationNumber } = verified;
   const { data, text } = collateralTable(items, nowMs);
   host.result({ ...data, evaluationNumber }, () => text);

@@ -6,7 +6,6 @@ import { encodeBundle, type CollateralItem } from '../../internal/attestation/co
 import { attestationSettings, parseProvisioning } from '../../internal/config/index.ts';
 import { TestAmd } from '../../internal/testing/evidence/index.ts';
 import { der, issueCrl } from '../../internal/testing/pki/index.ts';
-import { CollateralStore } from '../attest/index.ts';
 import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
 import { runCloudInit } from './cloud-init.ts';
 
@@ -108,7 +107,8 @@ describe('cluster node cloud-init', () => {
     await using office = await createOffice('');
     const { harness, print, asked } = office;
     const own = { assembledMs: 0, items: [crl()] };
-    await new CollateralStore(harness.files, '/owner').replace({ ...own, evaluationNumber: 0 });
+    await harness.files.makeDirectory('/owner/collateral');
+    await harness.files.writeAtomic('/owner/collateral/bundle.json', encodeBundle(own));
     const { answer } = await print(['192.0.2.1']);
     expect(answer.collateral).toBe(encodeBundle(own));
     expect(asked).toEqual([]);

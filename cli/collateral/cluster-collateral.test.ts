@@ -3,7 +3,6 @@ import { encodeBundle, type CollateralItem } from '../../internal/attestation/co
 import { CodedError, defineErrors, fault } from '../../internal/errors/index.ts';
 import { TestAmd } from '../../internal/testing/evidence/index.ts';
 import { issueCrl } from '../../internal/testing/pki/index.ts';
-import { CollateralStore } from '../attest/index.ts';
 import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
 import { runCollateralShow, runCollateralUpload } from './cluster-collateral.ts';
 
@@ -39,12 +38,11 @@ async function createCluster() {
             },
     },
   );
-  const keep = () =>
-    new CollateralStore(workstation.files, '/owner').replace({
-      assembledMs: UPLOADED_MS,
-      items,
-      evaluationNumber: 17,
-    });
+  const keep = async () => {
+    const bundle = encodeBundle({ assembledMs: UPLOADED_MS, items });
+    await workstation.files.makeDirectory('/owner/collateral');
+    await workstation.files.writeAtomic('/owner/collateral/bundle.json', bundle);
+  };
   return { workstation, cluster, keep, [Symbol.asyncDispose]: () => workstation[Symbol.asyncDispose]() };
 }
 

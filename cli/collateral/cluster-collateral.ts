@@ -2,24 +2,23 @@ import { ageOf, encodeBundle, parseBundle } from '../../internal/attestation/col
 import type { ExitName } from '../../internal/errors/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { AttestError, CollateralStore, collateralTable } from '../attest/index.ts';
+import { AttestError, collateralTable, readCollateral } from '../attest/index.ts';
 import { callCurator, newMutation } from '../cluster/index.ts';
 
 /** `cluster attest collateral hand-on`: uploads the collateral of the workspace for all nodes of the cluster. */
 export async function runCollateralUpload(context: CommandContext): Promise<void> {
   const { host, ports, paths } = context;
-  const kept = await new CollateralStore(ports.files, paths.workspace).bundle();
-  if (kept === undefined)
+  const kept = await readCollateral(ports.files, paths.workspace);
+  const documents = kept.items.length;
+  if (documents === 0)
     throw new AttestError(
       'attest-collateral-missing',
       `no collateral to upload in workspace ${paths.workspace}`,
     );
-  const bundle = Buffer.from(encodeBundle(kept), 'utf8');
-  const mutation = newMutation();
+  const request = { bundle: Buffer.from(encodeBundle(kept)), mutation: newMutation() };
   const { evaluationNumber } = await callCurator(context, ({ operatorApi }) =>
-    operatorApi.putCollateral({ bundle, mutation }),
+    operatorApi.putCollateral(request),
   );
-  const documents = kept.items.length;
   host.result(
     { documents, evaluationNumber, assembled: new Date(kept.assembledMs).toISOString() },
     () => `Uploaded ${documents} documents. All nodes use them within 15m.`,
@@ -84,6 +83,6 @@ async function readFromCluster(context: CommandContext): Promise<string | undefi
 }
 
 async function readFromWorkspace({ ports, paths }: CommandContext): Promise<string | undefined> {
-  const bundle = await new CollateralStore(ports.files, paths.workspace).bundle();
-  return bundle && encodeBundle(bundle);
+  const kept = await readCollateral(ports.files, paths.workspace);
+  return kept.items.length === 0 ? undefined : encodeBundle(kept);
 }

@@ -180,7 +180,7 @@ function collateralFrom(
   { ports }: CommandContext,
 ): { what: string; expiresMs: number }[] {
   if (bundle.length === 0) return [];
-  return parseBundle(Buffer.from(bundle).toString('utf8')).items.map((item) => {
+  return parseBundle(bundle).items.map((item) => {
     const { what, expiresMs } = ageOf(item, ports.clock.nowMs());
     return { what: printable(what), expiresMs };
   });

@@ -24,7 +24,7 @@ import { attestationSettings, type ClusterConfig } from '../../internal/config/i
 import { describeError, type ExitName } from '../../internal/errors/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { CollateralStore } from '../attest/index.ts';
+import { readCollateral } from '../attest/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { formatTable } from '../host/index.ts';
 import { readCaller, callCurator, findNode } from '../cluster/index.ts';
@@ -100,7 +100,7 @@ export async function runVerifyNode(
   const binding = bindingOfVerifyRequest({ clusterId, nodeId: node.nodeId, nonce });
   const nowMs = context.ports.clock.nowMs();
   const { files } = context.ports;
-  const collateral = await new CollateralStore(files, context.paths.workspace).collateral();
+  const { forValidators: collateral } = await readCollateral(files, context.paths.workspace);
   const judged = await judge({
     node,
     config,

@@ -1,35 +1,26 @@
 import { createHash } from 'node:crypto';
-import {
-  collateralFrom,
-  parseBundle,
-  type ProcessorCollateral,
-  type VerifiedBundle,
-} from '../../internal/attestation/collateral/index.ts';
+import { VerifiedBundle } from '../../internal/attestation/collateral/index.ts';
 import { watchKey, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { COLLATERAL_KEY, records, type CollateralRecord } from '../../internal/records/index.ts';
 
-/** The bundle of a collateral record, as it was verified when it was uploaded. @throws CollateralError */
-export function bundleIn({ bundle, evaluationNumber }: CollateralRecord): VerifiedBundle {
-  return { ...parseBundle(Buffer.from(bundle, 'base64')), evaluationNumber };
-}
-
-/** A collateral record for validators, which verify each document again. @throws CollateralError */
-export function collateralIn(record: CollateralRecord): ProcessorCollateral {
-  const { items, evaluationNumber } = bundleIn(record);
-  return collateralFrom(items, evaluationNumber);
+/** The uploaded bundle; an empty one before the first upload. @throws CollateralError */
+export function bundleIn(record: CollateralRecord | undefined): VerifiedBundle {
+  return record === undefined
+    ? VerifiedBundle.NONE
+    : VerifiedBundle.load(Buffer.from(record.bundle, 'base64'), record.evaluationNumber);
 }
 
 /** The newest upload in the forms in which it is used. `message` is one object: it is encoded once for thousands of nodes. */
 interface ActiveCollateral {
-  readonly collateral: Partial<ProcessorCollateral>;
+  readonly verified: VerifiedBundle;
   readonly sha256: Uint8Array;
   readonly message: { readonly bundle: Uint8Array };
 }
 
 const NONE: ActiveCollateral = {
-  collateral: {},
+  verified: VerifiedBundle.NONE,
   sha256: new Uint8Array(),
   message: Object.freeze({ bundle: new Uint8Array() }),
 };
@@ -48,9 +39,9 @@ export class ClusterCollateral {
    * The newest collateral, for validators; empty before the first upload. The policy limits the age of its
    * documents.
    */
-  get current(): Partial<ProcessorCollateral> {
+  get current(): VerifiedBundle['forValidators'] {
     const active = this.#active.peek();
-    return active.set ? active.value.collateral : {};
+    return (active.set ? active.value : NONE).verified.forValidators;
   }
 
   /** The encoded bundle; empty if the caller already has the one with this SHA-256. */
@@ -83,7 +74,7 @@ function activeFrom({ key, value }: Entry): ActiveCollateral {
   const record = records.collateral.decode(key, value);
   const bundle = Buffer.from(record.bundle, 'base64');
   return {
-    collateral: collateralIn(record),
+    verified: bundleIn(record),
     sha256: createHash('sha256').update(bundle).digest(),
     message: Object.freeze({ bundle }),
   };

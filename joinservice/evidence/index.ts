@@ -2,7 +2,7 @@
  * What the join service and the signer both verify evidence with: the attestation policy of the configuration, the collateral of
  * manufacturers, the machine that evidence identifies, and the addresses that a machine may have.
  */
-export { bundleIn, ClusterCollateral, collateralIn } from './cluster-collateral.ts';
+export { bundleIn, ClusterCollateral } from './cluster-collateral.ts';
 export {
   attestationKeyNameOf,
   evidenceIdentityOf,

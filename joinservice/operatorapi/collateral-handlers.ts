@@ -1,6 +1,5 @@
 import {
   MAX_UPLOAD_BYTES,
-  NO_COLLATERAL,
   verifyBundle,
   type VerifiedBundle,
 } from '../../internal/attestation/collateral/index.ts';
@@ -42,8 +41,11 @@ export function collateralHandlers({
       await mutations.run(mutation, async () => {
         const before = await records.collateral.read(etcd, COLLATERAL_KEY, signal);
         const nowMs = clock.nowMs();
-        const previous = before.record === undefined ? NO_COLLATERAL : bundleIn(before.record);
-        const { items, evaluationNumber } = verify(bundle, { trust, nowMs, previous });
+        const { items, evaluationNumber } = verify(bundle, {
+          trust,
+          nowMs,
+          previous: bundleIn(before.record),
+        });
         const record: CollateralRecord = {
           version: 1,
           bundle: Buffer.from(bundle).toString('base64'),

@@ -12,7 +12,7 @@ import {
 } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Signer } from '../signerproto/gen/signer_pb.js';
-import { collateralIn } from '../evidence/index.ts';
+import { bundleIn } from '../evidence/index.ts';
 import type { ReservedNetworks } from './check-address.ts';
 import type { SignerConfig } from './signer-config.ts';
 import { SignerError } from './errors.ts';
@@ -90,7 +90,7 @@ export function createReads(
       // Read for each request instead of watched, since the connection to etcd may be down between requests.
       collateral: async (signal) => {
         const { record } = await records.collateral.read(etcd, COLLATERAL_KEY, signal);
-        return record === undefined ? {} : collateralIn(record);
+        return bundleIn(record).forValidators;
       },
       ...{ clusterId, nowMs },
     }),

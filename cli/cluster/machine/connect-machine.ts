@@ -4,7 +4,7 @@ import { hostOf, PORTS } from '../../../internal/endpoint/index.ts';
 import { isListening, RpcError } from '../../../internal/rpc/index.ts';
 import { VERSION } from '../../../internal/versions/index.ts';
 import type { CommandContext, StepProgress } from '../../app/command.ts';
-import { CollateralStore } from '../../attest/index.ts';
+import { readCollateral } from '../../attest/index.ts';
 import type { OwnerKey, WorkspaceState } from '../../workspace/index.ts';
 import type { ClusterConfig } from '../../../internal/config/index.ts';
 import { attestationSettings } from '../../../internal/config/index.ts';
@@ -45,7 +45,7 @@ export async function openSession(
   const state = workspace.state.value;
   const trust = new MachineTrust({
     settings: attestationSettings(config.attestation),
-    collateral: await new CollateralStore(files, paths.workspace).collateral(),
+    collateral: (await readCollateral(files, paths.workspace)).forValidators,
     fingerprint: machine.fingerprint,
     known: state.init?.machine,
     lock: lockExpectation(state, clusterId),

@@ -4,9 +4,9 @@ import { generateKey, issueCertificate, issueCrl, TEST_NOW_MS } from '../../test
 import { amdTrust } from '../snp/index.ts';
 import {
   keepCurrentCrls,
-  NO_COLLATERAL,
   readCollateralFile,
   verifyBundle,
+  VerifiedBundle,
   type CollateralItem,
 } from './index.ts';
 
@@ -47,7 +47,7 @@ const whole = (replaced: Partial<Record<string, CollateralItem>> = {}): readonly
 
 function check(items: readonly CollateralItem[], before: readonly CollateralItem[] = [], seen = 17): number {
   const trust = { amd: amd.trust, intel: intel.trust };
-  const previous = { assembledMs: 0, items: before, evaluationNumber: seen };
+  const previous = new VerifiedBundle({ assembledMs: 0, items: before }, seen);
   return verifyBundle({ assembledMs: 1, items }, { trust, nowMs: TEST_NOW_MS, previous }).evaluationNumber;
 }
 
@@ -60,7 +60,7 @@ describe('verifyBundle()', () => {
   test('accepts a chip certificate whose CAs are built into the program', () => {
     const [vcek] = readCollateralFile(readFixture('snp', 'milan.vcek'));
     const trust = { amd: amdTrust(), intel: intel.trust };
-    const previous = { ...NO_COLLATERAL, evaluationNumber: 4 };
+    const previous = VerifiedBundle.load(undefined, 4);
     const given = { assembledMs: 1, items: vcek === undefined ? [] : [vcek] };
     const options = { trust, nowMs: Date.UTC(2025, 0, 1), previous };
     expect(verifyBundle(given, options)).toEqual({ ...given, evaluationNumber: 4 });

@@ -17,6 +17,7 @@ import {
   collateralFrom,
   manufacturerOf,
   parseBundle,
+  VerifiedBundle,
   type CollateralBundle,
   type DerItem,
 } from './collateral-bundle.ts';
@@ -27,15 +28,6 @@ export interface ManufacturerTrust {
   readonly amd: SnpTrust;
   readonly intel: TdxTrust;
 }
-
-/** A bundle that passed every check. */
-export interface VerifiedBundle extends CollateralBundle {
-  /** The highest tcbEvaluationDataNumber of Intel in this bundle and all bundles before it. */
-  readonly evaluationNumber: number;
-}
-
-/** Stands for the previous bundle if there was none. */
-export const NO_COLLATERAL: VerifiedBundle = { assembledMs: 0, items: [], evaluationNumber: 0 };
 
 /** Every manufacturer has fewer CAs. Limits the cost of building chains. */
 const MAX_AUTHORITIES = 64;
@@ -71,7 +63,7 @@ export function verifyBundle(
   const checks = new CheckList(tdxErrors, 'checking collateral of Intel');
   const number = new IntelCollateral(tdx, cache).evaluationNumber({ ...makers.intel, checks });
   refuseOlderCollateral(bundle.items, previous.items);
-  return { ...bundle, evaluationNumber: Math.max(previous.evaluationNumber, number) };
+  return new VerifiedBundle(bundle, Math.max(previous.evaluationNumber, number));
 }
 
 /** What the documents of one manufacturer are verified with. */

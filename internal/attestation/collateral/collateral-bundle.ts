@@ -77,7 +77,46 @@ export function withoutDuplicates(items: readonly CollateralItem[]): readonly Co
 }
 
 /** Collateral in the form that validators of processor evidence take. */
-export type ProcessorCollateral = Required<Pick<Collateral, 'snp' | 'tdx'>>;
+type ProcessorCollateral = Required<Pick<Collateral, 'snp' | 'tdx'>>;
+
+/**
+ * A bundle that passed every check (`verifyBundle()`). Workspaces, agents and etcd store its encoding and its evaluation number,
+ * and load them with `VerifiedBundle.load()`.
+ */
+export class VerifiedBundle implements CollateralBundle {
+  /** Stands for the bundle before the first one. */
+  static readonly NONE = new VerifiedBundle({ assembledMs: 0, items: [] }, 0);
+  readonly assembledMs: number;
+  readonly items: readonly CollateralItem[];
+  /** The highest tcbEvaluationDataNumber of Intel in this bundle and all bundles before it. */
+  readonly evaluationNumber: number;
+  #forValidators: Partial<ProcessorCollateral> | undefined;
+
+  constructor({ assembledMs, items }: CollateralBundle, evaluationNumber: number) {
+    this.assembledMs = assembledMs;
+    this.items = items;
+    this.evaluationNumber = evaluationNumber;
+  }
+
+  /**
+   * A stored bundle, which was verified before it was stored. Validators verify each document again.
+   * @param encoded undefined: no bundle was stored yet
+   * @throws CollateralError
+   */
+  static load(encoded: string | Uint8Array | undefined, evaluationNumber: number): VerifiedBundle {
+    return new VerifiedBundle(
+      encoded === undefined ? VerifiedBundle.NONE : parseBundle(encoded),
+      evaluationNumber,
+    );
+  }
+
+  /** Always the same object. Empty without documents, so that evidence that needs them is refused. */
+  get forValidators(): Partial<ProcessorCollateral> {
+    const { items, evaluationNumber } = this;
+    this.#forValidators ??= items.length === 0 ? {} : collateralFrom(items, evaluationNumber);
+    return this.#forValidators;
+  }
+}
 
 /**
  * Sorts documents by manufacturer. `seenEvaluationNumber`: the highest evaluation number used before; documents with a

@@ -2,9 +2,9 @@
  * Collateral: signed documents of AMD and Intel about their chips (certificates, CRLs, TCB info, QE identity). The operator's
  * CLI collects them in one bundle, the cluster distributes it, and validators never use the network.
  *
- *   files of the manufacturers ─readCollateralFile─▶ items ─encodeBundle─▶ bundle ─collateralFrom─▶ validators
+ *   files of the manufacturers ─readCollateralFile─▶ items ─encodeBundle─▶ bundle
  *                                                       ├─ageOf─▶ the table of ages
- *                                                       └─verifyBundle─▶ may replace the active bundle
+ *                                                       └─verifyBundle─▶ VerifiedBundle ─▶ stored, and used by validators
  *
  * No document is trusted because of where it is stored: each has the signature of its manufacturer and its own dates.
  */
@@ -15,16 +15,11 @@ export {
   manufacturerOf,
   MAX_UPLOAD_BYTES,
   parseBundle,
+  VerifiedBundle,
   withoutDuplicates,
   type CollateralBundle,
   type CollateralItem,
-  type ProcessorCollateral,
 } from './collateral-bundle.ts';
-export {
-  NO_COLLATERAL,
-  verifyBundle,
-  type ManufacturerTrust,
-  type VerifiedBundle,
-} from './check-collateral.ts';
+export { verifyBundle, type ManufacturerTrust } from './check-collateral.ts';
 export { type CollateralErrorCode } from './errors.ts';
 export { readCollateralFile } from './read-collateral-file.ts';
