@@ -1,5 +1,5 @@
 /**
- * Writes docs/behaviours.md: the behaviours that the role server owes its operators, and the tests that prove them.
+ * Writes docs/behaviours.md: the behaviour of nodes that operators can rely on, and the tests that prove it.
  * docs/behaviours.json maps each row to its tests. `node .ci/behaviours.ts` writes the page; with `--check` it fails when the
  * page is stale, when a named test does not exist, or when a row has neither a test nor a reason why it is open.
  */
@@ -10,7 +10,7 @@ import { escapeCell, publishPage } from './page.ts';
 
 interface Row {
   readonly behaviour: string;
-  /** How our behaviour differs on purpose from the behaviour that was specified first. */
+  /** How the behaviour differs on purpose from the one that was first specified. */
   readonly difference?: string;
   /** Why no test covers the behaviour. Such a row is open, or belongs to a later version. */
   readonly open?: string;
@@ -49,14 +49,16 @@ export function renderPage(
         .map(({ file, title }) => `row ${number}: ${file} has no test "${title}"`),
     );
     const tested = tests.map(({ file, title }) => `\`${file}\`: ${escapeCell(title)}`).join('<br>');
-    const what = row.difference === undefined ? row.behaviour : `${row.behaviour} *Ours: ${row.difference}*`;
+    const what =
+      row.difference === undefined ? row.behaviour : `${row.behaviour} *Difference: ${row.difference}*`;
     return `| ${number} | ${escapeCell(what)} | ${tested === '' ? `**open**: ${escapeCell(row.open ?? '')}` : tested} |`;
   });
   const open = Object.values(rows).filter(({ open }) => open !== undefined).length;
-  const intro = `# Behaviours of a node's life
+  const intro = `# Behaviour of nodes
 
-Each row is a promise to operators; each test named here turns red when it is broken. Made by
-\`node .ci/behaviours.ts\` from \`${ROWS}\`; checked by the gate.
+Each row is something that operators can rely on, with the tests that fail if it is broken. *Difference* names an intended
+difference from the behaviour that was first specified. \`node .ci/behaviours.ts\` writes this page from
+\`${ROWS}\`; the gate checks it.
 ${Object.keys(rows).length} rows, ${open} open.
 
 | # | behaviour | test |
