@@ -84,7 +84,7 @@ export const clusterErrors = defineErrors({
   ),
   'cluster-no-kubeconfig': fault.operator.precondition(
     'The workspace has no kubeconfig, which this command needs to use the Kubernetes API. Nothing was changed.',
-    'If you are an owner, run `cluster kubeconfig --renew`; if your grant lacks the required data, ask another owner to run `cluster operator add` for you again. If you are not an owner, ask an owner for a kubeconfig and copy it to the workspace.',
+    'Run `cluster kubeconfig --renew`. If your grant lacks the required data, ask an owner to run `cluster operator add` for you again with the same request, and accept the new grant.',
   ),
   'cluster-quorum-lost': retryable.peer.unhealthy(
     'Control planes respond, but none has an etcd quorum: too few voting members are available to read or write.',

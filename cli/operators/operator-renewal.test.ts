@@ -113,7 +113,16 @@ describe('the kubeconfig of an owner', () => {
     const certPem = await authority.client(pubKeyDerOf(keyPem));
     const access = { server: 'https://127.0.0.1:1', caPem: authority.caPem, certPem, keyPem };
     await files.writeAtomic('/owner/kubeconfig', renderKubeconfig('prod', access), { mode: 0o600 });
-    return { ...harness, issued, refused, certPem, ask: () => currentKubeAccess(owner) };
+    return {
+      ...harness,
+      authority,
+      keyPem,
+      access,
+      issued,
+      refused,
+      certPem,
+      ask: () => currentKubeAccess(owner),
+    };
   }
 
   test('is renewed once, after two thirds of its lifetime', async () => {
@@ -125,6 +134,16 @@ describe('the kubeconfig of an owner', () => {
     expect(renewed.certPem).not.toBe(harness.certPem);
     expect(await harness.ask()).toMatchObject({ certPem: renewed.certPem, server: 'https://127.0.0.1:1' });
     expect(harness.issued).toHaveLength(1);
+  });
+
+  test('is left alone if its certificate is not one that this cluster issues to people', async () => {
+    await using harness = await createHarnessWithKubeconfig();
+    const certPem = await harness.authority.client(pubKeyDerOf(harness.keyPem), 'some');
+    const text = renderKubeconfig('prod', { ...harness.access, certPem });
+    await harness.files.writeAtomic('/owner/kubeconfig', text, { mode: 0o600 });
+    harness.clock.aheadMs = 300 * DAY_MS;
+    expect((await harness.ask()).certPem).toBe(certPem);
+    expect(harness.issued).toEqual([]);
   });
 
   test('is used until it expires if renewal fails', async () => {
@@ -142,5 +161,9 @@ async function createAuthority(nowMs: () => number) {
   const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs: nowMs() });
   const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs });
   const leaf = { commonName: 'owner', usages: ['client'], names: [], validDays: 365 } as const;
-  return { caPem, client: (pubKeyDer: Uint8Array) => signer.issue({ ...leaf, pubKeyDer }) };
+  return {
+    caPem,
+    client: (pubKeyDer: Uint8Array, organization = 'kubeadm:cluster-admins') =>
+      signer.issue({ ...leaf, organization, pubKeyDer }),
+  };
 }

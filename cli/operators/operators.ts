@@ -80,7 +80,8 @@ export async function runOperatorAdd(
   // The grant contains the CA that this caller trusts, not one from the response.
   const { certificatePem } = answer;
   const fingerprint = printable(answer.operator?.fingerprint ?? '');
-  const forOwner = options.role === 'owner' ? await ownersPart(context, member, certificateRequest) : {};
+  const kubernetes = await kubernetesEndpointOf(context, member);
+  const vouchers = options.role === 'owner' ? await vouchersOf(member, certificateRequest) : undefined;
   const grant = renderGrant({
     version: 1,
     name,
@@ -89,7 +90,8 @@ export async function runOperatorAdd(
     clusterCaPem,
     certificatePem,
     curatorEndpoints,
-    ...forOwner,
+    ...(kubernetes === undefined ? {} : { kubernetes }),
+    ...(vouchers === undefined ? {} : { vouchers }),
   });
   if (options.out !== undefined) await files.writeAtomic(options.out, grant, { mode: 0o644 });
   const data = { name, role: options.role, fingerprint, certificatePem, clusterCaPem, curatorEndpoints };
@@ -119,23 +121,15 @@ async function documentsFor(
   return signedOperators(context, { kind: 'put', operator, ownerKey });
 }
 
-/**
- * What the grant of an owner contains in addition: the Kubernetes endpoint, and vouchers by which machines
- * accept the key as that of an owner.
- */
-async function ownersPart(
-  context: CommandContext,
+/** By these vouchers machines accept the key of the request as that of an owner. */
+async function vouchersOf(
   member: Caller,
   certificateRequest: Uint8Array,
-): Promise<Pick<OperatorGrant, 'kubernetes' | 'vouchers'>> {
-  const kubernetes = await kubernetesEndpointOf(context, member);
-  const vouchers = vouchersFor(member, await verifyCertificateRequest(certificateRequest)).map(
-    ({ by, signature }) => ({
-      by: Buffer.from(by).toString('base64'),
-      signature: Buffer.from(signature).toString('base64'),
-    }),
-  );
-  return { vouchers, ...(kubernetes === undefined ? {} : { kubernetes }) };
+): Promise<OperatorGrant['vouchers']> {
+  return vouchersFor(member, await verifyCertificateRequest(certificateRequest)).map(({ by, signature }) => ({
+    by: Buffer.from(by).toString('base64'),
+    signature: Buffer.from(signature).toString('base64'),
+  }));
 }
 
 /**

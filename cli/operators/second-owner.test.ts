@@ -125,8 +125,17 @@ describe('a second owner', () => {
     await runOperatorAdd(owner, 'bob', { role: 'operator', request: '/bob/bob.csr', out: '/bob/bob.grant' });
     await runOperatorAccept(bob, '/bob/bob.grant');
     expect(await readCaller(contextOf(files, '/bob'))).toMatchObject({
-      ...{ vouchers: [], kubernetes: undefined, isOwner: false },
+      ...{ vouchers: [], kubernetes: { clusterName: 'prod' }, isOwner: false },
     });
+  });
+
+  test('an operator who is not an owner gets a kubeconfig', async () => {
+    await using harness = await createHarnessWithBob();
+    const { files, owner, bob } = harness;
+    await runOperatorAdd(owner, 'bob', { role: 'operator', request: '/bob/bob.csr', out: '/bob/bob.grant' });
+    await runOperatorAccept(bob, '/bob/bob.grant');
+    await renewKubeconfig(contextOf(files, '/bob'));
+    expect((await files.stat('/bob/kubeconfig'))?.mode).toBe(0o600);
   });
 
   test('gets the CA that the owner who adds it trusts, not one from a response', async () => {

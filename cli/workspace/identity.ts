@@ -31,7 +31,7 @@ const grantSchema = z.object({
   certificatePem: z.string(),
   /** "host:port" of the curators at the time of the grant. */
   curatorEndpoints: z.array(z.string().regex(/^[^\s/@]{1,255}:[0-9]{1,5}$/)).max(64),
-  /** For owners: server and CA of their kubeconfig. */
+  /** Server and CA of the kubeconfig. */
   kubernetes: kubernetesSchema.optional(),
   /** For owners only: the chain of owners from the creator of the cluster to this one, base64. */
   vouchers: z

@@ -70,6 +70,7 @@ export {
 } from './record-kinds.ts';
 export {
   BACKUP_NAME,
+  KUBERNETES_GROUPS,
   OPERATOR_ROLES,
   type AuditHeadRecord,
   type AuditRecord,

@@ -1,8 +1,10 @@
 import { z } from 'zod';
+import { KUBERNETES_GROUPS, type OperatorRole } from '../../internal/records/index.ts';
 
 const API_VERSION = 'authorization.k8s.io/v1';
 const NODE_USER = 'system:node:';
 const NODES_GROUP = 'system:nodes';
+const OPERATOR_GROUPS = [KUBERNETES_GROUPS.operator, KUBERNETES_GROUPS.viewer];
 
 /** The fields of authorization.k8s.io/v1 SubjectAccessReview that the decision depends on. */
 const shape = z.object({
@@ -18,11 +20,16 @@ const shape = z.object({
 /** The user of a request, as the API server authenticated it. */
 export type ReviewSubject = z.infer<typeof shape>['spec'];
 
-/** The name of a recorded node, and whether it is a member. */
-export interface NodeMembership {
-  readonly name: string;
-  readonly isMember: boolean;
+/** Who a subject claims to be: a node by its ID, or an operator or viewer by the fingerprint of their key. */
+export interface Claim {
+  readonly kind: 'node' | 'operator';
+  readonly id: string;
 }
+
+/** What the record of a claimed identity says. */
+export type RecordedMember =
+  | { readonly kind: 'node'; readonly name: string; readonly isMember: boolean }
+  | { readonly kind: 'operator'; readonly name: string; readonly role: OperatorRole };
 
 /** The decision of the webhook; it never allows. */
 export type ReviewDecision =
@@ -33,23 +40,34 @@ export function parseReview(text: string): ReviewSubject {
   return shape.parse(JSON.parse(text)).spec;
 }
 
-/** The ID of the node whose kubelet the subject claims to be; undefined for other users. */
-export function claimedNodeOf({ user, groups, uid }: ReviewSubject): string | undefined {
-  return user.startsWith(NODE_USER) || groups.includes(NODES_GROUP) ? uid : undefined;
+/** Whose record decides about the subject; undefined for users of whom this cluster has no record. */
+export function claimOf({ user, groups, uid }: ReviewSubject): Claim | undefined {
+  if (user.startsWith(NODE_USER) || groups.includes(NODES_GROUP)) return { kind: 'node', id: uid };
+  const isOperator = OPERATOR_GROUPS.some((group) => groups.includes(group));
+  return isOperator ? { kind: 'operator', id: uid } : undefined;
 }
 
 /**
- * Denies kubelets of nodes that are not members. The client certificate of a kubelet has the node ID as UID,
- * and the node ID is derived from the node key. So a kubelet is denied if another machine has its node name
- * now.
+ * Denies kubelets of nodes that are not members, and operators and viewers who are not on record with the group's role. Their client
+ * certificates have an ID as UID that comes from their key. So a kubelet is denied if another machine has its node name now.
  */
-export function decideReview(subject: ReviewSubject, node: NodeMembership | undefined): ReviewDecision {
-  const { user, uid } = subject;
-  if (claimedNodeOf(subject) === undefined) return { kind: 'no-opinion' };
-  if (uid === '') return deny(`the credential of ${user} has no node ID`);
-  if (node === undefined) return deny(`node ${uid} not found`);
-  if (!node.isMember) return deny(`node ${uid} is no longer a member`);
-  if (user !== `${NODE_USER}${node.name}`) return deny(`node ${uid} is ${node.name}, not ${user}`);
+export function decideReview(subject: ReviewSubject, member: RecordedMember | undefined): ReviewDecision {
+  const { user, groups, uid } = subject;
+  const claim = claimOf(subject);
+  if (claim === undefined) return { kind: 'no-opinion' };
+  if (uid === '') return deny(`the credential of ${user} has no ID of a ${claim.kind}`);
+  if (member?.kind !== claim.kind) return deny(`${claim.kind} ${uid} not found`);
+  if (member.kind === 'operator') {
+    if (user !== member.name) return deny(`the key of ${user} belongs to ${member.name}`);
+    const other = OPERATOR_GROUPS.find(
+      (group) => groups.includes(group) && group !== KUBERNETES_GROUPS[member.role],
+    );
+    return other === undefined
+      ? { kind: 'no-opinion' }
+      : deny(`${user} has the role ${member.role} now: run cluster kubeconfig --renew`);
+  }
+  if (!member.isMember) return deny(`node ${uid} is no longer a member`);
+  if (user !== `${NODE_USER}${member.name}`) return deny(`node ${uid} is ${member.name}, not ${user}`);
   return { kind: 'no-opinion' };
 }
 

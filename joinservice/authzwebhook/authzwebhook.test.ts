@@ -3,17 +3,14 @@ import { put, remove } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
 import { FakeClock, MemoryEtcd } from '../../internal/testing/index.ts';
 import { createMembershipLookup } from './membership-lookup.ts';
-import {
-  claimedNodeOf,
-  decideReview,
-  parseReview,
-  renderDecision,
-  type NodeMembership,
-} from './access-review.ts';
+import { claimOf, decideReview, parseReview, renderDecision, type RecordedMember } from './access-review.ts';
 
 const never = new AbortController().signal;
 const kubelet = { user: 'system:node:n1', uid: 'node-1', groups: ['system:nodes', 'system:authenticated'] };
-const member: NodeMembership = { name: 'n1', isMember: true };
+const member = { kind: 'node', name: 'n1', isMember: true } as const;
+const id = `sha256:${'a'.repeat(64)}`;
+const ann = { user: 'ann', uid: id, groups: ['cluster:operators', 'system:authenticated'] };
+const operator = { kind: 'operator', name: 'ann', role: 'operator' } as const;
 const review = (spec: object): string =>
   JSON.stringify({ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec });
 
@@ -21,7 +18,7 @@ describe('decideReview()', () => {
   const cases: {
     name: string;
     subject?: Partial<typeof kubelet>;
-    node?: NodeMembership;
+    node?: RecordedMember;
     want: string;
   }[] = [
     {
@@ -55,7 +52,38 @@ describe('decideReview()', () => {
       want: 'deny',
     },
     {
-      name: 'a user that does not claim to be a node gets no opinion, so Kubernetes decides',
+      name: 'an operator on record gets no opinion, so Kubernetes decides',
+      subject: ann,
+      node: operator,
+      want: 'no-opinion',
+    },
+    { name: 'a removed operator is denied', subject: ann, want: 'deny' },
+    {
+      name: 'an operator with another role on record is denied',
+      subject: ann,
+      node: { ...operator, role: 'viewer' },
+      want: 'deny',
+    },
+    {
+      name: 'an operator whose key has another name is denied',
+      subject: { ...ann, user: 'bob' },
+      node: operator,
+      want: 'deny',
+    },
+    {
+      name: 'an operator without a key in the certificate is denied',
+      subject: { ...ann, uid: '' },
+      node: operator,
+      want: 'deny',
+    },
+    {
+      name: 'a node in a group of operators is denied',
+      subject: { ...ann, uid: 'node-1' },
+      node: member,
+      want: 'deny',
+    },
+    {
+      name: 'a user that does not claim to be a node or an operator gets no opinion, so Kubernetes decides',
       subject: { user: 'admin', uid: '', groups: ['system:masters'] },
       want: 'no-opinion',
     },
@@ -81,8 +109,9 @@ describe('parseReview()', () => {
       review({ ...kubelet, extra: { a: ['b'] }, resourceAttributes: { verb: 'get' } }),
     );
     expect(subject).toEqual(kubelet);
-    expect(claimedNodeOf(subject)).toBe('node-1');
-    expect(claimedNodeOf(parseReview(review({ user: 'admin' })))).toBeUndefined();
+    expect(claimOf(subject)).toEqual({ kind: 'node', id: 'node-1' });
+    expect(claimOf(parseReview(review(ann)))).toEqual({ kind: 'operator', id });
+    expect(claimOf(parseReview(review({ user: 'admin' })))).toBeUndefined();
   });
 
   test.each([
@@ -100,6 +129,8 @@ describe('parseReview()', () => {
 });
 
 describe('createMembershipLookup()', () => {
+  const node1 = { kind: 'node', id: 'node-1' } as const;
+
   async function start() {
     const clock = new FakeClock();
     const etcd = new MemoryEtcd();
@@ -122,19 +153,21 @@ describe('createMembershipLookup()', () => {
 
   test('the lookup reuses a result for one second, and then finds that a node was deleted', async () => {
     const { clock, lookup, forget, reads } = await start();
-    const both = await Promise.all([lookup('node-1', never), lookup('node-1', never)]);
+    const both = await Promise.all([lookup(node1, never), lookup(node1, never)]);
     expect(both).toEqual([member, member]);
     expect(reads()).toBe(1);
     await forget();
-    expect(await lookup('node-1', never)).toEqual(member);
+    expect(await lookup(node1, never)).toEqual(member);
     await clock.advance(1_000);
-    expect(await lookup('node-1', never)).toBeUndefined();
+    expect(await lookup(node1, never)).toBeUndefined();
   });
 
   test('the lookup returns nothing for an invalid ID, without reading etcd', async () => {
     const { lookup, reads } = await start();
     for (const nodeId of ['', '../operators/x', 'a/b', 'x'.repeat(200)])
-      expect(await lookup(nodeId, never)).toBeUndefined();
+      for (const kind of ['node', 'operator'] as const)
+        expect(await lookup({ kind, id: nodeId }, never)).toBeUndefined();
+    expect(await lookup({ kind: 'operator', id: 'node-1' }, never)).toBeUndefined();
     expect(reads()).toBe(0);
   });
 
@@ -151,8 +184,8 @@ describe('createMembershipLookup()', () => {
       }),
       clock,
     );
-    await expect(lookup('node-1', never)).rejects.toThrow('no leader');
+    await expect(lookup(node1, never)).rejects.toThrow('no leader');
     isDown = false;
-    expect(await lookup('node-1', never)).toBeUndefined();
+    expect(await lookup(node1, never)).toBeUndefined();
   });
 });

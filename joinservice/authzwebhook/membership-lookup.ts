@@ -3,45 +3,51 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
-import type { NodeMembership } from './access-review.ts';
+import type { Claim, RecordedMember } from './access-review.ts';
 
 /** How long a result is reused: a kubelet sends several requests at once, and each would be a read of etcd. */
 const MAX_AGE_MS = 1_000;
 const READ_MS = 2_000;
 const MAX_CACHED = 10_000;
-/** The pattern of node IDs; no record has an ID of another form. */
-const NODE_ID = /^[A-Za-z0-9._-]{1,128}$/;
+/** The patterns of IDs; no record has an ID of another form. */
+const IDS = { node: /^[A-Za-z0-9._-]{1,128}$/, operator: /^sha256:[0-9a-f]{64}$/ } as const;
 
-/** Looks up a node; resolves with undefined if it has no record, rejects while etcd is unavailable. */
-export type MembershipLookup = (nodeId: string, signal: AbortSignal) => Promise<NodeMembership | undefined>;
+/** Looks up a node or operator; resolves with undefined if it has no record, rejects while etcd is unavailable. */
+export type MembershipLookup = (claim: Claim, signal: AbortSignal) => Promise<RecordedMember | undefined>;
 
-/** A lookup with linearizable reads, one at a time for each node, each reused for a second. */
+/** A lookup with linearizable reads, one at a time for each identity, each reused for a second. */
 export function createMembershipLookup(etcd: KeySpace, clock: Clock): MembershipLookup {
-  const cached = new Map<string, { readonly readMs: number; readonly node: Promise<Lookup> }>();
-  return async (nodeId, signal) => {
-    if (!NODE_ID.test(nodeId)) return undefined;
+  const cached = new Map<string, { readonly readMs: number; readonly member: Promise<Lookup> }>();
+  return async (claim, signal) => {
+    if (!IDS[claim.kind].test(claim.id)) return undefined;
     const nowMs = clock.monotonicMs();
-    const found = cached.get(nodeId);
-    if (found !== undefined && nowMs - found.readMs < MAX_AGE_MS) return found.node;
+    // Only the ID of an operator has a colon.
+    const found = cached.get(claim.id);
+    if (found !== undefined && nowMs - found.readMs < MAX_AGE_MS) return found.member;
     if (cached.size >= MAX_CACHED) cached.clear();
-    const node = readMembership({ etcd, clock, signal }, nodeId);
+    const member = readMember({ etcd, clock, signal }, claim);
     // The age of a result counts from the start of the read, so no reused result is more than a second out of
     // date.
-    cached.set(nodeId, { readMs: nowMs, node });
+    cached.set(claim.id, { readMs: nowMs, member });
     // A failed read is not reused.
-    node.catch(() => cached.delete(nodeId));
-    return node;
+    member.catch(() => cached.delete(claim.id));
+    return member;
   };
 }
 
-type Lookup = NodeMembership | undefined;
+type Lookup = RecordedMember | undefined;
 
-async function readMembership(
+async function readMember(
   { etcd, clock, signal }: { readonly etcd: KeySpace; readonly clock: Clock; readonly signal: AbortSignal },
-  nodeId: string,
+  { kind, id }: Claim,
 ): Promise<Lookup> {
-  const key = records.node.key(nodeId);
-  const limit = { what: `reading ${key}`, ms: READ_MS, clock, signal };
-  const { record } = await withTimeout(limit, (child) => records.node.read(etcd, key, child));
-  return record && { name: record.name, isMember: isMemberState(record.state) };
+  const key = records[kind].key(id);
+  return withTimeout({ what: `reading ${key}`, ms: READ_MS, clock, signal }, async (child) => {
+    if (kind === 'node') {
+      const { record } = await records.node.read(etcd, key, child);
+      return record && { kind, name: record.name, isMember: isMemberState(record.state) };
+    }
+    const { record } = await records.operator.read(etcd, key, child);
+    return record && { kind, name: record.name, role: record.role };
+  });
 }

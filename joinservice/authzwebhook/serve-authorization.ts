@@ -6,7 +6,7 @@ import type { TLSSocket } from 'node:tls';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import type { MembershipLookup } from './membership-lookup.ts';
-import { claimedNodeOf, decideReview, parseReview, renderDecision } from './access-review.ts';
+import { claimOf, decideReview, parseReview, renderDecision } from './access-review.ts';
 import { UnauthenticatedConnections } from './unauthenticated-connections.ts';
 
 /** The webhook listens on the loopback only, because the API server is on this machine. */
@@ -63,7 +63,7 @@ export async function serveAuthorization(
         ({ status, body }) => end(response, status, body),
         (error: unknown) => {
           // After status 500 the API server retries, and then denies.
-          log.warn('deciding about a kubelet failed', { error });
+          log.warn('deciding about a request failed', { error });
           end(response, 500, '');
         },
       );
@@ -111,9 +111,9 @@ async function answer(
   } catch {
     return { status: 400, body: '' };
   }
-  const nodeId = claimedNodeOf(subject);
-  const node = nodeId === undefined ? undefined : await lookup(nodeId, signal);
-  return { status: 200, body: renderDecision(decideReview(subject, node)) };
+  const claim = claimOf(subject);
+  const member = claim === undefined ? undefined : await lookup(claim, signal);
+  return { status: 200, body: renderDecision(decideReview(subject, member)) };
 }
 
 /** Cached for each connection, because parsing the certificate takes a tenth of the time of a request. */

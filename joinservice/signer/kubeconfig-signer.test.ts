@@ -93,14 +93,25 @@ describe('signKubeconfig()', () => {
     },
   );
 
-  test('signKubeconfig() refuses an operator who is not an owner', async () => {
-    const key = generateEd25519Key();
-    const operators = [
-      { name: 'ann', fingerprint: fingerprintOfKey(spkiFrom(key)), role: 'operator' as const },
-    ];
-    signer.write(signer.owner.documentWrite('operators', { operators }));
-    await expect(sign({ key, as: spkiFrom(key) })).rejects.toMatchObject({ code: 'signer-not-on-record' });
-  });
+  test.each([
+    ['operator', 'cluster:operators'],
+    ['viewer', 'cluster:viewers'],
+  ] as const)(
+    'signKubeconfig() gives a person with the role %s the group %s and the key as UID',
+    async (role, group) => {
+      const key = generateEd25519Key();
+      const fingerprint = fingerprintOfKey(spkiFrom(key));
+      signer.write(
+        signer.owner.documentWrite('operators', { operators: [{ name: 'ann', fingerprint, role }] }),
+      );
+      const { certificatePem } = await sign({ key, as: spkiFrom(key) });
+      expect(new X509Certificate(certificatePem).subject.split('\n')).toEqual([
+        'CN=ann',
+        `O=${group}`,
+        `1.3.6.1.4.1.57683.2=${fingerprint}`,
+      ]);
+    },
+  );
 
   test('signKubeconfig() refuses a signature by another key, for another cluster, or for another request', async () => {
     const other = await createCertificateRequest(generateKeyPem(), 'another');

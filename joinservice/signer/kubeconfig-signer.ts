@@ -1,18 +1,16 @@
 import { isSignedByEd25519Key, kubeconfigStatement } from '../../internal/crypto/index.ts';
-import { verifyCertificateRequest } from '../../internal/pki/index.ts';
+import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/index.ts';
+import { KUBERNETES_GROUPS } from '../../internal/records/index.ts';
 import type { SignKubeconfigRequest } from '../signerproto/gen/signer_pb.js';
 import { SignerError } from './errors.ts';
 import type { SignerReads } from './member-signer.ts';
 
-/** kubeadm binds this group to cluster-admin (phase upload-config, kubeadm:cluster-admins). */
-const ADMIN_GROUP = 'kubeadm:cluster-admins';
-
-/** A certificate request of an owner for kubectl. Untrusted until it is verified. */
+/** A certificate request of a person for kubectl. Untrusted until it is verified. */
 type KubeconfigRequest = Omit<SignKubeconfigRequest, '$typeName'>;
 
 /**
- * Issues a client certificate of the Kubernetes API for a key that an owner has signed. The owners come from the configuration of
- * this program and from owner documents, never from the records of operators.
+ * Issues a client certificate of the Kubernetes API to an owner, operator or viewer, who has signed the request. People and roles come
+ * from the configuration of this program and from owner documents, never from the records of operators.
  * @throws SignerError `signer-not-on-record`, `signer-request-invalid`, `signer-key-missing`
  */
 export async function signKubeconfig(
@@ -23,12 +21,9 @@ export async function signKubeconfig(
   const { certificateRequest, operatorPublicKey, signature } = request;
   const { clusterId } = ports.cluster;
   const operator = await ports.documents.operator(operatorPublicKey, signal);
-  if (operator?.role !== 'owner')
-    throw new SignerError(
-      'signer-not-on-record',
-      `signing for ${operator?.name ?? 'an unknown key'}: not an owner`,
-    );
-  const { name } = operator;
+  if (operator === undefined)
+    throw new SignerError('signer-not-on-record', 'signing a kubeconfig: no owner has signed this key');
+  const { name, role } = operator;
   if (
     !isSignedByEd25519Key(
       operatorPublicKey,
@@ -38,7 +33,7 @@ export async function signKubeconfig(
   )
     throw new SignerError(
       'signer-request-invalid',
-      `signing for ${name}: not signed with the key of the owner`,
+      `signing for ${name}: not signed with the key of this person`,
     );
   const pubKeyDer = await verifyCertificateRequest(certificateRequest).catch((error: unknown) => {
     throw new SignerError('signer-request-invalid', `signing for ${name}: invalid certificate request`, {
@@ -49,7 +44,9 @@ export async function signKubeconfig(
   const { signer } = await ports.keys.kubernetesClients();
   const validDays = await ports.configuration.operatorDays(signal);
   const certificatePem = await signer.issue({
-    ...{ commonName: name, organization: ADMIN_GROUP, pubKeyDer, validDays },
+    ...{ commonName: name, organization: KUBERNETES_GROUPS[role], pubKeyDer, validDays },
+    // API servers ask whether this key is still on record (joinservice/authzwebhook).
+    ...(role === 'owner' ? {} : { userId: fingerprintOfKey(operatorPublicKey) }),
     usages: ['client'],
     names: [],
   });

@@ -27,6 +27,7 @@ import {
   createServiceAccountToken,
   type TestCertificateName,
 } from '../../removalprobe/index.ts';
+import { KUBERNETES_GROUPS } from '../../../internal/records/index.ts';
 import { writeAuthorizationConfig } from './authorization-config.ts';
 import { PATHS } from '../settings.ts';
 
@@ -226,7 +227,7 @@ async function untilReady(): Promise<void> {
   }
 }
 
-test('an API server calls the membership webhook for kubelets only, and sends the node id', async () => {
+test('an API server calls the membership webhook for kubelets, operators and viewers only, and sends the id', async () => {
   const one = await kubelet('w1', 'node-1');
   // The node authorizer of Kubernetes lets a kubelet read its own Node object. The answer is 404 because the
   // object does not exist yet.
@@ -235,7 +236,17 @@ test('an API server calls the membership webhook for kubelets only, and sends th
   expect(await get('/api/v1/namespaces/kube-system/secrets', one)).toBe(403);
   expect(asked.at(-1)).toMatchObject({ user: 'system:node:w1', uid: 'node-1' });
   expect(asked.at(-1)?.groups).toContain('system:nodes');
+  for (const role of ['operator', 'viewer'] as const) {
+    const userId = `sha256:${'a'.repeat(64)}`;
+    const person = await clientOf({ commonName: 'ann', organization: KUBERNETES_GROUPS[role], userId });
+    // No object grants the group anything in this test.
+    expect(await get('/api/v1/nodes', person)).toBe(403);
+    expect(asked.at(-1)).toMatchObject({ user: 'ann', uid: userId });
+    expect(asked.at(-1)?.groups).toContain(KUBERNETES_GROUPS[role]);
+  }
   const before = asked.length;
+  const owner = await clientOf({ commonName: 'owner', organization: KUBERNETES_GROUPS.owner });
+  expect(await get('/api/v1/namespaces/kube-system/secrets', owner)).toBe(403);
   const admin = await clientOf({ commonName: 'someone', organization: 'some' });
   expect(await get('/api/v1/namespaces/kube-system/secrets', admin)).toBe(403);
   expect(await get('/healthz')).toBe(200);

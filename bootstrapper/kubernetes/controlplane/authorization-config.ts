@@ -1,17 +1,22 @@
 import { dirname } from 'node:path';
 import type { FilePort } from '../../../internal/file/index.ts';
+import { KUBERNETES_GROUPS } from '../../../internal/records/index.ts';
 import { PATHS, type EtcdClientFiles } from '../settings.ts';
 
 const KUBECONFIG = `${dirname(PATHS.authorization)}/membership.json`;
 /**
- * How long an API server caches a webhook decision. A removed kubelet is refused after this time at the
+ * How long an API server caches a webhook decision. A removed kubelet or operator is refused after this time at the
  * latest.
  */
 const CACHE_TTL = '5s';
 const TIMEOUT = '3s';
-/** CEL expression: the API server sends only the requests of kubelets to the webhook. */
-const IS_KUBELET =
-  "request.user.startsWith('system:node:') || (has(request.groups) && 'system:nodes' in request.groups)";
+/** The groups of people whose key the webhook looks up. Owners stay able to act while no join service responds. */
+const GROUPS = ['system:nodes', KUBERNETES_GROUPS.operator, KUBERNETES_GROUPS.viewer];
+/** CEL expression: the API server sends only the requests of kubelets, operators and viewers to the webhook. */
+const IS_MEMBER = [
+  "request.user.startsWith('system:node:')",
+  `(has(request.groups) && request.groups.exists(group, group in ['${GROUPS.join("', '")}']))`,
+].join(' || ');
 
 /** The values in the authorization configuration. */
 export interface AuthorizationOptions {
@@ -28,7 +33,7 @@ export interface AuthorizationOptions {
 
 /**
  * Writes the authorization configuration: the membership webhook of the join service, then the authorizers of
- * Kubernetes. The API server denies a kubelet if the webhook does not answer. Otherwise a removed node could
+ * Kubernetes. The API server denies a kubelet or an operator if the webhook does not answer. Otherwise a removed one could
  * regain access by overloading the join service.
  */
 export async function writeAuthorizationConfig(
@@ -57,7 +62,7 @@ function authorizationConfiguration(): object {
           matchConditionSubjectAccessReviewVersion: 'v1',
           failurePolicy: 'Deny',
           connectionInfo: { type: 'KubeConfigFile', kubeConfigFile: KUBECONFIG },
-          matchConditions: [{ expression: IS_KUBELET }],
+          matchConditions: [{ expression: IS_MEMBER }],
         },
       },
       { type: 'Node', name: 'node' },

@@ -16,6 +16,7 @@ import { createKubeletCredentials } from '../credentials/kubelet-credentials.ts'
 import { renewControlPlaneCertificates } from '../credentials/control-plane-certificates.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
 import { readSharedKeyState, STATIC_PODS, type SharedKeyState } from '../credentials/shared-keys.ts';
+import { storeOperatorRoles } from './operator-roles.ts';
 import { ApiServerDrain, readStaticPodState } from './static-pods.ts';
 import { waitFor } from './wait-for.ts';
 
@@ -103,11 +104,15 @@ export class ControlPlane {
     await this.#kubelet.start(progress, signal);
   }
 
-  /** Stores the configuration of kubeadm and kubelet in the cluster, installs DNS and kube-proxy, and labels the node. */
+  /**
+   * Stores the configuration of kubeadm and kubelet and the rights of operators in the cluster, installs DNS and kube-proxy, and labels
+   * the node.
+   */
   async storeSettings(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, checkpoints } = this.#ports;
     if (await this.#isDone('settings')) {
       await files.remove(PATHS.superAdminConf); // the `pki` step may have written this file again
+      await storeOperatorRoles(this.#ports, signal); // an earlier release has not stored them
       return progress.reportUnchanged();
     }
     await this.#begin('settings');
@@ -118,6 +123,7 @@ export class ControlPlane {
       await Promise.all([
         this.#callApi(['addon', 'coredns'], signal),
         this.#callApi(['addon', 'kube-proxy'], signal),
+        storeOperatorRoles(this.#ports, signal),
       ]);
     }
     await this.#kubelet.waitUntilRegistered(progress, signal);

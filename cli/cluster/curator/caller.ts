@@ -23,7 +23,7 @@ export interface Caller extends OperatorCertificate {
   readonly isOwner: boolean;
   /** Chain of owners from the one who created the cluster: each vouches for the key of the next, the last for this caller. */
   readonly vouchers: readonly OwnerVoucher[];
-  /** Endpoint and CA for the kubeconfig of an owner; undefined for other operators. */
+  /** Endpoint and CA for the kubeconfig; undefined if the grant is older than kubeconfigs for its role. */
   readonly kubernetes: KubernetesEndpoint | undefined;
   /** "host:port" of the curators when the certificate was issued. */
   readonly curatorEndpoints: readonly string[];

@@ -9,6 +9,7 @@ import {
   type KubeAccess,
 } from '../../../internal/kube/index.ts';
 import { createCertificateRequest, generateKeyPem, spkiDerOf } from '../../../internal/pki/index.ts';
+import { KUBERNETES_GROUPS } from '../../../internal/records/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { layoutOf, type KubernetesEndpoint } from '../../workspace/index.ts';
@@ -19,13 +20,14 @@ import { readCaller, type Caller } from '../curator/caller.ts';
 import { certificateAge } from '../curator/operator-certificate.ts';
 
 const MAX_KUBECONFIG_BYTES = 1024 * 1024;
-/** Only a cluster administrator may read secrets. */
-const ADMIN_ONLY_PATH = '/api/v1/secrets?limit=1';
+/** Owners, operators and viewers may list nodes, and nobody else without being allowed to. */
+const MEMBERS_ONLY_PATH = '/api/v1/nodes?limit=1';
 
 /**
- * Replaces the kubeconfig of the workspace: creates a new key and requests a certificate, signed with the owner key. The old
+ * Replaces the kubeconfig of the workspace: creates a new key and requests a certificate, signed with the key of the caller. The old
  * file, which may be expired or missing, stays until the new one is complete.
- * @throws ClusterError `cluster-no-kubeconfig` when the caller is no owner, `cluster-result-invalid`; errors of `callCurator`
+ * @throws ClusterError `cluster-no-kubeconfig` when the grant of the caller has no Kubernetes data, `cluster-result-invalid`; errors
+ * of `callCurator`
  */
 export async function renewKubeconfig(context: CommandContext): Promise<void> {
   const { files } = context.ports;
@@ -35,10 +37,10 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
   if (kubernetes === undefined)
     throw new ClusterError(
       'cluster-no-kubeconfig',
-      `cannot renew ${path}: the grant of this operator has no Kubernetes data`,
+      `cannot renew ${path}: the grant of this operator has no Kubernetes data: an owner creates a new one with cluster operator add`,
     );
   const keyPem = generateKeyPem();
-  const certificateRequest = await createCertificateRequest(keyPem, 'kubernetes-admin');
+  const certificateRequest = await createCertificateRequest(keyPem, 'kubernetes-client');
   const asked = {
     certificateRequest,
     operatorPublicKey: spkiDerOf(createPublicKey(createPrivateKey(caller.keyPem.reveal()))),
@@ -66,7 +68,7 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
 }
 
 /**
- * The Kubernetes endpoint and CA that a new owner needs for a kubeconfig; undefined if the caller does not
+ * The Kubernetes endpoint and CA that a new operator needs for a kubeconfig; undefined if the caller does not
  * have them.
  */
 export async function kubernetesEndpointOf({ ports, paths }: CommandContext, caller: Caller) {
@@ -95,8 +97,8 @@ async function knownServer(
 const tried = new WeakSet<CommandContext>();
 
 /**
- * Credentials of the workspace for the Kubernetes API. The kubeconfig of an owner is renewed first when due; if that fails, the
- * old one is used until it expires.
+ * Credentials of the workspace for the Kubernetes API. The kubeconfig is renewed first when due; if that fails, the old
+ * one is used until it expires.
  * @throws ClusterError `cluster-no-kubeconfig`; the error of the renewal when the kubeconfig is expired
  */
 export async function currentKubeAccess(context: CommandContext): Promise<KubeAccess> {
@@ -106,7 +108,7 @@ export async function currentKubeAccess(context: CommandContext): Promise<KubeAc
   const age = certificateAge(access.certPem, ports.clock.nowMs());
   // With --identity, the caller is not the operator to whom the kubeconfig of the workspace belongs.
   if (age === 'valid' || paths.identity !== undefined || (age === 'due' && tried.has(context))) return access;
-  if (!(await readCaller(context)).isOwner) return access;
+  if (!isIssuedByCluster(access.certPem)) return access;
   try {
     await renewKubeconfig(context);
   } catch (error) {
@@ -133,10 +135,16 @@ export function checkCertificate(
   return certificate.verify(new X509Certificate(by.caPem).publicKey);
 }
 
+/** Whether `renewKubeconfig` has requested it. Another one, which somebody has put into the workspace, stays as it is. */
+function isIssuedByCluster(certPem: string): boolean {
+  const { subject } = new X509Certificate(certPem);
+  return Object.values(KUBERNETES_GROUPS).some((group) => subject.split('\n').includes(`O=${group}`));
+}
+
 async function proveAccess({ ports, signal }: CommandContext, access: KubeAccess): Promise<void> {
   using client = new KubeClient(access, ports);
   try {
-    await client.getText(ADMIN_ONLY_PATH, signal);
+    await client.getText(MEMBERS_ONLY_PATH, signal);
   } catch (error) {
     if (error instanceof KubeError && error.code === 'kube-refused')
       throw invalid('issued by a CA that the API server does not trust', error);

@@ -102,6 +102,24 @@ await test('operators with their own keys may do what their role allows', async 
     assert.match(stderr, /curator-denied/);
   });
 
+  await story.test('an operator has a kubeconfig that drains nodes and opens no Secret', async () => {
+    await ann.must('operator', 'accept', ann.grant);
+    await ann.must('kubeconfig', '--renew');
+    await ann.must('node', 'drain', 'n2', '--force', '--delete-emptydir-data');
+    await ann.must('node', 'uncordon', 'n2');
+    const kubeconfig = join(ann.directory, 'kubeconfig');
+    const kubectl = (...args: readonly string[]) => ownKubectl(cluster, kubeconfig, args);
+    assert.match(await kubectl('get', 'pods', '--all-namespaces'), /kube-system/);
+    for (const args of [
+      ['get', 'secrets', '--all-namespaces'],
+      ['--namespace', 'kube-system', 'run', 'x', '--image=x'],
+      ['--namespace', 'kube-system', 'exec', 'daemonset/kube-proxy', '--', 'true'],
+      ['get', '--raw', '/api/v1/nodes/n1/proxy/pods'],
+      ['create', 'clusterrolebinding', 'x', '--clusterrole=cluster-admin', '--user=ann'],
+    ])
+      assert.match(await kubectl(...args), /forbidden/i, args.join(' '));
+  });
+
   await story.test('an added owner gets a kubeconfig on request', async () => {
     await bob.must('operator', 'key', 'bob');
     await owner('operator', 'add', 'bob', '--role', 'owner', '--request', bob.request, '--out', bob.grant);
@@ -162,7 +180,14 @@ await test('operators with their own keys may do what their role allows', async 
       await ann.askOnly(endpoint);
       await ann.must('node', 'ls');
     }
+    const kubeconfig = join(ann.directory, 'kubeconfig');
     await bob.must('operator', 'remove', '--yes', 'ann');
+    await eventually(
+      'API servers refuse the kubeconfig of the removed operator',
+      15,
+      () => ownKubectl(cluster, kubeconfig, ['get', 'nodes']),
+      (answer) => /operator sha256:[0-9a-f]{64} not found/.test(answer),
+    );
     for (const endpoint of endpoints) {
       await ann.askOnly(endpoint);
       const { code, stderr } = await ann.cli('node', 'ls');
@@ -172,6 +197,18 @@ await test('operators with their own keys may do what their role allows', async 
     assert.match(await bob.must('audit', 'ls'), /operator:bob +DeleteOperator +ann/);
   });
 });
+
+/** Output and errors of kubectl with this kubeconfig, runs on the first node. */
+async function ownKubectl(
+  cluster: StoryCluster,
+  kubeconfig: string,
+  args: readonly string[],
+): Promise<string> {
+  const text = (await readFile(kubeconfig)).toString('base64');
+  const quoted = args.map((arg) => `'${arg}'`).join(' ');
+  const script = `umask 077; echo ${text} | base64 -d > /root/own.conf; kubectl --kubeconfig /root/own.conf ${quoted} 2>&1 || true`;
+  return cluster.run('n1', 'sh', '-c', script);
+}
 
 function ownersOf(table: string): readonly string[] {
   return table.split('\n').flatMap((line) => /^(\S+) +owner /.exec(line)?.[1] ?? []);

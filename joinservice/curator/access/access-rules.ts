@@ -141,12 +141,12 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
     ],
   },
   'OperatorApi.IssueKubeconfig': {
-    ...owners,
+    ...people,
     usedBy: '`kubeconfig --renew`',
     signed: [
       {
-        what: 'every kubeconfig',
-        signs: 'the certificate request',
+        what: 'the key of the caller, who signs the request',
+        signs: '`operators` or `owners`',
         verifiedBy: ['signer'],
         test: 'joinservice/signer/kubeconfig-signer.test.ts',
       },

@@ -1,0 +1,61 @@
+import type { CommandRunner } from '../../../internal/exec/index.ts';
+import { KUBERNETES_GROUPS } from '../../../internal/records/index.ts';
+import { kubectl } from '../kubectl.ts';
+import type { StepCheckpoints } from '../step-checkpoints.ts';
+
+const STEP = 'operator-roles';
+const API = 'rbac.authorization.k8s.io';
+const READ = ['get', 'list', 'watch'];
+
+/** Reads what is no object of a namespace. Secrets are not in it, nor is `nodes/proxy`, which runs commands in pods. */
+const VIEWER_RULES = [
+  { apiGroups: [''], resources: ['nodes', 'persistentvolumes'], verbs: READ },
+  { apiGroups: ['storage.k8s.io'], resources: ['storageclasses'], verbs: READ },
+  { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: READ },
+  { apiGroups: ['apiregistration.k8s.io'], resources: ['apiservices'], verbs: READ },
+  { apiGroups: ['metrics.k8s.io'], resources: ['nodes', 'pods'], verbs: READ },
+];
+
+/**
+ * What `cluster node` does with the rights of an operator: cordon, drain, remove. Creating pods is not in it: an operator who creates pods
+ * in a namespace of the system is root on the nodes, and has the keys of the owner's control planes.
+ */
+const OPERATOR_RULES = [
+  { apiGroups: [''], resources: ['nodes'], verbs: ['patch', 'delete'] },
+  { apiGroups: [''], resources: ['pods/eviction'], verbs: ['create'] },
+  { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },
+];
+
+const OBJECTS = [
+  clusterRole('cluster:viewer', VIEWER_RULES),
+  clusterRole('cluster:operator', OPERATOR_RULES),
+  binding('cluster:viewers-view', 'view', [KUBERNETES_GROUPS.viewer, KUBERNETES_GROUPS.operator]),
+  binding('cluster:viewers', 'cluster:viewer', [KUBERNETES_GROUPS.viewer, KUBERNETES_GROUPS.operator]),
+  binding('cluster:operators', 'cluster:operator', [KUBERNETES_GROUPS.operator]),
+];
+
+/**
+ * Gives the groups of viewers and operators their rights in Kubernetes, once for each version of this list. Rules and groups that
+ * somebody has added to these objects stay (`kubectl auth reconcile`).
+ */
+export async function storeOperatorRoles(
+  { commands, checkpoints }: { readonly commands: CommandRunner; readonly checkpoints: StepCheckpoints },
+  signal: AbortSignal,
+): Promise<void> {
+  if (await checkpoints.isDone(STEP, OBJECTS)) return;
+  const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: OBJECTS });
+  await kubectl(commands, ['auth', 'reconcile', '--filename', '-'], signal, list);
+  await checkpoints.record(STEP, OBJECTS);
+}
+
+function clusterRole(name: string, rules: readonly object[]): object {
+  return { apiVersion: `${API}/v1`, kind: 'ClusterRole', metadata: { name }, rules };
+}
+
+function binding(name: string, role: string, groups: readonly string[]): object {
+  return {
+    ...{ apiVersion: `${API}/v1`, kind: 'ClusterRoleBinding', metadata: { name } },
+    roleRef: { apiGroup: API, kind: 'ClusterRole', name: role },
+    subjects: groups.map((group) => ({ apiGroup: API, kind: 'Group', name: group })),
+  };
+}
