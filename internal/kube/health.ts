@@ -36,7 +36,7 @@ const summarySchema = z.object({
 /** A disruption budget and its status. */
 type KubeBudget = z.output<typeof budgetSchema>;
 /** A helm release: its newest revision. */
-interface HelmRelease {
+export interface HelmRelease {
   readonly namespace: string;
   readonly name: string;
   readonly revision: number;

@@ -10,6 +10,7 @@ export {
   listReleases,
   readKubeletDisks,
   readServerVersion,
+  type HelmRelease,
   type KubeletDisk,
 } from './health.ts';
 export { deleteNodeObject, evictPod, listPodsOn, type PodOnNode } from './disruption.ts';

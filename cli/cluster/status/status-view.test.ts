@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KeysView } from './keys-view.ts';
 import type { NodeView } from './node-view.ts';
-import { curatorLines, problemsOf, quorumFrom, type CuratorPart } from './status-view.ts';
+import { chartsLines, curatorLines, problemsOf, quorumFrom, type CuratorPart } from './status-view.ts';
 
 const NOW = 1_000_000_000;
 
@@ -42,6 +42,33 @@ function partOf(nodes: readonly NodeView[], members = nodes.length): CuratorPart
 
 const textOf = (part: CuratorPart, label: string): string | undefined =>
   curatorLines({ ok: true, value: part }, NOW).find(([each]) => each === label)?.[1];
+
+describe('the line of charts', () => {
+  const release = (name: string, status = 'deployed', namespace = 'web') => ({
+    namespace,
+    name,
+    status,
+    revision: 1,
+  });
+  test.each([
+    { name: 'is missing for a caller who may not list them', charts: undefined, want: [] },
+    { name: 'says that there is none', charts: [], want: ['<none>'] },
+    {
+      name: 'shows a status that is not deployed, and the namespace where two have one name',
+      charts: [
+        release('hello'),
+        release('shop', 'failed'),
+        release('a\u001b'),
+        release('x'),
+        release('x', 'deployed', 'b'),
+      ],
+      want: ['hello, shop (failed), a?, web/x, b/x'],
+    },
+  ])('$name', ({ charts, want }) => {
+    const value = { server: '', nodes: [], pods: { total: 0, notReady: [] }, charts };
+    expect(chartsLines({ ok: true, value }).map(([, text]) => text)).toEqual(want);
+  });
+});
 
 describe('the quorum line', () => {
   test.each([
@@ -167,6 +194,7 @@ describe('problemsOf()', () => {
       server: '',
       nodes: [{ name: 'n1', ready: false, why: 'NodeStatusUnknown' }],
       pods: { total: 1, notReady: ['default/a'] },
+      charts: undefined,
     };
     expect(problemsOf(part, kubernetes, NOW)[0]).toBe('kube-apiserver on node n1: no answer within 2000 ms');
   });

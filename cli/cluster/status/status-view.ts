@@ -1,4 +1,6 @@
 import { formatDuration, formatExpiry } from '../../../internal/clock/index.ts';
+import type { HelmRelease } from '../../../internal/kube/index.ts';
+import { printable } from '../../../internal/printable/index.ts';
 import { quorumOf } from '../../../internal/role/index.ts';
 import { NodeHealth, type EtcdStatus, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { formatBytes } from '../../host/index.ts';
@@ -46,6 +48,8 @@ export interface KubernetesPart {
   readonly server: string;
   readonly nodes: readonly { readonly name: string; readonly ready: boolean; readonly why: string }[];
   readonly pods: { readonly total: number; readonly notReady: readonly string[] };
+  /** Releases of helm; undefined if the caller may not list them. */
+  readonly charts: readonly HelmRelease[] | undefined;
 }
 
 /**
@@ -176,6 +180,18 @@ export function kubernetesLine(kubernetes: Part<KubernetesPart>): StatusLine {
   if (!kubernetes.ok) return ['kubernetes', `not reached: ${kubernetes.error}`];
   const { server, pods } = kubernetes.value;
   return ['kubernetes', `${server}, ${pods.total - pods.notReady.length} of ${pods.total} pods ready`];
+}
+
+/** The charts in the cluster, "hello, web/shop (failed)": the namespace where two have one name, the status unless it is deployed. */
+export function chartsLines(kubernetes: Part<KubernetesPart>): readonly StatusLine[] {
+  const charts = kubernetes.ok ? kubernetes.value.charts : undefined;
+  if (charts === undefined) return [];
+  const textOf = ({ namespace, name, status }: HelmRelease): string => {
+    const isUnique = charts.filter((each) => each.name === name).length === 1;
+    const shown = printable(isUnique ? name : `${namespace}/${name}`);
+    return status === 'deployed' ? shown : `${shown} (${printable(status)})`;
+  };
+  return [['charts', charts.map(textOf).join(', ') || '<none>']];
 }
 
 /** A curator that responds, but whose etcd does not, has lost the etcd quorum. */

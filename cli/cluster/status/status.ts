@@ -1,10 +1,18 @@
 import { JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { ExitName } from '../../../internal/errors/index.ts';
 import { withTimeout } from '../../../internal/cleanup/index.ts';
-import { KubeClient, listNodes, listPods, readinessOf, type KubeNode } from '../../../internal/kube/index.ts';
+import {
+  type HelmRelease,
+  KubeClient,
+  KubeError,
+  type KubeNode,
+  listNodes,
+  listPods,
+  listReleases,
+  readinessOf,
+} from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { formatFields } from '../../host/index.ts';
-import { layoutOf, StateFile } from '../../workspace/index.ts';
 import { callCurator } from '../curator/call-curator.ts';
 import { fetchKeysView } from './keys-view.ts';
 import { saveKnownCurators } from '../curator/known-curators.ts';
@@ -26,6 +34,7 @@ import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
 import {
   etcdFrom,
   kubernetesEtcdOf,
+  chartsLines,
   quorumFrom,
   curatorLines,
   kubernetesLine,
@@ -61,10 +70,9 @@ export async function runStatus(context: CommandContext, { wide, watch }: Status
 
 async function showStatus(context: CommandContext, options: { readonly wide: boolean }): Promise<ExitName> {
   const caller = await readCaller(context);
-  const [curator, kubernetes, charts] = await Promise.all([
+  const [curator, kubernetes] = await Promise.all([
     readPart(context, () => readCurator(context, caller)),
     readPart(context, () => readKubernetes(context)),
-    installedCharts(context, caller),
   ]);
   const yours = await readCredentialExpiry(context); // read after the requests above, because they may renew the credentials
   const nowMs = context.ports.clock.nowMs();
@@ -77,14 +85,14 @@ async function showStatus(context: CommandContext, options: { readonly wide: boo
   const lastNodes = curator.ok ? undefined : await readLastNodes(context, caller);
   const { clusterId } = caller;
   const name = curator.ok ? curator.value.name : caller.name;
-  context.host.result({ name, clusterId, healthy, yours, curator, kubernetes, charts, lastNodes }, () =>
+  context.host.result({ name, clusterId, healthy, yours, curator, kubernetes, lastNodes }, () =>
     [
       `Cluster ${name === '' ? '' : `${name}  `}${clusterId}`,
       formatFields([
         ...curatorLines(curator, nowMs),
         ...(isKubernetesRequired ? [kubernetesLine(kubernetes)] : []),
         ['your credentials', describeCredentials(yours, nowMs)],
-        ...(charts === undefined ? [] : [['charts', charts.join(', ') || '<none>'] as const]),
+        ...chartsLines(kubernetes),
       ]),
       ...(curator.ok ? ['', renderNodeTable(curator.value, kubernetes, { ...options, nowMs })] : []),
       ...(lastNodes === undefined ? [] : ['', renderLastNodes(lastNodes, nowMs)]),
@@ -151,22 +159,15 @@ function kubeletsOf(nodes: readonly KubeNode[]): (name: string) => KubeletState 
   };
 }
 
-/** Charts that were installed from this workspace; undefined for an operator, whose workspace installs none. */
-async function installedCharts(
-  { paths, ports }: CommandContext,
-  { kind }: Caller,
-): Promise<readonly string[] | undefined> {
-  if (kind === 'operator') return undefined;
-  const layout = layoutOf(paths.workspace);
-  const { value } = await StateFile.read(ports.files, layout);
-  return Object.keys(value.charts);
-}
-
 async function readKubernetes(context: CommandContext): Promise<KubernetesPart> {
   const access = await currentKubeAccess(context);
   using client = new KubeClient(access, context.ports);
   const { signal } = context;
-  const [nodes, pods] = await Promise.all([listNodes(client, signal), listPods(client, { signal })]);
+  const [nodes, pods, charts] = await Promise.all([
+    listNodes(client, signal),
+    listPods(client, { signal }),
+    readReleases(client, signal),
+  ]);
   const notReady = pods.filter(
     ({ status }) =>
       status.phase !== 'Succeeded' &&
@@ -179,7 +180,21 @@ async function readKubernetes(context: CommandContext): Promise<KubernetesPart> 
       total: pods.length,
       notReady: notReady.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`),
     },
+    charts,
   };
+}
+
+/** The releases of helm; undefined for a caller who may not list Secrets, where helm stores them. */
+async function readReleases(
+  client: KubeClient,
+  signal: AbortSignal,
+): Promise<readonly HelmRelease[] | undefined> {
+  try {
+    return await listReleases(client, signal);
+  } catch (error) {
+    if (error instanceof KubeError && error.code === 'kube-refused') return undefined;
+    throw error;
+  }
 }
 
 /**
