@@ -1,6 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { fileURLToPath } from 'node:url';
 import { readFileSync } from 'node:fs';
+import { createPublicKey, type KeyObject } from 'node:crypto';
+import { CompositeIssuer } from '../../internal/attestation/policy/index.ts';
+import { generateKeyPem } from '../../internal/pki/index.ts';
+import { keyObjectOf, parsePublic } from '../../internal/tpm/index.ts';
 import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import { parseBundle } from '../../internal/attestation/collateral/index.ts';
 import { encodeSnpEvidence } from '../../internal/attestation/snp/index.ts';
@@ -128,6 +132,21 @@ describe('attest explain --output json', () => {
   });
 });
 
+/** The attestation key of the test quote. */
+const AK = keyObjectOf(parsePublic(fixture('./fixtures/ak.pub').slice(2)).key);
+const pemOf = (key: KeyObject): string => key.export({ type: 'spki', format: 'pem' }).toString();
+/** An evidence document of a software TPM, and the binding that it was made for. */
+const recorded = JSON.parse(
+  Buffer.from(fixture('../../internal/attestation/tpm/fixtures/swtpm-quote.json')).toString('utf8'),
+) as { readonly binding: string; readonly evidence: string; readonly attestationKeyName: string };
+const COMPOSITE = { ...REPORT, evidence: 'composite', variant: 'snp+tpm' };
+/** A genuine report and a genuine quote that do not belong together. */
+const composite = await new CompositeIssuer({
+  variant: 'snp+tpm',
+  processor: { variant: 'sev-snp', issue: async () => fixture(`${DIRECTORIES[0] ?? ''}milan.report`) },
+  tpm: { variant: 'tpm', issue: async () => new Uint8Array(Buffer.from(recorded.evidence, 'base64')) },
+}).issue(new Uint8Array(64), new AbortController().signal);
+
 describe('attest explain', () => {
   test.each([
     { name: 'an SNP report', asked: REPORT, machine: 'snp-chip:d49554ec', register: 'launch' },
@@ -176,6 +195,26 @@ describe('attest explain', () => {
     expect(signer).toMatchObject({ outcome: 'skipped' });
     expect(explanation.warnings.join()).toMatch(/nothing proves that a TPM holds this key/);
     expect(explanation.warnings.join()).not.toMatch(/genuine/);
+  });
+
+  test('verifies the signature of a key in PEM, and says that nothing proves a TPM', async () => {
+    const endorsements = ['quote.sig', 'quote.pcrs', 'ak.pem'];
+    const { explanation } = await explain({ ...QUOTE, endorsements }, { 'ak.pem': pemOf(AK) });
+    expect(explanation).toMatchObject({
+      verdict: 'accepted',
+      machineIdentity: expect.stringMatching(/^machine-key:.* \(unproved\)$/),
+    });
+    expect(explanation.checks).toContainEqual(
+      expect.objectContaining({ name: 'key-attributes', outcome: 'skipped' }),
+    );
+    expect(explanation.warnings).toContainEqual(expect.stringMatching(/nothing says that a TPM holds it/));
+  });
+
+  test('verifies both parts of composite evidence, and says what a missing binding leaves open', async () => {
+    const { explanation } = await explain(COMPOSITE, { composite });
+    expect(explanation).toMatchObject({ verdict: 'accepted', variant: 'snp+tpm' });
+    expect(Object.keys(explanation.measurements)).toEqual(expect.arrayContaining(['launch', 'pcr0']));
+    expect(explanation.warnings).toContainEqual(expect.stringMatching(/certifies the key of the quote/));
   });
 
   test('warns that revocation was not checked for an SEV-SNP report without CRLs', async () => {
@@ -322,6 +361,68 @@ describe('attest explain', () => {
       want: 'attestation-evidence-too-large',
     },
     {
+      name: 'a TDX quote with the event log of another machine',
+      asked: { ...TD_QUOTE, endorsements: ['log'] },
+      more: { log: eventLog('cos-113-tdx.ccel') },
+      want: 'tdx-event-log',
+    },
+    {
+      name: 'a TDX quote with a truncated event log',
+      asked: { ...TD_QUOTE, endorsements: ['log'] },
+      more: { log: eventLog('cos-113-tdx.ccel').slice(0, 500) },
+      want: 'eventlog-truncated',
+    },
+    {
+      name: 'a TDX quote with an event log that was altered to hide it',
+      asked: { ...TD_QUOTE, endorsements: ['log'] },
+      more: { log: eventLog('cos-113-tdx.ccel').with(40, 0) },
+      want: 'collateral-malformed',
+    },
+    {
+      name: 'a TDX quote with two event logs',
+      asked: { ...TD_QUOTE, endorsements: ['log', 'log'] },
+      more: { log: eventLog('cos-113-tdx.ccel') },
+      want: 'attest-endorsement-unknown',
+    },
+    {
+      name: 'a TPM quote of another key in PEM',
+      asked: { ...QUOTE, endorsements: ['quote.sig', 'quote.pcrs', 'other.pem'] },
+      more: { 'other.pem': pemOf(createPublicKey(generateKeyPem().reveal())) },
+      want: 'quote-signature',
+    },
+    {
+      name: 'a TPM quote of a key in PEM under a policy, because nothing says that a TPM holds it',
+      asked: { ...QUOTE, endorsements: ['quote.sig', 'quote.pcrs', 'ak.pem'], policy: 'log.yaml' },
+      more: { 'ak.pem': pemOf(AK), 'log.yaml': identityPolicy({ eventLog: 'optional' }) },
+      want: 'attest-evidence-incomplete',
+    },
+    {
+      name: 'a report of a processor that does not certify the key of the quote',
+      asked: { ...COMPOSITE, binding: recorded.binding },
+      more: { composite },
+      want: 'snp-binding',
+    },
+    {
+      name: 'composite evidence under a policy without a binding, which alone certifies the key',
+      asked: { ...COMPOSITE, policy: 'any.yaml' },
+      more: {
+        composite,
+        'any.yaml': JSON.stringify({
+          ...POLICY,
+          profile: 'identity',
+          registers: {},
+          tpm: { requiredPcrs: [0], eventLog: 'optional', attestationKeys: 'enrolling' },
+        }),
+      },
+      want: 'quote-key-unknown',
+    },
+    {
+      name: 'composite evidence without its quote',
+      asked: COMPOSITE,
+      more: { composite: composite.with(5, 1) },
+      want: 'attestation-evidence-malformed',
+    },
+    {
       name: 'a TPM quote without PCR values',
       asked: { ...QUOTE, endorsements: ['quote.sig', 'ak.pub'] },
       want: 'attest-evidence-incomplete',
@@ -385,9 +486,6 @@ describe('attest explain', () => {
 });
 
 describe('attest explain of an evidence document', () => {
-  const recorded = JSON.parse(
-    Buffer.from(fixture('../../internal/attestation/tpm/fixtures/swtpm-quote.json')).toString('utf8'),
-  ) as { readonly binding: string; readonly evidence: string; readonly attestationKeyName: string };
   const document = new Uint8Array(Buffer.from(recorded.evidence, 'base64'));
   const asked = { evidence: 'document', variant: 'tpm' };
   const more = { document, other: encodeSnpEvidence({ report: new Uint8Array(), certificates: [] }) };

@@ -4,6 +4,7 @@ import type { CommandContext } from '../app/command.ts';
 import { EXPLAINED_ERRORS } from '../app/explain.ts';
 import { readInputs, type ExplainedVariant, type ExplainInputs, type ExplainOptions } from './inputs.ts';
 import { explainSnp, explainTdx } from './judge-processor.ts';
+import { explainComposite } from './judge-composite.ts';
 import { explainTpm } from './judge-tpm.ts';
 import { renderExplanation, type Explanation } from './render-explanation.ts';
 
@@ -11,6 +12,8 @@ const JUDGES: Readonly<Record<ExplainedVariant, (inputs: ExplainInputs) => Verdi
   tpm: explainTpm,
   'sev-snp': explainSnp,
   tdx: explainTdx,
+  'snp+tpm': (inputs) => explainComposite('snp+tpm', explainSnp, inputs),
+  'tdx+tpm': (inputs) => explainComposite('tdx+tpm', explainTdx, inputs),
 };
 
 /** `cluster attest explain`: verifies evidence offline and shows each check. Exits `refused` for refused evidence. */
@@ -87,6 +90,8 @@ const GENUINE: Readonly<Record<ExplainedVariant, string>> = {
   tpm: 'the signature is valid for the key that came with the evidence, but nothing proves that a TPM holds this key.',
   'sev-snp': 'the evidence is signed by genuine hardware.',
   tdx: 'the evidence is signed by genuine hardware.',
+  'snp+tpm': 'the report is signed by genuine hardware.',
+  'tdx+tpm': 'the report is signed by genuine hardware.',
 };
 
 /** Warnings about what the result `accepted` does not cover. */

@@ -18,7 +18,7 @@ export interface ExplainOptions {
 }
 
 /** Variants of evidence that can be explained. */
-const EXPLAINED_VARIANTS = ['tpm', 'sev-snp', 'tdx'] as const;
+const EXPLAINED_VARIANTS = ['tpm', 'sev-snp', 'tdx', 'snp+tpm', 'tdx+tpm'] as const;
 /** A variant of evidence that can be explained. */
 export type ExplainedVariant = (typeof EXPLAINED_VARIANTS)[number];
 

@@ -6,15 +6,22 @@ import {
   type CollateralItem,
 } from '../../internal/attestation/collateral/index.ts';
 import { amdTrust, verifySnpEvidence } from '../../internal/attestation/snp/index.ts';
-import { intelTrust, verifyTdxEvidence, prepareCollateral } from '../../internal/attestation/tdx/index.ts';
+import {
+  decodeTdxEvidence,
+  encodeTdxEvidence,
+  intelTrust,
+  prepareCollateral,
+  verifyTdxEvidence,
+} from '../../internal/attestation/tdx/index.ts';
 import { CertificateCache, parseCertificate, parseCrl } from '../../internal/attestation/x509/index.ts';
 import { AttestError } from './errors.ts';
 import type { ExplainInputs } from './inputs.ts';
+import { isEventLog } from './tpm-files.ts';
 
 /**
  * The program recognizes endorsements and collateral by their content, not by the option that named the file.
  */
-function allItems(inputs: ExplainInputs): readonly CollateralItem[] {
+function allItems(inputs: Pick<ExplainInputs, 'endorsements' | 'collateral'>): readonly CollateralItem[] {
   return [...inputs.endorsements.flatMap(readCollateralFile), ...inputs.collateral()];
 }
 
@@ -61,14 +68,16 @@ function refuseUnknownDocuments(
 }
 
 /**
- * Verifies a TDX quote. Without collateral only the quote's own certificate chain is verified, not its TCB level; any policy
+ * Verifies a TDX quote, and a CCEL event log beside it. Without collateral only the quote's own certificate chain is verified, not its TCB level; any policy
  * then refuses it. @throws AttestationError
  */
 export function explainTdx(inputs: ExplainInputs): Verdict {
   const cache = new CertificateCache();
-  const items = allItems(inputs);
+  const logs = inputs.endorsements.filter(isEventLog);
+  const endorsements = inputs.endorsements.filter((file) => !isEventLog(file));
+  const items = allItems({ ...inputs, endorsements });
   const { tdx } = collateralFrom(items);
-  const verdict = verifyTdxEvidence(inputs.evidence(), {
+  const verdict = verifyTdxEvidence(withEventLog(inputs.evidence(), logs), {
     trust: intelTrust(),
     cache,
     collateral: items.length === 0 ? undefined : prepareCollateral(tdx, cache),
@@ -78,4 +87,12 @@ export function explainTdx(inputs: ExplainInputs): Verdict {
   });
   const warning = 'No collateral given: TCB level and revocation were not checked.';
   return items.length === 0 ? { ...verdict, warnings: [...verdict.warnings, warning] } : verdict;
+}
+
+/** A quote and the event log that was given beside it. @throws AttestError `attest-endorsement-unknown` for a second log */
+function withEventLog(evidence: Uint8Array, [eventLog, ...more]: readonly Uint8Array[]): Uint8Array {
+  if (eventLog === undefined) return evidence;
+  const { quote, eventLog: own } = decodeTdxEvidence(evidence);
+  if (own === undefined && more.length === 0) return encodeTdxEvidence({ quote, eventLog });
+  throw new AttestError('attest-endorsement-unknown', 'more than one event log was given for one TDX quote');
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   AppraisalError,
   AttestationError,
@@ -26,6 +27,7 @@ import {
   tpmMeasurements,
   TpmValidator,
   verifyQuote,
+  verifyQuoteByKey,
   type VerifiedQuote,
   type KnownAttestationKey,
   type QuoteErrorCode,
@@ -92,7 +94,7 @@ function judgeParts(
   enrolled: readonly string[],
 ): Verdict {
   const list: Checks = new CheckList(quoteErrors, 'verifying a TPM quote');
-  const quote = verifyQuote(parts, list, { parentUnknown: true });
+  const quote = verifyParts(parts, policy, list);
   checkRawBinding(quote, binding, list);
   const eventCount = checkLog(parts, policy, list);
   const measurements = tpmMeasurements(quote.pcrValues);
@@ -115,8 +117,31 @@ function judgeParts(
     measurements,
     machineIdentity,
     claims: claimsOf(quote, eventCount),
-    warnings: [...warningsOf(list.checks), ...limitsOf(eventCount)],
+    warnings: [...warningsOf(list.checks), ...limitsOf(quote, eventCount)],
     policyVersion: policy === 'not-judged' ? policy : policy.version,
+  };
+}
+
+/** A quote whose key may be known without its public area. */
+type JudgedQuote = Pick<VerifiedQuote, 'statement' | 'pcrValues'> & Partial<Pick<VerifiedQuote, 'key'>>;
+
+/** A policy is about machines, and only the public area of a key says which one it is. */
+function verifyParts(
+  { attestationKey, ...parts }: RawTpmQuote,
+  policy: ExplainInputs['policy'],
+  list: Checks,
+): JudgedQuote & { readonly keyHash: string } {
+  if (attestationKey instanceof Uint8Array)
+    return { ...verifyQuote({ ...parts, attestationKey }, list, { parentUnknown: true }), keyHash: '' };
+  if (policy !== 'not-judged')
+    throw new AttestError(
+      'attest-evidence-incomplete',
+      'a key in PEM does not say whether a TPM holds it: with --policy, give its public area',
+    );
+  const spki = attestationKey.export({ type: 'spki', format: 'der' });
+  return {
+    ...verifyQuoteByKey(parts, attestationKey, list),
+    keyHash: createHash('sha256').update(spki).digest('hex'),
   };
 }
 
@@ -124,11 +149,7 @@ function judgeParts(
  * In a raw quote of another tool, extraData is the nonce itself. Evidence documents of this project have a
  * hash there.
  */
-function checkRawBinding(
-  { statement }: VerifiedQuote,
-  binding: ExplainInputs['binding'],
-  list: Checks,
-): void {
+function checkRawBinding({ statement }: JudgedQuote, binding: ExplainInputs['binding'], list: Checks): void {
   const actual = Buffer.from(statement.extraData).toString('hex');
   if (binding === 'not-judged') return list.skip('quote-binding', { actual });
   const expected = Buffer.from(binding).toString('hex');
@@ -170,7 +191,7 @@ function checkLog(
 }
 
 function checkRequiredPcrs(
-  { pcrValues }: VerifiedQuote,
+  { pcrValues }: JudgedQuote,
   { requiredPcrs: required }: TpmRules,
   list: Checks,
 ): void {
@@ -183,10 +204,11 @@ function checkRequiredPcrs(
 
 /** The identity that the quote proves: pinned if the policy names the key, or the operator passed it as enrolled. */
 function identityOf(
-  { key }: VerifiedQuote,
+  { key, keyHash }: JudgedQuote & { readonly keyHash: string },
   policy: ExplainInputs['policy'],
   enrolled: readonly string[],
 ): MachineIdentity {
+  if (key === undefined) return { kind: 'machine-key', id: keyHash, proof: 'unproved' };
   const identity = { kind: 'tpm-ak', id: key.nameHex, proof: 'unproved' } as const;
   const isNamed =
     policy !== 'not-judged' &&
@@ -204,15 +226,17 @@ function checkEnrolled({ id, proof }: MachineIdentity, rules: TpmRules, list: Ch
   list.require('quote-key-unknown', proof !== 'unproved', { expected: 'an enrolled key', actual: id });
 }
 
-function claimsOf(quote: VerifiedQuote, eventCount: number | undefined): Verdict['claims'] {
+function claimsOf(quote: JudgedQuote, eventCount: number | undefined): Verdict['claims'] {
   const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
   const { extraData, qualifiedSigner } = quote.statement;
   return quoteClaims(quote, { extraData: hex(extraData), qualifiedSigner: hex(qualifiedSigner) }, eventCount);
 }
 
-function limitsOf(eventCount: number | undefined): string[] {
+function limitsOf({ key }: JudgedQuote, eventCount: number | undefined): string[] {
   return [
-    'The machine of the key is unknown: proving it needs the endorsement key of the TPM.',
+    key === undefined
+      ? 'The key came as PEM: nothing says that a TPM holds it. Give the public area (TPMT_PUBLIC) to check its attributes.'
+      : 'The machine of the key is unknown: proving it needs the endorsement key of the TPM.',
     ...(eventCount === undefined ? ['No event log: the measured components are unknown.'] : []),
   ];
 }

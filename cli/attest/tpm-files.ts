@@ -1,3 +1,4 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
 import { z } from 'zod';
 import type { QuoteParts } from '../../internal/attestation/tpm/index.ts';
 import {
@@ -12,7 +13,9 @@ import { parseJson } from '../../internal/file/index.ts';
 import { AttestError } from './errors.ts';
 
 /** A quote as TPM tools write it: several files, or one JSON object. */
-export interface RawTpmQuote extends QuoteParts {
+export interface RawTpmQuote extends Omit<QuoteParts, 'attestationKey'> {
+  /** The public area (TPMT_PUBLIC), or only the key, from a PEM file. */
+  readonly attestationKey: Uint8Array | KeyObject;
   readonly eventLog: Uint8Array;
 }
 
@@ -21,6 +24,7 @@ const SIGNATURE_ALGORITHMS = [0x0014, 0x0016, 0x0018];
 const KEY_TYPES = [0x0001, 0x0023];
 const LOG_SIGNATURE = 'Spec ID Event03';
 const DIGEST_BYTES = 32;
+const MAX_PEM_BYTES = 16_384;
 
 /** Whether these bytes are a raw quote, and not an evidence document of this project. */
 export function isRawTpmQuote(bytes: Uint8Array): boolean {
@@ -28,8 +32,8 @@ export function isRawTpmQuote(bytes: Uint8Array): boolean {
 }
 
 /**
- * Assembles a raw quote. Files are recognized by their content: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or
- * TPM2B_PUBLIC), the event log, and the PCR values (JSON by index, concatenated in the order of the quote, or as tpm2-tools
+ * Assembles a raw quote. Files are recognized by their content: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC,
+ * TPM2B_PUBLIC or PEM), the event log, and the PCR values (JSON by index, concatenated in the order of the quote, or as tpm2-tools
  * serialize them). An unknown file is refused: it may be a log that somebody has altered to hide it.
  * @throws AttestError `attest-evidence-incomplete`, `attest-endorsement-unknown`
  */
@@ -45,7 +49,7 @@ export function readRawTpmQuote(evidence: Uint8Array, files: readonly Uint8Array
   const log = partOf('log');
   const rest = files.filter((file) => file !== key && file !== signature && file !== log);
   const pcrFile = partOf('PCR values') ?? rest[0];
-  const attestationKey = key && asPublicArea(key);
+  const attestationKey = key && (asPublicArea(key) ?? asPemKey(key));
   if (attestationKey === undefined || signature === undefined || pcrFile === undefined) {
     const missing = { key: attestationKey, signature, 'PCR values': pcrFile };
     const names = Object.entries(missing).flatMap(([name, found]) => (found === undefined ? [name] : []));
@@ -77,7 +81,7 @@ function partsIn(files: readonly Uint8Array[], valuesBytes: number): (part: Part
   const kinds = files.map((file): Part | undefined => {
     if (valuesBytes > 0 && file.length === valuesBytes) return 'PCR values';
     if (isEventLog(file)) return 'log';
-    if (asPublicArea(file) !== undefined) return 'key';
+    if (asPublicArea(file) !== undefined || asPemKey(file) !== undefined) return 'key';
     if (SIGNATURE_ALGORITHMS.includes(u16(file, 0))) return 'signature';
     return isJson(file) || fromTpm2Tools(file).length > 0 ? 'PCR values' : undefined;
   });
@@ -131,7 +135,8 @@ function fromJson(bytes: Uint8Array): RawTpmQuote {
  * TPMs strip leading zeros and produce either value of `s`; the verifier accepts one canonical form only, so a raw signature
  * is converted. An unreadable signature is returned unchanged, for its own check to refuse.
  */
-function canonical(signature: Uint8Array, attestationKey: Uint8Array): Uint8Array {
+function canonical(signature: Uint8Array, attestationKey: Uint8Array | KeyObject): Uint8Array {
+  if (!(attestationKey instanceof Uint8Array)) return signature;
   return unlessMalformed(signature, () => {
     const { key } = parsePublic(attestationKey);
     return key.kind === 'ecc'
@@ -206,7 +211,19 @@ function asPublicArea(bytes: Uint8Array): Uint8Array | undefined {
   return isSized ? bytes.subarray(2) : undefined;
 }
 
-function isEventLog(bytes: Uint8Array): boolean {
+/** A public key in PEM (SubjectPublicKeyInfo), as `tpm2_createak --format pem` writes it; undefined for anything else. */
+function asPemKey(bytes: Uint8Array): KeyObject | undefined {
+  const text = Buffer.from(bytes.subarray(0, MAX_PEM_BYTES)).toString('latin1');
+  if (!text.trimStart().startsWith('-----BEGIN PUBLIC KEY-----')) return undefined;
+  try {
+    return createPublicKey(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a file is an event log of firmware (TCG PC Client Platform Firmware Profile, 10.4.5). */
+export function isEventLog(bytes: Uint8Array): boolean {
   return Buffer.from(bytes.subarray(32, 32 + LOG_SIGNATURE.length)).toString('latin1') === LOG_SIGNATURE;
 }
 

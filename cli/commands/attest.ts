@@ -80,7 +80,7 @@ function registerExplain(attest: Command, action: ActionBinder): void {
     .command('explain')
     .description('decode and verify evidence, field by field')
     .argument('<evidence>', 'SNP report, TDX quote, TPM quote or evidence document')
-    .requiredOption('--variant <name>', 'tpm, sev-snp or tdx')
+    .requiredOption('--variant <name>', 'tpm, sev-snp, tdx, snp+tpm or tdx+tpm')
     .option(
       '--endorsements <file...>',
       'chip certificates; for a raw TPM quote: signature, key, PCR values and event log',

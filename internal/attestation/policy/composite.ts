@@ -8,7 +8,7 @@ import { nameOfBytes } from '../tpm/verify-evidence.ts';
 import type { Issuer, ValidationContext, Validator, Verdict } from '../verdict.ts';
 
 /** Machines whose confidential processor certifies the attestation key of their virtual TPM. */
-type CompositeVariant = 'snp+tpm' | 'tdx+tpm';
+export type CompositeVariant = 'snp+tpm' | 'tdx+tpm';
 
 const MAGIC = 'CTEE';
 const FORMAT = {
@@ -28,6 +28,43 @@ function reportBinding(binding: Uint8Array, keyName: string): Uint8Array {
   return new Uint8Array(
     createHash('sha512').update(LABEL, 'ascii').update(binding).update(keyName, 'ascii').digest(),
   );
+}
+
+/** The parts of composite evidence, not verified yet. */
+export interface CompositeParts {
+  readonly report: Uint8Array;
+  readonly quote: Uint8Array;
+  /** Public area (TPMT_PUBLIC) of the key that the quote names. The report certifies its Name. */
+  readonly attestationKey: Uint8Array;
+}
+
+/** Splits composite evidence. @throws AttestationError `attestation-evidence-malformed`, `quote-…` */
+export function decodeComposite(evidence: Uint8Array): CompositeParts {
+  const [report, quote] = decodeDocument(evidence, FORMAT);
+  if (report === undefined || quote === undefined) {
+    throw new AppraisalError(
+      'attestation-evidence-malformed',
+      'verifying composite evidence: the report or the quote is missing',
+    );
+  }
+  return { report, quote, attestationKey: decodeTpmEvidence(quote).attestationKey };
+}
+
+/** What the report data of the processor must be for a session, 64 bytes. */
+export function compositeReportBinding(binding: Uint8Array, { attestationKey }: CompositeParts): Uint8Array {
+  return reportBinding(binding, nameOfBytes(attestationKey));
+}
+
+/**
+ * The policy for each part: its own registers. The quote may be of any machine, because the report proves which machine it is, and its
+ * key must be the one that the report certifies, which counts as enrolled.
+ */
+export function compositePolicies(policy: Policy): { readonly processor: Policy; readonly tpm: Policy } {
+  const { tpm, ...rest } = partOf(policy, (register) => TPM_REGISTER.test(register));
+  return {
+    processor: partOf(policy, (register) => !TPM_REGISTER.test(register)),
+    tpm: { ...rest, machines: 'any', ...(tpm && { tpm: { ...tpm, attestationKeys: 'enrolled' } }) },
+  };
 }
 
 interface CompositeOptions<Part> {
@@ -72,38 +109,21 @@ export class CompositeValidator implements Validator {
 
   async validate(evidence: Uint8Array, binding: Uint8Array, context: ValidationContext): Promise<Verdict> {
     checkSizes(evidence, binding);
-    const [report, quote] = decodeDocument(evidence, FORMAT);
-    if (report === undefined || quote === undefined) {
-      throw new AppraisalError(
-        'attestation-evidence-malformed',
-        'verifying composite evidence: the report or the quote is missing',
-      );
-    }
-    const keyName = keyNameIn(quote);
-    const processor = await this.#processor.validate(report, reportBinding(binding, keyName), {
+    const parts = decodeComposite(evidence);
+    const policies = compositePolicies(context.policy);
+    const processor = await this.#processor.validate(parts.report, compositeReportBinding(binding, parts), {
       ...context,
-      policy: partOf(context.policy, (register) => !TPM_REGISTER.test(register)),
+      policy: policies.processor,
     });
-    const tpm = await this.#tpm.validate(quote, binding, vouchedFor(context, keyName));
-    return merge(this.variant, processor, tpm);
+    const keyName = nameOfBytes(parts.attestationKey);
+    const known = context.collateral.tpm?.attestationKeys.get(keyName) ?? {};
+    const tpm = await this.#tpm.validate(parts.quote, binding, {
+      nowMs: context.nowMs,
+      policy: policies.tpm,
+      collateral: { ...context.collateral, tpm: { attestationKeys: new Map([[keyName, known]]) } },
+    });
+    return mergeVerdicts(this.variant, processor, tpm);
   }
-}
-
-/**
- * The context for the quote: only the TPM registers of the policy, and only the key that the report certifies. Any
- * machine is accepted, because the report has proved which machine it is.
- */
-function vouchedFor(context: ValidationContext, keyName: string): ValidationContext {
-  const known = context.collateral.tpm?.attestationKeys.get(keyName) ?? {};
-  const { tpm, ...policy } = partOf(context.policy, (register) => TPM_REGISTER.test(register));
-  return {
-    nowMs: context.nowMs,
-    policy: { ...policy, machines: 'any', ...(tpm && { tpm: { ...tpm, attestationKeys: 'enrolled' } }) },
-    collateral: {
-      ...context.collateral,
-      tpm: { attestationKeys: new Map([[keyName, known]]) },
-    },
-  };
 }
 
 /** The Name (hex) of the attestation key in a quote's evidence document. The quote is not verified yet. */
@@ -116,7 +136,8 @@ function partOf(policy: Policy, isMine: (register: string) => boolean): Policy {
   return { ...policy, registers: new Map([...policy.registers].filter(([name]) => isMine(name))) };
 }
 
-function merge(variant: CompositeVariant, processor: Verdict, tpm: Verdict): Verdict {
+/** One verdict of both: machine and TCB of the processor, the registers, checks, claims and warnings of both. */
+export function mergeVerdicts(variant: CompositeVariant, processor: Verdict, tpm: Verdict): Verdict {
   const prefixed = Object.entries(tpm.claims).map(([name, claim]) => [`tpm.${name}`, claim] as const);
   return {
     ...processor,

@@ -5,7 +5,15 @@
  *
  * Unknown keys, unknown variants, a policy that compares nothing and an invalid new policy are refused.
  */
-export { CompositeIssuer, CompositeValidator } from './composite.ts';
+export {
+  CompositeIssuer,
+  compositePolicies,
+  compositeReportBinding,
+  CompositeValidator,
+  decodeComposite,
+  mergeVerdicts,
+  type CompositeVariant,
+} from './composite.ts';
 export { PolicyError } from './errors.ts';
 export { parsePolicy } from './parse.ts';
 export { createValidators, parseVariants, VARIANTS, type ValidatorDependencies } from './registry.ts';

@@ -15,7 +15,7 @@ export { createTpmIssuer, FIRMWARE_EVENT_LOG } from './issuer.ts';
 export { openKeySecret } from './key-secret.ts';
 export { measureMachine, type MachineMeasurement, type MeasureOptions } from './measure.ts';
 export { AttestationKeyCache, type ParsedKey } from './key-cache.ts';
-export { verifyQuote, type VerifiedQuote } from './verify-quote.ts';
+export { verifyQuote, verifyQuoteByKey, type VerifiedQuote } from './verify-quote.ts';
 export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './rules.ts';
 export { clockOfVerdict, lockCounterOf, quoteClaims, tpmMeasurements, TpmValidator } from './validator.ts';
 export { nameOfBytes, type VerifiedTpmEvidence } from './verify-evidence.ts';

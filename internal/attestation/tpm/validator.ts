@@ -57,14 +57,15 @@ function tpmClaims(verified: VerifiedTpmEvidence): Verdict['claims'] {
 
 /** The signed facts of a quote: its key, then `own`, then the state of the TPM, and the number of events if there is a log. */
 export function quoteClaims(
-  { key, statement }: Pick<VerifiedQuote, 'key' | 'statement'>,
+  { key, statement }: Pick<VerifiedQuote, 'statement'> & Partial<Pick<VerifiedQuote, 'key'>>,
   own: Verdict['claims'],
   eventCount: number | undefined,
 ): Verdict['claims'] {
   const { clock } = statement;
   return {
-    attestationKey: key.nameHex,
-    scheme: `${key.scheme.algorithm}-${key.scheme.hash}`,
+    ...(key === undefined
+      ? {}
+      : { attestationKey: key.nameHex, scheme: `${key.scheme.algorithm}-${key.scheme.hash}` }),
     ...own,
     firmwareVersion: `0x${statement.firmwareVersion.toString(16)}`,
     clockMs: clock.clockMs.toString(),

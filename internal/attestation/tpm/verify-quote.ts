@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import {
   isCanonical,
   isSignedBy,
@@ -45,8 +46,26 @@ export function verifyQuote(
   const actual = toHex(statement.qualifiedSigner);
   if (parentUnknown && actual !== expected) checks.skip('quote-qualified-signer', { actual });
   else checks.require('quote-qualified-signer', actual === expected, { expected, actual });
-  checkPcrValues(statement, parts.pcrValues, key, checks);
+  checkPcrValues(statement, parts.pcrValues, key.scheme.hash, checks);
   return { key, statement, pcrValues: parts.pcrValues };
+}
+
+/**
+ * Verifies signature and PCR values of a quote whose key is known without its public area, as from a PEM file. Nothing then says that a
+ * TPM holds the key, or that it signs only what a TPM measured. Throws AttestationError `quote-…`.
+ */
+export function verifyQuoteByKey(
+  parts: Omit<QuoteParts, 'attestationKey'>,
+  keyObject: KeyObject,
+  checks: CheckList<QuoteErrorCode>,
+): Pick<VerifiedQuote, 'statement' | 'pcrValues'> {
+  checks.skip('quote-key-attributes', { actual: 'a key without its public area' });
+  const statement = readStatement(parts.attest, checks);
+  const signature = readSignature(parts.signature, checks);
+  const isOfKind = (signature.algorithm === 'ecdsa') === (keyObject.asymmetricKeyType === 'ec');
+  checks.require('quote-signature', isOfKind && isSignedBy(keyObject, signature, parts.attest));
+  checkPcrValues(statement, parts.pcrValues, signature.hash, checks);
+  return { statement, pcrValues: parts.pcrValues };
 }
 
 /** Verifies the signature of a statement, which must use the scheme of the key and be in canonical form. */
@@ -72,7 +91,7 @@ export function verifyStatementSignature(
 function checkPcrValues(
   { selection, pcrDigest: signed }: QuoteAttest,
   values: ReadonlyMap<number, Uint8Array>,
-  key: AttestationKey,
+  signatureHash: TpmSignature['hash'],
   checks: CheckList<QuoteErrorCode>,
 ): void {
   checks.require('quote-pcr-bank', selection.hash === 'sha256', {
@@ -88,9 +107,9 @@ function checkPcrValues(
     actual: given.join(','),
   });
   // The digest uses the hash algorithm of the signature, independent of the bank (Part 3, 18.4).
-  checks.require('quote-pcr-digest', equalBytes(pcrDigest(values, key.scheme.hash), signed), {
+  checks.require('quote-pcr-digest', equalBytes(pcrDigest(values, signatureHash), signed), {
     expected: toHex(signed),
-    actual: toHex(pcrDigest(values, key.scheme.hash)),
+    actual: toHex(pcrDigest(values, signatureHash)),
   });
 }
 
