@@ -8,6 +8,7 @@ import { certificatesSchema } from './certificates-schema.ts';
 import { joinSchema } from './join-schema.ts';
 import { hardeningSchema } from './hardening-schema.ts';
 import { podSecuritySchema } from './pod-security-schema.ts';
+import { registriesSchema } from './registries-schema.ts';
 import { isOverlapping, subnetFrom } from './subnet.ts';
 
 const dnsLabel = z
@@ -111,6 +112,7 @@ export const clusterConfigSchema = z
     certificates: certificatesSchema.prefault({}),
     podSecurity: podSecuritySchema.prefault({}),
     hardening: hardeningSchema.prefault({}),
+    registries: registriesSchema,
   })
   .describe('Configuration of one cluster');
 

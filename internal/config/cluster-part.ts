@@ -8,7 +8,7 @@ import { podSecuritySchema } from './pod-security-schema.ts';
 import { differencesOf, type Json, type JsonPath } from './merge-three-way.ts';
 
 /** The sections that may change after the init. */
-const CHANGEABLE: readonly string[] = ['join', 'certificates', 'attestation'];
+const CHANGEABLE: readonly string[] = ['join', 'certificates', 'attestation', 'registries'];
 /** The immutable keys of these sections: each machine got their values when it joined. */
 const FIXED: readonly string[] = ['attestation.lockPcr'];
 
@@ -19,7 +19,7 @@ const FIXED: readonly string[] = ['attestation.lockPcr'];
  * not depend on the version of the CLI.
  */
 export function clusterPartOf(config: ClusterConfig): Json {
-  const { charts: _charts, firstNode, certificates, podSecurity, hardening, ...rest } = config;
+  const { charts: _charts, firstNode, certificates, podSecurity, hardening, registries, ...rest } = config;
   const { operatorMinutes, ...lifetimes } = certificates;
   const isDefault = operatorMinutes === DEFAULTS.operatorCertificateMinutes;
   const part = {
@@ -27,6 +27,7 @@ export function clusterPartOf(config: ClusterConfig): Json {
     certificates: isDefault ? lifetimes : certificates,
     ...(isDeepStrictEqual(podSecurity, podSecuritySchema.parse({})) ? {} : { podSecurity }),
     ...(isDeepStrictEqual(hardening, DEFAULT_HARDENING) ? {} : { hardening }),
+    ...(registries.length === 0 ? {} : { registries }),
     firstNode: { name: firstNode.name, runsWorkloads: firstNode.runsWorkloads },
   };
   return JSON.parse(JSON.stringify(part)) as Json;

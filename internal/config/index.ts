@@ -7,6 +7,14 @@ export { attestationSettings, type AttestationSettings } from './attestation-set
 export type { CertificatesConfig } from './certificates-schema.ts';
 export { DEFAULT_HARDENING, type HardeningConfig } from './hardening-schema.ts';
 export type { PodSecurityConfig } from './pod-security-schema.ts';
+export { parseRegistryLogins, REGISTRY_CREDENTIALS, renderRegistryLogins } from './registry-logins.ts';
+export {
+  serverOfMirror,
+  serverOfRegistry,
+  serversWithCredentials,
+  type RegistriesConfig,
+  type RegistryConfig,
+} from './registries-schema.ts';
 export type { AttestationConfig } from './attestation-schema.ts';
 export {
   clusterConfigJsonSchema,
@@ -29,6 +37,7 @@ export {
   clusterSettingsFrom,
   nodeSettingsFrom,
   operatorMinutesFrom,
+  registriesFrom,
 } from './node-settings.ts';
 export { ConfigError } from './errors.ts';
 export type { InventoryMachine, JoinConfig } from './join-schema.ts';

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema, type CertificatesConfig } from './certificates-schema.ts';
 import { hardeningSchema, type HardeningConfig } from './hardening-schema.ts';
+import { registriesSchema, type RegistriesConfig } from './registries-schema.ts';
 import { podSecuritySchema, type PodSecurityConfig } from './pod-security-schema.ts';
 
 /**
@@ -71,6 +72,16 @@ export function nodeSettingsFrom(document: string): NodeSettings {
  */
 export function operatorMinutesFrom(document: string): number {
   return parse(document).certificates.operatorMinutes;
+}
+
+const withRegistries = z.looseObject({ registries: registriesSchema });
+
+/**
+ * The registries of a configuration document. Nodes read them again whenever the configuration changes. @throws ZodError,
+ * SyntaxError
+ */
+export function registriesFrom(document: string): RegistriesConfig {
+  return withRegistries.parse(JSON.parse(document)).registries;
 }
 
 /** The default lifetimes. */
