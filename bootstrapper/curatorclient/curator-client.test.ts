@@ -77,6 +77,7 @@ async function startCurator(
       implement(Distribution, {
         fetchBlob: over.fetchBlob ?? (() => Readable.from([])),
         fetchCollateral: () => Promise.resolve({}),
+        fetchConfiguration: () => Promise.resolve({}),
         fetchKeys: () => Promise.resolve({}),
         watchDirectory: async function* (_: unknown, call: { signal: AbortSignal }) {
           yield { epoch: 1n, controlPlanes: [] };

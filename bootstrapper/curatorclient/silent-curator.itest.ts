@@ -43,6 +43,7 @@ async function createCluster() {
         implement(Distribution, {
           fetchBlob: async function* () {},
           fetchCollateral: () => Promise.resolve({}),
+          fetchConfiguration: () => Promise.resolve({}),
           fetchKeys: () => Promise.resolve({}),
           watchDirectory: async function* (_request, call) {
             yield { epoch: 1n, controlPlanes: [] };

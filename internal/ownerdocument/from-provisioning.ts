@@ -10,6 +10,8 @@ const MAX_DOCUMENTS = 64;
 export interface ProvisionedTrust extends Omit<DocumentTrust, 'owners'> {
   /** Raw Ed25519 keys that the machine was provisioned with. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+  /** As in `ExpectedDocument`. */
+  readonly acceptExpired?: boolean;
 }
 
 /** A document that a current owner signed, and the newest `owners` document that led to this owner. */

@@ -14,6 +14,7 @@ export { Curator, type CuratorOptions } from './curator.ts';
 export { type CuratorErrorCode } from './errors.ts';
 export type { NodeFeed } from './nodes/node-feed.ts';
 export { mutationFrom, Mutations, type Mutation, type MutationPlan } from './changes/mutations.ts';
+export { storedConfiguration } from './changes/stored-configuration.ts';
 export { ownerSignatureMissing, submitterOf, withDocuments } from './changes/signed-changes.ts';
 export { NodeStore } from './nodes/node-store.ts';
 export { readCluster, type CuratorFacts } from './nodes/read-handlers.ts';

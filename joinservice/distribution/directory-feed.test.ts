@@ -5,7 +5,7 @@ import { yieldToEventLoop } from '../../internal/clock/index.ts';
 import { EtcdError, put, remove } from '../../internal/etcd/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
-import { KEYS_KEY, records } from '../../internal/records/index.ts';
+import { CONFIGURATION_KEY, KEYS_KEY, records } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import {
   createMemoryLogger,
@@ -20,6 +20,7 @@ import { Curator } from '../curator/index.ts';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import {
   FetchBlobRequestSchema,
+  FetchConfigurationRequestSchema,
   FetchKeysRequestSchema,
   WatchDirectoryRequestSchema,
 } from '../curatorproto/gen/distribution_pb.js';
@@ -29,6 +30,9 @@ import { distributionHandlers } from './distribution-handlers.ts';
 const stage = new EventValue<string>();
 stage.set('');
 const keys = { stage };
+const sha256 = new EventValue<string>();
+sha256.set('');
+const configuration = { sha256 };
 const collateral = { fetch: () => Promise.reject(new Error('not part of this test')) };
 
 let stop: AbortController;
@@ -58,7 +62,7 @@ test('the directory lists control planes with an address, drops removed ones, an
     curator.run(signal).catch(() => 0),
     feed.run(signal).catch(() => 0),
   );
-  const handlers = distributionHandlers({ etcd, feed, keys, collateral, blobs: undefined });
+  const handlers = distributionHandlers({ etcd, feed, keys, configuration, collateral, blobs: undefined });
   const caller = { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const;
   const watch = handlers
     .watchDirectory(create(WatchDirectoryRequestSchema), { peer: caller, signal })
@@ -139,7 +143,7 @@ test('fetchBlob() refuses an invalid hash, and fails if the node has no blob sto
     { blobs: undefined, sha256: 'ab'.repeat(32), offset: 0n, code: 'distribution-blob-missing' },
   ];
   for (const { blobs: store, sha256, offset, code } of table) {
-    const { fetchBlob } = distributionHandlers({ etcd, feed, keys, collateral, blobs: store });
+    const { fetchBlob } = distributionHandlers({ etcd, feed, keys, configuration, collateral, blobs: store });
     const wire = create(FetchBlobRequestSchema, { sha256, offset });
     const answer = fetchBlob(wire, { peer: caller, signal })[Symbol.asyncIterator]();
     await expect(answer.next()).rejects.toEqual(expect.objectContaining({ code }));
@@ -150,7 +154,14 @@ test('watchDirectory() wakes a few watchers at a time until all have the new dir
   const etcd = new MemoryEtcd();
   await TestCluster.create(etcd, () => 0);
   const directory = new EventValue<Directory>();
-  const handlers = distributionHandlers({ etcd, feed: { directory }, keys, collateral, blobs: undefined });
+  const handlers = distributionHandlers({
+    etcd,
+    feed: { directory },
+    keys,
+    configuration,
+    collateral,
+    blobs: undefined,
+  });
   const { signal } = stop;
   const call = {
     peer: { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const,
@@ -180,7 +191,14 @@ test('fetchKeys() sends the record with the owner documents that machines verify
   const clock = new FakeClock();
   const owner = new FakeOwner({ clock });
   const feed = { directory: new EventValue<never>() };
-  const { fetchKeys } = distributionHandlers({ etcd, feed, keys, collateral, blobs: undefined });
+  const { fetchKeys } = distributionHandlers({
+    etcd,
+    feed,
+    keys,
+    configuration,
+    collateral,
+    blobs: undefined,
+  });
   const caller = { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const;
   const fetched = () => fetchKeys(create(FetchKeysRequestSchema), { peer: caller, signal: stop.signal });
   expect(await fetched()).toEqual({});
@@ -192,4 +210,25 @@ test('fetchKeys() sends the record with the owner documents that machines verify
   const signed = owner.sign('keys', { generation: 2, previous: {}, next: {} });
   for (const document of [signed, owners, owner.policy('x')]) await owner.record(etcd, document);
   expect(await fetched()).toEqual({ record, ownerDocuments: [owners, signed] });
+});
+
+test('fetchConfiguration() sends the configuration with the owner documents that machines verify it with', async () => {
+  const etcd = new MemoryEtcd();
+  const owner = new FakeOwner({ clock: new FakeClock() });
+  const feed = { directory: new EventValue<never>() };
+  const { fetchConfiguration } = distributionHandlers({
+    ...{ etcd, feed, keys, configuration, collateral, blobs: undefined },
+  });
+  const caller = { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const;
+  const fetched = () =>
+    fetchConfiguration(create(FetchConfigurationRequestSchema), { peer: caller, signal: stop.signal });
+  expect(await fetched()).toEqual({});
+  const document = Buffer.from('{}');
+  const record = { version: 1, document: document.toString('base64'), updatedMs: 1, updatedBy: 'x' } as const;
+  etcd.commitNow({ when: [], then: [records.configuration.put(CONFIGURATION_KEY, record)] });
+  const owners = owner.sign('owners', { keys: [Buffer.from(owner.pubKey).toString('base64')] });
+  const policy = owner.policy('{}');
+  const keysDocument = owner.sign('keys', { generation: 2, previous: {}, next: {} });
+  for (const each of [policy, owners, keysDocument]) await owner.record(etcd, each);
+  expect(await fetched()).toEqual({ document: new Uint8Array(document), ownerDocuments: [owners, policy] });
 });

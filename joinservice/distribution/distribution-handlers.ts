@@ -2,12 +2,13 @@ import { BundleError, type BlobStore } from '../../internal/bundle/index.ts';
 import { yieldToEventLoop } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { combine, Paced } from '../../internal/event/index.ts';
-import { KEYS_KEY } from '../../internal/records/index.ts';
+import { CONFIGURATION_KEY, KEYS_KEY } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
-import { readCluster, type Caller } from '../curator/index.ts';
+import { readCluster, storedConfiguration, type Caller } from '../curator/index.ts';
 import type { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import type { ClusterCollateral } from '../evidence/index.ts';
 import { documentForMachines, ownersForMachines } from '../ownerdocs/index.ts';
+import type { ConfigurationFeed } from './configuration-feed.ts';
 import type { ControlPlaneEntry, Directory, DirectoryFeed } from './directory-feed.ts';
 import { DistributionError } from './errors.ts';
 import type { KeysFeed } from './keys-feed.ts';
@@ -29,6 +30,7 @@ type DirectoryMessage = {
   readonly controlPlanes: ControlPlaneEntry[];
   readonly relays: string[];
   readonly keys: string;
+  readonly configuration: string;
 };
 
 /** Dependencies of the handlers of the contract `Distribution`. */
@@ -36,6 +38,7 @@ export interface DistributionHandlerParts {
   readonly etcd: KeySpace;
   readonly feed: Pick<DirectoryFeed, 'directory'>;
   readonly keys: Pick<KeysFeed, 'stage'>;
+  readonly configuration: Pick<ConfigurationFeed, 'sha256'>;
   readonly collateral: Pick<ClusterCollateral, 'fetch'>;
   /** undefined if this node has no blob store. */
   readonly blobs: Pick<BlobStore, 'read'> | undefined;
@@ -43,19 +46,28 @@ export interface DistributionHandlerParts {
 
 /** Handlers of the contract `Distribution`. */
 export function distributionHandlers(parts: DistributionHandlerParts): Handlers<typeof Distribution, Caller> {
-  const { etcd, feed, keys, collateral, blobs } = parts;
-  const updates = new Paced(combine({ directory: feed.directory, stage: keys.stage }), {
-    batchSize: WATCHERS_AT_ONCE,
-    yieldToEventLoop,
-  });
+  const { etcd, feed, keys, configuration, collateral, blobs } = parts;
+  const updates = new Paced(
+    combine({ directory: feed.directory, stage: keys.stage, configuration: configuration.sha256 }),
+    { batchSize: WATCHERS_AT_ONCE, yieldToEventLoop },
+  );
   let fetches = 0;
   /** One message for all watchers, so that it is encoded once. */
   let last: { readonly known: Known; readonly message: DirectoryMessage } | undefined;
-  const messageOf = (known: Known, epoch: bigint, stage: string): DirectoryMessage => {
-    if (last?.known !== known || last.message.epoch !== epoch || last.message.keys !== stage) {
+  const messageOf = (
+    known: Known,
+    rest: Omit<DirectoryMessage, 'controlPlanes' | 'relays'>,
+  ): DirectoryMessage => {
+    const { message } = last ?? {};
+    const isSame =
+      last?.known === known &&
+      message?.epoch === rest.epoch &&
+      message.keys === rest.keys &&
+      message.configuration === rest.configuration;
+    if (last === undefined || !isSame) {
       const controlPlanes = known.entries.map((entry) => ({ ...entry }));
       const relays = [...known.relays];
-      last = { known, message: Object.freeze({ epoch, controlPlanes, relays, keys: stage }) };
+      last = { known, message: Object.freeze({ ...rest, controlPlanes, relays }) };
     }
     return last.message;
   };
@@ -86,15 +98,24 @@ export function distributionHandlers(parts: DistributionHandlerParts): Handlers<
       ]);
       return { record: entry.value, ownerDocuments: [...owners, ...signed] };
     },
+    fetchConfiguration: async (_request, { signal }) => {
+      const entry = await etcd.get(CONFIGURATION_KEY, { signal });
+      if (entry === undefined) return {};
+      const [owners, signed] = await Promise.all([
+        ownersForMachines(etcd, signal),
+        documentForMachines(etcd, 'policy', signal),
+      ]);
+      return { document: storedConfiguration(entry).document, ownerDocuments: [...owners, ...signed] };
+    },
     fetchCollateral: ({ knownSha256 }, { signal }) => collateral.fetch(knownSha256, signal),
     watchDirectory: async function* (_request, { signal }) {
       const epoch = BigInt((await readCluster(etcd, signal)).epoch);
       using watcher = updates.watch();
       for (;;) {
-        const { directory: now, stage } = await watcher.next(signal);
+        const { directory: now, stage, configuration: sha256 } = await watcher.next(signal);
         // Ends the watch while etcd is unavailable, so that the caller continues at another curator.
         if (now.kind === 'interrupted') throw now.error;
-        if (now.entries.length > 0) yield messageOf(now, epoch, stage);
+        if (now.entries.length > 0) yield messageOf(now, { epoch, keys: stage, configuration: sha256 });
       }
     },
   };

@@ -1,14 +1,16 @@
 /**
  * What control planes distribute to the other members: components of the bundle by hash, the directory of control planes, the
- * collateral, and the progress of key rotations. Callers are authorized as those of the curator. No state of its own.
+ * collateral, the configuration, and the progress of key rotations. Callers are authorized as those of the curator. No state of its own.
  *
  * ```
  * etcd ─▶ curator's NodeFeed ─▶ DirectoryFeed (shared) ─▶ WatchDirectory
  * etcd ─▶ ClusterCollateral (joinservice/evidence) ──────────▶ FetchCollateral
  * etcd ─▶ KeysFeed (shared) ─▶ WatchDirectory; the record itself ─▶ FetchKeys
+ * etcd ─▶ ConfigurationFeed (shared) ─▶ WatchDirectory; the document itself ─▶ FetchConfiguration
  * store, seeds (read only) ────────────────────────────────▶ FetchBlob
  * ```
  */
+export { ConfigurationFeed } from './configuration-feed.ts';
 export { DirectoryFeed, type Directory } from './directory-feed.ts';
 export { distributionHandlers } from './distribution-handlers.ts';
 export { KeysFeed } from './keys-feed.ts';

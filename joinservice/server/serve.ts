@@ -15,7 +15,7 @@ import { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import { NodeStreams } from '../curatorproto/gen/streams_pb.js';
 import { ClusterCollateral } from '../evidence/index.ts';
-import { DirectoryFeed, distributionHandlers, KeysFeed } from '../distribution/index.ts';
+import { ConfigurationFeed, DirectoryFeed, distributionHandlers, KeysFeed } from '../distribution/index.ts';
 import { SignerClient } from '../signerlink/index.ts';
 import { NodeSessions, streamHandlers } from '../streams/index.ts';
 import { curatorUpgrade } from './curator-upgrade.ts';
@@ -83,7 +83,10 @@ export async function serve(
   const collateral = new ClusterCollateral({ etcd: cluster, log: log.child('collateral') });
   const blobs = storeOf(config, ports);
   const keys = new KeysFeed({ etcd: cluster, log: log.child('keys') });
-  const distribution = distributionHandlers({ etcd: cluster, feed, keys, collateral, blobs });
+  const configuration = new ConfigurationFeed({ etcd: cluster });
+  const distribution = distributionHandlers({
+    ...{ etcd: cluster, feed, keys, configuration, collateral, blobs },
+  });
   const sessions = new NodeSessions();
   const nodes = new NodeStore(cluster);
   const findNode = (node: string, stop: AbortSignal) => nodes.get(node, stop);
@@ -120,6 +123,7 @@ export async function serve(
       feed.run(signal),
       collateral.run(signal),
       keys.run(signal),
+      configuration.run(signal),
       options.metrics === undefined
         ? undefined
         : runMetrics(options.metrics, { nodes: curator.nodes, sessions, certificates, clock }, signal),

@@ -201,6 +201,7 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   'Distribution.WatchDirectory': { ...everybody, usedBy: 'agent' },
   'Distribution.FetchCollateral': { ...everybody, usedBy: 'agent' },
   'Distribution.FetchKeys': { ...everybody, usedBy: 'agent' },
+  'Distribution.FetchConfiguration': { ...everybody, usedBy: 'agent' },
   'NodeStreams.OpenSession': { ...nodes, usedBy: 'agent' },
   'NodeStreams.StreamLogs': { ...people, usedBy: '`node logs`' },
   'NodeStreams.StreamAuditLog': { ...operators, usedBy: '`node logs --audit`' },

@@ -92,6 +92,13 @@ export declare type WatchDirectoryResponse = Message<"cluster.curator.v1.WatchDi
    * @generated from field: repeated string relays = 4;
    */
   relays: string[];
+
+  /**
+   * SHA-256 (hex) of the configuration; nodes that have another one call FetchConfiguration. Empty without one.
+   *
+   * @generated from field: string configuration = 5;
+   */
+  configuration: string;
 };
 
 /**
@@ -217,6 +224,44 @@ export declare type FetchKeysResponse = Message<"cluster.curator.v1.FetchKeysRes
 export declare const FetchKeysResponseSchema: GenMessage<FetchKeysResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.FetchConfigurationRequest
+ */
+export declare type FetchConfigurationRequest = Message<"cluster.curator.v1.FetchConfigurationRequest"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.FetchConfigurationRequest.
+ * Use `create(FetchConfigurationRequestSchema)` to create a new message.
+ */
+export declare const FetchConfigurationRequestSchema: GenMessage<FetchConfigurationRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.FetchConfigurationResponse
+ */
+export declare type FetchConfigurationResponse = Message<"cluster.curator.v1.FetchConfigurationResponse"> & {
+  /**
+   * The document that `cluster config apply` stored, JSON.
+   *
+   * @generated from field: bytes document = 1;
+   */
+  document: Uint8Array;
+
+  /**
+   * The chain of `owners` documents and the `policy` document: an owner's signature over SHA-256 of `document`. The caller
+   * verifies them with the owners of its provisioning, and applies nothing without them.
+   *
+   * @generated from field: repeated bytes owner_documents = 2;
+   */
+  ownerDocuments: Uint8Array[];
+};
+
+/**
+ * Describes the message cluster.curator.v1.FetchConfigurationResponse.
+ * Use `create(FetchConfigurationResponseSchema)` to create a new message.
+ */
+export declare const FetchConfigurationResponseSchema: GenMessage<FetchConfigurationResponse>;
+
+/**
  * @generated from service cluster.curator.v1.Distribution
  */
 export declare const Distribution: GenService<{
@@ -260,6 +305,16 @@ export declare const Distribution: GenService<{
     methodKind: "unary";
     input: typeof FetchKeysRequestSchema;
     output: typeof FetchKeysResponseSchema;
+  },
+  /**
+   * The configuration of the cluster, with what an owner signed about it.
+   *
+   * @generated from rpc cluster.curator.v1.Distribution.FetchConfiguration
+   */
+  fetchConfiguration: {
+    methodKind: "unary";
+    input: typeof FetchConfigurationRequestSchema;
+    output: typeof FetchConfigurationResponseSchema;
   },
 }>;
 
