@@ -3,7 +3,7 @@ import { readStorageProtection } from '../../internal/platform/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
 import { collateralWorker } from '../collateral/index.ts';
-import { ControlPlaneHealth, createHealthProbe } from '../kubernetes/index.ts';
+import { apiEndpointOf, ControlPlaneHealth, createHealthProbe, PATHS } from '../kubernetes/index.ts';
 import {
   createCertificateExpiryLister,
   KubernetesEtcdHealth,
@@ -18,6 +18,7 @@ import {
   ticketRenewal,
   type Renewal,
 } from '../renewal/index.ts';
+import { readRegistryCredentials, registriesWorker } from '../registries/index.ts';
 import { directoryWorker, roleFetchWorker } from '../roleserve/index.ts';
 import type { Agent } from './agent-parts.ts';
 
@@ -35,9 +36,25 @@ export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>
     }),
     directory: directoryWorker({
       ...agent,
-      writes: agent.valueStore.claim('clusterDirectory', 'clusterRelays', 'clusterKeys'),
+      writes: agent.valueStore.claim(
+        'clusterDirectory',
+        'clusterRelays',
+        'clusterKeys',
+        'clusterConfiguration',
+      ),
       saved: state.directory,
       savedRelays: state.relays,
+    }),
+    registries: registriesWorker({
+      ...agent,
+      root: PATHS.registries,
+      floors: state.configurationFloors,
+      readCredentials: (signal) =>
+        readRegistryCredentials(
+          agent.files,
+          apiEndpointOf(currentValue(agent.reads.clusterSettings) ?? {}),
+          signal,
+        ),
     }),
     evidence: evidenceSocketRunnable(agent),
     collateral: collateralWorker({ ...agent, cache: agent.collateral }),

@@ -79,5 +79,11 @@ export {
   type NodeTaints,
 } from './taints/declared-taints.ts';
 export { listLabeledNodes, removeTaintAndLabels } from './taints/stale-labels.ts';
-export { PATHS, type EtcdClientFiles, type HostSettings, type KubernetesSettings } from './settings.ts';
+export {
+  apiEndpointOf,
+  PATHS,
+  type EtcdClientFiles,
+  type HostSettings,
+  type KubernetesSettings,
+} from './settings.ts';
 export { CONTAINERD_UNIT, KUBELET_UNIT } from './node/units.ts';

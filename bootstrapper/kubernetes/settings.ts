@@ -54,6 +54,8 @@ export const PATHS = {
   cniBin: '/opt/cni/bin',
   cniConfig: '/etc/cni/net.d',
   containerdConfig: '/etc/containerd/cluster.toml',
+  /** Directories of registries, by the agent (bootstrapper/registries) and by operators. */
+  registries: '/etc/containerd/certs.d',
   containerdSocket: '/run/containerd/containerd.sock',
   kubeadmConfig: '/var/lib/cluster/kubernetes/kubeadm.yaml',
   stepCheckpoints: '/var/lib/cluster/kubernetes/marks.json',
@@ -73,6 +75,6 @@ export const PATHS = {
 } as const;
 
 /** "host:port" at which programs of this node connect to an API server. */
-export function apiEndpointOf({ apiEndpoint }: Pick<KubernetesSettings, 'apiEndpoint'>): string {
+export function apiEndpointOf({ apiEndpoint }: { readonly apiEndpoint?: string | undefined }): string {
   return apiEndpoint ?? `${LOCAL_API_ENDPOINT.host}:${LOCAL_API_ENDPOINT.port}`;
 }

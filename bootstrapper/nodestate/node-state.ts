@@ -4,6 +4,7 @@ import type { CachedCollateral } from '../collateral/index.ts';
 import { ChecksummedFile, type Membership, type RemovalRecord } from '../membership/index.ts';
 import type { JoinRecord } from '../joinclient/index.ts';
 import type { ClusterSettings } from '../roleserve/index.ts';
+import type { ConfigurationFloors } from '../registries/index.ts';
 import { AGENT_PATHS } from './paths.ts';
 
 /** The records from which a member starts without a curator, each in its own checksummed file. */
@@ -19,6 +20,7 @@ export function createNodeState(files: FilePort) {
     directory: new ChecksummedFile<ClusterDirectory>(files, AGENT_PATHS.directory),
     /** Workers that forward connections to control planes. */
     relays: new ChecksummedFile<readonly string[]>(files, AGENT_PATHS.relays),
+    configurationFloors: new ChecksummedFile<ConfigurationFloors>(files, AGENT_PATHS.configurationFloors),
     /** The removal of this node from its cluster. */
     removed: new ChecksummedFile<RemovalRecord>(files, AGENT_PATHS.removed),
     /** The admission of this machine to its cluster; it is kept after the machine has joined. */

@@ -38,6 +38,8 @@ export const AGENT_PATHS = {
   settings: `${STATE}/membership/settings.json`,
   directory: `${STATE}/membership/directory.json`,
   relays: `${STATE}/membership/relays.json`,
+  /** The newest owner documents about the configuration that this node has accepted. */
+  configurationFloors: `${STATE}/membership/configuration-floors.json`,
   /** Exists once the cluster has removed this node. */
   removed: `${STATE}/membership/removed.json`,
   collateral: `${STATE}/collateral/collateral.json`,

@@ -57,6 +57,7 @@ export async function runPendingReset(
       ...WORKLOADS,
       directoriesToRemove: DIRECTORIES,
       linksToRemove: LINKS,
+      registries: PATHS.registries,
       hasLockRegister: provisioning.tpm.kind !== 'none',
       bootId: await machine.bootId(),
       signal,

@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
 import { readText, type FilePort } from '../../internal/file/index.ts';
+import { removeRegistries } from '../registries/index.ts';
 import { ResetError } from './errors.ts';
 import { deleteNetfilterRules } from './netfilter.ts';
 import type { ResetPaths } from './reset-orders.ts';
@@ -19,6 +20,8 @@ export interface ResetOptions extends StopOptions {
   /** Directories and files outside the agent's state. */
   readonly directoriesToRemove: readonly string[];
   readonly linksToRemove: readonly string[];
+  /** Directory of registries, of which only those of the agent are deleted. */
+  readonly registries: string;
   /** Whether a PCR shows the node lock until the next reboot. */
   readonly hasLockRegister: boolean;
   readonly bootId: string;
@@ -64,7 +67,7 @@ export async function runReset(ports: ResetPorts, options: ResetOptions): Promis
  */
 async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   const { files } = ports;
-  const { paths, directoriesToRemove, linksToRemove, signal } = options;
+  const { paths, directoriesToRemove, linksToRemove, registries, signal } = options;
   for (const path of await mountsIn(files, directoriesToRemove))
     await tryCommand(ports, ['umount', '--lazy', path], signal);
   const [left] = await mountsIn(files, directoriesToRemove);
@@ -74,6 +77,7 @@ async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
     });
   for (const link of linksToRemove) await tryCommand(ports, ['ip', 'link', 'delete', link], signal);
   for (const directory of directoriesToRemove) await files.remove(directory);
+  await removeRegistries(files, registries);
   const kept = [paths.store, dirname(paths.resetOrder), dirname(paths.machineKey)];
   for (const name of await files.list(paths.state)) {
     const path = `${paths.state}/${name}`;

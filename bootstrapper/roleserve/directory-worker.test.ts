@@ -73,6 +73,7 @@ function createDirectory(saved?: ClusterDirectory | Error) {
       },
       clusterRelays: values.clusterRelays,
       clusterKeys: values.clusterKeys,
+      clusterConfiguration: values.clusterConfiguration,
     },
     curators,
     saved: {

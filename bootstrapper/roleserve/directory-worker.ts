@@ -15,7 +15,10 @@ const NODE_ID = /^[0-9A-Za-z-]{1,64}$/;
 /** Inputs and ports (injected dependencies) of the directory worker. */
 export interface DirectoryOptions {
   readonly reads: Pick<RoleValues, 'clusterMembership'>;
-  readonly writes: Pick<RoleValueWriters, 'clusterDirectory' | 'clusterRelays' | 'clusterKeys'>;
+  readonly writes: Pick<
+    RoleValueWriters,
+    'clusterDirectory' | 'clusterRelays' | 'clusterKeys' | 'clusterConfiguration'
+  >;
   readonly curators: Curators;
   /** The list of control planes on disk: after a restart, those of the join ticket may have been removed. */
   readonly saved: SavedRecord<ClusterDirectory>;
@@ -39,7 +42,7 @@ interface Known {
 }
 
 /**
- * Follows the list of control planes, the relays and the stage of the shared keys; keeps both lists on disk.
+ * Follows the list of control planes, the relays, the stage of the shared keys and the hash of the configuration; keeps both lists on disk.
  */
 export function directoryWorker(options: DirectoryOptions): Runnable {
   const known: Known = { isReceived: false, directory: undefined, nodeCertPem: undefined };
@@ -99,15 +102,18 @@ async function followCurators(
 ): Promise<void> {
   let knownRelays = firstRelays.join();
   let knownKeys: string | undefined;
+  let knownConfiguration: string | undefined;
   const onResponse = reportWorking(scope);
   scope.waiting('first list of control planes from a curator');
   await curators.use(
     async (curator, signal) => {
       for await (const message of curator.of(Distribution).watchDirectory({}, { signal })) {
-        const { controlPlanes, relays, keys } = message;
+        const { controlPlanes, relays, keys, configuration } = message;
         onResponse();
         if (keys !== knownKeys) writes.clusterKeys.set(keys);
         knownKeys = keys;
+        if (configuration !== knownConfiguration) writes.clusterConfiguration.set(configuration);
+        knownConfiguration = configuration;
         const directory = directoryFromWire(controlPlanes);
         if (directory === undefined) {
           scope.log.warn('invalid list of control planes from curator, keeping the current one', {

@@ -21,6 +21,7 @@ export {
 } from './control-plane-worker.ts';
 export { type DirectoryOptions, directoryWorker } from './directory-worker.ts';
 export { type NodeLabelsOptions, nodeLabelsWorker } from './node-labels-worker.ts';
+export { nextWithin } from './next-within.ts';
 export { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
 export { type RelayOptions, relayWorker } from './relay-worker.ts';
 export { type RoleFetchOptions, memberWorker, reportWorking, roleFetchWorker } from './role-fetch-worker.ts';

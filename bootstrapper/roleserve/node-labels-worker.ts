@@ -1,6 +1,4 @@
-import { childSignal } from '../../internal/cleanup/index.ts';
-import { combine, EventValue, type Watcher } from '../../internal/event/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
+import { combine, EventValue } from '../../internal/event/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
 import {
   formatTaint,
@@ -22,6 +20,7 @@ import {
   listDeclaredTaints,
   type NodeTaints,
 } from '../kubernetes/index.ts';
+import { nextWithin } from './next-within.ts';
 import type { RoleValues } from './role-values.ts';
 import { reportWorking } from './role-fetch-worker.ts';
 import { planStrayTaints } from './stray-taints-worker.ts';
@@ -211,20 +210,4 @@ function unregisteredIn(
 ): readonly string[] {
   const registered = new Set(nodes.map(({ name }) => name));
   return [...wanted].flatMap(([name, node]) => (hasAny(node) && !registered.has(name) ? [name] : []));
-}
-
-/** The next value, or undefined when there is none within this time. */
-async function nextWithin<T>(
-  watcher: Watcher<T>,
-  withinMs: number,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<T | undefined> {
-  using either = childSignal(signal);
-  const waits = [watcher.next(either.signal), clock.sleep(withinMs, either.signal)] as const;
-  await Promise.race(waits).catch(() => undefined);
-  either.abort();
-  const [next] = await Promise.allSettled(waits);
-  signal.throwIfAborted();
-  return next.status === 'fulfilled' ? next.value : undefined;
 }

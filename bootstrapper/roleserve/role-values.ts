@@ -89,6 +89,8 @@ export function createEventValues() {
     kubernetesStatus: unknownYet<KubernetesStatus>(),
     /** Stage of the keys that control planes share, "GENERATION/PHASE"; empty before the first rotation. */
     clusterKeys: unknownYet<string>(),
+    /** SHA-256 (hex) of the configuration of the cluster; empty without one. */
+    clusterConfiguration: unknownYet<string>(),
     /** The stage of the rotation that this node has completed. */
     localKeys: unknownYet<KeyStage>(),
   };
@@ -122,6 +124,7 @@ export type RoleValueWriters = { readonly [Name in RoleValueName]: Settable<Role
  * | clusterDirectory    | directory worker      | curator client, balancer, relay            |
  * | clusterRelays       | directory worker      | curator client, renewal                    |
  * | clusterKeys         | directory worker      | key rotation                               |
+ * | clusterConfiguration | directory worker     | registries                                 |
  * | localComponents     | components worker     | control plane, Kubernetes                  |
  * | localControlPlane   | control plane worker  | Kubernetes, signer, status push            |
  * | kubernetesStatus    | Kubernetes worker     | init result, components, status push       |

@@ -75,7 +75,7 @@ export const probeNode: NodeProbe = async ({ endpoint, nodeName, caPem, certPem,
   if (status !== 200) throw new Error(`${endpoint} answered ${status}: ${body.slice(0, MAX_REASON_CHARS)}`);
 };
 
-/** An HTTPS response. Its body is cut off after 2,000 characters. */
+/** An HTTPS response. Its body is cut off. */
 export interface HttpsResponse {
   readonly status: number;
   readonly body: string;
@@ -88,14 +88,17 @@ function refuseUnready(path: string, { status, body }: HttpsResponse): void {
   throw new Error(`${path.slice(1)} answered ${status}: ${reason}`);
 }
 
-/** Sends one GET request. Rejects if there is no response within `timeout` (default: 2 s). */
-export function getHttps(options: RequestOptions): Promise<HttpsResponse> {
+/**
+ * Sends one GET request. Rejects if there is no response within `timeout` (default: 2 s).
+ * @param maxBodyChars characters of the body to keep
+ */
+export function getHttps(options: RequestOptions, maxBodyChars = MAX_BODY_CHARS): Promise<HttpsResponse> {
   const { timeout = TIMEOUT_MS } = options;
   return new Promise((resolve, reject) => {
     const sent = request({ agent: false, ...options, timeout }, (response) => {
       let body = '';
       response.setEncoding('utf8');
-      response.on('data', (chunk: string) => (body = (body + chunk).slice(0, MAX_BODY_CHARS)));
+      response.on('data', (chunk: string) => (body = (body + chunk).slice(0, maxBodyChars)));
       response.on('end', () => resolve({ status: response.statusCode ?? 0, body }));
       response.on('error', reject);
     });

@@ -44,7 +44,10 @@ DevicePolicy=closed
 `;
 }
 
-/** Builds the configuration of containerd 2.x (configuration version 3). */
+/**
+ * Builds the configuration of containerd 2.x (configuration version 3). Without `config_path`, containerd would take its default,
+ * a list of two directories, for the name of one.
+ */
 export function buildContainerdConfig(options: {
   readonly pauseImage: string;
   readonly host: HostSettings;
@@ -60,6 +63,8 @@ state = "/run/containerd"
   snapshotter = "overlayfs"
   [plugins."io.containerd.cri.v1.images".pinned_images]
     sandbox = "${options.pauseImage}"
+  [plugins."io.containerd.cri.v1.images".registry]
+    config_path = "${PATHS.registries}"
 
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = ${options.host.restrictOomScoreAdj}

@@ -1,0 +1,20 @@
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
+
+/** Codes of this directory's errors, with meaning and fix. */
+export const nodeRegistriesErrors = defineErrors({
+  'noderegistries-unsigned': fault.peer.refused(
+    'This node was told to pull images from registries that no current owner has signed, or with settings that are older than those it has used. It keeps those it has.',
+    'Ask an owner to run `cluster config apply` or `cluster sign`. If the error remains, somebody who has a key of the cluster is in the path to its control planes: find out who.',
+  ),
+  'noderegistries-invalid': fault.peer.refused(
+    'The registries in the configuration of the cluster have a form that this version does not know. The node keeps those it has.',
+    'Upgrade the agent of this node to the version of the control planes.',
+  ),
+  'noderegistries-credentials': retryable.peer.unhealthy(
+    'This node cannot read the user names and passwords of registries from Kubernetes.',
+    'Check that the Secret kube-system/cluster-registry-credentials exists; `cluster config apply` writes it. Otherwise check that an API server runs.',
+  ),
+});
+
+/** An error with a code of this directory. */
+export class NodeRegistriesError extends errorClass(nodeRegistriesErrors) {}
