@@ -7,6 +7,8 @@ import {
   mergeThreeWay,
   parseWrittenConfig,
   positionOf,
+  registriesFrom,
+  serversWithCredentials,
   type Conflict,
   type Json,
   type JsonPath,
@@ -15,6 +17,8 @@ import {
 import { CodedError } from '../../internal/errors/index.ts';
 import type { ProcessPort } from '../../internal/exec/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { KubeClient } from '../../internal/kube/index.ts';
+import { storeLogins } from '../registries/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { openSigner, policyFor } from '../sign/index.ts';
@@ -27,7 +31,7 @@ import {
   type CurrentConfiguration,
 } from './current-configuration.ts';
 import { requireSignedConfiguration } from './signed-configuration.ts';
-import { readCaller, callCurator, newMutation } from '../cluster/index.ts';
+import { readCaller, callCurator, newMutation, readKubeAccess } from '../cluster/index.ts';
 import { ConfigurationError } from './errors.ts';
 import { AppError } from '../app/errors.ts';
 
@@ -75,7 +79,10 @@ export async function runConfigApply(context: CommandContext, options: ApplyOpti
       throw unknownBase(mine, current);
     },
   });
-  if (!options.dryRun) await saveLastApplied(context.ports.files, member, mine.document);
+  if (!options.dryRun) {
+    await saveLastApplied(context.ports.files, member, mine.document);
+    await storeRegistryLogins(context, done);
+  }
   report(context, done, options.dryRun);
 }
 
@@ -117,13 +124,31 @@ export async function runConfigEdit(
     },
   });
   await ports.files.remove(path);
+  await storeRegistryLogins(context, done);
   report(context, done, false);
+}
+
+/**
+ * Gives nodes the user names and passwords that the configuration now needs, also if only a password has changed. A run that was
+ * interrupted before this is repeated with the same command.
+ */
+async function storeRegistryLogins(context: CommandContext, { changes, merged }: Applied): Promise<void> {
+  const { ports, paths, signal } = context;
+  const registries = registriesFrom(canonicalJson(merged));
+  const isConcerned =
+    serversWithCredentials(registries).length > 0 || changes.some(([section]) => section === 'registries');
+  if (!isConcerned) return;
+  const layout = layoutOf(paths.workspace);
+  using client = new KubeClient(await readKubeAccess(ports.files, layout), ports);
+  await storeLogins({ client, files: ports.files, layout, registries, signal });
 }
 
 interface Applied {
   readonly revision: bigint;
   readonly changes: readonly JsonPath[];
   readonly losses: readonly string[];
+  /** The configuration that the cluster now has. */
+  readonly merged: Json;
 }
 
 interface Merging {
@@ -143,7 +168,8 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
     if (isReadable(current)) base ??= options.baseFor(current); // only once: changes after this revision are those of other clients
     const { changes, merged } = merging(mine, current, { base, replaces: options.replaces });
     const losses = lossesOf(current, merged);
-    if (options.dryRun || changes.length === 0) return { revision: current.revision, changes, losses };
+    if (options.dryRun || changes.length === 0)
+      return { revision: current.revision, changes, losses, merged };
     await confirmLoss(context, { doing: `applying ${mine.path}`, losses, yes: options.yes });
     try {
       const document = Buffer.from(canonicalJson(merged), 'utf8');
@@ -154,7 +180,7 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
       const documents = policyFor(signer, document);
       const request = { document, baseRevision: current.revision, documents, mutation: newMutation() };
       const { revision } = await callCurator(context, ({ curator }) => curator.updateConfiguration(request));
-      return { revision, changes, losses };
+      return { revision, changes, losses, merged };
     } catch (error) {
       const isStale = error instanceof CodedError && error.code === 'curator-configuration-stale';
       if (!isStale || tries === TRIES) throw error;

@@ -8,6 +8,7 @@
  *     kubeconfig          access for kubectl                from the result of init, then renewed
  *     owner.crt           certificate of the owner          after its first renewal; before, in state.json
  *     machines/NODE.json  machine of a node, for `verify`    created when it is first verified
+ *     registry-credentials.json  passwords of registries  written by the operator
  *     identity.json       key of an operator                created once, completed by an owner's grant
  *
  * The owner key, the master secret and an operator's identity can be encrypted with a passphrase (`secret-file.ts` reads and
@@ -40,7 +41,7 @@ export { layoutOf, type WorkspaceLayout } from './layout.ts';
 export { lockWorkspace, type LockOptions } from './lock-workspace.ts';
 export { type PassphraseSource } from './passphrase.ts';
 export { PromptPassphrases } from './prompt-passphrases.ts';
-export { isSealedFile, type SecretAccess } from './secret-file.ts';
+export { isSealedFile, readPrivateFile, type SecretAccess } from './secret-file.ts';
 export {
   StateFile,
   type InitState,

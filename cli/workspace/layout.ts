@@ -20,6 +20,8 @@ export interface WorkspaceLayout {
   readonly identity: string;
   /** Directory: which machine this workspace expects under each node name. */
   readonly machines: string;
+  /** Written by the operator: user names and passwords of registries, in Docker's format. 0600. */
+  readonly registryCredentials: string;
   readonly lock: string;
 }
 
@@ -36,6 +38,7 @@ export function layoutOf(root: string): WorkspaceLayout {
     curators: join(root, 'curators.json'),
     identity: join(root, 'identity.json'),
     machines: join(root, 'machines'),
+    registryCredentials: join(root, 'registry-credentials.json'),
     lock: join(root, '.lock'),
   };
 }

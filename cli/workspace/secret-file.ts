@@ -42,8 +42,15 @@ export async function readAsStored(
   files: FilePort,
   path: string,
 ): Promise<{ readonly text: Secret<string>; readonly sealed: boolean }> {
-  const text = await readText(files, path, MAX_KEY_BYTES);
+  const text = await readPrivateFile(files, path);
   if (text === undefined) throw new WorkspaceError('workspace-missing', `${path} does not exist`);
+  return { text, sealed: isSealed(text.reveal()) };
+}
+
+/** A file that only its owner can access; undefined if it does not exist. @throws WorkspaceError `workspace-key-mode` */
+export async function readPrivateFile(files: FilePort, path: string): Promise<Secret<string> | undefined> {
+  const text = await readText(files, path, MAX_KEY_BYTES);
+  if (text === undefined) return undefined;
   const mode = (await files.stat(path))?.mode ?? 0;
   if ((mode & OTHERS) !== 0) {
     throw new WorkspaceError(
@@ -51,7 +58,7 @@ export async function readAsStored(
       `permissions 0${mode.toString(8)} of ${path} are too open (need 0600)`,
     );
   }
-  return { text: new Secret(text), sealed: isSealed(text) };
+  return new Secret(text);
 }
 
 /** Whether the file exists and is encrypted. */

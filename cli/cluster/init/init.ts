@@ -1,9 +1,10 @@
 import { versionsFor } from '../../../internal/bundle/index.ts';
-import type { ClusterConfig } from '../../../internal/config/index.ts';
+import { serversWithCredentials, type ClusterConfig } from '../../../internal/config/index.ts';
 import type { MasterSecret } from '../../../internal/crypto/index.ts';
 import { parseEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import { KubeClient, waitForApi, waitForNodeReady } from '../../../internal/kube/index.ts';
 import type { CommandContext, StepProgress } from '../../app/command.ts';
+import { requireLogins, storeLogins } from '../../registries/index.ts';
 import { installCharts, planCharts, type ChartSelection } from '../../charts/index.ts';
 import { readConfig, readMasterSecret, readOwnerKey, type OwnerKey } from '../../workspace/index.ts';
 import { readLocalBundle, workstationArchitecture } from './local-bundle.ts';
@@ -49,6 +50,8 @@ export async function runInit(context: CommandContext, options: InitOptions): Pr
   const config = await effectiveConfig(context, workspace, options);
   const plan = planCharts(config, options.charts);
   const before = workspace.state.value.init?.stage;
+  if (before !== 'acknowledged')
+    await requireLogins(context.ports.files, workspace.layout, config.registries);
   if (before !== 'acknowledged') await createCluster(context, { workspace, config, options });
   else if (await restoreKubeconfig(context, workspace, config.name))
     context.host.say('init-kubeconfig-restored', 'The kubeconfig was missing and was created again');
@@ -56,6 +59,12 @@ export async function runInit(context: CommandContext, options: InitOptions): Pr
   using client = new KubeClient(access, context.ports);
   await awaitApi(context, client);
   const { layout, state } = workspace;
+  // Before the charts, whose images may come from these registries.
+  if (serversWithCredentials(config.registries).length > 0) {
+    const { signal, ports } = context;
+    const { registries } = config;
+    await storeLogins({ client, files: ports.files, layout, registries, keepsOthers: true, signal });
+  }
   const bundle = await readLocalBundle(context, config.kubernetesVersion, workstationArchitecture());
   const charts = await installCharts(context, { plan, layout, state, access, bundle });
   const nodeName = workspace.state.value.init?.result?.nodeName ?? '';
