@@ -1,4 +1,3 @@
-import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
@@ -6,14 +5,12 @@ import type { AddressInfo } from 'node:net';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { env } from 'node:process';
-import { createInterface } from 'node:readline';
 import { ExecaRunner } from '../../../internal/exec/index.ts';
+import { Registry } from '../harness/registry.ts';
 
 const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
 const CHART = join(import.meta.dirname, '../../../cli/charts/hello');
-const REGISTRY = join(import.meta.dirname, '../../registry-peer');
 const SEARCH_PATH = `${env['PATH'] ?? ''}:/usr/local/go/bin`;
-const BUILD_MS = 300_000;
 
 /**
  * A real OCI registry and an HTTP repository with charts that the real helm packed. The registry does not
@@ -58,7 +55,7 @@ export class ChartSources implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.registry.stop();
+    await this.registry[Symbol.asyncDispose]();
     await this.repository.stop();
   }
 }
@@ -77,42 +74,6 @@ export async function helm(...args: readonly string[]): Promise<string> {
     signal,
   });
   return stdout;
-}
-
-class Registry {
-  readonly address: string;
-  /** Lines of "METHOD PATH" in the order of the requests. */
-  readonly requests: string[] = [];
-  readonly #child: ChildProcess;
-
-  private constructor(child: ChildProcess, address: string) {
-    this.#child = child;
-    this.address = address;
-  }
-
-  static async start(directory: string, host: string): Promise<Registry> {
-    const commands = new ExecaRunner({ path: SEARCH_PATH });
-    const go = { GOMODCACHE: join(CACHE, 'go/mod'), GOCACHE: join(CACHE, 'go/build'), GOTOOLCHAIN: 'local' };
-    await commands.run({
-      argv: ['go', 'build', '-trimpath', '-o', join(directory, 'registry'), '.'],
-      cwd: REGISTRY,
-      env: { PATH: SEARCH_PATH, HOME: homedir(), GOFLAGS: '-mod=mod', CGO_ENABLED: '0', ...go },
-      timeoutMs: BUILD_MS,
-      signal: new AbortController().signal,
-    });
-    const child = spawn(join(directory, 'registry'), [host], { stdio: ['pipe', 'pipe', 'inherit'] });
-    const lines = createInterface({ input: child.stdout });
-    const [address] = (await once(lines, 'line')) as [string];
-    const registry = new Registry(child, address);
-    lines.on('line', (line) => registry.requests.push(line));
-    return registry;
-  }
-
-  async stop(): Promise<void> {
-    const ended = once(this.#child, 'exit');
-    this.#child.stdin?.end();
-    await ended;
-  }
 }
 
 /** An HTTP server for a directory that can delay the response for one path. */

@@ -1,0 +1,88 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { env } from 'node:process';
+import { createInterface } from 'node:readline';
+import { ExecaRunner } from '../../../internal/exec/index.ts';
+
+const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
+const SOURCES = join(import.meta.dirname, '../../registry-peer');
+const SEARCH_PATH = `${env['PATH'] ?? ''}:/usr/local/go/bin`;
+const BUILD_MS = 300_000;
+
+/** What a registry asks of its clients, and an image that it has. */
+export interface RegistryOptions {
+  /** Unique in its directory. */
+  readonly name?: string;
+  /** PEM files of the certificate and its key; undefined: without TLS. */
+  readonly tls?: { readonly certPem: string; readonly keyPem: string };
+  /** "USER:PASSWORD"; `setLogin` changes it. */
+  readonly login?: string;
+  /** Whether the login only gives a token. */
+  readonly token?: boolean;
+  /** "REPOSITORY:TAG" and the directory of an OCI image layout. */
+  readonly image?: { readonly reference: string; readonly layout: string };
+}
+
+/** A real OCI registry on this machine (e2e/registry-peer). It ends with the story. */
+export class Registry implements AsyncDisposable {
+  /** "HOST:PORT". */
+  readonly address: string;
+  /** Lines of "METHOD PATH STATUS" in the order of the requests. */
+  readonly requests: string[] = [];
+  readonly #child: ChildProcess;
+  readonly #loginFile: string;
+
+  private constructor(child: ChildProcess, address: string, loginFile: string) {
+    this.#child = child;
+    this.address = address;
+    this.#loginFile = loginFile;
+  }
+
+  /** @param directory for the program and its files @param host an address of this machine */
+  static async start(directory: string, host: string, options: RegistryOptions = {}): Promise<Registry> {
+    const { name = 'registry', tls, login, token = false, image } = options;
+    const program = join(directory, 'registry');
+    await build(program);
+    const file = (kind: string): string => join(directory, `${name}.${kind}`);
+    const flags: string[] = token ? ['-token'] : [];
+    if (tls !== undefined) {
+      await writeFile(file('crt'), tls.certPem);
+      await writeFile(file('key'), tls.keyPem, { mode: 0o600 });
+      flags.push('-cert', file('crt'), '-key', file('key'));
+    }
+    if (login !== undefined) flags.push('-login-file', file('login'));
+    if (image !== undefined) flags.push('-image', `${image.reference}=${image.layout}`);
+    if (login !== undefined) await writeFile(file('login'), login, { mode: 0o600 });
+    const child = spawn(program, [...flags, host], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const lines = createInterface({ input: child.stdout });
+    const [address] = (await once(lines, 'line')) as [string];
+    const registry = new Registry(child, address, file('login'));
+    lines.on('line', (line) => registry.requests.push(line));
+    return registry;
+  }
+
+  /** From now on, only this "USER:PASSWORD" is accepted. */
+  setLogin(login: string): Promise<void> {
+    return writeFile(this.#loginFile, login, { mode: 0o600 });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const ended = once(this.#child, 'exit');
+    this.#child.stdin?.end();
+    await ended;
+  }
+}
+
+async function build(program: string): Promise<void> {
+  const go = { GOMODCACHE: join(CACHE, 'go/mod'), GOCACHE: join(CACHE, 'go/build'), GOTOOLCHAIN: 'local' };
+  await new ExecaRunner({ path: SEARCH_PATH }).run({
+    argv: ['go', 'build', '-trimpath', '-o', program, '.'],
+    cwd: SOURCES,
+    env: { PATH: SEARCH_PATH, HOME: homedir(), GOFLAGS: '-mod=mod', CGO_ENABLED: '0', ...go },
+    timeoutMs: BUILD_MS,
+    signal: new AbortController().signal,
+  });
+}
