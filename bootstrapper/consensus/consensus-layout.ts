@@ -45,7 +45,7 @@ export interface ConsensusLayout {
    */
   readonly clientsTrustBundle: string;
   readonly peersTrustBundle: string;
-  /** This file exists once this node has been a member with data. */
+  /** This file exists if this node has ever been an etcd member with data. */
   readonly memberMarker: string;
   /** File with the epoch of the data, as decimal digits. */
   readonly epochFile: string;

@@ -216,7 +216,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     signal: AbortSignal,
   ): Promise<void> {
     const config = this.#memberConfig();
-    if (config === undefined) throw new TypeError('membership expected');
+    if (config === undefined) throw new TypeError('called before this node is a member');
     const inSlot = async (slotSignal: AbortSignal): Promise<void> => {
       await this.renewConsensus(slotSignal);
       await work(slotSignal);

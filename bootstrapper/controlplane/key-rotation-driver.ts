@@ -149,7 +149,7 @@ async function requestTicket(
   signal: AbortSignal,
 ): Promise<OpenedTicket> {
   const membership = currentValue(values.clusterMembership);
-  if (membership === undefined) throw new TypeError('membership expected');
+  if (membership === undefined) throw new TypeError('called before this node is a member');
   const known = currentValue(values.clusterDirectory) ?? directoryFromMembership(membership);
   const asked = known.filter(({ nodeId }) => first === undefined || nodeId === first);
   const endpointOf = (host: string): string => formatEndpoint(host, PORTS.join);

@@ -62,14 +62,14 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       if (keys !== undefined) await installControlPlaneKeys(ports.files, keys);
       node.creating(settingsFromSpec(record.spec), { initId: record.initId, spec: record.spec });
       const membership = await when(ports.clusterMembership, (value) => value !== undefined, signal);
-      if (membership === undefined) throw new TypeError('membership expected');
+      if (membership === undefined) throw new TypeError('called before this node is a member');
       return { to: 'Running', membership };
     },
     Joining: async (signal) => {
       using session = granted;
       granted = undefined;
       const record = session?.record ?? (await state.join.load());
-      if (record === undefined) throw new TypeError('admission expected');
+      if (record === undefined) throw new TypeError('called before this machine was admitted');
       // This also extends the lock PCR, before the machine creates any evidence.
       await lock.acquire(claimOf(record));
       const ticket = await requestTicket(ports, { session, record }, signal);

@@ -21,7 +21,7 @@ export function removalRunnable({ curators, reads, state, clock, end }: RemovalP
     scope.waiting('a removal of this node');
     await when(curators.removed, (isRemoved) => isRemoved, scope.signal);
     const membership = currentValue(reads.clusterMembership);
-    if (membership === undefined) throw new TypeError('membership expected');
+    if (membership === undefined) throw new TypeError('called before this node is a member');
     const { clusterId, clusterName, nodeId, nodeName } = membership;
     await state.removed.save({ clusterId, clusterName, nodeId, nodeName, foundMs: clock.nowMs() });
     end(new RemovalError('removal-found', `cluster ${clusterName} has removed this node (${nodeName})`));

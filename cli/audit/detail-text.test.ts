@@ -14,7 +14,7 @@ const cases = [
     given: { d: [{ k: 1 }, { k: 2 }] },
     want: 'd[0].k=1 d[1].k=2',
   },
-  { name: 'says when there is nothing', given: {}, want: '<none>' },
+  { name: 'returns <none> for an entry without details', given: {}, want: '<none>' },
   { name: 'is safe to print', given: { a: 'x\u001b[2J' }, want: expect.not.stringContaining('\u001b') },
 ];
 test.each(cases)('detailText() $name', ({ given, want }) => {

@@ -39,7 +39,7 @@ export interface SupportFile {
   readonly content: Uint8Array;
 }
 
-/** What is known about a bundle before its files are. */
+/** The part of the manifest that does not depend on the files. */
 export type SupportHead = Pick<SupportManifest, 'clusterId' | 'clusterName' | 'takenMs' | 'cliVersion'>;
 
 /**

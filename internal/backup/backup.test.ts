@@ -194,7 +194,7 @@ describe('a backup', () => {
     expect(await codeOf(verifyBackup(one(file), TRUST))).toBe('backup-certificate-invalid');
   });
 
-  test('tells nothing to another recovery key', async () => {
+  test('cannot be read with another recovery key', async () => {
     const read = async (): Promise<void> => {
       for await (const _ of readBackupParts(one(await fileOf()), [recoveryKeyOfOwner(otherOwner)]));
     };

@@ -413,11 +413,16 @@ const ROWS: readonly Row[] = [
   ),
   row(
     'doctor-backup',
-    'a proved one of two periods and ten minutes',
+    'the newest proved backup is two periods and ten minutes old',
     () => backups(12 * HOUR_MS + 10 * MINUTE_MS),
     'good',
   ),
-  row('doctor-backup', 'an older one', () => backups(12 * HOUR_MS + 10 * MINUTE_MS + 1), 'warning'),
+  row(
+    'doctor-backup',
+    'the newest proved backup is older than that',
+    () => backups(12 * HOUR_MS + 10 * MINUTE_MS + 1),
+    'warning',
+  ),
   row('doctor-backup', 'one of more than four periods', () => backups(25 * HOUR_MS), 'error'),
   row('doctor-backup', 'none yet of a new schedule', () => unprovedBackups(HOUR_MS), 'good'),
   row('doctor-backup', 'none that was proved', () => unprovedBackups(DAY_MS), 'warning'),

@@ -31,7 +31,7 @@ describe('createLogger()', () => {
 });
 
 describe('formatJsonRecord()', () => {
-  test('writes one line that starts with the record', () => {
+  test('writes one JSON line: first time, level, path and message, then the fields', () => {
     const record: LogRecord = {
       timeMs: 0,
       level: 'info',

@@ -191,11 +191,11 @@ describe('launcher()', () => {
     expect(it.tree.at('root.worker.process').state).toBe('canceled');
   });
 
-  test('refuses the plan "keep" while nothing runs', async () => {
+  test('refuses the plan "keep" if no workload runs', async () => {
     await using it = bench({ plan: () => ({ kind: 'keep' }) });
     it.role.set({ wanted: true });
     await settle();
-    expect(it.tree.at('root.worker').lastError).toContain('planning root.worker: "keep"');
+    expect(it.tree.at('root.worker').lastError).toContain('root.worker: plan() returned "keep"');
   });
 
   test('leaves no subscription when the tree stops', async () => {

@@ -70,7 +70,8 @@ async function untilWanted<I, C>(
   for (;;) {
     const decision = plan(await watcher.next(scope.signal), false);
     if (decision.kind === 'start') return decision.config;
-    if (decision.kind === 'keep') throw new Error(`planning ${scope.path}: "keep" while nothing runs`);
+    if (decision.kind === 'keep')
+      throw new Error(`${scope.path}: plan() returned "keep", but no workload runs`);
     if (decision.kind === 'stop' && !isTornDown) await retire?.(scope);
     isTornDown = decision.kind === 'stop';
     scope.waiting(decision.why);

@@ -108,7 +108,7 @@ async function verifyProof(
     await verifyCreation(tpm, object, signal);
   } catch (cause) {
     if (cause instanceof TpmError && cause.code === 'tpm-refused')
-      throw unproved('the TPM did not create it like this', cause);
+      throw unproved('the TPM did not create it, or not under these conditions', cause);
     throw cause;
   }
 }

@@ -96,7 +96,7 @@ await test('doctor names the cause of each fault first', async (story) => {
     await doctor.untilGood(step);
   });
 
-  await story.test('a budget that blocks every drain is a warning', async (step) => {
+  await story.test('a PodDisruptionBudget that blocks every drain is a warning', async (step) => {
     const base64 = Buffer.from(BLOCKED).toString('base64');
     await cluster.sh('n1', `echo ${base64} | base64 -d | kubectl apply -f -`);
     await doctor.names(step, { code: 'doctor-budget', exit: EXIT_WARNINGS });

@@ -115,7 +115,7 @@ export const member: Observe = (facts) => {
     );
 };
 
-/** Whether a learner waits longer for its promotion than it takes. */
+/** Whether a learner of etcd has waited unusually long for its promotion. */
 export const learner: Observe = (facts) => {
   const threshold = `promoted within ${formatDuration(LEARNER_WARNING_MS)}`;
   return judgeEtcds(facts, threshold, ({ members }, subject, { nodes }) => {

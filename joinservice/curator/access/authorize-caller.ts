@@ -35,8 +35,8 @@ const RANKS: readonly OperatorRole[] = ['viewer', 'operator', 'owner'];
 
 /**
  * Authorizes a call. The certificate identifies the caller; its record and role are read from etcd for each call,
- * linearizably, so every curator refuses a caller from the moment that it is deleted, and everybody while etcd is unavailable.
- * The record alone makes nobody an operator: name, key and role must be what an owner has signed.
+ * linearizably, so every curator refuses a deleted caller at once, and all callers while etcd is unavailable.
+ * A record alone is not enough for an operator: an owner must have signed its name, key and role.
  * @throws CuratorError `curator-denied`, `curator-not-member`, `curator-operator-unsigned`
  */
 export async function authorizeCaller(
@@ -69,7 +69,7 @@ function requirementOf(rule: AccessRule | undefined): string {
   if (rule === undefined) return 'a permission that nobody has';
   const { lowestRole, nodesToo } = rule;
   if (lowestRole === undefined) return 'a node';
-  if (nodesToo) return 'a node or an operator';
+  if (nodesToo) return 'a member node, or any operator role';
   return `role ${RANKS.slice(RANKS.indexOf(lowestRole))
     .join(', ')
     .replace(/, (?=[a-z]+$)/, ' or ')}`;
