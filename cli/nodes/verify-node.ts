@@ -6,7 +6,6 @@ import {
   VERIFY_NONCE_BYTES,
   bindingOfVerifyRequest,
   withLockRegister,
-  type Check,
   type Collateral,
   type Policy,
   type Variant,
@@ -26,41 +25,15 @@ import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readCollateral } from '../attest/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { formatTable } from '../host/index.ts';
 import { readCaller, callCurator, findNode } from '../cluster/index.ts';
 import { fileOrClusterConfiguration } from '../configuration/index.ts';
 import { NodesError } from './errors.ts';
 import { answerContradictions, inventoryContradictions, MachinePins } from './machine-pins.ts';
+import { registerRows, renderReport, type VerifyReport } from './verify-report.ts';
 
 const ANSWER_MS = 60_000;
 const FIRST_SEEN =
   'This workspace saw this machine for the first time: only the record of the cluster names it. Compare its identity with what you know of the machine. From now on another one is refused.';
-
-/** Result of `cluster verify`, printed as it is by `-o json`. */
-interface VerifyReport {
-  readonly node: string;
-  readonly nodeId: string;
-  readonly verdict: 'verified' | 'refused';
-  readonly variant: string;
-  readonly profile: string;
-  readonly identity: string;
-  readonly policy: string;
-  readonly code?: string;
-  readonly reason?: string;
-  readonly checks: readonly Check[];
-  readonly registers: readonly RegisterRow[];
-  readonly warnings: readonly string[];
-  /** How the record of the node compares with the machine that this workspace knows. */
-  readonly pin: 'first seen' | 'unchanged' | 'changed' | 'accepted';
-}
-
-/** One register: the values that the policy accepts, and the value that the node showed. */
-export interface RegisterRow {
-  readonly name: string;
-  readonly expected: readonly string[];
-  readonly actual: string;
-  readonly verdict: 'as expected' | 'differs' | 'not judged' | 'missing';
-}
 
 /** Flags of `cluster verify`. */
 export interface VerifyOptions {
@@ -282,61 +255,4 @@ function compareIdentity({ machineIdentity }: Verdict, { name, admission }: Node
 /** Fingerprint of the node key on record: SHA-256 hex without prefix. */
 function keyOf(node: Node): string {
   return fingerprintOfKey(Buffer.from(node.publicKey)).replace(/^sha256:/, '');
-}
-
-/** Registers of the policy and of the evidence, by number. */
-export function registerRows(
-  policy: Pick<Policy, 'registers'>,
-  measured: ReadonlyMap<string, Uint8Array>,
-): readonly RegisterRow[] {
-  const names = new Set([...policy.registers.keys(), ...measured.keys()]);
-  return [...names].sort(byNumber).map((name) => {
-    const expected = policy.registers.get(name)?.accepted ?? [];
-    const value = measured.get(name);
-    const actual = value === undefined ? '' : Buffer.from(value).toString('hex');
-    if (expected.length === 0) return { name, expected, actual, verdict: 'not judged' };
-    if (value === undefined) return { name, expected, actual, verdict: 'missing' };
-    return { name, expected, actual, verdict: expected.includes(actual) ? 'as expected' : 'differs' };
-  });
-}
-
-function renderReport(report: VerifyReport): string {
-  const { verdict, node, variant, identity, policy, profile } = report;
-  const head =
-    verdict === 'verified'
-      ? `Node ${node} is verified by fresh ${variant} evidence.`
-      : `Node ${node} is NOT verified: ${report.code}`;
-  return [
-    head,
-    ...(report.reason === undefined ? [] : [`  ${report.reason}`]),
-    `  machine  ${identity}, ${PIN_TEXTS[report.pin]}`,
-    `  policy   ${policy}, profile ${profile}${profile === 'identity' ? ': identity verified; software not attested' : ''}`,
-    '',
-    formatTable(
-      ['REGISTER', 'VERDICT', 'EXPECTED', 'ACTUAL'],
-      report.registers.map((row) => [
-        row.name,
-        row.verdict,
-        row.expected.map((each) => each.slice(0, 16)).join(' or ') || '<none>',
-        row.actual.slice(0, 16) || '<none>',
-      ]),
-    ),
-    ...report.checks
-      .filter(({ outcome }) => outcome === 'fail' || outcome === 'warn')
-      .map(({ name, outcome, expected, actual }) =>
-        printable(`  ${outcome} ${name}: expected ${expected ?? '-'}, found ${actual ?? '-'}`),
-      ),
-    ...report.warnings.map((warning) => `  note: ${printable(warning)}`),
-  ].join('\n');
-}
-
-const PIN_TEXTS: Readonly<Record<VerifyReport['pin'], string>> = {
-  'first seen': 'seen for the first time',
-  unchanged: 'the machine that the workspace knows',
-  changed: 'NOT the machine that the workspace knows',
-  accepted: 'accepted instead of the machine that the workspace knew',
-};
-
-function byNumber(a: string, b: string): number {
-  return a.localeCompare(b, 'en', { numeric: true });
 }

@@ -47,94 +47,105 @@ export async function serve(
     readonly metrics?: MetricsOptions;
   },
 ): Promise<void> {
-  const { files, clock, log } = ports;
-  const read = (path: string) => readFile(files, path);
-  const identity = await readIdentity(read, config);
-  const etcdIdentity = await readIdentity(read, config.etcd);
-  const caPem = await read(config.clusterCaFile);
-  const etcdCaPem = await read(config.etcd.caFile);
+  const { clock, log } = ports;
+  const files = await readFiles(config, ports.files);
   using etcd = new EtcdClient({
     endpoints: config.etcd.endpoints,
-    identity: etcdIdentity,
-    serverCaPem: etcdCaPem,
+    identity: files.etcdIdentity,
+    serverCaPem: files.etcdCaPem,
     clock,
   });
-  const certificates = expiryOf({
-    curator: identity.certPem,
-    'cluster-ca': caPem,
-    'etcd-client': etcdIdentity.certPem,
-  });
-  const cluster = new Namespace(etcd, CLUSTER_PREFIX);
-  const ownerDocs = new OwnerDocuments({
-    etcd: cluster,
-    clock,
-    clusterId: config.clusterId,
-    ownerKeys: (config.ownerKeys ?? []).map((key) => new Uint8Array(Buffer.from(key, 'base64'))),
-  });
-  const curator = new Curator({
-    etcd: cluster,
-    ownerDocs,
-    nodeId: config.nodeId,
-    facts: { certificates, ...etcdFacts(etcd, config.etcd.metricsUrl) },
-    clock,
-    log: log.child('curator'),
-  });
-  const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
-  const collateral = new ClusterCollateral({ etcd: cluster, log: log.child('collateral') });
-  const blobs = storeOf(config, ports);
-  const keys = new KeysFeed({ etcd: cluster, log: log.child('keys') });
-  const configuration = new ConfigurationFeed({ etcd: cluster });
-  const distribution = distributionHandlers({
-    ...{ etcd: cluster, feed, keys, configuration, collateral, blobs },
-  });
-  const sessions = new NodeSessions();
-  const nodes = new NodeStore(cluster);
-  const findNode = (node: string, stop: AbortSignal) => nodes.get(node, stop);
-  const streams = streamHandlers({ sessions, findNode, clock });
-  const { join } = config;
-  using signer = new SignerClient({ path: join?.signer.socket ?? NO_SIGNER });
-  const operatorApi = operatorApiHandlers({
-    ...{ etcd: cluster, mutations: curator.mutations, nodes, ownerDocs, clock, signer },
-    manufacturers: MANUFACTURERS,
-  });
-  const trust = { caPem, clusterId: config.clusterId, nowMs: () => clock.nowMs() };
+  using signer = new SignerClient({ path: config.join?.signer.socket ?? NO_SIGNER });
+  const parts = createParts(config, ports, { etcd, signer, files });
+  const { etcd: cluster, ownerDocs, curator, collateral, sessions, certificates } = parts;
+  const trust = { caPem: files.caPem, clusterId: config.clusterId, nowMs: () => clock.nowMs() };
   await using server = createCuratorServer({
     clock,
-    upgrade: curatorUpgrade(identity, trust, clock),
+    upgrade: curatorUpgrade(files.identity, trust, clock),
     services: [
       curator.service,
-      curator.authorize(NodeStreams, streams),
-      curator.authorize(Distribution, distribution),
-      curator.authorize(OperatorApi, operatorApi),
+      curator.authorize(NodeStreams, parts.streams),
+      curator.authorize(Distribution, parts.distribution),
+      curator.authorize(OperatorApi, parts.operatorApi),
     ],
     log: log.child('rpc'),
   });
   const port = await server.listen(config.listen.host, config.listen.port);
   log.info('curator listening', { host: config.listen.host, port });
   options.onListening?.(port);
-  const { signal, onJoinListening } = options;
-  const parts = {
-    ...{ config, ports, etcd: cluster, ownerDocs, curator, identity, collateral },
+  const { signal, metrics, onJoinListening, onAuthorizing } = options;
+  const { join, authorize } = config;
+  const joinParts = {
+    ...{ config, ports, etcd: cluster, ownerDocs, curator, signer, collateral, identity: files.identity },
     onListening: onJoinListening,
   };
   try {
     await Promise.all([
-      curator.run(signal),
-      feed.run(signal),
-      collateral.run(signal),
-      keys.run(signal),
-      configuration.run(signal),
-      options.metrics === undefined
-        ? undefined
-        : runMetrics(options.metrics, { nodes: curator.nodes, sessions, certificates, clock }, signal),
-      join === undefined ? undefined : runJoin(join, { ...parts, signer }, signal),
-      config.authorize === undefined
-        ? undefined
-        : runAuthorization(config.authorize, { ...parts, onListening: options.onAuthorizing }, signal),
+      ...[curator, parts.feed, collateral, parts.keys, parts.configuration].map((part) => part.run(signal)),
+      metrics && runMetrics(metrics, { nodes: curator.nodes, sessions, certificates, clock }, signal),
+      join && runJoin(join, joinParts, signal),
+      authorize && runAuthorization(authorize, { ...joinParts, onListening: onAuthorizing }, signal),
     ]);
   } finally {
     await server.close(GRACE_MS);
   }
+}
+
+/** The keys and certificates that the program reads when it starts. */
+async function readFiles(config: JoinserviceConfig, files: FilePort) {
+  const read = (path: string) => readFile(files, path);
+  return {
+    identity: await readIdentity(read, config),
+    etcdIdentity: await readIdentity(read, config.etcd),
+    caPem: await read(config.clusterCaFile),
+    etcdCaPem: await read(config.etcd.caFile),
+  };
+}
+
+/** The curator, what it serves beside its own contract, and what these watch in etcd. */
+function createParts(
+  config: JoinserviceConfig,
+  ports: ServePorts,
+  {
+    etcd: client,
+    signer,
+    files: { identity, etcdIdentity, caPem },
+  }: {
+    readonly etcd: EtcdClient;
+    readonly signer: SignerClient;
+    readonly files: Awaited<ReturnType<typeof readFiles>>;
+  },
+) {
+  const { clock, log } = ports;
+  const { clusterId, nodeId } = config;
+  const etcd = new Namespace(client, CLUSTER_PREFIX);
+  const ownerKeys = (config.ownerKeys ?? []).map((key) => new Uint8Array(Buffer.from(key, 'base64')));
+  const ownerDocs = new OwnerDocuments({ etcd, clock, clusterId, ownerKeys });
+  const certificates = expiryOf({
+    curator: identity.certPem,
+    'cluster-ca': caPem,
+    'etcd-client': etcdIdentity.certPem,
+  });
+  const facts = { certificates, ...etcdFacts(client, config.etcd.metricsUrl) };
+  const curator = new Curator({ etcd, ownerDocs, nodeId, facts, clock, log: log.child('curator') });
+  const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
+  const collateral = new ClusterCollateral({ etcd, log: log.child('collateral') });
+  const keys = new KeysFeed({ etcd, log: log.child('keys') });
+  const configuration = new ConfigurationFeed({ etcd });
+  const sessions = new NodeSessions();
+  const nodes = new NodeStore(etcd);
+  const findNode = (node: string, stop: AbortSignal) => nodes.get(node, stop);
+  return {
+    ...{ etcd, ownerDocs, certificates, curator, feed, collateral, keys, configuration, sessions },
+    distribution: distributionHandlers({
+      ...{ etcd, feed, keys, configuration, collateral, blobs: storeOf(config, ports) },
+    }),
+    streams: streamHandlers({ sessions, findNode, clock }),
+    operatorApi: operatorApiHandlers({
+      ...{ etcd, mutations: curator.mutations, nodes, ownerDocs, clock, signer },
+      manufacturers: MANUFACTURERS,
+    }),
+  };
 }
 
 /** Serves the authorization webhook for the API server of this node. */

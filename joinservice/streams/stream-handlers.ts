@@ -53,10 +53,14 @@ export interface StreamHandlerParts {
   readonly clock: Clock;
 }
 
+type StreamHandlers = Handlers<typeof NodeStreams, Caller>;
+
 /** Handlers of the contract `NodeStreams`. */
-export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeStreams, Caller> {
+export function streamHandlers(parts: StreamHandlerParts): StreamHandlers {
   const { sessions } = parts;
   return {
+    ...logHandlers(parts),
+    ...backupHandlers(parts),
     openSession: async function* (requests, { peer, signal }) {
       if (peer.kind !== 'node')
         throw new StreamError(
@@ -70,18 +74,6 @@ export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeS
       } finally {
         sessions.close(session);
       }
-    },
-    streamLogs: async function* ({ node, logs }, { signal }) {
-      const what = logsTaskFrom(logs);
-      const session = await sessionOf(parts, node, signal);
-      for await (const { data, dropped } of session.runTask(what, signal)) yield { lines: data, dropped };
-    },
-    streamAuditLog: async function* ({ node, auditLog }, { signal }) {
-      if (auditLog === undefined) return refuse('audit_log', 'missing');
-      refuseLongBacklog(auditLog.backlog);
-      const session = await sessionOf(parts, node, signal);
-      const chunks = session.runTask({ case: 'auditLog', value: auditLog }, signal);
-      for await (const { data, dropped } of chunks) yield { lines: data, dropped };
     },
     getEvidence: async ({ node, nonce }, { signal }) => {
       if (nonce.length !== NONCE_BYTES) refuse('nonce', `${nonce.length} bytes, not ${NONCE_BYTES}`);
@@ -111,6 +103,35 @@ export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeS
       const { session, chunks } = await runOnNode(parts, node, task, signal);
       return { report: reportFrom(chunks, session) };
     },
+    getMetrics: async ({ node }, { signal }) => {
+      const task: Task = { what: { case: 'metrics', value: {} }, ...LIMITS.metrics };
+      const { chunks } = await runOnNode(parts, node, task, signal);
+      return { text: Buffer.from(concat(chunks)).toString('utf8') };
+    },
+  };
+}
+
+/** Calls that return a log of a node. */
+function logHandlers(parts: StreamHandlerParts): Pick<StreamHandlers, 'streamLogs' | 'streamAuditLog'> {
+  return {
+    streamLogs: async function* ({ node, logs }, { signal }) {
+      const what = logsTaskFrom(logs);
+      const session = await sessionOf(parts, node, signal);
+      for await (const { data, dropped } of session.runTask(what, signal)) yield { lines: data, dropped };
+    },
+    streamAuditLog: async function* ({ node, auditLog }, { signal }) {
+      if (auditLog === undefined) return refuse('audit_log', 'missing');
+      refuseLongBacklog(auditLog.backlog);
+      const session = await sessionOf(parts, node, signal);
+      const chunks = session.runTask({ case: 'auditLog', value: auditLog }, signal);
+      for await (const { data, dropped } of chunks) yield { lines: data, dropped };
+    },
+  };
+}
+
+/** Calls that return a backup. */
+function backupHandlers(parts: StreamHandlerParts): Pick<StreamHandlers, 'takeBackup' | 'fetchBackup'> {
+  return {
     takeBackup: async function* ({ node, backup }, { signal }) {
       const sizeBytes = backup?.certificate.length ?? 0;
       if (backup === undefined || sizeBytes === 0 || sizeBytes > MAX_CERTIFICATE_BYTES)
@@ -126,11 +147,6 @@ export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeS
       const session = await sessionOf(parts, node, signal);
       const what = { case: 'fetchBackup', value: backup } as const;
       for await (const { data } of session.runTask(what, signal)) yield { data };
-    },
-    getMetrics: async ({ node }, { signal }) => {
-      const task: Task = { what: { case: 'metrics', value: {} }, ...LIMITS.metrics };
-      const { chunks } = await runOnNode(parts, node, task, signal);
-      return { text: Buffer.from(concat(chunks)).toString('utf8') };
     },
   };
 }
