@@ -30,6 +30,9 @@ error explains problems of later checks on the same node, or where one of the tw
 \`--save-facts FILE\` writes the facts as one JSON document without secrets (names, addresses, versions and error messages of the cluster are in it).
 \`--facts FILE\` judges such a file anywhere, with the same checks, without a cluster.
 
+\`--watch\` checks every half minute until it is interrupted. At a terminal it shows the problems of the moment; in a pipe, and with \`-o json\`, there is a
+result whenever a problem appears or ends (\`appeared\`, \`ended\`).
+
 \`--at 400d\` names instead what ends within that time if nobody does anything, in order, and who renews it: certificates and authorities of nodes,
 owner documents, collateral and the credentials of the workspace. The exit code is 11 when something needs a person.
 `;

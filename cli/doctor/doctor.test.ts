@@ -13,7 +13,7 @@ import {
   type FakeStreamCalls,
 } from '../cluster/curator/fake-curator.ts';
 import { createKubernetes } from '../cluster/curator/fake-kubernetes.ts';
-import { runDoctor } from './index.ts';
+import { runDoctor, watchDoctor } from './index.ts';
 
 const ADDRESS = '127.0.71.1';
 const DAY_MS = 86_400_000;
@@ -91,7 +91,10 @@ interface Faults {
   readonly aheadMs?: number;
 }
 
-async function createCluster({ curator, admission, streams, kubernetes, aheadMs = 0 }: Faults = {}) {
+async function createCluster(
+  { curator, admission, streams, kubernetes, aheadMs = 0 }: Faults = {},
+  clock = new HarnessClock(),
+) {
   let endpoint = '';
   const harness = await createCuratorHarness(
     {
@@ -124,7 +127,6 @@ async function createCluster({ curator, admission, streams, kubernetes, aheadMs 
       ...{ address: ADDRESS, port: PORTS.apiServer, answer, acceptsAnonymous: true, validDays: 30 },
     }),
   );
-  const clock = new HarnessClock();
   clock.aheadMs = aheadMs;
   const context = contextOf(harness.files, '/owner', undefined, clock);
   return { ...harness, context };
@@ -142,6 +144,56 @@ async function doctor(
   const exit = await runDoctor(context, QUICK, nodes);
   return { exit, result: context.host.answered as Result };
 }
+
+/** Instead of waiting between two rounds of `--watch`, changes what the next round finds. */
+class RoundClock extends HarnessClock {
+  readonly #rounds: (() => void)[];
+
+  constructor(rounds: readonly (() => void)[]) {
+    super();
+    this.#rounds = [...rounds];
+  }
+
+  override async sleep(ms: number, signal: AbortSignal): Promise<void> {
+    if (ms < 30_000) return super.sleep(ms, signal);
+    const next = this.#rounds.shift();
+    if (next === undefined) throw new Error('interrupted');
+    next();
+  }
+}
+
+describe('watchDoctor()', () => {
+  test('has a result at first and whenever a problem appears or ends, not for a figure that changes', async () => {
+    let version = 'v1.37.2';
+    const set = (text: string) => () => void (version = text);
+    const nothing = () => undefined;
+    const cluster = await createCluster(
+      { kubernetes: (url) => (url === '/version' ? { gitVersion: version } : undefined) },
+      new RoundClock([nothing, set('v1.35.0'), set('v1.34.0'), set('v1.37.2'), nothing]),
+    );
+    await expect(watchDoctor(cluster.context, QUICK, [])).rejects.toThrow('interrupted');
+    const results = cluster.context.host.records.flatMap((record) =>
+      record.kind === 'result' ? [record] : [],
+    );
+    const changes = results.map(({ data }) => data as { appeared: Finding[]; ended: Finding[] });
+    expect(
+      changes.map(({ appeared, ended }) => [appeared, ended].map((of) => of.map(({ code }) => code))),
+    ).toEqual([
+      [[], []],
+      [['doctor-skew'], []],
+      [[], ['doctor-skew']],
+    ]);
+    expect(results[0]?.text).toMatch(/No problems/);
+    expect(results[1]?.text).toMatch(/^error: the kubelet of n1 has version .*\[doctor-skew\]$/m);
+    expect(results[2]?.text).toMatch(/^ended: .*\[doctor-skew\]$/m);
+  });
+
+  test('refuses flags that are about one judgement', async () => {
+    const { context } = await createCluster();
+    for (const flags of [{ at: 1 }, { facts: 'f' }, { saveFacts: 'f' }])
+      await expect(watchDoctor(context, flags, [])).rejects.toMatchObject({ code: 'app-usage' });
+  });
+});
 
 describe('runDoctor()', () => {
   test('with --at DATE, lists what expires before that date and who renews it', async () => {

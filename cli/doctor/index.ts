@@ -3,4 +3,4 @@
  * the checks of internal/doctor. Changes nothing in the cluster. `--save-facts` writes the facts, `--facts` judges such a file.
  */
 export { collectFacts } from './collect-facts.ts';
-export { judgeFacts, runDoctor, type DoctorOptions } from './run-doctor.ts';
+export { judgeFacts, runDoctor, watchDoctor, type DoctorOptions } from './run-doctor.ts';

@@ -29,6 +29,22 @@ export function renderFindings(title: string, findings: readonly Finding[]): str
   ].join('\n');
 }
 
+/** The problems with their fixes, likely causes first, and those that have ended since the last time. */
+export function renderProblems(
+  title: string,
+  { findings, ended }: { readonly findings: readonly Finding[]; readonly ended: readonly Finding[] },
+): string {
+  const problems = problemsFrom(findings);
+  const counts = countGrades(findings);
+  return [
+    title,
+    ...(problems.length === 0 ? ['', 'No problems.'] : problems.flatMap(renderProblem)),
+    ...(ended.length === 0 ? [] : ['', ...ended.map(({ code, cause }) => `ended: ${cause} [${code}]`)]),
+    '',
+    GRADES.map((grade) => `${counts[grade]} ${grade}`).join(', '),
+  ].join('\n');
+}
+
 function renderLayer(layer: string, all: readonly Finding[]): readonly string[] {
   const findings = all.filter((each) => each.layer === layer);
   if (findings.length === 0) return [];

@@ -9,16 +9,21 @@ import {
   parseFacts,
   problemsFrom,
   type ClusterFacts,
+  type Finding,
 } from '../../internal/doctor/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { AppError } from '../app/errors.ts';
+import { watchResult } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
 import { collectFacts, type CollectOptions } from './collect-facts.ts';
-import { countGrades, renderFindings, type GradeCounts } from './render-findings.ts';
+import { countGrades, renderFindings, renderProblems, type GradeCounts } from './render-findings.ts';
 
 /** Long enough for some writes to etcd. */
 const WINDOW_MS = 5_000;
+/** Between two rounds of `--watch`: each reads the metrics of every node twice. */
+const WATCH_EVERY_MS = 30_000;
 
 /** Flags of `cluster doctor`. */
 export interface DoctorOptions {
@@ -28,8 +33,50 @@ export interface DoctorOptions {
   readonly at?: number;
   /** Write the collected facts to this file. */
   readonly saveFacts?: string;
+  /** Judge again and again, and show the problems. */
+  readonly watch?: true;
   /** Time between two readings of the metrics; only tests set it. */
   readonly windowMs?: number;
+}
+
+/**
+ * `cluster doctor --watch`: judges every half minute until it is interrupted. A terminal shows the problems of the moment; elsewhere there
+ * is a result whenever a problem appears or ends.
+ * @throws as `runDoctor()`
+ */
+export async function watchDoctor(
+  context: CommandContext,
+  { windowMs = WINDOW_MS, saveFacts, facts: path, at }: DoctorOptions,
+  nodes: readonly string[],
+): Promise<never> {
+  if (path !== undefined || at !== undefined || saveFacts !== undefined)
+    throw new AppError('app-usage', '--watch cannot be combined with --facts, --save-facts or --at');
+  let last: readonly Finding[] | undefined;
+  const show = async (): Promise<void> => {
+    const facts = await collectFacts(context, { nodes, windowMs });
+    checkNames(facts, nodes);
+    const findings = diagnose(facts, nodes);
+    const problems = problemsFrom(findings);
+    const [appeared, ended] = [without(problems, last ?? []), without(last ?? [], problems)];
+    const isChanged = last === undefined || appeared.length + ended.length > 0;
+    last = problems;
+    if (!isChanged && !context.host.interactive) return;
+    const counts = countGrades(findings);
+    const { clusterName: name, clusterId, takenMs } = facts;
+    const view = { name, clusterId, takenMs, verdict: verdictOf(counts), counts, problems, appeared, ended };
+    context.host.result(view, () => renderProblems(titleOf(facts), { findings, ended }));
+  };
+  return watchResult(context, show, WATCH_EVERY_MS);
+}
+
+/** Findings that are not in `others`. The figure of a problem changes all the time, and is the same problem. */
+function without(findings: readonly Finding[], others: readonly Finding[]): readonly Finding[] {
+  const known = new Set(others.map(keyOf));
+  return findings.filter((each) => !known.has(keyOf(each)));
+}
+
+function keyOf({ code, subject, grade }: Finding): string {
+  return `${code} ${grade} ${subject}`;
 }
 
 /**
@@ -94,12 +141,15 @@ export function judgeFacts(facts: ClusterFacts, nodes: readonly string[]): Judge
   const { clusterName: name, clusterId, takenMs } = facts;
   const verdict = verdictOf(counts);
   const problems = problemsFrom(findings);
-  const title = `Cluster ${name}  ${clusterId}  ${new Date(takenMs).toISOString().slice(0, 19)}Z`;
   return {
     view: { name, clusterId, takenMs, verdict, counts, problems, findings, notChecked: NOT_CHECKED },
-    text: renderFindings(printable(title), findings),
+    text: renderFindings(titleOf(facts), findings),
     verdict,
   };
+}
+
+function titleOf({ clusterName, clusterId, takenMs }: ClusterFacts): string {
+  return printable(`Cluster ${clusterName}  ${clusterId}  ${new Date(takenMs).toISOString().slice(0, 19)}Z`);
 }
 
 function collect(context: CommandContext, options: CollectOptions): Promise<ClusterFacts> {

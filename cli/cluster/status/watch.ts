@@ -8,13 +8,17 @@ const EVERY_MS = 2_000;
  * Shows a result again and again until the user interrupts. A failure after the first result is a warning if a later attempt may
  * succeed: a control plane may restart.
  */
-export async function watchResult(context: CommandContext, show: () => Promise<unknown>): Promise<never> {
+export async function watchResult(
+  context: CommandContext,
+  show: () => Promise<unknown>,
+  everyMs = EVERY_MS,
+): Promise<never> {
   const { host, ports, signal } = context;
   host.beginScreen();
   await show();
   let failed: string | undefined;
   for (;;) {
-    await ports.clock.sleep(EVERY_MS, signal);
+    await ports.clock.sleep(everyMs, signal);
     try {
       await show();
       failed = undefined;
