@@ -1,8 +1,8 @@
 import { printableJson } from '../../internal/printable/index.ts';
-import type { Secret } from '../../internal/secret/index.ts';
 import { byteOutput } from './byte-output.ts';
 import type { AppHost, ErrorReport, EventOutput, HostOptions, OutputStream, StepProgress } from './host.ts';
 import type { Listing } from './listing.ts';
+import { NoPrompts } from './no-prompts.ts';
 import { forPrograms, Screen } from './screen.ts';
 
 const PROGRESS_EVERY_MS = 500;
@@ -14,7 +14,7 @@ const SAME_EVERY_MS = 10_000;
  * --watch, one a change). Events (message, warning, step-started, step-progress, step-finished, step-failed) are on stderr
  * unless the user chose otherwise. Never prompts.
  */
-export class JsonHost implements AppHost {
+export class JsonHost extends NoPrompts implements AppHost {
   readonly interactive = false;
   readonly isWide = true;
   readonly wantsData = true;
@@ -24,6 +24,7 @@ export class JsonHost implements AppHost {
   readonly #screen: Screen;
 
   constructor(flags: { readonly events: EventOutput }, options: Pick<HostOptions, 'streams' | 'clock'>) {
+    super();
     this.#options = options;
     this.#events = flags.events;
     this.#screen = new Screen();
@@ -73,14 +74,6 @@ export class JsonHost implements AppHost {
 
   beginScreen(): void {
     this.#screen.begin();
-  }
-
-  confirm(_question: string, defaultAnswer: boolean): Promise<boolean> {
-    return Promise.resolve(defaultAnswer);
-  }
-
-  askSecrets(_questions: readonly string[]): Promise<readonly Secret<string>[] | undefined> {
-    return Promise.resolve(undefined);
   }
 
   fail({ stack: _stack, ...report }: ErrorReport): void {

@@ -1,10 +1,10 @@
 import { printableJson, printableLines } from '../../internal/printable/index.ts';
 import { formatDuration } from '../../internal/clock/index.ts';
-import type { Secret } from '../../internal/secret/index.ts';
 import { byteOutput } from './byte-output.ts';
 import { formatShare } from './format.ts';
 import type { AppHost, ErrorReport, HostFlags, HostOptions, StepProgress } from './host.ts';
 import { renderListing, type Listing } from './listing.ts';
+import { NoPrompts } from './no-prompts.ts';
 import { createPaint, renderError, type Paint } from './paint.ts';
 import { plainData, Screen } from './screen.ts';
 import { renderYaml } from './yaml.ts';
@@ -13,7 +13,7 @@ import { renderYaml } from './yaml.ts';
 const PROGRESS_EVERY_MS = 10_000;
 
 /** Plain lines, for a pipe or a log file: no animation, no prompts. */
-export class PlainHost implements AppHost {
+export class PlainHost extends NoPrompts implements AppHost {
   readonly interactive: boolean = false;
   protected readonly options: HostOptions;
   protected readonly paint: Paint;
@@ -26,6 +26,7 @@ export class PlainHost implements AppHost {
   #lastStep: string | undefined;
 
   constructor(flags: Pick<HostFlags, 'verbose' | 'output' | 'headers'>, options: HostOptions) {
+    super();
     this.#flags = flags;
     this.isWide = flags.output === 'wide';
     this.wantsData = flags.output === 'yaml';
@@ -82,14 +83,6 @@ export class PlainHost implements AppHost {
 
   beginScreen(): void {
     this.#screen.begin();
-  }
-
-  confirm(_question: string, defaultAnswer: boolean): Promise<boolean> {
-    return Promise.resolve(defaultAnswer);
-  }
-
-  askSecrets(_questions: readonly string[]): Promise<readonly Secret<string>[] | undefined> {
-    return Promise.resolve(undefined);
   }
 
   fail(report: ErrorReport): void {
