@@ -12,7 +12,8 @@ import { parsePackageLock } from '../internal/image/package-lock.ts';
 const LOCK = resolve(fileURLToPath(import.meta.url), '../../internal/image/packages.lock.json');
 /** What the agent, the kubelet and the state partition need. Their dependencies are added. */
 const WANTED = [
-  ...['base-passwd', 'ca-certificates', 'conntrack', 'coreutils', 'dbus', 'e2fsprogs', 'ethtool', 'iproute2'],
+  ...['base-passwd', 'ca-certificates', 'conntrack', 'coreutils', 'cryptsetup-bin', 'dbus', 'dmsetup'],
+  ...['e2fsprogs', 'ethtool', 'iproute2'],
   ...['iptables', 'kmod', 'libc6', 'libgcc-s1', 'libstdc++6', 'mount', 'nftables', 'procps', 'socat'],
   ...['systemd', 'systemd-boot-efi', 'systemd-resolved', 'systemd-timesyncd', 'udev', 'util-linux'],
 ];
@@ -20,7 +21,7 @@ const WANTED = [
 const KERNEL = 'linux-image-cloud-amd64';
 /** Dependencies of installation scripts only, and shells: an image runs no scripts. */
 const LEFT_OUT = new Set([
-  ...['adduser', 'bash', 'dash', 'dbus-bin', 'dbus-session-bus-common', 'debconf', 'debianutils', 'dmsetup'],
+  ...['adduser', 'bash', 'dash', 'dbus-bin', 'dbus-session-bus-common', 'debconf', 'debianutils'],
   ...['dpkg', 'findutils', 'gcc-12-base', 'grep', 'init-system-helpers', 'libcap2-bin', 'libpam-modules'],
   ...['libpam-modules-bin', 'libpam-runtime', 'login', 'logsave', 'lsb-base', 'netbase', 'openssl', 'passwd'],
   ...['perl-base', 'sed', 'sensible-utils', 'systemd-sysv', 'sysvinit-utils', 'tar', 'tzdata'],

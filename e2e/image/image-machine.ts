@@ -8,7 +8,7 @@ import { findFreePort } from '../../internal/testing/index.ts';
 const MEMORY_MIB = 2048;
 const VM = { network: '198.18.200.0/24', address: '198.18.200.15', initPort: 9000 };
 /** The emulated machine has no such time limit of its own. */
-const START_MS = 600_000;
+const START_MS = 1_200_000;
 
 /** A machine that has booted from a disk image. */
 export interface ImageMachine extends AsyncDisposable {
@@ -20,9 +20,11 @@ export interface ImageMachine extends AsyncDisposable {
   type(text: string): void;
 }
 
+/** The console shows the fingerprint of the machine: its agent runs. */
+const RUNS = /sha256:[0-9a-f]{64}/;
+
 /**
- * Boots the disk in QEMU with OVMF and a software TPM, and resolves when the console shows the machine's fingerprint. The disk
- * is not changed.
+ * Boots the disk in QEMU with OVMF and a software TPM, and resolves when the console shows a line that matches `until`.
  */
 export async function bootImage(
   directory: string,
@@ -32,12 +34,18 @@ export async function bootImage(
     readonly firmware: string;
     readonly tpm: string;
     readonly log: string;
+    /** Default: the machine's fingerprint. */
+    readonly until?: RegExp;
+    /** Whether the machine writes to the disk itself; otherwise its writes are lost when it is stopped. */
+    readonly keepsWrites?: boolean;
   },
 ): Promise<ImageMachine> {
   const at = (name: string): string => join(directory, name);
   await mkdir(directory, { recursive: true });
   await copyFile(join(options.firmware, 'OVMF_VARS_4M.fd'), at('variables.fd'));
   const port = await findFreePort();
+  const { until = RUNS, keepsWrites = false } = options;
+  const snapshot = keepsWrites ? 'off' : 'on';
   // prettier-ignore
   const tpm = spawn('swtpm', ['socket', '--tpm2', '--tpmstate', `dir=${options.tpm}`, '--ctrl', `type=unixio,path=${at('tpm.sock')}`, '--terminate'], { stdio: 'ignore' });
   await once(tpm, 'spawn');
@@ -50,7 +58,7 @@ export async function bootImage(
     '-chardev', `socket,id=tpm,path=${at('tpm.sock')}`, '-tpmdev', 'emulator,id=tpm0,chardev=tpm', '-device', 'tpm-tis,tpmdev=tpm0',
     '-netdev', `user,id=net,net=${VM.network},restrict=on,hostfwd=tcp:127.0.0.1:${port}-${VM.address}:${VM.initPort}`,
     '-device', 'virtio-net-pci,netdev=net,romfile=',
-    '-drive', `file=${options.disk},format=raw,if=virtio,snapshot=on`,
+    '-drive', `file=${options.disk},format=raw,if=virtio,snapshot=${snapshot}`,
   ], { stdio: ['pipe', 'pipe', 'inherit'] });
   const lines: string[] = [];
   const ready = Promise.withResolvers<void>();
@@ -61,7 +69,7 @@ export async function bootImage(
   createInterface({ input: qemu.stdout }).on('line', (line) => {
     lines.push(line);
     void appendFile(options.log, `${line}\n`);
-    if (/sha256:[0-9a-f]{64}/.test(line)) ready.resolve();
+    if (until.test(line)) ready.resolve();
   });
   const stop = async (): Promise<void> => {
     if (qemu.exitCode === null && qemu.kill('SIGKILL')) await once(qemu, 'exit');

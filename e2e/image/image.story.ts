@@ -19,26 +19,44 @@ import { bootImage, type ImageMachine } from './image-machine.ts';
 
 /**
  * `cluster image build` makes a disk that boots in QEMU with OVMF and a software TPM. The same inputs give the same bytes, and
- * the machine has exactly the registers that the command computed from the files.
+ * the machine has exactly the registers that the command computed from the files. Its state is on an encrypted partition, which opens
+ * with this TPM and these registers only.
  */
 const PROJECT = join(import.meta.dirname, '../..');
 const PATH = `${env['PATH'] ?? ''}:/usr/sbin:/sbin`;
 const BUILD_MS = 1_200_000;
 const FIRMWARE_REGISTERS = [0, 1, 2, 3, 6, 7];
+/** PCRs that follow from what is started, and the state of Secure Boot. */
+const DISK_REGISTERS = [4, 7, 9, 11, 12];
+const LOCKED = /disk-locked/;
 const FILES = ['disk.raw', 'boot.efi', 'reference-values.json'];
+/** Of an owner whose private half is on no machine. */
+const OWNER_RECIPIENT = 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0';
 const commands = new ExecaRunner({ path: PATH });
 const owner = generateKeyPairSync('ed25519');
 
-await test('an image is reproducible, boots, and has the registers that were computed from it', async (story) => {
+await test('an image is reproducible, boots with the computed registers, and keeps its state on an encrypted disk', async (story) => {
   const directory = await mkdtemp(join(tmpdir(), 'cluster-image-'));
   const at = (name: string): string => join(directory, name);
   const log = join(tmpdir(), 'cluster-image.log');
-  const tpm = at('tpm');
-  const boot = (name: string, disk: string): Promise<ImageMachine> =>
-    bootImage(at(name), { disk, firmware: at('ovmf/usr/share/OVMF'), tpm, log });
+  const boot = (
+    name: string,
+    disk: string,
+    options: Partial<Parameters<typeof bootImage>[1]> = {},
+  ): Promise<ImageMachine> =>
+    bootImage(at(name), { disk, firmware: at('ovmf/usr/share/OVMF'), tpm: at('tpm'), log, ...options });
+  const copy = (from: string, to: string): Promise<string> => run('cp', '--sparse=always', from, to);
+  /** Changes one byte of the provisioning file on the boot partition. */
+  const changeProvisioning = async (disk: string): Promise<void> => {
+    await writeFile(at('changed.json'), `${await readFile(at('provisioning.json'), 'utf8')} `);
+    // prettier-ignore
+    await run('mcopy', '-o', '-i', `${disk}@@1M`, at('changed.json'), '::/loader/credentials/provisioning.cred');
+  };
   try {
-    await mkdir(tpm);
-    await run('swtpm_setup', '--tpm2', '--tpmstate', tpm, '--pcr-banks', 'sha256', '--create-ek-cert');
+    for (const tpm of [at('tpm'), at('other-tpm')]) {
+      await mkdir(tpm);
+      await run('swtpm_setup', '--tpm2', '--tpmstate', tpm, '--pcr-banks', 'sha256', '--create-ek-cert');
+    }
     await unpackPackages(['ovmf'], at('ovmf'));
     await run(execPath, join(PROJECT, '.ci/build.ts'));
     const ownerKey = owner.publicKey.export({ type: 'spki', format: 'der' }).subarray(-32).toString('base64');
@@ -50,13 +68,18 @@ await test('an image is reproducible, boots, and has the registers that were com
         ownerKeys: [ownerKey],
         tpm: { kind: 'device', path: '/dev/tpmrm0' },
         address: '198.18.200.15',
+        stateDisk: {
+          device: '/dev/disk/by-partlabel/cluster-state',
+          pcrs: DISK_REGISTERS,
+          recoveryRecipients: [OWNER_RECIPIENT],
+        },
       }),
     );
     const build = (umask: string, out: string, ...more: readonly string[]): Promise<string> =>
       run(
         ...(['sh', '-c', `umask ${umask}; exec "$0" "$@"`] as const),
         ...([execPath, join(PROJECT, 'dist/cluster/main.mjs'), 'image', 'build', '--out', at(out)] as const),
-        ...(['--provisioning', at('provisioning.json'), '--state-size', '1024'] as const),
+        ...(['--provisioning', at('provisioning.json'), '--state-size', '128'] as const),
         ...(['--agent', join(PROJECT, 'dist/cluster-agent_0.1.0_amd64.deb'), ...more] as const),
       );
 
@@ -83,38 +106,83 @@ await test('an image is reproducible, boots, and has the registers that were com
       }
     });
 
-    await story.test('every register of the booted machine is the predicted one', async () => {
-      await using machine = await boot('boot-1', join(at('one'), 'disk.raw'));
-      const seen = verdictOf(await judge(owner.privateKey, machine.endpoint, identityPolicy()));
-      for (const [pcr, value] of await readValues(at('one')))
-        assert.equal(hex(seen.measurements.get(`pcr${pcr}`)), hex(value), `pcr${pcr}`);
-      // The registers of the firmware are learned once. The last one, PCR 10, follows from them.
-      const learned = FIRMWARE_REGISTERS.map((pcr): [string, object] => [
-        `pcr${pcr}`,
-        { expected: hex(seen.measurements.get(`pcr${pcr}`)) },
-      ]);
-      await writeFile(at('firmware.json'), JSON.stringify({ registers: Object.fromEntries(learned) }));
-      await build('022', 'two', '--firmware', at('firmware.json'));
-      assert.equal(await sha256(at('two/disk.raw')), await sha256(at('one/disk.raw')));
-      const values = await readValues(at('two'));
-      assert.deepEqual([...values.keys()], [...Array(15).keys()]);
-      const judged = verdictOf(await judge(owner.privateKey, machine.endpoint, measuredPolicy(values)));
-      const passed = judged.checks.filter(
-        ({ name, outcome }) => name.startsWith('register-') && outcome === 'pass',
-      );
-      assert.equal(passed.length, values.size, 'every register was compared');
-      machine.type('\nroot\n\nid\n');
-      await judge(owner.privateKey, machine.endpoint, identityPolicy());
-      assert.doesNotMatch(machine.console(), /login:|[Pp]assword|uid=|[#$] $/m);
+    const used = at('used.raw');
+    let fingerprint = '';
+
+    await story.test(
+      'the first boot formats the state disk, and every register is the predicted one',
+      async () => {
+        await copy(join(at('one'), 'disk.raw'), used);
+        await using machine = await boot('boot-1', used, { keepsWrites: true });
+        fingerprint = fingerprintOf(machine);
+        const seen = verdictOf(await judge(owner.privateKey, machine.endpoint, identityPolicy()));
+        for (const [pcr, value] of await readValues(at('one')))
+          assert.equal(hex(seen.measurements.get(`pcr${pcr}`)), hex(value), `pcr${pcr}`);
+        // The registers of the firmware are learned once. The last one, PCR 10, follows from them.
+        const learned = FIRMWARE_REGISTERS.map((pcr): [string, object] => [
+          `pcr${pcr}`,
+          { expected: hex(seen.measurements.get(`pcr${pcr}`)) },
+        ]);
+        await writeFile(at('firmware.json'), JSON.stringify({ registers: Object.fromEntries(learned) }));
+        await build('022', 'two', '--firmware', at('firmware.json'));
+        assert.equal(await sha256(at('two/disk.raw')), await sha256(at('one/disk.raw')));
+        const values = await readValues(at('two'));
+        assert.deepEqual([...values.keys()], [...Array(15).keys()]);
+        const judged = verdictOf(await judge(owner.privateKey, machine.endpoint, measuredPolicy(values)));
+        const passed = judged.checks.filter(
+          ({ name, outcome }) => name.startsWith('register-') && outcome === 'pass',
+        );
+        assert.equal(passed.length, values.size, 'every register was compared');
+        machine.type('\nroot\n\nid\n');
+        await judge(owner.privateKey, machine.endpoint, identityPolicy());
+        assert.doesNotMatch(machine.console(), /login:|[Pp]assword|uid=|[#$] $/m);
+      },
+    );
+
+    await story.test('nothing that the agent has written is in the clear on the disk', async () => {
+      assert.equal(await positionOf(used, fingerprint), undefined);
+      assert.equal(await positionOf(used, Buffer.from(fingerprint, 'hex')), undefined);
+      assert.equal(await positionOf(used, 'PRIVATE KEY'), undefined);
+      // The search does find what is in the clear: the provisioning, and the recovery key encrypted to the owner.
+      assert.notEqual(await positionOf(used, 'ownerKeys'), undefined);
+      assert.notEqual(await positionOf(used, 'clstdisk'), undefined);
     });
+
+    await story.test('the copied disk does not open in a machine with another TPM', async () => {
+      const stolen = at('stolen.raw');
+      await copy(used, stolen);
+      await using machine = await boot('boot-2', stolen, {
+        tpm: at('other-tpm'),
+        until: LOCKED,
+        keepsWrites: true,
+      });
+      assert.doesNotMatch(machine.console(), /sha256:/, 'the agent runs');
+      assert.equal(await run('cmp', stolen, used), '', 'nothing was written');
+    });
+
+    await story.test('the disk does not open in its own machine with another provisioning file', async () => {
+      const changed = at('changed-used.raw');
+      await copy(used, changed);
+      await changeProvisioning(changed);
+      await using machine = await boot('boot-3', changed, { until: /changed: pcr/ });
+      assert.match(machine.console(), /changed: pcr9, pcr12/);
+      assert.doesNotMatch(machine.console(), /sha256:/, 'the agent runs');
+    });
+
+    await story.test(
+      'the next boot of the machine opens the disk by itself, and has the same key',
+      async () => {
+        await using machine = await boot('boot-4', used, { keepsWrites: true });
+        assert.equal(fingerprintOf(machine), fingerprint);
+      },
+    );
 
     await story.test('a machine with another provisioning file on its disk is refused', async () => {
       const disk = at('changed.raw');
-      await run('cp', '--sparse=always', at('one/disk.raw'), disk);
-      await writeFile(at('changed.json'), `${await readFile(at('provisioning.json'), 'utf8')} `);
-      // prettier-ignore
-      await run('mcopy', '-o', '-i', `${disk}@@1M`, at('changed.json'), '::/loader/credentials/provisioning.cred');
-      await using machine = await boot('boot-2', disk);
+      await copy(at('one/disk.raw'), disk);
+      await changeProvisioning(disk);
+      // The first TPM remembers its disk, and would refuse the empty one.
+      await using machine = await boot('boot-5', disk, { tpm: at('other-tpm') });
       const values = await readValues(at('two'));
       const refused = await judge(owner.privateKey, machine.endpoint, measuredPolicy(values));
       assert.ok('code' in refused, 'the changed machine was accepted');
@@ -133,6 +201,27 @@ await test('an image is reproducible, boots, and has the registers that were com
     await rm(directory, { recursive: true });
   }
 });
+
+function fingerprintOf(machine: ImageMachine): string {
+  const [, digest = ''] = /sha256:([0-9a-f]{64})/.exec(machine.console()) ?? [];
+  assert.notEqual(digest, '');
+  return digest;
+}
+
+/** Where a disk has these bytes; undefined: nowhere. */
+async function positionOf(path: string, bytes: string | Buffer): Promise<number | undefined> {
+  const wanted = Buffer.from(bytes);
+  let offset = 0;
+  let before = Buffer.alloc(0);
+  for await (const chunk of createReadStream(path)) {
+    const all = Buffer.concat([before, chunk as Buffer]);
+    const found = all.indexOf(wanted);
+    if (found !== -1) return offset + found;
+    before = all.subarray(Math.max(0, all.length - wanted.length + 1));
+    offset += all.length - before.length;
+  }
+  return undefined;
+}
 
 async function readValues(directory: string): Promise<ReadonlyMap<number, Uint8Array>> {
   const text = await readFile(join(directory, 'reference-values.json'), 'utf8');
