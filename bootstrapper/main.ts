@@ -8,6 +8,8 @@ import { usageOf } from '../internal/metrics/index.ts';
 import { acquireProcessLock, LinuxMachine, SystemdUnits } from '../internal/platform/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
 import { runAgent } from './agent/index.ts';
+import { isStayingDiskError } from './disk/index.ts';
+import { failureText, printOnConsole } from './machineservice/index.ts';
 import { LogRing } from './nodestream/index.ts';
 
 /**
@@ -64,8 +66,9 @@ function statusFlag(text: string): string {
 }
 
 /** Whether a restart is useless until an operator has changed something. */
-function staysFailed(code: string | undefined): boolean {
-  return process.env['NOTIFY_SOCKET'] !== undefined && code !== undefined && FINAL_CODES.has(code);
+function staysFailed(error: CodedError | undefined): error is CodedError {
+  if (process.env['NOTIFY_SOCKET'] === undefined || error === undefined) return false;
+  return FINAL_CODES.has(error.code) || isStayingDiskError(error);
 }
 
 try {
@@ -92,6 +95,8 @@ try {
       provisioning,
       agentVersion: VERSION,
       onReady: (status) => tellSystemd('--ready', statusFlag(status)),
+      onSlowStart: (status, durationMs) =>
+        tellSystemd(statusFlag(status), `EXTEND_TIMEOUT_USEC=${durationMs * 1000}`),
       signal: stop.signal,
     },
   );
@@ -103,12 +108,18 @@ try {
     fix: coded?.fix,
   });
   const exit = EXIT_CODES[coded instanceof CodedError ? coded.exit : 'internal'].number;
-  process.exitCode = staysFailed(coded?.code) ? EX_CONFIG : exit;
+  const isStaying = staysFailed(coded);
+  process.exitCode = isStaying ? EX_CONFIG : exit;
   if (!stop.signal.aborted) {
     const fix = coded?.fix === undefined ? '' : ` Fix: ${coded.fix}`;
-    await tellSystemd(statusFlag(`${describeError(error)}.${fix}`)).catch((failed: unknown) =>
+    const code = coded === undefined ? '' : `${coded.code}: `;
+    await tellSystemd(statusFlag(`${code}${describeError(error)}.${fix}`)).catch((failed: unknown) =>
       log.warn('status not sent to systemd', { error: describeError(failed) }),
     );
+    if (isStaying) {
+      const text = failureText({ code: coded.code, message: describeError(error), fix: coded.fix });
+      await printOnConsole({ files, commands }, text, { log, signal: stop.signal });
+    }
   }
 }
 clearInterval(alive);

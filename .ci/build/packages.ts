@@ -71,15 +71,15 @@ export function agentPackage(options: PackageOptions): Formats {
       ...base,
       // The programs that preflight requires, and D-Bus, over which the kubelet and runc talk to systemd.
       depends: [...NODE_DEPENDS, 'systemd (>= 247)', 'dbus', ...programs('deb')],
-      // CA certificates for images from registries with TLS; the tools for administrators.
-      recommends: ['ca-certificates', 'procps', 'socat'],
+      // CA certificates for images from registries with TLS; the state disk; the tools for administrators.
+      recommends: ['ca-certificates', 'cryptsetup-bin', 'e2fsprogs', 'procps', 'socat'],
       entries: agentEntries(options, DEBIAN_UNITS),
       scripts: { postinst: file('postinst'), prerm: file('prerm'), postrm: file('postrm') },
     },
     rpm: {
       ...base,
       requires: [...NODE_REQUIRES, 'systemd >= 247', 'dbus', ...programs('rpm')],
-      recommends: ['ca-certificates', 'procps-ng', 'socat'],
+      recommends: ['ca-certificates', 'cryptsetup', 'e2fsprogs', 'procps-ng', 'socat'],
       entries: agentEntries(options, UNITS),
       scripts: { post: file('rpm-post'), preun: file('rpm-preun'), postun: file('rpm-postun') },
     },

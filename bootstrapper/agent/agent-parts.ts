@@ -19,7 +19,7 @@ import type { OpenStorage } from './open-storage.ts';
  * and everything that uses it.
  */
 export interface Agent
-  extends AgentPorts, Omit<AgentOptions, 'onReady'>, AgentControl, OpenMachine, OpenStorage {
+  extends AgentPorts, Omit<AgentOptions, 'onReady' | 'onSlowStart'>, AgentControl, OpenMachine, OpenStorage {
   /** Every runnable can read a value; only the runnable that has claimed it writes it. */
   readonly valueStore: RoleValueStore;
   readonly reads: RoleValues;

@@ -13,6 +13,7 @@ import { entryRunnables } from './entry-runnables.ts';
 import { memberRunnables } from './member-runnables.ts';
 import type { Agent } from './agent-parts.ts';
 import { openAgent } from './open-agent.ts';
+import { openProvisionedDisk } from './open-state-disk.ts';
 import { operatorRunnables } from './operator-runnables.ts';
 import { workloadRunnables } from './workload-runnables.ts';
 
@@ -30,6 +31,7 @@ const RESPONSE_MS = 1_000;
 export async function runAgent(ports: AgentPorts, options: AgentOptions): Promise<void> {
   using run = childSignal(options.signal);
   const { signal } = run;
+  await openProvisionedDisk(ports, { ...options, signal });
   const outcome = await runPendingReset(ports, options.provisioning, signal);
   if (outcome === 'restarting') return await untilAborted(signal);
   const removal = await createNodeState(ports.files).removed.load();

@@ -84,7 +84,13 @@ async function live({ moment = Infinity, afterMs }) {
     onMoment();
     if (afterMs !== undefined) void delay(afterMs).then(fire);
   };
-  const life = runAgent(ports, { provisioning, agentVersion: '0.0.0', onReady, signal: stop.signal });
+  const life = runAgent(ports, {
+    provisioning,
+    agentVersion: '0.0.0',
+    onReady,
+    onSlowStart: onReady,
+    signal: stop.signal,
+  });
   const failure = await Promise.race([
     life.then(
       () => undefined,

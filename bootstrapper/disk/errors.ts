@@ -1,4 +1,6 @@
 import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
+import { LuksError } from '../../internal/luks/index.ts';
+import { StateDiskError } from '../../internal/statedisk/index.ts';
 
 /** Errors of the program that formats and opens the state disk. */
 export const diskErrors = defineErrors({
@@ -29,3 +31,12 @@ export type DiskErrorCode = keyof typeof diskErrors;
 
 /** The state disk could not be opened. */
 export class DiskError extends errorClass(diskErrors) {}
+
+/** A disk that is missing may still come. */
+const PASSING: ReadonlySet<string> = new Set<DiskErrorCode>(['disk-device-missing']);
+
+/** Whether the disk stays closed until somebody has changed something: another try would give the same error. */
+export function isStayingDiskError(error: unknown): boolean {
+  if (error instanceof StateDiskError || error instanceof LuksError) return true;
+  return error instanceof DiskError && !PASSING.has(error.code);
+}

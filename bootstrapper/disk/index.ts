@@ -1,6 +1,6 @@
 /**
  * The encrypted state disk of this machine (docs/decisions/state-disk.md): formats it once, opens it at each start, and recovers it
- * with the key of an owner. The agent does not call it yet.
+ * with the key of an owner. The agent calls it before it reads any of its own files.
  *
  * ```
  * empty ─▶ record "formatting" ─▶ TPM counter ─▶ LUKS header in memory ─▶ mapping ─▶ file system ─▶ record "ready" ─▶ counter
@@ -10,4 +10,6 @@
  */
 export type { DiskDirectory, DiskPorts, DiskSettings } from './disk-settings.ts';
 
+export { isStayingDiskError } from './errors.ts';
 export { openStateDisk, recoverStateDisk } from './open-disk.ts';
+export { provisionedDisk } from './provisioned-disk.ts';

@@ -23,7 +23,7 @@ export class RecordSlots {
   static async open(ports: DiskPorts, settings: DiskSettings, signal: AbortSignal): Promise<RecordSlots> {
     const run = async (...argv: [string, ...string[]]): Promise<string> =>
       (await ports.commands.run({ argv, timeoutMs: COMMAND_MS, signal })).stdout.trim();
-    const device = await run('realpath', '--', settings.device);
+    const device = await run('realpath', '--canonicalize-missing', '--', settings.device);
     // A write to a path that does not exist would create a file.
     if ((await ports.files.stat(device)) === undefined)
       throw new DiskError('disk-device-missing', `opening the state disk: ${settings.device} not found`);

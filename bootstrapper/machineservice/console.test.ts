@@ -4,7 +4,7 @@ import { type CommandAnswer, FakeCommands, MemoryFiles, settle } from '../../int
 import { superviseForTest } from '../../internal/testing/supervised.ts';
 import type { Enrolment } from '../enrolment/index.ts';
 import type { Membership } from '../membership/index.ts';
-import { consoleRunnable, ISSUE_PATH, issueText } from './console.ts';
+import { consoleRunnable, failureText, ISSUE_PATH, issueText } from './console.ts';
 
 const fingerprint = `sha256:${'ab'.repeat(32)}`;
 
@@ -59,4 +59,9 @@ describe('consoleRunnable()', () => {
     expect(tree.at('root').state).toBe('healthy');
     expect(tree.records.map(({ message }) => message)).toContain('text not shown on the console');
   });
+});
+
+test('failureText() names code, cause and fix, and gives agetty nothing to interpret', () => {
+  const text = failureText({ code: 'disk-locked', message: 'a\\n \u001b[2J\nb', fix: 'Boot it.' });
+  expect(text).toBe('This machine does not start its agent: disk-locked\n  a/n ?[2J↵b\n  Fix: Boot it.\n\n');
 });

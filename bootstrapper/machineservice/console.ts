@@ -2,6 +2,7 @@ import { dirname } from 'node:path';
 import { describeError } from '../../internal/errors/index.ts';
 import { when } from '../../internal/event/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import type { Enrolment } from '../enrolment/index.ts';
 import type { Membership } from '../membership/index.ts';
@@ -29,7 +30,7 @@ export function consoleRunnable(options: ConsoleOptions): Runnable {
   const { files, enrolment, fingerprint, isJoinedOrJoining: isMember } = options;
   return async (scope) => {
     scope.healthy();
-    if (!(await isMember())) await show(options, issueText(fingerprint), scope);
+    if (!(await isMember())) await printOnConsole(options, issueText(fingerprint), scope);
     scope.waiting('membership');
     await when(enrolment.status, ({ state }) => state === 'Running', scope.signal);
     // Also removes the file of an earlier run of the agent.
@@ -45,12 +46,17 @@ export function consoleRunnable(options: ConsoleOptions): Runnable {
 export function showOnConsole(ports: ConsolePorts, text: string): Runnable {
   return async (scope) => {
     scope.healthy();
-    await show(ports, text, scope);
+    await printOnConsole(ports, text, scope);
     scope.done();
   };
 }
 
-async function show(ports: ConsolePorts, text: string, scope: Scope): Promise<void> {
+/** As `showOnConsole()`, for an agent that cannot run. Never rejects, except when the signal fires. */
+export async function printOnConsole(
+  ports: ConsolePorts,
+  text: string,
+  scope: Pick<Scope, 'signal' | 'log'>,
+): Promise<void> {
   const { files, commands } = ports;
   try {
     await files.makeDirectory(dirname(ISSUE_PATH), 0o755);
@@ -67,7 +73,10 @@ async function show(ports: ConsolePorts, text: string, scope: Scope): Promise<vo
 }
 
 /** Makes agetty show its login prompts again, except where a user types. Without agetty, there are none. */
-async function reloadPrompts({ commands }: ConsolePorts, scope: Scope): Promise<void> {
+async function reloadPrompts(
+  { commands }: ConsolePorts,
+  scope: Pick<Scope, 'signal' | 'log'>,
+): Promise<void> {
   await commands.run({ argv: ['agetty', '--reload'], signal: scope.signal }).catch((error: unknown) => {
     scope.signal.throwIfAborted();
     scope.log.debug('login prompts not reloaded', { error: describeError(error) });
@@ -80,6 +89,23 @@ export function issueText(fingerprint: string): string {
     'This machine is not in a cluster yet. Its fingerprint:',
     `  ${fingerprint}`,
     'Compare it with what `cluster init` or `cluster node ls --joins` shows.',
+    '',
+    '',
+  ].join('\n');
+}
+
+/** The text of the issue file of a machine whose agent cannot run until an operator has changed something. */
+export function failureText(failure: {
+  readonly code: string;
+  readonly message: string;
+  readonly fix: string;
+}): string {
+  // agetty interprets backslashes.
+  const line = (text: string): string => printable(text).replaceAll('\\', '/');
+  return [
+    `This machine does not start its agent: ${line(failure.code)}`,
+    `  ${line(failure.message)}`,
+    `  Fix: ${line(failure.fix)}`,
     '',
     '',
   ].join('\n');

@@ -10,5 +10,5 @@
  * None of these services admits the machine to a cluster. Only the join service does that, after attestation.
  */
 export { AGENT_SOCKET, agentSocketRunnable, refusingSocketRunnable } from './agent-socket.ts';
-export { consoleRunnable, showOnConsole } from './console.ts';
+export { consoleRunnable, failureText, printOnConsole, showOnConsole } from './console.ts';
 export { initServerRunnable } from './init-port.ts';

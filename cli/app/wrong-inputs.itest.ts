@@ -179,6 +179,12 @@ const VALUES = [
     "-w owner provisioning generate --node-name 'A B'": '--node-name must be a DNS label',
     "-w owner provisioning generate --join-endpoint 'a b'": '--join-endpoint must be',
     '-w owner provisioning generate --tpm tpm0': '--tpm must be an absolute path',
+    '-w owner provisioning generate --state-disk disk': '--state-disk must be a path below /dev',
+    '-w owner provisioning generate --state-disk /dev/x --state-disk-pcrs x': '--state-disk-pcrs must be',
+    '-w owner provisioning generate --state-disk /dev/x --no-tpm': 'without --no-tpm',
+    '-w owner provisioning generate --no-state-disk-integrity': '--state-disk must be given too',
+    '-w owner provisioning generate --state-disk /dev/x --recovery-recipient x':
+      '--recovery-recipient must be',
   }),
   ...rows('config-invalid', 'usage', {
     "-w new config generate --attestation tpm --name 'A B'": 'name is "A B"',

@@ -6,6 +6,10 @@ export const provisioningErrors = defineErrors({
     'The TPM named in the provisioning file does not exist or does not respond.',
     'Enable the TPM in the firmware setup (or add one to the virtual machine) and check the device path. For a machine without a TPM use `"tpm": {"kind": "none"}`.',
   ),
+  'provisioning-disk-missing': retryable.operator.precondition(
+    'The state disk named in the provisioning file does not exist on this machine.',
+    'Attach the disk, or correct `stateDisk.device`: `ls -l /dev/disk/by-id /dev/disk/by-partlabel` shows the names.',
+  ),
   'provisioning-exists': fault.operator.precondition(
     'The file exists already. It was not changed.',
     'Delete the file, or choose another one with --out.',

@@ -1,4 +1,5 @@
 import { ConfigError, parseProvisioning, type ClusterConfig } from '../../internal/config/index.ts';
+import { recoveryKeyOfOwner } from '../../internal/backup/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { layoutOf, readConfig, readOwnerKey } from '../workspace/index.ts';
 import { ProvisioningError } from './errors.ts';
@@ -13,6 +14,14 @@ export interface GenerateProvisioningOptions {
   readonly nodeName?: string;
   readonly address?: string;
   readonly joinEndpoints: readonly string[];
+  /** Block device of the encrypted state disk; undefined for a machine without one. */
+  readonly stateDisk?: string;
+  /** PCRs that the state disk is sealed to. */
+  readonly stateDiskPcrs?: readonly number[];
+  /** false with --no-state-disk-integrity. */
+  readonly stateDiskIntegrity?: boolean;
+  /** Recipients ("age1…") of the recovery key of the state disk, beside the owner key of the workspace. */
+  readonly recoveryRecipients: readonly string[];
   /** File to create (0600); undefined for standard output. */
   readonly out?: string;
 }
@@ -31,6 +40,7 @@ export async function runProvisioningGenerate(
     platform: 'metal',
     ownerKeys: options.ownerKeys.length > 0 ? options.ownerKeys : [await ownKey(context)],
     tpm: tpmDevice === undefined ? { kind: 'none' } : { kind: 'device', path: tpmDevice },
+    stateDisk: await stateDiskOf(context, options),
     ...{ processor, nodeName, address }, // JSON omits undefined members
     joinEndpoints: joinEndpoints.length === 0 ? undefined : joinEndpoints,
   };
@@ -51,6 +61,9 @@ const FLAGS: Readonly<Record<string, string>> = {
   nodeName: '--node-name',
   address: '--address',
   joinEndpoints: '--join-endpoint',
+  'stateDisk.device': '--state-disk',
+  'stateDisk.pcrs': '--state-disk-pcrs',
+  'stateDisk.recoveryRecipients': '--recovery-recipient',
 };
 
 /** Parses the file with the agent's own schema. @throws ProvisioningError `provisioning-flag-invalid` */
@@ -61,11 +74,42 @@ function verifyFlags(json: string): void {
     if (!(error instanceof ConfigError)) throw error;
     const problems = (error.details['problems'] ?? []) as readonly { path: string; message: string }[];
     const texts = problems.map(({ path, message }) => {
-      const member = path.split('.')[0] ?? '';
-      return `${FLAGS[member] ?? path} must be ${message}`;
+      const [member = '', part = ''] = path.split('.');
+      return `${FLAGS[`${member}.${part}`] ?? FLAGS[member] ?? path} must be ${message}`;
     });
     throw new ProvisioningError('provisioning-flag-invalid', texts.join('; '));
   }
+}
+
+/** The state disk, which the owner key of the workspace and the given recipients can recover. */
+async function stateDiskOf(
+  context: CommandContext,
+  options: GenerateProvisioningOptions,
+): Promise<object | undefined> {
+  const { stateDisk: device, stateDiskPcrs: pcrs, stateDiskIntegrity, recoveryRecipients } = options;
+  if (device === undefined) {
+    if (pcrs === undefined && stateDiskIntegrity !== false && recoveryRecipients.length === 0)
+      return undefined;
+    throw new ProvisioningError('provisioning-flag-invalid', '--state-disk must be given too');
+  }
+  if (options.tpmDevice === undefined)
+    throw new ProvisioningError('provisioning-flag-invalid', '--state-disk must be without --no-tpm');
+  const layout = layoutOf(context.paths.workspace);
+  const own =
+    (await context.ports.files.stat(layout.ownerKey)) === undefined
+      ? []
+      : [recoveryKeyOfOwner((await readOwnerKey(context, layout)).keyPem).recipient];
+  const recipients = [...new Set([...own, ...recoveryRecipients])];
+  if (recipients.length === 0)
+    throw new ProvisioningError(
+      'provisioning-no-owner',
+      'no recovery recipient for the state disk: no owner key in the workspace, and no --recovery-recipient',
+    );
+  return {
+    ...{ device, pcrs }, // JSON omits undefined members
+    integrity: stateDiskIntegrity === false ? false : undefined,
+    recoveryRecipients: recipients,
+  };
 }
 
 async function ownKey(context: CommandContext): Promise<string> {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { recoveryKeyOfOwner } from '../../internal/backup/index.ts';
 import { parseProvisioning, provisioningJsonSchema } from '../../internal/config/index.ts';
 import { FakeClock } from '../../internal/testing/fake-clock.ts';
 import { FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
@@ -8,6 +9,7 @@ import { RecordingHost } from '../host/fake-host.ts';
 import { generateWorkspace } from '../cluster/index.ts';
 import { asProcess } from '../cluster/init/fake-workstation.ts';
 import { runProvisioningGenerate, runProvisioningSchema, runProvisioningValidate } from './index.ts';
+import { layoutOf, readOwnerKey } from '../workspace/index.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 const KEY = Buffer.alloc(32, 7).toString('base64');
@@ -15,6 +17,7 @@ const plain = {
   ownerKeys: [KEY],
   tpmDevice: '/dev/tpmrm0',
   joinEndpoints: [],
+  recoveryRecipients: [],
 };
 
 async function createWorkspace() {
@@ -84,6 +87,71 @@ describe('cluster provisioning generate', () => {
   });
 });
 
+describe('cluster provisioning generate --state-disk', () => {
+  const stateDisk = '/dev/disk/by-id/state';
+  const OTHER = 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0';
+  const diskOf = (context: { readonly host: RecordingHost }) =>
+    parseProvisioning(JSON.stringify((context.host.answered as { provisioning: object }).provisioning))
+      .stateDisk;
+
+  test('lets the owner key of the workspace, and others that are named, recover the disk', async () => {
+    const { context, files } = await createWorkspace();
+    await asProcess(files, 1);
+    await generateWorkspace(context, { name: 'prod' });
+    const { keyPem } = await readOwnerKey(context, layoutOf('/w'));
+    await runProvisioningGenerate(context, { ...plain, ownerKeys: [], stateDisk });
+    const own = recoveryKeyOfOwner(keyPem).recipient;
+    expect(diskOf(context)).toEqual({
+      device: stateDisk,
+      pcrs: [7],
+      integrity: true,
+      recoveryRecipients: [own],
+    });
+    const again = { ...context, host: new RecordingHost() };
+    const more = { stateDiskPcrs: [4, 9], stateDiskIntegrity: false, recoveryRecipients: [OTHER, own] };
+    await runProvisioningGenerate(again, { ...plain, ownerKeys: [], stateDisk, ...more });
+    expect(diskOf(again)).toEqual({
+      ...{ device: stateDisk, pcrs: [4, 9], integrity: false },
+      recoveryRecipients: [own, OTHER],
+    });
+  });
+
+  test.each([
+    ['a disk that nobody could recover', { stateDisk }, 'provisioning-no-owner', '--recovery-recipient'],
+    [
+      'a disk of a machine without a TPM',
+      { stateDisk, tpmDevice: undefined, recoveryRecipients: [OTHER] },
+      'provisioning-flag-invalid',
+      '--no-tpm',
+    ],
+    [
+      'recipients without a disk',
+      { recoveryRecipients: [OTHER] },
+      'provisioning-flag-invalid',
+      '--state-disk',
+    ],
+    ['PCRs without a disk', { stateDiskPcrs: [4] }, 'provisioning-flag-invalid', '--state-disk'],
+    [
+      'a PCR that does not exist',
+      { stateDisk, stateDiskPcrs: [Number.NaN], recoveryRecipients: [OTHER] },
+      'provisioning-flag-invalid',
+      '--state-disk-pcrs',
+    ],
+    [
+      'a recipient that is none',
+      { stateDisk, recoveryRecipients: ['age1x'] },
+      'provisioning-flag-invalid',
+      '--recovery-recipient',
+    ],
+  ])('refuses %s, and writes nothing', async (_, given, code, says) => {
+    const { context, files } = await createWorkspace();
+    const out = '/etc/cluster/provisioning.json';
+    const made = runProvisioningGenerate(context, { ...plain, ...given, out });
+    await expect(made).rejects.toMatchObject({ code, message: expect.stringContaining(says) as unknown });
+    expect(await files.stat(out)).toBeUndefined();
+  });
+});
+
 describe('cluster provisioning validate', () => {
   const good = { version: 1, platform: 'metal', ownerKeys: [KEY], tpm: { kind: 'none' } };
 
@@ -116,6 +184,25 @@ describe('cluster provisioning validate', () => {
       code: 'provisioning-tpm-unusable',
       message: expect.stringContaining('/dev/no-such-tpm'),
     });
+  });
+});
+
+test('cluster provisioning validate looks for the state disk of this machine only', async () => {
+  const { context, files } = await createWorkspace();
+  const text = JSON.stringify({
+    ...{ version: 1, platform: 'metal', ownerKeys: [KEY] },
+    tpm: { kind: 'device', path: '/dev/no-such-tpm' },
+    stateDisk: {
+      device: '/dev/no-such-disk',
+      recoveryRecipients: ['age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0'],
+    },
+  });
+  await files.writeAtomic('/elsewhere.json', text);
+  await runProvisioningValidate(context, '/elsewhere.json');
+  await files.writeAtomic('/etc/cluster/provisioning.json', text);
+  await expect(runProvisioningValidate(context, undefined)).rejects.toMatchObject({
+    code: 'provisioning-disk-missing',
+    message: expect.stringContaining('/dev/no-such-disk') as unknown,
   });
 });
 

@@ -12,7 +12,8 @@ import { ProvisioningError } from './errors.ts';
 const WRITABLE_BY_OTHERS = 0o022;
 
 /**
- * `cluster provisioning validate`: checks the file like the agent does and, for the file of this machine, that the TPM responds.
+ * `cluster provisioning validate`: checks the file like the agent does and, for the file of this machine, that the TPM responds and the
+ * state disk exists.
  * @throws ConfigError, ProvisioningError
  */
 export async function runProvisioningValidate(
@@ -27,6 +28,9 @@ export async function runProvisioningValidate(
   if ((mode & WRITABLE_BY_OTHERS) !== 0)
     host.warn('provisioning-writable', `${path} is writable by other users; run: chmod 600 ${path}`);
   const isOwn = path === PROVISIONING_PATH;
+  const device = provisioning.stateDisk?.device;
+  if (isOwn && device !== undefined && (await ports.files.stat(device)) === undefined)
+    throw new ProvisioningError('provisioning-disk-missing', `${path}: stateDisk: ${device} not found`);
   if (isOwn && provisioning.tpm.kind !== 'none') {
     const problem = await findTpmProblem(provisioning.tpm, ports.clock, signal);
     if (problem !== undefined)

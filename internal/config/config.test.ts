@@ -213,6 +213,51 @@ describe('parseProvisioning()', () => {
     });
   });
 
+  const disk = {
+    device: '/dev/disk/by-id/virtio-state',
+    recoveryRecipients: ['age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0'],
+  };
+
+  test('authenticates the sectors of a state disk, and seals it to PCR 7, unless the file says otherwise', () => {
+    expect(parseProvisioning(JSON.stringify({ ...good, stateDisk: disk })).stateDisk).toEqual({
+      ...disk,
+      pcrs: [7],
+      integrity: true,
+    });
+    expect(parseProvisioning(JSON.stringify(good)).stateDisk).toBeUndefined();
+  });
+
+  test.each([
+    ['without a TPM', { tpm: { kind: 'none' } }, {}, 'needs a TPM'],
+    ['that is sealed to the lock register', {}, { pcrs: [7, 15] }, 'without 15'],
+    [
+      'that is sealed to another lock register',
+      { tpm: { ...good.tpm, lockPcr: 8 } },
+      { pcrs: [8] },
+      'without 8',
+    ],
+    ['that is sealed to no PCR', {}, { pcrs: [] }, 'pcrs'],
+    ['that is sealed to a PCR twice', {}, { pcrs: [7, 7] }, 'differ from each other'],
+    ['that is sealed to a PCR that every process may reset', {}, { pcrs: [16] }, 'pcrs'],
+    ['that nobody can recover', {}, { recoveryRecipients: [] }, 'recoveryRecipients'],
+    [
+      'for a recipient with a typing error',
+      {},
+      { recoveryRecipients: [`${disk.recoveryRecipients[0]}q`] },
+      'age1',
+    ],
+    ['outside /dev', {}, { device: '/var/lib/disk' }, 'below /dev'],
+    ['with an unknown key', {}, { integrety: false }, 'integrety'],
+  ])('refuses a state disk %s', (_, more, over, says) => {
+    const given = { ...good, ...more, stateDisk: { ...disk, ...over } };
+    expect(() => parseProvisioning(JSON.stringify(given))).toThrow(
+      expect.objectContaining({
+        code: 'config-provisioning-invalid',
+        message: expect.stringContaining(says) as unknown,
+      }),
+    );
+  });
+
   const refusals = [
     { name: 'a file without an owner key', given: { ...good, ownerKeys: [] } },
     {

@@ -49,6 +49,7 @@ export {
   type PinnedCluster,
   PROVISIONING_PATH,
   provisioningJsonSchema,
+  type ProvisionedDisk,
   type Provisioning,
 } from './provisioning.ts';
 export type { ChartConfig, ClusterConfig } from './cluster-config-schema.ts';

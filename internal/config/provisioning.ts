@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { DEFAULT_LOCK_PCR } from '../attestation/index.ts';
+import { parseRecipient } from '../backup/index.ts';
 import { DNS_LABEL, parseEndpoint, PORTS } from '../endpoint/index.ts';
 import { ROLES } from '../role/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
@@ -37,6 +38,36 @@ const registers = {
       'PCRs that the attestation key of the agent is sealed to: the key is usable only with the PCR values at its creation. 7 (Secure Boot) survives updates; for the profile `measured`, add the PCRs that the boot loader measures the agent into.',
     ),
 };
+
+const recipient = z.string().refine((text) => isRecipient(text), 'an age recipient, age1…');
+
+const stateDisk = z.strictObject({
+  device: z
+    .string()
+    .regex(/^\/dev\/[^\0]+$/, 'a path below /dev')
+    .describe(
+      'Block device: a disk or a partition. Its name should not depend on the order of disks: /dev/disk/by-id/…, /dev/disk/by-partlabel/….',
+    ),
+  pcrs: z
+    .array(register)
+    .min(1)
+    .refine((pcrs) => new Set(pcrs).size === pcrs.length, 'PCRs that differ from each other')
+    .default([7])
+    .describe(
+      'PCRs that the disk is sealed to: it opens only while they have the values of its last opening. An image of `cluster image build` should use 4, 7, 9, 11 and 12.',
+    ),
+  integrity: z
+    .boolean()
+    .default(true)
+    .describe(
+      'Whether each sector is authenticated (dm-integrity): a changed sector is an error instead of noise. Every write is then written twice, and formatting writes the whole disk.',
+    ),
+  recoveryRecipients: z
+    .tuple([recipient], recipient)
+    .describe(
+      'Recipients (age1…) whose private keys open the disk when the TPM does not. `cluster provisioning generate` takes that of the owner key. Never empty.',
+    ),
+});
 
 const schema = z.strictObject({
   version: z.literal(1).describe('Version of the format of this file.'),
@@ -80,6 +111,11 @@ const schema = z.strictObject({
       }),
     ])
     .describe('The TPM with which the machine proves its identity.'),
+  stateDisk: stateDisk
+    .optional()
+    .describe(
+      'The encrypted disk for the state of the machine (docs/decisions/state-disk.md). The agent formats it if it is empty. Default: the state is on the disks of the operating system, as they are.',
+    ),
   processor: z
     .enum(['none', 'sev-snp', 'tdx'])
     .default('none')
@@ -150,8 +186,28 @@ const schema = z.strictObject({
     ),
 });
 
+/** The schema with the rules between members. */
+const consistent = schema.superRefine(({ tpm, stateDisk: disk }, context) => {
+  if (disk === undefined) return;
+  if (tpm.kind === 'none')
+    context.addIssue({
+      code: 'custom',
+      path: ['stateDisk'],
+      message: 'a state disk needs a TPM, and tpm.kind is none',
+    });
+  // The agent extends this PCR while it runs: the disk would not open after a restart of the machine.
+  else if (disk.pcrs.includes(tpm.lockPcr))
+    context.addIssue({
+      code: 'custom',
+      path: ['stateDisk', 'pcrs'],
+      message: `PCRs without ${tpm.lockPcr}, which is tpm.lockPcr and changes when the machine joins a cluster`,
+    });
+});
+
 /** A parsed provisioning file with all defaults. */
 export type Provisioning = z.output<typeof schema>;
+/** The encrypted state disk of a machine. */
+export type ProvisionedDisk = NonNullable<Provisioning['stateDisk']>;
 /** The only cluster that a machine may join. */
 export type PinnedCluster = NonNullable<Provisioning['cluster']>;
 
@@ -160,7 +216,7 @@ export type PinnedCluster = NonNullable<Provisioning['cluster']>;
  * @throws ConfigError `config-provisioning-invalid`: every problem with its path in the file
  */
 export function parseProvisioning(text: string, path = PROVISIONING_PATH): Provisioning {
-  const parsed = schema.safeParse(parseJson(text, path));
+  const parsed = consistent.safeParse(parseJson(text, path));
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map((issue) => ({
     path: issue.path.join('.'),
@@ -173,6 +229,15 @@ export function parseProvisioning(text: string, path = PROVISIONING_PATH): Provi
 /** JSON Schema (2020-12) of the provisioning, for editors and automation. */
 export function provisioningJsonSchema(): Readonly<Record<string, unknown>> {
   return z.toJSONSchema(schema, { io: 'input' });
+}
+
+function isRecipient(text: string): boolean {
+  try {
+    parseRecipient(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function parseJson(text: string, path: string): unknown {

@@ -4,4 +4,5 @@
  * `cryptsetup luksFormat` creates with the options of the state disk. `internal/statedisk` keeps the header.
  */
 export { LAYOUT } from './layout.ts';
+export { LuksError } from './errors.ts';
 export { parseLuksHeader, type LuksHeader } from './parse-header.ts';

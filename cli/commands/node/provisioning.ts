@@ -3,19 +3,39 @@ import type { ActionBinder } from '../../app/command.ts';
 import type { GenerateProvisioningOptions } from '../../provisioning/index.ts';
 import { collect } from '../flags.ts';
 
-type Renamed = 'ownerKeys' | 'tpmDevice' | 'joinEndpoints';
+type Renamed = 'ownerKeys' | 'tpmDevice' | 'joinEndpoints' | 'recoveryRecipients';
 
 interface GenerateFlags extends Omit<GenerateProvisioningOptions, Renamed> {
   readonly ownerKey?: readonly string[];
   /** false with --no-tpm. */
   readonly tpm: string | false;
   readonly joinEndpoint?: readonly string[];
+  readonly recoveryRecipient?: readonly string[];
 }
 
 const useCases = () => import('../../provisioning/index.ts');
 
 /** `cluster provisioning …`. */
 export function register(provisioning: Command, action: ActionBinder): void {
+  registerGenerate(provisioning, action);
+  provisioning
+    .command('validate')
+    .description('validate a provisioning file')
+    .argument('[file]', 'file to validate (default: /etc/cluster/provisioning.json)')
+    .addHelpText(
+      'after',
+      '\nFor the file of this machine, the command also checks that the TPM responds\nand that the state disk exists.',
+    )
+    .action(
+      action(async (context, _flags, file) => (await useCases()).runProvisioningValidate(context, file)),
+    );
+  provisioning
+    .command('schema')
+    .description('print the JSON Schema of the provisioning file')
+    .action(action(async (context) => (await useCases()).runProvisioningSchema(context)));
+}
+
+function registerGenerate(provisioning: Command, action: ActionBinder): void {
   provisioning
     .command('generate')
     .description('generate the provisioning file of a machine')
@@ -35,11 +55,16 @@ export function register(provisioning: Command, action: ActionBinder): void {
     .option('--node-name <name>', 'node name (default: hostname of the machine)')
     .option('--address <ip>', 'address that other nodes use (default: its first address)')
     .option('--join-endpoint <host>', 'control-plane node to join; may be repeated', collect)
+    .option('--state-disk <device>', 'block device of the encrypted state disk (default: none)')
+    .option('--state-disk-pcrs <list>', 'PCRs that it is sealed to, like 4,7,9 (default: 7)', parsePcrs)
+    .option('--no-state-disk-integrity', 'encrypt sectors without authenticating them')
+    .option('--recovery-recipient <age1…>', 'key that also recovers the disk; may be repeated', collect)
     .option('--out <file>', 'write to this new file, mode 0600 (default: print)')
     .addHelpText(
       'after',
       `
-The file contains no secret. For machines that join an existing cluster, use
+The file contains no secret. With --state-disk, the machine encrypts the given disk, and
+the owner key of the workspace recovers it if the TPM does not open it. For machines that join an existing cluster, use
 \`cluster node cloud-init --format provisioning\`: it fills in more values.
 
 Examples:
@@ -49,22 +74,16 @@ Examples:
     )
     .action(
       action<GenerateFlags>(async (context, flags) => {
-        const { ownerKey: ownerKeys = [], tpm, joinEndpoint: joinEndpoints = [], ...rest } = flags;
+        const { ownerKey: ownerKeys = [], tpm, joinEndpoint: joinEndpoints = [], ...others } = flags;
+        const { recoveryRecipient: recoveryRecipients = [], ...rest } = others;
         const tpmDevice = tpm === false ? undefined : tpm;
-        const options = { ownerKeys, tpmDevice, joinEndpoints, ...rest };
+        const options = { ownerKeys, tpmDevice, joinEndpoints, recoveryRecipients, ...rest };
         return (await useCases()).runProvisioningGenerate(context, options);
       }),
     );
-  provisioning
-    .command('validate')
-    .description('validate a provisioning file')
-    .argument('[file]', 'file to validate (default: /etc/cluster/provisioning.json)')
-    .addHelpText('after', '\nFor the file of this machine, the command also checks that the TPM responds.')
-    .action(
-      action(async (context, _flags, file) => (await useCases()).runProvisioningValidate(context, file)),
-    );
-  provisioning
-    .command('schema')
-    .description('print the JSON Schema of the provisioning file')
-    .action(action(async (context) => (await useCases()).runProvisioningSchema(context)));
+}
+
+/** "4,7,9"; the schema of the file decides which numbers are PCRs. */
+function parsePcrs(text: string): readonly number[] {
+  return text.split(',').map((each) => (/^\d{1,2}$/.test(each) ? Number(each) : Number.NaN));
 }
