@@ -9,6 +9,7 @@ import {
   probeNode,
   probeReadyz,
   readBalancerHealth,
+  readFirstEncryption,
 } from '../kubernetes/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 import {
@@ -87,6 +88,7 @@ function keyRotation(
       ...{ ...agent, store, writes: valueStore.claim('localKeys') },
       driver: createKeyRotationDriver({
         ...{ ...agent, store, values: reads, refreshSigner, controlPlane: driver },
+        kubernetesEtcd: () => driver.etcdMembers()?.kubernetes,
         kubernetes: { ...kubernetes, ports: kubernetes, etcd: kubernetes.apiServerEtcd },
       }),
     }),
@@ -94,6 +96,7 @@ function keyRotation(
       ...{ ...agent, store, refreshSigner, clusterKeys: reads.clusterKeys },
       etcd: () => driver.records,
       readInitialKeys: () => readInitialKeys(files),
+      readFirstEncryption: () => readFirstEncryption(files),
       trust: () => {
         const membership = currentValue(reads.clusterMembership);
         if (membership === undefined) return undefined;

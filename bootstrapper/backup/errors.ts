@@ -30,6 +30,10 @@ export const backupTaskErrors = defineErrors({
     'etcd compacted its history each time while a backup was taken, so its content could not be compared. The backup was deleted; earlier ones stay.',
     'Wait: the control planes try again by themselves. If it repeats, the disk may be slow: see `cluster doctor`.',
   ),
+  'backup-node-keys-changed': retryable.system.precondition(
+    'The keys that control planes share were replaced while the backup was taken. The backup could have objects that its encryption key does not decrypt, so it was given up.',
+    'Run the command again. `cluster keys show` shows when the rotation is done. Scheduled backups are taken again by themselves.',
+  ),
   'backup-node-claim-lost': retryable.system.precondition(
     'This node could not prove in time that it still takes the backup of the cluster, so another control plane may take it.',
     'Wait: the control planes try again by themselves. If it repeats, see `cluster doctor`.',

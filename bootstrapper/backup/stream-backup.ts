@@ -114,6 +114,7 @@ interface Taking extends BackupContent {
 
 function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupPart[] {
   const { etcds, watches, cluster, workspace, signal, observer } = taking;
+  let keys: Uint8Array = new Uint8Array();
   const snapshot = (name: EtcdName): AsyncIterable<Uint8Array> => {
     const chunks = etcds[name].maintenance.snapshot(signal);
     return observer === undefined ? chunks : tee(chunks, (data) => observer.snapshot(name, data));
@@ -122,12 +123,17 @@ function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupP
     ...(workspace.length === 0 ? [] : [{ name: 'workspace', content: later(() => workspace) } as const]),
     { name: 'configuration', content: later(() => cluster.configuration) },
     { name: 'bundle', content: later(() => Buffer.from(cluster.bundleManifest, 'utf8')) },
-    { name: 'shared-keys', content: later(() => readKeys(options)) },
+    { name: 'shared-keys', content: later(async () => (keys = await readKeys(options))) },
     { name: 'state-etcd', content: snapshot('state') },
     { name: 'kubernetes-etcd', content: snapshot('kubernetes') },
     {
       name: 'facts',
       content: later(async () => {
+        if (Buffer.compare(await readKeys(options), keys) !== 0)
+          throw new BackupTaskError(
+            'backup-node-keys-changed',
+            'taking a backup: the shared keys were replaced meanwhile, so they may not decrypt what was read after them',
+          );
         const facts = {
           state: await watches.state.facts(signal),
           kubernetes: await watches.kubernetes.facts(signal),

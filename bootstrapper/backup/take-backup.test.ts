@@ -38,7 +38,7 @@ const STORED: Readonly<Record<string, Uint8Array>> = {
 };
 
 /** An etcd whose history is compacted `compactions` times while its snapshot is read. */
-function fakeEtcd(snapshot: string, compactions = 0): BackupEtcd {
+function fakeEtcd(snapshot: string, compactions = 0, onSnapshot = () => Promise.resolve()): BackupEtcd {
   let compactRevision = 5n;
   const entry = { createRevision: 1n, modRevision: 1n, leaseId: 0n };
   return {
@@ -51,7 +51,7 @@ function fakeEtcd(snapshot: string, compactions = 0): BackupEtcd {
     maintenance: {
       hash: () => Promise.resolve({ hash: 4711, compactRevision }),
       snapshot: async function* () {
-        await Promise.resolve();
+        await onSnapshot();
         compactRevision += BigInt(compactions);
         yield Buffer.from(snapshot);
       },
@@ -134,6 +134,18 @@ describe('createBackupTask()', () => {
       state: { revision: '41', hash: 4711, objects: { nodes: 1, pods: 2 } },
       kubernetes: { revision: '41', objects: { nodes: 1, pods: 2 } },
     });
+  });
+
+  test('gives up if the shared keys change after they were read: they may not decrypt the snapshots', async () => {
+    const { files, task } = taskOf({
+      etcdMembers: () => ({
+        state: fakeEtcd('state data'),
+        kubernetes: fakeEtcd('kubernetes data', 0, () => files.writeAtomic('/keys/rotation.json', 'next')),
+      }),
+    });
+    await files.makeDirectory('/keys');
+    await files.writeAtomic('/keys/ca.key', 'PRIVATE');
+    expect(await codeOf(all(task(order(certificateOf()), signal)))).toBe('backup-node-keys-changed');
   });
 
   const otherOwner = generateEd25519Key();

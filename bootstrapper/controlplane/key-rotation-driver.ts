@@ -11,6 +11,7 @@ import {
   type RotatingPair,
   type RotatingPairs,
 } from '../../internal/keyset/index.ts';
+import { accessFromKubeconfig, KubeClient } from '../../internal/kube/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { directoryFromMembership } from '../curatorclient/index.ts';
 import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
@@ -26,12 +27,16 @@ import {
   ControlPlane,
   type ControlPlanePorts,
   type EtcdClientFiles,
+  type EncryptedEtcd,
   type HostSettings,
   isKubeletClientIssuedBy,
   Kubelet,
   type KubernetesSettings,
+  PATHS,
   removeRetiredCas,
   restartForServingCertificate,
+  rewriteObjects,
+  rewriteWith,
   ROTATED_FILES,
   writeKubeletClientsCa,
 } from '../kubernetes/index.ts';
@@ -53,6 +58,8 @@ export interface KeyRotationDriverPorts {
   readonly joinClient: Pick<JoinClient, 'rejoin'>;
   readonly controlPlane: Pick<MachineControlPlaneDriver, 'rekey'>;
   readonly refreshSigner: (signal: AbortSignal) => Promise<void>;
+  /** Root client of the local member of Kubernetes' etcd, while this node is a control plane. */
+  readonly kubernetesEtcd: () => EncryptedEtcd | undefined;
   readonly kubernetes: {
     readonly ports: ControlPlanePorts;
     readonly host: HostSettings;
@@ -85,6 +92,7 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
       await ports.controlPlane.rekey((held) => controlPlane.rekey(progressOf(say), held), say, signal);
       await ports.refreshSigner(signal);
     },
+    rewriteEncrypted: (say, signal) => rewriteEncrypted(ports, say, signal),
     removeRetiredKeys: (signal) => removeRetiredCas(ports.kubernetes.ports, signal),
     renewKubeletCertificates: async (issuerPem, signal) => {
       if (await isKubeletClientIssuedBy(files, issuerPem)) return false;
@@ -108,6 +116,28 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
       await restartForServingCertificate(ports.kubernetes.ports, signal);
     },
   };
+}
+
+/** Nothing to do in a rotation that an agent of an earlier version began: it keeps the encryption key. */
+async function rewriteEncrypted(
+  { files, clock, store, kubernetesEtcd }: KeyRotationDriverPorts,
+  say: (what: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const encryption = (await store.loadSet())?.encryption;
+  if (encryption === undefined) return;
+  const etcd = kubernetesEtcd();
+  const admin = await readText(files, PATHS.adminConf);
+  if (etcd === undefined || admin === undefined)
+    throw new KeyRotationError(
+      'keyrotation-keys-unavailable',
+      'rewriting encrypted objects: no control plane here',
+    );
+  using api = new KubeClient(accessFromKubeconfig(admin, PATHS.adminConf), { clock });
+  const { resources, next } = encryption;
+  const options = { etcd, clock, resources, keyName: next.name, say, rewrite: rewriteWith(api) };
+  const { objects } = await rewriteObjects(options, signal);
+  say(`all ${objects} encrypted objects are under key ${next.name}`);
 }
 
 /**

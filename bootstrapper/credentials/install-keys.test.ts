@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   createPairs,
+  createEncryptionKey,
   encodeKeySet,
   publicKeysOf,
   ROTATION_FILE,
@@ -125,6 +126,21 @@ describe('rotated keys in a ticket', () => {
       signedKeys: signatureOver(next),
     });
     await expect(early).rejects.toEqual(refused('keyrotation-keys-unsigned'));
+  });
+
+  test('are those that a signed generation replaces with its encryption key, also after a rotation by an earlier version', async () => {
+    const [first, second, third] = [createEncryptionKey(1), createEncryptionKey(2), createEncryptionKey(3)];
+    const encryption = { resources: ['secrets'] as const, previous: first, next: second, older: [] };
+    const set: KeySet = { ...(await aSet('done')), encryption };
+    const nextOf = async (previous: typeof first): Promise<KeySet> => ({
+      ...{ ...(await aSet('hand')), generation: 3, previous: set.next },
+      encryption: { ...encryption, previous, next: third },
+    });
+    const install = (ticket: KeySet, signed: KeySet): Promise<void> =>
+      installTicketKeys(new MemoryFiles(), { ...keysOf(ticket), signedKeys: signatureOver(signed) });
+    await install(set, await nextOf(second));
+    await install({ ...set, encryption: undefined }, await nextOf(second));
+    await expect(install(set, await nextOf(first))).rejects.toEqual(refused('keyrotation-keys-unsigned'));
   });
 
   test('are refused if this node has replaced them', async () => {

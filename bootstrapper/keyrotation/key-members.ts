@@ -1,6 +1,6 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import type { Entry } from '../../internal/etcd/index.ts';
-import { parseStage, type RotationMember, type KeyStage } from '../../internal/keyset/index.ts';
+import { parseStage, type RotationMember } from '../../internal/keyset/index.ts';
 import { parseNodeKey, records } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
@@ -17,14 +17,17 @@ export function keyMembersFrom(entries: readonly Pick<Entry, 'key' | 'value'>[])
       ...{ nodeId, name },
       isControlPlane: isControlPlane(roles),
       isAlive: at.has(records.heartbeat.key(nodeId)),
-      stage: reportedStage(statusKey, at.get(statusKey)),
+      ...reportedBy(statusKey, at.get(statusKey)),
     };
   });
 }
 
-function reportedStage(key: string, value: Uint8Array | undefined): KeyStage | undefined {
-  if (value === undefined) return undefined;
+function reportedBy(
+  key: string,
+  value: Uint8Array | undefined,
+): Pick<RotationMember, 'stage' | 'knowsEncryption'> {
+  if (value === undefined) return { stage: undefined, knowsEncryption: false };
   const { status } = records.status.decode(key, value);
   const { keys } = fromBinary(NodeStatusSchema, Buffer.from(status, 'base64'));
-  return keys && parseStage(keys);
+  return { stage: keys && parseStage(keys), knowsEncryption: keys?.knowsEncryption === true };
 }

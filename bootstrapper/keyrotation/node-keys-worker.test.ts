@@ -3,9 +3,10 @@ import { inspect } from 'node:util';
 import { EventValue } from '../../internal/event/index.ts';
 import {
   encodeKeySet,
+  createEncryptionKey,
   createPairs,
   publicKeysOf,
-  publicPartsOf,
+  publicHalvesOf,
   formatStage,
   ROTATION_FILE,
   signedKeysOf,
@@ -34,7 +35,13 @@ let set: KeySet;
 let foreign: KeySet;
 beforeAll(async () => {
   const [previous, next, other] = [await createPairs(2, 1), await createPairs(2, 1), await createPairs(2, 1)];
-  set = { generation: 2, phase: 'believe', previous, next };
+  const encryption = {
+    resources: ['secrets'] as const,
+    previous: createEncryptionKey(1),
+    next: createEncryptionKey(2),
+    older: [],
+  };
+  set = { generation: 2, phase: 'believe', previous, next, encryption };
   foreign = { ...set, next: other };
 });
 
@@ -83,7 +90,7 @@ class TestNode implements Curators, KeyRotationDriver {
   }
 
   async tell(phase: KeyPhase | 'asked', generation = 2, of = set): Promise<void> {
-    const made = { by: 'node-a', previous: publicPartsOf(of.previous), next: publicPartsOf(of.next) };
+    const made = { by: 'node-a', ...publicHalvesOf(of) };
     const base = { version: 1, startedMs: 1, phaseSinceMs: 1, startedBy: 'x', reason: '' } as const;
     this.record = { ...base, generation, phase, ...(phase === 'asked' ? {} : { made }) };
     this.values.clusterKeys.set(phase === 'asked' ? '2/asked' : formatStage({ generation, phase }));
@@ -105,10 +112,14 @@ class TestNode implements Curators, KeyRotationDriver {
   }
 
   fetch = () => this.#do('fetch', set);
+  /** For each activation, whether the disk had the previous encryption key. */
+  readonly secretsAtActivation: boolean[] = [];
   activate = async () => {
-    const { phase } = (await this.store.loadSet()) ?? {};
+    const { phase, encryption } = (await this.store.loadSet()) ?? {};
+    this.secretsAtActivation.push(encryption?.previous.secret !== undefined);
     await this.#do(`enforce ${phase}`, undefined);
   };
+  rewriteEncrypted = () => this.#do('rewrite', undefined);
   removeRetiredKeys = () => this.#do('forget', undefined);
   renewKubeletCertificates = () => this.#do('renew', this.wasOther);
   trustClients = (pem: string) => this.#do(`believe ${pem.split('BEGIN').length - 1}`, undefined);
@@ -153,7 +164,7 @@ describe('the key rotation worker on a control plane', () => {
       [
         'fetch',
         ...['enforce believe', 'enforce issue'],
-        ...['renew', 'enforce refresh', 'restart'],
+        ...['renew', 'enforce refresh', 'rewrite', 'restart'],
         ...['enforce retire', 'enforce done', 'forget'],
       ],
     ]);
@@ -166,6 +177,35 @@ describe('the key rotation worker on a control plane', () => {
     await rest();
     expect(node.did).toEqual(['fetch']);
     expect((await node.store.loadSet())?.next['etcd-peers-ca'].public).toBe(set.next['etcd-peers-ca'].public);
+  });
+
+  test('completes no phase in which objects under the previous encryption key remain, and tries again', async () => {
+    node.failing = 'rewrite';
+    await using _life = node.live();
+    for (const phase of ['hand', 'believe', 'issue', 'refresh'] as const) {
+      await node.tell(phase);
+      await rest();
+    }
+    await node.clock.advance(5_000);
+    await rest();
+    expect(node.reached()).toBe('2/issue');
+    expect(node.did.filter((what) => what === 'rewrite')).toHaveLength(2);
+    expect((await node.store.loadSet())?.encryption?.previous.secret).toBeDefined();
+  });
+
+  test('deletes the previous encryption key in the last phase, before its signer gets the keys', async () => {
+    await using _life = node.live();
+    for (const phase of ['retire', 'done'] as const) {
+      await node.tell(phase);
+      await rest();
+      const kept = (await node.store.loadSet())?.encryption;
+      expect([kept?.previous.secret !== undefined, kept?.next]).toEqual([
+        phase === 'retire',
+        set.encryption?.next,
+      ]);
+    }
+    expect(node.secretsAtActivation).toEqual([true, false]);
+    expect(node.reached()).toBe('2/done'); // and an owner's signature over the keys still holds
   });
 
   test('activates no received key before the rotation reaches a phase that uses it', async () => {

@@ -3,6 +3,7 @@ import { combine, currentValue } from '../../internal/event/index.ts';
 import {
   areSignedKeys,
   trustedPublicPem,
+  withoutReplacedSecrets,
   hasReached,
   isPhaseAtLeast,
   publicKeysOf,
@@ -34,6 +35,11 @@ export interface KeyRotationDriver {
   fetch(made: NewKeys, signal: AbortSignal): Promise<KeySet>;
   /** Makes etcd, the Kubernetes control plane, the signer and the join service use the keys on disk. */
   activate(say: (what: string) => void, signal: AbortSignal): Promise<void>;
+  /**
+   * Writes every encrypted object of Kubernetes again that is not under the new encryption key on disk, and resolves once the local
+   * etcd member has none. Every API server encrypts with the new key by then.
+   */
+  rewriteEncrypted(say: (what: string) => void, signal: AbortSignal): Promise<void>;
   /** Deletes the previous keys, after all nodes have stopped using them. */
   removeRetiredKeys(signal: AbortSignal): Promise<void>;
   /**
@@ -170,8 +176,13 @@ async function activate(
 ): Promise<void> {
   const set = await store.loadSet();
   if (set?.generation !== made.generation || !isPhaseAtLeast(phase, 'believe')) return;
-  await store.saveSet({ ...set, phase });
-  await driver.activate((what) => scope.waiting(`phase "${phase}": ${what}`), scope.signal);
+  // No control plane has the previous encryption key in use any more: `done` follows when all have completed `retire`.
+  const encryption =
+    phase === 'done' ? set.encryption && withoutReplacedSecrets(set.encryption) : set.encryption;
+  await store.saveSet({ ...set, phase, encryption });
+  const say = (what: string): void => scope.waiting(`phase "${phase}": ${what}`);
+  await driver.activate(say, scope.signal);
+  if (phase === 'refresh') await driver.rewriteEncrypted(say, scope.signal);
   if (phase === 'done') await driver.removeRetiredKeys(scope.signal);
 }
 

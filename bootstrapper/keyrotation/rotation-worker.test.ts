@@ -12,11 +12,14 @@ import {
   isSignedByEd25519Key,
 } from '../../internal/crypto/index.ts';
 import {
+  createEncryptionKey,
   createPairs,
   formatStage,
   newKeysStatement,
+  publicHalvesOf,
   publicPartsOf,
   signedKeysOf,
+  type KeySet,
   type KeyStage,
   type PublicKeys,
 } from '../../internal/keyset/index.ts';
@@ -68,7 +71,7 @@ const write = (key: string, value: Uint8Array) =>
 async function say(nodeId: string, { generation, phase }: KeyStage): Promise<void> {
   const said = toBinary(
     NodeStatusSchema,
-    create(NodeStatusSchema, { keys: { generation: BigInt(generation), phase } }),
+    create(NodeStatusSchema, { keys: { generation: BigInt(generation), phase, knowsEncryption: true } }),
   );
   const status = { version: 1 as const, status: Buffer.from(said).toString('base64'), updatedMs: 1 };
   await write(records.status.key(nodeId), records.status.encode(status));
@@ -110,6 +113,8 @@ async function audited(): Promise<readonly object[]> {
 const keyPem = generateEd25519Key();
 const identity = { keyPem, pubKeyDer: ed25519SpkiFromRaw(ed25519PubKeyFrom(keyPem) ?? new Uint8Array()) };
 
+const firstKey = createEncryptionKey(1);
+
 /** The rotation worker of one control plane. */
 function part(nodeId: string, files = new MemoryFiles()) {
   const store = new KeyStore(files, { rotation: '/k/r', newKeys: '/k/n', stage: '/k/s', lastKey: '/k/l' });
@@ -118,6 +123,7 @@ function part(nodeId: string, files = new MemoryFiles()) {
     ...{ clusterKeys, clock, nodeId, store },
     etcd: () => etcd,
     readInitialKeys: () => createPairs(1, 1),
+    readFirstEncryption: () => Promise.resolve({ resources: ['secrets'], key: firstKey, older: [] }),
     identity,
     trust: () => ({
       ownerKeys: [owner.pubKey],
@@ -252,6 +258,48 @@ test('the rotation restarts with other keys when the only node with the keys was
   ]);
 });
 
+describe('the new keys replace the encryption key', () => {
+  const createdAfter = async (before?: Pick<KeySet, 'phase' | 'encryption'>) => {
+    const a = await addControlPlane('a');
+    await say(a, { generation: 1, phase: 'done' });
+    const { worker, store } = part(a);
+    const pairs = await createPairs(1, 1);
+    if (before !== undefined) await store.saveSet({ generation: 2, previous: pairs, next: pairs, ...before });
+    await using _life = superviseForTest(worker, { clock });
+    await ask();
+    await newKeys();
+    return (await store.loadNewKeys())?.encryption;
+  };
+  const earlier = {
+    resources: ['configmaps'] as const,
+    previous: firstKey,
+    next: createEncryptionKey(2),
+    older: [],
+  };
+
+  test('that the cluster was created with', async () => {
+    const made = await createdAfter();
+    expect(made).toMatchObject({ resources: ['secrets'], previous: firstKey, older: [] });
+    expect(made?.next.name).toMatch(/^g2-[0-9a-f]{12}$/);
+  });
+
+  test('of the cluster after a rotation by an earlier version', async () => {
+    expect(await createdAfter({ phase: 'done' })).toMatchObject({ previous: firstKey });
+  });
+
+  test('of the rotation before', async () => {
+    expect(await createdAfter({ phase: 'done', encryption: earlier })).toMatchObject({
+      ...{ resources: ['configmaps'], previous: earlier.next, older: [] },
+    });
+  });
+
+  test('of an unfinished rotation, whose other key stays until nothing is under it', async () => {
+    expect(await createdAfter({ phase: 'refresh', encryption: earlier })).toMatchObject({
+      ...{ previous: earlier.next, older: [firstKey] },
+    });
+  });
+});
+
 describe('new keys that wait for an owner', () => {
   let a: string;
   beforeEach(async () => {
@@ -271,7 +319,8 @@ describe('new keys that wait for an owner', () => {
       isSignedByEd25519Key(identity.pubKeyDer, statement, Buffer.from(made?.signature ?? '', 'base64')),
     ).toBe(true);
     expect([await store.loadSet(), refreshed]).toEqual([undefined, []]);
-    expect(publicPartsOf((await store.loadNewKeys())?.next ?? (await createPairs(2, 1)))).toEqual(keys.next);
+    const waiting = await store.loadNewKeys();
+    expect(waiting && publicHalvesOf(waiting)).toEqual({ previous: keys.previous, next: keys.next });
   });
 
   test('are distributed after a restart of the agent, and then no longer wait', async () => {

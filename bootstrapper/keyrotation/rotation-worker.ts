@@ -6,13 +6,16 @@ import { describeError } from '../../internal/errors/index.ts';
 import type { Condition, KeySpace } from '../../internal/etcd/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import {
+  createEncryptionKey,
   createPairs,
+  currentEncryption,
   newKeysStatement,
   planRotation,
   publicKeysOf,
   ROTATING_KEYS,
   signedKeysOf,
   signingPair,
+  type CurrentEncryption,
   type KeyPhase,
   type KeySet,
   type RotatingPairs,
@@ -49,6 +52,8 @@ export interface RotationOptions {
   >;
   /** Reads the keys that the cluster was created with. */
   readonly readInitialKeys: () => Promise<RotatingPairs>;
+  /** Reads the encryption key that API servers use while no rotation has replaced it. */
+  readonly readFirstEncryption: () => Promise<CurrentEncryption>;
   /** Gives the current keys to the signer on this node. */
   readonly refreshSigner: (signal: AbortSignal) => Promise<void>;
   readonly clock: Clock;
@@ -184,15 +189,20 @@ async function readDocuments(etcd: KeySpace, signal: AbortSignal): Promise<Uint8
 
 /** Reuses keys that an earlier run created but did not record. */
 async function ensureNewKeys(
-  { store, readInitialKeys, clock }: RotationOptions,
+  { store, readInitialKeys, readFirstEncryption, clock }: RotationOptions,
   generation: number,
 ): Promise<KeySet> {
   const found = await store.loadNewKeys();
-  if (found?.generation === generation) return found;
+  if (found?.generation === generation && found.encryption !== undefined) return found;
   const before = await store.loadSet();
   const previous = before === undefined ? await readInitialKeys() : activePairs(before);
   const next = await createPairs(generation, clock.nowMs());
-  const set: KeySet = { generation, phase: 'hand', previous, next };
+  const { resources, key, older } =
+    before?.encryption === undefined
+      ? await readFirstEncryption()
+      : currentEncryption(before.phase, before.encryption);
+  const encryption = { resources, previous: key, next: createEncryptionKey(generation), older };
+  const set: KeySet = { generation, phase: 'hand', previous, next, encryption };
   await store.saveNewKeys(set);
   return set;
 }

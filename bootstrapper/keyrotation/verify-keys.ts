@@ -1,6 +1,7 @@
 import {
   areSignedClientCas,
   areSignedKeys,
+  ENCRYPTION_KEY,
   isPhaseAtLeast,
   publicKeysOf,
   type KeySet,
@@ -58,10 +59,15 @@ export async function verifyClientsCa(
  * Whether these are the keys that the signed generation replaces, and only these are trusted: an owner has signed the next
  * generation, and the control plane that issued the ticket does not have it yet.
  */
-function isReplacedBy({ generation, phase, next }: KeySet, { previous, ...signed }: SignedKeys): boolean {
+function isReplacedBy(set: KeySet, { previous, ...signed }: SignedKeys): boolean {
+  const { generation, phase, next, encryption } = set;
   if (generation >= signed.generation || !isPhaseAtLeast(phase, 'retire')) return false;
-  const active = publicKeysOf({ generation, phase, previous: next, next });
-  return areSignedKeys({ generation, previous, next: previous }, active);
+  const used = encryption && { ...encryption, previous: encryption.next };
+  const active = publicKeysOf({ generation, phase, previous: next, next, encryption: used });
+  // A rotation by an earlier version did not replace the encryption key, and its set does not name it.
+  const { [ENCRYPTION_KEY]: key, ...pairs } = previous;
+  const replaced = used === undefined || key === undefined ? pairs : { ...pairs, [ENCRYPTION_KEY]: key };
+  return areSignedKeys({ generation, previous: replaced, next: replaced }, active);
 }
 
 async function requireSigned(

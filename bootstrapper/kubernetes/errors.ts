@@ -14,6 +14,10 @@ export const kubernetesErrors = defineErrors({
     'A key that all control planes share is damaged or incomplete on the machine that creates the cluster. It is not replaced, because everything that was signed with it would be refused.',
     'Check the disk of the machine. Then reset the machine with `cluster node reset` and create a new cluster with `cluster init`.',
   ),
+  'kubernetes-encryption-changed': fault.operator.precondition(
+    'The configuration with which the API servers encrypt objects in etcd is not the one that the agent wrote, so the encryption key cannot be replaced.',
+    'Restore /etc/kubernetes/encryption/config.json as on the other control planes: one secretbox key, and identity after it. Objects that were encrypted otherwise must be written again before.',
+  ),
   'kubernetes-component-damaged': retryable.system.image(
     'The checksum of a component in the store of the machine is wrong. The component was not used, and the stored copy was deleted.',
     'Run the same `cluster init` again: it uploads the component again. Then check the disk of the machine, which changed stored bytes.',

@@ -41,6 +41,14 @@ export {
   type StaticPodHealth,
 } from './controlplane/control-plane-health.ts';
 export { removeRetiredCas } from './controlplane/retired-cas.ts';
+export { readFirstEncryption } from './encryption/encryption-config.ts';
+export {
+  countObjects,
+  rewriteObjects,
+  rewriteWith,
+  type EncryptedEtcd,
+  type ObjectName,
+} from './encryption/rewrite-objects.ts';
 export { KubernetesError } from './errors.ts';
 export { isKubeletClientIssuedBy } from './credentials/kubelet-credentials.ts';
 export { Kubelet, type KubeletPorts } from './kubelet/kubelet.ts';

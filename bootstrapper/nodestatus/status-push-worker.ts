@@ -228,7 +228,9 @@ async function statusOf(
     holdsKeys: await facts.holdsKeys(),
     controlPlane: parts.map(partToWire),
     dataDirectories: [...(await facts.directories())].map(([path, protection]) => ({ path, protection })),
-    ...(keys === undefined ? {} : { keys: { generation: BigInt(keys.generation), phase: keys.phase } }),
+    ...(keys === undefined
+      ? {}
+      : { keys: { generation: BigInt(keys.generation), phase: keys.phase, knowsEncryption: true } }),
     ...(etcd === undefined ? {} : { kubernetesEtcd: etcdToWire(etcd) }),
     runnables: tree.map((each) => ({
       path: each.path,

@@ -139,7 +139,7 @@ async function createKeyFiles() {
 async function probeEtcd(over: Readonly<Record<string, string>> = {}, heldKeys = true, generation = 0) {
   const members = { kubernetes: await running.admin.members.list({ signal }), state: [] };
   const { results } = await runRemovalProbe(
-    { ...ports(over), listMembers: async () => members },
+    { ...ports(over), kubernetesEtcd: running.admin, listMembers: async () => members },
     { nodeId: REMOVED, heldKeys, generation },
     signal,
   );
@@ -292,7 +292,10 @@ async function probeStoppedEtcd() {
   const url = [`https://127.0.0.1:${await findFreePort()}`];
   const member = { id: 1n, name: HERE, clientUrls: url, peerUrls: url, isLearner: false };
   const { results } = await runRemovalProbe(
-    { ...ports(), listMembers: async () => ({ kubernetes: [member], state: [] }) },
+    {
+      ...{ ...ports(), kubernetesEtcd: running.admin },
+      listMembers: async () => ({ kubernetes: [member], state: [] }),
+    },
     { nodeId: REMOVED, heldKeys: true, generation: 0 },
     signal,
   );

@@ -255,6 +255,7 @@ describe('runRemovalProbe()', () => {
     const { log } = createMemoryLogger();
     const ports = {
       etcd,
+      kubernetesEtcd: { get: async () => undefined, keys: async function* () {} },
       files: new MemoryFiles(),
       clock: new FakeClock(),
       log,

@@ -9,6 +9,7 @@ import {
   ProbeResult_Outcome as Outcome,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { KeyPairFiles } from '../consensus/index.ts';
+import type { EncryptedEtcd } from '../kubernetes/index.ts';
 import type { EtcdMembers } from '../controlplane/index.ts';
 import {
   isEtcd,
@@ -36,6 +37,7 @@ import {
   type EndpointKind,
   type EtcdMemberLists,
 } from './endpoints.ts';
+import { ENCRYPTED_DATA, ENCRYPTION_CREDENTIAL, probeEncryptedObjects } from './encrypted-objects.ts';
 import { RemovalProbeError } from './errors.ts';
 
 /** The format of an id from `nodeIdOf` (internal/pki). */
@@ -64,6 +66,8 @@ export interface RemovalProbePorts extends Pick<SystemPorts, 'files' | 'clock' |
   /** The records of the cluster, read linearizably. */
   readonly etcd: KeySpace;
   readonly listMembers: (signal: AbortSignal) => Promise<EtcdMemberLists>;
+  /** The local member of Kubernetes' etcd. */
+  readonly kubernetesEtcd: Pick<EncryptedEtcd, 'get' | 'keys'>;
   readonly clusterId: string;
   /** Name of this node. Its own kubelet may read the Node object of this name. */
   readonly nodeName: string;
@@ -75,7 +79,7 @@ export interface RemovalProbePorts extends Pick<SystemPorts, 'files' | 'clock' |
  * serving member
  */
 export function createRemovalProbeTask(
-  ports: Omit<RemovalProbePorts, 'etcd' | 'listMembers'>,
+  ports: Omit<RemovalProbePorts, 'etcd' | 'kubernetesEtcd' | 'listMembers'>,
   etcdMembers: () => EtcdMembers | undefined,
 ): (request: RemovalProbeRequest, signal: AbortSignal) => Promise<Uint8Array> {
   let isRunning = false;
@@ -91,7 +95,8 @@ export function createRemovalProbeTask(
         state: await etcds.state.members.list({ signal }),
         kubernetes: await etcds.kubernetes.members.list({ signal }),
       });
-      const { results, away } = await runRemovalProbe({ ...ports, etcd, listMembers }, request, signal);
+      const parts = { ...ports, etcd, kubernetesEtcd: etcds.kubernetes, listMembers };
+      const { results, away } = await runRemovalProbe(parts, request, signal);
       const wire = results.map((result) => ({ ...result, outcome: OUTCOMES[result.outcome] }));
       return toBinary(ProbeReportSchema, create(ProbeReportSchema, { results: wire, away: [...away] }));
     } finally {
@@ -120,13 +125,28 @@ export async function runRemovalProbe(
   ports.log.warn('probing endpoints in the name of a removed node', { ...request, ...count });
   const probe: Probe = { ...ports, request, keys: await readSharedKeys(ports.files), signal };
   const accountUid = await findAccount(probe, endpoints);
-  const results: Awaited<ReturnType<typeof probeEndpoint>>[] = [];
+  const results: ProbedCredential[][] = [];
   const queue = endpoints.entries();
   const probeQueued = async (): Promise<void> => {
     for (const [index, endpoint] of queue) results[index] = await probeEndpoint(probe, endpoint, accountUid);
   };
   await Promise.all(Array.from({ length: CONCURRENT_ENDPOINTS }, probeQueued));
-  return { results: results.flat(), away };
+  return { results: [...results.flat(), ...(await probeEncryption(probe))], away };
+}
+
+/** The result of one test. */
+interface ProbedCredential extends Verdict {
+  readonly node: string;
+  readonly endpoint: EndpointKind | typeof ENCRYPTED_DATA;
+  readonly credential: TestCredentialName | typeof ENCRYPTION_CREDENTIAL;
+}
+
+/** What the encryption key of the removed node decrypts. */
+async function probeEncryption(probe: Probe): Promise<readonly ProbedCredential[]> {
+  const { request, nodeName: node, kubernetesEtcd: etcd, signal } = probe;
+  if (!request.heldKeys || request.generation === 0) return [];
+  const verdict = await probeEncryptedObjects({ ...probe, etcd }, request.generation, signal);
+  return [{ node, endpoint: ENCRYPTED_DATA, credential: ENCRYPTION_CREDENTIAL, ...verdict }];
 }
 
 interface Probe extends RemovalProbePorts {
@@ -159,7 +179,11 @@ async function findAccount(probe: Probe, endpoints: readonly Endpoint[]): Promis
 }
 
 /** Tests every credential at one endpoint. If the endpoint admits no valid credential, no refusal counts. */
-async function probeEndpoint(probe: Probe, endpoint: Endpoint, accountUid: string | undefined) {
+async function probeEndpoint(
+  probe: Probe,
+  endpoint: Endpoint,
+  accountUid: string | undefined,
+): Promise<ProbedCredential[]> {
   const { node, kind } = endpoint;
   const { keys, request, clusterId, clock, signal } = probe;
   const { nodeId } = request;
@@ -178,7 +202,7 @@ async function probeEndpoint(probe: Probe, endpoint: Endpoint, accountUid: strin
     signal.throwIfAborted();
     return judgeAnswer(kind, name, answer);
   };
-  const results = [];
+  const results: ProbedCredential[] = [];
   for (const { name, generation } of credentialsFor(kind, request)) {
     let verdict = await test(name, generation);
     const control = keys.generation > 1 && generation > 0 ? controlOf(name) : undefined;

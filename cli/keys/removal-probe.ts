@@ -22,6 +22,7 @@ const ENDPOINT_NAMES: Readonly<Record<string, string>> = {
   'api-server': 'API server',
   kubelet: 'kubelet',
   curator: 'curator',
+  'kubernetes-etcd-data': 'stored objects',
 };
 const OUTCOME_NAMES: Readonly<Partial<Record<Outcome, string>>> = {
   [Outcome.REFUSED]: 'refused',

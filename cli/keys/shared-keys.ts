@@ -57,12 +57,17 @@ export const SHARED_KEYS: readonly (SharedKey & { readonly credentials: readonly
     credentials: ['service-account'],
   },
   {
+    key: 'encryption key',
+    harm: 'read secrets in a copy of etcd',
+    lasts: false,
+    credentials: ['encryption-key'],
+  },
+  {
     key: 'Kubernetes CA',
     harm: 'impersonate an API server or a kubelet to clients whose traffic can be diverted',
     lasts: true,
     credentials: ['kubernetes-server'],
   },
-  { key: 'encryption key', harm: 'read secrets in a copy of etcd', lasts: true, credentials: [] },
   {
     key: 'cluster CA',
     harm: 'impersonate a curator to clients whose traffic can be diverted; curators refuse it, since its key is not on record',
@@ -119,7 +124,7 @@ export function describeSharedKeys(
 function adviceFor(outcome: Exclude<KeysOutcome, 'none' | 'replaced'>, command: string): string {
   switch (outcome) {
     case 'under-way':
-      return 'The cluster is replacing all but the last three of them. To see its progress: cluster keys show';
+      return 'The cluster is replacing all but the last two of them. To see its progress: cluster keys show';
     case 'kept':
       return `Unless the disk is destroyed and was never copied, replace them: ${command}`;
     case 'owner-needed':

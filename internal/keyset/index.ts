@@ -14,9 +14,24 @@ export {
   publicPartsOf,
   ROTATION_FILE,
   type KeySet,
+  type PublicHalves,
+  publicHalvesOf,
   type RotatingPair,
   type RotatingPairs,
 } from './key-set.ts';
+export {
+  createEncryptionKey,
+  currentEncryption,
+  ENCRYPTABLE_RESOURCES,
+  ENCRYPTION_KEY,
+  encryptionKeyFrom,
+  encryptionKeysIn,
+  withoutReplacedSecrets,
+  type CurrentEncryption,
+  type EncryptableResource,
+  type EncryptionKey,
+  type EncryptionKeys,
+} from './encryption-keys.ts';
 export {
   hasReached,
   isPhaseAtLeast,

@@ -2,6 +2,14 @@ import { createPublicKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { z } from 'zod';
 import { createCaCertPem, generateKeyPem, pubKeyDerOf, spkiDerOf } from '../pki/index.ts';
 import { Secret } from '../secret/index.ts';
+import {
+  encryptionKeysFrom,
+  encryptionKeysShape,
+  ENCRYPTION_KEY,
+  encryptionKeyText,
+  plainEncryptionKeys,
+  type EncryptionKeys,
+} from './encryption-keys.ts';
 import { KeySetError } from './errors.ts';
 import {
   isPhaseAtLeast,
@@ -30,6 +38,8 @@ export type RotatingPairs<Name extends string = RotatingKey> = Readonly<Record<N
 export interface KeySet<Name extends string = RotatingKey> extends KeyStage {
   readonly previous: RotatingPairs<Name>;
   readonly next: RotatingPairs<Name>;
+  /** undefined in a rotation that an agent of an earlier version began: it did not replace the encryption key. */
+  readonly encryption?: EncryptionKeys | undefined;
 }
 
 /** The trusted CA certificates or public keys: concatenated PEM of one or two generations. */
@@ -58,6 +68,27 @@ export function signingPair<Name extends string>(
   name: NoInfer<Name>,
 ): RotatingPair {
   return (isPhaseAtLeast(phase, 'issue') ? next : previous)[name];
+}
+
+/** The public halves by name: PEM; the name and the hash of the encryption key. */
+export type PublicHalves = Readonly<Record<RotatingKey, string>> & {
+  readonly 'encryption-key'?: string | undefined;
+};
+
+/** The public halves of both generations. */
+export function publicHalvesOf({
+  previous,
+  next,
+  encryption,
+}: Pick<KeySet, 'previous' | 'next' | 'encryption'>): {
+  readonly previous: PublicHalves;
+  readonly next: PublicHalves;
+} {
+  const halves = (which: 'previous' | 'next', pairs: RotatingPairs): PublicHalves => ({
+    ...publicPartsOf(pairs),
+    ...(encryption && Object.fromEntries([[ENCRYPTION_KEY, encryptionKeyText(encryption[which])]])),
+  });
+  return { previous: halves('previous', previous), next: halves('next', next) };
 }
 
 /** The public halves, PEM. */
@@ -107,13 +138,17 @@ const shape = z.strictObject({
   phase: z.enum(KEY_PHASES),
   previous: pairsShape,
   next: pairsShape,
+  encryption: encryptionKeysShape.optional(),
 });
 
 /** Encodes the key set file (JSON), which contains private keys. */
-export function encodeKeySet({ generation, phase, previous, next }: KeySet): Secret<string> {
+export function encodeKeySet({ generation, phase, previous, next, encryption }: KeySet): Secret<string> {
   const plain = (pairs: RotatingPairs): z.infer<typeof pairsShape> =>
     mapKeys((name) => ({ public: pairs[name].public, private: pairs[name].private.reveal() }));
-  const text = { version: 1, generation, phase, previous: plain(previous), next: plain(next) };
+  const text = {
+    ...{ version: 1, generation, phase, previous: plain(previous), next: plain(next) },
+    ...(encryption === undefined ? {} : { encryption: plainEncryptionKeys(encryption) }),
+  };
   return new Secret(`${JSON.stringify(text)}\n`);
 }
 
@@ -139,7 +174,20 @@ export function parseKeySet(source: string, text: string): KeySet {
       return pair;
     });
   const { generation, phase } = read;
-  return { generation, phase, previous: pairs(read.previous), next: pairs(read.next) };
+  const encryption = read.encryption && encryptionOf(source, read.encryption);
+  return {
+    ...{ generation, phase, previous: pairs(read.previous), next: pairs(read.next) },
+    ...(encryption === undefined ? {} : { encryption }),
+  };
+}
+
+function encryptionOf(source: string, plain: z.infer<typeof encryptionKeysShape>): EncryptionKeys {
+  try {
+    return encryptionKeysFrom(plain);
+  } catch {
+    const why = `reading ${source}: an encryption key and its hash do not match`;
+    throw new KeySetError('keyset-invalid', why, { details: { path: source } });
+  }
 }
 
 function isPair(pair: RotatingPair): boolean {

@@ -1,7 +1,7 @@
 /**
- * The shared keys of control planes that can be rotated: the CAs of clients and the service-account key. Not rotated are the
- * CA of server certificates (pods and kubeconfigs pin it), the cluster CA (curators check the keys on record) and the key that
- * encrypts secrets at rest.
+ * The key pairs of control planes that can be rotated: the CAs of clients and the service-account key. The key that encrypts
+ * secrets at rest is rotated with them (encryption-keys.ts). Not rotated are the CA of server certificates (pods and kubeconfigs
+ * pin it) and the cluster CA (curators check the keys on record).
  */
 export const ROTATING_KEYS = [
   'etcd-clients-ca',
@@ -24,9 +24,13 @@ export type RotatingKey = (typeof ROTATING_KEYS)[number];
  * | hand    | previous        | previous  | every control plane receives the new keys                    |
  * | believe | previous, next  | previous  |                                                              |
  * | issue   | previous, next  | next      | credentials of control planes are issued again               |
- * | refresh | previous, next  | next      | credentials of kubelets and pods are issued again            |
+ * | refresh | previous, next  | next      | credentials of kubelets and pods are issued again; every     |
+ * |         |                 |           | encrypted object is written again                            |
  * | retire  | next            | next      |                                                              |
  * | done    | next            | next      | previous keys are kept only to probe that they are refused   |
+ *
+ * For the encryption key, "trusted" means "decrypts" and "issued by" means "encrypts". The previous encryption key is deleted in
+ * phase `done`, because nothing is encrypted with it.
  */
 export const KEY_PHASES = ['hand', 'believe', 'issue', 'refresh', 'retire', 'done'] as const;
 /** One of `KEY_PHASES`. */

@@ -9,7 +9,15 @@ const member = (
 ): RotationMember => {
   const [generation, phase] = (at ?? '').split('/');
   const stage = at === undefined ? undefined : { generation: Number(generation), phase: phase as KeyPhase };
-  return { nodeId: `node-${name}`, name, isControlPlane: false, isAlive: true, stage, ...as };
+  return {
+    nodeId: `node-${name}`,
+    name,
+    isControlPlane: false,
+    isAlive: true,
+    stage,
+    knowsEncryption: true,
+    ...as,
+  };
 };
 const worker = (name: string, at: string | undefined, isAlive = true) => member(name, at, { isAlive });
 const off = (name: string, at: string) => member(name, at, { isControlPlane: true, isAlive: false });
@@ -30,6 +38,18 @@ const cases: readonly {
     at: now('asked'),
     members: [member('a', '1/done'), worker('w', undefined)],
     want: [['w', 'its agent is too old to rotate keys']],
+  },
+  {
+    name: 'waits for an agent that does not know the encryption key before new keys are created',
+    at: now('asked'),
+    members: [member('a', '1/done'), member('w', '1/done', { knowsEncryption: false })],
+    want: [['w', 'its agent is too old to replace the encryption key']],
+  },
+  {
+    name: 'goes on with a rotation that agents of an earlier version began',
+    at: now('believe'),
+    members: [member('a', '2/believe', { isControlPlane: true, knowsEncryption: false })],
+    want: { kind: 'next', phase: 'issue' },
   },
   {
     name: 'lets one control plane create new keys when all agents can take part',

@@ -17,6 +17,8 @@ export interface RotationMember {
   readonly isAlive: boolean;
   /** The stage that the node reported; undefined for an agent that is too old to take part. */
   readonly stage: KeyStage | undefined;
+  /** Whether the agent of the node knows rotations that replace the encryption key. */
+  readonly knowsEncryption: boolean;
 }
 
 /** A member that a rotation waits for. */
@@ -50,7 +52,7 @@ export function planRotation(now: RotationRecord, members: readonly RotationMemb
     if (members.some(({ stage }) => stage !== undefined && stage.generation >= now.generation))
       return { kind: 'make', again: true };
     if (now.madeBy !== undefined) return isMakerLost ? { kind: 'make', again: true } : { kind: 'sign' };
-    const unable = counted.filter(({ stage }) => stage === undefined);
+    const unable = counted.filter(({ stage, knowsEncryption }) => stage === undefined || !knowsEncryption);
     return unable.length === 0 ? { kind: 'make', again: false } : waiting(unable, now);
   }
   const stage = { generation: now.generation, phase: now.phase };
@@ -71,8 +73,9 @@ function waiting(late: readonly RotationMember[], now: RotationRecord): Rotation
   return { kind: 'wait', awaited };
 }
 
-function whyLate({ isAlive, stage }: RotationMember, now: RotationRecord): string {
+function whyLate({ isAlive, stage, knowsEncryption }: RotationMember, now: RotationRecord): string {
   if (!isAlive) return 'not reachable; remove the node if it will not return';
   if (stage === undefined) return 'its agent is too old to rotate keys';
+  if (!knowsEncryption) return 'its agent is too old to replace the encryption key';
   return stage.generation === now.generation ? `still in phase "${stage.phase}"` : 'has not started';
 }

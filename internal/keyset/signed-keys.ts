@@ -1,15 +1,16 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson, labeledStatement } from '../crypto/index.ts';
-import { publicPartsOf, type KeySet } from './key-set.ts';
+import { ENCRYPTION_KEY } from './encryption-keys.ts';
+import { publicHalvesOf, type KeySet, type PublicHalves } from './key-set.ts';
 import { ROTATING_KEYS, type RotatingKey } from './phases.ts';
 
 const LABEL = 'cluster/keys/new/v1\0';
 
-/** The public keys of a rotation: PEM of CA certificates, and of the service-account key. */
+/** The public keys of a rotation: PEM of CA certificates, and of the service-account key; the hash of the encryption key. */
 export interface PublicKeys {
   readonly generation: number;
-  readonly previous: Readonly<Record<RotatingKey, string>>;
-  readonly next: Readonly<Record<RotatingKey, string>>;
+  readonly previous: PublicHalves;
+  readonly next: PublicHalves;
 }
 
 /** What an owner signs about a rotation: SHA-256 of each public key's text, lower-case hex, by the name of the key. */
@@ -20,8 +21,8 @@ export interface SignedKeys {
 }
 
 /** The public keys of a key set. */
-export function publicKeysOf({ generation, previous, next }: KeySet): PublicKeys {
-  return { generation, previous: publicPartsOf(previous), next: publicPartsOf(next) };
+export function publicKeysOf({ generation, ...set }: KeySet): PublicKeys {
+  return { generation, ...publicHalvesOf(set) };
 }
 
 /** What an owner signs about these keys. */
@@ -51,11 +52,12 @@ export function newKeysStatement(clusterId: string, signed: SignedKeys): Uint8Ar
   return labeledStatement(LABEL, clusterId, canonicalJson({ generation, previous, next }));
 }
 
-function digestsOf(keys: Readonly<Record<RotatingKey, string>>): Record<RotatingKey, string> {
-  return Object.fromEntries(ROTATING_KEYS.map((name) => [name, digestOf(keys[name])])) as Record<
-    RotatingKey,
-    string
-  >;
+function digestsOf(keys: PublicHalves): Readonly<Record<string, string>> {
+  const encryption = keys[ENCRYPTION_KEY];
+  return {
+    ...Object.fromEntries(ROTATING_KEYS.map((name) => [name, digestOf(keys[name])])),
+    ...(encryption === undefined ? {} : { [ENCRYPTION_KEY]: digestOf(encryption) }),
+  };
 }
 
 /** Hashes the text, because a PEM parser reads the first certificate and ignores others behind it. */

@@ -24,6 +24,8 @@ interface KubeWrite {
   readonly body?: unknown;
   /** Default: "application/json". */
   readonly contentType?: string;
+  /** The wanted representation of the response, such as metadata only. */
+  readonly accept?: string | undefined;
 }
 
 /**
@@ -125,10 +127,7 @@ export class KubeClient implements Disposable {
   }
 }
 
-type KubeRequest = Omit<KubeWrite, 'method'> & {
-  readonly method: KubeWrite['method'] | 'GET';
-  readonly accept?: string | undefined;
-};
+type KubeRequest = Omit<KubeWrite, 'method'> & { readonly method: KubeWrite['method'] | 'GET' };
 
 async function readBody(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];

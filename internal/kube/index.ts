@@ -1,6 +1,6 @@
 /**
- * A small Kubernetes API client for the CLI: reads, writes, waits and kubeconfig files, over HTTPS with a client
- * certificate. The agent does not use it.
+ * A small Kubernetes API client: reads, writes, waits and kubeconfig files, over HTTPS with a client certificate. The CLI uses
+ * it; the agent only to write encrypted objects again.
  */
 export { reviewKubelet } from './access-review.ts';
 export { KubeClient, type KubeAccess } from './client.ts';

@@ -367,7 +367,7 @@ export const auditHeadShape = z.strictObject({
   firstSeq: z.int().positive(),
 });
 
-/** PEM. */
+/** PEM, except for the encryption key. */
 const publicsShape = z.strictObject({
   'etcd-clients-ca': z.string().min(1),
   'etcd-peers-ca': z.string().min(1),
@@ -376,6 +376,8 @@ const publicsShape = z.strictObject({
   'kubernetes-clients-ca': z.string().min(1),
   'front-proxy-ca': z.string().min(1),
   'service-account': z.string().min(1),
+  /** Name and hash; absent in rotations that an earlier version began. */
+  'encryption-key': z.string().min(1).optional(),
 });
 
 /**

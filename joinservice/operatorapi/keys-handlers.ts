@@ -147,6 +147,7 @@ function keyMemberOf({ record, status, isAlive }: NodeView): readonly RotationMe
       isControlPlane: isControlPlane(roles),
       isAlive,
       stage: reported && parseStage(reported),
+      knowsEncryption: reported?.knowsEncryption === true,
     },
   ];
 }

@@ -92,7 +92,10 @@ test('getKeys() lists the nodes that the rotation waits for, and since when', as
   const say = async (name: string, generation: bigint, phase: string): Promise<void> => {
     const { identity } = await cluster.addNode(name, { roles: ['ConsensusMember', 'KubernetesController'] });
     if (identity.kind !== 'node') throw new TypeError('a node has no id');
-    const said = toBinary(NodeStatusSchema, create(NodeStatusSchema, { keys: { generation, phase } }));
+    const said = toBinary(
+      NodeStatusSchema,
+      create(NodeStatusSchema, { keys: { generation, phase, knowsEncryption: name !== 'b' } }),
+    );
     const status = { version: 1 as const, status: Buffer.from(said).toString('base64'), updatedMs: 1 };
     const [key, sendHeartbeat] = [
       records.status.key(identity.nodeId),
@@ -112,7 +115,10 @@ test('getKeys() lists the nodes that the rotation waits for, and since when', as
     stage: { generation: 2n, phase: 'asked' },
     phaseSinceMs: 1_000n,
     startedBy: 'operator:owner',
-    awaited: [{ name: 'c', why: 'its agent is too old to rotate keys' }],
+    awaited: [
+      { name: 'c', why: 'its agent is too old to rotate keys' },
+      { name: 'b', why: 'its agent is too old to replace the encryption key' },
+    ],
   });
 });
 

@@ -1,8 +1,14 @@
 import { dirname } from 'node:path';
-import { createPrivateKey, createPublicKey, randomBytes } from 'node:crypto';
+import { createPrivateKey, createPublicKey } from 'node:crypto';
 import type { FilePort } from '../../../internal/file/index.ts';
+import {
+  createEncryptionKey,
+  ENCRYPTABLE_RESOURCES,
+  encryptionKeyFrom,
+} from '../../../internal/keyset/index.ts';
 import { createCaCertPem, generateKeyPem } from '../../../internal/pki/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
+import { FIRST_KEY, renderEncryptionConfig } from '../encryption/encryption-config.ts';
 import { KubernetesError } from '../errors.ts';
 import { isOfKey, requireText, type CredentialPorts } from './key-pair.ts';
 import { PATHS } from '../settings.ts';
@@ -65,22 +71,12 @@ async function makeKeyFilePair(files: FilePort, pair: KeyFilePair): Promise<void
 
 async function makeEncryptionKey(files: FilePort): Promise<void> {
   await files.makeDirectory(dirname(PATHS.encryption));
-  const config = {
-    apiVersion: 'apiserver.config.k8s.io/v1',
-    kind: 'EncryptionConfiguration',
-    resources: [
-      {
-        // ConfigMaps often contain passwords too, and the API servers rarely write them.
-        resources: ['secrets', 'configmaps'],
-        providers: [
-          { secretbox: { keys: [{ name: 'key1', secret: randomBytes(32).toString('base64') }] } },
-          { identity: {} },
-        ],
-      },
-    ],
-  };
-  // Never replace this key: existing Secrets could no longer be decrypted.
-  await files.createExclusive(PATHS.encryption, `${JSON.stringify(config)}\n`);
+  const { secret } = createEncryptionKey(1);
+  if (secret === undefined) throw new TypeError('secret expected in a new key');
+  // ConfigMaps often contain passwords too, and the API servers rarely write them.
+  const config = renderEncryptionConfig(ENCRYPTABLE_RESOURCES, [encryptionKeyFrom(FIRST_KEY, secret)]);
+  // Only a rotation replaces this key: it writes existing objects again.
+  await files.createExclusive(PATHS.encryption, config);
 }
 
 function publicPemOf(keyPem: string): string {

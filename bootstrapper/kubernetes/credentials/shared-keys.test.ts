@@ -1,5 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import {
+  createEncryptionKey,
+  encryptionKeyFrom,
   trustedPem,
   KEY_PHASES,
   createPairs,
@@ -8,6 +10,7 @@ import {
 } from '../../../internal/keyset/index.ts';
 import { MemoryFiles } from '../../../internal/testing/index.ts';
 import { buildKubeadmConfig } from '../kubeadm/kubeadm-config.ts';
+import { renderEncryptionConfig } from '../encryption/encryption-config.ts';
 import { KUBELET_CLIENTS_CA, ROTATED_FILES } from './key-files.ts';
 import { PATHS } from '../settings.ts';
 import {
@@ -97,6 +100,52 @@ describe('placeKubernetesKeys()', () => {
     const before = await everything();
     await placeKubernetesKeys(files, at('believe'));
     expect(await everything()).toEqual(before);
+  });
+
+  describe('and the encryption key', () => {
+    const { secret } = createEncryptionKey(1);
+    if (secret === undefined) throw new TypeError('secret expected');
+    const [previous, next] = [encryptionKeyFrom('key1', secret), createEncryptionKey(2)];
+    const encryption = { resources: ['secrets', 'configmaps'] as const, previous, next, older: [] };
+    const render = (...keys: (typeof next)[]): string => renderEncryptionConfig(encryption.resources, keys);
+    const digest = async () => (await readSharedKeyState(files, etcd)).podDigests?.['kube-apiserver'];
+    beforeEach(async () => {
+      await files.makeDirectory('/etc/kubernetes/encryption');
+      await files.writeAtomic(PATHS.encryption, render(previous), { mode: 0o600 });
+    });
+
+    test('writes the keys of each phase, and gives the API server another digest with each change', async () => {
+      const seen: unknown[] = [];
+      for (const phase of KEY_PHASES) {
+        const before = await digest();
+        await placeKubernetesKeys(files, { ...at(phase), encryption });
+        seen.push([phase, await text(PATHS.encryption), (await digest()) !== before]);
+        expect((await files.stat(PATHS.encryption))?.mode).toBe(0o600);
+      }
+      expect(seen).toEqual([
+        ['hand', render(previous), false],
+        ['believe', render(previous, next), true],
+        ['issue', render(next, previous), true],
+        ['refresh', render(next, previous), false],
+        ['retire', render(next), true],
+        ['done', render(next), false],
+      ]);
+    });
+
+    test('keeps the digest of an API server whose encryption key no rotation has replaced', async () => {
+      await placeKubernetesKeys(files, at('done'));
+      const before = await digest();
+      await files.remove(PATHS.encryption);
+      expect([before, await digest()]).toEqual([before, before]);
+      await files.writeAtomic(PATHS.encryption, render(next));
+      expect(await digest()).not.toBe(before);
+    });
+
+    test('replaces a key that no owner has signed, as a ticket may have it', async () => {
+      await files.writeAtomic(PATHS.encryption, render(createEncryptionKey(9)));
+      await placeKubernetesKeys(files, { ...at('hand'), encryption });
+      expect(await text(PATHS.encryption)).toBe(render(previous));
+    });
   });
 
   test('writes the CA of clients in the phase `hand` after an earlier rotation', async () => {

@@ -1,7 +1,8 @@
 import { dirname } from 'node:path';
 import { createHash } from 'node:crypto';
-import { trustedPem, signingPair, type KeySet } from '../../../internal/keyset/index.ts';
+import { encryptionKeysIn, trustedPem, signingPair, type KeySet } from '../../../internal/keyset/index.ts';
 import { readText, type FilePort } from '../../../internal/file/index.ts';
+import { isFirstEncryption, renderEncryptionConfig } from '../encryption/encryption-config.ts';
 import { KUBELET_CLIENTS_CA, ROTATED_FILES } from './key-files.ts';
 import { PATHS, type EtcdClientFiles } from '../settings.ts';
 
@@ -11,6 +12,7 @@ import { PATHS, type EtcdClientFiles } from '../settings.ts';
  * kubeadm. Unchanged files are not written. May be repeated after any crash.
  */
 export async function placeKubernetesKeys(files: FilePort, set: KeySet): Promise<void> {
+  await placeEncryptionKeys(files, set);
   const trusted = trustedPem(set, 'kubernetes-clients-ca');
   const issuer = signingPair(set, 'kubernetes-clients-ca');
   const serving = await textOf(files, `${PATHS.pki}/ca.crt`);
@@ -29,6 +31,14 @@ export async function placeKubernetesKeys(files: FilePort, set: KeySet): Promise
   await put(files, `${PATHS.pki}/front-proxy-ca.key`, frontProxy.private.reveal(), 0o600);
   await put(files, `${PATHS.pki}/front-proxy-ca.crt`, frontProxy.public);
   await put(files, `${PATHS.pki}/sa.key`, serviceAccount.private.reveal(), 0o600);
+}
+
+/** Also in phase `hand`, in which the key stays: the file in a ticket has no signature, the keys in the set do. */
+async function placeEncryptionKeys(files: FilePort, { phase, encryption }: KeySet): Promise<void> {
+  if (encryption === undefined) return;
+  const config = renderEncryptionConfig(encryption.resources, encryptionKeysIn(phase, encryption));
+  await files.makeDirectory(dirname(PATHS.encryption));
+  await put(files, PATHS.encryption, config, 0o600);
 }
 
 /** Writes the CA certificates that the kubelet of this node trusts for its clients. The kubelet reloads the file. */
@@ -75,8 +85,11 @@ export async function readSharedKeyState(
   // These components reload trusted CAs at once. They notice a new issuer of their own certificates only
   // after up to 5 min, so the digest includes `issuerCert`.
   const [pub, key] = [`${PATHS.pki}/sa.pub`, `${PATHS.pki}/sa.key`];
+  // API servers reload this file too, but only now and then, and nothing shows which one they use. Without a rotation of its key
+  // the file is left out, so that an upgrade of the agent restarts no API server.
+  const encryption = isFirstEncryption(await textOf(files, PATHS.encryption)) ? [] : [PATHS.encryption];
   const podDigests = {
-    'kube-apiserver': await digestOf([etcd.caFile, pub, key, issuerCert]),
+    'kube-apiserver': await digestOf([etcd.caFile, pub, key, issuerCert, ...encryption]),
     'kube-controller-manager': await digestOf([key, issuerCert]),
     'kube-scheduler': hasSameIssuer ? undefined : await digestOf([issuerCert]),
   };

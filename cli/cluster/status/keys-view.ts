@@ -11,7 +11,7 @@ const PHASES: Readonly<Record<string, string>> = {
   hand: 'distributing the new keys to all control planes',
   believe: 'trusting the new keys as well as the old ones',
   issue: 'issuing certificates with the new keys',
-  refresh: 'refreshing credentials of kubelets and pods',
+  refresh: 'refreshing credentials of kubelets and pods, encrypting secrets with the new key',
   retire: 'revoking trust in the old keys',
 };
 const SIGNING = 'waiting for an owner to sign the new keys';

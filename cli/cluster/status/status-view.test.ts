@@ -108,7 +108,7 @@ test.each([
   {
     name: 'while a rotation runs',
     phase: 'refresh',
-    want: 'phase 5 of 6: refreshing credentials of kubelets and pods, for 2m5s',
+    want: 'phase 5 of 6: refreshing credentials of kubelets and pods, encrypting secrets with the new key, for 2m5s',
   },
   { name: 'in a phase that only a newer version knows', phase: 'x', want: 'phase x, for 2m5s' },
 ])('the line “key rotation” $name: $want (undefined: no line)', ({ phase, want }) => {

@@ -5,6 +5,7 @@ import { StoryCluster } from '../harness/story-cluster.ts';
 import { eventually, NodeShell } from '../harness/node-shell.ts';
 import { change, containersOf, deployApp, reportOf } from './rotation-app.ts';
 import { CredentialThief } from './stolen-credentials.ts';
+import { EncryptionKeyThief, uniqueText } from './stolen-encryption-key.ts';
 
 const NAME = 'keys';
 const LEFT = ['n1', 'n2', 'n4'];
@@ -49,6 +50,28 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
     },
   );
 
+  const unique = uniqueText();
+  await first.kubectl(
+    'create',
+    'secret',
+    'generic',
+    '-n',
+    'default',
+    'unique',
+    `--from-literal=text=${unique}`,
+  );
+  const reader = await EncryptionKeyThief.of(cluster, 'n3');
+
+  await story.test(
+    'before the rotation, the encryption key of the lost disk opens every stored secret',
+    async (step) => {
+      const { all, opened, texts } = await reader.tryAll(cluster, 'n1');
+      step.diagnostic(`${opened} of ${all} values opened`);
+      assert.ok(all >= 10 && opened === all, `${opened} of ${all}`);
+      assert.ok(texts.includes(unique));
+    },
+  );
+
   const before = await containersOf(first, LEFT);
   const allSee = async (count: number): Promise<void> => {
     await change(first, count);
@@ -77,6 +100,7 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
     step.diagnostic(`${Math.round((Date.now() - startMs) / 1000)} s`);
     assert.match(said, /The keys were replaced\. Credentials made with the old ones are refused/);
     assert.match(said, /service account key +refused at API server on n1, n2, kubelet on/);
+    assert.match(said, /encryption key +refused at stored objects on n[12]/);
     assert.match(
       await must('keys', 'show'),
       /^generation 2, .*requested .*: n3 \(node-\w+\) was lost with these keys/,
@@ -87,6 +111,32 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
   await story.test('forged credentials are refused at every endpoint', async () => {
     for (const line of await answers()) assert.match(line, /: refused$/);
   });
+
+  await story.test(
+    'the stolen encryption key opens nothing that a raw read of any etcd member gives',
+    async (step) => {
+      for (const name of ['n1', 'n2']) {
+        const { all, opened, texts } = await reader.tryAll(cluster, name);
+        step.diagnostic(`${name}: ${opened} of ${all} values opened`);
+        assert.deepEqual([opened, texts, all >= 10], [0, '', true]);
+        // Nor is the key anywhere on the disks of the control planes that are left; theirs opens everything.
+        const own = await EncryptionKeyThief.of(cluster, name);
+        assert.equal(own.shares(reader), false, `${name} still has the old encryption key`);
+        const { all: every, opened: read } = await own.tryAll(cluster, name);
+        assert.ok(read === every, `${read} of ${every}`);
+      }
+      const kept = await first.kubectl(
+        'get',
+        'secret',
+        '-n',
+        'default',
+        'unique',
+        '-o',
+        'jsonpath={.data.text}',
+      );
+      assert.equal(Buffer.from(kept, 'base64').toString(), unique);
+    },
+  );
 
   await story.test('pods keep running and never lose the API or a watch', async (step) => {
     assert.deepEqual(await containersOf(first, LEFT), before);

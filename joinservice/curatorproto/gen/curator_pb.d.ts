@@ -383,6 +383,13 @@ export declare type KeyStage = Message<"cluster.curator.v1.KeyStage"> & {
    * @generated from field: string phase = 2;
    */
   phase: string;
+
+  /**
+   * Of a node: whether its agent knows rotations that replace the encryption key too.
+   *
+   * @generated from field: bool knows_encryption = 3;
+   */
+  knowsEncryption: boolean;
 };
 
 /**

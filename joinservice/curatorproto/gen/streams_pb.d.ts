@@ -619,7 +619,8 @@ export declare type ProbeResult = Message<"cluster.curator.v1.ProbeResult"> & {
   node: string;
 
   /**
-   * "etcd-client", "etcd-peer", "api-server", "kubelet" or "curator".
+   * "etcd-client", "etcd-peer", "state-etcd-client", "state-etcd-peer", "api-server", "kubelet" or "curator"; "kubernetes-etcd-data"
+   * for the values that Kubernetes has stored.
    *
    * @generated from field: string endpoint = 2;
    */
@@ -627,7 +628,8 @@ export declare type ProbeResult = Message<"cluster.curator.v1.ProbeResult"> & {
 
   /**
    * "node" and "kubelet": credentials as the removed node had them. "etcd-client", "etcd-peer", "kubernetes-user", "kubernetes-server",
-   * "front-proxy", "service-account", "member" and "operator": made with shared keys, in a name without rights.
+   * "front-proxy", "service-account", "member" and "operator": made with shared keys, in a name without rights. "encryption-key": the
+   * key that encrypts stored values; it is refused if no stored value is encrypted with it.
    *
    * @generated from field: string credential = 3;
    */

@@ -1,0 +1,174 @@
+import type { Clock } from '../../../internal/clock/index.ts';
+import { describeError } from '../../../internal/errors/index.ts';
+import { EtcdError, type EtcdClient } from '../../../internal/etcd/index.ts';
+import type { EncryptableResource } from '../../../internal/keyset/index.ts';
+import { KubeError, type KubeClient } from '../../../internal/kube/index.ts';
+
+/** The part of an etcd client that a rewrite uses; it reads from the local member. */
+export type EncryptedEtcd = Pick<EtcdClient, 'get' | 'keys' | 'list' | 'compact'>;
+
+/** Ports and inputs of a rewrite. */
+export interface RewriteOptions {
+  /** Kubernetes' etcd. Reads see at least what the local member has applied (linearizable). */
+  readonly etcd: EncryptedEtcd;
+  readonly clock: Clock;
+  readonly resources: readonly EncryptableResource[];
+  /** Name of the key under which every object must be. */
+  readonly keyName: string;
+  /** Lets an API server write an object again without a change; resolves also if the object no longer exists. */
+  readonly rewrite: (object: ObjectName, signal: AbortSignal) => Promise<void>;
+  /** Receives the progress, for people. */
+  readonly say: (what: string) => void;
+}
+
+/** An object of Kubernetes, as its key in etcd names it. */
+export interface ObjectName {
+  readonly resource: EncryptableResource;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** What a raw read of Kubernetes' etcd found. */
+export interface EncryptionCount {
+  readonly objects: number;
+  /** Objects that are not encrypted with the given key. */
+  readonly others: number;
+}
+
+const READ_MS = 10_000;
+/** Reads and writes at a time: as many as an API server notices, but not feels. */
+const PARALLEL = 4;
+const PAUSE_MS = 1_000;
+const MAX_PAUSE_MS = 30_000;
+const COMPACT_MS = 5 * 60_000;
+const SAY_EACH = 200;
+
+/**
+ * Writes every object again that is not encrypted with the given key, until a whole pass through the raw values in etcd finds
+ * none, and then deletes the history in which older values remain. Every API server must encrypt with that key already, so that
+ * no object can come back under another one. Each pass starts from what is in etcd, so that a rewrite continues after a crash,
+ * and several control planes may work at once.
+ */
+export async function rewriteObjects(options: RewriteOptions, signal: AbortSignal): Promise<EncryptionCount> {
+  const { clock, keyName, say } = options;
+  for (let pauseMs = PAUSE_MS; ;) {
+    const pass = new Pass(options, signal);
+    const { objects, others } = await countObjects(options, signal, (object) => pass.rewrite(object));
+    if (others === 0) {
+      await deleteHistory(options.etcd, signal);
+      return { objects, others };
+    }
+    say(
+      pass.failure === undefined
+        ? `reading ${objects} objects again`
+        : `${pass.failures} of ${objects} objects are not under key ${keyName} yet: ${pass.failure}`,
+    );
+    pauseMs = pass.failure === undefined ? PAUSE_MS : Math.min(pauseMs * 2, MAX_PAUSE_MS);
+    await clock.sleep(pauseMs, signal);
+  }
+}
+
+/**
+ * Rewrites objects with a patch that changes nothing. An API server writes such an object only if it is encrypted with another
+ * key than the first one (k8s.io/apiserver/pkg/storage/etcd3/store.go, GuaranteedUpdate). It retries conflicts with other
+ * writers, and the response has no content of the object.
+ */
+export function rewriteWith(api: Pick<KubeClient, 'write'>): RewriteOptions['rewrite'] {
+  return async ({ resource, namespace, name }, signal) => {
+    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/${resource}/${encodeURIComponent(name)}`;
+    try {
+      await api.write(
+        {
+          ...{ method: 'PATCH', path, body: {}, contentType: 'application/merge-patch+json' },
+          accept: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1',
+        },
+        signal,
+      );
+    } catch (error) {
+      if (!(error instanceof KubeError && error.code === 'kube-not-found')) throw error;
+    }
+  };
+}
+
+/**
+ * Reads every value of the resources from Kubernetes' etcd, as it is stored, and counts those that are not encrypted with a key.
+ * @param onOther called with each of them
+ */
+export async function countObjects(
+  {
+    etcd,
+    resources,
+    keyName,
+  }: Pick<RewriteOptions, 'resources' | 'keyName'> & { readonly etcd: Pick<EncryptedEtcd, 'get' | 'keys'> },
+  signal: AbortSignal,
+  onOther: (object: ObjectName) => Promise<void> = () => Promise.resolve(),
+): Promise<EncryptionCount> {
+  const wanted = Buffer.from(`k8s:enc:secretbox:v1:${keyName}:`, 'utf8');
+  let [objects, others] = [0, 0];
+  const read = async (resource: EncryptableResource, key: string): Promise<void> => {
+    const entry = await etcd.get(key, { signal, timeoutMs: READ_MS });
+    if (entry === undefined) return;
+    objects += 1;
+    if (wanted.equals(entry.value.subarray(0, wanted.length))) return;
+    others += 1;
+    await onOther(objectFrom(resource, key));
+  };
+  for (const resource of resources)
+    // The newest revision of each page: an object that appears behind this read is under the key that API servers encrypt with.
+    for await (const keys of etcd.keys(prefixOf(resource), 0n, { signal, timeoutMs: READ_MS }))
+      await inParallel(keys, (key) => read(resource, key));
+  return { objects, others };
+}
+
+/** One pass: rewrites objects and remembers the last failure. A later pass tries again. */
+class Pass {
+  failures = 0;
+  failure: string | undefined;
+  readonly #options: RewriteOptions;
+  readonly #signal: AbortSignal;
+  #done = 0;
+
+  constructor(options: RewriteOptions, signal: AbortSignal) {
+    this.#options = options;
+    this.#signal = signal;
+  }
+
+  async rewrite(object: ObjectName): Promise<void> {
+    const { rewrite, say, keyName } = this.#options;
+    try {
+      await rewrite(object, this.#signal);
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      this.failures += 1;
+      this.failure = `${object.resource} ${object.namespace}/${object.name}: ${describeError(error)}`;
+    }
+    this.#done += 1;
+    if (this.#done % SAY_EACH === 1) say(`writing objects again under key ${keyName}, ${this.#done} so far`);
+  }
+}
+
+/** Deletes the history of Kubernetes' etcd, in which values under replaced keys remain. Nobody could decrypt them any more. */
+async function deleteHistory(etcd: EncryptedEtcd, signal: AbortSignal): Promise<void> {
+  const { revision } = await etcd.list('/registry/none/', { signal, timeoutMs: READ_MS });
+  try {
+    await etcd.compact(revision, { signal, timeoutMs: COMPACT_MS });
+  } catch (error) {
+    // Another control plane or an API server has compacted this revision.
+    if (!(error instanceof EtcdError && error.code === 'etcd-compacted')) throw error;
+  }
+}
+
+async function inParallel(keys: readonly string[], work: (key: string) => Promise<void>): Promise<void> {
+  for (let first = 0; first < keys.length; first += PARALLEL)
+    await Promise.all(keys.slice(first, first + PARALLEL).map(work));
+}
+
+function prefixOf(resource: EncryptableResource): string {
+  return `/registry/${resource}/`;
+}
+
+/** "/registry/RESOURCE/NAMESPACE/NAME" */
+function objectFrom(resource: EncryptableResource, key: string): ObjectName {
+  const [namespace = '', name = ''] = key.slice(prefixOf(resource).length).split('/');
+  return { resource, namespace, name };
+}

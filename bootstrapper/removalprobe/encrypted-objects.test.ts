@@ -1,0 +1,63 @@
+import { beforeEach, expect, test } from '@jest/globals';
+import { createEncryptionKey, type EncryptionKeys } from '../../internal/keyset/index.ts';
+import { MemoryFiles } from '../../internal/testing/index.ts';
+import { probeEncryptedObjects } from './encrypted-objects.ts';
+
+const signal = new AbortController().signal;
+const [previous, next] = [createEncryptionKey(2), createEncryptionKey(3)];
+const encryption: EncryptionKeys = { resources: ['secrets'], previous, next, older: [] };
+const values = new Map<string, string>();
+const etcd = {
+  get: (key: string) => {
+    const entry = { createRevision: 1n, modRevision: 1n, leaseId: 0n };
+    return Promise.resolve({ ...entry, key, value: Buffer.from(values.get(key) ?? '') });
+  },
+  keys: async function* (prefix: string) {
+    yield await Promise.resolve([...values.keys()].filter((key) => key.startsWith(prefix)));
+  },
+};
+const store = (name: string, under: string): unknown => values.set(name, `k8s:enc:secretbox:v1:${under}:x`);
+const files = new MemoryFiles();
+const probe = (
+  generation: number,
+  keys: Parameters<typeof probeEncryptedObjects>[0]['keys'] = { generation: 3, encryption },
+) => probeEncryptedObjects({ etcd, files, keys }, generation, signal);
+
+beforeEach(() => {
+  values.clear();
+  store('/registry/secrets/a/one', next.name);
+  store('/registry/configmaps/a/two', next.name);
+});
+
+test('a replaced encryption key with which nothing is encrypted is proved useless, the current one is not', async () => {
+  expect(await probe(2)).toEqual({
+    ...{ outcome: 'refused', detail: 'it decrypts 0 of 2 stored secrets and ConfigMaps' },
+  });
+  expect(await probe(3)).toMatchObject({ outcome: 'admitted', detail: expect.stringContaining('2 of 2') });
+});
+
+test('one object under a replaced encryption key is reported', async () => {
+  store('/registry/configmaps/a/left', previous.name);
+  expect(await probe(2)).toMatchObject({ outcome: 'admitted', detail: expect.stringContaining('1 of 3') });
+});
+
+test('the key of a generation before the previous one, and an etcd without objects, prove nothing', async () => {
+  expect((await probe(1)).outcome).toBe('inconclusive');
+  values.clear();
+  expect((await probe(2)).outcome).toBe('inconclusive');
+});
+
+test('without a configuration of the agent, nothing is proved', async () => {
+  expect(await probe(1, { generation: 2 })).toMatchObject({ outcome: 'inconclusive' });
+});
+
+test('after a rotation that did not replace it, the key of every generation is the first one', async () => {
+  await files.makeDirectory('/etc/kubernetes/encryption');
+  const keys = [{ name: 'key1', secret: previous.secret?.reveal() }];
+  const providers = [{ secretbox: { keys } }, { identity: {} }];
+  const config = { resources: [{ resources: ['secrets'], providers }] };
+  await files.writeAtomic('/etc/kubernetes/encryption/config.json', JSON.stringify(config));
+  store('/registry/secrets/a/old', 'key1');
+  for (const generation of [1, 2])
+    expect(await probe(generation, { generation: 2 })).toMatchObject({ outcome: 'admitted' });
+});

@@ -1,0 +1,58 @@
+import { describeError } from '../../internal/errors/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import { ENCRYPTABLE_RESOURCES, type EncryptionKey, type KeySet } from '../../internal/keyset/index.ts';
+import {
+  countObjects,
+  KubernetesError,
+  readFirstEncryption,
+  type EncryptedEtcd,
+} from '../kubernetes/index.ts';
+import type { Verdict } from './answers.ts';
+
+/** The place of this probe in reports; there is no endpoint. */
+export const ENCRYPTED_DATA = 'kubernetes-etcd-data';
+/** The name of the encryption key in reports. */
+export const ENCRYPTION_CREDENTIAL = 'encryption-key';
+
+/**
+ * Tests what a copy of the encryption key of a generation is good for: reads every stored value of Kubernetes from the local etcd
+ * member, and counts those that are encrypted with the key. "Refused" means that there is none.
+ */
+export async function probeEncryptedObjects(
+  from: {
+    readonly etcd: Pick<EncryptedEtcd, 'get' | 'keys'>;
+    readonly files: FilePort;
+    readonly keys: Pick<KeySet, 'generation' | 'encryption'>;
+  },
+  generation: number,
+  signal: AbortSignal,
+): Promise<Verdict> {
+  let key;
+  try {
+    key = await keyOf(from, generation);
+  } catch (error) {
+    if (!(error instanceof KubernetesError)) throw error;
+    return { outcome: 'inconclusive', detail: describeError(error) };
+  }
+  if (key === undefined)
+    return {
+      outcome: 'inconclusive',
+      detail: 'the name of the encryption key of this generation is unknown',
+    };
+  const options = { etcd: from.etcd, resources: ENCRYPTABLE_RESOURCES, keyName: key.name };
+  const { objects, others } = await countObjects(options, signal);
+  const detail = `it decrypts ${objects - others} of ${objects} stored secrets and ConfigMaps`;
+  if (objects === 0) return { outcome: 'inconclusive', detail };
+  return { outcome: objects === others ? 'refused' : 'admitted', detail };
+}
+
+/** Before its first rotation, the cluster has one encryption key in all generations. */
+async function keyOf(
+  { files, keys }: { readonly files: FilePort; readonly keys: Pick<KeySet, 'generation' | 'encryption'> },
+  generation: number,
+): Promise<EncryptionKey | undefined> {
+  const { encryption } = keys;
+  if (encryption === undefined) return (await readFirstEncryption(files)).key;
+  if (generation === keys.generation) return encryption.next;
+  return generation === keys.generation - 1 ? encryption.previous : undefined;
+}
