@@ -2,5 +2,4 @@
  * Composition root of the agent: opens all parts of the agent, wires every worker, and runs them. It has no
  * logic of its own.
  */
-export type { AgentOptions, AgentPorts } from './agent-ports.ts';
 export { runAgent } from './agent.ts';

@@ -19,7 +19,7 @@
  * and of the join service, to the statements of ticket requests (`forTicket`), or to `verifyBinding` with the
  * names of this node.
  */
-export { createMachineEvidence, type MachineEvidence, type TicketEvidence } from './machine-evidence.ts';
+export { createMachineEvidence, type MachineEvidence } from './machine-evidence.ts';
 export { evidenceSocketRunnable } from './evidence-socket.ts';
 export { createTpmLockRegister } from './tpm-lock-register.ts';
 export { createTpm } from './create-tpm.ts';

@@ -43,7 +43,6 @@ export { removeRestoredSnapshots, withRestoredSnapshot } from './recovery/restor
 export { raiseEpoch, readEpoch, writeEpoch } from './recovery/epoch.ts';
 export { restoreFirstMember } from './recovery/restore-snapshot.ts';
 export { forgetKubernetesNodes, restoreClusterRecords } from './restored-records.ts';
-export type { MemberOrigin } from './unit/etcd-unit.ts';
 export {
   ETCD_INSTANCES,
   ETCD_NAMES,

@@ -3,8 +3,6 @@
  * `PhaseReporter`; the init job streams the events of `PhaseLog` to the owner. The log survives a restart of
  * the agent.
  */
-export { type PhasesErrorCode } from './errors.ts';
 export { FileEventStore } from './event-store.ts';
 export type { PhaseEvent, RecordedEvent } from './phase-event.ts';
 export { PhaseLog, type PhaseProgress, type PhaseReporter } from './phase-log.ts';
-export { type PhaseName } from '../../initproto/phases.ts';

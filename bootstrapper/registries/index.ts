@@ -12,4 +12,4 @@
 export type { ConfigurationFloors } from './verify-configuration.ts';
 export { readRegistryCredentials } from './credentials.ts';
 export { removeRegistries } from './write-registries.ts';
-export { registriesWorker, type RegistriesWorkerOptions } from './registries-worker.ts';
+export { registriesWorker } from './registries-worker.ts';

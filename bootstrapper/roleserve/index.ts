@@ -12,32 +12,30 @@
  *
  * Each worker decides with a pure plan function of its inputs. Only a role that is assigned or removed starts or stops it.
  */
-export { type BalancerOptions, balancerWorker } from './balancer-worker.ts';
-export { type ComponentsWorkerOptions, componentsWorker } from './components-worker.ts';
+export { balancerWorker } from './balancer-worker.ts';
+export { componentsWorker } from './components-worker.ts';
 export {
   type ControlPlaneDriver,
   type ControlPlaneStart,
   controlPlaneWorker,
 } from './control-plane-worker.ts';
-export { type DirectoryOptions, directoryWorker } from './directory-worker.ts';
-export { type NodeLabelsOptions, nodeLabelsWorker } from './node-labels-worker.ts';
+export { directoryWorker } from './directory-worker.ts';
+export { nodeLabelsWorker } from './node-labels-worker.ts';
 export { nextWithin } from './next-within.ts';
 export { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
-export { type RelayOptions, relayWorker } from './relay-worker.ts';
-export { type RoleFetchOptions, memberWorker, reportWorking, roleFetchWorker } from './role-fetch-worker.ts';
+export { relayWorker } from './relay-worker.ts';
+export { memberWorker, reportWorking, roleFetchWorker } from './role-fetch-worker.ts';
 export {
   type BootstrapData,
   type ClusterSettings,
   type KubernetesStatus,
-  type LocalComponents,
   type LocalControlPlane,
   type RoleSet,
-  type RoleState,
   type RoleValues,
   RoleValueStore,
   type RoleValueWriters,
   settingsFromSpec,
 } from './role-values.ts';
-export { type SignerDriver, type SignerOptions, signerWorker } from './signer-worker.ts';
-export { type StrayTaintsOptions, strayTaintsWorker } from './stray-taints-worker.ts';
+export { type SignerDriver, signerWorker } from './signer-worker.ts';
+export { strayTaintsWorker } from './stray-taints-worker.ts';
 export { NodeMembership, type MemberState } from './node-membership.ts';

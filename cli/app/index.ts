@@ -7,14 +7,5 @@
  *
  * The contract that commands are written against is `command.ts`.
  */
-export type {
-  ActionBinder,
-  CommandContext,
-  CommandHandler,
-  CommandPaths,
-  CommandPorts,
-  Host,
-  StepProgress,
-} from './command.ts';
 export { COMMANDS, type CommandEntry } from './registry.ts';
-export { runApp, type AppOptions } from './run-app.ts';
+export { runApp } from './run-app.ts';

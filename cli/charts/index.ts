@@ -5,6 +5,6 @@
  *
  * `flannel/` and `hello/` are charts of this project; the bundle contains them.
  */
-export { installCharts, type InstallOptions, type InstallSummary } from './install-charts.ts';
+export { installCharts } from './install-charts.ts';
 export { isPodReady, podReason } from './pod-problems.ts';
-export { planCharts, type ChartSelection, type PlannedChart } from './plan-charts.ts';
+export { planCharts, type ChartSelection } from './plan-charts.ts';

@@ -5,20 +5,9 @@
 export { createHost } from './create-host.ts';
 export { formatBytes } from '../../internal/printable/index.ts';
 export { formatFields, formatShare, formatTable } from './format.ts';
-export { renderListing, type Column, type Listing } from './listing.ts';
+export { renderListing, type Listing } from './listing.ts';
 export { EVENT_OUTPUTS, OUTPUT_FORMATS } from './host.ts';
-export type {
-  AppHost,
-  ErrorReport,
-  EventOutput,
-  Host,
-  HostFlags,
-  HostOptions,
-  OutputFormat,
-  OutputStream,
-  StepProgress,
-  Streams,
-} from './host.ts';
+export type { AppHost, ErrorReport, Host, HostFlags, StepProgress, Streams } from './host.ts';
 export { Interruption } from './interruption.ts';
 export { OpenStep } from './open-step.ts';
 export { StandardOutput, type Output, type OutputLoss } from './output.ts';

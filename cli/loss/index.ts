@@ -7,4 +7,4 @@
  *
  * Commands ask after all checks and before the first change: a refusal has changed nothing.
  */
-export { confirmLoss, renderLosses, type Loss } from './confirm-loss.ts';
+export { confirmLoss, renderLosses } from './confirm-loss.ts';

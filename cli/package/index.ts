@@ -3,4 +3,4 @@
  *
  *     DIR/pool/*.deb   Packages, Packages.gz   Release (hashes of both)   InRelease, cluster.asc (with a gpg key)
  */
-export { runPackageRepo, type PackageRepoOptions } from './package-repo.ts';
+export { runPackageRepo } from './package-repo.ts';

@@ -38,7 +38,7 @@ export {
   type OwnerKey,
 } from './keys.ts';
 export { layoutOf, type WorkspaceLayout } from './layout.ts';
-export { lockWorkspace, type LockOptions } from './lock-workspace.ts';
+export { lockWorkspace } from './lock-workspace.ts';
 export { type PassphraseSource } from './passphrase.ts';
 export { PromptPassphrases } from './prompt-passphrases.ts';
 export { isSealedFile, readPrivateFile, type SecretAccess } from './secret-file.ts';

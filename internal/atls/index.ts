@@ -11,17 +11,10 @@
  */
 export { type PendingConnectionLimits } from './pending-connection-limit.ts';
 export { INIT_CONTEXT, JOIN_CONTEXT } from './binding.ts';
-export { AtlsError, type AtlsErrorCode } from './errors.ts';
+export { AtlsError } from './errors.ts';
 export { RotatingKeys, type TlsKeySource } from './tls-keys.ts';
-export type { AttestedPeer, UnattestedPeer } from './peer.ts';
-export {
-  REJECT_ALL_RULES,
-  type MutualTrust,
-  type OneWayAcceptTrust,
-  type OneWayShowTrust,
-  type EvidenceRules,
-  type Trust,
-} from './trust.ts';
+export type { AttestedPeer } from './peer.ts';
+export { REJECT_ALL_RULES, type MutualTrust, type EvidenceRules, type Trust } from './trust.ts';
 export {
   ATLS_TIMERS,
   atlsClientUpgrade,

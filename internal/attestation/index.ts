@@ -11,7 +11,7 @@
  */
 export { checkMachine, checkRegisters, warningsOf } from './appraise.ts';
 export { CheckList } from './check-list.ts';
-export { AppraisalError, AttestationError, type RefusalOptions } from './errors.ts';
+export { AppraisalError, AttestationError } from './errors.ts';
 export {
   DEFAULT_LOCK_PCR,
   lockDigest,
@@ -19,8 +19,8 @@ export {
   withLockRegister,
   type LockExpectation,
 } from './lock-register.ts';
-export type { Collateral, Policy, RegisterRule } from './rules.ts';
-export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './tpm/rules.ts';
+export type { Collateral, Policy } from './rules.ts';
+export type { KnownAttestationKey } from './tpm/rules.ts';
 export { VERIFY_NONCE_BYTES, bindingOfVerifyRequest, type VerifyRequest } from './verify-request.ts';
 export {
   BINDING_BYTES,

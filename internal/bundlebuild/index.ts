@@ -16,7 +16,7 @@
 export { readTar } from './archive/tar-reader.ts';
 export { tarFileOf, writeTar, type TarEntry } from './archive/tar-writer.ts';
 export { BuildCache, recipeKey, type BuiltComponent } from './build-cache.ts';
-export { buildBundle, type BuildOptions, type BuiltBundle } from './build-bundle.ts';
+export { buildBundle, type BuiltBundle } from './build-bundle.ts';
 export { openBundleCache, type BuildContext, type BuildReporter } from './build-context.ts';
 export { buildRequirements } from './build-requirements.ts';
 export { FetchHttp } from './download/http-port.ts';
@@ -24,7 +24,7 @@ export { fetchBundle, type FetchOptions } from './fetch-bundle.ts';
 export { GoBuilder } from './golang/go-builder.ts';
 export { ensureToolchain } from './golang/go-toolchain.ts';
 export { unpackPackages } from './images/debian-packages.ts';
-export { accountsLayer, writeImageArchive, type Image } from './images/image-archive.ts';
+export { accountsLayer, writeImageArchive } from './images/image-archive.ts';
 export { kubernetesRecipe } from './recipes/go-recipes.ts';
 export type { GoModuleRecipe } from './recipes/recipe.ts';
 export { findOutdated, type PinnedModule } from './outdated.ts';

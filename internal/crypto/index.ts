@@ -28,7 +28,7 @@ export {
 } from './owner-statements.ts';
 export { P256_ORDER, P256_SPKI_BYTES, P256_SPKI_PREFIX, p256KeyFromPoint, P384_ORDER } from './p256.ts';
 export { seal, unseal } from './seal.ts';
-export type { SealContext, Sealed } from './sealed.ts';
+export type { Sealed } from './sealed.ts';
 export { sealV1 } from './sealed-v1.ts';
 export { selfSignedCertificate } from './self-signed.ts';
 export {

@@ -22,7 +22,7 @@ export {
   type RecordFacts,
 } from './cluster-facts.ts';
 export { diagnose, problemsFrom, type Finding, type Grade } from './diagnose.ts';
-export { DOCTOR_CHECKS, LAYERS, type Layer } from './doctor-checks.ts';
+export { DOCTOR_CHECKS, LAYERS } from './doctor-checks.ts';
 export { NOT_CHECKED } from './not-checked.ts';
-export { endingsUntil, type Ending, type Endings } from './endings.ts';
+export { endingsUntil } from './endings.ts';
 export { DoctorError } from './errors.ts';

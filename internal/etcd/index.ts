@@ -8,9 +8,8 @@
  * ```
  * A watch survives broken connections, reports the interruption, and lists all keys again after a compaction.
  */
-export type { EtcdUser, Permission } from './access-control.ts';
+export type { EtcdUser } from './access-control.ts';
 export { EtcdClient } from './client.ts';
-export type { EtcdOptions } from './connection.ts';
 export { EtcdError } from './errors.ts';
 export {
   absent,
@@ -31,7 +30,7 @@ export {
   type WatchOptions,
   type Write,
 } from './key-space.ts';
-export type { Alarm, MemberStatus } from './maintenance.ts';
+export type { MemberStatus } from './maintenance.ts';
 export type { Member } from './members.ts';
 export { readMemberGauges } from './metrics.ts';
 export { Namespace } from './namespace.ts';

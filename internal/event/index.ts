@@ -16,4 +16,4 @@ export { follow, when } from './follow.ts';
 export { Mailbox } from './mailbox.ts';
 export { combine, map } from './operators.ts';
 export { Paced } from './paced.ts';
-export { currentValue, type Peeked, type Readable, type Settable, type Watcher } from './readable.ts';
+export { currentValue, type Readable, type Settable, type Watcher } from './readable.ts';

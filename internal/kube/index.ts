@@ -11,7 +11,6 @@ export {
   readKubeletDisks,
   readServerVersion,
   type HelmRelease,
-  type KubeletDisk,
 } from './health.ts';
 export { deleteNodeObject, evictPod, listPodsOn, type PodOnNode } from './disruption.ts';
 export { KubeError, type KubeErrorCode } from './errors.ts';

@@ -18,16 +18,8 @@ export { hierarchiesFrom, SLICE } from './host/cgroups.ts';
 export { isZombie } from './host/proc.ts';
 export { NUMBERS_DIRECTORY } from './network/cluster-numbers.ts';
 export { linkName, parseName } from './network/names.ts';
-export {
-  hostAddress,
-  namespaceFile,
-  portName,
-  RUN_DIRECTORY,
-  type NodeNetwork,
-} from './network/cluster-network.ts';
+export { hostAddress, namespaceFile, portName, RUN_DIRECTORY } from './network/cluster-network.ts';
 export { LocalNode } from './node/local-node.ts';
-export type { ClusterPaths, NodePaths } from './node/node-paths.ts';
-export type { LocalNodeRecord } from './node/node-record.ts';
 export { checkHost, describeMissing, requireHost } from './host/check-host.ts';
-export { hostRequirements, requiredPackages, type HostRequirements } from './host/host-requirements.ts';
+export { hostRequirements, requiredPackages } from './host/host-requirements.ts';
 export { ensureRootfs } from './rootfs/ensure-rootfs.ts';

@@ -21,20 +21,13 @@ export {
   type DocumentProof,
   type ProvisionedTrust,
 } from './from-provisioning.ts';
-export {
-  parseDocument,
-  recordKeyOf,
-  signDocument,
-  type DocumentContent,
-  type UnverifiedDocument,
-} from './owner-document.ts';
+export { parseDocument, recordKeyOf, signDocument, type DocumentContent } from './owner-document.ts';
 export { resolveOwners, type OwnerSet } from './owners.ts';
 export {
   floorOf,
   verifyDocument,
   verifySerial,
   type DocumentTrust,
-  type ExpectedDocument,
   type Floor,
   type VerifiedDocument,
 } from './verify-document.ts';

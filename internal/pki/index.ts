@@ -16,7 +16,6 @@ export {
   type LeafSpec,
   type CertificateSigner,
   type SubjectName,
-  type Usage,
 } from './certificate-signer.ts';
 export {
   curatorLeaf,

@@ -10,7 +10,6 @@ export {
   taintIdOf,
   whyTaintsInvalid,
   type Taint,
-  type TaintEffect,
 } from './node-taints.ts';
 export { checkNodeMove, isMemberState, NODE_STATES, type NodeState } from './node-state.ts';
 export {

@@ -8,8 +8,8 @@
  * peers can reach limits the connections whose peer has not done so yet (`ConnectionLimiter`).
  */
 export { RpcChannel } from './channel.ts';
-export { bindClient, createClient, type BoundClient, type CallOptions, type Client } from './client.ts';
-export { RemoteError, RpcError, type Disclosure } from './errors.ts';
+export { bindClient, createClient, type BoundClient, type Client } from './client.ts';
+export { RemoteError, RpcError } from './errors.ts';
 export { FairQueue } from './fair-queue.ts';
 export { relayedPathOf, sourcePathOf, type SourcePath } from './source-path.ts';
 export {

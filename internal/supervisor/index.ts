@@ -18,7 +18,7 @@
  * Only `Supervisor` writes states. Runnables only see their `Scope`.
  */
 export { launcher, type Plan } from './launcher.ts';
-export { runProgram, type ProgramScope } from './run-program.ts';
+export { runProgram } from './run-program.ts';
 export { RestartRequested, type Runnable, type Scope } from './runnable.ts';
 export type { RunnableSnapshot, TreeSnapshot } from './snapshot.ts';
 export type { RunnableState } from './state.ts';

@@ -9,10 +9,10 @@
  * untrusted bytes, because verifiers use `structures/` for bytes from the network. `internal/attestation` decides what is
  * trusted.
  */
-export { CURVES, digestOf, hashSizeBytes, type CurveName, type HashName } from './algorithms.ts';
+export { CURVES, digestOf, hashSizeBytes, type HashName } from './algorithms.ts';
 export { BatchQuoter, quoteExtraData, type BatchedQuote } from './batch-quoter.ts';
 export { password, type Authorization } from './command.ts';
-export { activateCredential, createPrimary, HIERARCHY, readPublic, type LoadedKey } from './commands/keys.ts';
+export { activateCredential, createPrimary, HIERARCHY, readPublic } from './commands/keys.ts';
 export { getRandom, listHandles, shutdown, TRANSIENT_HANDLES } from './commands/lifecycle.ts';
 export {
   defineCounter,
@@ -24,9 +24,9 @@ export {
 } from './commands/nv.ts';
 export { extendPcr, readPcrs } from './commands/pcr.ts';
 export { certifyNv, quote, type SignedAttest } from './commands/quote.ts';
-export type { LoadedHandle, TpmConnection } from './connection.ts';
+export type { TpmConnection } from './connection.ts';
 export { deviceSource } from './device-transport.ts';
-export { TpmError, type TpmErrorCode } from './errors.ts';
+export { TpmError } from './errors.ts';
 export {
   createAttestationKey,
   openEndorsementKey,
@@ -41,16 +41,8 @@ export {
   readLockCounter,
   startLockCounter,
 } from './lock-counter.ts';
-export {
-  leafHash,
-  MAX_LEAVES,
-  MAX_PATH,
-  merkleTree,
-  NODE_BYTES,
-  rootFromProof,
-  type MerkleProof,
-} from './merkle.ts';
-export { sealProved, unsealProved, type SealPurpose } from './proved-seal.ts';
+export { leafHash, MAX_LEAVES, MAX_PATH, merkleTree, NODE_BYTES, rootFromProof } from './merkle.ts';
+export { sealProved, unsealProved } from './proved-seal.ts';
 export { sealSecret, unsealSecret } from './seal.ts';
 export { socketSource } from './socket-transport.ts';
 export {
@@ -71,7 +63,6 @@ export {
   qualifiedNameOf,
   type ObjectAttribute,
   type SignatureScheme,
-  type TpmKey,
   type TpmPublic,
 } from './structures/public.ts';
 export {

@@ -13,5 +13,5 @@
  * The webhook never allows a request: what a kubelet or an operator may do is decided by the authorizers of Kubernetes. While etcd is unavailable
  * it answers with an error, after which the API server retries and then denies.
  */
-export { createMembershipLookup, type MembershipLookup } from './membership-lookup.ts';
-export { serveAuthorization, type AuthorizationListener } from './serve-authorization.ts';
+export { createMembershipLookup } from './membership-lookup.ts';
+export { serveAuthorization } from './serve-authorization.ts';

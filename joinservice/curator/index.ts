@@ -10,10 +10,9 @@
  */
 export { ACCESS_RULES } from './access/access-rules.ts';
 export { nameOfCaller, type Caller } from './access/authorize-caller.ts';
-export { Curator, type CuratorOptions } from './curator.ts';
-export { type CuratorErrorCode } from './errors.ts';
+export { Curator } from './curator.ts';
 export type { NodeFeed } from './nodes/node-feed.ts';
-export { mutationFrom, Mutations, type Mutation, type MutationPlan } from './changes/mutations.ts';
+export { mutationFrom, Mutations } from './changes/mutations.ts';
 export { storedConfiguration } from './changes/stored-configuration.ts';
 export { ownerSignatureMissing, submitterOf, withDocuments } from './changes/signed-changes.ts';
 export { NodeStore } from './nodes/node-store.ts';

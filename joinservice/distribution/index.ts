@@ -11,6 +11,6 @@
  * ```
  */
 export { ConfigurationFeed } from './configuration-feed.ts';
-export { DirectoryFeed, type Directory } from './directory-feed.ts';
+export { DirectoryFeed } from './directory-feed.ts';
 export { distributionHandlers } from './distribution-handlers.ts';
 export { KeysFeed } from './keys-feed.ts';

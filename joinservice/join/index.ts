@@ -16,7 +16,7 @@
  * | requests | stored requests, traces and refusals, and the limits of what machines can cause to be written |
  * | tickets | certificates and facts of the cluster for an admitted machine |
  */
-export { JoinError, type JoinErrorCode } from './errors.ts';
-export { JoinService, type JoinServiceOptions } from './join-service.ts';
+export { JoinError } from './errors.ts';
+export { JoinService } from './join-service.ts';
 export { isNodeName, requestedName } from './admission/decide-join.ts';
 export { readTrace } from './requests/join-trace.ts';

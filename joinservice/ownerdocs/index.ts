@@ -9,14 +9,13 @@
  * ```
  */
 export { documentForMachines, ownersForMachines } from './documents-for-machines.ts';
-export { OwnerDocuments, type OwnerDocumentsPorts } from './owner-documents.ts';
+export { OwnerDocuments } from './owner-documents.ts';
 export {
   gainsControlPlane,
   isGranted,
   isListedAs,
   grantSubjectOf,
   rolesOfEntry,
-  type GrantSubject,
 } from './control-plane-grants.ts';
 export { documentBytes, sha256Of } from './stored-documents.ts';
 export { Submission } from './submission.ts';

@@ -11,6 +11,5 @@
  * The owners, the cluster and the reserved addresses come from the configuration, which root writes. A compromised join service
  * gets certificates for workers whose records it writes, but none of the control plane (docs/threat-model.md §9).
  */
-export { type SignerConfig } from './signer-config.ts';
 export { CONTROL_PLANE_KEYS } from './key-ring.ts';
-export { serveSigner, type SignerPorts } from './serve-signer.ts';
+export { serveSigner } from './serve-signer.ts';

@@ -10,4 +10,4 @@
  * Memory is bounded for each task (credit) and for each node (tasks). A node that violates the protocol loses its session.
  */
 export { NodeSessions } from './node-session.ts';
-export { streamHandlers, type StreamHandlerParts } from './stream-handlers.ts';
+export { streamHandlers } from './stream-handlers.ts';

@@ -3,5 +3,5 @@
  * stories that attack it.
  */
 export { endorsedBy, keysNaming, replaying } from './attacks.ts';
-export { TestMachine, type TestHardware, type TestHello, type TestSession } from './test-machine.ts';
+export { TestMachine } from './test-machine.ts';
 export { createSignerClient } from './signer-client.ts';

@@ -19,9 +19,4 @@
  * decides who may connect: 0750, owned by root and the group of the service.
  */
 export { SocketIssuer } from './socket-issuer.ts';
-export {
-  createEvidenceSocketServer,
-  EVIDENCE_SOCKET,
-  type EvidenceSocketOptions,
-  type EvidenceSocketServer,
-} from './socket-server.ts';
+export { createEvidenceSocketServer, EVIDENCE_SOCKET } from './socket-server.ts';

@@ -12,9 +12,6 @@ export const collateralErrors = defineErrors({
   ),
 });
 
-/** Codes of `CollateralError`. */
-export type CollateralErrorCode = keyof typeof collateralErrors;
-
 /** A collateral document or bundle was refused. */
 export class CollateralError extends errorClass(collateralErrors) {}
 

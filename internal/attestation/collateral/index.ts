@@ -17,9 +17,7 @@ export {
   parseBundle,
   VerifiedBundle,
   withoutDuplicates,
-  type CollateralBundle,
   type CollateralItem,
 } from './collateral-bundle.ts';
 export { verifyBundle, type ManufacturerTrust } from './check-collateral.ts';
-export { type CollateralErrorCode } from './errors.ts';
 export { readCollateralFile } from './read-collateral-file.ts';

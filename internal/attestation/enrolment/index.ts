@@ -21,9 +21,8 @@ export {
   type EndorsementTrust,
   type EnrolmentRequest,
 } from './endorsement.ts';
-export { type EnrolErrorCode } from './errors.ts';
 export { answerChallenge, readEnrolmentRequest, type MachineOptions } from './machine-enrolment.ts';
-export { makeCredential, type Credential } from './make-credential.ts';
+export { makeCredential } from './make-credential.ts';
 export { decodeChallenge, decodeEnrolmentRequest, encodeChallenge, encodeEnrolmentRequest } from './wire.ts';
 export {
   compareClockObservations,

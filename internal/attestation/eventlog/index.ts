@@ -9,5 +9,5 @@
  */
 export { EventlogError, eventlogErrors } from './errors.ts';
 export { eventTypeName } from './event-types.ts';
-export { parseEventLog, type EventLog, type LogEvent } from './parse.ts';
+export { parseEventLog, type LogEvent } from './parse.ts';
 export { isDataMeasured, replayEventLog, verifyEventLog } from './replay.ts';

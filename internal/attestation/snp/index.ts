@@ -7,14 +7,13 @@
  *     verifySnpReport  path to a pinned ARK, chip, TCB, revocation, signature  → genuine
  *     checkSnpPolicy   the genuine report against the policy
  */
-export { type SnpErrorCode } from './errors.ts';
-export { certificatesFromTable, decodeSnpEvidence, encodeSnpEvidence, type SnpEvidence } from './evidence.ts';
+export { certificatesFromTable, decodeSnpEvidence, encodeSnpEvidence } from './evidence.ts';
 export { SnpIssuer } from './issuer.ts';
 export { type SnpProduct } from './product.ts';
-export { parseReport, type SnpReport } from './report.ts';
+export { parseReport } from './report.ts';
 export type { SnpCollateral, SnpRules } from './rules.ts';
 export { type SnpTcb } from './tcb.ts';
 export { amdTrust } from './trust.ts';
 export { verifySnpEvidence } from './verify-evidence.ts';
 export { SnpValidator } from './validator.ts';
-export { type VerifiedSnpReport, type SnpTrust, type SnpVerifyOptions } from './verify-report.ts';
+export type { SnpTrust } from './verify-report.ts';

@@ -9,19 +9,12 @@
  *     checkTdxPolicy    the genuine quote against the policy
  */
 export { IntelCollateral } from './collateral.ts';
-export { tdxErrors, type TdxErrorCode } from './errors.ts';
+export { tdxErrors } from './errors.ts';
 export { decodeTdxEvidence, encodeTdxEvidence } from './evidence.ts';
 export { intelTrust } from './intel-root.ts';
 export { TdxIssuer } from './issuer.ts';
-export { parseQuote, type TdxQuote } from './quote.ts';
-export type { TdReport } from './report.ts';
-export {
-  type FieldRule,
-  type SignedJson,
-  type TdxCollateral,
-  type TdxRules,
-  type TdxTcbStatus,
-} from './rules.ts';
+export { parseQuote } from './quote.ts';
+export type { TdxCollateral, TdxRules } from './rules.ts';
 export { verifyTdxEvidence } from './verify-evidence.ts';
 export { prepareCollateral, TdxValidator } from './validator.ts';
-export { type VerifiedTdxQuote, type TdxTrust, type TdxVerifyOptions } from './verify-quote.ts';
+export type { TdxTrust } from './verify-quote.ts';

@@ -7,15 +7,15 @@
  *
  * `verifyTpmEvidence()` is for callers that check registers and machine themselves, `verifyQuote()` for quotes of other tools.
  */
-export { checkAttestationKey, type AttestationKey, type KeyParser } from './attestation-key.ts';
+export { checkAttestationKey } from './attestation-key.ts';
 export { checkClock, describeClock, isClockForward } from './clock.ts';
 export { quoteErrors, type QuoteErrorCode } from './errors.ts';
-export { decodeTpmEvidence, encodeTpmEvidence, type QuoteParts, type TpmEvidence } from './evidence.ts';
+export { decodeTpmEvidence, encodeTpmEvidence, type QuoteParts } from './evidence.ts';
 export { createTpmIssuer, FIRMWARE_EVENT_LOG } from './issuer.ts';
 export { openKeySecret } from './key-secret.ts';
-export { measureMachine, type MachineMeasurement, type MeasureOptions } from './measure.ts';
-export { AttestationKeyCache, type ParsedKey } from './key-cache.ts';
+export { measureMachine, type MachineMeasurement } from './measure.ts';
+export { AttestationKeyCache } from './key-cache.ts';
 export { verifyQuote, verifyQuoteByKey, type VerifiedQuote } from './verify-quote.ts';
-export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './rules.ts';
+export type { KnownAttestationKey, TpmClock, TpmRules } from './rules.ts';
 export { clockOfVerdict, lockCounterOf, quoteClaims, tpmMeasurements, TpmValidator } from './validator.ts';
-export { nameOfBytes, type VerifiedTpmEvidence } from './verify-evidence.ts';
+export { nameOfBytes } from './verify-evidence.ts';

@@ -8,15 +8,14 @@
  * node:crypto is used only for keys and signatures, because its certificates accept trailing bytes, issuers that are not CAs
  * and unknown critical extensions. Every refusal is an `X509Error` with its own code.
  */
-export type { HashName, SignatureAlgorithm } from './algorithm.ts';
 export { CertificateCache } from './certificate-cache.ts';
 export { parseCertificate, type Certificate } from './certificate.ts';
 export { checkNotRevoked, parseCrl, verifyCrl, type Crl } from './crl.ts';
 export { X509Error, x509Errors } from './errors.ts';
-export { EXTENSION, readExtension, type Extensions } from './extensions.ts';
+export { EXTENSION, readExtension } from './extensions.ts';
 export { attributeOf, COMMON_NAME, describeName, parseName, type DistinguishedName } from './name.ts';
 export { buildChain, verifyAuthorityPath, verifyPath } from './path.ts';
 export { decodeBase64, parsePem } from './pem.ts';
-export { parsePublicKey, type PublicKey, type PublicKeyKind } from './public-key.ts';
+export { parsePublicKey } from './public-key.ts';
 export { isEcdsaSignatureValid } from './signature.ts';
-export { allowsUsage, type StandardExtensions } from './standard-extensions.ts';
+export { allowsUsage } from './standard-extensions.ts';

@@ -2,11 +2,5 @@
  * Evidence for tests: real evidence from `fixtures`, and fake processors that sign whatever a case needs.
  */
 export { readFixture } from './fixture.ts';
-export {
-  TestAmd,
-  type TestChipOptions,
-  type TestProduct,
-  type TestReportOptions,
-  type TestTcb,
-} from './amd.ts';
-export { TestIntel, type TestQuoteOptions, type TestSignedJson } from './intel.ts';
+export { TestAmd, type TestChipOptions, type TestReportOptions } from './amd.ts';
+export { TestIntel, type TestQuoteOptions } from './intel.ts';

@@ -10,8 +10,6 @@ export {
   toPem,
   type TestCertificate,
   type TestCertificateOptions,
-  type TestCrlOptions,
   type TestExtension,
   type TestKey,
-  type TestKeyKind,
 } from './certificate.ts';
