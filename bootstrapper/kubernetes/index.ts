@@ -8,21 +8,14 @@
  */
 export { writeAuthorizationConfig } from './controlplane/authorization-config.ts';
 export { METADATA_GUARD_UNIT } from './node/metadata-guard.ts';
-export { APILB_UNIT, ensureBalancer, orderUpstreams, type ApiServerHost } from './balancer/balancer.ts';
+export { APILB_UNIT, ensureBalancer, orderUpstreams } from './balancer/balancer.ts';
 export {
   APILB_HEALTH_SOCKET,
   describeUnhealthyServers,
   readBalancerHealth,
   type ApiServerHealth,
 } from './balancer/balancer-health.ts';
-export {
-  createHealthProbe,
-  getHttps,
-  probeNode,
-  probeReadyz,
-  type ApiProbe,
-  type NodeProbe,
-} from './controlplane/api-probe.ts';
+export { createHealthProbe, getHttps, probeNode, probeReadyz } from './controlplane/api-probe.ts';
 export {
   fetchComponents,
   importImages,
@@ -30,11 +23,7 @@ export {
   isForRole,
   type ComponentPorts,
 } from './node/components.ts';
-export {
-  ControlPlane,
-  type ControlPlaneOptions,
-  type ControlPlanePorts,
-} from './controlplane/control-plane.ts';
+export { ControlPlane, type ControlPlanePorts } from './controlplane/control-plane.ts';
 export {
   ControlPlaneHealth,
   type ControlPlaneHealthQuery,
@@ -51,7 +40,7 @@ export {
 } from './encryption/rewrite-objects.ts';
 export { KubernetesError } from './errors.ts';
 export { isKubeletClientIssuedBy } from './credentials/kubelet-credentials.ts';
-export { Kubelet, type KubeletPorts } from './kubelet/kubelet.ts';
+export { Kubelet } from './kubelet/kubelet.ts';
 export { Kubeadm } from './kubeadm/kubeadm.ts';
 export { StepCheckpoints } from './step-checkpoints.ts';
 export {
@@ -74,12 +63,7 @@ export {
 export { retireControlPlane, type RetirePorts } from './controlplane/retire-control-plane.ts';
 export { writeKubeletClientsCa, placeKubernetesKeys } from './credentials/shared-keys.ts';
 export { startContainerRuntime } from './node/container-runtime.ts';
-export {
-  declareLabels,
-  declaresOther,
-  listDeclaredLabels,
-  type NodeLabels,
-} from './taints/declared-labels.ts';
+export { declareLabels, declaresOther, listDeclaredLabels } from './taints/declared-labels.ts';
 export {
   declareTaints,
   isOtherTaints,

@@ -1,4 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
+import { mapConcurrently } from '../../internal/cleanup/index.ts';
 import { Namespace, type KeySpace } from '../../internal/etcd/index.ts';
 import { trustedPem, type KeySet } from '../../internal/keyset/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
@@ -125,12 +126,9 @@ export async function runRemovalProbe(
   ports.log.warn('probing endpoints in the name of a removed node', { ...request, ...count });
   const probe: Probe = { ...ports, request, keys: await readSharedKeys(ports.files), signal };
   const accountUid = await findAccount(probe, endpoints);
-  const results: ProbedCredential[][] = [];
-  const queue = endpoints.entries();
-  const probeQueued = async (): Promise<void> => {
-    for (const [index, endpoint] of queue) results[index] = await probeEndpoint(probe, endpoint, accountUid);
-  };
-  await Promise.all(Array.from({ length: CONCURRENT_ENDPOINTS }, probeQueued));
+  const results = await mapConcurrently(endpoints, CONCURRENT_ENDPOINTS, (endpoint) =>
+    probeEndpoint(probe, endpoint, accountUid),
+  );
   return { results: [...results.flat(), ...(await probeEncryption(probe))], away };
 }
 

@@ -1,3 +1,4 @@
+import { mapConcurrently } from '../../internal/cleanup/index.ts';
 import type { ClusterFacts } from '../../internal/doctor/index.ts';
 import { hostOf } from '../../internal/endpoint/index.ts';
 import {
@@ -130,7 +131,7 @@ function askCurators(
   context: CommandContext,
   controlPlanes: readonly ControlPlane[],
 ): Promise<ClusterFacts['curators']> {
-  return each(controlPlanes, async ({ node, endpoint }) => ({
+  return mapConcurrently(controlPlanes, AT_ONCE, async ({ node, endpoint }) => ({
     node,
     answer: plain(
       await readPart(context, async () => {
@@ -164,7 +165,7 @@ async function askMetrics(context: CommandContext, { found, serving, nodes }: Me
     ({ state, name, isControlPlane }) => state === 'up' && (isControlPlane || isWanted(nodes, name)),
   );
   const only = serving.map(({ endpoint }) => endpoint);
-  return each(members, async ({ name: node }) => ({
+  return mapConcurrently(members, AT_ONCE, async ({ name: node }) => ({
     node,
     answer: plain(
       await readPart(context, async () => {
@@ -214,7 +215,7 @@ function askClocks(
   { caPem }: KubeAccess,
 ): Promise<ClusterFacts['clocks']> {
   const { ports, signal } = context;
-  return each(controlPlanes, async ({ node, endpoint }) => ({
+  return mapConcurrently(controlPlanes, AT_ONCE, async ({ node, endpoint }) => ({
     node,
     offset: plain(
       await readPart(context, async () => ({
@@ -229,7 +230,7 @@ function askApiServers(
   controlPlanes: readonly ControlPlane[],
   access: KubeAccess,
 ): Promise<ClusterFacts['apiServers']> {
-  return each(controlPlanes, async ({ node, endpoint }) => {
+  return mapConcurrently(controlPlanes, AT_ONCE, async ({ node, endpoint }) => {
     using client = new KubeClient({ ...access, server: apiServerUrlOf(endpoint) }, context.ports);
     const read = async () => ({ version: printable(await readServerVersion(client, context.signal)) });
     return { node, answer: plain(await readPart(context, read)) };
@@ -241,7 +242,7 @@ function askKubelets(
   client: KubeClient,
   nodes: readonly string[],
 ): Promise<ClusterFacts['kubelets']> {
-  return each(nodes, async (node) => ({
+  return mapConcurrently(nodes, AT_ONCE, async (node) => ({
     node,
     answer: plain(
       await readPart(context, async () => ({
@@ -263,15 +264,4 @@ async function installedCharts(
 
 function isWanted(nodes: readonly string[], name: string): boolean {
   return nodes.length === 0 || nodes.includes(name);
-}
-
-/** Works on a few items at the same time; the results are in the order of the items. */
-async function each<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
-  const results: R[] = [];
-  const entries = items.entries();
-  const worker = async (): Promise<void> => {
-    for (const [index, item] of entries) results[index] = await work(item);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
-  return results;
 }

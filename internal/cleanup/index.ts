@@ -1,2 +1,3 @@
-/** Ground: abort signals and timeouts that always release their listeners. */
+/** Ground: abort signals, timeouts and concurrent calls that leave nothing behind: no listener, no timer, no running call. */
+export { mapConcurrently } from './map-concurrently.ts';
 export { childSignal, TimeoutError, untilAborted, withTimeout, type ChildSignal } from './child-signal.ts';

@@ -15,7 +15,6 @@ export {
   type RegistriesConfig,
   type RegistryConfig,
 } from './registries-schema.ts';
-export type { AttestationConfig } from './attestation-schema.ts';
 export {
   clusterConfigJsonSchema,
   MAX_CONFIG_BYTES,

@@ -5,4 +5,4 @@
  */
 export { LAYOUT } from './layout.ts';
 export { LuksError } from './errors.ts';
-export { parseLuksHeader, type LuksHeader } from './parse-header.ts';
+export { parseLuksHeader } from './parse-header.ts';

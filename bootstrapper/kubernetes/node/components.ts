@@ -1,4 +1,5 @@
 import type { Component } from '../../../internal/bundle/index.ts';
+import { mapConcurrently } from '../../../internal/cleanup/index.ts';
 import type { CommandRunner } from '../../../internal/exec/index.ts';
 import { KubernetesError } from '../errors.ts';
 import { PATHS } from '../settings.ts';
@@ -62,14 +63,10 @@ export async function fetchComponents(
   const total = queue.length;
   let done = 0;
   let fetched = 0;
-  const work = async (): Promise<void> => {
-    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-      const { name } = next;
-      if (await ports.fetch(next, options.signal, () => options.onProgress(name, done, total))) fetched++;
-      done++;
-    }
-  };
-  await Promise.all(Array.from({ length: FETCHES_AT_ONCE }, work));
+  await mapConcurrently(queue, FETCHES_AT_ONCE, async (next) => {
+    if (await ports.fetch(next, options.signal, () => options.onProgress(next.name, done, total))) fetched++;
+    done++;
+  });
   return fetched;
 }
 
@@ -143,6 +140,7 @@ export async function importImages(
       if (essentials.includes(image) && --essential === 0) options.onEssential();
     }
   };
+  // Not mapConcurrently(): after a failure it would wait for mayFollow(), which may take until the abort.
   await Promise.all(Array.from({ length: AT_ONCE }, work));
   return missing.length;
 }

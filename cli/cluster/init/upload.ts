@@ -1,4 +1,5 @@
 import type { BlobStore, Component } from '../../../internal/bundle/index.ts';
+import { mapConcurrently } from '../../../internal/cleanup/index.ts';
 import { formatBytes } from '../../host/index.ts';
 import type { CommandContext, StepProgress } from '../../app/command.ts';
 import { ClusterError } from '../errors.ts';
@@ -75,7 +76,7 @@ export async function uploadMissing(
       context.signal.throwIfAborted();
       throw new Error(`uploading ${component.name}`, { cause });
     });
-  await inParallel(missing, PARALLEL, named);
+  await mapConcurrently(missing, PARALLEL, named);
   return { blobs: missing.length, bytes: total - there };
 }
 
@@ -134,26 +135,4 @@ async function refuseMissingLocally(
       details: { bundle: manifest.name, absent },
     },
   );
-}
-
-/** After the first failure no item is started. Items that are running are awaited, so that none outlives the call. */
-async function inParallel<T>(
-  items: readonly T[],
-  width: number,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
-  const queue = [...items];
-  let failed = false;
-  const worker = async (): Promise<void> => {
-    for (let item = queue.shift(); item !== undefined && !failed; item = queue.shift()) {
-      try {
-        await work(item);
-      } catch (error) {
-        failed = true;
-        throw error;
-      }
-    }
-  };
-  const results = await Promise.allSettled(Array.from({ length: width }, worker));
-  for (const result of results) if (result.status === 'rejected') throw result.reason;
 }
