@@ -19,11 +19,9 @@ const seenSchema = z.strictObject({ version: z.literal(1), evaluationNumber: z.i
  */
 export async function readCollateral(files: FilePort, workspace: string): Promise<VerifiedBundle> {
   const directory = join(workspace, 'collateral');
-  const evaluationNumber = await readSeen(files, join(directory, 'seen.json'));
-  return VerifiedBundle.load(
-    await files.read(join(directory, 'bundle.json'), MAX_BUNDLE_BYTES),
-    evaluationNumber,
-  );
+  const evaluationNumber = await readSeen(files, directory);
+  const encoded = await files.read(join(directory, 'bundle.json'), MAX_BUNDLE_BYTES);
+  return VerifiedBundle.load(encoded, evaluationNumber);
 }
 
 /** Saves the evaluation number, then the bundle. */
@@ -36,14 +34,14 @@ export async function saveCollateral(
   await files.makeDirectory(directory);
   const write = (name: string, text: string) =>
     files.writeAtomic(join(directory, name), text, { mode: 0o644 });
-  const seenPath = join(directory, 'seen.json');
-  const evaluationNumber = Math.max(verified.evaluationNumber, await readSeen(files, seenPath));
+  const evaluationNumber = Math.max(verified.evaluationNumber, await readSeen(files, directory));
   await write('seen.json', `${JSON.stringify({ version: 1, evaluationNumber })}\n`);
   await write('bundle.json', encodeBundle(verified));
 }
 
 /** 0 before the first refresh. */
-async function readSeen(files: FilePort, path: string): Promise<number> {
+async function readSeen(files: FilePort, directory: string): Promise<number> {
+  const path = join(directory, 'seen.json');
   const text = await readText(files, path, MAX_SEEN_BYTES);
   if (text === undefined) return 0;
   try {

@@ -2,7 +2,12 @@ import { basename, dirname, join } from 'node:path';
 import { z } from 'zod';
 import type { CommandContext } from '../app/command.ts';
 import { listContexts } from './known-contexts.ts';
-import type { NameKind } from './name-kinds.ts';
+
+/** The kinds of names that completion scripts ask for. `machines`: those of local clusters. */
+export const NAME_KINDS = ['nodes', 'contexts', 'local-clusters', 'machines'] as const;
+
+/** One of NAME_KINDS. */
+export type NameKind = (typeof NAME_KINDS)[number];
 
 const MAX_BYTES = 1024 * 1024;
 const nodesShape = z.object({ nodes: z.array(z.object({ name: z.string() })) });

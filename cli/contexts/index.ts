@@ -5,7 +5,6 @@
  *     --context NAME ─▶ --workspace, CLUSTER_WORKSPACE ─▶ the current directory, if it is a workspace ─▶ the current context
  */
 export { chooseWorkspace } from './choose-workspace.ts';
-export { runCompletionNames } from './completion-names.ts';
+export { NAME_KINDS, runCompletionNames, type NameKind } from './completion-names.ts';
 export { ContextsError, contextsErrors } from './errors.ts';
-export { NAME_KINDS, type NameKind } from './name-kinds.ts';
 export { runContextAdd, runContextList, runContextRemove, runContextUse } from './run-contexts.ts';

@@ -106,25 +106,18 @@ async function readFiles(config: JoinserviceConfig, files: FilePort) {
 function createParts(
   config: JoinserviceConfig,
   ports: ServePorts,
-  {
-    etcd: client,
-    signer,
-    files: { identity, etcdIdentity, caPem },
-  }: {
-    readonly etcd: EtcdClient;
-    readonly signer: SignerClient;
-    readonly files: Awaited<ReturnType<typeof readFiles>>;
-  },
+  open: { etcd: EtcdClient; signer: SignerClient; files: Awaited<ReturnType<typeof readFiles>> },
 ) {
+  const { etcd: client, signer, files } = open;
   const { clock, log } = ports;
   const { clusterId, nodeId } = config;
   const etcd = new Namespace(client, CLUSTER_PREFIX);
   const ownerKeys = (config.ownerKeys ?? []).map((key) => new Uint8Array(Buffer.from(key, 'base64')));
   const ownerDocs = new OwnerDocuments({ etcd, clock, clusterId, ownerKeys });
   const certificates = expiryOf({
-    curator: identity.certPem,
-    'cluster-ca': caPem,
-    'etcd-client': etcdIdentity.certPem,
+    curator: files.identity.certPem,
+    'cluster-ca': files.caPem,
+    'etcd-client': files.etcdIdentity.certPem,
   });
   const facts = { certificates, ...etcdFacts(client, config.etcd.metricsUrl) };
   const curator = new Curator({ etcd, ownerDocs, nodeId, facts, clock, log: log.child('curator') });

@@ -104,16 +104,13 @@ export class VerifiedBundle implements CollateralBundle {
    * @throws CollateralError
    */
   static load(encoded: string | Uint8Array | undefined, evaluationNumber: number): VerifiedBundle {
-    return new VerifiedBundle(
-      encoded === undefined ? VerifiedBundle.NONE : parseBundle(encoded),
-      evaluationNumber,
-    );
+    const bundle = encoded === undefined ? VerifiedBundle.NONE : parseBundle(encoded);
+    return new VerifiedBundle(bundle, evaluationNumber);
   }
 
   /** Always the same object. Empty without documents, so that evidence that needs them is refused. */
   get forValidators(): Partial<ProcessorCollateral> {
-    const { items, evaluationNumber } = this;
-    this.#forValidators ??= items.length === 0 ? {} : collateralFrom(items, evaluationNumber);
+    this.#forValidators ??= this.items.length === 0 ? {} : collateralFrom(this.items, this.evaluationNumber);
     return this.#forValidators;
   }
 }

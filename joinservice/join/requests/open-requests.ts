@@ -1,3 +1,4 @@
+import { mapConcurrently } from '../../../internal/cleanup/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
 import {
   remove,
@@ -98,12 +99,9 @@ export async function runSweep(
 
 async function sweep(etcd: KeySpace, feed: JoinFeed, nowMs: number, signal: AbortSignal): Promise<number> {
   const expired = feed.all.filter(({ record }) => isExpired(record, nowMs));
-  for (let at = 0; at < expired.length; at += SWEPT_AT_ONCE)
-    await Promise.all(
-      expired
-        .slice(at, at + SWEPT_AT_ONCE)
-        .map((entry) => etcd.commit(planRequestRemoval([entry]), { signal })),
-    );
+  await mapConcurrently(expired, SWEPT_AT_ONCE, (entry) =>
+    etcd.commit(planRequestRemoval([entry]), { signal }),
+  );
   return expired.length;
 }
 
