@@ -8,7 +8,8 @@ import { certificatesSchema } from './certificates-schema.ts';
 import { joinSchema } from './join-schema.ts';
 import { hardeningSchema } from './hardening-schema.ts';
 import { podSecuritySchema } from './pod-security-schema.ts';
-import { registriesSchema } from './registries-schema.ts';
+import { authenticationSchema } from './runtime/authentication-schema.ts';
+import { registriesSchema } from './runtime/registries-schema.ts';
 import { isOverlapping, subnetFrom } from './subnet.ts';
 
 const dnsLabel = z
@@ -113,6 +114,7 @@ export const clusterConfigSchema = z
     podSecurity: podSecuritySchema.prefault({}),
     hardening: hardeningSchema.prefault({}),
     registries: registriesSchema,
+    authentication: authenticationSchema.prefault({}),
   })
   .describe('Configuration of one cluster');
 

@@ -17,5 +17,8 @@ test('clusterPartOf() includes keys that older agents do not know only if they d
   expect(partOf('hardening: { seccompDefault: false }')).toHaveProperty('hardening.seccompDefault', false);
   expect(partOf('registries: []')).not.toHaveProperty('registries');
   expect(partOf('registries: [{ name: docker.io }]')).toHaveProperty('registries.0.name', 'docker.io');
+  expect(partOf('authentication: { issuers: [] }')).not.toHaveProperty('authentication');
+  const issuer = '{ url: https://i.example, audiences: [a] }';
+  expect(partOf(`authentication: { issuers: [${issuer}] }`)).toHaveProperty('authentication.issuers.0.url');
   expect(partOf('podSecurity: { enforce: restricted }')).toHaveProperty('podSecurity.enforce', 'restricted');
 });

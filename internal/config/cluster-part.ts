@@ -8,7 +8,7 @@ import { podSecuritySchema } from './pod-security-schema.ts';
 import { differencesOf, type Json, type JsonPath } from './merge-three-way.ts';
 
 /** The sections that may change after the init. */
-const CHANGEABLE: readonly string[] = ['join', 'certificates', 'attestation', 'registries'];
+const CHANGEABLE: readonly string[] = ['join', 'certificates', 'attestation', 'registries', 'authentication'];
 /** The immutable keys of these sections: each machine got their values when it joined. */
 const FIXED: readonly string[] = ['attestation.lockPcr'];
 
@@ -19,7 +19,16 @@ const FIXED: readonly string[] = ['attestation.lockPcr'];
  * not depend on the version of the CLI.
  */
 export function clusterPartOf(config: ClusterConfig): Json {
-  const { charts: _charts, firstNode, certificates, podSecurity, hardening, registries, ...rest } = config;
+  const {
+    charts: _charts,
+    firstNode,
+    certificates,
+    podSecurity,
+    hardening,
+    registries,
+    authentication,
+    ...rest
+  } = config;
   const { operatorMinutes, ...lifetimes } = certificates;
   const isDefault = operatorMinutes === DEFAULTS.operatorCertificateMinutes;
   const part = {
@@ -28,6 +37,7 @@ export function clusterPartOf(config: ClusterConfig): Json {
     ...(isDeepStrictEqual(podSecurity, podSecuritySchema.parse({})) ? {} : { podSecurity }),
     ...(isDeepStrictEqual(hardening, DEFAULT_HARDENING) ? {} : { hardening }),
     ...(registries.length === 0 ? {} : { registries }),
+    ...(authentication.issuers.length === 0 ? {} : { authentication }),
     firstNode: { name: firstNode.name, runsWorkloads: firstNode.runsWorkloads },
   };
   return JSON.parse(JSON.stringify(part)) as Json;

@@ -7,14 +7,23 @@ export { attestationSettings, type AttestationSettings } from './attestation-set
 export type { CertificatesConfig } from './certificates-schema.ts';
 export { DEFAULT_HARDENING, type HardeningConfig } from './hardening-schema.ts';
 export type { PodSecurityConfig } from './pod-security-schema.ts';
-export { parseRegistryLogins, REGISTRY_CREDENTIALS, renderRegistryLogins } from './registry-logins.ts';
+export {
+  RESERVED_PREFIXES,
+  type AuthenticationConfig,
+  type IssuerConfig,
+} from './runtime/authentication-schema.ts';
+export {
+  parseRegistryLogins,
+  REGISTRY_CREDENTIALS,
+  renderRegistryLogins,
+} from './runtime/registry-logins.ts';
 export {
   serverOfMirror,
   serverOfRegistry,
   serversWithCredentials,
   type RegistriesConfig,
   type RegistryConfig,
-} from './registries-schema.ts';
+} from './runtime/registries-schema.ts';
 export {
   clusterConfigJsonSchema,
   MAX_CONFIG_BYTES,
@@ -31,6 +40,7 @@ export {
 export { attestationTemplate, SIMPLE_VARIANTS, type SimpleVariant } from './default-attestation.ts';
 export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
 export {
+  authenticationFrom,
   DEFAULT_CERTIFICATES,
   kubeletServingMinutes,
   clusterSettingsFrom,

@@ -2,7 +2,8 @@ import { z } from 'zod';
 import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema, type CertificatesConfig } from './certificates-schema.ts';
 import { hardeningSchema, type HardeningConfig } from './hardening-schema.ts';
-import { registriesSchema, type RegistriesConfig } from './registries-schema.ts';
+import { authenticationSchema, type AuthenticationConfig } from './runtime/authentication-schema.ts';
+import { registriesSchema, type RegistriesConfig } from './runtime/registries-schema.ts';
 import { podSecuritySchema, type PodSecurityConfig } from './pod-security-schema.ts';
 
 /**
@@ -72,6 +73,13 @@ export function nodeSettingsFrom(document: string): NodeSettings {
  */
 export function operatorMinutesFrom(document: string): number {
   return parse(document).certificates.operatorMinutes;
+}
+
+const withAuthentication = z.looseObject({ authentication: authenticationSchema.prefault({}) });
+
+/** The issuers of a configuration document, for control planes. @throws ZodError, SyntaxError */
+export function authenticationFrom(document: string): AuthenticationConfig {
+  return withAuthentication.parse(JSON.parse(document)).authentication;
 }
 
 const withRegistries = z.looseObject({ registries: registriesSchema });

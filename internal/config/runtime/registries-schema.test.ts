@@ -1,9 +1,9 @@
 import { beforeAll, expect, test } from '@jest/globals';
-import { createCaCertPem, generateKeyPem } from '../pki/index.ts';
-import { verifyConfigurationChange } from './cluster-part.ts';
-import { parseWrittenConfig } from './cluster-config.ts';
-import { ConfigError } from './errors.ts';
-import type { Problem } from './parse-located.ts';
+import { createCaCertPem, generateKeyPem } from '../../pki/index.ts';
+import { verifyConfigurationChange } from '../cluster-part.ts';
+import { parseWrittenConfig } from '../cluster-config.ts';
+import { ConfigError } from '../errors.ts';
+import type { Problem } from '../parse-located.ts';
 import { serversWithCredentials } from './registries-schema.ts';
 
 const YAML = `version: 1

@@ -1,9 +1,8 @@
-import { X509Certificate } from 'node:crypto';
 import { z } from 'zod';
+import { caPem } from './ca-pem.ts';
 
 const MAX_REGISTRIES = 64;
 const MAX_MIRRORS = 8;
-const MAX_CA_CHARS = 32 * 1024;
 const MAX_URL_CHARS = 512;
 
 /** A registry as the names of images have it. It also becomes the name of a directory, so it has no slash. */
@@ -14,12 +13,8 @@ const MIRROR_URL =
   /^https?:\/\/[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*(:[0-9]{1,5})?(\/[A-Za-z0-9._~-]+)*\/?$/;
 /** Other names of the registry that images without a registry come from. containerd knows it as docker.io. */
 const DOCKER_HUB_ALIASES = ['index.docker.io', 'registry-1.docker.io', 'registry.hub.docker.com'];
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-const ca = z
-  .string()
-  .max(MAX_CA_CHARS)
-  .refine(areCertificates, 'certificates only, as PEM (`-----BEGIN CERTIFICATE-----`)')
+const ca = caPem
   .optional()
   .describe('CA certificates (PEM) that sign its certificate, in addition to those of the machine.');
 
@@ -124,19 +119,6 @@ export function serversWithCredentials(registries: RegistriesConfig): readonly s
 /** "host" or "host:port" of the URL of a mirror. */
 export function serverOfMirror(url: string): string {
   return new URL(url).host;
-}
-
-/** Whether a text is certificates and nothing else: a private key must not get into the configuration. */
-function areCertificates(text: string): boolean {
-  const found = text.match(CERTIFICATE) ?? [];
-  if (found.length === 0 || text.replace(CERTIFICATE, '').trim() !== '') return false;
-  return found.every((pem) => {
-    try {
-      return new X509Certificate(pem).raw.length > 0;
-    } catch {
-      return false;
-    }
-  });
 }
 
 function refuse(context: z.RefinementCtx, path: (string | number)[], message: string): void {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Secret } from '../secret/index.ts';
+import { Secret } from '../../secret/index.ts';
 
 /** The Secret from which nodes read the credentials of registries. Its one key has a file in Docker's format. */
 export const REGISTRY_CREDENTIALS = {
