@@ -1,6 +1,7 @@
 import { currentValue } from '../../internal/event/index.ts';
 import { readStorageProtection } from '../../internal/platform/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
+import { configurationWorker } from '../configuration/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
 import { collateralWorker } from '../collateral/index.ts';
 import { apiEndpointOf, ControlPlaneHealth, createHealthProbe, PATHS } from '../kubernetes/index.ts';
@@ -45,10 +46,14 @@ export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>
       saved: state.directory,
       savedRelays: state.relays,
     }),
+    configuration: configurationWorker({
+      ...agent,
+      writes: agent.valueStore.claim('signedConfiguration'),
+      floors: state.configurationFloors,
+    }),
     registries: registriesWorker({
       ...agent,
       root: PATHS.registries,
-      floors: state.configurationFloors,
       readCredentials: (signal) =>
         readRegistryCredentials(
           agent.files,

@@ -13,6 +13,7 @@ import {
 } from '../kubernetes/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 import {
+  authenticationWorker,
   balancerWorker,
   componentsWorker,
   controlPlaneWorker,
@@ -56,6 +57,7 @@ export function workloadRunnables(agent: Agent): Readonly<Record<string, Runnabl
     signer: signerWorker({ ...agent, driver: signer }),
     straytaints: strayTaintsWorker(agent),
     nodelabels: nodeLabelsWorker(agent),
+    authentication: authenticationWorker(agent),
     controlplane: controlPlaneWorker({
       ...agent,
       writes: valueStore.claim('localControlPlane'),

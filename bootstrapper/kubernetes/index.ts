@@ -6,6 +6,7 @@
  *
  * This directory does not decide whether the node has the control-plane role; `roleserve` does.
  */
+export { writeAuthenticationConfig } from './apiserver/authentication-config.ts';
 export { writeAuthorizationConfig } from './controlplane/authorization-config.ts';
 export { METADATA_GUARD_UNIT } from './node/metadata-guard.ts';
 export { APILB_UNIT, ensureBalancer, orderUpstreams } from './balancer/balancer.ts';

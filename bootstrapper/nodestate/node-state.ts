@@ -4,7 +4,7 @@ import type { CachedCollateral } from '../collateral/index.ts';
 import { ChecksummedFile, type Membership, type RemovalRecord } from '../membership/index.ts';
 import type { JoinRecord } from '../joinclient/index.ts';
 import type { ClusterSettings } from '../roleserve/index.ts';
-import type { ConfigurationFloors } from '../registries/index.ts';
+import type { ConfigurationFloors } from '../configuration/index.ts';
 import { AGENT_PATHS } from './paths.ts';
 
 /** The records from which a member starts without a curator, each in its own checksummed file. */

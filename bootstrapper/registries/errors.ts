@@ -2,10 +2,6 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 
 /** Codes of this directory's errors, with meaning and fix. */
 export const nodeRegistriesErrors = defineErrors({
-  'noderegistries-unsigned': fault.peer.refused(
-    'This node was told to pull images from registries that no current owner has signed, or with settings that are older than those it has used. It keeps those it has.',
-    'Ask an owner to run `cluster config apply` or `cluster sign`. If the error remains, somebody who has a key of the cluster is in the path to its control planes: find out who.',
-  ),
   'noderegistries-invalid': fault.peer.refused(
     'The registries in the configuration of the cluster have a form that this version does not know. The node keeps those it has.',
     'Upgrade the agent of this node to the version of the control planes.',

@@ -12,6 +12,7 @@
  *
  * Each worker decides with a pure plan function of its inputs. Only a role that is assigned or removed starts or stops it.
  */
+export { authenticationWorker } from './authentication-worker.ts';
 export { balancerWorker } from './balancer-worker.ts';
 export { componentsWorker } from './components-worker.ts';
 export {

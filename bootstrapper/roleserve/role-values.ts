@@ -91,6 +91,8 @@ export function createEventValues() {
     clusterKeys: unknownYet<string>(),
     /** SHA-256 (hex) of the configuration of the cluster; empty without one. */
     clusterConfiguration: unknownYet<string>(),
+    /** The newest configuration of the cluster, JSON, whose signature this node has verified. */
+    signedConfiguration: unknownYet<string>(),
     /** The stage of the rotation that this node has completed. */
     localKeys: unknownYet<KeyStage>(),
   };
@@ -124,7 +126,8 @@ export type RoleValueWriters = { readonly [Name in RoleValueName]: Settable<Role
  * | clusterDirectory    | directory worker      | curator client, balancer, relay            |
  * | clusterRelays       | directory worker      | curator client, renewal                    |
  * | clusterKeys         | directory worker      | key rotation                               |
- * | clusterConfiguration | directory worker     | registries                                 |
+ * | clusterConfiguration | directory worker     | configuration worker                       |
+ * | signedConfiguration | configuration worker  | registries, authentication                 |
  * | localComponents     | components worker     | control plane, Kubernetes                  |
  * | localControlPlane   | control plane worker  | Kubernetes, signer, status push            |
  * | kubernetesStatus    | Kubernetes worker     | init result, components, status push       |

@@ -1,32 +1,87 @@
 import { dirname } from 'node:path';
-import type { FilePort } from '../../../internal/file/index.ts';
+import { z } from 'zod';
+import {
+  RESERVED_PREFIXES,
+  type AuthenticationConfig,
+  type IssuerConfig,
+} from '../../../internal/config/index.ts';
+import { readText, type FilePort } from '../../../internal/file/index.ts';
 import { hardeningOf } from '../hardening.ts';
 import { PATHS, type KubernetesSettings } from '../settings.ts';
 
 /** Paths that load balancers and probes request without credentials. Single checks below them are not open. */
 const HEALTH_PATHS = ['/healthz', '/livez', '/readyz'] as const;
 
+const written = z.object({ jwt: z.array(z.unknown()) });
+
 /**
- * Writes the authentication configuration of the API server. Requests without credentials are anonymous only
- * for its health; any other path answers them with 401 before an authorizer runs.
+ * Writes the authentication configuration of the API server, which reads it again when it changes. Requests without credentials
+ * are anonymous only for its health; any other path answers them with 401 before an authorizer runs.
+ * @param authentication issuers whose tokens are accepted; undefined: those in the file, because an API server that starts before
+ * this node has verified the configuration of the cluster must not end logins
+ * @returns whether the file changed
  */
 export async function writeAuthenticationConfig(
   files: FilePort,
   settings: Pick<KubernetesSettings, 'hardening'>,
-): Promise<void> {
-  await files.makeDirectory(dirname(PATHS.authentication));
-  const document = authenticationConfiguration(settings);
-  await files.writeAtomic(PATHS.authentication, `${JSON.stringify(document, undefined, 2)}\n`);
-}
-
-/** Builds an AuthenticationConfiguration (apiserver.config.k8s.io/v1). */
-function authenticationConfiguration(settings: Pick<KubernetesSettings, 'hardening'>): object {
+  authentication?: AuthenticationConfig,
+): Promise<boolean> {
+  const before = await readText(files, PATHS.authentication);
+  const jwt = authentication === undefined ? issuersIn(before) : authentication.issuers.map(jwtAuthenticator);
   const isHealthOnly = hardeningOf(settings).anonymousRequests === 'health';
   const conditions = isHealthOnly ? { conditions: HEALTH_PATHS.map((path) => ({ path })) } : {};
-  return {
+  // AuthenticationConfiguration (apiserver.config.k8s.io/v1). The API server refuses a change of `anonymous` until it restarts.
+  const document = {
     apiVersion: 'apiserver.config.k8s.io/v1',
     kind: 'AuthenticationConfiguration',
-    jwt: [],
+    jwt,
     anonymous: { enabled: true, ...conditions },
   };
+  const text = `${JSON.stringify(document, undefined, 2)}\n`;
+  if (text === before) return false;
+  await files.makeDirectory(dirname(PATHS.authentication));
+  await files.writeAtomic(PATHS.authentication, text);
+  return true;
+}
+
+function issuersIn(text: string | undefined): readonly unknown[] {
+  try {
+    return text === undefined ? [] : written.parse(JSON.parse(text)).jwt;
+  } catch {
+    // An API server refuses to start with a damaged file. Its issuers follow when the configuration is verified.
+    return [];
+  }
+}
+
+/** Builds a JWTAuthenticator. The schema of cluster.yaml allows only what the API server accepts. */
+function jwtAuthenticator(issuer: IssuerConfig): object {
+  const { url, discoveryUrl, ca, audiences, requiredClaims, groupsClaim } = issuer;
+  const rules = Object.entries(requiredClaims).map(([claim, requiredValue]) => ({ claim, requiredValue }));
+  return {
+    issuer: {
+      url,
+      ...(discoveryUrl === undefined ? {} : { discoveryURL: discoveryUrl }),
+      ...(ca === undefined ? {} : { certificateAuthority: ca }),
+      audiences,
+      audienceMatchPolicy: 'MatchAny',
+    },
+    ...(rules.length === 0 ? {} : { claimValidationRules: rules }),
+    claimMappings: {
+      username: { claim: issuer.usernameClaim, prefix: issuer.usernamePrefix },
+      ...(groupsClaim === undefined ? {} : { groups: { claim: groupsClaim, prefix: issuer.groupsPrefix } }),
+    },
+    // Without prefixes an issuer could otherwise name its users like nodes, pods or administrators of this cluster.
+    userValidationRules: [
+      { expression: noneReserved('user.username'), message: 'this user name is reserved' },
+      {
+        expression: `user.groups.all(group, ${noneReserved('group')})`,
+        message: 'the name of a group of this user is reserved',
+      },
+    ],
+  };
+}
+
+/** A CEL expression: no reserved prefix. */
+function noneReserved(name: string): string {
+  return RESERVED_PREFIXES.map((prefix) => `!${name}.startsWith('${prefix}')`).join(' && ');
 }

@@ -1,6 +1,4 @@
 import { createHash } from 'node:crypto';
-import { z } from 'zod';
-import { registriesFrom, type RegistriesConfig } from '../../internal/config/index.ts';
 import {
   floorOf,
   OwnerDocumentError,
@@ -9,7 +7,7 @@ import {
   type Floor,
   type ProvisionedTrust,
 } from '../../internal/ownerdocument/index.ts';
-import { NodeRegistriesError } from './errors.ts';
+import { NodeConfigurationError } from './errors.ts';
 
 const MAX_DOCUMENT_BYTES = 1024 * 1024;
 
@@ -26,15 +24,15 @@ interface SentConfiguration {
 }
 
 /**
- * The registries in a configuration that a current owner has signed, and the floors to save. A signature counts after its end
- * too, as for everything that runs already.
- * @throws NodeRegistriesError `noderegistries-unsigned`, `noderegistries-invalid`
+ * The text of a configuration that a current owner has signed, and the floors to save. A signature counts after its end too, as
+ * for everything that runs already.
+ * @throws NodeConfigurationError `nodeconfiguration-unsigned`
  */
 export function verifyConfiguration(
   { document, ownerDocuments }: SentConfiguration,
   trust: ProvisionedTrust,
   floors: ConfigurationFloors | undefined,
-): { readonly registries: RegistriesConfig; readonly floors: ConfigurationFloors } {
+): { readonly document: string; readonly floors: ConfigurationFloors } {
   const doing = 'verifying the configuration of the cluster';
   try {
     if (document.length > MAX_DOCUMENT_BYTES) throw unsigned(`${doing}: ${document.length} bytes`);
@@ -50,18 +48,13 @@ export function verifyConfiguration(
     );
     if (policy.body.configurationSha256 !== createHash('sha256').update(document).digest('hex'))
       throw unsigned(`${doing}: an owner signed another one`);
-    const registries = registriesFrom(Buffer.from(document).toString('utf8'));
-    return { registries, floors: { policy: floorOf(policy), owners } };
+    return { document: Buffer.from(document).toString('utf8'), floors: { policy: floorOf(policy), owners } };
   } catch (cause) {
     if (cause instanceof OwnerDocumentError) throw unsigned(doing, cause);
-    if (cause instanceof z.ZodError || cause instanceof SyntaxError)
-      throw new NodeRegistriesError('noderegistries-invalid', 'reading the registries of the cluster', {
-        cause,
-      });
     throw cause;
   }
 }
 
-function unsigned(message: string, cause?: unknown): NodeRegistriesError {
-  return new NodeRegistriesError('noderegistries-unsigned', message, { cause });
+function unsigned(message: string, cause?: unknown): NodeConfigurationError {
+  return new NodeConfigurationError('nodeconfiguration-unsigned', message, { cause });
 }

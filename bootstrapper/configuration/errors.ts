@@ -1,0 +1,12 @@
+import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts';
+
+/** Codes of this directory's errors, with meaning and fix. */
+export const nodeConfigurationErrors = defineErrors({
+  'nodeconfiguration-unsigned': fault.peer.refused(
+    'This node got a configuration of the cluster that no current owner has signed, or one that is older than what it has used. It keeps the registries and logins that it has.',
+    'Ask an owner to run `cluster config apply` or `cluster sign`. If the error remains, somebody who has a key of the cluster is in the path to its control planes: find out who.',
+  ),
+});
+
+/** An error with a code of this directory. */
+export class NodeConfigurationError extends errorClass(nodeConfigurationErrors) {}
