@@ -5,16 +5,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { DEFAULT_KUBERNETES_VERSION } from '../../../internal/bundle/index.ts';
-import {
-  createCaCertPem,
-  generateKeyPem,
-  KeyCertificateSigner,
-  pubKeyDerOf,
-} from '../../../internal/pki/index.ts';
 import { createHarness, type Harness } from '../../machines/harness.ts';
 import { eventually } from '../harness/node-shell.ts';
 import { Registry } from '../harness/registry.ts';
 import { cliJson, StoryCluster } from '../harness/story-cluster.ts';
+import { createPrivateCa } from './private-ca.ts';
 
 const NAME = 'registries';
 const PASSWORDS = { team: 'team-Aeb4uCh0', mirror: 'mirror-oGh7ieSh', rotated: 'rotated-Ood6eiph' };
@@ -26,7 +21,7 @@ await test('registries with a private CA, logins and a mirror of docker.io on ea
   await cluster.machines({ controlPlanes: 1, workers: 1 });
   const host = await cluster.workstation();
   const layout = await pauseImage(bench);
-  const { caPem, issue } = await certificates(host);
+  const { caPem, issue } = await createPrivateCa(host);
   await using team = await Registry.start(bench.directory, host, {
     ...{ name: 'team', tls: await issue(), login: `ann:${PASSWORDS.team}`, token: true },
     image: { reference: 'team/app:1', layout },
@@ -270,26 +265,6 @@ async function pauseImage(bench: Harness): Promise<string> {
     signal: bench.signal,
   });
   return directory;
-}
-
-/** A private CA, and certificates of servers at an address. */
-async function certificates(host: string) {
-  const nowMs = Date.now();
-  const keyPem = generateKeyPem();
-  const caPem = await createCaCertPem({ commonName: 'private registry CA', keyPem, nowMs });
-  const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs: () => nowMs });
-  const issue = async () => {
-    const serverKey = generateKeyPem();
-    const certPem = await signer.issue({
-      commonName: 'registry',
-      pubKeyDer: pubKeyDerOf(serverKey),
-      usages: ['server'],
-      names: [{ type: 'ip', value: host }],
-      validDays: 1,
-    });
-    return { certPem, keyPem: serverKey.reveal() };
-  };
-  return { caPem, issue };
 }
 
 /** Writes registry-credentials.json, as `docker login` does. */
