@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
 import { StoryCluster } from '../harness/story-cluster.ts';
 import { eventually, NodeShell } from '../harness/node-shell.ts';
 import { change, containersOf, deployApp, reportOf } from './rotation-app.ts';
+import { readFromBackup } from './restored-secret.ts';
 import { CredentialThief } from './stolen-credentials.ts';
 import { EncryptionKeyThief, uniqueText } from './stolen-encryption-key.ts';
 
@@ -61,6 +65,14 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
     `--from-literal=text=${unique}`,
   );
   const reader = await EncryptionKeyThief.of(cluster, 'n3');
+  const kept = await mkdtemp(join(tmpdir(), 'cluster-backups-'));
+  await using _kept = { [Symbol.asyncDispose]: () => rm(kept, { recursive: true, force: true }) };
+  const backup = async (name: string): Promise<string> => {
+    const file = join(kept, name);
+    await must('backup', 'create', '--to', file);
+    return file;
+  };
+  const early = await backup('before.backup');
 
   await story.test(
     'before the rotation, the encryption key of the lost disk opens every stored secret',
@@ -125,7 +137,7 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
         const { all: every, opened: read } = await own.tryAll(cluster, name);
         assert.ok(read === every, `${read} of ${every}`);
       }
-      const kept = await first.kubectl(
+      const secret = await first.kubectl(
         'get',
         'secret',
         '-n',
@@ -134,7 +146,7 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
         '-o',
         'jsonpath={.data.text}',
       );
-      assert.equal(Buffer.from(kept, 'base64').toString(), unique);
+      assert.equal(Buffer.from(secret, 'base64').toString(), unique);
     },
   );
 
@@ -170,6 +182,14 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
         ({ good, refused, longestMs }) => good > 3 && refused === 0 && longestMs < 60_000,
       );
   });
+
+  await story.test(
+    'backups from before and after the rotation are restored, each with its own encryption key',
+    async () => {
+      for (const file of [early, await backup('after.backup')])
+        assert.equal(await readFromBackup(bench, { workspace, file }, 'unique'), unique);
+    },
+  );
 
   await story.test(
     'the lost machine joins again as a control plane with the new keys after a reset',
