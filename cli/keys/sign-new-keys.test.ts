@@ -66,6 +66,7 @@ async function createRotation() {
     nodeId: node.nodeId,
     publicKey: node.pubKeyDer,
     by: node.keyPem as Secret<string> | undefined,
+    epoch: 1n,
   };
   const getKeys = async (): Promise<MessageInitShape<typeof GetKeysResponseSchema>> => ({
     stage: { generation: 2n, phase: put.length > 0 && state.phase === 'asked' ? 'hand' : state.phase },
@@ -99,7 +100,12 @@ async function createRotation() {
       listOperators: async () => ({
         operators: [{ name: 'owner', role: 'owner', fingerprint: `sha256:${'0'.repeat(64)}` }],
       }),
-      listDocuments: async () => ({ documents: stored, removed, epoch: 1n, settings: new Uint8Array() }),
+      listDocuments: async () => ({
+        documents: stored,
+        removed,
+        epoch: state.epoch,
+        settings: new Uint8Array(),
+      }),
       putDocuments: async ({ documents }: { readonly documents: readonly Uint8Array[] }) => {
         put.push(...documents);
         return {};
@@ -151,7 +157,7 @@ async function createRotation() {
       roles: [...roles],
       floors: { owners: 0, policy: 0, operators: 0 },
     });
-  return { ...harness, owner, node, state, put, removed, record, signature, pin, grant };
+  return { ...harness, owner, node, state, put, stored, removed, record, signature, pin, grant };
 }
 type FakeRotation = Awaited<ReturnType<typeof createRotation>>;
 
@@ -321,6 +327,20 @@ describe('cluster sign', () => {
     fake.record('keys', signed);
     await runSign(fake.owner, { yes: true });
     expect(fake.signature()).toMatchObject({ serial: 2, body: signed });
+  });
+
+  test('after a recovery that lost documents, signs above every serial that a node may have accepted, once', async () => {
+    await using fake = done(await createRotation());
+    fake.record('keys', signed, 3);
+    fake.state.epoch = 2n;
+    await runSign(fake.owner, { yes: true });
+    const first = fake.signature();
+    expect(first?.serial).toBe(1_003);
+    // Each set of owners follows from the one before it, so its serials have no gap.
+    expect(fake.put.map(parseDocument).find(({ kind }) => kind === 'owners')?.serial).toBe(1);
+    fake.stored.push(...fake.put.splice(0));
+    await runSign(fake.owner, { yes: true });
+    expect(fake.signature()?.serial).toBe(1_004);
   });
 
   test('refuses rotated keys of a node that nobody knows', async () => {

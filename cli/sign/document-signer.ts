@@ -59,6 +59,15 @@ async function askForDocuments(context: CommandContext): Promise<ListDocumentsRe
   }
 }
 
+/** The epoch of a cluster that was never recovered or restored. */
+const FIRST_EPOCH = 1;
+/**
+ * A recovery of the quorum may lose documents whose serials nodes have accepted; they refuse others with these serials. The first
+ * document of each kind and subject in a new epoch therefore leaves a gap: nobody signs that many between two copies of etcd. Not so
+ * `owners`: each set follows from the one before it, and curators accept the next serial only.
+ */
+const MAX_LOST_SERIALS = 1_000;
+
 /** Signs documents with the key of the calling owner and the next serial. */
 export class DocumentSigner {
   /** Raw Ed25519, base64. */
@@ -73,8 +82,8 @@ export class DocumentSigner {
   readonly #member: Caller;
   readonly #epoch: number;
   readonly #nowMs: number;
-  /** The highest serial number of any owner's document, by kind and subject. */
-  readonly #serials = new Map<string, number>();
+  /** The highest serial number of any owner's document and the newest epoch of one, by kind and subject. */
+  readonly #serials = new Map<string, { readonly serial: number; readonly epoch: number }>();
 
   constructor(member: Caller, known: ListDocumentsResponse, nowMs: number) {
     const own = member.pubKey;
@@ -86,8 +95,8 @@ export class DocumentSigner {
     this.#nowMs = nowMs;
     const { set, ever } = this.#ownersIn(known.documents, member.vouchers[0]?.by ?? own);
     this.owners = set.keys.map(base64Of);
-    for (const { kind, serial, body } of this.#verified(known.documents, ever))
-      this.#count(kind, body, serial);
+    for (const { kind, serial, epoch, body } of this.#verified(known.documents, ever))
+      this.#count(kind, body, { serial, epoch });
     this.documents = this.#verified(known.documents, set.keys);
   }
 
@@ -97,8 +106,10 @@ export class DocumentSigner {
    */
   sign<K extends DocumentKind>(kind: K, body: DocumentBodies[K], endsMs?: number): Uint8Array {
     const issuedMs = this.#nowMs;
-    const serial = (this.#serials.get(serialKeyOf(kind, body)) ?? 0) + 1;
-    this.#count(kind, body, serial);
+    const before = this.#serials.get(serialKeyOf(kind, body)) ?? { serial: 0, epoch: FIRST_EPOCH };
+    const isFirst = kind !== 'owners' && before.epoch < this.#epoch;
+    const serial = before.serial + (isFirst ? MAX_LOST_SERIALS : 1);
+    this.#count(kind, body, { serial, epoch: this.#epoch });
     const content = {
       ...{ kind, clusterId: this.#member.clusterId, epoch: this.#epoch, serial, issuedMs, body },
       endsMs: endsMs ?? issuedMs + DOCUMENT_LIFETIMES_MS[kind],
@@ -112,9 +123,17 @@ export class DocumentSigner {
     );
   }
 
-  #count(kind: DocumentKind, body: DocumentBodies[DocumentKind], serial: number): void {
+  #count(
+    kind: DocumentKind,
+    body: DocumentBodies[DocumentKind],
+    { serial, epoch }: { readonly serial: number; readonly epoch: number },
+  ): void {
     const key = serialKeyOf(kind, body);
-    this.#serials.set(key, Math.max(serial, this.#serials.get(key) ?? 0));
+    const before = this.#serials.get(key) ?? { serial: 0, epoch: 0 };
+    this.#serials.set(key, {
+      serial: Math.max(serial, before.serial),
+      epoch: Math.max(epoch, before.epoch),
+    });
   }
 
   /**
