@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { verifyObjects } from './compare-objects.ts';
 
-const BACKUP = { configmaps: 3, pods: 7, 'services/endpoints': 4, 'services/specs': 4 };
+const BACKUP = { configmaps: 3, peerserverleases: 3, pods: 7, 'services/endpoints': 4, 'services/specs': 4 };
 
 describe('verifyObjects()', () => {
   test('compares every resource that does not change by itself', () => {

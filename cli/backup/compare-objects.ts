@@ -13,7 +13,8 @@ export interface ObjectComparison {
  * Resources that a restore deletes, or whose number Kubernetes changes by itself when nodes are missing. All others must be equal.
  */
 const VOLATILE_RESOURCES: readonly string[] = [
-  ...['minions', 'csinodes', 'masterleases', 'leases', 'events', 'pods', 'replicasets', 'endpointslices'],
+  ...['minions', 'csinodes', 'masterleases', 'peerserverleases', 'leases', 'events', 'pods'],
+  ...['replicasets', 'endpointslices'],
   ...['certificatesigningrequests', 'jobs', 'volumeattachments', 'controllerrevisions', 'services/endpoints'],
 ];
 
