@@ -46,9 +46,7 @@ const issuer = z
       .describe(
         'Where API servers read the OpenID configuration; default: `url` with /.well-known/openid-configuration.',
       ),
-    ca: caPem
-      .optional()
-      .describe('CA certificates (PEM) of the issuer; default: those of the API server image.'),
+    ca: caPem.optional().describe('CA certificates (PEM) of the issuer; default: those of the machine.'),
     audiences: z
       .array(z.string().min(1).max(256))
       .min(1)
