@@ -1,7 +1,7 @@
 import { PORTS } from '../../internal/endpoint/index.ts';
 import { when, currentValue } from '../../internal/event/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
-import { backupScheduleWorker } from '../backup/index.ts';
+import { backupCopyWorker, backupScheduleWorker } from '../backup/index.ts';
 import {
   consensusLayout,
   ETCD_NAMES,
@@ -19,11 +19,7 @@ import { backupRing } from './operator-runnables.ts';
 export function backupRunnable(agent: Agent): Runnable {
   const { reads, driver, identity } = agent;
   return backupScheduleWorker(async (signal) => {
-    const membership = await when(
-      reads.clusterMembership,
-      (known): known is Membership => known !== undefined,
-      signal,
-    );
+    const membership = await membershipOf(agent, signal);
     return {
       ...agent,
       ...{ clusterId: membership.clusterId, nodeId: membership.nodeId, keyPem: identity.keyPem },
@@ -42,4 +38,20 @@ export function backupRunnable(agent: Agent): Runnable {
       },
     };
   });
+}
+
+/** The runnable that copies the scheduled backups of this node to the directory that the schedule names. */
+export function backupCopyRunnable(agent: Agent): Runnable {
+  return backupCopyWorker(async (signal) => {
+    const { clusterId, nodeId } = await membershipOf(agent, signal);
+    return {
+      ...agent,
+      ...{ clusterId, nodeId, newestSchedule: AGENT_PATHS.newestBackupSchedule, ring: backupRing(agent) },
+      stateEtcd: () => agent.driver.etcdMembers()?.state,
+    };
+  });
+}
+
+function membershipOf({ reads }: Agent, signal: AbortSignal): Promise<Membership> {
+  return when(reads.clusterMembership, (known): known is Membership => known !== undefined, signal);
 }

@@ -23,7 +23,7 @@ import {
   strayTaintsWorker,
   nodeLabelsWorker,
 } from '../roleserve/index.ts';
-import { backupRunnable } from './backup-runnable.ts';
+import { backupCopyRunnable, backupRunnable } from './backup-runnable.ts';
 import { retirePorts } from './create-control-plane-driver.ts';
 import type { Agent } from './agent-parts.ts';
 
@@ -54,6 +54,7 @@ export function workloadRunnables(agent: Agent): Readonly<Record<string, Runnabl
     }),
     relay: relayWorker({ reads, ports: agent }),
     backups: backupRunnable(agent),
+    'backup-copies': backupCopyRunnable(agent),
     signer: signerWorker({ ...agent, driver: signer }),
     straytaints: strayTaintsWorker(agent),
     nodelabels: nodeLabelsWorker(agent),

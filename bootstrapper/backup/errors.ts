@@ -38,6 +38,14 @@ export const backupTaskErrors = defineErrors({
     'This node could not prove in time that it still takes the backup of the cluster, so another control plane may take it.',
     'Wait: the control planes try again by themselves. If it repeats, see `cluster doctor`.',
   ),
+  'backup-node-copy-target': retryable.operator.unhealthy(
+    'The directory to which this node copies its backups cannot be read, is no directory, or is on the disk of the node itself, as when its file system is not mounted. Nothing was written.',
+    'Mount the file system on the node, or name another directory with `cluster backup schedule set --copy-to`. The node then copies what is missing.',
+  ),
+  'backup-node-copy-failed': retryable.operator.unhealthy(
+    'This node could not copy a backup to the directory of the schedule. Copies that were there stay.',
+    'The message says which program failed and why: look at the space and permissions of the directory. The node tries again by itself.',
+  ),
   'backup-node-file-unknown': fault.operator.usage(
     'The node keeps no backup of this name.',
     'See the backups of the cluster with `cluster backup ls`.',

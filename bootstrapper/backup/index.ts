@@ -9,5 +9,6 @@
  * ```
  */
 export { BackupRing } from './schedule/backup-ring.ts';
+export { backupCopyWorker } from './schedule/copy-worker.ts';
 export { backupScheduleWorker } from './schedule/schedule-worker.ts';
 export { createBackupTask } from './take-backup.ts';

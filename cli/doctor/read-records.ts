@@ -159,7 +159,7 @@ function documentFrom(bytes: Uint8Array): { kind: string; endsMs: number }[] {
 }
 
 function backupFactsFrom(response: ListBackupsResponse): BackupFacts {
-  const { schedule, backups, failure } = clusterBackupsFrom(response);
+  const { schedule, backups, failure, copies } = clusterBackupsFrom(response);
   const newestTakenMs = backups[0]?.takenMs;
   const newestProvedMs = backups.find(({ provedMs }) => provedMs !== undefined)?.takenMs;
   return {
@@ -172,6 +172,12 @@ function backupFactsFrom(response: ListBackupsResponse): BackupFacts {
     ...(newestTakenMs !== undefined && { newestTakenMs }),
     ...(newestProvedMs !== undefined && { newestProvedMs }),
     ...(failure && { failure }),
+    ...(schedule?.copyTo !== undefined && {
+      copies: copies.map(({ node, names, failure: failed }) => ({
+        ...{ node, count: names.length },
+        ...(failed && { failure: failed }),
+      })),
+    }),
   };
 }
 

@@ -24,6 +24,7 @@ export const MIN_EVERY_MINUTES = 1;
 /** See `MIN_EVERY_MINUTES`. */
 export const MAX_EVERY_MINUTES = 31 * 24 * 60;
 const MAX_KEEP = 1_000;
+const MAX_PATH = 256;
 const LABEL = 'cluster/backup/certificate/v1\0';
 
 const base64Of = (sizeBytes: number) =>
@@ -52,6 +53,11 @@ const common = {
   signature: base64Of(64),
 };
 
+/** Whether a path may be the directory for copies of backups: absolute, in its shortest form, not the root. */
+export function isCopyDirectory(path: string): boolean {
+  return /^(\/(?!\.{1,2}(\/|$))[\w.@+-]+)+$/.test(path) && path.length <= MAX_PATH;
+}
+
 /** For one backup by one node. */
 const onceShape = z.strictObject({
   version: z.literal(1),
@@ -69,6 +75,8 @@ const scheduleShape = z.strictObject({
   everyMinutes: z.int().min(MIN_EVERY_MINUTES).max(MAX_EVERY_MINUTES),
   /** How many proved backups each control plane keeps. */
   keep: z.int().min(1).max(MAX_KEEP),
+  /** Absolute path of a directory on each of these nodes to which it copies its backups; absent: none. */
+  copyTo: z.string().refine(isCopyDirectory).optional(),
   ...common,
 });
 

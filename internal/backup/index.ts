@@ -17,6 +17,7 @@ export { readBackupHeader, readBackupParts, verifyBackup, writeBackup } from './
 export {
   backupCertificateId,
   encodeBackupCertificate,
+  isCopyDirectory,
   MAX_EVERY_MINUTES,
   MIN_EVERY_MINUTES,
   nodesOf,

@@ -120,6 +120,8 @@ const kubernetes = z.strictObject({
   releases: z.array(z.strictObject({ namespace: name, name, revision: count, status: name })).max(10_000),
 });
 
+const backupFailure = z.strictObject({ node: name, timeMs, code: name, message: text });
+
 const backups = z.strictObject({
   /** undefined: the cluster has no schedule. */
   schedule: z
@@ -135,7 +137,12 @@ const backups = z.strictObject({
   /** When the newest backup was taken whose content was proved. */
   newestProvedMs: timeMs.optional(),
   /** Why the last attempt failed; undefined if it succeeded. */
-  failure: z.strictObject({ node: name, timeMs, code: name, message: text }).optional(),
+  failure: backupFailure.optional(),
+  /** Copies in the directory that the schedule names; undefined if it names none. */
+  copies: z
+    .array(z.strictObject({ node: name, count, failure: backupFailure.optional() }))
+    .max(64)
+    .optional(),
 });
 
 const factsShape = z.strictObject({

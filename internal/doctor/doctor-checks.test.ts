@@ -119,6 +119,15 @@ const failedBackup = (): ClusterFacts =>
   withBackups(() => ({
     failure: { node: 'n1', timeMs: NOW_MS, code: 'backup-node-space', message: 'full' },
   }));
+const failedCopy = (): ClusterFacts =>
+  withBackups(() => ({
+    copies: [
+      {
+        ...{ node: 'n1', count: 2 },
+        failure: { node: 'n1', timeMs: NOW_MS, code: 'backup-node-copy-target', message: 'not mounted' },
+      },
+    ],
+  }));
 const scheduleEnds = (leftMs: number): ClusterFacts =>
   withBackups(({ schedule }) => ({ schedule: schedule && { ...schedule, endsMs: NOW_MS + leftMs } }));
 const scheduleWithout = (id: string): ClusterFacts =>
@@ -434,6 +443,8 @@ const ROWS: readonly Row[] = [
   row('doctor-backup-schedule', 'ended', () => scheduleEnds(0), 'error'),
   row('doctor-backup-schedule', 'without a control plane', () => scheduleWithout('id-n3'), 'warning'),
   row('doctor-backup-schedule', 'none', unscheduled, 'good'),
+  row('doctor-backup-copies', 'a directory that is away', failedCopy, 'error'),
+  row('doctor-backup-copies', 'no directory', unscheduled, 'good'),
   row('doctor-document', 'more than 30 days left', () => documents(30 * DAY_MS + 1), 'good'),
   row('doctor-document', '30 days left', () => documents(30 * DAY_MS), 'warning'),
   row('doctor-document', 'ended', () => documents(0, 'operators'), 'error'),

@@ -226,6 +226,10 @@ const ENTRIES: readonly Entry[] = [
     what: 'age and proof of the newest scheduled backup, and the last attempt',
     observe: backup.backup,
   }),
+  entry('doctor-backup-copies', 'backups', {
+    what: 'copies of scheduled backups in the directory that the schedule names',
+    observe: backup.copies,
+  }),
   entry('doctor-etcd-learner', 'etcd', {
     what: 'learners that are not promoted',
     observe: etcd.learner,

@@ -110,6 +110,10 @@ export const doctorErrors = defineErrors({
     'The owner’s signature on the schedule of backups ends soon or has ended, or it does not name every control plane.',
     'Sign the schedule again with `cluster backup schedule set`.',
   ),
+  'doctor-backup-copies': retryable.operator.unhealthy(
+    'A control plane cannot copy its backups to the directory that the schedule names, so they are on its own disk only.',
+    'Mount the file system of that directory on the node, and look at its space and permissions. The node copies what is missing within a minute.',
+  ),
   'doctor-join': retryable.operator.unhealthy(
     'A machine that asked to join was refused within the last day.',
     'Run `cluster explain` with the name of the machine, and `cluster help errors CODE` with the code of the refusal.',

@@ -121,6 +121,7 @@ export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
           nodeIds: controlPlanes.map((name) => `id-${name}`),
         },
         ...{ newestTakenMs: NOW_MS - DAY_MS / 8, newestProvedMs: NOW_MS - DAY_MS / 8 },
+        copies: controlPlanes.map((node) => ({ node, count: 7 })),
       },
     },
     charts: ['flannel'],

@@ -7,6 +7,7 @@ import {
   auditShape,
   backupClaimShape,
   backupHeadShape,
+  backupCopiesShape,
   backupScheduleShape,
   backupShape,
   clusterShape,
@@ -85,6 +86,7 @@ export const records = {
   backupHead: kindOf('backups/', backupHeadShape),
   backupClaim: kindOf('backups/', backupClaimShape),
   backup: kindOf('backups/kept/', backupShape),
+  backupCopies: kindOf('backups/copies/', backupCopiesShape),
 } as const;
 
 /** Key of the cluster record, of which there is one. */
@@ -110,6 +112,8 @@ export const INIT_RESULT_KEY = records.initResult.key('result');
 export const BACKUPS_PREFIX = 'backups/';
 /** Prefix of the backups that control planes keep, in the order of their numbers. */
 export const KEPT_BACKUPS_PREFIX = 'backups/kept/';
+/** Prefix of what each node has copied, by node ID. */
+export const BACKUP_COPIES_PREFIX = 'backups/copies/';
 /** Key of the schedule of backups, of which there is one. */
 export const BACKUP_SCHEDULE_KEY = records.backupSchedule.key('schedule');
 /** Key of the number of the last scheduled backup. */

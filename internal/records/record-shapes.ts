@@ -250,18 +250,22 @@ export const backupScheduleShape = z.strictObject({
   updatedBy: z.string(),
 });
 
+const backupFailure = { timeMs: z.int(), code: z.string().max(128), message: z.string().max(2_000) };
+
 /** The number of the last scheduled backup, and why the last attempt failed; without a failure, it succeeded. */
 export const backupHeadShape = z.strictObject({
   version,
   seq: z.int().min(0),
-  failure: z
-    .strictObject({
-      nodeId: z.string(),
-      timeMs: z.int(),
-      code: z.string().max(128),
-      message: z.string().max(2_000),
-    })
-    .optional(),
+  failure: z.strictObject({ nodeId: z.string(), ...backupFailure }).optional(),
+});
+
+/** Copies of the backups of one node in the directory that the schedule names. Without a failure, all of its proved backups are there. */
+export const backupCopiesShape = z.strictObject({
+  version,
+  nodeId: z.string(),
+  directory: z.string().max(256),
+  names: z.array(z.string().regex(BACKUP_NAME)).max(1_000),
+  failure: z.strictObject(backupFailure).optional(),
 });
 
 /** The node that takes a backup now. Exists on a lease. */
@@ -412,6 +416,8 @@ export const keysShape = z.strictObject({
 
 /** See `backupShape`. */
 export type BackupRecord = z.infer<typeof backupShape>;
+/** See `backupCopiesShape`. */
+export type BackupCopiesRecord = z.infer<typeof backupCopiesShape>;
 /** See `backupHeadShape`. */
 export type BackupHeadRecord = z.infer<typeof backupHeadShape>;
 /** See `keysShape`. */

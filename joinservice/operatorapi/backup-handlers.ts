@@ -1,10 +1,12 @@
 import { parseBackupCertificate } from '../../internal/backup/index.ts';
 import { remove } from '../../internal/etcd/index.ts';
 import {
+  BACKUP_COPIES_PREFIX,
   BACKUP_HEAD_KEY,
   BACKUP_SCHEDULE_KEY,
   KEPT_BACKUPS_PREFIX,
   records,
+  type BackupCopiesRecord,
   type BackupRecord,
 } from '../../internal/records/index.ts';
 import { mutationFrom, nameOfCaller, refuseField } from '../curator/index.ts';
@@ -29,6 +31,9 @@ export function backupHandlers({
       const { failure } = (await records.backupHead.read(etcd, BACKUP_HEAD_KEY, signal)).record ?? {};
       const { entries } = await etcd.list(KEPT_BACKUPS_PREFIX, { signal });
       const kept = entries.map(({ key, value }) => records.backup.decode(key, value));
+      const copies = (await etcd.list(BACKUP_COPIES_PREFIX, { signal })).entries.map(({ key, value }) =>
+        records.backupCopies.decode(key, value),
+      );
       const names = new Map(
         (await nodes.list(signal)).nodes.map(({ record }) => [record.nodeId, record.name] as const),
       );
@@ -38,12 +43,8 @@ export function backupHandlers({
           scheduledBy: schedule.updatedBy,
         }),
         backups: kept.toSorted((a, b) => b.seq - a.seq).map((each) => backupToWire(each, names)),
-        ...(failure && {
-          failure: {
-            ...{ nodeId: failure.nodeId, nodeName: names.get(failure.nodeId) ?? '' },
-            ...{ timeMs: BigInt(failure.timeMs), code: failure.code, message: failure.message },
-          },
-        }),
+        ...(failure && { failure: failureToWire(failure, failure.nodeId, names) }),
+        copies: copies.flatMap((each) => copiesToWire(each, names)),
       };
     },
     putBackupSchedule: async (request, call) => {
@@ -79,6 +80,25 @@ export function backupHandlers({
 /** A curator does not trust itself with the signature: agents verify it. This only keeps mistakes out. */
 function requireSchedule(bytes: Uint8Array): void {
   if (parseBackupCertificate(bytes).version !== 2) refuseField('certificate', 'not of a schedule');
+}
+
+/** Without the copies of nodes that the cluster does not have any more. */
+function copiesToWire(
+  { nodeId, directory, names: copied, failure }: BackupCopiesRecord,
+  names: ReadonlyMap<string, string>,
+) {
+  const nodeName = names.get(nodeId);
+  if (nodeName === undefined) return [];
+  const why = failure && { failure: failureToWire(failure, nodeId, names) };
+  return [{ nodeId, nodeName, directory, names: copied, ...why }];
+}
+
+function failureToWire(
+  { timeMs, code, message }: { readonly timeMs: number; readonly code: string; readonly message: string },
+  nodeId: string,
+  names: ReadonlyMap<string, string>,
+) {
+  return { nodeId, nodeName: names.get(nodeId) ?? '', timeMs: BigInt(timeMs), code, message };
 }
 
 function backupToWire(record: BackupRecord, names: ReadonlyMap<string, string>) {

@@ -69,11 +69,11 @@ const codeOf = (work: Promise<unknown>): Promise<string | undefined> =>
 
 describe('the schedule of backups', () => {
   test('is stored as the owner signed it, written to the audit log, and ended by an empty one', async () => {
-    expect(await list()).toEqual({ backups: [] });
+    expect(await list()).toEqual({ backups: [], copies: [] });
     await put(schedule, Buffer.from('sealed'));
     expect(await list()).toMatchObject({ certificate: Buffer.from(schedule), scheduledBy: 'operator:owner' });
     await put(new Uint8Array());
-    expect(await list()).toEqual({ backups: [] });
+    expect(await list()).toEqual({ backups: [], copies: [] });
     expect((await etcd.list(AUDIT_PREFIX, { signal: never })).entries).toHaveLength(2);
   });
 

@@ -26,13 +26,14 @@ export interface RingTrust {
 export class BackupRing {
   readonly #files: FilePort;
   readonly #streams: StreamPort;
-  readonly #kept: string;
+  /** Directory of the complete backups. */
+  readonly kept: string;
   readonly work: string;
 
   constructor(ports: { readonly files: FilePort; readonly streams: StreamPort }, directory: string) {
     this.#files = ports.files;
     this.#streams = ports.streams;
-    this.#kept = join(directory, 'kept');
+    this.kept = join(directory, 'kept');
     this.work = join(directory, 'work');
   }
 
@@ -40,7 +41,7 @@ export class BackupRing {
   async clean(): Promise<void> {
     await this.#files.remove(this.work);
     await this.#files.makeDirectory(this.work);
-    await this.#files.makeDirectory(this.#kept);
+    await this.#files.makeDirectory(this.kept);
   }
 
   /** Free space for backups, in bytes. */
@@ -58,7 +59,7 @@ export class BackupRing {
     const path = join(this.work, name);
     const found = await this.#verify(path, trust, signal);
     const kept = `${String(seq).padStart(SEQ_DIGITS, '0')}-${stampOf(found.takenMs)}.backup`;
-    await this.#streams.publish(path, join(this.#kept, kept), FILE_MODE);
+    await this.#streams.publish(path, join(this.kept, kept), FILE_MODE);
     return { version: 1, seq, nodeId: trust.nodeId, name: kept, ...found };
   }
 
@@ -66,7 +67,7 @@ export class BackupRing {
   async describe(name: string, trust: RingTrust, signal: AbortSignal): Promise<BackupRecord | undefined> {
     const seq = Number.parseInt(name.slice(0, SEQ_DIGITS), 10);
     try {
-      const found = await this.#verify(join(this.#kept, name), trust, signal);
+      const found = await this.#verify(join(this.kept, name), trust, signal);
       return { version: 1, seq, nodeId: trust.nodeId, name, ...found };
     } catch {
       signal.throwIfAborted();
@@ -76,16 +77,16 @@ export class BackupRing {
 
   /** Names of the kept files, oldest first. */
   async list(): Promise<readonly string[]> {
-    return (await this.#files.list(this.#kept)).filter((name) => BACKUP_NAME.test(name));
+    return (await this.#files.list(this.kept)).filter((name) => BACKUP_NAME.test(name));
   }
 
   async remove(name: string): Promise<void> {
-    await this.#files.remove(join(this.#kept, name));
+    await this.#files.remove(join(this.kept, name));
   }
 
   /** The bytes of a kept file. @throws BackupTaskError `backup-node-file-unknown` */
   async *read(name: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
-    const path = join(this.#kept, name);
+    const path = join(this.kept, name);
     // The name comes from a curator.
     if (!BACKUP_NAME.test(name) || (await this.#files.stat(path))?.kind !== 'file')
       throw new BackupTaskError(

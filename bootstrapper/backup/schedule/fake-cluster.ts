@@ -76,14 +76,20 @@ export class FakeCluster {
   /** Stores a schedule that an owner signed. */
   async schedule(
     nodeIds: readonly string[],
-    change: { readonly everyMinutes?: number; readonly keep?: number; readonly issuedMs?: number } = {},
+    change: {
+      readonly everyMinutes?: number;
+      readonly keep?: number;
+      readonly issuedMs?: number;
+      readonly copyTo?: string;
+    } = {},
     by = ownerPem,
   ): Promise<void> {
-    const { everyMinutes = 10, keep = 2, issuedMs = Math.round(this.clock.nowMs()) } = change;
+    const { everyMinutes = 10, keep = 2, issuedMs = Math.round(this.clock.nowMs()), copyTo } = change;
     const certificate = encodeBackupCertificate(
       signBackupCertificate(
         {
           ...{ clusterId: 'c0ffee', epoch: 2, nodeIds: [...nodeIds], everyMinutes, keep, issuedMs },
+          ...(copyTo === undefined ? {} : { copyTo }),
           ...{ recipients: [recoveryKeyOfOwner(ownerPem).recipient], endsMs: issuedMs + 1e12 },
         },
         { keyPem: by, vouchers: [] },

@@ -2,9 +2,7 @@ import { describeError, findCoded } from '../../../internal/errors/index.ts';
 import { Namespace, remove, type KeySpace } from '../../../internal/etcd/index.ts';
 import {
   BACKUP_HEAD_KEY,
-  BACKUP_SCHEDULE_KEY,
   CLUSTER_PREFIX,
-  KEPT_BACKUPS_PREFIX,
   records,
   type BackupRecord,
 } from '../../../internal/records/index.ts';
@@ -13,7 +11,8 @@ import { withBackupClaim, type BackupClaim } from './backup-claim.ts';
 import { BackupTaskError } from '../errors.ts';
 import { planBackup, planRing } from './plan-backup.ts';
 import { takeScheduledBackup, type ScheduledBackupOptions, type ScheduledEtcd } from './scheduled-backup.ts';
-import { verifySchedule, type ScheduleTrust } from './verify-schedule.ts';
+import { listKeptBackups, readSchedule, type StoredSchedule } from './stored-schedule.ts';
+import type { ScheduleTrust } from './verify-schedule.ts';
 
 const TICK_MS = 10_000;
 const MAX_MESSAGE = 1_000;
@@ -63,10 +62,11 @@ async function runOnce(options: ScheduleWorkerOptions, scope: Scope): Promise<st
   const etcds = options.etcdMembers();
   if (etcds === undefined) return 'the control plane of this node';
   const etcd = new Namespace(etcds.state, CLUSTER_PREFIX);
-  const { record: stored } = await records.backupSchedule.read(etcd, BACKUP_SCHEDULE_KEY, signal);
-  if (stored === undefined) return 'a schedule of backups';
   try {
-    return await follow(options, { etcd, etcds, stored }, scope);
+    const schedule = await readSchedule(options, etcd, signal);
+    return schedule === undefined
+      ? 'a schedule of backups'
+      : await follow(options, { etcd, etcds, schedule }, scope);
   } catch (error) {
     signal.throwIfAborted();
     await noteFailure(options, etcd, error, scope).catch(() => signal.throwIfAborted()); // the cause is thrown
@@ -77,21 +77,17 @@ async function runOnce(options: ScheduleWorkerOptions, scope: Scope): Promise<st
 interface Following {
   readonly etcd: KeySpace;
   readonly etcds: NonNullable<ReturnType<ScheduleWorkerOptions['etcdMembers']>>;
-  readonly stored: { readonly certificate: string; readonly workspace: string };
+  readonly schedule: StoredSchedule;
 }
 
 async function follow(
   options: ScheduleWorkerOptions,
-  { etcd, etcds, stored }: Following,
+  { etcd, etcds, schedule }: Following,
   scope: Scope,
 ): Promise<string> {
   const { clock, nodeId } = options;
   const { signal } = scope;
-  const workspace = new Uint8Array(Buffer.from(stored.workspace, 'base64'));
-  const certificate = await verifySchedule(options, {
-    certificate: new Uint8Array(Buffer.from(stored.certificate, 'base64')),
-    workspace,
-  });
+  const { certificate, workspace } = schedule;
   const kept = await reconcile(options, etcd, certificate.keep, signal);
   const head = await records.backupHead.read(etcd, BACKUP_HEAD_KEY, signal);
   const inputs = { nowMs: clock.nowMs(), nodeId, schedule: certificate, head: head.record, kept };
@@ -146,7 +142,7 @@ async function reconcile(
   keep: number,
   signal: AbortSignal,
 ): Promise<readonly BackupRecord[]> {
-  const kept = await listKept(etcd, signal);
+  const kept = await listKeptBackups(etcd, signal);
   const own = kept.filter((each) => each.nodeId === nodeId);
   const names = await ring.list();
   const lost = own.filter(({ name }) => !names.includes(name));
@@ -171,11 +167,6 @@ async function reconcile(
     ...kept.filter((each) => each.nodeId !== nodeId),
     ...present.filter((each) => !deleted.includes(each)),
   ];
-}
-
-async function listKept(etcd: KeySpace, signal: AbortSignal): Promise<readonly BackupRecord[]> {
-  const { entries } = await etcd.list(KEPT_BACKUPS_PREFIX, { signal });
-  return entries.map(({ key, value }) => records.backup.decode(key, value));
 }
 
 /** Deletes the records of backups on nodes that the cluster does not have any more. */

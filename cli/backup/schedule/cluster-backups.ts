@@ -15,11 +15,14 @@ export async function runClusterBackupList(
   context: CommandContext,
   { node }: { readonly node: string | undefined },
 ): Promise<void> {
-  const { backups } = await readClusterBackups(context);
+  const { backups, copies } = await readClusterBackups(context);
+  const isCopied = ({ nodeId, name }: KeptBackup): boolean =>
+    copies.some((each) => each.nodeId === nodeId && each.names.includes(name));
   const listed = backups.filter((each) => node === undefined || [each.node, each.nodeId].includes(node));
   context.host.list({
     data: listed.map(({ takenMs, provedMs, ...rest }) => ({
       ...rest,
+      copied: isCopied({ takenMs, provedMs, ...rest }),
       takenAt: new Date(takenMs).toISOString(),
       proof: contentProof({ provedMs }),
       ...(provedMs === undefined ? {} : { provedAt: new Date(provedMs).toISOString() }),
@@ -33,6 +36,9 @@ export async function runClusterBackupList(
       { title: 'EPOCH', textOf: ({ epoch }) => String(epoch) },
       { title: 'SIZE', textOf: ({ sizeBytes }) => formatBytes(sizeBytes) },
       { title: 'PROOF', textOf: contentProof },
+      ...(copies.length === 0
+        ? []
+        : [{ title: 'COPIED', textOf: (each: KeptBackup) => (isCopied(each) ? 'yes' : 'no') }]),
     ],
   });
 }

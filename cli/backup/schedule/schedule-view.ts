@@ -34,9 +34,26 @@ export interface ClusterBackups {
   readonly scheduledBy: string;
   /** Newest first, by number. */
   readonly backups: readonly KeptBackup[];
-  readonly failure:
-    | { readonly node: string; readonly timeMs: number; readonly code: string; readonly message: string }
-    | undefined;
+  readonly failure: BackupFailure | undefined;
+  /** What control planes have copied to the directory of the schedule; empty if it names none. */
+  readonly copies: readonly NodeCopies[];
+}
+
+/** Why a control plane could not take or copy a backup. */
+export interface BackupFailure {
+  readonly node: string;
+  readonly timeMs: number;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** The copies of one control plane's backups. Without a failure, all of its proved backups are there. */
+export interface NodeCopies {
+  readonly nodeId: string;
+  readonly node: string;
+  readonly directory: string;
+  readonly names: readonly string[];
+  readonly failure: BackupFailure | undefined;
 }
 
 /** Asks the cluster for its schedule and its backups. */
@@ -50,7 +67,11 @@ export function clusterBackupsFrom({
   scheduledBy,
   backups,
   failure,
-}: Pick<ListBackupsResponse, 'certificate' | 'scheduledBy' | 'backups' | 'failure'>): ClusterBackups {
+  copies,
+}: Pick<
+  ListBackupsResponse,
+  'certificate' | 'scheduledBy' | 'backups' | 'failure' | 'copies'
+>): ClusterBackups {
   const parsed = certificate.length === 0 ? undefined : parseBackupCertificate(certificate);
   return {
     schedule: parsed?.version === 2 ? parsed : undefined,
@@ -62,12 +83,27 @@ export function clusterBackupsFrom({
       provedMs: each.provedMs === 0n ? undefined : Number(each.provedMs),
       ...{ epoch: Number(each.epoch), sha256: printable(each.sha256), sizeBytes: Number(each.sizeBytes) },
     })),
-    failure: failure && {
+    failure: failureFrom(failure),
+    copies: copies.map((each) => ({
+      ...{
+        nodeId: printable(each.nodeId),
+        node: printable(each.nodeName),
+        directory: printable(each.directory),
+      },
+      names: each.names.map((name) => printable(name)),
+      failure: failureFrom(each.failure),
+    })),
+  };
+}
+
+function failureFrom(failure: ListBackupsResponse['failure']): BackupFailure | undefined {
+  return (
+    failure && {
       node: printable(failure.nodeName === '' ? failure.nodeId : failure.nodeName),
       timeMs: Number(failure.timeMs),
       ...{ code: printable(failure.code), message: printable(failure.message) },
-    },
-  };
+    }
+  );
 }
 
 /** Whether an owner whom the workspace knows signed the schedule. */
@@ -87,9 +123,9 @@ export function contentProof({ provedMs }: Pick<KeptBackup, 'provedMs'>): 'TAKEN
 
 /** A schedule for `--output json`. */
 export function scheduleViewOf(schedule: ScheduleCertificate): Record<string, unknown> {
-  const { everyMinutes, keep, nodeIds, recipients, owner, epoch, issuedMs, endsMs } = schedule;
+  const { everyMinutes, keep, copyTo, nodeIds, recipients, owner, epoch, issuedMs, endsMs } = schedule;
   return {
-    ...{ everyMinutes, keep, nodeIds, recipients, owner, epoch },
+    ...{ everyMinutes, keep, copyTo: copyTo ?? null, nodeIds, recipients, owner, epoch },
     ...{ issuedAt: new Date(issuedMs).toISOString(), endsAt: new Date(endsMs).toISOString() },
   };
 }
@@ -103,6 +139,7 @@ export function renderSchedule(
   return [
     `Every:      ${formatDuration(schedule.everyMinutes * MINUTE_MS)}`,
     `Kept:       ${schedule.keep} on each control plane`,
+    ...(schedule.copyTo === undefined ? [] : [`Copied to:  ${printable(schedule.copyTo)} on each of them`]),
     `Taken by:   ${nodes.map((name) => printable(name)).join(', ')}`,
     `Signed:     ${new Date(schedule.issuedMs).toISOString()}, ${formatExpiry(schedule.endsMs, nowMs)}`,
     `Owner:      ${printable(schedule.owner)}`,

@@ -42,6 +42,12 @@ function lastOf({ host }: { readonly host: RecordingHost }): unknown {
   return last?.kind === 'result' ? last.data : undefined;
 }
 
+/** The text of the last result of a context. */
+function textOf({ host }: { readonly host: RecordingHost }): string {
+  const last = host.records.findLast(({ kind }) => kind === 'result');
+  return last?.kind === 'result' ? last.text : '';
+}
+
 /** A cluster with one control plane, which keeps what is stored, and an owner's workstation. */
 async function createCluster(role = 'owner') {
   const cluster = {
@@ -74,6 +80,9 @@ async function createCluster(role = 'owner') {
       },
       listBackups: async () => ({
         ...{ certificate: cluster.certificate, scheduledBy: 'operator:owner' },
+        copies: [
+          { nodeId: NODE, nodeName: 'n1', directory: '/mnt/backups', names: [backup(1, 0n, '').name] },
+        ],
         backups: [backup(2, 0n, '1'.repeat(64)), backup(1, BigInt(NOW), cluster.sha256)],
       }),
     },
@@ -99,6 +108,23 @@ const codeOf = (work: Promise<unknown>): Promise<string | undefined> =>
   );
 
 describe('cluster backup schedule', () => {
+  test('set signs the directory for copies, and refuses a path that is not absolute and plain', async () => {
+    const { owner, cluster } = await createCluster();
+    for (const copyTo of ['backups', '/', '/mnt/../etc', '/mnt/backups/', '/mnt/a b', '/mnt//b'])
+      expect(await codeOf(runScheduleSet(owner, { ...OPTIONS, copyTo }))).toBe('app-usage');
+    expect(cluster.certificate).toHaveLength(0);
+    await runScheduleSet(owner, { ...OPTIONS, copyTo: '/mnt/backups' });
+    expect(parseBackupCertificate(cluster.certificate)).toMatchObject({ copyTo: '/mnt/backups' });
+    await runScheduleShow(owner);
+    expect(textOf(owner)).toMatch(/^Copied to: +\/mnt\/backups on each of them$/m);
+    expect(textOf(owner)).toMatch(/^Copies: +1 of n1$/m);
+    await runClusterBackupList(owner, { node: undefined });
+    expect(lastOf(owner)).toMatchObject([
+      { seq: 2, copied: false },
+      { seq: 1, copied: true },
+    ]);
+  });
+
   test('set signs the period, the control planes, the owner’s recovery key and the workspace', async () => {
     const { owner, cluster, keyPem, clusterId } = await createCluster();
     await runScheduleSet(owner, OPTIONS);

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import {
   encodeBackupCertificate,
+  isCopyDirectory,
   MAX_EVERY_MINUTES,
   MIN_EVERY_MINUTES,
   recoveryKeyOfOwner,
@@ -8,6 +9,7 @@ import {
 } from '../../../internal/backup/index.ts';
 import { formatDuration } from '../../../internal/clock/index.ts';
 import type { CommandContext } from '../../app/command.ts';
+import { AppError } from '../../app/errors.ts';
 import { callCurator, newMutation, readCaller, saveKnownCurators } from '../../cluster/index.ts';
 import { isOwnerOnRecord } from '../../operators/index.ts';
 import { BackupCommandError } from '../errors.ts';
@@ -24,6 +26,8 @@ export interface ScheduleOptions {
   readonly keep: number;
   /** For how long the owner's signature is valid. */
   readonly validMs: number;
+  /** Directory on each control plane to which it copies its backups. */
+  readonly copyTo?: string | undefined;
   /** Further recovery keys ("age1…") besides that of the owner. */
   readonly recipients: readonly string[];
 }
@@ -39,6 +43,12 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
     throw new BackupCommandError(
       'backup-schedule-period',
       `signing a schedule of backups: every ${formatDuration(options.everyMs)}`,
+    );
+  const { copyTo } = options;
+  if (copyTo !== undefined && !isCopyDirectory(copyTo))
+    throw new AppError(
+      'app-usage',
+      `--copy-to ${JSON.stringify(copyTo)}: expected an absolute path such as /mnt/backups`,
     );
   const caller = await readCaller(context);
   if (!(await isOwnerOnRecord(context, caller)))
@@ -58,6 +68,7 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
       ...{ clusterId, epoch: Number(info.epoch), recipients },
       nodeIds: info.directory.map(({ nodeId }) => nodeId),
       everyMinutes,
+      ...(copyTo === undefined ? {} : { copyTo }),
       ...{ keep: options.keep, issuedMs, endsMs: issuedMs + options.validMs },
       ...(workspaceSha256 === undefined ? {} : { workspaceSha256 }),
     },
@@ -83,7 +94,7 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
 /** `cluster backup schedule show`. */
 export async function runScheduleShow(context: CommandContext): Promise<void> {
   const { host, ports } = context;
-  const { schedule, scheduledBy, failure } = await readClusterBackups(context);
+  const { schedule, scheduledBy, failure, copies } = await readClusterBackups(context);
   if (schedule === undefined) {
     host.result({ schedule: null }, () => 'Control planes take no backups by themselves.');
     return;
@@ -95,7 +106,14 @@ export async function runScheduleShow(context: CommandContext): Promise<void> {
     .filter(({ nodeId }) => !schedule.nodeIds.includes(nodeId))
     .map(({ name }) => name);
   const nowMs = ports.clock.nowMs();
-  const view = { ...scheduleViewOf(schedule), isVerified, missing, scheduledBy, failure: failure ?? null };
+  const view = {
+    ...scheduleViewOf(schedule),
+    isVerified,
+    missing,
+    scheduledBy,
+    failure: failure ?? null,
+    copies,
+  };
   host.result({ schedule: view }, () =>
     [
       renderSchedule(schedule, { nowMs, names }),
@@ -104,6 +122,11 @@ export async function runScheduleShow(context: CommandContext): Promise<void> {
       ...(failure
         ? [`Failed:     ${formatDuration(nowMs - failure.timeMs)} ago on ${failure.node}: ${failure.message}`]
         : []),
+      ...copies.map(({ node, names: copied, failure: failed }) =>
+        failed === undefined
+          ? `Copies:     ${copied.length} of ${node}`
+          : `Not copied: since ${formatDuration(nowMs - failed.timeMs)} on ${node}: ${failed.message}`,
+      ),
     ].join('\n'),
   );
 }

@@ -97,6 +97,7 @@ interface ScheduleFlags {
   readonly every: number;
   readonly keep: number;
   readonly valid: number;
+  readonly copyTo?: string;
   readonly recipient?: readonly string[];
 }
 
@@ -111,6 +112,10 @@ function registerSchedule(backup: Command, action: ActionBinder): void {
       durationOption('--valid <duration>', 'how long the signature is valid').default(365 * DAY_MS, '365d'),
     )
     .option(
+      '--copy-to <directory>',
+      'existing directory of the control planes, on another file system, to which each copies its backups',
+    )
+    .option(
       '--recipient <age1…>',
       'further recovery key that opens the backups; may be repeated',
       collect as (value: string, before: unknown) => readonly string[],
@@ -123,17 +128,23 @@ It restores what it encrypts into a throwaway etcd and compares hash and objects
 with the cluster: only then does the backup count. Each control plane keeps its
 newest ones, and never deletes its last proved one. No node can decrypt them.
 
+--copy-to is for a network file system: each control plane copies its proved
+backups to DIRECTORY/CLUSTER-ID/NODE-ID, as many as it keeps. A directory that is
+away delays no backup, is shown by doctor, and is caught up with. One on the disk
+of the machine itself is refused.
+
 The signature names the control planes of now: sign again when one is added. The
 workspace is in the backups as it is now: sign again when cluster.yaml changes.
 
 Examples:
   cluster backup schedule set --every 6h --keep 7
+  cluster backup schedule set --copy-to /mnt/backups
   cluster backup fetch --to newest.backup`,
     )
     .action(
-      action<ScheduleFlags>(async (context, { every, keep, valid, recipient = [] }) =>
+      action<ScheduleFlags>(async (context, { every, keep, valid, copyTo, recipient = [] }) =>
         (await useCases()).runScheduleSet(context, {
-          ...{ everyMs: every, keep, validMs: valid },
+          ...{ everyMs: every, keep, validMs: valid, copyTo },
           recipients: recipient,
         }),
       ),

@@ -26,6 +26,10 @@ interface Verified extends Created {
   >;
 }
 
+interface Copies {
+  readonly failure?: { readonly code: string };
+}
+
 interface KeptBackup {
   readonly name: string;
   readonly seq: number;
@@ -116,7 +120,9 @@ await test('an owner takes a backup of a running cluster and proves that it can 
         }
         return assert.fail(JSON.stringify(await json<unknown>('schedule', 'show')));
       };
-      await json('schedule', 'set', '--every', '1m', '--keep', '2');
+      // The directory for copies has no file system yet, so that a copy would be on the disk that it is a copy of.
+      await cluster.sh('n1', 'mkdir /mnt/backups');
+      await json('schedule', 'set', '--every', '1m', '--keep', '2', '--copy-to', '/mnt/backups');
       const [first] = await proved(1);
       assert.equal(first?.node, 'n1');
       // No node has the key of the owner, and nothing in the clear is left.
@@ -140,6 +146,23 @@ await test('an owner takes a backup of a running cluster and proves that it can 
       assert.ok(later.length <= 2, JSON.stringify(later));
       const files = await cluster.sh('n1', 'ls /var/lib/cluster/backups/kept');
       for (const { name } of later) assert.ok(files.includes(name), files);
+
+      const copiesOf = async () =>
+        (await json<{ schedule: { copies: readonly Copies[] } }>('schedule', 'show')).schedule.copies[0];
+      assert.equal((await copiesOf())?.failure?.code, 'backup-node-copy-target');
+      assert.equal(await cluster.sh('n1', 'ls /mnt/backups'), '');
+      const doctor = await cli('doctor');
+      assert.match(doctor.stdout, /\[doctor-backup-copies\]/);
+      await cluster.sh('n1', 'mount -t tmpfs -o size=256m tmpfs /mnt/backups');
+      for (let tries = 0; (await copiesOf())?.failure !== undefined; tries++) {
+        assert.ok(tries < 24, JSON.stringify(await copiesOf()));
+        await setTimeout(5_000);
+      }
+      const compared = await cluster.sh(
+        'n1',
+        'cd /mnt/backups/*/node-*/ && for name in *.backup; do cmp $name /var/lib/cluster/backups/kept/$name && echo same; done',
+      );
+      assert.match(compared, /^same(\nsame)?$/);
 
       const shown = await json<{ schedule: { isVerified: boolean; failure: unknown } }>('schedule', 'show');
       assert.deepEqual([shown.schedule.isVerified, shown.schedule.failure], [true, null]);

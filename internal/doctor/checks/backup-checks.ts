@@ -46,6 +46,23 @@ function attempt(failure: BackupFacts['failure'], nowMs: number): Observation {
   return { ...seen, node, figure, problem: warned(`a backup failed on node ${node}: ${code}: ${message}`) };
 }
 
+/** Whether each control plane has its backups in the directory that the schedule names. */
+export const copies: Observe = (facts) => {
+  const subject = 'copies of backups';
+  const threshold = 'all proved backups copied';
+  return judgePart(partOf(facts), { subject, threshold }, (seen) => {
+    if (seen.copies === undefined) return [{ subject, figure: 'no directory named', threshold }];
+    if (seen.copies.length === 0) return [{ subject, figure: 'none yet', threshold }];
+    return seen.copies.map(({ node, count, failure }) => {
+      const copied = { subject: `copies of ${node}`, node, threshold };
+      if (failure === undefined) return { ...copied, figure: `${count} copied` };
+      const forMs = formatDuration(facts.takenMs - failure.timeMs);
+      const cause = `node ${node} cannot copy its backups for ${forMs}: ${failure.code}: ${failure.message}`;
+      return { ...copied, figure: `failing for ${forMs}`, problem: failed(cause) };
+    });
+  });
+};
+
 /** The end of the owner's signature, and the control planes that it does not name. */
 export const schedule: Observe = (facts) => {
   const subject = 'schedule of backups';

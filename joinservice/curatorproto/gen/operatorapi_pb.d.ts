@@ -1113,6 +1113,13 @@ export declare type ListBackupsResponse = Message<"cluster.curator.v1.ListBackup
    * @generated from field: cluster.curator.v1.BackupFailure failure = 4;
    */
   failure?: BackupFailure | undefined;
+
+  /**
+   * What each control plane has in the directory that the schedule names; empty if it names none.
+   *
+   * @generated from field: repeated cluster.curator.v1.BackupCopies copies = 5;
+   */
+  copies: BackupCopies[];
 };
 
 /**
@@ -1120,6 +1127,48 @@ export declare type ListBackupsResponse = Message<"cluster.curator.v1.ListBackup
  * Use `create(ListBackupsResponseSchema)` to create a new message.
  */
 export declare const ListBackupsResponseSchema: GenMessage<ListBackupsResponse>;
+
+/**
+ * Copies of backups in a directory of a control plane, such as a network file system.
+ *
+ * @generated from message cluster.curator.v1.BackupCopies
+ */
+export declare type BackupCopies = Message<"cluster.curator.v1.BackupCopies"> & {
+  /**
+   * @generated from field: string node_id = 1;
+   */
+  nodeId: string;
+
+  /**
+   * @generated from field: string node_name = 2;
+   */
+  nodeName: string;
+
+  /**
+   * @generated from field: string directory = 3;
+   */
+  directory: string;
+
+  /**
+   * Names of the backups that are there, whole.
+   *
+   * @generated from field: repeated string names = 4;
+   */
+  names: string[];
+
+  /**
+   * Why the last attempt to copy failed; absent if it succeeded.
+   *
+   * @generated from field: cluster.curator.v1.BackupFailure failure = 5;
+   */
+  failure?: BackupFailure | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.BackupCopies.
+ * Use `create(BackupCopiesSchema)` to create a new message.
+ */
+export declare const BackupCopiesSchema: GenMessage<BackupCopies>;
 
 /**
  * A backup on the disk of a control plane.

@@ -1,0 +1,112 @@
+import { dirname } from 'node:path';
+import { describeError } from '../../../internal/errors/index.ts';
+import { ExecError, type Command, type CommandRunner } from '../../../internal/exec/index.ts';
+import { BACKUP_NAME, type BackupRecord } from '../../../internal/records/index.ts';
+import { BackupTaskError } from '../errors.ts';
+
+const CALL_MS = 60_000;
+/** For one file on a slow network file system. */
+const FILE_MS = 60 * 60_000;
+const PARTIAL = '.partial';
+
+/**
+ * The copies of one node's backups in a directory that an owner has named, usually on a network file system:
+ *
+ * ```
+ * DIRECTORY/CLUSTER-ID/NODE-ID/NAME      the same bytes as on this node's disk
+ * DIRECTORY/CLUSTER-ID/NODE-ID/.partial  the copy in progress
+ * ```
+ *
+ * Every access is a program of its own: a network file system that does not respond blocks its callers, and would block the agent.
+ */
+export class CopyDirectory {
+  readonly #commands: CommandRunner;
+  readonly #root: string;
+  readonly #place: string;
+
+  constructor(
+    commands: CommandRunner,
+    at: { readonly directory: string; readonly clusterId: string; readonly nodeId: string },
+  ) {
+    this.#commands = commands;
+    this.#root = at.directory;
+    this.#place = `${at.directory}/${at.clusterId}/${at.nodeId}`;
+  }
+
+  /**
+   * Copies what is missing and deletes all but the newest. Resolves to the names that are there.
+   * @param from where this node keeps its backups
+   * @param backups those that must be there
+   * @throws BackupTaskError `backup-node-copy-target`, `backup-node-copy-failed`
+   */
+  async update(
+    from: string,
+    backups: readonly BackupRecord[],
+    signal: AbortSignal,
+  ): Promise<readonly string[]> {
+    await this.#requireOtherDisk(from, signal);
+    await this.#run(['mkdir', '--parents', '--', this.#place], signal);
+    const present = new Set(await this.#list(signal));
+    for (const backup of backups.toSorted((a, b) => a.seq - b.seq)) {
+      if (!present.has(backup.name)) await this.#copy(from, backup, signal);
+      present.add(backup.name);
+    }
+    // Names begin with the number of the backup. Nothing is deleted before everything newer is there.
+    const kept = [...present].toSorted().slice(-Math.max(1, backups.length));
+    for (const name of present)
+      if (!kept.includes(name)) await this.#run(['rm', '--force', '--', `${this.#place}/${name}`], signal);
+    return kept;
+  }
+
+  /** Without its file system, the directory is an empty one on the disk of the machine, which would fill up instead. */
+  async #requireOtherDisk(from: string, signal: AbortSignal): Promise<void> {
+    const [target, own] = [await this.#device(this.#root, signal), await this.#device(from, signal)];
+    if (target === own)
+      throw new BackupTaskError(
+        'backup-node-copy-target',
+        `copying backups: ${this.#root} is on the same file system as ${dirname(from)}`,
+      );
+  }
+
+  async #device(path: string, signal: AbortSignal): Promise<string> {
+    const argv = ['stat', '--format', '%d %F', '--', path] as const;
+    const { stdout } = await this.#commands
+      .run({ argv, timeoutMs: CALL_MS, signal })
+      .catch((cause: unknown) => {
+        signal.throwIfAborted();
+        throw new BackupTaskError('backup-node-copy-target', `copying backups: ${path} cannot be read`, {
+          cause,
+        });
+      });
+    const [device = '', kind] = stdout.trim().split(/ (.*)/);
+    if (kind === 'directory') return device;
+    throw new BackupTaskError('backup-node-copy-target', `copying backups: ${path} is no directory`);
+  }
+
+  async #list(signal: AbortSignal): Promise<readonly string[]> {
+    const { stdout } = await this.#run(['ls', '-1', '--', this.#place], signal);
+    return stdout.split('\n').filter((name) => BACKUP_NAME.test(name));
+  }
+
+  /** The new name exists only once the copy was read back and is durable. */
+  async #copy(from: string, { name, sha256 }: BackupRecord, signal: AbortSignal): Promise<void> {
+    const partial = `${this.#place}/${PARTIAL}`;
+    await this.#run(['cp', '--', `${from}/${name}`, partial], signal, FILE_MS);
+    await this.#run(['sync', '--', partial], signal, FILE_MS);
+    const { stdout } = await this.#run(['sha256sum', '--', partial], signal, FILE_MS);
+    if (!stdout.startsWith(`${sha256} `))
+      throw new BackupTaskError('backup-node-copy-failed', `copying ${name}: read back with other bytes`);
+    await this.#run(['mv', '--', partial, `${this.#place}/${name}`], signal);
+    await this.#run(['sync', '--', this.#place], signal);
+  }
+
+  async #run(argv: Command['argv'], signal: AbortSignal, timeoutMs = CALL_MS) {
+    return this.#commands.run({ argv, timeoutMs, signal }).catch((cause: unknown) => {
+      signal.throwIfAborted();
+      if (!(cause instanceof ExecError)) throw cause;
+      throw new BackupTaskError('backup-node-copy-failed', `copying backups: ${describeError(cause)}`, {
+        cause,
+      });
+    });
+  }
+}

@@ -1,0 +1,96 @@
+import { describeError, findCoded } from '../../../internal/errors/index.ts';
+import type { CommandRunner } from '../../../internal/exec/index.ts';
+import { Namespace, remove, type KeySpace } from '../../../internal/etcd/index.ts';
+import { BACKUP_COPIES_PREFIX, CLUSTER_PREFIX, records } from '../../../internal/records/index.ts';
+import type { Runnable } from '../../../internal/supervisor/index.ts';
+import type { BackupRing } from './backup-ring.ts';
+import { CopyDirectory } from './copy-directory.ts';
+import { listKeptBackups, readSchedule } from './stored-schedule.ts';
+import type { ScheduleTrust } from './verify-schedule.ts';
+
+const EVERY_MS = 30_000;
+const MAX_MESSAGE = 1_000;
+
+/** Inputs and ports (injected dependencies) of the copies of scheduled backups. */
+export interface CopyWorkerOptions extends ScheduleTrust {
+  readonly nodeId: string;
+  readonly commands: CommandRunner;
+  readonly ring: Pick<BackupRing, 'kept'>;
+  /** The state etcd with root credentials, while the local member runs. */
+  readonly stateEtcd: () => KeySpace | undefined;
+}
+
+/**
+ * Copies the proved backups of this node to the directory that the schedule names, if it names one, and records what is there. A directory
+ * that is away is recorded as a failure, delays no backup, and is caught up with.
+ * @param open resolves when this node is a member
+ */
+export function backupCopyWorker(open: (signal: AbortSignal) => Promise<CopyWorkerOptions>): Runnable {
+  return async (scope) => {
+    scope.healthy();
+    scope.waiting('the membership of this node');
+    const options = await open(scope.signal);
+    for (;;) {
+      scope.waiting(undefined);
+      const why = await copyOnce(options, scope.signal).catch((error: unknown) => {
+        scope.signal.throwIfAborted();
+        return describeError(error);
+      });
+      scope.waiting(why);
+      await options.clock.sleep(EVERY_MS, scope.signal);
+    }
+  };
+}
+
+/** Copies what is missing. Resolves to what the worker waits for. @throws what prevented the copy, after it was recorded */
+async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promise<string> {
+  const { nodeId, clusterId, commands, ring, clock } = options;
+  const state = options.stateEtcd();
+  if (state === undefined) return 'the control plane of this node';
+  const etcd = new Namespace(state, CLUSTER_PREFIX);
+  const schedule = await readSchedule(options, etcd, signal);
+  const key = records.backupCopies.key(nodeId);
+  const { record: before } = await records.backupCopies.read(etcd, key, signal);
+  const directory = schedule?.certificate.copyTo;
+  if (directory === undefined || schedule?.certificate.nodeIds.includes(nodeId) !== true) {
+    if (before !== undefined) await etcd.commit({ when: [], then: [remove(key)] }, { signal });
+    return 'a schedule of backups that names a directory for copies';
+  }
+  await forgetRemovedNodes(etcd, signal);
+  const own = (await listKeptBackups(etcd, signal)).filter(
+    (each) => each.nodeId === nodeId && each.provedMs !== undefined,
+  );
+  const at = new CopyDirectory(commands, { directory, clusterId, nodeId });
+  const known = before?.directory === directory ? before.names : [];
+  const write = async (found: Pick<NonNullable<typeof before>, 'names' | 'failure'>): Promise<void> => {
+    const record = { version: 1 as const, nodeId, directory, ...found };
+    const isSame =
+      before?.directory === directory &&
+      before.names.join() === found.names.join() &&
+      before.failure?.code === found.failure?.code;
+    if (isSame) return;
+    await etcd.commit({ when: [], then: [records.backupCopies.put(key, record)] }, { signal });
+  };
+  let names: readonly string[];
+  try {
+    names = await at.update(ring.kept, own, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    const code = findCoded(error)?.code ?? 'internal';
+    const message = describeError(error).slice(0, MAX_MESSAGE);
+    await write({ names: [...known], failure: { timeMs: Math.round(clock.nowMs()), code, message } });
+    throw error;
+  }
+  await write({ names: [...names] });
+  return 'the next backup';
+}
+
+/** Deletes the records of nodes that the cluster does not have any more; their copies stay. */
+async function forgetRemovedNodes(etcd: KeySpace, signal: AbortSignal): Promise<void> {
+  const { entries } = await etcd.list(BACKUP_COPIES_PREFIX, { signal });
+  for (const { key, value } of entries) {
+    const { nodeId } = records.backupCopies.decode(key, value);
+    const { entry } = await records.node.read(etcd, records.node.key(nodeId), signal);
+    if (entry === undefined) await etcd.commit({ when: [], then: [remove(key)] }, { signal });
+  }
+}
