@@ -13,7 +13,7 @@ import { entryRunnables } from './entry-runnables.ts';
 import { memberRunnables } from './member-runnables.ts';
 import type { Agent } from './agent-parts.ts';
 import { openAgent } from './open-agent.ts';
-import { openProvisionedDisk } from './open-state-disk.ts';
+import { openProvisionedDisk, resetDiskOf } from './open-state-disk.ts';
 import { operatorRunnables } from './operator-runnables.ts';
 import { workloadRunnables } from './workload-runnables.ts';
 
@@ -32,7 +32,8 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
   using run = childSignal(options.signal);
   const { signal } = run;
   await openProvisionedDisk(ports, { ...options, signal });
-  const outcome = await runPendingReset(ports, options.provisioning, signal);
+  const stateDisk = resetDiskOf(ports, { ...options, signal });
+  const outcome = await runPendingReset(ports, { ...options, stateDisk, signal });
   if (outcome === 'restarting') return await untilAborted(signal);
   const removal = await createNodeState(ports.files).removed.load();
   if (removal !== undefined) return await runRemoved(ports, removal, { ...options, signal });

@@ -1,6 +1,13 @@
 import { childSignal } from '../../internal/cleanup/index.ts';
 import { createTpm } from '../attest/index.ts';
-import { openStateDisk, provisionedDisk } from '../disk/index.ts';
+import {
+  destroyStateDisk,
+  openStateDisk,
+  provisionedDisk,
+  type DiskPorts,
+  type DiskSettings,
+} from '../disk/index.ts';
+import type { ResetDisk } from '../reset/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 
 /** Formatting writes the whole disk, which takes longer than systemd waits for the agent. */
@@ -17,15 +24,37 @@ export async function openProvisionedDisk(
 ): Promise<void> {
   const { provisioning, signal } = options;
   if (provisioning.stateDisk === undefined) return;
-  const tpm = createTpm(provisioning.tpm, ports.clock);
-  if (tpm === undefined) throw new TypeError('the provisioning has a state disk, and no TPM');
-  const log = ports.log.child('disk');
-  const settings = provisionedDisk(provisioning.stateDisk);
+  await withDisk(ports, provisioning, async (diskPorts, settings) => {
+    const outcome = await whileExtending(ports, options, () => openStateDisk(diskPorts, settings, signal));
+    diskPorts.log.info('state disk ready', { device: settings.device, outcome });
+  });
+}
+
+/** The state disk as a reset of the machine destroys it; undefined on a machine without one. */
+export function resetDiskOf(
+  ports: AgentPorts,
+  { provisioning, signal }: Pick<AgentOptions, 'provisioning' | 'signal'>,
+): ResetDisk | undefined {
+  if (provisioning.stateDisk === undefined) return undefined;
+  const { directories } = provisionedDisk(provisioning.stateDisk);
+  return {
+    directories: directories.map(({ path }) => path),
+    destroy: () =>
+      withDisk(ports, provisioning, (diskPorts, settings) => destroyStateDisk(diskPorts, settings, signal)),
+  };
+}
+
+/** The TPM is closed again: the agent opens it for itself later. */
+async function withDisk(
+  ports: AgentPorts,
+  { stateDisk, tpm: provisionedTpm }: AgentOptions['provisioning'],
+  use: (ports: DiskPorts, settings: DiskSettings) => Promise<void>,
+): Promise<void> {
+  const tpm = createTpm(provisionedTpm, ports.clock);
+  if (tpm === undefined || stateDisk === undefined)
+    throw new TypeError('the provisioning has a state disk and no TPM, or none of both');
   try {
-    const outcome = await whileExtending(ports, options, () =>
-      openStateDisk({ ...ports, tpm, log }, settings, signal),
-    );
-    log.info('state disk ready', { device: settings.device, outcome });
+    await use({ ...ports, tpm, log: ports.log.child('disk') }, provisionedDisk(stateDisk));
   } finally {
     await tpm[Symbol.asyncDispose]();
   }

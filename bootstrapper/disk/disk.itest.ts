@@ -13,7 +13,13 @@ import { extendPcr, type Tpm } from '../../internal/tpm/index.ts';
 import { Cryptsetup } from './cryptsetup.ts';
 import { unsealShare } from './disk-seals.ts';
 import { FakeKernel, PowerCut } from './fake-kernel.ts';
-import { openStateDisk, recoverStateDisk, type DiskPorts, type DiskSettings } from './index.ts';
+import {
+  destroyStateDisk,
+  openStateDisk,
+  recoverStateDisk,
+  type DiskPorts,
+  type DiskSettings,
+} from './index.ts';
 
 const signal = new AbortController().signal;
 /** A key pair of age-keygen(1). */
@@ -253,6 +259,36 @@ describe('recoverStateDisk()', () => {
   });
 });
 
+describe('destroyStateDisk()', () => {
+  test('leaves no record, and neither an earlier copy nor the owner opens it any more', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      const content = await currentRecord();
+      await copyFile(at('disk'), at('copy'));
+      await destroyStateDisk(ports, settings(), signal);
+      const start = Buffer.alloc(2 ** 24);
+      await using handle = await open(at('disk'));
+      await handle.read(start, 0, start.length, 0);
+      expect(diskStateOf(start)).toEqual({ kind: 'formatting' });
+      expect(start.subarray(512).equals(Buffer.alloc(start.length - 512))).toBe(true);
+      const recoveryKey = await recoveryKeyOf(content);
+      await expect(recoverStateDisk(ports, settings(), { recoveryKey, signal })).rejects.toMatchObject({
+        code: 'disk-recovery-refused',
+      });
+      kernel.reboot();
+      await expect(openStateDisk(ports, settings('copy'), signal)).rejects.toMatchObject({
+        code: 'statedisk-rolled-back',
+      });
+      // Without a reboot as well: what is mounted of the destroyed disk is unmounted first.
+      expect(await openStateDisk(ports, settings(), signal)).toBe('formatted');
+      await destroyStateDisk(ports, settings(), signal);
+      expect(await openStateDisk(ports, settings(), signal)).toBe('formatted');
+      expect(kernel.mountPoints).toHaveLength(3);
+      expect((await currentRecord()).uuid).not.toBe(content.uuid);
+    });
+  });
+});
+
 describe('a power cut at any effect', () => {
   /** Runs `work` with a cut at each of its effects, and then `after` on the machine that was switched on again. */
   async function cutEverywhere(cut: {
@@ -341,6 +377,33 @@ describe('a power cut at any effect', () => {
         reboots: true,
       });
       expect([opened > 8, recovered > 20]).toEqual([true, true]);
+    });
+  }, 600_000);
+
+  test('of a destruction leaves a disk on which it is repeated, or which is formatted again', async () => {
+    await withMachine(async (ports) => {
+      const count = await cutEverywhere({
+        prepare: async () => {
+          await blank();
+          await openStateDisk(ports, settings(), signal);
+          await copyFile(at('disk'), at('copy'));
+        },
+        work: () => destroyStateDisk(ports, settings(), signal),
+        after: async () => {
+          // Opened again, the disk still has the order to reset.
+          if ((await openStateDisk(ports, settings(), signal)) === 'opened') {
+            await destroyStateDisk(ports, settings(), signal);
+            kernel.reboot();
+            expect(await openStateDisk(ports, settings(), signal)).toBe('formatted');
+          }
+          kernel.reboot();
+          await expect(openStateDisk(ports, settings('copy'), signal)).rejects.toMatchObject({
+            code: 'statedisk-rolled-back',
+          });
+        },
+        reboots: true,
+      });
+      expect(count).toBeGreaterThan(6);
     });
   }, 600_000);
 

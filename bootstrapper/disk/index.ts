@@ -10,6 +10,7 @@
  */
 export type { DiskDirectory, DiskPorts, DiskSettings } from './disk-settings.ts';
 
+export { destroyStateDisk } from './destroy-disk.ts';
 export { isStayingDiskError } from './errors.ts';
 export { openStateDisk, recoverStateDisk } from './open-disk.ts';
 export { provisionedDisk } from './provisioned-disk.ts';

@@ -52,13 +52,14 @@ export async function mountDisk(
   }
 }
 
-/** Unmounts what a formatting that was cut left mounted. */
+/** Unmounts what a formatting that was cut, or a reset without a restart of the machine, left mounted. */
 export async function unmountDisk(
   ports: DiskPorts,
-  { mountPoint }: DiskSettings,
+  { mountPoint, directories }: DiskSettings,
   signal: AbortSignal,
 ): Promise<void> {
-  if (await isMountPoint(ports, mountPoint)) await run(ports, signal, 'umount', mountPoint);
+  for (const path of [...directories.map((directory) => directory.path), mountPoint])
+    if (await isMountPoint(ports, path)) await run(ports, signal, 'umount', path);
 }
 
 async function mountFileSystem(ports: DiskPorts, settings: DiskSettings, signal: AbortSignal): Promise<void> {

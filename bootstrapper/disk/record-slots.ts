@@ -45,6 +45,12 @@ export class RecordSlots {
     await this.wipe(1);
   }
 
+  /** Overwrites everything that was in both slots, and leaves a disk that is to be formatted. */
+  async destroy(): Promise<void> {
+    await this.writeFormatting();
+    await this.#write(0, new Uint8Array(SLOT_BYTES - PREAMBLE_BYTES), PREAMBLE_BYTES);
+  }
+
   /** Writes a record. The body comes first and the sector with its checksum last. */
   async write(slot: Slot, record: Uint8Array): Promise<void> {
     await this.#write(slot, record.subarray(PREAMBLE_BYTES), PREAMBLE_BYTES);

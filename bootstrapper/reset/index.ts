@@ -6,8 +6,12 @@
  *                                                                                                    │ systemd
  * reset machine ◀─ request deleted ◀─ (TPM: reboot) ◀─ state deleted ◀─ units stopped ◀─ runReset ──┘ before anything else
  * ```
+ * On a machine with an encrypted state disk, the reset destroys its records instead of deleting what is on it, and the request is gone
+ * with them.
+ *
  * The request is written first and deleted last, and every step may be repeated. After any interruption, the next start of
  * the agent continues the reset. Nothing else removes the one-way node lock.
  */
 export { runPendingReset, stopWorkloads } from './pending-reset.ts';
+export { type ResetDisk } from './run-reset.ts';
 export { ResetOrders } from './reset-orders.ts';

@@ -9,7 +9,7 @@ import {
   METADATA_GUARD_UNIT,
   PATHS,
 } from '../kubernetes/index.ts';
-import { type ResetPorts, runReset } from './run-reset.ts';
+import { type ResetOptions, type ResetPorts, runReset } from './run-reset.ts';
 import { stopUnits, type StopPorts } from './stop-units.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
@@ -46,9 +46,9 @@ const WORKLOADS = {
 /** Carries out a reset request that is on disk. Called before the agent opens anything else. */
 export async function runPendingReset(
   ports: ResetPorts & { readonly machine: Pick<MachinePort, 'bootId'> },
-  provisioning: Pick<Provisioning, 'tpm'>,
-  signal: AbortSignal,
+  options: Pick<ResetOptions, 'stateDisk' | 'signal'> & { readonly provisioning: Pick<Provisioning, 'tpm'> },
 ): ReturnType<typeof runReset> {
+  const { provisioning, stateDisk, signal } = options;
   const { log, machine } = ports;
   return runReset(
     { ...ports, log: log.child('reset') },
@@ -60,6 +60,7 @@ export async function runPendingReset(
       registries: PATHS.registries,
       hasLockRegister: provisioning.tpm.kind !== 'none',
       bootId: await machine.bootId(),
+      stateDisk,
       signal,
     },
   );

@@ -287,6 +287,33 @@ describe('runReset()', () => {
     expect(await there([paths.resetOrder, ...SECRETS])).toHaveLength(SECRETS.length + 1);
   });
 
+  test('destroys the state disk last, deletes what is not on it, and restarts the machine', async () => {
+    const { files, orders, commands, there, carryOut } = await createMachine();
+    await orders.accept('c', orderFor('node-1'));
+    files.mounts += '\n50 22 253:0 /kubelet /var/lib/kubelet rw - ext4 /dev/mapper/disk rw';
+    const found: (readonly string[])[] = [];
+    const stateDisk = {
+      directories: ['/var/lib/kubelet'],
+      destroy: async () => void found.push(await there([paths.resetOrder, paths.machineKey, ...SECRETS])),
+    };
+    for (let starts = 0; starts < 2; starts++) {
+      expect(await carryOut({ stateDisk })).toBe('restarting');
+      expect(commands.runs.at(-1)).toEqual(['systemctl', 'reboot']);
+    }
+    // The request is on the disk that is destroyed, so that a crash before that is continued.
+    expect(found[0]).toEqual([paths.resetOrder, '/var/lib/kubelet/pods/token']);
+    expect(commands.runs).not.toContainEqual(['umount', '--lazy', '/var/lib/kubelet']);
+    expect(commands.runs).toContainEqual(['umount', '--lazy', '/var/lib/kubelet/pods/a/volumes/token']);
+  });
+
+  test('does not restart a machine whose state disk was not destroyed', async () => {
+    const { orders, commands, carryOut } = await createMachine();
+    await orders.accept('c', orderFor('node-1'));
+    const destroy = (): Promise<void> => Promise.reject(new Error('no TPM'));
+    await expect(carryOut({ stateDisk: { directories: [], destroy } })).rejects.toThrow('no TPM');
+    expect(commands.runs.flat()).not.toContain('reboot');
+  });
+
   test('reports a failed reboot, and is complete after the next boot', async () => {
     const { orders, there, carryOut } = await createMachine(failing('reboot'));
     await orders.accept('c', orderFor('node-1'));

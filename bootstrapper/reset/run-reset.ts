@@ -25,6 +25,16 @@ export interface ResetOptions extends StopOptions {
   /** Whether a PCR shows the node lock until the next reboot. */
   readonly hasLockRegister: boolean;
   readonly bootId: string;
+  /** The encrypted disk with the agent's state and some of the directories; undefined: all of them are in the clear. */
+  readonly stateDisk?: ResetDisk | undefined;
+}
+
+/** The state disk of the machine that is reset. */
+export interface ResetDisk {
+  /** Directories of the machine that are mounted from the disk. */
+  readonly directories: readonly string[];
+  /** Makes everything on the disk unreadable, the request of this reset too. */
+  readonly destroy: () => Promise<void>;
 }
 
 /** Result of a reset. */
@@ -33,11 +43,11 @@ type Outcome = 'none' | 'fresh' | 'restarting';
 /**
  * Carries out a reset request that is on disk. Must be called before the agent opens anything else.
  * @returns `none` without a request; `fresh` when this machine no longer belongs to a cluster; `restarting`
- * when the machine is rebooting to clear its PCR, and the agent has to end
+ * when the machine is rebooting to clear its PCR or to leave its destroyed state disk, and the agent has to end
  */
 export async function runReset(ports: ResetPorts, options: ResetOptions): Promise<Outcome> {
   const { files, log } = ports;
-  const { paths, bootId, hasLockRegister, signal } = options;
+  const { paths, bootId, hasLockRegister, stateDisk, signal } = options;
   const order = await files.read(paths.resetOrder, MAX_BYTES);
   if (order === undefined) return 'none';
   // The id of the boot in which the state was deleted; undefined before that.
@@ -47,6 +57,12 @@ export async function runReset(ports: ResetPorts, options: ResetOptions): Promis
     await stopUnits(ports, options);
     await deleteNetfilterRules(ports, signal);
     await wipe(ports, options);
+    if (stateDisk !== undefined) {
+      await stateDisk.destroy();
+      log.warn('rebooting, because the kernel still has the key of the destroyed state disk', {});
+      await restartMachine(ports, options);
+      return 'restarting';
+    }
     if (hasLockRegister) {
       await files.writeAtomic(wipeMarkerPath(paths), `${bootId}\n`);
       log.warn('rebooting to clear the lock register', {});
@@ -68,15 +84,18 @@ export async function runReset(ports: ResetPorts, options: ResetOptions): Promis
 async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   const { files } = ports;
   const { paths, directoriesToRemove, linksToRemove, registries, signal } = options;
-  for (const path of await mountsIn(files, directoriesToRemove))
-    await tryCommand(ports, ['umount', '--lazy', path], signal);
-  const [left] = await mountsIn(files, directoriesToRemove);
+  const onDisk = new Set(options.stateDisk?.directories);
+  const mounts = async (): Promise<readonly string[]> =>
+    (await mountsIn(files, directoriesToRemove)).filter((path) => !onDisk.has(path));
+  for (const path of await mounts()) await tryCommand(ports, ['umount', '--lazy', path], signal);
+  const [left] = await mounts();
   if (left !== undefined)
     throw new ResetError('reset-still-mounted', `cannot unmount ${left}`, {
       details: { path: left },
     });
   for (const link of linksToRemove) await tryCommand(ports, ['ip', 'link', 'delete', link], signal);
-  for (const directory of directoriesToRemove) await files.remove(directory);
+  for (const directory of directoriesToRemove.filter((path) => !onDisk.has(path)))
+    await files.remove(directory);
   await removeRegistries(files, registries);
   const kept = [paths.store, dirname(paths.resetOrder), dirname(paths.machineKey)];
   for (const name of await files.list(paths.state)) {
