@@ -24,6 +24,8 @@ export interface InitOutcome {
   readonly ownerCertPem: string;
   readonly kubernetesCaPem: string;
   readonly kubernetesAdminCertPem: string;
+  /** The CA of the admin certificate; undefined: the Kubernetes CA, as before the first rotation of the shared keys. */
+  readonly kubernetesClientsCaPem?: string;
   readonly apiEndpoints: readonly string[];
   readonly curatorEndpoints: readonly string[];
   readonly epoch: number;

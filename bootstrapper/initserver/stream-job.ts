@@ -136,6 +136,7 @@ export function wireResult(outcome: InitOutcome): MessageInitShape<typeof InitRe
     ownerCertificatePem: bytes(outcome.ownerCertPem),
     kubernetesCaPem: bytes(outcome.kubernetesCaPem),
     kubernetesAdminCertificatePem: bytes(outcome.kubernetesAdminCertPem),
+    kubernetesClientsCaPem: bytes(outcome.kubernetesClientsCaPem ?? ''),
     apiEndpoints: [...outcome.apiEndpoints],
     curatorEndpoints: [...outcome.curatorEndpoints],
     epoch: BigInt(outcome.epoch),

@@ -1,4 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { dirname } from 'node:path';
 import {
   certificateTimesOf,
   createCaCertPem,
@@ -9,7 +11,7 @@ import {
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import type { Membership } from '../membership/index.ts';
 import type { InitRecord } from '../initserver/index.ts';
-import { PATHS } from '../kubernetes/index.ts';
+import { PATHS, ROTATED_FILES } from '../kubernetes/index.ts';
 import { buildInitOutcome } from './init-outcome.ts';
 
 const membership = {
@@ -17,8 +19,7 @@ const membership = {
   ...{ nodeAddress: '198.18.0.11', nodeCertPem: '', clusterCaPem: 'ca', epoch: 1, directory: [] },
 } satisfies Membership;
 
-async function build(configuration: string) {
-  const files = new MemoryFiles();
+async function build(configuration: string, files = new MemoryFiles()) {
   const nowMs = (): number => Date.UTC(2026, 0, 1);
   const keyPem = generateKeyPem();
   const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs: nowMs() });
@@ -47,6 +48,25 @@ describe('buildInitOutcome()', () => {
       ))
         expect(Math.round((notAfterMs - madeMs) / 60_000)).toBe(minutes);
     }
+  });
+
+  test('signs the certificate of the administrator with the CA of clients after a rotation', async () => {
+    const keyPem = generateKeyPem();
+    const caPem = await createCaCertPem({
+      commonName: 'kubernetes-clients-2',
+      keyPem,
+      nowMs: Date.UTC(2026, 0, 1),
+    });
+    const files = new MemoryFiles();
+    await files.makeDirectory(dirname(ROTATED_FILES.issuerCert));
+    await files.writeAtomic(ROTATED_FILES.issuerCert, caPem);
+    await files.writeAtomic(ROTATED_FILES.issuerKey, keyPem.reveal());
+    const outcome = await build('{}', files);
+    expect(outcome.kubernetesClientsCaPem).toBe(caPem);
+    const admin = new X509Certificate(outcome.kubernetesAdminCertPem);
+    expect(admin.verify(new X509Certificate(caPem).publicKey)).toBe(true);
+    expect(admin.verify(new X509Certificate(outcome.kubernetesCaPem).publicKey)).toBe(false);
+    expect((await build('{}')).kubernetesClientsCaPem).toBeUndefined();
   });
 
   test('names the load balancer of the operator first, which kubeconfigs use', async () => {

@@ -11,13 +11,16 @@ import {
 import { Secret } from '../../internal/secret/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { InitOutcome, InitRecord } from '../initserver/index.ts';
-import { PATHS } from '../kubernetes/index.ts';
+import { PATHS, ROTATED_FILES } from '../kubernetes/index.ts';
 
 const MINUTES_PER_DAY = 24 * 60;
 /** kubeadm binds this group to cluster-admin (phase upload-config, kubeadm:cluster-admins). */
 const ADMIN_GROUP = 'kubeadm:cluster-admins';
 
-/** Builds the result of an init: certificates for the keys in the request, and the endpoints of the cluster. */
+/**
+ * Builds the result of an init: certificates for the keys in the request, and the endpoints of the cluster. After a restore of keys that
+ * were rotated, API servers accept clients of the rotated CA only.
+ */
 export async function buildInitOutcome(
   ports: { readonly files: FilePort; readonly authority: CertificateSigner; readonly nowMs: () => number },
   { spec }: InitRecord,
@@ -26,9 +29,11 @@ export async function buildInitOutcome(
   const { files, authority, nowMs } = ports;
   const { clusterId, nodeId, nodeName, nodeAddress, clusterCaPem, epoch } = membership;
   const kubernetesCaPem = await readPem(files, `${PATHS.pki}/ca.crt`);
-  const kubernetesCa = new KeyCertificateSigner({
-    caPem: kubernetesCaPem,
-    keyPem: new Secret(await readPem(files, `${PATHS.pki}/ca.key`)),
+  const clientsCaPem = await readText(files, ROTATED_FILES.issuerCert);
+  const clientsKey = clientsCaPem === undefined ? `${PATHS.pki}/ca.key` : ROTATED_FILES.issuerKey;
+  const clientsCa = new KeyCertificateSigner({
+    caPem: clientsCaPem ?? kubernetesCaPem,
+    keyPem: new Secret(await readPem(files, clientsKey)),
     nowMs,
   });
   const { apiEndpoint } = nodeSettingsFrom(spec.configuration);
@@ -45,7 +50,8 @@ export async function buildInitOutcome(
   return {
     ...{ clusterId, nodeId, nodeName, clusterCaPem, epoch, kubernetesCaPem },
     ownerCertPem: await authority.issue(owner),
-    kubernetesAdminCertPem: await kubernetesCa.issue(admin),
+    kubernetesAdminCertPem: await clientsCa.issue(admin),
+    ...(clientsCaPem === undefined ? {} : { kubernetesClientsCaPem: clientsCaPem }),
     apiEndpoints: apiEndpoint === undefined ? own : [apiEndpoint, ...own],
     curatorEndpoints: [formatEndpoint(nodeAddress, PORTS.curator)],
   };

@@ -16,6 +16,8 @@ const resultSchema = z.strictObject({
   ownerCertPem: z.string(),
   kubernetesCaPem: z.string(),
   adminCertPem: z.string(),
+  /** The CA of the admin certificate, if it is not the Kubernetes CA. */
+  kubernetesClientsCaPem: z.string().optional(),
   apiEndpoints: z.array(z.string()),
   curatorEndpoints: z.array(z.string()),
   epoch: z.string().regex(/^[0-9]+$/),

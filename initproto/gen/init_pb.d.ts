@@ -896,6 +896,14 @@ export declare type InitResult = Message<"cluster.init.v1.InitResult"> & {
    * @generated from field: uint64 epoch = 10;
    */
   epoch: bigint;
+
+  /**
+   * The CA of kubernetes_admin_certificate_pem, where the shared keys were rotated before a backup that is restored. Empty: the
+   * Kubernetes CA.
+   *
+   * @generated from field: bytes kubernetes_clients_ca_pem = 11;
+   */
+  kubernetesClientsCaPem: Uint8Array;
 };
 
 /**

@@ -26,7 +26,9 @@ export function verifyInitResult(result: InitResult, expected: ResultExpectation
   if (result.clusterId !== expected.clusterId)
     throw invalid(`result is for cluster ${result.clusterId.slice(0, 64)}`);
   assertIssued('owner certificate', ownerCertPem, { caPem: clusterCaPem, keyPem: expected.ownerKeyPem });
-  assertIssued('admin certificate', adminCertPem, { caPem: kubernetesCaPem, keyPem: expected.adminKeyPem });
+  const clientsCaPem = text(result.kubernetesClientsCaPem);
+  const byCa = { kubernetesCaPem, ...(clientsCaPem === '' ? {} : { kubernetesClientsCaPem: clientsCaPem }) };
+  assertAdminKey({ adminCertPem, ...byCa }, expected.adminKeyPem);
   if (result.apiEndpoints.length === 0) throw invalid('result contains no API endpoint');
   for (const endpoint of [...result.apiEndpoints, ...result.curatorEndpoints]) {
     if (!/^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}$/.test(endpoint))
@@ -38,7 +40,7 @@ export function verifyInitResult(result: InitResult, expected: ResultExpectation
     nodeName: result.nodeName,
     clusterCaPem,
     ownerCertPem,
-    kubernetesCaPem,
+    ...byCa,
     adminCertPem,
     apiEndpoints: result.apiEndpoints,
     curatorEndpoints: result.curatorEndpoints,
@@ -48,10 +50,14 @@ export function verifyInitResult(result: InitResult, expected: ResultExpectation
 
 /** Checks that the admin certificate belongs to the key. @throws ClusterError `cluster-result-invalid` */
 export function assertAdminKey(
-  { adminCertPem, kubernetesCaPem }: InitStateResult,
+  {
+    adminCertPem,
+    kubernetesCaPem,
+    kubernetesClientsCaPem: caPem = kubernetesCaPem,
+  }: Pick<InitStateResult, 'adminCertPem' | 'kubernetesCaPem' | 'kubernetesClientsCaPem'>,
   keyPem: Secret<string>,
 ): void {
-  assertIssued('admin certificate', adminCertPem, { caPem: kubernetesCaPem, keyPem });
+  assertIssued('admin certificate', adminCertPem, { caPem, keyPem });
 }
 
 /** The kubeconfig of the cluster administrator. @param clusterName from cluster.yaml */
