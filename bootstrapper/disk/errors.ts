@@ -18,7 +18,7 @@ export const diskErrors = defineErrors({
   ),
   'disk-locked': retryable.operator.precondition(
     'The TPM does not release the shares of the state disk: registers changed, or it is another TPM.',
-    'Boot the software with which the disk was last opened, or recover the disk with the owner key.',
+    'Boot the software with which the disk was last opened. This release has no command that recovers a locked disk. If that software is gone, overwrite its first 16 MiB with zeros, create the empty file `/etc/cluster/new-state-disk`, and let the machine join again.',
   ),
   'disk-recovery-refused': fault.operator.refused(
     'The recovery key does not open the state disk.',

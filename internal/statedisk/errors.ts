@@ -16,11 +16,11 @@ export const stateDiskErrors = defineErrors({
   ),
   'statedisk-changed': fault.peer.refused(
     'The newest record of the state disk was not written by this machine: it was changed, or belongs to another disk.',
-    'Do not use the disk. Restore it from a copy, or recover it with the owner key.',
+    'Do not use the disk. Restore it from a copy, or overwrite its first 16 MiB with zeros, create the empty file `/etc/cluster/new-state-disk`, and let the machine join again.',
   ),
   'statedisk-rolled-back': fault.peer.refused(
     'The state disk, or the TPM, is older than what this machine has last used: an earlier copy was put back.',
-    'Attach the current disk. If you restored the copy on purpose, recover it with the owner key.',
+    'Attach the current disk. A copy that you restored on purpose cannot be opened: overwrite its first 16 MiB with zeros, create the empty file `/etc/cluster/new-state-disk`, and let the machine join again.',
   ),
 });
 
