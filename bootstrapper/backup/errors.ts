@@ -39,7 +39,7 @@ export const backupTaskErrors = defineErrors({
     'Wait: the control planes try again by themselves. If it repeats, see `cluster doctor`.',
   ),
   'backup-node-copy-target': retryable.operator.unhealthy(
-    'The directory to which this node copies its backups cannot be read, is no directory, or is on the disk of the node itself, as when its file system is not mounted. Nothing was written.',
+    'The directory to which this node copies its backups cannot be read, is no directory, or is on the disk of the node itself (that of `/` or of its backups), as when its file system is not mounted. Nothing was written.',
     'Mount the file system on the node, or name another directory with `cluster backup schedule set --copy-to`. The node then copies what is missing.',
   ),
   'backup-node-copy-failed': retryable.operator.unhealthy(

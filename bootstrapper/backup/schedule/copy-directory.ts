@@ -1,4 +1,3 @@
-import { dirname } from 'node:path';
 import { describeError } from '../../../internal/errors/index.ts';
 import { ExecError, type Command, type CommandRunner } from '../../../internal/exec/index.ts';
 import { BACKUP_NAME, type BackupRecord } from '../../../internal/records/index.ts';
@@ -58,14 +57,18 @@ export class CopyDirectory {
     return kept;
   }
 
-  /** Without its file system, the directory is an empty one on the disk of the machine, which would fill up instead. */
+  /**
+   * Without its file system, the directory is an empty one on a disk of the machine, which would fill up instead: on that of the backups, or
+   * on that of the operating system.
+   */
   async #requireOtherDisk(from: string, signal: AbortSignal): Promise<void> {
-    const [target, own] = [await this.#device(this.#root, signal), await this.#device(from, signal)];
-    if (target === own)
-      throw new BackupTaskError(
-        'backup-node-copy-target',
-        `copying backups: ${this.#root} is on the same file system as ${dirname(from)}`,
-      );
+    const target = await this.#device(this.#root, signal);
+    for (const own of [from, '/'])
+      if (target === (await this.#device(own, signal)))
+        throw new BackupTaskError(
+          'backup-node-copy-target',
+          `copying backups: ${this.#root} is on the same file system as ${own}`,
+        );
   }
 
   async #device(path: string, signal: AbortSignal): Promise<string> {

@@ -27,16 +27,25 @@ let before: (argv: readonly string[]) => Promise<void> | void;
 beforeEach(async () => {
   cluster = new FakeCluster(new FakeClock(1_800_000_000_000));
   await cluster.create([machine.nodeId]);
-  kept = await mkdtemp(join(tmpdir(), 'kept-'));
-  target = await mkdtemp('/dev/shm/copies-');
+  kept = await makeDirectory(tmpdir());
+  target = await makeDirectory('/dev/shm');
   before = () => undefined;
   if ((await stat(kept)).dev === (await stat(target)).dev)
     throw new Error(`${kept} and ${target} have to be on two file systems`);
 });
 afterEach(async () => {
   await closeOpened();
-  for (const path of [kept, target]) await rm(path, { recursive: true, force: true });
+  for (const path of made.splice(0)) await rm(path, { recursive: true, force: true });
 });
+
+/** Directories that the test deletes. */
+const made: string[] = [];
+
+async function makeDirectory(parent: string): Promise<string> {
+  const path = await mkdtemp(join(parent, 'backup-copies-'));
+  made.push(path);
+  return path;
+}
 
 /** A backup on the node, recorded. */
 async function take(seq: number, isProved = true): Promise<void> {
@@ -91,6 +100,15 @@ const has =
   async (): Promise<boolean> =>
     (await copies())?.names.join() === seqs.map(nameOf).join() && (await copies())?.failure === undefined;
 
+/** A new directory on the file system of `/`. */
+async function directoryOfTheSystem(): Promise<string> {
+  const { dev } = await stat('/');
+  for (const parent of [tmpdir(), '/var/tmp', '/']) {
+    if ((await stat(parent)).dev === dev) return makeDirectory(parent);
+  }
+  throw new Error('/ is a file system of its own');
+}
+
 describe('backupCopyWorker()', () => {
   test('copies the proved backups of this node, byte for byte, and nothing else', async () => {
     for (const seq of [1, 2]) await take(seq);
@@ -135,6 +153,15 @@ describe('backupCopyWorker()', () => {
     run();
     await until(async () => (await copies())?.failure?.code === 'backup-node-copy-target');
     expect(await readdir(unmounted)).toEqual([]);
+  });
+
+  test('writes nothing to a directory on the disk of the operating system, when backups are on another one', async () => {
+    [kept, target] = [target, await directoryOfTheSystem()];
+    await take(1);
+    await cluster.schedule([machine.nodeId], { copyTo: target });
+    run();
+    await until(async () => (await copies())?.failure?.code === 'backup-node-copy-target');
+    expect(await readdir(target)).toEqual([]);
   });
 
   test('a copy that reads back with other bytes gets no name', async () => {
