@@ -11,7 +11,7 @@ import {
   type RotatingPair,
   type RotatingPairs,
 } from '../../internal/keyset/index.ts';
-import { accessFromKubeconfig, KubeClient } from '../../internal/kube/index.ts';
+import { accessFromKubeconfig, KubeClient } from '../../internal/kube/client/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { directoryFromMembership } from '../curatorclient/index.ts';
 import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';

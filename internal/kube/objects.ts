@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { printable } from '../printable/index.ts';
-import type { KubeClient } from './client.ts';
-import { KubeError } from './errors.ts';
+import { type KubeClient, KubeError } from './client/index.ts';
 
 const condition = z.object({
   type: z.string(),

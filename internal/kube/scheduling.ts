@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import type { KubeClient } from './client.ts';
-import { KubeError } from './errors.ts';
+import { type KubeClient, KubeError } from './client/index.ts';
 
 /**
  * Annotation with the actor that cordoned a node. Without this annotation, an operator cordoned it, and no

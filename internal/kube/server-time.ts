@@ -3,7 +3,7 @@ import { request } from 'node:https';
 import type { TLSSocket } from 'node:tls';
 import { TimeoutError, withTimeout } from '../cleanup/index.ts';
 import type { Clock } from '../clock/index.ts';
-import { KubeError } from './errors.ts';
+import { KubeError } from './client/index.ts';
 
 const TIMEOUT_MS = 5_000;
 

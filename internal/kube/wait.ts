@@ -1,7 +1,6 @@
 import { formatDuration, type Clock } from '../clock/index.ts';
 import { describeError } from '../errors/index.ts';
-import { isForbidden, type KubeClient } from './client.ts';
-import { KubeError } from './errors.ts';
+import { isForbidden, type KubeClient, KubeError } from './client/index.ts';
 import { listNodes, readinessOf } from './objects.ts';
 
 const POLL_MS = 500;

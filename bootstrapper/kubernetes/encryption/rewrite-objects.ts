@@ -2,7 +2,7 @@ import type { Clock } from '../../../internal/clock/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
 import { EtcdError, type EtcdClient } from '../../../internal/etcd/index.ts';
 import type { EncryptableResource } from '../../../internal/keyset/index.ts';
-import { KubeError, type KubeClient } from '../../../internal/kube/index.ts';
+import { KubeError, type KubeClient } from '../../../internal/kube/client/index.ts';
 
 /** The part of an etcd client that a rewrite uses; it reads from the local member. */
 export type EncryptedEtcd = Pick<EtcdClient, 'get' | 'keys' | 'list' | 'compact'>;

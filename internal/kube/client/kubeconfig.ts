@@ -1,7 +1,7 @@
 import { parse, stringify } from 'yaml';
 import { z } from 'zod';
-import { Secret } from '../secret/index.ts';
-import type { KubeAccess } from './client.ts';
+import { Secret } from '../../secret/index.ts';
+import type { KubeAccess } from './kube-client.ts';
 import { KubeError } from './errors.ts';
 
 const named = z.looseObject({ name: z.string() });

@@ -1,8 +1,8 @@
 import { Agent, request } from 'node:https';
 import type { IncomingMessage } from 'node:http';
-import { TimeoutError, withTimeout } from '../cleanup/index.ts';
-import type { Clock } from '../clock/index.ts';
-import type { Secret } from '../secret/index.ts';
+import { TimeoutError, withTimeout } from '../../cleanup/index.ts';
+import type { Clock } from '../../clock/index.ts';
+import type { Secret } from '../../secret/index.ts';
 import { KubeError } from './errors.ts';
 
 const MAX_BODY_BYTES = 32 * 1024 * 1024;

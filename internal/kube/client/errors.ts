@@ -1,4 +1,4 @@
-import { defineErrors, errorClass, fault, retryable } from '../errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../../errors/index.ts';
 
 export const kubeErrors = defineErrors({
   'kube-unreachable': retryable.peer.unreachable(
