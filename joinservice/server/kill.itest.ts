@@ -41,11 +41,11 @@ const MACHINES = 160;
 /** A limit for hanging tests only; each of the two programs is started dozens of times. */
 const LONGEST_MS = 600_000;
 /**
- * The keys that the join service watches all the time. It watches collateral twice: to verify evidence, and
- * to distribute the bundle.
+ * The keys that the join service watches all the time. It watches the configuration twice: to decide about
+ * machines, and to distribute it to nodes.
  */
 const FOLLOWS = [
-  ...[COLLATERAL_KEY, CONFIGURATION_KEY, DOCUMENTS_PREFIX, IDENTITIES_PREFIX],
+  ...[COLLATERAL_KEY, CONFIGURATION_KEY, CONFIGURATION_KEY, DOCUMENTS_PREFIX, IDENTITIES_PREFIX],
   ...[JOINS_PREFIX, KEYS_KEY, NODES_PREFIX, OPERATORS_PREFIX],
 ].map((key) => `${CLUSTER_PREFIX}${key}`);
 /**
