@@ -294,7 +294,7 @@ export type OperatorRole = (typeof OPERATOR_ROLES)[number];
 
 /**
  * The group of a person with this role in the certificate for the Kubernetes API. kubeadm binds the group of owners to cluster-admin
- * (phase upload-config); the control planes bind the others (bootstrapper/kubernetes/operatorroles).
+ * (phase upload-config); the control planes bind the others (bootstrapper/kubernetes/controlplane).
  */
 export const KUBERNETES_GROUPS: Readonly<Record<OperatorRole, string>> = {
   viewer: 'cluster:viewers',

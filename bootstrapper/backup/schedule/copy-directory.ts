@@ -17,10 +17,12 @@ const PARTIAL = '.partial';
  * ```
  *
  * Every access is a program of its own: a network file system that does not respond blocks its callers, and would block the agent.
+ * Its server can put symbolic links into it, so none is followed.
  */
 export class CopyDirectory {
   readonly #commands: CommandRunner;
   readonly #root: string;
+  readonly #cluster: string;
   readonly #place: string;
 
   constructor(
@@ -29,29 +31,37 @@ export class CopyDirectory {
   ) {
     this.#commands = commands;
     this.#root = at.directory;
-    this.#place = `${at.directory}/${at.clusterId}/${at.nodeId}`;
+    this.#cluster = `${at.directory}/${at.clusterId}`;
+    this.#place = `${this.#cluster}/${at.nodeId}`;
   }
 
   /**
    * Copies what is missing and deletes all but the newest. Resolves to the names that are there.
    * @param from where this node keeps its backups
-   * @param backups those that must be there
+   * @param wanted the backups that must be there, and how many stay: also those that the node itself has lost
    * @throws BackupTaskError `backup-node-copy-target`, `backup-node-copy-failed`
    */
   async update(
     from: string,
-    backups: readonly BackupRecord[],
+    { backups, keep }: { readonly backups: readonly BackupRecord[]; readonly keep: number },
     signal: AbortSignal,
   ): Promise<readonly string[]> {
-    await this.#requireOtherDisk(from, signal);
-    await this.#run(['mkdir', '--parents', '--', this.#place], signal);
+    const device = await this.#requireOtherDisk(from, signal);
+    for (const path of [this.#cluster, this.#place]) {
+      await this.#run(['mkdir', '--parents', '--', path], signal);
+      if ((await this.#device(path, signal)) !== device)
+        throw new BackupTaskError(
+          'backup-node-copy-target',
+          `copying backups: ${path} is on another file system than ${this.#root}`,
+        );
+    }
     const present = new Set(await this.#list(signal));
     for (const backup of backups.toSorted((a, b) => a.seq - b.seq)) {
       if (!present.has(backup.name)) await this.#copy(from, backup, signal);
       present.add(backup.name);
     }
     // Names begin with the number of the backup. Nothing is deleted before everything newer is there.
-    const kept = [...present].toSorted().slice(-Math.max(1, backups.length));
+    const kept = [...present].toSorted().slice(-Math.max(1, keep, backups.length));
     for (const name of present)
       if (!kept.includes(name)) await this.#run(['rm', '--force', '--', `${this.#place}/${name}`], signal);
     return kept;
@@ -61,7 +71,7 @@ export class CopyDirectory {
    * Without its file system, the directory is an empty one on a disk of the machine, which would fill up instead: on that of the backups, or
    * on that of the operating system.
    */
-  async #requireOtherDisk(from: string, signal: AbortSignal): Promise<void> {
+  async #requireOtherDisk(from: string, signal: AbortSignal): Promise<string> {
     const target = await this.#device(this.#root, signal);
     for (const own of [from, '/'])
       if (target === (await this.#device(own, signal)))
@@ -69,8 +79,10 @@ export class CopyDirectory {
           'backup-node-copy-target',
           `copying backups: ${this.#root} is on the same file system as ${own}`,
         );
+    return target;
   }
 
+  /** The device of a directory. A symbolic link is none. */
   async #device(path: string, signal: AbortSignal): Promise<string> {
     const argv = ['stat', '--format', '%d %F', '--', path] as const;
     const { stdout } = await this.#commands
@@ -87,19 +99,21 @@ export class CopyDirectory {
   }
 
   async #list(signal: AbortSignal): Promise<readonly string[]> {
-    const { stdout } = await this.#run(['ls', '-1', '--', this.#place], signal);
+    const files = ['-maxdepth', '1', '-type', 'f', '-printf', '%f\\n'] as const;
+    const { stdout } = await this.#run(['find', this.#place, ...files], signal);
     return stdout.split('\n').filter((name) => BACKUP_NAME.test(name));
   }
 
   /** The new name exists only once the copy was read back and is durable. */
   async #copy(from: string, { name, sha256 }: BackupRecord, signal: AbortSignal): Promise<void> {
     const partial = `${this.#place}/${PARTIAL}`;
-    await this.#run(['cp', '--', `${from}/${name}`, partial], signal, FILE_MS);
+    const onto = ['--no-target-directory', '--'] as const;
+    await this.#run(['cp', '--remove-destination', ...onto, `${from}/${name}`, partial], signal, FILE_MS);
     await this.#run(['sync', '--', partial], signal, FILE_MS);
     const { stdout } = await this.#run(['sha256sum', '--', partial], signal, FILE_MS);
     if (!stdout.startsWith(`${sha256} `))
       throw new BackupTaskError('backup-node-copy-failed', `copying ${name}: read back with other bytes`);
-    await this.#run(['mv', '--', partial, `${this.#place}/${name}`], signal);
+    await this.#run(['mv', ...onto, partial, `${this.#place}/${name}`], signal);
     await this.#run(['sync', '--', this.#place], signal);
   }
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -176,6 +176,48 @@ describe('backupCopyWorker()', () => {
     before = () => undefined;
     await until(has(1));
     expect(await there()).toEqual([nameOf(1)]);
+  });
+
+  test('keeps the copies when the node has lost its own backups', async () => {
+    for (const seq of [1, 2]) await take(seq);
+    await cluster.schedule([machine.nodeId], { copyTo: target, keep: 2 });
+    run();
+    await until(has(1, 2));
+    for (const seq of [1, 2])
+      await cluster.records.commit({ when: [], then: [remove(records.backup.key(String(seq)))] }, { signal });
+    await take(3);
+    await until(has(2, 3));
+    expect(await there()).toEqual([nameOf(2), nameOf(3)]);
+  });
+
+  test.each([
+    { name: 'of the copy in progress', link: '.partial' },
+    { name: 'with the name of a backup', link: nameOf(2) },
+  ])('does not write through a symbolic link $name', async ({ link }) => {
+    await take(1);
+    await cluster.schedule([machine.nodeId], { copyTo: target });
+    run();
+    await until(has(1));
+    const elsewhere = await makeDirectory(tmpdir());
+    const victim = join(elsewhere, 'victim');
+    await writeFile(victim, 'of the node');
+    await symlink(link === '.partial' ? victim : elsewhere, join(place(), link));
+    await take(2);
+    await until(
+      async () => (await lstat(join(place(), nameOf(2))).catch(() => undefined))?.isFile() === true,
+    );
+    expect(await readFile(victim, 'utf8')).toBe('of the node');
+    expect(await readdir(elsewhere)).toEqual(['victim']);
+  });
+
+  test('writes nothing where a symbolic link leads out of the directory', async () => {
+    await take(1);
+    const elsewhere = await makeDirectory(tmpdir());
+    await symlink(elsewhere, join(target, 'c0ffee'));
+    await cluster.schedule([machine.nodeId], { copyTo: target });
+    run();
+    await until(async () => (await copies())?.failure?.code === 'backup-node-copy-target');
+    expect(await readdir(elsewhere)).toEqual([]);
   });
 
   test('a schedule without a directory ends the record, and the copies stay', async () => {

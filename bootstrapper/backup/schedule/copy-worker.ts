@@ -73,7 +73,7 @@ async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promis
   };
   let names: readonly string[];
   try {
-    names = await at.update(ring.kept, own, signal);
+    names = await at.update(ring.kept, { backups: own, keep: schedule.certificate.keep }, signal);
   } catch (error) {
     signal.throwIfAborted();
     const code = findCoded(error)?.code ?? 'internal';
