@@ -8,7 +8,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-credentials': retryable.operator.unhealthy(
     'A credential of this workspace has expired, or ends soon.',
-    'Run `cluster kubeconfig --renew` as an owner. Each command that reaches a curator renews the certificate for curators.',
+    'Run `cluster kubeconfig --renew`. Each command that reaches a curator renews the certificate for curators.',
   ),
   'doctor-etcd-full': retryable.operator.unhealthy(
     'An etcd database has used up its quota and refuses every write.',

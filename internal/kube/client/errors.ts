@@ -11,7 +11,7 @@ export const kubeErrors = defineErrors({
   ),
   'kube-refused': fault.operator.refused(
     'The Kubernetes API does not accept these credentials, or does not authorize the request.',
-    'Renew the kubeconfig with `cluster kubeconfig --renew` as an owner: its certificate may have expired or belong to another cluster.',
+    'Renew the kubeconfig with `cluster kubeconfig --renew`: its certificate may have expired or belong to another cluster.',
   ),
   'kube-not-found': fault.operator.precondition(
     'The Kubernetes API has no object with this name.',
