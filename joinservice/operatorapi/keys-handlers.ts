@@ -105,7 +105,8 @@ function awaitedIn(
     readonly members: readonly RotationMember[];
   },
 ): { nodeId: string; name: string; why: string }[] {
-  if (next.kind === 'wait') return [...next.awaited];
+  // Members come in the order of their node ids, which are random.
+  if (next.kind === 'wait') return next.awaited.toSorted((a, b) => a.name.localeCompare(b.name));
   if (next.kind !== 'sign') return [];
   if (!now.isSigned)
     return [{ nodeId: '', name: 'an owner', why: 'must sign the new keys: `cluster keys rotate`' }];

@@ -116,8 +116,8 @@ test('getKeys() lists the nodes that the rotation waits for, and since when', as
     phaseSinceMs: 1_000n,
     startedBy: 'operator:owner',
     awaited: [
-      { name: 'c', why: 'its agent is too old to rotate keys' },
       { name: 'b', why: 'its agent is too old to replace the encryption key' },
+      { name: 'c', why: 'its agent is too old to rotate keys' },
     ],
   });
 });
