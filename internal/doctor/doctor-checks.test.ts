@@ -128,6 +128,11 @@ const failedCopy = (): ClusterFacts =>
       },
     ],
   }));
+const silentCopies = (issuedMs: number): ClusterFacts =>
+  withBackups(({ schedule, copies }) => ({
+    ...{ schedule: schedule && { ...schedule, issuedMs: NOW_MS - issuedMs } },
+    copies: copies?.filter(({ node }) => node !== 'n2'),
+  }));
 const scheduleEnds = (leftMs: number): ClusterFacts =>
   withBackups(({ schedule }) => ({ schedule: schedule && { ...schedule, endsMs: NOW_MS + leftMs } }));
 const scheduleWithout = (id: string): ClusterFacts =>
@@ -445,6 +450,8 @@ const ROWS: readonly Row[] = [
   row('doctor-backup-schedule', 'none', unscheduled, 'good'),
   row('doctor-backup-copies', 'a directory that is away', failedCopy, 'error'),
   row('doctor-backup-copies', 'no directory', unscheduled, 'good'),
+  row('doctor-backup-copies', 'no report, new schedule', () => silentCopies(10 * MINUTE_MS), 'good'),
+  row('doctor-backup-copies', 'no report', () => silentCopies(10 * MINUTE_MS + 1), 'warning', 'n2'),
   row('doctor-document', 'more than 30 days left', () => documents(30 * DAY_MS + 1), 'good'),
   row('doctor-document', '30 days left', () => documents(30 * DAY_MS), 'warning'),
   row('doctor-document', 'ended', () => documents(0, 'operators'), 'error'),

@@ -50,18 +50,43 @@ function attempt(failure: BackupFacts['failure'], nowMs: number): Observation {
 export const copies: Observe = (facts) => {
   const subject = 'copies of backups';
   const threshold = 'all proved backups copied';
-  return judgePart(partOf(facts), { subject, threshold }, (seen) => {
-    if (seen.copies === undefined) return [{ subject, figure: 'no directory named', threshold }];
-    if (seen.copies.length === 0) return [{ subject, figure: 'none yet', threshold }];
-    return seen.copies.map(({ node, count, failure }) => {
+  return judgePart(partOf(facts), { subject, threshold }, ({ schedule: signed, copies: reported }) => {
+    if (reported === undefined) return [{ subject, figure: 'no directory named', threshold }];
+    const seen = reported.map(({ node, count, failure }) => {
       const copied = { subject: `copies of ${node}`, node, threshold };
       if (failure === undefined) return { ...copied, figure: `${count} copied` };
       const forMs = formatDuration(facts.takenMs - failure.timeMs);
       const cause = `node ${node} cannot copy its backups for ${forMs}: ${failure.code}: ${failure.message}`;
       return { ...copied, figure: `failing for ${forMs}`, problem: failed(cause) };
     });
+    const isNew = signed === undefined || facts.takenMs - signed.issuedMs <= BACKUP_GRACE_MS;
+    const silent = isNew ? [] : backingUp(facts, signed).filter(({ name }) => !isReported(reported, name));
+    const missing = silent.map(({ name: node }) => ({
+      ...{ subject: `copies of ${node}`, node, figure: 'not reported', threshold },
+      problem: warned(
+        `node ${node} reports no copies of its backups; an agent of an earlier version makes none`,
+      ),
+    }));
+    const all = [...seen, ...missing];
+    return all.length === 0 ? [{ subject, figure: 'none yet', threshold }] : all;
   });
 };
+
+function isReported(reported: NonNullable<BackupFacts['copies']>, name: string): boolean {
+  return reported.some(({ node }) => node === name);
+}
+
+/** Control planes of the schedule that are up, without those that have just joined. */
+function backingUp(
+  { records, takenMs }: ClusterFacts,
+  { nodeIds }: NonNullable<BackupFacts['schedule']>,
+): readonly { readonly name: string }[] {
+  if (!records.ok) return [];
+  return records.value.nodes.filter(
+    ({ id, isControlPlane, state, createdMs }) =>
+      isControlPlane && state === 'up' && nodeIds.includes(id) && takenMs - createdMs > BACKUP_GRACE_MS,
+  );
+}
 
 /** The end of the owner's signature, and the control planes that it does not name. */
 export const schedule: Observe = (facts) => {
