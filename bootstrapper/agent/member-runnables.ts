@@ -84,7 +84,11 @@ function statusFacts(agent: Agent): StatusFacts {
     bootId: () => machine.bootId(),
     certificates: createCertificateExpiryLister(files, clock),
     holdsKeys: () => keys.holdsKeys(),
-    directories: () => readStorageProtection(files, DATA_DIRECTORIES),
+    directories: () =>
+      readStorageProtection(
+        files,
+        DATA_DIRECTORIES.map(({ path }) => path),
+      ),
     controlPlane: (query, signal) => health.check(query, signal),
     kubernetesEtcd: (signal) => kubernetesEtcd.check(signal),
   };

@@ -1,4 +1,5 @@
 import type { ProvisionedDisk } from '../../internal/config/index.ts';
+import { DATA_DIRECTORIES } from '../nodestate/index.ts';
 import type { DiskSettings } from './disk-settings.ts';
 
 /** A file with which root allows an empty disk although the TPM remembers another one. */
@@ -18,13 +19,7 @@ export function provisionedDisk({
     ...{ device, pcrs, recipients, isAuthenticated: integrity },
     name: 'cluster-state',
     mountPoint: '/run/cluster-disk/mount',
-    directories: [
-      { name: 'cluster', path: '/var/lib/cluster', mode: 0o700 },
-      { name: 'signer', path: '/var/lib/cluster-signer', mode: 0o700 },
-      { name: 'kubernetes', path: '/etc/kubernetes', mode: 0o755 },
-      { name: 'kubelet', path: '/var/lib/kubelet', mode: 0o750 },
-      { name: 'containerd', path: '/var/lib/containerd', mode: 0o711 },
-    ],
+    directories: DATA_DIRECTORIES,
     memory: '/run/cluster-disk/memory',
     permit: PERMIT,
   };

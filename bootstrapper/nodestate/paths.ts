@@ -4,14 +4,16 @@ import { ROTATION_FILE } from '../../internal/keyset/index.ts';
 const STATE = '/var/lib/cluster';
 
 /**
- * Directories with secrets and data of the node: the agent's state and etcd, credentials and certificates of Kubernetes,
- * volumes of pods, and images with the writable layers of containers.
+ * Directories with secrets and data of the node: the agent's state and etcd, the keys of the signer, credentials and certificates
+ * of Kubernetes, volumes of pods, and images with the writable layers of containers. The state disk has all of them, and the
+ * status of the node says how each one is kept. `name` is the directory's name on the state disk.
  */
 export const DATA_DIRECTORIES = [
-  STATE,
-  '/etc/kubernetes',
-  '/var/lib/kubelet',
-  '/var/lib/containerd',
+  { name: 'cluster', path: STATE, mode: 0o700 },
+  { name: 'signer', path: '/var/lib/cluster-signer', mode: 0o700 },
+  { name: 'kubernetes', path: '/etc/kubernetes', mode: 0o755 },
+  { name: 'kubelet', path: '/var/lib/kubelet', mode: 0o750 },
+  { name: 'containerd', path: '/var/lib/containerd', mode: 0o711 },
 ] as const;
 
 /** Paths of the agent's files, and of directories whose free space it checks. */
