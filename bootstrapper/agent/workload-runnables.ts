@@ -1,7 +1,12 @@
 import { currentValue } from '../../internal/event/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
-import { createKeyRotationDriver, readInitialKeys, signerDriver } from '../controlplane/index.ts';
+import {
+  createKeyRotationDriver,
+  readFirstServersCa,
+  readInitialKeys,
+  signerDriver,
+} from '../controlplane/index.ts';
 import { nodeKeysWorker, rotationWorker } from '../keyrotation/index.ts';
 import {
   APILB_HEALTH_SOCKET,
@@ -99,6 +104,7 @@ function keyRotation(
       ...{ ...agent, store, refreshSigner, clusterKeys: reads.clusterKeys },
       etcd: () => driver.records,
       readInitialKeys: () => readInitialKeys(files),
+      readFirstServersCa: () => readFirstServersCa(files),
       readFirstEncryption: () => readFirstEncryption(files),
       trust: () => {
         const membership = currentValue(reads.clusterMembership);

@@ -144,21 +144,30 @@ async function rewriteEncrypted(
  * Reads the keys that the cluster was created with. At that time, one CA signs all Kubernetes certificates.
  */
 export async function readInitialKeys(files: FilePort): Promise<RotatingPairs> {
-  const read = async (name: keyof typeof CONTROL_PLANE_KEY_FILES): Promise<string> => {
+  if ((await files.stat(ROTATED_FILES.issuerCert)) !== undefined)
+    throw new KeyRotationError('keyrotation-keys-unavailable', 'active keys of this node not found');
+  const pairs: Partial<Record<RotatingKey, RotatingPair>> = {};
+  for (const name of ROTATING_KEYS) pairs[name] = await readFirstPair(files, FIRST_NAMES[name]);
+  return pairs as RotatingPairs;
+}
+
+/** Reads the CA that signs for servers, in a cluster in which no rotation has replaced it. */
+export function readFirstServersCa(files: FilePort): Promise<RotatingPair> {
+  return readFirstPair(files, FIRST_NAMES['kubernetes-clients-ca']);
+}
+
+async function readFirstPair(
+  files: FilePort,
+  [publicName, privateName]: readonly [KeyFile, KeyFile],
+): Promise<RotatingPair> {
+  const read = async (name: KeyFile): Promise<string> => {
     const path = CONTROL_PLANE_KEY_FILES[name];
     const text = await readText(files, path);
     if (text === undefined)
       throw new KeyRotationError('keyrotation-keys-unavailable', `${path} not found`, { details: { path } });
     return text;
   };
-  if ((await files.stat(ROTATED_FILES.issuerCert)) !== undefined)
-    throw new KeyRotationError('keyrotation-keys-unavailable', 'active keys of this node not found');
-  const pairs: Partial<Record<RotatingKey, RotatingPair>> = {};
-  for (const name of ROTATING_KEYS) {
-    const [publicName, privateName] = FIRST_NAMES[name];
-    pairs[name] = { public: await read(publicName), private: new Secret(await read(privateName)) };
-  }
-  return pairs as RotatingPairs;
+  return { public: await read(publicName), private: new Secret(await read(privateName)) };
 }
 
 type KeyFile = keyof typeof CONTROL_PLANE_KEY_FILES;

@@ -5,6 +5,7 @@ import {
   encodeKeySet,
   publicKeysOf,
   ROTATION_FILE,
+  SERVERS_CA,
   signedKeysOf,
   type KeyPhase,
   type KeySet,
@@ -13,7 +14,7 @@ import { Secret } from '../../internal/secret/index.ts';
 import { proofFromProvisioning, type DocumentProof } from '../../internal/ownerdocument/index.ts';
 import { MemoryFiles, TestOwner } from '../../internal/testing/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
-import { installSharedKeys, KeyStore } from '../keyrotation/index.ts';
+import { installSharedKeys, KeyStore, verifyKeySet } from '../keyrotation/index.ts';
 import { CONTROL_PLANE_KEY_FILES, ROTATED_FILES } from '../kubernetes/index.ts';
 import { readInitialKeys } from '../controlplane/index.ts';
 import { installControlPlaneKeys, installKubeletClientsCa, installTicketKeys } from './install-ticket.ts';
@@ -141,6 +142,23 @@ describe('rotated keys in a ticket', () => {
     await install(set, await nextOf(second));
     await install({ ...set, encryption: undefined }, await nextOf(second));
     await expect(install(set, await nextOf(first))).rejects.toEqual(refused('keyrotation-keys-unsigned'));
+  });
+
+  test('are those that a signed generation replaces with its CA of servers, also after a rotation by an earlier version', async () => {
+    const ca = { public: 'CA', private: new Secret('KEY') };
+    const set = await aSet('done');
+    const withCa: KeySet = { ...set, next: { ...set.next, [SERVERS_CA]: ca } };
+    const next = await aSet('hand');
+    const signed = (caPem: string): DocumentProof<'keys'> => {
+      const pair = { ...ca, public: caPem };
+      const previous = { ...set.next, [SERVERS_CA]: pair };
+      return signatureOver({ ...next, generation: 3, previous, next: { ...next.next, [SERVERS_CA]: pair } });
+    };
+    const verify = (ticket: KeySet, signedKeys: DocumentProof<'keys'>): Promise<void> =>
+      verifyKeySet(new KeyStore(new MemoryFiles(), KEY_PATHS), signedKeys, ticket);
+    await verify(withCa, signed('CA'));
+    await verify(set, signed('CA'));
+    await expect(verify(withCa, signed('OTHER'))).rejects.toEqual(refused('keyrotation-keys-unsigned'));
   });
 
   test('are refused if this node has replaced them', async () => {

@@ -25,9 +25,13 @@ export function keyMembersFrom(entries: readonly Pick<Entry, 'key' | 'value'>[])
 function reportedBy(
   key: string,
   value: Uint8Array | undefined,
-): Pick<RotationMember, 'stage' | 'knowsEncryption'> {
-  if (value === undefined) return { stage: undefined, knowsEncryption: false };
+): Pick<RotationMember, 'stage' | 'knowsEncryption' | 'laterKeys'> {
+  if (value === undefined) return { stage: undefined, knowsEncryption: false, laterKeys: [] };
   const { status } = records.status.decode(key, value);
   const { keys } = fromBinary(NodeStatusSchema, Buffer.from(status, 'base64'));
-  return { stage: keys && parseStage(keys), knowsEncryption: keys?.knowsEncryption === true };
+  return {
+    stage: keys && parseStage(keys),
+    knowsEncryption: keys?.knowsEncryption === true,
+    laterKeys: keys?.laterKeys ?? [],
+  };
 }

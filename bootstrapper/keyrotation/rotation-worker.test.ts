@@ -14,15 +14,20 @@ import {
 import {
   createEncryptionKey,
   createPairs,
+  createServersCa,
   formatStage,
+  LATER_KEYS,
   newKeysStatement,
   publicHalvesOf,
   publicPartsOf,
+  SERVERS_CA,
   signedKeysOf,
   type KeySet,
   type KeyStage,
   type PublicKeys,
+  type RotatingPair,
 } from '../../internal/keyset/index.ts';
+import { createCaCertPem, generateKeyPem } from '../../internal/pki/index.ts';
 import {
   AUDIT_HEAD_KEY,
   AUDIT_PREFIX,
@@ -71,7 +76,9 @@ const write = (key: string, value: Uint8Array) =>
 async function say(nodeId: string, { generation, phase }: KeyStage): Promise<void> {
   const said = toBinary(
     NodeStatusSchema,
-    create(NodeStatusSchema, { keys: { generation: BigInt(generation), phase, knowsEncryption: true } }),
+    create(NodeStatusSchema, {
+      keys: { generation: BigInt(generation), phase, knowsEncryption: true, laterKeys: [...LATER_KEYS] },
+    }),
   );
   const status = { version: 1 as const, status: Buffer.from(said).toString('base64'), updatedMs: 1 };
   await write(records.status.key(nodeId), records.status.encode(status));
@@ -114,6 +121,16 @@ const keyPem = generateEd25519Key();
 const identity = { keyPem, pubKeyDer: ed25519SpkiFromRaw(ed25519PubKeyFrom(keyPem) ?? new Uint8Array()) };
 
 const firstKey = createEncryptionKey(1);
+const firstServersKey = generateKeyPem();
+const firstServersCa: RotatingPair = {
+  public: await createCaCertPem({
+    commonName: 'kubernetes',
+    keyPem: firstServersKey,
+    nowMs: 1_000,
+    pathLength: 1,
+  }),
+  private: firstServersKey,
+};
 
 /** The rotation worker of one control plane. */
 function part(nodeId: string, files = new MemoryFiles()) {
@@ -123,6 +140,7 @@ function part(nodeId: string, files = new MemoryFiles()) {
     ...{ clusterKeys, clock, nodeId, store },
     etcd: () => etcd,
     readInitialKeys: () => createPairs(1, 1),
+    readFirstServersCa: () => Promise.resolve(firstServersCa),
     readFirstEncryption: () => Promise.resolve({ resources: ['secrets'], key: firstKey, older: [] }),
     identity,
     trust: () => ({
@@ -297,6 +315,48 @@ describe('the new keys replace the encryption key', () => {
     expect(await createdAfter({ phase: 'refresh', encryption: earlier })).toMatchObject({
       ...{ previous: earlier.next, older: [firstKey] },
     });
+  });
+});
+
+describe('the new keys replace the CA of servers', () => {
+  const createdAfter = async (before?: Partial<KeySet>) => {
+    const a = await addControlPlane('a');
+    await say(a, { generation: 1, phase: 'done' });
+    const { worker, store } = part(a);
+    const pairs = await createPairs(1, 1);
+    if (before !== undefined)
+      await store.saveSet({ generation: 2, phase: 'done', previous: pairs, next: pairs, ...before });
+    await using _life = superviseForTest(worker, { clock });
+    await ask();
+    const { previous, next } = await newKeys();
+    const made = await store.loadNewKeys();
+    // An owner signs the recorded texts.
+    expect([previous[SERVERS_CA], next[SERVERS_CA]]).toEqual([
+      made?.previous[SERVERS_CA]?.public,
+      made?.next[SERVERS_CA]?.public,
+    ]);
+    return [made?.previous[SERVERS_CA], made?.next[SERVERS_CA]];
+  };
+
+  test.each([
+    { name: 'that the cluster was created with', before: undefined },
+    { name: 'of the cluster after a rotation by an earlier version', before: {} },
+  ])('$name', async ({ before }) => {
+    const [previous, next] = await createdAfter(before);
+    expect(previous).toEqual(firstServersCa);
+    expect(next?.private.reveal()).not.toBe(firstServersCa.private.reveal());
+  });
+
+  test('of the rotation before, without its cross-certificate', async () => {
+    const pairs = await createPairs(2, 1_000);
+    const used = await createServersCa(2, 1_000, firstServersCa);
+    const before = {
+      previous: { ...pairs, [SERVERS_CA]: firstServersCa },
+      next: { ...pairs, [SERVERS_CA]: used },
+    };
+    const [previous, next] = await createdAfter(before);
+    expect(previous).toEqual({ public: used.public, private: used.private });
+    expect(next?.cross).toBeDefined();
   });
 });
 

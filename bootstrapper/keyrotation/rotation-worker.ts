@@ -7,17 +7,20 @@ import type { Condition, KeySpace } from '../../internal/etcd/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import {
   createEncryptionKey,
+  activePairs,
   createPairs,
+  createServersCa,
   currentEncryption,
+  LATER_KEYS,
   newKeysStatement,
   planRotation,
   publicKeysOf,
-  ROTATING_KEYS,
+  SERVERS_CA,
   signedKeysOf,
-  signingPair,
   type CurrentEncryption,
   type KeyPhase,
   type KeySet,
+  type RotatingPair,
   type RotatingPairs,
 } from '../../internal/keyset/index.ts';
 import type { ProvisionedTrust } from '../../internal/ownerdocument/index.ts';
@@ -52,6 +55,8 @@ export interface RotationOptions {
   >;
   /** Reads the keys that the cluster was created with. */
   readonly readInitialKeys: () => Promise<RotatingPairs>;
+  /** Reads the CA of servers while no rotation has replaced it. */
+  readonly readFirstServersCa: () => Promise<RotatingPair>;
   /** Reads the encryption key that API servers use while no rotation has replaced it. */
   readonly readFirstEncryption: () => Promise<CurrentEncryption>;
   /** Gives the current keys to the signer on this node. */
@@ -189,14 +194,20 @@ async function readDocuments(etcd: KeySpace, signal: AbortSignal): Promise<Uint8
 
 /** Reuses keys that an earlier run created but did not record. */
 async function ensureNewKeys(
-  { store, readInitialKeys, readFirstEncryption, clock }: RotationOptions,
+  { store, readInitialKeys, readFirstServersCa, readFirstEncryption, clock }: RotationOptions,
   generation: number,
 ): Promise<KeySet> {
   const found = await store.loadNewKeys();
-  if (found?.generation === generation && found.encryption !== undefined) return found;
+  const isComplete = found?.encryption !== undefined && LATER_KEYS.every((name) => found.next[name]);
+  if (found?.generation === generation && isComplete) return found;
   const before = await store.loadSet();
-  const previous = before === undefined ? await readInitialKeys() : activePairs(before);
-  const next = await createPairs(generation, clock.nowMs());
+  const active = before === undefined ? await readInitialKeys() : activePairs(before);
+  const servers = active[SERVERS_CA] ?? (await readFirstServersCa());
+  const previous = { ...active, [SERVERS_CA]: withoutCross(servers) };
+  const next = {
+    ...(await createPairs(generation, clock.nowMs())),
+    [SERVERS_CA]: await createServersCa(generation, clock.nowMs(), servers),
+  };
   const { resources, key, older } =
     before?.encryption === undefined
       ? await readFirstEncryption()
@@ -207,8 +218,9 @@ async function ensureNewKeys(
   return set;
 }
 
-function activePairs(set: KeySet): RotatingPairs {
-  return Object.fromEntries(ROTATING_KEYS.map((name) => [name, signingPair(set, name)])) as RotatingPairs;
+/** The CA before the previous one is of no use any more. */
+function withoutCross({ cross: _, ...pair }: RotatingPair): RotatingPair {
+  return pair;
 }
 
 /**

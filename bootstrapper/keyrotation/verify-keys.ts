@@ -3,6 +3,7 @@ import {
   areSignedKeys,
   ENCRYPTION_KEY,
   isPhaseAtLeast,
+  LATER_KEYS,
   publicKeysOf,
   type KeySet,
   type PublicKeys,
@@ -64,9 +65,11 @@ function isReplacedBy(set: KeySet, { previous, ...signed }: SignedKeys): boolean
   if (generation >= signed.generation || !isPhaseAtLeast(phase, 'retire')) return false;
   const used = encryption && { ...encryption, previous: encryption.next };
   const active = publicKeysOf({ generation, phase, previous: next, next, encryption: used });
-  // A rotation by an earlier version did not replace the encryption key, and its set does not name it.
-  const { [ENCRYPTION_KEY]: key, ...pairs } = previous;
-  const replaced = used === undefined || key === undefined ? pairs : { ...pairs, [ENCRYPTION_KEY]: key };
+  // A rotation by an earlier version did not replace these keys, and its set does not name them.
+  const kept: readonly string[] = ([ENCRYPTION_KEY, ...LATER_KEYS] as const).filter(
+    (name) => active.next[name] === undefined,
+  );
+  const replaced = Object.fromEntries(Object.entries(previous).filter(([name]) => !kept.includes(name)));
   return areSignedKeys({ generation, previous: replaced, next: replaced }, active);
 }
 

@@ -4,6 +4,7 @@
  */
 export { planRotation, type RotationMember, type RotationRecord } from './plan-rotation.ts';
 export {
+  activePairs,
   CA_COMMON_NAMES,
   trustedPem,
   trustedPublicPem,
@@ -32,10 +33,13 @@ export {
   type EncryptionKey,
   type EncryptionKeys,
 } from './encryption-keys.ts';
+export { createServersCa, SERVERS_CA, SERVERS_CA_NAME } from './servers-ca.ts';
 export {
   hasReached,
   isPhaseAtLeast,
   KEY_PHASES,
+  LATER_KEYS,
+  type LaterKey,
   ROTATING_KEYS,
   parseStage,
   formatStage,

@@ -1,6 +1,6 @@
 import { createPublicKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { z } from 'zod';
-import { createCaCertPem, generateKeyPem, pubKeyDerOf, spkiDerOf } from '../pki/index.ts';
+import { createCaCertPem, generateKeyPem, isCrossCertificate, pubKeyDerOf, spkiDerOf } from '../pki/index.ts';
 import { Secret } from '../secret/index.ts';
 import {
   encryptionKeysFrom,
@@ -14,9 +14,11 @@ import { KeySetError } from './errors.ts';
 import {
   isPhaseAtLeast,
   KEY_PHASES,
+  LATER_KEYS,
   ROTATING_KEYS,
   type KeyPhase,
   type KeyStage,
+  type LaterKey,
   type RotatingKey,
 } from './phases.ts';
 
@@ -29,10 +31,13 @@ export const ROTATION_FILE = 'rotation.json';
 export interface RotatingPair {
   readonly public: string;
   readonly private: Secret<string>;
+  /** Name and key of this CA, signed by the CA that it replaces: servers send it behind their certificate. */
+  readonly cross?: string | undefined;
 }
 
 /** The pairs of one generation. */
-export type RotatingPairs<Name extends string = RotatingKey> = Readonly<Record<Name, RotatingPair>>;
+export type RotatingPairs<Name extends string = RotatingKey> = Readonly<Record<Name, RotatingPair>> &
+  Readonly<Partial<Record<LaterKey, RotatingPair>>>;
 
 /** The state of a rotation on a control plane, in one file. It determines which keys are trusted and which key signs. */
 export interface KeySet<Name extends string = RotatingKey> extends KeyStage {
@@ -71,9 +76,8 @@ export function signingPair<Name extends string>(
 }
 
 /** The public halves by name: PEM; the name and the hash of the encryption key. */
-export type PublicHalves = Readonly<Record<RotatingKey, string>> & {
-  readonly 'encryption-key'?: string | undefined;
-};
+export type PublicHalves = Readonly<Record<RotatingKey, string>> &
+  Readonly<Partial<Record<LaterKey | typeof ENCRYPTION_KEY, string | undefined>>>;
 
 /** The public halves of both generations. */
 export function publicHalvesOf({
@@ -92,8 +96,15 @@ export function publicHalvesOf({
 }
 
 /** The public halves, PEM. */
-export function publicPartsOf(pairs: RotatingPairs): Record<RotatingKey, string> {
-  return mapKeys((name) => pairs[name].public);
+export function publicPartsOf(
+  pairs: RotatingPairs,
+): Record<RotatingKey, string> & Partial<Record<LaterKey, string>> {
+  return mapPairs(pairs, ({ public: pem }) => pem);
+}
+
+/** The pairs that sign in the current phase: the next rotation replaces them. */
+export function activePairs({ phase, previous, next }: KeySet): RotatingPairs {
+  return isPhaseAtLeast(phase, 'issue') ? next : previous;
 }
 
 /** Creates all pairs of a generation. CA names carry the generation, so that two CAs never have the same name. */
@@ -123,6 +134,7 @@ export const CA_COMMON_NAMES: Readonly<Record<Exclude<RotatingKey, 'service-acco
 };
 
 const pairShape = z.strictObject({ public: z.string().min(1), private: z.string().min(1) });
+const laterShape = pairShape.extend({ cross: z.string().min(1).optional() }).optional();
 const pairsShape = z.strictObject({
   'etcd-clients-ca': pairShape,
   'etcd-peers-ca': pairShape,
@@ -131,6 +143,7 @@ const pairsShape = z.strictObject({
   'kubernetes-clients-ca': pairShape,
   'front-proxy-ca': pairShape,
   'service-account': pairShape,
+  'kubernetes-ca': laterShape,
 });
 const shape = z.strictObject({
   version: z.literal(1),
@@ -144,7 +157,7 @@ const shape = z.strictObject({
 /** Encodes the key set file (JSON), which contains private keys. */
 export function encodeKeySet({ generation, phase, previous, next, encryption }: KeySet): Secret<string> {
   const plain = (pairs: RotatingPairs): z.infer<typeof pairsShape> =>
-    mapKeys((name) => ({ public: pairs[name].public, private: pairs[name].private.reveal() }));
+    mapPairs(pairs, ({ private: key, ...publics }) => ({ ...publics, private: key.reveal() }));
   const text = {
     ...{ version: 1, generation, phase, previous: plain(previous), next: plain(next) },
     ...(encryption === undefined ? {} : { encryption: plainEncryptionKeys(encryption) }),
@@ -162,31 +175,43 @@ export function parseKeySet(source: string, text: string): KeySet {
   try {
     read = shape.parse(JSON.parse(text));
   } catch {
-    throw new KeySetError('keyset-invalid', `reading ${source}`, { details: { path: source } });
+    throw invalid(source);
   }
-  const pairs = (of: z.infer<typeof pairsShape>): RotatingPairs =>
-    mapKeys((name) => {
-      const pair = { public: of[name].public, private: new Secret(of[name].private) };
-      if (!isPair(pair)) {
-        const why = `reading ${source}: public and private key of ${name} do not match`;
-        throw new KeySetError('keyset-invalid', why, { details: { path: source } });
-      }
-      return pair;
-    });
   const { generation, phase } = read;
+  const [previous, next] = [pairsFrom(source, read.previous), pairsFrom(source, read.next)];
   const encryption = read.encryption && encryptionOf(source, read.encryption);
-  return {
-    ...{ generation, phase, previous: pairs(read.previous), next: pairs(read.next) },
-    ...(encryption === undefined ? {} : { encryption }),
-  };
+  for (const name of LATER_KEYS) checkLater(source, name, { previous: previous[name], next: next[name] });
+  return { generation, phase, previous, next, ...(encryption === undefined ? {} : { encryption }) };
+}
+
+function pairsFrom(source: string, plain: z.infer<typeof pairsShape>): RotatingPairs {
+  return mapPairs(plain, ({ private: key, ...publics }, name) => {
+    const pair = { ...publics, private: new Secret(key) };
+    if (!isPair(pair)) throw invalid(source, `public and private key of ${name} do not match`);
+    return pair;
+  });
+}
+
+function checkLater(
+  source: string,
+  name: LaterKey,
+  {
+    previous,
+    next,
+  }: { readonly previous: RotatingPair | undefined; readonly next: RotatingPair | undefined },
+): void {
+  if ((previous === undefined) !== (next === undefined))
+    throw invalid(source, `${name} is in one generation only`);
+  if (previous === undefined || next?.cross === undefined) return;
+  if (!isCrossCertificate(next.cross, { previousPem: previous.public, nextPem: next.public }))
+    throw invalid(source, `the cross-certificate of ${name} is for other CAs`);
 }
 
 function encryptionOf(source: string, plain: z.infer<typeof encryptionKeysShape>): EncryptionKeys {
   try {
     return encryptionKeysFrom(plain);
   } catch {
-    const why = `reading ${source}: an encryption key and its hash do not match`;
-    throw new KeySetError('keyset-invalid', why, { details: { path: source } });
+    throw invalid(source, 'an encryption key and its hash do not match');
   }
 }
 
@@ -207,10 +232,29 @@ function publicPem(keyPem: Secret<string>): string {
   return key.export({ format: 'pem', type: 'spki' }).toString();
 }
 
+type PerPair<T> = Record<RotatingKey, T> & Partial<Record<LaterKey, T>>;
+
+/** Maps the pairs that exist, in a fixed order. */
+function mapPairs<Pair, T>(
+  pairs: Readonly<Record<RotatingKey, Pair>> & Readonly<Partial<Record<LaterKey, Pair | undefined>>>,
+  of: (pair: Pair, name: RotatingKey | LaterKey) => T,
+): PerPair<T> {
+  const entries = [...ROTATING_KEYS, ...LATER_KEYS].flatMap((name) => {
+    const pair = pairs[name];
+    return pair === undefined ? [] : [[name, of(pair, name)] as const];
+  });
+  return Object.fromEntries(entries) as PerPair<T>;
+}
+
 function mapKeys<T>(of: (name: RotatingKey) => T): Record<RotatingKey, T> {
   return Object.fromEntries(ROTATING_KEYS.map((name) => [name, of(name)])) as Record<RotatingKey, T>;
 }
 
 function missing(name: RotatingKey): never {
   throw new TypeError(`${name} was not created`);
+}
+
+function invalid(path: string, why?: string): KeySetError {
+  const text = why === undefined ? `reading ${path}` : `reading ${path}: ${why}`;
+  return new KeySetError('keyset-invalid', text, { details: { path } });
 }

@@ -1,7 +1,7 @@
 /**
- * The key pairs of control planes that can be rotated: the CAs of clients and the service-account key. The key that encrypts
- * secrets at rest is rotated with them (encryption-keys.ts). Not rotated are the CA of server certificates (pods and kubeconfigs
- * pin it) and the cluster CA (curators check the keys on record).
+ * The key pairs of control planes that every rotation replaces: the CAs of clients and the service-account key. The key that encrypts
+ * secrets at rest is rotated with them (encryption-keys.ts), and so are `LATER_KEYS`. Not rotated is the cluster CA (curators check
+ * the keys on record).
  */
 export const ROTATING_KEYS = [
   'etcd-clients-ca',
@@ -14,6 +14,14 @@ export const ROTATING_KEYS = [
 ] as const;
 /** One of `ROTATING_KEYS`. */
 export type RotatingKey = (typeof ROTATING_KEYS)[number];
+
+/**
+ * Key pairs that rotations of earlier versions kept: their key sets, records and owners' signatures do not name them. A set has all
+ * that its version knew, in both generations. `kubernetes-ca` is the CA of API servers and kubelets as servers (servers-ca.ts).
+ */
+export const LATER_KEYS = ['kubernetes-ca'] as const;
+/** One of `LATER_KEYS`. */
+export type LaterKey = (typeof LATER_KEYS)[number];
 
 /**
  * The phases of a rotation, in order. Neighboring phases are compatible, so nodes may be one phase apart. The names are in

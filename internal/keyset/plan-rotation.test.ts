@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { planRotation, type RotationMember, type RotationRecord } from './plan-rotation.ts';
-import type { KeyPhase } from './phases.ts';
+import { LATER_KEYS, type KeyPhase } from './phases.ts';
 
 const member = (
   name: string,
@@ -16,6 +16,7 @@ const member = (
     isAlive: true,
     stage,
     knowsEncryption: true,
+    laterKeys: LATER_KEYS,
     ...as,
   };
 };
@@ -44,6 +45,12 @@ const cases: readonly {
     at: now('asked'),
     members: [member('a', '1/done'), member('w', '1/done', { knowsEncryption: false })],
     want: [['w', 'its agent is too old to replace the encryption key']],
+  },
+  {
+    name: 'waits for an agent that does not know the Kubernetes CA before new keys are created',
+    at: now('asked'),
+    members: [member('a', '1/done'), member('w', '1/done', { laterKeys: ['other'] })],
+    want: [['w', 'its agent is too old to replace the Kubernetes CA']],
   },
   {
     name: 'goes on with a rotation that agents of an earlier version began',

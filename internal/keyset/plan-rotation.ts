@@ -1,4 +1,4 @@
-import { hasReached, KEY_PHASES, type KeyPhase, type KeyStage } from './phases.ts';
+import { hasReached, KEY_PHASES, LATER_KEYS, type KeyPhase, type KeyStage, type LaterKey } from './phases.ts';
 
 /** The record of a rotation. */
 export interface RotationRecord {
@@ -19,6 +19,8 @@ export interface RotationMember {
   readonly stage: KeyStage | undefined;
   /** Whether the agent of the node knows rotations that replace the encryption key. */
   readonly knowsEncryption: boolean;
+  /** The `LATER_KEYS` that the agent of the node can replace. */
+  readonly laterKeys: readonly string[];
 }
 
 /** A member that a rotation waits for. */
@@ -52,7 +54,7 @@ export function planRotation(now: RotationRecord, members: readonly RotationMemb
     if (members.some(({ stage }) => stage !== undefined && stage.generation >= now.generation))
       return { kind: 'make', again: true };
     if (now.madeBy !== undefined) return isMakerLost ? { kind: 'make', again: true } : { kind: 'sign' };
-    const unable = counted.filter(({ stage, knowsEncryption }) => stage === undefined || !knowsEncryption);
+    const unable = counted.filter((member) => whyUnable(member) !== undefined);
     return unable.length === 0 ? { kind: 'make', again: false } : waiting(unable, now);
   }
   const stage = { generation: now.generation, phase: now.phase };
@@ -73,9 +75,20 @@ function waiting(late: readonly RotationMember[], now: RotationRecord): Rotation
   return { kind: 'wait', awaited };
 }
 
-function whyLate({ isAlive, stage, knowsEncryption }: RotationMember, now: RotationRecord): string {
+function whyLate(member: RotationMember, now: RotationRecord): string {
+  const { isAlive, stage } = member;
   if (!isAlive) return 'not reachable; remove the node if it will not return';
+  const why = whyUnable(member);
+  if (why !== undefined) return why;
+  return stage?.generation === now.generation ? `still in phase "${stage.phase}"` : 'has not started';
+}
+
+const LATER_KEY_NAMES: Readonly<Record<LaterKey, string>> = { 'kubernetes-ca': 'the Kubernetes CA' };
+
+/** Why the agent of a member cannot take part in a rotation of this version. */
+function whyUnable({ stage, knowsEncryption, laterKeys }: RotationMember): string | undefined {
   if (stage === undefined) return 'its agent is too old to rotate keys';
   if (!knowsEncryption) return 'its agent is too old to replace the encryption key';
-  return stage.generation === now.generation ? `still in phase "${stage.phase}"` : 'has not started';
+  const unknown = LATER_KEYS.find((name) => !laterKeys.includes(name));
+  return unknown && `its agent is too old to replace ${LATER_KEY_NAMES[unknown]}`;
 }

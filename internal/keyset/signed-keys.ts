@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { canonicalJson, labeledStatement } from '../crypto/index.ts';
 import { ENCRYPTION_KEY } from './encryption-keys.ts';
 import { publicHalvesOf, type KeySet, type PublicHalves } from './key-set.ts';
-import { ROTATING_KEYS, type RotatingKey } from './phases.ts';
+import { LATER_KEYS, ROTATING_KEYS, type LaterKey, type RotatingKey } from './phases.ts';
+import { SERVERS_CA } from './servers-ca.ts';
 
 const LABEL = 'cluster/keys/new/v1\0';
 
@@ -37,8 +38,24 @@ export function areSignedKeys(signed: SignedKeys, keys: PublicKeys): boolean {
 }
 
 /** Whether an owner signed every certificate in this PEM bundle as a CA for clients of Kubernetes. */
-export function areSignedClientCas({ previous, next }: SignedKeys, bundlePem: string): boolean {
-  const name = 'kubernetes-clients-ca' satisfies RotatingKey;
+export function areSignedClientCas(signed: SignedKeys, bundlePem: string): boolean {
+  return areSignedCas(signed, 'kubernetes-clients-ca', bundlePem);
+}
+
+/**
+ * Whether an owner signed every certificate in this PEM bundle as a CA of servers of Kubernetes. undefined if the signature names none: a
+ * rotation of an earlier version keeps that CA.
+ */
+export function areSignedServerCas(signed: SignedKeys, bundlePem: string): boolean | undefined {
+  if (signed.next[SERVERS_CA] === undefined) return undefined;
+  return areSignedCas(signed, SERVERS_CA, bundlePem);
+}
+
+function areSignedCas(
+  { previous, next }: SignedKeys,
+  name: RotatingKey | LaterKey,
+  bundlePem: string,
+): boolean {
   const pems = bundlePem.split(/(?<=-----END CERTIFICATE-----)/).filter((pem) => pem.trim() !== '');
   return pems.length > 0 && pems.every((pem) => [previous[name], next[name]].includes(digestOf(pem)));
 }
@@ -53,11 +70,11 @@ export function newKeysStatement(clusterId: string, signed: SignedKeys): Uint8Ar
 }
 
 function digestsOf(keys: PublicHalves): Readonly<Record<string, string>> {
-  const encryption = keys[ENCRYPTION_KEY];
-  return {
-    ...Object.fromEntries(ROTATING_KEYS.map((name) => [name, digestOf(keys[name])])),
-    ...(encryption === undefined ? {} : { [ENCRYPTION_KEY]: digestOf(encryption) }),
-  };
+  const entries = ([...ROTATING_KEYS, ...LATER_KEYS, ENCRYPTION_KEY] as const).flatMap((name) => {
+    const text = keys[name];
+    return text === undefined ? [] : [[name, digestOf(text)] as const];
+  });
+  return Object.fromEntries(entries);
 }
 
 /** Hashes the text, because a PEM parser reads the first certificate and ignores others behind it. */

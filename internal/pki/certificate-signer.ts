@@ -51,11 +51,16 @@ export interface CertificateSigner {
   issue(spec: LeafSpec): Promise<string>;
 }
 
-/** Creates a self-signed CA certificate (PEM) that is valid for ten years and can sign end-entity certificates only. */
+/** Creates a self-signed CA certificate (PEM) that is valid for ten years. */
 export async function createCaCertPem(options: {
   readonly commonName: string;
   readonly keyPem: Secret<string>;
   readonly nowMs: number;
+  /**
+   * How many other CAs may be between this one and an end-entity certificate (RFC 5280 4.2.1.9). 0, the default: none. A CA that
+   * is to sign its successor (`createCrossCertPem()`) needs 1.
+   */
+  readonly pathLength?: 0 | 1;
 }): Promise<string> {
   const publicKey = await webPublicKey(pubKeyDerOf(options.keyPem));
   const certificate = await X509CertificateGenerator.createSelfSigned(
@@ -66,7 +71,7 @@ export async function createCaCertPem(options: {
       signingAlgorithm: algorithmOf(createPrivateKey(options.keyPem.reveal())),
       keys: { publicKey, privateKey: await webPrivateKey(options.keyPem) },
       extensions: [
-        new BasicConstraintsExtension(true, 0, true),
+        new BasicConstraintsExtension(true, options.pathLength ?? 0, true),
         new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
         await SubjectKeyIdentifierExtension.create(publicKey, false, webcrypto),
       ],
@@ -128,7 +133,9 @@ export class KeyCertificateSigner implements CertificateSigner {
  * Copies the key identifier from the CA certificate (RFC 5280 4.2.1.1). Computing it from the key could give another
  * value, because Go derives it with SHA-256 (RFC 7093), and OpenSSL does not accept an issuer whose identifier differs.
  */
-async function authorityKeyIdentifierOf(ca: X509Certificate): Promise<AuthorityKeyIdentifierExtension> {
+export async function authorityKeyIdentifierOf(
+  ca: X509Certificate,
+): Promise<AuthorityKeyIdentifierExtension> {
   const own = ca.getExtension(SubjectKeyIdentifierExtension);
   if (own === null) return AuthorityKeyIdentifierExtension.create(ca, false, webcrypto);
   return new AuthorityKeyIdentifierExtension(own.keyId, false);
@@ -141,12 +148,12 @@ function datesFrom(nowMs: number, days: number): { readonly notBefore: Date; rea
 }
 
 /** RFC 5280 4.1.2.2: positive, unique, at most 20 octets. */
-function randomSerial(): string {
+export function randomSerial(): string {
   const bytes = randomBytes(16);
   bytes.writeUInt8((bytes.readUInt8(0) & 0x7f) | 0x40, 0);
   return bytes.toString('hex');
 }
 
-function pem(certificate: X509Certificate): string {
+export function pem(certificate: X509Certificate): string {
   return `${certificate.toString('pem').trim()}\n`;
 }

@@ -17,6 +17,7 @@ export {
   type CertificateSigner,
   type SubjectName,
 } from './certificate-signer.ts';
+export { createCrossCertPem, isCrossCertificate, maySignCas } from './cross-certificate.ts';
 export {
   curatorLeaf,
   delegationStatement,

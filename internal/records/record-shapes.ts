@@ -380,6 +380,8 @@ const publicsShape = z.strictObject({
   'kubernetes-clients-ca': z.string().min(1),
   'front-proxy-ca': z.string().min(1),
   'service-account': z.string().min(1),
+  /** Absent in rotations that an earlier version began. */
+  'kubernetes-ca': z.string().min(1).optional(),
   /** Name and hash; absent in rotations that an earlier version began. */
   'encryption-key': z.string().min(1).optional(),
 });

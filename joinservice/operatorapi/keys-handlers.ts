@@ -149,6 +149,7 @@ function keyMemberOf({ record, status, isAlive }: NodeView): readonly RotationMe
       isAlive,
       stage: reported && parseStage(reported),
       knowsEncryption: reported?.knowsEncryption === true,
+      laterKeys: reported?.laterKeys ?? [],
     },
   ];
 }

@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { AuditLog } from '../../internal/auditlog/index.ts';
 import { put } from '../../internal/etcd/index.ts';
-import { createPairs, publicKeysOf, signedKeysOf } from '../../internal/keyset/index.ts';
+import { createPairs, LATER_KEYS, publicKeysOf, signedKeysOf } from '../../internal/keyset/index.ts';
 import { AUDIT_PREFIX, KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
 import { FakeClock, MemoryEtcd, TestCluster } from '../../internal/testing/index.ts';
 import { Mutations, NodeStore, type Caller } from '../curator/index.ts';
@@ -94,7 +94,9 @@ test('getKeys() lists the nodes that the rotation waits for, and since when', as
     if (identity.kind !== 'node') throw new TypeError('a node has no id');
     const said = toBinary(
       NodeStatusSchema,
-      create(NodeStatusSchema, { keys: { generation, phase, knowsEncryption: name !== 'b' } }),
+      create(NodeStatusSchema, {
+        keys: { generation, phase, knowsEncryption: name !== 'b', laterKeys: [...LATER_KEYS] },
+      }),
     );
     const status = { version: 1 as const, status: Buffer.from(said).toString('base64'), updatedMs: 1 };
     const [key, sendHeartbeat] = [

@@ -5,6 +5,7 @@ import {
   createEncryptionKey,
   ENCRYPTABLE_RESOURCES,
   encryptionKeyFrom,
+  SERVERS_CA_NAME,
 } from '../../../internal/keyset/index.ts';
 import { createCaCertPem, generateKeyPem } from '../../../internal/pki/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
@@ -30,10 +31,11 @@ interface KeyFilePair {
  */
 export async function createSharedKeys({ files, clock }: CredentialPorts): Promise<void> {
   // File names and common names are those of kubeadm (cmd/kubeadm/app/phases/certs/certlist.go).
-  const authority = (name: string, commonName: string): KeyFilePair => ({
+  const authority = (name: string, commonName: string, pathLength: 0 | 1): KeyFilePair => ({
     keyFile: `${PATHS.pki}/${name}.key`,
     publicFile: `${PATHS.pki}/${name}.crt`,
-    createPublicPem: (key) => createCaCertPem({ commonName, keyPem: new Secret(key), nowMs: clock.nowMs() }),
+    createPublicPem: (key) =>
+      createCaCertPem({ commonName, keyPem: new Secret(key), nowMs: clock.nowMs(), pathLength }),
     matches: isOfKey,
   });
   const serviceAccount: KeyFilePair = {
@@ -44,8 +46,9 @@ export async function createSharedKeys({ files, clock }: CredentialPorts): Promi
   };
   await files.makeDirectory(PATHS.pki, 0o755);
   for (const pair of [
-    authority('ca', 'kubernetes'),
-    authority('front-proxy-ca', 'front-proxy-ca'),
+    // It signs the cross-certificate of the CA that replaces it (internal/keyset/servers-ca.ts).
+    authority('ca', SERVERS_CA_NAME, 1),
+    authority('front-proxy-ca', 'front-proxy-ca', 0),
     serviceAccount,
   ])
     await makeKeyFilePair(files, pair);

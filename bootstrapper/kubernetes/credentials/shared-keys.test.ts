@@ -8,9 +8,11 @@ import {
   type KeySet,
   type RotatingPairs,
 } from '../../../internal/keyset/index.ts';
-import { MemoryFiles } from '../../../internal/testing/index.ts';
+import { maySignCas } from '../../../internal/pki/index.ts';
+import { FakeClock, MemoryFiles } from '../../../internal/testing/index.ts';
 import { buildKubeadmConfig } from '../kubeadm/kubeadm-config.ts';
 import { renderEncryptionConfig } from '../encryption/encryption-config.ts';
+import { createSharedKeys } from './create-shared-keys.ts';
 import { KUBELET_CLIENTS_CA, ROTATED_FILES } from './key-files.ts';
 import { PATHS } from '../settings.ts';
 import {
@@ -59,6 +61,13 @@ const everything = async (): Promise<readonly string[]> => {
 };
 
 beforeEach(() => create());
+
+test('the Kubernetes CA of a new cluster may sign the one that replaces it', async () => {
+  files = new MemoryFiles();
+  await createSharedKeys({ files, clock: new FakeClock(Date.now()) });
+  expect(maySignCas(await text(`${PATHS.pki}/ca.crt`))).toBe(true);
+  expect(maySignCas(await text(`${PATHS.pki}/front-proxy-ca.crt`))).toBe(false);
+});
 
 describe('placeKubernetesKeys()', () => {
   test('changes nothing in the phase `hand`', async () => {

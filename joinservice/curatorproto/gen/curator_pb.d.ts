@@ -390,6 +390,13 @@ export declare type KeyStage = Message<"cluster.curator.v1.KeyStage"> & {
    * @generated from field: bool knows_encryption = 3;
    */
   knowsEncryption: boolean;
+
+  /**
+   * Of a node: the pairs that earlier versions kept and that its agent can replace (`LATER_KEYS` in internal/keyset).
+   *
+   * @generated from field: repeated string later_keys = 4;
+   */
+  laterKeys: string[];
 };
 
 /**

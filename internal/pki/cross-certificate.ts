@@ -1,0 +1,85 @@
+import 'reflect-metadata';
+import {
+  BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  SubjectKeyIdentifierExtension,
+  X509Certificate,
+  X509CertificateGenerator,
+} from '@peculiar/x509';
+import { createPrivateKey, webcrypto, X509Certificate as NodeCertificate } from 'node:crypto';
+import type { Secret } from '../secret/index.ts';
+import { authorityKeyIdentifierOf, CLOCK_TOLERANCE_MS, pem, randomSerial } from './certificate-signer.ts';
+import { algorithmOf, webPrivateKey, webPublicKey } from './keys.ts';
+
+/** A CA with its key. PEM. */
+interface CaPair {
+  readonly caPem: string;
+  readonly keyPem: Secret<string>;
+}
+
+/**
+ * Creates a cross-certificate (PEM): name and key of a new CA, signed by the CA that it replaces. A server that sends it behind its own
+ * certificate is accepted by clients that trust only the replaced CA. It is good for servers only, and ends with either CA.
+ * @throws RangeError unless `maySignCas(replaced)`: every client would refuse the chain
+ */
+export async function createCrossCertPem(newCaPem: string, replaced: CaPair, nowMs: number): Promise<string> {
+  if (!maySignCas(replaced.caPem)) throw new RangeError('the replaced CA may not sign other CAs');
+  const [ca, issuer] = [new X509Certificate(newCaPem), new X509Certificate(replaced.caPem)];
+  const publicKey = await webPublicKey(new Uint8Array(ca.publicKey.rawData));
+  const certificate = await X509CertificateGenerator.create(
+    {
+      serialNumber: randomSerial(),
+      issuer: issuer.subject,
+      subject: ca.subject,
+      notBefore: new Date(nowMs - CLOCK_TOLERANCE_MS),
+      notAfter: new Date(Math.min(ca.notAfter.getTime(), issuer.notAfter.getTime())),
+      signingAlgorithm: algorithmOf(createPrivateKey(replaced.keyPem.reveal())),
+      publicKey,
+      signingKey: await webPrivateKey(replaced.keyPem),
+      extensions: [
+        new BasicConstraintsExtension(true, 0, true),
+        new KeyUsagesExtension(KeyUsageFlags.keyCertSign, true),
+        // Before the first rotation, the replaced CA is also that of clients: the new one gets nothing there.
+        new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth]),
+        new SubjectKeyIdentifierExtension(subjectKeyIdOf(ca), false),
+        await authorityKeyIdentifierOf(issuer),
+      ],
+    },
+    webcrypto,
+  );
+  return pem(certificate);
+}
+
+/** Whether clients accept a CA that this CA has signed. CAs of earlier versions permit end-entity certificates only. */
+export function maySignCas(caPem: string): boolean {
+  const constraints = new X509Certificate(caPem).getExtension(BasicConstraintsExtension);
+  return constraints?.ca === true && constraints.pathLength !== 0;
+}
+
+/** Whether this certificate has name and key of the next CA and was signed by the previous one; false for an unreadable one. */
+export function isCrossCertificate(
+  crossPem: string,
+  { previousPem, nextPem }: { readonly previousPem: string; readonly nextPem: string },
+): boolean {
+  try {
+    const cross = new NodeCertificate(crossPem);
+    const [previous, next] = [new NodeCertificate(previousPem), new NodeCertificate(nextPem)];
+    return (
+      cross.subject === next.subject &&
+      cross.publicKey.equals(next.publicKey) &&
+      cross.checkIssued(previous) &&
+      cross.verify(previous.publicKey)
+    );
+  } catch {
+    return false;
+  }
+}
+
+function subjectKeyIdOf(ca: X509Certificate): string {
+  const own = ca.getExtension(SubjectKeyIdentifierExtension);
+  if (own === null) throw new RangeError('a CA certificate with a key identifier expected');
+  return own.keyId;
+}
