@@ -60,7 +60,7 @@ const HTTP_ALONE: Plugin = {
       kind === 'import-statement' ? { path: 'node:http', namespace: 'alone' } : undefined,
     );
     building.onLoad({ filter: /^node:http$/, namespace: 'alone' }, () => ({
-      contents: `export const { createServer } = process.getBuiltinModule('node:http');`,
+      contents: `export const { Agent, createServer, request } = process.getBuiltinModule('node:http');`,
       loader: 'js',
     }));
   },

@@ -1,4 +1,5 @@
 import { attestationSettings } from '../../internal/config/index.ts';
+import { nameFrom } from '../cloudhints/index.ts';
 import {
   createJoinUpgrades,
   type EndpointSource,
@@ -16,9 +17,9 @@ import type { OpenedParts } from './agent-parts.ts';
 
 /** Creates the join client from the provisioning of this machine. */
 export function createJoinClient(parts: OpenedParts): JoinClient {
-  const { files, log, provisioning, identity, evidence, collateral } = parts;
+  const { files, log, provisioning, cloudHints, identity, evidence, collateral } = parts;
   const { nodeId, keyPem } = identity;
-  const { attestation, cluster, nodeName = '', wantedRoles } = provisioning;
+  const { attestation, cluster, wantedRoles } = provisioning;
   return new JoinClient(
     {
       ...{ ...parts, log: log.child('join'), lookUp: resolveWithSystem },
@@ -42,7 +43,7 @@ export function createJoinClient(parts: OpenedParts): JoinClient {
         agentVersion: parts.agentVersion,
         hostname: parts.machine.hostname(),
         address: parts.ownAddress(),
-        wantedName: nodeName,
+        wantedName: nameFrom(provisioning, cloudHints) ?? '',
         wantedRoles: [...wantedRoles],
       }),
     },

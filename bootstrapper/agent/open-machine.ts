@@ -1,4 +1,4 @@
-import type { Provisioning } from '../../internal/config/index.ts';
+import type { CloudSetting, Provisioning } from '../../internal/config/index.ts';
 import { ed25519SpkiFromRaw } from '../../internal/crypto/index.ts';
 import {
   createMachineEvidence,
@@ -6,6 +6,7 @@ import {
   type MachineEvidence,
   createTpmLockRegister,
 } from '../attest/index.ts';
+import { addressFrom, type CloudHints, readCloudHints, topologyFrom } from '../cloudhints/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
 import { refuseLostMachineKey } from '../enrolment/index.ts';
 import type { HostSettings } from '../kubernetes/index.ts';
@@ -29,6 +30,8 @@ export interface OpenMachine extends Pick<MachineIdentity, 'nodeId' | 'fingerpri
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   /** The same keys as DER, with the names under which a new cluster records them. */
   readonly owners: readonly [NamedKey, ...NamedKey[]];
+  /** What the cloud of this machine suggests; nothing on bare metal. */
+  readonly cloudHints: CloudHints;
   /** The address at which others reach this machine; a loopback address while it has none. */
   readonly currentAddress: () => string;
   readonly hasAddress: () => boolean;
@@ -54,16 +57,32 @@ export async function openMachine(
   const { lock, evidence } = openLockAndEvidence(ports, { provisioning, identity, signal });
   const isBound = async (): Promise<boolean> => (await lock.read()) !== undefined;
   await requireUsableTpm(ports, { tpm: provisioning.tpm, isBound, signal });
+  const cloudHints = await readCloudHints(ports, {
+    ...{ cloud: cloudOf(provisioning), path: AGENT_PATHS.cloudHints, signal },
+    isBound: await isBound(),
+  });
+  const address = (): string | undefined => addressFrom(provisioning, machine.addresses(), cloudHints);
   return {
-    ...{ identity, fingerprint, nodeId, lock, evidence },
+    ...{ identity, fingerprint, nodeId, lock, evidence, cloudHints },
     checks: createMachineChecks(ports, { provisioning, signal }),
-    host: {
-      restrictOomScoreAdj: provisioning.containerRuntime.restrictOomScoreAdj ?? false,
-      failCgroupV1: provisioning.kubelet.failCgroupV1 ?? true,
-    },
+    host: hostSettings(provisioning, cloudHints),
     ...ownersFrom(provisioning),
-    currentAddress: () => provisioning.address ?? machine.addresses()[0] ?? '127.0.0.1',
-    hasAddress: () => provisioning.address !== undefined || machine.addresses().length > 0,
+    currentAddress: () => address() ?? '127.0.0.1',
+    hasAddress: () => address() !== undefined,
+  };
+}
+
+/** A machine of `cluster mini` is a container: the firmware that it sees is that of its host. */
+function cloudOf({ platform, cloud }: Provisioning): CloudSetting {
+  return platform === 'local' && cloud === 'auto' ? 'none' : cloud;
+}
+
+function hostSettings({ containerRuntime, kubelet }: Provisioning, hints: CloudHints): HostSettings {
+  const topology = topologyFrom(hints);
+  return {
+    restrictOomScoreAdj: containerRuntime.restrictOomScoreAdj ?? false,
+    failCgroupV1: kubelet.failCgroupV1 ?? true,
+    ...(topology === undefined ? {} : { topology }),
   };
 }
 

@@ -39,13 +39,16 @@ export interface KubernetesSettings {
 }
 
 /**
- * Settings in which this machine must differ from the defaults. They come from the machine's provisioning.
+ * Settings in which this machine must differ from the defaults. They come from the machine's provisioning
+ * and, for `topology`, from its cloud.
  */
 export interface HostSettings {
   /** Setting of containerd: true if the host forbids negative OOM scores (no CAP_SYS_RESOURCE). */
   readonly restrictOomScoreAdj: boolean;
   /** Setting of the kubelet: whether it refuses cgroup v1 (default of the kubelet since 1.35). */
   readonly failCgroupV1: boolean;
+  /** Labels topology.kubernetes.io/region and …/zone of the node. Kubernetes lets a kubelet set them on its own node. */
+  readonly topology?: Readonly<Record<string, string>>;
 }
 
 /** Paths on a node. */

@@ -27,6 +27,8 @@ export const AGENT_PATHS = {
   machineKey: `${STATE}/machine/key.pem`,
   fingerprint: `${STATE}/machine/fingerprint`,
   keySecret: `${STATE}/machine/attestation-key.sealed`,
+  /** What the cloud of this machine has suggested (bootstrapper/cloudhints). */
+  cloudHints: `${STATE}/machine/cloud-hints.json`,
   enrolment: `${STATE}/enrolment`,
   lock: `${STATE}/enrolment/lock.json`,
   /** The admission of this machine to a cluster, written before the node lock. */

@@ -58,6 +58,7 @@ export {
   type PinnedCluster,
   PROVISIONING_PATH,
   provisioningJsonSchema,
+  type CloudSetting,
   type ProvisionedDisk,
   type Provisioning,
 } from './provisioning.ts';

@@ -132,12 +132,20 @@ const schema = z.strictObject({
     .string()
     .regex(DNS_LABEL, 'a DNS label')
     .optional()
-    .describe('Requested name of the node; default: the hostname.'),
+    .describe('Requested name of the node; default: the name that the cloud suggests, or the hostname.'),
   address: z
     .string()
     .refine((text) => isIP(text) !== 0, 'an IP address')
     .optional()
-    .describe('Address at which other machines reach this one; default: its first address.'),
+    .describe(
+      'Address at which other machines reach this one; default: the one of its addresses that the cloud suggests, or the first.',
+    ),
+  cloud: z
+    .enum(['auto', 'aws', 'gcp', 'azure', 'openstack', 'nocloud', 'none'])
+    .default('auto')
+    .describe(
+      'The cloud that may suggest a node name, an address, region and zone (docs/decisions/cloud-hints.md). `auto` recognizes the cloud by the firmware, and sends nothing on other machines. `none` uses no suggestion.',
+    ),
   containerRuntime: z
     .strictObject({
       restrictOomScoreAdj: z
@@ -208,6 +216,8 @@ const consistent = schema.superRefine(({ tpm, stateDisk: disk }, context) => {
 export type Provisioning = z.output<typeof schema>;
 /** The encrypted state disk of a machine. */
 export type ProvisionedDisk = NonNullable<Provisioning['stateDisk']>;
+/** The cloud whose metadata the machine uses. */
+export type CloudSetting = Provisioning['cloud'];
 /** The only cluster that a machine may join. */
 export type PinnedCluster = NonNullable<Provisioning['cluster']>;
 

@@ -65,6 +65,14 @@ describe('kubeletFiles()', () => {
     const flags = kubeletFiles(settings, NEVER_ROTATED, undefined)[KUBELET_FLAGS];
     expect(flags).toBe('KUBELET_KUBEADM_ARGS="--hostname-override=n1 --node-ip=198.18.0.11"\n');
   });
+
+  test('sets the labels of region and zone, and no flag for labels without them', () => {
+    const topology = { 'topology.kubernetes.io/region': 'r1', 'topology.kubernetes.io/zone': 'r1-a' };
+    const host = { ...settings.host, topology };
+    expect(kubeletFiles({ ...settings, host }, NEVER_ROTATED, undefined)[KUBELET_FLAGS]).toBe(
+      'KUBELET_KUBEADM_ARGS="--hostname-override=n1 --node-ip=198.18.0.11 --node-labels=topology.kubernetes.io/region=r1,topology.kubernetes.io/zone=r1-a"\n',
+    );
+  });
 });
 
 test.each([

@@ -87,6 +87,8 @@ export function kubeletFiles(
     ...(settings.taints.length === 0 ? {} : { registerWithTaints: settings.taints }),
   };
   const flags = [`--hostname-override=${settings.nodeName}`, `--node-ip=${settings.nodeAddress}`];
+  const labels = Object.entries(settings.host.topology ?? {}).map((each) => each.join('='));
+  if (labels.length > 0) flags.push(`--node-labels=${labels.join(',')}`);
   return {
     [KUBELET_CONFIG]: `${JSON.stringify(config, undefined, 2)}\n`,
     [KUBELET_FLAGS]: `KUBELET_KUBEADM_ARGS="${flags.join(' ')}"\n`,

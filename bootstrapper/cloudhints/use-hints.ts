@@ -1,0 +1,30 @@
+import type { CloudHints } from './parse-hints.ts';
+
+/** The name that a machine requests as a node: the provisioned one, else the one of the cloud; undefined if it has no wish. */
+export function nameFrom(
+  { nodeName: provisioned }: { readonly nodeName?: string | undefined },
+  { name: hinted }: CloudHints,
+): string | undefined {
+  return provisioned ?? hinted;
+}
+
+/**
+ * The address of a machine: the provisioned one, else the one that the cloud names if the machine has it, else the first of its
+ * own; undefined if it has none.
+ */
+export function addressFrom(
+  { address: provisioned }: { readonly address?: string | undefined },
+  own: readonly string[],
+  { address: hinted }: CloudHints,
+): string | undefined {
+  return provisioned ?? own.find((each) => each === hinted) ?? own[0];
+}
+
+/** Labels of the node, of those that Kubernetes lets a kubelet set on its own node; undefined without any. */
+export function topologyFrom({ region, zone }: CloudHints): Readonly<Record<string, string>> | undefined {
+  const labels = {
+    ...(region === undefined ? {} : { 'topology.kubernetes.io/region': region }),
+    ...(zone === undefined ? {} : { 'topology.kubernetes.io/zone': zone }),
+  };
+  return Object.keys(labels).length === 0 ? undefined : labels;
+}
