@@ -10,5 +10,5 @@
  *
  * A curator proves nothing: the signature of an owner does. Without one, nothing is published, and what is on disk stays.
  */
-export { configurationWorker, type ConfigurationWorkerOptions } from './configuration-worker.ts';
+export { configurationWorker } from './configuration-worker.ts';
 export type { ConfigurationFloors } from './verify-configuration.ts';

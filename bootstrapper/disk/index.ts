@@ -8,7 +8,7 @@
  *   └──────────────┘                                                             each start: unseal, verify, open, mount
  * ```
  */
-export type { DiskDirectory, DiskPorts, DiskSettings } from './disk-settings.ts';
+export type { DiskPorts, DiskSettings } from './disk-settings.ts';
 
 export { destroyStateDisk } from './destroy-disk.ts';
 export { isStayingDiskError } from './errors.ts';

@@ -11,15 +11,9 @@
  * Nodes learn the current phase from curators, also a control plane whose etcd has lost its peers. That control plane gets
  * the new keys in a ticket after attestation, like a machine that joins. Each step depends only on the record and the disk.
  */
-export { rotationWorker, type RotationOptions } from './rotation-worker.ts';
+export { rotationWorker } from './rotation-worker.ts';
 export { KeyRotationError } from './errors.ts';
-export { KeyStore, oldGeneration, type KeyPaths } from './key-store.ts';
-export {
-  isSetOf,
-  nodeKeysWorker,
-  type KeyRotationDriver,
-  type NodeKeysWorkerOptions,
-  type NewKeys,
-} from './node-keys-worker.ts';
+export { KeyStore, oldGeneration } from './key-store.ts';
+export { isSetOf, nodeKeysWorker, type KeyRotationDriver } from './node-keys-worker.ts';
 export { installSharedKeys } from './install-shared-keys.ts';
 export { verifyClientsCa, verifyKeySet } from './verify-keys.ts';

@@ -37,7 +37,6 @@ export {
   rewriteObjects,
   rewriteWith,
   type EncryptedEtcd,
-  type ObjectName,
 } from './encryption/rewrite-objects.ts';
 export { KubernetesError } from './errors.ts';
 export { isKubeletClientIssuedBy } from './credentials/kubelet-credentials.ts';

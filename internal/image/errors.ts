@@ -38,8 +38,5 @@ export const imageErrors = defineErrors({
   ),
 });
 
-/** A code of this directory. */
-export type ImageErrorCode = keyof typeof imageErrors;
-
 /** An image could not be built. */
 export class ImageError extends errorClass(imageErrors) {}

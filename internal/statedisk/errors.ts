@@ -24,8 +24,5 @@ export const stateDiskErrors = defineErrors({
   ),
 });
 
-/** A code of this directory. */
-export type StateDiskErrorCode = keyof typeof stateDiskErrors;
-
 /** A state disk was refused. */
 export class StateDiskError extends errorClass(stateDiskErrors) {}
