@@ -296,12 +296,11 @@ describe('the key rotation worker on a worker node', () => {
   });
 });
 
-describe('a node installs no keys', () => {
-  const signed = (): Uint8Array => node.owner.sign('keys', signedKeysOf(publicKeysOf(set)));
+describe('a node refuses new keys', () => {
   const unsigned: readonly { name: string; documents: () => readonly Uint8Array[] }[] = [
     { name: 'that no owner has signed', documents: () => [] },
     {
-      name: 'that a key which is no owner has signed',
+      name: 'whose signature is by a key that belongs to no owner',
       documents: () => [
         new TestOwner({ clock: node.clock, clusterId: membership.clusterId }).sign(
           'keys',
@@ -310,7 +309,7 @@ describe('a node installs no keys', () => {
       ],
     },
     {
-      name: 'other than an owner has signed',
+      name: 'that differ from those that an owner has signed',
       documents: () => [node.owner.sign('keys', signedKeysOf(publicKeysOf(foreign)))],
     },
     {
@@ -336,7 +335,7 @@ describe('a node installs no keys', () => {
       expect(node.reached()).toBe('2/believe');
     });
 
-  test('of an older generation than it has used', async () => {
+  test('of an older generation than the one it uses', async () => {
     node = new TestNode(['KubernetesWorker']);
     await node.store.saveStage({ generation: 3, phase: 'done' });
     await using _life = node.live();
@@ -355,7 +354,7 @@ describe('a node installs no keys', () => {
     expect(inspect(life.records, { depth: 6 })).toContain('serial 1, serial 5 was accepted before');
   });
 
-  test('while the file of its stage is damaged', async () => {
+  test('as long as the file with the stage of its rotation is damaged', async () => {
     node = new TestNode(['KubernetesWorker']);
     await node.files.makeDirectory('/keys');
     await node.files.writeAtomic(TEST_PATHS.stage, '{"version":1,"gener');
@@ -365,13 +364,15 @@ describe('a node installs no keys', () => {
     expect([node.did, node.reached()]).toEqual([[], '']);
     expect(inspect(life.records, { depth: 6 })).toContain('reading /keys/stage.json');
   });
+});
 
-  test('before it remembers the documents that it has accepted', async () => {
+describe('a node that installs new keys', () => {
+  test('has recorded the owner documents that it accepted', async () => {
     node = new TestNode(['KubernetesWorker']);
     const handedOver = node.owner.sign('owners', {
       keys: [Buffer.from(node.owner.pubKey).toString('base64')],
     });
-    node.documents = [signed(), handedOver];
+    node.documents = [node.owner.sign('keys', signedKeysOf(publicKeysOf(set))), handedOver];
     await using _life = node.live();
     await node.tell('believe');
     await rest();

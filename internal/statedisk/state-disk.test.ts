@@ -119,18 +119,34 @@ describe('parseRecord()', () => {
   });
 });
 
-describe('diskStateOf()', () => {
+describe('diskStateOf() finds the current record of', () => {
   const later = encodeReady(6n, CONTENT, KEY);
   test.each([
     ['an empty disk', disk(NOTHING, NOTHING), { kind: 'blank' }],
-    ['a formatting that was cut', disk(encodeFormatting(), NOTHING), { kind: 'formatting' }],
-    ['a formatting whose last write was cut', disk(encodeFormatting(), CUT), { kind: 'formatting' }],
-    ['a formatting that was finished, with its record left', disk(encodeFormatting(), RECORD), { slot: 1 }],
-    ['one record', disk(RECORD, NOTHING), { kind: 'ready', slot: 0 }],
-    ['a newer record', disk(RECORD, later), { slot: 1, record: { sequence: 6n } }],
-    ['a newer record in the first place', disk(later, RECORD), { slot: 0, record: { sequence: 6n } }],
-    ['a newer record that was cut', disk(RECORD, later.subarray(0, 2_000_000)), { slot: 0 }],
-    ['a newer record that begins only', disk(later.subarray(0, 100), RECORD), { slot: 1 }],
+    ['a disk whose formatting was cut', disk(encodeFormatting(), NOTHING), { kind: 'formatting' }],
+    [
+      'a disk whose formatting was cut in its last write',
+      disk(encodeFormatting(), CUT),
+      { kind: 'formatting' },
+    ],
+    [
+      'a disk that was formatted and still has the record of its formatting',
+      disk(encodeFormatting(), RECORD),
+      { slot: 1 },
+    ],
+    ['a disk with one record in its first slot', disk(RECORD, NOTHING), { kind: 'ready', slot: 0 }],
+    [
+      'a disk with a newer record in its second slot',
+      disk(RECORD, later),
+      { slot: 1, record: { sequence: 6n } },
+    ],
+    [
+      'a disk with a newer record in its first slot',
+      disk(later, RECORD),
+      { slot: 0, record: { sequence: 6n } },
+    ],
+    ['a disk whose newer record was cut', disk(RECORD, later.subarray(0, 2_000_000)), { slot: 0 }],
+    ['a disk whose newer record was cut after 100 bytes', disk(later.subarray(0, 100), RECORD), { slot: 1 }],
   ])('%s', (_, start, want) => expect(diskStateOf(start)).toMatchObject(want));
 
   test.each([
