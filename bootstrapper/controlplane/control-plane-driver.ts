@@ -1,3 +1,5 @@
+import { MINUTES_PER_DAY } from '../../internal/clock/index.ts';
+import { rawFromEd25519Spki } from '../../internal/crypto/index.ts';
 import { type EtcdClient, Namespace } from '../../internal/etcd/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
 import type { CertificatesConfig } from '../../internal/config/index.ts';
@@ -165,7 +167,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     const config = {
       ...{ clusterId, nodeId, address: nodeAddress, variant: evidence.variant, stores },
       ...{ etcdEndpoint: endpoint, metricsUrl, stateDir: AGENT_PATHS.state },
-      ownerKeys: owners.map(({ pubKeyDer }) => rawBase64Of(pubKeyDer)),
+      ownerKeys: owners.map(({ pubKeyDer }) => Buffer.from(rawFromEd25519Spki(pubKeyDer)).toString('base64')),
       credentials: {
         'cluster-ca.crt': caFile,
         'curator.crt': own.certFile,
@@ -330,14 +332,6 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     if (value === undefined) throw new TypeError('running etcd expected');
     return value;
   }
-}
-
-const MINUTES_PER_DAY = 24 * 60;
-const RAW_KEY_BYTES = 32;
-
-/** The raw Ed25519 key in base64. It is at the end of the SubjectPublicKeyInfo (RFC 8410). */
-function rawBase64Of(pubKeyDer: Uint8Array): string {
-  return Buffer.from(pubKeyDer.slice(-RAW_KEY_BYTES)).toString('base64');
 }
 
 type Say = Parameters<ControlPlaneDriver['startConsensus']>[1];

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { encodeEnrolmentRequest, endorsementKeyIdOf } from '../../internal/attestation/enrolment/index.ts';
+import { endorsementKeyIdentity } from '../../internal/attestation/index.ts';
+import { MINUTES_PER_DAY } from '../../internal/clock/index.ts';
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import { type CertificateSigner, nodeLeaf } from '../../internal/pki/index.ts';
 import { type KeySpace, Namespace } from '../../internal/etcd/index.ts';
@@ -17,8 +19,6 @@ import type { Membership } from '../membership/index.ts';
 import { type BootstrapData, settingsFromSpec } from '../roleserve/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
 import type { MachineIdentity } from '../nodestate/index.ts';
-
-const MINUTES_PER_DAY = 24 * 60;
 
 /** What the first records need of this machine's evidence. */
 export type FirstEvidence = Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>;
@@ -124,7 +124,7 @@ async function firstNodeAdmission(
   return {
     ...base,
     variant,
-    identity: `tpm-ek:${endorsementKeyIdOf(request.endorsementKey)}`,
+    identity: endorsementKeyIdentity(endorsementKeyIdOf(request.endorsementKey)),
     akName: Buffer.from(akName).toString('hex'),
     ...(lockCounter === undefined ? {} : { lockCounter: lockCounter.toString() }),
     evidenceDigest: createHash('sha256').update(encodeEnrolmentRequest(request)).digest('hex'),

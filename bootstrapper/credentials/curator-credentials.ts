@@ -1,4 +1,5 @@
 import { createPrivateKey, generateKeyPairSync, sign, X509Certificate } from 'node:crypto';
+import { MINUTES_PER_DAY } from '../../internal/clock/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   type CertificateTimes,
@@ -17,7 +18,6 @@ import type { Membership } from '../membership/index.ts';
 import { AGENT_PATHS, type MachineIdentity } from '../nodestate/index.ts';
 
 const MINUTE_SECONDS = 60;
-const MINUTES_PER_DAY = 24 * 60;
 
 /** Paths of the TLS key of this node's join service and curator, and of its certificate. */
 export interface CuratorCredentials {

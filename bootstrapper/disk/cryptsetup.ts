@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../internal/clock/index.ts';
 import { LAYOUT } from '../../internal/luks/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
@@ -5,7 +6,7 @@ import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 /** An operation on a disk derives keys and may load kernel modules. */
 const COMMAND_MS = 300_000;
 /** With tags, every sector is written once: a sector without a valid tag cannot be read, not even by mkfs. */
-const FORMAT_MS = 24 * 3_600_000;
+const FORMAT_MS = DAY_MS;
 /** What `internal/luks` accepts. Keys are random, so that more iterations would protect nothing. */
 const SLOT = ['--hash', 'sha256', '--pbkdf', 'pbkdf2', '--pbkdf-force-iterations', '1000'] as const;
 const SECTOR_BYTES = 512;

@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { TimeoutError, withTimeout } from '../../internal/cleanup/index.ts';
+import { isDoneWithin } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { combine, type Watcher } from '../../internal/event/index.ts';
 import type { InitEventSchema, InitResultSchema } from '../../initproto/gen/init_pb.js';
@@ -71,15 +71,8 @@ function tookMs(failed: RecordedEvent, phase: string, phases: PhaseLog): number 
 
 /** Whether something has changed before the next heartbeat is due. */
 async function changed(changes: Watcher<unknown>, clock: Clock, signal: AbortSignal): Promise<boolean> {
-  try {
-    await withTimeout({ what: 'init event', ms: HEARTBEAT_MS, clock, signal }, (until) =>
-      changes.next(until),
-    );
-    return true;
-  } catch (error) {
-    if (error instanceof TimeoutError) return false;
-    throw error;
-  }
+  const limit = { what: 'init event', ms: HEARTBEAT_MS, clock, signal };
+  return isDoneWithin(limit, (until) => changes.next(until));
 }
 
 function wireEvent({ sequence, timeMs, event }: RecordedEvent): WireEvent {

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
-import { CLOCK_TOLERANCE_MS } from '../../internal/pki/index.ts';
+import { CLOCK_TOLERANCE_MS } from '../../internal/clock/index.ts';
 import type { FactSchema } from '../../joinservice/joinproto/gen/join_pb.js';
 import { joinClientErrors, type JoinClientError } from './errors.ts';
 import type { VerifiedCluster } from './verify-cluster.ts';

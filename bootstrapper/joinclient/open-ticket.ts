@@ -5,7 +5,7 @@ import { parseManifest } from '../../internal/bundle/index.ts';
 import { unseal } from '../../internal/crypto/index.ts';
 import { DNS_LABEL } from '../../internal/endpoint/index.ts';
 import { proofFromProvisioning, type DocumentProof } from '../../internal/ownerdocument/index.ts';
-import { spkiDerOf, verifyNodeCertificate } from '../../internal/pki/index.ts';
+import { MAX_PEM_BYTES, NODE_ID, spkiDerOf, verifyNodeCertificate } from '../../internal/pki/index.ts';
 import {
   isControlPlane,
   isTaintEffect,
@@ -22,11 +22,9 @@ import type { TicketKeyRing } from './ticket-keys.ts';
 import type { VerifiedCluster } from './verify-cluster.ts';
 import { verifySettings } from './verify-settings.ts';
 
-const MAX_PEM_BYTES = 16 * 1024;
 const MAX_SETTINGS_BYTES = 2 * 1024 * 1024;
 const MAX_CONTROL_PLANES = 64;
 const MAX_KEY_BYTES = 64 * 1024;
-const NODE_ID = /^node-[0-9a-f]{32}$/;
 
 /**
  * A verified ticket: certificates for the keys of this machine, and everything that its roles need. The

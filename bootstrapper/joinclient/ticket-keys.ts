@@ -4,14 +4,17 @@ import { dirname } from 'node:path';
 import { encodeEnrolmentRequest } from '../../internal/attestation/enrolment/index.ts';
 import { encodeTicketStatement, type TicketStatement } from '../../internal/crypto/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
-import { createCertificateRequest, generateKeyPem, pubKeyDerOf } from '../../internal/pki/index.ts';
+import {
+  createCertificateRequest,
+  generateKeyPem,
+  MAX_PEM_BYTES,
+  pubKeyDerOf,
+} from '../../internal/pki/index.ts';
 import { isControlPlane, type Role } from '../../internal/role/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { TicketKeysSchema } from '../../joinservice/joinproto/gen/join_pb.js';
 import type { MachineEvidence } from '../attest/index.ts';
 import { JoinClientError } from './errors.ts';
-
-const MAX_PEM_BYTES = 16 * 1024;
 
 /** The part of a ticket request that is known only once its session is open. */
 export interface TicketQuestion extends Pick<

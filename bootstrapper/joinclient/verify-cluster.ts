@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto';
+import { CLOCK_TOLERANCE_MS } from '../../internal/clock/index.ts';
 import type { PinnedCluster } from '../../internal/config/index.ts';
 import {
   certificateSha256,
@@ -8,7 +9,7 @@ import {
   ownershipStatement,
 } from '../../internal/crypto/index.ts';
 import {
-  CLOCK_TOLERANCE_MS,
+  MAX_PEM_BYTES,
   spkiDerOf,
   verifyControlPlaneCertificate,
   verifyCuratorCertificate,
@@ -16,7 +17,6 @@ import {
 import type { ClusterIdentity } from '../../joinservice/joinproto/gen/join_pb.js';
 import { JoinClientError } from './errors.ts';
 
-const MAX_PEM_BYTES = 16 * 1024;
 const MAX_NAME = 253;
 const CLUSTER_ID = /^[0-9a-f]{32}$/;
 

@@ -8,14 +8,12 @@ import type { Enrolment } from '../enrolment/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { JoinClient } from '../joinclient/index.ts';
 import type { Surveys } from '../consensus/index.ts';
-import type { OperatorEndpoints } from '../nodestate/index.ts';
+import { MAX_ENDPOINTS, type OperatorEndpoints } from '../nodestate/index.ts';
 import type { PhaseLog } from '../phases/index.ts';
 import type { RecoveryService } from '../recovery/index.ts';
 import type { RoleValues } from '../roleserve/index.ts';
 import { enrolmentEvent } from './enrolment-event.ts';
 import { MachineServiceError } from './errors.ts';
-
-const MAX_ENDPOINTS = 16;
 
 /** Ports (injected dependencies) of the handlers. */
 export interface MachineServicePorts {

@@ -4,5 +4,5 @@
  */
 export { type MachineIdentity, loadMachineIdentity } from './machine-identity.ts';
 export { createNodeState, type NodeState } from './node-state.ts';
-export { OperatorEndpoints } from './operator-endpoints.ts';
+export { MAX_ENDPOINTS, OperatorEndpoints } from './operator-endpoints.ts';
 export { AGENT_PATHS, DATA_DIRECTORIES, KEY_PATHS } from './paths.ts';

@@ -1,6 +1,7 @@
 import type { ChecksummedFile } from '../membership/index.ts';
 
-const MAX_ENDPOINTS = 16;
+/** The most endpoints that an operator can add. */
+export const MAX_ENDPOINTS = 16;
 
 /** Endpoints of join services that an owner (over the init port) or root (with `cluster join`) has added. */
 export class OperatorEndpoints {

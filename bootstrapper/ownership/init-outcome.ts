@@ -1,3 +1,4 @@
+import { MINUTES_PER_DAY } from '../../internal/clock/index.ts';
 import { nodeSettingsFrom, operatorMinutesFrom } from '../../internal/config/index.ts';
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
@@ -13,7 +14,6 @@ import type { Membership } from '../membership/index.ts';
 import type { InitOutcome, InitRecord } from '../initserver/index.ts';
 import { PATHS, ROTATED_FILES } from '../kubernetes/index.ts';
 
-const MINUTES_PER_DAY = 24 * 60;
 /** kubeadm binds this group to cluster-admin (phase upload-config, kubeadm:cluster-admins). */
 const ADMIN_GROUP = 'kubeadm:cluster-admins';
 

@@ -2,6 +2,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { mapConcurrently } from '../../internal/cleanup/index.ts';
 import { Namespace, type KeySpace } from '../../internal/etcd/index.ts';
 import { trustedPem, type KeySet } from '../../internal/keyset/index.ts';
+import { NODE_ID } from '../../internal/pki/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
 import { CLUSTER_PREFIX, NODES_PREFIX, records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
@@ -41,8 +42,6 @@ import {
 import { ENCRYPTED_DATA, ENCRYPTION_CREDENTIAL, probeEncryptedObjects } from './encrypted-objects.ts';
 import { RemovalProbeError } from './errors.ts';
 
-/** The format of an id from `nodeIdOf` (internal/pki). */
-const NODE_ID = /^node-[0-9a-f]{32}$/;
 /** Limit on parallel probes, so that a probe does not overload the kubelets of a large cluster. */
 const CONCURRENT_ENDPOINTS = 8;
 

@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto';
+import { MINUTES_PER_DAY } from '../../internal/clock/index.ts';
 import { kubeletServingMinutes, type CertificatesConfig } from '../../internal/config/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import { KeyCertificateSigner, type LeafSpec, nodeLeaf, pubKeyDerOf } from '../../internal/pki/index.ts';
@@ -9,7 +10,6 @@ import { AGENT_PATHS, type MachineIdentity } from '../nodestate/index.ts';
 
 /** After the first key rotation, client certificates have their own CA. */
 const CLIENTS_ISSUER = ROTATED_FILES.issuerCert.slice(0, -'.crt'.length);
-const MINUTES_PER_DAY = 24 * 60;
 
 /**
  * Whether the node certificate has expired. A certificate that is not valid yet does not count, because it

@@ -1,4 +1,5 @@
 import { basename, join } from 'node:path';
+import { DAY_MS } from '../../internal/clock/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readCaller } from '../cluster/index.ts';
 import { formatBytes } from '../host/index.ts';
@@ -11,7 +12,7 @@ import { removeBackup } from './proof-file.ts';
 import { proveBackup } from './verify-backup.ts';
 
 /** What an interrupted run left is deleted after this time, when no other run can still write it. */
-const LEFTOVER_MS = 24 * 60 * 60_000;
+const LEFTOVER_MS = DAY_MS;
 const PARTIAL = '.backup.partial';
 
 /** Flags of `cluster backup create --into`. */

@@ -1,3 +1,4 @@
+import { NETWORK_CHART } from '../../internal/config/index.ts';
 import { KubeClient, type KubeAccess } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import type { StateFile, WorkspaceLayout } from '../workspace/index.ts';
@@ -5,7 +6,7 @@ import { inputsHashOf, locateChart, type SourcePorts } from './locate-chart.ts';
 import { ChartError } from './errors.ts';
 import { helmBinary } from './helm-binary.ts';
 import { Helm, helmFailure, type Release } from './helm.ts';
-import { NETWORK_CHART, type PlannedChart } from './plan-charts.ts';
+import type { PlannedChart } from './plan-charts.ts';
 import { podProblems } from './pod-problems.ts';
 
 /** Environment variables for helm: its directories, proxies, and trusted CAs. */

@@ -1,10 +1,12 @@
-import { LOCAL_API_ENDPOINT, type ClusterConfig } from '../../internal/config/index.ts';
+import {
+  LOCAL_API_ENDPOINT,
+  NETWORK_CHART,
+  NETWORK_NAMESPACE,
+  type ClusterConfig,
+} from '../../internal/config/index.ts';
 import { type HostPort, splitEndpoint } from '../../internal/endpoint/index.ts';
 import { ChartError } from './errors.ts';
 
-/** The pod network. It comes first, because pods need it. */
-export const NETWORK_CHART = 'flannel';
-const NETWORK_NAMESPACE = 'kube-flannel';
 const NETWORK_TIMEOUT_SECONDS = 300;
 
 /** Which charts to install. */

@@ -1,4 +1,5 @@
 import { ageOf, parseBundle } from '../../internal/attestation/collateral/index.ts';
+import { MINUTE_MS } from '../../internal/clock/index.ts';
 import { parseClusterPart } from '../../internal/config/index.ts';
 import type {
   BackupFacts,
@@ -9,11 +10,7 @@ import type {
 } from '../../internal/doctor/index.ts';
 import { parseDocument } from '../../internal/ownerdocument/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import {
-  JoinState,
-  type Join,
-  type ListBackupsResponse,
-} from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { Join, ListBackupsResponse } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import {
   Runnable_State,
   type EtcdStatus,
@@ -30,15 +27,7 @@ import {
   readPart,
   type CuratorClients,
 } from '../cluster/index.ts';
-
-const MINUTE_MS = 60_000;
-const JOIN_STATES: Readonly<Record<JoinState, string>> = {
-  [JoinState.UNSPECIFIED]: 'unknown',
-  [JoinState.PENDING]: 'pending',
-  [JoinState.APPROVED]: 'approved',
-  [JoinState.REFUSED]: 'refused',
-  [JoinState.JOINED]: 'joined',
-};
+import { JOIN_STATES } from '../nodes/index.ts';
 
 /** What one curator has told: the records, and the parts that only some callers may read. */
 export interface CuratorAnswer extends Pick<

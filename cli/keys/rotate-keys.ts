@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { formatDuration } from '../../internal/clock/index.ts';
+import { FIRST_GENERATION } from '../../internal/keyset/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { AppError } from '../app/errors.ts';
 import {
@@ -16,7 +17,6 @@ import { followRotation, followUntilSigned, isAwaitingOwner } from './follow-rot
 import { awaitCredentialsRefused } from './removal-probe.ts';
 import { describeReplacedKeys } from './shared-keys.ts';
 
-const FIRST_GENERATION = 1;
 const UNSIGNED = 'No owner has signed these keys, so no machine can join: an owner must run `cluster sign`.';
 const ROTATION_LOSSES: readonly string[] = [
   'all existing kubeconfigs: they are refused, and owners get new ones with `cluster kubeconfig --renew`',

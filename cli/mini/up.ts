@@ -1,3 +1,4 @@
+import { endorsementKeyIdentity } from '../../internal/attestation/index.ts';
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import {
   createCluster,
@@ -82,7 +83,7 @@ function joiningMachines(
   return planned.slice(1).map(({ name, kind }) => ({
     name,
     roles: kind === 'worker' || hasWorkers ? [kind] : [kind, 'worker'],
-    identity: `tpm-ek:${(identities.get(name) ?? '').replace(/^sha256:/, '')}`,
+    identity: endorsementKeyIdentity((identities.get(name) ?? '').replace(/^sha256:/, '')),
   }));
 }
 

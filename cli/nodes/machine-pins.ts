@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { z } from 'zod';
+import { endorsementKeyIdentity } from '../../internal/attestation/index.ts';
 import type { ClusterConfig } from '../../internal/config/index.ts';
 import { DNS_LABEL } from '../../internal/endpoint/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
@@ -262,7 +263,7 @@ async function pinOfInit(
   const { variant, attestationKey: akName, endorsementKey } = machine;
   return {
     ...{ version: 1, clusterId, name: result.nodeName, nodeId: result.nodeId, variant },
-    identity: endorsementKey === undefined ? machine.identity : `tpm-ek:${endorsementKey}`,
+    identity: endorsementKey === undefined ? machine.identity : endorsementKeyIdentity(endorsementKey),
     ...(akName === undefined ? {} : { akName }),
   };
 }

@@ -2,14 +2,15 @@ import { randomBytes } from 'node:crypto';
 import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import {
   AttestationError,
-  machineIdentityText,
-  VERIFY_NONCE_BYTES,
   bindingOfVerifyRequest,
-  withLockRegister,
   type Collateral,
+  endorsementKeyIdIn,
+  machineIdentityText,
   type Policy,
   type Variant,
   type Verdict,
+  VERIFY_NONCE_BYTES,
+  withLockRegister,
 } from '../../internal/attestation/index.ts';
 import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import {
@@ -235,9 +236,8 @@ function variantOf(given: string, { name, admission }: Node, config: ClusterConf
 
 function keysOf({ admission }: Node): Pick<Collateral, 'tpm'> {
   if (admission === undefined || admission.akName === '') return { tpm: { attestationKeys: new Map() } };
-  const known = admission.identity.startsWith('tpm-ek:')
-    ? { endorsementKeyId: admission.identity.slice('tpm-ek:'.length) }
-    : {};
+  const endorsementKeyId = endorsementKeyIdIn(admission.identity);
+  const known = endorsementKeyId === undefined ? {} : { endorsementKeyId };
   return { tpm: { attestationKeys: new Map([[admission.akName, known]]) } };
 }
 

@@ -6,6 +6,7 @@ import {
   pubKeyDerOf,
   verifyMemberCertificate,
 } from '../../internal/pki/index.ts';
+import { OPERATOR_NAME } from '../../internal/records/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import {
@@ -21,7 +22,6 @@ import { identityPathOf } from '../cluster/index.ts';
 import { AppError } from '../app/errors.ts';
 
 const MAX_GRANT_BYTES = 256 * 1024;
-const NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
 
 /**
  * `cluster operator key`: creates a key, which stays here, and a certificate request for an owner. A second run changes
@@ -32,7 +32,7 @@ export async function runOperatorKey(
   name: string,
   options: { readonly request?: string | undefined; readonly passphrase?: boolean | undefined },
 ): Promise<void> {
-  if (!NAME.test(name))
+  if (!OPERATOR_NAME.test(name))
     throw new AppError(
       'app-usage',
       `invalid operator name ${JSON.stringify(name)}: use at most 64 lower-case letters, digits and .-_@`,

@@ -1,4 +1,5 @@
 import { formatDuration } from '../../internal/clock/index.ts';
+import { rawFromEd25519Spki } from '../../internal/crypto/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/index.ts';
 import { OPERATOR_ROLES } from '../../internal/records/index.ts';
@@ -12,8 +13,6 @@ import { kubernetesEndpointOf, readCaller, type Caller, callCurator, newMutation
 import { AppError } from '../app/errors.ts';
 
 const MAX_REQUEST_BYTES = 64 * 1024;
-/** Size of a raw Ed25519 public key: the last bytes of its SubjectPublicKeyInfo. */
-const RAW_KEY_BYTES = 32;
 const BEGIN = '-----BEGIN CERTIFICATE REQUEST-----';
 const END = '-----END CERTIFICATE REQUEST-----';
 
@@ -117,7 +116,7 @@ async function documentsFor(
   const pubKeyDer = await verifyCertificateRequest(put.certificateRequest);
   const operator = { name: put.name, fingerprint: fingerprintOfKey(pubKeyDer), role };
   const ownerKey =
-    role === 'owner' ? Buffer.from(pubKeyDer.slice(-RAW_KEY_BYTES)).toString('base64') : undefined;
+    role === 'owner' ? Buffer.from(rawFromEd25519Spki(pubKeyDer)).toString('base64') : undefined;
   return signedOperators(context, { kind: 'put', operator, ownerKey });
 }
 

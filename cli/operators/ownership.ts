@@ -1,15 +1,15 @@
 import {
+  MAX_VOUCHERS,
   ownershipStatement,
+  type OwnerVoucher,
   signEd25519,
   voucherStatement,
-  type OwnerVoucher,
 } from '../../internal/crypto/index.ts';
 import { fingerprintOfKey, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readCaller, type Caller, callCurator, newMutation } from '../cluster/index.ts';
 
-const MAX_VOUCHERS = 16;
 /** Size of a raw Ed25519 public key: the last bytes of its SubjectPublicKeyInfo. */
 const RAW_BYTES = 32;
 

@@ -1,16 +1,15 @@
 import 'reflect-metadata';
 import { X509CertificateGenerator } from '@peculiar/x509';
-import { constants, KeyObject, webcrypto, X509Certificate } from 'node:crypto';
-import { createSecureContext, type SecureContext } from 'node:tls';
-import type { Clock } from '../clock/index.ts';
-import type { TlsIdentity } from '../rpc/index.ts';
+import { KeyObject, webcrypto, X509Certificate } from 'node:crypto';
+import type { SecureContext } from 'node:tls';
+import { type Clock, DAY_MS } from '../clock/index.ts';
+import { tls13Context, type TlsIdentity } from '../rpc/index.ts';
 import { Secret } from '../secret/index.ts';
 import { AtlsError } from './errors.ts';
 import { p256SpkiOf } from './spki.ts';
 import { ALPN_ID } from './wire.ts';
 
 const ROTATION_MS = 60 * 60 * 1000;
-const DAY_MS = 24 * 60 * 60 * 1000;
 const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 
 /** The TLS key of one end. Created once and shared by all connections: a secure context costs 1.5ms and 40 KiB. */
@@ -54,18 +53,9 @@ export class RotatingKeys implements TlsKeySource {
 
 /** The keys of a certificate. Throws AtlsError `atls-config` unless its key is P-256. */
 export function tlsKeysFrom(identity: TlsIdentity): TlsKeys {
-  const options = {
-    cert: identity.certPem,
-    key: identity.keyPem.reveal(),
-    minVersion: 'TLSv1.3',
-    maxVersion: 'TLSv1.3',
-    // Node sends session tickets even so; this makes them useless. `checked()` in tls.ts also refuses a resumed
-    // session.
-    secureOptions: constants.SSL_OP_NO_TICKET,
-  } as const;
   try {
     const spki = p256SpkiOf(new X509Certificate(identity.certPem).raw);
-    return { secureContext: createSecureContext(options), spki };
+    return { secureContext: tls13Context(identity), spki };
   } catch (error) {
     throw new AtlsError('atls-config', 'reading the TLS certificate of this end', { cause: error });
   }

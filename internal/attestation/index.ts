@@ -24,6 +24,8 @@ export type { KnownAttestationKey } from './tpm/rules.ts';
 export { VERIFY_NONCE_BYTES, bindingOfVerifyRequest, type VerifyRequest } from './verify-request.ts';
 export {
   BINDING_BYTES,
+  endorsementKeyIdentity,
+  endorsementKeyIdIn,
   MAX_EVIDENCE_BYTES,
   machineIdentityText,
   type Check,

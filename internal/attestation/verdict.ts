@@ -51,6 +51,18 @@ export function machineIdentityText(identity: MachineIdentity): string {
   return `${identity.kind}:${identity.id}`;
 }
 
+const ENDORSEMENT_KEY = 'tpm-ek:';
+
+/** The identity of a machine with this endorsement key (SHA-256 of its SubjectPublicKeyInfo, hex), as records name it. */
+export function endorsementKeyIdentity(endorsementKeyId: string): string {
+  return `${ENDORSEMENT_KEY}${endorsementKeyId}`;
+}
+
+/** The endorsement key that an identity names; undefined for an identity of another kind. */
+export function endorsementKeyIdIn(identity: string): string | undefined {
+  return identity.startsWith(ENDORSEMENT_KEY) ? identity.slice(ENDORSEMENT_KEY.length) : undefined;
+}
+
 /** A fact from verified parts of the evidence, for display and policies. */
 export type Claim = string | number | boolean;
 

@@ -1,13 +1,15 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { CLOCK_TOLERANCE_MS } from '../clock/index.ts';
 import {
   canonicalJson,
   ed25519PubKeyFrom,
   isSignedByRawEd25519Key,
   isVouchedOwnerKey,
   labeledStatement,
-  signEd25519,
+  MAX_VOUCHERS,
   type OwnerVoucher,
+  signEd25519,
 } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { BackupError } from './errors.ts';
@@ -16,7 +18,6 @@ import { parseRecipient } from './recovery-key.ts';
 /** Size limit of a certificate. */
 export const MAX_CERTIFICATE_BYTES = 16 * 1024;
 const MAX_RECIPIENTS = 16;
-const MAX_VOUCHERS = 16;
 /** As many control planes as a cluster can reasonably have. */
 const MAX_NODES = 64;
 /** Limits of a schedule. */
@@ -172,8 +173,6 @@ export function verifyBackupCertificate(
   if (trust.nowMs !== undefined && (trust.nowMs > endsMs || trust.nowMs < issuedMs - CLOCK_TOLERANCE_MS))
     throw invalid(`not valid at ${new Date(trust.nowMs).toISOString()}`);
 }
-
-const CLOCK_TOLERANCE_MS = 5 * 60_000;
 
 type Unsigned = Omit<SingleCertificate, 'signature'> | Omit<ScheduleCertificate, 'signature'>;
 

@@ -1,6 +1,6 @@
 import { verify } from 'node:crypto';
 import { z } from 'zod';
-import { canonicalJson, ed25519KeyFromRaw } from '../crypto/index.ts';
+import { canonicalJson, ed25519KeyFromRaw, rawFromEd25519Spki } from '../crypto/index.ts';
 import { nodeIdOf } from '../pki/index.ts';
 import type { ByteReader } from './byte-reader.ts';
 import { certificateShape, nodesOf, verifyBackupCertificate } from './certificate.ts';
@@ -115,7 +115,7 @@ export function refuseOlderEpoch({ epoch }: Pick<BackupHeader, 'epoch'>, known: 
 export function isSigned(header: BackupHeader, statement: Uint8Array, signature: Uint8Array): boolean {
   const spki = Buffer.from(header.signer, 'base64');
   try {
-    return verify(undefined, statement, ed25519KeyFromRaw(spki.subarray(-32)), signature);
+    return verify(undefined, statement, ed25519KeyFromRaw(rawFromEd25519Spki(spki)), signature);
   } catch {
     return false; // not a key
   }

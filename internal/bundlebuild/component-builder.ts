@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { BlobStore } from '../bundle/index.ts';
+import { DAY_MS } from '../clock/index.ts';
 import { formatBytes } from '../printable/index.ts';
 import { assembleComponent, type CToolchain } from './assemble-component.ts';
 import type { BuildCache, BuiltComponent } from './build-cache.ts';
@@ -13,7 +14,7 @@ import { programsOf, type PlannedComponent } from './plan-bundle.ts';
 import type { GoModuleRecipe } from './recipes/recipe.ts';
 
 /** A work directory that is older than this belongs to a run that was killed. */
-const ABANDONED_MS = 24 * 3600 * 1000;
+const ABANDONED_MS = DAY_MS;
 
 /** The components to build, the stores for them, and the programs that exist already. */
 export interface ComponentBuilderOptions {

@@ -66,3 +66,17 @@ export async function withTimeout<T>(
     await timeout;
   }
 }
+
+/** Like `withTimeout`, but returns whether `work` ended in time, instead of its result. */
+export async function isDoneWithin(
+  options: Parameters<typeof withTimeout>[0],
+  work: (signal: AbortSignal) => Promise<unknown>,
+): Promise<boolean> {
+  try {
+    await withTimeout(options, work);
+    return true;
+  } catch (error) {
+    if (error instanceof TimeoutError) return false;
+    throw error;
+  }
+}

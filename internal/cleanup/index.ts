@@ -1,3 +1,10 @@
 /** Ground: abort signals, timeouts and concurrent calls that leave nothing behind: no listener, no timer, no running call. */
 export { mapConcurrently } from './map-concurrently.ts';
-export { childSignal, TimeoutError, untilAborted, withTimeout, type ChildSignal } from './child-signal.ts';
+export {
+  childSignal,
+  isDoneWithin,
+  TimeoutError,
+  untilAborted,
+  withTimeout,
+  type ChildSignal,
+} from './child-signal.ts';

@@ -1,4 +1,13 @@
-const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+/** Milliseconds of a minute, an hour and a day. */
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_MS = 24 * HOUR_MS;
+/** Lifetimes of certificates are configured in minutes and signed in days. */
+export const MINUTES_PER_DAY = 24 * 60;
+/** How far the clocks of two machines may differ. `notBefore` of certificates is set that much earlier. */
+export const CLOCK_TOLERANCE_MS = 5 * MINUTE_MS;
+
+const UNITS_MS = { s: 1_000, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS } as const;
 
 /** Below this, tenths of a second are shown. */
 const TENTHS_BELOW_MS = 9_950;

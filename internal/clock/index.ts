@@ -4,4 +4,13 @@
  */
 export { Backoff } from './backoff.ts';
 export { SystemClock, yieldToEventLoop, type Clock } from './clock.ts';
-export { formatDuration, formatExpiry, parseDuration } from './duration.ts';
+export {
+  CLOCK_TOLERANCE_MS,
+  DAY_MS,
+  formatDuration,
+  formatExpiry,
+  HOUR_MS,
+  MINUTE_MS,
+  MINUTES_PER_DAY,
+  parseDuration,
+} from './duration.ts';

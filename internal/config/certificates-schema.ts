@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { MINUTES_PER_DAY } from '../clock/index.ts';
 import { DEFAULTS } from './defaults.ts';
 
-const MINUTES_PER_DAY = 24 * 60;
 /** The shortest lifetime, because a slow TPM cannot quote for more frequent renewals. */
 const SHORTEST_MINUTES = 2;
 

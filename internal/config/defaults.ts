@@ -14,6 +14,11 @@ export const DEFAULTS = {
   operatorCertificateMinutes: 365 * 24 * 60,
 } as const;
 
+/** The Helm release of the pod network. It comes first, because pods need it. */
+export const NETWORK_CHART = 'flannel';
+/** Its namespace. */
+export const NETWORK_NAMESPACE = 'kube-flannel';
+
 /** The networks of local clusters: in 198.18.0.0/15 (RFC 2544), which is reserved for tests. */
 export const LOCAL_NETWORKS = {
   podSubnet: '198.19.0.0/17',

@@ -38,7 +38,8 @@ export {
   verifyConfigurationChange,
 } from './cluster-part.ts';
 export { attestationTemplate, SIMPLE_VARIANTS, type SimpleVariant } from './default-attestation.ts';
-export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
+export { parseProgramConfig } from './parse-program-config.ts';
+export { DEFAULTS, LOCAL_NETWORKS, NETWORK_CHART, NETWORK_NAMESPACE } from './defaults.ts';
 export {
   authenticationFrom,
   DEFAULT_CERTIFICATES,

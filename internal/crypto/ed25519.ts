@@ -53,6 +53,13 @@ export function ed25519SpkiFromRaw(raw: Uint8Array): Uint8Array {
   return Buffer.concat([SPKI_PREFIX, raw]);
 }
 
+/** The raw public key in a SubjectPublicKeyInfo (DER, RFC 8410). Throws RangeError for other kinds of key. */
+export function rawFromEd25519Spki(spkiDer: Uint8Array): Uint8Array {
+  if (spkiDer.length !== ED25519_SPKI_BYTES || SPKI_PREFIX.compare(spkiDer, 0, SPKI_PREFIX.length) !== 0)
+    throw new RangeError('not the SubjectPublicKeyInfo of an Ed25519 key');
+  return spkiDer.subarray(SPKI_PREFIX.length);
+}
+
 /** Whether a raw public key is a point of small order, under which anybody can sign. */
 export function isSmallOrderEd25519Key(raw: Uint8Array): boolean {
   return SMALL_ORDER.has(Buffer.from(raw).toString('hex'));

@@ -13,6 +13,7 @@ export {
   isSignedByRawEd25519Key,
   isSmallOrderEd25519Key,
   rawFromEd25519Key,
+  rawFromEd25519Spki,
   signEd25519,
 } from './ed25519.ts';
 export { joinServerStatement, machineKeyStatement } from './join-statements.ts';
@@ -21,12 +22,20 @@ export {
   certificateSha256,
   isVouchedOwnerKey,
   kubeconfigStatement,
+  MAX_VOUCHERS,
   ownershipStatement,
   resetStatement,
   voucherStatement,
   type OwnerVoucher,
 } from './owner-statements.ts';
-export { P256_ORDER, P256_SPKI_BYTES, P256_SPKI_PREFIX, p256KeyFromPoint, P384_ORDER } from './p256.ts';
+export {
+  MAX_SPKI_BYTES,
+  P256_ORDER,
+  P256_SPKI_BYTES,
+  P256_SPKI_PREFIX,
+  p256KeyFromPoint,
+  P384_ORDER,
+} from './p256.ts';
 export { seal, unseal } from './seal.ts';
 export type { Sealed } from './sealed.ts';
 export { sealV1 } from './sealed-v1.ts';

@@ -2,7 +2,8 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { isSignedByRawEd25519Key } from './ed25519.ts';
 import { labeledStatement, u64 } from './length-prefix.ts';
 
-const MAX_VOUCHERS = 16;
+/** The maximum number of owners between the first owner and the last one. */
+export const MAX_VOUCHERS = 16;
 
 /** The signature with which an owner key vouches for a second key as another owner key. */
 export interface OwnerVoucher {

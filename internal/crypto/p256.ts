@@ -16,7 +16,8 @@ export function p256KeyFromPoint(xy: Uint8Array): KeyObject {
   return createPublicKey({ key: Buffer.concat([P256_SPKI_PREFIX, xy]), format: 'der', type: 'spki' });
 }
 
-const MAX_SPKI_BYTES = 256;
+/** The longest SubjectPublicKeyInfo that a peer may send. */
+export const MAX_SPKI_BYTES = 256;
 
 /**
  * A P-256 public key that a peer chose, from its SubjectPublicKeyInfo (DER). node:crypto refuses points that are not on the curve.

@@ -1,8 +1,9 @@
 import 'reflect-metadata';
 import { X509CertificateGenerator } from '@peculiar/x509';
 import { createPrivateKey, createPublicKey, webcrypto, type KeyObject } from 'node:crypto';
+import { DAY_MS } from '../clock/index.ts';
 
-const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
+const YEAR_MS = 365 * DAY_MS;
 const BACKDATE_MS = 5 * 60 * 1000;
 
 /**

@@ -1,3 +1,4 @@
+import { REFRESH_COLLATERAL } from '../attestation/x509/index.ts';
 import { defineErrors, errorClass, fault, retryable } from '../errors/index.ts';
 
 /** One error for each check of a cluster, and those of files of facts. A warning of a check has the same code and fix. */
@@ -100,7 +101,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-collateral': retryable.operator.unhealthy(
     'Collateral of AMD or Intel has expired, or ends soon: machines whose evidence needs it are refused.',
-    'Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.',
+    REFRESH_COLLATERAL,
   ),
   'doctor-backup': retryable.operator.unhealthy(
     'The control planes have not taken and proved a backup for longer than the schedule says, or the last attempt failed.',

@@ -1,10 +1,10 @@
 import { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
+import { CLOCK_TOLERANCE_MS } from '../clock/index.ts';
 import { hostOf } from '../endpoint/index.ts';
 import { RpcError, type AcceptPeer } from '../rpc/index.ts';
 
 const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
-const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 /** Which server certificates an etcd client accepts. */
 export interface EtcdTrust {

@@ -2,7 +2,7 @@
  * Domain: rotation of the keys that all control planes share, as values. A `KeySet` has the keys of two generations and the
  * phase of the rotation from one to the other. Which keys are trusted and which key signs depends on nothing else.
  */
-export { planRotation, type RotationMember, type RotationRecord } from './plan-rotation.ts';
+export { planRotation, type RotationMember } from './plan-rotation.ts';
 export {
   activePairs,
   CA_COMMON_NAMES,
@@ -15,7 +15,6 @@ export {
   publicPartsOf,
   ROTATION_FILE,
   type KeySet,
-  type PublicHalves,
   publicHalvesOf,
   type RotatingPair,
   type RotatingPairs,
@@ -35,6 +34,7 @@ export {
 } from './encryption-keys.ts';
 export { createServersCa, SERVERS_CA, SERVERS_CA_NAME } from './servers-ca.ts';
 export {
+  FIRST_GENERATION,
   hasReached,
   isPhaseAtLeast,
   KEY_PHASES,

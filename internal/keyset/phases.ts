@@ -44,6 +44,9 @@ export const KEY_PHASES = ['hand', 'believe', 'issue', 'refresh', 'retire', 'don
 /** One of `KEY_PHASES`. */
 export type KeyPhase = (typeof KEY_PHASES)[number];
 
+/** The generation of the keys that were created with the cluster. */
+export const FIRST_GENERATION = 1;
+
 /** Progress of a node or of the whole rotation: a generation of keys, and the phase of the rotation to it. */
 export interface KeyStage {
   readonly generation: number;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { DAY_MS } from '../clock/index.ts';
 import { ED25519_KEY_BYTES } from '../crypto/index.ts';
 import { OPERATOR_ROLES } from '../records/index.ts';
 import { ROLES } from '../role/index.ts';
@@ -18,8 +19,6 @@ export const DOCUMENT_KINDS = [
 ] as const;
 /** One of `DOCUMENT_KINDS`. */
 export type DocumentKind = (typeof DOCUMENT_KINDS)[number];
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /**
  * For how long after signing a document allows something new. A document that admits one machine is short-lived. One that

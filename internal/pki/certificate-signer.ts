@@ -12,15 +12,13 @@ import {
   X509CertificateGenerator,
 } from '@peculiar/x509';
 import { createPrivateKey, randomBytes, webcrypto } from 'node:crypto';
+import { CLOCK_TOLERANCE_MS, DAY_MS } from '../clock/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { algorithmOf, pubKeyDerOf, webPrivateKey, webPublicKey } from './keys.ts';
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 const CA_YEARS = 10;
 /** The subject attribute that the Kubernetes API server reads as the user's uid (k8s.io/apimachinery/pkg/apis/asn1). */
 const KUBERNETES_UID = '1.3.6.1.4.1.57683.2';
-/** How far the clocks of two machines may differ. `notBefore` of certificates is set that much earlier. */
-export const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 /** Extended key usage: TLS server or TLS client. */
 export type Usage = 'server' | 'client';

@@ -10,8 +10,9 @@ import {
   X509CertificateGenerator,
 } from '@peculiar/x509';
 import { createPrivateKey, webcrypto, X509Certificate as NodeCertificate } from 'node:crypto';
+import { CLOCK_TOLERANCE_MS } from '../clock/index.ts';
 import type { Secret } from '../secret/index.ts';
-import { authorityKeyIdentifierOf, CLOCK_TOLERANCE_MS, pem, randomSerial } from './certificate-signer.ts';
+import { authorityKeyIdentifierOf, pem, randomSerial } from './certificate-signer.ts';
 import { algorithmOf, webPrivateKey, webPublicKey } from './keys.ts';
 
 /** A CA with its key. PEM. */

@@ -1,6 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { isSignedByEd25519Key, labeledStatement, u64 } from '../crypto/index.ts';
-import { CLOCK_TOLERANCE_MS, type LeafSpec, type SubjectName } from './certificate-signer.ts';
+import { CLOCK_TOLERANCE_MS } from '../clock/index.ts';
+import type { LeafSpec, SubjectName } from './certificate-signer.ts';
 import { PkiError } from './errors.ts';
 import { nodeIdOf, spkiDerOf } from './keys.ts';
 import {

@@ -10,7 +10,6 @@
  * A `CertificateSigner` issues them with the key of a CA, which may be in another process.
  */
 export {
-  CLOCK_TOLERANCE_MS,
   createCaCertPem,
   KeyCertificateSigner,
   type LeafSpec,
@@ -28,6 +27,8 @@ export {
   fingerprintOfKey,
   generateKeyPem,
   keyPemFromSeed,
+  MAX_PEM_BYTES,
+  NODE_ID,
   nodeIdOf,
   pubKeyDerOf,
   spkiDerOf,

@@ -52,6 +52,12 @@ export function fingerprintOfKey(spkiDer: Uint8Array): string {
   return `sha256:${createHash('sha256').update(spkiDer).digest('hex')}`;
 }
 
+/** The form of the ids that `nodeIdOf` returns. */
+export const NODE_ID = /^node-[0-9a-f]{32}$/;
+
+/** The longest PEM text that a peer may send: a certificate, a few of them, or a key. */
+export const MAX_PEM_BYTES = 16 * 1024;
+
 /** The id of the node with this key: "node-" and, in hex, the first 16 bytes of the SHA-256 of its SubjectPublicKeyInfo. */
 export function nodeIdOf(spkiDer: Uint8Array): string {
   return `node-${createHash('sha256').update(spkiDer).digest('hex').slice(0, 32)}`;

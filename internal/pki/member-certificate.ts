@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto';
-import { CLOCK_TOLERANCE_MS, type LeafSpec, type SubjectName } from './certificate-signer.ts';
+import { CLOCK_TOLERANCE_MS } from '../clock/index.ts';
+import type { LeafSpec, SubjectName } from './certificate-signer.ts';
 import { PkiError } from './errors.ts';
 import { fingerprintOfKey, nodeIdOf, spkiDerOf } from './keys.ts';
 

@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import { CLOCK_TOLERANCE_MS } from './certificate-signer.ts';
+import { CLOCK_TOLERANCE_MS } from '../clock/index.ts';
 
 /** The two times of a certificate that renewal needs; wall clock. */
 export interface CertificateTimes {

@@ -72,6 +72,7 @@ export {
 export {
   BACKUP_NAME,
   KUBERNETES_GROUPS,
+  OPERATOR_NAME,
   OPERATOR_ROLES,
   type AuditHeadRecord,
   type AuditRecord,

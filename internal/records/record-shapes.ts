@@ -287,6 +287,9 @@ export const backupShape = z.strictObject({
   sizeBytes: z.int().positive(),
 });
 
+/** The form of an operator's name. */
+export const OPERATOR_NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
+
 /** The roles of operators, with increasing rights. */
 export const OPERATOR_ROLES = ['viewer', 'operator', 'owner'] as const;
 /** See `OPERATOR_ROLES`. */

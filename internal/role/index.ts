@@ -1,5 +1,12 @@
 /** Domain: the roles of nodes, the states of a node in its cluster, and the guards of a role change. */
-export { isLabelKey, isLabelValue, isReservedLabel, LABEL_KEY, LABEL_VALUE } from './node-labels.ts';
+export {
+  isLabelKey,
+  isLabelValue,
+  isReservedLabel,
+  LABEL_KEY,
+  LABEL_VALUE,
+  MAX_LABELS,
+} from './node-labels.ts';
 export {
   formatTaint,
   isReservedTaint,
@@ -20,4 +27,13 @@ export {
   type GuardedNode,
   type RoleChangeGuard,
 } from './role-change.ts';
-export { firstNodeRoles, isControlPlane, parseRoles, roleNames, ROLES, type Role } from './role.ts';
+export {
+  firstNodeRoles,
+  isControlPlane,
+  MAX_ROLE_CHARS,
+  MAX_ROLES,
+  parseRoles,
+  roleNames,
+  ROLES,
+  type Role,
+} from './role.ts';

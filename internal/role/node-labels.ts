@@ -6,6 +6,8 @@ export const LABEL_KEY =
   /^((?=[^/]{1,253}\/)(?<prefix>[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*)\/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
 /** Value of a label: empty, or at most 63 characters. */
 export const LABEL_VALUE = /^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/;
+/** The most labels that a caller may set on a node. */
+export const MAX_LABELS = 128;
 /** The prefix for labels that Kubernetes lets no kubelet set on its own node. */
 const RESTRICTED = 'node-restriction.kubernetes.io';
 

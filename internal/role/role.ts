@@ -5,6 +5,10 @@ export const ROLES = ['ConsensusMember', 'KubernetesController', 'KubernetesWork
 /** One of `ROLES`. */
 export type Role = (typeof ROLES)[number];
 
+/** Limits for the roles in a message of a peer. Names of later versions are refused as unknown, not as too long. */
+export const MAX_ROLES = 8;
+export const MAX_ROLE_CHARS = 64;
+
 /** Roles that need another role on the same node. */
 const NEEDS: Readonly<Partial<Record<Role, Role>>> = {
   // Each API server uses only the etcd member on its own node.

@@ -24,6 +24,7 @@ export { isListening } from './is-listening.ts';
 export { localUpgrade, type LocalPeer } from './local-upgrade.ts';
 export {
   fingerprintOf,
+  tls13Context,
   tlsClientUpgrade,
   tlsServerUpgrade,
   type AcceptPeer,

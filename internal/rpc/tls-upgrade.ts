@@ -2,7 +2,7 @@ import { createHash, type X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { constants } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { connect, createSecureContext, TLSSocket } from 'node:tls';
+import { connect, createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import { TimeoutError, withTimeout } from '../cleanup/index.ts';
 import type { Clock } from '../clock/index.ts';
 import type { Secret } from '../secret/index.ts';
@@ -35,7 +35,7 @@ export interface TlsUpgradeOptions<P> {
 
 /** The server side of mutual TLS 1.3 without session resumption. */
 export function tlsServerUpgrade<P>(options: TlsUpgradeOptions<P>): Upgrade<P> {
-  const secureContext = contextOf(options.identity);
+  const secureContext = tls13Context(options.identity);
   return async (socket, signal) => {
     await firstBytes(socket, options.clock, signal);
     return handshake(socket, signal, options, () => {
@@ -61,7 +61,7 @@ function chosenProtocol({ protocols }: { readonly protocols: readonly string[] }
 
 /** The client side of mutual TLS 1.3 without session resumption. */
 export function tlsClientUpgrade<P>(options: TlsUpgradeOptions<P>): Upgrade<P> {
-  const secureContext = contextOf(options.identity);
+  const secureContext = tls13Context(options.identity);
   return (socket, signal) =>
     handshake(socket, signal, options, () => ({
       secured: connect({ socket, secureContext, rejectUnauthorized: false, ALPNProtocols: [ALPN] }),
@@ -76,7 +76,11 @@ export function fingerprintOf(certificate: X509Certificate): string {
     .digest('hex')}`;
 }
 
-function contextOf(identity: TlsIdentity): ReturnType<typeof createSecureContext> {
+/**
+ * TLS 1.3 with this certificate. Node sends session tickets even so; without their keys they are useless, and attested TLS also
+ * refuses a resumed session.
+ */
+export function tls13Context(identity: TlsIdentity): SecureContext {
   return createSecureContext({
     cert: identity.certPem,
     key: identity.keyPem.reveal(),

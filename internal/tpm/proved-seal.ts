@@ -6,7 +6,7 @@ import { readPcrs } from './commands/pcr.ts';
 import { policyPcr, startPolicySession } from './commands/sessions.ts';
 import type { TpmConnection } from './connection.ts';
 import { TpmError } from './errors.ts';
-import { MAX_SEALED_SECRET_BYTES, STORAGE_PARENT } from './seal.ts';
+import { MAX_SEALED_SECRET_BYTES, sealableBytes, STORAGE_PARENT } from './seal.ts';
 import { pcrDigest, pcrPolicyDigest } from './structures/pcr-selection.ts';
 import { sealedObjectTemplate } from './structures/templates.ts';
 import { WireReader, WireWriter } from './wire.ts';
@@ -33,9 +33,7 @@ export async function sealProved(
   { purpose, pcrs }: SealPurpose,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const bytes = secret.reveal();
-  if (bytes.length === 0 || bytes.length > MAX_SEALED_SECRET_BYTES)
-    throw new RangeError(`a sealed secret has 1 to ${MAX_SEALED_SECRET_BYTES} bytes, not ${bytes.length}`);
+  const bytes = sealableBytes(secret);
   const values = await readPcrs(tpm, { hash: 'sha256', pcrs }, signal);
   await using parent = await createPrimary(tpm, STORAGE_PARENT, signal);
   const halves = await createProved(

@@ -24,9 +24,7 @@ export async function sealSecret(
   values: ReadonlyMap<number, Uint8Array>,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const bytes = secret.reveal();
-  if (bytes.length === 0 || bytes.length > MAX_SEALED_SECRET_BYTES)
-    throw new RangeError(`a sealed secret has 1 to ${MAX_SEALED_SECRET_BYTES} bytes, not ${bytes.length}`);
+  const bytes = sealableBytes(secret);
   await using parent = await createPrimary(tpm, STORAGE_PARENT, signal);
   const template = sealedObjectTemplate(pcrPolicyDigest(values));
   const { publicPart, privatePart } = await createSealed(tpm, { parent, template, secret: bytes }, signal);
@@ -73,4 +71,12 @@ export function parseSealed(sealed: Uint8Array) {
   const privatePart = reader.sized('private part', 1024);
   reader.end();
   return { pcrs: selection.pcrs, publicPart, privatePart };
+}
+
+/** The bytes of a secret. Throws RangeError if a TPM cannot seal that many. */
+export function sealableBytes(secret: Secret<Uint8Array>): Uint8Array {
+  const bytes = secret.reveal();
+  if (bytes.length === 0 || bytes.length > MAX_SEALED_SECRET_BYTES)
+    throw new RangeError(`a sealed secret has 1 to ${MAX_SEALED_SECRET_BYTES} bytes, not ${bytes.length}`);
+  return bytes;
 }

@@ -5,7 +5,12 @@ import {
   standardValidators,
   type ValidatorDependencies,
 } from '../../internal/attestation/policy/index.ts';
-import type { Policy, Validator, Variant } from '../../internal/attestation/index.ts';
+import {
+  endorsementKeyIdIn,
+  type Policy,
+  type Validator,
+  type Variant,
+} from '../../internal/attestation/index.ts';
 import type { EndorsementTrust } from '../../internal/attestation/enrolment/index.ts';
 import { attestationSettings, type ClusterConfig } from '../../internal/config/index.ts';
 
@@ -32,9 +37,7 @@ export interface ActiveAttestation {
 export function readAttestation(config: ClusterConfig): ActiveAttestation {
   const { policyInput, trust, lockPcr, variants } = attestationSettings(config.attestation);
   const written = parsePolicy(policyInput);
-  const listed = config.join.inventory.flatMap(({ identity }) =>
-    identity.startsWith('tpm-ek:') ? [identity.slice('tpm-ek:'.length)] : [],
-  );
+  const listed = config.join.inventory.flatMap(({ identity }) => endorsementKeyIdIn(identity) ?? []);
   return {
     policy: {
       ...written,

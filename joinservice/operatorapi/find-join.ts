@@ -12,7 +12,8 @@ import { refuseField } from '../curator/index.ts';
 import { OperatorApiError } from './errors.ts';
 import { fingerprintOf } from './join-wire.ts';
 
-const MIN_PREFIX = 8;
+/** A shorter prefix of an identity or fingerprint would match too many machines. */
+export const MIN_PREFIX = 8;
 
 /** A request with its etcd entry. */
 interface Found {

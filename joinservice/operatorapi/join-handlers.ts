@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../internal/clock/index.ts';
 import { unchanged } from '../../internal/etcd/index.ts';
 import { nodeNameKey, records, type JoinRecord } from '../../internal/records/index.ts';
 import { formatTaint, isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
@@ -27,9 +28,8 @@ import { findJoin, listJoins, readSlotQueue } from './find-join.ts';
 import { machineTrace } from './machine-trace.ts';
 import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
-const MINUTE_MS = 60_000;
 /** How long an approval by an operator is valid. It is long because the machine may be off when it is approved. */
-const APPROVAL_MS = 24 * 60 * MINUTE_MS;
+const APPROVAL_MS = DAY_MS;
 const MAX_REASON = 512;
 
 type JoinParts = Pick<OperatorApiParts, 'etcd' | 'mutations' | 'clock' | 'ownerDocs'>;

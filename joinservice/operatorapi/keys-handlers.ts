@@ -1,9 +1,10 @@
 import {
   areSignedKeys,
+  FIRST_GENERATION,
   parseStage,
   planRotation,
-  signedKeysOf,
   type RotationMember,
+  signedKeysOf,
 } from '../../internal/keyset/index.ts';
 import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
@@ -13,8 +14,6 @@ import { OperatorApiError } from './errors.ts';
 import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
 const MAX_REASON = 200;
-/** The keys that were created with the cluster. */
-const FIRST_GENERATION = 1;
 
 /** Requests a rotation of the keys that control planes share, and reports its progress. The control planes carry it out. */
 export function keysHandlers({

@@ -15,13 +15,11 @@ import { canonicalAddress } from '../evidence/index.ts';
 import { readTrace } from '../join/index.ts';
 import { OperatorApiError } from './errors.ts';
 import { factToWire, joinToWire } from './join-wire.ts';
-import { findJoin, listJoins, readSlotQueue } from './find-join.ts';
+import { findJoin, listJoins, MIN_PREFIX, readSlotQueue } from './find-join.ts';
 import type { OperatorApiParts } from './operator-api-parts.ts';
 import { refusalsAbout } from './refusals-about.ts';
 
 const ADDRESS = 'address:';
-/** A shorter prefix would match too many machines. */
-const MIN_PREFIX = 8;
 
 type TraceParts = Pick<OperatorApiParts, 'etcd' | 'clock'>;
 

@@ -1,4 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import { MINUTE_MS } from '../../internal/clock/index.ts';
 import {
   absent,
   remove,
@@ -10,10 +11,11 @@ import {
 import { ownerPubKeyFromRaw } from '../../internal/attestation/ownerkey/index.ts';
 import { fingerprintOfKey, spkiDerOf, verifyCertificateRequest } from '../../internal/pki/index.ts';
 import {
+  OPERATOR_NAME,
   OPERATOR_ROLES,
+  type OperatorRecord,
   OPERATORS_PREFIX,
   records,
-  type OperatorRecord,
 } from '../../internal/records/index.ts';
 import type { Call } from '../../internal/rpc/index.ts';
 import type { Submission } from '../ownerdocs/index.ts';
@@ -37,9 +39,6 @@ import {
 import { OperatorApiError, signed } from './errors.ts';
 import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 import { requireOtherOwnershipSigner } from './ownership-handlers.ts';
-
-const MINUTE_MS = 60_000;
-const NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
 
 type OperatorParts = Pick<OperatorApiParts, 'etcd' | 'mutations' | 'clock' | 'ownerDocs'> & {
   readonly signer: Pick<OperatorApiParts['signer'], 'signOperator'>;
@@ -87,7 +86,8 @@ async function putOperator(
   const { signal } = call;
   const role = OPERATOR_ROLES.find((each) => each === request.role);
   if (role === undefined) return refuseField('role', OPERATOR_ROLES.join(', '));
-  if (!NAME.test(name)) refuseField('name', 'expected at most 64 lower-case letters, digits and .-_@');
+  if (!OPERATOR_NAME.test(name))
+    refuseField('name', 'expected at most 64 lower-case letters, digits and .-_@');
   const fingerprint = fingerprintOfKey(await verifyCertificateRequest(certificateRequest));
   const mutation = mutationFrom(PutOperatorRequestSchema, request, { ...call, subject: name });
   const record: OperatorRecord = { version: 1, name, fingerprint, role, createdMs: clock.nowMs() };

@@ -1,5 +1,5 @@
 import { ownerPubKeyFromRaw } from '../../internal/attestation/ownerkey/index.ts';
-import { isSignedByEd25519Key, ownershipStatement } from '../../internal/crypto/index.ts';
+import { ED25519_KEY_BYTES, isSignedByEd25519Key, ownershipStatement } from '../../internal/crypto/index.ts';
 import type { Condition, KeySpace } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey, spkiDerOf } from '../../internal/pki/index.ts';
 import { OWNERSHIP_KEY, records, type OwnershipRecord } from '../../internal/records/index.ts';
@@ -7,8 +7,6 @@ import { mutationFrom, readCluster, refuseField } from '../curator/index.ts';
 import { PutOwnershipRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
 import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
-
-const KEY_BYTES = 32;
 
 /** The ownership signature that joining machines verify. The first owner signs it during init; any owner may replace it later. */
 export function ownershipHandlers({
@@ -24,7 +22,8 @@ export function ownershipHandlers({
     putOwnership: async (request, call) => {
       const { peer, signal } = call;
       const { ownerPublicKey, epoch, signature } = request;
-      if (ownerPublicKey.length !== KEY_BYTES) refuseField('owner_public_key', 'expected a raw Ed25519 key');
+      if (ownerPublicKey.length !== ED25519_KEY_BYTES)
+        refuseField('owner_public_key', 'expected a raw Ed25519 key');
       const spki = spkiDerOf(ownerPubKeyFromRaw(ownerPublicKey));
       const fingerprint = fingerprintOfKey(spki);
       if (peer.kind !== 'operator' || fingerprint !== peer.fingerprint)

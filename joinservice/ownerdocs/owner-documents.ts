@@ -1,7 +1,6 @@
 import {
   OwnerDocumentError,
   floorOf,
-  resolveOwners,
   verifyDocument,
   type DocumentKind,
   type Floor,
@@ -14,12 +13,11 @@ import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import {
   CLUSTER_KEY,
   documentKey,
-  DOCUMENTS_PREFIX,
   records,
   type OperatorRole,
   type RemovedRecord,
 } from '../../internal/records/index.ts';
-import { documentBytes } from './stored-documents.ts';
+import { documentBytes, readOwners } from './stored-documents.ts';
 import { Submission, type CurrentTrust } from './submission.ts';
 
 /** Where owner documents and the first owners come from. */
@@ -60,24 +58,19 @@ export class OwnerDocuments {
   /** The current owners. @throws OwnerDocumentError if the chain of `owners` documents is broken: then no document is valid */
   async trust(signal: AbortSignal): Promise<CurrentTrust> {
     const { etcd, clock, clusterId, ownerKeys } = this.#ports;
-    const [{ record: cluster }, chain] = await Promise.all([
-      records.cluster.read(etcd, CLUSTER_KEY, signal),
-      etcd.list(`${DOCUMENTS_PREFIX}owners/`, { signal }),
-    ]);
-    const base = { clusterId, epoch: cluster?.epoch ?? 1, nowMs: clock.nowMs() };
     const [first, ...others] = ownerKeys;
-    if (first === undefined) return { ...base, owners: [], ownersFloor: undefined };
-    const start = { keys: [first, ...others] as const, floor: undefined };
-    const now = resolveOwners(start, chain.entries.map(documentBytes), base);
-    const seen = this.#ownersFloor?.serial ?? 0;
-    // A removed owner would be valid again if the newest documents were deleted from etcd.
-    if ((now.floor?.serial ?? 0) < seen)
-      throw new OwnerDocumentError(
-        'owner-document-serial-old',
-        `verifying the owners: serial ${now.floor?.serial ?? 0}, serial ${seen} was accepted before`,
-      );
-    this.#ownersFloor = now.floor;
-    return { ...base, owners: now.keys, ownersFloor: now.floor };
+    const base = { clusterId, nowMs: clock.nowMs() };
+    const [{ record: cluster }, owners] = await Promise.all([
+      records.cluster.read(etcd, CLUSTER_KEY, signal),
+      first && readOwners(etcd, [first, ...others], { ...base, seen: this.#ownersFloor, signal }),
+    ]);
+    this.#ownersFloor = owners?.floor ?? this.#ownersFloor;
+    return {
+      ...base,
+      epoch: cluster?.epoch ?? 1,
+      owners: owners?.keys ?? [],
+      ownersFloor: owners?.floor,
+    };
   }
 
   /**

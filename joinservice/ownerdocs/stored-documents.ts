@@ -3,12 +3,14 @@ import {
   OwnerDocumentError,
   floorOf,
   parseDocument,
+  resolveOwners,
   verifyDocument,
   type DocumentTrust,
   type Floor,
+  type OwnerSet,
 } from '../../internal/ownerdocument/index.ts';
-import type { Entry } from '../../internal/etcd/index.ts';
-import { records } from '../../internal/records/index.ts';
+import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
+import { DOCUMENTS_PREFIX, records } from '../../internal/records/index.ts';
 
 /** SHA-256, lower-case hex. */
 export function sha256Of(bytes: Uint8Array): string {
@@ -37,4 +39,34 @@ export function storedFloor(entry: Entry | undefined, trust: DocumentTrust): Flo
     if (error instanceof OwnerDocumentError) return undefined;
     throw error;
   }
+}
+
+/**
+ * The current owners: the stored `owners` documents form a chain that begins with the first owners.
+ * @param options `seen` is the newest of these documents that the program has accepted: a removed owner would be valid again if
+ * etcd hid the documents after it
+ * @throws OwnerDocumentError if the chain is broken, or older than `seen`: then no document is valid
+ */
+export async function readOwners(
+  etcd: KeySpace,
+  firstKeys: OwnerSet['keys'],
+  options: {
+    readonly clusterId: string;
+    readonly nowMs: number;
+    readonly seen: Floor | undefined;
+    readonly signal: AbortSignal;
+  },
+): Promise<OwnerSet> {
+  const { clusterId, nowMs, seen, signal } = options;
+  const { entries } = await etcd.list(`${DOCUMENTS_PREFIX}owners/`, { signal });
+  const start = { keys: firstKeys, floor: undefined };
+  // Documents of all epochs are part of the chain.
+  const owners = resolveOwners(start, entries.map(documentBytes), { clusterId, epoch: 1, nowMs });
+  const serial = owners.floor?.serial ?? 0;
+  if (serial < (seen?.serial ?? 0))
+    throw new OwnerDocumentError(
+      'owner-document-serial-old',
+      `verifying the owners: serial ${serial}, serial ${seen?.serial ?? 0} was accepted before`,
+    );
+  return owners;
 }

@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import type { Variant } from '../../internal/attestation/index.ts';
 import { VARIANTS } from '../../internal/attestation/policy/index.ts';
+import { parseProgramConfig } from '../../internal/config/index.ts';
 import { JoinserviceError } from './errors.ts';
 
 const path = z.string().startsWith('/');
@@ -61,9 +62,8 @@ export type JoinserviceConfig = Readonly<z.infer<typeof shape>>;
 /** Parses a configuration. @param source its path, for messages @throws JoinserviceError `joinservice-config-invalid` */
 export function parseJoinserviceConfig(source: string, text: string): JoinserviceConfig {
   try {
-    return Object.freeze(shape.parse(JSON.parse(text)));
+    return parseProgramConfig(shape, text);
   } catch (error) {
-    const why = error instanceof z.ZodError ? new Error(z.prettifyError(error).replaceAll('\n', ' ')) : error;
-    throw new JoinserviceError('joinservice-config-invalid', `reading ${source}`, { cause: why });
+    throw new JoinserviceError('joinservice-config-invalid', `reading ${source}`, { cause: error });
   }
 }

@@ -1,10 +1,11 @@
 import {
   AttestationError,
-  withLockRegister,
   type Collateral,
+  endorsementKeyIdIn,
   type Policy,
   type Validator,
   type Variant,
+  withLockRegister,
 } from '../../internal/attestation/index.ts';
 import { ticketEvidenceBinding } from '../../internal/crypto/index.ts';
 import type { MachineRecord, NodeRecord } from '../../internal/records/index.ts';
@@ -17,7 +18,6 @@ import {
 } from '../evidence/index.ts';
 import { SignerError } from './errors.ts';
 
-const TPM_EK = 'tpm-ek:';
 const MAX_EVIDENCE = 4;
 
 /** Evidence of one variant, bound to a statement. Untrusted until it is verified. */
@@ -146,6 +146,7 @@ function keysOf({
   akName,
   identity,
 }: MachineRecord): ReadonlyMap<string, { readonly endorsementKeyId: string }> {
-  if (akName === undefined || !identity.startsWith(TPM_EK)) return new Map();
-  return new Map([[akName, { endorsementKeyId: identity.slice(TPM_EK.length) }]]);
+  const endorsementKeyId = endorsementKeyIdIn(identity);
+  if (akName === undefined || endorsementKeyId === undefined) return new Map();
+  return new Map([[akName, { endorsementKeyId }]]);
 }

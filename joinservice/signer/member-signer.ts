@@ -4,13 +4,14 @@ import { floorOf, type VerifiedDocument } from '../../internal/ownerdocument/ind
 import { seal, sealV1, type Sealed } from '../../internal/crypto/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
+  type LeafSpec,
+  MAX_PEM_BYTES,
   nodeIdOf,
   nodeLeaf,
   operatorLeaf,
-  verifyControlPlaneCertificate,
-  verifyCertificateRequest,
-  type LeafSpec,
   type SubjectName,
+  verifyCertificateRequest,
+  verifyControlPlaneCertificate,
 } from '../../internal/pki/index.ts';
 import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState, type Role } from '../../internal/role/index.ts';
@@ -26,8 +27,6 @@ import type { KnownControlPlane, SignerMemory } from './signer-memory.ts';
 import type { SignerOwnerDocuments } from './signer-owner-documents.ts';
 import { verifyStatement, type SignedStatement } from './verify-statement.ts';
 import type { StoredConfiguration } from './stored-configuration.ts';
-
-const MAX_PEM_BYTES = 16 * 1024;
 
 /** Dependencies of the signer. */
 export interface SignerReads {

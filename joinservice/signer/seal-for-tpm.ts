@@ -1,4 +1,8 @@
-import { AttestationError } from '../../internal/attestation/index.ts';
+import {
+  AttestationError,
+  endorsementKeyIdentity,
+  endorsementKeyIdIn,
+} from '../../internal/attestation/index.ts';
 import {
   encryptForTpm,
   decodeEnrolmentRequest,
@@ -9,8 +13,6 @@ import { CertificateCache } from '../../internal/attestation/x509/index.ts';
 import type { MachineRecord } from '../../internal/records/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { SignerError } from './errors.ts';
-
-const TPM_EK = 'tpm-ek:';
 
 /**
  * Encrypts a text so that only the TPM with the recorded identity can decrypt it. The record alone does not prove that the
@@ -23,7 +25,7 @@ export function sealForTpm(
   asked: { readonly enrolment: Uint8Array; readonly session: Uint8Array },
 ): Secret<Uint8Array> {
   const { identity } = shows.machine;
-  if (!identity.startsWith(TPM_EK)) return text;
+  if (endorsementKeyIdIn(identity) === undefined) return text;
   try {
     const request = decodeEnrolmentRequest(asked.enrolment);
     const id = endorsementKeyIdOf(request.endorsementKey);
@@ -31,10 +33,10 @@ export function sealForTpm(
     const trust = { roots: new Set<string>(), authorities: [], pinnedKeys: new Set([id]) };
     const options = { cache: new CertificateCache(), nowMs: 0, trust };
     const endorsement = verifyEndorsement(request, options);
-    if (`${TPM_EK}${id}` !== identity || endorsement.attestationKeyNameHex !== shows.akName)
+    if (endorsementKeyIdentity(id) !== identity || endorsement.attestationKeyNameHex !== shows.akName)
       throw new SignerError(
         'signer-machine-other',
-        `sealing keys for ${identity}: requested by ${TPM_EK}${id}`,
+        `sealing keys for ${identity}: requested by ${endorsementKeyIdentity(id)}`,
       );
     const box = encryptForTpm(text, endorsement, asked.session);
     return new Secret(new Uint8Array(Buffer.from(JSON.stringify(box), 'utf8')));

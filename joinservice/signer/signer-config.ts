@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
+import { parseProgramConfig } from '../../internal/config/index.ts';
 import { SignerError } from './errors.ts';
 
 const path = z.string().startsWith('/');
@@ -49,9 +50,8 @@ export type SignerConfig = Readonly<z.infer<typeof shape>>;
 /** Parses a configuration. @param source its path, for messages @throws SignerError `signer-config-invalid` */
 export function parseSignerConfig(source: string, text: string): SignerConfig {
   try {
-    return Object.freeze(shape.parse(JSON.parse(text)));
+    return parseProgramConfig(shape, text);
   } catch (error) {
-    const why = error instanceof z.ZodError ? new Error(z.prettifyError(error).replaceAll('\n', ' ')) : error;
-    throw new SignerError('signer-config-invalid', `reading ${source}`, { cause: why });
+    throw new SignerError('signer-config-invalid', `reading ${source}`, { cause: error });
   }
 }

@@ -2,7 +2,6 @@ import { ed25519SpkiFromRaw } from '../../internal/crypto/index.ts';
 import {
   floorOf,
   OwnerDocumentError,
-  resolveOwners,
   parseDocument,
   verifyDocument,
   type DocumentTrust,
@@ -13,13 +12,12 @@ import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import {
   CLUSTER_KEY,
   documentKey,
-  DOCUMENTS_PREFIX,
   records,
   type NodeRecord,
   type OperatorRole,
 } from '../../internal/records/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
-import { documentBytes } from '../ownerdocs/index.ts';
+import { documentBytes, readOwners } from '../ownerdocs/index.ts';
 import { SignerError } from './errors.ts';
 import { FLOOR_KINDS, type FloorKind, type KnownControlPlane, type SignerMemory } from './signer-memory.ts';
 
@@ -141,19 +139,11 @@ export class SignerOwnerDocuments {
   /** @param isRunning documents from before a recovery of the quorum stay valid for control planes that already run */
   async #trust(isRunning: boolean, signal: AbortSignal): Promise<DocumentTrust> {
     const { etcd, memory, nowMs, clusterId, ownerKeys } = this.#ports;
-    const base = { clusterId, epoch: isRunning ? 1 : await this.#epoch(signal), nowMs: nowMs() };
-    const { entries } = await etcd.list(`${DOCUMENTS_PREFIX}owners/`, { signal });
-    const now = resolveOwners({ keys: ownerKeys, floor: undefined }, entries.map(documentBytes), base);
+    const trust = { clusterId, epoch: isRunning ? 1 : await this.#epoch(signal), nowMs: nowMs() };
     const seen = await memory.floor('owners');
-    const serial = now.floor?.serial ?? 0;
-    // If etcd hides an `owners` document that was seen before, a removed owner would be valid again.
-    if (seen !== undefined && seen.serial > serial)
-      throw new OwnerDocumentError(
-        'owner-document-serial-old',
-        `verifying the owners: serial ${serial}, but ${seen.serial} was seen before`,
-      );
-    if (now.floor !== undefined) await memory.raiseFloor('owners', now.floor);
-    return { ...base, owners: now.keys };
+    const { keys, floor } = await readOwners(etcd, ownerKeys, { ...trust, seen, signal });
+    if (floor !== undefined) await memory.raiseFloor('owners', floor);
+    return { ...trust, owners: keys };
   }
 
   /**

@@ -1,3 +1,4 @@
+import { MINUTES_PER_DAY } from '../../internal/clock/index.ts';
 import {
   ConfigError,
   DEFAULTS,
@@ -18,8 +19,6 @@ export interface StoredConfigurationContent {
   readonly sha256: string;
   readonly attestation: () => ActiveAttestation;
 }
-
-const MINUTES_PER_DAY = 24 * 60;
 
 /** Reads the configuration. It is parsed once for each revision, since it may list a thousand machines. */
 export class StoredConfiguration {

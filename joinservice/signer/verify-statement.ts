@@ -1,20 +1,18 @@
+import { CLOCK_TOLERANCE_MS } from '../../internal/clock/index.ts';
 import {
   encodeTicketStatement,
   isSignedByEd25519Key,
-  ticketStatementId,
+  MAX_SPKI_BYTES,
   type TicketStatement,
+  ticketStatementId,
 } from '../../internal/crypto/index.ts';
+import { MAX_ROLE_CHARS, MAX_ROLES } from '../../internal/role/index.ts';
 import { SignerError } from './errors.ts';
 
 /** How old a statement may be. A machine may wait for its slot and its TPM after it has signed the statement. */
 export const STATEMENT_VALID_MS = 10 * 60_000;
-/** How much the clocks of two machines may differ. */
-const CLOCK_TOLERANCE_MS = 5 * 60_000;
-const MAX_ROLES = 8;
-const MAX_ROLE = 64;
 const MAX_ADDRESS = 64;
 const MAX_CSR_BYTES = 8192;
-const MAX_SPKI_BYTES = 256;
 
 /** A recent statement, signed with the key of the machine. */
 export interface SignedStatement {
@@ -50,7 +48,7 @@ function checkSizes(asked: TicketStatement): void {
   const isSized =
     address.length <= MAX_ADDRESS &&
     roles.length <= MAX_ROLES &&
-    roles.every((role) => role.length <= MAX_ROLE) &&
+    roles.every((role) => role.length <= MAX_ROLE_CHARS) &&
     kubeletClientCsr.length <= MAX_CSR_BYTES &&
     kubeletServingCsr.length <= MAX_CSR_BYTES &&
     sealingPublicKey.length <= MAX_SPKI_BYTES;

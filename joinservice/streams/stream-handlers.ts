@@ -1,6 +1,8 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { TimeoutError, withTimeout } from '../../internal/cleanup/index.ts';
 import { formatDuration, type Clock } from '../../internal/clock/index.ts';
+import { ED25519_KEY_BYTES, ED25519_SIGNATURE_BYTES, MAX_VOUCHERS } from '../../internal/crypto/index.ts';
+import { NODE_ID } from '../../internal/pki/index.ts';
 import { BACKUP_NAME } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller, NodeView } from '../curator/index.ts';
@@ -26,18 +28,12 @@ const LIMITS = {
   /** Enough for endpoints that do not answer: each takes five seconds, and a few are probed at a time. */
   probe: { timeoutMs: 120_000, maxBytes: 4 * 1024 * 1024 },
 };
-const KEY_BYTES = 32;
-/** The maximum number of owners between the first owner and the calling one. */
-const MAX_VOUCHERS = 16;
-const SIGNATURE_BYTES = 64;
 const MAX_BACKLOG = 10_000;
 const MAX_UNITS = 16;
 /** Size limit of the certificate of a backup, which the node parses and verifies. */
 const MAX_CERTIFICATE_BYTES = 16 * 1024;
 /** A message has at most 4 MiB. */
 const MAX_WORKSPACE_BYTES = 3 * 1024 * 1024;
-/** The form of a node ID, as `nodeIdOf` (internal/pki) creates it. */
-const NODE_ID = /^node-[0-9a-f]{32}$/;
 /** The form of boot IDs of Linux. */
 const BOOT_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const NONCE_BYTES = 32;
@@ -84,7 +80,10 @@ export function streamHandlers(parts: StreamHandlerParts): StreamHandlers {
       return { nodeId: session.nodeId, variant, evidence: concat(rest) };
     },
     resetNode: async ({ node, order }, { signal }) => {
-      if (order?.ownerPubKey.length !== KEY_BYTES || order.signature.length !== SIGNATURE_BYTES)
+      if (
+        order?.ownerPubKey.length !== ED25519_KEY_BYTES ||
+        order.signature.length !== ED25519_SIGNATURE_BYTES
+      )
         return refuse('order', 'expected an owner key and a signature');
       if (order.vouchers.length > MAX_VOUCHERS) refuse('order', `more than ${MAX_VOUCHERS} vouchers`);
       await runOnNode(parts, node, { what: { case: 'reset', value: order }, ...LIMITS.reset }, signal);

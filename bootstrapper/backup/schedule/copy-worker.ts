@@ -7,9 +7,9 @@ import type { BackupRing } from './backup-ring.ts';
 import { CopyDirectory } from './copy-directory.ts';
 import { listKeptBackups, readSchedule } from './stored-schedule.ts';
 import type { ScheduleTrust } from './verify-schedule.ts';
+import { MAX_MESSAGE } from './schedule-worker.ts';
 
 const EVERY_MS = 30_000;
-const MAX_MESSAGE = 1_000;
 
 /** Inputs and ports (injected dependencies) of the copies of scheduled backups. */
 export interface CopyWorkerOptions extends ScheduleTrust {

@@ -15,7 +15,8 @@ import { listKeptBackups, readSchedule, type StoredSchedule } from './stored-sch
 import type { ScheduleTrust } from './verify-schedule.ts';
 
 const TICK_MS = 10_000;
-const MAX_MESSAGE = 1_000;
+/** The longest error message in a report. */
+export const MAX_MESSAGE = 1_000;
 const SEQ_DIGITS = 16;
 /** The same failure is not recorded again within this time. */
 const NOTE_AGAIN_MS = 5 * 60_000;

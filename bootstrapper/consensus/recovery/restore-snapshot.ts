@@ -7,7 +7,8 @@ import { urlOf } from '../unit/etcd-unit.ts';
  * the snapshot.
  */
 const REVISION_BUMP = 1_000_000_000;
-const RESTORE_MS = 10 * 60_000;
+/** How long `etcdutl snapshot restore` may take. */
+export const RESTORE_MS = 10 * 60_000;
 
 /** The member whose data is restored. */
 export interface RestoreTarget extends Pick<

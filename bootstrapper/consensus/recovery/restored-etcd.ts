@@ -7,10 +7,10 @@ import { waitUntilServing } from '../membership/join-etcd.ts';
 import { buildEtcdConfig, buildEtcdUnit, urlOf } from '../unit/etcd-unit.ts';
 import { connectAsRoot } from '../unit/run-etcd.ts';
 import type { RecoverConfig } from './data-copy.ts';
+import { RESTORE_MS } from './restore-snapshot.ts';
 
 /** Not the unit of a quorum recovery: an agent that starts ends this one, and a recovery may be going on then. */
 export const PROOF_ETCD_UNIT = 'cluster-etcd-proof.service';
-const RESTORE_MS = 10 * 60_000;
 const OWN_MS = 60_000;
 /** A large database is read from a disk that others use first. */
 const READY_MS = 5 * 60_000;

@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { NETWORK_NAMESPACE } from '../../../internal/config/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import { hardeningOf } from '../hardening.ts';
 import { PATHS, type KubernetesSettings } from '../settings.ts';
@@ -9,7 +10,7 @@ type AdmissionSettings = Pick<KubernetesSettings, 'podSecurity' | 'hardening'>;
  * Namespaces of the distribution's own pods. These pods set up the network of the node and need privileges
  * for it.
  */
-const SYSTEM_NAMESPACES = ['kube-system', 'kube-flannel'] as const;
+const SYSTEM_NAMESPACES = ['kube-system', NETWORK_NAMESPACE] as const;
 
 /**
  * Writes the admission configuration, which API servers read only when they start. New clusters enforce Pod

@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { NETWORK_NAMESPACE } from '../../../internal/config/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import { PATHS } from '../settings.ts';
 
@@ -45,7 +46,7 @@ const SYSTEM_USERS = [
 const SYSTEM_GROUPS = [
   'system:nodes',
   'system:serviceaccounts:kube-system',
-  'system:serviceaccounts:kube-flannel',
+  `system:serviceaccounts:${NETWORK_NAMESPACE}`,
 ];
 
 /**

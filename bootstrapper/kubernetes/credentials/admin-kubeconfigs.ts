@@ -1,3 +1,4 @@
+import { MINUTES_PER_DAY } from '../../../internal/clock/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
 import { generateKeyPem, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
@@ -5,7 +6,6 @@ import { loadCa, requireText, type CredentialPorts } from './key-pair.ts';
 import type { KubeletPorts } from '../kubelet/kubelet.ts';
 import { apiEndpointOf, PATHS, type KubernetesSettings } from '../settings.ts';
 
-const MINUTES_PER_DAY = 24 * 60;
 /**
  * User names and groups that kubeadm uses (cmd/kubeadm/app/phases/kubeconfig/kubeconfig.go). The second user
  * creates the role binding of the first user.

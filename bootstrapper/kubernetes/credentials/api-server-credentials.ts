@@ -1,11 +1,10 @@
 import { isIP } from 'node:net';
+import { MINUTES_PER_DAY } from '../../../internal/clock/index.ts';
 import { hostOf } from '../../../internal/endpoint/index.ts';
 import type { SubjectName } from '../../../internal/pki/index.ts';
 import { loadCa, ensureKeyPair, type CredentialPorts } from './key-pair.ts';
 import { CLUSTER_DOMAIN, serviceAddressIn } from '../service-network.ts';
 import { PATHS, type KubernetesSettings } from '../settings.ts';
-
-const MINUTES_PER_DAY = 24 * 60;
 
 /**
  * Creates the API server's certificates: for its clients, for kubelets and for extension API servers. Names

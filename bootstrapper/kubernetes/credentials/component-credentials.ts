@@ -1,10 +1,9 @@
+import { MINUTES_PER_DAY } from '../../../internal/clock/index.ts';
 import { formatEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import { readText } from '../../../internal/file/index.ts';
 import { loadCa, kubeconfigOfFiles, ensureKeyPair, requireText, type CredentialPorts } from './key-pair.ts';
 import { COMPONENT_CLIENTS } from './key-files.ts';
 import { PATHS, type KubernetesSettings } from '../settings.ts';
-
-const MINUTES_PER_DAY = 24 * 60;
 
 /**
  * Creates certificates and kubeconfigs with which the controller manager and the scheduler call the API

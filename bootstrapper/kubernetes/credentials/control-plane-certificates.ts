@@ -1,3 +1,4 @@
+import { MINUTES_PER_DAY } from '../../../internal/clock/index.ts';
 import { readText, type FilePort } from '../../../internal/file/index.ts';
 import {
   certificateTimesOf,
@@ -9,7 +10,6 @@ import { loadCa, isIssuedBy, type CaName, type CredentialPorts } from './key-pai
 import { COMPONENT_CLIENTS, ROTATED_FILES } from './key-files.ts';
 import { PATHS } from '../settings.ts';
 
-const MINUTES_PER_DAY = 24 * 60;
 const EMBEDDED = /(client-certificate-data:\s*)([A-Za-z0-9+/=]+)/;
 
 /** A certificate of the Kubernetes control plane that this node issues to itself. */

@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { MINUTES_PER_DAY } from '../../../internal/clock/index.ts';
 import { kubeletServingMinutes } from '../../../internal/config/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import type { LeafSpec } from '../../../internal/pki/index.ts';
@@ -12,8 +13,6 @@ import {
 } from './key-pair.ts';
 import { KUBELET_FILES } from './key-files.ts';
 import { apiEndpointOf, PATHS, type KubernetesSettings } from '../settings.ts';
-
-const MINUTES_PER_DAY = 24 * 60;
 
 /**
  * Creates the certificates of the kubelet on the node that creates the cluster. Other nodes get them with the

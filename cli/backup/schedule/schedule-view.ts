@@ -3,14 +3,12 @@ import {
   verifyBackupCertificate,
   type ScheduleCertificate,
 } from '../../../internal/backup/index.ts';
-import { formatDuration, formatExpiry } from '../../../internal/clock/index.ts';
+import { formatDuration, formatExpiry, MINUTE_MS } from '../../../internal/clock/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import type { ListBackupsResponse } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { callCurator } from '../../cluster/index.ts';
 import type { OwnCluster } from '../list-backups.ts';
-
-const MINUTE_MS = 60_000;
 
 /** A backup that a control plane keeps. */
 export interface KeptBackup {

@@ -7,7 +7,7 @@ import {
   recoveryKeyOfOwner,
   signBackupCertificate,
 } from '../../../internal/backup/index.ts';
-import { formatDuration } from '../../../internal/clock/index.ts';
+import { formatDuration, MINUTE_MS } from '../../../internal/clock/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { AppError } from '../../app/errors.ts';
 import { callCurator, newMutation, readCaller, saveKnownCurators } from '../../cluster/index.ts';
@@ -16,8 +16,6 @@ import { BackupCommandError } from '../errors.ts';
 import { ownClusterOf } from '../list-backups.ts';
 import { isSignedByOwner, readClusterBackups, renderSchedule, scheduleViewOf } from './schedule-view.ts';
 import { sealWorkspacePart } from '../workspace-part.ts';
-
-const MINUTE_MS = 60_000;
 
 /** Flags of `cluster backup schedule set`. */
 export interface ScheduleOptions {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { endorsementKeyIdIn } from '../../../internal/attestation/index.ts';
 import {
   DOCUMENT_LIFETIMES_MS,
   signDocument,
@@ -72,6 +73,6 @@ function sha256Of(bytes: Uint8Array): string {
 /** The first node as its record identifies it: by the endorsement key of its TPM, else by its node key. */
 function grantSubject({ fingerprint, record }: VerifiedMachine) {
   const hex = fingerprint.replace('sha256:', '');
-  const identity = record.identity.startsWith('tpm-ek:') ? record.identity : `machine-key:${hex}`;
+  const identity = endorsementKeyIdIn(record.identity) === undefined ? `machine-key:${hex}` : record.identity;
   return { nodeId: `node-${hex.slice(0, 32)}`, fingerprint, identity };
 }

@@ -1,4 +1,4 @@
-import { formatDuration } from '../../../internal/clock/index.ts';
+import { CLOCK_TOLERANCE_MS, formatDuration } from '../../../internal/clock/index.ts';
 import type { DescribeResponse } from '../../../initproto/gen/init_pb.js';
 import { parseManifest, type BundleManifest } from '../../../internal/bundle/index.ts';
 import {
@@ -31,8 +31,6 @@ import type { Machine } from '../machine/init-session.ts';
 import { snapshotUploads, withRestore, type RestoreSource } from './restore-source.ts';
 import { uploadMissing } from './upload.ts';
 import { verifyMachine, type VerifiedMachine } from '../machine/verify-machine.ts';
-
-const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 /** The machine and the keys for a new cluster. */
 export interface InitJobOptions extends InitParties {

@@ -8,7 +8,8 @@ import { adminKeyFrom } from '../init/init-request.ts';
 import { assertAdminKey, kubeconfigFrom } from '../init/init-result.ts';
 import type { OpenWorkspace } from '../open-workspace.ts';
 
-const MAX_KUBECONFIG_BYTES = 1024 * 1024;
+/** The longest kubeconfig that is read. */
+export const MAX_KUBECONFIG_BYTES = 1024 * 1024;
 
 /**
  * Writes the kubeconfig from the result of the init. Its key is in the saved request, or is derived from the master secret.

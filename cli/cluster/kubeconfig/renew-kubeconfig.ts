@@ -15,11 +15,10 @@ import type { CommandContext } from '../../app/command.ts';
 import { layoutOf, type KubernetesEndpoint } from '../../workspace/index.ts';
 import { callCurator, newMutation } from '../curator/call-curator.ts';
 import { ClusterError } from '../errors.ts';
-import { readKubeAccess } from './kubeconfig-file.ts';
+import { MAX_KUBECONFIG_BYTES, readKubeAccess } from './kubeconfig-file.ts';
 import { readCaller, type Caller } from '../curator/caller.ts';
 import { certificateAge } from '../curator/operator-certificate.ts';
 
-const MAX_KUBECONFIG_BYTES = 1024 * 1024;
 /** Owners, operators and viewers may list nodes, and nobody else without being allowed to. */
 const MEMBERS_ONLY_PATH = '/api/v1/nodes?limit=1';
 

@@ -3,21 +3,22 @@ import type { AttestedPeer } from '../../../internal/atls/index.ts';
 import {
   checkMachine,
   checkRegisters,
+  type MachineIdentity,
   machineIdentityText,
   withLockRegister,
-  type MachineIdentity,
 } from '../../../internal/attestation/index.ts';
 import {
-  CredentialActivations,
+  type ClockObservation,
   compareClockObservations,
+  CredentialActivations,
   decodeEnrolmentRequest,
   encodeChallenge,
-  endorsementKeyIdOf,
-  latestClockObservation,
-  verifyEndorsement,
   type Endorsement,
+  endorsementKeyIdOf,
   type EnrolmentRequest,
-  type ClockObservation,
+  latestClockObservation,
+  MAX_ENROLMENT_BYTES,
+  verifyEndorsement,
 } from '../../../internal/attestation/enrolment/index.ts';
 import { verifyKeyProof } from '../../../internal/attestation/machinekey/index.ts';
 import { clockOfVerdict } from '../../../internal/attestation/tpm/index.ts';
@@ -30,8 +31,6 @@ import type { InitSession } from './init-session.ts';
 
 const KEY_LABEL = 'cluster/init/key/v1';
 const ANSWER_MS = 30_000;
-/** An enrolment holds keys and a certificate, a few KiB. */
-const MAX_ENROLMENT_BYTES = 16 * 1024;
 
 /** A machine whose evidence was accepted. */
 export interface VerifiedMachine {

@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
+import { DAY_MS } from '../../../internal/clock/index.ts';
 import type { ActionBinder } from '../../app/command.ts';
 import { durationOption, wholeNumber } from '../flags.ts';
 
 const useCases = () => import('../../backup/index.ts');
 const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
-
-const DAY_MS = 24 * 60 * 60_000;
 
 interface CreateFlags {
   readonly to?: string;

@@ -15,7 +15,8 @@ import { expectMachine } from '../machine-pins.ts';
 import { callCurator, newMutation } from '../../cluster/index.ts';
 import { awaitReadyNode } from './await-ready-node.ts';
 
-const STATES: Readonly<Record<JoinState, string>> = {
+/** The states of join requests, as tables and JSON show them. */
+export const JOIN_STATES: Readonly<Record<JoinState, string>> = {
   [JoinState.UNSPECIFIED]: 'unknown',
   [JoinState.PENDING]: 'pending',
   [JoinState.APPROVED]: 'approved',
@@ -30,7 +31,7 @@ export type JoinView = Readonly<ReturnType<typeof joinViewFrom>>;
 export function joinViewFrom(join: Join) {
   return {
     joinId: printable(join.joinId),
-    state: STATES[join.state],
+    state: JOIN_STATES[join.state],
     hostname: printable(join.hostname),
     address: printable(join.address),
     fingerprint: printable(join.fingerprint),

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { CodedError } from '../../../internal/errors/index.ts';
 import { readJson } from '../../../internal/file/index.ts';
+import { NODE_ID } from '../../../internal/pki/index.ts';
 import { NodeSchema, NodeState, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { readCaller, findNode } from '../../cluster/index.ts';
@@ -10,8 +11,6 @@ import { removedNodeId } from './readmit.ts';
 
 const MAX_BYTES = 1024 * 1024;
 const MAX_KEPT = 100;
-/** The format of a node ID (`nodeIdOf` in internal/pki). */
-const NODE_ID = /^node-[0-9a-f]{32}$/;
 
 const removal = z.strictObject({
   clusterId: z.string(),

@@ -1,3 +1,4 @@
+import { FIRST_GENERATION } from '../../../internal/keyset/index.ts';
 import { NodeRole, NodeState, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { CodedError } from '../../../internal/errors/index.ts';
 import type { CommandContext } from '../../app/command.ts';
@@ -9,8 +10,6 @@ import {
   type HeldKeys,
   type KeysOutcome,
 } from '../../keys/index.ts';
-
-const FIRST_GENERATION = 1;
 
 /** What the operator states about the machine, and how the operator wants its keys to be treated. */
 export interface KeyReplacementOptions {

@@ -23,7 +23,13 @@ export {
 } from './endorsement.ts';
 export { answerChallenge, readEnrolmentRequest, type MachineOptions } from './machine-enrolment.ts';
 export { makeCredential } from './make-credential.ts';
-export { decodeChallenge, decodeEnrolmentRequest, encodeChallenge, encodeEnrolmentRequest } from './wire.ts';
+export {
+  decodeChallenge,
+  decodeEnrolmentRequest,
+  encodeChallenge,
+  encodeEnrolmentRequest,
+  MAX_ENROLMENT_BYTES,
+} from './wire.ts';
 export {
   compareClockObservations,
   latestClockObservation,

@@ -13,6 +13,9 @@ const REQUEST: DocumentFormat<EnrolErrorCode> = {
 const CHALLENGE: DocumentFormat<EnrolErrorCode> = { ...REQUEST, magic: 'CCHA' };
 const ID = /^[0-9a-f]{32}$/;
 
+/** The longest request that is decoded: two keys and a certificate, a few KiB. */
+export const MAX_ENROLMENT_BYTES = 16 * 1024;
+
 /** Encodes a request: EK, its certificate (empty if there is none), AK. */
 export function encodeEnrolmentRequest(request: EnrolmentRequest): Uint8Array {
   const { endorsementKey, endorsementCertificate = new Uint8Array(0), attestationKey } = request;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { DAY_MS } from '../../clock/index.ts';
 import { SNP_PRODUCTS } from '../snp/product.ts';
 import { RESETTABLE_PCRS } from '../tpm/rules.ts';
 import { TDX_TCB_STATUSES } from '../tdx/rules.ts';
@@ -7,7 +8,6 @@ import { TDX_TCB_STATUSES } from '../tdx/rules.ts';
  * The policy as operators write it. Unknown keys are refused. Defaults are strict: everything that extends trust (debug,
  * migration, any machine, `warnOnly`) must be written explicitly.
  */
-const DAY_MS = 86_400_000;
 
 const hex = (bytes: number) =>
   z.string().regex(new RegExp(`^[0-9a-f]{${2 * bytes}}$`), `${bytes} bytes in lower-case hex expected`);

@@ -1,11 +1,11 @@
 import { defineErrors, fault } from '../../errors/index.ts';
+import { REFRESH_COLLATERAL } from '../x509/index.ts';
 
 const refusal = fault.peer.refused;
 const ALTERED =
   'Create a new report on the machine. If that fails too, compare the versions of SNP firmware, kernel and agent with those that this release supports.';
 const OTHER_CERTIFICATE =
   'Run `cluster attest collateral refresh`, or fetch the certificate for this chip id and reported TCB from the AMD key distribution service (kdsintf.amd.com).';
-const REFRESH = 'Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.';
 
 /** The fix of a check that `key` in the `sev-snp` section of the policy can relax. */
 function allow(key: string): string {
@@ -114,9 +114,9 @@ export const snpErrors = defineErrors({
   'snp-host-data': refusal('The policy does not accept the host data of the report.', allow('hostData')),
   'snp-revocation': refusal(
     'The policy requires a CRL for the AMD CAs, and the collateral has none.',
-    REFRESH,
+    REFRESH_COLLATERAL,
   ),
-  'snp-collateral-age': refusal('The CRL is older than the policy allows.', REFRESH),
+  'snp-collateral-age': refusal('The CRL is older than the policy allows.', REFRESH_COLLATERAL),
 });
 
 /** Codes of SNP refusals. */

@@ -1,9 +1,9 @@
 import { defineErrors, fault } from '../../errors/index.ts';
+import { REFRESH_COLLATERAL } from '../x509/index.ts';
 
 const refusal = fault.peer.refused;
 const ALTERED =
   'Create a new quote on the machine. If that fails too, compare the versions of kernel, TDX module and agent with those that this release supports.';
-const REFRESH = 'Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.';
 const HOST =
   'Update firmware, microcode and TDX module of the host as the Intel advisories listed under `actual` describe.';
 
@@ -41,7 +41,7 @@ export const tdxErrors = defineErrors({
   ),
   'tdx-revocation': refusal(
     'A certificate of the platform was revoked, or the collateral has no CRL for it.',
-    REFRESH,
+    REFRESH_COLLATERAL,
   ),
   'tdx-pck-extension': refusal(
     'The Intel extension of the PCK certificate is missing, duplicate or malformed.',
@@ -56,16 +56,19 @@ export const tdxErrors = defineErrors({
   'tdx-signature': refusal('The quote was not signed by the attestation key.', ALTERED),
   'tdx-collateral-missing': refusal(
     'The collateral does not contain the TCB info or QE identity for this platform.',
-    REFRESH,
+    REFRESH_COLLATERAL,
   ),
-  'tdx-collateral-malformed': refusal('The TCB info or QE identity does not match its schema.', REFRESH),
+  'tdx-collateral-malformed': refusal(
+    'The TCB info or QE identity does not match its schema.',
+    REFRESH_COLLATERAL,
+  ),
   'tdx-collateral-signature': refusal(
     'The signature of the TCB info or QE identity does not match its text: it was altered or reformatted.',
-    REFRESH,
+    REFRESH_COLLATERAL,
   ),
   'tdx-collateral-signer': refusal(
     'The TCB info or QE identity was not signed by the TCB signing certificate of Intel.',
-    REFRESH,
+    REFRESH_COLLATERAL,
   ),
   'tdx-collateral-future': refusal(
     'The issue date of the TCB info or QE identity is in the future.',
@@ -73,14 +76,14 @@ export const tdxErrors = defineErrors({
   ),
   'tdx-collateral-expired': refusal(
     'The TCB info or QE identity is expired (past its next update).',
-    REFRESH,
+    REFRESH_COLLATERAL,
   ),
-  'tdx-collateral-age': refusal('The collateral is older than the policy allows.', REFRESH),
+  'tdx-collateral-age': refusal('The collateral is older than the policy allows.', REFRESH_COLLATERAL),
   'tdx-evaluation-number': refusal(
     'The collateral comes from an older TCB evaluation than one that was used before or that the policy requires.',
-    REFRESH,
+    REFRESH_COLLATERAL,
   ),
-  'tdx-tcb-info': refusal('The TCB info is for another platform or another technology.', REFRESH),
+  'tdx-tcb-info': refusal('The TCB info is for another platform or another technology.', REFRESH_COLLATERAL),
   'tdx-qe-identity': refusal('The quoting enclave does not match the QE identity of Intel.', HOST),
   'tdx-module-identity': refusal('The TDX module does not match the TCB info of Intel.', HOST),
   'tdx-tcb-level': refusal('The TCB of the platform is below every level in the TCB info of Intel.', HOST),

@@ -6,7 +6,8 @@ const altered =
   'Fetch the document again from its manufacturer: it was altered, or a faulty tool created it.';
 const wrongChain =
   'Compare issuer and subject of the certificates in the order leaf, intermediate, root, and replace the one that does not fit.';
-const refreshCollateral =
+/** The fix of every refusal that newer documents of AMD and Intel solve. */
+export const REFRESH_COLLATERAL =
   'Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.';
 
 /** Refusals of certificates and CRLs. */
@@ -46,7 +47,7 @@ export const x509Errors = defineErrors({
   ),
   'x509-expired': refusal(
     'A certificate is expired.',
-    `Renew it. If a chip manufacturer issued it: ${refreshCollateral}`,
+    `Renew it. If a chip manufacturer issued it: ${REFRESH_COLLATERAL}`,
   ),
   'x509-signature': refusal('A certificate or CRL was not signed by the key of its issuer.', altered),
   'x509-root-untrusted': refusal(
@@ -59,7 +60,7 @@ export const x509Errors = defineErrors({
   ),
   'x509-crl-missing': refusal(
     'The CRL of an issuer is missing, so that its certificates cannot be checked for revocation.',
-    refreshCollateral,
+    REFRESH_COLLATERAL,
   ),
   'x509-crl-issuer': refusal(
     'A CRL was issued by another CA than the certificates that are checked with it.',
@@ -69,7 +70,7 @@ export const x509Errors = defineErrors({
     'The issue date of a CRL is in the future.',
     'Compare the clock of this machine with the date of the CRL, and correct the clock if it is behind.',
   ),
-  'x509-crl-expired': refusal('A CRL is expired (past its next update).', refreshCollateral),
+  'x509-crl-expired': refusal('A CRL is expired (past its next update).', REFRESH_COLLATERAL),
 });
 
 /** A certificate or CRL was refused. */

@@ -11,7 +11,7 @@
 export { CertificateCache } from './certificate-cache.ts';
 export { parseCertificate, type Certificate } from './certificate.ts';
 export { checkNotRevoked, parseCrl, verifyCrl, type Crl } from './crl.ts';
-export { X509Error, x509Errors } from './errors.ts';
+export { REFRESH_COLLATERAL, X509Error, x509Errors } from './errors.ts';
 export { EXTENSION, readExtension } from './extensions.ts';
 export { attributeOf, COMMON_NAME, describeName, parseName, type DistinguishedName } from './name.ts';
 export { buildChain, verifyAuthorityPath, verifyPath } from './path.ts';

@@ -1,14 +1,12 @@
+import { NETWORK_CHART, NETWORK_NAMESPACE } from '../../config/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import type { ClusterFacts, FactsPart, KubernetesFacts } from '../cluster-facts.ts';
 import { judgeMembers, judgePart, notMeasured, type Observe } from '../observe.ts';
 import { POD_START_MS } from '../thresholds.ts';
 
-/** The namespace of the network chart (cli/charts). */
-const NETWORK_NAMESPACE = 'kube-flannel';
 const SYSTEM_NAMESPACE = 'kube-system';
 const PROXY_APP = 'kube-proxy';
 const DNS_APP = 'kube-dns';
-const NETWORK_CHART = 'flannel';
 /** More pods than these are counted, not listed. */
 const MAX_LISTED = 20;
 

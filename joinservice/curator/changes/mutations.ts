@@ -1,6 +1,6 @@
 import { toBinary, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
 import type { AuditLog } from '../../../internal/auditlog/index.ts';
-import type { Clock } from '../../../internal/clock/index.ts';
+import { type Clock, HOUR_MS } from '../../../internal/clock/index.ts';
 import {
   absent,
   EtcdError,
@@ -16,7 +16,6 @@ import { CuratorError } from '../errors.ts';
 import { RecordLeases } from './record-leases.ts';
 import { refuseField } from '../nodes/node-wire.ts';
 
-const HOUR_MS = 60 * 60 * 1000;
 const REPEATABLE_MS = 24 * HOUR_MS;
 const TRIES = 16;
 

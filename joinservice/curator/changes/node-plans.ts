@@ -3,8 +3,9 @@ import { nodeNameKey, records, type NodeRecord } from '../../../internal/records
 import {
   checkNodeMove,
   checkRoleChange,
-  isControlPlane,
   type GuardedNode,
+  isControlPlane,
+  MAX_LABELS,
   type NodeState,
   type Role,
   type RoleChangeGuard,
@@ -13,8 +14,6 @@ import { CuratorError, type CuratorErrorCode } from '../errors.ts';
 import type { MutationPlan } from './mutations.ts';
 import { unchangedView } from '../nodes/node-store.ts';
 import { checkLabels, nodeStatusOf, refuseField, type NodeView } from '../nodes/node-wire.ts';
-
-const MAX_LABELS = 128;
 
 /**
  * The role-change guards that a curator enforces, with their names. The leader guard is missing, because a

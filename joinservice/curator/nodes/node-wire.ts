@@ -5,8 +5,9 @@ import {
   isLabelValue,
   isReservedLabel,
   isTaintEffect,
-  parseRoles,
+  MAX_LABELS,
   type NodeState as State,
+  parseRoles,
   type Role,
   type Taint,
   whyTaintsInvalid,
@@ -101,8 +102,6 @@ export function rolesFromWire(numbers: readonly NodeRole[]): readonly Role[] {
 export function stateFromWire(number: NodeState): State {
   return keyOf(STATE_TO_WIRE, number) ?? refuseField('state', `unknown state ${number}`);
 }
-
-const MAX_LABELS = 128;
 
 /**
  * Labels that a caller sets: the rules are those of Kubernetes, whose own labels are refused.

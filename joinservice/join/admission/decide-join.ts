@@ -1,3 +1,4 @@
+import { CLOCK_TOLERANCE_MS } from '../../../internal/clock/index.ts';
 import type { JoinConfig } from '../../../internal/config/index.ts';
 import { DNS_LABEL } from '../../../internal/endpoint/index.ts';
 import type { JoinRecord, MachineRecord, NodeRecord } from '../../../internal/records/index.ts';
@@ -78,9 +79,6 @@ export interface DecisionCheck {
   readonly expected: string;
   readonly actual: string;
 }
-
-/** The tolerance is five minutes, because certificates are valid from five minutes before they are issued. */
-export const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 /**
  * Reserved names. The kubelet’s serving certificate contains the node name, and these are names of the API

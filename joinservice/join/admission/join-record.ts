@@ -1,9 +1,9 @@
+import { CLOCK_TOLERANCE_MS, MINUTE_MS } from '../../../internal/clock/index.ts';
 import type { JoinRecord, NodeRecord } from '../../../internal/records/index.ts';
-import { CLOCK_TOLERANCE_MS, type NewDecision, type NodeAssignment } from './decide-join.ts';
+import type { NewDecision, NodeAssignment } from './decide-join.ts';
 import { isOperatorDecision, type Applicant } from './applicant.ts';
 import type { JoinErrorCode } from '../errors.ts';
 
-const MINUTE_MS = 60_000;
 /** For how long an admission by policy is valid. A machine may request admission again as often as it likes. */
 export const POLICY_ADMISSION_MS = 60 * MINUTE_MS;
 const CLOCK_OFF: JoinErrorCode = 'join-clock-off';

@@ -1,9 +1,7 @@
-import type { KnownAttestationKey } from '../../../internal/attestation/index.ts';
+import { endorsementKeyIdIn, type KnownAttestationKey } from '../../../internal/attestation/index.ts';
 import type { Change, Entry, KeySpace } from '../../../internal/etcd/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
 import { IDENTITIES_PREFIX, records } from '../../../internal/records/index.ts';
-
-const TPM_EK = 'tpm-ek:';
 
 /**
  * The attestation keys of recorded machines, watched in etcd. A challenge tied each key to its TPM when the
@@ -35,17 +33,19 @@ export class KnownAttestationKeys {
 
   #apply(change: Change): void {
     if (change.kind === 'put') return this.#put(change.entry);
-    const identity = change.key.slice(IDENTITIES_PREFIX.length);
+    const gone = endorsementKeyIdIn(change.key.slice(IDENTITIES_PREFIX.length));
+    if (gone === undefined) return;
     for (const [akName, { endorsementKeyId }] of this.#keys)
-      if (`${TPM_EK}${endorsementKeyId}` === identity) this.#keys.delete(akName);
+      if (endorsementKeyId === gone) this.#keys.delete(akName);
   }
 
   #put(entry: Entry): void {
     const identity = entry.key.slice(IDENTITIES_PREFIX.length);
     try {
       const { akName } = records.identity.decode(entry.key, entry.value);
-      if (akName !== undefined && identity.startsWith(TPM_EK))
-        this.#keys.set(akName, { endorsementKeyId: identity.slice(TPM_EK.length) });
+      const endorsementKeyId = endorsementKeyIdIn(identity);
+      if (akName !== undefined && endorsementKeyId !== undefined)
+        this.#keys.set(akName, { endorsementKeyId });
     } catch (error) {
       this.#ports.log.warn('identity record invalid', { key: entry.key, error });
     }

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import type { AttestedPeer } from '../../../internal/atls/index.ts';
 import {
   AttestationError,
-  machineIdentityText,
+  endorsementKeyIdentity,
   type MachineIdentity,
+  machineIdentityText,
   type Policy,
   type Verdict,
 } from '../../../internal/attestation/index.ts';
@@ -112,7 +113,7 @@ export class MachineIdentifier {
       { id: challenge.id, answer, session: peer.session },
       clock.nowMs(),
     );
-    return { identity: `tpm-ek:${endorsementKeyId}`, proof: judged.proof };
+    return { identity: endorsementKeyIdentity(endorsementKeyId), proof: judged.proof };
   }
 
   /**

@@ -1,5 +1,5 @@
 import { mapConcurrently } from '../../../internal/cleanup/index.ts';
-import type { Clock } from '../../../internal/clock/index.ts';
+import { type Clock, DAY_MS, MINUTE_MS } from '../../../internal/clock/index.ts';
 import {
   remove,
   unchanged,
@@ -13,8 +13,6 @@ import { isOperatorDecision } from '../admission/applicant.ts';
 import { JoinError } from '../errors.ts';
 import type { JoinEntry, JoinFeed } from './join-feed.ts';
 
-const MINUTE_MS = 60_000;
-const DAY_MS = 24 * 60 * MINUTE_MS;
 /**
  * The maximum number of requests of non-members. Above it, a new request evicts the request of an inactive
  * machine.

@@ -1,5 +1,5 @@
 import type { AttestedPeer } from '../../../internal/atls/index.ts';
-import { TimeoutError, withTimeout } from '../../../internal/cleanup/index.ts';
+import { isDoneWithin } from '../../../internal/cleanup/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
 import type { Call, FairQueue, SourcePath } from '../../../internal/rpc/index.ts';
 import type { AdmissionRequest } from '../../joinproto/gen/join_pb.js';
@@ -143,12 +143,5 @@ async function* identify(
 
 /** Returns false if nothing changed for a minute. */
 async function isNews(news: Promise<void>, clock: Clock, signal: AbortSignal): Promise<boolean> {
-  const limit = { what: 'waiting for a decision', ms: REMIND_MS, clock, signal };
-  try {
-    await withTimeout(limit, () => news);
-    return true;
-  } catch (error) {
-    if (error instanceof TimeoutError) return false;
-    throw error;
-  }
+  return isDoneWithin({ what: 'waiting for a decision', ms: REMIND_MS, clock, signal }, () => news);
 }

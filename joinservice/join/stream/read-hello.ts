@@ -1,14 +1,14 @@
+import { MAX_ENROLMENT_BYTES } from '../../../internal/attestation/enrolment/index.ts';
 import { isSignedByEd25519Key, machineKeyStatement } from '../../../internal/crypto/index.ts';
 import { nodeIdOf } from '../../../internal/pki/index.ts';
 import type { JoinRecord, TraceFactRecord } from '../../../internal/records/index.ts';
+import { MAX_ROLES } from '../../../internal/role/index.ts';
 import type { Hello, KeyProof } from '../../joinproto/gen/join_pb.js';
 import { canonicalAddress } from '../../evidence/index.ts';
 import { JoinError } from '../errors.ts';
 
 const MAX_TEXT = 256;
-const MAX_ROLES = 8;
 const MAX_FACTS = 16;
-const MAX_ENROLMENT_BYTES = 16 * 1024;
 
 /** The key of a machine that proved in this session that it holds it. */
 export interface ProvenKey {

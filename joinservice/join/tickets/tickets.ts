@@ -1,17 +1,19 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { AttestedPeer } from '../../../internal/atls/index.ts';
 import { MAX_EVIDENCE_BYTES } from '../../../internal/attestation/index.ts';
+import { MAX_ENROLMENT_BYTES } from '../../../internal/attestation/enrolment/index.ts';
 import { lockCounterOf } from '../../../internal/attestation/tpm/index.ts';
 import { canonicalJson } from '../../../internal/config/index.ts';
-import type { Sealed } from '../../../internal/crypto/index.ts';
+import { MAX_SPKI_BYTES, type Sealed } from '../../../internal/crypto/index.ts';
 import type { KeySpace } from '../../../internal/etcd/index.ts';
+import { MAX_PEM_BYTES } from '../../../internal/pki/index.ts';
 import {
   records,
   type JoinRecord,
   type MachineRecord,
   type NodeRecord,
 } from '../../../internal/records/index.ts';
-import { isControlPlane } from '../../../internal/role/index.ts';
+import { isControlPlane, MAX_ROLE_CHARS, MAX_ROLES } from '../../../internal/role/index.ts';
 import {
   evidenceIdentityOf,
   isSameMachine,
@@ -32,11 +34,6 @@ import { parseAddress, verifyKey } from '../stream/read-hello.ts';
 import type { ClockObservations } from '../machine/clock-observations.ts';
 
 const MAX_CSR_BYTES = 8192;
-const MAX_SPKI_BYTES = 256;
-const MAX_PEM_BYTES = 16 * 1024;
-const MAX_ENROLMENT_BYTES = 16 * 1024;
-const MAX_ROLES = 8;
-const MAX_ROLE = 64;
 /** A machine sends at most two pieces of evidence: that of its strongest variant, and that of its key. */
 const MAX_EVIDENCE = 2;
 
@@ -251,7 +248,7 @@ function readKeys(keys: TicketKeys | undefined): TicketKeys {
     keys.sealingPublicKey.length <= MAX_SPKI_BYTES &&
     keys.signature.length === 64 &&
     keys.roles.length <= MAX_ROLES &&
-    keys.roles.every(({ length }) => length <= MAX_ROLE) &&
+    keys.roles.every(({ length }) => length <= MAX_ROLE_CHARS) &&
     keys.nodeCertificatePem.length <= MAX_PEM_BYTES &&
     keys.enrolment.length <= MAX_ENROLMENT_BYTES &&
     keys.evidence.length > 0 &&
