@@ -39,7 +39,6 @@ export {
   isPhaseAtLeast,
   KEY_PHASES,
   LATER_KEYS,
-  type LaterKey,
   ROTATING_KEYS,
   parseStage,
   formatStage,
