@@ -110,13 +110,19 @@ function openLockAndEvidence(
   return { lock, evidence };
 }
 
-/** The owners in the provisioning, which has at least one owner key. */
-function ownersFrom({ ownerKeys }: Provisioning): Pick<OpenMachine, 'ownerKeys' | 'owners'> {
+/** Raw Ed25519 public keys of the owners in the provisioning, which has at least one. */
+export function ownerKeysOf({ ownerKeys }: Pick<Provisioning, 'ownerKeys'>): OpenMachine['ownerKeys'] {
   const [first, ...more] = ownerKeys.map((base64) => new Uint8Array(Buffer.from(base64, 'base64')));
   if (first === undefined) throw new TypeError('the provisioning has no owner key');
+  return [first, ...more];
+}
+
+function ownersFrom(provisioning: Provisioning): Pick<OpenMachine, 'ownerKeys' | 'owners'> {
+  const ownerKeys = ownerKeysOf(provisioning);
+  const [first, ...more] = ownerKeys;
   const named = (raw: Uint8Array, name: string): NamedKey => ({ name, pubKeyDer: ed25519SpkiFromRaw(raw) });
   return {
-    ownerKeys: [first, ...more],
+    ownerKeys,
     owners: [named(first, 'owner'), ...more.map((raw, index) => named(raw, `owner-${index + 2}`))],
   };
 }

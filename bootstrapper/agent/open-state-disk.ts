@@ -1,33 +1,84 @@
 import { childSignal } from '../../internal/cleanup/index.ts';
-import { createTpm } from '../attest/index.ts';
+import type { CodedError } from '../../internal/errors/index.ts';
+import { createMachineEvidence, createTpm } from '../attest/index.ts';
 import {
   destroyStateDisk,
+  isLockedDiskError,
   openStateDisk,
   provisionedDisk,
+  readLockedDisk,
+  recoverStateDisk,
   type DiskPorts,
   type DiskSettings,
 } from '../disk/index.ts';
+import { failureText, printOnConsole, serveLockedDisk } from '../machineservice/index.ts';
+import { loadMachineIdentity } from '../nodestate/index.ts';
 import type { ResetDisk } from '../reset/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+import { ownerKeysOf } from './open-machine.ts';
 
+/** Files of a machine whose state disk is locked, in memory. */
+const LOCKED_PATHS = {
+  directory: '/run/cluster/locked-disk',
+  machineKey: '/run/cluster/locked-disk/key.pem',
+  fingerprint: '/run/cluster/locked-disk/fingerprint',
+  keySecret: '/run/cluster/locked-disk/attestation-key.sealed',
+};
 /** Formatting writes the whole disk, which takes longer than systemd waits for the agent. */
 const EXTENSION_MS = 60_000;
 
 /**
  * Opens the state disk of the provisioning, if there is one, and mounts the directories of the node from it. Nothing else of the
- * agent runs before: none of its files is read from, or written to, a disk in the clear.
+ * agent runs before: none of its files is read from, or written to, a disk in the clear. If the TPM does not release the shares of
+ * the disk, waits for an owner who recovers it.
  * @throws DiskError, StateDiskError, LuksError, TpmError, ExecError
  */
-export async function openProvisionedDisk(
-  ports: AgentPorts,
-  options: Pick<AgentOptions, 'provisioning' | 'onSlowStart' | 'signal'>,
-): Promise<void> {
+export async function openProvisionedDisk(ports: AgentPorts, options: AgentOptions): Promise<void> {
   const { provisioning, signal } = options;
   if (provisioning.stateDisk === undefined) return;
   await withDisk(ports, provisioning, async (diskPorts, settings) => {
-    const outcome = await whileExtending(ports, options, () => openStateDisk(diskPorts, settings, signal));
+    const open = (): Promise<string> =>
+      whileExtending(ports, options, () => openStateDisk(diskPorts, settings, signal));
+    const outcome = await open().catch(async (error: unknown) => {
+      if (!isLockedDiskError(error)) throw error;
+      await untilRecovered(ports, options, { diskPorts, settings, reason: error });
+      return open();
+    });
     diskPorts.log.info('state disk ready', { device: settings.device, outcome });
   });
+}
+
+/** Serves the init port with a key of this boot until an owner has recovered the disk. */
+async function untilRecovered(
+  ports: AgentPorts,
+  { provisioning, agentVersion, onReady, signal }: AgentOptions,
+  disk: { readonly diskPorts: DiskPorts; readonly settings: DiskSettings; readonly reason: CodedError },
+): Promise<void> {
+  const { files, clock, machine, log } = ports;
+  const { diskPorts, settings, reason } = disk;
+  const { device } = settings;
+  await files.makeDirectory(LOCKED_PATHS.directory);
+  const identity = await loadMachineIdentity(files, LOCKED_PATHS);
+  const evidence = createMachineEvidence({
+    ...{ ...ports, provisioning, tpm: diskPorts.tpm, machineKeyPem: identity.keyPem },
+    keySecretPath: LOCKED_PATHS.keySecret,
+    // The node lock is on the disk, so the register keeps its value of the boot.
+    mirrorLock: () => Promise.resolve(),
+  });
+  const { code, message, fix } = reason;
+  const { fingerprint } = identity;
+  await onReady(`${code}: ${message}. Fix: ${fix}`);
+  await printOnConsole(ports, failureText({ code, message, fix }, fingerprint), { log, signal });
+  await serveLockedDisk(
+    {
+      ...{ clock, machine, evidence, agentVersion, fingerprint, device, reason },
+      ownerKeys: ownerKeysOf(provisioning),
+      log: diskPorts.log,
+      read: (alive) => readLockedDisk(diskPorts, settings, alive),
+      recover: (recoveryKey) => recoverStateDisk(diskPorts, settings, { recoveryKey, signal }),
+    },
+    signal,
+  );
 }
 
 /** The state disk as a reset of the machine destroys it; undefined on a machine without one. */

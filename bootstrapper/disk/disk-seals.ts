@@ -44,45 +44,68 @@ export function sealShares(
   }));
 }
 
+/** A register of the TPM that the shares are sealed to. SHA-256. */
+export interface SealedRegister {
+  readonly pcr: number;
+  /** From the record of the disk: proved only once the share was unsealed. */
+  readonly sealed: Uint8Array;
+  readonly now: Uint8Array;
+}
+
+/** The registers that the shares are sealed to, and what they are now. */
+export function readSealedRegisters(
+  { tpm }: Pick<DiskPorts, 'tpm'>,
+  { pcrs }: DiskSettings,
+  { registers }: Pick<RecordContent, 'registers'>,
+  signal: AbortSignal,
+): Promise<readonly SealedRegister[]> {
+  return tpm.use(signal, async (connection) => {
+    const now = await readPcrs(connection, { hash: 'sha256', pcrs }, signal);
+    const none = new Uint8Array();
+    return pcrs.map((pcr) => ({ pcr, sealed: registers.get(pcr) ?? none, now: now.get(pcr) ?? none }));
+  });
+}
+
 /** Unseals one share. @throws DiskError `disk-locked`: the details name the registers that changed */
 export async function unsealShare(
-  { tpm }: DiskPorts,
-  { pcrs }: DiskSettings,
+  ports: Pick<DiskPorts, 'tpm'>,
+  settings: DiskSettings,
   options: { readonly which: keyof DiskShares; readonly content: RecordContent },
   signal: AbortSignal,
 ): Promise<Secret<Uint8Array>> {
   const { which, content } = options;
   const sealed = which === 'node' ? content.nodeShare : content.clusterShare;
-  const purpose = { purpose: purposeOf(which, content.uuid), pcrs };
-  return tpm.use(signal, async (connection) => {
-    try {
-      return await unsealProved(connection, sealed, purpose, signal);
-    } catch (cause) {
-      if (!(cause instanceof TpmError) || !LOCKED.has(cause.code)) throw cause;
-      const now = await readPcrs(connection, { hash: 'sha256', pcrs }, signal);
-      const changed = pcrs.filter((pcr) => hex(now.get(pcr)) !== hex(content.registers.get(pcr)));
-      const which_ =
-        changed.length === 0
-          ? 'no register changed'
-          : `changed: ${changed.map((pcr) => `pcr${pcr}`).join(', ')}`;
-      const details = Object.fromEntries(
-        changed.map((pcr) => [
-          `pcr${pcr}`,
-          { sealed: hex(content.registers.get(pcr)), now: hex(now.get(pcr)) },
-        ]),
-      );
-      throw new DiskError('disk-locked', `unsealing the ${which} share of the state disk: ${which_}`, {
-        cause,
-        details,
-      });
-    }
-  });
+  const purpose = { purpose: purposeOf(which, content.uuid), pcrs: settings.pcrs };
+  try {
+    return await ports.tpm.use(signal, (connection) => unsealProved(connection, sealed, purpose, signal));
+  } catch (cause) {
+    if (!(cause instanceof TpmError) || !LOCKED.has(cause.code)) throw cause;
+    const registers = await readSealedRegisters(ports, settings, content, signal);
+    throw lockedError(which, registers, cause);
+  }
+}
+
+function lockedError(
+  which: keyof DiskShares,
+  registers: readonly SealedRegister[],
+  cause: TpmError,
+): DiskError {
+  const changed = registers.filter((register) => hex(register.now) !== hex(register.sealed));
+  const names = changed.map(({ pcr }) => `pcr${pcr}`).join(', ');
+  const details = Object.fromEntries(
+    changed.map(({ pcr, sealed, now }) => [`pcr${pcr}`, { sealed: hex(sealed), now: hex(now) }]),
+  );
+  return new DiskError(
+    'disk-locked',
+    `unsealing the ${which} share of the state disk: ${names === '' ? 'no register changed' : `changed: ${names}`}`,
+    { cause, details },
+  );
 }
 
 function purposeOf(which: keyof DiskShares, uuid: string): string {
   return `state disk ${uuid} ${which} share`;
 }
 
-function hex(bytes: Uint8Array | undefined): string {
-  return Buffer.from(bytes ?? []).toString('hex');
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
 }

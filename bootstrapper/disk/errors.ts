@@ -18,7 +18,7 @@ export const diskErrors = defineErrors({
   ),
   'disk-locked': retryable.operator.precondition(
     'The TPM does not release the shares of the state disk: registers changed, or it is another TPM.',
-    'Boot the software with which the disk was last opened. This release has no command that recovers a locked disk. If that software is gone, overwrite its first 16 MiB with zeros, create the empty file `/etc/cluster/new-state-disk`, and let the machine join again.',
+    'Boot the software with which the disk was last opened. If the change is wanted, run `cluster recover disk NODE` on a workstation with the key of an owner: the machine waits for it at its init port.',
   ),
   'disk-recovery-refused': fault.operator.refused(
     'The recovery key does not open the state disk.',
@@ -31,6 +31,11 @@ export type DiskErrorCode = keyof typeof diskErrors;
 
 /** The state disk could not be opened. */
 export class DiskError extends errorClass(diskErrors) {}
+
+/** Whether the recovery key of an owner would open the disk. */
+export function isLockedDiskError(error: unknown): error is DiskError {
+  return error instanceof DiskError && error.code === 'disk-locked';
+}
 
 /** A disk that is missing may still come. */
 const PASSING: ReadonlySet<string> = new Set<DiskErrorCode>(['disk-device-missing']);

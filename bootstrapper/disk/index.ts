@@ -11,6 +11,6 @@
 export type { DiskPorts, DiskSettings } from './disk-settings.ts';
 
 export { destroyStateDisk } from './destroy-disk.ts';
-export { isStayingDiskError } from './errors.ts';
-export { openStateDisk, recoverStateDisk } from './open-disk.ts';
+export { DiskError, isLockedDiskError, isStayingDiskError } from './errors.ts';
+export { openStateDisk, readLockedDisk, recoverStateDisk, type LockedDisk } from './open-disk.ts';
 export { provisionedDisk } from './provisioned-disk.ts';

@@ -14,7 +14,14 @@ import {
 } from '../../internal/statedisk/index.ts';
 import { Cryptsetup } from './cryptsetup.ts';
 import { incrementDiskCounter, readDiskCounter, startDiskCounter } from './disk-counter.ts';
-import { createShares, randomSecret, sealShares, unsealShare } from './disk-seals.ts';
+import {
+  createShares,
+  randomSecret,
+  readSealedRegisters,
+  sealShares,
+  unsealShare,
+  type SealedRegister,
+} from './disk-seals.ts';
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 import { DiskError } from './errors.ts';
 import { createFileSystem, mappingOf, mountDisk, refuseUsedDirectories, unmountDisk } from './mount-disk.ts';
@@ -56,6 +63,28 @@ export async function openStateDisk(
   return wasMapped ? 'open' : 'opened';
 }
 
+/** What an owner needs to recover a disk. From the record of the disk, which nothing proves before it is open. */
+export interface LockedDisk {
+  readonly uuid: string;
+  /** The recovery key, encrypted to the owners (age). */
+  readonly recovery: Uint8Array;
+  readonly registers: readonly SealedRegister[];
+}
+
+/** Reads what an owner needs to recover the disk. Changes nothing. @throws DiskError `disk-recovery-refused` */
+export async function readLockedDisk(
+  ports: DiskPorts,
+  settings: DiskSettings,
+  signal: AbortSignal,
+): Promise<LockedDisk> {
+  const { state } = await openDisk(ports, settings, signal);
+  const { uuid, recovery, registers } = requireReady(state).record.content;
+  return {
+    ...{ uuid, recovery },
+    registers: await readSealedRegisters(ports, settings, { registers }, signal),
+  };
+}
+
 /**
  * Opens the state disk with the recovery key of its owner, and gives it new shares, sealed to the TPM and registers that the machine
  * has now. The old shares and their slot are destroyed.
@@ -70,9 +99,8 @@ export async function recoverStateDisk(
   await refuseUsedDirectories(ports, settings);
   const disk = await openDisk(ports, settings, signal);
   const { state, cryptsetup, slots } = disk;
-  if (state.kind !== 'ready')
-    throw new DiskError('disk-recovery-refused', 'recovering the state disk: not formatted');
-  const { content } = state.record;
+  const ready = requireReady(state);
+  const { content } = ready.record;
   checkHeader(content);
   await cryptsetup.putHeader(content.header);
   try {
@@ -89,12 +117,17 @@ export async function recoverStateDisk(
     const seals = await sealShares(ports, settings, { shares, uuid }, signal);
     const next = { uuid, recovery, ...seals, header: await cryptsetup.readHeader() };
     checkHeader(next);
-    const slot = state.slot === 0 ? 1 : 0;
+    const slot = ready.slot === 0 ? 1 : 0;
     await commit(ports, { slots, slot, content: next, key: recordKey(shares.node, uuid) }, signal);
   } finally {
     await cryptsetup.clear();
   }
   await mountDisk(ports, settings, signal);
+}
+
+function requireReady(state: DiskState): Ready {
+  if (state.kind === 'ready') return state;
+  throw new DiskError('disk-recovery-refused', 'recovering the state disk: not formatted');
 }
 
 async function isMapped({ files }: DiskPorts, settings: DiskSettings): Promise<boolean> {

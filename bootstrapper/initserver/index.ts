@@ -5,12 +5,15 @@
  *     owner ◀── events, result ── PhaseLog, outcome ◀──────────── phases, kubernetesStatus ───┘
  */
 export { wireResult } from './stream-job.ts';
-export { createInitServer } from './init-server.ts';
+export { createInitServer, createOwnerServer, type OwnerServerOptions } from './init-server.ts';
 export { InitJob, type Acknowledgement, type InitOutcome, type InitRecord } from './init-job.ts';
 export {
   createInitHandlers,
+  createRefusingInitHandlers,
   type BlobUploads,
   type InitServicePorts,
+  type MachineDescriptionPorts,
+  type OwnerPeer,
   type PreflightQuery,
 } from './init-service.ts';
 export type { InitRestore, InitSpec } from './init-spec.ts';

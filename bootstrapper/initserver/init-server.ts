@@ -10,7 +10,13 @@ import type { Issuer } from '../../internal/attestation/index.ts';
 import { ownerPubKeyFromRaw, OwnerKeyValidator } from '../../internal/attestation/ownerkey/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { implement, RpcServer, type Implementation, type Upgrade } from '../../internal/rpc/index.ts';
+import {
+  implement,
+  RpcServer,
+  type Handlers,
+  type Implementation,
+  type Upgrade,
+} from '../../internal/rpc/index.ts';
 import { InitApi } from '../../initproto/gen/init_pb.js';
 import { createInitHandlers, type InitServicePorts, type OwnerPeer } from './init-service.ts';
 
@@ -18,23 +24,31 @@ const MAX_CONNECTIONS = 64;
 /** A connection is closed gracefully after this time, so that both ends attest again with fresh evidence. */
 const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 
+/** Who may call, and what this machine proves to them. */
+export interface OwnerServerOptions {
+  /** The evidence that this machine shows, the preferred issuer first: `MachineEvidence.issuers`. */
+  readonly shows: readonly [Issuer, ...Issuer[]];
+  /** Raw Ed25519 public keys, 32 bytes each. */
+  readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+  /** Contracts that owners may use beside the Init contract, in the same session. */
+  readonly also: readonly Implementation<OwnerPeer>[];
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The server of the Init contract of a machine that is ready for an init. */
+export function createInitServer(ports: InitServicePorts, options: OwnerServerOptions): RpcServer<OwnerPeer> {
+  return createOwnerServer(createInitHandlers(ports), options);
+}
+
 /**
- * The server of the Init contract. It serves only callers that prove, for this session, that they hold an
+ * A server of the Init contract. It serves only callers that prove, for this session, that they hold an
  * owner key of this machine's provisioning. The machine creates its own evidence only after that proof, so
  * that an unauthenticated client cannot make it quote its TPM.
  */
-export function createInitServer(
-  ports: InitServicePorts,
-  options: {
-    /** The evidence that this machine shows, the preferred issuer first: `MachineEvidence.issuers`. */
-    readonly shows: readonly [Issuer, ...Issuer[]];
-    /** Raw Ed25519 public keys, 32 bytes each. */
-    readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-    /** Other contracts that owners may use in the same session. */
-    readonly also: readonly Implementation<OwnerPeer>[];
-    readonly clock: Clock;
-    readonly log: Logger;
-  },
+export function createOwnerServer(
+  handlers: Handlers<typeof InitApi, OwnerPeer>,
+  options: OwnerServerOptions,
 ): RpcServer<OwnerPeer> {
   const { shows: issuers, ownerKeys, also: extraServices, clock, log } = options;
   const upgrade = atlsServerUpgrade({
@@ -51,7 +65,7 @@ export function createInitServer(
   return new RpcServer<OwnerPeer>({
     clock,
     upgrade: ownersOnly(upgrade, ownerKeys),
-    services: [implement(InitApi, createInitHandlers(ports)), ...extraServices],
+    services: [implement(InitApi, handlers), ...extraServices],
     disclose: 'chain',
     log,
     maxConnections: MAX_CONNECTIONS,

@@ -63,25 +63,13 @@ export interface PreflightQuery {
 
 /** Handlers of the Init contract. The listener admits only owners. */
 export function createInitHandlers(ports: InitServicePorts): Handlers<typeof InitApi, OwnerPeer> {
-  const { job, phases, clock, machine, blobs, evidence } = ports;
+  const { job, phases, clock, machine, blobs } = ports;
   return {
-    describe: (request, call) => {
-      if (request.clientVersion !== '') assertCompatible(request.clientVersion, ports.agentVersion);
+    ...machineHandlers(ports, () => {
       const known = job.accepted.peek();
-      return Promise.resolve({
-        agentVersion: ports.agentVersion,
-        fingerprint: ports.fingerprint,
-        hostname: machine.hostname(),
-        addresses: [...machine.addresses()],
-        architecture: machine.architecture(),
-        enrolmentState: ports.enrolmentState(),
-        clusterId: known.set ? known.value.spec.clusterId : '',
-        initId: known.set ? known.value.initId : '',
-        nowMs: BigInt(clock.nowMs()),
-        key: evidence.proveKey(KEY_LABEL, call.peer.session),
-      });
-    },
-    ...enrolmentHandlers(evidence),
+      const init = known.set ? { clusterId: known.value.spec.clusterId, initId: known.value.initId } : {};
+      return { enrolmentState: ports.enrolmentState(), ...init };
+    }),
     preflight: async (request) => {
       // After an accepted init, the checks would report this machine's own services as programs that use its
       // ports.
@@ -131,11 +119,51 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
   };
 }
 
-/** The machine's side of TPM credential activation. */
-function enrolmentHandlers(
-  evidence: InitServicePorts['evidence'],
-): Pick<Handlers<typeof InitApi, OwnerPeer>, 'readEnrolment' | 'answerChallenge'> {
+/** Handlers that refuse everything but to describe the machine and its TPM: for a machine that is not ready for an init. */
+export function createRefusingInitHandlers(
+  ports: MachineDescriptionPorts,
+  options: { readonly enrolmentState: string; readonly reason: CodedError },
+): Handlers<typeof InitApi, OwnerPeer> {
+  const { enrolmentState, reason } = options;
+  const refuse = (): Promise<never> => Promise.reject(reason);
   return {
+    ...machineHandlers(ports, () => ({ enrolmentState })),
+    preflight: refuse,
+    statBlobs: refuse,
+    uploadBlob: refuse,
+    init: async function* () {
+      throw reason;
+    },
+    acknowledge: refuse,
+  };
+}
+
+/** What describes a machine and its TPM. */
+export type MachineDescriptionPorts = Pick<
+  InitServicePorts,
+  'clock' | 'machine' | 'evidence' | 'agentVersion' | 'fingerprint'
+>;
+
+/** Describes the machine, and is its side of TPM credential activation. */
+function machineHandlers(
+  ports: MachineDescriptionPorts,
+  state: () => { readonly enrolmentState: string; readonly clusterId?: string; readonly initId?: string },
+): Pick<Handlers<typeof InitApi, OwnerPeer>, 'describe' | 'readEnrolment' | 'answerChallenge'> {
+  const { machine, evidence } = ports;
+  return {
+    describe: (request, call) => {
+      if (request.clientVersion !== '') assertCompatible(request.clientVersion, ports.agentVersion);
+      return Promise.resolve({
+        agentVersion: ports.agentVersion,
+        fingerprint: ports.fingerprint,
+        hostname: machine.hostname(),
+        addresses: [...machine.addresses()],
+        architecture: machine.architecture(),
+        ...state(),
+        nowMs: BigInt(ports.clock.nowMs()),
+        key: evidence.proveKey(KEY_LABEL, call.peer.session),
+      });
+    },
     readEnrolment: async (_request, call) => {
       const enrolment = await evidence.readEnrolment(call.signal);
       return {

@@ -94,18 +94,21 @@ export function issueText(fingerprint: string): string {
   ].join('\n');
 }
 
-/** The text of the issue file of a machine whose agent cannot run until an operator has changed something. */
-export function failureText(failure: {
-  readonly code: string;
-  readonly message: string;
-  readonly fix: string;
-}): string {
+/**
+ * The text of the issue file of a machine whose agent cannot run until an operator has changed something.
+ * @param fingerprint of the machine, if it waits for an owner
+ */
+export function failureText(
+  failure: { readonly code: string; readonly message: string; readonly fix: string },
+  fingerprint?: string,
+): string {
   // agetty interprets backslashes.
   const line = (text: string): string => printable(text).replaceAll('\\', '/');
   return [
     `This machine does not start its agent: ${line(failure.code)}`,
     `  ${line(failure.message)}`,
     `  Fix: ${line(failure.fix)}`,
+    ...(fingerprint === undefined ? [] : ['Its fingerprint until then:', `  ${fingerprint}`]),
     '',
     '',
   ].join('\n');

@@ -6,6 +6,10 @@ export const machineServiceErrors = defineErrors({
     'The endpoint is invalid. Expected HOST or HOST:PORT, with brackets around an IPv6 address before a port.',
     'Correct the endpoint.',
   ),
+  'machineservice-recovery-key-unreadable': fault.peer.refused(
+    'The machine cannot read the recovery key that it was sent: it was encrypted for another TPM or another connection. Nothing was changed.',
+    'Run the command again. If this remains, compare the versions of CLI and agent.',
+  ),
   'machineservice-is-member': fault.operator.precondition(
     'This machine already belongs to a cluster, or is creating one, and cannot join another one.',
     'To move it to another cluster, run `cluster node reset NODE` in its current one. If that cluster no longer exists, reset the machine as root (see `cluster node reset --help`).',

@@ -12,3 +12,4 @@
 export { AGENT_SOCKET, agentSocketRunnable, refusingSocketRunnable } from './agent-socket.ts';
 export { consoleRunnable, failureText, printOnConsole, showOnConsole } from './console.ts';
 export { initServerRunnable } from './init-port.ts';
+export { serveLockedDisk } from './locked-disk.ts';

@@ -87,6 +87,7 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'context remove',
   'recover quorum',
   'recover space',
+  'recover disk',
   'mini up',
   'mini down',
   'mini restore',

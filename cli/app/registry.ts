@@ -85,7 +85,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   command('support', 'make and open support bundles', () => import('../commands/support.ts')),
   command(
     'recover',
-    'recover a cluster that lost its quorum or whose database is full',
+    'recover a lost quorum, a full database, or a disk that does not open',
     () => import('../commands/recover.ts'),
   ),
   command('mini', 'run a local cluster, each node in a container', () => import('../commands/mini.ts')),

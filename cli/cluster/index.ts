@@ -19,6 +19,7 @@ export type { RestoreSource, SnapshotSource } from './init/restore-source.ts';
 export { runInit, runInitCommand, type InitOptions, type InitSummary } from './init/init.ts';
 export { readKnownCurators, readSeenEpoch, saveKnownCurators } from './curator/known-curators.ts';
 export { identityPathOf, readCaller, type Caller } from './curator/caller.ts';
+export { withKnownMachine, type KnownMachine } from './machine/known-machine.ts';
 export { callPreflight, type MachineCheckResult } from './machine/machine-preflight.ts';
 export { readKubeAccess } from './kubeconfig/kubeconfig-file.ts';
 export { runKubeconfig } from './kubeconfig/kubeconfig.ts';

@@ -35,6 +35,12 @@ export function durationOption(flags: string, description: string): Option {
 /** `--watch`: shows the result again whenever it changes. */
 export const WATCH_FLAG = ['--watch', 'show the result again every 2s, until interrupted'] as const;
 
+/** Parser of a flag whose value is the endorsement key of a TPM. */
+export function tpmIdentity(text: string): string {
+  if (/^tpm-ek:[0-9a-f]{64}$/.test(text)) return text;
+  throw new InvalidArgumentError('Must be tpm-ek: and 64 lower-case hex digits.');
+}
+
 /** Parser of a flag whose value is the address of a machine: HOST or HOST:PORT. */
 export function machineAddress(text: string): string {
   if (parseEndpoint(text, PORTS.init) !== undefined) return text;

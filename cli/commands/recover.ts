@@ -1,5 +1,19 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import {
+  confirmFrom,
+  machineAddress,
+  nodeName,
+  tpmIdentity,
+  withConfirmFlags,
+  type ConfirmFlags,
+} from './flags.ts';
+
+interface DiskFlags extends ConfirmFlags {
+  readonly address?: string;
+  readonly machine?: string;
+  readonly recoveryKey?: string;
+}
 
 /** `cluster recover …`. */
 export function register(command: Command, action: ActionBinder): void {
@@ -27,6 +41,47 @@ Examples:
           dryRun: dryRun === true,
         }),
       ),
+    );
+  withConfirmFlags(
+    command
+      .command('disk')
+      .description('open the state disk of a machine after a change of its software (as an owner)')
+      .argument('<node>', 'name of the node', nodeName)
+      .option(
+        '--address <address>',
+        'HOST or HOST:PORT (default: the last known address of the node)',
+        machineAddress,
+      )
+      .option(
+        '--machine <identity>',
+        'its TPM, tpm-ek:HEX (default: the one this workspace knows)',
+        tpmIdentity,
+      )
+      .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)'),
+  )
+    .addHelpText(
+      'after',
+      `
+The state disk of a machine opens only with its TPM and the software that it was
+sealed to. After an update of the image, of the firmware or of the provisioning
+file the machine waits at its init port. The command shows which registers of
+the TPM have changed, asks, and sends the recovery key so that only this TPM can
+read it. The disk is then sealed to what the machine is now, and its next start
+needs nobody. A key that does not open the disk changes nothing.
+
+If cluster.yaml requires certain measurements, write the new ones there first.
+
+Examples:
+  cluster recover disk n2 --dry-run
+  cluster recover disk n2
+  cluster recover disk n2 --address 198.51.100.7 --recovery-key recovery.txt`,
+    )
+    .action(
+      action<DiskFlags>(async (context, flags, node = '') => {
+        const { address, machine, recoveryKey } = flags;
+        const asked = { address, machine, recoveryKey, ...confirmFrom(flags) };
+        return (await import('../recover/index.ts')).runRecoverDisk(context, node, asked);
+      }),
     );
   command
     .command('space')

@@ -6,7 +6,7 @@ export { runCordon, runDrain, type DrainOptions } from './drain.ts';
 export { NodesError, nodesErrors } from './errors.ts';
 export { runExplainJoin } from './joins/explain-join.ts';
 export { JOIN_STATES, runApprove, runJoinList, runRefuse, type ApproveOptions } from './joins/joins.ts';
-export { expectMachine } from './machine-pins.ts';
+export { expectMachine, MachinePins } from './machine-pins.ts';
 export { runLabel } from './node-label.ts';
 export { runTaint } from './node-taint.ts';
 export { parseTaints } from './taint-changes.ts';

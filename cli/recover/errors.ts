@@ -22,6 +22,18 @@ export const recoverErrors = defineErrors({
     'History was deleted and the alarm cleared, but the data itself still fills the database. Writes will soon be refused again.',
     'Delete what fills it. Deletions are accepted. For the Kubernetes etcd look for many or large objects: `kubectl get --raw /metrics | grep apiserver_resource_objects`. Then run the command again.',
   ),
+  'recover-disk-machine-unknown': fault.operator.usage(
+    'This workspace does not know the machine or its address. Nothing was sent.',
+    'Give the address with --address, and the identity of its TPM, tpm-ek:…, with --machine. `cluster node show NODE` shows both while the cluster runs.',
+  ),
+  'recover-disk-not-confirmed': fault.operator.usage(
+    'A recovery gives the disk to the software that the machine runs now, and needs confirmation. Nothing was changed.',
+    'Compare the registers with a change that you know of: an update of the image, of the firmware or of the provisioning file. Then run the command with --yes.',
+  ),
+  'recover-disk-answer-invalid': fault.peer.refused(
+    'What the machine says about its disk is malformed, or contradicts its evidence. Nothing was changed.',
+    'Run the command again. If this remains, other software answers on the machine: boot an image that you trust.',
+  ),
   'recover-timeout': retryable.system.unreachable(
     'The recovery has started, but etcd is not serving in a new epoch yet.',
     'The recovery continues. Run `cluster recover quorum` again to follow it; see `journalctl -u bootstrapper` for its log.',

@@ -1,7 +1,9 @@
 /**
- * Use cases of `cluster recover`, for a cluster that has lost most control planes for good, or whose database is full. They run as
- * root on a control plane. A recovery of the quorum goes over the agent's socket: without a quorum no curator can serve.
+ * Use cases of `cluster recover`, for a cluster that has lost most control planes for good, for a database that is full, and for a
+ * state disk that does not open. Quorum and space are recovered as root on a control plane, over the agent's socket: without a
+ * quorum no curator can serve. A disk is recovered from the owner's workstation.
  */
 export { RecoverError, recoverErrors } from './errors.ts';
+export { runRecoverDisk, type RecoverDiskOptions } from './recover-disk.ts';
 export { runRecoverQuorum, type RecoverQuorumOptions } from './recover-quorum.ts';
 export { runRecoverSpace } from './recover-space.ts';

@@ -16,6 +16,8 @@ export interface ImageMachine extends AsyncDisposable {
   readonly endpoint: string;
   /** The console output so far. */
   console(): string;
+  /** Resolves when the console shows a line that matches, also an earlier one. */
+  until(pattern: RegExp): Promise<void>;
   /** Types on the serial console. */
   type(text: string): void;
 }
@@ -61,32 +63,42 @@ export async function bootImage(
     '-drive', `file=${options.disk},format=raw,if=virtio,snapshot=${snapshot}`,
   ], { stdio: ['pipe', 'pipe', 'inherit'] });
   const lines: string[] = [];
-  const ready = Promise.withResolvers<void>();
-  qemu.once('error', ready.reject);
-  qemu.once('exit', (code) =>
-    ready.reject(new Error(`the machine ended (${code}): ${lines.slice(-5).join(' | ')}`)),
-  );
   createInterface({ input: qemu.stdout }).on('line', (line) => {
     lines.push(line);
     void appendFile(options.log, `${line}\n`);
-    if (until.test(line)) ready.resolve();
+    qemu.emit('console');
   });
+  const shows = async (pattern: RegExp): Promise<void> => {
+    const found = Promise.withResolvers<void>();
+    const look = (): void => {
+      if (lines.some((line) => pattern.test(line))) found.resolve();
+    };
+    const end = (code: unknown): void =>
+      found.reject(new Error(`the machine ended (${String(code)}): ${lines.slice(-5).join(' | ')}`));
+    const late = setTimeout(
+      () => found.reject(new Error(`the machine did not show ${pattern.source}`)),
+      START_MS,
+    );
+    qemu.on('console', look).once('error', end).once('exit', end);
+    look();
+    await found.promise.finally(() => {
+      clearTimeout(late);
+      qemu.off('console', look).off('error', end).off('exit', end);
+    });
+  };
   const stop = async (): Promise<void> => {
     if (qemu.exitCode === null && qemu.kill('SIGKILL')) await once(qemu, 'exit');
     if (tpm.exitCode === null && tpm.kill('SIGTERM')) await once(tpm, 'exit');
   };
-  const late = setTimeout(() => ready.reject(new Error('the machine did not start')), START_MS);
   try {
-    await ready.promise;
+    await shows(until);
   } catch (error) {
     await stop();
     throw error;
-  } finally {
-    clearTimeout(late);
   }
-  ready.promise.catch(() => undefined);
   return {
     endpoint: `127.0.0.1:${port}`,
+    until: shows,
     console: () => lines.join('\n'),
     type: (text) => void qemu.stdin.write(text),
     [Symbol.asyncDispose]: stop,

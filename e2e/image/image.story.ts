@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { createHash, generateKeyPairSync } from 'node:crypto';
+import { createHash, createPrivateKey, createPublicKey } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { env, execPath } from 'node:process';
 import { test } from 'node:test';
-import { ExecaRunner } from '../../internal/exec/index.ts';
+import { ExecaRunner, ExecError } from '../../internal/exec/index.ts';
 import {
   hex,
   identityPolicy,
@@ -23,17 +23,22 @@ import { bootImage, type ImageMachine } from './image-machine.ts';
  * with this TPM and these registers only.
  */
 const PROJECT = join(import.meta.dirname, '../..');
+const CLI = join(PROJECT, 'dist/cluster/main.mjs');
 const PATH = `${env['PATH'] ?? ''}:/usr/sbin:/sbin`;
 const BUILD_MS = 1_200_000;
 const FIRMWARE_REGISTERS = [0, 1, 2, 3, 6, 7];
 /** PCRs that follow from what is started, and the state of Secure Boot. */
 const DISK_REGISTERS = [4, 7, 9, 11, 12];
 const LOCKED = /disk-locked/;
+/** The console of a machine whose agent runs. */
+const NOT_A_MEMBER = /not in a cluster yet/;
 const FILES = ['disk.raw', 'boot.efi', 'reference-values.json'];
-/** Of an owner whose private half is on no machine. */
-const OWNER_RECIPIENT = 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0';
+/** A recovery key of age-keygen(1). Its private half is on no machine. */
+const RECOVERY = {
+  recipient: 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0',
+  key: 'AGE-SECRET-KEY-1AXVUFX45FPC6U2QPR63FR0F0ZVW20HXJXVLVRU78VQ3E23P2SKTSAVQ65R',
+};
 const commands = new ExecaRunner({ path: PATH });
-const owner = generateKeyPairSync('ed25519');
 
 await test('an image is reproducible, boots with the computed registers, and keeps its state on an encrypted disk', async (story) => {
   const directory = await mkdtemp(join(tmpdir(), 'cluster-image-'));
@@ -46,6 +51,8 @@ await test('an image is reproducible, boots with the computed registers, and kee
   ): Promise<ImageMachine> =>
     bootImage(at(name), { disk, firmware: at('ovmf/usr/share/OVMF'), tpm: at('tpm'), log, ...options });
   const copy = (from: string, to: string): Promise<string> => run('cp', '--sparse=always', from, to);
+  const cli = (...argv: readonly string[]): Promise<string> =>
+    run(execPath, CLI, '--workspace', at('workspace'), ...argv);
   /** Changes one byte of the provisioning file on the boot partition. */
   const changeProvisioning = async (disk: string): Promise<void> => {
     await writeFile(at('changed.json'), `${await readFile(at('provisioning.json'), 'utf8')} `);
@@ -59,7 +66,13 @@ await test('an image is reproducible, boots with the computed registers, and kee
     }
     await unpackPackages(['ovmf'], at('ovmf'));
     await run(execPath, join(PROJECT, '.ci/build.ts'));
-    const ownerKey = owner.publicKey.export({ type: 'spki', format: 'der' }).subarray(-32).toString('base64');
+    await cli('config', 'generate', '--name', 'image', '--attestation', 'tpm');
+    const owner = createPrivateKey(await readFile(at('workspace/owner-key.pem'), 'utf8'));
+    const ownerKey = createPublicKey(owner)
+      .export({ type: 'spki', format: 'der' })
+      .subarray(-32)
+      .toString('base64');
+    await writeFile(at('recovery.txt'), `${RECOVERY.key}\n`, { mode: 0o600 });
     await writeFile(
       at('provisioning.json'),
       JSON.stringify({
@@ -71,14 +84,14 @@ await test('an image is reproducible, boots with the computed registers, and kee
         stateDisk: {
           device: '/dev/disk/by-partlabel/cluster-state',
           pcrs: DISK_REGISTERS,
-          recoveryRecipients: [OWNER_RECIPIENT],
+          recoveryRecipients: [RECOVERY.recipient],
         },
       }),
     );
     const build = (umask: string, out: string, ...more: readonly string[]): Promise<string> =>
       run(
         ...(['sh', '-c', `umask ${umask}; exec "$0" "$@"`] as const),
-        ...([execPath, join(PROJECT, 'dist/cluster/main.mjs'), 'image', 'build', '--out', at(out)] as const),
+        ...([execPath, CLI, 'image', 'build', '--out', at(out)] as const),
         ...(['--provisioning', at('provisioning.json'), '--state-size', '128'] as const),
         ...(['--agent', join(PROJECT, 'dist/cluster-agent_0.1.0_amd64.deb'), ...more] as const),
       );
@@ -115,7 +128,7 @@ await test('an image is reproducible, boots with the computed registers, and kee
         await copy(join(at('one'), 'disk.raw'), used);
         await using machine = await boot('boot-1', used, { keepsWrites: true });
         fingerprint = fingerprintOf(machine);
-        const seen = verdictOf(await judge(owner.privateKey, machine.endpoint, identityPolicy()));
+        const seen = verdictOf(await judge(owner, machine.endpoint, identityPolicy()));
         for (const [pcr, value] of await readValues(at('one')))
           assert.equal(hex(seen.measurements.get(`pcr${pcr}`)), hex(value), `pcr${pcr}`);
         // The registers of the firmware are learned once. The last one, PCR 10, follows from them.
@@ -128,13 +141,13 @@ await test('an image is reproducible, boots with the computed registers, and kee
         assert.equal(await sha256(at('two/disk.raw')), await sha256(at('one/disk.raw')));
         const values = await readValues(at('two'));
         assert.deepEqual([...values.keys()], [...Array(15).keys()]);
-        const judged = verdictOf(await judge(owner.privateKey, machine.endpoint, measuredPolicy(values)));
+        const judged = verdictOf(await judge(owner, machine.endpoint, measuredPolicy(values)));
         const passed = judged.checks.filter(
           ({ name, outcome }) => name.startsWith('register-') && outcome === 'pass',
         );
         assert.equal(passed.length, values.size, 'every register was compared');
         machine.type('\nroot\n\nid\n');
-        await judge(owner.privateKey, machine.endpoint, identityPolicy());
+        await judge(owner, machine.endpoint, identityPolicy());
         assert.doesNotMatch(machine.console(), /login:|[Pp]assword|uid=|[#$] $/m);
       },
     );
@@ -156,23 +169,46 @@ await test('an image is reproducible, boots with the computed registers, and kee
         until: LOCKED,
         keepsWrites: true,
       });
-      assert.doesNotMatch(machine.console(), /sha256:/, 'the agent runs');
+      assert.doesNotMatch(machine.console(), NOT_A_MEMBER, 'the agent runs');
       assert.equal(await run('cmp', stolen, used), '', 'nothing was written');
-    });
-
-    await story.test('the disk does not open in its own machine with another provisioning file', async () => {
-      const changed = at('changed-used.raw');
-      await copy(used, changed);
-      await changeProvisioning(changed);
-      await using machine = await boot('boot-3', changed, { until: /changed: pcr/ });
-      assert.match(machine.console(), /changed: pcr9, pcr12/);
-      assert.doesNotMatch(machine.console(), /sha256:/, 'the agent runs');
     });
 
     await story.test(
       'the next boot of the machine opens the disk by itself, and has the same key',
       async () => {
-        await using machine = await boot('boot-4', used, { keepsWrites: true });
+        await using machine = await boot('boot-3', used, { keepsWrites: true });
+        assert.equal(fingerprintOf(machine), fingerprint);
+      },
+    );
+
+    await story.test(
+      'with another provisioning file the disk stays closed until an owner recovers it',
+      async (step) => {
+        const changed = at('changed-used.raw');
+        await copy(used, changed);
+        await changeProvisioning(changed);
+        {
+          await using machine = await boot('boot-4', changed, { until: /changed: pcr/, keepsWrites: true });
+          assert.match(machine.console(), /changed: pcr9, pcr12/);
+          const recover = async (...flags: readonly string[]): Promise<string> =>
+            cli('recover', 'disk', 'n1', '--address', machine.endpoint, ...flags);
+          const other = await failureOf(recover('--dry-run', '--machine', `tpm-ek:${'0'.repeat(64)}`));
+          assert.match(other, /cluster-other-machine/);
+          const [, identity = ''] = /is (tpm-ek:[0-9a-f]{64}), expected/.exec(other) ?? [];
+          const known = ['--machine', identity];
+          assert.match(
+            await failureOf(recover(...known, '--yes')),
+            /backup-no-recovery-key/,
+            'the owner has no key',
+          );
+          const withKey = [...known, '--recovery-key', at('recovery.txt')];
+          assert.match(await failureOf(recover(...withKey)), /recover-disk-not-confirmed/);
+          step.diagnostic(await recover(...withKey, '--yes'));
+          await machine.until(new RegExp(fingerprint));
+          assert.match(await recover(...known, '--dry-run'), /is open/);
+        }
+        // The next boot of this software needs nobody.
+        await using machine = await boot('boot-5', changed);
         assert.equal(fingerprintOf(machine), fingerprint);
       },
     );
@@ -182,13 +218,13 @@ await test('an image is reproducible, boots with the computed registers, and kee
       await copy(at('one/disk.raw'), disk);
       await changeProvisioning(disk);
       // The first TPM remembers its disk, and would refuse the empty one.
-      await using machine = await boot('boot-5', disk, { tpm: at('other-tpm') });
+      await using machine = await boot('boot-6', disk, { tpm: at('other-tpm') });
       const values = await readValues(at('two'));
-      const refused = await judge(owner.privateKey, machine.endpoint, measuredPolicy(values));
+      const refused = await judge(owner, machine.endpoint, measuredPolicy(values));
       assert.ok('code' in refused, 'the changed machine was accepted');
       assert.match(refused.code, /attestation-register-mismatch/);
       assert.equal(refused.details['register'], 'pcr9');
-      const { measurements } = verdictOf(await judge(owner.privateKey, machine.endpoint, identityPolicy()));
+      const { measurements } = verdictOf(await judge(owner, machine.endpoint, identityPolicy()));
       const different = [...values].filter(
         ([pcr, value]) => hex(measurements.get(`pcr${pcr}`)) !== hex(value),
       );
@@ -201,6 +237,14 @@ await test('an image is reproducible, boots with the computed registers, and kee
     await rm(directory, { recursive: true });
   }
 });
+
+/** What a command that fails prints. */
+async function failureOf(command: Promise<string>): Promise<string> {
+  return command.then(
+    (output) => assert.fail(`succeeded: ${output}`),
+    (error: unknown) => (error instanceof ExecError ? error.outputTail : assert.fail(String(error))),
+  );
+}
 
 function fingerprintOf(machine: ImageMachine): string {
   const [, digest = ''] = /sha256:([0-9a-f]{64})/.exec(machine.console()) ?? [];

@@ -68,7 +68,7 @@ export declare type DescribeResponse = Message<"cluster.init.v1.DescribeResponse
   architecture: string;
 
   /**
-   * State of the enrolment: New, CreatingCluster, Joining, Resuming, Running or Failed.
+   * State of the enrolment: New, CreatingCluster, Joining, Resuming, Running or Failed; DiskLocked while it cannot be read.
    *
    * @generated from field: string enrolment_state = 6;
    */

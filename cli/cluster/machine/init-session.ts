@@ -1,4 +1,5 @@
 import { createPrivateKey } from 'node:crypto';
+import type { DescService } from '@bufbuild/protobuf';
 import { InitApi } from '../../../initproto/gen/init_pb.js';
 import {
   atlsClientUpgrade,
@@ -63,7 +64,12 @@ export class InitSession implements Disposable {
 
   /** All calls share one connection, which is opened on demand. */
   get client(): Client<typeof InitApi> {
-    return createClient(InitApi, this.#channel);
+    return this.clientOf(InitApi);
+  }
+
+  /** A client of another contract on the same connection. */
+  clientOf<S extends DescService>(service: S): Client<S> {
+    return createClient(service, this.#channel);
   }
 
   /** The machine's evidence on the current connection; undefined before the first one. */

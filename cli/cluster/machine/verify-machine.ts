@@ -37,6 +37,8 @@ export interface VerifiedMachine {
   /** "sha256:HEX" of the machine's key, which it proved in this session. */
   readonly fingerprint: string;
   readonly record: MachineRecord;
+  /** The TPM that credential activation has proved; undefined for a known machine, and without a TPM of its own. */
+  readonly endorsement: Endorsement | undefined;
 }
 
 /**
@@ -92,7 +94,7 @@ export async function verifyMachine(context: CommandContext, contact: Contact): 
     ...(endorsement === undefined ? keyOfRecord(known) : keyOf(endorsement)),
   };
   reportMachine(context, contact, record.identity);
-  return { fingerprint, record: withClockObservation(context, contact, record) };
+  return { fingerprint, endorsement, record: withClockObservation(context, contact, record) };
 }
 
 /** Verifies by credential activation that the attestation key of this session is in the TPM of the returned endorsement. */

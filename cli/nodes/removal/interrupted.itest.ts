@@ -130,6 +130,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
     'e2e/cluster/backup/backup.story.ts: what an interrupted call left is replaced, and the file gets its name when it is complete',
   'recover quorum': 'cli/recover/recover.test.ts: run again while an order waits, only follows it',
   'recover space': 'cli/recover/recover-space.itest.ts: continues after an interruption at any step',
+  'recover disk':
+    'bootstrapper/machineservice/locked-disk.itest.ts: one request, which may be repeated; bootstrapper/disk/disk.itest.ts: cut at each effect',
   'mini up': 'e2e/machines/killed-up.story.ts',
   'mini down': 'e2e/machines/killed-up.story.ts',
   'mini restore': 'e2e/cluster/backup/restore.story.ts: what a killed drill left is replaced by the next one',

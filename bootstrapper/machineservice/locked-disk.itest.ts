@@ -1,0 +1,199 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { generateKeyPairSync } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { LockedDisk as LockedDiskApi } from '../../initproto/gen/disk_pb.js';
+import { InitApi } from '../../initproto/gen/init_pb.js';
+import {
+  atlsClientUpgrade,
+  INIT_CONTEXT,
+  RotatingKeys,
+  type AttestedPeer,
+} from '../../internal/atls/index.ts';
+import {
+  decodeEnrolmentRequest,
+  encryptForTpm,
+  verifyEndorsement,
+} from '../../internal/attestation/enrolment/index.ts';
+import { OwnerKeyIssuer } from '../../internal/attestation/ownerkey/index.ts';
+import {
+  createValidators,
+  parsePolicy,
+  standardValidators,
+} from '../../internal/attestation/policy/index.ts';
+import { CertificateCache, parsePem } from '../../internal/attestation/x509/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { DiskFiles, KernelFiles } from '../../internal/file/index.ts';
+import { createClient, RpcChannel } from '../../internal/rpc/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { createMemoryLogger, createSwtpmFactory, type SwtpmFactory } from '../../internal/testing/index.ts';
+import type { Tpm } from '../../internal/tpm/index.ts';
+import { createMachineEvidence } from '../attest/index.ts';
+import { DiskError } from '../disk/index.ts';
+import { createLockedDiskServer } from './locked-disk.ts';
+
+const signal = new AbortController().signal;
+const clock = new SystemClock();
+const owner = generateKeyPairSync('ed25519');
+const ownerRaw = new Uint8Array(owner.publicKey.export({ type: 'spki', format: 'der' }).subarray(-32));
+const machineKeyPem = new Secret(
+  generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+);
+const reason = new DiskError('disk-locked', 'unsealing the node share of the state disk: changed: pcr7');
+const KEY = new Uint8Array(32).fill(7);
+const registers = [{ pcr: 7, sealed: new Uint8Array(32), now: new Uint8Array(32).fill(1) }];
+
+let factory: SwtpmFactory;
+let directory: string;
+beforeAll(async () => void (factory = await createSwtpmFactory()));
+afterAll(async () => void (await factory[Symbol.asyncDispose]()));
+beforeEach(async () => void (directory = await mkdtemp(join(tmpdir(), 'locked-disk-'))));
+
+/** A machine with a real TPM and a locked disk that opens with `KEY`, and an owner who is connected to it. */
+async function withMachine(
+  use: (at: {
+    readonly channel: RpcChannel<AttestedPeer>;
+    readonly tpm: Tpm;
+    readonly tried: number[];
+    readonly isRecovered: () => boolean;
+  }) => Promise<void>,
+): Promise<void> {
+  await using chip = await factory.start();
+  await using tpm = chip.open();
+  const tried: number[] = [];
+  const { log } = createMemoryLogger();
+  const evidence = createMachineEvidence({
+    provisioning: {
+      tpm: { kind: 'socket', path: chip.socketPath, lockPcr: 15, sealedPcrs: [7] },
+      processor: 'none',
+    },
+    ...{ tpm, machineKeyPem, clock, files: new DiskFiles(), kernel: new KernelFiles() },
+    keySecretPath: join(directory, 'ak-secret'),
+    mirrorLock: () => Promise.resolve(),
+  });
+  const { server, recovered } = createLockedDiskServer({
+    ...{ evidence, reason, clock, log, ownerKeys: [ownerRaw], device: '/dev/sdb', agentVersion: '0.1.0' },
+    fingerprint: 'sha256:00',
+    machine: { hostname: () => 'n2', addresses: () => ['127.0.0.1'], architecture: () => 'amd64' } as never,
+    read: () => Promise.resolve({ uuid: 'uuid', recovery: new Uint8Array(3), registers }),
+    recover: async (recoveryKey) => {
+      const first = recoveryKey.reveal()[0] ?? 0;
+      tried.push(first);
+      await Promise.resolve();
+      if (first !== KEY[0]) throw new DiskError('disk-recovery-refused', 'opening the state disk');
+    },
+  });
+  await using listening = server;
+  const port = await listening.listen('127.0.0.1', 0);
+  const policy = parsePolicy({
+    name: 'test',
+    profile: 'identity',
+    machines: 'any-proved',
+    tpm: { requiredPcrs: [0], attestationKeys: 'enrolling', eventLog: 'optional' },
+  });
+  using channel = new RpcChannel<AttestedPeer>({
+    endpoint: `127.0.0.1:${port}`,
+    upgrade: atlsClientUpgrade({
+      trust: {
+        trust: 'mutual',
+        shows: [new OwnerKeyIssuer({ privKey: new Secret(owner.privateKey) })],
+        accepts: createValidators(['tpm'], standardValidators({ ownerKeys: [] })),
+        rules: () => ({
+          policy: { ...policy, machines: 'any' },
+          collateral: { tpm: { attestationKeys: new Map() } },
+        }),
+      },
+      context: INIT_CONTEXT,
+      keys: new RotatingKeys({ clock }),
+      clock,
+    }),
+  });
+  try {
+    await use({ channel, tpm, tried, isRecovered: () => recovered.peek().set });
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}
+
+/** The key as an owner sends it. `session` may be that of another connection. */
+async function sealed(channel: RpcChannel<AttestedPeer>, key: Uint8Array, session?: Uint8Array) {
+  const { enrolment } = await createClient(InitApi, channel).readEnrolment({}, { signal, timeoutMs: 30_000 });
+  const endorsement = verifyEndorsement(decodeEnrolmentRequest(enrolment), {
+    trust: {
+      roots: new Set([new CertificateCache().parse(certificate(factory.rootPem)).fingerprint]),
+      authorities: [certificate(factory.rootPem), certificate(factory.issuerPem)],
+      pinnedKeys: new Set(),
+    },
+    cache: new CertificateCache(),
+    nowMs: clock.nowMs(),
+  });
+  if (channel.peer === undefined) throw new Error('not connected');
+  const { challenge, nonce, ciphertext } = encryptForTpm(
+    new Secret(key),
+    endorsement,
+    session ?? channel.peer.session,
+  );
+  const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'base64'));
+  return { challenge: bytes(challenge), nonce: bytes(nonce), ciphertext: bytes(ciphertext) };
+}
+
+function certificate(pem: string): Uint8Array {
+  const [der] = parsePem(pem, { label: 'CERTIFICATE', maxBlocks: 4 });
+  if (der === undefined) throw new Error('no certificate');
+  return der;
+}
+
+const call = { signal, timeoutMs: 30_000 };
+
+describe('a machine with a locked state disk', () => {
+  test('tells an owner what has changed, and refuses everything else', async () => {
+    await withMachine(async ({ channel }) => {
+      const described = await createClient(LockedDiskApi, channel).describe({}, call);
+      expect(described).toMatchObject({ device: '/dev/sdb', uuid: 'uuid', code: 'disk-locked', registers });
+      const init = createClient(InitApi, channel);
+      expect((await init.describe({ clientVersion: '' }, call)).enrolmentState).toBe('DiskLocked');
+      await expect(init.statBlobs({ sha256: [] }, call)).rejects.toMatchObject({ code: 'disk-locked' });
+      await expect(init.acknowledge({}, call)).rejects.toMatchObject({ code: 'disk-locked' });
+    });
+  });
+
+  test('opens the disk with the recovery key of an owner, once', async () => {
+    await withMachine(async ({ channel, tried, isRecovered }) => {
+      const client = createClient(LockedDiskApi, channel);
+      await expect(client.recover(await sealed(channel, KEY.with(0, 1)), call)).rejects.toMatchObject({
+        code: 'disk-recovery-refused',
+      });
+      expect(isRecovered()).toBe(false);
+      const request = await sealed(channel, KEY);
+      await Promise.all([client.recover(request, call), client.recover(request, call)]);
+      expect([tried, isRecovered()]).toEqual([[1, KEY[0]], true]);
+    });
+  });
+
+  test.each<[string, (channel: RpcChannel<AttestedPeer>) => Promise<object>]>([
+    ['of another session', (channel) => sealed(channel, KEY, new Uint8Array(64))],
+    ['of another length', (channel) => sealed(channel, KEY.subarray(1))],
+    [
+      'that was altered',
+      async (channel) => {
+        const request = await sealed(channel, KEY);
+        return { ...request, ciphertext: request.ciphertext.with(0, (request.ciphertext[0] ?? 0) ^ 1) };
+      },
+    ],
+    [
+      'that is too long',
+      async (channel) => ({ ...(await sealed(channel, KEY)), nonce: new Uint8Array(5000) }),
+    ],
+    ['that is empty', () => Promise.resolve({})],
+  ])('does not try a key %s', async (_, requestOf) => {
+    await withMachine(async ({ channel, tried }) => {
+      const client = createClient(LockedDiskApi, channel);
+      await createClient(InitApi, channel).describe({ clientVersion: '' }, call);
+      await expect(client.recover(await requestOf(channel), call)).rejects.toMatchObject({
+        code: 'machineservice-recovery-key-unreadable',
+      });
+      expect(tried).toEqual([]);
+    });
+  });
+});

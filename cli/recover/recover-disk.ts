@@ -1,0 +1,215 @@
+import { LockedDisk, type DescribeResponse, type Register } from '../../initproto/gen/disk_pb.js';
+import { encryptForTpm } from '../../internal/attestation/enrolment/index.ts';
+import { decryptAge } from '../../internal/backup/index.ts';
+import { parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
+import { CodedError } from '../../internal/errors/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import type { Client } from '../../internal/rpc/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { readRecoveryKey } from '../backup/index.ts';
+import { readCaller, readLastNodes, withKnownMachine, type KnownMachine } from '../cluster/index.ts';
+import { formatTable } from '../host/index.ts';
+import { MachinePins } from '../nodes/index.ts';
+import { layoutOf, readOwnerKey } from '../workspace/index.ts';
+import { RecoverError } from './errors.ts';
+
+const ANSWER_MS = 30_000;
+/** Key slots are derived and sealed again, on a slow machine. */
+const RECOVER_MS = 300_000;
+/** What the agent calls the state of its enrolment while the disk is locked. */
+const LOCKED = 'DiskLocked';
+const MAX_RECOVERY_BYTES = 64 * 1024;
+const MAX_REGISTERS = 24;
+const REGISTER_BYTES = 32;
+const KEY_BYTES = 32;
+const EK = /^tpm-ek:([0-9a-f]{64})$/;
+
+/** Arguments of `cluster recover disk`. */
+export interface RecoverDiskOptions {
+  /** HOST or HOST:PORT; undefined: the address that the node had last. */
+  readonly address: string | undefined;
+  /** "tpm-ek:HEX"; undefined: the machine that this workspace knows under the name. */
+  readonly machine: string | undefined;
+  /** File with an age identity; undefined: the recovery key of the owner. */
+  readonly recoveryKey: string | undefined;
+  readonly yes: boolean;
+  /** Show what has changed and change nothing. */
+  readonly dryRun: boolean;
+}
+
+/**
+ * `cluster recover disk`: opens the state disk of a machine whose TPM does not release its shares, and seals it to what the machine
+ * is now. The recovery key is decrypted here, and sent so that only the TPM of this machine can read it.
+ * @throws RecoverError, ClusterError, BackupError, RemoteError `disk-recovery-refused`
+ */
+export async function runRecoverDisk(
+  context: CommandContext,
+  name: string,
+  options: RecoverDiskOptions,
+): Promise<void> {
+  const target = await chooseTarget(context, name, options);
+  try {
+    await withKnownMachine(context, target, (machine) => recoverDisk(context, { name, options, machine }));
+  } catch (error) {
+    // A node whose disk is open has closed its init port.
+    if (!(error instanceof CodedError && error.code === 'cluster-machine-is-node')) throw error;
+    reportOpen(context, name);
+  }
+}
+
+async function recoverDisk(
+  context: CommandContext,
+  at: { readonly name: string; readonly options: RecoverDiskOptions; readonly machine: KnownMachine },
+): Promise<void> {
+  const { host, signal } = context;
+  const { name, options, machine } = at;
+  if (machine.enrolmentState !== LOCKED) return reportOpen(context, name);
+  const client = machine.session.clientOf(LockedDisk);
+  const locked = await client.describe({}, { signal, timeoutMs: ANSWER_MS });
+  requireHonest(locked, machine);
+  const view = viewOf(locked);
+  if (options.dryRun)
+    return host.result({ node: name, ...view, dryRun: true }, () => renderLocked(name, locked));
+  const recoveryKey = await decryptRecoveryKey(context, locked, options);
+  host.say('recover-disk-changes', renderLocked(name, locked), view);
+  await confirm(context, name, options);
+  await host.step('recover-disk', `Recovering the state disk of ${name}`, () =>
+    sendKey(client, { machine, recoveryKey, signal }),
+  );
+  host.result({ node: name, ...view, state: 'open' }, () =>
+    [
+      `The state disk of ${name} is open, and sealed to what the machine is now: its next start needs nobody.`,
+      'Everything that the machine runs starts now.',
+    ].join('\n'),
+  );
+}
+
+/** The address and the TPM of the machine. @throws RecoverError `recover-disk-machine-unknown` */
+async function chooseTarget(
+  context: CommandContext,
+  name: string,
+  { address: given, machine }: RecoverDiskOptions,
+): Promise<{ readonly endpoint: string; readonly expected: string }> {
+  const identity = machine ?? (await MachinePins.read(context)).of(name)?.identity;
+  const expected = EK.exec(identity ?? '')?.[1];
+  if (expected === undefined)
+    throw unknown(
+      identity === undefined
+        ? `this workspace knows no machine ${printable(name)}`
+        : `${printable(identity)} is not the endorsement key of a TPM`,
+    );
+  const address = given ?? (await lastAddress(context, name));
+  if (address === undefined) throw unknown(`the address of ${printable(name)} is not known`);
+  const endpoint = parseEndpoint(address, PORTS.init);
+  if (endpoint === undefined) throw unknown(`invalid address ${JSON.stringify(printable(address))}`);
+  return { endpoint, expected };
+}
+
+async function lastAddress(context: CommandContext, name: string): Promise<string | undefined> {
+  const last = await readLastNodes(context, await readCaller(context));
+  return last?.nodes.find((node) => node.name === name)?.address;
+}
+
+function unknown(why: string): RecoverError {
+  return new RecoverError('recover-disk-machine-unknown', `recovering a state disk: ${why}`);
+}
+
+/** Compares the answer with the quoted registers. @throws RecoverError `recover-disk-answer-invalid` */
+function requireHonest({ recovery, registers }: DescribeResponse, { peer }: KnownMachine): void {
+  const isWellFormed =
+    recovery.length <= MAX_RECOVERY_BYTES &&
+    registers.length <= MAX_REGISTERS &&
+    registers.every(({ sealed, now }) => [sealed, now].every(({ length }) => length === REGISTER_BYTES));
+  if (!isWellFormed) throw invalid('malformed');
+  const other = registers.find(({ pcr, now }) => {
+    const quoted = peer.measurements.get(`pcr${pcr}`);
+    return quoted !== undefined && !Buffer.from(quoted).equals(now);
+  });
+  if (other !== undefined) throw invalid(`PCR ${other.pcr} is not the quoted one`);
+}
+
+function invalid(why: string): RecoverError {
+  return new RecoverError('recover-disk-answer-invalid', `reading the description of the state disk: ${why}`);
+}
+
+/** @throws BackupError when this key does not open it */
+async function decryptRecoveryKey(
+  context: CommandContext,
+  { recovery }: DescribeResponse,
+  options: RecoverDiskOptions,
+): Promise<Secret<Uint8Array>> {
+  const { keyPem } = await readOwnerKey(context, layoutOf(context.paths.workspace));
+  const key = await readRecoveryKey(context, keyPem, options.recoveryKey);
+  async function* sealed(): AsyncGenerator<Uint8Array> {
+    yield await Promise.resolve(recovery);
+  }
+  const plain = Buffer.concat(await Array.fromAsync(decryptAge(sealed(), [key])));
+  if (plain.length !== KEY_BYTES) throw invalid(`a recovery key of ${plain.length} bytes`);
+  return new Secret(new Uint8Array(plain));
+}
+
+async function confirm({ host }: CommandContext, name: string, { yes }: RecoverDiskOptions): Promise<void> {
+  if (yes) return;
+  const question = `Give the disk of ${name} to the software with these registers?`;
+  if (host.interactive && (await host.confirm(question, false))) return;
+  throw new RecoverError('recover-disk-not-confirmed', `recovering the state disk of ${printable(name)}`);
+}
+
+async function sendKey(
+  client: Client<typeof LockedDisk>,
+  {
+    machine: { endorsement, peer },
+    recoveryKey,
+    signal,
+  }: {
+    readonly machine: KnownMachine;
+    readonly recoveryKey: Secret<Uint8Array>;
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
+  const { challenge, nonce, ciphertext } = encryptForTpm(recoveryKey, endorsement, peer.session);
+  const request = {
+    challenge: Buffer.from(challenge, 'base64'),
+    nonce: Buffer.from(nonce, 'base64'),
+    ciphertext: Buffer.from(ciphertext, 'base64'),
+  };
+  await client.recover(request, { signal, timeoutMs: RECOVER_MS });
+}
+
+function reportOpen({ host }: CommandContext, name: string): void {
+  host.result({ node: name, state: 'open' }, () => `The state disk of ${name} is open. Nothing was changed.`);
+}
+
+function renderLocked(name: string, { device, uuid, code, message, registers }: DescribeResponse): string {
+  const row = (register: Register): string[] => [
+    String(register.pcr),
+    hex(register.sealed),
+    isChanged(register) ? hex(register.now) : 'unchanged',
+  ];
+  return [
+    `The state disk of ${name} (${printable(device)}, ${printable(uuid)}) does not open: ${printable(code)}: ${printable(message)}`,
+    formatTable(['PCR', 'SEALED TO', 'NOW'], registers.map(row)),
+  ].join('\n');
+}
+
+function viewOf({ device, uuid, code, message, registers }: DescribeResponse) {
+  const texts = { device, uuid, code, message };
+  return {
+    ...Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, printable(text)])),
+    registers: registers.map((register) => ({
+      pcr: register.pcr,
+      sealed: hex(register.sealed),
+      now: hex(register.now),
+      isChanged: isChanged(register),
+    })),
+  };
+}
+
+function isChanged({ sealed, now }: Register): boolean {
+  return !Buffer.from(sealed).equals(now);
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
+}
