@@ -7,9 +7,9 @@ import {
   VerifiedBundle,
   type ManufacturerTrust,
 } from '../../internal/attestation/collateral/index.ts';
-import { CodedError, describeError } from '../../internal/errors/index.ts';
+import { CodedError } from '../../internal/errors/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
+import { type Logger, RepeatedProblem } from '../../internal/logging/index.ts';
 import type { ChecksummedFile } from '../membership/index.ts';
 import { NodeCollateralError } from './errors.ts';
 
@@ -51,7 +51,7 @@ export class CollateralCache {
    * bundle is compared with the previous one.
    */
   #accepting: Promise<unknown> = Promise.resolve();
-  #loggedProblem = '';
+  readonly #problem = new RepeatedProblem();
 
   constructor(ports: CollateralCachePorts) {
     this.#ports = ports;
@@ -90,15 +90,13 @@ export class CollateralCache {
    */
   async acceptProvisioned(): Promise<void> {
     const { files, provisionedPath: path, log } = this.#ports;
-    let problem = '';
     try {
       const given = await files.read(path, MAX_UPLOAD_BYTES);
       if (given !== undefined) await this.accept(given);
+      this.#problem.end();
     } catch (error) {
-      problem = describeError(error);
-      if (problem !== this.#loggedProblem) log.warn('provisioned collateral refused', { path, error });
+      if (this.#problem.isNew(error)) log.warn('provisioned collateral refused', { path, error });
     }
-    this.#loggedProblem = problem;
   }
 
   /**

@@ -1,5 +1,6 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { describeError, findCoded, isAbort } from '../../internal/errors/index.ts';
+import { findCoded, isAbort } from '../../internal/errors/index.ts';
+import { RepeatedProblem } from '../../internal/logging/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { Curators } from '../curatorclient/index.ts';
@@ -28,14 +29,15 @@ export function collateralWorker(options: CollateralWorkerOptions): Runnable {
   return memberWorker(options, (scope) => void scope.run('look', (poll) => pollCurators(options, poll)));
 }
 
-/** Polls until the signal of the scope fires. A problem is logged once, not at each poll. */
+/** Polls until the signal of the scope fires. */
 async function pollCurators(
   { curators, cache, clock, random }: CollateralWorkerOptions,
   scope: Scope,
 ): Promise<void> {
   const { signal, log } = scope;
   scope.healthy();
-  for (let logged = ''; ; await clock.sleep(POLL_MS * (0.5 + random()), signal)) {
+  const problem = new RepeatedProblem();
+  for (; ; await clock.sleep(POLL_MS * (0.5 + random()), signal)) {
     const knownSha256 = Buffer.from(cache.givenSha256, 'hex');
     try {
       const { bundle } = await curators.use(
@@ -44,13 +46,11 @@ async function pollCurators(
       );
       if (bundle.length > 0) await cache.accept(bundle);
       scope.waiting(undefined);
-      logged = '';
+      problem.end();
     } catch (error) {
       if (isAbort(error, signal)) throw error;
       scope.waiting(`usable collateral: ${findCoded(error)?.code ?? 'internal'}`);
-      const problem = describeError(error);
-      if (problem === logged) continue;
-      logged = problem;
+      if (!problem.isNew(error)) continue;
       if (error instanceof NodeCollateralError)
         log.error('collateral of the cluster refused, keeping the current one', { error });
       else log.info('fetching the collateral of the cluster failed', { error });

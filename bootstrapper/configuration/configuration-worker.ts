@@ -1,6 +1,7 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { describeError, findCoded, isAbort } from '../../internal/errors/index.ts';
+import { findCoded, isAbort } from '../../internal/errors/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
+import { RepeatedProblem } from '../../internal/logging/index.ts';
 import type { ProvisionedTrust } from '../../internal/ownerdocument/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
@@ -43,7 +44,7 @@ async function follow(
   using changes = reads.clusterConfiguration.watch();
   scope.healthy();
   let known: string | undefined;
-  let logged = '';
+  const problem = new RepeatedProblem();
   let retryMs = RETRY_MS;
   for (;;) {
     let pauseMs = MAX_PAUSE_MS;
@@ -54,14 +55,11 @@ async function follow(
         known = sha256;
       }
       scope.waiting(sha256 === '' ? 'the configuration of the cluster' : undefined);
-      logged = '';
+      problem.end();
       retryMs = RETRY_MS;
     } catch (error) {
       if (isAbort(error, signal)) throw error;
-      const problem = describeError(error);
-      // A problem is logged once, not at each attempt.
-      if (problem !== logged) log.warn('configuration not updated, keeping the current one', { error });
-      logged = problem;
+      if (problem.isNew(error)) log.warn('configuration not updated, keeping the current one', { error });
       scope.waiting(`a signed configuration: ${findCoded(error)?.code ?? 'internal'}`);
       // A cluster that no owner has signed anything about must not be asked every few seconds for ever.
       pauseMs = retryMs;

@@ -1,8 +1,6 @@
 import { MINUTES_PER_DAY } from '../../internal/clock/index.ts';
-import { rawFromEd25519Spki } from '../../internal/crypto/index.ts';
 import { type EtcdClient, Namespace } from '../../internal/etcd/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
-import type { CertificatesConfig } from '../../internal/config/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import {
@@ -12,22 +10,16 @@ import {
   type EtcdName,
   EtcdPair,
   type EtcdPairConfig,
-  type NamedKey,
   readOwnership,
   type RunningEtcdPair,
   saveInitResult,
   saveOwnership,
   writeEpoch,
 } from '../consensus/index.ts';
-import { ensureCurator, JOINSERVICE_UNIT } from '../units/index.ts';
-import { formatEndpoint, PORTS, urlHost } from '../../internal/endpoint/index.ts';
+import { JOINSERVICE_UNIT } from '../units/index.ts';
+import { urlHost } from '../../internal/endpoint/index.ts';
 import type { Membership } from '../membership/index.ts';
-import {
-  PATHS,
-  retireControlPlane,
-  type RetirePorts,
-  writeAuthorizationConfig,
-} from '../kubernetes/index.ts';
+import { PATHS, retireControlPlane, type RetirePorts } from '../kubernetes/index.ts';
 import { refuseOtherAddress } from '../preflight/index.ts';
 import {
   type BootstrapData,
@@ -38,17 +30,13 @@ import {
   type RoleValues,
   settingsFromSpec,
 } from '../roleserve/index.ts';
-import {
-  ensureClusterCa,
-  ensureCuratorCredentials,
-  removeCuratorCredentials,
-  writeCredentials,
-} from '../credentials/index.ts';
-import { createFirstRecords, type FirstEvidence } from './create-first-records.ts';
+import { ensureClusterCa, removeCuratorCredentials } from '../credentials/index.ts';
+import { createFirstRecords } from './create-first-records.ts';
 import { DisposableHolder } from './disposable-holder.ts';
-import { AGENT_PATHS, type MachineIdentity, type NodeState } from '../nodestate/index.ts';
+import { AGENT_PATHS, type NodeState } from '../nodestate/index.ts';
 import { restoreEtcdData, startKubernetesEpoch, type Snapshots } from './restore-etcd.ts';
 import { RestartableTask } from './restartable-task.ts';
+import { startCurator, type CuratorMachine } from './start-curator.ts';
 
 /** Ports (injected dependencies) of the control plane driver. */
 export interface ControlPlaneDriverPorts extends SystemPorts {
@@ -58,22 +46,15 @@ export interface ControlPlaneDriverPorts extends SystemPorts {
 }
 
 /** This machine, and what its workers know about its cluster. */
-export interface ControlPlaneDriverOptions {
-  readonly machine: MachineIdentity;
-  /** Evidence of this machine. */
-  readonly evidence: FirstEvidence;
-  readonly owners: readonly [NamedKey, ...NamedKey[]];
+export interface ControlPlaneDriverOptions extends CuratorMachine {
   readonly ownAddress: () => string;
   readonly values: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory'>;
   /** The addresses that this machine has now. */
   readonly addresses: () => readonly string[];
   /** Whether new keys are on disk but not active yet. Until they are active, no process is restarted. */
   readonly isKeyChangePending: () => Promise<boolean>;
-  readonly lifetimes: () => CertificatesConfig;
   /** The uploaded snapshots of a cluster that is restored. */
   readonly snapshots: Snapshots;
-  /** Directories of blobs that the join service of this machine distributes to other nodes. */
-  readonly blobStores: readonly [string, ...string[]];
 }
 
 /** Clients of both etcd members on this node. */
@@ -152,38 +133,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
   }
 
   async startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane> {
-    const { state, kubernetes } = this.#etcd();
-    const { endpoint, metricsUrl } = state;
-    const [curator, apiServer] = [state.client('curator'), kubernetes.client('apiserver')];
-    const { blobStores: stores, machine, lifetimes, owners, evidence } = this.#options;
-    const { files, clock } = this.#ports;
-    await files.makeDirectory(`${stores[0]}/blobs/sha256`, 0o755);
-    const { certFile, caFile } = await writeCredentials(files, membership);
-    const own = await ensureCuratorCredentials(
-      { files, nowMs: () => clock.nowMs() },
-      { membership, machine, validMinutes: lifetimes().nodeMinutes },
-    );
-    const { clusterId, clusterCaPem, nodeId, nodeAddress } = membership;
-    const config = {
-      ...{ clusterId, nodeId, address: nodeAddress, variant: evidence.variant, stores },
-      ...{ etcdEndpoint: endpoint, metricsUrl, stateDir: AGENT_PATHS.state },
-      ownerKeys: owners.map(({ pubKeyDer }) => Buffer.from(rawFromEd25519Spki(pubKeyDer)).toString('base64')),
-      credentials: {
-        'cluster-ca.crt': caFile,
-        'curator.crt': own.certFile,
-        'curator.key': own.keyFile,
-        'etcd-ca.crt': curator.caFile,
-        'etcd.crt': curator.certFile,
-        'etcd.key': curator.keyFile,
-        'apiserver-ca.crt': apiServer.caFile,
-      },
-      node: { certFile, keyFile: AGENT_PATHS.machineKey },
-    };
-    await ensureCurator(this.#ports, config, signal);
-    // Early enough for the API server, which reads this file when it starts: it starts after the curator.
-    const webhook = { nodeId, clusterCaPem, port: PORTS.authorization, client: apiServer };
-    await writeAuthorizationConfig(files, webhook);
-    return { apiServerEtcd: apiServer, curatorEndpoint: formatEndpoint(nodeAddress, PORTS.curator) };
+    return startCurator(this.#ports, { ...this.#options, membership, etcd: this.#etcd(), signal });
   }
 
   /** Renews the credentials of join service and curator; does nothing when they do not run. */

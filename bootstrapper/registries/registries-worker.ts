@@ -4,9 +4,10 @@ import {
   serversWithCredentials,
   type RegistriesConfig,
 } from '../../internal/config/index.ts';
-import { describeError, findCoded, isAbort } from '../../internal/errors/index.ts';
+import { findCoded, isAbort } from '../../internal/errors/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
+import { RepeatedProblem } from '../../internal/logging/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import { memberWorker, nextWithin, type RoleValues } from '../roleserve/index.ts';
 import { NodeRegistriesError } from './errors.ts';
@@ -44,20 +45,17 @@ async function follow(options: RegistriesWorkerOptions, scope: Scope): Promise<v
   const { signal, log } = scope;
   using changes = reads.signedConfiguration.watch();
   scope.healthy();
-  let logged = '';
+  const problem = new RepeatedProblem();
   for (;;) {
     let pauseMs = RECHECK_MS;
     try {
       const configuration = currentValue(reads.signedConfiguration);
       if (configuration === undefined) scope.waiting('the configuration of the cluster');
       else pauseMs = await apply(options, registriesOf(configuration), scope);
-      logged = '';
+      problem.end();
     } catch (error) {
       if (isAbort(error, signal)) throw error;
-      const problem = describeError(error);
-      // A problem is logged once, not at each attempt.
-      if (problem !== logged) log.warn('registries not updated, keeping the current ones', { error });
-      logged = problem;
+      if (problem.isNew(error)) log.warn('registries not updated, keeping the current ones', { error });
       scope.waiting(`registries: ${findCoded(error)?.code ?? 'internal'}`);
       pauseMs = RETRY_MS;
     }

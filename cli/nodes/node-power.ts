@@ -2,20 +2,14 @@ import { CodedError } from '../../internal/errors/index.ts';
 import { KubeError, readScheduling, setSchedulable } from '../../internal/kube/index.ts';
 import { formatDuration } from '../../internal/clock/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { quorumOf } from '../../internal/role/index.ts';
-import {
-  NodeHealth,
-  NodeRole,
-  NodeState,
-  type GetClusterInfoResponse,
-  type Node,
-} from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeHealth, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { PowerAction } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext, StepProgress } from '../app/command.ts';
 import { callCurator, findNode, withKubernetes } from '../cluster/index.ts';
 import { confirmLoss } from '../loss/index.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
 import { NodesError } from './errors.ts';
+import { planPower, showPowerPlan, type PowerPlan } from './power-plan.ts';
 
 const POLL_MS = 1_000;
 /** An order without an answer is sent again after this time. */
@@ -43,7 +37,7 @@ export async function runReboot(context: CommandContext, name: string, options: 
   const plan = await planPower(context, name, 'reboot');
   const { node, bootId } = plan;
   const doneFor = await rebootedBefore(context, node);
-  if (options.dryRun) return showPlan(context, plan, options);
+  if (options.dryRun) return showPowerPlan(context, plan, options.drains);
   if (doneFor === undefined) {
     await confirmLoss(context, {
       doing: `restarting node ${node.name}`,
@@ -72,7 +66,7 @@ export async function runShutdown(
     );
   const plan = await planPower(context, name, 'off');
   const { node } = plan;
-  if (options.dryRun) return showPlan(context, plan, options);
+  if (options.dryRun) return showPowerPlan(context, plan, options.drains);
   await confirmLoss(context, {
     doing: `shutting down node ${node.name}`,
     losses: plan.losses,
@@ -85,75 +79,6 @@ export async function runShutdown(
       `Node ${node.name} is shutting down.`,
       'It remains a member. When its machine is started again, it returns by itself.',
       ...(options.drains ? [`Then: cluster node uncordon ${node.name}`] : []),
-    ].join('\n'),
-  );
-}
-
-interface PowerPlan {
-  readonly node: Node;
-  /** The boot that the order ends. */
-  readonly bootId: string;
-  /** Whether etcd has no quorum while the machine is off. */
-  readonly endsQuorum: boolean;
-  readonly losses: readonly string[];
-}
-
-/** @throws NodesError `nodes-change-unsafe` if the node cannot take the order, or the quorum would be lost */
-async function planPower(
-  context: CommandContext,
-  name: string,
-  action: 'reboot' | 'off',
-): Promise<PowerPlan> {
-  const node = await findNode(context, name);
-  const { nodes, info } = await callCurator(context, async ({ curator }) => {
-    const [list, now] = await Promise.all([curator.listNodes({}), curator.getClusterInfo({})]);
-    return { nodes: list.nodes, info: now };
-  });
-  const bootId = node.status?.bootId ?? '';
-  const refusals = [
-    ...(node.state === NodeState.UP ? [] : [`${node.name} is not a member`]),
-    ...(node.health === NodeHealth.HEALTHY && bootId !== '' ? [] : [`${node.name} does not respond`]),
-  ];
-  const quorum = quorumWithout(node, nodes, info);
-  if (quorum.ends && !quorum.isComplete)
-    refusals.push(
-      `etcd would lose its quorum: ${quorum.others} other voters are healthy, ${quorum.needed} are needed`,
-    );
-  if (refusals.length > 0)
-    throw new NodesError(
-      'nodes-change-unsafe',
-      `changing the power of node ${node.name}: ${refusals.join('; ')}`,
-    );
-  const until = action === 'reboot' ? 'until it is back' : 'until somebody starts it';
-  return {
-    node,
-    bootId,
-    endsQuorum: quorum.ends,
-    losses: [
-      ...(action === 'off' ? [`the machine of ${node.name} is off ${until}`] : []),
-      ...(quorum.ends ? [`etcd has no quorum, and the cluster refuses every change, ${until}`] : []),
-    ],
-  };
-}
-
-/** The voters of etcd while the node is off. `isComplete`: all voters are healthy now, so that it is back when the node is. */
-function quorumWithout(node: Node, nodes: readonly Node[], { etcd }: GetClusterInfoResponse) {
-  const voters = etcd?.members.filter(({ isLearner }) => !isLearner).length ?? 0;
-  const isVoter = ({ roles }: Node): boolean => roles.includes(NodeRole.CONSENSUS_MEMBER);
-  const others = nodes.filter(
-    (each) => each.nodeId !== node.nodeId && isVoter(each) && each.health === NodeHealth.HEALTHY,
-  ).length;
-  const needed = quorumOf(voters);
-  return { others, needed, ends: isVoter(node) && others < needed, isComplete: others + 1 >= voters };
-}
-
-function showPlan({ host }: CommandContext, plan: PowerPlan, { drains }: PowerOptions): void {
-  const { node, losses } = plan;
-  host.result({ node: node.name, dryRun: true, drains, losses }, () =>
-    [
-      `The power of node ${node.name} would change. Nothing was changed.`,
-      ...(drains ? ['  its pods are evicted, respecting disruption budgets'] : []),
-      ...losses.map((loss) => `  ${loss}`),
     ].join('\n'),
   );
 }

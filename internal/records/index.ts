@@ -71,31 +71,35 @@ export {
 } from './record-kinds.ts';
 export {
   BACKUP_NAME,
+  type BackupHeadRecord,
+  type BackupCopiesRecord,
+  type BackupRecord,
+} from './backup-shapes.ts';
+export {
+  type EvidenceProfile,
+  type IdentityRecord,
+  type JoinRecord,
+  type JoinRecordState,
+  type MachineRecord,
+  type NodeRecord,
+  type RemovedRecord,
+  type StatusRecord,
+  type TraceFactRecord,
+  type TraceRecord,
+} from './node-shapes.ts';
+export {
   KUBERNETES_GROUPS,
   OPERATOR_NAME,
   OPERATOR_ROLES,
   type AuditHeadRecord,
   type AuditRecord,
-  type BackupHeadRecord,
-  type BackupCopiesRecord,
-  type BackupRecord,
   type ClusterRecord,
   type CollateralRecord,
-  type EvidenceProfile,
-  type IdentityRecord,
-  type JoinRecord,
-  type JoinRecordState,
   type KeysRecord,
-  type MachineRecord,
-  type NodeRecord,
   type OperatorRecord,
   type OperatorRole,
   type OwnershipRecord,
-  type RemovedRecord,
   type SettingsRecord,
-  type StatusRecord,
-  type TraceFactRecord,
-  type TraceRecord,
 } from './record-shapes.ts';
 export {
   SLOT_INTENT_KEY,

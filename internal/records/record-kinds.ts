@@ -2,32 +2,36 @@ import type { z } from 'zod';
 import { put, type Condition, type Entry, type KeySpace, type Write } from '../etcd/index.ts';
 import { RecordError } from './errors.ts';
 import {
-  addressShape,
-  auditHeadShape,
-  auditShape,
   backupClaimShape,
   backupHeadShape,
   backupCopiesShape,
   backupScheduleShape,
   backupShape,
+} from './backup-shapes.ts';
+import {
+  addressShape,
+  heartbeatShape,
+  identityShape,
+  joinShape,
+  nodeShape,
+  removedShape,
+  statusShape,
+  traceShape,
+} from './node-shapes.ts';
+import {
+  auditHeadShape,
+  auditShape,
   clusterShape,
   collateralShape,
   configurationShape,
   documentShape,
   etcdEpochShape,
-  heartbeatShape,
-  identityShape,
   initResultShape,
-  joinShape,
   keysShape,
   mutationShape,
-  nodeShape,
   operatorShape,
   ownershipShape,
-  removedShape,
   settingsShape,
-  statusShape,
-  traceShape,
 } from './record-shapes.ts';
 
 /** The prefix of the cluster's records in etcd. All other keys are relative to it. */

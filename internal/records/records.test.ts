@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { put } from '../etcd/index.ts';
 import { MemoryEtcd } from '../testing/etcd/memory-etcd.ts';
 import { nodeNameKey, parseNodeKey, records } from './record-kinds.ts';
-import type { NodeRecord } from './record-shapes.ts';
+import type { NodeRecord } from './node-shapes.ts';
 
 const node: NodeRecord = {
   version: 1,

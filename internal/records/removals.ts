@@ -1,7 +1,7 @@
 import type { Condition, KeySpace, Write } from '../etcd/index.ts';
 import { fingerprintOfKey } from '../pki/index.ts';
 import { records, type StoredRecord } from './record-kinds.ts';
-import type { NodeRecord, RemovedRecord } from './record-shapes.ts';
+import type { NodeRecord, RemovedRecord } from './node-shapes.ts';
 
 /** Identities of chips and platforms, which several virtual machines can share. */
 const SHARED = /^(snp-chip|snp-csp|tdx-platform):/;
