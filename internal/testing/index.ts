@@ -30,3 +30,4 @@ export { temporaryDirectory } from './host/temporary-directory.ts';
 export { zipArchive } from './build/zip-archive.ts';
 export { FileServer } from './network/file-server.ts';
 export { programOfBundle } from './build/bundle-program.ts';
+export { TestApiServer, type ApiRequest } from './build/test-api-server.ts';

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { request } from 'node:https';
@@ -10,7 +9,13 @@ import { DiskFiles, type FilePort } from '../../../internal/file/index.ts';
 import { trustedPem, createPairs, type KeySet, type RotatingPair } from '../../../internal/keyset/index.ts';
 import { generateKeyPem, KeyCertificateSigner, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import type { TlsIdentity } from '../../../internal/rpc/index.ts';
-import { findFreePort, programOfBundle, TestEtcd, untilServing } from '../../../internal/testing/index.ts';
+import {
+  type ApiRequest,
+  programOfBundle,
+  TestApiServer,
+  TestEtcd,
+  untilServing,
+} from '../../../internal/testing/index.ts';
 import { removeRetiredCas } from '../controlplane/retired-cas.ts';
 import { placeKubernetesKeys } from './shared-keys.ts';
 
@@ -20,21 +25,16 @@ import { placeKubernetesKeys } from './shared-keys.ts';
  */
 const nowMs = (): number => Date.now();
 const signal = new AbortController().signal;
-const READY_MS = 90_000;
 const FOLLOWS_MS = 75_000;
 const POLL_MS = 250;
 const SETTLED = { kubernetes: 'etc/kubernetes', kubelet: 'var/lib/cluster/kubernetes' };
 
 let directory: string;
 let etcd: TestEtcd;
-let etcdEndpoint: string;
-let program: string;
 let kubectl: string;
-let apiServer: ChildProcess;
-let port: number;
+let apiServer: TestApiServer;
 let set: KeySet;
 let files: FilePort;
-let output = '';
 
 const pki = (name: string): string => join(directory, SETTLED.kubernetes, 'pki', name);
 
@@ -45,12 +45,7 @@ beforeAll(async () => {
   files = relocated();
   etcd = await TestEtcd.create();
   const member = await etcd.startMember('one');
-  etcdEndpoint = member.endpoint;
   await untilServing(await etcd.connect('root', member.endpoint));
-  const client = await etcd.clientFiles('apiserver');
-  await writeFile(pki('etcd-ca.crt'), client.caPem);
-  await writeFile(pki('etcd.crt'), client.certPem);
-  await writeFile(pki('etcd.key'), client.keyPem.reveal(), { mode: 0o600 });
   set = {
     generation: 2,
     phase: 'believe',
@@ -59,14 +54,13 @@ beforeAll(async () => {
   };
   await writeFile(pki('ca.crt'), set.previous['kubernetes-clients-ca'].public);
   await placeKubernetesKeys(files, set);
-  program = await programOfBundle('kube-apiserver', directory);
+  apiServer = await TestApiServer.create(directory, etcd, member.endpoint);
   kubectl = await programOfBundle('kubectl', directory);
-  port = await findFreePort();
   await start();
 }, 150_000);
 
 afterAll(async () => {
-  await stop();
+  await apiServer.stop();
   await etcd[Symbol.asyncDispose]();
   await rm(directory, { recursive: true });
 }, 30_000);
@@ -90,50 +84,24 @@ function relocated(): FilePort {
 }
 
 async function start(): Promise<void> {
-  apiServer = spawn(
-    program,
-    [
-      `--etcd-servers=https://${etcdEndpoint}`,
-      `--etcd-cafile=${pki('etcd-ca.crt')}`,
-      `--etcd-certfile=${pki('etcd.crt')}`,
-      `--etcd-keyfile=${pki('etcd.key')}`,
-      `--client-ca-file=${pki('clients-ca.crt')}`,
-      `--requestheader-client-ca-file=${pki('front-proxy-believed.crt')}`,
-      '--requestheader-allowed-names=front-proxy-client',
-      '--requestheader-username-headers=X-Remote-User',
-      '--requestheader-group-headers=X-Remote-Group',
-      '--requestheader-extra-headers-prefix=X-Remote-Extra-',
-      '--authorization-mode=AlwaysAllow',
-      '--anonymous-auth=false',
-      '--bind-address=127.0.0.1',
-      `--secure-port=${port}`,
-      `--cert-dir=${join(directory, 'serving')}`,
-      '--service-account-issuer=https://kubernetes.default.svc',
-      `--service-account-key-file=${pki('sa.pub')}`,
-      `--service-account-signing-key-file=${pki('sa.key')}`,
-      '--service-cluster-ip-range=10.96.0.0/16',
-    ],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
-  );
-  for (const stream of [apiServer.stdout, apiServer.stderr])
-    stream?.on('data', (part: Buffer) => (output = (output + part.toString('utf8')).slice(-20_000)));
-  const endMs = nowMs() + READY_MS;
-  const admin = await clientOf(active('kubernetes-clients-ca'));
-  while ((await ask('/readyz', { identity: admin }).catch(() => ({ status: 0 }))).status !== 200) {
-    if (apiServer.exitCode !== null || nowMs() > endMs)
-      throw new Error(`the API server is not ready: ${output}`);
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-  }
-}
-
-async function stop(): Promise<void> {
-  if (apiServer.exitCode !== null) return;
-  apiServer.kill('SIGKILL');
-  await once(apiServer, 'exit');
+  const flags = [
+    `--client-ca-file=${pki('clients-ca.crt')}`,
+    `--requestheader-client-ca-file=${pki('front-proxy-believed.crt')}`,
+    '--requestheader-allowed-names=front-proxy-client',
+    '--requestheader-username-headers=X-Remote-User',
+    '--requestheader-group-headers=X-Remote-Group',
+    '--requestheader-extra-headers-prefix=X-Remote-Extra-',
+    '--authorization-mode=AlwaysAllow',
+    '--anonymous-auth=false',
+    '--service-account-issuer=https://kubernetes.default.svc',
+    `--service-account-key-file=${pki('sa.pub')}`,
+    `--service-account-signing-key-file=${pki('sa.key')}`,
+  ];
+  await apiServer.start(flags, await clientOf(active('kubernetes-clients-ca')));
 }
 
 async function restartApiServer(): Promise<void> {
-  await stop();
+  await apiServer.stop();
   await start();
 }
 
@@ -155,60 +123,29 @@ async function clientOf(
   return { keyPem: key, certPem: await new KeyCertificateSigner({ caPem, keyPem, nowMs }).issue(leaf) };
 }
 
-interface Asked {
-  readonly identity?: TlsIdentity;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: object;
-}
-
-async function ask(
-  path: string,
-  { identity, headers, body }: Asked,
-): Promise<{ status: number; text: string }> {
-  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
-  const own = identity === undefined ? {} : { cert: identity.certPem, key: identity.keyPem.reveal() };
-  const at = { host: '127.0.0.1', port, path, agent: false, rejectUnauthorized: false };
-  const sent = request(
-    {
-      ...at,
-      ...own,
-      method: body === undefined ? 'GET' : 'POST',
-      headers: { ...headers, 'content-type': 'application/json' },
-    },
-    (response) => {
-      let text = '';
-      response.on('data', (part: Buffer) => (text += part.toString('utf8')));
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
-    },
-  );
-  sent.on('error', reject);
-  sent.end(body === undefined ? undefined : JSON.stringify(body));
-  return promise;
-}
-
-const statusOf = async (asked: Asked): Promise<number> =>
-  (await ask('/api/v1/namespaces/default', asked)).status;
+const statusOf = async (asked: ApiRequest): Promise<number> =>
+  (await apiServer.ask('/api/v1/namespaces/default', asked)).status;
 
 async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
   const endMs = nowMs() + FOLLOWS_MS;
   while (!(await isSo())) {
-    if (nowMs() > endMs) throw new Error(`${what} took longer than ${FOLLOWS_MS} ms: ${output}`);
+    if (nowMs() > endMs) throw new Error(`${what} took longer than ${FOLLOWS_MS} ms: ${apiServer.output}`);
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
 
 const asAnybody = { 'X-Remote-User': 'anybody', 'X-Remote-Group': 'system:masters' };
-const bearer = (token: string): Asked => ({ headers: { authorization: `Bearer ${token}` } });
+const bearer = (token: string): ApiRequest => ({ headers: { authorization: `Bearer ${token}` } });
 
 async function newToken(): Promise<string> {
   const identity = await clientOf(active('kubernetes-clients-ca'));
   const accounts = '/api/v1/namespaces/default/serviceaccounts';
-  await ask(accounts, {
+  await apiServer.ask(accounts, {
     identity,
     body: { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'one' } },
   });
   const asked = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} };
-  const { text } = await ask(`${accounts}/one/token`, { identity, body: asked });
+  const { text } = await apiServer.ask(`${accounts}/one/token`, { identity, body: asked });
   return (JSON.parse(text) as { status: { token: string } }).status.token;
 }
 
@@ -227,12 +164,12 @@ test('an API server that trusts two CAs admits clients of both, and refuses the 
     ...(await Promise.all(proxies.map((identity) => statusOf({ identity, headers: asAnybody })))),
   ];
   expect(await statuses()).toEqual([200, 200, 200, 200]);
-  const pid = apiServer.pid;
+  const pid = apiServer.process.pid;
   await reach('retire');
   await until('dropping the previous ones', async () => (await statuses()).join() === '401,200,401,200');
   await reach('believe');
   await until('believing both again', async () => (await statuses()).join() === '200,200,200,200');
-  expect(apiServer.pid).toBe(pid);
+  expect(apiServer.process.pid).toBe(pid);
 }, 180_000);
 
 test('an API server verifies tokens with the keys that it read at its start', async () => {
@@ -258,7 +195,7 @@ test('the ConfigMap for extension API servers keeps previous CAs until they are 
     'client-certificate-data': data(identity.certPem),
     'client-key-data': data(identity.keyPem.reveal()),
   };
-  const cluster = { server: `https://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true };
+  const cluster = { server: `https://127.0.0.1:${apiServer.port}`, 'insecure-skip-tls-verify': true };
   const conf = {
     ...{ apiVersion: 'v1', kind: 'Config', 'current-context': 'c' },
     clusters: [{ name: 'c', cluster }],
@@ -277,7 +214,8 @@ test('the ConfigMap for extension API servers keeps previous CAs until they are 
   };
   const told = async (): Promise<Readonly<Record<string, string>>> => {
     const path = '/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication';
-    return (JSON.parse((await ask(path, { identity })).text) as { data: Record<string, string> }).data;
+    return (JSON.parse((await apiServer.ask(path, { identity })).text) as { data: Record<string, string> })
+      .data;
   };
   const oldProxy = set.previous['front-proxy-ca'].public.trim();
   expect((await told())['requestheader-client-ca-file']).toContain(oldProxy);
@@ -294,22 +232,24 @@ test('a stopping API server waits for watches, and a second signal terminates it
   const identity = await clientOf(active('kubernetes-clients-ca'));
   const own = { cert: identity.certPem, key: identity.keyPem.reveal(), rejectUnauthorized: false };
   const watch = request(
-    { ...own, host: '127.0.0.1', port, path: '/api/v1/namespaces?watch=true' },
+    { ...own, host: '127.0.0.1', port: apiServer.port, path: '/api/v1/namespaces?watch=true' },
     (response) => response.resume(),
   );
   watch.on('error', () => undefined);
   watch.end();
   await once(watch, 'response');
-  apiServer.kill('SIGTERM');
+  apiServer.process.kill('SIGTERM');
   await until('stops listening', async () => {
-    const code = await ask('/readyz', { identity }).catch((error: NodeJS.ErrnoException) => error.code);
+    const code = await apiServer
+      .ask('/readyz', { identity })
+      .catch((error: NodeJS.ErrnoException) => error.code);
     return code === 'ECONNREFUSED';
   });
   await new Promise((resolve) => setTimeout(resolve, 5_000));
-  expect(apiServer.exitCode).toBeNull();
-  const ended = once(apiServer, 'exit');
+  expect(apiServer.process.exitCode).toBeNull();
+  const ended = once(apiServer.process, 'exit');
   const toldMs = nowMs();
-  apiServer.kill('SIGTERM');
+  apiServer.process.kill('SIGTERM');
   await ended;
   expect(nowMs() - toldMs).toBeLessThan(2_000);
 }, 120_000);

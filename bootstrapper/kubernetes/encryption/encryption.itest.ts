@@ -1,9 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { spawn, type ChildProcess } from 'node:child_process';
 import { createPublicKey } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SystemClock } from '../../../internal/clock/index.ts';
@@ -23,14 +20,13 @@ import {
   pubKeyDerOf,
 } from '../../../internal/pki/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
-import { findFreePort, programOfBundle, TestEtcd, untilServing } from '../../../internal/testing/index.ts';
+import { TestApiServer, TestEtcd, untilServing } from '../../../internal/testing/index.ts';
 import { FIRST_KEY, renderEncryptionConfig } from './encryption-config.ts';
 import { countObjects, rewriteObjects, rewriteWith } from './rewrite-objects.ts';
 
 /** A real API server of the bundle with a real etcd: what a rotation of the encryption key does to the values that are stored. */
 const signal = new AbortController().signal;
 const clock = new SystemClock();
-const READY_MS = 90_000;
 const resources = ['secrets', 'configmaps'] as const;
 const OBJECTS = 120;
 
@@ -45,12 +41,8 @@ const keys: EncryptionKeys = {
 let directory: string;
 let etcd: TestEtcd;
 let root: EtcdClient;
-let program: string;
-let port: number;
-let server: ChildProcess | undefined;
-let output = '';
+let server: TestApiServer;
 let admin: { readonly caPem: string; readonly certPem: string; readonly keyPem: Secret<string> };
-let endpoint: string;
 const path = (name: string): string => join(directory, name);
 
 beforeAll(async () => {
@@ -59,11 +51,6 @@ beforeAll(async () => {
   const member = await etcd.startMember('one');
   root = await etcd.connect('root', member.endpoint);
   await untilServing(root);
-  const client = await etcd.clientFiles('apiserver');
-  await writeFile(path('etcd-ca.crt'), client.caPem);
-  await writeFile(path('etcd.crt'), client.certPem);
-  await writeFile(path('etcd.key'), client.keyPem.reveal(), { mode: 0o600 });
-  ({ endpoint } = member);
   const caKey = generateKeyPem();
   const caPem = await createCaCertPem({ commonName: 'clients', keyPem: caKey, nowMs: Date.now() });
   await writeFile(path('clients-ca.crt'), caPem);
@@ -86,74 +73,33 @@ beforeAll(async () => {
   const address = { type: 'ip', value: '127.0.0.1' } as const;
   await writeFile(path('server.key'), keyPem.reveal(), { mode: 0o600 });
   await writeFile(path('server.crt'), await signer.issue({ ...leaf, usages: ['server'], names: [address] }));
-  program = await programOfBundle('kube-apiserver', directory);
-  port = await findFreePort();
+  server = await TestApiServer.create(directory, etcd, member.endpoint);
 }, 150_000);
 
 afterAll(async () => {
-  await stop();
+  await server.stop();
   await etcd[Symbol.asyncDispose]();
   await rm(directory, { recursive: true });
 }, 30_000);
 
 /** Starts an API server with the encryption keys of a phase. */
 async function startIn(phase: KeyPhase, of = keys): Promise<void> {
-  await stop();
+  await server.stop();
   await writeFile(path('encryption.json'), renderEncryptionConfig(resources, encryptionKeysIn(phase, of)));
-  server = spawn(
-    program,
-    [
-      `--etcd-servers=https://${endpoint}`,
-      `--etcd-cafile=${path('etcd-ca.crt')}`,
-      `--etcd-certfile=${path('etcd.crt')}`,
-      `--etcd-keyfile=${path('etcd.key')}`,
-      `--client-ca-file=${path('clients-ca.crt')}`,
-      `--encryption-provider-config=${path('encryption.json')}`,
-      '--authorization-mode=RBAC',
-      '--bind-address=127.0.0.1',
-      `--secure-port=${port}`,
-      `--tls-cert-file=${path('server.crt')}`,
-      `--tls-private-key-file=${path('server.key')}`,
-      '--service-account-issuer=https://kubernetes.default.svc',
-      `--service-account-key-file=${path('sa.pub')}`,
-      `--service-account-signing-key-file=${path('sa.key')}`,
-      '--service-cluster-ip-range=10.96.0.0/16',
-    ],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
-  );
-  for (const stream of [server.stdout, server.stderr])
-    stream?.on('data', (part: Buffer) => (output = (output + part.toString('utf8')).slice(-20_000)));
-  const endMs = Date.now() + READY_MS;
-  while ((await ask('GET', '/readyz').catch(() => ({ status: 0 }))).status !== 200) {
-    if (server.exitCode !== null || Date.now() > endMs)
-      throw new Error(`the API server is not ready: ${output}`);
-    await new Promise((resolve) => setTimeout(resolve, 250));
-  }
+  const flags = [
+    `--client-ca-file=${path('clients-ca.crt')}`,
+    `--encryption-provider-config=${path('encryption.json')}`,
+    '--authorization-mode=RBAC',
+    `--tls-cert-file=${path('server.crt')}`,
+    `--tls-private-key-file=${path('server.key')}`,
+    '--service-account-issuer=https://kubernetes.default.svc',
+    `--service-account-key-file=${path('sa.pub')}`,
+    `--service-account-signing-key-file=${path('sa.key')}`,
+  ];
+  await server.start(flags, admin);
 }
 
-async function stop(): Promise<void> {
-  if (server === undefined || server.exitCode !== null) return;
-  server.kill('SIGKILL');
-  await once(server, 'exit');
-}
-
-async function ask(method: string, at: string, body?: object): Promise<{ status: number; text: string }> {
-  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
-  const sent = request(
-    {
-      ...{ host: '127.0.0.1', port, path: at, method, agent: false, rejectUnauthorized: false },
-      ...{ cert: admin.certPem, key: admin.keyPem.reveal(), headers: { 'content-type': 'application/json' } },
-    },
-    (response) => {
-      let text = '';
-      response.on('data', (part: Buffer) => (text += part.toString('utf8')));
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
-    },
-  );
-  sent.on('error', reject);
-  sent.end(body === undefined ? undefined : JSON.stringify(body));
-  return promise;
-}
+const ask = (method: string, at: string, body?: object) => server.ask(at, { method, body, identity: admin });
 
 const secretsPath = '/api/v1/namespaces/default/secrets';
 const create = async (index: number): Promise<void> => {
@@ -180,7 +126,7 @@ const countUnder = (keyName: string) => countObjects({ etcd: root, resources, ke
 
 /** As the agent does it. */
 async function rewrite(said: string[]): Promise<{ readonly objects: number; readonly others: number }> {
-  using api = new KubeClient({ server: `https://127.0.0.1:${port}`, ...admin }, { clock });
+  using api = new KubeClient({ server: `https://127.0.0.1:${server.port}`, ...admin }, { clock });
   const options = { etcd: root, clock, resources, keyName: keys.next.name };
   return await rewriteObjects(
     { ...options, rewrite: rewriteWith(api), say: (what) => void said.push(what) },

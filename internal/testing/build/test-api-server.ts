@@ -1,0 +1,128 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { request, type RequestOptions } from 'node:https';
+import { join } from 'node:path';
+import type { TlsIdentity } from '../../rpc/index.ts';
+import type { TestEtcd } from '../etcd/test-etcd.ts';
+import { findFreePort } from '../network/free-port.ts';
+import { programOfBundle } from './bundle-program.ts';
+
+const READY_MS = 90_000;
+const POLL_MS = 200;
+const MAX_OUTPUT = 20_000;
+
+/** A request to an API server. */
+export interface ApiRequest extends Pick<
+  RequestOptions,
+  'method' | 'headers' | 'minVersion' | 'maxVersion' | 'ciphers'
+> {
+  /** The certificate of the caller; undefined: none. */
+  readonly identity?: TlsIdentity | undefined;
+  /** Sent as JSON. */
+  readonly body?: object | undefined;
+}
+
+/** A real API server of the newest bundle, on a free port of the loopback, with a real etcd. */
+export class TestApiServer implements AsyncDisposable {
+  readonly port: number;
+  readonly #program: string;
+  readonly #directory: string;
+  readonly #etcdEndpoint: string;
+  #process: ChildProcess | undefined;
+  /** The end of what it has printed, for messages. */
+  output = '';
+
+  private constructor(program: string, directory: string, at: { etcdEndpoint: string; port: number }) {
+    this.#program = program;
+    this.#directory = directory;
+    this.#etcdEndpoint = at.etcdEndpoint;
+    this.port = at.port;
+  }
+
+  /**
+   * Unpacks the program, and writes its credentials for etcd. Does not start it.
+   * @param directory gets `etcd-ca.crt`, `etcd.crt`, `etcd.key` and, later, `serving/`
+   */
+  static async create(directory: string, etcd: TestEtcd, etcdEndpoint: string): Promise<TestApiServer> {
+    const { caPem, certPem, keyPem } = await etcd.clientFiles('apiserver');
+    await writeFile(join(directory, 'etcd-ca.crt'), caPem);
+    await writeFile(join(directory, 'etcd.crt'), certPem);
+    await writeFile(join(directory, 'etcd.key'), keyPem.reveal(), { mode: 0o600 });
+    const program = await programOfBundle('kube-apiserver', directory);
+    return new TestApiServer(program, directory, { etcdEndpoint, port: await findFreePort() });
+  }
+
+  /** The running process. */
+  get process(): ChildProcess {
+    if (this.#process === undefined) throw new TypeError('called before start()');
+    return this.#process;
+  }
+
+  /** Starts it with these flags and those of etcd and its port, and waits until it is ready for this caller. */
+  async start(flags: readonly string[], caller?: TlsIdentity): Promise<void> {
+    const at = (name: string): string => join(this.#directory, name);
+    const own = [
+      `--etcd-servers=https://${this.#etcdEndpoint}`,
+      `--etcd-cafile=${at('etcd-ca.crt')}`,
+      `--etcd-certfile=${at('etcd.crt')}`,
+      `--etcd-keyfile=${at('etcd.key')}`,
+      '--bind-address=127.0.0.1',
+      `--secure-port=${this.port}`,
+      `--cert-dir=${at('serving')}`,
+      '--service-cluster-ip-range=10.96.0.0/16',
+    ];
+    const child = spawn(this.#program, [...own, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#process = child;
+    for (const stream of [child.stdout, child.stderr])
+      stream.on(
+        'data',
+        (part: Buffer) => (this.output = (this.output + part.toString('utf8')).slice(-MAX_OUTPUT)),
+      );
+    const endMs = Date.now() + READY_MS;
+    const isReady = () =>
+      this.ask('/readyz', { identity: caller }).then(
+        ({ status }) => status === 200,
+        () => false,
+      );
+    while (!(await isReady())) {
+      if (child.exitCode !== null || Date.now() > endMs)
+        throw new Error(`the API server is not ready: ${this.output}`);
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  }
+
+  /** Kills it. It can be started again. */
+  async stop(): Promise<void> {
+    const child = this.#process;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  }
+
+  /** Sends a request without checking the certificate of the server. */
+  async ask(
+    path: string,
+    { identity, body, method = body === undefined ? 'GET' : 'POST', headers, ...tls }: ApiRequest = {},
+  ): Promise<{ readonly status: number; readonly text: string }> {
+    const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
+    const options: RequestOptions = {
+      ...{ host: '127.0.0.1', port: this.port, path, method, agent: false, rejectUnauthorized: false },
+      ...(identity === undefined ? {} : { cert: identity.certPem, key: identity.keyPem.reveal() }),
+      ...tls,
+      headers: { 'content-type': 'application/json', ...headers },
+    };
+    const sent = request(options, (response) => {
+      let text = '';
+      response.on('data', (part: Buffer) => (text += part.toString('utf8')));
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
+    });
+    sent.on('error', reject);
+    sent.end(body === undefined ? undefined : JSON.stringify(body));
+    return promise;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+}
