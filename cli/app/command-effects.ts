@@ -98,7 +98,7 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'bundle fetch',
   'image build',
   'attest collateral refresh',
-  'attest collateral hand-on',
+  'attest collateral upload',
 ]);
 
 /** Whether a command ("node ls") makes changes. A command on neither list counts as one that does. */

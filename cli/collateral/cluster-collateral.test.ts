@@ -46,7 +46,7 @@ async function createCluster() {
   return { workstation, cluster, keep, [Symbol.asyncDispose]: () => workstation[Symbol.asyncDispose]() };
 }
 
-describe('cluster attest collateral hand-on', () => {
+describe('cluster attest collateral upload', () => {
   test('uploads the bundle of the workspace unchanged', async () => {
     await using harness = await createCluster();
     await harness.keep();

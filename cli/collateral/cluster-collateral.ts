@@ -5,7 +5,7 @@ import type { CommandContext } from '../app/command.ts';
 import { AttestError, collateralTable, readCollateral } from '../attest/index.ts';
 import { callCurator, newMutation } from '../cluster/index.ts';
 
-/** `cluster attest collateral hand-on`: uploads the collateral of the workspace for all nodes of the cluster. */
+/** `cluster attest collateral upload`: uploads the collateral of the workspace for all nodes of the cluster. */
 export async function runCollateralUpload(context: CommandContext): Promise<void> {
   const { host, ports, paths } = context;
   const kept = await readCollateral(ports.files, paths.workspace);
@@ -62,7 +62,7 @@ export async function collateralForMachine(
   if (text === undefined) {
     host.warn(
       'cloud-init-collateral-none',
-      'No collateral found: the machine cannot verify SEV-SNP or TDX evidence. Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.',
+      'No collateral found: the machine cannot verify SEV-SNP or TDX evidence. Run `cluster attest collateral refresh`, then `cluster attest collateral upload`.',
     );
     return undefined;
   }

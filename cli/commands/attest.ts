@@ -5,7 +5,7 @@ import type { ExplainOptions } from '../attest/index.ts';
 const useCases = () => import('../attest/index.ts');
 const clusterUseCases = () => import('../collateral/index.ts');
 
-/** `cluster attest …`: evidence, reference values and collateral; only `hand-on` and `show` need a cluster. */
+/** `cluster attest …`: evidence, reference values and collateral; only `upload` and `show` need a cluster. */
 export function register(attest: Command, action: ActionBinder): void {
   registerExplain(attest, action);
   attest
@@ -66,7 +66,8 @@ function registerRefresh(collateral: Command, action: ActionBinder): void {
 
 function registerClusterCollateral(collateral: Command, action: ActionBinder): void {
   collateral
-    .command('hand-on')
+    .command('upload')
+    .alias('hand-on') // its name in earlier releases
     .description('upload the workspace’s collateral to the cluster, which then uses it')
     .action(action(async (context) => (await clusterUseCases()).runCollateralUpload(context)));
   collateral

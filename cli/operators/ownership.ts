@@ -2,6 +2,7 @@ import {
   MAX_VOUCHERS,
   ownershipStatement,
   type OwnerVoucher,
+  rawFromEd25519Spki,
   signEd25519,
   voucherStatement,
 } from '../../internal/crypto/index.ts';
@@ -11,7 +12,6 @@ import type { CommandContext } from '../app/command.ts';
 import { readCaller, type Caller, callCurator, newMutation } from '../cluster/index.ts';
 
 /** Size of a raw Ed25519 public key: the last bytes of its SubjectPublicKeyInfo. */
-const RAW_BYTES = 32;
 
 /** Whether the records of the cluster list the caller as an owner. The grant of the caller may be outdated. */
 export async function isOwnerOnRecord(context: CommandContext, member: Caller): Promise<boolean> {
@@ -39,7 +39,7 @@ export async function signOwnership(context: CommandContext): Promise<void> {
  */
 export function vouchersFor(member: Caller, pubKeyDer: Uint8Array): readonly OwnerVoucher[] {
   const { clusterId, keyPem, vouchers } = member;
-  const ownerPubKey = pubKeyDer.slice(-RAW_BYTES);
+  const ownerPubKey = rawFromEd25519Spki(pubKeyDer);
   const signature = signEd25519(keyPem, voucherStatement({ clusterId, ownerPubKey }));
   return [...vouchers, { by: member.pubKey, signature }].slice(-MAX_VOUCHERS);
 }

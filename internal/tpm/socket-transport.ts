@@ -1,4 +1,5 @@
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
+import { formatEndpoint } from '../endpoint/index.ts';
 import { malformed, TpmError } from './errors.ts';
 import { HEADER_BYTES, MAX_MESSAGE_BYTES, type Transport, type TransportSource } from './transport.ts';
 
@@ -10,7 +11,7 @@ export type SocketAddress = { readonly path: string } | { readonly host: string;
  * their length.
  */
 export function socketSource(address: SocketAddress): TransportSource {
-  const shown = 'path' in address ? address.path : `${address.host}:${address.port}`;
+  const shown = 'path' in address ? address.path : formatEndpoint(address.host, address.port);
   return {
     address: shown,
     canStayOpen: false,

@@ -32,7 +32,7 @@ export const operatorApiErrors = defineErrors({
   ),
   'operatorapi-collateral-refused': fault.operator.refused(
     'The uploaded collateral is malformed, not signed by its manufacturer, expired, or older than the collateral used before. The previous collateral stays in use.',
-    'Fetch new collateral with `cluster attest collateral refresh` and upload it with `cluster attest collateral hand-on`. The cause names the document.',
+    'Fetch new collateral with `cluster attest collateral refresh` and upload it with `cluster attest collateral upload`. The cause names the document.',
   ),
   'operatorapi-keys-already-rotated': fault.operator.precondition(
     'The shared keys of the control planes were already rotated, and this call did not name the current generation. It may be a repeated call. Nothing was changed.',

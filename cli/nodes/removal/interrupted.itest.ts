@@ -144,7 +144,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'image build':
     'cli/image/build-image.test.ts: what an interrupted run left is removed, and each file gets its name when it is complete',
   'attest collateral refresh': 'cli/attest/collateral-refresh.test.ts',
-  'attest collateral hand-on': 'cli/collateral/cluster-collateral.test.ts: one request',
+  'attest collateral upload': 'cli/collateral/cluster-collateral.test.ts: one request',
 };
 
 let living: Living;

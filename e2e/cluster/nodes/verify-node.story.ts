@@ -108,18 +108,18 @@ await test('an operator verifies nodes with fresh evidence, and uploads collater
     const show = async () =>
       dataOf<Collateral>(await must('attest', 'collateral', 'show', '--output', 'json'));
     assert.deepEqual((await show()).documents, []);
-    const nothing = await cli('attest', 'collateral', 'hand-on');
+    const nothing = await cli('attest', 'collateral', 'upload');
     assert.match(nothing.stderr, /attest-collateral-missing/);
     const keep = (file: string) =>
       cli('attest', 'collateral', file, '--out', join(workspace, 'collateral', 'bundle.json'));
     await mkdir(join(workspace, 'collateral'), { recursive: true });
     await keep(VCEK);
-    assert.match(await must('attest', 'collateral', 'hand-on'), /1 documents/);
+    assert.match(await must('attest', 'collateral', 'upload'), /1 documents/);
     const shown = await show();
     assert.equal(shown.documents.length, 1);
     assert.equal(shown.updatedBy, 'operator:owner');
     await keep(OUT_OF_DATE);
-    const refused = await cli('attest', 'collateral', 'hand-on');
+    const refused = await cli('attest', 'collateral', 'upload');
     assert.equal(refused.code, EXIT_REFUSED);
     assert.match(refused.stderr, /operatorapi-collateral-refused/);
     assert.deepEqual(await show(), shown);

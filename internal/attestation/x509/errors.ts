@@ -8,7 +8,7 @@ const wrongChain =
   'Compare issuer and subject of the certificates in the order leaf, intermediate, root, and replace the one that does not fit.';
 /** The fix of every refusal that newer documents of AMD and Intel solve. */
 export const REFRESH_COLLATERAL =
-  'Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.';
+  'Run `cluster attest collateral refresh`, then `cluster attest collateral upload`.';
 
 /** Refusals of certificates and CRLs. */
 export const x509Errors = defineErrors({
