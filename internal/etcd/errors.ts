@@ -101,7 +101,7 @@ export function etcdError(doing: string, error: unknown): unknown {
   const code = codeFromMessage(message);
   if (code !== undefined) return new EtcdError(code, doing, { cause: coded.cause });
   // A member that shuts down ends its streams without a status.
-  const isCutOff = /RST_STREAM|without gRPC status/.test(message);
+  const isCutOff = /RST_STREAM|without gRPC status|HTTP status code 200/.test(message);
   switch (isCutOff ? 'rpc-unreachable' : coded.code) {
     case 'rpc-unreachable':
     case 'rpc-timeout':
