@@ -95,8 +95,8 @@ export async function forgetKubernetesNodes(etcd: KeySpace, signal: AbortSignal)
 }
 
 /**
- * The machine that is restored is a member, so an earlier removal of it ends: the owner has chosen it. Its
- * node record, if the snapshot has one, is of the same machine.
+ * The owner has chosen this machine for the restore, so an earlier removal no longer applies to it. If the snapshot has
+ * its node record, that record is of the same machine.
  */
 async function recordRemovals(
   etcd: KeySpace,

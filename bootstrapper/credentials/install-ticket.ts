@@ -62,8 +62,8 @@ export async function installKubeletCertificates(files: FilePort, ticket: Opened
 
 /**
  * Writes the CAs that the kubelet trusts for its clients, on a machine that joins or that was off for a long
- * time. A running member gets them from curators: a ticket may come from a control plane that is one phase of
- * a key rotation behind.
+ * time. A running member gets them from curators instead: a control plane that issues a ticket may be one phase
+ * of a key rotation behind.
  * @throws KeyRotationError if no owner has signed them
  */
 export async function installKubeletClientsCa(

@@ -63,7 +63,7 @@ export async function openStateDisk(
   return wasMapped ? 'open' : 'opened';
 }
 
-/** What an owner needs to recover a disk. From the record of the disk, which nothing proves before it is open. */
+/** What an owner needs to recover a disk. It is read from the record on the disk, which is authenticated only when the disk opens. */
 export interface LockedDisk {
   readonly uuid: string;
   /** The recovery key, encrypted to the owners (age). */

@@ -69,7 +69,7 @@ describe('LogRing', () => {
   });
 });
 
-describe('chunks', () => {
+describe('chunks of a log', () => {
   test('are whole lines of at most 32 KiB; lost lines are reported once', () => {
     const parts = [...packLines(['a'.repeat(20_000), 'b'.repeat(20_000), 'c'.repeat(100_000)], 3)];
     expect(parts.map(({ data }) => data.length)).toEqual([20_001, 20_001, 32_768]);

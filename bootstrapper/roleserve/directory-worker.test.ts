@@ -262,7 +262,7 @@ describe('the balancer worker', () => {
       Buffer.from((await files.read('/etc/cluster-apilb/config.json', 4096)) ?? []).toString('utf8'),
     );
 
-  test('follows the list of control planes without a restart, with API servers only, that of this node first', async () => {
+  test('applies changes of the list without a restart: only control planes with an API server, its own node first', async () => {
     const values = createFakeRoleValues();
     const files = new MemoryFiles();
     await files.makeDirectory('/etc');

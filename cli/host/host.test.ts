@@ -167,7 +167,7 @@ describe('a host for a pipe', () => {
   });
 });
 
-describe('a host for programs', () => {
+describe('output for programs (JSON)', () => {
   test('writes 64-bit integers as numbers, and as strings where a number would be inexact', () => {
     const { host, out } = start({ output: 'json' });
     host.result({ entries: 3n, offset: -2n, most: 2n ** 64n - 1n }, () => '');

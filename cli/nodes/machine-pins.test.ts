@@ -210,7 +210,7 @@ describe('the machine that cluster verify expects', () => {
     expect(await world.verify()).toMatchObject({ verdict: 'verified', pin: 'unchanged' });
   });
 
-  test('is verified with a warning if it comes only from the record of the node', async () => {
+  test('passes with a warning if only the record of the node names the machine', async () => {
     await using world = await createVerified();
     world.answerAs(real);
     expect((await world.verify()).warnings.join()).toContain('Compare');

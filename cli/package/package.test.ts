@@ -128,7 +128,7 @@ describe('readControl()', () => {
   const header = (name: string, size: string): string => `${name.padEnd(48)}${size.padEnd(10)}\`\n`;
   test.each([
     { name: 'an empty file', bytes: '' },
-    { name: 'another file', bytes: 'PK\u0003\u0004' },
+    { name: 'a file that is not a Debian package', bytes: 'PK\u0003\u0004' },
     { name: 'a package without a control archive', bytes: `!<arch>\n${header('debian-binary', '4')}2.0\n` },
     { name: 'a member longer than the file', bytes: `!<arch>\n${header('control.tar', '99')}x` },
     { name: 'a size that is no number', bytes: `!<arch>\n${header('control.tar', 'x')}x` },

@@ -60,7 +60,11 @@ describe('PromptPassphrases', () => {
   });
 
   test.each([
-    { name: 'no terminal and no descriptor', code: 'workspace-passphrase-needed', given: {} },
+    {
+      name: 'to go on with neither a terminal nor a descriptor',
+      code: 'workspace-passphrase-needed',
+      given: {},
+    },
     {
       name: 'a descriptor that cannot be read',
       code: 'workspace-passphrase-descriptor',

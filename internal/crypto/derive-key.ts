@@ -54,7 +54,9 @@ function variableParts(context: KeyContext): readonly string[] {
   switch (context.kind) {
     case 'disk':
       if (!UUID.test(context.uuid))
-        throw new RangeError(`a disk UUID has lower-case hex digits: ${JSON.stringify(context.uuid)}`);
+        throw new RangeError(
+          `a disk UUID must have lower-case hex digits only: ${JSON.stringify(context.uuid)}`,
+        );
       return [context.uuid];
     case 'cluster-id':
     case 'cluster-unlock':

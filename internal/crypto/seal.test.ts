@@ -63,7 +63,7 @@ describe.each([
     ).rejects.toThrow();
   });
 
-  test('is refused to keys other than P-256', async () => {
+  test('cannot be sealed to a key of another type than P-256', async () => {
     const others = [
       generateKeyPairSync('ed25519').publicKey,
       generateKeyPairSync('ec', { namedCurve: 'P-384' }).publicKey,

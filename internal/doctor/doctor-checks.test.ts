@@ -448,7 +448,7 @@ const ROWS: readonly Row[] = [
   row('doctor-backup-schedule', 'ended', () => scheduleEnds(0), 'error'),
   row('doctor-backup-schedule', 'without a control plane', () => scheduleWithout('id-n3'), 'warning'),
   row('doctor-backup-schedule', 'none', unscheduled, 'good'),
-  row('doctor-backup-copies', 'a directory that is away', failedCopy, 'error'),
+  row('doctor-backup-copies', 'a directory that is not mounted', failedCopy, 'error'),
   row('doctor-backup-copies', 'no directory', unscheduled, 'good'),
   row('doctor-backup-copies', 'no report, new schedule', () => silentCopies(10 * MINUTE_MS), 'good'),
   row('doctor-backup-copies', 'no report', () => silentCopies(10 * MINUTE_MS + 1), 'warning', 'n2'),

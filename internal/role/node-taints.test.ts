@@ -4,7 +4,7 @@ import { formatTaint, isReservedTaint, MAX_TAINTS, whyTaintsInvalid } from './no
 const taint = { key: 'dedicated', value: 'gpu', effect: 'NoSchedule' } as const;
 
 test.each([
-  { name: 'none', given: [], want: undefined },
+  { name: 'an empty list', given: [], want: undefined },
   { name: 'one', given: [taint], want: undefined },
   { name: 'one without a value', given: [{ ...taint, value: '' }], want: undefined },
   { name: 'one key with two effects', given: [taint, { ...taint, effect: 'NoExecute' }], want: undefined },

@@ -16,8 +16,9 @@ export interface FairQueueOptions {
 }
 
 /**
- * The share of all slots that one organization, one site and one holder may have, and then the same three behind a relay, which
- * divide the share of the relay. So a source that stalls leaves slots to others.
+ * The largest share of all slots for one source, by the levels of its path: first three networks of a direct client, the widest one
+ * first (`SourcePath`), then the same three of a client behind a relay, which together have the share of that relay. So a
+ * source that stalls leaves slots to others.
  */
 const MAX_SHARES = [3 / 4, 3 / 4, 3 / 8, 9 / 32, 9 / 32, 3 / 16] as const;
 

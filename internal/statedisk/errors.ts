@@ -1,6 +1,6 @@
 import { defineErrors, errorClass, fault } from '../errors/index.ts';
 
-/** Errors of the records of a state disk. Nothing is written to the disk before them. */
+/** Errors of the records of a state disk. When one is thrown, nothing has been written to the disk. */
 export const stateDiskErrors = defineErrors({
   'statedisk-foreign': fault.operator.precondition(
     'The device for the state disk is not empty, and was not made by this program.',

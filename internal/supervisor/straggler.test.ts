@@ -51,7 +51,7 @@ describe('a runnable that ignores its signal', () => {
     expect(tree.records).toEqual([]);
   });
 
-  test('delays the restart of its group, so that nothing runs twice, and stops the tree', async () => {
+  test('a runnable that does not stop delays the restart of its group, so that nothing runs twice, and stops the tree', async () => {
     const [a, b, other] = [controlledRunnable(), deaf(), controlledRunnable()];
     const tree = superviseForTest(
       async (scope) => {

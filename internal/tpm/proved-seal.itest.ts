@@ -83,7 +83,7 @@ describe('sealProved()', () => {
     });
   });
 
-  test('unsealProved() refuses a known secret that other software has sealed to the values of this one', async () => {
+  test('unsealProved() refuses a secret that other software has chosen and sealed to the PCR values of this software', async () => {
     await withTpm(async (connection) => {
       // The software that is running has not extended PCR 11 yet. It knows the value that the accepted software will have.
       const now = await readPcrs(connection, { hash: 'sha256', pcrs: [...FOR.pcrs] }, never);

@@ -21,7 +21,7 @@ export function createMembershipLookup(etcd: KeySpace, clock: Clock): Membership
   return async (claim, signal) => {
     if (!IDS[claim.kind].test(claim.id)) return undefined;
     const nowMs = clock.monotonicMs();
-    // Only the ID of an operator has a colon.
+    // IDs of nodes and operators differ, so one map has both: only those of operators contain a colon.
     const found = cached.get(claim.id);
     if (found !== undefined && nowMs - found.readMs < MAX_AGE_MS) return found.member;
     if (cached.size >= MAX_CACHED) cached.clear();

@@ -179,7 +179,7 @@ function recordControlPlane(roles: NodeRecord['roles'] = ['ConsensusMember', 'Ku
 }
 
 describe('the address of a control plane that is off', () => {
-  test('is refused for a worker from the first ticket of that control plane on', async () => {
+  test('is refused for a worker as soon as the control plane has its first ticket', async () => {
     recordControlPlane();
     write(records.address.key('192.0.2.1'), records.address.encode({ version: 1, nodeId: OTHER }));
     expect(await rejoin(sessionOf())).toBe('join-address-taken');

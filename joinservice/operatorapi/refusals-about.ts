@@ -12,7 +12,7 @@ import {
 /** How many of the newest entries of each log are searched, since unauthenticated machines can make the audit log long. */
 const MAX_SEARCHED = 2_000;
 const MAX_KINDS = 8;
-/** The names of facts by the method of their audit entry. */
+/** For each audited method, the name of the fact that the trace shows. */
 const NAMES: Readonly<Record<string, string>> = { Attest: 'evidence', RequestAdmission: 'request' };
 
 /**

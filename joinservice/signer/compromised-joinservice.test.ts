@@ -225,7 +225,7 @@ describe('a statement that a machine signs to get a ticket', () => {
     await expect(signer.sign(old)).rejects.toEqual(coded('signer-statement-replayed'));
   });
 
-  test('with another sealing key is accepted if it is newer than the last statement of the machine', async () => {
+  test('a statement with another sealing key is accepted if it is newer than the last one of the machine', async () => {
     const machine = granted();
     await signer.sign(await signer.request(machine));
     await signer.clock.advance(1_000);

@@ -21,8 +21,8 @@ export interface CopyWorkerOptions extends ScheduleTrust {
 }
 
 /**
- * Copies the proved backups of this node to the directory that the schedule names, if it names one, and records what is there. A directory
- * that is away is recorded as a failure, delays no backup, and is caught up with.
+ * Copies the proved backups of this node to the directory that the schedule names, if it names one, and records what is there. If the
+ * directory is not there, that is recorded as a failure and delays no backup; missing copies are made when it is back.
  * @param open resolves when this node is a member
  */
 export function backupCopyWorker(open: (signal: AbortSignal) => Promise<CopyWorkerOptions>): Runnable {

@@ -70,7 +70,8 @@ async function runOnce(options: ScheduleWorkerOptions, scope: Scope): Promise<st
       : await follow(options, { etcd, etcds, schedule }, scope);
   } catch (error) {
     signal.throwIfAborted();
-    await noteFailure(options, etcd, error, scope).catch(() => signal.throwIfAborted()); // the cause is thrown
+    // If the failure cannot be recorded, the original error still counts.
+    await noteFailure(options, etcd, error, scope).catch(() => signal.throwIfAborted());
     throw error;
   }
 }

@@ -125,7 +125,7 @@ describe('cluster backup schedule', () => {
     ]);
   });
 
-  test('set signs the period, the control planes, the owner’s recovery key and the workspace', async () => {
+  test('backup schedule set signs the period, the control planes, the owner’s recovery key and the sealed workspace', async () => {
     const { owner, cluster, keyPem, clusterId } = await createCluster();
     await runScheduleSet(owner, OPTIONS);
     const signed = parseBackupCertificate(cluster.certificate) as ScheduleCertificate;
@@ -228,7 +228,7 @@ describe('backups that control planes keep', () => {
     expect(lastOf(owner)).toEqual([]);
   });
 
-  test('the newest proved one is fetched and verified', async () => {
+  test('backup fetch downloads and verifies the newest proved backup', async () => {
     const { owner, cluster, to } = await withFile();
     await runBackupFetch(owner, { name: undefined, to });
     expect(Buffer.compare(await readFile(to), cluster.file)).toBe(0);
@@ -247,7 +247,7 @@ describe('backups that control planes keep', () => {
     expect(await codeOf(runBackupFetch(owner, { name: undefined, to }))).toBe('backup-signature-invalid');
   });
 
-  test('an unknown name is said', async () => {
+  test('backup fetch refuses the name of an unknown backup', async () => {
     const { owner, to } = await withFile();
     expect(await codeOf(runBackupFetch(owner, { name: 'x', to }))).toBe('backup-not-kept');
   });

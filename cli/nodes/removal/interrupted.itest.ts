@@ -93,7 +93,7 @@ const cases: readonly Case[] = [
   },
   {
     command: 'keys rotate',
-    what: 'without following it',
+    what: 'a rotation that the command does not wait for',
     run: (program) =>
       runKeysRotate(program, { reason: '', wait: false, replace: undefined, dryRun: false, yes: true }),
   },

@@ -99,7 +99,7 @@ async function evidenceFor(
   if (!isStatementOf(statement, 'server', context)) {
     throw new EvidenceSocketError(
       'evidence-socket-refused',
-      `checking a request: not the session of a server of ${context}`,
+      `checking a request: its session is not one of the ${context} server`,
     );
   }
   const issuer = issuers.find(({ variant }) => FORMAT_OF_VARIANT[variant] === format);

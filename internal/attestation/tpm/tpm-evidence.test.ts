@@ -424,7 +424,7 @@ describe('a TPM quote', () => {
     },
     {
       name: 'a PCR value of 20 bytes',
-      // Together with the next value as long as two entries, so that only the length itself is wrong.
+      // This value and the next one are as long as two correct values, so only their own lengths are wrong.
       forged: () => ({
         shownValues: new Map([
           [0, new Uint8Array(20)],

@@ -9,7 +9,7 @@ const signal = new AbortController().signal;
 const CURATORS = 3;
 const notMember: unknown = expect.objectContaining({ code: 'curator-not-member', retryable: false });
 
-describe('a deleted node', () => {
+describe('the open calls of a deleted node', () => {
   const calls: readonly {
     readonly name: string;
     readonly call: (at: CuratorHandlers, by: TestPeer) => Promise<unknown>;

@@ -80,7 +80,10 @@ describe('heartbeats', () => {
 
   test.each([
     { name: 'on time', delayMs: () => 0 },
-    { name: 'each up to two seconds late', delayMs: (heartbeat: number) => (heartbeat * 700) % 2000 },
+    {
+      name: 'each of them is up to two seconds late',
+      delayMs: (heartbeat: number) => (heartbeat * 700) % 2000,
+    },
     {
       name: 'every second heartbeat is lost',
       delayMs: () => 0,
