@@ -39,7 +39,7 @@ describe('targetsOf()', () => {
     expect(of(given)).toEqual(want);
   });
 
-  test('adds each configured address once, even one of a listed curator, which another node may have now; and adds relays', () => {
+  test('adds each configured address once, also that of a listed curator, since another node may have the address now; adds relays', () => {
     const staticHosts = ['a.example.test', '192.0.2.1', '192.0.2.1'];
     expect(of([node('a')], { staticHosts, relays: ['192.0.2.1'] })).toEqual([
       'directory a=a.example.test:9091',

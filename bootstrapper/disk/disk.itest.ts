@@ -237,7 +237,7 @@ describe('openStateDisk()', () => {
 });
 
 describe('recoverStateDisk()', () => {
-  test('opens with the key of the owner on another machine, which then needs nobody', async () => {
+  test('opens with the key of the owner on another machine, which then opens the disk by itself at its next start', async () => {
     await withMachine((ports) => openStateDisk(ports, settings(), signal));
     const before = await currentRecord();
     kernel.reboot();

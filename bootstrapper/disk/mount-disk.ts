@@ -3,7 +3,7 @@ import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 import { DiskError } from './errors.ts';
 
 const COMMAND_MS = 300_000;
-/** `nodiscard`: with dm-integrity, a discarded sector cannot be read. Nothing is left for a time when the machine has work to do. */
+/** `nodiscard`: with dm-integrity, a discarded sector cannot be read. The file system is initialized completely now, not later while the machine works. */
 const FILE_SYSTEM = ['-q', '-F', '-E', 'nodiscard,lazy_itable_init=0,lazy_journal_init=0'] as const;
 
 /** The path of the mapping. */

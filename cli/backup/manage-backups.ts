@@ -57,7 +57,7 @@ export async function runBackupDelete(
   const others = (await listBackups(context, dirname(file))).filter(
     (each) => join(dirname(file), each.file) !== join(file),
   );
-  // One of an older epoch can be restored too, if there is none that is good.
+  // A backup from before a recovery of the cluster counts as well: it can be restored if there is no newer one.
   const isComplete =
     ['good', 'backup-epoch-old'].includes(own.status) ||
     (own.status === 'owner-unknown' && trusted === undefined);

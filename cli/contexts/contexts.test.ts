@@ -102,7 +102,7 @@ describe('cluster context', () => {
     });
     await expect(runContextAdd(context('/ann'), 'prod', undefined)).rejects.toMatchObject({
       code: 'contexts-taken',
-      message: 'context prod is workspace /prod',
+      message: 'the context name prod is taken by workspace /prod',
     });
   });
 

@@ -35,7 +35,7 @@ export async function runContextAdd(
   const contexts = await readContexts(files, paths.config);
   const other = Object.hasOwn(contexts.workspaces, name) ? contexts.workspaces[name] : undefined;
   if (other !== undefined && other !== workspace)
-    throw new ContextsError('contexts-taken', `context ${name} is workspace ${other}`);
+    throw new ContextsError('contexts-taken', `the context name ${name} is taken by workspace ${other}`);
   const workspaces = { ...contexts.workspaces, [name]: workspace };
   await writeContexts(files, paths.config, { ...contexts, workspaces });
   host.result({ context: name, workspace }, () => `Context ${name} is workspace ${workspace}.`);

@@ -30,7 +30,7 @@ const PAGE = [
 ].join('\n');
 
 describe('metricsFrom()', () => {
-  test('reads both members and the balancer', () => {
+  test('reads the figures of both etcd members and of the API balancer', () => {
     expect(metricsFrom(PAGE)).toEqual({
       stateEtcd: {
         ...{ hasLeader: true, fsyncP99Ms: 4, peerRoundTripMs: 3.2 },

@@ -246,7 +246,7 @@ describe('cluster keys rotate --no-wait', () => {
     expect(fake.put).toEqual([]);
   });
 
-  test('signs once, although the curator goes on fake, and reports the rotation as stalled', async () => {
+  test('signs only once while the curator keeps asking, and reports the rotation as stalled', async () => {
     await using fake = await createRotation();
     fake.grant(fake.node);
     const length = { value: 0 };

@@ -7,7 +7,7 @@ import { findFreePort } from '../../internal/testing/index.ts';
 
 const MEMORY_MIB = 2048;
 const VM = { network: '198.18.200.0/24', address: '198.18.200.15', initPort: 9000 };
-/** The emulated machine has no such time limit of its own. */
+/** Time limit for one line on the console: an emulated machine boots in minutes. */
 const START_MS = 1_200_000;
 
 /** A machine that has booted from a disk image. */

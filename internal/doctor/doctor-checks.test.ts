@@ -255,7 +255,7 @@ const ROWS: readonly Row[] = [
   row('doctor-disk-clear', 'one is not', () => withDirectories('encrypted', 'clear'), 'error', 'n2'),
   row(
     'doctor-disk-clear',
-    'a protection of a newer agent',
+    'a kind of disk encryption that only a newer agent knows',
     () => withDirectories('encrypted', 'other'),
     'error',
   ),

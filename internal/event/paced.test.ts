@@ -103,7 +103,7 @@ describe('Paced', () => {
     expect(bed.take()).toEqual(['0:1', '1:1', '4:1']);
   });
 
-  test('rejects a reader whose signal fires before it is woken, and gives it the value later', async () => {
+  test('rejects a read whose signal fires before it is woken, and gives the value to the next read', async () => {
     const bed = bedOf(3);
     const stop = new AbortController();
     for (const name of [0, 1]) bed.start(name).catch(() => undefined);

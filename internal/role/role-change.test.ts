@@ -126,7 +126,7 @@ describe('leaveGuard()', () => {
     { controlPlanes: 2, voters: 2, healthy: 2, want: undefined },
     { controlPlanes: 4, voters: 4, healthy: 3, want: undefined },
   ])(
-    'leaveGuard() with $healthy healthy of $voters remaining voters returns $want',
+    'if $healthy of $voters remaining voters are healthy, the guard names $want',
     ({ want, ...remaining }) => {
       expect(leaveGuard(remaining)).toBe(want);
     },

@@ -19,7 +19,7 @@ afterEach(async () => {
   await running;
 });
 
-test('ConfigurationFeed provides the hash of each new configuration, and nothing for another author of the same one', async () => {
+test('ConfigurationFeed provides the hash of each new configuration, and nothing if only its author changes', async () => {
   await settle();
   const seen: unknown[] = [];
   using watcher = feed.sha256.watch();

@@ -35,8 +35,8 @@ export async function withPeers<T>(
 }
 
 /**
- * Like `withPeers`, but uses a member that serves requests: a failed read tries the next member, a failed
- * write does not. Two nodes that join at the same time know each other although neither of them serves yet.
+ * Like `withPeers`, but uses a member that serves requests: of two nodes that join at the same time, each lists the
+ * other, and neither serves yet. A failed read tries the next member, a failed write does not.
  */
 export async function withServingPeers<T>(
   ports: ConsensusPorts,

@@ -157,7 +157,7 @@ describe('placeKubernetesKeys()', () => {
     });
   });
 
-  test('writes the CA of clients in the phase `hand` after an earlier rotation', async () => {
+  test('writes the CA of clients while a second rotation distributes its keys (phase `hand`)', async () => {
     await placeKubernetesKeys(files, at('hand', 3));
     expect(await text(ROTATED_FILES.clientsTrustBundle)).toBe(
       trustedPem(at('done'), 'kubernetes-clients-ca'),

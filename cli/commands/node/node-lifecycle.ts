@@ -91,8 +91,8 @@ function registerPower(command: Command, action: ActionBinder, use: 'runReboot' 
     .addHelpText(
       'after',
       `
-The command refuses a control plane whose absence would end the etcd quorum while
-another one does not respond. It may be interrupted and run again.`,
+If the remaining control planes would not be an etcd quorum, because one of them
+does not respond, the command refuses. It may be interrupted and run again.`,
     )
     .action(
       action<PowerFlags>(async (context, flags, name = '') =>

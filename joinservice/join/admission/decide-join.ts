@@ -128,7 +128,12 @@ function refusalOf(
   check('clock', isClockNear, '±300 s', `${offset >= 0 ? '+' : ''}${offset} s`);
   if (!isClockNear) return refuse('join-clock-off', `its clock is off by ${offset} s`);
   const taken = [node, machineHolder].find((each) => each?.state === 'DECOMMISSIONED');
-  check('not decommissioned', taken === undefined, 'no decommissioned node', taken?.name ?? 'none');
+  check(
+    'not decommissioned',
+    taken === undefined,
+    'no decommissioned node of this machine or ID',
+    taken?.name ?? 'none',
+  );
   if (taken !== undefined) return refuse('join-decommissioned', `node ${taken.name} was decommissioned`);
   // A removal does not end the membership of a node that exists: an owner readmitted its machine, even if
   // that readmission has expired since.
