@@ -57,7 +57,7 @@ export class RecordSlots {
     await this.#write(slot, record.subarray(0, PREAMBLE_BYTES));
   }
 
-  /** Overwrites a place with zeros, its first sector first: sealed shares and key slots are gone from it. */
+  /** Overwrites a slot with zeros, its first sector first: sealed shares and key slots are gone from it. */
   async wipe(slot: Slot): Promise<void> {
     await this.#write(slot, new Uint8Array(PREAMBLE_BYTES));
     await this.#write(slot, new Uint8Array(SLOT_BYTES - PREAMBLE_BYTES), PREAMBLE_BYTES);

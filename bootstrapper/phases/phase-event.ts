@@ -30,7 +30,7 @@ export type PhaseEvent =
       readonly retryable: boolean;
     };
 
-/** An event with its place in the log. */
+/** An event with its position in the log. */
 export interface RecordedEvent {
   /** 1, 2, 3 … without gaps, even over restarts of the agent. */
   readonly sequence: number;

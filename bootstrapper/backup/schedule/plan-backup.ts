@@ -68,7 +68,7 @@ export function planRing(own: readonly BackupRecord[], keep: number): readonly B
   return newest.filter((each) => !proved.includes(each) && each !== latest);
 }
 
-/** The place of a node in the order: its newest backup is the oldest. -1 if the schedule does not name it. */
+/** The position of a node in the order: its newest backup is the oldest. -1 if the schedule does not name it. */
 function positionOf(nodeId: string, nodeIds: readonly string[], kept: readonly BackupRecord[]): number {
   const newestOf = (id: string): number =>
     Math.max(0, ...kept.filter((each) => each.nodeId === id).map(({ seq }) => seq));
