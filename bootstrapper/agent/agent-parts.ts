@@ -1,6 +1,7 @@
 import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
 import type { ComponentSource } from '../components/index.ts';
 import type { MachineControlPlaneDriver } from '../controlplane/index.ts';
+import type { UpdateMembership } from '../credentials/index.ts';
 import type { CuratorClient } from '../curatorclient/index.ts';
 import type { Enrolment } from '../enrolment/index.ts';
 import type { BlobUploads, InitJob } from '../initserver/index.ts';
@@ -25,6 +26,7 @@ export interface Agent
   readonly reads: RoleValues;
   /** Publishes this node's membership and roles. */
   readonly membership: NodeMembership;
+  readonly updateMembership: UpdateMembership;
   readonly curators: CuratorClient;
   readonly joinClient: JoinClient;
   /** Components of the bundle; missing ones are fetched from curators. */
@@ -68,4 +70,4 @@ export type ConnectedParts = Omit<
 >;
 
 /** The parts of the agent before the curator client and the join client exist. */
-export type OpenedParts = Omit<ConnectedParts, 'curators' | 'joinClient'>;
+export type OpenedParts = Omit<ConnectedParts, 'curators' | 'joinClient' | 'updateMembership'>;

@@ -11,6 +11,7 @@ import {
   proxiesIn,
   resolveWithSystem,
 } from '../joinclient/index.ts';
+import { readKnownClusterCa } from '../credentials/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 import type { OpenedParts } from './agent-parts.ts';
@@ -36,6 +37,7 @@ export function createJoinClient(parts: OpenedParts): JoinClient {
     },
     {
       ...{ ...parts, ...identity, sources: sourcesOf(parts), pinned: cluster },
+      readKnownCa: () => readKnownClusterCa(parts, cluster?.caGeneration),
       proxies: proxiesIn(parts.environment),
       keyNames: Object.keys(CONTROL_PLANE_KEY_FILES),
       optionalKeyNames: Object.keys(OPTIONAL_KEY_FILES),

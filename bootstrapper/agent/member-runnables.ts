@@ -64,10 +64,7 @@ export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>
     evidence: evidenceSocketRunnable(agent),
     collateral: collateralWorker({ ...agent, cache: agent.collateral }),
     statuspush: statusPushWorker({ ...agent, facts: statusFacts(agent) }),
-    renewal: renewalWorker({
-      ...{ ...agent, renewals: renewals(agent) },
-      onMembershipRenewed: (renewed) => membership.renewed(renewed),
-    }),
+    renewal: renewalWorker({ ...agent, renewals: renewals(agent) }),
   };
 }
 
@@ -99,6 +96,7 @@ function renewals(agent: Agent): Readonly<Record<string, Renewal>> {
   return {
     ticket: ticketRenewal({
       ...agent,
+      needsTicket: agent.curators.needsTicket,
       onRenewed: async (membership, signal) => {
         if (currentValue(reads.localControlPlane) !== undefined)
           await driver.startCurator(membership, signal);

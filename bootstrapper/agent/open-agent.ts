@@ -1,5 +1,6 @@
 import { currentValue } from '../../internal/event/index.ts';
 import { createBlobUploads, createComponentSource, fetchBlob } from '../components/index.ts';
+import { createMembershipUpdates } from '../credentials/index.ts';
 import { createEnrolmentHandlers, Enrolment } from '../enrolment/index.ts';
 import { InitJob } from '../initserver/index.ts';
 import type { Membership } from '../membership/index.ts';
@@ -40,7 +41,14 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
       (await state.membership.load()) !== undefined || (await lock.read())?.by === 'join',
   };
   const curators = createCuratorClient(withJob);
-  const connected: ConnectedParts = { ...withJob, curators, joinClient: createJoinClient(withJob) };
+  const updateMembership = createMembershipUpdates({
+    ...withJob,
+    publish: (changed) => withJob.membership.renewed(changed),
+  });
+  const connected: ConnectedParts = {
+    ...{ ...withJob, curators, updateMembership },
+    joinClient: createJoinClient(withJob),
+  };
   const fetchPorts = { ...connected, store, log: opened.log.child('fetch') };
   return {
     ...connected,

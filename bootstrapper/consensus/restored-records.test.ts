@@ -1,7 +1,13 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { Namespace, put } from '../../internal/etcd/index.ts';
 import { generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.ts';
-import { CLUSTER_KEY, CLUSTER_PREFIX, records, type NodeRecord } from '../../internal/records/index.ts';
+import {
+  CLUSTER_KEY,
+  CLUSTER_PREFIX,
+  KEYS_KEY,
+  records,
+  type NodeRecord,
+} from '../../internal/records/index.ts';
 import { MemoryEtcd } from '../../internal/testing/index.ts';
 import { createClusterRecords, type NewCluster } from './cluster-records.ts';
 import { forgetKubernetesNodes, restoreClusterRecords } from './restored-records.ts';
@@ -101,6 +107,19 @@ describe('restoreClusterRecords()', () => {
     await restoreClusterRecords(etcd, cluster('n7', OLD_TPM), { epoch: 2, signal });
     expect(await keys('removed/')).not.toContain(records.removed.key(OLD_TPM));
     expect(await keys('removed/')).toHaveLength(1);
+  });
+
+  test('records the CA of the backup where a rotation has replaced the one that the cluster was created with', async () => {
+    await createOldCluster();
+    const rotated = {
+      ...({ version: 1, generation: 2, phase: 'done' } as const),
+      ...{ reason: '', startedBy: 'operator:ann', startedMs: 1, phaseSinceMs: 1 },
+    };
+    await etcd.commit({ when: [], then: [records.keys.put(KEYS_KEY, rotated)] }, { signal });
+    const created = cluster('n7', NEW_TPM, { caPem: 'NEXT' });
+    const restored = await restoreClusterRecords(etcd, created, { epoch: 2, signal });
+    expect(restored.caPem).toBe('NEXT');
+    expect(await restoreClusterRecords(etcd, created, { epoch: 2, signal })).toEqual(restored);
   });
 
   test('repeated after a crash, changes nothing', async () => {

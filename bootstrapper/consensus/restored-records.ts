@@ -9,6 +9,7 @@ import {
   INIT_RESULT_KEY,
   JOINS_PREFIX,
   keyIdentityOf,
+  KEYS_KEY,
   NODES_PREFIX,
   OPERATORS_PREFIX,
   OWNERSHIP_KEY,
@@ -69,7 +70,10 @@ export async function restoreClusterRecords(
 ): Promise<ClusterRecord> {
   const firstNodeId = nodeIdOf(created.node.pubKeyDer);
   const { entry, record: before } = await records.cluster.read(etcd, CLUSTER_KEY, signal);
-  if (entry === undefined || before?.clusterId !== created.clusterId || before.caPem !== created.caPem)
+  const { record: keys } = await records.keys.read(etcd, KEYS_KEY, signal);
+  // The record names the CA that the cluster was created with. A rotation of the shared keys replaces it.
+  const isOtherCa = before?.caPem !== created.caPem && keys === undefined;
+  if (entry === undefined || before?.clusterId !== created.clusterId || isOtherCa)
     throw new ConsensusError(
       'consensus-other-cluster',
       `restoring cluster ${created.clusterId}: the snapshot has the records of ${before?.clusterId ?? 'no cluster'}`,
@@ -82,7 +86,8 @@ export async function restoreClusterRecords(
     );
   await recordRemovals(etcd, created, signal);
   await deleteAll(etcd, REPLACED_PREFIXES, signal);
-  const cluster: ClusterRecord = { ...before, clusterName: created.clusterName, epoch, firstNodeId };
+  const { clusterName, caPem } = created;
+  const cluster: ClusterRecord = { ...before, clusterName, caPem, epoch, firstNodeId };
   const then = [...REPLACED_KEYS.map(remove), ...firstWrites(created, cluster)];
   const result = await etcd.commit({ when: [unchanged(entry)], then }, { signal });
   if (result.kind === 'committed') return cluster;

@@ -35,16 +35,22 @@ function machineOf() {
 beforeEach(async () => {
   files = new MemoryFiles();
   clock = new FakeClock();
-  const keyPem = generateKeyPem();
-  const caPem = await createCaCertPem({ commonName: 'cluster', keyPem, nowMs: clock.nowMs() });
   await files.makeDirectory(AGENT_PATHS.ca);
-  await files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, caPem);
-  await files.writeAtomic(`${AGENT_PATHS.ca}/ca.key`, keyPem.reveal());
+  const caPem = await placeCa();
   membership = {
     ...{ clusterId, clusterName: 'blue', clusterCaPem: caPem, epoch: 1, nodeCertPem: '' },
     ...{ nodeId: nodeIdOf(machine.pubKeyDer), nodeName: 'c1', nodeAddress: '192.0.2.1', directory: [] },
   };
 });
+
+/** Creates a CA and places it as the one that signs. */
+async function placeCa(): Promise<string> {
+  const keyPem = generateKeyPem();
+  const caPem = await createCaCertPem({ commonName: 'cluster', keyPem, nowMs: clock.nowMs() });
+  await files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, caPem);
+  await files.writeAtomic(`${AGENT_PATHS.ca}/ca.key`, keyPem.reveal());
+  return caPem;
+}
 
 const ensure = () =>
   ensureCuratorCredentials(
@@ -93,6 +99,24 @@ describe('ensureCuratorCredentials()', () => {
     await change();
     await ensure();
     expect(spkiDerOf((await shown()).publicKey)).not.toEqual(spkiDerOf(before.publicKey));
+  });
+
+  test('issues a new certificate when the cluster CA is replaced, and by the next CA', async () => {
+    await ensure();
+    const before = membership.clusterCaPem;
+    const next = await placeCa();
+    membership = { ...membership, clusterCaPem: `${before}${next}` };
+    await ensure();
+    const trust = { caPem: next, clusterId, nowMs: () => clock.nowMs() };
+    expect(verifyControlPlaneCertificate(await shown(), trust)).toMatchObject({ clusterId });
+  });
+
+  test('issues nothing by a CA that this member does not trust yet', async () => {
+    await ensure();
+    const before = await read(AGENT_PATHS.curatorCert);
+    await placeCa();
+    await expect(ensure()).rejects.toMatchObject({ code: 'units-no-cluster-ca' });
+    expect(await read(AGENT_PATHS.curatorCert)).toBe(before);
   });
 
   test.each([

@@ -6,6 +6,7 @@ import {
   certificateTimesOf,
   curatorLeaf,
   delegationStatement,
+  hasCertificate,
   KeyCertificateSigner,
   pubKeyDerOf,
   renewalTimeOf,
@@ -46,11 +47,14 @@ export async function ensureCuratorCredentials(
 ): Promise<CuratorCredentials> {
   const { files, nowMs } = ports;
   const at = { certFile: AGENT_PATHS.curatorCert, keyFile: AGENT_PATHS.curatorKey };
+  const authority = await authorityOf(files, options.membership, nowMs);
   const certPem = await readText(files, at.certFile);
   const keyPem = await readText(files, at.keyFile);
-  if (certPem !== undefined && keyPem !== undefined && isUsable({ certPem, keyPem }, options, nowMs()))
+  // A CA that was replaced in the meantime has signed the certificate that is there.
+  const expected = { ...options, caPem: authority.caPem };
+  if (certPem !== undefined && keyPem !== undefined && isUsable({ certPem, keyPem }, expected, nowMs()))
     return at;
-  const { keyPem: madeKey, certPem: madeCert } = await make(ports, options);
+  const { keyPem: madeKey, certPem: madeCert } = await make(authority, nowMs, options);
   await files.makeDirectory(AGENT_PATHS.credentials);
   // After a crash in between, key and certificate do not match, and the next start replaces them.
   await files.writeAtomic(at.keyFile, madeKey.reveal());
@@ -76,11 +80,11 @@ export async function curatorCertificateTimes(files: FilePort): Promise<readonly
 }
 
 async function make(
-  { files, nowMs }: { readonly files: FilePort; readonly nowMs: () => number },
+  authority: KeyCertificateSigner,
+  nowMs: () => number,
   { membership, machine, validMinutes }: CuratorCredentialOptions,
 ): Promise<{ readonly certPem: string; readonly keyPem: Secret<string> }> {
   const { clusterId, nodeAddress } = membership;
-  const authority = await authorityOf(files, membership, nowMs);
   const { privateKey } = generateKeyPairSync('ed25519');
   const keyPem = new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
   const notAfterSeconds = Math.floor(nowMs() / 1000) + Math.ceil(validMinutes * MINUTE_SECONDS);
@@ -96,6 +100,7 @@ async function make(
   return { keyPem, certPem: await authority.issue(leaf) };
 }
 
+/** The CA that signs. Members trust it: one that they do not trust yet must not sign for services that they call. */
 async function authorityOf(
   files: FilePort,
   { clusterCaPem }: Membership,
@@ -105,7 +110,7 @@ async function authorityOf(
     await readText(files, `${AGENT_PATHS.ca}/ca.crt`),
     await readText(files, `${AGENT_PATHS.ca}/ca.key`),
   ];
-  if (caPem === undefined || keyPem === undefined || caPem.trim() !== clusterCaPem.trim())
+  if (caPem === undefined || keyPem === undefined || !hasCertificate(clusterCaPem, caPem))
     throw new UnitError('units-no-cluster-ca', `cluster CA not found in ${AGENT_PATHS.ca}`);
   return new KeyCertificateSigner({ caPem, keyPem: new Secret(keyPem), nowMs });
 }
@@ -113,10 +118,10 @@ async function authorityOf(
 /** Whether the credentials are for this cluster, node, address and key, and not due for renewal. */
 function isUsable(
   { certPem, keyPem }: { readonly certPem: string; readonly keyPem: string },
-  { membership }: CuratorCredentialOptions,
+  { membership, caPem }: CuratorCredentialOptions & { readonly caPem: string },
   nowMs: number,
 ): boolean {
-  const { clusterId, clusterCaPem: caPem, nodeId, nodeAddress } = membership;
+  const { clusterId, nodeId, nodeAddress } = membership;
   try {
     const certificate = new X509Certificate(certPem);
     const named = verifyCuratorCertificate(certificate, { caPem, clusterId, nowMs: () => nowMs });

@@ -6,6 +6,8 @@ export {
   ensureCuratorCredentials,
   removeCuratorCredentials,
 } from './curator-credentials.ts';
+export { createMembershipUpdates, type UpdateMembership } from './membership-updates.ts';
+export { readKnownClusterCa } from './known-cluster-ca.ts';
 export {
   installControlPlaneKeys,
   installTicketKeys,

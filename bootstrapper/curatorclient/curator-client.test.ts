@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
-import { EventValue } from '../../internal/event/index.ts';
+import { currentValue, EventValue } from '../../internal/event/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
 import { type MemberIdentity, verifyMemberCertificate } from '../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
@@ -59,13 +59,14 @@ async function startCurator(
   host: string,
   over: Partial<FakeBehaviour> = {},
 ): Promise<ControlPlaneNode & AsyncDisposable> {
+  const { trust } = cluster;
   const peer = await cluster.addNode(host, { roles: over.isWorker === true ? [] : ['ConsensusMember'] });
   const curator = new RpcServer<MemberIdentity>({
     clock,
     upgrade: tlsServerUpgrade({
       clock,
       identity: peer.tls,
-      accept: (certificate) => verifyMemberCertificate(certificate, cluster.trust),
+      accept: (certificate) => verifyMemberCertificate(certificate, trust),
     }),
     services: [
       implement(Curator, {
@@ -234,6 +235,49 @@ describe('CuratorClient', () => {
     await watching;
     expect(answers).toEqual([`127.0.0.2:${port}`, `127.0.0.3:${port}`]);
     expect(await ask(client)).toBe('127.0.0.3');
+  });
+
+  test.each([
+    { name: 'that this node cannot verify', believes: 'none' },
+    { name: 'which refuse the certificate of this node without a word', believes: 'both' },
+  ])(
+    'reports that a ticket is needed where all curators have certificates of another CA $name',
+    async ({ believes }) => {
+      const first = cluster;
+      const ofFirst = own;
+      cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
+      const a = await startCurator('127.0.0.2');
+      const second = cluster;
+      [cluster, own] = [first, ofFirst];
+      const client = createClient([a]);
+      expect(currentValue(client.needsTicket)).toBe(false);
+      const membership = currentValue(values.clusterMembership);
+      if (membership === undefined) throw new TypeError('no membership');
+      if (believes === 'both')
+        values.clusterMembership.set({
+          ...membership,
+          clusterCaPem: `${first.trust.caPem}\n${second.trust.caPem}`,
+        });
+      await expect(ask(client)).rejects.toThrow();
+      expect(currentValue(client.needsTicket)).toBe(true);
+      values.clusterMembership.set({ ...membership });
+      expect(currentValue(client.needsTicket)).toBe(false);
+    },
+  );
+
+  test('needs no ticket where one curator works, or none answers', async () => {
+    const a = await startCurator('127.0.0.2');
+    const first = cluster;
+    cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
+    const other = await startCurator('127.0.0.3');
+    cluster = first;
+    const client = createClient([other, a]);
+    expect(await ask(client)).toBe('127.0.0.2');
+    await a[Symbol.asyncDispose]();
+    expect(currentValue(client.needsTicket)).toBe(false);
+    const lonely = createClient([a]);
+    await expect(ask(lonely)).rejects.toThrow();
+    expect(currentValue(lonely.needsTicket)).toBe(false);
   });
 
   test('prefers its own curator, except for data that its own curator cannot have', async () => {

@@ -1,10 +1,15 @@
 import type { DescService } from '@bufbuild/protobuf';
+import { X509Certificate } from 'node:crypto';
 import { childSignal, type ChildSignal } from '../../internal/cleanup/index.ts';
 import { Backoff, type Clock } from '../../internal/clock/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
 import { combine, currentValue, EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { verifyControlPlaneCertificate, verifyCuratorCertificate } from '../../internal/pki/index.ts';
+import {
+  issuerIn,
+  verifyControlPlaneCertificate,
+  verifyCuratorCertificate,
+} from '../../internal/pki/index.ts';
 import {
   type Client,
   createClient,
@@ -95,19 +100,36 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
   readonly #failedAtMs = new Map<string, number>();
   readonly #subscriptions: readonly Disposable[];
   readonly #removed = new EventValue<boolean>();
+  readonly #needsTicket = new EventValue<boolean>();
+  /** Targets that showed a certificate of another cluster CA than that of this node's certificate, by `targetKey`. */
+  readonly #otherCa = new Set<string>();
 
   constructor(options: CuratorClientOptions) {
     const { clusterDirectory, clusterMembership } = options.reads;
     this.#options = options;
     this.#removed.set(false);
+    this.#needsTicket.set(false);
     this.#offset = Math.floor(options.random() * 1024);
     const onChange = (): void => this.#dropGone();
-    this.#subscriptions = [clusterDirectory.subscribe(onChange), clusterMembership.subscribe(onChange)];
+    const onMembership = (): void => {
+      this.#otherCa.clear();
+      if (currentValue(this.#needsTicket) === true) this.#needsTicket.set(false);
+      onChange();
+    };
+    this.#subscriptions = [clusterDirectory.subscribe(onChange), clusterMembership.subscribe(onMembership)];
   }
 
   /** Whether this node is removed: no curator that answers has a record of its key. */
   get removed(): Readable<boolean> {
     return this.#removed;
+  }
+
+  /**
+   * Whether no curator could be called, and one of them showed a certificate of a cluster CA that has not signed this node's
+   * certificate: the CA was replaced while this node was off. A join service proves the new one, and issues a new certificate.
+   */
+  get needsTicket(): Readable<boolean> {
+    return this.#needsTicket;
   }
 
   [Symbol.dispose](): void {
@@ -126,12 +148,16 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     let isAtLast = false;
     let last: unknown = new CuratorClientError('curatorclient-no-curator', 'no curator known');
     let disowned: CuratorClientError | undefined;
+    let isOutdated = false;
     for (;;) {
       signal.throwIfAborted();
       const target = this.#ranked(exceptOwn).find(
         (each) => !tried.has(targetKey(each)) && !(isAtLast && isLastResort(each)),
       );
-      if (target === undefined) throw disowned === undefined ? last : this.#reportRemoved(disowned);
+      if (target === undefined) {
+        if (isOutdated && currentValue(this.#needsTicket) === false) this.#needsTicket.set(true);
+        throw disowned === undefined ? last : this.#reportRemoved(disowned);
+      }
       tried.add(targetKey(target));
       isAtLast ||= isLastResort(target);
       const startedMs = clock.monotonicMs();
@@ -141,6 +167,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
         if (isAbort(error, signal)) throw error;
         disowned = disownedBy(target, error) ?? disowned;
         if (error instanceof RemoteError && !error.retryable && error.code !== NOT_MEMBER) throw error;
+        isOutdated ||= !(error instanceof RemoteError) && this.#otherCa.has(targetKey(target));
         if (isDown(error)) this.#failedAtMs.set(targetKey(target), clock.monotonicMs());
         log.info('curator failed, trying the next one', { endpoint: target.endpoint, error });
         last = error;
@@ -279,6 +306,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
         clock,
         identity: { certPem, keyPem },
         accept: (certificate) => {
+          this.#noteCa(target, certificate, membership);
           // If no node is expected, any worker could respond with its own certificate.
           if (target.nodeId === undefined) return verifyControlPlaneCertificate(certificate, trust).nodeId;
           const { nodeId } = verifyCuratorCertificate(certificate, trust);
@@ -292,6 +320,19 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
       });
       return upgrade(socket, signal);
     };
+  }
+
+  /** A curator that trusts its own CA only refuses this node's certificate without a word. */
+  #noteCa(
+    target: CuratorTarget,
+    certificate: X509Certificate,
+    { clusterCaPem, nodeCertPem }: Pick<Membership, 'clusterCaPem' | 'nodeCertPem'>,
+  ): void {
+    const issuer = issuerIn(certificate, clusterCaPem);
+    const isSame =
+      issuer !== undefined && issuer === issuerIn(new X509Certificate(nodeCertPem), clusterCaPem);
+    if (isSame) this.#otherCa.delete(targetKey(target));
+    else this.#otherCa.add(targetKey(target));
   }
 
   /** Closes connections to curators that have left the list, and aborts their calls. */

@@ -151,6 +151,7 @@ class Machine {
         sources: [knownEndpoints('test', () => [this.#cluster.endpoint])],
         ownerKeys: [this.#cluster.ownerKey],
         ...{ pinned: undefined, proxies: [] },
+        readKnownCa: () => Promise.resolve({ trustedPem: undefined, generation: 1, floors: {} }),
         ...{ nodeId, pubKeyDer },
         introduction: () => ({
           ...{ agentVersion: '0.1.0', hostname: 'w1', address: '127.0.0.1', wantedName: 'w1' },

@@ -26,6 +26,10 @@ export const joinClientErrors = defineErrors({
     'The cluster belongs to the right owner, but `cluster` in the provisioning of this machine names another one. The machine sent it nothing.',
     'Correct the endpoint. To let the machine join this cluster, provision it with the output of `cluster node cloud-init` there.',
   ),
+  'joinclient-ca-replaced': retryable.peer.refused(
+    'A join service proved itself with a CA of the cluster that was replaced, or whose successor no owner has signed. The machine sent it nothing.',
+    'Do not trust that address: it has old keys of the cluster. If the cluster was restored from an older backup, provision the machine with the output of `cluster node cloud-init` again.',
+  ),
   'joinclient-name-unknown': retryable.operator.unreachable(
     'The resolver of this machine finds no address for a control-plane node.',
     'Make the name resolvable (`resolvectl query NAME` on the machine), or use addresses in `joinEndpoints`.',

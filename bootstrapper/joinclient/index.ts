@@ -18,4 +18,5 @@ export { resolveWithSystem } from './name-lookup.ts';
 export { proxiesIn } from './proxies.ts';
 export type { JoinProblem, JoinStatus } from './join-status.ts';
 export type { OpenedTicket } from './open-ticket.ts';
+export type { KnownCa } from './cluster-cas.ts';
 export { ensureTicketKeys } from './ticket-keys.ts';

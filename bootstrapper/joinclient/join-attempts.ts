@@ -138,7 +138,7 @@ export class JoinAttempts {
     return openFirst(
       endpoints,
       async (endpoint, attempt) => {
-        const trust = this.trust(target.boundTo, serverAt(endpoint, target));
+        const trust = await this.trust(target.boundTo, serverAt(endpoint, target));
         const [session] = await Promise.all([
           JoinSession.open(endpoint, this.#ports, { trust, signal: attempt }),
           recordNameLookup(endpoint, { facts, lookUp, clock, signal: attempt }),
@@ -151,9 +151,9 @@ export class JoinAttempts {
   }
 
   /** What a server must prove. */
-  trust(boundTo: string | undefined, server: ClusterTrust['server']): ClusterTrust {
-    const { ownerKeys, pinned } = this.#options;
-    return { ownerKeys, pinned, boundTo, server };
+  async trust(boundTo: string | undefined, server: ClusterTrust['server']): Promise<ClusterTrust> {
+    const { ownerKeys, pinned, readKnownCa } = this.#options;
+    return { ownerKeys, pinned, ca: await readKnownCa(), boundTo, server };
   }
 
   /** Whether the status is not of this kind yet. */

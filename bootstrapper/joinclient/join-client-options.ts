@@ -5,6 +5,7 @@ import type { EndpointSource } from './discovery.ts';
 import type { Introduction, SessionPorts } from './join-session.ts';
 import type { ResolveName } from './name-lookup.ts';
 import type { TicketKeyRing } from './ticket-keys.ts';
+import type { KnownCa } from './cluster-cas.ts';
 
 /** Ports (injected dependencies) of the join client. */
 export interface JoinClientPorts extends SessionPorts {
@@ -24,6 +25,8 @@ export interface JoinClientOptions {
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   /** The one cluster of these owners that the machine was provisioned for, if its provisioning names one. */
   readonly pinned: PinnedCluster | undefined;
+  /** The cluster CA that this machine knows now: from its membership, else from its provisioning. */
+  readonly readKnownCa: () => Promise<KnownCa>;
   /** Proxies in the environment of the agent, which `cluster explain` shows. */
   readonly proxies: readonly string[];
   readonly nodeId: string;

@@ -23,6 +23,7 @@ import {
   FakeCluster,
 } from '../../internal/testing/cluster/fake-cluster.ts';
 import { JoinClient } from './join-client.ts';
+import type { KnownCa } from './cluster-cas.ts';
 import type { JoinStatus } from './join-status.ts';
 import { ensureTicketKeys } from './ticket-keys.ts';
 
@@ -64,6 +65,7 @@ function createMachine(
     checkMachine?: () => Promise<void>;
     pinned?: PinnedCluster;
     proxies?: string[];
+    known?: Partial<KnownCa>;
   } = {},
 ) {
   const keys = createMachineKeys();
@@ -104,6 +106,8 @@ function createMachine(
       sources: [knownEndpoints('test', () => endpoints)],
       ownerKeys: [options.ownerKey ?? cluster.ownerKey],
       pinned: options.pinned,
+      readKnownCa: () =>
+        Promise.resolve({ trustedPem: undefined, generation: 1, floors: {}, ...options.known }),
       proxies: options.proxies ?? [],
       nodeId: keys.nodeId,
       pubKeyDer: keys.pubKeyDer,

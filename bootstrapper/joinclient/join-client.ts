@@ -167,7 +167,7 @@ export class JoinClient {
     signal: AbortSignal,
   ): Promise<OpenedTicket> {
     admitted[Symbol.dispose]();
-    const trust = this.#attempts.trust(admitted.cluster.clusterId, 'any');
+    const trust = await this.#attempts.trust(admitted.cluster.clusterId, 'any');
     using session = await JoinSession.open(admitted.endpoint, this.#ports, { trust, signal });
     return await this.#commitOver(session, roles, signal);
   }

@@ -5,6 +5,7 @@ import { JoinFacts } from './join-facts.ts';
 const cluster = {
   clusterId: 'c',
   clusterName: 'test',
+  ownedCaPem: '',
   clusterCaPem: '',
   epoch: 1,
   serverId: 'node-1',

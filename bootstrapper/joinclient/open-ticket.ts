@@ -90,7 +90,7 @@ export async function openTicket(ticket: Ticket, expected: TicketExpectations): 
   const { cluster, nodeId, wantsControlPlaneKeys: asksForKeys } = expected;
   checkSizes(ticket);
   // The owner has signed the CA of the session, so a ticket must not replace it.
-  if (ticket.clusterId !== cluster.clusterId || ticket.clusterCaPem !== cluster.clusterCaPem)
+  if (ticket.clusterId !== cluster.clusterId || ticket.clusterCaPem !== cluster.ownedCaPem)
     throw invalid('issued by another cluster');
   if (ticket.nodeId !== nodeId) throw invalid(`issued for ${JSON.stringify(ticket.nodeId.slice(0, 64))}`);
   if (!DNS_LABEL.test(ticket.nodeName)) throw invalid('invalid node name');
@@ -98,7 +98,8 @@ export async function openTicket(ticket: Ticket, expected: TicketExpectations): 
   checkNodeCertificate(ticket, expected);
   checkKubeletCertificates(ticket, expected);
   const roles = attempt('roles', () => parseRoles(ticket.roles));
-  const { clusterId, clusterName, clusterCaPem, nodeName, kubernetesCaPem } = ticket;
+  const { clusterId, clusterName, nodeName, kubernetesCaPem } = ticket;
+  const { clusterCaPem } = cluster;
   return {
     ...{ clusterId, clusterName, clusterCaPem, epoch: cluster.epoch, nodeId, nodeName, roles },
     taints: taintsOf(ticket),

@@ -15,6 +15,7 @@ import {
   verifyCuratorCertificate,
 } from '../../internal/pki/index.ts';
 import type { ClusterIdentity } from '../../joinservice/joinproto/gen/join_pb.js';
+import { clusterCasToTry, type KnownCa } from './cluster-cas.ts';
 import { JoinClientError } from './errors.ts';
 
 const MAX_NAME = 253;
@@ -24,7 +25,10 @@ const CLUSTER_ID = /^[0-9a-f]{32}$/;
 export interface VerifiedCluster {
   readonly clusterId: string;
   readonly clusterName: string;
+  /** The cluster CAs that this machine trusts, a PEM bundle: for a member those that it trusts already, unless they were replaced. */
   readonly clusterCaPem: string;
+  /** The CA in the owner's signature over the cluster: one that was replaced once the shared keys were. */
+  readonly ownedCaPem: string;
   readonly epoch: number;
   /** The node at the other end. */
   readonly serverId: string;
@@ -40,6 +44,7 @@ export interface ClusterTrust {
   readonly boundTo: string | undefined;
   /** The one cluster of its owners that the machine was provisioned for, if its provisioning names one. */
   readonly pinned: PinnedCluster | undefined;
+  readonly ca: KnownCa;
   /**
    * The nodes that may respond. For a member: a node that the list of control planes names at this endpoint, or any node
    * with the certificate of a control plane. No other worker may respond, because a ticket decides which CAs
@@ -52,7 +57,8 @@ export interface ClusterTrust {
 /**
  * Verifies that the other end of a session is a node of the owner's cluster. Attestation proves which
  * software runs there, but not which cluster it belongs to. Three signatures prove that: the owner signed
- * {cluster id, CA, epoch}, the CA signed the node's certificate, and the node's key signed this session. All
+ * {cluster id, CA, epoch}, the CA signed the node's certificate, and the node's key signed this session. Once
+ * the CA was replaced, the owner's signature over the shared keys counts (`clusterCasToTry()`). All
  * of `identity` comes from the peer. Dates are checked with this machine's clock or, if that fails, with the
  * cluster's clock, so that a machine with a wrong clock can report that to its cluster. No machine is
  * admitted before its clock is right (`checkClock`).
@@ -62,11 +68,12 @@ export function verifyCluster(
   session: Uint8Array,
   options: { readonly trust: ClusterTrust; readonly nowMs: number },
 ): VerifiedCluster {
-  const { clusterId, clusterName, clusterCaPem, nodeCertificatePem } = identity;
+  const { clusterId, clusterName, clusterCaPem: ownedCaPem, nodeCertificatePem } = identity;
   const isSized =
     CLUSTER_ID.test(clusterId) &&
     clusterName.length <= MAX_NAME &&
-    clusterCaPem.length <= MAX_PEM_BYTES &&
+    ownedCaPem.length <= MAX_PEM_BYTES &&
+    identity.currentCaPem.length <= 2 * MAX_PEM_BYTES &&
     nodeCertificatePem.length <= MAX_PEM_BYTES;
   if (!isSized) throw unproved(clusterId, 'its statement of identity is malformed');
   const { trust, nowMs } = options;
@@ -78,14 +85,19 @@ export function verifyCluster(
       'joinclient-other-cluster',
       `cluster ${clusterId} responded, but this machine is locked to ${trust.boundTo}`,
     );
-  // For a member, only the recorded cluster id counts: the cluster in its provisioning may be outdated.
-  if (trust.boundTo === undefined && trust.pinned !== undefined) verifyPin(identity, trust.pinned);
   const serverNowMs = Number(identity.nowMs);
-  const { nodeId, pubKeyDer } = verifyServer(identity, trust, [nowMs, serverNowMs]);
+  const cas = clusterCasToTry(identity, { ownerKeys: trust.ownerKeys, known: trust.ca, epoch, nowMs });
+  // For a member, only the recorded cluster id counts: the cluster in its provisioning may be outdated.
+  if (trust.boundTo === undefined && trust.pinned !== undefined)
+    verifyPin(identity, trust.pinned, { isFollowed: cas.some(({ isFollowed }) => isFollowed) });
+  const { nodeId, pubKeyDer, clusterCaPem } = verifyServer(identity, trust, {
+    cas: cas.map(({ pem }) => pem),
+    timesMs: [nowMs, serverNowMs],
+  });
   if (!isSignedByEd25519Key(pubKeyDer, joinServerStatement(session), identity.signature))
     throw unproved(clusterId, `invalid session signature of ${nodeId}`);
   const clockOffsetMs = nowMs - serverNowMs;
-  return { clusterId, clusterName, clusterCaPem, epoch, serverId: nodeId, clockOffsetMs };
+  return { clusterId, clusterName, clusterCaPem, ownedCaPem, epoch, serverId: nodeId, clockOffsetMs };
 }
 
 /** @throws JoinClientError `joinclient-clock-off`, with the seconds */
@@ -118,13 +130,18 @@ function verifyOwner(identity: ClusterIdentity, { ownerKeys }: ClusterTrust): vo
 }
 
 /**
- * Called after the owner's signature over the CA was verified, so the CA is not that of an untrusted peer.
+ * Called after the owner's signature was verified, so the CA is not that of an untrusted peer. A CA that the provisioning does not
+ * name must be one that an owner has put in the place of another (`isFollowed`).
  */
-function verifyPin({ clusterId, clusterCaPem }: ClusterIdentity, pinned: PinnedCluster): void {
+function verifyPin(
+  { clusterId, clusterCaPem }: ClusterIdentity,
+  pinned: PinnedCluster,
+  { isFollowed }: { readonly isFollowed: boolean },
+): void {
   const differs =
     pinned.id !== clusterId
       ? `cluster ${clusterId} responded, but this machine is provisioned for ${pinned.id}`
-      : pinned.caSha256 !== certificateSha256(clusterCaPem)
+      : !isFollowed && pinned.caSha256 !== certificateSha256(clusterCaPem)
         ? `CA of cluster ${clusterId} differs from the provisioned one`
         : undefined;
   if (differs !== undefined) throw new JoinClientError('joinclient-not-pinned-cluster', differs);
@@ -132,24 +149,26 @@ function verifyPin({ clusterId, clusterCaPem }: ClusterIdentity, pinned: PinnedC
 
 /**
  * Verifies the certificate of the node that responded, by the clock of this machine or, if that fails, of the
- * cluster.
+ * cluster. Returns the CAs of those to try that have issued it.
  */
 function verifyServer(
-  { clusterId, clusterCaPem, nodeCertificatePem }: ClusterIdentity,
+  { clusterId, nodeCertificatePem }: ClusterIdentity,
   { server }: ClusterTrust,
-  timesMs: readonly number[],
-): { readonly nodeId: string; readonly pubKeyDer: Uint8Array } {
+  { cas, timesMs }: { readonly cas: readonly string[]; readonly timesMs: readonly number[] },
+): { readonly nodeId: string; readonly pubKeyDer: Uint8Array; readonly clusterCaPem: string } {
   let last: unknown;
-  for (const timeMs of timesMs) {
-    try {
-      const certificate = new X509Certificate(nodeCertificatePem);
-      const trust = { caPem: clusterCaPem, clusterId, nowMs: () => timeMs };
-      const { nodeId } = verifyCuratorCertificate(certificate, trust);
-      if (server !== 'any' && !server.nodeIds.includes(nodeId))
-        verifyControlPlaneCertificate(certificate, trust);
-      return { nodeId, pubKeyDer: spkiDerOf(certificate.publicKey) };
-    } catch (error) {
-      last = error;
+  for (const clusterCaPem of cas) {
+    for (const timeMs of timesMs) {
+      try {
+        const certificate = new X509Certificate(nodeCertificatePem);
+        const trust = { caPem: clusterCaPem, clusterId, nowMs: () => timeMs };
+        const { nodeId } = verifyCuratorCertificate(certificate, trust);
+        if (server !== 'any' && !server.nodeIds.includes(nodeId))
+          verifyControlPlaneCertificate(certificate, trust);
+        return { nodeId, pubKeyDer: spkiDerOf(certificate.publicKey), clusterCaPem };
+      } catch (error) {
+        last = error;
+      }
     }
   }
   throw unproved(clusterId, 'invalid node certificate', last);

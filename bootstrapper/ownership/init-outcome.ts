@@ -27,7 +27,7 @@ export async function buildInitOutcome(
   membership: Membership,
 ): Promise<InitOutcome> {
   const { files, authority, nowMs } = ports;
-  const { clusterId, nodeId, nodeName, nodeAddress, clusterCaPem, epoch } = membership;
+  const { clusterId, nodeId, nodeName, nodeAddress, epoch } = membership;
   const kubernetesCaPem = await readPem(files, `${PATHS.pki}/ca.crt`);
   const clientsCaPem = await readText(files, ROTATED_FILES.issuerCert);
   const clientsKey = clientsCaPem === undefined ? `${PATHS.pki}/ca.key` : ROTATED_FILES.issuerKey;
@@ -48,7 +48,8 @@ export async function buildInitOutcome(
     names: [],
   };
   return {
-    ...{ clusterId, nodeId, nodeName, clusterCaPem, epoch, kubernetesCaPem },
+    ...{ clusterId, nodeId, nodeName, epoch, kubernetesCaPem },
+    clusterCaPem: authority.caPem,
     ownerCertPem: await authority.issue(owner),
     kubernetesAdminCertPem: await clientsCa.issue(admin),
     ...(clientsCaPem === undefined ? {} : { kubernetesClientsCaPem: clientsCaPem }),

@@ -81,7 +81,7 @@ export function kubeletServingRenewal(ports: ServingCertificatePorts): Renewal {
 
 /** A renewal on this node only: it needs no other node and does not change the membership. */
 function local(work: (signal: AbortSignal) => Promise<unknown>): Renewal['prepare'] {
-  return () => Promise.resolve((signal) => work(signal).then(() => undefined));
+  return () => Promise.resolve(async (signal) => void (await work(signal)));
 }
 
 async function etcdTimes(files: FilePort): Promise<readonly CertificateTimes[]> {

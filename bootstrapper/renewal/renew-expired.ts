@@ -2,7 +2,13 @@ import { X509Certificate } from 'node:crypto';
 import { MINUTES_PER_DAY } from '../../internal/clock/index.ts';
 import { kubeletServingMinutes, type CertificatesConfig } from '../../internal/config/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
-import { KeyCertificateSigner, type LeafSpec, nodeLeaf, pubKeyDerOf } from '../../internal/pki/index.ts';
+import {
+  hasCertificate,
+  KeyCertificateSigner,
+  type LeafSpec,
+  nodeLeaf,
+  pubKeyDerOf,
+} from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { KUBELET_FILES, PATHS, ROTATED_FILES } from '../kubernetes/index.ts';
@@ -31,7 +37,7 @@ export async function renewFromLocalCa(
 ): Promise<Membership | undefined> {
   const { membership, lifetimes } = at;
   const authority = await authorityAt(ports, `${AGENT_PATHS.ca}/ca`);
-  if (authority?.caPem.trim() !== membership.clusterCaPem.trim()) return undefined;
+  if (authority === undefined || !hasCertificate(membership.clusterCaPem, authority.caPem)) return undefined;
   const { clusterId, nodeAddress } = membership;
   const leaf = nodeLeaf({
     ...{ clusterId, pubKeyDer: machine.pubKeyDer, addresses: [nodeAddress] },

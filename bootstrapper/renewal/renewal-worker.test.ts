@@ -26,6 +26,7 @@ function createWorker(first: CertificateTimes, others: Readonly<Record<string, R
   const clusterMembership = new EventValue<Membership | undefined>();
   clusterMembership.set(membership);
   const localRoles = new EventValue<RoleSet | undefined>();
+  const isDue = new EventValue<boolean>();
   localRoles.set(undefined);
   const state = {
     times: { issuedMs: startMs, notAfterMs: startMs + first.notAfterMs },
@@ -34,25 +35,26 @@ function createWorker(first: CertificateTimes, others: Readonly<Record<string, R
   };
   const root = renewalWorker({
     reads: { clusterMembership, localRoles },
-    onMembershipRenewed: (now) => clusterMembership.set(now),
     clock,
     renewals: {
       ...others,
       test: {
         name: 'test',
+        isDue,
         certificateTimes: () => Promise.resolve([state.times]),
         prepare: () => {
           if (state.fail-- > 0) return Promise.reject(new Error('nobody answers'));
           return Promise.resolve(() => {
             state.renewedAtMs.push(clock.nowMs() - startMs);
             state.times = { issuedMs: clock.nowMs(), notAfterMs: clock.nowMs() + first.notAfterMs };
-            return Promise.resolve({ ...membership, nodeCertPem: `at ${state.renewedAtMs.length}` });
+            isDue.set(false);
+            return Promise.resolve();
           });
         },
       },
     },
   });
-  return { clock, root, state, clusterMembership, localRoles };
+  return { clock, root, state, isDue, localRoles };
 }
 
 /** Advances the clock in steps, so that timers can be set again in between. */
@@ -65,12 +67,22 @@ async function pass(clock: FakeClock, ms: number, stepMs: number): Promise<void>
 }
 
 describe('renewalWorker()', () => {
-  test('renews repeatedly at two thirds of the validity, and publishes the membership', async () => {
-    const { clock, root, state, clusterMembership } = createWorker({ issuedMs: 0, notAfterMs: 3 * 3600_000 });
+  test('renews repeatedly at two thirds of the validity', async () => {
+    const { clock, root, state } = createWorker({ issuedMs: 0, notAfterMs: 3 * 3600_000 });
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 5 * 3600_000, 5 * 60_000);
     expect(state.renewedAtMs.map((ms) => Math.round(ms / 3600_000))).toEqual([2, 4]);
-    expect(clusterMembership.peek()).toMatchObject({ value: { nodeCertPem: 'at 2' } });
+  });
+
+  test('a group that is due for another reason is renewed at once, and once', async () => {
+    const { clock, root, state, isDue } = createWorker({ issuedMs: 0, notAfterMs: 30 * DAY_MS });
+    isDue.set(false);
+    await using _tree = superviseForTest(root, { clock });
+    await pass(clock, 2_000, 1_000);
+    expect(state.renewedAtMs).toEqual([]);
+    isDue.set(true);
+    await pass(clock, 5_000, 1_000);
+    expect(state.renewedAtMs).toHaveLength(1);
   });
 
   test('a certificate that expired while the machine was off is renewed at once', async () => {
@@ -155,7 +167,6 @@ describe('renewalWorker()', () => {
             await settle();
             isDue = false;
             events.push(`${name} ends`);
-            return undefined;
           }),
       };
     };

@@ -1,9 +1,8 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import { childSignal } from '../../internal/cleanup/index.ts';
-import { EventValue, type Watcher } from '../../internal/event/index.ts';
+import { currentValue, EventValue, type Readable, type Watcher } from '../../internal/event/index.ts';
 import { type CertificateTimes, renewalTimeOf } from '../../internal/pki/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
-import type { Membership } from '../membership/index.ts';
 import { memberWorker, type RoleValues } from '../roleserve/index.ts';
 
 /** Longest time between two checks, because wall clocks jump and files change. */
@@ -11,8 +10,8 @@ const CHECK_MS = 10 * 60_000;
 /** Shortest time between two renewals, so that a certificate that is always due causes no busy loop. */
 const SHORTEST_MS = 1_000;
 
-/** Installs a prepared renewal and restarts what uses it. Resolves to the new membership if that has changed. */
-export type ApplyRenewal = (signal: AbortSignal) => Promise<Membership | undefined>;
+/** Installs a prepared renewal and restarts what uses it. */
+export type ApplyRenewal = (signal: AbortSignal) => Promise<void>;
 
 /** A group of certificates that are renewed together. */
 export interface Renewal {
@@ -20,6 +19,8 @@ export interface Renewal {
   readonly name: string;
   /** Validity of each certificate. A certificate that cannot be read is due. */
   certificateTimes(signal: AbortSignal): Promise<readonly CertificateTimes[]>;
+  /** Whether the group is due now, whatever its validity. */
+  readonly isDue?: Readable<boolean>;
   /**
    * Requests what this renewal needs from other nodes. This may take days and changes nothing on this node,
    * so other renewals can run meanwhile. The returned function then applies the renewal. It is called once,
@@ -32,8 +33,6 @@ export interface Renewal {
 export interface RenewalOptions {
   /** `localRoles`: new roles may need more certificates. */
   readonly reads: Pick<RoleValues, 'clusterMembership' | 'localRoles'>;
-  /** Publishes a membership with a new certificate. */
-  readonly onMembershipRenewed: (membership: Membership) => void;
   /** Groups of certificates by the name of their runnable. */
   readonly renewals: Readonly<Record<string, Renewal>>;
   readonly clock: Clock;
@@ -51,7 +50,7 @@ export function renewalWorker(options: RenewalOptions): Runnable {
   });
 }
 
-type Parts = Pick<RenewalOptions, 'reads' | 'onMembershipRenewed' | 'clock'> & {
+type Parts = Pick<RenewalOptions, 'reads' | 'clock'> & {
   /** Name of the group's runnable. */
   readonly name: string;
   readonly renewal: Renewal;
@@ -63,6 +62,7 @@ async function keepFresh(parts: Parts, scope: Scope): Promise<void> {
   scope.healthy();
   using roles = reads.localRoles.watch();
   using renewed = queue.renewed.watch();
+  using due = (parts.renewal.isDue ?? new EventValue<boolean>()).watch();
   await roles.next(scope.signal);
   for (;;) {
     const nextMs = Math.min(clock.nowMs() + CHECK_MS, await renewIfDue(parts, scope));
@@ -71,6 +71,7 @@ async function keepFresh(parts: Parts, scope: Scope): Promise<void> {
     const ends = [
       clock.sleep(Math.max(SHORTEST_MS, nextMs - clock.nowMs()), pause.signal),
       roles.next(pause.signal),
+      untilTrue(due, pause.signal),
       nextOfOthers(renewed, name, pause.signal),
     ];
     await Promise.race(ends);
@@ -88,21 +89,22 @@ async function nextOfOthers(renewed: Watcher<string>, name: string, signal: Abor
   while ((await renewed.next(signal)) === name);
 }
 
+async function untilTrue(watcher: Watcher<boolean>, signal: AbortSignal): Promise<void> {
+  while (!(await watcher.next(signal)));
+}
+
 /** Renews the group if it is due. Resolves to the time of the next check. */
-async function renewIfDue(
-  { name, renewal, queue, onMembershipRenewed, clock }: Parts,
-  scope: Scope,
-): Promise<number> {
+async function renewIfDue({ name, renewal, queue, clock }: Parts, scope: Scope): Promise<number> {
   const times = await renewal.certificateTimes(scope.signal);
-  const dueMs = Math.min(...times.map(renewalTimeOf), Infinity);
+  const isDue = renewal.isDue !== undefined && currentValue(renewal.isDue) === true;
+  const dueMs = isDue ? 0 : Math.min(...times.map(renewalTimeOf), Infinity);
   if (dueMs > clock.nowMs()) return dueMs;
   scope.waiting(`renewal of certificates: ${renewal.name}`);
   scope.log.info('certificates due for renewal', { what: renewal.name, dueMs });
   const install = await renewal.prepare(scope.signal);
   await queue.run(async () => {
     scope.signal.throwIfAborted();
-    const membership = await install(scope.signal);
-    if (membership !== undefined) onMembershipRenewed(membership);
+    await install(scope.signal);
   });
   queue.renewed.set(name);
   scope.log.info('certificates renewed', { what: renewal.name });

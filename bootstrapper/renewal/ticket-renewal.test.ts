@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
-import { EventValue } from '../../internal/event/index.ts';
+import { currentValue, EventValue } from '../../internal/event/index.ts';
 import {
   createCaCertPem,
   generateKeyPem,
@@ -17,6 +17,7 @@ import { proofFromProvisioning } from '../../internal/ownerdocument/index.ts';
 import { TestOwner } from '../../internal/testing/cluster/test-owner.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
+import { createMembershipUpdates } from '../credentials/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { OpenedTicket } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS, placeKubernetesKeys } from '../kubernetes/index.ts';
@@ -94,6 +95,11 @@ async function createMember(options: {
     ownAddress: () => '198.18.0.12',
     isCreatingCluster: () => false,
     onRenewed: (now: Membership) => Promise.resolve(void renewed.push(now)),
+    needsTicket: new EventValue<boolean>(),
+    updateMembership: createMembershipUpdates({
+      ...{ files, state, reads: values },
+      publish: (now) => values.clusterMembership.set(now),
+    }),
   };
   return { ports, time, membership, asked, renewed, files, state };
 }
@@ -276,14 +282,39 @@ describe('ticketRenewal()', () => {
     expect(await isDue()).toBe(false);
   });
 
+  test('is due at once when every curator refuses this node because of its certificate', async () => {
+    const { ports } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
+    expect(ticketRenewal(ports).isDue).toBe(ports.needsTicket);
+  });
+
+  test('keeps a cluster CA that a rotation has installed since the ticket was requested', async () => {
+    const { ports, state, membership } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
+    const activate = await ticketRenewal(ports).prepare(never);
+    await ports.updateMembership((now) => ({ ...now, clusterCaPem: 'NEXT' }));
+    await activate(never);
+    const wanted = { ...membership, clusterCaPem: 'NEXT', nodeCertPem: 'new' };
+    expect(await state.membership.load()).toEqual(wanted);
+  });
+
+  test('the CA that a ticket has proved replaces the one of the membership', async () => {
+    const { ports, state } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
+    const { rejoin } = ports.joinClient;
+    ports.joinClient.rejoin = async (member) => ({ ...(await rejoin(member)), clusterCaPem: 'PROVED' });
+    await (
+      await ticketRenewal(ports).prepare(never)
+    )(never);
+    expect(await state.membership.load()).toMatchObject({ clusterCaPem: 'PROVED' });
+  });
+
   test('publishes the renewed membership after it is on disk', async () => {
     const { ports, renewed, state } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
     const before = await state.membership.load();
     const activate = await ticketRenewal(ports).prepare(never);
     expect(await state.membership.load()).toEqual(before); // nothing changes before `activate`
-    const membership = await activate(never);
+    await activate(never);
+    const membership = await state.membership.load();
     expect(membership?.nodeCertPem).toBe('new');
-    expect(await state.membership.load()).toEqual(membership);
+    expect(currentValue(ports.reads.clusterMembership)).toEqual(membership);
     expect(renewed).toEqual([membership]);
   });
 });

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import type { CertificatesConfig } from '../../internal/config/index.ts';
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
-import { currentValue } from '../../internal/event/index.ts';
+import { currentValue, type Readable } from '../../internal/event/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import {
@@ -25,6 +25,7 @@ import {
   installKubeletClientsCa,
   membershipFromTicket,
   writeCredentials,
+  type UpdateMembership,
 } from '../credentials/index.ts';
 
 /** Validity of a certificate that is missing or cannot be read: it is due. */
@@ -39,6 +40,9 @@ export interface TicketRenewalPorts {
   readonly ownAddress: () => string;
   /** Whether this node is creating the cluster. If so, it creates the shared keys itself. */
   readonly isCreatingCluster: () => boolean;
+  readonly updateMembership: UpdateMembership;
+  /** Whether every curator refuses this node's certificate, or shows one that this node cannot verify. */
+  readonly needsTicket: Readable<boolean>;
   /** Restarts the services that use the old certificate. */
   readonly onRenewed: (membership: Membership, signal: AbortSignal) => Promise<void>;
 }
@@ -51,6 +55,7 @@ export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
   let hasAskedForName = false;
   return {
     name: 'node and kubelet',
+    isDue: ports.needsTicket,
     certificateTimes: async () => {
       const membership = currentValue(reads.clusterMembership);
       if (membership === undefined) return [];
@@ -69,7 +74,7 @@ export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
     },
     prepare: async (waiting) => {
       const membership = currentValue(reads.clusterMembership);
-      if (membership === undefined) return () => Promise.resolve(undefined);
+      if (membership === undefined) return () => Promise.resolve();
       const ticket = await requestTicket(ports, membership, waiting);
       hasAskedForName = true;
       return (signal) => applyTicket(ports, { membership, ticket }, signal);
@@ -81,15 +86,16 @@ async function applyTicket(
   ports: TicketRenewalPorts,
   { membership, ticket }: { readonly membership: Membership; readonly ticket: OpenedTicket },
   signal: AbortSignal,
-): Promise<Membership> {
-  const { files, state } = ports;
+): Promise<void> {
+  const { files } = ports;
   await installKubeletCertificates(files, ticket);
   if (await lacksSharedKeys(ports)) await installTicketKeys(files, ticket);
-  const renewed = membershipFromTicket(ticket, membership.nodeAddress);
-  await writeCredentials(files, renewed);
-  await state.membership.save(renewed);
+  const renewed = await ports.updateMembership((now) => ({
+    ...membershipFromTicket(ticket, membership.nodeAddress),
+    // A rotation may have replaced the CA since the ticket was requested.
+    ...(now.clusterCaPem === membership.clusterCaPem ? {} : { clusterCaPem: now.clusterCaPem }),
+  }));
   await ports.onRenewed(renewed, signal);
-  return renewed;
 }
 
 /**

@@ -38,14 +38,17 @@ export interface CloudInitOptions {
 export async function runCloudInit(context: CommandContext, options: CloudInitOptions): Promise<void> {
   const agentPackage = parseAgentPackage(options.package, options.packageSha256);
   const config = await fileOrClusterConfiguration(context);
-  const { clusterId, clusterCaPem } = await readCaller(context);
   const joinEndpoints =
     options.endpoints.length > 0 ? options.endpoints.map(endpointOf) : await currentJoinEndpoints(context);
+  const ownerKeys = await ownerKeysToProvision(context, { asksCluster: options.endpoints.length === 0 });
+  // Read after the calls, which follow a CA that has replaced another one.
+  const { clusterId, clusterCaPem, ca } = await readCaller(context);
+  const caGeneration = ca.generation === 1 ? {} : { caGeneration: ca.generation };
   const provisioning = {
     version: 1,
     platform: 'metal',
-    ownerKeys: await ownerKeysToProvision(context, { asksCluster: options.endpoints.length === 0 }),
-    cluster: { id: clusterId, caSha256: certificateSha256(clusterCaPem) },
+    ownerKeys,
+    cluster: { id: clusterId, caSha256: certificateSha256(clusterCaPem), ...caGeneration },
     tpm: options.tpm ? { kind: 'device', path: TPM_DEVICE } : { kind: 'none' },
     joinEndpoints,
     ...(hasProcessors(config.attestation.variants) ? { attestation: config.attestation } : {}),

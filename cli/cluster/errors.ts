@@ -10,6 +10,10 @@ export const clusterErrors = defineErrors({
     'This operator identity has a key but no grant: no owner has added the operator to a cluster, or the grant was not accepted yet.',
     'Send the request file that `cluster operator key NAME` wrote to an owner, who runs `cluster operator add NAME --role ROLE --request FILE --out GRANT`. Then run `cluster operator accept GRANT` here.',
   ),
+  'cluster-ca-file-invalid': fault.operator.precondition(
+    'The file with the CA of the cluster that this workspace trusts is damaged. Without it, the workspace would trust a CA that an owner has replaced.',
+    'Restore the file from a copy of the workspace. As an operator, ask an owner for a new grant (`cluster operator add`) and accept it.',
+  ),
   'cluster-variant-unknown': fault.operator.usage(
     'Unknown kind of evidence. Nothing was created.',
     'Use `tpm`, `machine-key`, or both separated by a comma. `cluster config schema` describes all kinds.',

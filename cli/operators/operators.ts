@@ -62,7 +62,7 @@ export async function runOperatorAdd(
   if (raw === undefined) throw new AppError('app-usage', `file ${options.request} not found`);
   const certificateRequest = parseCertificateRequest(Buffer.from(raw).toString('utf8'), options.request);
   const member = await readCaller(context);
-  const { clusterId, clusterCaPem } = member;
+  const { clusterId } = member;
   const mutation = newMutation();
   const documents = await documentsFor(context, { name, role: options.role, certificateRequest });
   const { answer, curatorEndpoints } = await callCurator(context, async ({ curator, operatorApi }) => {
@@ -76,7 +76,8 @@ export async function runOperatorAdd(
     const { directory } = await curator.getClusterInfo({});
     return { answer: made, curatorEndpoints: directory.map((each) => each.curatorEndpoint) };
   });
-  // The grant contains the CA that this caller trusts, not one from the response.
+  // The grant contains the CA that this caller trusts now, not one from the response.
+  const { clusterCaPem, ca, ownerKeys } = await readCaller(context);
   const { certificatePem } = answer;
   const fingerprint = printable(answer.operator?.fingerprint ?? '');
   const kubernetes = await kubernetesEndpointOf(context, member);
@@ -87,6 +88,8 @@ export async function runOperatorAdd(
     role: options.role,
     clusterId,
     clusterCaPem,
+    ...(ca.generation === 1 ? {} : { clusterCaGeneration: ca.generation }),
+    ownerKeys: ownerKeys.map((key) => Buffer.from(key).toString('base64')),
     certificatePem,
     curatorEndpoints,
     ...(kubernetes === undefined ? {} : { kubernetes }),

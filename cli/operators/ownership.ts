@@ -22,11 +22,11 @@ export async function isOwnerOnRecord(context: CommandContext, member: Caller): 
 
 /** Signs the cluster ownership with the key of the caller. Joining machines verify it from then on. */
 export async function signOwnership(context: CommandContext): Promise<void> {
-  const member = await readCaller(context);
-  const { clusterId, clusterCaPem, keyPem } = member;
   const mutation = newMutation();
   await callCurator(context, async ({ curator, operatorApi }) => {
     const { epoch } = await curator.getClusterInfo({});
+    const member = await readCaller(context);
+    const { clusterId, clusterCaPem, keyPem } = member;
     const signature = signEd25519(keyPem, ownershipStatement({ clusterId, clusterCaPem, epoch }));
     const signed = { ownerPublicKey: member.pubKey, epoch, signature, mutation };
     return operatorApi.putOwnership(signed);

@@ -27,6 +27,10 @@ const grantSchema = z.object({
   role: z.string(),
   clusterId: z.string(),
   clusterCaPem: z.string(),
+  /** Generation of the shared keys that the CA is of, if it has replaced another one. */
+  clusterCaGeneration: z.int().min(2).optional(),
+  /** Raw Ed25519 keys, base64, of the first owners: the chain of owners to whom a new CA of the cluster can be traced. */
+  ownerKeys: z.array(z.base64()).min(1).max(16).optional(),
   /** Certificate for the operator's key. */
   certificatePem: z.string(),
   /** "host:port" of the curators at the time of the grant. */

@@ -14,6 +14,8 @@ export interface WorkspaceLayout {
   readonly kubeconfig: string;
   /** The renewed certificate of the owner; can be renewed again if lost. */
   readonly ownerCert: string;
+  /** The CA of the cluster, once an owner has replaced the one in the state or the grant. */
+  readonly clusterCa: string;
   /** Addresses of the curators seen last: only a hint. */
   readonly curators: string;
   /** Key and grant of an operator, in a workspace without an owner key. 0600. */
@@ -35,6 +37,7 @@ export function layoutOf(root: string): WorkspaceLayout {
     state: join(root, 'state.json'),
     kubeconfig: join(root, 'kubeconfig'),
     ownerCert: join(root, 'owner.crt'),
+    clusterCa: join(root, 'cluster-ca.json'),
     curators: join(root, 'curators.json'),
     identity: join(root, 'identity.json'),
     machines: join(root, 'machines'),

@@ -88,7 +88,16 @@ const schema = z.strictObject({
       caSha256: z
         .string()
         .regex(/^[0-9a-f]{64}$/, '64 lower-case hex digits')
-        .describe('SHA-256 of the CA certificate of the cluster (DER).'),
+        .describe(
+          'SHA-256 of the CA certificate of the cluster (DER). A CA with which an owner has replaced it is accepted as well.',
+        ),
+      caGeneration: z
+        .int()
+        .min(2)
+        .optional()
+        .describe(
+          'Generation of the shared keys that the CA is of, if it has replaced another one. The machine accepts no CA of an earlier generation.',
+        ),
     })
     .optional()
     .describe(

@@ -78,6 +78,6 @@ function digestsOf(keys: PublicHalves): Readonly<Record<string, string>> {
 }
 
 /** Hashes the text, because a PEM parser reads the first certificate and ignores others behind it. */
-function digestOf(pem: string): string {
+export function digestOf(pem: string): string {
   return createHash('sha256').update(`${pem.trim()}\n`).digest('hex');
 }

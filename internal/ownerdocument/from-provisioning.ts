@@ -2,7 +2,13 @@ import type { DocumentKind } from './document-kinds.ts';
 import { OwnerDocumentError } from './errors.ts';
 import { parseDocument } from './owner-document.ts';
 import { resolveOwners } from './owners.ts';
-import { verifyDocument, type DocumentTrust, type Floor, type VerifiedDocument } from './verify-document.ts';
+import {
+  verifyDocument,
+  verifySerial,
+  type DocumentTrust,
+  type Floor,
+  type VerifiedDocument,
+} from './verify-document.ts';
 
 const MAX_DOCUMENTS = 64;
 
@@ -68,4 +74,25 @@ export function verifyFromProvisioning<K extends DocumentKind>(
   if (others.length > 0) throw new OwnerDocumentError('owner-document-malformed', `${doing}: more than one`);
   const document = verifyDocument(signed.bytes, { ...trust, owners, kind, floor: undefined });
   return { document, owners: floor };
+}
+
+/** The newest document of a kind, and the newest `owners` document, that a machine or a workspace has accepted. */
+export interface AcceptedDocuments {
+  readonly owners: Floor | undefined;
+  readonly document: Floor | undefined;
+}
+
+/**
+ * Verifies that neither a document nor the owners that led to its signer are older than those accepted before. Without the second, an
+ * owner who was removed would be one again where nobody shows the newer documents.
+ * @throws OwnerDocumentError `owner-document-serial-old`, `owner-document-serial-conflict`
+ */
+export function verifyNotOlder<K extends DocumentKind>(
+  { document, owners }: ProvenDocument<K>,
+  accepted: AcceptedDocuments,
+): void {
+  verifySerial(document, accepted.document);
+  if (accepted.owners === undefined) return;
+  const { serial = 0, sha256 = '' } = owners ?? {};
+  verifySerial({ kind: 'owners', serial, sha256 }, accepted.owners);
 }

@@ -18,6 +18,7 @@ export { OwnerDocumentError } from './errors.ts';
 export {
   proofFromProvisioning,
   verifyFromProvisioning,
+  verifyNotOlder,
   type DocumentProof,
   type ProvisionedTrust,
 } from './from-provisioning.ts';

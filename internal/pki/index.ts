@@ -9,6 +9,7 @@
  *
  * A `CertificateSigner` issues them with the key of a CA, which may be in another process.
  */
+export { certificatesIn, hasCertificate, isIssuedByOneOf, issuerIn } from './ca-bundle.ts';
 export {
   createCaCertPem,
   KeyCertificateSigner,
@@ -42,6 +43,7 @@ export {
   type MemberIdentity,
   type MemberTrust,
 } from './member-certificate.ts';
+export { PkiError } from './errors.ts';
 export { createCertificateRequest, verifyCertificateRequest } from './certificate-request.ts';
 export { reissueCertificate } from './reissue.ts';
 export { certificateTimesOf, renewalTimeOf, type CertificateTimes } from './validity.ts';

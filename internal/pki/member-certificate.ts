@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { CLOCK_TOLERANCE_MS } from '../clock/index.ts';
 import type { LeafSpec, SubjectName } from './certificate-signer.ts';
 import { PkiError } from './errors.ts';
+import { isIssuedByOneOf } from './ca-bundle.ts';
 import { fingerprintOfKey, nodeIdOf, spkiDerOf } from './keys.ts';
 
 const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2';
@@ -87,7 +88,7 @@ export function operatorLeaf(options: {
 
 /** The CA, cluster ID and time with which certificates of cluster members are verified. */
 export interface MemberTrust {
-  /** Certificate of the cluster CA. */
+  /** Certificate of the cluster CA; two, one after the other, while it is replaced. */
   readonly caPem: string;
   readonly clusterId: string;
   readonly nowMs: () => number;
@@ -105,10 +106,9 @@ export function verifyMemberCertificate(certificate: X509Certificate, trust: Mem
   return identity;
 }
 
-/** Checks that the cluster CA signed a certificate and that it is valid now. Throws `pki-untrusted` or `pki-expired`. */
+/** Checks that a trusted CA signed a certificate and that it is valid now. Throws `pki-untrusted` or `pki-expired`. */
 export function checkIssued(certificate: X509Certificate, trust: MemberTrust, doing: string): void {
-  const ca = new X509Certificate(trust.caPem);
-  if (certificate.ca || !certificate.checkIssued(ca) || !certificate.verify(ca.publicKey))
+  if (certificate.ca || !isIssuedByOneOf(certificate, trust.caPem))
     throw new PkiError('pki-untrusted', `${doing}: not signed by the cluster CA`);
   const nowMs = trust.nowMs();
   if (Date.parse(certificate.validFrom) > nowMs + CLOCK_TOLERANCE_MS)

@@ -93,6 +93,7 @@ beforeEach(async () => {
     ownerDocs: new FakeOwner({ clock: new FakeClock() }).ownerDocs(etcd),
     signer: { signMember: () => Promise.reject(new Error(`signed ${++signed}`)) },
     identity: { certPem: '', keyPem: generateKeyPem() },
+    clusterCaPem: 'TRUSTED',
     clusterId: CLUSTER_ID,
     collateral: { current: {} },
     own: { nodeId: 'n', address: '192.0.2.9' },

@@ -51,6 +51,8 @@ export interface JoinServiceOptions {
   readonly ownerDocs: OwnerDocuments;
   /** The node certificate, issued by the cluster CA, and its key. */
   readonly identity: TlsIdentity;
+  /** The cluster CAs that this node trusts, a PEM bundle. */
+  readonly clusterCaPem: string;
   readonly clusterId: string;
   readonly collateral: Pick<ClusterCollateral, 'current'>;
   readonly own: { readonly nodeId: string; readonly address: string };

@@ -17,6 +17,8 @@ export interface OperatorApiParts {
   readonly clock: Clock;
   /** Issues certificates to operators, and client certificates of the Kubernetes API to owners. */
   readonly signer: Pick<SignerClient, 'signOperator' | 'signKubeconfig'>;
+  /** The cluster CAs that this node trusts, a PEM bundle. */
+  readonly clusterCaPem: string;
   /** Roots of the manufacturers whose collateral is accepted. */
   readonly manufacturers: ManufacturerTrust;
 }

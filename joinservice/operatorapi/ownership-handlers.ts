@@ -1,20 +1,34 @@
 import { ownerPubKeyFromRaw } from '../../internal/attestation/ownerkey/index.ts';
 import { ED25519_KEY_BYTES, isSignedByEd25519Key, ownershipStatement } from '../../internal/crypto/index.ts';
 import type { Condition, KeySpace } from '../../internal/etcd/index.ts';
-import { fingerprintOfKey, spkiDerOf } from '../../internal/pki/index.ts';
-import { OWNERSHIP_KEY, records, type OwnershipRecord } from '../../internal/records/index.ts';
+import { certificatesIn, fingerprintOfKey, spkiDerOf } from '../../internal/pki/index.ts';
+import { CLUSTER_KEY, OWNERSHIP_KEY, records, type OwnershipRecord } from '../../internal/records/index.ts';
 import { mutationFrom, readCluster, refuseField } from '../curator/index.ts';
+import { documentForMachines, ownersForMachines } from '../ownerdocs/index.ts';
 import { PutOwnershipRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
 import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
-/** The ownership signature that joining machines verify. The first owner signs it during init; any owner may replace it later. */
+/**
+ * The ownership signature that joining machines verify. The first owner signs it during init; any owner may replace it later. And the
+ * CA of the cluster for operators who know an earlier one.
+ */
 export function ownershipHandlers({
   etcd,
   mutations,
   clock,
-}: Pick<OperatorApiParts, 'etcd' | 'mutations' | 'clock'>): HandlersOf<'getOwnership' | 'putOwnership'> {
+  clusterCaPem: trustedPem,
+}: Pick<OperatorApiParts, 'etcd' | 'mutations' | 'clock' | 'clusterCaPem'>): HandlersOf<
+  'getClusterCa' | 'getOwnership' | 'putOwnership'
+> {
   return {
+    getClusterCa: async (_request, { signal }) => {
+      const [owners, keys] = await Promise.all([
+        ownersForMachines(etcd, signal),
+        documentForMachines(etcd, 'keys', signal),
+      ]);
+      return { clusterCaPem: trustedPem, ownerDocuments: [...owners, ...keys] };
+    },
     getOwnership: async (_request, { signal }) => {
       const { record } = await records.ownership.read(etcd, OWNERSHIP_KEY, signal);
       return record === undefined ? {} : { ownerPublicKey: ownerKeyOf(record) };
@@ -30,8 +44,12 @@ export function ownershipHandlers({
         refuseField('owner_public_key', 'expected the key of the caller');
       const cluster = await readCluster(etcd, signal);
       if (epoch < 1n || epoch > BigInt(cluster.epoch)) refuseField('epoch', `expected 1 to ${cluster.epoch}`);
-      const { clusterId, caPem: clusterCaPem } = cluster;
-      if (!isSignedByEd25519Key(spki, ownershipStatement({ clusterId, clusterCaPem, epoch }), signature))
+      const { clusterId } = cluster;
+      // An owner signs the CA that the workspace trusts, which may have replaced the one on record.
+      const caPem = [cluster.caPem, ...certificatesIn(trustedPem)].find((clusterCaPem) =>
+        isSignedByEd25519Key(spki, ownershipStatement({ clusterId, clusterCaPem, epoch }), signature),
+      );
+      if (caPem === undefined)
         refuseField('signature', 'not the signature of the owner over ID, CA and epoch of this cluster');
       const record = {
         ...{ version: 1 as const, epoch: Number(epoch), timeMs: clock.nowMs() },
@@ -40,8 +58,14 @@ export function ownershipHandlers({
       };
       const mutation = mutationFrom(PutOwnershipRequestSchema, request, { ...call, subject: 'cluster' });
       await mutations.run(mutation, async () => ({
-        when: [(await records.ownership.read(etcd, OWNERSHIP_KEY, signal)).unchanged],
-        then: [records.ownership.put(OWNERSHIP_KEY, record)],
+        when: [
+          (await records.ownership.read(etcd, OWNERSHIP_KEY, signal)).unchanged,
+          (await records.cluster.read(etcd, CLUSTER_KEY, signal)).unchanged,
+        ],
+        then: [
+          records.ownership.put(OWNERSHIP_KEY, record),
+          ...(caPem === cluster.caPem ? [] : [records.cluster.put(CLUSTER_KEY, { ...cluster, caPem })]),
+        ],
         detail: { fingerprint },
       }));
       return {};

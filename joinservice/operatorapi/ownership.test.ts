@@ -6,7 +6,14 @@ import {
   ownershipStatement,
   signEd25519,
 } from '../../internal/crypto/index.ts';
-import { createCertificateRequest, fingerprintOfKey, pubKeyDerOf } from '../../internal/pki/index.ts';
+import {
+  createCaCertPem,
+  createCertificateRequest,
+  fingerprintOfKey,
+  generateKeyPem,
+  pubKeyDerOf,
+} from '../../internal/pki/index.ts';
+import { parseDocument } from '../../internal/ownerdocument/index.ts';
 import { OPERATORS_PREFIX, records, type OperatorRecord } from '../../internal/records/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
 import { TestCurators } from '../curator/fake-curators.ts';
@@ -17,7 +24,7 @@ import { ownershipHandlers } from './ownership-handlers.ts';
 const signal = new AbortController().signal;
 const coded = (code: string): unknown => expect.objectContaining({ code });
 const mutation = () => ({ idempotencyKey: crypto.randomUUID() });
-const { deleteOperator, getOwnership, putOperator, putOwnership } = OperatorApi.method;
+const { deleteOperator, getClusterCa, getOwnership, putOperator, putOwnership } = OperatorApi.method;
 
 /** Creates a curator and two more owners who may sign the ownership. */
 async function createHarness() {
@@ -29,7 +36,8 @@ async function createHarness() {
   const parts = { etcd, clock, ownerDocs, mutations: curator.mutations };
   const signer = { signOperator: () => Promise.resolve('certificate') };
   const operators = operatorHandlers({ ...parts, signer });
-  const ownership = ownershipHandlers(parts);
+  const next = await createCaCertPem({ commonName: 'next', keyPem: generateKeyPem(), nowMs: clock.nowMs() });
+  const ownership = ownershipHandlers({ ...parts, clusterCaPem: `${curators.cluster.trust.caPem}${next}` });
   const first: Caller = { kind: 'operator', name: 'owner', role: 'owner', fingerprint: 'sha256:00' };
   const as = (peer: Caller) => ({ peer, signal, address: '127.0.0.1' });
   const keys = { ann: generateEd25519Key(), bob: generateEd25519Key() };
@@ -73,8 +81,11 @@ async function createHarness() {
     curators,
     rawOf,
     add,
-    sign: async (name: Name, over: { by?: Name; key?: Uint8Array; epoch?: bigint } = {}) => {
-      const { clusterId, caPem: clusterCaPem } = await readCluster(etcd, signal);
+    next,
+    caOnRecord: async () => (await readCluster(etcd, signal)).caPem,
+    sign: async (name: Name, over: { by?: Name; key?: Uint8Array; epoch?: bigint; caPem?: string } = {}) => {
+      const { clusterId, caPem } = await readCluster(etcd, signal);
+      const clusterCaPem = over.caPem ?? caPem;
       const epoch = over.epoch ?? 1n;
       const statement = ownershipStatement({ clusterId, clusterCaPem, epoch });
       const signature = signEd25519(keys[over.by ?? name], statement);
@@ -82,6 +93,7 @@ async function createHarness() {
       const request = { ownerPublicKey, epoch, signature, mutation: mutation() };
       return ownership.putOwnership(create(putOwnership.input, request), as(callerOf(name)));
     },
+    clusterCa: async () => ownership.getClusterCa(create(getClusterCa.input), as(first)),
     signer: async () => (await ownership.getOwnership(create(getOwnership.input), as(first))).ownerPublicKey,
     remove: async (name: Name) =>
       operators.deleteOperator(
@@ -114,6 +126,35 @@ describe('the ownership of the cluster', () => {
     await expect(harness.add('ann', 'owner')).resolves.toBeDefined();
     await harness.sign('bob');
     await expect(harness.remove('ann')).resolves.toEqual({});
+  });
+
+  test('putOwnership() takes a signature over the CA that has replaced the one on record', async () => {
+    const harness = await createHarness();
+    await using _ = harness.curators;
+    await harness.sign('ann', { caPem: harness.next });
+    expect(await harness.signer()).toEqual(harness.rawOf('ann'));
+    expect((await harness.caOnRecord()).trim()).toBe(harness.next.trim());
+  });
+
+  const otherCa = createCaCertPem({ commonName: 'x', keyPem: generateKeyPem(), nowMs: 1 });
+  test('putOwnership() refuses a signature over a CA that this curator does not trust', async () => {
+    const harness = await createHarness();
+    await using _ = harness.curators;
+    const signing = harness.sign('ann', { caPem: await otherCa });
+    await expect(signing).rejects.toEqual(coded('curator-request-invalid'));
+    expect(await harness.caOnRecord()).toBe(harness.curators.cluster.trust.caPem);
+  });
+
+  test('getClusterCa() returns the trusted CAs, and what an owner has signed about the newest keys', async () => {
+    const harness = await createHarness();
+    await using _ = harness.curators;
+    expect(await harness.clusterCa()).toMatchObject({ ownerDocuments: [] });
+    const { signer, etcd } = harness.curators;
+    const body = { generation: 2, previous: {}, next: {} };
+    await etcd.commit({ when: [], then: [signer.documentWrite('keys', body)] }, { signal });
+    const { clusterCaPem, ownerDocuments = [] } = await harness.clusterCa();
+    expect(clusterCaPem).toContain(harness.next.trim());
+    expect(ownerDocuments.map((bytes) => parseDocument(bytes as Uint8Array).kind)).toEqual(['keys']);
   });
 
   const refused = [

@@ -33,6 +33,8 @@ export interface JoinParts {
   readonly curator: Curator;
   readonly signer: SignerClient;
   readonly identity: TlsIdentity;
+  /** The cluster CAs that this node trusts, a PEM bundle. */
+  readonly clusterCaPem: string;
   readonly collateral: ClusterCollateral;
   /** Called with the port each time the listener is opened. */
   readonly onListening?: ((port: number) => void) | undefined;

@@ -5,6 +5,7 @@ import { EtcdClient, Namespace, readMemberGauges } from '../../internal/etcd/ind
 import { BlobStore } from '../../internal/bundle/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
+import { certificatesIn } from '../../internal/pki/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { OwnerDocuments } from '../ownerdocs/index.ts';
@@ -77,6 +78,7 @@ export async function serve(
   const { join, authorize } = config;
   const joinParts = {
     ...{ config, ports, etcd: cluster, ownerDocs, curator, signer, collateral, identity: files.identity },
+    clusterCaPem: files.caPem,
     onListening: onJoinListening,
   };
   try {
@@ -116,7 +118,7 @@ function createParts(
   const ownerDocs = new OwnerDocuments({ etcd, clock, clusterId, ownerKeys });
   const certificates = expiryOf({
     curator: files.identity.certPem,
-    'cluster-ca': files.caPem,
+    'cluster-ca': newestIn(files.caPem),
     'etcd-client': files.etcdIdentity.certPem,
   });
   const facts = { certificates, ...etcdFacts(client, config.etcd.metricsUrl) };
@@ -136,6 +138,7 @@ function createParts(
     streams: streamHandlers({ sessions, findNode, clock }),
     operatorApi: operatorApiHandlers({
       ...{ etcd, mutations: curator.mutations, nodes, ownerDocs, clock, signer },
+      clusterCaPem: files.caPem,
       manufacturers: MANUFACTURERS,
     }),
   };
@@ -159,6 +162,11 @@ function expiryOf(pems: Readonly<Record<string, string>>) {
     name,
     notAfterMs: Date.parse(new X509Certificate(pem).validTo),
   }));
+}
+
+/** While the cluster CA is replaced, the next one is behind the previous one. */
+function newestIn(bundlePem: string): string {
+  return certificatesIn(bundlePem).at(-1) ?? bundlePem;
 }
 
 function storeOf({ stores: [first, ...more] }: JoinserviceConfig, ports: ServePorts): BlobStore | undefined {

@@ -62,6 +62,7 @@ async function createHarness() {
       signOperator: () => Promise.resolve('certificate'),
       signKubeconfig: () => Promise.reject(new Error('not asked')),
     },
+    clusterCaPem: '',
     manufacturers: undefined as never,
   });
   const configuration = {

@@ -1,5 +1,11 @@
 import { readText, type FilePort } from '../../internal/file/index.ts';
-import { parseKeySet, ROTATION_FILE, signingPair, trustedPem } from '../../internal/keyset/index.ts';
+import {
+  parseKeySet,
+  ROTATION_FILE,
+  signingPair,
+  trustedPem,
+  type KeySet,
+} from '../../internal/keyset/index.ts';
 import { KeyCertificateSigner } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { SignerError } from './errors.ts';
@@ -61,10 +67,9 @@ export class KeyRing {
 
   /** The CA for clients of Kubernetes. @throws SignerError `signer-key-missing`; KeysetError `keyset-invalid` */
   async kubernetesClients(): Promise<KubernetesClientsCa> {
-    const rotation = await this.#rotation();
-    if (rotation === undefined)
+    const set = await this.#keySet();
+    if (set === undefined)
       return { signer: await this.certificateAuthority('kubernetes-ca'), trustedPem: undefined };
-    const set = parseKeySet(`${this.#options.directory}/${ROTATION_FILE}`, rotation);
     const { public: caPem, private: keyPem } = signingPair(set, 'kubernetes-clients-ca');
     return {
       signer: new KeyCertificateSigner({ caPem, keyPem, nowMs: this.#options.nowMs }),
@@ -79,6 +84,14 @@ export class KeyRing {
     const rotation = await this.#rotation();
     if (rotation !== undefined) entries.push([ROTATION_FILE, rotation]);
     return new Secret(new Uint8Array(Buffer.from(JSON.stringify(Object.fromEntries(entries)), 'utf8')));
+  }
+
+  /** The keys of a rotation; undefined before the first one. @throws KeysetError `keyset-invalid` */
+  async #keySet(): Promise<KeySet | undefined> {
+    const rotation = await this.#rotation();
+    return rotation === undefined
+      ? undefined
+      : parseKeySet(`${this.#options.directory}/${ROTATION_FILE}`, rotation);
   }
 
   async #rotation(): Promise<string | undefined> {

@@ -15,9 +15,13 @@ import type { CommandContext } from '../../app/command.ts';
 import { ClusterError } from '../errors.ts';
 import { readKnownCurators } from './known-curators.ts';
 import { readCaller, type Caller } from './caller.ts';
-import { certificateAge, keyOnlyCertificate, renewCertificate } from './operator-certificate.ts';
+import { followClusterCa } from './follow-ca.ts';
+import type { WorkspaceCa } from './known-ca.ts';
+import { keyOnlyCertificate, operatorCertificateAge, renewCertificate } from './operator-certificate.ts';
 
 const ANSWER_MS = 10_000;
+/** A workspace that was away for long first follows to the CA that is being replaced. */
+const MAX_FOLLOWED_CAS = 2;
 
 /** Clients of the contracts that a curator serves, on one connection. A unary call ends after 10 s unless it sets a limit. */
 export interface CuratorClients {
@@ -48,14 +52,17 @@ export async function callCurator<T>(
   /** Calls only the curators at these endpoints ("HOST:PORT"); by default any curator of the cluster. */
   from: { readonly only?: readonly string[] } = {},
 ): Promise<T> {
-  const caller = await readCaller(context);
+  let caller = await readCaller(context);
   const known = await readKnownCurators(context.ports.files, caller.curatorsPath);
   const endpoints = from.only ?? [...new Set([...known, ...caller.curatorEndpoints])];
-  const failures: Failure[] = [];
-  for (const endpoint of endpoints) {
-    const outcome = await callWithRenewal(context, { caller, endpoint }, run);
+  let failures: readonly Failure[] = [];
+  for (let follows = 0; follows <= MAX_FOLLOWED_CAS; follows++) {
+    const outcome = await callFirst(context, { caller, endpoints }, run);
     if (outcome.kind === 'response') return outcome.value;
-    failures.push(outcome);
+    failures = outcome.failures;
+    const ca = await followFirst(context, caller, failures);
+    if (ca === undefined) break;
+    caller = { ...caller, ca, clusterCaPem: ca.trustedPem };
   }
   const count = (kind: Failure['kind']): number => failures.filter((each) => each.kind === kind).length;
   const cause = FAILURE_KINDS.flatMap((kind) => failures.filter((each) => each.kind === kind))[0]?.error;
@@ -68,6 +75,49 @@ export async function callCurator<T>(
     throw new ClusterError('cluster-quorum-lost', text, { cause });
   }
   throw new ClusterError('cluster-curator-unreachable', `calling curators at ${where}`, { cause });
+}
+
+/** Calls the endpoints one after the other until one of them responds. */
+async function callFirst<T>(
+  context: CommandContext,
+  { caller, endpoints }: { readonly caller: Caller; readonly endpoints: readonly string[] },
+  run: Call<T>,
+): Promise<
+  | { readonly kind: 'response'; readonly value: T }
+  | { readonly kind: 'none'; readonly failures: readonly Failure[] }
+> {
+  const failures: Failure[] = [];
+  for (const endpoint of endpoints) {
+    const outcome = await callWithRenewal(context, { caller, endpoint }, run);
+    if (outcome.kind === 'response') return outcome;
+    failures.push({ ...outcome, endpoint });
+  }
+  return { kind: 'none', failures };
+}
+
+/** Follows the CA of the cluster at the first curator that proves a newer one. */
+async function followFirst(
+  context: CommandContext,
+  caller: Caller,
+  failures: readonly Failure[],
+): Promise<WorkspaceCa | undefined> {
+  const untrusted = failures.filter(({ kind }) => kind === 'untrusted');
+  if (untrusted.length > 0 && caller.ownerKeys.length === 0)
+    context.host.warn(
+      'cluster-owners-unknown',
+      'A curator shows a certificate that the CA of the grant has not issued. If an owner has replaced that CA, ask an owner for a new grant (`cluster operator add`): this one names no owner whose signature could prove it.',
+    );
+  for (const { endpoint } of untrusted) {
+    try {
+      const ca = await followClusterCa(context, caller, endpoint);
+      if (ca !== undefined) return ca;
+    } catch (error) {
+      context.signal.throwIfAborted();
+      // Anything may answer there. The error of the call itself is reported.
+      if (!(error instanceof CodedError)) throw error;
+    }
+  }
+  return undefined;
 }
 
 interface Target {
@@ -86,7 +136,7 @@ async function callWithRenewal<T>(
 ): Promise<Outcome<T>> {
   const { caller } = target;
   const nowMs = context.ports.clock.nowMs();
-  const age = certificateAge(caller.certPem, nowMs);
+  const age = operatorCertificateAge(caller, nowMs);
   let { certPem } = caller;
   if (age !== 'valid') {
     const renew: Call<string> = ({ operatorApi }) =>
@@ -147,10 +197,11 @@ const FAILURE_KINDS = ['no-quorum', 'untrusted', 'unreachable'] as const;
 
 interface Failure {
   readonly kind: (typeof FAILURE_KINDS)[number];
+  readonly endpoint: string;
   readonly error: unknown;
 }
 
-type Outcome<T> = Failure | { readonly kind: 'response'; readonly value: T };
+type Outcome<T> = Omit<Failure, 'endpoint'> | { readonly kind: 'response'; readonly value: T };
 
 /** undefined for an error that every curator would return. */
 function failureKind(error: unknown, connectError: unknown): Failure['kind'] | undefined {

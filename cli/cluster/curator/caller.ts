@@ -1,5 +1,6 @@
 import { basename, dirname, join } from 'node:path';
-import { ed25519PubKeyFrom, type OwnerVoucher } from '../../../internal/crypto/index.ts';
+import { certificateSha256, ed25519PubKeyFrom, type OwnerVoucher } from '../../../internal/crypto/index.ts';
+import type { KnownClusterCa } from '../../../internal/keyset/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import {
   layoutOf,
@@ -10,6 +11,7 @@ import {
   type KubernetesEndpoint,
 } from '../../workspace/index.ts';
 import { ClusterError } from '../errors.ts';
+import { readWorkspaceCa, type CaFile, type WorkspaceCa } from './known-ca.ts';
 import { newestCertificate, type OperatorCertificate } from './operator-certificate.ts';
 
 /** The identity that this program uses towards the cluster: the owner of the workspace, or an operator. */
@@ -25,6 +27,13 @@ export interface Caller extends OperatorCertificate {
   readonly vouchers: readonly OwnerVoucher[];
   /** Endpoint and CA for the kubeconfig; undefined if the grant is older than kubeconfigs for its role. */
   readonly kubernetes: KubernetesEndpoint | undefined;
+  /** The CA of the cluster that this caller trusts, and the owners whose signature can replace it. */
+  readonly ca: WorkspaceCa;
+  readonly caFile: CaFile;
+  /** Raw Ed25519 keys of the first owners; [] for an operator whose grant is older than the replacement of the CA. */
+  readonly ownerKeys: readonly Uint8Array[];
+  /** Documents of an earlier epoch of the cluster are refused. */
+  readonly epoch: number;
   /** "host:port" of the curators when the certificate was issued. */
   readonly curatorEndpoints: readonly string[];
   /** Path of the file with the curators seen after the certificate was issued. */
@@ -39,11 +48,17 @@ export interface Caller extends OperatorCertificate {
  * @throws ClusterError `cluster-not-initialized`, `cluster-identity-not-granted`
  */
 export async function readCaller(context: CommandContext): Promise<Caller> {
+  const { files } = context.ports;
   const path = await identityPathOf(context);
-  const caller = path === undefined ? await ownerOf(context) : await operatorOf(context, path);
+  const stored = path === undefined ? await ownerOf(context) : await operatorOf(context, path);
+  const { firstCa, caFile } = stored;
+  const ca = await readWorkspaceCa(files, caFile, firstCa);
+  const caller = { ...stored, ca, clusterCaPem: ca.trustedPem };
   const pubKey = ed25519PubKeyFrom(caller.keyPem);
   if (pubKey === undefined) throw new TypeError('the key of a caller is an Ed25519 key'); // the function that read the key has checked this
-  return { ...caller, pubKey, certPem: await newestCertificate(context.ports.files, caller) };
+  // Owners can verify what they have signed themselves.
+  const ownerKeys = caller.isOwner ? [...caller.ownerKeys, pubKey] : caller.ownerKeys;
+  return { ...caller, pubKey, ownerKeys, certPem: await newestCertificate(files, caller) };
 }
 
 /** Path of the identity file in use; undefined when the caller is the owner of the workspace. */
@@ -53,26 +68,36 @@ export async function identityPathOf({ paths, ports }: CommandContext): Promise<
   return (await ports.files.stat(identity)) === undefined ? undefined : identity;
 }
 
-async function operatorOf(context: CommandContext, path: string): Promise<Omit<Caller, 'pubKey'>> {
+/** A caller as its files describe it. */
+type StoredCaller = Omit<Caller, 'pubKey' | 'ca' | 'clusterCaPem'> & {
+  /** The CA of the init or of the grant. */
+  readonly firstCa: KnownClusterCa & { readonly trustedPem: string };
+};
+
+async function operatorOf(context: CommandContext, path: string): Promise<StoredCaller> {
   const { keyPem, grant, name: operator } = await readIdentity(context, path);
   if (grant === undefined)
     throw new ClusterError('cluster-identity-not-granted', `operator ${operator} has no grant (${path})`);
   const { certificatePem: certPem, clusterId, clusterCaPem, curatorEndpoints } = grant;
   const own = join(dirname(path), basename(path, '.json'));
+  const vouchers = (grant.vouchers ?? []).map(({ by, signature }) => ({
+    by: bytesFrom(by),
+    signature: bytesFrom(signature),
+  }));
   return {
     kind: 'operator',
     name: '',
     keyPem,
     isOwner: grant.role === 'owner',
-    vouchers: (grant.vouchers ?? []).map(({ by, signature }) => ({
-      by: bytesFrom(by),
-      signature: bytesFrom(signature),
-    })),
+    vouchers,
     kubernetes: grant.kubernetes,
     certPem,
     certPath: `${own}.crt`,
     clusterId,
-    clusterCaPem,
+    firstCa: { trustedPem: clusterCaPem, generation: grant.clusterCaGeneration ?? 1 },
+    caFile: { path: `${own}.cluster-ca.json`, of: certificateSha256(certPem) },
+    ownerKeys: grant.ownerKeys?.map(bytesFrom) ?? vouchers.map(({ by }) => by),
+    epoch: 1,
     curatorEndpoints,
     curatorsPath: `${own}.curators.json`,
     // Each identity has its own directory, because audit checkpoints that another identity signed would fail
@@ -81,13 +106,14 @@ async function operatorOf(context: CommandContext, path: string): Promise<Omit<C
   };
 }
 
-async function ownerOf(context: CommandContext): Promise<Omit<Caller, 'pubKey'>> {
+async function ownerOf(context: CommandContext): Promise<StoredCaller> {
   const { paths, ports } = context;
   const layout = layoutOf(paths.workspace);
   const { name } = await readConfig(ports.files, layout); // throws when the directory is no workspace
   const { value } = await StateFile.read(ports.files, layout);
-  const result = value.init?.result;
-  if (result === undefined)
+  const { init } = value;
+  const result = init?.result;
+  if (init === undefined || result === undefined)
     throw new ClusterError('cluster-not-initialized', `${layout.root}: cluster not initialized`);
   const { keyPem } = await readOwnerKey(context, layout);
   const server = `https://${result.apiEndpoints[0] ?? ''}`;
@@ -102,7 +128,10 @@ async function ownerOf(context: CommandContext): Promise<Omit<Caller, 'pubKey'>>
     certPem,
     certPath: layout.ownerCert,
     clusterId,
-    clusterCaPem,
+    firstCa: { trustedPem: clusterCaPem, generation: 1 },
+    caFile: { path: layout.clusterCa, of: init.id },
+    ownerKeys: [],
+    epoch: Number(result.epoch),
     curatorEndpoints,
     curatorsPath: layout.curators,
     directory: layout.root,

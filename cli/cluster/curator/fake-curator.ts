@@ -71,12 +71,15 @@ export function contextOf(
 /** A cluster that signs every certificate request and records the callers. */
 async function createCluster(files: MemoryFiles, calls: FakeCalls) {
   const clock = new HarnessClock();
-  const caKey = generateKeyPem();
-  const caPem = await createCaCertPem({ commonName: 'cluster', keyPem: caKey, nowMs: clock.nowMs() });
-  const signer = new KeyCertificateSigner({ caPem, keyPem: caKey, nowMs: () => clock.nowMs() });
+  const signer = await createCa(clock);
+  const { caPem } = signer;
   const asked: MemberIdentity[] = [];
   const documents: Uint8Array[] = [];
-  const { server, endpoint } = await serve(signer, { asked, clock, documents: () => documents }, calls);
+  const { server, endpoint, replaceCa } = await serve(
+    signer,
+    { asked, clock, documents: () => documents },
+    calls,
+  );
   const owner = contextOf(files, '/owner', undefined, clock);
   await generateWorkspace(owner, { name: 'prod' });
   await using workspace = await openWorkspace(owner, 'test');
@@ -109,11 +112,47 @@ async function createCluster(files: MemoryFiles, calls: FakeCalls) {
   }));
   const made = { clusterId: CLUSTER_ID, caSha256: certificateSha256(caPem) };
   const dispose = () => server[Symbol.asyncDispose]();
-  return { owner, asked, clock, endpoint, ...made, [Symbol.asyncDispose]: dispose };
+  return {
+    owner,
+    ownerKey: keyPem,
+    asked,
+    clock,
+    endpoint,
+    replaceCa,
+    ...made,
+    [Symbol.asyncDispose]: dispose,
+  };
+}
+
+/** A CA of the cluster; all of them have the same name. */
+async function createCa(clock: HarnessClock): Promise<KeyCertificateSigner> {
+  const keyPem = generateKeyPem();
+  const caPem = await createCaCertPem({ commonName: 'cluster', keyPem, nowMs: clock.nowMs() });
+  return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => clock.nowMs() });
+}
+
+/** The TLS of a curator whose certificate a CA has issued, and which accepts certificates of that CA only. */
+async function upgradeOf(signer: KeyCertificateSigner, clock: HarnessClock, address: string) {
+  const keyPem = generateKeyPem();
+  const certPem = await signer.issue(
+    nodeLeaf({
+      clusterId: CLUSTER_ID,
+      pubKeyDer: pubKeyDerOf(keyPem),
+      addresses: [address],
+      validDays: 3650,
+      isControlPlane: true,
+    }),
+  );
+  const trust = { caPem: signer.caPem, clusterId: CLUSTER_ID, nowMs: () => clock.nowMs() };
+  return tlsServerUpgrade({
+    clock: new SystemClock(),
+    identity: { certPem, keyPem },
+    accept: (shown) => bareFrom(shown) ?? verifyMemberCertificate(shown, trust),
+  });
 }
 
 async function serve(
-  signer: KeyCertificateSigner,
+  first: KeyCertificateSigner,
   {
     asked,
     clock,
@@ -125,18 +164,9 @@ async function serve(
   },
   calls: FakeCalls,
 ) {
-  const keyPem = generateKeyPem();
-  const addresses = [calls.address];
-  const certPem = await signer.issue(
-    nodeLeaf({
-      clusterId: CLUSTER_ID,
-      pubKeyDer: pubKeyDerOf(keyPem),
-      addresses,
-      validDays: 3650,
-      isControlPlane: true,
-    }),
-  );
-  const trust = { caPem: signer.caPem, clusterId: CLUSTER_ID, nowMs: () => clock.nowMs() };
+  let signer = first;
+  let upgrade = await upgradeOf(signer, clock, calls.address);
+  let replaced: { readonly clusterCaPem: string; readonly ownerDocuments: Uint8Array[] } | undefined;
   let endpoint = '';
   const unused = () => Promise.reject(new Error('not part of this test'));
   const admission = {
@@ -146,6 +176,7 @@ async function serve(
       return { operators: [] };
     },
     getOwnership: async () => ({}),
+    getClusterCa: async () => replaced ?? { clusterCaPem: first.caPem, ownerDocuments: [] },
     listDocuments: async () => ({ documents: documents(), removed: [], epoch: 1n }),
     renewOperator: async ({ certificateRequest }: { certificateRequest: Uint8Array }, { peer }: Asked) => {
       asked.push(peer);
@@ -178,11 +209,7 @@ async function serve(
   };
   const server = new RpcServer<MemberIdentity>({
     clock: new SystemClock(),
-    upgrade: tlsServerUpgrade({
-      clock: new SystemClock(),
-      identity: { certPem, keyPem },
-      accept: (shown) => bareFrom(shown) ?? verifyMemberCertificate(shown, trust),
-    }),
+    upgrade: (tcp, stop) => upgrade(tcp, stop),
     services: [
       implement(OperatorApi, admission as never),
       implement(Curator, curator as never),
@@ -192,7 +219,19 @@ async function serve(
     log: createMemoryLogger().log,
   });
   endpoint = `${calls.address}:${await server.listen(calls.address, 0)}`;
-  return { server, endpoint };
+  /** Replaces the CA. `documentsFor` returns what the curator shows about it; `serves` undefined: the next CA. */
+  const replaceCa = async (
+    documentsFor: (previousPem: string, nextPem: string) => Uint8Array[],
+    serves?: KeyCertificateSigner,
+  ): Promise<{ readonly previous: KeyCertificateSigner; readonly next: KeyCertificateSigner }> => {
+    const [previous, next] = [signer, await createCa(clock)];
+    signer = serves ?? next;
+    upgrade = await upgradeOf(signer, clock, calls.address);
+    const clusterCaPem = `${previous.caPem}\n${next.caPem}`;
+    replaced = { clusterCaPem, ownerDocuments: documentsFor(previous.caPem, next.caPem) };
+    return { previous, next };
+  };
+  return { server, endpoint, replaceCa };
 }
 
 /** The operators after the init: only the owner. */

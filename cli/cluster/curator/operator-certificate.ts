@@ -5,6 +5,7 @@ import type { FilePort } from '../../../internal/file/index.ts';
 import {
   certificateTimesOf,
   createCertificateRequest,
+  isIssuedByOneOf,
   renewalTimeOf,
   verifyMemberCertificate,
 } from '../../../internal/pki/index.ts';
@@ -23,6 +24,18 @@ export interface OperatorCertificate {
   readonly keyPem: Secret<string>;
   readonly clusterId: string;
   readonly clusterCaPem: string;
+}
+
+/**
+ * The age of a caller's certificate. It is also `due` once the CA that signed it was replaced: curators accept it until all nodes
+ * have certificates of the next one.
+ */
+export function operatorCertificateAge(
+  { certPem, clusterCaPem }: Pick<OperatorCertificate, 'certPem' | 'clusterCaPem'>,
+  nowMs: number,
+): 'valid' | 'due' | 'expired' {
+  const age = certificateAge(certPem, nowMs);
+  return age === 'valid' && !isIssuedByOneOf(new X509Certificate(certPem), clusterCaPem) ? 'due' : age;
 }
 
 /** A certificate is `due` for renewal, but still valid, after two thirds of its lifetime. */
@@ -47,8 +60,11 @@ export async function newestCertificate(
     const certificate = new X509Certificate(kept);
     const isOurs =
       certificate.checkPrivateKey(createPrivateKey(keyPem.reveal())) &&
-      certificate.verify(new X509Certificate(clusterCaPem).publicKey);
-    return isOurs && Date.parse(certificate.validTo) > certificateTimesOf(given).notAfterMs ? kept : given;
+      isIssuedByOneOf(certificate, clusterCaPem);
+    const isNewer =
+      Date.parse(certificate.validTo) > certificateTimesOf(given).notAfterMs ||
+      !isIssuedByOneOf(new X509Certificate(given), clusterCaPem);
+    return isOurs && isNewer ? kept : given;
   } catch {
     return given;
   }

@@ -127,6 +127,11 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
       },
     ],
   },
+  'OperatorApi.GetClusterCa': {
+    ...people,
+    byKeyAlone: true,
+    usedBy: 'every command, once the cluster CA was replaced',
+  },
   'OperatorApi.GetOwnership': { ...people, usedBy: '`node cloud-init`' },
   'OperatorApi.PutOwnership': {
     ...owners,

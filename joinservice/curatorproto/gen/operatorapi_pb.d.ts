@@ -808,6 +808,44 @@ export declare type RenewOperatorResponse = Message<"cluster.curator.v1.RenewOpe
 export declare const RenewOperatorResponseSchema: GenMessage<RenewOperatorResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.GetClusterCaRequest
+ */
+export declare type GetClusterCaRequest = Message<"cluster.curator.v1.GetClusterCaRequest"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.GetClusterCaRequest.
+ * Use `create(GetClusterCaRequestSchema)` to create a new message.
+ */
+export declare const GetClusterCaRequestSchema: GenMessage<GetClusterCaRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.GetClusterCaResponse
+ */
+export declare type GetClusterCaResponse = Message<"cluster.curator.v1.GetClusterCaResponse"> & {
+  /**
+   * The CAs that this curator trusts, a PEM bundle.
+   *
+   * @generated from field: string cluster_ca_pem = 1;
+   */
+  clusterCaPem: string;
+
+  /**
+   * The chain of `owners` documents and the `keys` document, empty before the shared keys were replaced. The caller trusts only a CA
+   * that an owner has signed.
+   *
+   * @generated from field: repeated bytes owner_documents = 2;
+   */
+  ownerDocuments: Uint8Array[];
+};
+
+/**
+ * Describes the message cluster.curator.v1.GetClusterCaResponse.
+ * Use `create(GetClusterCaResponseSchema)` to create a new message.
+ */
+export declare const GetClusterCaResponseSchema: GenMessage<GetClusterCaResponse>;
+
+/**
  * @generated from message cluster.curator.v1.GetOwnershipRequest
  */
 export declare type GetOwnershipRequest = Message<"cluster.curator.v1.GetOwnershipRequest"> & {
@@ -1764,6 +1802,17 @@ export declare const OperatorApi: GenService<{
     methodKind: "unary";
     input: typeof RenewOperatorRequestSchema;
     output: typeof RenewOperatorResponseSchema;
+  },
+  /**
+   * The CA of the cluster, for a caller that knows one that was replaced. Also available to a caller with only the key, over a
+   * connection that the caller cannot verify before it has verified the answer.
+   *
+   * @generated from rpc cluster.curator.v1.OperatorApi.GetClusterCa
+   */
+  getClusterCa: {
+    methodKind: "unary";
+    input: typeof GetClusterCaRequestSchema;
+    output: typeof GetClusterCaResponseSchema;
   },
   /**
    * The owner whose signature joining machines verify with their provisioned owner keys.

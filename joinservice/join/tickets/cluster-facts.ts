@@ -33,6 +33,8 @@ export interface ClusterFactsPorts {
   readonly clock: Clock;
   /** The node certificate, issued by the cluster CA, and its key. */
   readonly identity: TlsIdentity;
+  /** The cluster CAs that this node trusts, a PEM bundle. */
+  readonly clusterCaPem: string;
   /** This node, which is a control plane even before it has reported a status. */
   readonly own: { readonly nodeId: string; readonly address: string };
   /** All nodes, linearizably. */
@@ -61,8 +63,8 @@ export class ClusterFacts {
    * @param session the 64 bytes that attested TLS exports
    */
   async clusterIdentity(session: Uint8Array, signal: AbortSignal) {
-    const { clock, identity } = this.#ports;
-    const { cluster, ownership } = await this.#ownership.get();
+    const { clock, identity, clusterCaPem } = this.#ports;
+    const { cluster, ownership, documents } = await this.#ownership.get();
     signal.throwIfAborted();
     const key = createPrivateKey(identity.keyPem.reveal());
     return {
@@ -77,15 +79,19 @@ export class ClusterFacts {
       nodeCertificatePem: identity.certPem,
       signature: new Uint8Array(sign(undefined, joinServerStatement(session), key)),
       nowMs: BigInt(clock.nowMs()),
+      ...(documents.length === 0 ? {} : { currentCaPem: clusterCaPem, ownerDocuments: [...documents] }),
     };
   }
 
   async #readOwnedCluster(signal: AbortSignal): Promise<OwnedCluster> {
-    const [cluster, ownership] = await Promise.all([
+    const { etcd } = this.#ports;
+    const [cluster, ownership, owners, keys] = await Promise.all([
       this.cluster(signal),
-      read(this.#ports.etcd, OWNERSHIP_KEY, records.ownership, signal),
+      read(etcd, OWNERSHIP_KEY, records.ownership, signal),
+      ownersForMachines(etcd, signal),
+      documentForMachines(etcd, 'keys', signal),
     ]);
-    return { cluster, ownership };
+    return { cluster, ownership, documents: keys.length === 0 ? [] : [...owners, ...keys] };
   }
 
   /** The record of the cluster. @throws JoinError `join-not-ready` */
@@ -145,6 +151,8 @@ export class ClusterFacts {
 interface OwnedCluster {
   readonly cluster: ClusterRecord;
   readonly ownership: OwnershipRecord;
+  /** The owner's signature over the newest shared keys, with the chain of owners; [] before the first rotation. */
+  readonly documents: readonly Uint8Array[];
 }
 
 function isActiveControlPlane({ record }: NodeView): boolean {

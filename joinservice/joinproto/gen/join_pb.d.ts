@@ -299,6 +299,19 @@ export declare type ClusterIdentity = Message<"cluster.join.v1.ClusterIdentity">
    * @generated from field: int64 now_ms = 9;
    */
   nowMs: bigint;
+
+  /**
+   * The cluster CAs that this node trusts, a PEM bundle, with the chain of `owners` documents and the `keys` document; empty before
+   * the shared keys were replaced. The machine trusts those that an owner has signed, not `cluster_ca_pem`.
+   *
+   * @generated from field: string current_ca_pem = 10;
+   */
+  currentCaPem: string;
+
+  /**
+   * @generated from field: repeated bytes owner_documents = 11;
+   */
+  ownerDocuments: Uint8Array[];
 };
 
 /**

@@ -1,0 +1,109 @@
+import type { X509Certificate } from 'node:crypto';
+import { followedClusterCas } from '../../../internal/keyset/index.ts';
+import {
+  OwnerDocumentError,
+  proofFromProvisioning,
+  verifyNotOlder,
+  type DocumentProof,
+} from '../../../internal/ownerdocument/index.ts';
+import { PkiError, verifyControlPlaneCertificate, type MemberTrust } from '../../../internal/pki/index.ts';
+import { bindClient, RpcChannel, tlsClientUpgrade } from '../../../internal/rpc/index.ts';
+import {
+  OperatorApi,
+  type GetClusterCaResponse,
+} from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { CommandContext } from '../../app/command.ts';
+import type { Caller } from './caller.ts';
+import { saveWorkspaceCa, type WorkspaceCa } from './known-ca.ts';
+import { keyOnlyCertificate } from './operator-certificate.ts';
+
+const ANSWER_MS = 10_000;
+
+/**
+ * Follows the CA of the cluster, when the curator at an endpoint shows a certificate of another one: the shared keys were replaced
+ * since this workspace called a curator. What the curator says proves nothing. The workspace trusts the new CA only if an owner, to
+ * whom a chain leads from the owners that it knows, has signed the generation. It trusts no CA that was replaced.
+ * @returns the CA, saved; undefined if the curator proves no newer one
+ */
+export async function followClusterCa(
+  context: CommandContext,
+  caller: Caller,
+  endpoint: string,
+): Promise<WorkspaceCa | undefined> {
+  const { answer, certificate } = await askUnverified(context, caller, endpoint);
+  const followed = provenCa(context, caller, { answer, certificate });
+  if (followed === undefined) return undefined;
+  await saveWorkspaceCa(context.ports.files, caller.caFile, followed);
+  context.host.say(
+    'cluster-ca-followed',
+    `An owner has replaced the CA of the cluster (generation ${followed.generation} of the shared keys). This workspace trusts the new one only.`,
+    { generation: followed.generation },
+  );
+  return followed;
+}
+
+/** Calls the curator over a connection that is not verified yet. The call reveals the public key of the caller and nothing else. */
+async function askUnverified(
+  { ports, signal }: CommandContext,
+  caller: Caller,
+  endpoint: string,
+): Promise<{ readonly answer: GetClusterCaResponse; readonly certificate: X509Certificate | undefined }> {
+  let certificate: X509Certificate | undefined;
+  const { keyPem } = caller;
+  const certPem = await keyOnlyCertificate(caller, ports.clock.nowMs());
+  using channel = new RpcChannel({
+    endpoint,
+    upgrade: tlsClientUpgrade({
+      clock: ports.clock,
+      identity: { certPem, keyPem },
+      accept: (shown: X509Certificate) => (certificate = shown),
+    }),
+  });
+  const client = bindClient(OperatorApi, channel, { signal, timeoutMs: ANSWER_MS });
+  return { answer: await client.getClusterCa({}), certificate };
+}
+
+/** The CA that an owner has signed and that has issued the certificate of the curator. Everything in `shown` is untrusted. */
+function provenCa(
+  { ports }: CommandContext,
+  { ca, clusterId, epoch, ownerKeys: [first, ...others] }: Caller,
+  shown: { readonly answer: GetClusterCaResponse; readonly certificate: X509Certificate | undefined },
+): WorkspaceCa | undefined {
+  const { answer, certificate } = shown;
+  if (certificate === undefined || first === undefined) return undefined;
+  const nowMs = ports.clock.nowMs();
+  const trust = { ownerKeys: [first, ...others] as const, clusterId, epoch, nowMs };
+  const proof = proofFromProvisioning('keys', answer.ownerDocuments, trust);
+  if (proof.kind === 'unsigned' || !isNotOlder(proof, ca.floors)) return undefined;
+  const { serial, sha256, body } = proof.document;
+  const issuer = followedClusterCas(answer.clusterCaPem, body, ca).find(({ pem: caPem }) =>
+    isControlPlaneOf(certificate, { caPem, clusterId, nowMs: () => nowMs }),
+  );
+  if (issuer === undefined) return undefined;
+  const owners = proof.owners === undefined ? {} : { owners: proof.owners };
+  const floors = { ...ca.floors, ...owners, keys: { serial, sha256 } };
+  return { trustedPem: issuer.pem, generation: issuer.generation, floors };
+}
+
+function isNotOlder(
+  proof: Extract<DocumentProof<'keys'>, { readonly kind: 'signed' }>,
+  { owners, keys }: WorkspaceCa['floors'],
+): boolean {
+  try {
+    verifyNotOlder(proof, { owners, document: keys });
+    return true;
+  } catch (error) {
+    if (error instanceof OwnerDocumentError) return false;
+    throw error;
+  }
+}
+
+function isControlPlaneOf(certificate: X509Certificate, trust: MemberTrust): boolean {
+  try {
+    verifyControlPlaneCertificate(certificate, trust);
+    return true;
+  } catch (error) {
+    if (error instanceof PkiError) return false;
+    throw error;
+  }
+}

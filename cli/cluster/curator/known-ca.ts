@@ -1,0 +1,59 @@
+import { z } from 'zod';
+import { readJson, type FilePort } from '../../../internal/file/index.ts';
+import type { KnownClusterCa } from '../../../internal/keyset/index.ts';
+import type { Floor } from '../../../internal/ownerdocument/index.ts';
+import { ClusterError } from '../errors.ts';
+
+const MAX_BYTES = 64 * 1024;
+const floor = z.strictObject({ serial: z.int().min(0), sha256: z.string().optional() });
+const shape = z.strictObject({
+  version: z.literal(1),
+  /** The init or the grant whose CA was replaced. The file counts for no other one. */
+  of: z.string(),
+  caPem: z.string().min(1),
+  generation: z.int().min(1),
+  floors: z.strictObject({ owners: floor.optional(), keys: floor.optional() }),
+});
+
+/** The CA of the cluster that a workspace trusts. */
+export interface WorkspaceCa extends KnownClusterCa {
+  readonly trustedPem: string;
+  /** The newest owner documents that the workspace has accepted; older ones are refused. */
+  readonly floors: { readonly owners?: Floor | undefined; readonly keys?: Floor | undefined };
+}
+
+/** The file with the CA, and the init or the grant that it belongs to. */
+export interface CaFile {
+  readonly path: string;
+  readonly of: string;
+}
+
+/**
+ * The CA that the workspace has followed to; else `first`, the one of the init or of the grant.
+ * @throws ClusterError `cluster-ca-file-invalid`: without the file, the workspace would trust a CA that was replaced
+ */
+export async function readWorkspaceCa(
+  files: Pick<FilePort, 'read'>,
+  { path, of }: CaFile,
+  first: KnownClusterCa & { readonly trustedPem: string },
+): Promise<WorkspaceCa> {
+  const json = await readJson(files, path, MAX_BYTES).catch((cause: unknown) => {
+    throw new ClusterError('cluster-ca-file-invalid', `reading ${path}`, { cause });
+  });
+  const parsed = shape.safeParse(json);
+  if (json !== undefined && !parsed.success)
+    throw new ClusterError('cluster-ca-file-invalid', `reading ${path}`);
+  if (parsed.data?.of !== of) return { ...first, floors: {} };
+  const { caPem: trustedPem, generation, floors } = parsed.data;
+  return { trustedPem, generation, floors };
+}
+
+/** Saves the CA that the workspace trusts from now on. */
+export async function saveWorkspaceCa(
+  files: Pick<FilePort, 'writeAtomic'>,
+  { path, of }: CaFile,
+  { trustedPem: caPem, generation, floors }: WorkspaceCa,
+): Promise<void> {
+  const text = JSON.stringify(shape.parse({ version: 1, of, caPem, generation, floors }));
+  await files.writeAtomic(path, `${text}\n`, { mode: 0o600 });
+}

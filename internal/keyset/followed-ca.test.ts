@@ -1,0 +1,73 @@
+import { expect, test } from '@jest/globals';
+import { followedClusterCas, type KnownClusterCa } from './followed-ca.ts';
+import { digestOf, type SignedKeys } from './signed-keys.ts';
+
+const pemOf = (text: string): string => `-----BEGIN CERTIFICATE-----\n${text}\n-----END CERTIFICATE-----\n`;
+const [FIRST, SECOND, THIRD, OTHER] = ['1', '2', '3', 'X'].map(pemOf) as [string, string, string, string];
+
+function signedFrom(generation: number, previous: string, next: string): SignedKeys {
+  const named = (pem: string) => ({ 'cluster-ca': digestOf(pem) });
+  return { generation, previous: named(previous), next: named(next) };
+}
+
+const second = signedFrom(2, FIRST, SECOND);
+const third = signedFrom(3, SECOND, THIRD);
+const unknown = { trustedPem: undefined, generation: 1 };
+
+const cases: readonly {
+  readonly name: string;
+  readonly shown: readonly string[];
+  readonly signed?: SignedKeys;
+  readonly known?: KnownClusterCa;
+  readonly want: readonly (readonly [string, number])[];
+}[] = [
+  { name: 'the next CA', shown: [SECOND], want: [[SECOND, 2]] },
+  {
+    name: 'both CAs, for a machine that knows none: the rotation may be under way',
+    shown: [FIRST, SECOND],
+    want: [
+      [FIRST, 1],
+      [SECOND, 2],
+    ],
+  },
+  { name: 'no CA that no owner has signed', shown: [OTHER, SECOND], want: [[SECOND, 2]] },
+  {
+    name: 'not the CA that the known one has replaced',
+    shown: [FIRST],
+    known: { trustedPem: SECOND, generation: 1 },
+    want: [],
+  },
+  {
+    name: 'not the replaced CA, where only the generation is known',
+    shown: [FIRST, SECOND],
+    known: { trustedPem: undefined, generation: 2 },
+    want: [[SECOND, 2]],
+  },
+  {
+    name: 'no CA of an earlier generation',
+    shown: [FIRST, SECOND],
+    known: { trustedPem: undefined, generation: 3 },
+    want: [],
+  },
+  {
+    name: 'the CA that is being replaced, for a workspace that knows the one before it',
+    shown: [SECOND],
+    signed: third,
+    known: { trustedPem: FIRST, generation: 1 },
+    want: [[SECOND, 2]],
+  },
+  {
+    name: 'no CA of a rotation that did not replace it',
+    shown: [FIRST, SECOND],
+    signed: { generation: 2, previous: {}, next: {} },
+    want: [],
+  },
+  { name: 'nothing in an empty bundle', shown: [], want: [] },
+];
+test.each(cases)(
+  'followedClusterCas() returns $name',
+  ({ shown, signed = second, known = unknown, want }) => {
+    const found = followedClusterCas(shown.join(''), signed, known);
+    expect(found).toEqual(want.map(([pem, generation]) => ({ pem, generation })));
+  },
+);
