@@ -3,6 +3,7 @@ import type { Runnable } from '../../internal/supervisor/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
 import {
   createKeyRotationDriver,
+  readFirstClusterCa,
   readFirstServersCa,
   readInitialKeys,
   signerDriver,
@@ -105,6 +106,7 @@ function keyRotation(
       etcd: () => driver.records,
       readInitialKeys: () => readInitialKeys(files),
       readFirstServersCa: () => readFirstServersCa(files),
+      readFirstClusterCa: () => readFirstClusterCa(files),
       readFirstEncryption: () => readFirstEncryption(files),
       trust: () => {
         const membership = currentValue(reads.clusterMembership);

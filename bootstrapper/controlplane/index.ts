@@ -1,4 +1,9 @@
 /** Drivers that run a control plane on this machine: etcd, the first records of a cluster, the curator, the signer, and key rotation. */
 export { type EtcdMembers, MachineControlPlaneDriver } from './control-plane-driver.ts';
-export { createKeyRotationDriver, readFirstServersCa, readInitialKeys } from './key-rotation-driver.ts';
+export {
+  createKeyRotationDriver,
+  readFirstClusterCa,
+  readFirstServersCa,
+  readInitialKeys,
+} from './key-rotation-driver.ts';
 export { signerDriver } from './signer-driver.ts';

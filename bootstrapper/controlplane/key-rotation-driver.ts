@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
@@ -12,12 +13,14 @@ import {
   type RotatingPairs,
 } from '../../internal/keyset/index.ts';
 import { accessFromKubeconfig, KubeClient } from '../../internal/kube/client/index.ts';
+import { isIssuedByOneOf } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { directoryFromMembership } from '../curatorclient/index.ts';
 import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
 import {
   installSharedKeys,
   isSetOf,
+  type CertificateIssuers,
   type KeyRotationDriver,
   KeyRotationError,
   type KeyStore,
@@ -42,7 +45,7 @@ import {
 } from '../kubernetes/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
 import { planKubernetes, type RoleValues } from '../roleserve/index.ts';
-import { installKubeletCertificates } from '../credentials/index.ts';
+import { installKubeletCertificates, type UpdateMembership } from '../credentials/index.ts';
 import type { MachineControlPlaneDriver } from './control-plane-driver.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
@@ -56,6 +59,7 @@ export interface KeyRotationDriverPorts {
   readonly store: KeyStore;
   readonly values: RoleValues;
   readonly joinClient: Pick<JoinClient, 'rejoin'>;
+  readonly updateMembership: UpdateMembership;
   readonly controlPlane: Pick<MachineControlPlaneDriver, 'rekey'>;
   readonly refreshSigner: (signal: AbortSignal) => Promise<void>;
   /** Root client of the local member of Kubernetes' etcd, while this node is a control plane. */
@@ -94,12 +98,19 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
     },
     rewriteEncrypted: (say, signal) => rewriteEncrypted(ports, say, signal),
     removeRetiredKeys: (signal) => removeRetiredCas(ports.kubernetes.ports, signal),
-    renewKubeletCertificates: async (issuerPem, signal) => {
-      if (await isKubeletClientIssuedBy(files, issuerPem)) return false;
+    trustClusterCas: async (clusterCaPem) => {
+      await ports.updateMembership((now) => ({ ...now, clusterCaPem }));
+    },
+    renewCertificates: async (issuers, signal) => {
+      if (await areIssuedBy(ports, issuers)) return false;
       const ticket = await requestTicket(ports, undefined, signal);
       await installKubeletCertificates(files, ticket);
-      if (await isKubeletClientIssuedBy(files, issuerPem)) return true;
-      throw new KeyRotationError('keyrotation-keys-unavailable', 'kubelet certificates signed by another CA');
+      await ports.updateMembership((now) => ({ ...now, nodeCertPem: ticket.nodeCertPem }));
+      if (await areIssuedBy(ports, issuers)) return true;
+      throw new KeyRotationError(
+        'keyrotation-keys-unavailable',
+        'certificates of this node signed by another CA',
+      );
     },
     trustClients: async (clientsPem, signal) => {
       await writeKubeletClientsCa(files, clientsPem);
@@ -116,6 +127,19 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
       await restartForServingCertificate(ports.kubernetes.ports, signal);
     },
   };
+}
+
+/** Whether these CAs have signed the certificates of the node and of its kubelet as a client. */
+async function areIssuedBy(
+  { files, values }: Pick<KeyRotationDriverPorts, 'files' | 'values'>,
+  issuers: CertificateIssuers,
+): Promise<boolean> {
+  const membership = currentValue(values.clusterMembership);
+  const isNodeCurrent =
+    issuers.clusterCaPem === undefined ||
+    (membership !== undefined &&
+      isIssuedByOneOf(new X509Certificate(membership.nodeCertPem), issuers.clusterCaPem));
+  return isNodeCurrent && (await isKubeletClientIssuedBy(files, issuers.kubernetesClientsCaPem));
 }
 
 /** Nothing to do in a rotation that an agent of an earlier version began: it keeps the encryption key. */
@@ -154,6 +178,11 @@ export async function readInitialKeys(files: FilePort): Promise<RotatingPairs> {
 /** Reads the CA that signs for servers, in a cluster in which no rotation has replaced it. */
 export function readFirstServersCa(files: FilePort): Promise<RotatingPair> {
   return readFirstPair(files, FIRST_NAMES['kubernetes-clients-ca']);
+}
+
+/** Reads the cluster CA, in a cluster in which no rotation has replaced it. */
+export function readFirstClusterCa(files: FilePort): Promise<RotatingPair> {
+  return readFirstPair(files, ['cluster-ca.crt', 'cluster-ca.key']);
 }
 
 async function readFirstPair(

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import {
+  createClusterCa,
   createPairs,
   createEncryptionKey,
   encodeKeySet,
@@ -59,6 +60,29 @@ test('a control plane that joins a cluster before its first key rotation has no 
     ROTATED_FILES.issuerCert,
   ])
     expect(await files.stat(path)).toBeUndefined();
+});
+
+test('installSharedKeys() places the cluster CA that signs in the phase on disk, also after a crash in between', async () => {
+  const files = new MemoryFiles();
+  await files.makeDirectory(AGENT_PATHS.ca);
+  const store = new KeyStore(files, KEY_PATHS);
+  const [previous, next] = [await createClusterCa(1, 1), await createClusterCa(2, 1)];
+  const pairs = await createPairs(2, 1);
+  const placed = async (phase: KeySet['phase']) => {
+    const [before, after] = [
+      { ...pairs, 'cluster-ca': previous },
+      { ...pairs, 'cluster-ca': next },
+    ];
+    await store.saveSet({ generation: 2, phase, previous: before, next: after });
+    await installSharedKeys(files, store, AGENT_PATHS.state);
+    return [await textAt(files, `${AGENT_PATHS.ca}/ca.crt`), await textAt(files, `${AGENT_PATHS.ca}/ca.key`)];
+  };
+  // A ticket brings files that nobody has signed; those of the set have a signature.
+  await files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, next.public);
+  expect(await placed('hand')).toEqual([previous.public, previous.private.reveal()]);
+  expect(await placed('believe')).toEqual([previous.public, previous.private.reveal()]);
+  await files.writeAtomic(`${AGENT_PATHS.ca}/ca.key`, next.private.reveal()); // killed before the certificate was written
+  expect(await placed('issue')).toEqual([next.public, next.private.reveal()]);
 });
 
 test('installSharedKeys() completes key files that an interrupted run left half written', async () => {

@@ -14,6 +14,11 @@
 export { rotationWorker } from './rotation-worker.ts';
 export { KeyRotationError } from './errors.ts';
 export { KeyStore, oldGeneration } from './key-store.ts';
-export { isSetOf, nodeKeysWorker, type KeyRotationDriver } from './node-keys-worker.ts';
+export {
+  isSetOf,
+  nodeKeysWorker,
+  type CertificateIssuers,
+  type KeyRotationDriver,
+} from './node-keys-worker.ts';
 export { installSharedKeys } from './install-shared-keys.ts';
 export { verifyClientsCa, verifyKeySet } from './verify-keys.ts';

@@ -3,17 +3,21 @@ import { inspect } from 'node:util';
 import { EventValue } from '../../internal/event/index.ts';
 import {
   encodeKeySet,
+  CLUSTER_CA,
+  createClusterCa,
   createEncryptionKey,
   createPairs,
   publicKeysOf,
   publicHalvesOf,
   formatStage,
+  KEY_PHASES,
   ROTATION_FILE,
   signedKeysOf,
   type KeyPhase,
   type KeySet,
   type KeyStage,
 } from '../../internal/keyset/index.ts';
+import { certificatesIn } from '../../internal/pki/index.ts';
 import { records, type KeysRecord } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import { FakeClock, MemoryFiles, settle, superviseForTest, TestOwner } from '../../internal/testing/index.ts';
@@ -21,7 +25,7 @@ import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { membership } from '../roleserve/fake-node.ts';
 import { KeyStore } from './key-store.ts';
-import { nodeKeysWorker, type KeyRotationDriver } from './node-keys-worker.ts';
+import { nodeKeysWorker, type CertificateIssuers, type KeyRotationDriver } from './node-keys-worker.ts';
 
 const TEST_PATHS = {
   rotation: `/keys/${ROTATION_FILE}`,
@@ -34,7 +38,8 @@ const CONTROL_PLANE: readonly Role[] = ['ConsensusMember', 'KubernetesController
 let set: KeySet;
 let foreign: KeySet;
 beforeAll(async () => {
-  const [previous, next, other] = [await createPairs(2, 1), await createPairs(2, 1), await createPairs(2, 1)];
+  const create = async () => ({ ...(await createPairs(2, 1)), 'cluster-ca': await createClusterCa(2, 1) });
+  const [previous, next, other] = [await create(), await create(), await create()];
   const encryption = {
     resources: ['secrets'] as const,
     previous: createEncryptionKey(1),
@@ -121,7 +126,16 @@ class TestNode implements Curators, KeyRotationDriver {
   };
   rewriteEncrypted = () => this.#do('rewrite', undefined);
   removeRetiredKeys = () => this.#do('forget', undefined);
-  renewKubeletCertificates = () => this.#do('renew', this.wasOther);
+  /** The cluster CAs that the node was told to trust, each with what it did before. */
+  readonly trusted: (readonly [before: string | undefined, ...cas: string[]])[] = [];
+  trustClusterCas = async (pem: string) => {
+    this.trusted.push([this.did.at(-1), ...certificatesIn(pem)]);
+  };
+  issuers: CertificateIssuers | undefined;
+  renewCertificates = (issuers: CertificateIssuers) => {
+    this.issuers = issuers;
+    return this.#do('renew', this.wasOther);
+  };
   trustClients = (pem: string) => this.#do(`believe ${pem.split('BEGIN').length - 1}`, undefined);
   restartKubelet = () => this.#do('restart', undefined);
 
@@ -137,6 +151,52 @@ let node: TestNode;
 const rest = async (): Promise<void> => {
   for (let round = 0; round < 5; round++) await settle();
 };
+
+describe('the cluster CA', () => {
+  const pemOf = (which: 'previous' | 'next'): string => set[which][CLUSTER_CA]?.public ?? '';
+  const follow = async (): Promise<void> => {
+    await using _life = node.live();
+    for (const phase of KEY_PHASES) {
+      await node.tell(phase);
+      await rest();
+      await node.clock.advance(120_000);
+      await rest();
+    }
+    expect(node.reached()).toBe('2/done');
+  };
+
+  test('is trusted beside the next one before a control plane issues with that, and dropped when nothing uses it', async () => {
+    node = new TestNode(CONTROL_PLANE);
+    await follow();
+    const [both, one] = [[pemOf('previous'), pemOf('next')], [pemOf('next')]];
+    expect(node.trusted).toEqual([
+      ['fetch', ...both],
+      ['enforce believe', ...both],
+      ['enforce issue', ...both],
+      ['restart', ...one],
+      ['enforce retire', ...one],
+    ]);
+  });
+
+  test('is followed by a worker, which then gets a certificate of the next one', async () => {
+    node = new TestNode(['KubernetesWorker']);
+    await follow();
+    expect(node.trusted.map(([, ...cas]) => cas.length)).toEqual([2, 2, 2, 1, 1]);
+    expect(node.issuers?.clusterCaPem).toBe(pemOf('next'));
+  });
+
+  test('stays where a rotation of an earlier version does not replace it', async () => {
+    const { [CLUSTER_CA]: _previous, ...previous } = set.previous;
+    const { [CLUSTER_CA]: _next, ...next } = set.next;
+    const older: KeySet = { ...set, previous, next };
+    node = new TestNode(['KubernetesWorker']);
+    node.documents = [node.owner.sign('keys', signedKeysOf(publicKeysOf(older)))];
+    await using _life = node.live();
+    await node.tell('done', 2, older);
+    await rest();
+    expect([node.reached(), node.trusted, node.issuers?.clusterCaPem]).toEqual(['2/done', [], undefined]);
+  });
+});
 
 describe('the key rotation worker on a control plane', () => {
   beforeEach(() => {

@@ -2,6 +2,8 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { combine, currentValue } from '../../internal/event/index.ts';
 import {
   areSignedKeys,
+  CLUSTER_CA,
+  trustedClusterCas,
   trustedPublicPem,
   withoutReplacedSecrets,
   hasReached,
@@ -42,15 +44,24 @@ export interface KeyRotationDriver {
   rewriteEncrypted(say: (what: string) => void, signal: AbortSignal): Promise<void>;
   /** Deletes the previous keys, after all nodes have stopped using them. */
   removeRetiredKeys(signal: AbortSignal): Promise<void>;
+  /** Makes this node accept members whose certificates were signed by these cluster CAs. */
+  trustClusterCas(bundlePem: string, signal: AbortSignal): Promise<void>;
   /**
-   * Ensures that this CA has signed the kubelet certificates. Resolves to whether another CA had signed them.
+   * Ensures that these CAs have signed the certificates of the node and of its kubelet. Resolves to whether others had.
    * Restarts nothing, and works while nothing runs.
    */
-  renewKubeletCertificates(issuerPem: string, signal: AbortSignal): Promise<boolean>;
+  renewCertificates(issuers: CertificateIssuers, signal: AbortSignal): Promise<boolean>;
   /** Makes the kubelet accept clients whose certificates were signed by these CAs. */
   trustClients(clientsPem: string, signal: AbortSignal): Promise<void>;
   /** Restarts the kubelet: its pods get new tokens, and it uses the certificates on disk. */
   restartKubelet(signal: AbortSignal): Promise<void>;
+}
+
+/** The CAs that sign the certificates of a node. */
+export interface CertificateIssuers {
+  readonly kubernetesClientsCaPem: string;
+  /** undefined in a rotation of an earlier version, which kept this CA. */
+  readonly clusterCaPem: string | undefined;
 }
 
 /** The public keys of a generation, and the id of the node that created them. */
@@ -152,8 +163,14 @@ async function carryOut(options: NodeKeysWorkerOptions, step: Step, scope: Scope
   scope.log.info('starting phase of the key rotation', { generation: made.generation, phase });
   const reached = await store.loadStage();
   const isLate = isPhaseAtLeast(phase, 'refresh') && !hasReached(reached, { ...made, phase: 'refresh' });
-  const wasOther =
-    isLate && (await driver.renewKubeletCertificates(made.next['kubernetes-clients-ca'], scope.signal));
+  // Before a control plane issues with the next CA, and before this node calls one that does.
+  const clusterCas = trustedClusterCas(phase, made);
+  if (clusterCas !== undefined) await driver.trustClusterCas(clusterCas, scope.signal);
+  const issuers = {
+    kubernetesClientsCaPem: made.next['kubernetes-clients-ca'],
+    clusterCaPem: made.next[CLUSTER_CA],
+  };
+  const wasOther = isLate && (await driver.renewCertificates(issuers, scope.signal));
   if (step.kind === 'enforce') await activate(options, step, scope);
   else if (isPhaseAtLeast(phase, 'believe')) await driver.trustClients(clientsOf(phase, made), scope.signal);
   // Pods of nodes that took part in the rotation have tokens of the previous key. Nodes that joined later

@@ -12,6 +12,8 @@ import {
   isSignedByEd25519Key,
 } from '../../internal/crypto/index.ts';
 import {
+  CLUSTER_CA,
+  createClusterCa,
   createEncryptionKey,
   createPairs,
   createServersCa,
@@ -27,6 +29,7 @@ import {
   type PublicKeys,
   type RotatingPair,
 } from '../../internal/keyset/index.ts';
+import { X509Certificate } from 'node:crypto';
 import { createCaCertPem, generateKeyPem } from '../../internal/pki/index.ts';
 import {
   AUDIT_HEAD_KEY,
@@ -132,6 +135,8 @@ const firstServersCa: RotatingPair = {
   private: firstServersKey,
 };
 
+const firstClusterCa = await createClusterCa(1, 1_000);
+
 /** The rotation worker of one control plane. */
 function part(nodeId: string, files = new MemoryFiles()) {
   const store = new KeyStore(files, { rotation: '/k/r', newKeys: '/k/n', stage: '/k/s', lastKey: '/k/l' });
@@ -141,6 +146,7 @@ function part(nodeId: string, files = new MemoryFiles()) {
     etcd: () => etcd,
     readInitialKeys: () => createPairs(1, 1),
     readFirstServersCa: () => Promise.resolve(firstServersCa),
+    readFirstClusterCa: () => Promise.resolve(firstClusterCa),
     readFirstEncryption: () => Promise.resolve({ resources: ['secrets'], key: firstKey, older: [] }),
     identity,
     trust: () => ({
@@ -315,6 +321,36 @@ describe('the new keys replace the encryption key', () => {
     expect(await createdAfter({ phase: 'refresh', encryption: earlier })).toMatchObject({
       ...{ previous: earlier.next, older: [firstKey] },
     });
+  });
+});
+
+describe('the new keys replace the cluster CA', () => {
+  const clusterCasAfter = async (before?: KeySet['next']) => {
+    const a = await addControlPlane('a');
+    await say(a, { generation: 1, phase: 'done' });
+    const { worker, store } = part(a);
+    if (before !== undefined)
+      await store.saveSet({ generation: 2, phase: 'done', previous: before, next: before });
+    await using _life = superviseForTest(worker, { clock });
+    await ask();
+    const { previous, next } = await newKeys();
+    return [previous[CLUSTER_CA], next[CLUSTER_CA]];
+  };
+
+  test.each([
+    { name: 'that the cluster was created with', hasRotated: false },
+    { name: 'that a rotation by an earlier version has kept', hasRotated: true },
+  ])('$name', async ({ hasRotated }) => {
+    const [previous, next] = await clusterCasAfter(hasRotated ? await createPairs(2, 1) : undefined);
+    expect(previous).toBe(firstClusterCa.public);
+    expect(new X509Certificate(next ?? '').subject).toBe('CN=cluster CA 2');
+  });
+
+  test('of the rotation before', async () => {
+    const used = await createClusterCa(2, 1_000);
+    const [previous, next] = await clusterCasAfter({ ...(await createPairs(2, 1)), [CLUSTER_CA]: used });
+    expect(previous).toBe(used.public);
+    expect(next).not.toBe(used.public);
   });
 });
 

@@ -8,6 +8,8 @@ import { when, type Readable } from '../../internal/event/index.ts';
 import {
   createEncryptionKey,
   activePairs,
+  CLUSTER_CA,
+  createClusterCa,
   createPairs,
   createServersCa,
   currentEncryption,
@@ -57,6 +59,8 @@ export interface RotationOptions {
   readonly readInitialKeys: () => Promise<RotatingPairs>;
   /** Reads the CA of servers while no rotation has replaced it. */
   readonly readFirstServersCa: () => Promise<RotatingPair>;
+  /** Reads the cluster CA while no rotation has replaced it. */
+  readonly readFirstClusterCa: () => Promise<RotatingPair>;
   /** Reads the encryption key that API servers use while no rotation has replaced it. */
   readonly readFirstEncryption: () => Promise<CurrentEncryption>;
   /** Gives the current keys to the signer on this node. */
@@ -193,19 +197,19 @@ async function readDocuments(etcd: KeySpace, signal: AbortSignal): Promise<Uint8
 }
 
 /** Reuses keys that an earlier run created but did not record. */
-async function ensureNewKeys(
-  { store, readInitialKeys, readFirstServersCa, readFirstEncryption, clock }: RotationOptions,
-  generation: number,
-): Promise<KeySet> {
+async function ensureNewKeys(options: RotationOptions, generation: number): Promise<KeySet> {
+  const { store, readInitialKeys, readFirstServersCa, readFirstEncryption, clock } = options;
   const found = await store.loadNewKeys();
   const isComplete = found?.encryption !== undefined && LATER_KEYS.every((name) => found.next[name]);
   if (found?.generation === generation && isComplete) return found;
   const before = await store.loadSet();
   const active = before === undefined ? await readInitialKeys() : activePairs(before);
   const servers = active[SERVERS_CA] ?? (await readFirstServersCa());
-  const previous = { ...active, [SERVERS_CA]: withoutCross(servers) };
+  const clusterCa = active[CLUSTER_CA] ?? (await options.readFirstClusterCa());
+  const previous = { ...active, [SERVERS_CA]: withoutCross(servers), [CLUSTER_CA]: clusterCa };
   const next = {
     ...(await createPairs(generation, clock.nowMs())),
+    [CLUSTER_CA]: await createClusterCa(generation, clock.nowMs()),
     [SERVERS_CA]: await createServersCa(generation, clock.nowMs(), servers),
   };
   const { resources, key, older } =

@@ -17,6 +17,8 @@ export type ProbeAnswer =
   | { readonly kind: 'status'; readonly status: number; readonly body: string }
   /** The error code that a curator returned. */
   | { readonly kind: 'code'; readonly code: string }
+  /** A curator with a certificate of this cluster closed the connection without an answer, as for a certificate of another CA. */
+  | { readonly kind: 'closed' }
   /** The server ended the handshake with this alert, e.g. "UNKNOWN_CA" (RFC 8446 section 6). */
   | { readonly kind: 'alert'; readonly alert: string }
   /** The request failed in a way that proves nothing. */
@@ -62,12 +64,16 @@ export async function probeCurator(
 ): Promise<ProbeAnswer> {
   const { host, port, serverCaPem: caPem, clusterId, clock } = target;
   const trust = { caPem, clusterId, nowMs: () => clock.nowMs() };
+  let isCurator = false;
   using channel = new RpcChannel({
     endpoint: formatEndpoint(host, port),
     upgrade: tlsClientUpgrade({
       clock,
       identity: { certPem, keyPem },
-      accept: (certificate) => verifyCuratorCertificate(certificate, trust),
+      accept: (certificate) => {
+        verifyCuratorCertificate(certificate, trust);
+        isCurator = true;
+      },
     }),
   });
   try {
@@ -75,9 +81,8 @@ export async function probeCurator(
     return { kind: 'status', status: 200, body: '' };
   } catch (error) {
     signal.throwIfAborted();
-    return error instanceof RemoteError
-      ? { kind: 'code', code: String(error.code) }
-      : { kind: 'failed', why: describeError(error) };
+    if (error instanceof RemoteError) return { kind: 'code', code: String(error.code) };
+    return isCurator ? { kind: 'closed' } : { kind: 'failed', why: describeError(error) };
   }
 }
 
@@ -117,6 +122,8 @@ export function judgeAnswer(
       const detail = `TLS: ${answer.alert.toLowerCase().replaceAll('_', ' ')}`;
       return { outcome: isRefused ? 'refused' : 'inconclusive', detail };
     }
+    case 'closed':
+      return { outcome: 'refused', detail: 'TLS: closed after the handshake' };
     case 'code':
       return { outcome: CURATOR_OUTCOMES[answer.code] ?? 'inconclusive', detail: answer.code };
     case 'status': {

@@ -1,10 +1,12 @@
 import { sign } from 'node:crypto';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
+  CLUSTER_CA,
   signingPair,
   type KeySet,
   type RotatingKey,
   type RotatingPair,
+  type RotatingPairs,
 } from '../../internal/keyset/index.ts';
 import {
   generateKeyPem,
@@ -35,7 +37,7 @@ const ACCOUNT = { namespace: 'kube-public', name: 'default' } as const;
 /** API path of the account that test tokens name. */
 export const ACCOUNT_PATH = `/api/v1/namespaces/${ACCOUNT.namespace}/serviceaccounts/${ACCOUNT.name}`;
 
-/** Name of a key that all control planes share. Rotations replace all but the last two. */
+/** Name of a key that all control planes share. Rotations of earlier versions keep the last two. */
 export type SharedKeyName = RotatingKey | 'cluster-ca' | 'kubernetes-ca';
 
 /**
@@ -52,7 +54,11 @@ export async function readSharedKeys(files: FilePort): Promise<KeySet<SharedKeyN
     'kubernetes-ca': await read(paths['kubernetes-ca.crt'], paths['kubernetes-ca.key']),
   };
   const set = (await new KeyStore(files, KEY_PATHS).loadSet()) ?? (await readInitialSet(files));
-  return { ...set, previous: { ...set.previous, ...lasting }, next: { ...set.next, ...lasting } };
+  const withLasting = (pairs: RotatingPairs): RotatingPairs<SharedKeyName> => ({
+    ...{ ...pairs, ...lasting },
+    'cluster-ca': pairs[CLUSTER_CA] ?? lasting['cluster-ca'],
+  });
+  return { ...set, previous: withLasting(set.previous), next: withLasting(set.next) };
 }
 
 async function readInitialSet(files: FilePort): Promise<KeySet> {

@@ -153,6 +153,8 @@ describe('judgeAnswer()', () => {
     // CA.
     ['etcd-client', 'etcd-client', alert('CERTIFICATE_EXPIRED'), 'inconclusive'],
     ['etcd-client', 'node', alert('BAD_CERTIFICATE'), 'inconclusive'],
+    ['curator', 'member', { kind: 'closed' }, 'refused'],
+    ['curator', 'member', { kind: 'failed', why: 'connect ECONNREFUSED' }, 'inconclusive'],
     ['etcd-peer', 'node', { kind: 'failed', why: 'connect ECONNREFUSED' }, 'inconclusive'],
     ['api-server', 'kubelet', status(403, 'cluster: node x is not a member'), 'refused'],
     ['api-server', 'kubelet', status(404), 'admitted'],

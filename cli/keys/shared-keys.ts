@@ -70,8 +70,8 @@ export const SHARED_KEYS: readonly (SharedKey & { readonly credentials: readonly
   },
   {
     key: 'cluster CA',
-    harm: 'impersonate a curator to clients whose traffic can be diverted; curators refuse it, since its key is not on record',
-    lasts: true,
+    harm: 'impersonate a curator or a join service to members, operators and machines whose traffic can be diverted',
+    lasts: false,
     credentials: ['member', 'operator'],
   },
 ];

@@ -16,7 +16,7 @@ export interface KnownClusterCa {
 }
 
 /** A cluster CA that an owner has signed, and its generation. */
-export interface FollowedCa {
+interface FollowedCa {
   readonly pem: string;
   readonly generation: number;
 }

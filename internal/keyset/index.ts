@@ -2,7 +2,8 @@
  * Domain: rotation of the keys that all control planes share, as values. A `KeySet` has the keys of two generations and the
  * phase of the rotation from one to the other. Which keys are trusted and which key signs depends on nothing else.
  */
-export { followedClusterCas, CLUSTER_CA, type FollowedCa, type KnownClusterCa } from './followed-ca.ts';
+export { createClusterCa, signingClusterCa, trustedClusterCas } from './cluster-ca.ts';
+export { CLUSTER_CA, followedClusterCas, type KnownClusterCa } from './followed-ca.ts';
 export { planRotation, type RotationMember } from './plan-rotation.ts';
 export {
   activePairs,

@@ -144,6 +144,7 @@ const pairsShape = z.strictObject({
   'front-proxy-ca': pairShape,
   'service-account': pairShape,
   'kubernetes-ca': laterShape,
+  'cluster-ca': pairShape.optional(),
 });
 const shape = z.strictObject({
   version: z.literal(1),

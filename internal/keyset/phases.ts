@@ -1,7 +1,6 @@
 /**
  * The key pairs of control planes that every rotation replaces: the CAs of clients and the service-account key. The key that encrypts
- * secrets at rest is rotated with them (encryption-keys.ts), and so are `LATER_KEYS`. Not rotated is the cluster CA (curators check
- * the keys on record).
+ * secrets at rest is rotated with them (encryption-keys.ts), and so are `LATER_KEYS`.
  */
 export const ROTATING_KEYS = [
   'etcd-clients-ca',
@@ -17,9 +16,10 @@ export type RotatingKey = (typeof ROTATING_KEYS)[number];
 
 /**
  * Key pairs that rotations of earlier versions kept: their key sets, records and owners' signatures do not name them. A set has all
- * that its version knew, in both generations. `kubernetes-ca` is the CA of API servers and kubelets as servers (servers-ca.ts).
+ * that its version knew, in both generations. `kubernetes-ca` is the CA of API servers and kubelets as servers (servers-ca.ts);
+ * `cluster-ca` issues the certificates of nodes, of join services and curators, and of operators (cluster-ca.ts).
  */
-export const LATER_KEYS = ['kubernetes-ca'] as const;
+export const LATER_KEYS = ['kubernetes-ca', 'cluster-ca'] as const;
 /** One of `LATER_KEYS`. */
 export type LaterKey = (typeof LATER_KEYS)[number];
 

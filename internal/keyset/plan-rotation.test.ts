@@ -53,6 +53,12 @@ const cases: readonly {
     want: [['w', 'its agent is too old to replace the Kubernetes CA']],
   },
   {
+    name: 'waits for an agent that is too old to replace the cluster CA before new keys are created',
+    at: now('asked'),
+    members: [member('a', '1/done'), member('w', '1/done', { laterKeys: ['kubernetes-ca'] })],
+    want: [['w', 'its agent is too old to replace the cluster CA']],
+  },
+  {
     name: 'goes on with a rotation that agents of an earlier version began',
     at: now('believe'),
     members: [member('a', '2/believe', { isControlPlane: true, knowsEncryption: false })],

@@ -83,7 +83,10 @@ function whyLate(member: RotationMember, now: RotationRecord): string {
   return stage?.generation === now.generation ? `still in phase "${stage.phase}"` : 'has not started';
 }
 
-const LATER_KEY_NAMES: Readonly<Record<LaterKey, string>> = { 'kubernetes-ca': 'the Kubernetes CA' };
+const LATER_KEY_NAMES: Readonly<Record<LaterKey, string>> = {
+  'kubernetes-ca': 'the Kubernetes CA',
+  'cluster-ca': 'the cluster CA',
+};
 
 /** Why the agent of a member cannot take part in a rotation of this version. */
 function whyUnable({ stage, knowsEncryption, laterKeys }: RotationMember): string | undefined {

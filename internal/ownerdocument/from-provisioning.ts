@@ -77,7 +77,7 @@ export function verifyFromProvisioning<K extends DocumentKind>(
 }
 
 /** The newest document of a kind, and the newest `owners` document, that a machine or a workspace has accepted. */
-export interface AcceptedDocuments {
+interface AcceptedDocuments {
   readonly owners: Floor | undefined;
   readonly document: Floor | undefined;
 }

@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto';
+import type { X509Certificate } from 'node:crypto';
 import { CLOCK_TOLERANCE_MS } from '../clock/index.ts';
 import type { LeafSpec, SubjectName } from './certificate-signer.ts';
 import { PkiError } from './errors.ts';

@@ -171,6 +171,7 @@ const publicsShape = z.strictObject({
   'service-account': z.string().min(1),
   /** Absent in rotations that an earlier version began. */
   'kubernetes-ca': z.string().min(1).optional(),
+  'cluster-ca': z.string().min(1).optional(),
   /** Name and hash; absent in rotations that an earlier version began. */
   'encryption-key': z.string().min(1).optional(),
 });

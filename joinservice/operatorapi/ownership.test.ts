@@ -154,7 +154,7 @@ describe('the ownership of the cluster', () => {
     await etcd.commit({ when: [], then: [signer.documentWrite('keys', body)] }, { signal });
     const { clusterCaPem, ownerDocuments = [] } = await harness.clusterCa();
     expect(clusterCaPem).toContain(harness.next.trim());
-    expect(ownerDocuments.map((bytes) => parseDocument(bytes as Uint8Array).kind)).toEqual(['keys']);
+    expect(ownerDocuments.map((bytes) => parseDocument(bytes).kind)).toEqual(['keys']);
   });
 
   const refused = [

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import {
+  createClusterCa,
   trustedPem,
   encodeKeySet,
   KEY_PHASES,
@@ -28,6 +29,23 @@ beforeEach(async () => {
 
 const place = (set: KeySet): Promise<void> =>
   files.writeAtomic(`/keys/${ROTATION_FILE}`, encodeKeySet(set).reveal());
+
+test('trustedClusterCas() returns the CA that signs, and during a rotation those that members trust', async () => {
+  await files.writeAtomic('/keys/cluster-ca.crt', 'FIRST');
+  expect(await ring.trustedClusterCas()).toBe('FIRST');
+  const [previous, next] = [await createClusterCa(2, nowMs()), await createClusterCa(3, nowMs())];
+  const rotating = (phase: KeySet['phase']): KeySet => ({
+    ...{ generation: 3, phase },
+    previous: { ...first, 'cluster-ca': previous },
+    next: { ...second, 'cluster-ca': next },
+  });
+  await place(rotating('hand'));
+  expect(await ring.trustedClusterCas()).toBe('FIRST');
+  await place(rotating('refresh'));
+  expect(await ring.trustedClusterCas()).toBe(`${previous.public}${next.public}`);
+  await place(rotating('retire'));
+  expect(await ring.trustedClusterCas()).toBe(next.public);
+});
 
 describe('kubernetesClients()', () => {
   test('kubernetesClients() returns the Kubernetes CA before the first rotation', async () => {

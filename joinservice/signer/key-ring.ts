@@ -1,8 +1,10 @@
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   parseKeySet,
+  publicHalvesOf,
   ROTATION_FILE,
   signingPair,
+  trustedClusterCas,
   trustedPem,
   type KeySet,
 } from '../../internal/keyset/index.ts';
@@ -63,6 +65,13 @@ export class KeyRing {
   async certificateAuthority(name: 'cluster-ca' | 'kubernetes-ca'): Promise<KeyCertificateSigner> {
     const [caPem, keyPem] = [await this.#read(`${name}.crt`), await this.#read(`${name}.key`)];
     return new KeyCertificateSigner({ caPem: caPem.reveal(), keyPem, nowMs: this.#options.nowMs });
+  }
+
+  /** The cluster CAs that members trust, a PEM bundle. @throws SignerError `signer-key-missing`; KeysetError `keyset-invalid` */
+  async trustedClusterCas(): Promise<string> {
+    const set = await this.#keySet();
+    const rotated = set && trustedClusterCas(set.phase, publicHalvesOf(set));
+    return rotated ?? (await this.certificateAuthority('cluster-ca')).caPem;
   }
 
   /** The CA for clients of Kubernetes. @throws SignerError `signer-key-missing`; KeysetError `keyset-invalid` */

@@ -190,7 +190,7 @@ export class MemberSigner {
     const { cluster, keys } = this.#reads;
     if (nodeId === cluster.own.nodeId) return true;
     if (nodeCertPem === '' || nodeCertPem.length > MAX_PEM_BYTES) return false;
-    const { caPem } = await keys.certificateAuthority('cluster-ca');
+    const caPem = await keys.trustedClusterCas();
     try {
       const certificate = new X509Certificate(nodeCertPem);
       const nowMs = (): number => Date.parse(certificate.validFrom);

@@ -7,6 +7,7 @@ import { createHarness } from '../../machines/harness.ts';
 import { StoryCluster } from '../harness/story-cluster.ts';
 import { eventually, NodeShell } from '../harness/node-shell.ts';
 import { change, containersOf, deployApp, reportOf } from './rotation-app.ts';
+import { divertedWorkspace, FalseCurator } from './false-curator.ts';
 import { readFromBackup } from './restored-secret.ts';
 import { CredentialThief } from './stolen-credentials.ts';
 import { EncryptionKeyThief, uniqueText } from './stolen-encryption-key.ts';
@@ -26,7 +27,7 @@ const MAX_RELISTS = 8;
 
 await test('after the loss of a control plane its keys are replaced, and a copy of its disk is useless', async (story) => {
   await using bench = await createHarness();
-  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '3', '--workers', '1');
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '3', '--workers', '2');
   const cluster = new StoryCluster(bench, NAME);
   const workspace = await cluster.workspace();
   const must = (...args: readonly string[]) => bench.must('--workspace', workspace, ...args);
@@ -64,6 +65,15 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
     'unique',
     `--from-literal=text=${unique}`,
   );
+  const away = await mkdtemp(join(tmpdir(), 'cluster-away-'));
+  await using _away = { [Symbol.asyncDispose]: () => rm(away, { recursive: true, force: true }) };
+  const asAnn = (...args: readonly string[]) => bench.cli('--workspace', away, ...args);
+  assert.equal((await asAnn('operator', 'key', 'ann', '--request', join(away, 'ann.csr'))).code, 0);
+  await must(
+    ...['operator', 'add', 'ann', '--role', 'viewer'],
+    ...['--request', join(away, 'ann.csr'), '--out', join(away, 'ann.grant')],
+  );
+  assert.equal((await asAnn('operator', 'accept', join(away, 'ann.grant'))).code, 0);
   const reader = await EncryptionKeyThief.of(cluster, 'n3');
   const kept = await mkdtemp(join(tmpdir(), 'cluster-backups-'));
   await using _kept = { [Symbol.asyncDispose]: () => rm(kept, { recursive: true, force: true }) };
@@ -98,11 +108,12 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
 
   await story.test('the removal of the lost control plane rotates the keys and reports it', async (step) => {
     await cluster.cutPower('n3');
+    await cluster.cutPower('n5');
     await eventually(
       'the lost control plane counts as not responding',
       120,
       () => must('node', 'ls'),
-      (table) => /^n3 +NotResponding /m.test(table),
+      (table) => /^n3 +NotResponding /m.test(table) && /^n5 +NotResponding /m.test(table),
     );
     // Starts the measurement only now, so that it excludes the effects of the machine that is off.
     await allSee(2);
@@ -118,6 +129,36 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
       /^generation 2, .*requested .*: n3 \(node-\w+\) was lost with these keys/,
     );
     assert.doesNotMatch((await bench.cli('--workspace', workspace, 'status')).stdout, /^key rotation /m);
+  });
+
+  await story.test('a copy of the old cluster CA that poses as a curator is refused', async () => {
+    await using curator = await FalseCurator.start(thief);
+    const to = await divertedWorkspace(workspace, join(away, 'diverted'), curator.endpoint);
+    const { code, stderr } = await bench.cli('--workspace', to, 'operator', 'ls');
+    assert.notEqual(code, 0);
+    assert.match(stderr, /pki-untrusted/);
+    // The workspace asks for a newer CA, with its public key only, and accepts none without an owner's signature.
+    assert.deepEqual([...new Set(curator.calls)], ['getClusterCa']);
+  });
+
+  await story.test('an operator whose workspace was away follows the new cluster CA', async (step) => {
+    const { code, stdout, stderr } = await asAnn('node', 'ls');
+    step.diagnostic(stderr);
+    assert.equal(code, 0);
+    assert.match(stdout, /^n1 +Healthy /m);
+    assert.match(stderr, /has replaced the CA of the cluster \(generation 2/);
+    assert.doesNotMatch((await asAnn('node', 'ls')).stderr, /has replaced the CA/);
+  });
+
+  await story.test('a worker that was off during the rotation comes back', async () => {
+    await cluster.start('n5');
+    await cluster.allReady([...LEFT, 'n5'], 300);
+    await eventually(
+      'its curators know it again',
+      120,
+      () => must('node', 'ls'),
+      (table) => /^n5 +Healthy /m.test(table),
+    );
   });
 
   await story.test('forged credentials are refused at every endpoint', async () => {
@@ -223,7 +264,7 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
           ),
         ({ code }) => code === 0,
       );
-      await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 240);
+      await cluster.allReady(['n1', 'n2', 'n3', 'n4', 'n5'], 240);
       await eventually(
         'three voters',
         120,

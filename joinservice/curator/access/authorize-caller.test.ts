@@ -63,7 +63,7 @@ describe('authorizeCaller()', () => {
     );
   });
 
-  test('authorizeCaller() allows a caller with a recorded key but no certificate to request a certificate, and nothing else', async () => {
+  test('authorizeCaller() allows a caller with a recorded key but no certificate to request a certificate and the cluster CA, and nothing else', async () => {
     const { cluster, etcd, signer } = await createCurators();
     const reads = { etcd, ownerDocs: signer.ownerDocs(etcd) };
     const viewer = await cluster.addOperator('v', 'viewer');
@@ -74,10 +74,11 @@ describe('authorizeCaller()', () => {
       name: 'v',
       role: 'viewer',
     });
+    const { renewOperator, getClusterCa } = OperatorApi.method;
+    const allowed: readonly unknown[] = [renewOperator, getClusterCa];
     for (const service of [CuratorContract, OperatorApi])
       for (const method of service.methods)
-        if (method !== OperatorApi.method.renewOperator)
-          await expect(enter(method)).rejects.toEqual(coded('curator-denied'));
+        if (!allowed.includes(method)) await expect(enter(method)).rejects.toEqual(coded('curator-denied'));
     await cluster.forget(viewer);
     await expect(enter(OperatorApi.method.renewOperator)).rejects.toEqual(coded('curator-not-member'));
   });
