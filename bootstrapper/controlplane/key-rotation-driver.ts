@@ -31,6 +31,7 @@ import {
   type ControlPlanePorts,
   type EtcdClientFiles,
   type EncryptedEtcd,
+  hasOutdatedServersCa,
   type HostSettings,
   isKubeletClientIssuedBy,
   Kubelet,
@@ -42,6 +43,7 @@ import {
   rewriteWith,
   ROTATED_FILES,
   writeKubeletClientsCa,
+  writeKubeletServersCa,
 } from '../kubernetes/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
 import { planKubernetes, type RoleValues } from '../roleserve/index.ts';
@@ -112,8 +114,9 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
         'certificates of this node signed by another CA',
       );
     },
-    trustClients: async (clientsPem, signal) => {
+    trustCas: async ({ clientsPem, serversPem }, signal) => {
       await writeKubeletClientsCa(files, clientsPem);
+      if (serversPem !== undefined) await writeKubeletServersCa(files, serversPem);
       await when(values.kubernetesStatus, (now) => now !== undefined, signal);
       const { ports: machine, etcd } = ports.kubernetes;
       const kubelet = new Kubelet(machine, settingsOf(ports), etcd);
@@ -122,6 +125,7 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
         signal,
       );
     },
+    hasOutdatedServersCa: () => hasOutdatedServersCa(files),
     restartKubelet: async (signal) => {
       await when(values.kubernetesStatus, (now) => now !== undefined, signal);
       await restartForServingCertificate(ports.kubernetes.ports, signal);

@@ -13,7 +13,9 @@ export {
   installTicketKeys,
   installKubeletCertificates,
   installKubeletClientsCa,
+  installKubeletServersCa,
   installTicket,
   membershipFromTicket,
+  verifyKubeletServersCa,
   writeCredentials,
 } from './install-ticket.ts';

@@ -10,15 +10,21 @@ import {
   signedKeysOf,
   type KeyPhase,
   type KeySet,
+  type RotatingPair,
 } from '../../internal/keyset/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { proofFromProvisioning, type DocumentProof } from '../../internal/ownerdocument/index.ts';
 import { MemoryFiles, TestOwner } from '../../internal/testing/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
 import { installSharedKeys, KeyStore, verifyKeySet } from '../keyrotation/index.ts';
-import { CONTROL_PLANE_KEY_FILES, ROTATED_FILES } from '../kubernetes/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, ROTATED_FILES } from '../kubernetes/index.ts';
 import { readInitialKeys } from '../controlplane/index.ts';
-import { installControlPlaneKeys, installKubeletClientsCa, installTicketKeys } from './install-ticket.ts';
+import {
+  installControlPlaneKeys,
+  installKubeletClientsCa,
+  installKubeletServersCa,
+  installTicketKeys,
+} from './install-ticket.ts';
 import { AGENT_PATHS, KEY_PATHS } from '../nodestate/index.ts';
 
 /** The CAs that the kubelet trusts for its clients. */
@@ -205,6 +211,51 @@ describe('rotated keys in a ticket', () => {
       const ticket = { ...keysOf(set), signedKeys: signatureOver(set) };
       await expect(installTicketKeys(files, ticket)).rejects.toEqual(refused('keyrotation-generation-old'));
     }
+  });
+
+  test('the CAs of API servers are installed only if an owner has signed all of them', async () => {
+    const pair = (pem: string): RotatingPair => ({ public: pem, private: new Secret('KEY') });
+    const [old, fresh] = ['OLD', 'NEW'].map(
+      (text) => `-----BEGIN CERTIFICATE-----\n${text}\n-----END CERTIFICATE-----\n`,
+    );
+    if (old === undefined || fresh === undefined) throw new TypeError('two CAs');
+    const kept = await aSet('done');
+    const set: KeySet = {
+      ...kept,
+      previous: { ...kept.previous, [SERVERS_CA]: pair(old) },
+      next: { ...kept.next, [SERVERS_CA]: pair(fresh) },
+    };
+    /** The file after the ticket, or the code of the refusal. */
+    const install = async (
+      { has, generation = 1 }: { readonly has?: string; readonly generation?: number },
+      kubernetesCaPem: string,
+      signedKeys: DocumentProof<'keys'>,
+    ): Promise<string> => {
+      const files = new MemoryFiles();
+      await new KeyStore(files, KEY_PATHS).saveStage({ generation, phase: 'done' });
+      await files.makeDirectory('/var/lib/cluster/kubernetes');
+      if (has !== undefined) await files.writeAtomic(KUBELET_FILES.ca, has);
+      try {
+        await installKubeletServersCa(files, { kubernetesCaPem, signedKeys });
+        return await textAt(files, KUBELET_FILES.ca);
+      } catch (error) {
+        return (error as { code: string }).code;
+      }
+    };
+    const signed = signatureOver(set);
+    for (const bundle of [fresh, `${old}${fresh}`]) expect(await install({}, bundle, signed)).toBe(bundle);
+    expect(await install({ has: old }, fresh, signed)).toBe(fresh);
+    const forged = old.replace('OLD', 'FORGED');
+    const unsigned = 'keyrotation-keys-unsigned';
+    expect(await install({}, forged, signed)).toBe(unsigned);
+    expect(await install({}, `${fresh}${forged}`, signed)).toBe(unsigned);
+    // Without a rotation of this CA: a machine that has none takes it, a member keeps its own.
+    for (const proof of [proofOf(), signatureOver(kept)]) {
+      expect(await install({}, old, proof)).toBe(old);
+      expect(await install({ has: old }, old, proof)).toBe(old);
+      expect(await install({ has: old }, forged, proof)).toBe(unsigned);
+    }
+    expect(await install({ generation: 2 }, old, proofOf())).toBe(unsigned);
   });
 
   test('the CAs for clients of the kubelet are installed only if an owner has signed all of them', async () => {

@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { OpenedTicket } from '../joinclient/index.ts';
 import { parseKeySet, ROTATION_FILE } from '../../internal/keyset/index.ts';
@@ -10,8 +10,14 @@ import {
   oldGeneration,
   verifyClientsCa,
   verifyKeySet,
+  verifyServersCa,
 } from '../keyrotation/index.ts';
-import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, writeKubeletClientsCa } from '../kubernetes/index.ts';
+import {
+  CONTROL_PLANE_KEY_FILES,
+  KUBELET_FILES,
+  writeKubeletClientsCa,
+  writeKubeletServersCa,
+} from '../kubernetes/index.ts';
 import { AGENT_PATHS, KEY_PATHS, type NodeState } from '../nodestate/index.ts';
 
 /**
@@ -26,6 +32,7 @@ export async function installTicket(
   nodeAddress: string,
 ): Promise<Membership> {
   const { files, state } = ports;
+  await installKubeletServersCa(files, ticket);
   await installKubeletCertificates(files, ticket);
   await installKubeletClientsCa(files, ticket);
   await installTicketKeys(files, ticket);
@@ -53,11 +60,37 @@ export async function writeCredentials(
 export async function installKubeletCertificates(files: FilePort, ticket: OpenedTicket): Promise<void> {
   await files.makeDirectory(dirname(KUBELET_FILES.ca));
   const certificates = [
-    [KUBELET_FILES.ca, ticket.kubernetesCaPem],
     [KUBELET_FILES.clientCert, ticket.kubeletClientCertPem],
     [KUBELET_FILES.servingCert, ticket.kubeletServingCertPem],
   ] as const;
   for (const [path, pem] of certificates) await files.writeAtomic(path, pem, { mode: 0o644 });
+}
+
+/**
+ * Writes the CAs with which the kubelet verifies API servers, on a machine that joins or that was off for a long time.
+ * @throws KeyRotationError like `verifyKubeletServersCa()`
+ */
+export async function installKubeletServersCa(
+  files: FilePort,
+  ticket: Pick<OpenedTicket, 'kubernetesCaPem' | 'signedKeys'>,
+): Promise<void> {
+  await verifyKubeletServersCa(files, ticket);
+  await writeKubeletServersCa(files, ticket.kubernetesCaPem);
+}
+
+/**
+ * Refuses the CAs of API servers in a ticket, and with them its certificates, unless an owner has signed these CAs, or they are those
+ * that this node has. A running member takes them from no ticket: it may come from a control plane that is one phase behind.
+ * @throws KeyRotationError if no owner has signed them
+ */
+export async function verifyKubeletServersCa(
+  files: FilePort,
+  { kubernetesCaPem, signedKeys }: Pick<OpenedTicket, 'kubernetesCaPem' | 'signedKeys'>,
+): Promise<void> {
+  const present = await readText(files, KUBELET_FILES.ca);
+  if (present?.trim() === kubernetesCaPem.trim()) return;
+  const isFirst = present === undefined;
+  await verifyServersCa(new KeyStore(files, KEY_PATHS), signedKeys, { bundlePem: kubernetesCaPem, isFirst });
 }
 
 /**

@@ -12,7 +12,6 @@
  */
 export { createJoinUpgrades } from './cluster-evidence.ts';
 export { fileEndpoints, knownEndpoints, metadataEndpoints, type EndpointSource } from './discovery.ts';
-export { JoinClientError } from './errors.ts';
 export { JoinClient, type GrantedAdmission, type JoinRecord } from './join-client.ts';
 export { resolveWithSystem } from './name-lookup.ts';
 export { proxiesIn } from './proxies.ts';

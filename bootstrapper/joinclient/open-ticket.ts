@@ -43,6 +43,7 @@ export interface OpenedTicket {
   readonly taints: readonly Taint[];
   readonly directory: readonly { readonly nodeId: string; readonly host: string }[];
   readonly settings: Omit<SettingsRecord, 'version'>;
+  /** CAs with which the kubelet verifies API servers, concatenated. */
   readonly kubernetesCaPem: string;
   /** CAs that the kubelet trusts for its clients, concatenated; undefined: the Kubernetes CA. */
   readonly kubernetesClientsCaPem: string | undefined;
@@ -165,12 +166,12 @@ function checkNodeCertificate(
 }
 
 function checkKubeletCertificates(ticket: Ticket, { keys }: TicketExpectations): void {
-  const ca = attempt('Kubernetes CA', () => new X509Certificate(ticket.kubernetesCaPem));
+  const servers = attempt('Kubernetes CA', () => authoritiesIn(ticket.kubernetesCaPem));
   const clients = attempt('CAs of Kubernetes clients', () => clientAuthoritiesOf(ticket));
   const { kubeletClientCertificatePem: client, kubeletServingCertificatePem: serving } = ticket;
   const wanted = [
     ['kubelet client certificate', client, keys.clientPubKeyDer, clients],
-    ['kubelet serving certificate', serving, keys.servingPubKeyDer, [ca]],
+    ['kubelet serving certificate', serving, keys.servingPubKeyDer, servers],
   ] as const;
   for (const [what, pem, pubKeyDer, authorities] of wanted) {
     attempt(what, () => {
@@ -189,10 +190,11 @@ function clientAuthoritiesOf({
   kubernetesCaPem,
   kubernetesClientsCaPem,
 }: Ticket): readonly X509Certificate[] {
-  if (kubernetesClientsCaPem === '') return [new X509Certificate(kubernetesCaPem)];
-  const pems = kubernetesClientsCaPem
-    .split(/(?<=-----END CERTIFICATE-----)/)
-    .filter((pem) => pem.trim() !== '');
+  return authoritiesIn(kubernetesClientsCaPem === '' ? kubernetesCaPem : kubernetesClientsCaPem);
+}
+
+function authoritiesIn(bundlePem: string): readonly X509Certificate[] {
+  const pems = bundlePem.split(/(?<=-----END CERTIFICATE-----)/).filter((pem) => pem.trim() !== '');
   return pems.map((pem) => {
     const certificate = new X509Certificate(pem);
     if (!certificate.ca) throw new Error('not a CA certificate');

@@ -21,4 +21,4 @@ export {
   type KeyRotationDriver,
 } from './node-keys-worker.ts';
 export { installSharedKeys } from './install-shared-keys.ts';
-export { verifyClientsCa, verifyKeySet } from './verify-keys.ts';
+export { verifyClientsCa, verifyKeySet, verifyServersCa } from './verify-keys.ts';

@@ -12,12 +12,15 @@ import {
   formatStage,
   KEY_PHASES,
   ROTATION_FILE,
+  SERVERS_CA,
   signedKeysOf,
+  type RotatingPair,
   type KeyPhase,
   type KeySet,
   type KeyStage,
 } from '../../internal/keyset/index.ts';
 import { certificatesIn } from '../../internal/pki/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
 import { records, type KeysRecord } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import { FakeClock, MemoryFiles, settle, superviseForTest, TestOwner } from '../../internal/testing/index.ts';
@@ -25,7 +28,12 @@ import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { membership } from '../roleserve/fake-node.ts';
 import { KeyStore } from './key-store.ts';
-import { nodeKeysWorker, type CertificateIssuers, type KeyRotationDriver } from './node-keys-worker.ts';
+import {
+  nodeKeysWorker,
+  type CertificateIssuers,
+  type KeyRotationDriver,
+  type TrustedCas,
+} from './node-keys-worker.ts';
 
 const TEST_PATHS = {
   rotation: `/keys/${ROTATION_FILE}`,
@@ -72,6 +80,8 @@ class TestNode implements Curators, KeyRotationDriver {
   /** The operation that fails at its next call. */
   failing: string | undefined;
   wasOther = true;
+  isOutdated = false;
+  serversPem: string | undefined;
 
   constructor(roles: readonly Role[]) {
     this.values.clusterMembership.set(membership);
@@ -136,7 +146,11 @@ class TestNode implements Curators, KeyRotationDriver {
     this.issuers = issuers;
     return this.#do('renew', this.wasOther);
   };
-  trustClients = (pem: string) => this.#do(`believe ${pem.split('BEGIN').length - 1}`, undefined);
+  trustCas = ({ clientsPem, serversPem }: TrustedCas) => {
+    this.serversPem = serversPem;
+    return this.#do(`believe ${clientsPem.split('BEGIN').length - 1}`, undefined);
+  };
+  hasOutdatedServersCa = () => Promise.resolve(this.isOutdated);
   restartKubelet = () => this.#do('restart', undefined);
 
   async #do<T>(what: string, answer: T): Promise<T> {
@@ -228,6 +242,18 @@ describe('the key rotation worker on a control plane', () => {
         ...['enforce retire', 'enforce done', 'forget'],
       ],
     ]);
+  });
+
+  test('restarts a kubelet that was started with other CAs of API servers, also one that joined in between', async () => {
+    node.wasOther = false;
+    node.isOutdated = true;
+    await using _life = node.live();
+    await node.tell('issue');
+    await rest();
+    await node.store.saveStage({ generation: 1, phase: 'done' });
+    await node.tell('refresh');
+    await rest();
+    expect(node.did.filter((what) => what === 'restart')).toHaveLength(1);
   });
 
   test('replaces its own keys when the keys of another control plane are recorded', async () => {
@@ -326,6 +352,26 @@ describe('the key rotation worker on a worker node', () => {
       ['believe 2', 'believe 2', 'renew', 'believe 2', 'restart', 'believe 1'],
     ]);
     expect([await node.store.loadSet(), await node.store.holdsKeys()]).toEqual([undefined, false]);
+  });
+
+  test('trusts the next CA of API servers alone from phase `refresh` on, before its kubelet restarts', async () => {
+    const ca = (pem: string): RotatingPair => ({ public: pem, private: new Secret('KEY') });
+    const { previous, next } = set;
+    const of = {
+      ...set,
+      previous: { ...previous, [SERVERS_CA]: ca('OLD') },
+      next: { ...next, [SERVERS_CA]: ca('NEW') },
+    };
+    node.documents = [node.owner.sign('keys', signedKeysOf(publicKeysOf(of)))];
+    await using _life = node.live();
+    const seen: unknown[] = [];
+    for (const phase of ['believe', 'issue', 'refresh'] as const) {
+      await node.tell(phase, 2, of);
+      await rest();
+      seen.push(node.serversPem);
+    }
+    expect(seen).toEqual(['OLD\n', 'OLD\nNEW\n', 'NEW\n']);
+    expect(node.did.slice(-2)).toEqual(['believe 2', 'restart']);
   });
 
   test('that was off renews its certificate first and waits for no tokens', async () => {

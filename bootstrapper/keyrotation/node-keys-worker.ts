@@ -4,6 +4,8 @@ import {
   areSignedKeys,
   CLUSTER_CA,
   trustedClusterCas,
+  kubeletTrustPem,
+  SERVERS_CA,
   trustedPublicPem,
   withoutReplacedSecrets,
   hasReached,
@@ -51,8 +53,10 @@ export interface KeyRotationDriver {
    * Restarts nothing, and works while nothing runs.
    */
   renewCertificates(issuers: CertificateIssuers, signal: AbortSignal): Promise<boolean>;
-  /** Makes the kubelet accept clients whose certificates were signed by these CAs. */
-  trustClients(clientsPem: string, signal: AbortSignal): Promise<void>;
+  /** Makes the kubelet accept clients, and after its next start API servers, whose certificates were signed by these CAs. */
+  trustCas(cas: TrustedCas, signal: AbortSignal): Promise<void>;
+  /** Whether the kubelet was started with other CAs of API servers than those on disk. */
+  hasOutdatedServersCa(): Promise<boolean>;
   /** Restarts the kubelet: its pods get new tokens, and it uses the certificates on disk. */
   restartKubelet(signal: AbortSignal): Promise<void>;
 }
@@ -62,6 +66,13 @@ export interface CertificateIssuers {
   readonly kubernetesClientsCaPem: string;
   /** undefined in a rotation of an earlier version, which kept this CA. */
   readonly clusterCaPem: string | undefined;
+}
+
+/** The CAs that the kubelet of a worker trusts, PEM bundles. */
+export interface TrustedCas {
+  readonly clientsPem: string;
+  /** undefined in a rotation by an earlier version, which keeps the CA of servers. */
+  readonly serversPem: string | undefined;
 }
 
 /** The public keys of a generation, and the id of the node that created them. */
@@ -172,10 +183,11 @@ async function carryOut(options: NodeKeysWorkerOptions, step: Step, scope: Scope
   };
   const wasOther = isLate && (await driver.renewCertificates(issuers, scope.signal));
   if (step.kind === 'enforce') await activate(options, step, scope);
-  else if (isPhaseAtLeast(phase, 'believe')) await driver.trustClients(clientsOf(phase, made), scope.signal);
+  else if (isPhaseAtLeast(phase, 'believe')) await driver.trustCas(trustedCas(phase, made), scope.signal);
+  const isOutdated = isPhaseAtLeast(phase, 'refresh') && (await driver.hasOutdatedServersCa());
   // Pods of nodes that took part in the rotation have tokens of the previous key. Nodes that joined later
   // have none of those tokens.
-  if (isLate && (wasOther || reached.generation === made.generation))
+  if (isOutdated || (isLate && (wasOther || reached.generation === made.generation)))
     await driver.restartKubelet(scope.signal);
   if (isLate && phase === 'refresh') {
     scope.waiting('phase "refresh": pods to load new tokens');
@@ -203,9 +215,15 @@ async function activate(
   if (phase === 'done') await driver.removeRetiredKeys(scope.signal);
 }
 
-function clientsOf(phase: KeyPhase, { previous, next }: NewKeys): string {
+function trustedCas(phase: KeyPhase, { previous, next }: NewKeys): TrustedCas {
   const name = 'kubernetes-clients-ca';
-  return trustedPublicPem(phase, { previous: previous[name], next: next[name] });
+  const clientsPem = trustedPublicPem(phase, { previous: previous[name], next: next[name] });
+  const [old, fresh] = [previous[SERVERS_CA], next[SERVERS_CA]];
+  const isReplaced = old !== undefined && fresh !== undefined;
+  return {
+    clientsPem,
+    serversPem: isReplaced ? kubeletTrustPem(phase, { previous: old, next: fresh }) : undefined,
+  };
 }
 
 /** Whether these are the recorded keys: another control plane may have created keys at the same time. */

@@ -1,6 +1,7 @@
 import {
   areSignedClientCas,
   areSignedKeys,
+  areSignedServerCas,
   ENCRYPTION_KEY,
   isPhaseAtLeast,
   LATER_KEYS,
@@ -53,6 +54,23 @@ export async function verifyClientsCa(
   await requireSigned(store, proof, {
     doing: 'verifying the CAs of Kubernetes clients in a ticket',
     isSigned: (signed) => areSignedClientCas(signed, bundlePem),
+  });
+}
+
+/**
+ * Verifies the CAs of API servers in a ticket. Those of a cluster whose rotations have kept this CA have no signature: only a machine
+ * that has none yet (`isFirst`) takes them.
+ * @throws like `verifyAnnouncedKeys()`
+ */
+export async function verifyServersCa(
+  store: Floors & Pick<KeyStore, 'loadStage'>,
+  proof: DocumentProof<'keys'>,
+  { bundlePem, isFirst }: { readonly bundlePem: string; readonly isFirst: boolean },
+): Promise<void> {
+  if (proof.kind === 'unsigned' && isFirst && (await store.loadStage()).generation === 1) return;
+  await requireSigned(store, proof, {
+    doing: 'verifying the CAs of API servers in a ticket',
+    isSigned: (signed) => areSignedServerCas(signed, bundlePem) ?? isFirst,
   });
 }
 

@@ -51,6 +51,7 @@ export {
   ROTATED_FILES,
 } from './credentials/key-files.ts';
 export {
+  hasOutdatedServersCa,
   restartForServingCertificate,
   servedCertificateTimes,
   type ServingCertificatePorts,
@@ -61,7 +62,12 @@ export {
   renewControlPlaneCertificates,
 } from './credentials/control-plane-certificates.ts';
 export { retireControlPlane, type RetirePorts } from './controlplane/retire-control-plane.ts';
-export { writeKubeletClientsCa, placeKubernetesKeys } from './credentials/shared-keys.ts';
+export {
+  writeKubeletClientsCa,
+  writeKubeletServersCa,
+  placeKubernetesKeys,
+} from './credentials/shared-keys.ts';
+export { readServersTrust } from './credentials/key-pair.ts';
 export { startContainerRuntime } from './node/container-runtime.ts';
 export { declareLabels, declaresOther, listDeclaredLabels } from './taints/declared-labels.ts';
 export {

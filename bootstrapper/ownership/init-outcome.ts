@@ -12,7 +12,7 @@ import {
 import { Secret } from '../../internal/secret/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { InitOutcome, InitRecord } from '../initserver/index.ts';
-import { PATHS, ROTATED_FILES } from '../kubernetes/index.ts';
+import { PATHS, readServersTrust, ROTATED_FILES } from '../kubernetes/index.ts';
 
 /** kubeadm binds this group to cluster-admin (phase upload-config, kubeadm:cluster-admins). */
 const ADMIN_GROUP = 'kubeadm:cluster-admins';
@@ -28,7 +28,7 @@ export async function buildInitOutcome(
 ): Promise<InitOutcome> {
   const { files, authority, nowMs } = ports;
   const { clusterId, nodeId, nodeName, nodeAddress, epoch } = membership;
-  const kubernetesCaPem = await readPem(files, `${PATHS.pki}/ca.crt`);
+  const kubernetesCaPem = await readServersTrust(files);
   const clientsCaPem = await readText(files, ROTATED_FILES.issuerCert);
   const clientsKey = clientsCaPem === undefined ? `${PATHS.pki}/ca.key` : ROTATED_FILES.issuerKey;
   const clientsCa = new KeyCertificateSigner({

@@ -1,12 +1,11 @@
 import { sign } from 'node:crypto';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
-  CLUSTER_CA,
+  SERVERS_CA,
   signingPair,
   type KeySet,
   type RotatingKey,
   type RotatingPair,
-  type RotatingPairs,
 } from '../../internal/keyset/index.ts';
 import {
   generateKeyPem,
@@ -41,24 +40,21 @@ export const ACCOUNT_PATH = `/api/v1/namespaces/${ACCOUNT.namespace}/serviceacco
 export type SharedKeyName = RotatingKey | 'cluster-ca' | 'kubernetes-ca';
 
 /**
- * Reads the shared keys from the disk of this control plane. Those that no rotation replaces are the same in
- * both generations. Before the first rotation, all are, and `kubernetes-clients-ca` is `kubernetes-ca`.
+ * Reads the shared keys from the disk of this control plane. Those that a rotation of an earlier version kept are the
+ * same in both generations. Before the first rotation, all are, and `kubernetes-clients-ca` is `kubernetes-ca`.
  * @throws RemovalProbeError `removalprobe-not-control-plane` where a key is missing
  */
 export async function readSharedKeys(files: FilePort): Promise<KeySet<SharedKeyName>> {
   const read = (certFile: string, keyFile: string): Promise<RotatingPair> =>
     readPair(files, { certFile, keyFile });
   const paths = CONTROL_PLANE_KEY_FILES;
-  const lasting = {
+  const kept = {
     'cluster-ca': await read(paths['cluster-ca.crt'], paths['cluster-ca.key']),
-    'kubernetes-ca': await read(paths['kubernetes-ca.crt'], paths['kubernetes-ca.key']),
+    // Unless a rotation has replaced it.
+    [SERVERS_CA]: await read(paths['kubernetes-ca.crt'], paths['kubernetes-ca.key']),
   };
   const set = (await new KeyStore(files, KEY_PATHS).loadSet()) ?? (await readInitialSet(files));
-  const withLasting = (pairs: RotatingPairs): RotatingPairs<SharedKeyName> => ({
-    ...{ ...pairs, ...lasting },
-    'cluster-ca': pairs[CLUSTER_CA] ?? lasting['cluster-ca'],
-  });
-  return { ...set, previous: withLasting(set.previous), next: withLasting(set.next) };
+  return { ...set, previous: { ...kept, ...set.previous }, next: { ...kept, ...set.next } };
 }
 
 async function readInitialSet(files: FilePort): Promise<KeySet> {

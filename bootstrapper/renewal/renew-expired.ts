@@ -54,7 +54,8 @@ async function renewKubelet(
 ): Promise<void> {
   const { files } = ports;
   const { nodeId, nodeName, nodeAddress } = at.membership;
-  const servers = await authorityAt(ports, `${PATHS.pki}/ca`);
+  const crossPem = await readText(files, ROTATED_FILES.serversCross);
+  const servers = await authorityAt(ports, `${PATHS.pki}/ca`, crossPem);
   if (servers === undefined) return;
   const clients = (await authorityAt(ports, CLIENTS_ISSUER)) ?? servers;
   const names: LeafSpec['names'] = [
@@ -89,8 +90,9 @@ async function renewKubelet(
 async function authorityAt(
   { files, nowMs }: { readonly files: FilePort; readonly nowMs: () => number },
   base: string,
+  crossPem?: string,
 ): Promise<KeyCertificateSigner | undefined> {
   const [caPem, key] = [await readText(files, `${base}.crt`), await readText(files, `${base}.key`)];
   if (caPem === undefined || key === undefined) return undefined;
-  return new KeyCertificateSigner({ caPem, keyPem: new Secret(key), nowMs });
+  return new KeyCertificateSigner({ caPem, keyPem: new Secret(key), nowMs, crossPem });
 }

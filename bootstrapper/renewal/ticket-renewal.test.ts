@@ -204,7 +204,7 @@ describe('a member that comes back', () => {
     time.nowMs += 30 * DAY_MS;
     await ports.files.writeAtomic(KUBELET_FILES.ca, 'of the cluster\n');
     await expect(ensureValidCertificates(ports, membership, never)).rejects.toMatchObject({
-      code: 'joinclient-ticket-invalid',
+      code: 'keyrotation-keys-unsigned',
     });
     expect(await state.membership.load()).toBeUndefined();
     expect(Buffer.from((await ports.files.read(KUBELET_FILES.ca, 99)) ?? []).toString()).toBe(

@@ -12,7 +12,7 @@ import {
 import { isControlPlane, type Role } from '../../internal/role/index.ts';
 import { directoryFromMembership } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
-import { type JoinClient, JoinClientError, type OpenedTicket } from '../joinclient/index.ts';
+import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
 import { KeyRotationError } from '../keyrotation/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
 import type { Renewal } from './renewal-worker.ts';
@@ -23,7 +23,9 @@ import {
   installTicketKeys,
   installKubeletCertificates,
   installKubeletClientsCa,
+  installKubeletServersCa,
   membershipFromTicket,
+  verifyKubeletServersCa,
   writeCredentials,
   type UpdateMembership,
 } from '../credentials/index.ts';
@@ -129,6 +131,7 @@ async function byTicket(
   signal: AbortSignal,
 ): Promise<Membership> {
   const ticket = await requestTicket(ports, membership, signal);
+  await installKubeletServersCa(ports.files, ticket);
   await installKubeletCertificates(ports.files, ticket);
   await installSignedClientsCa(ports, ticket);
   // Saves the current control planes, because all those on disk may no longer exist.
@@ -185,15 +188,8 @@ async function requestTicket(
     },
     signal,
   );
-  await refuseOtherAuthority(files, ticket);
+  await verifyKubeletServersCa(files, ticket);
   return ticket;
-}
-
-/** Refuses a ticket with another CA of Kubernetes servers, because that CA is never replaced. */
-async function refuseOtherAuthority(files: FilePort, { kubernetesCaPem }: OpenedTicket): Promise<void> {
-  const found = await readText(files, KUBELET_FILES.ca);
-  if (found !== undefined && found.trim() !== kubernetesCaPem.trim())
-    throw new JoinClientError('joinclient-ticket-invalid', 'invalid ticket: another Kubernetes CA');
 }
 
 /** Whether the shared keys are missing because this node became a control plane after its last ticket. */

@@ -1,4 +1,5 @@
 import { describeError } from '../../internal/errors/index.ts';
+import type { HostPort } from '../../internal/endpoint/index.ts';
 import { combine } from '../../internal/event/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
 import { launcher, type Plan, type Runnable } from '../../internal/supervisor/index.ts';
@@ -15,7 +16,10 @@ import type { RoleState, RoleValues } from './role-values.ts';
 
 /** Inputs and ports (injected dependencies) of the balancer worker. */
 export interface BalancerOptions {
-  readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory' | 'clusterSettings'>;
+  readonly reads: Pick<
+    RoleValues,
+    'clusterMembership' | 'clusterDirectory' | 'clusterSettings' | 'localKeys'
+  >;
   readonly ports: Pick<SystemPorts, 'files' | 'units' | 'clock'> & {
     /** Health of the API servers as the balancer reports it. */
     readonly balancerHealth: (signal: AbortSignal) => Promise<readonly ApiServerHealth[]>;
@@ -39,15 +43,26 @@ export function planBalancer({
 
 /** Runs the balancer of the API servers, so that local clients always use the same address. */
 export function balancerWorker({ reads, ports }: BalancerOptions): Runnable {
-  const { clusterMembership, clusterDirectory, clusterSettings } = reads;
+  const { clusterMembership, clusterDirectory, clusterSettings, localKeys } = reads;
   return launcher({
     input: combine({ clusterMembership, clusterSettings }),
     plan: planBalancer,
     tearDown: ({ signal }) => ports.units.stop(APILB_UNIT, signal),
     start: async (scope, membership) => {
-      await followDirectory(scope, clusterDirectory, membership, (known, signal) =>
-        ensureBalancer(ports, orderUpstreams(known, membership.nodeId), signal),
-      );
+      let upstreams: readonly HostPort[] = [];
+      await followDirectory(scope, clusterDirectory, membership, (known, signal) => {
+        upstreams = orderUpstreams(known, membership.nodeId);
+        return ensureBalancer(ports, upstreams, signal);
+      });
+      // A rotation replaces the CAs with which the balancer verifies API servers.
+      scope.run('trust', async (child) => {
+        child.healthy();
+        using stages = localKeys.watch();
+        for (;;) {
+          await stages.next(child.signal);
+          await ensureBalancer(ports, upstreams, child.signal);
+        }
+      });
       scope.run('upstreams', showUpstreams(ports));
     },
   });

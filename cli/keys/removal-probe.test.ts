@@ -199,7 +199,9 @@ describe('describeSharedKeys()', () => {
 
   test('lists the test results of replaced keys, and what copies of the other keys allow', () => {
     const said = describeSharedKeys(keys, { isLost: true, outcome: 'replaced', generation: 2 }).join('\n');
-    expect(said).toMatch(/replaced.*\n {2}K +accepted at X\nThese keys cannot be replaced.*\n {2}L +read$/s);
+    expect(said).toMatch(
+      /replaced.*\n {2}K +accepted at X\nThe rotation did not replace these keys.*\n {2}L +read$/s,
+    );
     expect(said).not.toContain('open\n');
     expect(describeReplacedKeys(keys)[0]).toBe('');
   });

@@ -111,7 +111,7 @@ export function probeResultsFrom(
     const tested = results.filter((each) => credentials.includes(each.credential) && usesSharedKey(each));
     return { key, credentials, tested };
   });
-  // A key that cannot be replaced is checked too: endpoints must refuse credentials made with nothing but that key.
+  // A key that was not replaced is checked too: endpoints must refuse credentials made with nothing but that key.
   const replaced =
     held?.isReplaced === true ? shared.filter(({ credentials }) => credentials.length > 0) : [];
   return {

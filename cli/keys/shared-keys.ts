@@ -65,7 +65,7 @@ export const SHARED_KEYS: readonly (SharedKey & { readonly credentials: readonly
   {
     key: 'Kubernetes CA',
     harm: 'impersonate an API server or a kubelet to clients whose traffic can be diverted',
-    lasts: true,
+    lasts: false,
     credentials: ['kubernetes-server'],
   },
   {
@@ -124,7 +124,7 @@ export function describeSharedKeys(
 function adviceFor(outcome: Exclude<KeysOutcome, 'none' | 'replaced'>, command: string): string {
   switch (outcome) {
     case 'under-way':
-      return 'The cluster is replacing all but the last two of them. To see its progress: cluster keys show';
+      return 'The cluster is replacing them. To see its progress: cluster keys show';
     case 'kept':
       return `Unless the disk is destroyed and was never copied, replace them: ${command}`;
     case 'owner-needed':
@@ -134,14 +134,16 @@ function adviceFor(outcome: Exclude<KeysOutcome, 'none' | 'replaced'>, command: 
   }
 }
 
-/** Lines on the keys that were replaced, and those that cannot be. The first line is empty. */
+/** Lines on the keys that were replaced, and those that a rotation of an earlier version kept. The first line is empty. */
 export function describeReplacedKeys(keys: readonly SharedKey[]): readonly string[] {
+  const [replaced, kept] = [keys.filter(({ lasts }) => !lasts), keys.filter(({ lasts }) => lasts)];
   return [
     '',
     'The keys were replaced. Credentials made with the old ones are refused:',
-    ...keys.filter(({ lasts }) => !lasts).map(({ key, tried }) => row(key, tried ?? 'not tested')),
-    'These keys cannot be replaced. A copy can still be used to:',
-    ...rowsOf(keys.filter(({ lasts }) => lasts)),
+    ...replaced.map(({ key, tried }) => row(key, tried ?? 'not tested')),
+    ...(kept.length === 0
+      ? []
+      : ['The rotation did not replace these keys. A copy can still be used to:', ...rowsOf(kept)]),
   ];
 }
 

@@ -12,6 +12,8 @@ export interface WorkspaceLayout {
   /** Progress and results. 0600: contains the request of an unfinished init. */
   readonly state: string;
   readonly kubeconfig: string;
+  /** The CAs of API servers that an owner signed after the init; can be fetched again if lost. */
+  readonly kubernetesCa: string;
   /** The renewed certificate of the owner; can be renewed again if lost. */
   readonly ownerCert: string;
   /** The CA of the cluster, once an owner has replaced the one in the state or the grant. */
@@ -36,6 +38,7 @@ export function layoutOf(root: string): WorkspaceLayout {
     masterSecret: join(root, 'master-secret.json'),
     state: join(root, 'state.json'),
     kubeconfig: join(root, 'kubeconfig'),
+    kubernetesCa: join(root, 'kubernetes-ca.crt'),
     ownerCert: join(root, 'owner.crt'),
     clusterCa: join(root, 'cluster-ca.json'),
     curators: join(root, 'curators.json'),

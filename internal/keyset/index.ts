@@ -8,6 +8,7 @@ export { planRotation, type RotationMember } from './plan-rotation.ts';
 export {
   activePairs,
   CA_COMMON_NAMES,
+  isReplaced,
   trustedPem,
   trustedPublicPem,
   encodeKeySet,
@@ -34,7 +35,13 @@ export {
   type EncryptionKey,
   type EncryptionKeys,
 } from './encryption-keys.ts';
-export { createServersCa, SERVERS_CA, SERVERS_CA_NAME } from './servers-ca.ts';
+export {
+  createServersCa,
+  kubeletTrustPem,
+  SERVERS_CA,
+  SERVERS_CA_NAME,
+  serversTrustPem,
+} from './servers-ca.ts';
 export {
   FIRST_GENERATION,
   hasReached,
@@ -51,8 +58,10 @@ export {
 export {
   areSignedClientCas,
   areSignedKeys,
+  areSignedServerCas,
   newKeysStatement,
   publicKeysOf,
+  serversCasIn,
   signedKeysOf,
   type PublicKeys,
   type SignedKeys,

@@ -102,6 +102,14 @@ export function publicPartsOf(
   return mapPairs(pairs, ({ public: pem }) => pem);
 }
 
+/** Whether this rotation replaces a pair that rotations of earlier versions kept. */
+export function isReplaced<Name extends LaterKey>(
+  set: KeySet,
+  name: Name,
+): set is KeySet<RotatingKey | Name> {
+  return set.next[name] !== undefined && set.previous[name] !== undefined;
+}
+
 /** The pairs that sign in the current phase: the next rotation replaces them. */
 export function activePairs({ phase, previous, next }: KeySet): RotatingPairs {
   return isPhaseAtLeast(phase, 'issue') ? next : previous;

@@ -3,13 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { createCaCertPem, generateKeyPem, isCrossCertificate } from '../pki/index.ts';
 import { createPairs, encodeKeySet, parseKeySet, type KeySet, type RotatingPair } from './key-set.ts';
 import { KEY_PHASES, type KeyPhase } from './phases.ts';
-import {
-  createServersCa,
-  kubeletTrustPem,
-  serverChainPem,
-  SERVERS_CA,
-  serversTrustPem,
-} from './servers-ca.ts';
+import { createServersCa, kubeletTrustPem, SERVERS_CA, serversTrustPem } from './servers-ca.ts';
 import { areSignedServerCas, publicKeysOf, signedKeysOf } from './signed-keys.ts';
 
 const NOW_MS = Date.parse('2026-01-01T00:00:00Z');
@@ -61,12 +55,6 @@ const trusts: Readonly<Record<KeyPhase, string>> = {
 test.each(KEY_PHASES)('clients and kubelets trust the CAs of servers of phase %s', (phase) => {
   expect(serversTrustPem(phase, cas)).toBe(trusts[phase]);
   expect(kubeletTrustPem(phase, cas)).toBe(phase === 'refresh' ? cas.next : trusts[phase]);
-});
-
-test('serverChainPem() puts the cross-certificate behind the certificate', () => {
-  const chain = serverChainPem(' LEAF\n', second);
-  expect(chain).toBe(`LEAF\n${second.cross ?? ''}`);
-  expect(serverChainPem('LEAF', first)).toBe('LEAF');
 });
 
 describe('a key set with the CA of servers', () => {

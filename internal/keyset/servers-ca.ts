@@ -49,8 +49,3 @@ export function serversTrustPem(phase: KeyPhase, cas: Generations): string {
 export function kubeletTrustPem(phase: KeyPhase, cas: Generations): string {
   return serversTrustPem(phase === 'refresh' ? 'retire' : phase, cas);
 }
-
-/** A certificate of the CA as its server sends it: the cross-certificate follows. */
-export function serverChainPem(certPem: string, { cross }: Pick<RotatingPair, 'cross'>): string {
-  return cross === undefined ? certPem : `${certPem.trim()}\n${cross.trim()}\n`;
-}

@@ -51,12 +51,29 @@ export function areSignedServerCas(signed: SignedKeys, bundlePem: string): boole
   return areSignedCas(signed, SERVERS_CA, bundlePem);
 }
 
+/**
+ * The CAs of servers in a PEM bundle, if an owner signed all of them.
+ * @param isNextOnly without the CA that is replaced
+ * @returns undefined if an owner did not sign one of them, or none is left
+ */
+export function serversCasIn(signed: SignedKeys, bundlePem: string, isNextOnly: boolean): string | undefined {
+  if (areSignedServerCas(signed, bundlePem) !== true) return undefined;
+  const cas = certificatesIn(bundlePem).filter(
+    (pem) => !isNextOnly || digestOf(pem) === signed.next[SERVERS_CA],
+  );
+  return cas.length === 0 ? undefined : cas.map((pem) => `${pem.trim()}\n`).join('');
+}
+
+function certificatesIn(bundlePem: string): readonly string[] {
+  return bundlePem.split(/(?<=-----END CERTIFICATE-----)/).filter((pem) => pem.trim() !== '');
+}
+
 function areSignedCas(
   { previous, next }: SignedKeys,
   name: RotatingKey | LaterKey,
   bundlePem: string,
 ): boolean {
-  const pems = bundlePem.split(/(?<=-----END CERTIFICATE-----)/).filter((pem) => pem.trim() !== '');
+  const pems = certificatesIn(bundlePem);
   return pems.length > 0 && pems.every((pem) => [previous[name], next[name]].includes(digestOf(pem)));
 }
 

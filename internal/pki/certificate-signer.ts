@@ -45,7 +45,7 @@ export type SubjectName = { readonly type: 'dns' | 'ip' | 'url'; readonly value:
  */
 export interface CertificateSigner {
   readonly caPem: string;
-  /** Returns the certificate in PEM. */
+  /** Returns the certificate in PEM; a cross-certificate may follow it. */
   issue(spec: LeafSpec): Promise<string>;
 }
 
@@ -84,15 +84,19 @@ export class KeyCertificateSigner implements CertificateSigner {
   readonly caPem: string;
   readonly #keyPem: Secret<string>;
   readonly #nowMs: () => number;
+  readonly #crossPem: string | undefined;
 
   constructor(options: {
     readonly caPem: string;
     readonly keyPem: Secret<string>;
     readonly nowMs: () => number;
+    /** Cross-certificate of this CA (cross-certificate.ts): follows each certificate of a server, which sends both. */
+    readonly crossPem?: string | undefined;
   }) {
     this.caPem = options.caPem;
     this.#keyPem = options.keyPem;
     this.#nowMs = options.nowMs;
+    this.#crossPem = options.crossPem;
   }
 
   async issue(spec: LeafSpec): Promise<string> {
@@ -123,7 +127,8 @@ export class KeyCertificateSigner implements CertificateSigner {
       },
       webcrypto,
     );
-    return pem(certificate);
+    const chain = spec.usages.includes('server') ? this.#crossPem : undefined;
+    return chain === undefined ? pem(certificate) : `${pem(certificate)}${chain.trim()}\n`;
   }
 }
 

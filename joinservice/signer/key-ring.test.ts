@@ -6,10 +6,19 @@ import {
   encodeKeySet,
   KEY_PHASES,
   createPairs,
+  createServersCa,
+  kubeletTrustPem,
+  SERVERS_CA,
+  serversTrustPem,
   type KeySet,
   ROTATION_FILE,
 } from '../../internal/keyset/index.ts';
-import { generateKeyPem, pubKeyDerOf } from '../../internal/pki/index.ts';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  type KeyCertificateSigner,
+  pubKeyDerOf,
+} from '../../internal/pki/index.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { CONTROL_PLANE_KEYS, KeyRing } from './key-ring.ts';
 
@@ -73,6 +82,65 @@ describe('kubernetesClients()', () => {
   test('kubernetesClients() refuses a damaged file', async () => {
     await files.writeAtomic(`/keys/${ROTATION_FILE}`, '{}');
     await expect(ring.kubernetesClients()).rejects.toMatchObject({ code: 'keyset-invalid' });
+  });
+});
+
+describe('kubernetesServers()', () => {
+  const leaf = { commonName: 'x', usages: ['server'], names: [], validDays: 1 } as const;
+  const issue = (signer: KeyCertificateSigner): Promise<string> =>
+    signer.issue({ ...leaf, pubKeyDer: pubKeyDerOf(generateKeyPem()) });
+  const withServersCa = async () => {
+    const key = generateKeyPem();
+    const old = await createCaCertPem({
+      commonName: 'kubernetes',
+      keyPem: key,
+      nowMs: nowMs(),
+      pathLength: 1,
+    });
+    const previous = { public: old, private: key };
+    return { previous, next: await createServersCa(3, nowMs(), previous) };
+  };
+
+  test('returns the Kubernetes CA before the first rotation, and after one of an earlier version', async () => {
+    const { previous } = await withServersCa();
+    await files.writeAtomic('/keys/kubernetes-ca.crt', previous.public);
+    await files.writeAtomic('/keys/kubernetes-ca.key', previous.private.reveal());
+    for (const isRotated of [false, true]) {
+      if (isRotated) await place(at('done'));
+      const { signer, trustedPem: trusted, kubeletTrustedPem } = await ring.kubernetesServers();
+      expect([signer.caPem, trusted, kubeletTrustedPem]).toEqual([
+        previous.public,
+        previous.public,
+        previous.public,
+      ]);
+    }
+  });
+
+  test('signs with the next CA and its cross-certificate from phase `issue` on, whatever the files of the Kubernetes CA are', async () => {
+    const { previous, next } = await withServersCa();
+    const seen: unknown[] = [];
+    for (const phase of KEY_PHASES) {
+      const set = at(phase);
+      const both = {
+        previous: { ...set.previous, [SERVERS_CA]: previous },
+        next: { ...set.next, [SERVERS_CA]: next },
+      };
+      await place({ ...set, ...both });
+      const { signer, trustedPem: trusted, kubeletTrustedPem } = await ring.kubernetesServers();
+      const cas = { previous: previous.public, next: next.public };
+      expect([trusted, kubeletTrustedPem]).toEqual([
+        serversTrustPem(phase, cas),
+        kubeletTrustPem(phase, cas),
+      ]);
+      const issued = await issue(signer);
+      expect(new X509Certificate(issued).verify(new X509Certificate(signer.caPem).publicKey)).toBe(true);
+      seen.push([signer.caPem === next.public, issued.endsWith(next.cross ?? 'none')]);
+    }
+    const [byPrevious, byNext] = [
+      [false, false],
+      [true, true],
+    ];
+    expect(seen).toEqual([byPrevious, byPrevious, byNext, byNext, byNext, byNext]);
   });
 });
 

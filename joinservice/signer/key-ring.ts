@@ -1,8 +1,12 @@
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
+  isReplaced,
+  kubeletTrustPem,
   parseKeySet,
   publicHalvesOf,
   ROTATION_FILE,
+  SERVERS_CA,
+  serversTrustPem,
   signingPair,
   trustedClusterCas,
   trustedPem,
@@ -47,6 +51,15 @@ export interface KubernetesClientsCa {
   readonly trustedPem: string | undefined;
 }
 
+/** The CA that signs for API servers and kubelets as servers, and the CAs that their clients trust. */
+export interface KubernetesServersCa {
+  readonly signer: KeyCertificateSigner;
+  /** PEM bundle for users. */
+  readonly trustedPem: string;
+  /** PEM bundle for kubelets, which trust the next CA alone one phase earlier. */
+  readonly kubeletTrustedPem: string;
+}
+
 interface KeyRingOptions {
   readonly files: FilePort;
   readonly directory: string;
@@ -83,6 +96,22 @@ export class KeyRing {
     return {
       signer: new KeyCertificateSigner({ caPem, keyPem, nowMs: this.#options.nowMs }),
       trustedPem: trustedPem(set, 'kubernetes-clients-ca'),
+    };
+  }
+
+  /** The CA for servers of Kubernetes. @throws SignerError `signer-key-missing`; KeysetError `keyset-invalid` */
+  async kubernetesServers(): Promise<KubernetesServersCa> {
+    const set = await this.#keySet();
+    if (set === undefined || !isReplaced(set, SERVERS_CA)) {
+      const signer = await this.certificateAuthority('kubernetes-ca');
+      return { signer, trustedPem: signer.caPem, kubeletTrustedPem: signer.caPem };
+    }
+    const { public: caPem, private: keyPem, cross: crossPem } = signingPair(set, SERVERS_CA);
+    const cas = { previous: set.previous[SERVERS_CA].public, next: set.next[SERVERS_CA].public };
+    return {
+      signer: new KeyCertificateSigner({ caPem, keyPem, crossPem, nowMs: this.#options.nowMs }),
+      trustedPem: serversTrustPem(set.phase, cas),
+      kubeletTrustedPem: kubeletTrustPem(set.phase, cas),
     };
   }
 

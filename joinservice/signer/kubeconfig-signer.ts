@@ -40,7 +40,7 @@ export async function signKubeconfig(
       cause: error,
     });
   });
-  const { caPem: kubernetesCaPem } = await ports.keys.certificateAuthority('kubernetes-ca');
+  const { trustedPem: kubernetesCaPem } = await ports.keys.kubernetesServers();
   const { signer } = await ports.keys.kubernetesClients();
   const validDays = await ports.configuration.operatorDays(signal);
   const certificatePem = await signer.issue({

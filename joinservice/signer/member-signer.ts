@@ -220,11 +220,8 @@ export class MemberSigner {
     const { request, address } = verified;
     const { keys, configuration, cluster } = this.#reads;
     const [client, serving] = [await keyOf(request.kubeletClientCsr), await keyOf(request.kubeletServingCsr)];
-    const [clusterCa, kubernetesCa] = [
-      await keys.certificateAuthority('cluster-ca'),
-      await keys.certificateAuthority('kubernetes-ca'),
-    ];
-    const clients = await keys.kubernetesClients();
+    const clusterCa = await keys.certificateAuthority('cluster-ca');
+    const [servers, clients] = [await keys.kubernetesServers(), await keys.kubernetesClients()];
     const days = await configuration.memberDays(signal);
     const leaf = nodeLeaf({
       clusterId: cluster.clusterId,
@@ -244,10 +241,10 @@ export class MemberSigner {
     const controlPlaneKeys = await this.#sealedKeys(node, verified);
     return {
       nodeCertificatePem: await clusterCa.issue(leaf),
-      kubernetesCaPem: kubernetesCa.caPem,
+      kubernetesCaPem: servers.kubeletTrustedPem,
       kubernetesClientsCaPem: clients.trustedPem ?? '',
       kubeletClientCertificatePem: await clients.signer.issue(kubeletLeaf(node, client, asClient)),
-      kubeletServingCertificatePem: await kubernetesCa.issue(kubeletLeaf(node, serving, asServer)),
+      kubeletServingCertificatePem: await servers.signer.issue(kubeletLeaf(node, serving, asServer)),
       ...(controlPlaneKeys === undefined ? {} : { controlPlaneKeys }),
     };
   }

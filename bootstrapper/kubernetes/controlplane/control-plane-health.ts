@@ -1,9 +1,9 @@
 import { PORTS } from '../../../internal/endpoint/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
-import { readText } from '../../../internal/file/index.ts';
 import type { SystemPorts } from '../../../internal/platform/index.ts';
 import type { HealthProbe } from './api-probe.ts';
 import { PATHS } from '../settings.ts';
+import { findServersTrust } from '../credentials/key-pair.ts';
 import { STATIC_PODS, type StaticPod } from '../credentials/shared-keys.ts';
 
 /** One failed probe may only mean that the component is busy. */
@@ -100,7 +100,7 @@ export class ControlPlaneHealth {
     const { files, probe } = this.#ports;
     try {
       if (name === 'kube-apiserver') {
-        const caPem = await readText(files, `${PATHS.pki}/ca.crt`);
+        const caPem = await findServersTrust(files);
         if (caPem === undefined) return 'its certificates do not exist yet';
         await probe({ host: nodeAddress, port: PORTS.apiServer, path: '/readyz', caPem, signal });
       } else await probe({ host: '127.0.0.1', ...LOCAL_ENDPOINTS[name], signal });

@@ -1,5 +1,4 @@
 import { PORTS } from '../../../internal/endpoint/index.ts';
-import { readText } from '../../../internal/file/index.ts';
 import type { PhaseProgress } from '../../phases/index.ts';
 import type { ApiProbe } from './api-probe.ts';
 import { createAdminKubeconfigs, findAdminRefusal } from '../credentials/admin-kubeconfigs.ts';
@@ -8,6 +7,7 @@ import { writeAuditPolicy } from '../apiserver/audit-policy.ts';
 import { writeAuthenticationConfig } from '../apiserver/authentication-config.ts';
 import { createApiServerCredentials } from '../credentials/api-server-credentials.ts';
 import { createComponentCredentials } from '../credentials/component-credentials.ts';
+import { findServersTrust } from '../credentials/key-pair.ts';
 import { createSharedKeys } from '../credentials/create-shared-keys.ts';
 import { KubernetesError } from '../errors.ts';
 import type { Kubeadm } from '../kubeadm/kubeadm.ts';
@@ -237,7 +237,7 @@ export class ControlPlane {
 
   async #waitForApi(keys: SharedKeyState, progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, probe } = this.#ports;
-    const caPem = (await readText(files, `${PATHS.pki}/ca.crt`)) ?? '';
+    const caPem = (await findServersTrust(files)) ?? '';
     const target = { host: this.#options.settings.nodeAddress, port: PORTS.apiServer, caPem, signal };
     const drain = new ApiServerDrain(this.#ports);
     const what = 'waiting for the API server';

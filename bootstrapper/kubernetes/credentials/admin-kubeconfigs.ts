@@ -2,7 +2,7 @@ import { MINUTES_PER_DAY } from '../../../internal/clock/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
 import { generateKeyPem, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
-import { loadCa, requireText, type CredentialPorts } from './key-pair.ts';
+import { loadCa, readServersTrust, requireText, type CredentialPorts } from './key-pair.ts';
 import type { KubeletPorts } from '../kubelet/kubelet.ts';
 import { apiEndpointOf, PATHS, type KubernetesSettings } from '../settings.ts';
 
@@ -28,7 +28,7 @@ export async function createAdminKubeconfigs(
   names: readonly (keyof typeof ADMINS)[],
 ): Promise<void> {
   const signer = await loadCa(ports, 'clients');
-  const caPem = await requireText(ports.files, `${PATHS.pki}/ca.crt`);
+  const caPem = await readServersTrust(ports.files);
   const validDays = settings.certificates.controlPlaneMinutes / MINUTES_PER_DAY;
   for (const { path, commonName, organization } of names.map((name) => ADMINS[name])) {
     const key = generateKeyPem();

@@ -1,9 +1,15 @@
 import { MINUTES_PER_DAY } from '../../../internal/clock/index.ts';
 import { formatEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import { readText } from '../../../internal/file/index.ts';
-import { loadCa, kubeconfigOfFiles, ensureKeyPair, requireText, type CredentialPorts } from './key-pair.ts';
+import {
+  loadCa,
+  kubeconfigOfFiles,
+  ensureKeyPair,
+  readServersTrust,
+  type CredentialPorts,
+} from './key-pair.ts';
 import { COMPONENT_CLIENTS } from './key-files.ts';
-import { PATHS, type KubernetesSettings } from '../settings.ts';
+import type { KubernetesSettings } from '../settings.ts';
 
 /**
  * Creates certificates and kubeconfigs with which the controller manager and the scheduler call the API
@@ -17,7 +23,7 @@ export async function createComponentCredentials(
 ): Promise<void> {
   const { files } = ports;
   const signer = await loadCa(ports, 'clients');
-  const serverCaPem = await requireText(files, `${PATHS.pki}/ca.crt`);
+  const serverCaPem = await readServersTrust(files);
   for (const { user, directory, key, cert, conf } of Object.values(COMPONENT_CLIENTS)) {
     await files.makeDirectory(directory);
     const validDays = certificates.controlPlaneMinutes / MINUTES_PER_DAY;

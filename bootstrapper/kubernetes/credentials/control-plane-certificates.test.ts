@@ -8,7 +8,7 @@ import {
   pubKeyDerOf,
 } from '../../../internal/pki/index.ts';
 import { FakeClock, MemoryFiles } from '../../../internal/testing/index.ts';
-import { createPairs } from '../../../internal/keyset/index.ts';
+import { createPairs, createServersCa, SERVERS_CA } from '../../../internal/keyset/index.ts';
 import { createComponentCredentials } from './component-credentials.ts';
 import { COMPONENT_CLIENTS } from './key-files.ts';
 import { controlPlaneCertificateTimes, renewControlPlaneCertificates } from './control-plane-certificates.ts';
@@ -36,7 +36,8 @@ async function createDisk() {
   }
   const issue = async (ca: string, commonName: string): Promise<string> =>
     (await signers[ca]?.issue({
-      ...{ commonName, usages: ['client'], names: [], validDays: 365 },
+      ...{ commonName, names: [], validDays: 365 },
+      usages: [commonName === 'apiserver' ? 'server' : 'client'],
       pubKeyDer: pubKeyDerOf(generateKeyPem()),
     })) ?? '';
   for (const name of ['apiserver', 'apiserver-kubelet-client'])
@@ -45,7 +46,7 @@ async function createDisk() {
   const admin = Buffer.from(await issue('ca', 'kubernetes-admin')).toString('base64');
   await files.writeAtomic(
     PATHS.adminConf,
-    `users:\n- user:\n    client-certificate-data: ${admin}\n    client-key-data: c2VjcmV0\n`,
+    `clusters:\n- cluster:\n    certificate-authority-data: T0xE\nusers:\n- user:\n    client-certificate-data: ${admin}\n    client-key-data: c2VjcmV0\n`,
   );
   const ports = { files, clock };
   await createComponentCredentials(ports, { nodeAddress: '198.18.0.11', certificates: DEFAULT_CERTIFICATES });
@@ -93,10 +94,39 @@ describe('renewControlPlaneCertificates()', () => {
       'CN=kubernetes clients 2',
     );
     expect(new X509Certificate(await text(`${PATHS.pki}/apiserver.crt`)).issuer).toBe('CN=ca');
-    // These components call a server. The CA of servers does not change in a rotation.
+    // These components call a server. A rotation of an earlier version keeps the CA of servers.
     expect(await text(`${COMPONENT_CLIENTS.scheduler.directory}/ca.crt`)).toBe(
       await text(`${PATHS.pki}/ca.crt`),
     );
+    expect(await renewControlPlaneCertificates(ports, YEAR)).toEqual([]);
+  });
+
+  test('reissues the certificate of the API server with the cross-certificate, and replaces the CAs that its clients trust', async () => {
+    const { clock, files, ports, text } = await createDisk();
+    const [previous, next] = [await createPairs(1, clock.nowMs()), await createPairs(2, clock.nowMs())];
+    const [old, pathLength] = [generateKeyPem(), 1] as const;
+    const first = {
+      public: await createCaCertPem({ commonName: 'ca', keyPem: old, nowMs: clock.nowMs(), pathLength }),
+      private: old,
+    };
+    const servers = await createServersCa(2, clock.nowMs(), first);
+    await placeKubernetesKeys(files, {
+      ...{ generation: 2, phase: 'issue' },
+      previous: { ...previous, [SERVERS_CA]: first },
+      next: { ...next, [SERVERS_CA]: servers },
+    });
+    await createComponentCredentials(ports, {
+      nodeAddress: '198.18.0.11',
+      certificates: DEFAULT_CERTIFICATES,
+    });
+    expect(await renewControlPlaneCertificates(ports, YEAR)).toContain(`${PATHS.pki}/apiserver.crt`);
+    const chain = await text(`${PATHS.pki}/apiserver.crt`);
+    expect(new X509Certificate(chain).issuer).toBe('CN=kubernetes 2');
+    expect(chain.endsWith(servers.cross ?? 'none')).toBe(true);
+    const trusted = `${first.public}${servers.public}`;
+    expect(await text(`${COMPONENT_CLIENTS.scheduler.directory}/ca.crt`)).toBe(trusted);
+    const data = /certificate-authority-data: (\S+)/.exec(await text(PATHS.adminConf))?.[1] ?? '';
+    expect(Buffer.from(data, 'base64').toString('utf8')).toBe(trusted);
     expect(await renewControlPlaneCertificates(ports, YEAR)).toEqual([]);
   });
 

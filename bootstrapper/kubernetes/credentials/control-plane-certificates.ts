@@ -6,11 +6,12 @@ import {
   renewalTimeOf,
   type CertificateTimes,
 } from '../../../internal/pki/index.ts';
-import { loadCa, isIssuedBy, type CaName, type CredentialPorts } from './key-pair.ts';
+import { loadCa, isIssuedBy, readServersTrust, type CaName, type CredentialPorts } from './key-pair.ts';
 import { COMPONENT_CLIENTS, ROTATED_FILES } from './key-files.ts';
 import { PATHS } from '../settings.ts';
 
 const EMBEDDED = /(client-certificate-data:\s*)([A-Za-z0-9+/=]+)/;
+const EMBEDDED_CA = /(certificate-authority-data:\s*)([A-Za-z0-9+/=]+)/;
 
 /** A certificate of the Kubernetes control plane that this node issues to itself. */
 export interface ControlPlaneCertificate {
@@ -67,6 +68,7 @@ export async function renewControlPlaneCertificates(
     }
   }
   if (failures.length > 0) throw failures[0];
+  await renewAdminTrust(ports);
   return renewed;
 }
 
@@ -80,13 +82,24 @@ async function renew(ports: CredentialPorts, own: ControlPlaneCertificate, valid
   await files.writeAtomic(own.path, text.replace(EMBEDDED, `$1${data}`));
 }
 
+/** Replaces the CAs of servers in the kubeconfig of the administrator, once a rotation has replaced the CA. */
+async function renewAdminTrust({ files }: CredentialPorts): Promise<void> {
+  if ((await files.stat(ROTATED_FILES.serversTrustBundle)) === undefined) return;
+  const found = await read(files, PATHS.adminConf);
+  const data = Buffer.from(await readServersTrust(files), 'utf8').toString('base64');
+  const text = found.replace(EMBEDDED_CA, `$1${data}`);
+  if (text !== found) await files.writeAtomic(PATHS.adminConf, text);
+}
+
 /**
- * Whether another CA issued the certificate. Always false before the first rotation, because the operator may
- * have installed a certificate of a private CA.
+ * Whether another CA issued the certificate. Always false before a rotation has replaced the CA, because the operator may have
+ * installed a certificate of a private CA.
  */
 async function isOfOtherCa(ports: CredentialPorts, own: ControlPlaneCertificate): Promise<boolean> {
   const { files } = ports;
-  if (own.ca === 'servers' || (await files.stat(ROTATED_FILES.issuerCert)) === undefined) return false;
+  const { serversTrustBundle, issuerCert } = ROTATED_FILES;
+  const replaced = own.ca === 'servers' ? serversTrustBundle : issuerCert;
+  if ((await files.stat(replaced)) === undefined) return false;
   const { caPem } = await loadCa(ports, own.ca);
   return !isIssuedBy(certificateIn(await read(files, own.path), own.form), caPem);
 }

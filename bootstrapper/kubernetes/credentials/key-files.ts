@@ -12,7 +12,7 @@ export const KUBELET_FILES = {
   clientCert: `${KUBELET}/kubelet-client.crt`,
   servingKey: `${KUBELET}/kubelet-serving.key`,
   servingCert: `${KUBELET}/kubelet-serving.crt`,
-  /** The Kubernetes CA, which signs the certificates of API servers and kubelets. */
+  /** The CAs with which the kubelet verifies API servers, PEM: two during a key rotation. */
   ca: `${KUBELET}/kubernetes-ca.crt`,
 } as const;
 
@@ -23,9 +23,8 @@ export const KUBELET_FILES = {
 export const KUBELET_CLIENTS_CA = `${KUBELET}/clients-ca.crt`;
 
 /**
- * Files of a control plane that exist from the first key rotation on. From then on, the Kubernetes CA signs
- * only server certificates, because pods, kubeconfigs and kubelets pin this CA. A separate CA signs client
- * certificates.
+ * Files of a control plane that exist from the first key rotation on. From then on, the Kubernetes CA (`ca.crt`, `ca.key`) signs only
+ * server certificates. A separate CA signs client certificates.
  */
 export const ROTATED_FILES = {
   /** Trusted CAs of client certificates, PEM. */
@@ -35,6 +34,10 @@ export const ROTATED_FILES = {
   issuerKey: `${PATHS.pki}/clients-issuer.key`,
   /** Trusted CAs with which extension API servers verify API servers as their clients, PEM. */
   frontProxyTrustBundle: `${PATHS.pki}/front-proxy-believed.crt`,
+  /** Trusted CAs of API servers and kubelets as servers, PEM. Exists once a rotation has replaced that CA. */
+  serversTrustBundle: `${PATHS.pki}/servers-ca.crt`,
+  /** The cross-certificate of the CA in `ca.crt`, which servers send. */
+  serversCross: `${PATHS.pki}/servers-cross.crt`,
 } as const;
 
 /**

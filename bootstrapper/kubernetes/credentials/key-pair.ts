@@ -29,7 +29,20 @@ const KUBEADM_CA = { certFile: `${PATHS.pki}/ca.crt`, keyFile: `${PATHS.pki}/ca.
 export async function loadCa({ files, clock }: CredentialPorts, name: CaName): Promise<KeyCertificateSigner> {
   const { certFile, keyFile } = await caFilesOf(files, name);
   const [caPem, key] = [await requireText(files, certFile), await requireText(files, keyFile)];
-  return new KeyCertificateSigner({ caPem, keyPem: new Secret(key), nowMs: () => clock.nowMs() });
+  const crossPem = name === 'servers' ? await readText(files, ROTATED_FILES.serversCross) : undefined;
+  return new KeyCertificateSigner({ caPem, keyPem: new Secret(key), nowMs: () => clock.nowMs(), crossPem });
+}
+
+/** The CAs with which programs of a control plane verify API servers and kubelets, PEM; undefined before the first CA exists. */
+export async function findServersTrust(files: FilePort): Promise<string | undefined> {
+  return (
+    (await readText(files, ROTATED_FILES.serversTrustBundle)) ?? (await readText(files, KUBEADM_CA.certFile))
+  );
+}
+
+/** Like `findServersTrust()`. @throws KubernetesError `kubernetes-credentials-missing` */
+export async function readServersTrust(files: FilePort): Promise<string> {
+  return (await findServersTrust(files)) ?? requireText(files, KUBEADM_CA.certFile);
 }
 
 /** Paths of a CA. Before the first key rotation, the Kubernetes CA is also the CA of clients. */

@@ -8,10 +8,12 @@ import {
   isIssuedBy,
   kubeconfigOfFiles,
   ensureKeyPair,
+  readServersTrust,
   requireText,
   type CredentialPorts,
 } from './key-pair.ts';
 import { KUBELET_FILES } from './key-files.ts';
+import { writeKubeletServersCa } from './shared-keys.ts';
 import { apiEndpointOf, PATHS, type KubernetesSettings } from '../settings.ts';
 
 /**
@@ -24,8 +26,7 @@ export async function createKubeletCredentials(
 ): Promise<void> {
   const { files } = ports;
   const [servers, clients] = [await loadCa(ports, 'servers'), await loadCa(ports, 'clients')];
-  await files.makeDirectory(dirname(KUBELET_FILES.ca));
-  await files.writeAtomic(KUBELET_FILES.ca, servers.caPem, { mode: 0o644 });
+  await writeKubeletServersCa(files, await readServersTrust(files));
   const { nodeId, nodeName, nodeAddress, certificates } = settings;
   const subject = {
     commonName: `system:node:${nodeName}`,

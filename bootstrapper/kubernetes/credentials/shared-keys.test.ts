@@ -5,6 +5,8 @@ import {
   trustedPem,
   KEY_PHASES,
   createPairs,
+  createServersCa,
+  SERVERS_CA,
   type KeySet,
   type RotatingPairs,
 } from '../../../internal/keyset/index.ts';
@@ -13,7 +15,7 @@ import { FakeClock, MemoryFiles } from '../../../internal/testing/index.ts';
 import { buildKubeadmConfig } from '../kubeadm/kubeadm-config.ts';
 import { renderEncryptionConfig } from '../encryption/encryption-config.ts';
 import { createSharedKeys } from './create-shared-keys.ts';
-import { KUBELET_CLIENTS_CA, ROTATED_FILES } from './key-files.ts';
+import { KUBELET_CLIENTS_CA, KUBELET_FILES, ROTATED_FILES } from './key-files.ts';
 import { PATHS } from '../settings.ts';
 import {
   NEVER_ROTATED,
@@ -30,6 +32,23 @@ const [first, second, third] = [
   await createPairs(3, Date.now()),
 ];
 const etcd = { caFile: '/e/ca.crt' };
+const settings = {
+  ...{
+    version: 'v1.35.4',
+    clusterName: 'blue',
+    nodeId: 'node-1',
+    nodeName: 'n1',
+    nodeAddress: '198.18.0.11',
+  },
+  ...{ podSubnet: 'p', serviceSubnet: 's', apiServerSans: [], runsWorkloads: true, apiEndpoint: undefined },
+  certificates: { nodeMinutes: 1, kubeletMinutes: 1, controlPlaneMinutes: 1 },
+  taints: [],
+  podSecurity: undefined,
+  hardening: undefined,
+  host: { restrictOomScoreAdj: true, failCgroupV1: false },
+};
+const client = { endpoint: 'e', caFile: 'a', certFile: 'b', keyFile: 'c' };
+
 const at = (phase: KeySet['phase'], generation = 2): KeySet =>
   generation === 2
     ? { generation, phase, previous: first, next: second }
@@ -96,8 +115,7 @@ describe('placeKubernetesKeys()', () => {
       expect(await text(`${PATHS.pki}/front-proxy-ca.key`)).toBe(signs['front-proxy-ca'].private.reveal());
       expect((await text(`${PATHS.pki}/sa.pub`)).trim()).toBe(trustedPem(set, 'service-account').trim());
       expect(await text(`${PATHS.pki}/sa.key`)).toBe(signs['service-account'].private.reveal());
-      // Clients pin the CA of server certificates and some of them cannot be updated, so the first CA keeps
-      // signing server certificates.
+      // A rotation of an earlier version keeps the CA of servers.
       expect(await text(`${PATHS.pki}/ca.crt`)).toBe(first['kubernetes-clients-ca'].public);
       for (const key of [ROTATED_FILES.issuerKey, `${PATHS.pki}/front-proxy-ca.key`, `${PATHS.pki}/sa.key`])
         expect((await files.stat(key))?.mode).toBe(0o600);
@@ -169,7 +187,81 @@ describe('placeKubernetesKeys()', () => {
 test('a worker needs only writeKubeletClientsCa()', async () => {
   files = new MemoryFiles();
   await writeKubeletClientsCa(files, second['kubernetes-clients-ca'].public);
-  expect(await readSharedKeyState(files, etcd)).toEqual({ hasKubeletClientsCa: true, podDigests: undefined });
+  expect(await readSharedKeyState(files, etcd)).toEqual({ ...NEVER_ROTATED, hasKubeletClientsCa: true });
+});
+
+describe('the CA of servers', () => {
+  const old = {
+    public: first['kubernetes-clients-ca'].public,
+    private: first['kubernetes-clients-ca'].private,
+  };
+  const withServersCa = async (phase: KeySet['phase']): Promise<KeySet> => ({
+    ...at(phase),
+    previous: { ...first, [SERVERS_CA]: old },
+    next: { ...second, [SERVERS_CA]: await replacing },
+  });
+  const replacing = createServersCa(2, Date.now(), old).then(async (kept) =>
+    createServersCa(2, Date.now(), kept),
+  );
+  const which = async (path: string): Promise<readonly string[]> => {
+    const names = { previous: old.public, next: (await replacing).public };
+    const found = await text(path);
+    return Object.entries(names).flatMap(([name, pem]) => (found.includes(pem.trim()) ? [name] : []));
+  };
+
+  test('is replaced in phase `issue`, with both CAs trusted until `retire`, and by the kubelet until `refresh`', async () => {
+    const seen: unknown[] = [];
+    for (const phase of KEY_PHASES) {
+      const set = await withServersCa(phase);
+      await placeKubernetesKeys(files, set);
+      const isNext = (await text(`${PATHS.pki}/ca.key`)) === set.next[SERVERS_CA]?.private.reveal();
+      const paths = [`${PATHS.pki}/ca.crt`, ROTATED_FILES.serversTrustBundle, KUBELET_FILES.ca];
+      seen.push([phase, isNext, ...(await Promise.all(paths.map(which)))]);
+      const hasCross =
+        (await text(ROTATED_FILES.serversCross)) === (isNext ? set.next[SERVERS_CA]?.cross : '');
+      expect([hasCross, (await files.stat(`${PATHS.pki}/ca.key`))?.mode === 0o600 || !isNext]).toEqual([
+        true,
+        true,
+      ]);
+    }
+    expect(seen).toEqual([
+      ['hand', false, ['previous'], [], []],
+      ['believe', false, ['previous'], [], []],
+      ['issue', true, ['next'], ['previous', 'next'], ['previous', 'next']],
+      ['refresh', true, ['next'], ['previous', 'next'], ['next']],
+      ['retire', true, ['next'], ['next'], ['next']],
+      ['done', true, ['next'], ['next'], ['next']],
+    ]);
+  });
+
+  test('restarts the programs that read trusted CAs at their start, and gives API server and controller manager all trusted CAs', async () => {
+    const steps: unknown[] = [];
+    let before: Awaited<ReturnType<typeof readSharedKeyState>>['podDigests'];
+    for (const phase of KEY_PHASES) {
+      await placeKubernetesKeys(files, await withServersCa(phase));
+      const keys = await readSharedKeyState(files, etcd);
+      steps.push([phase, STATIC_PODS.filter((pod) => before?.[pod] !== keys.podDigests?.[pod])]);
+      before = keys.podDigests;
+      const config = buildKubeadmConfig(settings, client, { keys, controlPlaneGeneration: undefined });
+      const isReplaced = !['hand', 'believe'].includes(phase);
+      expect(config.split(ROTATED_FILES.serversTrustBundle).length - 1).toBe(isReplaced ? 2 : 0);
+      expect(config.includes('"root-ca-file"')).toBe(isReplaced);
+    }
+    expect(steps).toEqual([
+      ['hand', []],
+      ['believe', ['kube-apiserver', 'kube-controller-manager']],
+      ['issue', [...STATIC_PODS]],
+      ['refresh', []],
+      ['retire', [...STATIC_PODS]],
+      ['done', []],
+    ]);
+  });
+
+  test('stays in a rotation that an agent of an earlier version began', async () => {
+    await placeKubernetesKeys(files, at('done'));
+    expect(await which(`${PATHS.pki}/ca.crt`)).toEqual(['previous']);
+    expect(await files.stat(ROTATED_FILES.serversTrustBundle)).toBeUndefined();
+  });
 });
 
 describe('podDigests', () => {
@@ -210,23 +302,6 @@ describe('podDigests', () => {
 });
 
 describe('buildKubeadmConfig() with shared keys', () => {
-  const settings = {
-    ...{
-      version: 'v1.35.4',
-      clusterName: 'blue',
-      nodeId: 'node-1',
-      nodeName: 'n1',
-      nodeAddress: '198.18.0.11',
-    },
-    ...{ podSubnet: 'p', serviceSubnet: 's', apiServerSans: [], runsWorkloads: true, apiEndpoint: undefined },
-    certificates: { nodeMinutes: 1, kubeletMinutes: 1, controlPlaneMinutes: 1 },
-    taints: [],
-    podSecurity: undefined,
-    hardening: undefined,
-    host: { restrictOomScoreAdj: true, failCgroupV1: false },
-  };
-  const client = { endpoint: 'e', caFile: 'a', certFile: 'b', keyFile: 'c' };
-
   test('returns the same configuration before the first rotation', () => {
     const config = buildKubeadmConfig(settings, client);
     for (const word of ['client-ca-file', 'cluster-signing', 'extraEnvs', 'clients-ca', 'requestheader'])

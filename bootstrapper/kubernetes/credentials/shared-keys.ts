@@ -1,10 +1,22 @@
 import { dirname } from 'node:path';
 import { createHash } from 'node:crypto';
-import { encryptionKeysIn, trustedPem, signingPair, type KeySet } from '../../../internal/keyset/index.ts';
+import {
+  encryptionKeysIn,
+  isReplaced,
+  kubeletTrustPem,
+  SERVERS_CA,
+  serversTrustPem,
+  trustedPem,
+  signingPair,
+  type KeySet,
+} from '../../../internal/keyset/index.ts';
 import { readText, type FilePort } from '../../../internal/file/index.ts';
 import { isFirstEncryption, renderEncryptionConfig } from '../encryption/encryption-config.ts';
-import { KUBELET_CLIENTS_CA, ROTATED_FILES } from './key-files.ts';
+import { KUBELET_CLIENTS_CA, KUBELET_FILES, ROTATED_FILES } from './key-files.ts';
 import { PATHS, type EtcdClientFiles } from '../settings.ts';
+
+/** The CA that signs for servers; before the first rotation, also for clients. */
+const CA_FILE = `${PATHS.pki}/ca.crt`;
 
 /**
  * Writes the control planes' shared keys to the paths that Kubernetes reads, for the current phase of a key
@@ -13,9 +25,15 @@ import { PATHS, type EtcdClientFiles } from '../settings.ts';
  */
 export async function placeKubernetesKeys(files: FilePort, set: KeySet): Promise<void> {
   await placeEncryptionKeys(files, set);
+  await placeClientKeys(files, set);
+  // Afterwards: until the first rotation, the kubelet verifies its clients with the CA of servers.
+  await placeServersCa(files, set);
+}
+
+async function placeClientKeys(files: FilePort, set: KeySet): Promise<void> {
   const trusted = trustedPem(set, 'kubernetes-clients-ca');
   const issuer = signingPair(set, 'kubernetes-clients-ca');
-  const serving = await textOf(files, `${PATHS.pki}/ca.crt`);
+  const serving = await textOf(files, CA_FILE);
   const isOneCa = isSame(trusted, serving) && isSame(issuer.public, serving);
   if (isOneCa && (await files.stat(ROTATED_FILES.issuerCert)) === undefined) return;
   const frontProxy = signingPair(set, 'front-proxy-ca');
@@ -33,6 +51,23 @@ export async function placeKubernetesKeys(files: FilePort, set: KeySet): Promise
   await put(files, `${PATHS.pki}/sa.key`, serviceAccount.private.reveal(), 0o600);
 }
 
+/** Nothing to do while trust and issuer are still those that the cluster was created with. */
+async function placeServersCa(files: FilePort, set: KeySet): Promise<void> {
+  if (!isReplaced(set, SERVERS_CA)) return;
+  const [previous, next] = [set.previous[SERVERS_CA].public, set.next[SERVERS_CA].public];
+  const trusted = serversTrustPem(set.phase, { previous, next });
+  const issuer = signingPair(set, SERVERS_CA);
+  const hasFirstCa = isSame(trusted, issuer.public) && isSame(trusted, await textOf(files, CA_FILE));
+  if (hasFirstCa && (await files.stat(ROTATED_FILES.serversTrustBundle)) === undefined) return;
+  await files.makeDirectory(PATHS.pki, 0o755);
+  await put(files, ROTATED_FILES.serversTrustBundle, trusted);
+  await writeKubeletServersCa(files, kubeletTrustPem(set.phase, { previous, next }));
+  await put(files, `${PATHS.pki}/ca.key`, issuer.private.reveal(), 0o600);
+  await put(files, CA_FILE, issuer.public);
+  if (issuer.cross === undefined) await files.remove(ROTATED_FILES.serversCross);
+  else await put(files, ROTATED_FILES.serversCross, issuer.cross);
+}
+
 /** Also in phase `hand`, in which the key stays: the file in a ticket has no signature, the keys in the set do. */
 async function placeEncryptionKeys(files: FilePort, { phase, encryption }: KeySet): Promise<void> {
   if (encryption === undefined) return;
@@ -47,10 +82,18 @@ export async function writeKubeletClientsCa(files: FilePort, trustedPemText: str
   await put(files, KUBELET_CLIENTS_CA, trustedPemText);
 }
 
+/** Writes the CA certificates with which the kubelet of this node verifies API servers. It reads them when it starts. */
+export async function writeKubeletServersCa(files: FilePort, trustedPemText: string): Promise<void> {
+  await files.makeDirectory(dirname(KUBELET_FILES.ca));
+  await put(files, KUBELET_FILES.ca, trustedPemText);
+}
+
 /** The effect of the shared keys on the configuration of Kubernetes. */
 export interface SharedKeyState {
   /** Whether the kubelet trusts other CAs than the Kubernetes CA for its clients. */
   readonly hasKubeletClientsCa: boolean;
+  /** Whether a rotation has replaced the CA of servers. */
+  readonly hasServersTrustBundle: boolean;
   /**
    * Digest of the files that a static pod reads only at its start; a new digest restarts the pod. undefined
    * for a pod that has no variable in addition to kubeadm's settings, and for all static pods before the
@@ -65,7 +108,11 @@ export const STATIC_PODS = ['kube-apiserver', 'kube-controller-manager', 'kube-s
 export type StaticPod = (typeof STATIC_PODS)[number];
 
 /** The state before the first key rotation. */
-export const NEVER_ROTATED: SharedKeyState = { hasKubeletClientsCa: false, podDigests: undefined };
+export const NEVER_ROTATED: SharedKeyState = {
+  hasKubeletClientsCa: false,
+  hasServersTrustBundle: false,
+  podDigests: undefined,
+};
 
 /** Reads the state of the shared keys from disk. */
 export async function readSharedKeyState(
@@ -73,27 +120,30 @@ export async function readSharedKeyState(
   etcd: Pick<EtcdClientFiles, 'caFile'>,
 ): Promise<SharedKeyState> {
   const hasKubeletClientsCa = (await files.stat(KUBELET_CLIENTS_CA)) !== undefined;
+  const hasServersTrustBundle = (await files.stat(ROTATED_FILES.serversTrustBundle)) !== undefined;
   if ((await files.stat(ROTATED_FILES.issuerCert)) === undefined)
-    return { hasKubeletClientsCa, podDigests: undefined };
+    return { hasKubeletClientsCa, hasServersTrustBundle, podDigests: undefined };
   const digestOf = async (paths: readonly string[]): Promise<string> => {
     const hash = createHash('sha256');
     for (const path of paths) hash.update(`${path}\0${await textOf(files, path)}\0`);
     return hash.digest('hex');
   };
   const { issuerCert } = ROTATED_FILES;
-  const hasSameIssuer = isSame(await textOf(files, issuerCert), await textOf(files, `${PATHS.pki}/ca.crt`));
+  const hasSameIssuer = isSame(await textOf(files, issuerCert), await textOf(files, CA_FILE));
   // These components reload trusted CAs at once. They notice a new issuer of their own certificates only
   // after up to 5 min, so the digest includes `issuerCert`.
   const [pub, key] = [`${PATHS.pki}/sa.pub`, `${PATHS.pki}/sa.key`];
   // API servers reload this file too, but only now and then, and nothing shows which one they use. Without a rotation of its key
   // the file is left out, so that an upgrade of the agent restarts no API server.
   const encryption = isFirstEncryption(await textOf(files, PATHS.encryption)) ? [] : [PATHS.encryption];
+  // Clients of Kubernetes 1.35 never read this file again, later ones do so every few minutes.
+  const servers = hasServersTrustBundle ? [ROTATED_FILES.serversTrustBundle] : [];
   const podDigests = {
-    'kube-apiserver': await digestOf([etcd.caFile, pub, key, issuerCert, ...encryption]),
-    'kube-controller-manager': await digestOf([key, issuerCert]),
-    'kube-scheduler': hasSameIssuer ? undefined : await digestOf([issuerCert]),
+    'kube-apiserver': await digestOf([etcd.caFile, pub, key, issuerCert, ...servers, ...encryption]),
+    'kube-controller-manager': await digestOf([key, issuerCert, ...servers]),
+    'kube-scheduler': hasSameIssuer ? undefined : await digestOf([issuerCert, ...servers]),
   };
-  return { hasKubeletClientsCa, podDigests };
+  return { hasKubeletClientsCa, hasServersTrustBundle, podDigests };
 }
 
 async function put(files: FilePort, path: string, text: string, mode = 0o644): Promise<void> {

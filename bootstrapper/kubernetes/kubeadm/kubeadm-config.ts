@@ -106,7 +106,7 @@ function clusterConfiguration(
         { name: 'admission-control-config-file', value: PATHS.admission },
         // Without this CA, the API server would not verify kubelets when it reads logs, runs commands or
         // reads metrics.
-        { name: 'kubelet-certificate-authority', value: `${PATHS.pki}/ca.crt` },
+        { name: 'kubelet-certificate-authority', value: serversCaFile(variant) },
         // No bootstrap tokens exist, and the API server must accept none.
         { name: 'enable-bootstrap-token-auth', value: 'false' },
         { name: 'profiling', value: 'false' },
@@ -155,10 +155,19 @@ function controllerManager(settings: KubernetesSettings, variant: StaticPodVaria
       { name: 'kube-api-qps', value: '100' },
       { name: 'kube-api-burst', value: '200' },
       ...(variant.keys.podDigests === undefined ? [] : [...CLIENT_CAS, ...REQUEST_SIGNERS]),
+      // The CAs that pods get to verify API servers with (the ConfigMap kube-root-ca.crt); kubeadm sets the CA that signs.
+      ...(variant.keys.hasServersTrustBundle
+        ? [{ name: 'root-ca-file', value: serversCaFile(variant) }]
+        : []),
     ],
     ...variantEnv('kube-controller-manager', variant),
     extraVolumes: [volume('client-certificate', COMPONENT_CLIENTS['controller-manager'].directory)],
   };
+}
+
+/** The file with the CAs of servers: of kubelets for the API server, of API servers for pods. */
+function serversCaFile({ keys }: StaticPodVariant): string {
+  return keys.hasServersTrustBundle ? ROTATED_FILES.serversTrustBundle : `${PATHS.pki}/ca.crt`;
 }
 
 /** Trusted CAs of clients. The API server and the controller manager reload these files. */

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { certificateTimesOf, createCaCertPem, generateKeyPem } from '../../../internal/pki/index.ts';
 import { FakeUnits, MemoryFiles } from '../../../internal/testing/index.ts';
 import {
+  hasOutdatedServersCa,
   recordServingCertificate,
   restartForServingCertificate,
   SERVED_CERT_COPY,
@@ -59,4 +60,17 @@ describe('servedCertificateTimes()', () => {
     await files.remove(KUBELET_FILES.servingCert);
     expect(await servedCertificateTimes(ports, never)).toBeUndefined();
   });
+});
+
+test('hasOutdatedServersCa() returns whether the kubelet was started with other CAs of API servers', async () => {
+  const { files, ports } = await createKubelet();
+  await files.writeAtomic(KUBELET_FILES.ca, 'previous');
+  // An agent of an earlier version has started this kubelet.
+  expect(await hasOutdatedServersCa(files)).toBe(false);
+  await restartForServingCertificate(ports, never);
+  expect(await hasOutdatedServersCa(files)).toBe(false);
+  await files.writeAtomic(KUBELET_FILES.ca, 'next');
+  expect(await hasOutdatedServersCa(files)).toBe(true);
+  await restartForServingCertificate(ports, never);
+  expect(await hasOutdatedServersCa(files)).toBe(false);
 });

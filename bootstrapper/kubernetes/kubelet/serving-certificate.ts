@@ -1,4 +1,4 @@
-import { readText } from '../../../internal/file/index.ts';
+import { readText, type FilePort } from '../../../internal/file/index.ts';
 import { certificateTimesOf, type CertificateTimes } from '../../../internal/pki/index.ts';
 import type { SystemPorts } from '../../../internal/platform/index.ts';
 import { KUBELET_FILES } from '../credentials/key-files.ts';
@@ -6,17 +6,33 @@ import { KUBELET_UNIT } from '../node/units.ts';
 
 /** Copy of the serving certificate with which the kubelet was started. */
 export const SERVED_CERT_COPY = `${KUBELET_FILES.servingCert}.shown`;
+/** Copy of the CAs of API servers with which the kubelet was started. */
+const USED_CA_COPY = `${KUBELET_FILES.ca}.used`;
 const LONG_DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
 
 /** Ports (injected dependencies) of the renewal of the serving certificate. */
 export type ServingCertificatePorts = Pick<SystemPorts, 'files' | 'units'>;
 
-/** Copies the serving certificate on disk. Call this when the kubelet starts with this certificate. */
+/** Copies the files on disk that the kubelet reads only at its start. Call this when it starts. */
 export async function recordServingCertificate({
   files,
 }: Pick<ServingCertificatePorts, 'files'>): Promise<void> {
-  const certPem = await readText(files, KUBELET_FILES.servingCert);
-  if (certPem !== undefined) await files.writeAtomic(SERVED_CERT_COPY, certPem);
+  for (const [path, copy] of [
+    [KUBELET_FILES.servingCert, SERVED_CERT_COPY],
+    [KUBELET_FILES.ca, USED_CA_COPY],
+  ] as const) {
+    const pem = await readText(files, path);
+    if (pem !== undefined) await files.writeAtomic(copy, pem);
+  }
+}
+
+/**
+ * Whether the kubelet was started with other CAs of API servers than those on disk. A kubelet of Kubernetes 1.35 never reads them
+ * again, and would go on to accept a server of a replaced CA.
+ */
+export async function hasOutdatedServersCa(files: FilePort): Promise<boolean> {
+  const used = await readText(files, USED_CA_COPY);
+  return used !== undefined && used !== (await readText(files, KUBELET_FILES.ca));
 }
 
 /**

@@ -14,6 +14,8 @@ import { ClusterError } from '../errors.ts';
 import { readWorkspaceCa, type CaFile, type WorkspaceCa } from './known-ca.ts';
 import { newestCertificate, type OperatorCertificate } from './operator-certificate.ts';
 
+const MAX_CA_BYTES = 64 * 1024;
+
 /** The identity that this program uses towards the cluster: the owner of the workspace, or an operator. */
 export interface Caller extends OperatorCertificate {
   readonly kind: 'owner' | 'operator';
@@ -34,6 +36,8 @@ export interface Caller extends OperatorCertificate {
   readonly ownerKeys: readonly Uint8Array[];
   /** Documents of an earlier epoch of the cluster are refused. */
   readonly epoch: number;
+  /** File with newer CAs of API servers, which an owner has signed. May not exist. */
+  readonly kubernetesCaPath: string;
   /** "host:port" of the curators when the certificate was issued. */
   readonly curatorEndpoints: readonly string[];
   /** Path of the file with the curators seen after the certificate was issued. */
@@ -90,7 +94,9 @@ async function operatorOf(context: CommandContext, path: string): Promise<Stored
     keyPem,
     isOwner: grant.role === 'owner',
     vouchers,
-    kubernetes: grant.kubernetes,
+    kubernetes:
+      grant.kubernetes && (await withNewestCa(context, grant.kubernetes, `${own}.kubernetes-ca.crt`)),
+    kubernetesCaPath: `${own}.kubernetes-ca.crt`,
     certPem,
     certPath: `${own}.crt`,
     clusterId,
@@ -124,7 +130,12 @@ async function ownerOf(context: CommandContext): Promise<StoredCaller> {
     keyPem,
     isOwner: true,
     vouchers: [],
-    kubernetes: { clusterName: name, caPem: result.kubernetesCaPem, server },
+    kubernetes: await withNewestCa(
+      context,
+      { clusterName: name, caPem: result.kubernetesCaPem, server },
+      layout.kubernetesCa,
+    ),
+    kubernetesCaPath: layout.kubernetesCa,
     certPem,
     certPath: layout.ownerCert,
     clusterId,
@@ -136,6 +147,16 @@ async function ownerOf(context: CommandContext): Promise<StoredCaller> {
     curatorsPath: layout.curators,
     directory: layout.root,
   };
+}
+
+/** The endpoint with the CAs that `renewKubeconfig()` has verified and kept, if there are any. */
+async function withNewestCa(
+  { ports }: CommandContext,
+  endpoint: KubernetesEndpoint,
+  path: string,
+): Promise<KubernetesEndpoint> {
+  const kept = await ports.files.read(path, MAX_CA_BYTES);
+  return kept === undefined ? endpoint : { ...endpoint, caPem: Buffer.from(kept).toString('utf8') };
 }
 
 function bytesFrom(base64: string): Uint8Array<ArrayBuffer> {

@@ -18,6 +18,7 @@ import { ClusterError } from '../errors.ts';
 import { MAX_KUBECONFIG_BYTES, readKubeAccess } from './kubeconfig-file.ts';
 import { readCaller, type Caller } from '../curator/caller.ts';
 import { certificateAge } from '../curator/operator-certificate.ts';
+import { verifiedServersCas } from './servers-ca.ts';
 
 /** Owners, operators and viewers may list nodes, and nobody else without being allowed to. */
 const MEMBERS_ONLY_PATH = '/api/v1/nodes?limit=1';
@@ -46,18 +47,18 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
     signature: signEd25519(caller.keyPem, kubeconfigStatement({ clusterId, certificateRequest })),
     mutation: newMutation(),
   };
-  const { certificatePem } = await callCurator(context, ({ operatorApi }) =>
+  const { certificatePem, kubernetesCaPem: told } = await callCurator(context, ({ operatorApi }) =>
     operatorApi.issueKubeconfig(asked),
   );
-  // Only the client certificate comes from the response. The CA that verifies the server comes from the init
-  // or the grant.
-  const { caPem } = kubernetes;
-  const isByKnownCa = checkCertificate(certificatePem, { caPem, keyPem });
+  const known = kubernetes.caPem;
+  const caPem = await verifiedServersCas(context, caller, { known, told });
+  const isByKnownCa = checkCertificate(certificatePem, { caPem: known, keyPem });
   const server = await knownServer(files, path, kubernetes);
   const access: KubeAccess = { server, caPem, certPem: certificatePem, keyPem };
   // A rotation may have replaced the client CA since the init. Then only a request to the API server shows
   // whether the certificate is valid.
   if (!isByKnownCa) await proveAccess(context, access);
+  if (caPem !== known) await files.writeAtomic(caller.kubernetesCaPath, caPem, { mode: 0o644 });
   await files.writeAtomic(path, renderKubeconfig(kubernetes.clusterName, access), { mode: 0o600 });
   const { validTo } = new X509Certificate(certificatePem);
   context.host.say('kubeconfig-renewed', `Renewed ${path}; valid until ${new Date(validTo).toISOString()}.`, {
