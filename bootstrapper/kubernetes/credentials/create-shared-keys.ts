@@ -42,7 +42,8 @@ export async function createSharedKeys({ files, clock }: CredentialPorts): Promi
     keyFile: `${PATHS.pki}/sa.key`,
     publicFile: `${PATHS.pki}/sa.pub`,
     createPublicPem: (key) => Promise.resolve(publicPemOf(key)),
-    matches: (publicPem, key) => publicPem === publicPemOf(key),
+    // In a rotation the file has two keys: a backup that was taken meanwhile restores both.
+    matches: (publicPem, key) => publicPem.includes(publicPemOf(key).trim()),
   };
   await files.makeDirectory(PATHS.pki, 0o755);
   for (const pair of [

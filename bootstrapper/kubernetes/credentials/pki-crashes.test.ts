@@ -179,6 +179,18 @@ describe('ControlPlane.createPki() on the node that creates the cluster', () => 
     },
   );
 
+  test('keeps the service account keys of a rotation, in which two are trusted', async () => {
+    const files = await made();
+    const [path, before] = [pki('sa.pub'), (await textOf(files, pki('sa.pub'))) ?? ''];
+    const other = (await textOf(await made(), path)) ?? '';
+    await files.writeAtomic(path, `${other}${before}`);
+    await makePki(files);
+    expect(await textOf(files, path)).toBe(`${other}${before}`);
+    await new StepCheckpoints(files).clear(['pki']);
+    await files.writeAtomic(path, `${other}${other}`);
+    await expect(makePki(files)).rejects.toMatchObject({ code: 'kubernetes-keys-damaged' });
+  });
+
   test('reissues certificates for new names with the existing key', async () => {
     const files = await made();
     const key = await textOf(files, pki('apiserver.key'));
