@@ -156,9 +156,12 @@ await test('registries with a private CA, logins and a mirror of docker.io on ea
         await cluster.run('n2', 'cat', '/etc/containerd/certs.d/own.example/hosts.toml'),
         '# mine',
       );
-      assert.match(
-        await bench.must('--workspace', workspace, 'node', 'show', 'n2'),
-        /own\.example, which is not from cluster\.yaml/,
+      // A node reports its status some seconds after a change.
+      await eventually(
+        'n2 names the directory of the operator',
+        30,
+        () => bench.must('--workspace', workspace, 'node', 'show', 'n2'),
+        (shown) => /own\.example, which is not from cluster\.yaml/.test(shown),
       );
       await mirror.setLogin(`bob:${PASSWORDS.rotated}`);
       await logins(PASSWORDS.rotated);
