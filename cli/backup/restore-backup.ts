@@ -112,8 +112,7 @@ async function beginRestore(
   await using workspace = await openWorkspace(context, 'cluster restore');
   const { layout, state } = workspace;
   const { files } = context.ports;
-  for (const path of [layout.curators, layout.kubernetesCa, layout.ownerCert, layout.machines])
-    await files.remove(path);
+  for (const path of [layout.curators, layout.ownerCert, layout.machines]) await files.remove(path);
   await state.update(({ init: _init, ...rest }) => ({ ...rest, charts: {}, restore }));
 }
 

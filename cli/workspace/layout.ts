@@ -12,11 +12,9 @@ export interface WorkspaceLayout {
   /** Progress and results. 0600: contains the request of an unfinished init. */
   readonly state: string;
   readonly kubeconfig: string;
-  /** The CAs of API servers that an owner signed after the init; can be fetched again if lost. */
-  readonly kubernetesCa: string;
   /** The renewed certificate of the owner; can be renewed again if lost. */
   readonly ownerCert: string;
-  /** The CA of the cluster, once an owner has replaced the one in the state or the grant. */
+  /** The CAs of the cluster and of API servers, once an owner has replaced those in the state or the grant. */
   readonly clusterCa: string;
   /** Addresses of the curators seen last: only a hint. */
   readonly curators: string;
@@ -38,7 +36,6 @@ export function layoutOf(root: string): WorkspaceLayout {
     masterSecret: join(root, 'master-secret.json'),
     state: join(root, 'state.json'),
     kubeconfig: join(root, 'kubeconfig'),
-    kubernetesCa: join(root, 'kubernetes-ca.crt'),
     ownerCert: join(root, 'owner.crt'),
     clusterCa: join(root, 'cluster-ca.json'),
     curators: join(root, 'curators.json'),

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson, labeledStatement } from '../crypto/index.ts';
+import { certificatesIn } from '../pki/index.ts';
 import { ENCRYPTION_KEY } from './encryption-keys.ts';
 import { publicHalvesOf, type KeySet, type PublicHalves } from './key-set.ts';
 import { LATER_KEYS, ROTATING_KEYS, type LaterKey, type RotatingKey } from './phases.ts';
@@ -52,20 +53,22 @@ export function areSignedServerCas(signed: SignedKeys, bundlePem: string): boole
 }
 
 /**
- * The CAs of servers in a PEM bundle, if an owner signed all of them.
- * @param isNextOnly without the CA that is replaced
+ * The CAs of servers in a PEM bundle, if an owner signed all of them. Without the one that is replaced where nothing needs it any more, or
+ * where the caller trusts the next one alone already.
+ * @param by.known the CAs that the caller trusts so far, a PEM bundle
+ * @param by.isNextOnly whether all servers have certificates of the next CA
  * @returns undefined if an owner did not sign one of them, or none is left
  */
-export function serversCasIn(signed: SignedKeys, bundlePem: string, isNextOnly: boolean): string | undefined {
+export function serversCasIn(
+  signed: SignedKeys,
+  bundlePem: string,
+  by: { readonly known: string; readonly isNextOnly: boolean },
+): string | undefined {
   if (areSignedServerCas(signed, bundlePem) !== true) return undefined;
-  const cas = certificatesIn(bundlePem).filter(
-    (pem) => !isNextOnly || digestOf(pem) === signed.next[SERVERS_CA],
-  );
-  return cas.length === 0 ? undefined : cas.map((pem) => `${pem.trim()}\n`).join('');
-}
-
-function certificatesIn(bundlePem: string): readonly string[] {
-  return bundlePem.split(/(?<=-----END CERTIFICATE-----)/).filter((pem) => pem.trim() !== '');
+  const isNext = (pem: string): boolean => digestOf(pem) === signed.next[SERVERS_CA];
+  const isNextOnly = by.isNextOnly || certificatesIn(by.known).every(isNext);
+  const cas = certificatesIn(bundlePem).filter((pem) => !isNextOnly || isNext(pem));
+  return cas.length === 0 ? undefined : cas.join('');
 }
 
 function areSignedCas(

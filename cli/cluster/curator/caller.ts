@@ -14,8 +14,6 @@ import { ClusterError } from '../errors.ts';
 import { readWorkspaceCa, type CaFile, type WorkspaceCa } from './known-ca.ts';
 import { newestCertificate, type OperatorCertificate } from './operator-certificate.ts';
 
-const MAX_CA_BYTES = 64 * 1024;
-
 /** The identity that this program uses towards the cluster: the owner of the workspace, or an operator. */
 export interface Caller extends OperatorCertificate {
   readonly kind: 'owner' | 'operator';
@@ -36,8 +34,6 @@ export interface Caller extends OperatorCertificate {
   readonly ownerKeys: readonly Uint8Array[];
   /** Documents of an earlier epoch of the cluster are refused. */
   readonly epoch: number;
-  /** File with newer CAs of API servers, which an owner has signed. May not exist. */
-  readonly kubernetesCaPath: string;
   /** "host:port" of the curators when the certificate was issued. */
   readonly curatorEndpoints: readonly string[];
   /** Path of the file with the curators seen after the certificate was issued. */
@@ -57,7 +53,11 @@ export async function readCaller(context: CommandContext): Promise<Caller> {
   const stored = path === undefined ? await ownerOf(context) : await operatorOf(context, path);
   const { firstCa, caFile } = stored;
   const ca = await readWorkspaceCa(files, caFile, firstCa);
-  const caller = { ...stored, ca, clusterCaPem: ca.trustedPem };
+  const kubernetes = stored.kubernetes && {
+    ...stored.kubernetes,
+    caPem: ca.kubernetesCaPem ?? stored.kubernetes.caPem,
+  };
+  const caller = { ...stored, ca, clusterCaPem: ca.trustedPem, kubernetes };
   const pubKey = ed25519PubKeyFrom(caller.keyPem);
   if (pubKey === undefined) throw new TypeError('the key of a caller is an Ed25519 key'); // the function that read the key has checked this
   // Owners can verify what they have signed themselves.
@@ -94,9 +94,7 @@ async function operatorOf(context: CommandContext, path: string): Promise<Stored
     keyPem,
     isOwner: grant.role === 'owner',
     vouchers,
-    kubernetes:
-      grant.kubernetes && (await withNewestCa(context, grant.kubernetes, `${own}.kubernetes-ca.crt`)),
-    kubernetesCaPath: `${own}.kubernetes-ca.crt`,
+    kubernetes: grant.kubernetes,
     certPem,
     certPath: `${own}.crt`,
     clusterId,
@@ -130,12 +128,7 @@ async function ownerOf(context: CommandContext): Promise<StoredCaller> {
     keyPem,
     isOwner: true,
     vouchers: [],
-    kubernetes: await withNewestCa(
-      context,
-      { clusterName: name, caPem: result.kubernetesCaPem, server },
-      layout.kubernetesCa,
-    ),
-    kubernetesCaPath: layout.kubernetesCa,
+    kubernetes: { clusterName: name, caPem: result.kubernetesCaPem, server },
     certPem,
     certPath: layout.ownerCert,
     clusterId,
@@ -147,16 +140,6 @@ async function ownerOf(context: CommandContext): Promise<StoredCaller> {
     curatorsPath: layout.curators,
     directory: layout.root,
   };
-}
-
-/** The endpoint with the CAs that `renewKubeconfig()` has verified and kept, if there are any. */
-async function withNewestCa(
-  { ports }: CommandContext,
-  endpoint: KubernetesEndpoint,
-  path: string,
-): Promise<KubernetesEndpoint> {
-  const kept = await ports.files.read(path, MAX_CA_BYTES);
-  return kept === undefined ? endpoint : { ...endpoint, caPem: Buffer.from(kept).toString('utf8') };
 }
 
 function bytesFrom(base64: string): Uint8Array<ArrayBuffer> {

@@ -1,11 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { followedClusterCas } from '../../../internal/keyset/index.ts';
-import {
-  OwnerDocumentError,
-  proofFromProvisioning,
-  verifyNotOlder,
-  type DocumentProof,
-} from '../../../internal/ownerdocument/index.ts';
+import { OwnerDocumentError } from '../../../internal/ownerdocument/index.ts';
 import { PkiError, verifyControlPlaneCertificate, type MemberTrust } from '../../../internal/pki/index.ts';
 import { bindClient, RpcChannel, tlsClientUpgrade } from '../../../internal/rpc/index.ts';
 import {
@@ -16,6 +11,7 @@ import type { CommandContext } from '../../app/command.ts';
 import type { Caller } from './caller.ts';
 import { saveWorkspaceCa, type WorkspaceCa } from './known-ca.ts';
 import { keyOnlyCertificate } from './operator-certificate.ts';
+import { verifySignedGeneration, type SignedGeneration } from './signed-generation.ts';
 
 const ANSWER_MS = 10_000;
 
@@ -66,34 +62,27 @@ async function askUnverified(
 /** The CA that an owner has signed and that has issued the certificate of the curator. Everything in `shown` is untrusted. */
 function provenCa(
   { ports }: CommandContext,
-  { ca, clusterId, epoch, ownerKeys: [first, ...others] }: Caller,
+  caller: Caller,
   shown: { readonly answer: GetClusterCaResponse; readonly certificate: X509Certificate | undefined },
 ): WorkspaceCa | undefined {
   const { answer, certificate } = shown;
-  if (certificate === undefined || first === undefined) return undefined;
+  if (certificate === undefined) return undefined;
+  const { ca, clusterId } = caller;
   const nowMs = ports.clock.nowMs();
-  const trust = { ownerKeys: [first, ...others] as const, clusterId, epoch, nowMs };
-  const proof = proofFromProvisioning('keys', answer.ownerDocuments, trust);
-  if (proof.kind === 'unsigned' || !isNotOlder(proof, ca.floors)) return undefined;
-  const { serial, sha256, body } = proof.document;
-  const issuer = followedClusterCas(answer.clusterCaPem, body, ca).find(({ pem: caPem }) =>
+  const signed = signedGeneration(caller, answer.ownerDocuments, nowMs);
+  if (signed === undefined) return undefined;
+  const issuer = followedClusterCas(answer.clusterCaPem, signed.keys, ca).find(({ pem: caPem }) =>
     isControlPlaneOf(certificate, { caPem, clusterId, nowMs: () => nowMs }),
   );
   if (issuer === undefined) return undefined;
-  const owners = proof.owners === undefined ? {} : { owners: proof.owners };
-  const floors = { ...ca.floors, ...owners, keys: { serial, sha256 } };
-  return { trustedPem: issuer.pem, generation: issuer.generation, floors };
+  return { ...ca, trustedPem: issuer.pem, generation: issuer.generation, floors: signed.floors };
 }
 
-function isNotOlder(
-  proof: Extract<DocumentProof<'keys'>, { readonly kind: 'signed' }>,
-  { owners, keys }: WorkspaceCa['floors'],
-): boolean {
+function signedGeneration(...of: Parameters<typeof verifySignedGeneration>): SignedGeneration | undefined {
   try {
-    verifyNotOlder(proof, { owners, document: keys });
-    return true;
+    return verifySignedGeneration(...of);
   } catch (error) {
-    if (error instanceof OwnerDocumentError) return false;
+    if (error instanceof OwnerDocumentError) return undefined;
     throw error;
   }
 }

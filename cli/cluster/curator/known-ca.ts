@@ -13,23 +13,26 @@ const shape = z.strictObject({
   caPem: z.string().min(1),
   generation: z.int().min(1),
   floors: z.strictObject({ owners: floor.optional(), keys: floor.optional() }),
+  kubernetesCaPem: z.string().min(1).optional(),
 });
 
-/** The CA of the cluster that a workspace trusts. */
+/** The CAs that a workspace trusts. */
 export interface WorkspaceCa extends KnownClusterCa {
   readonly trustedPem: string;
   /** The newest owner documents that the workspace has accepted; older ones are refused. */
   readonly floors: { readonly owners?: Floor | undefined; readonly keys?: Floor | undefined };
+  /** The CAs of API servers that have replaced those of the init or of the grant, a PEM bundle. */
+  readonly kubernetesCaPem?: string | undefined;
 }
 
-/** The file with the CA, and the init or the grant that it belongs to. */
+/** The file with the CAs, and the init or the grant that it belongs to. */
 export interface CaFile {
   readonly path: string;
   readonly of: string;
 }
 
 /**
- * The CA that the workspace has followed to; else `first`, the one of the init or of the grant.
+ * The CAs that the workspace has followed to; else `first`, the one of the init or of the grant.
  * @throws ClusterError `cluster-ca-file-invalid`: without the file, the workspace would trust a CA that was replaced
  */
 export async function readWorkspaceCa(
@@ -44,16 +47,16 @@ export async function readWorkspaceCa(
   if (json !== undefined && !parsed.success)
     throw new ClusterError('cluster-ca-file-invalid', `reading ${path}`);
   if (parsed.data?.of !== of) return { ...first, floors: {} };
-  const { caPem: trustedPem, generation, floors } = parsed.data;
-  return { trustedPem, generation, floors };
+  const { caPem: trustedPem, generation, floors, kubernetesCaPem } = parsed.data;
+  return { trustedPem, generation, floors, kubernetesCaPem };
 }
 
-/** Saves the CA that the workspace trusts from now on. */
+/** Saves the CAs that the workspace trusts from now on. */
 export async function saveWorkspaceCa(
   files: Pick<FilePort, 'writeAtomic'>,
   { path, of }: CaFile,
-  { trustedPem: caPem, generation, floors }: WorkspaceCa,
+  { trustedPem: caPem, generation, floors, kubernetesCaPem }: WorkspaceCa,
 ): Promise<void> {
-  const text = JSON.stringify(shape.parse({ version: 1, of, caPem, generation, floors }));
+  const text = JSON.stringify(shape.parse({ version: 1, of, caPem, generation, floors, kubernetesCaPem }));
   await files.writeAtomic(path, `${text}\n`, { mode: 0o600 });
 }

@@ -18,7 +18,8 @@ import { ClusterError } from '../errors.ts';
 import { MAX_KUBECONFIG_BYTES, readKubeAccess } from './kubeconfig-file.ts';
 import { readCaller, type Caller } from '../curator/caller.ts';
 import { certificateAge } from '../curator/operator-certificate.ts';
-import { verifiedServersCas } from './servers-ca.ts';
+import { saveWorkspaceCa } from '../curator/known-ca.ts';
+import { followServersCas } from './servers-ca.ts';
 
 /** Owners, operators and viewers may list nodes, and nobody else without being allowed to. */
 const MEMBERS_ONLY_PATH = '/api/v1/nodes?limit=1';
@@ -51,14 +52,15 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
     operatorApi.issueKubeconfig(asked),
   );
   const known = kubernetes.caPem;
-  const caPem = await verifiedServersCas(context, caller, { known, told });
+  const followed = await followServersCas(context, { known, told });
+  const caPem = followed?.kubernetesCaPem ?? known;
   const isByKnownCa = checkCertificate(certificatePem, { caPem: known, keyPem });
   const server = await knownServer(files, path, kubernetes);
   const access: KubeAccess = { server, caPem, certPem: certificatePem, keyPem };
   // A rotation may have replaced the client CA since the init. Then only a request to the API server shows
   // whether the certificate is valid.
   if (!isByKnownCa) await proveAccess(context, access);
-  if (caPem !== known) await files.writeAtomic(caller.kubernetesCaPath, caPem, { mode: 0o644 });
+  if (followed !== undefined) await saveWorkspaceCa(files, caller.caFile, followed);
   await files.writeAtomic(path, renderKubeconfig(kubernetes.clusterName, access), { mode: 0o600 });
   const { validTo } = new X509Certificate(certificatePem);
   context.host.say('kubeconfig-renewed', `Renewed ${path}; valid until ${new Date(validTo).toISOString()}.`, {

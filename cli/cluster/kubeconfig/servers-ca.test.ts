@@ -8,9 +8,12 @@ import {
 } from '../../../internal/keyset/index.ts';
 import { signDocument } from '../../../internal/ownerdocument/index.ts';
 import { createCaCertPem, generateKeyPem } from '../../../internal/pki/index.ts';
-import { createCuratorHarness } from '../curator/fake-curator.ts';
-import { readCaller, type Caller } from '../curator/caller.ts';
-import { verifiedServersCas } from './servers-ca.ts';
+import { readJson } from '../../../internal/file/index.ts';
+import { runOperatorAccept, runOperatorAdd, runOperatorKey } from '../../operators/index.ts';
+import { contextOf, createCuratorHarness } from '../curator/fake-curator.ts';
+import { readCaller } from '../curator/caller.ts';
+import { saveWorkspaceCa } from '../curator/known-ca.ts';
+import { followServersCas } from './servers-ca.ts';
 
 const nowMs = Date.now();
 const firstKey = generateKeyPem();
@@ -29,29 +32,57 @@ const signed = signedKeysOf(
 );
 const both = `${first.public}${next.public}`;
 
-/** What the owner of a workspace takes as the CAs of API servers. */
+/** What a workspace that knows the first CA, or `known`, takes as the CAs of API servers; undefined if it keeps them. */
 async function take(
   told: string,
-  by: { readonly phase: string; readonly isSigned?: boolean; readonly as?: Partial<Caller> },
-): Promise<string> {
-  let documents: Uint8Array[] = [];
+  by: {
+    readonly phase: string;
+    readonly known?: string;
+    readonly isSigned?: boolean;
+    /** The newest document that the workspace has accepted; the curator shows serial 1. */
+    readonly accepted?: number;
+    /** By default the owner; an operator's grant names the owners, or none. */
+    readonly operator?: { readonly knowsOwners: boolean };
+  },
+): Promise<string | undefined> {
   await using harness = await createCuratorHarness(
     {},
     {
-      listDocuments: async () => ({ documents, removed: [], epoch: 1n }),
+      getClusterCa: async () => ({ clusterCaPem: '', ownerDocuments: documents }),
       getKeys: async () => ({ stage: { generation: 2n, phase: by.phase } }),
     },
   );
-  const caller = await readCaller(harness.owner);
-  const head = { kind: 'keys', clusterId: caller.clusterId, epoch: 1, serial: 1 } as const;
-  const issuedMs = harness.clock.nowMs();
+  const { owner, files, clock } = harness;
+  const { keyPem, clusterId, ca, caFile } = await readCaller(owner);
+  const issuedMs = clock.nowMs();
+  const head = { kind: 'keys', clusterId, epoch: 1, serial: 1 } as const;
   const document = { ...head, issuedMs, endsMs: issuedMs + 1e9, body: signed };
-  if (by.isSigned !== false) documents = [signDocument(document, caller.keyPem)];
+  const documents = by.isSigned === false ? [] : [signDocument(document, keyPem)];
+  const context = by.operator === undefined ? owner : await addOperator(harness, by.operator);
+  if (by.accepted !== undefined)
+    await saveWorkspaceCa(files, caFile, { ...ca, floors: { keys: { serial: by.accepted } } });
   try {
-    return await verifiedServersCas(harness.owner, { ...caller, ...by.as }, { known: first.public, told });
+    return (await followServersCas(context, { known: by.known ?? first.public, told }))?.kubernetesCaPem;
   } catch (error) {
     return (error as { code: string }).code;
   }
+}
+
+async function addOperator(
+  { files, owner }: Awaited<ReturnType<typeof createCuratorHarness>>,
+  { knowsOwners }: { readonly knowsOwners: boolean },
+) {
+  const ann = contextOf(files, '/ann');
+  await runOperatorKey(ann, 'ann', { request: undefined });
+  await runOperatorAdd(owner, 'ann', { role: 'viewer', request: '/ann/ann.csr', out: '/ann/ann.grant' });
+  await runOperatorAccept(ann, '/ann/ann.grant');
+  if (knowsOwners) return ann;
+  const { grant, ...others } = (await readJson(files, '/ann/identity.json', 1_000_000)) as { grant: object };
+  const { ownerKeys: _, ...earlier } = grant as { readonly ownerKeys?: unknown };
+  await files.writeAtomic('/ann/identity.json', JSON.stringify({ ...others, grant: earlier }), {
+    mode: 0o600,
+  });
+  return ann;
 }
 
 test('takes the CAs of API servers that an owner has signed, and the next one alone once all servers have it', async () => {
@@ -68,11 +99,33 @@ test('refuses CAs that no owner has signed, and keeps its own from a curator tha
   // Without the next CA, nothing is left in these phases.
   expect(await take(` ${first.public}${first.public}`, { phase: 'done' })).toBe(refused);
   for (const told of ['', first.public])
-    expect(await take(told, { phase: 'done', isSigned: false })).toBe(first.public);
+    expect(await take(told, { phase: 'done', isSigned: false })).toBeUndefined();
 });
 
-test('an operator, who knows no owner, keeps the CA of the grant', async () => {
-  expect(await take(forged.public, { phase: 'done', as: { kind: 'operator', vouchers: [] } })).toBe(
-    first.public,
-  );
+test('never returns to a CA that was replaced, whatever phase a curator claims', async () => {
+  const known = next.public;
+  expect(await take(first.public, { phase: 'issue', known })).toBe('cluster-result-invalid');
+  expect(await take(both, { phase: 'issue', known })).toBe(next.public);
+});
+
+test('refuses a signed generation that is older than one that the workspace has accepted', async () => {
+  expect(await take(next.public, { phase: 'done', accepted: 1 })).toBe(next.public);
+  expect(await take(next.public, { phase: 'done', accepted: 2 })).toBe('cluster-result-invalid');
+});
+
+test('an operator takes what the owners that the grant names have signed; without them the CA of the grant stays', async () => {
+  const operator = { knowsOwners: true };
+  expect(await take(next.public, { phase: 'done', operator })).toBe(next.public);
+  expect(await take(forged.public, { phase: 'done', operator })).toBe('cluster-result-invalid');
+  expect(await take(forged.public, { phase: 'done', operator: { knowsOwners: false } })).toBeUndefined();
+});
+
+test('the CAs count for their init or grant only: a new one brings its own', async () => {
+  await using harness = await createCuratorHarness();
+  const { owner, files } = harness;
+  const { ca, caFile, kubernetes } = await readCaller(owner);
+  await saveWorkspaceCa(files, caFile, { ...ca, kubernetesCaPem: next.public });
+  expect((await readCaller(owner)).kubernetes?.caPem).toBe(next.public);
+  await saveWorkspaceCa(files, { ...caFile, of: 'another init' }, { ...ca, kubernetesCaPem: next.public });
+  expect((await readCaller(owner)).kubernetes).toEqual(kubernetes);
 });

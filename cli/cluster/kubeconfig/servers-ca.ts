@@ -1,8 +1,10 @@
 import { serversCasIn } from '../../../internal/keyset/index.ts';
-import { proofFromProvisioning } from '../../../internal/ownerdocument/index.ts';
+import { OwnerDocumentError } from '../../../internal/ownerdocument/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { callCurator } from '../curator/call-curator.ts';
-import type { Caller } from '../curator/caller.ts';
+import { readCaller, type Caller } from '../curator/caller.ts';
+import type { WorkspaceCa } from '../curator/known-ca.ts';
+import { verifySignedGeneration, type SignedGeneration } from '../curator/signed-generation.ts';
 import { fetchKeysView } from '../status/keys-view.ts';
 import { ClusterError } from '../errors.ts';
 
@@ -10,31 +12,38 @@ import { ClusterError } from '../errors.ts';
 const ALL_SERVERS_CHANGED = ['refresh', 'retire', 'done'];
 
 /**
- * The CAs of API servers that a new kubeconfig is to trust, PEM. A rotation of the shared keys replaces them. The CLI of an owner takes new
- * ones only if an owner has signed them. Operators know no owners: they keep the CA of their grant, which works until the next rotation,
- * and get the new one with a new grant.
+ * The CAs of the workspace with those of API servers that a new kubeconfig is to trust. A rotation of the shared keys replaces them. The
+ * workspace takes new ones only if an owner has signed them, and never returns to one that was replaced. An operator whose grant
+ * names no owner keeps the CA of the grant, which works until the next rotation.
  * @param told what a curator returned: untrusted; empty from curators of earlier versions
+ * @returns undefined if the workspace keeps the CAs that it trusts
  * @throws ClusterError `cluster-result-invalid`; errors of `callCurator`
  */
-export async function verifiedServersCas(
+export async function followServersCas(
   context: CommandContext,
-  caller: Caller,
   { known, told }: { readonly known: string; readonly told: string },
-): Promise<string> {
-  if (told.trim() === '' || told.trim() === known.trim()) return known;
-  const firstOwner = caller.vouchers[0]?.by ?? (caller.kind === 'owner' ? caller.pubKey : undefined);
-  if (firstOwner === undefined) return known;
-  const { documents, epoch } = await callCurator(context, ({ operatorApi }) => operatorApi.listDocuments({}));
-  const proof = proofFromProvisioning('keys', documents, {
-    ownerKeys: [firstOwner],
-    clusterId: caller.clusterId,
-    epoch: Math.max(1, Number(epoch)),
-    nowMs: context.ports.clock.nowMs(),
-  });
+): Promise<(WorkspaceCa & { readonly kubernetesCaPem: string }) | undefined> {
+  if (told.trim() === '' || told.trim() === known.trim()) return undefined;
+  const { ownerDocuments } = await callCurator(context, ({ operatorApi }) => operatorApi.getClusterCa({}));
   const keys = await callCurator(context, fetchKeysView);
+  // The calls may have followed the CA of the cluster.
+  const caller = await readCaller(context);
+  if (caller.ownerKeys.length === 0) return undefined;
+  const signed = signedGeneration(caller, ownerDocuments, context.ports.clock.nowMs());
   const isNextOnly = keys !== undefined && ALL_SERVERS_CHANGED.includes(keys.phase);
-  const cas = proof.kind === 'signed' ? serversCasIn(proof.document.body, told, isNextOnly) : undefined;
-  if (cas !== undefined) return cas;
-  const why = proof.kind === 'signed' ? 'an owner signed another one' : proof.why;
-  throw new ClusterError('cluster-result-invalid', `verifying the CA of API servers: ${why}`);
+  const kubernetesCaPem = serversCasIn(signed.keys, told, { known, isNextOnly });
+  if (kubernetesCaPem === undefined) throw refused('an owner signed another one');
+  return { ...caller.ca, floors: signed.floors, kubernetesCaPem };
+}
+
+function signedGeneration(caller: Caller, documents: readonly Uint8Array[], nowMs: number): SignedGeneration {
+  try {
+    return verifySignedGeneration(caller, documents, nowMs);
+  } catch (error) {
+    throw error instanceof OwnerDocumentError ? refused(error.message, error) : error;
+  }
+}
+
+function refused(why: string, cause?: unknown): ClusterError {
+  return new ClusterError('cluster-result-invalid', `verifying the CA of API servers: ${why}`, { cause });
 }

@@ -1,0 +1,36 @@
+import type { SignedKeys } from '../../../internal/keyset/index.ts';
+import {
+  OwnerDocumentError,
+  verifyFromProvisioning,
+  verifyNotOlder,
+} from '../../../internal/ownerdocument/index.ts';
+import type { Caller } from './caller.ts';
+import type { WorkspaceCa } from './known-ca.ts';
+
+/** A generation of the shared keys that an owner has signed. */
+export interface SignedGeneration {
+  readonly keys: SignedKeys;
+  /** What later documents must not be older than; to be saved with what the workspace takes from this generation. */
+  readonly floors: WorkspaceCa['floors'];
+}
+
+/**
+ * Verifies the `keys` document of the newest generation with the owners that the caller knows and those that follow from them. Refuses one
+ * that is older than what the workspace has accepted: somebody with the keys of its time could show it.
+ * @param documents untrusted: what a curator returned
+ * @throws OwnerDocumentError
+ */
+export function verifySignedGeneration(
+  { ca, clusterId, epoch, ownerKeys: [first, ...others] }: Caller,
+  documents: readonly Uint8Array[],
+  nowMs: number,
+): SignedGeneration {
+  if (first === undefined)
+    throw new OwnerDocumentError('owner-document-required', 'verifying the shared keys: no owner is known');
+  const trust = { ownerKeys: [first, ...others] as const, clusterId, epoch, nowMs };
+  const proven = verifyFromProvisioning('keys', documents, trust);
+  verifyNotOlder(proven, { owners: ca.floors.owners, document: ca.floors.keys });
+  const { serial, sha256, body } = proven.document;
+  const owners = proven.owners === undefined ? {} : { owners: proven.owners };
+  return { keys: body, floors: { ...ca.floors, ...owners, keys: { serial, sha256 } } };
+}
