@@ -8,7 +8,8 @@ import { WrongClock } from '../harness/wrong-clock.ts';
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
-const YEAR = 365 * 24 * HOUR;
+const DAY = 24 * HOUR;
+const YEAR = 365 * DAY;
 /**
  * A threshold in bytes: hellos and evidence are shorter, a ticket is longer because it contains the cluster's
  * settings.
@@ -134,7 +135,7 @@ await test('machines join despite network faults and wrong clocks', async (story
   );
 
   const clock = await WrongClock.on(bench, cluster, 'n4');
-  for (const seconds of [6 * MINUTE, -6 * MINUTE, HOUR, -HOUR, YEAR, -YEAR])
+  for (const seconds of [6 * MINUTE, -6 * MINUTE, HOUR, -HOUR, YEAR, -90 * DAY])
     await story.test(
       `a clock that is ${seconds} s off: the machine is not admitted, and machine and cluster report the offset`,
       async () => {
@@ -155,6 +156,20 @@ await test('machines join despite network faults and wrong clocks', async (story
         assert.equal(await cluster.members(), 3);
       },
     );
+
+  await story.test(
+    'a machine whose clock is before the release of its agent refuses to join by itself',
+    async () => {
+      await clock.shift(-2 * YEAR);
+      await eventually(
+        'the machine logs why',
+        120,
+        async () => (await cluster.log('n4')).split('\n').slice(-30),
+        (lines) => lines.some((line) => /"preflight-clock".*is before 2026-01-01/.test(line)),
+      );
+      assert.equal(await cluster.members(), 3);
+    },
+  );
 
   await story.test(
     'a machine whose clock is almost five minutes ahead joins once, although the response with its ticket is lost',
