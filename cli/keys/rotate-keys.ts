@@ -78,7 +78,7 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
       isDone ? alreadyReplaced(generation) : `The shared keys are now those of generation ${generation}.`,
       ...describeReplacedKeys(sharedKeys),
       '',
-      'Old kubeconfigs are refused. In every other workspace of an owner run: cluster kubeconfig --renew',
+      'Old kubeconfigs are refused. In every other workspace run: cluster kubeconfig --renew',
     ].join('\n'),
   );
 }
