@@ -380,6 +380,34 @@ describe('a power cut at any effect', () => {
     });
   }, 600_000);
 
+  test('of a recovery never leaves an open disk that is locked again at the next boot', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      const recover = async (): Promise<void> =>
+        recoverStateDisk(ports, settings(), {
+          recoveryKey: await recoveryKeyOf(await currentRecord()),
+          signal,
+        });
+      const recovered = await cutEverywhere({
+        prepare: async () => {
+          kernel.reboot();
+          await extend(ports, 11);
+        },
+        work: recover,
+        after: async () => {
+          const code = await openStateDisk(ports, settings(), signal).catch(
+            (error: unknown) => (error as { readonly code?: string }).code,
+          );
+          if (code === 'disk-locked') await recover();
+          kernel.reboot();
+          expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+        },
+        reboots: false,
+      });
+      expect(recovered).toBeGreaterThan(20);
+    });
+  }, 600_000);
+
   test('of a destruction leaves a disk on which it is repeated, or which is formatted again', async () => {
     await withMachine(async (ports) => {
       const count = await cutEverywhere({

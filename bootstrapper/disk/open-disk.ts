@@ -108,7 +108,6 @@ export async function recoverStateDisk(
       signal.throwIfAborted();
       throw new DiskError('disk-recovery-refused', 'opening the state disk with the recovery key', { cause });
     });
-    if (!(await isMapped(ports, settings))) await cryptsetup.open(OPENS.recovery, recoveryKey);
     const shares = createShares();
     const { uuid, recovery } = content;
     await cryptsetup.removeSlot(OPENS.shares, recoveryKey);
@@ -119,6 +118,8 @@ export async function recoverStateDisk(
     checkHeader(next);
     const slot = ready.slot === 0 ? 1 : 0;
     await commit(ports, { slots, slot, content: next, key: recordKey(shares.node, uuid) }, signal);
+    // Last: an agent that is killed before finds the disk closed, and opens or recovers it.
+    if (!(await isMapped(ports, settings))) await cryptsetup.open(OPENS.recovery, recoveryKey);
   } finally {
     await cryptsetup.clear();
   }
