@@ -3,7 +3,7 @@ import {
   floorOf,
   OwnerDocumentError,
   verifyFromProvisioning,
-  verifySerial,
+  verifyNotOlder,
   type Floor,
   type ProvisionedTrust,
 } from '../../internal/ownerdocument/index.ts';
@@ -36,16 +36,9 @@ export function verifyConfiguration(
   const doing = 'verifying the configuration of the cluster';
   try {
     if (document.length > MAX_DOCUMENT_BYTES) throw unsigned(`${doing}: ${document.length} bytes`);
-    const { document: policy, owners } = verifyFromProvisioning('policy', ownerDocuments, {
-      ...trust,
-      acceptExpired: true,
-    });
-    verifySerial(policy, floors?.policy);
-    // Without this, an owner who was removed would be one again where nobody shows the newer documents.
-    verifySerial(
-      { kind: 'owners', serial: owners?.serial ?? 0, sha256: owners?.sha256 ?? '' },
-      floors?.owners,
-    );
+    const proven = verifyFromProvisioning('policy', ownerDocuments, { ...trust, acceptExpired: true });
+    verifyNotOlder(proven, { owners: floors?.owners, document: floors?.policy });
+    const { document: policy, owners } = proven;
     if (policy.body.configurationSha256 !== createHash('sha256').update(document).digest('hex'))
       throw unsigned(`${doing}: an owner signed another one`);
     return { document: Buffer.from(document).toString('utf8'), floors: { policy: floorOf(policy), owners } };

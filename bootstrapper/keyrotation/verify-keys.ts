@@ -13,7 +13,7 @@ import {
 import {
   OwnerDocumentError,
   proofFromProvisioning,
-  verifySerial,
+  verifyNotOlder,
   type DocumentProof,
   type ProvisionedTrust,
 } from '../../internal/ownerdocument/index.ts';
@@ -101,13 +101,7 @@ async function requireSigned(
   const { document, owners } = proof;
   const floors = await store.loadFloors();
   try {
-    verifySerial(document, floors.keys);
-    // Without this, an owner who was removed would be one again where nobody shows the newer documents.
-    if (floors.owners !== undefined)
-      verifySerial(
-        { kind: 'owners', serial: owners?.serial ?? 0, sha256: owners?.sha256 ?? '' },
-        floors.owners,
-      );
+    verifyNotOlder(proof, { owners: floors.owners, document: floors.keys });
   } catch (cause) {
     if (cause instanceof OwnerDocumentError)
       throw new KeyRotationError('keyrotation-generation-old', doing, { cause });

@@ -27,7 +27,6 @@ export { resolveOwners, type OwnerSet } from './owners.ts';
 export {
   floorOf,
   verifyDocument,
-  verifySerial,
   type DocumentTrust,
   type Floor,
   type VerifiedDocument,
