@@ -36,7 +36,8 @@ running. With one or two control planes etcd loses its quorum for a few
 seconds each time. The rotation waits for control planes that are down.
 
 An owner signs the new keys: nodes install no others. This command does it
-when a control plane has created them. After that the rotation needs nobody.
+when a control plane has created them. After that the rotation goes on by
+itself.
 
 Running the command again does not start a second rotation: it follows the
 current one. To replace keys that were rotated before, name their generation:

@@ -66,8 +66,9 @@ The state disk of a machine opens only with its TPM and the software that it was
 sealed to. After an update of the image, of the firmware or of the provisioning
 file the machine waits at its init port. The command shows which registers of
 the TPM have changed, asks, and sends the recovery key so that only this TPM can
-read it. The disk is then sealed to what the machine is now, and its next start
-needs nobody. A key that does not open the disk changes nothing.
+read it. The disk is then sealed to the registers that the machine has now, and
+the machine opens it by itself at its next start. A key that does not open the
+disk changes nothing.
 
 If cluster.yaml requires certain measurements, write the new ones there first.
 

@@ -27,7 +27,7 @@ export const recoverErrors = defineErrors({
     'Give the address with --address, and the identity of its TPM, tpm-ek:…, with --machine. `cluster node show NODE` shows both while the cluster runs.',
   ),
   'recover-disk-not-confirmed': fault.operator.usage(
-    'A recovery gives the disk to the software that the machine runs now, and needs confirmation. Nothing was changed.',
+    'A recovery opens the disk for the software that the machine runs now, and needs confirmation. Nothing was changed.',
     'Compare the registers with a change that you know of: an update of the image, of the firmware or of the provisioning file. Then run the command with --yes.',
   ),
   'recover-disk-answer-invalid': fault.peer.refused(

@@ -79,8 +79,8 @@ async function recoverDisk(
   );
   host.result({ node: name, ...view, state: 'open' }, () =>
     [
-      `The state disk of ${name} is open, and sealed to what the machine is now: its next start needs nobody.`,
-      'Everything that the machine runs starts now.',
+      `The state disk of ${name} is open, and sealed to the registers that the machine has now. At its next start the machine opens it by itself.`,
+      'The agent of the machine starts now.',
     ].join('\n'),
   );
 }
@@ -151,7 +151,7 @@ async function decryptRecoveryKey(
 
 async function confirm({ host }: CommandContext, name: string, { yes }: RecoverDiskOptions): Promise<void> {
   if (yes) return;
-  const question = `Give the disk of ${name} to the software with these registers?`;
+  const question = `Open the disk of ${name} for the software with these registers?`;
   if (host.interactive && (await host.confirm(question, false))) return;
   throw new RecoverError('recover-disk-not-confirmed', `recovering the state disk of ${printable(name)}`);
 }

@@ -207,7 +207,7 @@ await test('an image is reproducible, boots with the computed registers, and kee
           await machine.until(new RegExp(fingerprint));
           assert.match(await recover(...known, '--dry-run'), /is open/);
         }
-        // The next boot of this software needs nobody.
+        // With this software the machine opens the disk by itself now.
         await using machine = await boot('boot-5', changed);
         assert.equal(fingerprintOf(machine), fingerprint);
       },
