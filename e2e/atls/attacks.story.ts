@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import type { MutualTrust, EvidenceRules } from '../../internal/atls/index.ts';
 import type { Issuer } from '../../internal/attestation/index.ts';
 import { createTpmIssuer, TpmValidator } from '../../internal/attestation/tpm/index.ts';
@@ -14,6 +14,7 @@ import {
 } from '../../internal/testing/atls/index.ts';
 import { createSwtpmFactory } from '../../internal/testing/tpm/swtpm.ts';
 import { extendPcr } from '../../internal/tpm/index.ts';
+import { reportRefused } from '../attack-report.ts';
 import { call, clientUpgrade, CONTEXT, dial, EchoServer, listen } from './echo-server.ts';
 
 /**
@@ -92,10 +93,10 @@ await test('the server refuses a relay that forwards every frame unchanged', asy
     { name: 'a relay with the TLS key of the server', near: server.identity, far: malloryIdentity },
     { name: 'a relay with the TLS keys of both ends', near: server.identity, far: clientIdentity },
   ]) {
-    await t.test(name, async () => {
+    await t.test(name, async (step) => {
       using relay = await listen(pass);
       assert.deepEqual(await connectHonest(relay.address), { refused: TOLD });
-      assert.equal(await server.refusal(), REFUSED);
+      await refusedWith(step, REFUSED);
 
       async function pass(tcp: Socket): Promise<void> {
         const toServer = dial(server.address).then((socket) =>
@@ -109,9 +110,10 @@ await test('the server refuses a relay that forwards every frame unchanged', asy
 });
 
 await test('a relay that is an accepted machine and has both TLS keys and equal nonces', async (t) => {
-  await t.test('forwards the evidence of the server, and the client refuses it', async () => {
+  await t.test('forwards the evidence of the server, and the client refuses it', async (step) => {
     using relay = await listen(divert);
     assert.deepEqual(await connectHonest(relay.address), { refused: REFUSED });
+    reportRefused(step, step.name, 'the client', REFUSED);
     // The server accepted Mallory's evidence and waited for READY.
     assert.equal(await server.refusal(), 'atls-truncated');
 
@@ -126,10 +128,10 @@ await test('a relay that is an accepted machine and has both TLS keys and equal 
     }
   });
 
-  await t.test('forwards the evidence of the client, and the server refuses it', async () => {
+  await t.test('forwards the evidence of the client, and the server refuses it', async (step) => {
     using relay = await listen(divert);
     assert.deepEqual(await connectHonest(relay.address), { refused: 'atls-truncated' });
-    assert.equal(await server.refusal(), REFUSED);
+    await refusedWith(step, REFUSED);
 
     async function divert(tcp: Socket): Promise<void> {
       const { toClient, toServer } = await between(tcp);
@@ -153,10 +155,10 @@ await test('a relay that is an accepted machine and has both TLS keys and equal 
   }
 });
 
-await test('a relay that shortens the list of evidence formats is refused, because evidence is bound to both HELLO frames', async () => {
+await test('a relay that shortens the list of evidence formats is refused, because evidence is bound to both HELLO frames', async (t) => {
   using relay = await listen(shorten);
   assert.deepEqual(await connectHonest(relay.address), { refused: TOLD });
-  assert.equal(await server.refusal(), REFUSED);
+  await refusedWith(t, REFUSED);
 
   async function shorten(tcp: Socket): Promise<void> {
     const toServer = await RawAtls.open(await dial(server.address), {
@@ -178,35 +180,35 @@ await test('replayed frames are refused', async (t) => {
   await first.receive();
   await first.receive();
   first.send(READY);
-  await t.test('replayed frames of a whole accepted session are refused', async () => {
+  await t.test('replayed frames of a whole accepted session are refused', async (step) => {
     const again = await openAsMallory();
     again.send(own, evidence);
     assert.equal(await again.farewell(), 4);
-    assert.equal(await server.refusal(), REFUSED);
+    await refusedWith(step, REFUSED);
   });
-  await t.test('replayed evidence of the same machine with the same TLS key is refused', async () => {
+  await t.test('replayed evidence of the same machine with the same TLS key is refused', async (step) => {
     const again = await openAsMallory();
     await greet(again);
     again.send(evidence);
     assert.equal(await again.farewell(), 4);
-    assert.equal(await server.refusal(), REFUSED);
+    await refusedWith(step, REFUSED);
   });
   first.tls.destroy();
 });
 
 await test('the server refuses its own frames when a client reflects them', async (t) => {
-  await t.test('the server refuses its own HELLO', async () => {
+  await t.test('the server refuses its own HELLO', async (step) => {
     const raw = await openAsMallory();
     raw.send((await raw.receive())!.bytes);
     assert.equal(await raw.farewell(), 1);
-    assert.equal(await server.refusal(), 'atls-reflection');
+    await refusedWith(step, 'atls-reflection');
   });
-  await t.test('the server refuses a client that uses the TLS key of the server', async () => {
+  await t.test('the server refuses a client that uses the TLS key of the server', async (step) => {
     const raw = await RawAtls.open(await dial(server.address), { role: 'client', identity: server.identity });
     assert.equal(await raw.farewell(), 'closed');
-    assert.equal(await server.refusal(), 'atls-reflection');
+    await refusedWith(step, 'atls-reflection');
   });
-  await t.test('the server refuses the evidence that it made for the same session', async () => {
+  await t.test('the server refuses the evidence that it made for the same session', async (step) => {
     const raw = await openAsMallory();
     const { own, serverHello } = await greet(raw);
     // Mallory makes the server's machine issue evidence for the role "server", as the server does in this
@@ -214,7 +216,7 @@ await test('the server refuses its own frames when a client reflects them', asyn
     const binding = raw.binding('server', CONTEXT, own, serverHello);
     raw.send(rawEvidence(TPM, await serverMachine.issue(binding, never)));
     assert.equal(await raw.farewell(), 4);
-    assert.equal(await server.refusal(), REFUSED);
+    await refusedWith(step, REFUSED);
   });
 });
 
@@ -225,27 +227,27 @@ await test('the server refuses downgraded protocols', async (t) => {
     { name: 'plain gRPC', options: { alpn: ['h2'] }, want: 'atls-tls-alpn' },
   ] as const;
   for (const { name, options, want } of cases) {
-    await t.test(name, async () => {
+    await t.test(name, async (step) => {
       const tcp = await dial(server.address);
       await RawAtls.open(tcp, { role: 'client', identity: malloryIdentity, ...options }).catch(
         () => undefined,
       );
-      assert.equal(await server.refusal(), want);
+      await refusedWith(step, want);
     });
   }
-  await t.test('a connection without a client certificate', async () => {
+  await t.test('a connection without a client certificate', async (step) => {
     await RawAtls.open(await dial(server.address), { role: 'client' }).catch(() => undefined);
-    assert.equal(await server.refusal(), 'atls-tls-certificate');
+    await refusedWith(step, 'atls-tls-certificate');
   });
-  await t.test('the server refuses frames of another protocol version', async () => {
+  await t.test('the server refuses frames of another protocol version', async (step) => {
     const raw = await openAsMallory();
     raw.send(rawFrame(1, Buffer.alloc(36), 2));
     assert.equal(await raw.farewell(), 1);
-    assert.equal(await server.refusal(), 'atls-frame-version');
+    await refusedWith(step, 'atls-frame-version');
   });
 });
 
-await test('a TLS session is not resumed: the second connection shows new evidence', async () => {
+await test('a TLS session is not resumed: the second connection shows new evidence', async (t) => {
   const first = await openAsMallory();
   const session = await new Promise<Buffer>((resolve) => first.tls.once('session', resolve));
   first.tls.destroy();
@@ -255,7 +257,7 @@ await test('a TLS session is not resumed: the second connection shows new eviden
   assert.equal(again.tls.isSessionReused(), false);
   again.send(rawFrame(3, new Uint8Array(0)));
   assert.equal(await again.farewell(), 1);
-  assert.equal(await server.refusal(), 'atls-frame-order');
+  await refusedWith(t, 'atls-frame-order');
 });
 
 await test('parallel handshakes share quotes of one TPM, and each gets its own evidence', async (t) => {
@@ -268,7 +270,7 @@ await test('parallel handshakes share quotes of one TPM, and each gets its own e
   });
   await t.test(
     'evidence from a shared quote is refused in the other session that shares the quote',
-    async () => {
+    async (step) => {
       const [a, b] = [await openAsMallory(), await openAsMallory()];
       const [helloA, helloB] = [await greet(a), await greet(b)];
       const [forA, forB] = await Promise.all([
@@ -279,7 +281,7 @@ await test('parallel handshakes share quotes of one TPM, and each gets its own e
       assert.equal(claims['batchSize'], 2); // one quote over a Merkle tree with two leaves
       a.send(rawEvidence(TPM, forB));
       assert.equal(await a.farewell(), 4);
-      assert.equal(await server.refusal(), REFUSED);
+      await refusedWith(step, REFUSED);
       b.send(rawEvidence(TPM, forB));
       assert.equal((await b.receive())?.type, 2);
       b.tls.destroy();
@@ -288,17 +290,17 @@ await test('parallel handshakes share quotes of one TPM, and each gets its own e
   );
 });
 
-await test('the server refuses evidence for another service of the same cluster', async () => {
+await test('the server refuses evidence for another service of the same cluster', async (t) => {
   const upgrade = clientUpgrade(
     trustOf(clientMachine),
     clientIdentity,
     CONTEXT.replace('joinservice', 'curator'),
   );
   assert.deepEqual(await call(server.address, upgrade), { refused: TOLD });
-  assert.equal(await server.refusal(), REFUSED);
+  await refusedWith(t, REFUSED);
 });
 
-await test('evidence of other software is refused with the register that differs, and the peer learns only that it was refused', async () => {
+await test('evidence of other software is refused with the register that differs, and the peer learns only that it was refused', async (t) => {
   // A separate server, because a closed gRPC channel may still connect once, and the shared server would
   // record that as a refusal.
   const fresh = stack.use(await EchoServer.start(trustOf(serverMachine)));
@@ -309,12 +311,18 @@ await test('evidence of other software is refused with the register that differs
   );
   const trust = trustOf(createTpmIssuer({ tpm, pcrs: [10] }));
   assert.deepEqual(await call(fresh.address, clientUpgrade(trust, clientIdentity)), { refused: TOLD });
-  assert.equal(await fresh.refusal(), 'atls-evidence-rejected attestation-register-mismatch');
+  await refusedWith(t, 'atls-evidence-rejected attestation-register-mismatch', fresh);
 });
 
 await test('the server still serves honest clients after all attacks', async () => {
   assert.ok('answer' in (await connectHonest(server.address)));
 });
+
+/** Asserts that the server has refused the attack of this test with this code, and reports the attack. */
+async function refusedWith(attack: TestContext, code: string, by = server): Promise<void> {
+  assert.equal(await by.refusal(), code);
+  reportRefused(attack, attack.name, 'the server', code);
+}
 
 async function openAsMallory(): Promise<RawAtls> {
   return RawAtls.open(await dial(server.address), { role: 'client', identity: malloryIdentity });

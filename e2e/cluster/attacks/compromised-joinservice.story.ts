@@ -2,6 +2,7 @@ import { build } from 'esbuild';
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { reportOpen, reportRefused } from '../../attack-report.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { createPairs, publicPartsOf } from '../../../internal/keyset/index.ts';
 import { CLUSTER_PREFIX, KEYS_KEY, records } from '../../../internal/records/index.ts';
@@ -104,15 +105,16 @@ await test('attacks by a compromised join service on a live control plane', asyn
   const results = await deputy({ older, newer, worker });
 
   for (const result of results) {
-    const line = 'got' in result ? `gets ${result.got}` : `refused by ${result.refusedBy}: ${result.code}`;
-    await story.test(`${result.attack}: ${line}`, () => {
-      const { attack } = result;
+    const { attack } = result;
+    await story.test(attack, (step) => {
       if ('got' in result) {
         assert.equal(result.got, GOT[attack]);
+        reportOpen(step, attack, result.got);
         return;
       }
       const want = attack.startsWith('read ') ? /^(EACCES|ENOENT|EPERM)$/ : REFUSALS[attack];
       assert.match(result.code, want ?? /never/);
+      reportRefused(step, attack, result.refusedBy, result.code);
     });
   }
 
@@ -128,20 +130,27 @@ await test('attacks by a compromised join service on a live control plane', asyn
 
   await story.test(
     'a worker stays a worker and logs the reason when an attacker writes control-plane roles into its record',
-    async () => {
+    async (step) => {
       const record = await recordOf('n2');
       const key = `/cluster/nodes/${worker.nodeId}/record`;
       const forged = JSON.stringify({ ...record, roles: [...CONTROL_PLANE, 'KubernetesWorker'] });
       await cluster.etcdctl('n1', 'put', key, forged);
-      await eventually(
+      const refused = /signer-grant-missing|owner-document-required|join-grant-\w+/;
+      const log = await eventually(
         'the agent logs that the signature of an owner is missing',
         90,
         () => cluster.log('n2'),
-        (log) => /signer-grant-missing|owner-document-required|join-grant/.test(log),
+        (log) => refused.test(log),
       );
       assert.equal(
         await cluster.sh('n2', 'ls /var/lib/cluster/ca /etc/kubernetes/pki/ca.key 2>/dev/null || true'),
         '',
+      );
+      reportRefused(
+        step,
+        'control-plane roles in the record of a worker',
+        'agent',
+        refused.exec(log)?.[0] ?? '',
       );
       await cluster.etcdctl('n1', 'put', key, JSON.stringify(record));
     },
@@ -149,7 +158,7 @@ await test('attacks by a compromised join service on a live control plane', asyn
 
   await story.test(
     'every node refuses shared keys that no owner has signed, and logs the reason',
-    async () => {
+    async (step) => {
       const [previous, next] = [await createPairs(1, nowMs), await createPairs(2, nowMs)];
       const announced = records.keys.encode({
         ...{ version: 1, generation: 2, phase: 'believe', startedMs: nowMs, phaseSinceMs: nowMs },
@@ -176,6 +185,7 @@ await test('attacks by a compromised join service on a live control plane', asyn
           ),
           '',
         );
+        reportRefused(step, 'shared keys of its own', `the agent of ${machine}`, 'owner-document-required');
       }
       await cluster.etcdctl('n1', 'del', key);
     },

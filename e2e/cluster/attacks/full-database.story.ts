@@ -8,6 +8,7 @@ import { verifyCuratorCertificate } from '../../../internal/pki/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade } from '../../../internal/rpc/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
 import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { reportRefused } from '../../attack-report.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { eventually } from '../harness/node-shell.ts';
 import { installCli, StoryCluster } from '../harness/story-cluster.ts';
@@ -54,8 +55,12 @@ await test('a worker cannot fill etcd with its status; a full etcd is reported, 
           return findCoded(error)?.code ?? String(error);
         }
       };
-      assert.equal(await report({ address: await cluster.address('n1') }), 'curator-request-invalid');
-      assert.equal(await report({ agentVersion: 'x'.repeat(100_000) }), 'curator-request-invalid');
+      const refusedStatus = async (attempted: string, status: object): Promise<void> => {
+        assert.equal(await report(status), 'curator-request-invalid');
+        reportRefused(step, attempted, 'the curator', 'curator-request-invalid');
+      };
+      await refusedStatus('report the address of another node', { address: await cluster.address('n1') });
+      await refusedStatus('report a status of 100 kB', { agentVersion: 'x'.repeat(100_000) });
       const before = await revision();
       const answers = new Map<string, number>();
       for (let i = 0; i < 500; i++) {
@@ -67,6 +72,7 @@ await test('a worker cannot fill etcd with its status; a full etcd is reported, 
       assert.ok((answers.get('stored') ?? 0) < 25);
       assert.ok((answers.get('curator-status-too-often') ?? 0) > 400);
       assert.ok((await revision()) - before < 100);
+      reportRefused(step, 'report 500 statuses at once', 'the curator', 'curator-status-too-often');
     },
   );
 

@@ -39,6 +39,7 @@ import {
 } from '../../../internal/testing/atls/index.ts';
 import { createSwtpmFactory } from '../../../internal/testing/tpm/swtpm.ts';
 import type { Tpm } from '../../../internal/tpm/index.ts';
+import { reportRefused } from '../../attack-report.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { eventually, machineWithoutCluster } from '../harness/node-shell.ts';
 
@@ -205,26 +206,30 @@ await test('attacks on the init port of a real machine and on the CLI of its own
     },
   ];
   for (const { name, code, alert, attack } of refused) {
-    await story.test(`${name} is refused, and the attacker learns only the number of the alert`, async () => {
-      using raw = await attack();
-      const learned: number[] = [];
-      let said: number | undefined;
-      for (let frame = await raw.receive(); frame !== undefined; frame = await raw.receive()) {
-        learned.push(frame.type);
-        if (frame.type === ALERT) said = frame.body[0];
-      }
-      assert.equal(said ?? 'closed', alert);
-      // The attacker receives only HELLO (unless it was read before) and the alert: no evidence, gRPC message
-      // or log line.
-      assert.ok(
-        learned.every((type) => type === 1 || type === ALERT),
-        learned.join(),
-      );
-      await refusedFor(code);
-    });
+    await story.test(
+      `${name} is refused, and the attacker learns only the number of the alert`,
+      async (step) => {
+        using raw = await attack();
+        const learned: number[] = [];
+        let said: number | undefined;
+        for (let frame = await raw.receive(); frame !== undefined; frame = await raw.receive()) {
+          learned.push(frame.type);
+          if (frame.type === ALERT) said = frame.body[0];
+        }
+        assert.equal(said ?? 'closed', alert);
+        // The attacker receives only HELLO (unless it was read before) and the alert: no evidence, gRPC message
+        // or log line.
+        assert.ok(
+          learned.every((type) => type === 1 || type === ALERT),
+          learned.join(),
+        );
+        await refusedFor(code);
+        reportRefused(step, name, 'the machine', code);
+      },
+    );
   }
 
-  await story.test("plain TLS with the owner's key in the certificate is refused", async () => {
+  await story.test("plain TLS with the owner's key in the certificate is refused", async (step) => {
     const plain = async (alpn: readonly string[]): Promise<string> => {
       const tls: TLSSocket = connectTls({
         socket: await dial(),
@@ -242,6 +247,7 @@ await test('attacks on the init port of a real machine and on the CLI of its own
     };
     assert.equal(await plain(['h2']), '0');
     await refusedFor('atls-tls-alpn');
+    reportRefused(step, "plain TLS with the owner's key", 'the machine', 'atls-tls-alpn');
   });
 
   await story.test('after all attacks the machine has no node lock', async () => {
@@ -263,7 +269,7 @@ await test('attacks on the init port of a real machine and on the CLI of its own
     return `127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
 
-  await story.test('the machine refuses a relay that forwards the frames of the owner', async () => {
+  await story.test('the machine refuses a relay that forwards the frames of the owner', async (step) => {
     const at = await relay(async (tcp) => {
       const far = await open();
       const near = await RawAtls.open(tcp, { role: 'server', identity: await createTestIdentity() });
@@ -274,6 +280,7 @@ await test('attacks on the init port of a real machine and on the CLI of its own
     assert.equal(code, 4, stderr);
     assert.match(stderr, /cluster-owner-refused/);
     await refusedFor('owner-key-signature');
+    reportRefused(step, 'relay the frames of the owner', 'the machine', 'owner-key-signature');
   });
 
   await story.test(
@@ -282,20 +289,26 @@ await test('attacks on the init port of a real machine and on the CLI of its own
       const factory = stack.use(await createSwtpmFactory());
       const tpm = stack.use(stack.use(await factory.start()).open());
       const at = await startUntrustedMachine({ tpm, ownerPem, stack });
-      await t.test('with --fingerprint, because the fingerprint differs', async () => {
+      await t.test('with --fingerprint, because the fingerprint differs', async (step) => {
         const { code, stderr } = await init(at);
         assert.equal(code, 4, stderr);
         assert.match(stderr, /cluster-other-machine/);
+        reportRefused(step, 'another machine in place of the named one', 'the CLI', 'cluster-other-machine');
       });
-      await t.test('without --fingerprint, because the manufacturer of its TPM is not trusted', async () => {
-        const { code, stderr } = await bench.cli('--workspace', workspace, 'init', '--node', at);
-        assert.equal(code, 4, stderr);
-        assert.match(stderr, /x509-/);
-      });
+      await t.test(
+        'without --fingerprint, because the manufacturer of its TPM is not trusted',
+        async (step) => {
+          const { code, stderr } = await bench.cli('--workspace', workspace, 'init', '--node', at);
+          assert.equal(code, 4, stderr);
+          assert.match(stderr, /x509-/);
+          const [code509 = ''] = /x509-[a-z-]+/.exec(stderr) ?? [];
+          reportRefused(step, 'a machine with a TPM of another manufacturer', 'the CLI', code509);
+        },
+      );
     },
   );
 
-  await story.test('the CLI refuses a machine key when the configuration requires a TPM', async () => {
+  await story.test('the CLI refuses a machine key when the configuration requires a TPM', async (step) => {
     const key = new MachineKeyIssuer({ privKey: new Secret(newKey()) });
     const at = await relay(async (tcp) => {
       const raw = await RawAtls.open(tcp, { role: 'server', identity: await createTestIdentity() });
@@ -309,6 +322,7 @@ await test('attacks on the init port of a real machine and on the CLI of its own
     const { code, stderr } = await init(at);
     assert.equal(code, 4, stderr);
     assert.match(stderr, /atls-evidence-format/);
+    reportRefused(step, 'a machine without a TPM', 'the CLI', 'atls-evidence-format');
   });
 });
 

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { createCertificateRequest, generateKeyPem } from '../../../internal/pki/index.ts';
+import { reportRefused } from '../../attack-report.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { extendRegister } from '../../machines/tpm-client.ts';
+import type { Attack } from './attack-request.ts';
 import { RefusalChecks, CompromisedMachine } from './compromised-machine.ts';
 import { editJoinSettings, StoryCluster, reprovision, type JoinSettings } from '../harness/story-cluster.ts';
 import { eventually } from '../harness/node-shell.ts';
@@ -81,7 +83,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
   };
   await story.test(
     'a machine does not run programs that no owner has signed, and joins with those that one has',
-    async () => {
+    async (step) => {
       const settings = await cluster.etcdctl('n1', 'get', '--print-value-only', SETTINGS);
       const { bundleManifest, ...others } = JSON.parse(settings) as { readonly bundleManifest: string };
       const changed = bundleManifest.replace(/"sha256": "[0-9a-f]{64}"/, `"sha256": "${'0'.repeat(64)}"`);
@@ -92,6 +94,8 @@ await test('refused machines: both sides and the audit log have the reason, and 
       });
       await untilItSays('n2', 'joinclient-settings-unsigned');
       await assert.rejects(cluster.run('n2', 'test', '-e', '/opt/cluster/bin/kubelet'));
+      const attempted = 'give a joining machine programs that no owner has signed';
+      reportRefused(step, attempted, 'the machine', 'joinclient-settings-unsigned');
       await cluster.etcdctl('n1', 'put', SETTINGS, settings.trimEnd());
       await cluster.allReady(['n1', 'n2'], 180);
     },
@@ -113,7 +117,11 @@ await test('refused machines: both sides and the audit log have the reason, and 
    * Asserts that a refused machine reports the code, that `cluster explain` shows the cause, and that the
    * audit log has the refusal.
    */
-  const refusedAtBothEnds = async (code: string, about = mallory.nodeId): Promise<void> => {
+  const refusedAtBothEnds = async (
+    step: TestContext,
+    code: string,
+    about = mallory.nodeId,
+  ): Promise<void> => {
     await untilItSays('n3', code);
     const { join: request, facts } = await explained(about);
     assert.deepEqual({ code: request?.code }, { code });
@@ -124,13 +132,16 @@ await test('refused machines: both sides and the audit log have the reason, and 
     const [cause] = facts.filter((fact) => fact.side === 'cluster' && fact.code === code);
     assert.ok(cause?.outcome === 'fail' && cause.expected !== '' && cause.actual !== '' && cause.fix !== '');
     await refusals.audited({ code, subject: about });
+    reportRefused(step, step.name, 'the join service', code);
   };
   const refusals = new RefusalChecks(cluster);
   await refusals.begin();
 
-  await story.test('an unknown machine is refused', () => refusedAtBothEnds('join-unknown-machine'));
+  await story.test('an unknown machine is refused', (step) =>
+    refusedAtBothEnds(step, 'join-unknown-machine'),
+  );
 
-  await story.test('a machine that measured other software is refused', async () => {
+  await story.test('a machine that measured other software is refused', async (step) => {
     await untilItSays('n4', 'atls-alert-evidence-rejected');
     const subject = `address:${await cluster.address('n4')}`;
     const entry = await refusals.audited({ code: 'attestation-register-mismatch', subject });
@@ -145,22 +156,23 @@ await test('refused machines: both sides and the audit log have the reason, and 
     );
     assert.match(cause?.expected ?? '', new RegExp(UNTOUCHED ?? ''));
     assert.doesNotMatch(cause?.actual ?? '', new RegExp(UNTOUCHED ?? ''));
+    reportRefused(step, step.name, 'the join service', 'attestation-register-mismatch');
   });
 
-  await story.test('a machine that asks for the name of a member is refused', async () => {
+  await story.test('a machine that asks for the name of a member is refused', async (step) => {
     assert.ok(unlisted !== undefined);
     const named = { ...unlisted, name: 'n2' };
     await configure(({ join: joining }) => (joining.inventory = [named]));
-    await refusedAtBothEnds('join-name-taken');
+    await refusedAtBothEnds(step, 'join-name-taken');
   });
 
-  await story.test('a machine that asks for roles that it is not granted is refused', async () => {
+  await story.test('a machine that asks for roles that it is not granted is refused', async (step) => {
     const wantedRoles = ['ConsensusMember', 'KubernetesController'];
     await reprovision(cluster, 'n3', (provisioning) => ({ ...provisioning, wantedRoles }));
     await configure(
       ({ join: joining }) => (joining.inventory = [listed, unlisted].filter((each) => each !== undefined)),
     );
-    await refusedAtBothEnds('join-role-denied');
+    await refusedAtBothEnds(step, 'join-role-denied');
     const node = `${await cluster.address('n3')}:9000`;
     const flags = ['--node', node, '--endpoint', endpoint, '--wait', '--timeout', '60s'];
     const { code } = await bench.cli('--workspace', workspace, 'join', ...flags);
@@ -169,76 +181,82 @@ await test('refused machines: both sides and the audit log have the reason, and 
 
   await story.test('nothing was issued to any of the refused machines', () => refusals.expectNothingGiven());
 
-  await story.test('a machine refuses a cluster of another owner that runs the same software', async () => {
-    const owner = join(bench.directory, 'another-owner');
-    const made = await bench.must('--workspace', owner, 'config', 'generate', '--output', 'json');
-    const [, key] = /"ownerPublicKey":"([^"]+)"/.exec(made) ?? [];
-    await reprovision(cluster, 'n3', ({ wantedRoles: _, ...rest }) => ({ ...rest, ownerKeys: [key] }));
-    const asked = async () =>
-      (await cluster.audit()).filter(({ subject }) => subject === mallory.nodeId).length;
-    const known = await asked();
-    await untilItSays('n3', 'joinclient-owner-unknown', owner);
-    assert.equal(await asked(), known, 'the refused cluster received no request');
-    assert.equal(
-      await cluster.try('n3', 'test', '-e', '/var/lib/cluster/enrolment/lock.json').then(({ code }) => code),
-      1,
-    );
-  });
+  await story.test(
+    'a machine refuses a cluster of another owner that runs the same software',
+    async (step) => {
+      const owner = join(bench.directory, 'another-owner');
+      const made = await bench.must('--workspace', owner, 'config', 'generate', '--output', 'json');
+      const [, key] = /"ownerPublicKey":"([^"]+)"/.exec(made) ?? [];
+      await reprovision(cluster, 'n3', ({ wantedRoles: _, ...rest }) => ({ ...rest, ownerKeys: [key] }));
+      const asked = async () =>
+        (await cluster.audit()).filter(({ subject }) => subject === mallory.nodeId).length;
+      const known = await asked();
+      await untilItSays('n3', 'joinclient-owner-unknown', owner);
+      reportRefused(step, 'pose as the cluster of another owner', 'the machine', 'joinclient-owner-unknown');
+      assert.equal(await asked(), known, 'the refused cluster received no request');
+      assert.equal(
+        await cluster
+          .try('n3', 'test', '-e', '/var/lib/cluster/enrolment/lock.json')
+          .then(({ code }) => code),
+        1,
+      );
+    },
+  );
 
   // From here on an attacker's program uses the key and TPM of n3 instead of the agent.
   await cluster.run('n3', 'systemctl', 'stop', 'bootstrapper');
-  const refuse = (...args: Parameters<RefusalChecks['expect']>) => refusals.expect(...args);
+  const refuse = async (
+    step: TestContext,
+    by: CompromisedMachine,
+    attack: Attack,
+    code: string,
+    more: Parameters<CompromisedMachine['attack']>[1] & { readonly audit?: RegExp } = {},
+  ): Promise<void> => {
+    const { audit = code, ...orders } = more;
+    await refusals.expect(by.attack(attack, orders), { code, audit });
+    const who = by === member ? 'a member' : 'an unknown machine';
+    reportRefused(step, `${who} shows or asks for ${attack}`, 'the join service', code);
+  };
 
-  await story.test('replayed evidence is refused', async () => {
-    await refuse(mallory.attack('evidence that was shown before'), {
-      code: 'atls-alert-evidence-rejected',
+  await story.test('replayed evidence is refused', async (step) => {
+    await refuse(step, mallory, 'evidence that was shown before', 'atls-alert-evidence-rejected', {
       audit: /^quote-/,
     });
   });
 
-  await story.test('evidence of another machine is refused', async () => {
+  await story.test('evidence of another machine is refused', async (step) => {
     const others = member.stolen;
-    await refuse(mallory.attack('the TPM of another machine', { others }), {
-      code: 'join-evidence-mismatch',
-    });
-    await refuse(mallory.attack('the endorsement key of another machine', { others }), {
-      code: 'enrol-answer-wrong',
-    });
-    await refuse(mallory.attack('the key of another machine', { others }), {
-      code: 'join-identity-changed',
-    });
-    await refuse(member.attack('a second key for one machine'), { code: 'join-identity-taken' });
+    await refuse(step, mallory, 'the TPM of another machine', 'join-evidence-mismatch', { others });
+    await refuse(step, mallory, 'the endorsement key of another machine', 'enrol-answer-wrong', { others });
+    await refuse(step, mallory, 'the key of another machine', 'join-identity-changed', { others });
+    await refuse(step, member, 'a second key for one machine', 'join-identity-taken');
   });
 
   await story.test(
     "an attacker with a member's machine and key, but without the data that its agent sealed to the TPM, is refused",
-    async () => {
+    async (step) => {
       const { sealed: _, ...own } = member.stolen;
-      await refuse(member.attack('certificates', { own }), { code: 'join-identity-changed' });
+      await refuse(step, member, 'certificates', 'join-identity-changed', { own });
     },
   );
 
   await story.test(
     'a ticket request is refused for another key, after the admission expired, and for a used ticket',
-    async () => {
+    async (step) => {
       assert.deepEqual(await mallory.attack('admission'), { granted: 'n3', names: [] });
       const victim = { nodeId: mallory.nodeId, name: 'n3' };
       const own = { tpm: member.stolen.tpm };
-      await refuse(member.attack('the ticket of another machine', { own, victim }), {
-        code: 'join-ticket-other-key',
-      });
+      await refuse(step, member, 'the ticket of another machine', 'join-ticket-other-key', { own, victim });
       await runOut(mallory.nodeId);
-      await refuse(mallory.attack('a ticket'), { code: 'join-admission-expired' });
+      await refuse(step, mallory, 'a ticket', 'join-admission-expired');
       await runOut(member.nodeId);
-      await refuse(member.attack('a ticket'), { code: 'join-ticket-used' });
+      await refuse(step, member, 'a ticket', 'join-ticket-used');
     },
   );
 
-  await story.test('a kubelet cannot get certificates for another node', async () => {
+  await story.test('a kubelet cannot get certificates for another node', async (step) => {
     const victim = { nodeId: (await at('n1')).nodeId, name: 'n1' };
-    await refuse(member.attack('another node for its kubelet', { victim }), {
-      code: 'signer-request-invalid',
-    });
+    await refuse(step, member, 'another node for its kubelet', 'signer-request-invalid', { victim });
     const names = ['CN=system:node:n2', 'CN=system:node:n2'];
     assert.deepEqual(await member.attack('another name for its kubelet', { victim }), {
       granted: 'n2',
@@ -247,12 +265,15 @@ await test('refused machines: both sides and the audit log have the reason, and 
     // The API server also refuses certificate requests for the other node that are sent with the kubelet's
     // own certificate.
     await refusals.begin();
-    for (const signer of ['kubelet-serving', 'kube-apiserver-client-kubelet'])
+    for (const signer of ['kubelet-serving', 'kube-apiserver-client-kubelet']) {
       await requestAsKubelet(signer, await createCertificateRequest(generateKeyPem(), 'system:node:n1'));
+      const attempted = `a member asks Kubernetes for a ${signer} certificate of another node`;
+      reportRefused(step, attempted, 'the API server', '403 Forbidden');
+    }
     await refusals.expectNothingGiven();
   });
 
-  await story.test('a decommissioned machine and a deleted node are refused', async () => {
+  await story.test('a decommissioned machine and a deleted node are refused', async (step) => {
     using ownerClient = await OwnerClient.open(workspace);
     const { nodeId } = member;
     await ownerClient.curator.setNodeRoles({ nodeId, roles: [], ...newMutation() }, { signal: bench.signal });
@@ -261,12 +282,12 @@ await test('refused machines: both sides and the audit log have the reason, and 
       { signal: bench.signal },
     );
     await refusals.begin();
-    await refuse(member.attack('certificates'), { code: 'join-decommissioned' });
-    await refuse(member.attack('a second key for one machine'), { code: 'join-decommissioned' });
+    await refuse(step, member, 'certificates', 'join-decommissioned');
+    await refuse(step, member, 'a second key for one machine', 'join-decommissioned');
     await bench.must('--workspace', workspace, 'node', 'remove', '--yes', 'n2', '--lost');
     await refusals.begin();
-    await refuse(member.attack('certificates'), { code: 'join-not-member' });
-    await refuse(member.attack('a second key for one machine'), { code: 'join-decommissioned' });
+    await refuse(step, member, 'certificates', 'join-not-member');
+    await refuse(step, member, 'a second key for one machine', 'join-decommissioned');
     await cluster.run('n2', 'systemctl', 'restart', 'bootstrapper');
     await eventually(
       'the agent of the removed node logs its removal',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { test } from 'node:test';
+import { reportRefused } from '../../attack-report.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { CompromisedMachine } from './compromised-machine.ts';
 import { StoryCluster } from '../harness/story-cluster.ts';
@@ -35,8 +36,9 @@ await test('after the loss of a control plane, node remove tests its credentials
         (said) => /n3 +\S*NotResponding/.test(said),
       );
       const refused = await worker.attack('certificates', { address });
-      step.diagnostic(JSON.stringify(refused));
       assert.deepEqual(refused, { refused: 'join-address-taken' });
+      const attempted = 'a certificate for the address of a control plane that is off';
+      reportRefused(step, attempted, 'the join service', 'join-address-taken');
       const granted = await worker.attack('certificates', { address: own });
       assert.ok('granted' in granted, 'it gets certificates for its own address');
       for (const node of ['n1', 'n2', 'n4']) {
@@ -61,6 +63,10 @@ await test('after the loss of a control plane, node remove tests its credentials
             new RegExp(`credentials test: ${endpoint} on ${node} +node refused \\(.*kubelet refused \\(`),
           );
       assert.match(said, /credentials test: kubelet on n4 +node refused \(.*kubelet refused \(/);
+      for (const [, endpoint = '', answer = ''] of said.matchAll(
+        /credentials test: (.+? on n\d) +(node refused .*)/g,
+      ))
+        reportRefused(step, `credentials of the lost node at ${endpoint}`, 'that endpoint', answer);
       assert.match(said, /kubelet refused \(HTTP 403: .*not found/, 'the API server says why');
       for (const key of ['etcd clients CA', 'etcd peers CA', 'state etcd clients CA', 'Kubernetes CA'])
         assert.match(said, new RegExp(`${key}.*\\n +just tried by a control plane: accepted at .*n1`));
@@ -94,12 +100,19 @@ await test('after the loss of a control plane, node remove tests its credentials
           () => must('node', 'ls', '--joins'),
           (said) => code.test(said),
         );
-      step.diagnostic(await asked(/join-decommissioned/));
+      await asked(/join-decommissioned/);
+      reportRefused(step, 'a removed machine with a new key', 'the join service', 'join-decommissioned');
       await must('node', 'readmit', 'n3');
       assert.match(await must('node', 'ls', '--removed'), /n3 +operator:owner +yes/);
       // The machine may request to join again. It stays unknown, because its removal deleted its inventory
       // entry.
       await asked(/join-unknown-machine/);
+      reportRefused(
+        step,
+        'a readmitted machine without an approval',
+        'the join service',
+        'join-unknown-machine',
+      );
     },
   );
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { reportRefused } from '../../attack-report.ts';
 import { createHarness, type Harness, type CliResult } from '../../machines/harness.ts';
 import { StoryCluster } from '../harness/story-cluster.ts';
 import { eventually, PAUSE_IMAGE } from '../harness/node-shell.ts';
@@ -44,8 +45,7 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
   const cluster = new StoryCluster(bench, NAME);
   const address = await cluster.address(NODE);
   const token = await makeTenant(cluster);
-  const attempted = (name: string, by: string, code: string): void =>
-    story.diagnostic(`attempted: ${name} – refused by ${by}: ${code}`);
+  const attempted = (name: string, by: string, code: string): void => reportRefused(story, name, by, code);
 
   await story.test(
     'the API server refuses every pod with access to the node, and every attempt to bypass this refusal',

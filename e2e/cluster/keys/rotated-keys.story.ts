@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { reportRefused } from '../../attack-report.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { StoryCluster } from '../harness/story-cluster.ts';
 import { eventually, NodeShell } from '../harness/node-shell.ts';
@@ -24,6 +25,8 @@ const PAUSE_MS = 8_000;
  * started and does not have this version in its cache.
  */
 const MAX_RELISTS = 8;
+/** A refused credential: its endpoint, the credential and the answer. */
+const REFUSED = /^(.+), (.+, (?:forged|as copied)): refused \((.+)\)$/;
 
 await test('after the loss of a control plane its keys are replaced, and a copy of its disk is useless', async (story) => {
   await using bench = await createHarness();
@@ -51,7 +54,7 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
     'before the rotation, credentials forged with a copy of the lost disk work everywhere except at curators',
     async () => {
       for (const line of await answers())
-        assert.match(line, line.startsWith('curator') ? /: refused$/ : /: accepted$/);
+        assert.match(line, line.startsWith('curator') ? REFUSED : /: accepted$/);
     },
   );
 
@@ -131,7 +134,7 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
     assert.doesNotMatch((await bench.cli('--workspace', workspace, 'status')).stdout, /^key rotation /m);
   });
 
-  await story.test('a copy of the old cluster CA that poses as a curator is refused', async () => {
+  await story.test('a copy of the old cluster CA that poses as a curator is refused', async (step) => {
     await using curator = await FalseCurator.start(thief);
     const to = await divertedWorkspace(workspace, join(away, 'diverted'), curator.endpoint);
     const { code, stderr } = await bench.cli('--workspace', to, 'operator', 'ls');
@@ -139,6 +142,12 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
     assert.match(stderr, /pki-untrusted/);
     // The workspace asks for a newer CA, with its public key only, and accepts none without an owner's signature.
     assert.deepEqual([...new Set(curator.calls)], ['getClusterCa']);
+    reportRefused(
+      step,
+      'a curator with a certificate of the replaced cluster CA',
+      'the CLI',
+      'pki-untrusted',
+    );
   });
 
   await story.test('an operator whose workspace was away follows the new cluster CA', async (step) => {
@@ -161,8 +170,11 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
     );
   });
 
-  await story.test('forged credentials are refused at every endpoint', async () => {
-    for (const line of await answers()) assert.match(line, /: refused$/);
+  await story.test('forged credentials are refused at every endpoint', async (step) => {
+    for (const line of await answers()) {
+      const [, where = '', credential = '', answer = ''] = REFUSED.exec(line) ?? assert.fail(line);
+      reportRefused(step, `${credential} with replaced keys`, where, answer);
+    }
   });
 
   await story.test(
@@ -172,6 +184,7 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
         const { all, opened, texts } = await reader.tryAll(cluster, name);
         step.diagnostic(`${name}: ${opened} of ${all} values opened`);
         assert.deepEqual([opened, texts, all >= 10], [0, '', true]);
+        reportRefused(step, `the replaced encryption key on ${all} values of ${name}`, 'AES', '0 opened');
         // Nor is the key anywhere on the disks of the control planes that are left; theirs opens everything.
         const own = await EncryptionKeyThief.of(cluster, name);
         assert.equal(own.shares(reader), false, `${name} still has the old encryption key`);
@@ -277,8 +290,7 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
         () => cluster.try('n3', 'kubectl', '--server', 'https://127.0.0.1:6443', 'get', '--raw', '/readyz'),
         ({ stdout }) => stdout.includes('ok'),
       );
-      for (const line of await thief.atControlPlane(await cluster.address('n3')))
-        assert.match(line, /: refused$/);
+      for (const line of await thief.atControlPlane(await cluster.address('n3'))) assert.match(line, REFUSED);
     },
   );
 });

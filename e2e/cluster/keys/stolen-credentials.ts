@@ -169,7 +169,7 @@ export class CredentialThief {
     } catch (error) {
       const code = error instanceof CodedError ? String(error.code) : String(error);
       const isClosed = code === 'rpc-unreachable' && channel.peer !== undefined;
-      return `${name}: ${code === 'curator-not-member' || isClosed ? 'refused' : code}`;
+      return `${name}: ${code === 'curator-not-member' || isClosed ? `refused (${code})` : code}`;
     }
   }
 }
@@ -210,7 +210,7 @@ function tokenOf(keyPem: Secret<string>, uid: string): string {
   return `${signed}.${signature.toString('base64url')}`;
 }
 
-/** Returns "accepted"; "refused" if the server does not trust the credential; or another error. */
+/** Returns "accepted"; "refused (REASON)" if the server does not trust the credential; or another error. */
 function tryCredential(
   at: { readonly host: string; readonly port: number; readonly path: string },
   credential: Credential,
@@ -221,11 +221,13 @@ function tryCredential(
     const asked = request({ ...options, ...credential }, ({ statusCode = 0 }) => {
       asked.destroy();
       if (statusCode === 200) resolve('accepted');
-      else resolve(statusCode === 401 ? 'refused' : `HTTP ${statusCode}`);
+      else resolve(statusCode === 401 ? 'refused (HTTP 401)' : `HTTP ${statusCode}`);
     });
     asked.once('timeout', () => asked.destroy(new Error('no answer')));
     asked.once('error', (error: NodeJS.ErrnoException) =>
-      resolve(/ALERT_UNKNOWN_CA/.test(error.code ?? '') ? 'refused' : (error.code ?? error.message)),
+      resolve(
+        /ALERT_UNKNOWN_CA/.test(error.code ?? '') ? 'refused (unknown CA)' : (error.code ?? error.message),
+      ),
     );
     asked.end();
   });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { reportRefused } from '../../attack-report.ts';
 import { createHarness, type Harness } from '../../machines/harness.ts';
 import { StoryCluster, reprovision, withoutEndpoints } from '../harness/story-cluster.ts';
 import { eventually } from '../harness/node-shell.ts';
@@ -79,7 +80,7 @@ await test('operators with their own keys may do what their role allows', async 
 
   await story.test(
     'a viewer can read and cannot change anything; --identity works from any directory',
-    async () => {
+    async (step) => {
       const identity = join(ann.directory, 'identity.json');
       assert.match(await bench.must('--identity', identity, 'operator', 'ls'), /ann +viewer/);
       await ann.must('audit', 'verify');
@@ -90,19 +91,21 @@ await test('operators with their own keys may do what their role allows', async 
         const { code, stderr } = await ann.cli(...args);
         assert.equal(code, EXIT_REFUSED);
         assert.match(stderr, /curator-denied/);
+        reportRefused(step, `a viewer runs cluster ${args.join(' ')}`, 'the curator', 'curator-denied');
       }
     },
   );
 
-  await story.test('an operator manages nodes and cannot manage operators', async () => {
+  await story.test('an operator manages nodes and cannot manage operators', async (step) => {
     await owner('operator', 'add', 'ann', '--role', 'operator', '--request', ann.request, '--out', ann.grant);
     assert.match(await ann.must('node', 'label', 'n2', 'zone=a'), /zone=a/);
     const { code, stderr } = await ann.cli('operator', 'remove', '--yes', 'owner');
     assert.equal(code, EXIT_REFUSED);
     assert.match(stderr, /curator-denied/);
+    reportRefused(step, 'an operator removes the owner', 'the curator', 'curator-denied');
   });
 
-  await story.test('an operator has a kubeconfig that drains nodes and opens no Secret', async () => {
+  await story.test('an operator has a kubeconfig that drains nodes and opens no Secret', async (step) => {
     await ann.must('operator', 'accept', ann.grant);
     await ann.must('kubeconfig', '--renew');
     await ann.must('node', 'drain', 'n2', '--force', '--delete-emptydir-data');
@@ -116,8 +119,10 @@ await test('operators with their own keys may do what their role allows', async 
       ['--namespace', 'kube-system', 'exec', 'daemonset/kube-proxy', '--', 'true'],
       ['get', '--raw', '/api/v1/nodes/n1/proxy/pods'],
       ['create', 'clusterrolebinding', 'x', '--clusterrole=cluster-admin', '--user=ann'],
-    ])
+    ]) {
       assert.match(await kubectl(...args), /forbidden/i, args.join(' '));
+      reportRefused(step, `an operator runs kubectl ${args.join(' ')}`, 'the API server', '403 Forbidden');
+    }
   });
 
   await story.test('an added owner gets a kubeconfig on request', async () => {
@@ -174,7 +179,7 @@ await test('operators with their own keys may do what their role allows', async 
     assert.match(await bob.must('node', 'reset', '--yes', 'n3'), /n3 is removed/);
   });
 
-  await story.test('every curator refuses a removed operator at once', async () => {
+  await story.test('every curator refuses a removed operator at once', async (step) => {
     assert.equal(endpoints.length, 2);
     for (const endpoint of endpoints) {
       await ann.askOnly(endpoint);
@@ -188,11 +193,13 @@ await test('operators with their own keys may do what their role allows', async 
       () => ownKubectl(cluster, kubeconfig, ['get', 'nodes']),
       (answer) => /operator sha256:[0-9a-f]{64} not found/.test(answer),
     );
+    reportRefused(step, 'the kubeconfig of a removed operator', 'the API server', '403 operator not found');
     for (const endpoint of endpoints) {
       await ann.askOnly(endpoint);
       const { code, stderr } = await ann.cli('node', 'ls');
       assert.equal(code, EXIT_REFUSED);
       assert.match(stderr, /curator-not-member/);
+      reportRefused(step, 'a removed operator lists nodes', `the curator ${endpoint}`, 'curator-not-member');
     }
     assert.match(await bob.must('audit', 'ls'), /operator:bob +DeleteOperator +ann/);
   });
