@@ -5,3 +5,4 @@
 export { ChecksummedFile } from './checksummed-file.ts';
 export { MembershipError } from './errors.ts';
 export type { Membership, RemovalRecord } from './membership.ts';
+export { membersOnRecord, type MemberOnRecord } from './members-on-record.ts';

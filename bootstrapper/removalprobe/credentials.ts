@@ -1,11 +1,11 @@
 import { sign } from 'node:crypto';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
-  SERVERS_CA,
   signingPair,
   type KeySet,
   type RotatingKey,
   type RotatingPair,
+  type RotatingPairs,
 } from '../../internal/keyset/index.ts';
 import {
   generateKeyPem,
@@ -18,9 +18,8 @@ import {
 } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { KeyPairFiles } from '../consensus/index.ts';
-import { readInitialKeys } from '../controlplane/index.ts';
-import { KeyRotationError, KeyStore } from '../keyrotation/index.ts';
-import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
+import { readFirstClusterCa, readFirstServersCa, readInitialKeys } from '../controlplane/index.ts';
+import { KeyStore } from '../keyrotation/index.ts';
 import { KEY_PATHS } from '../nodestate/index.ts';
 import { RemovalProbeError } from './errors.ts';
 
@@ -42,39 +41,32 @@ export type SharedKeyName = RotatingKey | 'cluster-ca' | 'kubernetes-ca';
 /**
  * Reads the shared keys from the disk of this control plane. Those that a rotation of an earlier version kept are the
  * same in both generations. Before the first rotation, all are, and `kubernetes-clients-ca` is `kubernetes-ca`.
- * @throws RemovalProbeError `removalprobe-not-control-plane` where a key is missing
+ * @throws KeyRotationError `keyrotation-keys-unavailable`
  */
 export async function readSharedKeys(files: FilePort): Promise<KeySet<SharedKeyName>> {
-  const read = (certFile: string, keyFile: string): Promise<RotatingPair> =>
-    readPair(files, { certFile, keyFile });
-  const paths = CONTROL_PLANE_KEY_FILES;
+  const set = (await new KeyStore(files, KEY_PATHS).loadSet()) ?? initialSet(await readInitialKeys(files));
   const kept = {
-    'cluster-ca': await read(paths['cluster-ca.crt'], paths['cluster-ca.key']),
-    // Unless a rotation has replaced it.
-    [SERVERS_CA]: await read(paths['kubernetes-ca.crt'], paths['kubernetes-ca.key']),
+    'cluster-ca': await readFirstClusterCa(files),
+    'kubernetes-ca': await readFirstServersCa(files),
   };
-  const set = (await new KeyStore(files, KEY_PATHS).loadSet()) ?? (await readInitialSet(files));
   return { ...set, previous: { ...kept, ...set.previous }, next: { ...kept, ...set.next } };
 }
 
-async function readInitialSet(files: FilePort): Promise<KeySet> {
-  try {
-    const pairs = await readInitialKeys(files);
-    return { generation: 1, phase: 'done', previous: pairs, next: pairs };
-  } catch (cause) {
-    if (!(cause instanceof KeyRotationError)) throw cause;
-    throw new RemovalProbeError('removalprobe-not-control-plane', 'reading the shared keys', { cause });
-  }
+function initialSet(pairs: RotatingPairs): KeySet {
+  return { generation: 1, phase: 'done', previous: pairs, next: pairs };
 }
 
-/** @throws RemovalProbeError `removalprobe-not-control-plane` */
-export async function readPair(files: FilePort, { certFile, keyFile }: KeyPairFiles): Promise<RotatingPair> {
+/** Reads a client certificate of this control plane. @throws RemovalProbeError `removalprobe-not-control-plane` */
+export async function readCertificate(
+  files: FilePort,
+  { certFile, keyFile }: KeyPairFiles,
+): Promise<TestCertificate> {
   const read = async (path: string): Promise<string> => {
     const text = await readText(files, path);
     if (text !== undefined) return text;
     throw new RemovalProbeError('removalprobe-not-control-plane', `${path} not found`, { details: { path } });
   };
-  return { public: await read(certFile), private: new Secret(await read(keyFile)) };
+  return { certPem: await read(certFile), keyPem: new Secret(await read(keyFile)) };
 }
 
 /** The removed node that test credentials name. */
@@ -168,15 +160,23 @@ export async function createTestCredential(
   return { token: createServiceAccountToken(keyPem, { uid, nowMs: nowMs() }) };
 }
 
-/** The key of a generation; undefined if the keys of that generation are deleted. */
 function keyOf(
   keys: KeySet<SharedKeyName>,
   name: SharedKeyName,
   generation: number,
 ): RotatingPair | undefined {
   if (generation === 0) return signingPair(keys, name);
-  if (generation === keys.generation) return keys.next[name];
-  return generation === keys.generation - 1 ? keys.previous[name] : undefined;
+  return ofGeneration(generation, keys, { previous: keys.previous[name], next: keys.next[name] });
+}
+
+/** The key that a generation has; undefined if the keys of that generation are deleted. */
+export function ofGeneration<T>(
+  wanted: number,
+  { generation }: Pick<KeySet, 'generation'>,
+  { previous, next }: { readonly previous: T; readonly next: T },
+): T | undefined {
+  if (wanted === generation) return next;
+  return wanted === generation - 1 ? previous : undefined;
 }
 
 /** Creates a key and signs a certificate for it. The key is never stored; the certificate is valid for 60 s. */

@@ -7,7 +7,8 @@ import {
   readFirstEncryption,
   type EncryptedEtcd,
 } from '../kubernetes/index.ts';
-import type { Verdict } from './answers.ts';
+import { ofGeneration } from './credentials.ts';
+import { inconclusive, type Verdict } from './endpoints.ts';
 
 /** The place of this probe in reports; there is no endpoint. */
 export const ENCRYPTED_DATA = 'kubernetes-etcd-data';
@@ -27,23 +28,19 @@ export async function probeEncryptedObjects(
   generation: number,
   signal: AbortSignal,
 ): Promise<Verdict> {
-  let key;
   try {
-    key = await keyOf(from, generation);
+    const key = await keyOf(from, generation);
+    if (key === undefined)
+      return inconclusive('the name of the encryption key of this generation is unknown');
+    const options = { etcd: from.etcd, resources: ENCRYPTABLE_RESOURCES, keyName: key.name };
+    const { objects, others } = await countObjects(options, signal);
+    const detail = `it decrypts ${objects - others} of ${objects} stored secrets and ConfigMaps`;
+    if (objects === 0) return inconclusive(detail);
+    return { outcome: objects === others ? 'refused' : 'admitted', detail };
   } catch (error) {
     if (!(error instanceof KubernetesError)) throw error;
-    return { outcome: 'inconclusive', detail: describeError(error) };
+    return inconclusive(describeError(error));
   }
-  if (key === undefined)
-    return {
-      outcome: 'inconclusive',
-      detail: 'the name of the encryption key of this generation is unknown',
-    };
-  const options = { etcd: from.etcd, resources: ENCRYPTABLE_RESOURCES, keyName: key.name };
-  const { objects, others } = await countObjects(options, signal);
-  const detail = `it decrypts ${objects - others} of ${objects} stored secrets and ConfigMaps`;
-  if (objects === 0) return { outcome: 'inconclusive', detail };
-  return { outcome: objects === others ? 'refused' : 'admitted', detail };
 }
 
 /** Before its first rotation, the cluster has one encryption key in all generations. */
@@ -51,8 +48,6 @@ async function keyOf(
   { files, keys }: { readonly files: FilePort; readonly keys: Pick<KeySet, 'generation' | 'encryption'> },
   generation: number,
 ): Promise<EncryptionKey | undefined> {
-  const { encryption } = keys;
-  if (encryption === undefined) return (await readFirstEncryption(files)).key;
-  if (generation === keys.generation) return encryption.next;
-  return generation === keys.generation - 1 ? encryption.previous : undefined;
+  if (keys.encryption === undefined) return (await readFirstEncryption(files)).key;
+  return ofGeneration(generation, keys, keys.encryption);
 }

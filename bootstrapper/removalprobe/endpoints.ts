@@ -1,15 +1,42 @@
-import { fromBinary } from '@bufbuild/protobuf';
-import { PORTS, splitEndpoint } from '../../internal/endpoint/index.ts';
+import { formatEndpoint, PORTS, splitEndpoint } from '../../internal/endpoint/index.ts';
 import type { Entry, Member } from '../../internal/etcd/index.ts';
-import { parseNodeKey, records, type NodeRecord } from '../../internal/records/index.ts';
-import { isMemberState } from '../../internal/role/index.ts';
-import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { consensusLayout, type EtcdName, type KeyPairFiles } from '../consensus/index.ts';
 import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
+import { membersOnRecord, type MemberOnRecord } from '../membership/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 import type { SharedKeyName, TestCredentialName } from './credentials.ts';
+import { ANSWERED, CLOSED, type ProbeAnswer } from './send-credential.ts';
 
-const ETCD = consensusLayout(AGENT_PATHS.state, 'kubernetes');
+/** The conclusion from an answer, and the answer in words, for the operator. */
+export interface Verdict {
+  readonly outcome: 'refused' | 'admitted' | 'inconclusive';
+  readonly detail: string;
+}
+
+/** The verdict if nothing was proved. */
+export function inconclusive(detail: string): Verdict {
+  return { outcome: 'inconclusive', detail };
+}
+
+/**
+ * Only these answers (`ProbeAnswer.text`) prove something. Other refusals affect all clients: the server's clock makes the certificate
+ * not yet valid, the port is closed, or the server fails.
+ */
+type Proofs = Readonly<Record<'refused' | 'admitted', RegExp>>;
+
+/** etcd refuses certificates in the TLS handshake; the other servers authenticate each request. */
+const ETCD: Proofs = { refused: /^TLS: unknown ca$/, admitted: /^HTTP / };
+/** A curator refuses keys without a record. If it only denies the call, it knows the caller. */
+const CURATOR: Proofs = {
+  refused: RegExp(`^(curator-not-member|${CLOSED})$`),
+  admitted: RegExp(`^(curator-denied|${ANSWERED})$`),
+};
+/** 403 and 404 mean that the server authenticated the credential, so another credential of the same key could have permissions. */
+const REQUEST: Proofs = { refused: /^HTTP 401\b/, admitted: /^HTTP (2\d\d|403|404)\b/ };
+/** 403 is the expected refusal of a kubelet, by its record. 401 means that its CA is not trusted, so no record was checked. */
+const REQUEST_OF_KUBELET: Proofs = { refused: /^HTTP 403\b/, admitted: /^HTTP (2\d\d|404)\b/ };
+
+const KUBERNETES_ETCD = consensusLayout(AGENT_PATHS.state, 'kubernetes');
 const STATE_ETCD = consensusLayout(AGENT_PATHS.state, 'state');
 const KUBELET = { certFile: KUBELET_FILES.clientCert, keyFile: KUBELET_FILES.clientKey };
 const API_SERVER = {
@@ -24,8 +51,13 @@ const OF_KUBERNETES = ['kubernetes-user', 'kubernetes-server', 'service-account'
  * are the ports of the Kubernetes etcd, `state-etcd-*` those of the state etcd.
  */
 export const ENDPOINT_RULES = {
-  'etcd-client': rule('etcd-clients-ca', ETCD.user('root'), ['etcd-client'], ['state-etcd-client']),
-  'etcd-peer': rule('etcd-peers-ca', ETCD.peer, ['etcd-peer'], ['etcd-client', 'state-etcd-peer']),
+  'etcd-client': rule(
+    'etcd-clients-ca',
+    KUBERNETES_ETCD.user('root'),
+    ['etcd-client'],
+    ['state-etcd-client'],
+  ),
+  'etcd-peer': rule('etcd-peers-ca', KUBERNETES_ETCD.peer, ['etcd-peer'], ['etcd-client', 'state-etcd-peer']),
   'state-etcd-client': rule(
     'state-clients-ca',
     STATE_ETCD.user('root'),
@@ -63,9 +95,6 @@ function rule(
 /** A kind of endpoint, as reports name it. */
 export type EndpointKind = keyof typeof ENDPOINT_RULES;
 
-/** Credentials of held keys that agents tested before requests named a generation. */
-const WITHOUT_GENERATION = /etcd|kubernetes-user/;
-
 /**
  * The credentials that are tested at a kind of endpoint, with the generation of the keys that create them (0:
  * the current keys). The certificates that the removed node had are not tested at curators: the CLI checks
@@ -77,11 +106,32 @@ export function credentialsFor(
 ): readonly { readonly name: TestCredentialName; readonly generation: number }[] {
   const ofNode = kind === 'curator' ? [] : (['node', 'kubelet'] as const);
   const { foreign, held } = heldKeys ? ENDPOINT_RULES[kind] : { foreign: [], held: [] };
-  const tested = held.filter((name) => generation > 0 || WITHOUT_GENERATION.test(name));
   return [
     ...[...ofNode, ...foreign].map((name) => ({ name, generation: 0 })),
-    ...tested.map((name) => ({ name, generation })),
+    ...held.map((name) => ({ name, generation })),
   ];
+}
+
+/** Decides what the answer of an endpoint to a credential proves. Only a refusal for the expected reason counts. Pure. */
+export function judgeAnswer(
+  kind: EndpointKind,
+  name: TestCredentialName,
+  { text }: Pick<ProbeAnswer, 'text'>,
+): Verdict {
+  const ofRequest = name === 'kubelet' ? REQUEST_OF_KUBELET : REQUEST;
+  const proofs = isEtcd(kind) ? ETCD : kind === 'curator' ? CURATOR : ofRequest;
+  const found = (['refused', 'admitted'] as const).find((outcome) => proofs[outcome].test(text));
+  return { outcome: found ?? 'inconclusive', detail: text };
+}
+
+/** The requested path. `name` is a node whose kubelet may read its own Node object. */
+export function pathFor(kind: EndpointKind, name: string): string {
+  if (isEtcd(kind)) return '/version';
+  return kind === 'api-server' ? `/api/v1/nodes/${name}` : '/pods';
+}
+
+function isEtcd(kind: EndpointKind): boolean {
+  return kind.includes('etcd-');
 }
 
 /** An endpoint to which test credentials are presented. */
@@ -105,47 +155,32 @@ export function findEndpoints(
   entries: readonly Pick<Entry, 'key' | 'value'>[],
   etcdMembers: EtcdMemberLists,
 ): { readonly endpoints: readonly Endpoint[]; readonly away: readonly string[] } {
-  const values = new Map(entries.map(({ key, value }) => [key, value]));
-  const endpoints: Endpoint[] = [];
-  const away: string[] = [];
-  for (const { key, value } of entries) {
-    if (parseNodeKey(key)?.part !== 'record') continue;
-    const record = records.node.decode(key, value);
-    if (!isMemberState(record.state)) continue;
-    const statusKey = records.status.key(record.nodeId);
-    const host = addressIn(statusKey, values.get(statusKey));
-    const isAlive = values.has(records.heartbeat.key(record.nodeId));
-    if (isAlive && host !== '') endpoints.push(...endpointsOf(record, host, etcdMembers));
-    else away.push(record.name);
-  }
-  return { endpoints, away };
-}
-
-/** The address that the node reported; empty before its first report. */
-function addressIn(statusKey: string, value: Uint8Array | undefined): string {
-  if (value === undefined) return '';
-  const { status } = records.status.decode(statusKey, value);
-  return fromBinary(NodeStatusSchema, Buffer.from(status, 'base64')).address;
+  const members = membersOnRecord(entries);
+  const isHere = ({ isAlive, status }: MemberOnRecord) => isAlive && (status?.address ?? '') !== '';
+  return {
+    endpoints: members.filter(isHere).flatMap((member) => endpointsOf(member, etcdMembers)),
+    away: members.filter((member) => !isHere(member)).map(({ name }) => name),
+  };
 }
 
 function endpointsOf(
-  { nodeId, name: node, roles }: NodeRecord,
-  host: string,
+  { nodeId, name: node, roles, status }: MemberOnRecord,
   etcdMembers: EtcdMemberLists,
 ): readonly Endpoint[] {
-  const at = (kind: EndpointKind, port: number): Endpoint => ({ kind, node, host, port });
-  const atUrls = (kind: EndpointKind, urls: readonly string[] = []): readonly Endpoint[] =>
-    urls.map((url) => ({ kind, node, ...splitEndpoint(new URL(url).host) }));
   const [kubernetes, state] = [etcdMembers.kubernetes, etcdMembers.state].map((members) =>
     members.find(({ name }) => name === nodeId),
   );
-  return [
-    ...atUrls('etcd-client', kubernetes?.clientUrls),
-    ...atUrls('etcd-peer', kubernetes?.peerUrls),
-    ...atUrls('state-etcd-client', state?.clientUrls),
-    ...atUrls('state-etcd-peer', state?.peerUrls),
-    ...(roles.includes('KubernetesController') ? [at('api-server', PORTS.apiServer)] : []),
-    at('kubelet', PORTS.kubelet),
-    ...(roles.includes('ConsensusMember') ? [at('curator', PORTS.curator)] : []),
+  const at = (port: number): string => `https://${formatEndpoint(status?.address ?? '', port)}`;
+  const found: readonly (readonly [EndpointKind, readonly string[] | undefined])[] = [
+    ['etcd-client', kubernetes?.clientUrls],
+    ['etcd-peer', kubernetes?.peerUrls],
+    ['state-etcd-client', state?.clientUrls],
+    ['state-etcd-peer', state?.peerUrls],
+    ['api-server', roles.includes('KubernetesController') ? [at(PORTS.apiServer)] : []],
+    ['kubelet', [at(PORTS.kubelet)]],
+    ['curator', roles.includes('ConsensusMember') ? [at(PORTS.curator)] : []],
   ];
+  return found.flatMap(([kind, urls = []]) =>
+    urls.map((url) => ({ kind, node, ...splitEndpoint(new URL(url).host) })),
+  );
 }

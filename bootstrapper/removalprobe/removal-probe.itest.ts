@@ -4,11 +4,11 @@ import { X509Certificate } from 'node:crypto';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
-import type { Member } from '../../internal/etcd/index.ts';
+import { Namespace, type Member } from '../../internal/etcd/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
 import { encodeKeySet, createPairs, type RotatingPairs } from '../../internal/keyset/index.ts';
 import { createCaCertPem, generateKeyPem, KeyCertificateSigner } from '../../internal/pki/index.ts';
-import { records } from '../../internal/records/index.ts';
+import { CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import {
   closeOpened,
@@ -24,11 +24,10 @@ import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { KEY_PATHS } from '../nodestate/index.ts';
 import { startMember, consensusLayout, KUBERNETES_ETCD, type RunningConsensus } from '../consensus/index.ts';
-import { ENDPOINT_RULES } from './endpoints.ts';
-import { judgeAnswer } from './answers.ts';
-import { probeHttps } from './answers.ts';
 import { createTestCertificate } from './credentials.ts';
-import { runRemovalProbe } from './removal-probe.ts';
+import { ENDPOINT_RULES, judgeAnswer } from './endpoints.ts';
+import { runRemovalProbe, type ProbedEtcds } from './removal-probe.ts';
+import { sendHttps } from './send-credential.ts';
 
 const signal = new AbortController().signal;
 const clock = new SystemClock();
@@ -89,7 +88,7 @@ beforeAll(async () => {
   }
   const status = Buffer.from(toBinary(NodeStatusSchema, create(NodeStatusSchema, { address: '127.0.0.1' })));
   const [version, nodeId] = [1 as const, HERE];
-  etcd.commitNow({
+  const written = {
     when: [],
     then: [
       records.node.put(records.node.key(nodeId), {
@@ -103,7 +102,8 @@ beforeAll(async () => {
       }),
       records.heartbeat.put(records.heartbeat.key(nodeId), { version, sinceMs: 0 }),
     ],
-  });
+  };
+  await new Namespace(etcd, CLUSTER_PREFIX).commit(written, { signal });
 }, 60_000);
 
 afterAll(closeOpened);
@@ -137,15 +137,26 @@ async function createKeyFiles() {
 }
 
 async function probeEtcd(over: Readonly<Record<string, string>> = {}, heldKeys = true, generation = 0) {
-  const members = { kubernetes: await running.admin.members.list({ signal }), state: [] };
   const { results } = await runRemovalProbe(
-    { ...ports(over), kubernetesEtcd: running.admin, listMembers: async () => members },
+    { ...ports(over), etcds: etcdsWith(await running.admin.members.list({ signal })) },
     { nodeId: REMOVED, heldKeys, generation },
     signal,
   );
   return results
     .filter(({ endpoint }) => endpoint.startsWith('etcd-'))
     .map(({ endpoint, credential, outcome }) => `${endpoint} ${credential} ${outcome}`);
+}
+
+/** The etcd clients of a control plane whose Kubernetes etcd has these members. */
+function etcdsWith(members: readonly Member[]): ProbedEtcds {
+  return {
+    state: Object.assign(etcd, { members: { list: async () => [] } }),
+    kubernetes: {
+      get: (key, options) => running.admin.get(key, options),
+      keys: (prefix, pageSize, options) => running.admin.keys(prefix, pageSize, options),
+      members: { list: async () => members },
+    },
+  };
 }
 
 /** The ports of a control plane whose key files are those of this test, apart from those in `over`. */
@@ -160,7 +171,7 @@ function ports(over: Readonly<Record<string, string>> = {}) {
         ? (path: string, maxBytes: number) => target.read(at.get(path) ?? path, maxBytes)
         : (Reflect.get(target, method) as unknown),
   });
-  return { etcd, files: mapped, clock, log, clusterId: 'c0ffee', nodeName: 'n1' };
+  return { files: mapped, clock, log, clusterId: 'c0ffee', nodeName: 'n1' };
 }
 
 test('etcd refuses the certificates of a removed node and admits certificates signed with its CA keys', async () => {
@@ -205,7 +216,7 @@ test('etcd refuses a certificate of another CA with the same name', async () => 
       { nodeId: REMOVED, clusterId: 'c0ffee' },
       new KeyCertificateSigner({ caPem, keyPem, nowMs: () => Date.now() }),
     );
-    expect(judgeAnswer(kind, kind, await probeHttps(at, certificate, signal))).toMatchObject({
+    expect(judgeAnswer(kind, kind, await sendHttps(at, certificate, signal))).toMatchObject({
       outcome: 'refused',
     });
   }
@@ -292,10 +303,7 @@ async function probeStoppedEtcd() {
   const url = [`https://127.0.0.1:${await findFreePort()}`];
   const member = { id: 1n, name: HERE, clientUrls: url, peerUrls: url, isLearner: false };
   const { results } = await runRemovalProbe(
-    {
-      ...{ ...ports(), kubernetesEtcd: running.admin },
-      listMembers: async () => ({ kubernetes: [member], state: [] }),
-    },
+    { ...ports(), etcds: etcdsWith([member]) },
     { nodeId: REMOVED, heldKeys: true, generation: 0 },
     signal,
   );

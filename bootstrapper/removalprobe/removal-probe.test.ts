@@ -10,12 +10,9 @@ import {
   nodeIdOf,
   spkiDerOf,
 } from '../../internal/pki/index.ts';
-import { records, type NodeRecord } from '../../internal/records/index.ts';
+import { CLUSTER_PREFIX, records, type NodeRecord } from '../../internal/records/index.ts';
 import { createMemoryLogger, FakeClock, MemoryEtcd, MemoryFiles } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { credentialsFor, ENDPOINT_RULES, findEndpoints, type EndpointKind } from './endpoints.ts';
-import { judgeAnswer, stringIn, type Verdict } from './answers.ts';
-import type { ProbeAnswer } from './answers.ts';
 import {
   createServiceAccountToken,
   createTestCertificate,
@@ -23,7 +20,16 @@ import {
   TEST_CERTIFICATES,
   type TestCredentialName,
 } from './credentials.ts';
+import {
+  credentialsFor,
+  ENDPOINT_RULES,
+  findEndpoints,
+  judgeAnswer,
+  type EndpointKind,
+  type Verdict,
+} from './endpoints.ts';
 import { runRemovalProbe } from './removal-probe.ts';
+import { stringIn } from './send-credential.ts';
 
 const signal = new AbortController().signal;
 const NODE_ID = `node-${'a'.repeat(32)}`;
@@ -137,55 +143,44 @@ test.each([
 });
 
 describe('judgeAnswer()', () => {
-  const status = (code: number, message?: string): ProbeAnswer => ({
-    kind: 'status',
-    status: code,
-    body: message === undefined ? '' : JSON.stringify({ message }),
-  });
-  const alert = (name: string): ProbeAnswer => ({ kind: 'alert', alert: name });
-  const table: readonly (readonly [EndpointKind, TestCredentialName, ProbeAnswer, Verdict['outcome']])[] = [
-    ['etcd-client', 'etcd-client', alert('UNKNOWN_CA'), 'refused'],
-    ['etcd-client', 'etcd-client', status(200), 'admitted'],
+  const table: readonly (readonly [EndpointKind, TestCredentialName, string, Verdict['outcome']])[] = [
+    ['etcd-client', 'etcd-client', 'TLS: unknown ca', 'refused'],
+    ['etcd-client', 'etcd-client', 'HTTP 200', 'admitted'],
     // TLS accepted the certificate, so the status of the response does not matter.
-    ['etcd-peer', 'etcd-peer', status(404), 'admitted'],
-    ['etcd-peer', 'etcd-peer', alert('UNKNOWN_CA'), 'refused'],
+    ['etcd-peer', 'etcd-peer', 'HTTP 404', 'admitted'],
+    ['state-etcd-peer', 'kubelet', 'HTTP 401', 'admitted'],
+    ['etcd-peer', 'etcd-peer', 'TLS: unknown ca', 'refused'],
     // The server's clock is wrong, or no server accepts such a certificate. Neither proves anything about the
     // CA.
-    ['etcd-client', 'etcd-client', alert('CERTIFICATE_EXPIRED'), 'inconclusive'],
-    ['etcd-client', 'node', alert('BAD_CERTIFICATE'), 'inconclusive'],
-    ['curator', 'member', { kind: 'closed' }, 'refused'],
-    ['curator', 'member', { kind: 'failed', why: 'connect ECONNREFUSED' }, 'inconclusive'],
-    ['etcd-peer', 'node', { kind: 'failed', why: 'connect ECONNREFUSED' }, 'inconclusive'],
-    ['api-server', 'kubelet', status(403, 'cluster: node x is not a member'), 'refused'],
-    ['api-server', 'kubelet', status(404), 'admitted'],
-    ['api-server', 'kubelet', status(200), 'admitted'],
-    ['api-server', 'kubelet', status(401), 'inconclusive'],
-    ['api-server', 'node', status(401), 'refused'],
-    ['api-server', 'node', status(403), 'admitted'],
-    ['api-server', 'kubernetes-user', status(403), 'admitted'],
-    ['api-server', 'kubernetes-user', status(401), 'refused'],
-    ['api-server', 'node', status(500), 'inconclusive'],
-    ['kubelet', 'kubelet', status(403), 'refused'],
-    ['kubelet', 'kubernetes-user', alert('UNKNOWN_CA'), 'inconclusive'],
-    ['kubelet', 'kubernetes-user', status(503), 'inconclusive'],
-    ['api-server', 'service-account', status(401), 'refused'],
-    ['api-server', 'front-proxy', status(403), 'admitted'],
-    ['curator', 'member', { kind: 'code', code: 'curator-not-member' }, 'refused'],
-    ['curator', 'operator', { kind: 'code', code: 'curator-denied' }, 'admitted'],
-    ['curator', 'member', { kind: 'code', code: 'etcd-unavailable' }, 'inconclusive'],
-    ['curator', 'member', status(200), 'admitted'],
+    ['etcd-client', 'etcd-client', 'TLS: certificate expired', 'inconclusive'],
+    ['etcd-client', 'node', 'TLS: bad certificate', 'inconclusive'],
+    ['curator', 'member', 'TLS: closed after the handshake', 'refused'],
+    ['curator', 'member', 'no answer: connect ECONNREFUSED', 'inconclusive'],
+    ['etcd-peer', 'node', 'no answer: connect ECONNREFUSED', 'inconclusive'],
+    ['etcd-peer', 'node', 'no answer: TLS: unknown ca', 'inconclusive'],
+    ['api-server', 'kubelet', 'HTTP 403: cluster: node x is not a member', 'refused'],
+    ['api-server', 'kubelet', 'HTTP 404', 'admitted'],
+    ['api-server', 'kubelet', 'HTTP 200', 'admitted'],
+    ['api-server', 'kubelet', 'HTTP 401', 'inconclusive'],
+    ['api-server', 'node', 'HTTP 401', 'refused'],
+    ['api-server', 'node', 'HTTP 401: Unauthorized', 'refused'],
+    ['api-server', 'node', 'HTTP 403', 'admitted'],
+    ['api-server', 'node', 'no answer: HTTP 401', 'inconclusive'],
+    ['api-server', 'kubernetes-user', 'HTTP 403', 'admitted'],
+    ['api-server', 'kubernetes-user', 'HTTP 401', 'refused'],
+    ['api-server', 'node', 'HTTP 500: HTTP 401', 'inconclusive'],
+    ['kubelet', 'kubelet', 'HTTP 403', 'refused'],
+    ['kubelet', 'kubernetes-user', 'TLS: unknown ca', 'inconclusive'],
+    ['kubelet', 'kubernetes-user', 'HTTP 503', 'inconclusive'],
+    ['api-server', 'service-account', 'HTTP 401', 'refused'],
+    ['api-server', 'front-proxy', 'HTTP 403', 'admitted'],
+    ['curator', 'member', 'curator-not-member', 'refused'],
+    ['curator', 'operator', 'curator-denied', 'admitted'],
+    ['curator', 'member', 'etcd-unavailable', 'inconclusive'],
+    ['curator', 'member', 'answered', 'admitted'],
   ];
-  test.each(table)('%s, %s credential, %j: %s', (endpoint, credential, answer, want) => {
-    expect(judgeAnswer(endpoint, credential, answer).outcome).toBe(want);
-  });
-
-  test('returns the message of the API server, and no other part of a response body', () => {
-    expect(judgeAnswer('api-server', 'kubelet', status(403, 'on no record')).detail).toBe(
-      'HTTP 403: on no record',
-    );
-    expect(judgeAnswer('kubelet', 'kubelet', { kind: 'status', status: 403, body: 'Forbidden' }).detail).toBe(
-      'HTTP 403',
-    );
+  test.each(table)('%s, %s credential, %j: %s', (endpoint, credential, text, outcome) => {
+    expect(judgeAnswer(endpoint, credential, { text })).toEqual({ outcome, detail: text });
   });
 });
 
@@ -202,18 +197,22 @@ const record = (nodeId: string, over: Partial<NodeRecord> = {}): NodeRecord => (
 });
 
 /** Writes the records of a node. A node without a heartbeat counts as absent. */
-function enter(etcd: MemoryEtcd, node: NodeRecord, at: { address?: string; isAlive?: boolean } = {}): void {
-  const { address = '192.0.2.1', isAlive = true } = at;
+function enter(
+  etcd: MemoryEtcd,
+  node: NodeRecord,
+  at: { address?: string; isAlive?: boolean; prefix?: string } = {},
+): void {
+  const { address = '192.0.2.1', isAlive = true, prefix = '' } = at;
   const status = Buffer.from(toBinary(NodeStatusSchema, create(NodeStatusSchema, { address })));
   const reported = { version: 1, status: status.toString('base64'), updatedMs: 0 } as const;
   const { nodeId } = node;
   etcd.commitNow({
     when: [],
     then: [
-      put(records.node.key(nodeId), records.node.encode(node)),
-      put(records.status.key(nodeId), records.status.encode(reported)),
+      put(prefix + records.node.key(nodeId), records.node.encode(node)),
+      put(prefix + records.status.key(nodeId), records.status.encode(reported)),
       ...(isAlive
-        ? [put(records.heartbeat.key(nodeId), records.heartbeat.encode({ version: 1, sinceMs: 0 }))]
+        ? [put(prefix + records.heartbeat.key(nodeId), records.heartbeat.encode({ version: 1, sinceMs: 0 }))]
         : []),
     ],
   });
@@ -255,9 +254,12 @@ describe('findEndpoints()', () => {
 describe('runRemovalProbe()', () => {
   const run = (etcd: MemoryEtcd, nodeId: string) => {
     const { log } = createMemoryLogger();
+    const members = { list: async () => [] };
     const ports = {
-      etcd,
-      kubernetesEtcd: { get: async () => undefined, keys: async function* () {} },
+      etcds: {
+        state: Object.assign(etcd, { members }),
+        kubernetes: { get: async () => undefined, keys: async function* () {}, members },
+      },
       files: new MemoryFiles(),
       clock: new FakeClock(),
       log,
@@ -265,24 +267,20 @@ describe('runRemovalProbe()', () => {
       nodeName: 'n1',
     };
     const request = { nodeId, heldKeys: true, generation: 0 };
-    return runRemovalProbe(
-      { ...ports, listMembers: async () => ({ kubernetes: [], state: [] }) },
-      request,
-      signal,
-    );
+    return runRemovalProbe(ports, request, signal);
   };
 
   test('refuses the id of a member before it reads a key', async () => {
     const etcd = new MemoryEtcd();
-    enter(etcd, record(NODE_ID));
+    enter(etcd, record(NODE_ID), { prefix: CLUSTER_PREFIX });
     await expect(run(etcd, NODE_ID)).rejects.toMatchObject({ code: 'removalprobe-is-member' });
   });
 
   test('accepts a decommissioned or unknown node, and then requires the keys of a control plane', async () => {
     const etcd = new MemoryEtcd();
-    await expect(run(etcd, NODE_ID)).rejects.toMatchObject({ code: 'removalprobe-not-control-plane' });
-    enter(etcd, record(NODE_ID, { state: 'DECOMMISSIONED' }));
-    await expect(run(etcd, NODE_ID)).rejects.toMatchObject({ code: 'removalprobe-not-control-plane' });
+    await expect(run(etcd, NODE_ID)).rejects.toMatchObject({ code: 'keyrotation-keys-unavailable' });
+    enter(etcd, record(NODE_ID, { state: 'DECOMMISSIONED' }), { prefix: CLUSTER_PREFIX });
+    await expect(run(etcd, NODE_ID)).rejects.toMatchObject({ code: 'keyrotation-keys-unavailable' });
   });
 
   test.each(['', 'root', 'node-', `${NODE_ID}/record`, `node-${'A'.repeat(32)}`])(
@@ -314,8 +312,7 @@ describe('credentialsFor()', () => {
     ]);
   });
 
-  test('a request without a generation tests the credentials of older agents only', () => {
-    expect(namesFor('api-server', true, 0)).toEqual(['node 0', 'kubelet 0', 'kubernetes-user 0']);
-    expect(namesFor('curator', true, 0)).toEqual([]);
+  test('a request without a generation tests all credentials with the current keys', () => {
+    expect(namesFor('curator', true, 0)).toEqual(['member 0', 'operator 0']);
   });
 });

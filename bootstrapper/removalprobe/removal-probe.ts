@@ -1,6 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { mapConcurrently } from '../../internal/cleanup/index.ts';
-import { Namespace, type KeySpace } from '../../internal/etcd/index.ts';
+import { Namespace, type EtcdClient, type KeySpace } from '../../internal/etcd/index.ts';
 import { trustedPem, type KeySet } from '../../internal/keyset/index.ts';
 import { NODE_ID } from '../../internal/pki/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
@@ -12,35 +12,28 @@ import {
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { KeyPairFiles } from '../consensus/index.ts';
 import type { EncryptedEtcd } from '../kubernetes/index.ts';
-import type { EtcdMembers } from '../controlplane/index.ts';
-import {
-  isEtcd,
-  judgeAnswer,
-  probeCurator,
-  probeHttps,
-  stringIn,
-  type ProbeAnswer,
-  type Verdict,
-} from './answers.ts';
 import {
   ACCOUNT_PATH,
   createTestCredential,
-  readPair,
+  readCertificate,
   readSharedKeys,
   type SharedKeyName,
   type TestCredential,
   type TestCredentialName,
 } from './credentials.ts';
+import { ENCRYPTED_DATA, ENCRYPTION_CREDENTIAL, probeEncryptedObjects } from './encrypted-objects.ts';
 import {
   credentialsFor,
   ENDPOINT_RULES,
   findEndpoints,
+  inconclusive,
+  judgeAnswer,
+  pathFor,
   type Endpoint,
-  type EndpointKind,
-  type EtcdMemberLists,
+  type Verdict,
 } from './endpoints.ts';
-import { ENCRYPTED_DATA, ENCRYPTION_CREDENTIAL, probeEncryptedObjects } from './encrypted-objects.ts';
 import { RemovalProbeError } from './errors.ts';
+import { callCurator, sendHttps, stringIn, SUCCESS, type ProbeAnswer } from './send-credential.ts';
 
 /** Limit on parallel probes, so that a probe does not overload the kubelets of a large cluster. */
 const CONCURRENT_ENDPOINTS = 8;
@@ -63,24 +56,28 @@ export interface RemovalProbeRequest {
 
 /** Ports (injected dependencies) of a removal probe. */
 export interface RemovalProbePorts extends Pick<SystemPorts, 'files' | 'clock' | 'log'> {
-  /** The records of the cluster, read linearizably. */
-  readonly etcd: KeySpace;
-  readonly listMembers: (signal: AbortSignal) => Promise<EtcdMemberLists>;
-  /** The local member of Kubernetes' etcd. */
-  readonly kubernetesEtcd: Pick<EncryptedEtcd, 'get' | 'keys'>;
   readonly clusterId: string;
   /** Name of this node. Its own kubelet may read the Node object of this name. */
   readonly nodeName: string;
 }
 
+/** Clients of the local etcd members with root credentials. Reads of the state etcd are linearizable. */
+export interface ProbedEtcds {
+  readonly state: KeySpace & ListsMembers;
+  readonly kubernetes: Pick<EncryptedEtcd, 'get' | 'keys'> & ListsMembers;
+}
+
+interface ListsMembers {
+  readonly members: Pick<EtcdClient['members'], 'list'>;
+}
+
 /**
  * Runs one removal probe at a time for an operator; resolves with the bytes of a `ProbeReport`.
- * @param etcdMembers clients of the local etcd members with root credentials; undefined unless this node is a
- * serving member
+ * @param etcdMembers undefined unless this node is a serving member of both etcd clusters
  */
 export function createRemovalProbeTask(
-  ports: Omit<RemovalProbePorts, 'etcd' | 'kubernetesEtcd' | 'listMembers'>,
-  etcdMembers: () => EtcdMembers | undefined,
+  ports: RemovalProbePorts,
+  etcdMembers: () => ProbedEtcds | undefined,
 ): (request: RemovalProbeRequest, signal: AbortSignal) => Promise<Uint8Array> {
   let isRunning = false;
   return async (request, signal) => {
@@ -90,13 +87,7 @@ export function createRemovalProbeTask(
     if (isRunning) throw new RemovalProbeError('removalprobe-busy', doing);
     isRunning = true;
     try {
-      const etcd = new Namespace(etcds.state, CLUSTER_PREFIX);
-      const listMembers = async () => ({
-        state: await etcds.state.members.list({ signal }),
-        kubernetes: await etcds.kubernetes.members.list({ signal }),
-      });
-      const parts = { ...ports, etcd, kubernetesEtcd: etcds.kubernetes, listMembers };
-      const { results, away } = await runRemovalProbe(parts, request, signal);
+      const { results, away } = await runRemovalProbe({ ...ports, etcds }, request, signal);
       const wire = results.map((result) => ({ ...result, outcome: OUTCOMES[result.outcome] }));
       return toBinary(ProbeReportSchema, create(ProbeReportSchema, { results: wire, away: [...away] }));
     } finally {
@@ -114,15 +105,22 @@ export function createRemovalProbeTask(
  * `removalprobe-not-control-plane`
  */
 export async function runRemovalProbe(
-  ports: RemovalProbePorts,
+  ports: RemovalProbePorts & { readonly etcds: ProbedEtcds },
   request: RemovalProbeRequest,
   signal: AbortSignal,
 ) {
-  await refuseMember(ports, request.nodeId, signal);
-  const { entries } = await ports.etcd.list(NODES_PREFIX, { signal });
-  const { endpoints, away } = findEndpoints(entries, await ports.listMembers(signal));
-  const count = { endpoints: endpoints.length };
-  ports.log.warn('probing endpoints in the name of a removed node', { ...request, ...count });
+  const { state, kubernetes } = ports.etcds;
+  const etcd = new Namespace(state, CLUSTER_PREFIX);
+  await refuseMember(etcd, request.nodeId, signal);
+  const { entries } = await etcd.list(NODES_PREFIX, { signal });
+  const { endpoints, away } = findEndpoints(entries, {
+    state: await state.members.list({ signal }),
+    kubernetes: await kubernetes.members.list({ signal }),
+  });
+  ports.log.warn('probing endpoints in the name of a removed node', {
+    ...request,
+    endpoints: endpoints.length,
+  });
   const probe: Probe = { ...ports, request, keys: await readSharedKeys(ports.files), signal };
   const accountUid = await findAccount(probe, endpoints);
   const results = await mapConcurrently(endpoints, CONCURRENT_ENDPOINTS, (endpoint) =>
@@ -131,28 +129,23 @@ export async function runRemovalProbe(
   return { results: [...results.flat(), ...(await probeEncryption(probe))], away };
 }
 
-/** The result of one test. */
-interface ProbedCredential extends Verdict {
-  readonly node: string;
-  readonly endpoint: EndpointKind | typeof ENCRYPTED_DATA;
-  readonly credential: TestCredentialName | typeof ENCRYPTION_CREDENTIAL;
-}
-
-/** What the encryption key of the removed node decrypts. */
-async function probeEncryption(probe: Probe): Promise<readonly ProbedCredential[]> {
-  const { request, nodeName: node, kubernetesEtcd: etcd, signal } = probe;
-  if (!request.heldKeys || request.generation === 0) return [];
-  const verdict = await probeEncryptedObjects({ ...probe, etcd }, request.generation, signal);
-  return [{ node, endpoint: ENCRYPTED_DATA, credential: ENCRYPTION_CREDENTIAL, ...verdict }];
-}
-
 interface Probe extends RemovalProbePorts {
+  readonly etcds: ProbedEtcds;
   readonly request: RemovalProbeRequest;
   readonly keys: KeySet<SharedKeyName>;
   readonly signal: AbortSignal;
 }
 
-async function refuseMember({ etcd }: RemovalProbePorts, nodeId: string, signal: AbortSignal): Promise<void> {
+/** What the encryption key of the removed node decrypts. */
+async function probeEncryption(probe: Probe) {
+  const { request, nodeName: node, etcds, signal } = probe;
+  if (!request.heldKeys || request.generation === 0) return [];
+  const from = { ...probe, etcd: etcds.kubernetes };
+  const verdict = await probeEncryptedObjects(from, request.generation, signal);
+  return [{ node, endpoint: ENCRYPTED_DATA, credential: ENCRYPTION_CREDENTIAL, ...verdict }];
+}
+
+async function refuseMember(etcd: KeySpace, nodeId: string, signal: AbortSignal): Promise<void> {
   if (!NODE_ID.test(nodeId))
     throw new RemovalProbeError(
       'removalprobe-request-invalid',
@@ -165,43 +158,36 @@ async function refuseMember({ etcd }: RemovalProbePorts, nodeId: string, signal:
 
 /** The uid of the account that test tokens name; undefined if no API server returns it, or no token is tested. */
 async function findAccount(probe: Probe, endpoints: readonly Endpoint[]): Promise<string | undefined> {
-  if (!probe.request.heldKeys || probe.request.generation === 0) return undefined;
+  if (!probe.request.heldKeys) return undefined;
   for (const endpoint of endpoints.filter(({ kind }) => kind === 'api-server')) {
     // As this API server's client at kubelets, because a kubelet may not read service accounts.
-    const answer = await presentFiles(probe, endpoint, ENDPOINT_RULES.kubelet.valid, ACCOUNT_PATH);
-    const uid = answer.kind === 'status' ? stringIn(answer.body, 'metadata', 'uid') : undefined;
+    const { body } = await send(probe, endpoint, ENDPOINT_RULES.kubelet.valid, ACCOUNT_PATH);
+    const uid = stringIn(body, 'metadata', 'uid');
     if (uid !== undefined) return uid;
   }
   return undefined;
 }
 
 /** Tests every credential at one endpoint. If the endpoint admits no valid credential, no refusal counts. */
-async function probeEndpoint(
-  probe: Probe,
-  endpoint: Endpoint,
-  accountUid: string | undefined,
-): Promise<ProbedCredential[]> {
-  const { node, kind } = endpoint;
+async function probeEndpoint(probe: Probe, endpoint: Endpoint, accountUid: string | undefined) {
   const { keys, request, clusterId, clock, signal } = probe;
   const { nodeId } = request;
+  const { node, kind } = endpoint;
   const creation = { nodeId, clusterId, keys, accountUid, nowMs: () => clock.nowMs() };
-  const own = ENDPOINT_RULES[kind].valid;
-  const valid = await presentFiles(probe, endpoint, own, pathFor(kind, probe.nodeName));
-  const isUsable = valid.kind === 'status' && valid.status === 200;
+  const valid = await send(probe, endpoint, ENDPOINT_RULES[kind].valid, pathFor(kind, probe.nodeName));
   const test = async (name: TestCredentialName, generation: number): Promise<Verdict> => {
-    if (!isUsable)
-      return inconclusive(
-        `a valid credential is not admitted either: ${judgeAnswer(kind, 'node', valid).detail}`,
-      );
+    if (!SUCCESS.test(valid.text))
+      return inconclusive(`a valid credential is not admitted either: ${valid.text}`);
     const credential = await createTestCredential(name, generation, creation);
     if (typeof credential === 'string') return inconclusive(credential);
-    const answer = await present(probe, endpoint, credential, pathFor(kind, nodeId));
+    const answer = await send(probe, endpoint, credential, pathFor(kind, nodeId));
     signal.throwIfAborted();
     return judgeAnswer(kind, name, answer);
   };
-  const results: ProbedCredential[] = [];
+  const results = [];
   for (const { name, generation } of credentialsFor(kind, request)) {
     let verdict = await test(name, generation);
+    // If the same credential of the current keys is refused too, the refusal of replaced keys proves nothing.
     const control = keys.generation > 1 && generation > 0 ? controlOf(name) : undefined;
     if (verdict.outcome === 'refused' && control !== undefined) {
       const { outcome, detail } = await test(control, 0);
@@ -214,42 +200,24 @@ async function probeEndpoint(
 }
 
 /**
- * Created with the current keys, this credential must be admitted, or the refusal of replaced keys proves
- * nothing. undefined if the key is never replaced.
+ * The credential that must be admitted if it is created with the current keys. undefined if there is none: curators also refuse
+ * `member` and `operator` of the current cluster CA, because they are on no record.
  */
 function controlOf(name: TestCredentialName): TestCredentialName | undefined {
   if (name === 'member' || name === 'operator') return undefined;
   return name === 'kubernetes-server' ? 'kubernetes-user' : name;
 }
 
-function inconclusive(detail: string): Verdict {
-  return { outcome: 'inconclusive', detail };
-}
-
-/** The requested path. `name` is a node whose kubelet may read its own Node object. */
-function pathFor(kind: EndpointKind, name: string): string {
-  if (isEtcd(kind)) return '/version';
-  return kind === 'api-server' ? `/api/v1/nodes/${name}` : '/pods';
-}
-
-async function presentFiles(
-  probe: Probe,
-  endpoint: Endpoint,
-  pair: KeyPairFiles,
-  path: string,
-): Promise<ProbeAnswer> {
-  const { public: certPem, private: keyPem } = await readPair(probe.files, pair);
-  return present(probe, endpoint, { certPem, keyPem }, path);
-}
-
-function present(
-  { keys, clusterId, clock, signal }: Probe,
+/** @param credential a test credential, or the files of a valid certificate */
+async function send(
+  { files, keys, clusterId, clock, signal }: Probe,
   { kind, host, port }: Endpoint,
-  credential: TestCredential,
+  credential: TestCredential | KeyPairFiles,
   path: string,
 ): Promise<ProbeAnswer> {
   const target = { host, port, serverCaPem: trustedPem(keys, ENDPOINT_RULES[kind].serverCa) };
-  return kind === 'curator' && 'certPem' in credential
-    ? probeCurator({ ...target, clusterId, clock }, credential, signal)
-    : probeHttps({ ...target, path }, credential, signal);
+  const presented = 'certFile' in credential ? await readCertificate(files, credential) : credential;
+  return kind === 'curator' && 'certPem' in presented
+    ? callCurator({ ...target, clusterId, clock }, presented, signal)
+    : sendHttps({ ...target, path }, presented, signal);
 }

@@ -22,7 +22,7 @@ import { Secret } from '../../../internal/secret/index.ts';
 import { findFreePort, programOfBundle, TestEtcd, untilServing } from '../../../internal/testing/index.ts';
 import {
   judgeAnswer,
-  probeHttps,
+  sendHttps,
   createTestCertificate,
   createServiceAccountToken,
   type TestCertificateName,
@@ -294,7 +294,7 @@ test('an API server refuses the certificates of a removed node and admits certif
     judgeAnswer(
       'api-server',
       name,
-      await probeHttps(at, await createTestCertificate(name, removedOf(removedId), signer), signal),
+      await sendHttps(at, await createTestCertificate(name, removedOf(removedId), signer), signal),
     );
   const otherCa = await authority('kubernetes');
   expect(await probe('kubelet', kubernetesCa)).toEqual({
@@ -309,7 +309,7 @@ test('an API server refuses the certificates of a removed node and admits certif
   // The API server must admit the kubelet of a member. Otherwise its refusals in this test would prove
   // nothing.
   const member = `node-${'e'.repeat(32)}`;
-  const asMember = await probeHttps(
+  const asMember = await sendHttps(
     { ...at, path: `/api/v1/nodes/${member}` },
     await createTestCertificate('kubelet', removedOf(member), kubernetesCa),
     signal,
@@ -335,7 +335,7 @@ test('an API server admits a token signed with the trusted key and refuses other
   const at = { host: '127.0.0.1', port: apiPort, path: `/api/v1/nodes/any`, serverCaPem };
   const tryToken = async (keyPem: Secret<string>, uid = metadata.uid) => {
     const token = createServiceAccountToken(keyPem, { uid, nowMs: nowMs() });
-    return judgeAnswer('api-server', 'service-account', await probeHttps(at, { token }, signal)).outcome;
+    return judgeAnswer('api-server', 'service-account', await sendHttps(at, { token }, signal)).outcome;
   };
   expect(await tryToken(serviceAccountKey)).toBe('admitted');
   expect(await tryToken(generateKeyPem())).toBe('refused');
