@@ -1,5 +1,5 @@
 /** Drivers that run a control plane on this machine: etcd, the first records of a cluster, the curator, the signer, and key rotation. */
-export { type EtcdMembers, MachineControlPlaneDriver } from './control-plane-driver.ts';
+export { MachineControlPlaneDriver } from './control-plane-driver.ts';
 export {
   createKeyRotationDriver,
   readFirstClusterCa,
