@@ -38,6 +38,8 @@ export interface CommandContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Fires at the first SIGINT or SIGTERM; its reason is an `Interruption`. */
   readonly signal: AbortSignal;
+  /** How long a call that no curator answers is repeated. Undefined, at the start of every command: it fails at once. */
+  readonly curatorRetryMs?: number;
 }
 
 /**

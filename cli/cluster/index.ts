@@ -11,7 +11,7 @@ export { runConfigPassphrase } from './config/passphrase.ts';
 export type { GenerateOptions } from './config/config.ts';
 export { apiServerUrlOf } from './curator/api-servers.ts';
 export { findNode, withKubernetes } from './curator/cluster-access.ts';
-export { callCurator, newMutation, type CuratorClients } from './curator/call-curator.ts';
+export { callCurator, newMutation, withCuratorRetries, type CuratorClients } from './curator/call-curator.ts';
 export { ClusterError, clusterErrors } from './errors.ts';
 export { clusterIdFrom } from './init/init-request.ts';
 export { findLiveCluster } from './init/find-live-cluster.ts';

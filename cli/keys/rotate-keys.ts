@@ -8,6 +8,7 @@ import {
   describeRotationPhase,
   fetchKeysView,
   newMutation,
+  withCuratorRetries,
   type KeysView,
 } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
@@ -72,7 +73,7 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
   // does not depend on the node.
   const nobody = { nodeId: `node-${randomBytes(16).toString('hex')}`, name: 'credentials of the old keys' };
   const held = { generation: generation - 1, isReplaced: true };
-  const { proofs, sharedKeys } = await awaitCredentialsRefused(context, nobody, held);
+  const { proofs, sharedKeys } = await awaitCredentialsRefused(withCuratorRetries(context), nobody, held);
   context.host.result({ generation, isDone: true, proofs, sharedKeys }, () =>
     [
       isDone ? alreadyReplaced(generation) : `The shared keys are now those of generation ${generation}.`,

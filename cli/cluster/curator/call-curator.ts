@@ -2,8 +2,9 @@ import { randomUUID, type X509Certificate } from 'node:crypto';
 import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
-import { CodedError } from '../../../internal/errors/index.ts';
+import { CodedError, describeError } from '../../../internal/errors/index.ts';
 import { verifyControlPlaneCertificate } from '../../../internal/pki/index.ts';
+import { printable } from '../../../internal/printable/index.ts';
 import {
   bindClient,
   RpcChannel,
@@ -20,6 +21,9 @@ import type { WorkspaceCa } from './known-ca.ts';
 import { keyOnlyCertificate, operatorCertificateAge, renewCertificate } from './operator-certificate.ts';
 
 const ANSWER_MS = 10_000;
+const RETRY_MS = 2_000;
+/** Errors of a cluster in which no curator answers just now. */
+const NO_ANSWER: readonly string[] = ['cluster-curator-unreachable', 'cluster-quorum-lost'];
 /** A workspace that was away for long first follows to the CA that is being replaced. */
 const MAX_FOLLOWED_CAS = 2;
 
@@ -28,6 +32,14 @@ export interface CuratorClients {
   readonly curator: BoundClient<typeof Curator>;
   readonly operatorApi: BoundClient<typeof OperatorApi>;
   readonly nodeStreams: BoundClient<typeof NodeStreams>;
+}
+
+/**
+ * The context of work that goes on once it was begun: a call is repeated for a minute while no curator answers. At load, or while the
+ * cluster notices the loss of a member, a call can miss its deadline.
+ */
+export function withCuratorRetries(context: CommandContext): CommandContext {
+  return { ...context, curatorRetryMs: 60_000 };
 }
 
 type Call<T> = (clients: CuratorClients) => Promise<T>;
@@ -42,7 +54,8 @@ export function newMutation(): { readonly idempotencyKey: string } {
 
 /**
  * Calls the first curator that responds: every curator with an etcd quorum serves every call. The program authenticates with
- * an operator certificate, which it renews when due, and accepts only a control plane of this cluster.
+ * an operator certificate, which it renews when due, and accepts only a control plane of this cluster. While no curator answers, the
+ * call is repeated for the time that the context sets, unless `only` asks for a certain one.
  * @throws ClusterError `cluster-not-initialized`, `cluster-identity-not-granted`, `cluster-curator-unreachable`,
  * `cluster-quorum-lost`; RpcError and the curator's own codes from `run`
  */
@@ -51,6 +64,27 @@ export async function callCurator<T>(
   run: Call<T>,
   /** Calls only the curators at these endpoints ("HOST:PORT"); by default any curator of the cluster. */
   from: { readonly only?: readonly string[] } = {},
+): Promise<T> {
+  const { clock } = context.ports;
+  const deadlineMs = clock.monotonicMs() + (from.only === undefined ? (context.curatorRetryMs ?? 0) : 0);
+  for (let tries = 1; ; tries++) {
+    try {
+      return await callAny(context, run, from);
+    } catch (error) {
+      context.signal.throwIfAborted();
+      const mayPass = error instanceof ClusterError && NO_ANSWER.includes(error.code);
+      if (!mayPass || clock.monotonicMs() >= deadlineMs) throw error;
+      if (tries === 1) context.host.warn('curator-retrying', `retrying: ${printable(describeError(error))}`);
+      await clock.sleep(RETRY_MS, context.signal);
+    }
+  }
+}
+
+/** Calls each curator once at most. */
+async function callAny<T>(
+  context: CommandContext,
+  run: Call<T>,
+  from: { readonly only?: readonly string[] },
 ): Promise<T> {
   let caller = await readCaller(context);
   const known = await readKnownCurators(context.ports.files, caller.curatorsPath);

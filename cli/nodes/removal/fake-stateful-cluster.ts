@@ -26,6 +26,7 @@ const WORK = [NodeRole.KUBERNETES_WORKER];
 
 const refusals = defineErrors({
   'curator-node-unknown': fault.operator.precondition('-', '-'),
+  'etcd-unavailable': retryable.peer.unreachable('-', '-'),
   'streams-node-gone': retryable.peer.unreachable('-', '-'),
 });
 
@@ -113,6 +114,13 @@ export async function createStatefulCluster() {
     owner: '',
     boots: {} as Record<string, number>,
     losesAnswers: false,
+    /** From the first change on, every third call fails as while etcd has no leader. */
+    failsEveryThird: false,
+  };
+  let calls = 0;
+  const failSometimes = (): void => {
+    if (cluster.failsEveryThird && ++calls % 3 === 0)
+      throw new CodedError(refusals, 'etcd-unavailable', 'reading records');
   };
   const find = (name: string) => {
     const node = cluster.state.nodes.find((each) => each.nodeId === name || each.name === name);
@@ -123,12 +131,14 @@ export async function createStatefulCluster() {
     <Q, A>(work: (request: Q) => A) =>
     async (request: Q): Promise<A> => {
       points.stopping.signal.throwIfAborted();
+      if (calls > 0) failSometimes();
       return work(request);
     };
   const effect =
     <Q, A>(work: (request: Q) => A) =>
     async (request: Q): Promise<A> => {
       points.pass();
+      failSometimes();
       const answer = work(request);
       points.pass();
       return answer;

@@ -180,6 +180,20 @@ describe('a command that was interrupted at any point reaches the same state in 
   });
 });
 
+test('node remove --lost goes on when every third call of a curator fails', async () => {
+  await living.reset();
+  living.cluster.failsEveryThird = true;
+  try {
+    const program = living.program(Infinity);
+    await runRemove(program, 'n3', { ...leaving, isLost: true });
+    expect(living.cluster.state.nodes.map(({ name }) => name)).toEqual(['n1', 'n2', 'n4']);
+    const warned = program.host.records.filter((each) => 'code' in each && each.code === 'curator-retrying');
+    expect(warned.length).toBeGreaterThan(0);
+  } finally {
+    living.cluster.failsEveryThird = false;
+  }
+});
+
 describe('a node whose name another machine has taken', () => {
   test('an interrupted reset continues with the original node', async () => {
     await living.reset();

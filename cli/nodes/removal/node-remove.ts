@@ -7,7 +7,13 @@ import {
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
-import { callCurator, currentKubeAccess, newMutation, withKubernetes } from '../../cluster/index.ts';
+import {
+  callCurator,
+  currentKubeAccess,
+  newMutation,
+  withCuratorRetries,
+  withKubernetes,
+} from '../../cluster/index.ts';
 import { readCurrentConfiguration } from '../../configuration/index.ts';
 import { awaitChecks, awaitCredentialsRefused, runRemovalProbe, type HeldKeys } from '../../keys/index.ts';
 import { confirmLoss } from '../../loss/index.ts';
@@ -128,10 +134,11 @@ async function deleteAndReport(
  * @throws KeysError `keys-still-accepted`
  */
 export async function deleteAndCheck(
-  context: CommandContext,
+  caller: CommandContext,
   node: Node,
   choice: KeyReplacementOptions & DeleteOptions,
 ) {
+  const context = withCuratorRetries(caller);
   const { isLost, wait } = choice;
   const requested = await startKeyReplacement(context, node, choice);
   await deleteNode(context, node, choice);
@@ -149,11 +156,12 @@ export async function deleteAndCheck(
 
 /** Evicts the pods, then takes the roles, so that the node leaves etcd while it still runs. */
 export async function drainAndTakeRoles(
-  context: CommandContext,
+  caller: CommandContext,
   node: Node,
   votersAfter: number,
   options: Pick<RemoveOptions, 'isLost' | 'drain'>,
 ): Promise<void> {
+  const context = withCuratorRetries(caller);
   const { name, nodeId, roles } = node;
   if (!options.isLost) await drainNode(context, name, options.drain);
   const mutation = newMutation();
