@@ -5,8 +5,10 @@ import {
   certificateTimesOf,
   createCaCertPem,
   createCertificateRequest,
+  fingerprintOfKey,
   generateKeyPem,
   KeyCertificateSigner,
+  spkiDerOf,
 } from '../../internal/pki/index.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import type { Membership } from '../membership/index.ts';
@@ -33,6 +35,17 @@ async function build(configuration: string, files = new MemoryFiles()) {
 }
 
 describe('buildInitOutcome()', () => {
+  test('names the key of the owner in the certificate of the administrator, so that API servers look it up', async () => {
+    const { kubernetesAdminCertPem } = await build('{}');
+    const { subject, publicKey } = new X509Certificate(kubernetesAdminCertPem);
+    // In this test, both requests are for the same key.
+    expect(subject.split('\n')).toEqual([
+      'CN=owner',
+      'O=kubeadm:cluster-admins',
+      `1.3.6.1.4.1.57683.2=${fingerprintOfKey(spkiDerOf(publicKey))}`,
+    ]);
+  });
+
   test('contains the endpoint of this node’s API server', async () => {
     expect((await build('{}')).apiEndpoints).toEqual(['198.18.0.11:6443']);
   });

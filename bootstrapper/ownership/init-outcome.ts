@@ -4,18 +4,17 @@ import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   type CertificateSigner,
+  fingerprintOfKey,
   KeyCertificateSigner,
   type LeafSpec,
   operatorLeaf,
   verifyCertificateRequest,
 } from '../../internal/pki/index.ts';
+import { KUBERNETES_GROUPS } from '../../internal/records/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { InitOutcome, InitRecord } from '../initserver/index.ts';
 import { PATHS, readServersTrust, ROTATED_FILES } from '../kubernetes/index.ts';
-
-/** kubeadm binds this group to cluster-admin (phase upload-config, kubeadm:cluster-admins). */
-const ADMIN_GROUP = 'kubeadm:cluster-admins';
 
 /**
  * Builds the result of an init: certificates for the keys in the request, and the endpoints of the cluster. After a restore of keys that
@@ -43,7 +42,9 @@ export async function buildInitOutcome(
   const ownerKey = await verifyCertificateRequest(Buffer.from(spec.ownerCsrBase64, 'base64'));
   const owner = operatorLeaf({ clusterId, pubKeyDer: ownerKey, name: 'owner', validDays });
   const admin: LeafSpec = {
-    ...{ commonName: 'owner', organization: ADMIN_GROUP, pubKeyDer: adminKey, validDays },
+    ...{ commonName: 'owner', organization: KUBERNETES_GROUPS.owner, pubKeyDer: adminKey, validDays },
+    // API servers ask whether the key of the owner is still on record (joinservice/authzwebhook).
+    userId: fingerprintOfKey(ownerKey),
     usages: ['client'],
     names: [],
   };

@@ -12,6 +12,9 @@ import { signOwnership, vouchersFor } from './ownership.ts';
 import { kubernetesEndpointOf, readCaller, type Caller, callCurator, newMutation } from '../cluster/index.ts';
 import { AppError } from '../app/errors.ts';
 
+/** An administrator of Kubernetes can have created other credentials, which name no key of the cluster. */
+const OWNER_LEFTOVERS =
+  'Tokens and certificates that this owner has created in Kubernetes stay valid until they expire, and so does a kubeconfig from an earlier version of the cluster. To end all of them now: cluster keys rotate. Look for role bindings that you do not know: no rotation deletes them.';
 const MAX_REQUEST_BYTES = 64 * 1024;
 const BEGIN = '-----BEGIN CERTIFICATE REQUEST-----';
 const END = '-----END CERTIFICATE REQUEST-----';
@@ -143,7 +146,8 @@ export async function runOperatorRemove(
   name: string,
   options: { readonly dryRun: boolean; readonly yes: boolean },
 ): Promise<void> {
-  if (await confirmOperatorRemoval(context, name, options)) return;
+  const known = await findOperator(context, name);
+  if (await confirmOperatorRemoval(context, { name, known }, options)) return;
   const mutation = newMutation();
   const documents = await signedOperators(context, { kind: 'remove', name });
   const remove = () =>
@@ -159,7 +163,8 @@ export async function runOperatorRemove(
   }
   context.host.result({ name, removed: true, hasSigned }, () =>
     [
-      `Operator ${name} removed: every curator refuses the key.`,
+      `Operator ${name} removed: every curator refuses the key, and API servers refuse the kubeconfig within seconds.`,
+      ...(known?.role === 'owner' ? [OWNER_LEFTOVERS] : []),
       ...(hasSigned
         ? [
             `The document that names the owners of the cluster is now signed with your key. Machines whose provisioning lists only the key of ${name} as an owner key refuse to join: provision them again with \`cluster node cloud-init\`.`,
@@ -169,18 +174,21 @@ export async function runOperatorRemove(
   );
 }
 
+async function findOperator(context: CommandContext, name: string) {
+  const { operators } = await callCurator(context, ({ operatorApi }) => operatorApi.listOperators({}));
+  return operators.find((each) => each.name === name);
+}
+
 /**
  * Asks for confirmation before an operator is removed; with `--dry-run` shows the loss instead and resolves with true. The
  * cluster refuses an unknown name.
  */
 async function confirmOperatorRemoval(
   context: CommandContext,
-  name: string,
+  { name, known }: { readonly name: string; readonly known: Awaited<ReturnType<typeof findOperator>> },
   { dryRun, yes }: { readonly dryRun: boolean; readonly yes: boolean },
 ): Promise<boolean> {
   if (yes && !dryRun) return false;
-  const { operators } = await callCurator(context, ({ operatorApi }) => operatorApi.listOperators({}));
-  const known = operators.find((each) => each.name === name);
   const losses =
     known === undefined
       ? []

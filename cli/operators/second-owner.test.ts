@@ -177,9 +177,11 @@ describe('a second owner', () => {
         return Promise.reject(new CodedError(refusal, 'operatorapi-ownership-signer', 'removing'));
       },
       putOwnership: async () => (calls.push('sign'), {}),
+      listOperators: async () => ({ operators: [{ name: 'owner', role: 'owner' }] }),
     });
     await runOperatorRemove(harness.bob, 'owner', { dryRun: false, yes: true });
     expect(calls).toEqual(['delete', 'sign', 'delete']);
     expect(harness.bob.host.answered).toMatchObject({ removed: true, hasSigned: true });
+    expect(JSON.stringify(harness.bob.host.records)).toMatch(/created in Kubernetes .* cluster keys rotate/);
   });
 });

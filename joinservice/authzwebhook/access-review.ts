@@ -5,6 +5,8 @@ const API_VERSION = 'authorization.k8s.io/v1';
 const NODE_USER = 'system:node:';
 const NODES_GROUP = 'system:nodes';
 const OPERATOR_GROUPS = [KUBERNETES_GROUPS.operator, KUBERNETES_GROUPS.viewer];
+/** How the UID of a person begins: it is the fingerprint of a key. */
+const PERSON_UID = 'sha256:';
 
 /** The fields of authorization.k8s.io/v1 SubjectAccessReview that the decision depends on. */
 const shape = z.object({
@@ -20,10 +22,11 @@ const shape = z.object({
 /** The user of a request, as the API server authenticated it. */
 export type ReviewSubject = z.infer<typeof shape>['spec'];
 
-/** Who a subject claims to be: a node by its ID, or an operator or viewer by the fingerprint of their key. */
+/** Who a subject claims to be: a node by its ID, or an owner, operator or viewer by the fingerprint of their key. */
 export interface Claim {
   readonly kind: 'node' | 'operator';
   readonly id: string;
+  readonly isOwner: boolean;
 }
 
 /** What the record of a claimed identity says. */
@@ -40,15 +43,21 @@ export function parseReview(text: string): ReviewSubject {
   return shape.parse(JSON.parse(text)).spec;
 }
 
-/** Whose record decides about the subject; undefined for users of whom this cluster has no record. */
+/**
+ * Whose record decides about the subject; undefined for users of whom this cluster has no record. The administrators that kubeadm knows
+ * on control planes are in the group of owners too, without a key of a person.
+ */
 export function claimOf({ user, groups, uid }: ReviewSubject): Claim | undefined {
-  if (user.startsWith(NODE_USER) || groups.includes(NODES_GROUP)) return { kind: 'node', id: uid };
-  const isOperator = OPERATOR_GROUPS.some((group) => groups.includes(group));
-  return isOperator ? { kind: 'operator', id: uid } : undefined;
+  if (user.startsWith(NODE_USER) || groups.includes(NODES_GROUP))
+    return { kind: 'node', id: uid, isOwner: false };
+  if (OPERATOR_GROUPS.some((group) => groups.includes(group)))
+    return { kind: 'operator', id: uid, isOwner: false };
+  const isOwner = groups.includes(KUBERNETES_GROUPS.owner) && uid.startsWith(PERSON_UID);
+  return isOwner ? { kind: 'operator', id: uid, isOwner } : undefined;
 }
 
 /**
- * Denies kubelets of nodes that are not members, and operators and viewers who are not on record with the group's role. Their client
+ * Denies kubelets of nodes that are not members, and people who are not on record with the group's role. Their client
  * certificates have an ID as UID that comes from their key. So a kubelet is denied if another machine has its node name now.
  */
 export function decideReview(subject: ReviewSubject, member: RecordedMember | undefined): ReviewDecision {
@@ -58,8 +67,9 @@ export function decideReview(subject: ReviewSubject, member: RecordedMember | un
   if (uid === '') return deny(`the credential of ${user} has no ID of a ${claim.kind}`);
   if (member?.kind !== claim.kind) return deny(`${claim.kind} ${uid} not found`);
   if (member.kind === 'operator') {
-    if (user !== member.name) return deny(`the key of ${user} belongs to ${member.name}`);
-    const other = OPERATOR_GROUPS.find(
+    // The first certificate of an owner has the name "owner", whatever the record says.
+    if (!claim.isOwner && user !== member.name) return deny(`the key of ${user} belongs to ${member.name}`);
+    const other = Object.values(KUBERNETES_GROUPS).find(
       (group) => groups.includes(group) && group !== KUBERNETES_GROUPS[member.role],
     );
     return other === undefined

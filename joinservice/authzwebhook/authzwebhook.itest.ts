@@ -20,6 +20,7 @@ import {
   type TestMember,
   type TestPeer,
 } from '../../internal/testing/index.ts';
+import { OwnerDocuments } from '../ownerdocs/index.ts';
 import { createMembershipLookup } from './membership-lookup.ts';
 import { serveAuthorization } from './serve-authorization.ts';
 
@@ -31,6 +32,7 @@ let etcd: TestEtcd;
 let member: TestMember;
 let space: Namespace;
 let cluster: TestCluster;
+let ownerDocs: OwnerDocuments;
 let own: TestPeer;
 let callersCaPem: string;
 let port: number;
@@ -44,12 +46,13 @@ beforeAll(async () => {
   await untilServing(root);
   space = new Namespace(root, CLUSTER_PREFIX);
   cluster = await TestCluster.create(space, () => clock.nowMs());
+  ownerDocs = new OwnerDocuments({ etcd: space, clock, clusterId: cluster.clusterId, ownerKeys: [] });
   own = await cluster.addNode('cp');
   callersCaPem = (await etcd.clientFiles('apiserver')).caPem;
   const listening = Promise.withResolvers<number>();
   serving = serveAuthorization(
     { port: 0, identity: own.tls, callersCaPem, onListening: listening.resolve },
-    { lookup: createMembershipLookup(space, clock), log: createMemoryLogger().log },
+    { lookup: createMembershipLookup({ etcd: space, ownerDocs }, clock), log: createMemoryLogger().log },
     stop.signal,
   ).catch((error: unknown) => error);
   port = await listening.promise;
@@ -162,7 +165,22 @@ test('the webhook serves the API server however many silent connections are open
   }
 });
 
-test('the webhook decides nothing while etcd is unavailable, and decides again afterwards', async () => {
+test('the webhook denies an owner whom nobody has signed, and no owner while etcd is unavailable', async () => {
+  const apiServer = await etcd.clientFiles('apiserver');
+  const uid = `sha256:${'c'.repeat(64)}`;
+  const unsigned = { user: 'eve', uid, groups: ['kubeadm:cluster-admins', 'system:authenticated'] };
+  expect(await ask(unsigned, apiServer)).toMatchObject({ status: 200, denied: true });
+  await member.freeze();
+  try {
+    await new Promise((resolve) => setTimeout(resolve, 1_100)); // the answer is cached for a second
+    expect(await ask(unsigned, apiServer)).toMatchObject({ status: 200, denied: false, allowed: false });
+  } finally {
+    member.thaw();
+  }
+  await untilServing(await etcd.connect('root', member.endpoint));
+}, 20_000);
+
+test('the webhook decides nothing about nodes while etcd is unavailable, and decides again afterwards', async () => {
   const apiServer = await etcd.clientFiles('apiserver');
   const live = await cluster.addNode('w2');
   await member.freeze();

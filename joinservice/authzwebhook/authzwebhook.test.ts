@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { put, remove } from '../../internal/etcd/index.ts';
-import { records } from '../../internal/records/index.ts';
+import { records, type OperatorRole } from '../../internal/records/index.ts';
 import { FakeClock, MemoryEtcd } from '../../internal/testing/index.ts';
+import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import { createMembershipLookup } from './membership-lookup.ts';
 import { claimOf, decideReview, parseReview, renderDecision, type RecordedMember } from './access-review.ts';
 
@@ -11,6 +12,7 @@ const member = { kind: 'node', name: 'n1', isMember: true } as const;
 const id = `sha256:${'a'.repeat(64)}`;
 const ann = { user: 'ann', uid: id, groups: ['cluster:operators', 'system:authenticated'] };
 const operator = { kind: 'operator', name: 'ann', role: 'operator' } as const;
+const owner = { user: 'owner', uid: id, groups: ['kubeadm:cluster-admins', 'system:authenticated'] };
 const review = (spec: object): string =>
   JSON.stringify({ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec });
 
@@ -83,6 +85,24 @@ describe('decideReview()', () => {
       want: 'deny',
     },
     {
+      name: 'an owner on record gets no opinion, so Kubernetes decides',
+      subject: owner,
+      node: { ...operator, role: 'owner' },
+      want: 'no-opinion',
+    },
+    { name: 'a removed owner is denied', subject: owner, want: 'deny' },
+    {
+      name: 'an owner who is only an operator now is denied',
+      subject: { ...owner, user: 'ann' },
+      node: operator,
+      want: 'deny',
+    },
+    {
+      name: 'the administrator of a control plane, who has no key of an owner, gets no opinion',
+      subject: { ...owner, user: 'kubernetes-admin', uid: '' },
+      want: 'no-opinion',
+    },
+    {
       name: 'a user that does not claim to be a node or an operator gets no opinion, so Kubernetes decides',
       subject: { user: 'admin', uid: '', groups: ['system:masters'] },
       want: 'no-opinion',
@@ -109,8 +129,9 @@ describe('parseReview()', () => {
       review({ ...kubelet, extra: { a: ['b'] }, resourceAttributes: { verb: 'get' } }),
     );
     expect(subject).toEqual(kubelet);
-    expect(claimOf(subject)).toEqual({ kind: 'node', id: 'node-1' });
-    expect(claimOf(parseReview(review(ann)))).toEqual({ kind: 'operator', id });
+    expect(claimOf(subject)).toEqual({ kind: 'node', id: 'node-1', isOwner: false });
+    expect(claimOf(parseReview(review(ann)))).toEqual({ kind: 'operator', id, isOwner: false });
+    expect(claimOf(parseReview(review(owner)))).toEqual({ kind: 'operator', id, isOwner: true });
     expect(claimOf(parseReview(review({ user: 'admin' })))).toBeUndefined();
   });
 
@@ -129,7 +150,9 @@ describe('parseReview()', () => {
 });
 
 describe('createMembershipLookup()', () => {
-  const node1 = { kind: 'node', id: 'node-1' } as const;
+  /** No operator of these tests is unsigned. */
+  const ownerDocs = { whyOperatorUnsigned: async () => undefined };
+  const node1 = { kind: 'node', id: 'node-1', isOwner: false } as const;
 
   async function start() {
     const clock = new FakeClock();
@@ -148,7 +171,12 @@ describe('createMembershipLookup()', () => {
       },
     });
     const forget = () => etcd.commit({ when: [], then: [remove(key)] }, { signal: never });
-    return { clock, lookup: createMembershipLookup(counted, clock), forget, reads: () => reads };
+    return {
+      clock,
+      lookup: createMembershipLookup({ etcd: counted, ownerDocs }, clock),
+      forget,
+      reads: () => reads,
+    };
   }
 
   test('the lookup reuses a result for one second, and then finds that a node was deleted', async () => {
@@ -166,24 +194,42 @@ describe('createMembershipLookup()', () => {
     const { lookup, reads } = await start();
     for (const nodeId of ['', '../operators/x', 'a/b', 'x'.repeat(200)])
       for (const kind of ['node', 'operator'] as const)
-        expect(await lookup({ kind, id: nodeId }, never)).toBeUndefined();
-    expect(await lookup({ kind: 'operator', id: 'node-1' }, never)).toBeUndefined();
+        expect(await lookup({ kind, id: nodeId, isOwner: false }, never)).toBeUndefined();
+    expect(await lookup({ kind: 'operator', id: 'node-1', isOwner: false }, never)).toBeUndefined();
     expect(reads()).toBe(0);
+  });
+
+  test('the lookup finds no operator and no owner whom only a record names', async () => {
+    const clock = new FakeClock();
+    const etcd = new MemoryEtcd();
+    const first = new FakeOwner({ clock });
+    const lookup = createMembershipLookup({ etcd, ownerDocs: first.ownerDocs(etcd) }, clock);
+    const find = async (fingerprint: string, role: OperatorRole) => {
+      const record = { version: 1, name: 'ann', fingerprint, role, createdMs: 1 } as const;
+      const write = put(records.operator.key(fingerprint), records.operator.encode(record));
+      await etcd.commit({ when: [], then: [write] }, { signal: never });
+      await clock.advance(1_000);
+      return lookup({ kind: 'operator', id: fingerprint, isOwner: role === 'owner' }, never);
+    };
+    for (const role of ['owner', 'operator'] as const) expect(await find(id, role)).toBeUndefined();
+    expect(await find(first.fingerprint, 'owner')).toEqual({ kind: 'operator', name: 'ann', role: 'owner' });
+    const operators = [{ name: 'ann', fingerprint: id, role: 'operator' as const }];
+    await first.record(etcd, first.sign('operators', { operators }));
+    expect(await find(id, 'operator')).toEqual({ kind: 'operator', name: 'ann', role: 'operator' });
+    expect(await find(id, 'owner')).toBeUndefined();
   });
 
   test('the lookup reads etcd again after a failed read', async () => {
     const { clock } = await start();
     let isDown = true;
     const etcd = new MemoryEtcd();
-    const lookup = createMembershipLookup(
-      new Proxy(etcd, {
-        get: (target, name: keyof MemoryEtcd) =>
-          name === 'get' && isDown
-            ? () => Promise.reject(new Error('no leader'))
-            : (target[name] as () => unknown).bind(target),
-      }),
-      clock,
-    );
+    const failing = new Proxy(etcd, {
+      get: (target, name: keyof MemoryEtcd) =>
+        name === 'get' && isDown
+          ? () => Promise.reject(new Error('no leader'))
+          : (target[name] as () => unknown).bind(target),
+    });
+    const lookup = createMembershipLookup({ etcd: failing, ownerDocs }, clock);
     await expect(lookup(node1, never)).rejects.toThrow('no leader');
     isDown = false;
     expect(await lookup(node1, never)).toBeUndefined();

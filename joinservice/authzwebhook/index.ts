@@ -1,6 +1,6 @@
 /**
- * The authorization webhook of the API server: is the node of a kubelet still a member, and an operator still on record? Those who were
- * removed are denied at once, not only when the certificate expires.
+ * The authorization webhook of the API server: is the node of a kubelet still a member, and an owner or operator still on record and
+ * signed? Those who were removed are denied at once, not only when the certificate expires.
  *
  * ```
  * kubelet ─cert: CN system:node:NAME, uid NODE-ID─▶ API server ─SubjectAccessReview─▶ 127.0.0.1:9092 ─▶ record of the UID
@@ -11,7 +11,7 @@
  * and when too many connections show none, the oldest of them is closed.
  *
  * The webhook never allows a request: what a kubelet or an operator may do is decided by the authorizers of Kubernetes. While etcd is unavailable
- * it answers with an error, after which the API server retries and then denies.
+ * it answers with an error, after which the API server retries and then denies; only owners can act then, to repair the cluster.
  */
 export { createMembershipLookup } from './membership-lookup.ts';
 export { serveAuthorization } from './serve-authorization.ts';

@@ -3,6 +3,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
+import type { OwnerDocuments } from '../ownerdocs/index.ts';
 import type { Claim, RecordedMember } from './access-review.ts';
 
 /** How long a result is reused: a kubelet sends several requests at once, and each would be a read of etcd. */
@@ -12,11 +13,14 @@ const MAX_CACHED = 10_000;
 /** The patterns of IDs; no record has an ID of another form. */
 const IDS = { node: /^[A-Za-z0-9._-]{1,128}$/, operator: /^sha256:[0-9a-f]{64}$/ } as const;
 
-/** Looks up a node or operator; resolves with undefined if it has no record, rejects while etcd is unavailable. */
+/**
+ * Looks up a node or operator; resolves with undefined if it has no record, or no owner has signed that of an operator; rejects while
+ * etcd is unavailable.
+ */
 export type MembershipLookup = (claim: Claim, signal: AbortSignal) => Promise<RecordedMember | undefined>;
 
 /** A lookup with linearizable reads, one at a time for each identity, each reused for a second. */
-export function createMembershipLookup(etcd: KeySpace, clock: Clock): MembershipLookup {
+export function createMembershipLookup({ etcd, ownerDocs }: LookupReads, clock: Clock): MembershipLookup {
   const cached = new Map<string, { readonly readMs: number; readonly member: Promise<Lookup> }>();
   return async (claim, signal) => {
     if (!IDS[claim.kind].test(claim.id)) return undefined;
@@ -25,7 +29,7 @@ export function createMembershipLookup(etcd: KeySpace, clock: Clock): Membership
     const found = cached.get(claim.id);
     if (found !== undefined && nowMs - found.readMs < MAX_AGE_MS) return found.member;
     if (cached.size >= MAX_CACHED) cached.clear();
-    const member = readMember({ etcd, clock, signal }, claim);
+    const member = readMember({ etcd, ownerDocs, clock, signal }, claim);
     // The age of a result counts from the start of the read, so no reused result is more than a second out of
     // date.
     cached.set(claim.id, { readMs: nowMs, member });
@@ -37,8 +41,14 @@ export function createMembershipLookup(etcd: KeySpace, clock: Clock): Membership
 
 type Lookup = RecordedMember | undefined;
 
+/** Where records and owners' signatures are read. */
+interface LookupReads {
+  readonly etcd: KeySpace;
+  readonly ownerDocs: Pick<OwnerDocuments, 'whyOperatorUnsigned'>;
+}
+
 async function readMember(
-  { etcd, clock, signal }: { readonly etcd: KeySpace; readonly clock: Clock; readonly signal: AbortSignal },
+  { etcd, ownerDocs, clock, signal }: LookupReads & { readonly clock: Clock; readonly signal: AbortSignal },
   { kind, id }: Claim,
 ): Promise<Lookup> {
   const key = records[kind].key(id);
@@ -48,6 +58,9 @@ async function readMember(
       return record && { kind, name: record.name, isMember: isMemberState(record.state) };
     }
     const { record } = await records.operator.read(etcd, key, child);
-    return record && { kind, name: record.name, role: record.role };
+    // A record alone gives no access: anybody who writes to etcd could restore that of a removed operator.
+    if (record === undefined || (await ownerDocs.whyOperatorUnsigned(record, child)) !== undefined)
+      return undefined;
+    return { kind, name: record.name, role: record.role };
   });
 }

@@ -6,7 +6,14 @@ import type { TLSSocket } from 'node:tls';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import type { MembershipLookup } from './membership-lookup.ts';
-import { claimOf, decideReview, parseReview, renderDecision } from './access-review.ts';
+import {
+  claimOf,
+  decideReview,
+  parseReview,
+  renderDecision,
+  type ReviewDecision,
+  type ReviewSubject,
+} from './access-review.ts';
 import { UnauthenticatedConnections } from './unauthenticated-connections.ts';
 
 /** The webhook listens on the loopback only, because the API server is on this machine. */
@@ -59,7 +66,7 @@ export async function serveAuthorization(
       maxHeaderSize: 16 * 1024,
     },
     (request, response) => {
-      answer(request, { lookup, signal }).then(
+      answer(request, { lookup, log, signal }).then(
         ({ status, body }) => end(response, status, body),
         (error: unknown) => {
           // After status 500 the API server retries, and then denies.
@@ -98,7 +105,7 @@ interface Answer {
 
 async function answer(
   request: IncomingMessage,
-  { lookup, signal }: { readonly lookup: MembershipLookup; readonly signal: AbortSignal },
+  ports: { readonly lookup: MembershipLookup; readonly log: Logger; readonly signal: AbortSignal },
 ): Promise<Answer> {
   if (!isCaller(request.socket as TLSSocket)) return { status: 403, body: '' };
   // The API server adds query parameters.
@@ -111,9 +118,26 @@ async function answer(
   } catch {
     return { status: 400, body: '' };
   }
+  return { status: 200, body: renderDecision(await decide(subject, ports)) };
+}
+
+/** An owner stays able to act while etcd is unavailable: somebody has to repair it. */
+async function decide(
+  subject: ReviewSubject,
+  {
+    lookup,
+    log,
+    signal,
+  }: { readonly lookup: MembershipLookup; readonly log: Logger; readonly signal: AbortSignal },
+): Promise<ReviewDecision> {
   const claim = claimOf(subject);
-  const member = claim === undefined ? undefined : await lookup(claim, signal);
-  return { status: 200, body: renderDecision(decideReview(subject, member)) };
+  try {
+    return decideReview(subject, claim && (await lookup(claim, signal)));
+  } catch (error) {
+    if (claim?.isOwner !== true) throw error;
+    log.warn('looking up an owner failed', { error });
+    return { kind: 'no-opinion' };
+  }
 }
 
 /** Cached for each connection, because parsing the certificate takes a tenth of the time of a request. */

@@ -14,6 +14,7 @@ import {
   CLUSTER_KEY,
   documentKey,
   records,
+  type OperatorRecord,
   type OperatorRole,
   type RemovedRecord,
 } from '../../internal/records/index.ts';
@@ -127,6 +128,25 @@ export class OwnerDocuments {
     const { owners } = await this.trust(signal);
     const isOwner = owners.some((raw) => fingerprintOfKey(ed25519SpkiFromRaw(raw)) === fingerprint);
     return isOwner ? { name: undefined, role: 'owner' } : undefined;
+  }
+
+  /**
+   * Why the record of an operator gives no access: no owner has signed this name, key and role. Undefined if an owner has. The name of an
+   * owner is in no document until operators are signed.
+   */
+  async whyOperatorUnsigned(
+    { name, role, fingerprint }: Pick<OperatorRecord, 'name' | 'role' | 'fingerprint'>,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    try {
+      const signed = await this.operator(fingerprint, signal);
+      if (signed?.role === role && (signed.name ?? name) === name) return undefined;
+      if (signed === undefined) return 'no owner has signed this key';
+      return `an owner signed ${signed.role} ${signed.name ?? ''}`.trim();
+    } catch (error) {
+      if (error instanceof OwnerDocumentError) return error.message;
+      throw error;
+    }
   }
 
   /** Why no owner has signed a configuration; undefined if an owner has. */

@@ -9,6 +9,7 @@ import {
 } from '../../internal/crypto/index.ts';
 import {
   createCertificateRequest,
+  fingerprintOfKey,
   generateKeyPem,
   pubKeyDerOf,
   verifyMemberCertificate,
@@ -76,7 +77,8 @@ describe('operators over mTLS', () => {
       { signal: never },
     );
     const certificate = new X509Certificate(certificatePem);
-    expect(certificate.subject.split('\n')).toEqual(['CN=second', 'O=kubeadm:cluster-admins']);
+    const uid = `1.3.6.1.4.1.57683.2=${fingerprintOfKey(operatorPublicKey)}`;
+    expect(certificate.subject.split('\n')).toEqual(['CN=second', 'O=kubeadm:cluster-admins', uid]);
     expect(certificate.verify(new X509Certificate(kubernetesCaPem).publicKey)).toBe(true);
     expect(
       Buffer.compare(certificate.publicKey.export({ type: 'spki', format: 'der' }), pubKeyDerOf(kubectlKey)),

@@ -147,11 +147,17 @@ function createParts(
 /** Serves the authorization webhook for the API server of this node. */
 async function runAuthorization(
   { port, callersCaFile }: NonNullable<JoinserviceConfig['authorize']>,
-  { ports, etcd, identity, onListening }: Pick<JoinParts, 'ports' | 'etcd' | 'identity' | 'onListening'>,
+  {
+    ports,
+    etcd,
+    ownerDocs,
+    identity,
+    onListening,
+  }: Pick<JoinParts, 'ports' | 'etcd' | 'ownerDocs' | 'identity' | 'onListening'>,
   signal: AbortSignal,
 ): Promise<void> {
   const callersCaPem = await readFile(ports.files, callersCaFile);
-  const lookup = createMembershipLookup(etcd, ports.clock);
+  const lookup = createMembershipLookup({ etcd, ownerDocs }, ports.clock);
   const log = ports.log.child('authorize');
   await serveAuthorization({ port, identity, callersCaPem, onListening }, { lookup, log }, signal);
 }

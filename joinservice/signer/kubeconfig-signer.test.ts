@@ -61,7 +61,11 @@ describe('signKubeconfig()', () => {
   test('signKubeconfig() signs the key that an owner requests, with the recorded name of the owner', async () => {
     const { certificatePem, kubernetesCaPem } = await sign();
     const certificate = new X509Certificate(certificatePem);
-    expect(certificate.subject.split('\n')).toEqual(['CN=owner', 'O=kubeadm:cluster-admins']);
+    expect(certificate.subject.split('\n')).toEqual([
+      'CN=owner',
+      'O=kubeadm:cluster-admins',
+      `1.3.6.1.4.1.57683.2=${fingerprintOfKey(spkiFrom(signer.owner.keyPem))}`,
+    ]);
     expect(Buffer.compare(spkiDerOf(certificate.publicKey), pubKeyDerOf(kubectlKey))).toBe(0);
     expect(certificate.verify(new X509Certificate(kubernetesCaPem).publicKey)).toBe(true);
   });

@@ -46,7 +46,7 @@ export async function signKubeconfig(
   const certificatePem = await signer.issue({
     ...{ commonName: name, organization: KUBERNETES_GROUPS[role], pubKeyDer, validDays },
     // API servers ask whether this key is still on record (joinservice/authzwebhook).
-    ...(role === 'owner' ? {} : { userId: fingerprintOfKey(operatorPublicKey) }),
+    userId: fingerprintOfKey(operatorPublicKey),
     usages: ['client'],
     names: [],
   });

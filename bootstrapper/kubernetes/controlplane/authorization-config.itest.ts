@@ -227,7 +227,7 @@ async function untilReady(): Promise<void> {
   }
 }
 
-test('an API server calls the membership webhook for kubelets, operators and viewers only, and sends the id', async () => {
+test('an API server calls the membership webhook for kubelets and people of the cluster only, and sends the id', async () => {
   const one = await kubelet('w1', 'node-1');
   // The node authorizer of Kubernetes lets a kubelet read its own Node object. The answer is 404 because the
   // object does not exist yet.
@@ -236,7 +236,7 @@ test('an API server calls the membership webhook for kubelets, operators and vie
   expect(await get('/api/v1/namespaces/kube-system/secrets', one)).toBe(403);
   expect(asked.at(-1)).toMatchObject({ user: 'system:node:w1', uid: 'node-1' });
   expect(asked.at(-1)?.groups).toContain('system:nodes');
-  for (const role of ['operator', 'viewer'] as const) {
+  for (const role of ['owner', 'operator', 'viewer'] as const) {
     const userId = `sha256:${'a'.repeat(64)}`;
     const person = await clientOf({ commonName: 'ann', organization: KUBERNETES_GROUPS[role], userId });
     // No object grants the group anything in this test.
@@ -245,8 +245,9 @@ test('an API server calls the membership webhook for kubelets, operators and vie
     expect(asked.at(-1)?.groups).toContain(KUBERNETES_GROUPS[role]);
   }
   const before = asked.length;
-  const owner = await clientOf({ commonName: 'owner', organization: KUBERNETES_GROUPS.owner });
-  expect(await get('/api/v1/namespaces/kube-system/secrets', owner)).toBe(403);
+  // The administrator of a control plane has no key of an owner.
+  const local = await clientOf({ commonName: 'kubernetes-admin', organization: KUBERNETES_GROUPS.owner });
+  expect(await get('/api/v1/namespaces/kube-system/secrets', local)).toBe(403);
   const admin = await clientOf({ commonName: 'someone', organization: 'some' });
   expect(await get('/api/v1/namespaces/kube-system/secrets', admin)).toBe(403);
   expect(await get('/healthz')).toBe(200);
@@ -265,6 +266,34 @@ test('a removed node is refused within 10 s, and a new node of the same name is 
   // The removed kubelet also cannot read what every authenticated user may otherwise read.
   expect(await get('/version', old)).toBe(403);
   expect(await get('/api/v1/nodes/w2', replacement)).toBe(404);
+}, 30_000);
+
+/** Gives the group of owners all rights, as kubeadm does, and returns the certificate of an owner. */
+async function ownerOf(userId: string): Promise<TlsIdentity> {
+  const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
+  const server = `https://127.0.0.1:${apiPort}`;
+  const caPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
+  using client = new KubeClient({ server, caPem, ...admin }, { clock: new SystemClock() });
+  const api = 'rbac.authorization.k8s.io';
+  const binding = {
+    metadata: { name: `owners-${userId.slice(-4)}` },
+    roleRef: { apiGroup: api, kind: 'ClusterRole', name: 'cluster-admin' },
+    subjects: [{ apiGroup: api, kind: 'Group', name: KUBERNETES_GROUPS.owner }],
+  };
+  await client.postJson(`/apis/${api}/v1/clusterrolebindings`, binding, new AbortController().signal);
+  return await clientOf({ commonName: 'owner', organization: KUBERNETES_GROUPS.owner, userId });
+}
+
+test('the kubeconfig of a removed owner is refused within 10 s', async () => {
+  const userId = `sha256:${'1'.repeat(64)}`;
+  const owner = await ownerOf(userId);
+  expect(await get('/api/v1/namespaces/kube-system/secrets', owner)).toBe(200);
+  removed.add(userId);
+  const removedMs = nowMs();
+  while ((await get('/api/v1/namespaces/kube-system/secrets', owner)) !== 403) {
+    expect(nowMs() - removedMs).toBeLessThan(10_000);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
 }, 30_000);
 
 test('an administrator can run a SubjectAccessReview for a kubelet at each API server', async () => {
@@ -346,8 +375,9 @@ test('an API server admits a token signed with the trusted key and refuses other
 
 const removedOf = (nodeId: string) => ({ nodeId, clusterId: 'c0ffee' });
 
-test('an API server denies kubelets while the membership webhook does not answer', async () => {
+test('an API server denies kubelets while the membership webhook does not answer, and lets owners act', async () => {
   const one = await kubelet('w3', 'node-3');
+  const owner = await ownerOf(`sha256:${'2'.repeat(64)}`);
   const { port } = membership.address() as AddressInfo;
   membership.close();
   membership.closeAllConnections();
@@ -355,6 +385,10 @@ test('an API server denies kubelets while the membership webhook does not answer
   // The API server returns 500, not 403, when no authorizer could decide. The kubelet treats 500 as
   // temporary.
   expect(await get('/api/v1/nodes/w3', one)).toBe(500);
+  const askedMs = nowMs();
+  expect(await get('/api/v1/namespaces/kube-system/secrets', owner)).toBe(200);
+  // The API server calls the webhook five times.
+  expect(nowMs() - askedMs).toBeLessThan(10_000);
   membership.listen(port, '127.0.0.1');
   await once(membership, 'listening');
   expect(await get('/api/v1/nodes/w3', one)).toBe(404);

@@ -10,13 +10,18 @@ const KUBECONFIG = `${dirname(PATHS.authorization)}/membership.json`;
  */
 const CACHE_TTL = '5s';
 const TIMEOUT = '3s';
-/** The groups of people whose key the webhook looks up. Owners stay able to act while no join service responds. */
+/** The groups whose members have access only while the webhook finds them. */
 const GROUPS = ['system:nodes', KUBERNETES_GROUPS.operator, KUBERNETES_GROUPS.viewer];
 /** CEL expression: the API server sends only the requests of kubelets, operators and viewers to the webhook. */
 const IS_MEMBER = [
   "request.user.startsWith('system:node:')",
   `(has(request.groups) && request.groups.exists(group, group in ['${GROUPS.join("', '")}']))`,
 ].join(' || ');
+/** CEL expression: the certificates of owners. Other administrators have no key of a person as UID. */
+const IS_OWNER = [
+  "has(request.uid) && request.uid.startsWith('sha256:')",
+  `has(request.groups) && '${KUBERNETES_GROUPS.owner}' in request.groups`,
+].join(' && ');
 
 /** The values in the authorization configuration. */
 export interface AuthorizationOptions {
@@ -34,7 +39,8 @@ export interface AuthorizationOptions {
 /**
  * Writes the authorization configuration: the membership webhook of the join service, then the authorizers of
  * Kubernetes. The API server denies a kubelet or an operator if the webhook does not answer. Otherwise a removed one could
- * regain access by overloading the join service.
+ * regain access by overloading the join service. An owner must be able to repair a cluster in which no join service responds, so
+ * that nobody denies an owner then.
  */
 export async function writeAuthorizationConfig(
   files: FilePort,
@@ -51,23 +57,31 @@ function authorizationConfiguration(): object {
     apiVersion: 'apiserver.config.k8s.io/v1',
     kind: 'AuthorizationConfiguration',
     authorizers: [
-      {
-        type: 'Webhook',
-        name: 'membership',
-        webhook: {
-          authorizedTTL: CACHE_TTL,
-          unauthorizedTTL: CACHE_TTL,
-          timeout: TIMEOUT,
-          subjectAccessReviewVersion: 'v1',
-          matchConditionSubjectAccessReviewVersion: 'v1',
-          failurePolicy: 'Deny',
-          connectionInfo: { type: 'KubeConfigFile', kubeConfigFile: KUBECONFIG },
-          matchConditions: [{ expression: IS_MEMBER }],
-        },
-      },
+      webhook('membership', { failurePolicy: 'Deny', expression: IS_MEMBER }),
+      webhook('owners', { failurePolicy: 'NoOpinion', expression: IS_OWNER }),
       { type: 'Node', name: 'node' },
       { type: 'RBAC', name: 'rbac' },
     ],
+  };
+}
+
+function webhook(
+  name: string,
+  {
+    failurePolicy,
+    expression,
+  }: { readonly failurePolicy: 'Deny' | 'NoOpinion'; readonly expression: string },
+): object {
+  return {
+    ...{ type: 'Webhook', name },
+    webhook: {
+      ...{ authorizedTTL: CACHE_TTL, unauthorizedTTL: CACHE_TTL, timeout: TIMEOUT },
+      subjectAccessReviewVersion: 'v1',
+      matchConditionSubjectAccessReviewVersion: 'v1',
+      failurePolicy,
+      connectionInfo: { type: 'KubeConfigFile', kubeConfigFile: KUBECONFIG },
+      matchConditions: [{ expression }],
+    },
   };
 }
 

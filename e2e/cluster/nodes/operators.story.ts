@@ -166,7 +166,16 @@ await test('operators with their own keys may do what their role allows', async 
     'the first owner can be removed when there is a second one; the last owner cannot',
     async () => {
       const first = ownersOf(await bob.must('operator', 'ls')).find((name) => name !== 'bob') ?? '';
+      const kubeconfig = join(paths.workspace, 'kubeconfig');
+      const secrets = ['get', 'secrets', '--all-namespaces'];
+      assert.doesNotMatch(await ownKubectl(cluster, kubeconfig, secrets), /forbidden/i);
       assert.match(await bob.must('operator', 'remove', '--yes', first), /now signed with your key/);
+      await eventually(
+        'API servers refuse the kubeconfig of the removed owner',
+        15,
+        () => ownKubectl(cluster, kubeconfig, secrets),
+        (answer) => /operator sha256:[0-9a-f]{64} not found/.test(answer),
+      );
       assert.equal((await bench.cli('--workspace', paths.workspace, 'node', 'ls')).code, EXIT_REFUSED);
       const last = await bob.cli('operator', 'remove', '--yes', 'bob');
       assert.equal(last.code, EXIT_PRECONDITION);

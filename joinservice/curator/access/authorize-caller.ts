@@ -1,8 +1,7 @@
 import type { DescMethod } from '@bufbuild/protobuf';
 import type { KeySpace } from '../../../internal/etcd/index.ts';
 import { fingerprintOfKey, type MemberIdentity } from '../../../internal/pki/index.ts';
-import { OwnerDocumentError } from '../../../internal/ownerdocument/index.ts';
-import { records, type OperatorRecord, type OperatorRole } from '../../../internal/records/index.ts';
+import { records, type OperatorRole } from '../../../internal/records/index.ts';
 import { isMemberState } from '../../../internal/role/index.ts';
 import type { OwnerDocuments } from '../../ownerdocs/index.ts';
 import { CuratorError } from '../errors.ts';
@@ -98,7 +97,12 @@ async function findCaller(
     if (identity.kind === 'operator') {
       const { name, role, fingerprint } = records.operator.decode(key, entry.value);
       if (fingerprint === identity.fingerprint) {
-        await verifyOperator(ownerDocs, { name, role, fingerprint }, signal);
+        const why = await ownerDocs.whyOperatorUnsigned({ name, role, fingerprint }, signal);
+        if (why !== undefined)
+          throw new CuratorError(
+            'curator-operator-unsigned',
+            `cannot authorize ${role} ${name} (${fingerprint}): ${why}`,
+          );
         return { kind: 'operator', fingerprint, name, role };
       }
     } else {
@@ -110,23 +114,4 @@ async function findCaller(
   }
   const who = identity.kind === 'node' ? `node ${identity.nodeId}` : `operator ${identity.name}`;
   throw new CuratorError('curator-not-member', `${who} is not a member of this cluster`);
-}
-
-/** Checks that an owner has signed an operator as it is recorded. @throws CuratorError `curator-operator-unsigned` */
-async function verifyOperator(
-  ownerDocs: OwnerDocuments,
-  { name, role, fingerprint }: Pick<OperatorRecord, 'name' | 'role' | 'fingerprint'>,
-  signal: AbortSignal,
-): Promise<void> {
-  const who = `${role} ${name} (${fingerprint})`;
-  const signed = await ownerDocs.operator(fingerprint, signal).catch((cause: unknown) => {
-    if (!(cause instanceof OwnerDocumentError)) throw cause;
-    throw new CuratorError('curator-operator-unsigned', `verifying ${who}`, { cause });
-  });
-  if (signed?.role === role && (signed.name ?? name) === name) return;
-  const found =
-    signed === undefined
-      ? 'no owner has signed this key'
-      : `an owner signed ${signed.role} ${signed.name ?? ''}`;
-  throw new CuratorError('curator-operator-unsigned', `cannot authorize ${who}: ${found.trim()}`);
 }
