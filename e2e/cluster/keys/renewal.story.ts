@@ -14,14 +14,14 @@ const MACHINES = ['n1', 'n2'];
 const [EARLIEST, LATEST] = [0.55, 0.8];
 const [OWNERS_CERTIFICATE, OWNERS_KUBECONFIG] = ['owner certificate', 'owner kubeconfig'];
 
-/** The certificates in the output of `cluster status`. */
+/** The certificates in the output of `cluster status`, with times of RFC 3339. */
 interface Status {
-  readonly yours: { readonly certificateMs: number; readonly kubeconfigMs: number };
+  readonly yours: { readonly certificate: string; readonly kubeconfig: string };
   readonly curator: {
     readonly value: {
       readonly nodes: readonly {
         readonly name: string;
-        readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
+        readonly certificates: readonly { readonly name: string; readonly notAfter: string }[];
       }[];
     };
   };
@@ -49,11 +49,11 @@ await test('every certificate of a cluster is renewed while it works', async (st
     const { yours, curator } = (JSON.parse(asked.stdout.trim().split('\n').at(-1) ?? '') as { data: Status })
       .data;
     const ofNodes = curator.value.nodes.flatMap(({ name: node, certificates }) =>
-      certificates.map(({ name, notAfterMs }) => [`${node} ${name}`, notAfterMs] as const),
+      certificates.map(({ name, notAfter }) => [`${node} ${name}`, Date.parse(notAfter)] as const),
     );
     const ofOwner = [
-      [OWNERS_CERTIFICATE, yours.certificateMs],
-      [OWNERS_KUBECONFIG, yours.kubeconfigMs],
+      [OWNERS_CERTIFICATE, Date.parse(yours.certificate)],
+      [OWNERS_KUBECONFIG, Date.parse(yours.kubeconfig)],
     ] as const;
     return new Map([...ofNodes, ...ofOwner].filter(([, notAfterMs]) => notAfterMs < Date.now() + YEAR_MS));
   };
