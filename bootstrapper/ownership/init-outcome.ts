@@ -10,7 +10,7 @@ import {
   operatorLeaf,
   verifyCertificateRequest,
 } from '../../internal/pki/index.ts';
-import { KUBERNETES_GROUPS } from '../../internal/records/index.ts';
+import { KUBERNETES_GROUPS } from '../../internal/role/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { InitOutcome, InitRecord } from '../initserver/index.ts';

@@ -2,7 +2,7 @@ import { formatDuration } from '../../internal/clock/index.ts';
 import { rawFromEd25519Spki } from '../../internal/crypto/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/index.ts';
-import { OPERATOR_ROLES } from '../../internal/records/index.ts';
+import { OPERATOR_ROLES } from '../../internal/role/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { signedOperators } from '../sign/index.ts';

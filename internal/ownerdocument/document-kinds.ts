@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { DAY_MS } from '../clock/index.ts';
 import { ED25519_KEY_BYTES } from '../crypto/index.ts';
-import { OPERATOR_ROLES } from '../records/index.ts';
-import { ROLES } from '../role/index.ts';
+import { ROLES, OPERATOR_ROLES } from '../role/index.ts';
 
 /**
  * The kinds of documents that an owner signs. `policy`, `operators`, `owners`, `settings` and `keys` exist once in a cluster; a

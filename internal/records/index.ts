@@ -88,16 +88,13 @@ export {
   type TraceRecord,
 } from './node-shapes.ts';
 export {
-  KUBERNETES_GROUPS,
   OPERATOR_NAME,
-  OPERATOR_ROLES,
   type AuditHeadRecord,
   type AuditRecord,
   type ClusterRecord,
   type CollateralRecord,
   type KeysRecord,
   type OperatorRecord,
-  type OperatorRole,
   type OwnershipRecord,
   type SettingsRecord,
 } from './record-shapes.ts';

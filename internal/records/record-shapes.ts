@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { KEY_PHASES } from '../keyset/index.ts';
+import { OPERATOR_ROLES } from '../role/index.ts';
 import { bytes, hex, version } from './fields.ts';
 
 /** The cluster. Written once, by its first node. */
@@ -81,21 +82,6 @@ export const documentShape = z.strictObject({
 
 /** The form of an operator's name. */
 export const OPERATOR_NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
-
-/** The roles of operators, with increasing rights. */
-export const OPERATOR_ROLES = ['viewer', 'operator', 'owner'] as const;
-/** See `OPERATOR_ROLES`. */
-export type OperatorRole = (typeof OPERATOR_ROLES)[number];
-
-/**
- * The group of a person with this role in the certificate for the Kubernetes API. kubeadm binds the group of owners to cluster-admin
- * (phase upload-config); the control planes bind the others (bootstrapper/kubernetes/controlplane).
- */
-export const KUBERNETES_GROUPS: Readonly<Record<OperatorRole, string>> = {
-  viewer: 'cluster:viewers',
-  operator: 'cluster:operators',
-  owner: 'kubeadm:cluster-admins',
-};
 
 /** The key of an operator. */
 export const operatorShape = z.strictObject({

@@ -19,6 +19,7 @@ export {
   type Taint,
 } from './node-taints.ts';
 export { checkNodeMove, isMemberState, NODE_STATES, type NodeState } from './node-state.ts';
+export { KUBERNETES_GROUPS, OPERATOR_ROLES, type OperatorRole } from './operator-role.ts';
 export {
   checkRoleChange,
   leaveGuard,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { KUBERNETES_GROUPS, type OperatorRole } from '../../internal/records/index.ts';
+import { KUBERNETES_GROUPS, type OperatorRole } from '../../internal/role/index.ts';
 
 const API_VERSION = 'authorization.k8s.io/v1';
 const NODE_USER = 'system:node:';

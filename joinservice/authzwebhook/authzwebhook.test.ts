@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { put, remove } from '../../internal/etcd/index.ts';
-import { records, type OperatorRole } from '../../internal/records/index.ts';
+import { records } from '../../internal/records/index.ts';
+import type { OperatorRole } from '../../internal/role/index.ts';
 import { FakeClock, MemoryEtcd } from '../../internal/testing/index.ts';
 import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import { createMembershipLookup } from './membership-lookup.ts';

@@ -12,11 +12,11 @@ import { ownerPubKeyFromRaw } from '../../internal/attestation/ownerkey/index.ts
 import { fingerprintOfKey, spkiDerOf, verifyCertificateRequest } from '../../internal/pki/index.ts';
 import {
   OPERATOR_NAME,
-  OPERATOR_ROLES,
   type OperatorRecord,
   OPERATORS_PREFIX,
   records,
 } from '../../internal/records/index.ts';
+import { OPERATOR_ROLES } from '../../internal/role/index.ts';
 import type { Call } from '../../internal/rpc/index.ts';
 import type { Submission } from '../ownerdocs/index.ts';
 import {

@@ -15,9 +15,9 @@ import {
   documentKey,
   records,
   type OperatorRecord,
-  type OperatorRole,
   type RemovedRecord,
 } from '../../internal/records/index.ts';
+import type { OperatorRole } from '../../internal/role/index.ts';
 import { documentBytes, readOwners } from './stored-documents.ts';
 import { Submission, type CurrentTrust } from './submission.ts';
 

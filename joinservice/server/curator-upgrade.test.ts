@@ -7,7 +7,8 @@ import {
   verifyNodeCertificate,
   type MemberIdentity,
 } from '../../internal/pki/index.ts';
-import { INIT_RESULT_KEY, OWNERSHIP_KEY, records, type OperatorRole } from '../../internal/records/index.ts';
+import { INIT_RESULT_KEY, OWNERSHIP_KEY, records } from '../../internal/records/index.ts';
+import type { OperatorRole } from '../../internal/role/index.ts';
 import {
   createClient,
   RpcChannel,

@@ -17,8 +17,8 @@ import {
   type AuditLogName,
   type AuditRecord,
   type JoinRecord,
-  type OperatorRole,
 } from '../../internal/records/index.ts';
+import type { OperatorRole } from '../../internal/role/index.ts';
 import {
   createClient,
   RpcChannel,

@@ -1,6 +1,6 @@
 import { isSignedByEd25519Key, kubeconfigStatement } from '../../internal/crypto/index.ts';
 import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/index.ts';
-import { KUBERNETES_GROUPS } from '../../internal/records/index.ts';
+import { KUBERNETES_GROUPS } from '../../internal/role/index.ts';
 import type { SignKubeconfigRequest } from '../signerproto/gen/signer_pb.js';
 import { SignerError } from './errors.ts';
 import type { SignerReads } from './member-signer.ts';

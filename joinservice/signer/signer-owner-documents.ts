@@ -9,14 +9,8 @@ import {
 } from '../../internal/ownerdocument/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
-import {
-  CLUSTER_KEY,
-  documentKey,
-  records,
-  type NodeRecord,
-  type OperatorRole,
-} from '../../internal/records/index.ts';
-import { isControlPlane } from '../../internal/role/index.ts';
+import { CLUSTER_KEY, documentKey, records, type NodeRecord } from '../../internal/records/index.ts';
+import { isControlPlane, type OperatorRole } from '../../internal/role/index.ts';
 import { documentBytes, readOwners } from '../ownerdocs/index.ts';
 import { SignerError } from './errors.ts';
 import { FLOOR_KINDS, type FloorKind, type KnownControlPlane, type SignerMemory } from './signer-memory.ts';

@@ -27,7 +27,7 @@ import {
   createServiceAccountToken,
   type TestCertificateName,
 } from '../../removalprobe/index.ts';
-import { KUBERNETES_GROUPS } from '../../../internal/records/index.ts';
+import { KUBERNETES_GROUPS } from '../../../internal/role/index.ts';
 import { writeAuthorizationConfig } from './authorization-config.ts';
 import { PATHS } from '../settings.ts';
 

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import type { FilePort } from '../../../internal/file/index.ts';
-import { KUBERNETES_GROUPS } from '../../../internal/records/index.ts';
+import { KUBERNETES_GROUPS } from '../../../internal/role/index.ts';
 import { PATHS, type EtcdClientFiles } from '../settings.ts';
 
 const KUBECONFIG = `${dirname(PATHS.authorization)}/membership.json`;

@@ -1,5 +1,5 @@
 import type { CommandRunner } from '../../../internal/exec/index.ts';
-import { KUBERNETES_GROUPS } from '../../../internal/records/index.ts';
+import { KUBERNETES_GROUPS } from '../../../internal/role/index.ts';
 import { kubectl } from '../kubectl.ts';
 import type { StepCheckpoints } from '../step-checkpoints.ts';
 

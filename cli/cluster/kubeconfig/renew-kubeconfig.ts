@@ -9,7 +9,7 @@ import {
   type KubeAccess,
 } from '../../../internal/kube/index.ts';
 import { createCertificateRequest, generateKeyPem, spkiDerOf } from '../../../internal/pki/index.ts';
-import { KUBERNETES_GROUPS } from '../../../internal/records/index.ts';
+import { KUBERNETES_GROUPS } from '../../../internal/role/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { layoutOf, type KubernetesEndpoint } from '../../workspace/index.ts';

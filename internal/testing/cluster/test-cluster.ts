@@ -20,9 +20,8 @@ import {
   nodeNameKey,
   records,
   type NodeRecord,
-  type OperatorRole,
 } from '../../records/index.ts';
-import { isControlPlane } from '../../role/index.ts';
+import { isControlPlane, type OperatorRole } from '../../role/index.ts';
 import type { TlsIdentity } from '../../rpc/index.ts';
 import { Secret } from '../../secret/index.ts';
 import type { TestOwner } from './test-owner.ts';

@@ -1,5 +1,5 @@
 import type { DescMethod } from '@bufbuild/protobuf';
-import type { OperatorRole } from '../../../internal/records/index.ts';
+import type { OperatorRole } from '../../../internal/role/index.ts';
 
 /** A change that no role is enough for: an owner has to sign it. */
 interface SignedChange {

@@ -1,8 +1,8 @@
 import type { DescMethod } from '@bufbuild/protobuf';
 import type { KeySpace } from '../../../internal/etcd/index.ts';
 import { fingerprintOfKey, type MemberIdentity } from '../../../internal/pki/index.ts';
-import { records, type OperatorRole } from '../../../internal/records/index.ts';
-import { isMemberState } from '../../../internal/role/index.ts';
+import { records } from '../../../internal/records/index.ts';
+import { isMemberState, type OperatorRole } from '../../../internal/role/index.ts';
 import type { OwnerDocuments } from '../../ownerdocs/index.ts';
 import { CuratorError } from '../errors.ts';
 import { accessRuleOf, type AccessRule } from './access-rules.ts';
