@@ -36,6 +36,7 @@ export const settings: KubernetesSettings = {
   certificates: DEFAULT_CERTIFICATES,
   podSecurity: undefined,
   hardening: undefined,
+  extraArguments: undefined,
   host: { restrictOomScoreAdj: true, failCgroupV1: false },
 };
 export const etcd: EtcdClientFiles = {

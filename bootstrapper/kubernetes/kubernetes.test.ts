@@ -1,6 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Component } from '../../internal/bundle/index.ts';
-import { DEFAULT_CERTIFICATES, DEFAULT_HARDENING } from '../../internal/config/index.ts';
+import {
+  DEFAULT_CERTIFICATES,
+  DEFAULT_HARDENING,
+  extraArgumentsSchema,
+} from '../../internal/config/index.ts';
 import { FakeCommands, FakeUnits, MemoryFiles, settle } from '../../internal/testing/index.ts';
 import { importImages, installBinaries, installPath, isForRole } from './node/components.ts';
 import { buildKubeadmConfig } from './kubeadm/kubeadm-config.ts';
@@ -26,6 +30,7 @@ const settings: KubernetesSettings = {
   certificates: DEFAULT_CERTIFICATES,
   podSecurity: { enforce: 'baseline', exemptNamespaces: [], allowCloudMetadata: false },
   hardening: DEFAULT_HARDENING,
+  extraArguments: undefined,
   host: { restrictOomScoreAdj: true, failCgroupV1: false },
 };
 const etcd: EtcdClientFiles = {
@@ -127,6 +132,16 @@ describe('buildKubeadmConfig()', () => {
   ])('extends the lifetime of tokens in $name: $want', ({ hardening, want }) => {
     expect(argumentsOf('apiServer', { hardening })['service-account-extend-token-expiration']).toBe(want);
   });
+
+  test.each(['apiServer', 'controllerManager', 'scheduler'] as const)(
+    '%s gets the extra arguments of the configuration, none of which is set already',
+    (pod) => {
+      const allowed = Object.keys(extraArgumentsSchema.shape[pod].unwrap().shape);
+      const own = argumentsOf(pod, { hardening: DEFAULT_HARDENING });
+      expect(Object.keys(own).filter((name) => allowed.includes(name))).toEqual([]);
+      expect(argumentsOf(pod, { extraArguments: { [pod]: { v: 2 } } })).toEqual({ ...own, v: '2' });
+    },
+  );
 
   test('contains the same kubelet configuration as the agent writes on nodes', () => {
     expect(documents().get('KubeletConfiguration')).toEqual(kubeletConfiguration(settings, NEVER_ROTATED));

@@ -1,6 +1,7 @@
 import {
   LOCAL_API_ENDPOINT,
   type CertificatesConfig,
+  type ExtraArguments,
   type HardeningConfig,
   type PodSecurityConfig,
 } from '../../internal/config/index.ts';
@@ -35,6 +36,8 @@ export interface KubernetesSettings {
   readonly podSecurity: PodSecurityConfig | undefined;
   /** undefined: like `podSecurity`. */
   readonly hardening: HardeningConfig | undefined;
+  /** Further arguments that the operator chose; undefined: none. */
+  readonly extraArguments: ExtraArguments | undefined;
   readonly host: HostSettings;
 }
 

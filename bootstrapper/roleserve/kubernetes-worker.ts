@@ -76,6 +76,7 @@ export function planKubernetes(
     certificates: settings.certificates ?? DEFAULT_CERTIFICATES,
     podSecurity: settings.podSecurity,
     hardening: settings.hardening,
+    extraArguments: settings.extraArguments,
     runsWorkloads: roles.has('KubernetesWorker'),
     taints: clusterMembership?.taints ?? [],
     host,

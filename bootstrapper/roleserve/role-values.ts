@@ -1,6 +1,7 @@
 import {
   clusterSettingsFrom,
   type CertificatesConfig,
+  type ExtraArguments,
   type HardeningConfig,
   type PodSecurityConfig,
 } from '../../internal/config/index.ts';
@@ -61,6 +62,8 @@ export interface ClusterSettings {
   readonly podSecurity?: PodSecurityConfig | undefined;
   /** Hardening; absent in clusters of older releases. */
   readonly hardening?: HardeningConfig | undefined;
+  /** Further arguments that the operator chose; absent: none. */
+  readonly extraArguments?: ExtraArguments | undefined;
 }
 
 /** The settings of a new cluster. Every later node gets them with its ticket. */

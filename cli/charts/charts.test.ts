@@ -65,6 +65,11 @@ describe('planCharts()', () => {
     expect(planCharts(configOf(THREE), { kind: 'none' })).toEqual([]);
   });
 
+  test('leaves the pod network out of a cluster with another one', () => {
+    const plan = planCharts(configOf(THREE, 'networking: { plugin: none }\n'), { kind: 'all' });
+    expect(names(plan)).toEqual(['db', 'web', 'other']);
+  });
+
   test('refuses and shows a dependency cycle, even when no chart is selected', () => {
     const circle =
       '  - {name: a, chart: ./a, needs: [b]}\n  - {name: b, chart: ./b, needs: [c]}\n  - {name: c, chart: ./c, needs: [b]}\n';

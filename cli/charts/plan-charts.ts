@@ -47,7 +47,11 @@ export interface PlannedChart {
  * @throws ChartError `charts-cycle` with the path, `charts-unknown`
  */
 export function planCharts(config: ClusterConfig, selection: ChartSelection): readonly PlannedChart[] {
-  const charts = [networkChart(config), ...config.charts.map(plannedFrom)];
+  const hasNetwork = config.networking.plugin === 'flannel';
+  const charts = [
+    ...(hasNetwork ? [networkChart(config)] : []),
+    ...config.charts.map((chart) => plannedFrom(chart, hasNetwork)),
+  ];
   const ordered = orderByNeeds(charts);
   switch (selection.kind) {
     case 'none':
@@ -81,14 +85,14 @@ function apiServerOf({ apiServer: { endpoint } }: ClusterConfig): HostPort {
   return endpoint === undefined ? LOCAL_API_ENDPOINT : splitEndpoint(endpoint);
 }
 
-function plannedFrom(chart: ClusterConfig['charts'][number]): PlannedChart {
+function plannedFrom(chart: ClusterConfig['charts'][number], hasNetwork: boolean): PlannedChart {
   const { name, namespace, values, needs, wait, timeoutSeconds } = chart;
   return {
     name,
     namespace,
     source: sourceFrom(chart),
     values,
-    needs: [NETWORK_CHART, ...needs],
+    needs: hasNetwork ? [NETWORK_CHART, ...needs] : needs,
     wait,
     timeoutSeconds,
   };

@@ -2,7 +2,9 @@ import { z } from 'zod';
 import { KUBERNETES_VERSIONS } from '../bundle/index.ts';
 import { DNS_LABEL, isHost, parseEndpoint, PORTS } from '../endpoint/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
+import { extraArgumentsSchema, type ExtraArguments } from './arguments/extra-arguments-schema.ts';
 import { DEFAULTS } from './defaults.ts';
+import { addProblem } from './errors.ts';
 import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema } from './certificates-schema.ts';
 import { joinSchema } from './join-schema.ts';
@@ -68,6 +70,10 @@ export const clusterConfigSchema = z
       .strictObject({
         podSubnet: subnet.default(DEFAULTS.podSubnet).describe('Addresses of pods.'),
         serviceSubnet: subnet.default(DEFAULTS.serviceSubnet).describe('Addresses of services.'),
+        plugin: z
+          .enum(['flannel', 'none'])
+          .default('flannel')
+          .describe('Network of pods. “none”: install another one, for example as the first of `charts`.'),
       })
       .prefault({})
       .superRefine(checkNetworks),
@@ -113,9 +119,11 @@ export const clusterConfigSchema = z
     certificates: certificatesSchema.prefault({}),
     podSecurity: podSecuritySchema.prefault({}),
     hardening: hardeningSchema.prefault({}),
+    extraArguments: extraArgumentsSchema.prefault({}),
     registries: registriesSchema,
     authentication: authenticationSchema.prefault({}),
   })
+  .superRefine(checkNodePrefix)
   .describe('Configuration of one cluster');
 
 /** A parsed `cluster.yaml` with all defaults. */
@@ -136,6 +144,20 @@ function checkNetworks(
   if (pods === undefined || services === undefined || !isOverlapping(pods, services)) return;
   const message = `a network that does not overlap podSubnet ${pods.text}`;
   addProblem(context, ['serviceSubnet'], message);
+}
+
+function checkNodePrefix(
+  {
+    networking,
+    extraArguments,
+  }: { readonly networking: { readonly podSubnet: string }; readonly extraArguments: ExtraArguments },
+  context: z.RefinementCtx,
+): void {
+  const own = extraArguments.controllerManager?.['node-cidr-mask-size'];
+  const { prefix = 0 } = subnetFrom(networking.podSubnet) ?? {};
+  if (own === undefined || own > prefix) return;
+  const path = ['extraArguments', 'controllerManager', 'node-cidr-mask-size'];
+  addProblem(context, path, `longer than the prefix of podSubnet, /${prefix}`);
 }
 
 function checkChartSource(
@@ -188,8 +210,4 @@ function checkChartNames(
       addProblem(context, [index, 'needs', position], message);
     });
   });
-}
-
-function addProblem(context: z.RefinementCtx, path: (string | number)[], message: string): void {
-  context.addIssue({ code: 'custom', path, message });
 }

@@ -15,6 +15,8 @@ test('clusterPartOf() includes keys that older agents do not know only if they d
   expect(partOf('podSecurity: { enforce: baseline }')).not.toHaveProperty('podSecurity');
   expect(partOf('hardening: { seccompDefault: true }')).not.toHaveProperty('hardening');
   expect(partOf('hardening: { seccompDefault: false }')).toHaveProperty('hardening.seccompDefault', false);
+  expect(partOf('networking: { plugin: flannel }')).toEqual(partOf(''));
+  expect(partOf('networking: { plugin: none }')).toHaveProperty('networking.plugin', 'none');
   expect(partOf('registries: []')).not.toHaveProperty('registries');
   expect(partOf('registries: [{ name: docker.io }]')).toHaveProperty('registries.0.name', 'docker.io');
   expect(partOf('authentication: { issuers: [] }')).not.toHaveProperty('authentication');

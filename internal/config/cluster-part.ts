@@ -25,6 +25,8 @@ export function clusterPartOf(config: ClusterConfig): Json {
     certificates,
     podSecurity,
     hardening,
+    extraArguments,
+    networking: { plugin, ...networks },
     registries,
     authentication,
     ...rest
@@ -36,6 +38,8 @@ export function clusterPartOf(config: ClusterConfig): Json {
     certificates: isDefault ? lifetimes : certificates,
     ...(isDeepStrictEqual(podSecurity, podSecuritySchema.parse({})) ? {} : { podSecurity }),
     ...(isDeepStrictEqual(hardening, DEFAULT_HARDENING) ? {} : { hardening }),
+    networking: plugin === 'flannel' ? networks : { ...networks, plugin },
+    ...(Object.keys(extraArguments).length === 0 ? {} : { extraArguments }),
     ...(registries.length === 0 ? {} : { registries }),
     ...(authentication.issuers.length === 0 ? {} : { authentication }),
     firstNode: { name: firstNode.name, runsWorkloads: firstNode.runsWorkloads },

@@ -1,3 +1,4 @@
+import type { z } from 'zod';
 import { defineErrors, errorClass, fault } from '../errors/index.ts';
 
 /** The errors of configuration files. */
@@ -18,3 +19,8 @@ export const configErrors = defineErrors({
 
 /** A configuration file is invalid, or a change is not allowed. */
 export class ConfigError extends errorClass(configErrors) {}
+
+/** Adds a problem to a section that a schema checks as a whole. `message` is what is expected at `path`. */
+export function addProblem(context: z.RefinementCtx, path: (string | number)[], message: string): void {
+  context.addIssue({ code: 'custom', path, message });
+}

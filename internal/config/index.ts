@@ -5,6 +5,7 @@
 export { LOCAL_API_ENDPOINT } from './api-endpoint.ts';
 export { attestationSettings, type AttestationSettings } from './attestation-settings.ts';
 export type { CertificatesConfig } from './certificates-schema.ts';
+export { extraArgumentsSchema, type ExtraArguments } from './arguments/extra-arguments-schema.ts';
 export { DEFAULT_HARDENING, type HardeningConfig } from './hardening-schema.ts';
 export type { PodSecurityConfig } from './pod-security-schema.ts';
 export {

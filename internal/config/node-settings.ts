@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema, type CertificatesConfig } from './certificates-schema.ts';
+import { extraArgumentsSchema, type ExtraArguments } from './arguments/extra-arguments-schema.ts';
 import { hardeningSchema, type HardeningConfig } from './hardening-schema.ts';
 import { authenticationSchema, type AuthenticationConfig } from './runtime/authentication-schema.ts';
 import { registriesSchema, type RegistriesConfig } from './runtime/registries-schema.ts';
@@ -21,6 +22,8 @@ interface NodeSettings {
   readonly podSecurity: PodSecurityConfig;
   /** Like `podSecurity`. */
   readonly hardening: HardeningConfig;
+  /** Absent if there are none, also in new clusters. */
+  readonly extraArguments?: ExtraArguments;
 }
 
 /**
@@ -33,6 +36,8 @@ const schema = z.looseObject({
   certificates: z.object(certificatesSchema.shape).prefault({}),
   podSecurity: z.object(podSecuritySchema.shape).prefault({}),
   hardening: z.object(hardeningSchema.shape).prefault({}),
+  // Strict, unlike the others: a node that ignored an argument would differ from the rest of the cluster.
+  extraArguments: extraArgumentsSchema.prefault({}),
 });
 
 /** The members of an init request from which the settings of a cluster come. */
@@ -59,11 +64,12 @@ export function clusterSettingsFrom(source: SettingsSource) {
 
 /** Parses the JSON document of an init request; "" means the defaults. @throws ZodError, SyntaxError */
 export function nodeSettingsFrom(document: string): NodeSettings {
-  const { apiServer, certificates, podSecurity, hardening } = parse(document);
+  const { apiServer, certificates, podSecurity, hardening, extraArguments } = parse(document);
   const endpoint = apiServer?.endpoint;
   return {
     ...{ certificates: ofNodes(certificates), podSecurity, hardening },
     ...(endpoint === undefined ? {} : { apiEndpoint: endpoint }),
+    ...(Object.keys(extraArguments).length === 0 ? {} : { extraArguments }),
   };
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { extraArgumentsSchema } from '../config/index.ts';
 import { KEY_PHASES } from '../keyset/index.ts';
 import { OPERATOR_ROLES } from '../role/index.ts';
 import { bytes, hex, version } from './fields.ts';
@@ -60,6 +61,8 @@ export const settingsShape = z.strictObject({
       strongCiphers: z.boolean(),
     })
     .optional(),
+  /** Further arguments of the components of Kubernetes, if there are any. */
+  extraArguments: extraArgumentsSchema.optional(),
 });
 
 /** Cluster ownership: the owner's signature over `ownershipStatement` (internal/crypto). */

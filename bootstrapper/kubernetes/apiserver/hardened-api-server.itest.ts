@@ -6,7 +6,7 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { request, type RequestOptions } from 'node:https';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { DEFAULT_HARDENING } from '../../../internal/config/index.ts';
+import { DEFAULT_HARDENING, extraArgumentsSchema } from '../../../internal/config/index.ts';
 import { DiskFiles, type FilePort } from '../../../internal/file/index.ts';
 import {
   createCaCertPem,
@@ -27,7 +27,26 @@ const POLL_MS = 200;
 /** Arguments whose files this test does not have. */
 const LEFT_OUT = ['authorization-config', 'encryption-provider-config', 'kubelet-certificate-authority'];
 const BODY = 'c2VjcmV0LWJvZHktb2YtdGhlLXRlc3Q=';
-const hardened = { ...settings, hardening: DEFAULT_HARDENING };
+const hardened = {
+  ...settings,
+  hardening: DEFAULT_HARDENING,
+  // Every argument that the configuration allows, so that a release without one of them fails here.
+  extraArguments: extraArgumentsSchema.parse({
+    apiServer: {
+      'default-not-ready-toleration-seconds': 30,
+      'default-unreachable-toleration-seconds': 31,
+      'delete-collection-workers': 2,
+      'event-ttl': '2h30m',
+      'goaway-chance': 0.001,
+      'max-mutating-requests-inflight': 100,
+      'max-requests-inflight': 200,
+      'min-request-timeout': 600,
+      'runtime-config': 'resource.k8s.io/v1beta2=true',
+      'service-node-port-range': '20000-20999',
+      v: 1,
+    },
+  }),
+};
 
 let directory: string;
 let etcd: TestEtcd;
@@ -193,6 +212,19 @@ describe('an API server with the hardening of a new cluster', () => {
       spec,
     });
     expect([status, body]).toEqual([403, expect.stringContaining('external IPs')]);
+  });
+
+  test('runs with every argument that the configuration allows', async () => {
+    const allowed = extraArgumentsSchema.shape.apiServer.unwrap().shape;
+    expect(Object.keys(hardened.extraArguments.apiServer ?? {}).sort()).toEqual(Object.keys(allowed).sort());
+    const service = (nodePort: number) =>
+      create('/api/v1/namespaces/default/services', {
+        metadata: { name: `port-${nodePort}` },
+        spec: { type: 'NodePort', ports: [{ port: 80, nodePort }] },
+      });
+    expect((await service(20_500)).status).toBe(201);
+    expect((await service(30_500)).body).toContain('20000-20999');
+    expect((await call('/apis/resource.k8s.io/v1beta2', admin)).status).toBe(200);
   });
 
   test.each([

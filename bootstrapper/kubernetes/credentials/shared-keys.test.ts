@@ -45,6 +45,7 @@ const settings = {
   taints: [],
   podSecurity: undefined,
   hardening: undefined,
+  extraArguments: undefined,
   host: { restrictOomScoreAdj: true, failCgroupV1: false },
 };
 const client = { endpoint: 'e', caFile: 'a', certFile: 'b', keyFile: 'c' };

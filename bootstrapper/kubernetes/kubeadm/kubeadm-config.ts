@@ -120,6 +120,7 @@ function clusterConfiguration(
         ...tlsArguments(settings),
         ...auditArguments(),
         ...(digests === undefined ? [] : CLIENT_CAS),
+        ...extraArguments(settings, 'apiServer'),
       ],
       ...variantEnv('kube-apiserver', variant),
       extraVolumes: [
@@ -133,7 +134,11 @@ function clusterConfiguration(
     },
     controllerManager: controllerManager(settings, variant),
     scheduler: {
-      extraArgs: [{ name: 'profiling', value: 'false' }, ...tlsArguments(settings)],
+      extraArgs: [
+        { name: 'profiling', value: 'false' },
+        ...tlsArguments(settings),
+        ...extraArguments(settings, 'scheduler'),
+      ],
       ...variantEnv('kube-scheduler', variant),
       extraVolumes: [volume('client-certificate', COMPONENT_CLIENTS.scheduler.directory)],
     },
@@ -159,10 +164,19 @@ function controllerManager(settings: KubernetesSettings, variant: StaticPodVaria
       ...(variant.keys.hasServersTrustBundle
         ? [{ name: 'root-ca-file', value: serversCaFile(variant) }]
         : []),
+      ...extraArguments(settings, 'controllerManager'),
     ],
     ...variantEnv('kube-controller-manager', variant),
     extraVolumes: [volume('client-certificate', COMPONENT_CLIENTS['controller-manager'].directory)],
   };
+}
+
+/** The arguments that the operator chose. The schema of the configuration allows none that is set here. */
+function extraArguments(
+  { extraArguments: all }: KubernetesSettings,
+  component: 'apiServer' | 'controllerManager' | 'scheduler',
+): readonly { readonly name: string; readonly value: string }[] {
+  return Object.entries(all?.[component] ?? {}).map(([name, value]) => ({ name, value: String(value) }));
 }
 
 /** The file with the CAs of servers: of kubelets for the API server, of API servers for pods. */

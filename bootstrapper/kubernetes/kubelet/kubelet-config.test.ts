@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createControlPlane, never, placeKubelet, settings, silent } from '../fake-machine.ts';
 import { KUBELET_CONFIG, KUBELET_FLAGS, kubeletFiles } from './kubelet-config.ts';
-import { DEFAULT_HARDENING } from '../../../internal/config/index.ts';
+import { DEFAULT_HARDENING, extraArgumentsSchema } from '../../../internal/config/index.ts';
 import { STRONG_CIPHERS } from '../hardening.ts';
 import { NEVER_ROTATED } from '../credentials/shared-keys.ts';
 import { KUBELET_UNIT } from '../node/units.ts';
@@ -59,6 +59,15 @@ describe('kubeletFiles()', () => {
     const taints = [{ key: 'dedicated', value: 'gpu', effect: 'NoSchedule' }] as const;
     expect(configOf({ taints })['registerWithTaints']).toEqual(taints);
     expect(configOf()).not.toHaveProperty('registerWithTaints');
+  });
+
+  test('has the fields that the configuration adds, none of which is set already', () => {
+    const allowed = Object.keys(extraArgumentsSchema.shape.kubelet.unwrap().shape);
+    expect(Object.keys(configOf()).filter((name) => allowed.includes(name))).toEqual([]);
+    expect(configOf({ extraArguments: { kubelet: { maxPods: 60 } } })).toEqual({
+      ...configOf(),
+      maxPods: 60,
+    });
   });
 
   test('sets node name and address', () => {
@@ -127,4 +136,6 @@ test('Kubelet.start() restarts no kubelet of an earlier release, and restarts it
   expect(await bed.kubelet({ hardening: undefined }).start(silent, never)).toBe(false);
   const hardening = { ...DEFAULT_HARDENING, podPidsLimit: -1 };
   expect(await bed.kubelet({ hardening }).start(silent, never)).toBe(true);
+  const extraArguments = { kubelet: { maxPods: 60 } };
+  expect(await bed.kubelet({ hardening, extraArguments }).start(silent, never)).toBe(true);
 });

@@ -9,14 +9,14 @@ export const KUBELET_CONFIG = '/var/lib/kubelet/config.yaml';
 /** Environment file with flags of the kubelet, at the path that kubeadm uses. */
 export const KUBELET_FLAGS = '/var/lib/kubelet/kubeadm-flags.env';
 
-type KubeletSettings = Pick<KubernetesSettings, 'serviceSubnet' | 'host' | 'hardening'>;
+type KubeletSettings = Pick<KubernetesSettings, 'serviceSubnet' | 'host' | 'hardening' | 'extraArguments'>;
 
 /**
  * Builds the KubeletConfiguration (kubelet.config.k8s.io/v1beta1). Settings that are not listed keep the
  * defaults of the kubelet.
  */
 export function kubeletConfiguration(
-  { serviceSubnet, host, hardening }: KubeletSettings,
+  { serviceSubnet, host, hardening, extraArguments }: KubeletSettings,
   { hasKubeletClientsCa }: Pick<SharedKeyState, 'hasKubeletClientsCa'>,
 ): object {
   const { seccompDefault, podPidsLimit, strongCiphers } = hardeningOf({ hardening });
@@ -65,6 +65,8 @@ export function kubeletConfiguration(
       'imagefs.inodesFree': '5%',
       'pid.available': '5%',
     },
+    // Fields that the operator chose; the schema of the configuration allows none of the above.
+    ...extraArguments?.kubelet,
   };
 }
 

@@ -147,11 +147,11 @@ export class Kubelet {
    * at a promotion.
    */
   #inputs({ hasKubeletClientsCa }: SharedKeyState): unknown {
-    const { version, nodeName, nodeAddress, serviceSubnet, host, hardening } = this.#settings;
-    const settings = [version, nodeName, nodeAddress, serviceSubnet, host];
-    // Clusters of earlier releases have no hardening, and an upgrade of the agent must restart no kubelet.
-    const own = hardening === undefined ? settings : [...settings, hardening];
-    return hasKubeletClientsCa ? [...own, 'clients-ca'] : own;
+    const { version, nodeName, nodeAddress, serviceSubnet, host, hardening, extraArguments } = this.#settings;
+    const settings: unknown[] = [version, nodeName, nodeAddress, serviceSubnet, host];
+    // Clusters of earlier releases have neither, and an upgrade of the agent must restart no kubelet.
+    for (const own of [hardening, extraArguments?.kubelet]) if (own !== undefined) settings.push(own);
+    return hasKubeletClientsCa ? [...settings, 'clients-ca'] : settings;
   }
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { KUBERNETES_GROUPS } from '../../records/index.ts';
+import { addProblem } from '../errors.ts';
+import { KUBERNETES_GROUPS } from '../../role/index.ts';
 import { caPem } from './ca-pem.ts';
 
 const MAX_ISSUERS = 16;
@@ -64,7 +65,7 @@ const issuer = z
   })
   .superRefine(({ url: at, discoveryUrl }, context) => {
     if (discoveryUrl !== undefined && trimmed(discoveryUrl) === trimmed(at))
-      refuse(context, ['discoveryUrl'], 'left out: it is the same as `url`');
+      addProblem(context, ['discoveryUrl'], 'left out: it is the same as `url`');
   });
 
 /** `authentication:` of `cluster.yaml`: who may log in besides holders of certificates. May change while the cluster runs. */
@@ -118,7 +119,7 @@ function refuseRepeated(
 ): void {
   all.forEach((each, at) => {
     if (each !== undefined && all.indexOf(each) !== at)
-      refuse(context, pathOf(at), 'unique: one before it is the same');
+      addProblem(context, pathOf(at), 'unique: one before it is the same');
   });
 }
 
@@ -132,14 +133,10 @@ function refuseAmbiguous(all: readonly (string | undefined)[], context: z.Refine
           before !== undefined && each !== undefined && (each.startsWith(before) || before.startsWith(each)),
       );
     if (other !== undefined)
-      refuse(
+      addProblem(
         context,
         [at, key],
         `a prefix apart from “${other}” of another issuer, which could make the same names`,
       );
   });
-}
-
-function refuse(context: z.RefinementCtx, path: (string | number)[], message: string): void {
-  context.addIssue({ code: 'custom', path, message });
 }

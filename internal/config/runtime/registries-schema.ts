@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { addProblem } from '../errors.ts';
 import { caPem } from './ca-pem.ts';
 
 const MAX_REGISTRIES = 64;
@@ -37,9 +38,9 @@ const mirror = z
   })
   .superRefine((one, context) => {
     if (!one.url.startsWith('http://')) return;
-    if (one.ca !== undefined) refuse(context, ['ca'], 'left out: an http:// mirror shows no certificate');
+    if (one.ca !== undefined) addProblem(context, ['ca'], 'left out: an http:// mirror shows no certificate');
     if (one.credentials)
-      refuse(context, ['credentials'], 'false: over http:// anyone on the way could read the password');
+      addProblem(context, ['credentials'], 'false: over http:// anyone on the way could read the password');
   });
 
 const registry = z
@@ -68,10 +69,10 @@ const registry = z
   .superRefine((one, context) => {
     if (one.fallback) return;
     if (one.mirrors.length === 0)
-      refuse(context, ['fallback'], 'true without mirrors: no image could be pulled');
+      addProblem(context, ['fallback'], 'true without mirrors: no image could be pulled');
     const unused = 'left out with `fallback: false`: nodes never ask the registry itself';
-    if (one.ca !== undefined) refuse(context, ['ca'], unused);
-    if (one.credentials) refuse(context, ['credentials'], unused);
+    if (one.ca !== undefined) addProblem(context, ['ca'], unused);
+    if (one.credentials) addProblem(context, ['credentials'], unused);
   });
 
 /** `registries:` of `cluster.yaml`: from where and how nodes pull images. May change while the cluster runs. */
@@ -83,13 +84,13 @@ export const registriesSchema = z
     const names = all.map(({ name }) => name);
     names.forEach((name, index) => {
       if (names.indexOf(name) !== index)
-        refuse(context, [index, 'name'], `unique: there is already a registry ${name}`);
+        addProblem(context, [index, 'name'], `unique: there is already a registry ${name}`);
     });
     all.forEach(({ mirrors }, index) => {
       const urls = mirrors.map(({ url }) => url);
       urls.forEach((url, at) => {
         if (urls.indexOf(url) !== at)
-          refuse(context, [index, 'mirrors', at, 'url'], 'another URL: a mirror before it has this one');
+          addProblem(context, [index, 'mirrors', at, 'url'], 'another URL: a mirror before it has this one');
       });
     });
   })
@@ -119,8 +120,4 @@ export function serversWithCredentials(registries: RegistriesConfig): readonly s
 /** "host" or "host:port" of the URL of a mirror. */
 export function serverOfMirror(url: string): string {
   return new URL(url).host;
-}
-
-function refuse(context: z.RefinementCtx, path: (string | number)[], message: string): void {
-  context.addIssue({ code: 'custom', path, message });
 }

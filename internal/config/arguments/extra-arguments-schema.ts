@@ -1,0 +1,150 @@
+import { z } from 'zod';
+import { addProblem } from '../errors.ts';
+
+const MAX_SECONDS = 86_400;
+/** Below are the ports of Kubernetes and of the programs of this project. */
+const FIRST_NODE_PORT = 11_000;
+
+const seconds = (about: string) => z.int().min(1).max(MAX_SECONDS).optional().describe(about);
+const count = (max: number, about: string) => z.int().min(1).max(max).optional().describe(about);
+const duration = (about: string) =>
+  z
+    .string()
+    .max(16)
+    .regex(/^([1-9][0-9]{0,5}h)?([1-9][0-9]{0,5}m)?([1-9][0-9]{0,5}s)?$/, 'a duration like “90s” or “1h30m”')
+    .refine((text) => text !== '', 'a duration like “90s” or “1h30m”')
+    .optional()
+    .describe(about);
+
+/** Levels from 6 on write requests, and from 8 on their bodies, into the log. */
+const verbosity = z.int().min(0).max(5).optional().describe('Verbosity of the log.');
+
+const apiServer = z.strictObject({
+  'default-not-ready-toleration-seconds': seconds('How long pods stay on a node that is not ready.'),
+  'default-unreachable-toleration-seconds': seconds('How long pods stay on a node that does not report.'),
+  'delete-collection-workers': count(64, 'Parallel deletions of one request that deletes a collection.'),
+  'event-ttl': duration('How long events are kept.'),
+  'goaway-chance': z
+    .number()
+    .min(0)
+    .max(0.02)
+    .optional()
+    .describe('Part of the requests after which a client must connect again.'),
+  'max-mutating-requests-inflight': count(10_000, 'Requests at once that change something.'),
+  'max-requests-inflight': count(10_000, 'Requests at once that only read.'),
+  'min-request-timeout': seconds('Shortest time after which a watch ends.'),
+  'runtime-config': z
+    .string()
+    .max(1024)
+    .regex(
+      /^[a-z0-9.-]+\/[a-z0-9]+=true(,[a-z0-9.-]+\/[a-z0-9]+=true)*$/,
+      'API versions to enable, like “resource.k8s.io/v1beta2=true”',
+    )
+    .optional()
+    .describe('Further API versions. None can be disabled.'),
+  'service-node-port-range': z
+    .string()
+    .max(11)
+    .refine(isPortRange, 'two ports from 11000 on, like “30000-32767”')
+    .optional()
+    .describe('Ports of Services of type NodePort.'),
+  v: verbosity,
+});
+
+const controllerManager = z.strictObject({
+  'horizontal-pod-autoscaler-downscale-stabilization': duration(
+    'How long the autoscaler of pods waits before it removes some.',
+  ),
+  'horizontal-pod-autoscaler-sync-period': duration('How often the autoscaler of pods compares.'),
+  'node-cidr-mask-size': z
+    .int()
+    .min(16)
+    .max(28)
+    .optional()
+    .describe('Length of the prefix of the addresses of pods that each node gets; default: 24.'),
+  'node-monitor-grace-period': duration('How long a node may be silent before it is not ready.'),
+  v: verbosity,
+});
+
+const scheduler = z.strictObject({ v: verbosity });
+
+const quantity = z
+  .string()
+  .max(20)
+  .regex(/^[1-9][0-9]*(m|k|M|G|T|Ki|Mi|Gi|Ti)?$/, 'a quantity like “500m” or “1Gi”');
+const reserved = (about: string) =>
+  z
+    .strictObject({
+      cpu: quantity.optional(),
+      memory: quantity.optional(),
+      'ephemeral-storage': quantity.optional(),
+      pid: quantity.optional(),
+    })
+    .optional()
+    .describe(about);
+
+const kubelet = z
+  .strictObject({
+    allowedUnsafeSysctls: z
+      .array(
+        z
+          .string()
+          .max(128)
+          .regex(
+            /^net\.[a-z0-9_.]+\*?$/,
+            'a kernel parameter of a network namespace, like “net.core.somaxconn”',
+          ),
+      )
+      .max(64)
+      .optional()
+      .describe('Kernel parameters that pods may set in their own network namespace.'),
+    containerLogMaxFiles: z.int().min(2).max(100).optional().describe('Log files kept of a container.'),
+    containerLogMaxSize: quantity.optional().describe('Size at which a log file of a container is rotated.'),
+    cpuManagerPolicy: z
+      .enum(['none', 'static'])
+      .optional()
+      .describe(
+        '“static”: containers with whole CPUs get them for themselves. Reserve CPU for the node then.',
+      ),
+    imageMinimumGCAge: duration('How long an unused image stays at least.'),
+    kubeReserved: reserved('Resources that pods do not get because Kubernetes needs them.'),
+    maxParallelImagePulls: count(32, 'Images that a node pulls at once, with `serializeImagePulls: false`.'),
+    maxPods: count(1000, 'Pods of a node; default: 110.'),
+    nodeStatusUpdateFrequency: duration('How often the kubelet looks at its node.'),
+    registryBurst: count(1000, 'Pulls of images in a burst.'),
+    registryPullQPS: count(1000, 'Pulls of images in a second.'),
+    serializeImagePulls: z.boolean().optional().describe('Whether a node pulls one image after the other.'),
+    systemReserved: reserved('Resources that pods do not get because the operating system needs them.'),
+    topologyManagerPolicy: z
+      .enum(['none', 'best-effort', 'restricted', 'single-numa-node'])
+      .optional()
+      .describe('How CPUs and devices of a container lie together.'),
+  })
+  .superRefine((own, context) => {
+    const reservesCpu = own.kubeReserved?.cpu !== undefined || own.systemReserved?.cpu !== undefined;
+    if (own.cpuManagerPolicy === 'static' && !reservesCpu)
+      addProblem(context, ['cpuManagerPolicy'], '“none” without `cpu` in kubeReserved or systemReserved');
+    if (own.maxParallelImagePulls !== undefined && own.serializeImagePulls !== false)
+      addProblem(context, ['maxParallelImagePulls'], 'left out without `serializeImagePulls: false`');
+  });
+
+/**
+ * `extraArguments:` of `cluster.yaml`: arguments of the control plane and fields of the KubeletConfiguration, by the names that they
+ * have in Kubernetes. The schema is the list of what is allowed: nothing that changes who may do what, which keys and files a program
+ * reads, where it listens, or a value that an agent sets. Feature gates are not allowed for this reason: they can turn off the webhook
+ * that refuses removed nodes. Without extra arguments, the object is empty. Immutable after the init.
+ */
+export const extraArgumentsSchema = z.strictObject({
+  apiServer: apiServer.optional().describe('Arguments of kube-apiserver.'),
+  controllerManager: controllerManager.optional().describe('Arguments of kube-controller-manager.'),
+  scheduler: scheduler.optional().describe('Arguments of kube-scheduler.'),
+  kubelet: kubelet.optional().describe('Fields of the KubeletConfiguration.'),
+});
+
+/** The parsed section. */
+export type ExtraArguments = z.output<typeof extraArgumentsSchema>;
+
+function isPortRange(text: string): boolean {
+  const [from = 0, to = 0] = /^([0-9]{5})-([0-9]{5})$/.exec(text)?.slice(1).map(Number) ?? [];
+  return from >= FIRST_NODE_PORT && from <= to && to <= 65_535;
+}
