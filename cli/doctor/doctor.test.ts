@@ -46,13 +46,34 @@ const node = () => ({
   },
 });
 
+const SERVERS_CAS = '/api/v1/configmaps?fieldSelector=metadata.name%3Dkube-root-ca.crt';
+/** The metadata of a ConfigMap whose data changed at `time`, and whose labels changed later. */
+const serversCaOf = (namespace: string, time: string) => ({
+  metadata: {
+    namespace,
+    managedFields: [
+      { time, fieldsV1: { 'f:data': { 'f:ca.crt': {} } } },
+      { time: '2026-11-03T10:00:00Z', fieldsV1: { 'f:metadata': {} } },
+    ],
+  },
+});
+
 /** Responses of a healthy Kubernetes with one node. */
 function healthyKubernetes(url: string): unknown {
   const ready = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] };
   const pod = (namespace: string, name: string, app: string) => ({
     metadata: { namespace, name, labels: { 'k8s-app': app } },
-    spec: { nodeName: 'n1' },
-    status: ready,
+    spec: {
+      nodeName: 'n1',
+      volumes: [{ projected: { sources: [{}, { configMap: { name: 'kube-root-ca.crt' } }] } }],
+    },
+    status: {
+      ...ready,
+      containerStatuses: [
+        { name: 'a', ready: true, state: { running: { startedAt: '2026-11-01T10:00:00Z' } } },
+        { name: 'b', ready: true, state: { running: { startedAt: '2026-11-01T11:00:00Z' } } },
+      ],
+    },
   });
   const disk = { availableBytes: 60, capacityBytes: 100, inodes: 100, inodesFree: 90 };
   if (url === '/version') return { gitVersion: 'v1.37.2' };
@@ -76,6 +97,7 @@ function healthyKubernetes(url: string): unknown {
         pod('kube-system', 'coredns-1', 'kube-dns'),
       ],
     };
+  if (url === SERVERS_CAS) return { items: [serversCaOf('kube-system', '2026-11-01T10:00:00Z')] };
   if (url.startsWith('/apis/policy/')) return { items: [] };
   if (url.startsWith('/api/v1/secrets')) return { items: [] };
   if (url === '/api/v1/nodes/n1/proxy/stats/summary')
@@ -278,6 +300,17 @@ describe('runDoctor()', () => {
             : undefined,
       },
       want: 'doctor-budget',
+      exit: 'warnings',
+    },
+    {
+      name: 'a pod that runs since before the CA of API servers changed',
+      faults: {
+        kubernetes: (url) =>
+          url === SERVERS_CAS
+            ? { items: [serversCaOf('kube-system', '2026-11-01T10:00:01Z'), serversCaOf('kube-flannel', '')] }
+            : undefined,
+      },
+      want: 'doctor-servers-ca',
       exit: 'warnings',
     },
     {

@@ -4,7 +4,9 @@ import {
   listNodes,
   listPods,
   listReleases,
+  listServersCaChanges,
   readinessOf,
+  SERVERS_CA_CONFIG_MAP,
   type KubeClient,
   type KubeNode,
   type KubePod,
@@ -14,11 +16,12 @@ import { isPodReady, podReason } from '../charts/index.ts';
 
 /** Reads what the Kubernetes API knows. @throws KubeError */
 export async function readKubernetes(client: KubeClient, signal: AbortSignal): Promise<KubernetesFacts> {
-  const [nodes, pods, budgets, releases] = await Promise.all([
+  const [nodes, pods, budgets, releases, serversCas] = await Promise.all([
     listNodes(client, signal),
     listPods(client, { signal }),
     listBudgets(client, signal),
     listReleases(client, signal),
+    listServersCaChanges(client, signal),
   ]);
   return {
     nodes: nodes.map(nodeFrom),
@@ -31,6 +34,7 @@ export async function readKubernetes(client: KubeClient, signal: AbortSignal): P
       allowed: status.disruptionsAllowed,
     })),
     releases: releases.map((each) => ({ ...each })),
+    serversCas: serversCas.map((each) => ({ ...each })),
   };
 }
 
@@ -49,10 +53,29 @@ function nodeFrom(node: KubeNode): KubernetesFacts['nodes'][number] {
 function podFrom(pod: KubePod): KubernetesFacts['pods'][number] {
   const { namespace, name, labels, creationTimestamp } = pod.metadata;
   const isReady = isPodReady(pod);
+  const serversCaReadMs = readsServersCa(pod) ? oldestStartMs(pod) : undefined;
   return {
     ...{ namespace, name, isReady, node: pod.spec.nodeName },
     app: printable(labels['k8s-app'] ?? ''),
     createdMs: Date.parse(creationTimestamp) || 0,
     why: isReady ? '' : printable(podReason(pod)),
+    ...(serversCaReadMs !== undefined && { serversCaReadMs }),
   };
+}
+
+/** Whether a pod mounts the CA of API servers, as every pod with a service account token does. */
+function readsServersCa({ spec }: KubePod): boolean {
+  return spec.volumes.some(({ configMap, projected }) =>
+    [configMap, ...(projected?.sources ?? []).map((source) => source.configMap)].some(
+      (each) => each?.name === SERVERS_CA_CONFIG_MAP,
+    ),
+  );
+}
+
+/** When the program of a pod started that runs for the longest time; undefined if none runs. */
+function oldestStartMs({ status }: KubePod): number | undefined {
+  const starts = [...status.initContainerStatuses, ...status.containerStatuses]
+    .map(({ state }) => Date.parse(state.running?.startedAt ?? ''))
+    .filter((ms) => Number.isFinite(ms));
+  return starts.length === 0 ? undefined : Math.min(...starts);
 }

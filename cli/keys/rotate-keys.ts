@@ -17,6 +17,7 @@ import { KeysError } from './errors.ts';
 import { followRotation, followUntilSigned, isAwaitingOwner } from './follow-rotation.ts';
 import { awaitCredentialsRefused } from './removal-probe.ts';
 import { describeReplacedKeys } from './shared-keys.ts';
+import { restartSystemPods } from './system-pods.ts';
 
 const UNSIGNED = 'No owner has signed these keys, so no machine can join: an owner must run `cluster sign`.';
 const ROTATION_LOSSES: readonly string[] = [
@@ -69,6 +70,7 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
   }
   const keys = await followRotation(context, generation);
   if (!keys.isDone) throw stalled(context, keys);
+  await restartSystemPods(context, generation);
   // The credentials in this test are in the name of a node that never existed: whether old keys are trusted
   // does not depend on the node.
   const nobody = { nodeId: `node-${randomBytes(16).toString('hex')}`, name: 'credentials of the old keys' };
@@ -80,6 +82,7 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
       ...describeReplacedKeys(sharedKeys),
       '',
       'Old kubeconfigs are refused. In every other workspace run: cluster kubeconfig --renew',
+      'Pods that read the CA of API servers before the rotation may accept servers of the old one until they restart. To list them: cluster doctor',
     ].join('\n'),
   );
 }

@@ -110,9 +110,16 @@ const kubernetes = z.strictObject({
         createdMs: timeMs,
         isReady: z.boolean(),
         why: text,
+        /** When the oldest running program started, in a pod that mounts the CA of API servers. */
+        serversCaReadMs: timeMs.optional(),
       }),
     )
     .max(200_000),
+  /** When the CA of API servers that pods of a namespace mount changed last; absent in files of earlier versions. */
+  serversCas: z
+    .array(z.strictObject({ namespace: name, changedMs: timeMs }))
+    .max(50_000)
+    .optional(),
   budgets: z
     .array(z.strictObject({ namespace: name, name, expectedPods: count, healthyPods: count, allowed: count }))
     .max(50_000),

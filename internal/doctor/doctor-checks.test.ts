@@ -93,6 +93,12 @@ const keys = (phaseMs: number, more: object = {}): ClusterFacts =>
       },
     },
   });
+/** The CA of namespace "default" changed this long ago. The programs of pods have run for a day. */
+const serversCa = (changedAgoMs: number, pod: object = {}): ClusterFacts =>
+  withKubernetes(({ pods: all }) => ({
+    pods: all.map((each) => (each.name === 'web-1' ? { ...each, ...pod } : each)),
+    serversCas: [{ namespace: 'default', changedMs: NOW_MS - changedAgoMs }],
+  }));
 const refusedJoin = (agoMs: number, state = 'refused'): ClusterFacts =>
   fakeFacts({
     joins: {
@@ -183,6 +189,26 @@ const ROWS: readonly Row[] = [
   row('doctor-clock', 'more than a minute ahead', () => clocks(MINUTE_MS + 1), 'warning'),
   row('doctor-clock', 'five minutes behind', () => clocks(-5 * MINUTE_MS), 'warning'),
   row('doctor-clock', 'more than five minutes behind', () => clocks(-5 * MINUTE_MS - 1), 'error'),
+  row('doctor-servers-ca', 'started after the CA changed', () => serversCa(DAY_MS), 'good'),
+  row('doctor-servers-ca', 'started before the CA changed', () => serversCa(DAY_MS - 1), 'warning'),
+  row(
+    'doctor-servers-ca',
+    'an older pod that does not mount the CA',
+    () => serversCa(HOUR_MS, { serversCaReadMs: undefined }),
+    'good',
+  ),
+  row(
+    'doctor-servers-ca',
+    'an older pod that was restarted',
+    () => serversCa(HOUR_MS, { serversCaReadMs: NOW_MS - MINUTE_MS }),
+    'good',
+  ),
+  row(
+    'doctor-servers-ca',
+    'facts of an earlier version',
+    () => withKubernetes(() => ({ serversCas: undefined })),
+    'unknown',
+  ),
   row('doctor-clock', 'no control plane', () => fakeFacts({ clocks: [] }), 'unknown'),
   row('doctor-credentials', 'more than a week left', () => credentials(7 * DAY_MS + 1), 'good'),
   row('doctor-credentials', 'a week left', () => credentials(7 * DAY_MS), 'warning'),

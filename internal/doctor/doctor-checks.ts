@@ -208,6 +208,10 @@ const ENTRIES: readonly Entry[] = [
     what: 'the rotation of the shared keys',
     observe: expiry.keys,
   }),
+  entry('doctor-servers-ca', 'certificates and documents', {
+    what: 'pods that started before the CA of API servers was replaced',
+    observe: kubernetes.serversCa,
+  }),
   entry('doctor-document', 'certificates and documents', {
     what: 'the end of the owner-signed documents',
     observe: expiry.document,

@@ -95,6 +95,10 @@ export const doctorErrors = defineErrors({
     'A rotation of the shared keys does not proceed.',
     'Look at `cluster keys show`. If an owner must sign the new keys, an owner runs `cluster keys rotate`; after a rotation by an earlier version `cluster sign`. Start the control planes that it waits for, or remove them with `cluster node remove NODE --lost`.',
   ),
+  'doctor-servers-ca': retryable.operator.unhealthy(
+    'Pods run since before a rotation of the shared keys replaced the CA of API servers. Programs that read the CA only when they start accept a server that was forged with the old key.',
+    'Restart them before the next rotation: `kubectl -n NAMESPACE rollout restart deployment,daemonset,statefulset`, and delete pods that no controller owns.',
+  ),
   'doctor-document': retryable.operator.unhealthy(
     'A document that an owner has signed has ended, or ends soon. After its end it admits nothing new.',
     'Run `cluster sign` as an owner.',

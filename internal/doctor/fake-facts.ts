@@ -45,7 +45,17 @@ export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
   const names = ['n1', 'n2', 'n3', 'n4'];
   const controlPlanes = names.slice(0, 3);
   const pod = (namespace: string, name: string, app: string, node: string) => {
-    return { namespace, name, app, node, createdMs: NOW_MS - DAY_MS, isReady: true, why: '' };
+    const serversCaReadMs = NOW_MS - DAY_MS;
+    return {
+      namespace,
+      name,
+      app,
+      node,
+      createdMs: NOW_MS - DAY_MS,
+      isReady: true,
+      why: '',
+      serversCaReadMs,
+    };
   };
   return {
     ...{ version: 1, takenMs: NOW_MS, cliVersion: '0.1.0', clusterId: 'c0ffee', clusterName: 'prod' },
@@ -100,6 +110,9 @@ export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
           pod('default', 'web-1', 'web', 'n4'),
         ],
         budgets: [{ namespace: 'default', name: 'web', expectedPods: 2, healthyPods: 2, allowed: 1 }],
+        serversCas: ['default', 'kube-system', 'kube-flannel'].map((namespace) => {
+          return { namespace, changedMs: NOW_MS - 2 * DAY_MS };
+        }),
         releases: [{ namespace: 'kube-flannel', name: 'flannel', revision: 1, status: 'deployed' }],
       },
     },

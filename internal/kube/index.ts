@@ -23,4 +23,11 @@ export {
 export { deleteNodeObject, evictPod, listPodsOn, type PodOnNode } from './disruption.ts';
 export { listEvents, listNodes, listPods, readinessOf, type KubeNode, type KubePod } from './objects.ts';
 export { readScheduling, setSchedulable } from './scheduling.ts';
+export {
+  listServersCaChanges,
+  readServersCa,
+  restartForServersCa,
+  SERVERS_CA_CONFIG_MAP,
+  type Workload,
+} from './servers-ca.ts';
 export { waitForApi, waitForNodeReady } from './wait.ts';

@@ -32,6 +32,7 @@ const containerStatus = z.object({
   restartCount: z.number().default(0),
   state: z
     .object({
+      running: z.object({ startedAt: z.string().default('') }).optional(),
       waiting: z.object({ reason: z.string().default(''), message: z.string().default('') }).optional(),
       terminated: z
         .object({
@@ -43,9 +44,14 @@ const containerStatus = z.object({
     })
     .default({}),
 });
+const configMapVolume = z.object({ name: z.string().default('') }).optional();
+const volume = z.object({
+  configMap: configMapVolume,
+  projected: z.object({ sources: z.array(z.object({ configMap: configMapVolume })).default([]) }).optional(),
+});
 const podSchema = z.object({
   metadata,
-  spec: z.object({ nodeName: z.string().default('') }).prefault({}),
+  spec: z.object({ nodeName: z.string().default(''), volumes: z.array(volume).default([]) }).prefault({}),
   status: z
     .object({
       phase: z.string().default(''),

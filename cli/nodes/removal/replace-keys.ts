@@ -7,6 +7,7 @@ import {
   followRotation,
   followUntilSigned,
   requestRotation,
+  restartSystemPods,
   type HeldKeys,
   type KeysOutcome,
 } from '../../keys/index.ts';
@@ -85,6 +86,7 @@ export async function awaitKeyReplacement(
     keys = await followRotation(context, next.generation);
   }
   const isReplaced = keys.isDone && keys.generation > held.generation;
+  if (isReplaced) await restartSystemPods(context, keys.generation);
   return isReplaced ? { outcome: 'replaced', held: { ...held, isReplaced } } : requested;
 }
 

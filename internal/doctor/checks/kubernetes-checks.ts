@@ -1,7 +1,8 @@
+import { formatDuration } from '../../clock/index.ts';
 import { NETWORK_CHART, NETWORK_NAMESPACE } from '../../config/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import type { ClusterFacts, FactsPart, KubernetesFacts } from '../cluster-facts.ts';
-import { judgeMembers, judgePart, notMeasured, type Observe } from '../observe.ts';
+import { counted, judgeMembers, judgePart, notMeasured, type Observe } from '../observe.ts';
 import { POD_START_MS } from '../thresholds.ts';
 
 const SYSTEM_NAMESPACE = 'kube-system';
@@ -9,6 +10,8 @@ const PROXY_APP = 'kube-proxy';
 const DNS_APP = 'kube-dns';
 /** More pods than these are counted, not listed. */
 const MAX_LISTED = 20;
+/** More pods than these of one namespace are counted in a sentence. */
+const MAX_NAMED = 5;
 
 type Pod = KubernetesFacts['pods'][number];
 
@@ -111,6 +114,29 @@ export const pods: Observe = ({ kubernetes, takenMs }) => {
     if (wrong.length <= MAX_LISTED) return listed;
     const more = `${wrong.length - MAX_LISTED} more pods are not ready`;
     return [...listed, { subject: 'pods', figure, threshold, problem: warned(more) }];
+  });
+};
+
+/** Programs that may still trust a replaced CA: most read it only when they start. */
+export const serversCa: Observe = ({ kubernetes, takenMs }) => {
+  const threshold = 'started after the CA of API servers changed';
+  const subject = 'pods that mount the CA of API servers';
+  return judgePart(kubernetes, { subject, threshold }, ({ pods: all, serversCas }) => {
+    if (serversCas === undefined)
+      return [notMeasured({ subject, threshold }, 'the facts have no times of the CA')];
+    const changes = new Map(serversCas.map(({ namespace, changedMs }) => [namespace, changedMs]));
+    const isOlder = ({ namespace, serversCaReadMs }: Pod): boolean =>
+      (serversCaReadMs ?? Infinity) < (changes.get(namespace) ?? 0);
+    const older = Map.groupBy(all.filter(isOlder), ({ namespace }) => namespace);
+    if (older.size === 0) return [{ subject, figure: 'none is older', threshold }];
+    return [...older].slice(0, MAX_LISTED).map(([namespace, found]) => {
+      const names = found.slice(0, MAX_NAMED).map(({ name }) => name);
+      const more = found.length > MAX_NAMED ? ` and ${found.length - MAX_NAMED} more` : '';
+      const ago = formatDuration(takenMs - (changes.get(namespace) ?? takenMs));
+      const cause = `${counted(found.length, 'pod')} in ${namespace} started before the CA of API servers changed ${ago} ago: ${names.join(', ')}${more}`;
+      const figure = `${counted(found.length, 'older pod')}`;
+      return { subject: `pods in ${namespace}`, figure, threshold, problem: warned(cause) };
+    });
   });
 };
 
