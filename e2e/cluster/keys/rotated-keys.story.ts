@@ -9,6 +9,7 @@ import { StoryCluster } from '../harness/story-cluster.ts';
 import { eventually, NodeShell } from '../harness/node-shell.ts';
 import { change, containersOf, deployApp, reportOf } from './rotation-app.ts';
 import { divertedWorkspace, FalseCurator } from './false-curator.ts';
+import { answerTo, divertKubeconfig, FalseApiServer, kubeletTrust } from './false-api-server.ts';
 import { readFromBackup } from './restored-secret.ts';
 import { CredentialThief } from './stolen-credentials.ts';
 import { EncryptionKeyThief, uniqueText } from './stolen-encryption-key.ts';
@@ -41,6 +42,7 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
   await deployApp(first, [...LEFT, 'n3']);
 
   const thief = await CredentialThief.of(cluster, 'n3');
+  const oldTrust = await kubeletTrust(cluster, 'n4');
   const answers = async (): Promise<readonly string[]> =>
     (
       await Promise.all([
@@ -150,6 +152,28 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
     );
   });
 
+  await story.test('an API server that the old CA of servers has forged is refused', async (step) => {
+    await using server = await FalseApiServer.start(thief);
+    assert.equal(await answerTo(oldTrust, server.url), 'accepted');
+    assert.deepEqual(server.requests, ['/']);
+    const refused = async (client: string, why: string): Promise<void> => {
+      assert.match(why, /UNABLE_TO_|SELF_SIGNED_CERT|kube-other-authority/);
+      assert.deepEqual(server.requests, ['/']);
+      reportRefused(step, 'an API server with a certificate of the replaced CA', client, why);
+    };
+    for (const name of ['n1', 'n4'])
+      await refused(
+        `the CAs of the kubelet of ${name}`,
+        await answerTo(await kubeletTrust(cluster, name), server.url),
+      );
+    // The diverted workspace knows no curator that could name another API server.
+    const to = await divertedWorkspace(workspace, join(away, 'forged'), '127.0.0.1:1');
+    await divertKubeconfig(to, server.url);
+    const { code, stderr } = await bench.cli('--workspace', to, 'node', 'cordon', 'n1');
+    assert.notEqual(code, 0);
+    await refused('the CLI', stderr);
+  });
+
   await story.test('an operator whose workspace was away follows the new cluster CA', async (step) => {
     const { code, stdout, stderr } = await asAnn('node', 'ls');
     step.diagnostic(stderr);
@@ -226,8 +250,26 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
     await must('verify', 'n4');
   });
 
+  const olderPods = async (): Promise<string> => {
+    const { stdout } = await bench.cli('--workspace', workspace, 'doctor');
+    return stdout.match(/^.* started before the CA of API servers changed.*$/gm)?.join('\n') ?? '';
+  };
+
+  await story.test(
+    'doctor names the pods that still trust the old CA of servers, and those of the system restart',
+    async () => {
+      await eventually(
+        'only the pods of the app are older',
+        180,
+        olderPods,
+        (text) => text.includes('in default started') && !text.includes('in kube-'),
+      );
+    },
+  );
+
   await story.test('a new service account token and a new pod work', async () => {
     await first.kubectl('rollout', 'restart', 'daemonset', '-n', 'default', 'app');
+    await eventually('no pod is older', 180, olderPods, (text) => text === '');
     for (const name of LEFT)
       await eventually(
         `a new app of ${name} asks the API`,

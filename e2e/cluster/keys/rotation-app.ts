@@ -167,9 +167,11 @@ export async function change(node: NodeShell, count: number): Promise<void> {
   await node.kubectl('patch', 'configmap', '-n', 'default', 'story', '--type=merge', '-p', patch);
 }
 
+const SYSTEM: readonly string[] = ['kube-system', 'kube-flannel'];
+
 interface Pods {
   readonly items: readonly {
-    readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
+    readonly metadata: { readonly name: string; readonly namespace: string };
     readonly spec: { readonly nodeName: string };
     readonly status: {
       readonly containerStatuses: readonly { readonly containerID: string; readonly restartCount: number }[];
@@ -178,14 +180,13 @@ interface Pods {
 }
 
 /**
- * Lines of "NODE POD CONTAINER RESTARTS" of all pods on these nodes. Excludes the static pods of control
- * planes, because a rotation restarts them.
+ * Lines of "NODE POD CONTAINER RESTARTS" of all pods on these nodes. Excludes the pods of the system, because a
+ * rotation restarts them: static pods of control planes, kube-proxy, CoreDNS and the pod network.
  */
 export async function containersOf(node: NodeShell, nodes: readonly string[]): Promise<readonly string[]> {
   const { items } = JSON.parse(await node.kubectl('get', 'pods', '-A', '-o', 'json')) as Pods;
   const own = items.filter(
-    ({ metadata, spec }) =>
-      metadata.annotations?.['kubernetes.io/config.mirror'] === undefined && nodes.includes(spec.nodeName),
+    ({ metadata, spec }) => !SYSTEM.includes(metadata.namespace) && nodes.includes(spec.nodeName),
   );
   const lines = own.flatMap(({ metadata, spec, status }) =>
     status.containerStatuses.map(

@@ -41,14 +41,16 @@ interface Pair {
 export class CredentialThief {
   readonly #credentials: Readonly<Record<string, Credential>>;
   readonly #cluster: Pair;
+  readonly #servers: Pair;
   readonly #clusterId: string;
 
   private constructor(
     credentials: Readonly<Record<string, Credential>>,
-    of: { cluster: Pair; clusterId: string },
+    of: { cluster: Pair; servers: Pair; clusterId: string },
   ) {
     this.#credentials = credentials;
     this.#cluster = of.cluster;
+    this.#servers = of.servers;
     this.#clusterId = of.clusterId;
   }
 
@@ -89,7 +91,8 @@ export class CredentialThief {
     };
     const membership = await cluster.run(machine, 'cat', '/var/lib/cluster/membership/membership.json');
     const [, clusterId = ''] = /"clusterId": *"([0-9a-f]+)"/.exec(membership) ?? [];
-    return new CredentialThief(credentials, { cluster: stolen.cluster, clusterId });
+    const { cluster: ofCluster, kubernetes: servers } = stolen;
+    return new CredentialThief(credentials, { cluster: ofCluster, servers, clusterId });
   }
 
   /** Tries the credentials at every endpoint of a control plane: a line "ENDPOINT of HOST, CREDENTIAL: ANSWER" for each. */
@@ -137,6 +140,15 @@ export class CredentialThief {
     const clusterId = this.#clusterId;
     const leaf = { clusterId, pubKeyDer: pubKeyDerOf(keyPem), addresses: [host], isControlPlane: true };
     return { certPem: await signerOf(this.#cluster).issue(nodeLeaf(leaf)), keyPem };
+  }
+
+  /** A certificate with which somebody with the copy could pose as the API server at this address, and its key. */
+  async apiServerCertificate(host: string): Promise<{ readonly cert: string; readonly key: string }> {
+    const keyPem = generateKeyPem();
+    const names = [{ type: 'ip', value: host }] as const;
+    const leaf = { commonName: 'kube-apiserver', usages: ['server'], names, validDays: 30 } as const;
+    const cert = await signerOf(this.#servers).issue({ ...leaf, pubKeyDer: pubKeyDerOf(keyPem) });
+    return { cert, key: keyPem.reveal() };
   }
 
   /** The stolen certificate of the cluster CA. */
