@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { readStory } from './mutations/run-mutations.ts';
 import { hashOf, judge, patternOf, renderPage, rowsOf, type Mutation, type Row } from './mutations/rows.ts';
 
 const CODE = 'export const isRefused = (size: number): boolean => size > 3; // a comment\n';
@@ -16,9 +17,8 @@ const row: Row = { name: 'refused: sizes / long', tests: [{ file: 'a.test.ts', t
 const story: Row = { name: 'behaviour 1', tests: [{ file: 'a.story.ts', title: 'starts' }] };
 const current = { [mutation.name]: { check: hashOf(CODE), test: hashOf(TEST) } };
 
-function judged(over: Partial<Parameters<typeof judge>[0]> & { readonly open?: readonly string[] }) {
-  const catalog = { mutations: [mutation], open: over.open ?? [] };
-  return judge({ catalog, results: current, rows: [row, story], maxOpen: 1, read, ...over });
+function judged(over: Partial<Parameters<typeof judge>[0]>) {
+  return judge({ catalog: { mutations: [mutation] }, results: current, rows: [row], read, ...over });
 }
 
 test('rowsOf() lists the rows that name a test', () => {
@@ -51,14 +51,14 @@ test('patternOf() matches each test of a table', () => {
 });
 
 describe('judge()', () => {
-  test('accepts rows with a current result, and rows that only a story shows', () => {
+  test('accepts rows with a current result', () => {
     expect(judged({})).toEqual([]);
   });
 
   test.each([
     {
       name: 'a row without a mutation',
-      over: { catalog: { mutations: [], open: [] } },
+      over: { catalog: { mutations: [] } },
       want: /no mutation shows/,
     },
     { name: 'a mutation without a result', over: { results: {} }, want: /has not turned its test red yet/ },
@@ -75,20 +75,26 @@ describe('judge()', () => {
     { name: 'a text that is gone', over: { read: () => TEST }, want: /must occur once/ },
     {
       name: 'two mutations of one name',
-      over: { catalog: { mutations: [mutation, mutation], open: [] } },
+      over: { catalog: { mutations: [mutation, mutation] } },
       want: /two mutations/,
     },
-    { name: 'an open row that has a mutation', over: { open: [row.name] }, want: /remove it from "open"/ },
-    { name: 'an open row that does not exist', over: { open: ['behaviour 9'] }, want: /no such row/ },
-    { name: 'more open rows than before', over: { open: ['behaviour 8', 'behaviour 9'] }, want: /at most 1/ },
+    {
+      name: 'a row that only a story shows, without a mutation',
+      over: { rows: [row, story] },
+      want: /behaviour 1: no mutation shows/,
+    },
   ])('refuses $name', ({ over, want }) => {
     expect(judged(over).join('\n')).toMatch(want);
   });
 });
 
-test('renderPage() names what only stories show, and what is open', () => {
-  const page = renderPage({ mutations: [mutation], open: ['behaviour 9'] }, [row, story]);
+test('renderPage() has a row for each mutation', () => {
+  const page = renderPage({ mutations: [mutation] }, 1);
   expect(page).toContain('| a long one is accepted | `a.ts` | `a.test.ts`: a long one |');
-  expect(page).toContain('## Only stories show these\n\n- behaviour 1\n');
-  expect(page).toContain('## No mutation yet\n\n- behaviour 9\n');
+  expect(page).toContain('All 1 rows with a test have one.');
+});
+
+test('readStory() finds the tests of a story that passed, and those that failed', () => {
+  const log = '▶ outer\n  ✔ one (1.5ms)\n  ✖ two (12ms)\n✖ outer (20ms)\nℹ tests 3\n✖ failing tests:\n';
+  expect(readStory(log)).toEqual({ passed: ['one'], failed: ['two', 'outer'] });
 });

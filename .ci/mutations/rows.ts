@@ -21,8 +21,6 @@ export interface Mutation {
 /** The content of docs/mutations.json. */
 export interface Catalog {
   readonly mutations: readonly Mutation[];
-  /** Rows that have a unit or integration test and no mutation yet. Rows are only ever removed from this list. */
-  readonly open: readonly string[];
 }
 
 /** Hashes of the mutated file and of the test's file, by the name of a mutation that turned its tests red. */
@@ -75,11 +73,6 @@ export function hashOf(text: string): string {
   return createHash('sha256').update(code).digest('hex').slice(0, 16);
 }
 
-/** Whether only whole machines show the row. */
-export function isStory({ tests }: Row): boolean {
-  return tests.every(({ file }) => file.endsWith('.story.ts'));
-}
-
 /** A regular expression for the titles of a test; a title may be that of a table, with placeholders. */
 export function patternOf(title: string): string {
   return title.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll(/\\\$\w+|%[sdij]/g, '.*');
@@ -96,34 +89,26 @@ function coveredBy(mutations: readonly Mutation[], rows: readonly Row[]): Readon
 }
 
 /**
- * The problems of the list and of its results. @param maxOpen the number of open rows, which only falls
- * @param read the text of a file of the repository
+ * The problems of the list and of its results. @param read the text of a file of the repository
  */
 export function judge(given: {
   readonly catalog: Catalog;
   readonly results: Results;
   readonly rows: readonly Row[];
-  readonly maxOpen: number;
   readonly read: (path: string) => string;
 }): readonly string[] {
-  const { catalog, results, rows, maxOpen, read } = given;
-  const { mutations, open } = catalog;
+  const { catalog, results, rows, read } = given;
+  const { mutations } = catalog;
   const covered = coveredBy(mutations, rows);
-  const needed = new Set(rows.filter((row) => !isStory(row)).map(({ name }) => name));
   const names = mutations.map(({ name }) => name);
   return [
     ...names
       .filter((name, at) => names.indexOf(name) !== at)
       .map((name) => `two mutations are called "${name}"`),
     ...mutations.flatMap((mutation) => problemsOf(mutation, results, read)),
-    ...[...needed]
-      .filter((name) => !covered.has(name) && !open.includes(name))
-      .map((name) => `${name}: no mutation shows that its test fails without the check`),
-    ...open
-      .filter((name) => covered.has(name))
-      .map((name) => `${name}: has a mutation; remove it from "open"`),
-    ...open.filter((name) => !needed.has(name)).map((name) => `${name}: no such row; remove it from "open"`),
-    ...(open.length > maxOpen ? [`${open.length} open rows; at most ${maxOpen}: add mutations instead`] : []),
+    ...rows
+      .filter(({ name }) => !covered.has(name))
+      .map(({ name }) => `${name}: no mutation shows that its test fails without the check`),
   ];
 }
 
@@ -143,11 +128,8 @@ function problemsOf(
   return stale.length === 0 ? [] : [`${name}: ${stale.join(' and ')} changed since its result`];
 }
 
-/** The page that says which rows are shown, and by what. */
-export function renderPage({ mutations, open }: Catalog, rows: readonly Row[]): string {
-  const stories = rows.filter(isStory).map(({ name }) => name);
-  const covered = coveredBy(mutations, rows);
-  const list = (names: readonly string[]): string => names.map((name) => `- ${name}\n`).join('');
+/** The page with all mutations. @param rowCount the number of rows that have one */
+export function renderPage({ mutations }: Catalog, rowCount: number): string {
   const table = mutations
     .map(({ name, file, test, red }) =>
       [name, `\`${file}\``, `\`${test}\`: ${red.join('<br>')}`].map(escapeCell).join(' | '),
@@ -158,16 +140,9 @@ export function renderPage({ mutations, open }: Catalog, rows: readonly Row[]): 
 
 Each mutation below was applied, and the named tests turned red. Made by \`npm run mutations\` from
 \`docs/mutations.json\`; the gate refuses a row of [behaviours](behaviours.md) or [refused cases](refused-cases.md) without a
-mutation, and a mutation without a result for the current code. Of ${rows.length} rows with a test, ${covered.size} are shown by a
-mutation, ${stories.length} only by stories on whole machines, and ${open.length} by no mutation yet.
+mutation, and a mutation without a result for the current code. All ${rowCount} rows with a test have one.
 
 | the mutated code | mutated file | tests that turned red |
 |---|---|---|
-${table}
-## Only stories show these
-
-${list(stories)}
-## No mutation yet
-
-${list(open)}`;
+${table}`;
 }

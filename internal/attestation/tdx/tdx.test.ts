@@ -206,6 +206,11 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
   },
   {
     name: 'a quote whose certification data leaves an unused byte',
+    given: () => ({ raw: withUnusedByte(intel.quote()) }),
+    want: 'tdx-quote-malformed',
+  },
+  {
+    name: 'a quote whose certification data is longer than announced',
     given: () => ({ raw: shrunkCertification(intel.quote()) }),
     want: 'tdx-quote-malformed',
   },
@@ -878,7 +883,15 @@ function selfMadeSigner(): Given {
   };
 }
 
-/** Reduces the size of the certification data by one, so that its last byte belongs to no field. */
+/** One byte more than the certification data needs, which every length around it includes. */
+function withUnusedByte(quote: Uint8Array): Uint8Array {
+  const offset = 48 + 584;
+  const view = Buffer.concat([quote, Buffer.of(0)]);
+  view.writeUInt32LE(view.readUInt32LE(offset) + 1, offset);
+  return new Uint8Array(view);
+}
+
+/** The certification data, one byte longer than the quote announces. */
 function shrunkCertification(quote: Uint8Array): Uint8Array {
   const offset = 48 + 584 + 4 + 128 + 2;
   const view = Buffer.from(quote);
