@@ -89,10 +89,13 @@ await test('refused machines: both sides and the audit log have the reason, and 
       const changed = bundleManifest.replace(/"sha256": "[0-9a-f]{64}"/, `"sha256": "${'0'.repeat(64)}"`);
       assert.notEqual(changed, bundleManifest);
       await cluster.etcdctl('n1', 'put', SETTINGS, JSON.stringify({ ...others, bundleManifest: changed }));
-      await configure(({ join: joining }) => {
-        if (listed !== undefined) joining.inventory.push(listed);
-      });
-      await untilItSays('n2', 'joinclient-settings-unsigned');
+      // At the same time: the machine asks by itself, and may have been admitted before the CLI looks.
+      await Promise.all([
+        untilItSays('n2', 'joinclient-settings-unsigned'),
+        configure(({ join: joining }) => {
+          if (listed !== undefined) joining.inventory.push(listed);
+        }),
+      ]);
       await assert.rejects(cluster.run('n2', 'test', '-e', '/opt/cluster/bin/kubelet'));
       const attempted = 'give a joining machine programs that no owner has signed';
       reportRefused(step, attempted, 'the machine', 'joinclient-settings-unsigned');
@@ -207,8 +210,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
   await cluster.run('n3', 'systemctl', 'stop', 'bootstrapper');
   const refuse = async (
     step: TestContext,
-    by: CompromisedMachine,
-    attack: Attack,
+    [by, attack]: readonly [CompromisedMachine, Attack],
     code: string,
     more: Parameters<CompromisedMachine['attack']>[1] & { readonly audit?: RegExp } = {},
   ): Promise<void> => {
@@ -219,24 +221,24 @@ await test('refused machines: both sides and the audit log have the reason, and 
   };
 
   await story.test('replayed evidence is refused', async (step) => {
-    await refuse(step, mallory, 'evidence that was shown before', 'atls-alert-evidence-rejected', {
+    await refuse(step, [mallory, 'evidence that was shown before'], 'atls-alert-evidence-rejected', {
       audit: /^quote-/,
     });
   });
 
   await story.test('evidence of another machine is refused', async (step) => {
     const others = member.stolen;
-    await refuse(step, mallory, 'the TPM of another machine', 'join-evidence-mismatch', { others });
-    await refuse(step, mallory, 'the endorsement key of another machine', 'enrol-answer-wrong', { others });
-    await refuse(step, mallory, 'the key of another machine', 'join-identity-changed', { others });
-    await refuse(step, member, 'a second key for one machine', 'join-identity-taken');
+    await refuse(step, [mallory, 'the TPM of another machine'], 'join-evidence-mismatch', { others });
+    await refuse(step, [mallory, 'the endorsement key of another machine'], 'enrol-answer-wrong', { others });
+    await refuse(step, [mallory, 'the key of another machine'], 'join-identity-changed', { others });
+    await refuse(step, [member, 'a second key for one machine'], 'join-identity-taken');
   });
 
   await story.test(
     "an attacker with a member's machine and key, but without the data that its agent sealed to the TPM, is refused",
     async (step) => {
       const { sealed: _, ...own } = member.stolen;
-      await refuse(step, member, 'certificates', 'join-identity-changed', { own });
+      await refuse(step, [member, 'certificates'], 'join-identity-changed', { own });
     },
   );
 
@@ -246,17 +248,17 @@ await test('refused machines: both sides and the audit log have the reason, and 
       assert.deepEqual(await mallory.attack('admission'), { granted: 'n3', names: [] });
       const victim = { nodeId: mallory.nodeId, name: 'n3' };
       const own = { tpm: member.stolen.tpm };
-      await refuse(step, member, 'the ticket of another machine', 'join-ticket-other-key', { own, victim });
+      await refuse(step, [member, 'the ticket of another machine'], 'join-ticket-other-key', { own, victim });
       await runOut(mallory.nodeId);
-      await refuse(step, mallory, 'a ticket', 'join-admission-expired');
+      await refuse(step, [mallory, 'a ticket'], 'join-admission-expired');
       await runOut(member.nodeId);
-      await refuse(step, member, 'a ticket', 'join-ticket-used');
+      await refuse(step, [member, 'a ticket'], 'join-ticket-used');
     },
   );
 
   await story.test('a kubelet cannot get certificates for another node', async (step) => {
     const victim = { nodeId: (await at('n1')).nodeId, name: 'n1' };
-    await refuse(step, member, 'another node for its kubelet', 'signer-request-invalid', { victim });
+    await refuse(step, [member, 'another node for its kubelet'], 'signer-request-invalid', { victim });
     const names = ['CN=system:node:n2', 'CN=system:node:n2'];
     assert.deepEqual(await member.attack('another name for its kubelet', { victim }), {
       granted: 'n2',
@@ -282,12 +284,12 @@ await test('refused machines: both sides and the audit log have the reason, and 
       { signal: bench.signal },
     );
     await refusals.begin();
-    await refuse(step, member, 'certificates', 'join-decommissioned');
-    await refuse(step, member, 'a second key for one machine', 'join-decommissioned');
+    await refuse(step, [member, 'certificates'], 'join-decommissioned');
+    await refuse(step, [member, 'a second key for one machine'], 'join-decommissioned');
     await bench.must('--workspace', workspace, 'node', 'remove', '--yes', 'n2', '--lost');
     await refusals.begin();
-    await refuse(step, member, 'certificates', 'join-not-member');
-    await refuse(step, member, 'a second key for one machine', 'join-decommissioned');
+    await refuse(step, [member, 'certificates'], 'join-not-member');
+    await refuse(step, [member, 'a second key for one machine'], 'join-decommissioned');
     await cluster.run('n2', 'systemctl', 'restart', 'bootstrapper');
     await eventually(
       'the agent of the removed node logs its removal',
