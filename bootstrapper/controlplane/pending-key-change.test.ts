@@ -85,7 +85,7 @@ test('an agent that was killed after it stored a key rotation phase changes no s
   const store = new KeyStore(files, KEY_PATHS);
   const set: KeySet = {
     generation: 2,
-    phase: 'believe',
+    phase: 'trust',
     previous: await createPairs(1, Date.now()),
     next: await createPairs(2, Date.now()),
   };

@@ -47,9 +47,9 @@ function keysOf(set: KeySet | undefined): { readonly controlPlaneKeys: ReadonlyM
 
 test('a control plane that joins during a key rotation starts in the phase of the control plane that issued its ticket', async () => {
   const files = new MemoryFiles();
-  const set = await aSet('believe');
+  const set = await aSet('trust');
   await installControlPlaneKeys(files, keysOf(set).controlPlaneKeys);
-  expect(await new KeyStore(files, KEY_PATHS).loadStage()).toEqual({ generation: 2, phase: 'believe' });
+  expect(await new KeyStore(files, KEY_PATHS).loadStage()).toEqual({ generation: 2, phase: 'trust' });
   expect(await textAt(files, layout.clientsCa.certFile)).toBe(set.previous['etcd-clients-ca'].public);
   const trusted = await textAt(files, layout.peersTrustBundle);
   expect(trusted).toContain(set.previous['etcd-peers-ca'].public);
@@ -85,8 +85,8 @@ test('installSharedKeys() places the cluster CA that signs in the phase on disk,
   };
   // A ticket brings files that nobody has signed; those of the set have a signature.
   await files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, next.public);
-  expect(await placed('hand')).toEqual([previous.public, previous.private.reveal()]);
-  expect(await placed('believe')).toEqual([previous.public, previous.private.reveal()]);
+  expect(await placed('distribute')).toEqual([previous.public, previous.private.reveal()]);
+  expect(await placed('trust')).toEqual([previous.public, previous.private.reveal()]);
   await files.writeAtomic(`${AGENT_PATHS.ca}/ca.key`, next.private.reveal()); // killed before the certificate was written
   expect(await placed('issue')).toEqual([next.public, next.private.reveal()]);
 });
@@ -126,15 +126,15 @@ describe('rotated keys in a ticket', () => {
 
   test('are installed if an owner has signed them, and the accepted document is remembered', async () => {
     const files = new MemoryFiles();
-    const set = await aSet('believe');
+    const set = await aSet('trust');
     await installTicketKeys(files, { ...keysOf(set), signedKeys: signatureOver(set) });
     const store = new KeyStore(files, KEY_PATHS);
-    expect(await store.loadStage()).toEqual({ generation: 2, phase: 'believe' });
+    expect(await store.loadStage()).toEqual({ generation: 2, phase: 'trust' });
     expect((await store.loadFloors()).keys?.serial).toBeGreaterThan(0);
   });
 
   test('are refused without a valid signature of an owner over exactly these keys', async () => {
-    const [set, other] = [await aSet('believe'), await aSet('believe')];
+    const [set, other] = [await aSet('trust'), await aSet('trust')];
     for (const signedKeys of [proofOf(), signatureOver(other), signatureOver({ ...set, generation: 3 })]) {
       const files = new MemoryFiles();
       await expect(installTicketKeys(files, { ...keysOf(set), signedKeys })).rejects.toEqual(
@@ -147,7 +147,7 @@ describe('rotated keys in a ticket', () => {
 
   test('are those that a signed generation replaces, while the issuer of the ticket does not have the next ones', async () => {
     const set = await aSet('done');
-    const next: KeySet = { ...(await aSet('hand')), generation: 3, previous: set.next };
+    const next: KeySet = { ...(await aSet('distribute')), generation: 3, previous: set.next };
     const files = new MemoryFiles();
     await installTicketKeys(files, { ...keysOf(set), signedKeys: signatureOver(next) });
     expect(await new KeyStore(files, KEY_PATHS).loadStage()).toEqual({ generation: 2, phase: 'done' });
@@ -164,7 +164,7 @@ describe('rotated keys in a ticket', () => {
     const encryption = { resources: ['secrets'] as const, previous: first, next: second, older: [] };
     const set: KeySet = { ...(await aSet('done')), encryption };
     const nextOf = async (previous: typeof first): Promise<KeySet> => ({
-      ...{ ...(await aSet('hand')), generation: 3, previous: set.next },
+      ...{ ...(await aSet('distribute')), generation: 3, previous: set.next },
       encryption: { ...encryption, previous, next: third },
     });
     const install = (ticket: KeySet, signed: KeySet): Promise<void> =>
@@ -178,7 +178,7 @@ describe('rotated keys in a ticket', () => {
     const ca = { public: 'CA', private: new Secret('KEY') };
     const set = await aSet('done');
     const withCa: KeySet = { ...set, next: { ...set.next, [SERVERS_CA]: ca } };
-    const next = await aSet('hand');
+    const next = await aSet('distribute');
     const signed = (caPem: string): DocumentProof<'keys'> => {
       const pair = { ...ca, public: caPem };
       const previous = { ...set.next, [SERVERS_CA]: pair };
@@ -204,7 +204,7 @@ describe('rotated keys in a ticket', () => {
   });
 
   test('are refused with a document, or owners, older than those that this node has accepted', async () => {
-    const set = await aSet('believe');
+    const set = await aSet('trust');
     for (const floors of [{ keys: { serial: 99 } }, { owners: { serial: 1 } }]) {
       const files = new MemoryFiles();
       await new KeyStore(files, KEY_PATHS).saveFloors(floors);
@@ -259,7 +259,7 @@ describe('rotated keys in a ticket', () => {
   });
 
   test('the CAs for clients of the kubelet are installed only if an owner has signed all of them', async () => {
-    const [set, other] = [await aSet('believe'), await aSet('believe')];
+    const [set, other] = [await aSet('trust'), await aSet('trust')];
     const name = 'kubernetes-clients-ca';
     const bundle = `${set.previous[name].public}${set.next[name].public}`;
     const withOther = `${bundle}${other.next[name].public}`;

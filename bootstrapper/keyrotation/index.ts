@@ -2,7 +2,7 @@
  * Rotation of the keys that control planes share, on this node (internal/keyset describes the phases).
  *
  * ```
- * operator ─ RotateKeys ─▶ record: asked ──▶ advance (control planes): make ─▶ sign ─▶ hand ─▶ believe ─▶ … ─▶ done
+ * operator ─ RotateKeys ─▶ record: asked ──▶ advance (control planes): make ─▶ sign ─▶ distribute ─▶ trust ─▶ … ─▶ done
  * owner ──── PutDocuments: signature over the new public keys ─────────────────▶ │ ▲ all nodes completed it │
  *      status: stage of each node ─────────────┘             directory: "GEN/PHASE" ▼
  *                       keys (all nodes): verify ─▶ fetch │ enforce, follow ─▶ refresh ─▶ finished, on disk

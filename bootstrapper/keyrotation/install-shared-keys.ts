@@ -21,7 +21,7 @@ export async function installSharedKeys(
   await placeKubernetesKeys(files, set);
 }
 
-/** Also in phase `hand`, in which the CA stays: the files in a ticket have no signature, the keys in the set do. */
+/** Also in phase `distribute`, in which the CA stays: the files in a ticket have no signature, the keys in the set do. */
 async function placeClusterCa(files: FilePort, stateDir: string, set: KeySet): Promise<void> {
   const pair = signingClusterCa(set);
   if (pair === undefined) return;

@@ -5,8 +5,8 @@ import {
   encodeKeySet,
   hasReached,
   isPhaseAtLeast,
-  KEY_PHASES,
   parseKeySet,
+  storedPhase,
   type KeySet,
   type KeyStage,
 } from '../../internal/keyset/index.ts';
@@ -24,7 +24,7 @@ const floorShape = z.strictObject({ serial: z.int().min(0), sha256: z.string().o
 const stageShape = z.strictObject({
   version: z.literal(1),
   generation: z.int().positive(),
-  phase: z.enum(KEY_PHASES),
+  phase: storedPhase,
   floors: z.strictObject({ owners: floorShape.optional(), keys: floorShape.optional() }).optional(),
 });
 
@@ -121,13 +121,13 @@ export class KeyStore {
 
   /**
    * Whether a phase is on disk but not active yet. Until this node gets the membership slots of etcd, its
-   * processes are not restarted, not even after a restart of the agent. Keys in phase `hand` were only
+   * processes are not restarted, not even after a restart of the agent. Keys in phase `distribute` were only
    * distributed and are not to be activated.
    */
   async isActivationPending(): Promise<boolean> {
     const set = await this.loadSet();
     return (
-      set !== undefined && isPhaseAtLeast(set.phase, 'believe') && !hasReached(await this.loadStage(), set)
+      set !== undefined && isPhaseAtLeast(set.phase, 'trust') && !hasReached(await this.loadStage(), set)
     );
   }
 
@@ -158,8 +158,8 @@ export class KeyStore {
   }
 
   async #writeStage(stage: KeyStage & { readonly floors: KeyFloors | undefined }): Promise<void> {
-    const { generation, phase, floors } = stage;
-    await this.#write(this.#paths.stage, `${JSON.stringify({ version: 1, generation, phase, floors })}\n`);
+    const stored = stageShape.encode({ version: 1, ...stage });
+    await this.#write(this.#paths.stage, `${JSON.stringify(stored)}\n`);
   }
 
   async #write(path: string, text: string): Promise<void> {

@@ -54,7 +54,7 @@ beforeAll(async () => {
     next: createEncryptionKey(2),
     older: [],
   };
-  set = { generation: 2, phase: 'believe', previous, next, encryption };
+  set = { generation: 2, phase: 'trust', previous, next, encryption };
   foreign = { ...set, next: other };
 });
 
@@ -148,7 +148,7 @@ class TestNode implements Curators, KeyRotationDriver {
   };
   trustCas = ({ clientsPem, serversPem }: TrustedCas) => {
     this.serversPem = serversPem;
-    return this.#do(`believe ${clientsPem.split('BEGIN').length - 1}`, undefined);
+    return this.#do(`trust ${clientsPem.split('BEGIN').length - 1}`, undefined);
   };
   hasOutdatedServersCa = () => Promise.resolve(this.isOutdated);
   restartKubelet = () => this.#do('restart', undefined);
@@ -185,7 +185,7 @@ describe('the cluster CA', () => {
     const [both, one] = [[pemOf('previous'), pemOf('next')], [pemOf('next')]];
     expect(node.trusted).toEqual([
       ['fetch', ...both],
-      ['enforce believe', ...both],
+      ['enforce trust', ...both],
       ['enforce issue', ...both],
       ['restart', ...one],
       ['enforce retire', ...one],
@@ -221,7 +221,7 @@ describe('the key rotation worker on a control plane', () => {
     await using _life = node.live();
     await node.tell('asked');
     expect([node.did, node.reached()]).toEqual([[], '1/done']);
-    for (const phase of ['hand', 'believe', 'issue', 'refresh'] as const) {
+    for (const phase of ['distribute', 'trust', 'issue', 'refresh'] as const) {
       await node.tell(phase);
       await rest();
     }
@@ -237,7 +237,7 @@ describe('the key rotation worker on a control plane', () => {
       '2/done',
       [
         'fetch',
-        ...['enforce believe', 'enforce issue'],
+        ...['enforce trust', 'enforce issue'],
         ...['renew', 'enforce refresh', 'rewrite', 'restart'],
         ...['enforce retire', 'enforce done', 'forget'],
       ],
@@ -259,7 +259,7 @@ describe('the key rotation worker on a control plane', () => {
   test('replaces its own keys when the keys of another control plane are recorded', async () => {
     await node.store.saveSet(foreign);
     await using _life = node.live();
-    await node.tell('hand');
+    await node.tell('distribute');
     await rest();
     expect(node.did).toEqual(['fetch']);
     expect((await node.store.loadSet())?.next['etcd-peers-ca'].public).toBe(set.next['etcd-peers-ca'].public);
@@ -268,7 +268,7 @@ describe('the key rotation worker on a control plane', () => {
   test('completes no phase in which objects under the previous encryption key remain, and tries again', async () => {
     node.failing = 'rewrite';
     await using _life = node.live();
-    for (const phase of ['hand', 'believe', 'issue', 'refresh'] as const) {
+    for (const phase of ['distribute', 'trust', 'issue', 'refresh'] as const) {
       await node.tell(phase);
       await rest();
     }
@@ -296,9 +296,9 @@ describe('the key rotation worker on a control plane', () => {
 
   test('activates no received key before the rotation reaches a phase that uses it', async () => {
     await using _life = node.live();
-    await node.tell('hand');
+    await node.tell('distribute');
     await rest();
-    expect((await node.store.loadSet())?.phase).toBe('hand');
+    expect((await node.store.loadSet())?.phase).toBe('distribute');
     expect(await node.store.isActivationPending()).toBe(false);
   });
 
@@ -316,18 +316,15 @@ describe('the key rotation worker on a control plane', () => {
   });
 
   test('saves a phase before it acts on it, and repeats the phase after a failure', async () => {
-    node.failing = 'enforce believe';
+    node.failing = 'enforce trust';
     await using _life = node.live();
-    await node.tell('believe');
+    await node.tell('trust');
     await rest();
-    expect([(await node.store.loadSet())?.phase, node.reached()]).toEqual(['believe', '1/done']);
+    expect([(await node.store.loadSet())?.phase, node.reached()]).toEqual(['trust', '1/done']);
     expect(await node.store.isActivationPending()).toBe(true); // no restart before this node holds the membership slot
     await node.clock.advance(5_000);
     await rest();
-    expect([node.did, node.reached()]).toEqual([
-      ['fetch', 'enforce believe', 'enforce believe'],
-      '2/believe',
-    ]);
+    expect([node.did, node.reached()]).toEqual([['fetch', 'enforce trust', 'enforce trust'], '2/trust']);
     expect(await node.store.isActivationPending()).toBe(false);
   });
 });
@@ -339,7 +336,7 @@ describe('the key rotation worker on a worker node', () => {
 
   test('holds no key, and in each phase trusts the CAs and presents the certificate of that phase', async () => {
     await using _life = node.live();
-    for (const phase of ['hand', 'believe', 'issue', 'refresh'] as const) {
+    for (const phase of ['distribute', 'trust', 'issue', 'refresh'] as const) {
       await node.tell(phase);
       await rest();
     }
@@ -349,7 +346,7 @@ describe('the key rotation worker on a worker node', () => {
     await rest();
     expect([node.reached(), node.did]).toEqual([
       '2/retire',
-      ['believe 2', 'believe 2', 'renew', 'believe 2', 'restart', 'believe 1'],
+      ['trust 2', 'trust 2', 'renew', 'trust 2', 'restart', 'trust 1'],
     ]);
     expect([await node.store.loadSet(), await node.store.holdsKeys()]).toEqual([undefined, false]);
   });
@@ -365,20 +362,20 @@ describe('the key rotation worker on a worker node', () => {
     node.documents = [node.owner.sign('keys', signedKeysOf(publicKeysOf(of)))];
     await using _life = node.live();
     const seen: unknown[] = [];
-    for (const phase of ['believe', 'issue', 'refresh'] as const) {
+    for (const phase of ['trust', 'issue', 'refresh'] as const) {
       await node.tell(phase, 2, of);
       await rest();
       seen.push(node.serversPem);
     }
     expect(seen).toEqual(['OLD\n', 'OLD\nNEW\n', 'NEW\n']);
-    expect(node.did.slice(-2)).toEqual(['believe 2', 'restart']);
+    expect(node.did.slice(-2)).toEqual(['trust 2', 'restart']);
   });
 
   test('that was off renews its certificate first and waits for no tokens', async () => {
     await using _life = node.live();
     await node.tell('done');
     await rest();
-    expect([node.reached(), node.did]).toEqual(['2/done', ['renew', 'believe 1', 'restart']]);
+    expect([node.reached(), node.did]).toEqual(['2/done', ['renew', 'trust 1', 'restart']]);
   });
 
   test('that joined later does not restart its kubelet', async () => {
@@ -386,19 +383,19 @@ describe('the key rotation worker on a worker node', () => {
     await using _life = node.live();
     await node.tell('done');
     await rest();
-    expect([node.reached(), node.did]).toEqual(['2/done', ['renew', 'believe 1']]);
+    expect([node.reached(), node.did]).toEqual(['2/done', ['renew', 'trust 1']]);
   });
 
   test('resumes its phase after a restart of the agent', async () => {
     {
       await using _life = node.live();
-      await node.tell('believe');
+      await node.tell('trust');
       await rest();
     }
     node.did.length = 0;
     await using _next = node.live();
     await rest();
-    expect([node.reached(), node.did]).toEqual(['2/believe', []]);
+    expect([node.reached(), node.did]).toEqual(['2/trust', []]);
   });
 });
 
@@ -430,7 +427,7 @@ describe('a node refuses new keys', () => {
       node = new TestNode(roles);
       node.documents = [...documents()];
       await using life = node.live();
-      await node.tell('believe');
+      await node.tell('trust');
       await rest();
       expect([node.did, node.reached(), await node.store.loadSet()]).toEqual([[], '1/done', undefined]);
       expect(inspect(life.records, { depth: 6 })).toContain('verifying the announced keys of generation 2');
@@ -438,14 +435,14 @@ describe('a node refuses new keys', () => {
       node.documents = [node.owner.sign('keys', signedKeysOf(publicKeysOf(set)))];
       await node.clock.advance(120_000);
       await rest();
-      expect(node.reached()).toBe('2/believe');
+      expect(node.reached()).toBe('2/trust');
     });
 
   test('of an older generation than the one it uses', async () => {
     node = new TestNode(['KubernetesWorker']);
     await node.store.saveStage({ generation: 3, phase: 'done' });
     await using _life = node.live();
-    await node.tell('believe');
+    await node.tell('trust');
     await rest();
     expect([node.did, node.reached()]).toEqual([[], '3/done']);
   });
@@ -454,7 +451,7 @@ describe('a node refuses new keys', () => {
     node = new TestNode(['KubernetesWorker']);
     await node.store.saveFloors({ keys: { serial: 5 } });
     await using life = node.live();
-    await node.tell('believe');
+    await node.tell('trust');
     await rest();
     expect([node.did, node.reached()]).toEqual([[], '1/done']);
     expect(inspect(life.records, { depth: 6 })).toContain('serial 1, serial 5 was accepted before');
@@ -465,7 +462,7 @@ describe('a node refuses new keys', () => {
     await node.files.makeDirectory('/keys');
     await node.files.writeAtomic(TEST_PATHS.stage, '{"version":1,"gener');
     await using life = node.live();
-    await node.tell('believe');
+    await node.tell('trust');
     await rest();
     expect([node.did, node.reached()]).toEqual([[], '']);
     expect(inspect(life.records, { depth: 6 })).toContain('reading /keys/stage.json');
@@ -480,9 +477,9 @@ describe('a node that installs new keys', () => {
     });
     node.documents = [node.owner.sign('keys', signedKeysOf(publicKeysOf(set))), handedOver];
     await using _life = node.live();
-    await node.tell('believe');
+    await node.tell('trust');
     await rest();
-    expect(node.reached()).toBe('2/believe');
+    expect(node.reached()).toBe('2/trust');
     expect(await node.store.loadFloors()).toMatchObject({ keys: { serial: 2 }, owners: { serial: 1 } });
   });
 });
@@ -494,7 +491,7 @@ describe('the keys in a ticket', () => {
 
   test('are installed in the phase of the control plane that signed it, and never replace keys of a later stage', async () => {
     await node.store.adoptSet(encodeKeySet(set));
-    expect(await node.store.loadStage()).toEqual({ generation: 2, phase: 'believe' });
+    expect(await node.store.loadStage()).toEqual({ generation: 2, phase: 'trust' });
     await node.store.saveSet({ ...set, phase: 'issue' });
     await node.store.adoptSet(encodeKeySet(set));
     expect((await node.store.loadSet())?.phase).toBe('issue');

@@ -163,9 +163,9 @@ async function carryOut(options: NodeKeysWorkerOptions, step: Step, scope: Scope
     scope.waiting('new keys from another control plane');
     const set = await driver.fetch(made, scope.signal);
     const { generation, phase } = await store.loadStage();
-    // Fetched keys are saved in phase `hand`, so nothing trusts them until this node activates a phase. If
+    // Fetched keys are saved in phase `distribute`, so nothing trusts them until this node activates a phase. If
     // this node had activated these keys and lost them, the current phase is saved instead.
-    await store.saveSet({ ...set, phase: generation === made.generation ? phase : 'hand' });
+    await store.saveSet({ ...set, phase: generation === made.generation ? phase : 'distribute' });
     scope.log.info('new shared keys received', { generation: made.generation });
     return;
   }
@@ -183,7 +183,7 @@ async function carryOut(options: NodeKeysWorkerOptions, step: Step, scope: Scope
   };
   const wasOther = isLate && (await driver.renewCertificates(issuers, scope.signal));
   if (step.kind === 'enforce') await activate(options, step, scope);
-  else if (isPhaseAtLeast(phase, 'believe')) await driver.trustCas(trustedCas(phase, made), scope.signal);
+  else if (isPhaseAtLeast(phase, 'trust')) await driver.trustCas(trustedCas(phase, made), scope.signal);
   const isOutdated = isPhaseAtLeast(phase, 'refresh') && (await driver.hasOutdatedServersCa());
   // Pods of nodes that took part in the rotation have tokens of the previous key. Nodes that joined later
   // have none of those tokens.
@@ -204,7 +204,7 @@ async function activate(
   scope: Scope,
 ): Promise<void> {
   const set = await store.loadSet();
-  if (set?.generation !== made.generation || !isPhaseAtLeast(phase, 'believe')) return;
+  if (set?.generation !== made.generation || !isPhaseAtLeast(phase, 'trust')) return;
   // No control plane has the previous encryption key in use any more: `done` follows when all have completed `retire`.
   const encryption =
     phase === 'done' ? set.encryption && withoutReplacedSecrets(set.encryption) : set.encryption;

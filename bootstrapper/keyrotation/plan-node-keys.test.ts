@@ -2,8 +2,8 @@ import { expect, test } from '@jest/globals';
 import { planNodeKeys, type NodeKeysInputs } from './plan-node-keys.ts';
 
 const controlPlane: NodeKeysInputs = {
-  cluster: { generation: 2, phase: 'believe' },
-  finished: { generation: 2, phase: 'hand' },
+  cluster: { generation: 2, phase: 'trust' },
+  finished: { generation: 2, phase: 'distribute' },
   isControlPlane: true,
   hasKeys: true,
 };
@@ -22,7 +22,7 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
   },
   {
     name: 'does nothing at the stage that this node has completed',
-    given: { ...worker, finished: { generation: 2, phase: 'believe' } },
+    given: { ...worker, finished: { generation: 2, phase: 'trust' } },
     want: { kind: 'rest' },
   },
   {
@@ -42,15 +42,15 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
   },
   {
     name: 'a control plane that lost the keys fetches them again, also after the rotation',
-    given: { ...controlPlane, finished: { generation: 2, phase: 'believe' }, hasKeys: false },
+    given: { ...controlPlane, finished: { generation: 2, phase: 'trust' }, hasKeys: false },
     want: { kind: 'fetch' },
   },
   {
     name: 'a control plane activates a phase',
     given: controlPlane,
-    want: { kind: 'enforce', phase: 'believe' },
+    want: { kind: 'enforce', phase: 'trust' },
   },
-  { name: 'a worker activates a phase', given: worker, want: { kind: 'follow', phase: 'believe' } },
+  { name: 'a worker activates a phase', given: worker, want: { kind: 'follow', phase: 'trust' } },
   {
     name: 'a worker that missed phases activates the current one at once',
     given: {

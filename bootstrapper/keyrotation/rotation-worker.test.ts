@@ -215,12 +215,12 @@ test('when several control planes create keys at once, one set is recorded; each
   await pass();
   expect((await onRecord()).phase).toBe('asked'); // no owner has signed them
   await signKeys(waiting);
-  await until(2, 'hand');
+  await until(2, 'distribute');
   const { phase, made } = await onRecord();
   const maker = parts[made?.by === a ? 0 : 1];
-  expect([phase, [a, b].includes(made?.by ?? '')]).toEqual(['hand', true]);
+  expect([phase, [a, b].includes(made?.by ?? '')]).toEqual(['distribute', true]);
   // The control plane that created the keys, and its signer, must have them before others fetch them.
-  expect(maker?.refreshed).toEqual(['hand']);
+  expect(maker?.refreshed).toEqual(['distribute']);
   expect((await maker?.store.loadSet())?.next['etcd-peers-ca'].public).toBe(made?.next['etcd-peers-ca']);
   const seen: string[] = [];
   for (let round = 0; round < 6; round++) {
@@ -233,7 +233,7 @@ test('when several control planes create keys at once, one set is recorded; each
     await say(b, { generation, phase: now });
     await pass();
   }
-  expect(seen).toEqual(['2/hand', '2/believe', '2/issue', '2/refresh', '2/retire', '2/done']);
+  expect(seen).toEqual(['2/distribute', '2/trust', '2/issue', '2/refresh', '2/retire', '2/done']);
   // Both control planes see the end of the rotation, but only one writes an audit entry. Earlier phases have
   // none.
   const decided = await audited();
@@ -271,10 +271,10 @@ test('the rotation restarts with other keys when the only node with the keys was
   await ask();
   const publics = publicPartsOf(await createPairs(2, 1));
   const lost = { by: 'node-gone', previous: publics, next: publics };
-  await write(KEYS_KEY, records.keys.encode({ ...(await onRecord()), phase: 'hand', made: lost }));
+  await write(KEYS_KEY, records.keys.encode({ ...(await onRecord()), phase: 'distribute', made: lost }));
   await signKeys(await newKeys(3));
-  await until(3, 'hand');
-  expect(await onRecord()).toMatchObject({ generation: 3, phase: 'hand', made: { by: a } });
+  await until(3, 'distribute');
+  expect(await onRecord()).toMatchObject({ generation: 3, phase: 'distribute', made: { by: a } });
   expect(await store.loadSet()).toMatchObject({ generation: 3 });
   const detail = { generation: 3, instead: 2, why: 'the node that created the keys was lost' };
   expect(await audited()).toEqual([
@@ -429,11 +429,11 @@ describe('new keys that wait for an owner', () => {
     const { worker, store, refreshed } = part(a, files);
     await using _next = superviseForTest(worker, { clock });
     await signKeys(await newKeys());
-    await until(2, 'hand');
+    await until(2, 'distribute');
     expect([(await store.loadSet())?.generation, await store.loadNewKeys(), refreshed]).toEqual([
       2,
       undefined,
-      ['hand'],
+      ['distribute'],
     ]);
   });
 

@@ -180,7 +180,7 @@ async function distributeSigned(options: RotationOptions, rotation: Rotation, sc
   }
   await store.saveSet(saved);
   await options.refreshSigner(signal);
-  if (await write(options, rotation, { record: { ...record, phase: 'hand' } }, signal))
+  if (await write(options, rotation, { record: { ...record, phase: 'distribute' } }, signal))
     log.info('new shared keys signed by an owner', { generation });
   return 'other control planes';
 }
@@ -217,7 +217,7 @@ async function ensureNewKeys(options: RotationOptions, generation: number): Prom
       ? await readFirstEncryption()
       : currentEncryption(before.phase, before.encryption);
   const encryption = { resources, previous: key, next: createEncryptionKey(generation), older };
-  const set: KeySet = { generation, phase: 'hand', previous, next, encryption };
+  const set: KeySet = { generation, phase: 'distribute', previous, next, encryption };
   await store.saveNewKeys(set);
   return set;
 }

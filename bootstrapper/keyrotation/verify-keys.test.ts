@@ -21,7 +21,7 @@ let store: KeyStore;
 
 beforeAll(async () => {
   const [previous, next] = [await createPairs(1, 1), await createPairs(2, 1)];
-  keys = publicKeysOf({ generation: 2, phase: 'hand', previous, next });
+  keys = publicKeysOf({ generation: 2, phase: 'distribute', previous, next });
   signed = signedKeysOf(keys);
 });
 beforeEach(async () => {

@@ -3,7 +3,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { TimeoutError } from '../../internal/cleanup/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import { combine, currentValue, EventValue, when } from '../../internal/event/index.ts';
-import { LATER_KEYS } from '../../internal/keyset/index.ts';
+import { LATER_KEYS, storedPhase } from '../../internal/keyset/index.ts';
 import type { StorageProtection } from '../../internal/platform/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { type NodeStatusSchema, Runnable_State } from '../../joinservice/curatorproto/gen/curator_pb.js';
@@ -234,7 +234,7 @@ async function statusOf(
       : {
           keys: {
             generation: BigInt(keys.generation),
-            phase: keys.phase,
+            phase: storedPhase.encode(keys.phase),
             knowsEncryption: true,
             laterKeys: [...LATER_KEYS],
           },

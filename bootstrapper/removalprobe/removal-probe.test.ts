@@ -82,7 +82,7 @@ describe('createTestCredential()', () => {
     const ca = { public: await createCaCertPem({ commonName: 'lasting', keyPem, nowMs }), private: keyPem };
     const lasting = { 'cluster-ca': ca, 'kubernetes-ca': ca };
     const [previous, next] = [await createPairs(2, nowMs), await createPairs(3, nowMs)];
-    const phase = 'hand' as const;
+    const phase = 'distribute' as const;
     return { generation: 3, phase, previous: { ...previous, ...lasting }, next: { ...next, ...lasting } };
   };
 

@@ -240,7 +240,7 @@ describe('the status push worker', () => {
     values.clusterMembership.set(membership);
     values.localKeys.set({ generation: 1, phase: 'done' });
     await settle();
-    values.localKeys.set({ generation: 2, phase: 'believe' });
+    values.localKeys.set({ generation: 2, phase: 'trust' });
     await settle();
     expect(curator.statuses).toMatchObject([
       {

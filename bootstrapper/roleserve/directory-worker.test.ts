@@ -116,13 +116,13 @@ describe('the directory worker', () => {
     using stages = values.clusterKeys.watch();
     const { signal } = new AbortController();
     const seen: (string | undefined)[] = [await stages.next(signal)];
-    for (const keys of ['', '2/hand', '2/hand', '2/believe']) {
+    for (const keys of ['', '2/distribute', '2/distribute', '2/trust']) {
       curators.pushed.set(withKeys(keys, wire('node-3')));
       await settle();
       const now = values.clusterKeys.peek();
       if (now.set && now.value !== seen.at(-1)) seen.push(now.value);
     }
-    expect(seen).toEqual([undefined, '', '2/hand', '2/believe']);
+    expect(seen).toEqual([undefined, '', '2/distribute', '2/trust']);
     expect(saves).toHaveLength(1);
   });
 

@@ -50,8 +50,8 @@ let signed: SignedKeys;
 let other: SignedKeys;
 beforeAll(async () => {
   const [previous, next] = [await createPairs(1, 1), await createPairs(2, 1)];
-  signed = signedKeysOf(publicKeysOf({ generation: 2, phase: 'hand', previous, next }));
-  other = signedKeysOf(publicKeysOf({ generation: 2, phase: 'hand', previous: next, next: previous }));
+  signed = signedKeysOf(publicKeysOf({ generation: 2, phase: 'distribute', previous, next }));
+  other = signedKeysOf(publicKeysOf({ generation: 2, phase: 'distribute', previous: next, next: previous }));
 });
 
 /** A cluster in which a node has created new keys. They are distributed as soon as a document is stored. */
@@ -69,7 +69,7 @@ async function createRotation() {
     epoch: 1n,
   };
   const getKeys = async (): Promise<MessageInitShape<typeof GetKeysResponseSchema>> => ({
-    stage: { generation: 2n, phase: put.length > 0 && state.phase === 'asked' ? 'hand' : state.phase },
+    stage: { generation: 2n, phase: put.length > 0 && state.phase === 'asked' ? 'distribute' : state.phase },
     startedBy: 'operator:owner',
     newKeys: {
       ...{ nodeId: state.nodeId, publicKey: state.publicKey },

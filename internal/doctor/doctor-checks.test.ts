@@ -87,7 +87,7 @@ const keys = (phaseMs: number, more: object = {}): ClusterFacts =>
     keys: {
       ok: true,
       value: {
-        ...{ generation: 2, phase: 'hand', isDone: false, phaseSinceMs: NOW_MS - phaseMs },
+        ...{ generation: 2, phase: 'distribute', isDone: false, phaseSinceMs: NOW_MS - phaseMs },
         awaited: ['n2 (it is off)'],
         ...more,
       },

@@ -14,8 +14,8 @@ const at = (phase: KeyPhase): KeySet => ({
 });
 
 test.each([
-  { phase: 'hand', trusted: undefined, signs: previous },
-  { phase: 'believe', trusted: [previous, next], signs: previous },
+  { phase: 'distribute', trusted: undefined, signs: previous },
+  { phase: 'trust', trusted: [previous, next], signs: previous },
   { phase: 'issue', trusted: [previous, next], signs: next },
   { phase: 'refresh', trusted: [previous, next], signs: next },
   { phase: 'retire', trusted: [next], signs: next },
@@ -27,7 +27,7 @@ test.each([
     const cas = trustedClusterCas(phase, publicHalvesOf(set));
     expect(cas && certificatesIn(cas)).toEqual(trusted?.map((pair) => pair.public));
     expect(signingClusterCa(set)).toBe(signs);
-    const before = KEY_PHASES[KEY_PHASES.indexOf(phase) - 1] ?? 'hand';
+    const before = KEY_PHASES[KEY_PHASES.indexOf(phase) - 1] ?? 'distribute';
     const behind = trustedClusterCas(before, publicHalvesOf(at(before))) ?? previous.public;
     expect(behind).toContain(signs.public);
   },

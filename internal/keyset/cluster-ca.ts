@@ -18,7 +18,7 @@ export function signingClusterCa(set: KeySet): RotatingPair | undefined {
 }
 
 /**
- * The cluster CAs that every member trusts in a phase, a PEM bundle; undefined before phase `believe` and in a rotation of an earlier
+ * The cluster CAs that every member trusts in a phase, a PEM bundle; undefined before phase `trust` and in a rotation of an earlier
  * version: members keep those that they trust.
  */
 export function trustedClusterCas(
@@ -26,7 +26,7 @@ export function trustedClusterCas(
   { previous, next }: PublicGenerations,
 ): string | undefined {
   const [before, after] = [previous[CLUSTER_CA], next[CLUSTER_CA]];
-  if (before === undefined || after === undefined || phase === 'hand') return undefined;
+  if (before === undefined || after === undefined || phase === 'distribute') return undefined;
   return trustedPublicPem(phase, { previous: before, next: after });
 }
 

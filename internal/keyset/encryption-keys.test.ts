@@ -26,8 +26,8 @@ beforeAll(async () => {
 });
 
 test.each([
-  { phase: 'hand', want: ['previous'] },
-  { phase: 'believe', want: ['previous', 'next'] },
+  { phase: 'distribute', want: ['previous'] },
+  { phase: 'trust', want: ['previous', 'next'] },
   { phase: 'issue', want: ['next', 'previous'] },
   { phase: 'refresh', want: ['next', 'previous'] },
   { phase: 'retire', want: ['next'] },
@@ -50,12 +50,12 @@ test('API servers in neighboring phases decrypt what the other one encrypts', ()
 test('a rotation that replaces an unfinished one keeps the keys under which objects may still be', () => {
   const at = (phase: KeySet['phase']) => currentEncryption(phase, { ...keys, older: [older] });
   const { resources, previous, next } = keys;
-  expect(at('believe')).toEqual({ resources, key: previous, older: [next, older] });
+  expect(at('trust')).toEqual({ resources, key: previous, older: [next, older] });
   expect(at('refresh')).toEqual({ resources, key: next, older: [previous, older] });
   for (const phase of ['retire', 'done'] as const)
     expect(at(phase)).toEqual({ resources, key: next, older: [] });
   const again = { ...keys, previous: next, next: createEncryptionKey(3), older: [previous, older] };
-  expect(encryptionKeysIn('believe', again)).toEqual([next, again.next, previous, older]);
+  expect(encryptionKeysIn('trust', again)).toEqual([next, again.next, previous, older]);
   expect(encryptionKeysIn('issue', again)).toEqual([again.next, next, previous, older]);
   expect(encryptionKeysIn('retire', again)).toEqual([again.next]);
 });

@@ -65,7 +65,7 @@ export function encryptionKeysIn(phase: KeyPhase, keys: EncryptionKeys): readonl
   if (isPhaseAtLeast(phase, 'retire') || previous.secret === undefined) return [next];
   const others = older.filter(({ secret }) => secret !== undefined);
   if (isPhaseAtLeast(phase, 'issue')) return [next, previous, ...others];
-  return [previous, ...(isPhaseAtLeast(phase, 'believe') ? [next] : []), ...others];
+  return [previous, ...(isPhaseAtLeast(phase, 'trust') ? [next] : []), ...others];
 }
 
 /** The encryption from which the next rotation starts. Objects may be under any key of a rotation that has not come to `retire`. */

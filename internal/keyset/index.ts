@@ -50,6 +50,7 @@ export {
   LATER_KEYS,
   ROTATING_KEYS,
   parseStage,
+  storedPhase,
   formatStage,
   type KeyPhase,
   type KeyStage,

@@ -8,14 +8,14 @@ let set: KeySet;
 
 beforeAll(async () => {
   const [previous, next] = [await createPairs(2, NOW_MS), await createPairs(3, NOW_MS)];
-  set = { generation: 3, phase: 'hand', previous, next };
+  set = { generation: 3, phase: 'distribute', previous, next };
 });
 
 const at = (phase: KeyPhase): KeySet => ({ ...set, phase });
 
 test.each([
-  { phase: 'hand', trusts: ['previous'], signs: 'previous' },
-  { phase: 'believe', trusts: ['previous', 'next'], signs: 'previous' },
+  { phase: 'distribute', trusts: ['previous'], signs: 'previous' },
+  { phase: 'trust', trusts: ['previous', 'next'], signs: 'previous' },
   { phase: 'issue', trusts: ['previous', 'next'], signs: 'next' },
   { phase: 'refresh', trusts: ['previous', 'next'], signs: 'next' },
   { phase: 'retire', trusts: ['next'], signs: 'next' },
@@ -80,12 +80,12 @@ describe('parseKeySet()', () => {
 });
 
 test.each([
-  { now: undefined, wanted: '2/hand', want: false },
-  { now: '2/hand', wanted: '2/hand', want: true },
-  { now: '2/issue', wanted: '2/believe', want: true },
-  { now: '2/believe', wanted: '2/issue', want: false },
-  { now: '3/hand', wanted: '2/done', want: true },
-  { now: '2/done', wanted: '3/hand', want: false },
+  { now: undefined, wanted: '2/distribute', want: false },
+  { now: '2/distribute', wanted: '2/distribute', want: true },
+  { now: '2/issue', wanted: '2/trust', want: true },
+  { now: '2/trust', wanted: '2/issue', want: false },
+  { now: '3/distribute', wanted: '2/done', want: true },
+  { now: '2/done', wanted: '3/distribute', want: false },
 ])('hasReached() returns $want for stage $now and wanted stage $wanted', ({ now, wanted, want }) => {
   const stage = (text: string) => {
     const [generation, phase] = text.split('/');

@@ -13,9 +13,9 @@ import {
 import { KeySetError } from './errors.ts';
 import {
   isPhaseAtLeast,
-  KEY_PHASES,
   LATER_KEYS,
   ROTATING_KEYS,
+  storedPhase,
   type KeyPhase,
   type KeyStage,
   type LaterKey,
@@ -62,7 +62,7 @@ export function trustedPublicPem(
 ): string {
   const both = [
     ...(isPhaseAtLeast(phase, 'retire') ? [] : [previous]),
-    ...(isPhaseAtLeast(phase, 'believe') ? [next] : []),
+    ...(isPhaseAtLeast(phase, 'trust') ? [next] : []),
   ];
   return both.map((pem) => `${pem.trim()}\n`).join('');
 }
@@ -157,7 +157,7 @@ const pairsShape = z.strictObject({
 const shape = z.strictObject({
   version: z.literal(1),
   generation: z.int().min(2),
-  phase: z.enum(KEY_PHASES),
+  phase: storedPhase,
   previous: pairsShape,
   next: pairsShape,
   encryption: encryptionKeysShape.optional(),
@@ -168,7 +168,8 @@ export function encodeKeySet({ generation, phase, previous, next, encryption }: 
   const plain = (pairs: RotatingPairs): z.infer<typeof pairsShape> =>
     mapPairs(pairs, ({ private: key, ...publics }) => ({ ...publics, private: key.reveal() }));
   const text = {
-    ...{ version: 1, generation, phase, previous: plain(previous), next: plain(next) },
+    ...{ version: 1, generation, phase: storedPhase.encode(phase) },
+    ...{ previous: plain(previous), next: plain(next) },
     ...(encryption === undefined ? {} : { encryption: plainEncryptionKeys(encryption) }),
   };
   return new Secret(`${JSON.stringify(text)}\n`);

@@ -1,3 +1,5 @@
+import { z } from 'zod';
+
 /**
  * The key pairs of control planes that every rotation replaces: the CAs of clients and the service-account key. The key that encrypts
  * secrets at rest is rotated with them (encryption-keys.ts), and so are `LATER_KEYS`.
@@ -24,25 +26,33 @@ export const LATER_KEYS = ['kubernetes-ca', 'cluster-ca'] as const;
 export type LaterKey = (typeof LATER_KEYS)[number];
 
 /**
- * The phases of a rotation, in order. Neighboring phases are compatible, so nodes may be one phase apart. The names are in
- * etcd and in files on nodes.
+ * The phases of a rotation, in order. Neighboring phases are compatible, so nodes may be one phase apart.
  *
- * | phase   | trusted         | issued by |                                                              |
- * |---------|-----------------|-----------|--------------------------------------------------------------|
- * | hand    | previous        | previous  | every control plane receives the new keys                    |
- * | believe | previous, next  | previous  |                                                              |
- * | issue   | previous, next  | next      | credentials of control planes are issued again               |
- * | refresh | previous, next  | next      | credentials of kubelets and pods are issued again; every     |
- * |         |                 |           | encrypted object is written again                            |
- * | retire  | next            | next      |                                                              |
- * | done    | next            | next      | previous keys are kept only to probe that they are refused   |
+ * | phase      | trusted         | issued by |                                                              |
+ * |------------|-----------------|-----------|--------------------------------------------------------------|
+ * | distribute | previous        | previous  | every control plane receives the new keys                    |
+ * | trust      | previous, next  | previous  |                                                              |
+ * | issue      | previous, next  | next      | credentials of control planes are issued again               |
+ * | refresh    | previous, next  | next      | credentials of kubelets and pods are issued again; every     |
+ * |            |                 |           | encrypted object is written again                            |
+ * | retire     | next            | next      |                                                              |
+ * | done       | next            | next      | previous keys are kept only to probe that they are refused   |
  *
  * For the encryption key, "trusted" means "decrypts" and "issued by" means "encrypts". The previous encryption key is deleted in
  * phase `done`, because nothing is encrypted with it.
  */
-export const KEY_PHASES = ['hand', 'believe', 'issue', 'refresh', 'retire', 'done'] as const;
+export const KEY_PHASES = ['distribute', 'trust', 'issue', 'refresh', 'retire', 'done'] as const;
 /** One of `KEY_PHASES`. */
 export type KeyPhase = (typeof KEY_PHASES)[number];
+
+/**
+ * A phase as etcd, files on nodes and messages name it: the first two have the names that agents and CLIs of earlier versions know.
+ * Reading accepts both names.
+ */
+export const storedPhase = z.codec(z.enum(['hand', 'believe', ...KEY_PHASES]), z.enum(KEY_PHASES), {
+  decode: (stored) => (stored === 'hand' ? 'distribute' : stored === 'believe' ? 'trust' : stored),
+  encode: (phase) => (phase === 'distribute' ? 'hand' : phase === 'trust' ? 'believe' : phase),
+});
 
 /** The generation of the keys that were created with the cluster. */
 export const FIRST_GENERATION = 1;
@@ -69,14 +79,14 @@ export function parseStage(said: {
   readonly generation: bigint;
   readonly phase: string;
 }): KeyStage | undefined {
-  const phase = KEY_PHASES.find((known) => known === said.phase);
+  const { data: phase } = storedPhase.safeParse(said.phase);
   const generation = Number(said.generation);
   return phase === undefined || !Number.isSafeInteger(generation) || generation < 1
     ? undefined
     : { generation, phase };
 }
 
-/** Formats a stage: "2/believe". */
+/** Formats a stage: "2/trust". */
 export function formatStage({ generation, phase }: KeyStage): string {
   return `${generation}/${phase}`;
 }

@@ -58,9 +58,10 @@ export function planRotation(now: RotationRecord, members: readonly RotationMemb
     return unable.length === 0 ? { kind: 'make', again: false } : waiting(unable, now);
   }
   const stage = { generation: now.generation, phase: now.phase };
-  const needed = now.phase === 'hand' ? counted.filter(({ isControlPlane }) => isControlPlane) : counted;
+  const needed =
+    now.phase === 'distribute' ? counted.filter(({ isControlPlane }) => isControlPlane) : counted;
   const late = needed.filter((member) => !hasReached(member.stage, stage));
-  if (now.phase === 'hand' && isMakerLost && late.length === needed.length)
+  if (now.phase === 'distribute' && isMakerLost && late.length === needed.length)
     return { kind: 'make', again: true };
   if (late.length > 0) return waiting(late, now);
   return { kind: 'next', phase: KEY_PHASES[KEY_PHASES.indexOf(now.phase) + 1] ?? 'done' };

@@ -45,8 +45,8 @@ test('createServersCa() keeps the key of a CA that may not sign its successor, a
 });
 
 const trusts: Readonly<Record<KeyPhase, string>> = {
-  hand: cas.previous,
-  believe: cas.previous,
+  distribute: cas.previous,
+  trust: cas.previous,
   issue: `${cas.previous}${cas.next}`,
   refresh: `${cas.previous}${cas.next}`,
   retire: cas.next,
@@ -59,7 +59,7 @@ test.each(KEY_PHASES)('clients and kubelets trust the CAs of servers of phase %s
 
 describe('a key set with the CA of servers', () => {
   const setOf = async (): Promise<KeySet> => ({
-    ...{ generation: 2, phase: 'hand' },
+    ...{ generation: 2, phase: 'distribute' },
     previous: { ...(await createPairs(1, NOW_MS)), [SERVERS_CA]: first },
     next: { ...(await createPairs(2, NOW_MS)), [SERVERS_CA]: second },
   });

@@ -35,11 +35,11 @@ interface Generations {
 }
 
 /**
- * The CAs with which clients verify API servers and kubelets, PEM. In `believe` the new CA is not needed yet, because a server that is
+ * The CAs with which clients verify API servers and kubelets, PEM. In `trust` the new CA is not needed yet, because a server that is
  * one phase ahead sends the cross-certificate. So no client restarts in that phase.
  */
 export function serversTrustPem(phase: KeyPhase, cas: Generations): string {
-  return trustedPublicPem(phase === 'believe' ? 'hand' : phase, cas);
+  return trustedPublicPem(phase === 'trust' ? 'distribute' : phase, cas);
 }
 
 /**

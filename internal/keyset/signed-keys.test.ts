@@ -14,8 +14,8 @@ let keys: PublicKeys;
 let foreign: PublicKeys;
 beforeAll(async () => {
   const [previous, next, other] = [await createPairs(1, 1), await createPairs(2, 1), await createPairs(2, 1)];
-  keys = publicKeysOf({ generation: 2, phase: 'hand', previous, next });
-  foreign = publicKeysOf({ generation: 2, phase: 'hand', previous: other, next: other });
+  keys = publicKeysOf({ generation: 2, phase: 'distribute', previous, next });
+  foreign = publicKeysOf({ generation: 2, phase: 'distribute', previous: other, next: other });
 });
 
 test('areSignedKeys() accepts exactly the keys that were signed', () => {

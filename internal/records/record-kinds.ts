@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { put, type Condition, type Entry, type KeySpace, type Write } from '../etcd/index.ts';
 import { RecordError } from './errors.ts';
 import {
@@ -187,7 +187,7 @@ function kindOf<S extends z.ZodType>(prefix: string, shape: S, suffix = ''): Rec
     }
   };
   const encode = (record: z.infer<S>): Uint8Array =>
-    new TextEncoder().encode(JSON.stringify(shape.parse(record)));
+    new TextEncoder().encode(JSON.stringify(z.encode(shape, record)));
   return {
     key: (name) => prefix + name + suffix,
     encode,

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { extraArgumentsSchema } from '../config/index.ts';
-import { KEY_PHASES } from '../keyset/index.ts';
+import { storedPhase } from '../keyset/index.ts';
 import { OPERATOR_ROLES } from '../role/index.ts';
 import { bytes, hex, version } from './fields.ts';
 
@@ -173,7 +173,7 @@ export const keysShape = z.strictObject({
   version,
   generation: z.int().min(2),
   /** `asked`: the new keys do not exist yet, or wait for an owner's signature. */
-  phase: z.enum(['asked', ...KEY_PHASES]),
+  phase: z.union([z.literal('asked'), storedPhase]),
   startedMs: z.int(),
   phaseSinceMs: z.int(),
   /** The caller as the audit log names it, e.g. "operator:NAME". */

@@ -2,6 +2,7 @@ import {
   areSignedKeys,
   FIRST_GENERATION,
   parseStage,
+  storedPhase,
   planRotation,
   type RotationMember,
   signedKeysOf,
@@ -64,7 +65,10 @@ export function keysHandlers({
       const isObsolete = phase === 'asked' && next.kind !== 'sign';
       const newKeys = isObsolete ? undefined : await newKeysIn(now, ownerDocs, signal);
       return {
-        stage: { generation: BigInt(generation), phase },
+        stage: {
+          generation: BigInt(generation),
+          phase: phase === 'asked' ? phase : storedPhase.encode(phase),
+        },
         startedMs: BigInt(startedMs),
         phaseSinceMs: BigInt(phaseSinceMs),
         startedBy,

@@ -130,7 +130,7 @@ test('getKeys() shows new keys that wait for an owner, then for the control plan
   if (identity.kind !== 'node') throw new TypeError('a node has no id');
   await rotate('');
   const [previous, next] = [await createPairs(1, 1), await createPairs(2, 1)];
-  const keys = publicKeysOf({ generation: 2, phase: 'hand', previous, next });
+  const keys = publicKeysOf({ generation: 2, phase: 'distribute', previous, next });
   const record = async (by: string): Promise<void> => {
     const asked = await onRecord();
     if (asked === undefined) throw new TypeError('nothing was asked for');

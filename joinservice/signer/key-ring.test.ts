@@ -48,7 +48,7 @@ test('trustedClusterCas() returns the CA that signs, and during a rotation those
     previous: { ...first, 'cluster-ca': previous },
     next: { ...second, 'cluster-ca': next },
   });
-  await place(rotating('hand'));
+  await place(rotating('distribute'));
   expect(await ring.trustedClusterCas()).toBe('FIRST');
   await place(rotating('refresh'));
   expect(await ring.trustedClusterCas()).toBe(`${previous.public}${next.public}`);
@@ -153,8 +153,8 @@ describe('controlPlaneKeys()', () => {
 
   test('controlPlaneKeys() returns all keys, and the rotation file if it exists', async () => {
     expect(Object.keys(await sealed())).toEqual([...CONTROL_PLANE_KEYS]);
-    await place(at('believe'));
-    expect(await sealed()).toMatchObject({ [ROTATION_FILE]: encodeKeySet(at('believe')).reveal() });
+    await place(at('trust'));
+    expect(await sealed()).toMatchObject({ [ROTATION_FILE]: encodeKeySet(at('trust')).reveal() });
   });
 
   test('controlPlaneKeys() fails if a key is missing', async () => {

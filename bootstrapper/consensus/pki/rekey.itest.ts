@@ -57,7 +57,7 @@ async function createCluster(count: number) {
   const nodes = [first];
   for (let index = 1; index < count; index++) {
     const node = await createMember(index, clientPorts);
-    await settle(node, at('hand'));
+    await settle(node, at('distribute'));
     nodes.push(node);
     running.push(await node.start());
   }
@@ -159,7 +159,7 @@ test('start() before rekey() does not restart a running member with new keys on 
     await rekey(node.portsOf(), node.config, async () => undefined, signal);
     seen.push([phase, kept - before, restarts() - kept]);
   }
-  expect(seen).toEqual(KEY_PHASES.map((phase) => [phase, 0, ['believe', 'retire'].includes(phase) ? 1 : 0]));
+  expect(seen).toEqual(KEY_PHASES.map((phase) => [phase, 0, ['trust', 'retire'].includes(phase) ? 1 : 0]));
 }, 120_000);
 
 test('rekey() that waits for a lost member does not block the removal of that member', async () => {
@@ -167,7 +167,7 @@ test('rekey() that waits for a lost member does not block the removal of that me
   const [one, two, three] = nodes;
   if (one === undefined || two === undefined || three === undefined) throw new Error('three nodes');
   await three.units.kill(STATE_ETCD.unit);
-  await settle(one, at('believe'));
+  await settle(one, at('trust'));
   let isDone = false;
   const waiting = rekey(one.portsOf(), one.config, () => Promise.resolve(), signal).then(
     () => (isDone = true),
@@ -196,7 +196,7 @@ test.each(KEY_PHASES.slice(1))(
     const [one, two] = nodes;
     if (one === undefined || two === undefined) throw new Error('two nodes');
     // Both members are in the previous phase of the key rotation. Only the second member enters this phase.
-    const before = at(KEY_PHASES[KEY_PHASES.indexOf(phase) - 1] ?? 'hand');
+    const before = at(KEY_PHASES[KEY_PHASES.indexOf(phase) - 1] ?? 'distribute');
     for (const upTo of KEY_PHASES.slice(0, KEY_PHASES.indexOf(before.phase) + 1))
       for (const node of nodes) {
         await settle(node, at(upTo));

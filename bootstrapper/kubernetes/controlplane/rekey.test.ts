@@ -60,7 +60,7 @@ describe('ControlPlane and a key rotation', () => {
     await bed.files.writeAtomic(`${PATHS.manifests}/kube-apiserver.yaml`, 'x');
     await placeKubernetesKeys(
       bed.files,
-      await setAt('hand').then((set) => ({
+      await setAt('distribute').then((set) => ({
         ...set,
         previous: { ...set.previous, 'kubernetes-clients-ca': { public: caPem, private: caKey } },
       })),
@@ -85,9 +85,9 @@ describe('ControlPlane and a key rotation', () => {
       await bed.create().rekey(silent, never);
       return bed.phasesRun().slice(before);
     };
-    expect(await phasesOf('believe')).toEqual(['control-plane all']);
+    expect(await phasesOf('trust')).toEqual(['control-plane all']);
     expect(restarts() - before).toBe(1);
-    expect(await phasesOf('believe')).toEqual([]);
+    expect(await phasesOf('trust')).toEqual([]);
     expect(await phasesOf('issue')).toEqual(['control-plane all']);
     expect(await phasesOf('refresh')).toEqual([]);
     const said: unknown[] = [];
@@ -108,7 +108,7 @@ describe('ControlPlane and a key rotation', () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await runAll(bed.create());
-    await placeKubernetesKeys(bed.files, await setAt('believe'));
+    await placeKubernetesKeys(bed.files, await setAt('trust'));
     await bed.files.makeDirectory('/proc/77');
     await bed.files.writeAtomic('/proc/77/comm', 'kube-apiserver\n');
     await bed.files.writeAtomic('/proc/77/environ', 'PATH=/\0');

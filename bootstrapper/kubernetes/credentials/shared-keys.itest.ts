@@ -48,7 +48,7 @@ beforeAll(async () => {
   await untilServing(await etcd.connect('root', member.endpoint));
   set = {
     generation: 2,
-    phase: 'believe',
+    phase: 'trust',
     previous: await createPairs(1, nowMs()),
     next: await createPairs(2, nowMs()),
   };
@@ -106,7 +106,7 @@ async function restartApiServer(): Promise<void> {
 }
 
 const active = (name: 'kubernetes-clients-ca' | 'front-proxy-ca'): RotatingPair =>
-  (set.phase === 'believe' ? set.previous : set.next)[name];
+  (set.phase === 'trust' ? set.previous : set.next)[name];
 
 async function clientOf(
   { public: caPem, private: keyPem }: RotatingPair,
@@ -167,7 +167,7 @@ test('an API server that trusts two CAs admits clients of both, and refuses the 
   const pid = apiServer.process.pid;
   await reach('retire');
   await until('dropping the previous ones', async () => (await statuses()).join() === '401,200,401,200');
-  await reach('believe');
+  await reach('trust');
   await until('believing both again', async () => (await statuses()).join() === '200,200,200,200');
   expect(apiServer.process.pid).toBe(pid);
 }, 180_000);

@@ -90,14 +90,14 @@ test('the Kubernetes CA of a new cluster may sign the one that replaces it', asy
 });
 
 describe('placeKubernetesKeys()', () => {
-  test('changes nothing in the phase `hand`', async () => {
+  test('changes nothing in the phase `distribute`', async () => {
     const before = await everything();
-    await placeKubernetesKeys(files, at('hand'));
+    await placeKubernetesKeys(files, at('distribute'));
     expect(await everything()).toEqual(before);
     expect(await readSharedKeyState(files, etcd)).toEqual(NEVER_ROTATED);
   });
 
-  test.each(KEY_PHASES.filter((phase) => phase !== 'hand'))(
+  test.each(KEY_PHASES.filter((phase) => phase !== 'distribute'))(
     'writes the trusted CAs and the signing keys in phase %s',
     async (phase) => {
       const set = at(phase);
@@ -105,7 +105,7 @@ describe('placeKubernetesKeys()', () => {
       expect(await text(ROTATED_FILES.clientsTrustBundle)).toBe(trustedPem(set, 'kubernetes-clients-ca'));
       expect(await text(KUBELET_CLIENTS_CA)).toBe(trustedPem(set, 'kubernetes-clients-ca'));
       expect(await text(ROTATED_FILES.frontProxyTrustBundle)).toBe(trustedPem(set, 'front-proxy-ca'));
-      const signs = phase === 'believe' ? first : second;
+      const signs = phase === 'trust' ? first : second;
       expect((await text(ROTATED_FILES.issuerCert)).trim()).toBe(
         signs['kubernetes-clients-ca'].public.trim(),
       );
@@ -124,9 +124,9 @@ describe('placeKubernetesKeys()', () => {
   );
 
   test('writes nothing when it is called a second time', async () => {
-    await placeKubernetesKeys(files, at('believe'));
+    await placeKubernetesKeys(files, at('trust'));
     const before = await everything();
-    await placeKubernetesKeys(files, at('believe'));
+    await placeKubernetesKeys(files, at('trust'));
     expect(await everything()).toEqual(before);
   });
 
@@ -151,8 +151,8 @@ describe('placeKubernetesKeys()', () => {
         expect((await files.stat(PATHS.encryption))?.mode).toBe(0o600);
       }
       expect(seen).toEqual([
-        ['hand', render(previous), false],
-        ['believe', render(previous, next), true],
+        ['distribute', render(previous), false],
+        ['trust', render(previous, next), true],
         ['issue', render(next, previous), true],
         ['refresh', render(next, previous), false],
         ['retire', render(next), true],
@@ -171,13 +171,13 @@ describe('placeKubernetesKeys()', () => {
 
     test('replaces a key that no owner has signed, as a ticket may have it', async () => {
       await files.writeAtomic(PATHS.encryption, render(createEncryptionKey(9)));
-      await placeKubernetesKeys(files, { ...at('hand'), encryption });
+      await placeKubernetesKeys(files, { ...at('distribute'), encryption });
       expect(await text(PATHS.encryption)).toBe(render(previous));
     });
   });
 
-  test('writes the CA of clients while a second rotation distributes its keys (phase `hand`)', async () => {
-    await placeKubernetesKeys(files, at('hand', 3));
+  test('writes the CA of clients while a second rotation distributes its keys (phase `distribute`)', async () => {
+    await placeKubernetesKeys(files, at('distribute', 3));
     expect(await text(ROTATED_FILES.clientsTrustBundle)).toBe(
       trustedPem(at('done'), 'kubernetes-clients-ca'),
     );
@@ -226,8 +226,8 @@ describe('the CA of servers', () => {
       ]);
     }
     expect(seen).toEqual([
-      ['hand', false, ['previous'], [], []],
-      ['believe', false, ['previous'], [], []],
+      ['distribute', false, ['previous'], [], []],
+      ['trust', false, ['previous'], [], []],
       ['issue', true, ['next'], ['previous', 'next'], ['previous', 'next']],
       ['refresh', true, ['next'], ['previous', 'next'], ['next']],
       ['retire', true, ['next'], ['next'], ['next']],
@@ -244,13 +244,13 @@ describe('the CA of servers', () => {
       steps.push([phase, STATIC_PODS.filter((pod) => before?.[pod] !== keys.podDigests?.[pod])]);
       before = keys.podDigests;
       const config = buildKubeadmConfig(settings, client, { keys, controlPlaneGeneration: undefined });
-      const isReplaced = !['hand', 'believe'].includes(phase);
+      const isReplaced = !['distribute', 'trust'].includes(phase);
       expect(config.split(ROTATED_FILES.serversTrustBundle).length - 1).toBe(isReplaced ? 2 : 0);
       expect(config.includes('"root-ca-file"')).toBe(isReplaced);
     }
     expect(steps).toEqual([
-      ['hand', []],
-      ['believe', ['kube-apiserver', 'kube-controller-manager']],
+      ['distribute', []],
+      ['trust', ['kube-apiserver', 'kube-controller-manager']],
       ['issue', [...STATIC_PODS]],
       ['refresh', []],
       ['retire', [...STATIC_PODS]],
@@ -275,7 +275,7 @@ describe('podDigests', () => {
   const all = [...STATIC_PODS];
 
   test('changes the digest of static pods that read a key only at their start', async () => {
-    let before = await digestsIn(at('believe'));
+    let before = await digestsIn(at('trust'));
     // The CA that signs the scheduler's certificate has not changed yet.
     expect(before?.['kube-scheduler']).toBeUndefined();
     const steps: (readonly string[])[] = [];
@@ -284,8 +284,8 @@ describe('podDigests', () => {
       at('refresh'),
       at('retire'),
       at('done'),
-      at('hand', 3),
-      at('believe', 3),
+      at('distribute', 3),
+      at('trust', 3),
       at('issue', 3),
     ]) {
       const after = await digestsIn(set);
@@ -296,9 +296,9 @@ describe('podDigests', () => {
   });
 
   test('the digest of the API server changes with the trusted CA of etcd', async () => {
-    const before = await digestsIn(at('believe'));
+    const before = await digestsIn(at('trust'));
     await files.writeAtomic(etcd.caFile, 'etcd, and another');
-    expect(changed(before, await digestsIn(at('believe')))).toEqual(['kube-apiserver']);
+    expect(changed(before, await digestsIn(at('trust')))).toEqual(['kube-apiserver']);
   });
 });
 
@@ -310,7 +310,7 @@ describe('buildKubeadmConfig() with shared keys', () => {
   });
 
   test('uses separate CAs for clients and servers, and restarts the scheduler only for a new issuer', async () => {
-    await placeKubernetesKeys(files, at('believe'));
+    await placeKubernetesKeys(files, at('trust'));
     const keys = await readSharedKeyState(files, etcd);
     const [, cluster, kubelet] = buildKubeadmConfig(settings, client, {
       keys,

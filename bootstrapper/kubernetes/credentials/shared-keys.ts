@@ -68,7 +68,7 @@ async function placeServersCa(files: FilePort, set: KeySet): Promise<void> {
   else await put(files, ROTATED_FILES.serversCross, issuer.cross);
 }
 
-/** Also in phase `hand`, in which the key stays: the file in a ticket has no signature, the keys in the set do. */
+/** Also in phase `distribute`, in which the key stays: the file in a ticket has no signature, the keys in the set do. */
 async function placeEncryptionKeys(files: FilePort, { phase, encryption }: KeySet): Promise<void> {
   if (encryption === undefined) return;
   const config = renderEncryptionConfig(encryption.resources, encryptionKeysIn(phase, encryption));

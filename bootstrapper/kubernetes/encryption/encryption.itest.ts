@@ -135,7 +135,7 @@ async function rewrite(said: string[]): Promise<{ readonly objects: number; read
 }
 
 test('an encryption key is replaced: every object is readable in each phase, and in the end nothing is under the old key', async () => {
-  await startIn('hand');
+  await startIn('distribute');
   for (let index = 0; index < OBJECTS; index++) await create(index);
   await ask('POST', '/api/v1/namespaces/default/configmaps', { metadata: { name: 'c' }, data: { a: 'b' } });
   const before = await readAll();
@@ -143,7 +143,7 @@ test('an encryption key is replaced: every object is readable in each phase, and
   expect([before.length, count.others]).toEqual([OBJECTS, 0]);
   expect(count.objects).toBeGreaterThan(OBJECTS);
 
-  await startIn('believe');
+  await startIn('trust');
   await create(OBJECTS); // still under the old key
   expect((await countUnder(FIRST_KEY)).others).toBe(0);
 
@@ -179,6 +179,6 @@ test('an encryption key is replaced: every object is readable in each phase, and
   for (const one of kept) expect(after).toContainEqual(one); // content, uid and managed fields are unchanged
 
   // And an API server with the old key only can read none of them.
-  await startIn('hand').catch(() => undefined);
+  await startIn('distribute').catch(() => undefined);
   expect((await ask('GET', `${secretsPath}/s1`).catch(() => ({ status: 500 }))).status).toBe(500);
 }, 400_000);

@@ -25,7 +25,7 @@ const next = await createServersCa(2, nowMs, first);
 const forged = await createServersCa(2, nowMs, first);
 const signed = signedKeysOf(
   publicKeysOf({
-    ...{ generation: 2, phase: 'hand' },
+    ...{ generation: 2, phase: 'distribute' },
     previous: { ...(await createPairs(1, nowMs)), [SERVERS_CA]: first },
     next: { ...(await createPairs(2, nowMs)), [SERVERS_CA]: next },
   }),

@@ -1,5 +1,5 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
-import type { SignedKeys } from '../../../internal/keyset/index.ts';
+import { storedPhase, type SignedKeys } from '../../../internal/keyset/index.ts';
 import type { GetKeysResponse, NewKeys } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { RpcError } from '../../../internal/rpc/index.ts';
 import type { CuratorClients } from '../curator/call-curator.ts';
@@ -8,8 +8,8 @@ import { printable } from '../../../internal/printable/index.ts';
 /** The phases of a key rotation (internal/keyset), in order. */
 const PHASES: Readonly<Record<string, string>> = {
   asked: 'waiting for a control plane to create new keys',
-  hand: 'distributing the new keys to all control planes',
-  believe: 'trusting the new keys as well as the old ones',
+  distribute: 'distributing the new keys to all control planes',
+  trust: 'trusting the new keys as well as the old ones',
   issue: 'issuing certificates with the new keys',
   refresh: 'refreshing credentials of kubelets and pods, encrypting secrets with the new key',
   retire: 'revoking trust in the old keys',
@@ -32,7 +32,8 @@ export interface NewKeysView {
 export type KeysView = Readonly<ReturnType<typeof keysViewFrom>>;
 
 function keysViewFrom(response: GetKeysResponse) {
-  const phase = printable(response.stage?.phase ?? DONE);
+  const given = response.stage?.phase ?? DONE;
+  const phase = storedPhase.safeParse(given).data ?? printable(given);
   // 1 for the initial keys of the cluster.
   const generation = Number(response.stage?.generation ?? 1n);
   const newKeys = response.newKeys && newKeysViewFrom(response.newKeys, generation);

@@ -128,7 +128,7 @@ describe('cluster keys show', () => {
 
 describe('cluster keys rotate', () => {
   test('without --wait, returns when the rotation needs no owner any more', async () => {
-    await using harness = await createRotating([at(2, 'asked'), at(2, 'hand')]);
+    await using harness = await createRotating([at(2, 'asked'), at(2, 'distribute')]);
     await runKeysRotate(harness.owner, {
       reason: 'a backup was read',
       wait: false,
@@ -183,7 +183,7 @@ describe('cluster keys rotate', () => {
 
   test('reports the phase of a stalled rotation, and the nodes that the phase waits for', async () => {
     const awaited = [{ nodeId: 'node-2', name: 'n2', why: 'it is off' }];
-    await using harness = await createRotating([at(2, 'believe', { awaited })]);
+    await using harness = await createRotating([at(2, 'trust', { awaited })]);
     await expect(
       runKeysRotate(harness.owner, { reason: '', wait: true, replace: undefined, ...agreed }),
     ).rejects.toMatchObject({
@@ -349,7 +349,7 @@ describe('key replacement for a removed node', () => {
   });
 
   test('reports a stalled rotation as under way', async () => {
-    await using harness = await createRotating([at(2, 'hand')]);
+    await using harness = await createRotating([at(2, 'distribute')]);
     const fate = { outcome: 'under-way', held: { generation: 1, isReplaced: false } } as const;
     const node = nodeOf({});
     expect(await awaitKeyReplacement(harness.owner, node, { requested: fate, wait: true })).toEqual(fate);

@@ -161,7 +161,7 @@ await test('attacks by a compromised join service on a live control plane', asyn
     async (step) => {
       const [previous, next] = [await createPairs(1, nowMs), await createPairs(2, nowMs)];
       const announced = records.keys.encode({
-        ...{ version: 1, generation: 2, phase: 'believe', startedMs: nowMs, phaseSinceMs: nowMs },
+        ...{ version: 1, generation: 2, phase: 'trust', startedMs: nowMs, phaseSinceMs: nowMs },
         ...{ startedBy: 'operator:owner', reason: '' },
         made: {
           by: String((await recordOf('n1'))['nodeId']),

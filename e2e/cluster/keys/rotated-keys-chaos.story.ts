@@ -9,7 +9,7 @@ import { change, containersOf, deployApp, reportOf } from './rotation-app.ts';
 const NAME = 'keysrough';
 const MACHINES = ['n1', 'n2', 'n3'];
 /**
- * The machines that stay on. The worker n3 is off from the rotation phase "believe" until the phase "refresh"
+ * The machines that stay on. The worker n3 is off from the rotation phase "trust" until the phase "refresh"
  * (internal/keyset/phases.ts).
  */
 const CONTROL_PLANES = ['n1', 'n2'];
@@ -47,7 +47,7 @@ await test('key rotation completes while agents are killed in each phase and a w
       if (phase !== '' && seen.at(-1) !== phase) {
         seen.push(phase);
         step.diagnostic(`${new Date().toISOString()} ${phase}`);
-        if (phase === 'believe') await cluster.cutPower('n3');
+        if (phase === 'trust') await cluster.cutPower('n3');
         if (phase === 'refresh') await cluster.start('n3');
         for (const machine of CONTROL_PLANES)
           await cluster.try(machine, 'systemctl', 'kill', '--signal', 'KILL', 'bootstrapper');
@@ -55,8 +55,8 @@ await test('key rotation completes while agents are killed in each phase and a w
       await delay(700);
     }
     // The first two phases are too short to be seen in each run.
-    const lasting = seen.filter((phase) => phase !== 'asked' && phase !== 'hand');
-    assert.deepEqual(lasting, ['believe', 'issue', 'refresh', 'retire', 'done']);
+    const lasting = seen.filter((phase) => phase !== 'asked' && phase !== 'distribute');
+    assert.deepEqual(lasting, ['trust', 'issue', 'refresh', 'retire', 'done']);
   });
 
   await story.test('a worker that was off during the rotation gets the new keys', async () => {

@@ -378,7 +378,7 @@ export declare type KeyStage = Message<"cluster.curator.v1.KeyStage"> & {
   generation: bigint;
 
   /**
-   * "hand", "believe", "issue", "refresh", "retire" or "done" (internal/keyset); for the cluster also "asked".
+   * "hand", "believe", "issue", "refresh", "retire" or "done" (`storedPhase` in internal/keyset); for the cluster also "asked".
    *
    * @generated from field: string phase = 2;
    */

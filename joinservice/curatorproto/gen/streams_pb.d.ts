@@ -569,7 +569,7 @@ export declare type ProbeTask = Message<"cluster.curator.v1.ProbeTask"> & {
   heldKeys: boolean;
 
   /**
-   * The generation of those keys, 1 for those created with the cluster. 0 for the current one, with fewer credentials.
+   * The generation of those keys, 1 for those created with the cluster. 0 for the current one.
    *
    * @generated from field: uint64 generation = 3;
    */
