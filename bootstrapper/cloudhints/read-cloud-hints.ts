@@ -2,17 +2,16 @@ import { z } from 'zod';
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { CloudSetting } from '../../internal/config/index.ts';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
-import { type FilePort, readText } from '../../internal/file/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
 import { aws } from './aws.ts';
 import { type AskMetadata, createMetadataClient } from './ask-metadata.ts';
 import { azure } from './azure.ts';
-import type { CloudProvider } from './cloud-provider.ts';
+import type { CloudProvider, Firmware } from './cloud-provider.ts';
 import { gcp } from './gcp.ts';
 import { nocloud } from './nocloud.ts';
 import { openstack } from './openstack.ts';
 import { type CloudHints, parseHints } from './parse-hints.ts';
-import { readFirmware } from './read-firmware.ts';
+import { type FilePort, readText } from '../../internal/file/index.ts';
 
 /** All questions to a cloud together may delay the start of the agent by this long. */
 const LIMIT_MS = 5_000;
@@ -98,4 +97,21 @@ async function loadKept(
   } catch {
     return undefined;
   }
+}
+
+const DIRECTORY = '/sys/class/dmi/id';
+/** The kernel gives at most one page. */
+const MAX_BYTES = 4096;
+
+/** Reads the SMBIOS values by which clouds are recognized. Machines without SMBIOS have none. Sends nothing. */
+async function readFirmware(files: Pick<FilePort, 'read'>): Promise<Firmware> {
+  const read = async (name: string): Promise<string> =>
+    ((await readText(files, `${DIRECTORY}/${name}`, MAX_BYTES)) ?? '').trim();
+  const [biosVersion, vendor, product, chassisAssetTag] = await Promise.all([
+    read('bios_version'),
+    read('sys_vendor'),
+    read('product_name'),
+    read('chassis_asset_tag'),
+  ]);
+  return { biosVersion, vendor, product, chassisAssetTag };
 }

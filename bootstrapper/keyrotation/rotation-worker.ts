@@ -6,24 +6,25 @@ import { describeError } from '../../internal/errors/index.ts';
 import type { Condition, KeySpace } from '../../internal/etcd/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import {
-  createEncryptionKey,
   activePairs,
   CLUSTER_CA,
   createClusterCa,
+  createEncryptionKey,
   createPairs,
   createServersCa,
   currentEncryption,
-  LATER_KEYS,
-  newKeysStatement,
-  planRotation,
-  publicKeysOf,
-  SERVERS_CA,
-  signedKeysOf,
   type CurrentEncryption,
   type KeyPhase,
   type KeySet,
+  LATER_KEYS,
+  newKeysStatement,
+  planRotation,
+  rotationMemberFrom,
+  publicKeysOf,
   type RotatingPair,
   type RotatingPairs,
+  SERVERS_CA,
+  signedKeysOf,
 } from '../../internal/keyset/index.ts';
 import type { ProvisionedTrust } from '../../internal/ownerdocument/index.ts';
 import {
@@ -36,11 +37,11 @@ import {
 } from '../../internal/records/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
-import { keyMembersFrom } from './key-members.ts';
 import { KeyRotationError } from './errors.ts';
 import type { KeyStore } from './key-store.ts';
 import { isSetOf } from './node-keys-worker.ts';
 import { verifyAnnouncedKeys } from './verify-keys.ts';
+import { membersOnRecord } from '../membership/index.ts';
 
 const CHECK_MS = 1_000;
 const AN_OWNER = 'an owner to sign the new keys';
@@ -116,7 +117,10 @@ async function advanceOnce(options: RotationOptions, scope: Scope): Promise<stri
   const rotation: Rotation = { etcd, unchanged, record };
   const { generation, phase } = record;
   const { entries } = await etcd.list(NODES_PREFIX, { signal });
-  const next = planRotation({ generation, phase, madeBy: record.made?.by }, keyMembersFrom(entries));
+  const members = membersOnRecord(entries).map((each) =>
+    rotationMemberFrom(each, each.isAlive, each.status?.keys),
+  );
+  const next = planRotation({ generation, phase, madeBy: record.made?.by }, members);
   switch (next.kind) {
     case 'done':
       return 'next key rotation';

@@ -1,10 +1,9 @@
 import { X509Certificate } from 'node:crypto';
 import { dirname } from 'node:path';
 import type { Clock } from '../../internal/clock/index.ts';
-import { readText, type FilePort } from '../../internal/file/index.ts';
+import { type FilePort, readText } from '../../internal/file/index.ts';
 import { consensusLayout, ETCD_INSTANCES } from '../consensus/index.ts';
 import { COMPONENT_CLIENTS, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
-import { FileCache } from './file-cache.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
 const MAX_BYTES = 256 * 1024;
@@ -91,4 +90,31 @@ async function readExpiry(
 function embeddedCertificate(kubeconfig: string): string {
   const data = /client-certificate-data:\s*(\S+)/.exec(kubeconfig)?.[1] ?? '';
   return Buffer.from(data, 'base64').toString('utf8');
+}
+
+/** Caches what was read from files and directories until their modification time or size changes. */
+class FileCache<T> {
+  readonly #files: Pick<FilePort, 'stat'>;
+  readonly #kept = new Map<string, { readonly written: string; readonly reading: T }>();
+
+  constructor(files: Pick<FilePort, 'stat'>) {
+    this.#files = files;
+  }
+
+  /** The result of `read`, or the cached one; undefined when the file does not exist. */
+  async get(path: string, read: () => Promise<T>): Promise<T | undefined> {
+    const stat = await this.#files.stat(path);
+    if (stat === undefined) {
+      this.#kept.delete(path);
+      return undefined;
+    }
+    // The state of the file is read before its content, so that a file that is written meanwhile is read
+    // again at the next call.
+    const written = `${stat.modifiedMs} ${stat.sizeBytes}`;
+    const kept = this.#kept.get(path);
+    if (kept?.written === written) return kept.reading;
+    const reading = await read();
+    this.#kept.set(path, { written, reading });
+    return reading;
+  }
 }

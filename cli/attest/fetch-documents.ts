@@ -1,5 +1,4 @@
-import type { CollateralItem } from '../../internal/attestation/collateral/index.ts';
-import { readCollateralFile } from '../../internal/attestation/collateral/index.ts';
+import { type CollateralItem, readCollateralFile } from '../../internal/attestation/collateral/index.ts';
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { AttestError } from './errors.ts';

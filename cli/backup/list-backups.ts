@@ -9,7 +9,7 @@ import { findCoded } from '../../internal/errors/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readCaller } from '../cluster/index.ts';
-import { readKnownEpoch } from './known-epoch.ts';
+import { readKnownEpoch } from './verify-backup.ts';
 import { isProof, readProofMs } from './proof-file.ts';
 
 /** Codes of a directory without a workspace, and of a workspace without a cluster. */

@@ -1,14 +1,14 @@
 import { verifyBackup, type BackupHeader } from '../../internal/backup/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
-import type { CommandContext } from '../app/command.ts';
-import { readCaller } from '../cluster/index.ts';
+import { type Caller, readCaller, readSeenEpoch } from '../cluster/index.ts';
 import { renderHeader, viewOf } from './backup-view.ts';
-import { readKnownEpoch } from './known-epoch.ts';
 import type { ProvedSnapshot } from './prove-snapshot.ts';
 import { readRecoveryKey } from './recovery-key.ts';
 import { saveProof } from './proof-file.ts';
 import { withUnpackedBackup, type Proof } from './unpack-backup.ts';
+import type { CommandContext } from '../app/command.ts';
+import { layoutOf, StateFile } from '../workspace/index.ts';
 
 /** Flags of `cluster backup verify`. */
 export interface BackupVerifyOptions {
@@ -71,4 +71,13 @@ function renderProof(name: string, { revision, keys, isHashCompared }: ProvedSna
     ? 'same hash as on the control plane'
     : 'hash not comparable: etcd compacted its history while the backup was taken';
   return `${`${name} etcd:`.padEnd(16)} restored at revision ${revision}, ${keys} keys, ${hash}`;
+}
+
+/** The highest epoch of the cluster that the caller knows of. */
+export async function readKnownEpoch(
+  { ports: { files }, paths }: CommandContext,
+  { curatorsPath }: Pick<Caller, 'curatorsPath'>,
+): Promise<number> {
+  const { init } = (await StateFile.read(files, layoutOf(paths.workspace))).value;
+  return Math.max(Number(init?.result?.epoch ?? 1), await readSeenEpoch(files, curatorsPath));
 }

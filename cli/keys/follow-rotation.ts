@@ -5,11 +5,13 @@ import {
   callCurator,
   describeRotationPhase,
   fetchKeysView,
+  type KeysView,
+  type NewKeysView,
+  newMutation,
   readCaller,
   renewKubeconfig,
-  type KeysView,
 } from '../cluster/index.ts';
-import { signNewKeys } from './sign-new-keys.ts';
+import { openSigner, requireKnownMaker } from '../sign/index.ts';
 
 const POLL_MS = 2_000;
 /**
@@ -148,4 +150,18 @@ async function tryRenewal(
     context.signal.throwIfAborted();
     renewal.error = printable(`renewing the kubeconfig: ${describeError(error)}`);
   }
+}
+
+/**
+ * Signs new keys that wait for an owner, and stores the signature. Returns false if the caller is not an owner.
+ * @throws SignError `sign-new-keys-untrusted`
+ */
+async function signNewKeys(context: CommandContext, keys: NewKeysView): Promise<boolean> {
+  const signer = await openSigner(context);
+  if (signer === undefined) return false;
+  await requireKnownMaker(context, signer, keys);
+  const documents = [signer.sign('keys', keys.signed)];
+  const mutation = newMutation();
+  await callCurator(context, ({ operatorApi }) => operatorApi.putDocuments({ documents, mutation }));
+  return true;
 }

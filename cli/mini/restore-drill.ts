@@ -26,7 +26,7 @@ import {
 import { MiniError } from './errors.ts';
 import { FIRST_MACHINE } from './machine-plan.ts';
 import { machineHostFrom, miniPathsFrom } from './paths.ts';
-import { prepareBundle } from './prepare-bundle.ts';
+import { prepareBundle } from './up.ts';
 
 /** Says that a local cluster is of a drill, which the next drill may delete. */
 const MARKER = 'drill';

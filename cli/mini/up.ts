@@ -6,7 +6,6 @@ import {
   type LocalCluster,
   type LocalNode,
 } from '../../internal/localmachines/index.ts';
-import type { CommandContext } from '../app/command.ts';
 import type { JoiningMachine } from './await-members.ts';
 import { localAttestation } from './attestation.ts';
 import { askDemo, demoChart } from './demo.ts';
@@ -20,7 +19,7 @@ import {
   startMachines,
 } from './create-machines.ts';
 import { machineHostFrom, miniPathsFrom } from './paths.ts';
-import { prepareBundle } from './prepare-bundle.ts';
+import type { CommandContext } from '../app/command.ts';
 
 /** Flags of `cluster mini up`. */
 export interface MiniUpOptions {
@@ -189,4 +188,18 @@ function reportMachines(
       nextCommand(context, cluster, `${node} -- bash`),
     ].join('\n'),
   );
+}
+
+/** Checks or builds the bundle before any machine is created. */
+export async function prepareBundle(
+  context: CommandContext,
+  options: { readonly kubernetesVersion?: string; readonly build?: true },
+): Promise<void> {
+  const { buildContext } = await import('../bundle/index.ts');
+  const { buildBundle, openBundleCache } = await import('../../internal/bundlebuild/index.ts');
+  const { DEFAULT_KUBERNETES_VERSION } = await import('../../internal/bundle/index.ts');
+  const kubernetesVersion = options.kubernetesVersion ?? DEFAULT_KUBERNETES_VERSION;
+  const bundle = buildContext(context);
+  if (options.build === true) await buildBundle(bundle, { kubernetesVersion });
+  else await openBundleCache(bundle).read(kubernetesVersion, bundle.machine.architecture);
 }

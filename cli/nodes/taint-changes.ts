@@ -3,10 +3,10 @@ import {
   isLabelValue,
   isReservedTaint,
   isTaintEffect,
+  type Taint,
   TAINT_EFFECTS,
   taintIdOf,
 } from '../../internal/role/index.ts';
-import type { Taint } from '../../internal/role/index.ts';
 import { AppError } from '../app/errors.ts';
 
 /** Taints to set and to remove. An empty effect removes all taints with the key. */

@@ -4,7 +4,6 @@ import type { FilePort, StreamPort } from '../file/index.ts';
 import type { BundleManifest, Component, ComponentScope } from './component.ts';
 import { checkDigest, digestOf, type Digest } from './digest.ts';
 import { BundleError } from './errors.ts';
-import { KeyedLock } from './keyed-lock.ts';
 
 const READ_ONLY = 0o444;
 /**
@@ -234,4 +233,26 @@ function checkMatches(blob: string | BlobReference, digest: Digest, path: string
     `checking ${name}: ${path} has SHA-256 ${digest.sha256} and ${digest.sizeBytes} bytes, expected SHA-256 ${sha256}`,
     { details: { name, path, sha256, found: digest.sha256 } },
   );
+}
+
+/** Runs work for the same key one after the other, and for different keys concurrently. */
+class KeyedLock {
+  readonly #tails = new Map<string, Promise<unknown>>();
+
+  run<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#tails.get(key) ?? Promise.resolve();
+    // A failure is reported to its own caller, not to the next one.
+    const result = before.then(work, work);
+    this.#tails.set(key, result);
+    const forget = (): void => {
+      if (this.#tails.get(key) === result) this.#tails.delete(key);
+    };
+    result.then(forget, forget);
+    return result;
+  }
+
+  /** Number of keys with running work. */
+  get size(): number {
+    return this.#tails.size;
+  }
 }

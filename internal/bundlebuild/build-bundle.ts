@@ -1,8 +1,13 @@
-import { versionsFor, type BundleManifest } from '../bundle/index.ts';
+import {
+  type Architecture,
+  type BundleManifest,
+  bundleName,
+  type Component,
+  versionsFor,
+} from '../bundle/index.ts';
 import { openBundleCache, type BuildContext } from './build-context.ts';
 import { BuildCache, type BuiltComponent } from './build-cache.ts';
 import { ComponentBuilder } from './component-builder.ts';
-import { createManifest } from './create-manifest.ts';
 import { planBundle, type PlannedComponent } from './plan-bundle.ts';
 
 /** Options of `cluster bundle build`. */
@@ -56,4 +61,23 @@ export async function finishBundle(
   const manifest = createManifest(kubernetesVersion, context.machine.architecture, planned, components);
   const manifestPath = await openBundleCache(context).write(manifest);
   return { manifest, manifestPath, built: todo.map(({ recipe }) => recipe.name) };
+}
+
+/** The manifest of these components, sorted by name. Pure. */
+function createManifest(
+  kubernetesVersion: string,
+  architecture: Architecture,
+  planned: readonly Pick<PlannedComponent, 'recipe'>[],
+  built: ReadonlyMap<string, BuiltComponent>,
+): BundleManifest {
+  const components = planned.map(({ recipe }): Component => {
+    const component = built.get(recipe.name);
+    if (component === undefined) throw new TypeError(`writing the manifest: ${recipe.name} was not built`);
+    const { name, version, kind, scope } = recipe;
+    const references = recipe.kind === 'image' ? { references: [recipe.reference] as const } : {};
+    return { name, version, kind, ...component, ...references, scope };
+  });
+  components.sort((a, b) => (a.name < b.name ? -1 : 1));
+  const name = bundleName(kubernetesVersion, architecture);
+  return { version: 1, name, kubernetesVersion, architecture, components };
 }

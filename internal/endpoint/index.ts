@@ -1,5 +1,5 @@
 /** Ground: "host:port" with IPv6, written and read in one place, and the table of all ports. */
-export { DNS_LABEL, DNS_NAME } from './dns-name.ts';
+export { DNS_LABEL, DNS_NAME } from './endpoint.ts';
 export {
   formatEndpoint,
   hostOf,

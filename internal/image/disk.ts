@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { ImageError } from './errors.ts';
 import { sectorsFor, writeFat32, type Extent, type FatFile } from './fat32.ts';
-import { COPY_SECTORS, encodeTable, FIRST_PARTITION_SECTOR, SECTOR_BYTES } from './gpt.ts';
-import { guidOf } from './guid.ts';
+import { COPY_SECTORS, encodeTable, FIRST_PARTITION_SECTOR, guidOf, SECTOR_BYTES } from './gpt.ts';
 
 /** EFI system partition (UEFI 2.10 §5.3.3). */
 const BOOT_TYPE = 'c12a7328-f81f-11d2-ba4b-00a0c93ec93b';

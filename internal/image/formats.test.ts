@@ -4,7 +4,7 @@ import { describe, expect, test } from '@jest/globals';
 import { writeCpio, type CpioEntry } from './cpio.ts';
 import { createDisk, STATE_TYPE } from './disk.ts';
 import { writeFat32 } from './fat32.ts';
-import { guidBytes, guidOf } from './guid.ts';
+import { guidBytes, guidOf } from './gpt.ts';
 import { addSections, authenticodeDigest } from './pe.ts';
 
 const MIB = 2 ** 20;

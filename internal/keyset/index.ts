@@ -4,7 +4,7 @@
  */
 export { createClusterCa, signingClusterCa, trustedClusterCas } from './cluster-ca.ts';
 export { CLUSTER_CA, followedClusterCas, type KnownClusterCa } from './followed-ca.ts';
-export { planRotation, type RotationMember } from './plan-rotation.ts';
+export { planRotation, rotationMemberFrom, type RotationMember } from './plan-rotation.ts';
 export {
   activePairs,
   CA_COMMON_NAMES,
@@ -49,7 +49,6 @@ export {
   KEY_PHASES,
   LATER_KEYS,
   ROTATING_KEYS,
-  parseStage,
   storedPhase,
   formatStage,
   type KeyPhase,

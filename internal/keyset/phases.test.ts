@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { records } from '../records/index.ts';
-import { createPairs, encodeKeySet, KEY_PHASES, parseKeySet, parseStage, storedPhase } from './index.ts';
+import { createPairs, encodeKeySet, KEY_PHASES, parseKeySet, storedPhase } from './index.ts';
+import { parseStage } from './phases.ts';
 
 test('etcd, files and messages keep the names of phases that earlier versions know', () => {
   const stored = ['hand', 'believe', 'issue', 'refresh', 'retire', 'done'];

@@ -1,4 +1,13 @@
-import { hasReached, KEY_PHASES, LATER_KEYS, type KeyPhase, type KeyStage, type LaterKey } from './phases.ts';
+import { isControlPlane, type Role } from '../role/index.ts';
+import {
+  hasReached,
+  KEY_PHASES,
+  LATER_KEYS,
+  parseStage,
+  type KeyPhase,
+  type KeyStage,
+  type LaterKey,
+} from './phases.ts';
 
 /** The record of a rotation. */
 export interface RotationRecord {
@@ -21,6 +30,25 @@ export interface RotationMember {
   readonly knowsEncryption: boolean;
   /** The `LATER_KEYS` that the agent of the node can replace. */
   readonly laterKeys: readonly string[];
+}
+
+/** A member as its record and its last status (`NodeStatus.keys`) describe it. Pure. */
+export function rotationMemberFrom(
+  {
+    nodeId,
+    name,
+    roles,
+  }: { readonly nodeId: string; readonly name: string; readonly roles: readonly Role[] },
+  isAlive: boolean,
+  keys:
+    (Parameters<typeof parseStage>[0] & Pick<RotationMember, 'knowsEncryption' | 'laterKeys'>) | undefined,
+): RotationMember {
+  return {
+    ...{ nodeId, name, isAlive, isControlPlane: isControlPlane(roles) },
+    stage: keys && parseStage(keys),
+    knowsEncryption: keys?.knowsEncryption === true,
+    laterKeys: keys?.laterKeys ?? [],
+  };
 }
 
 /** A member that a rotation waits for. */

@@ -7,7 +7,7 @@ import { FakeCommands } from '../testing/host/fake-commands.ts';
 import { MemoryFiles } from '../testing/host/memory-files.ts';
 import { collectMachineFacts, type CollectOptions } from './index.ts';
 import { parseMountinfo } from '../platform/index.ts';
-import { readOnlyPaths } from './read-only-paths.ts';
+import { readOnlyPaths } from './collect-machine-facts.ts';
 
 const never = new AbortController().signal;
 

@@ -6,12 +6,11 @@ import type { Clock } from '../clock/index.ts';
 import { describeError } from '../errors/index.ts';
 import type { CommandRunner } from '../exec/index.ts';
 import { FileError, readText, type FilePort } from '../file/index.ts';
-import { readMounts, type MachinePort } from '../platform/index.ts';
+import { type MachinePort, type Mount, mountOf, readMounts } from '../platform/index.ts';
 import { kernelFacts } from './collect-kernel-facts.ts';
 import type { MachineFacts, PortProbe } from './machine-facts.ts';
 import { REQUIRED_PORTS, REQUIRED_PROGRAMS, WRITABLE_DIRECTORIES } from './node-requirements.ts';
 import { findTpmProblem, type TpmLocation } from './probe-tpm.ts';
-import { readOnlyPaths } from './read-only-paths.ts';
 
 const PROGRAM_DIRECTORIES = ['/usr/sbin', '/usr/bin', '/sbin', '/bin', '/usr/local/sbin', '/usr/local/bin'];
 /**
@@ -193,4 +192,14 @@ async function clockSync(
   });
   const word = result?.stdout.trim();
   return word === 'yes' || word === 'no' ? word : 'unknown';
+}
+
+/** The paths that are on a read-only file system. */
+export function readOnlyPaths(mounts: readonly Mount[], paths: readonly string[]): ReadonlySet<string> {
+  return new Set(
+    paths.filter((path) => {
+      const mount = mountOf(mounts, path);
+      return mount !== undefined && [...mount.options, ...mount.superOptions].includes('ro');
+    }),
+  );
 }

@@ -1,6 +1,5 @@
-import { createHash, type X509Certificate } from 'node:crypto';
+import { constants, createHash, type X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { constants } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { connect, createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import { TimeoutError, withTimeout } from '../cleanup/index.ts';

@@ -1,14 +1,14 @@
 import {
   areSignedKeys,
   FIRST_GENERATION,
-  parseStage,
   storedPhase,
   planRotation,
+  rotationMemberFrom,
   type RotationMember,
   signedKeysOf,
 } from '../../internal/keyset/index.ts';
 import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
-import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
+import { isMemberState } from '../../internal/role/index.ts';
 import { mutationFrom, nodeStatusOf, nameOfCaller, refuseField, type NodeView } from '../curator/index.ts';
 import { RotateKeysRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
@@ -139,20 +139,8 @@ function beginsRotation(now: KeysRecord | undefined, replaces: bigint): boolean 
   );
 }
 
-/** The message about a member that the rotation waits for; empty if the node is not a member. */
-function keyMemberOf({ record, status, isAlive }: NodeView): readonly RotationMember[] {
-  if (!isMemberState(record.state)) return [];
-  const reported = nodeStatusOf({ status })?.keys;
-  const { nodeId, name, roles } = record;
-  return [
-    {
-      nodeId,
-      name,
-      isControlPlane: isControlPlane(roles),
-      isAlive,
-      stage: reported && parseStage(reported),
-      knowsEncryption: reported?.knowsEncryption === true,
-      laterKeys: reported?.laterKeys ?? [],
-    },
-  ];
+/** What a rotation needs to know about a node; empty if the node is not a member. */
+function keyMemberOf(view: NodeView): readonly RotationMember[] {
+  if (!isMemberState(view.record.state)) return [];
+  return [rotationMemberFrom(view.record, view.isAlive, nodeStatusOf(view)?.keys)];
 }

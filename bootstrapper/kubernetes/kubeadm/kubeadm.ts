@@ -1,5 +1,4 @@
-import type { CommandRunner } from '../../../internal/exec/index.ts';
-import { ExecError } from '../../../internal/exec/index.ts';
+import { type CommandRunner, ExecError } from '../../../internal/exec/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
 import { KubernetesError } from '../errors.ts';
 import { PATHS } from '../settings.ts';

@@ -1,14 +1,14 @@
 import { checkMachine, checkRegisters, warningsOf } from '../appraise.ts';
 import { equalBytes, toHex } from '../bytes.ts';
-import { AppraisalError } from '../errors.ts';
+import { AppraisalError, AttestationError } from '../errors.ts';
 import type { Policy } from '../rules.ts';
-import type { MachineIdentity, Verdict } from '../verdict.ts';
+import type { Check, MachineIdentity, Verdict } from '../verdict.ts';
 import { checkTdxPolicy, checkTdxBinding } from './check-policy.ts';
 import { decodeTdxEvidence } from './evidence.ts';
 import type { TdReport } from './report.ts';
 import type { TdxRules } from './rules.ts';
-import { replayRuntimeLog } from './runtime-log.ts';
 import { verifyTdxQuote, type VerifiedTdxQuote, type TdxVerifyOptions } from './verify-quote.ts';
+import { EventlogError, eventlogErrors, parseEventLog, replayEventLog } from '../eventlog/index.ts';
 
 /**
  * Inputs of `verifyTdxEvidence()`. `not-judged` skips the check of the binding or of the policy, for offline
@@ -143,4 +143,24 @@ function tdxClaims({ quote: { version, report }, platform }: VerifiedTdxQuote): 
     ...(mrServiceTd === undefined ? {} : { mrServiceTd: toHex(mrServiceTd) }),
     ppid: toHex(platform.ppid),
   };
+}
+
+const RTMR_BYTES = 48;
+
+/** In a CCEL register 0 is MRTD and 1 to 4 are RTMR0 to RTMR3 (UEFI 2.10, confidential computing event log). */
+const LOG_REGISTERS = [1, 2, 3, 4];
+
+/**
+ * Computes RTMR0 to RTMR3 from the event log. Throws AttestationError `eventlog-…` for a malformed log, with the checks that
+ * passed before.
+ */
+function replayRuntimeLog(log: Uint8Array, checks: readonly Check[]): readonly Uint8Array[] {
+  try {
+    const replayed = replayEventLog(parseEventLog(log, 'ccel'), 'sha384');
+    return LOG_REGISTERS.map((register) => replayed.get(register) ?? new Uint8Array(RTMR_BYTES));
+  } catch (error) {
+    if (!(error instanceof EventlogError)) throw error;
+    const { code, message, details } = error;
+    throw new AttestationError(eventlogErrors, code, message, { details, checks, cause: error });
+  }
 }

@@ -12,8 +12,7 @@ import { parseSerial, parseSignaturePart, type Certificate } from './certificate
 import { withX509Errors, X509Error } from './errors.ts';
 import { checkCritical, EXTENSION, parseExtensions, readExtension } from './extensions.ts';
 import { allowsUsage, parseAuthorityKeyId } from './standard-extensions.ts';
-import { isIssuer } from './name.ts';
-import { describeName, parseName, type DistinguishedName } from './name.ts';
+import { describeName, type DistinguishedName, isIssuer, parseName } from './name.ts';
 import { verifySignature } from './signature.ts';
 
 /** A parsed certificate revocation list (CRL). Not trusted until `verifyCrl()`. */

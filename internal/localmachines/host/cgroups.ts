@@ -1,8 +1,7 @@
 import { readMounts, type Mount } from '../../platform/index.ts';
 import { LocalMachineError } from '../errors.ts';
-import type { HostPorts } from './host-ports.ts';
+import { type HostPorts, output, waitUntil } from './host-ports.ts';
 import { readText } from '../../file/index.ts';
-import { output, waitUntil } from './host-ports.ts';
 import { isScopeOf } from '../network/names.ts';
 import { isZombie, parseNamespacePids, parseProcessCgroups } from './proc.ts';
 

@@ -1,6 +1,5 @@
 import { readMounts } from '../../platform/index.ts';
-import type { HostPorts } from '../host/host-ports.ts';
-import { output } from '../host/host-ports.ts';
+import { type HostPorts, output } from '../host/host-ports.ts';
 import { LocalMachineError } from '../errors.ts';
 import { linkName } from './names.ts';
 

@@ -1,6 +1,5 @@
-import type { HostPorts } from '../host/host-ports.ts';
+import { type HostPorts, output } from '../host/host-ports.ts';
 import { readText } from '../../file/index.ts';
-import { output } from '../host/host-ports.ts';
 import { LocalMachineError } from '../errors.ts';
 import { linkName } from './names.ts';
 import { LAST_NETWORK, routedNumbers, type NodeNetwork } from './cluster-network.ts';

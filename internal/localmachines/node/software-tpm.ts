@@ -1,7 +1,6 @@
 import { createHash, X509Certificate } from 'node:crypto';
 import { inScope, type CgroupLayout } from '../host/cgroups.ts';
-import type { HostPorts } from '../host/host-ports.ts';
-import { output } from '../host/host-ports.ts';
+import { type HostPorts, output } from '../host/host-ports.ts';
 
 /**
  * The software TPM of a node. It is manufactured once, with certificates for its endorsement keys from the manufacturer CA of the

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { aptSourcesFor } from './apt-sources.ts';
-import type { HostPorts } from '../host/host-ports.ts';
+import { type HostPorts, output } from '../host/host-ports.ts';
 import { readText } from '../../file/index.ts';
-import { output } from '../host/host-ports.ts';
 import { waitForLock } from '../host-lock.ts';
 import { pruneCache } from './prune-cache.ts';
 

@@ -1,5 +1,4 @@
-import { WireReader } from '../wire.ts';
-import { hex } from '../wire.ts';
+import { hex, WireReader } from '../wire.ts';
 import { readPcrSelection, type PcrSelection } from './pcr-selection.ts';
 
 /**
