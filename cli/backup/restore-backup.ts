@@ -105,14 +105,16 @@ export async function restoreCluster(
 }
 
 /** From here on the workspace belongs to the restored cluster. What it knew about machines of the old one is deleted. */
-async function beginRestore(
+export async function beginRestore(
   context: CommandContext,
   restore: { readonly fileSha256: string; readonly epoch: number },
 ): Promise<void> {
   await using workspace = await openWorkspace(context, 'cluster restore');
   const { layout, state } = workspace;
   const { files } = context.ports;
-  for (const path of [layout.curators, layout.ownerCert, layout.machines]) await files.remove(path);
+  // The restored cluster has the CA of the backup, also if a rotation has replaced that one since.
+  for (const path of [layout.curators, layout.ownerCert, layout.machines, layout.clusterCa])
+    await files.remove(path);
   await state.update(({ init: _init, ...rest }) => ({ ...rest, charts: {}, restore }));
 }
 

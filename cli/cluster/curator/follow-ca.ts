@@ -11,7 +11,7 @@ import type { CommandContext } from '../../app/command.ts';
 import type { Caller } from './caller.ts';
 import { saveWorkspaceCa, type WorkspaceCa } from './known-ca.ts';
 import { keyOnlyCertificate } from './operator-certificate.ts';
-import { verifySignedGeneration, type SignedGeneration } from './signed-generation.ts';
+import { verifySignedGeneration, type SignatureTrust, type SignedGeneration } from './signed-generation.ts';
 
 const ANSWER_MS = 10_000;
 
@@ -27,7 +27,7 @@ export async function followClusterCa(
   endpoint: string,
 ): Promise<WorkspaceCa | undefined> {
   const { answer, certificate } = await askUnverified(context, caller, endpoint);
-  const followed = provenCa(context, caller, { answer, certificate });
+  const followed = provenCa(caller, { answer, certificate }, context.ports.clock.nowMs());
   if (followed === undefined) return undefined;
   await saveWorkspaceCa(context.ports.files, caller.caFile, followed);
   context.host.say(
@@ -60,15 +60,14 @@ async function askUnverified(
 }
 
 /** The CA that an owner has signed and that has issued the certificate of the curator. Everything in `shown` is untrusted. */
-function provenCa(
-  { ports }: CommandContext,
-  caller: Caller,
+export function provenCa(
+  caller: SignatureTrust,
   shown: { readonly answer: GetClusterCaResponse; readonly certificate: X509Certificate | undefined },
+  nowMs: number,
 ): WorkspaceCa | undefined {
   const { answer, certificate } = shown;
   if (certificate === undefined) return undefined;
   const { ca, clusterId } = caller;
-  const nowMs = ports.clock.nowMs();
   const signed = signedGeneration(caller, answer.ownerDocuments, nowMs);
   if (signed === undefined) return undefined;
   const issuer = followedClusterCas(answer.clusterCaPem, signed.keys, ca).find(({ pem: caPem }) =>

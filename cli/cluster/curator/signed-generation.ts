@@ -14,6 +14,9 @@ export interface SignedGeneration {
   readonly floors: WorkspaceCa['floors'];
 }
 
+/** What a caller knows of the cluster, and of the owners whose signatures count. */
+export type SignatureTrust = Pick<Caller, 'ca' | 'clusterId' | 'epoch' | 'ownerKeys'>;
+
 /**
  * Verifies the `keys` document of the newest generation with the owners that the caller knows and those that follow from them. Refuses one
  * that is older than what the workspace has accepted: somebody with the keys of its time could show it.
@@ -21,7 +24,7 @@ export interface SignedGeneration {
  * @throws OwnerDocumentError
  */
 export function verifySignedGeneration(
-  { ca, clusterId, epoch, ownerKeys: [first, ...others] }: Caller,
+  { ca, clusterId, epoch, ownerKeys: [first, ...others] }: SignatureTrust,
   documents: readonly Uint8Array[],
   nowMs: number,
 ): SignedGeneration {

@@ -20,14 +20,16 @@ export async function findLiveCluster(context: CommandContext): Promise<readonly
   const named = [...known, ...(value.init?.result?.curatorEndpoints ?? []), first];
   const endpoints = [...new Set(named)].filter((each) => each !== '');
   if (endpoints.length === 0) return undefined;
+  const initId = initIdFrom(masterSecret);
   const asked = {
-    ...{ endpoints, ownerKey, initId: initIdFrom(masterSecret), clusterId: clusterIdFrom(masterSecret) },
+    ...{ endpoints, ownerKey, initId, clusterId: clusterIdFrom(masterSecret) },
     adminKeyPem: adminKeyFrom(masterSecret),
+    caFile: { path: layout.clusterCa, of: initId },
   };
-  const result = await context.host.step(
+  const recovered = await context.host.step(
     'restore-look',
     'Checking whether the old cluster still responds',
     () => recoverResult(context, asked),
   );
-  return result?.curatorEndpoints;
+  return recovered?.result.curatorEndpoints;
 }

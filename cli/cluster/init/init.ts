@@ -13,6 +13,7 @@ import { acknowledgeInit } from './acknowledge.ts';
 import { runInitJob } from './run-init-job.ts';
 import { chooseMachine, type MachineOptions } from '../machine/choose-machine.ts';
 import { adminKeyFrom, clusterIdFrom, initIdFrom } from './init-request.ts';
+import { saveWorkspaceCa } from '../curator/known-ca.ts';
 import { readKnownCurators } from '../curator/known-curators.ts';
 import { recoverResult } from './recover-result.ts';
 import { openWorkspace, type OpenWorkspace } from '../open-workspace.ts';
@@ -133,11 +134,14 @@ async function recoverWorkspace(
     clusterId: clusterIdFrom(masterSecret),
     ownerKey,
     adminKeyPem: adminKeyFrom(masterSecret),
+    caFile: { path: workspace.layout.clusterCa, of: id },
   };
-  const result = await context.host.step('init-look', 'Checking whether the cluster exists already', () =>
+  const recovered = await context.host.step('init-look', 'Checking whether the cluster exists already', () =>
     recoverResult(context, asked),
   );
-  if (result === undefined) return false;
+  if (recovered === undefined) return false;
+  const { result, ca } = recovered;
+  if (ca !== undefined) await saveWorkspaceCa(files, asked.caFile, ca);
   const fingerprint = options.fingerprint ?? config.firstNode.fingerprint ?? '';
   await workspace.state.update((state) => ({
     ...state,

@@ -1,5 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { createHash } from 'node:crypto';
 import { createServer } from 'node:net';
 import { InitResultSchema } from '../../../initproto/gen/init_pb.js';
 import { SystemClock } from '../../../internal/clock/index.ts';
@@ -13,10 +14,14 @@ import {
   pubKeyDerOf,
 } from '../../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../../internal/rpc/index.ts';
+import { signDocument } from '../../../internal/ownerdocument/index.ts';
+import { MemoryFiles } from '../../../internal/testing/host/memory-files.ts';
 import { createMemoryLogger } from '../../../internal/testing/memory-logger.ts';
+import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { RecordingHost } from '../../host/fake-host.ts';
 import type { OwnerKey } from '../../workspace/index.ts';
+import { saveWorkspaceCa } from '../curator/known-ca.ts';
 import { recoverResult } from './recover-result.ts';
 
 const clusterId = 'a'.repeat(32);
@@ -52,12 +57,18 @@ async function startCurator(
     readonly signedBy?: OwnerKey | 'none';
     readonly shownBy?: KeyCertificateSigner;
     readonly id?: string;
+    readonly documents?: readonly Uint8Array[];
   } = {},
 ): Promise<string> {
-  const { signedBy = owner, shownBy = ca, id = clusterId } = over;
+  const { signedBy = owner, shownBy = ca, id = clusterId, documents = [] } = over;
   const kubernetes = await createSigner();
   const nodeKey = generateKeyPem();
-  const leaf = nodeLeaf({ clusterId: id, pubKeyDer: pubKeyDerOf(nodeKey), addresses: ['127.0.0.1'] });
+  const leaf = nodeLeaf({
+    clusterId: id,
+    pubKeyDer: pubKeyDerOf(nodeKey),
+    addresses: ['127.0.0.1'],
+    isControlPlane: true,
+  });
   const admin = {
     commonName: 'owner',
     pubKeyDer: pubKeyDerOf(adminKeyPem),
@@ -93,6 +104,9 @@ async function startCurator(
           ownershipSignature,
         }),
       } as never),
+      implement(OperatorApi, {
+        getClusterCa: async () => ({ clusterCaPem: shownBy.caPem, ownerDocuments: documents }),
+      } as never),
     ],
     disclose: 'chain',
     log: createMemoryLogger().log,
@@ -117,14 +131,28 @@ class HastyClock extends SystemClock {
   }
 }
 
-async function recover(endpoints: readonly string[], clock = new SystemClock()) {
+const caFile = { path: '/cluster-ca.json', of: 'one' };
+
+async function recover(endpoints: readonly string[], clock = new SystemClock(), files = new MemoryFiles()) {
   const host = new RecordingHost();
-  const context = { host, ports: { clock }, signal: new AbortController().signal };
-  const asked = { endpoints, initId: 'one', clusterId, ownerKey: owner, adminKeyPem };
-  return {
-    found: await recoverResult(context as unknown as Parameters<typeof recoverResult>[0], asked),
-    codes: host.codes,
-  };
+  const context = { host, ports: { clock, files }, signal: new AbortController().signal };
+  const asked = { endpoints, initId: 'one', clusterId, ownerKey: owner, adminKeyPem, caFile };
+  const recovered = await recoverResult(context as unknown as Parameters<typeof recoverResult>[0], asked);
+  return { found: recovered?.result, ca: recovered?.ca, codes: host.codes };
+}
+
+/** The signature of an owner over the generation in which one CA replaces another. */
+function rotation(
+  from: KeyCertificateSigner,
+  to: KeyCertificateSigner,
+  { generation = 2, by = owner }: { readonly generation?: number; readonly by?: OwnerKey } = {},
+): Uint8Array {
+  const named = ({ caPem }: KeyCertificateSigner) => ({
+    'cluster-ca': createHash('sha256').update(`${caPem.trim()}\n`).digest('hex'),
+  });
+  const body = { generation, previous: named(from), next: named(to) };
+  const head = { kind: 'keys' as const, clusterId, epoch: 1, serial: generation - 1, issuedMs: 1 };
+  return signDocument({ ...head, endsMs: Number.MAX_SAFE_INTEGER, body }, by.keyPem);
 }
 
 describe('recoverResult()', () => {
@@ -143,13 +171,54 @@ describe('recoverResult()', () => {
     { name: 'of another cluster', over: async () => ({ id: 'b'.repeat(32) }) },
   ])('refuses a result $name, warns, and calls the next curator', async ({ over }) => {
     const forged = await startCurator(await over());
-    expect(await recover([forged])).toEqual({ found: undefined, codes: ['init-recovery-refused'] });
+    expect(await recover([forged])).toEqual({
+      ...{ found: undefined, ca: undefined },
+      codes: ['init-recovery-refused'],
+    });
     expect((await recover([forged, await startCurator()])).found).toMatchObject({ clusterId });
+  });
+
+  describe('of a cluster whose CA was replaced', () => {
+    test('returns the result from a curator of the CA that the owner has signed, and that CA', async () => {
+      const next = await createSigner();
+      const endpoint = await startCurator({ shownBy: next, documents: [rotation(ca, next)] });
+      const { found, ca: followed, codes } = await recover([endpoint]);
+      expect(codes).toEqual([]);
+      expect(found).toMatchObject({ clusterId, clusterCaPem: ca.caPem });
+      expect(followed).toMatchObject({ trustedPem: `${next.caPem.trim()}\n`, generation: 2 });
+    });
+
+    test('returns the generation of a CA that a restored cluster was created with', async () => {
+      const before = await createSigner();
+      const endpoint = await startCurator({ documents: [rotation(before, ca, { generation: 4 })] });
+      expect((await recover([endpoint])).ca).toMatchObject({ generation: 4 });
+    });
+
+    test('refuses a CA that another key has signed', async () => {
+      const next = await createSigner();
+      const documents = [rotation(ca, next, { by: createOwner() })];
+      expect(await recover([await startCurator({ shownBy: next, documents })])).toEqual({
+        ...{ found: undefined, ca: undefined },
+        codes: ['init-recovery-refused'],
+      });
+    });
+
+    test('refuses the replaced CA if the workspace has followed to a newer one', async () => {
+      const next = await createSigner();
+      const files = new MemoryFiles();
+      await saveWorkspaceCa(files, caFile, { trustedPem: next.caPem, generation: 2, floors: {} });
+      const refused = { found: undefined, ca: undefined, codes: ['init-recovery-refused'] };
+      expect(await recover([await startCurator()], new SystemClock(), files)).toEqual(refused);
+      const again = await startCurator({ documents: [rotation(ca, next)] });
+      expect(await recover([again], new SystemClock(), files)).toEqual(refused);
+      const current = await startCurator({ shownBy: next, documents: [rotation(ca, next)] });
+      expect((await recover([current], new SystemClock(), files)).found).toMatchObject({ clusterId });
+    });
   });
 
   test('ignores a result that was not acknowledged', async () => {
     expect(await recover([await startCurator({ signedBy: 'none' })])).toEqual({
-      found: undefined,
+      ...{ found: undefined, ca: undefined },
       codes: [],
     });
   });
@@ -167,7 +236,7 @@ describe('recoverResult()', () => {
   test('gives up after ten seconds for all curators together', async () => {
     const { port } = await startDeaf();
     expect(await recover([`127.0.0.1:${port}`], new HastyClock())).toEqual({
-      found: undefined,
+      ...{ found: undefined, ca: undefined },
       codes: ['init-not-recovered'],
     });
   });

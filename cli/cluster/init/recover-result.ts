@@ -2,13 +2,23 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { createPublicKey, verify, type X509Certificate } from 'node:crypto';
 import { InitResultSchema } from '../../../initproto/gen/init_pb.js';
 import { childSignal, withTimeout } from '../../../internal/cleanup/index.ts';
-import { ownershipStatement, selfSignedCertificate } from '../../../internal/crypto/index.ts';
+import {
+  ed25519PubKeyFrom,
+  ownershipStatement,
+  selfSignedCertificate,
+} from '../../../internal/crypto/index.ts';
 import { verifyCuratorCertificate } from '../../../internal/pki/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade } from '../../../internal/rpc/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
 import { Curator, type GetInitResultResponse } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import {
+  OperatorApi,
+  type GetClusterCaResponse,
+} from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import type { InitStateResult, OwnerKey } from '../../workspace/index.ts';
+import { provenCa } from '../curator/follow-ca.ts';
+import { readWorkspaceCa, type CaFile, type WorkspaceCa } from '../curator/known-ca.ts';
 import { ClusterError } from '../errors.ts';
 import { verifyInitResult } from './init-result.ts';
 
@@ -24,6 +34,14 @@ export interface RecoverOptions {
   readonly clusterId: string;
   readonly ownerKey: OwnerKey;
   readonly adminKeyPem: Secret<string>;
+  /** What the workspace remembers about the CA of the cluster. */
+  readonly caFile: CaFile;
+}
+
+/** The result of an init, and the CA of the cluster that an owner has signed since; undefined if it was never replaced. */
+export interface RecoveredResult {
+  readonly result: InitStateResult;
+  readonly ca: WorkspaceCa | undefined;
 }
 
 /**
@@ -34,7 +52,7 @@ export interface RecoverOptions {
 export async function recoverResult(
   context: Pick<CommandContext, 'host' | 'ports' | 'signal'>,
   options: RecoverOptions,
-): Promise<InitStateResult | undefined> {
+): Promise<RecoveredResult | undefined> {
   const { clock } = context.ports;
   const { keyPem } = options.ownerKey;
   const certPem = await selfSignedCertificate({
@@ -51,7 +69,7 @@ export async function recoverResult(
   try {
     return await withTimeout(limit, async (signal) => {
       using calls = childSignal(signal);
-      const { promise: first, resolve } = Promise.withResolvers<InitStateResult>();
+      const { promise: first, resolve } = Promise.withResolvers<RecoveredResult>();
       // Calls all curators in parallel, because the first one may not respond.
       const requests = options.endpoints.slice(0, MAX_ENDPOINTS).map(async (endpoint) => {
         const found = await requestResult(context, options, { endpoint, certPem, signal: calls.signal });
@@ -76,16 +94,16 @@ async function requestResult(
   { host, ports }: Pick<CommandContext, 'host' | 'ports'>,
   options: RecoverOptions,
   at: { readonly endpoint: string; readonly certPem: string; readonly signal: AbortSignal },
-): Promise<InitStateResult | undefined> {
+): Promise<RecoveredResult | undefined> {
   const { endpoint, certPem, signal } = at;
-  let presented: X509Certificate | undefined;
+  let certificate: X509Certificate | undefined;
   using channel = new RpcChannel({
     endpoint,
     upgrade: tlsClientUpgrade({
       clock: ports.clock,
       identity: { certPem, keyPem: options.ownerKey.keyPem },
       // The certificate is verified with the response below; the request contains no secret.
-      accept: (certificate) => (presented = certificate),
+      accept: (shown: X509Certificate) => (certificate = shown),
     }),
   });
   try {
@@ -96,7 +114,13 @@ async function requestResult(
     });
     // The init is not acknowledged, so the machine itself still serves the result.
     if (response.ownershipSignature.length === 0) return undefined;
-    return verifyResponse(response, { ...options, presented, nowMs: () => ports.clock.nowMs() });
+    const result = verifyResponse(response, options);
+    const answer = await createClient(OperatorApi, channel)
+      .getClusterCa({}, { signal, timeoutMs: TIMEOUT_MS })
+      .catch(() => undefined);
+    const ca = await verifySender(ports, { ...options, result }, { answer, certificate });
+    signal.throwIfAborted();
+    return { result, ca };
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof ClusterError) host.warn('init-recovery-refused', `${endpoint}: ${error.message}`);
@@ -106,22 +130,44 @@ async function requestResult(
 
 function verifyResponse(
   response: GetInitResultResponse,
-  by: RecoverOptions & { readonly presented: X509Certificate | undefined; readonly nowMs: () => number },
+  { clusterId, ownerKey, adminKeyPem }: RecoverOptions,
 ): InitStateResult {
-  const { clusterId, ownerKey, adminKeyPem, presented, nowMs } = by;
   const parsed = fromBinary(InitResultSchema, response.result);
   const result = verifyInitResult(parsed, { clusterId, ownerKeyPem: ownerKey.keyPem, adminKeyPem });
   const statement = ownershipStatement({ ...result, epoch: BigInt(result.epoch) });
   const ownPubKey = createPublicKey(ownerKey.keyPem.reveal());
   if (!verify(undefined, statement, ownPubKey, response.ownershipSignature))
     throw invalid('not signed by the owner key of this workspace');
+  return result;
+}
+
+/**
+ * Verifies that the sender is a curator of the cluster: by the CA that the owner has signed in its place, else by the CA of the result or
+ * the one that the workspace has followed to. Returns the CA that an owner has signed; undefined if none was.
+ * @throws ClusterError `cluster-result-invalid`, `cluster-ca-file-invalid`
+ */
+async function verifySender(
+  { files, clock }: Pick<CommandContext['ports'], 'files' | 'clock'>,
+  { caFile, clusterId, ownerKey, result }: RecoverOptions & { readonly result: InitStateResult },
+  { answer, certificate }: { readonly answer: GetClusterCaResponse | undefined } & Shown,
+): Promise<WorkspaceCa | undefined> {
+  if (certificate === undefined) throw invalid('no certificate');
+  const ca = await readWorkspaceCa(files, caFile, { trustedPem: result.clusterCaPem, generation: 1 });
+  const ownPubKey = ed25519PubKeyFrom(ownerKey.keyPem);
+  const trust = { ca, clusterId, epoch: Number(result.epoch), ownerKeys: ownPubKey ? [ownPubKey] : [] };
+  const proven = answer && provenCa(trust, { answer, certificate }, clock.nowMs());
+  if (proven !== undefined) return proven;
   try {
-    if (presented === undefined) throw new TypeError('no certificate');
-    verifyCuratorCertificate(presented, { caPem: result.clusterCaPem, clusterId, nowMs });
+    const nowMs = (): number => clock.nowMs();
+    verifyCuratorCertificate(certificate, { caPem: ca.trustedPem, clusterId, nowMs });
   } catch (cause) {
     throw invalid('the sender is no curator of the cluster', cause);
   }
-  return result;
+  return undefined;
+}
+
+interface Shown {
+  readonly certificate: X509Certificate | undefined;
 }
 
 function invalid(why: string, cause?: unknown): ClusterError {

@@ -1,6 +1,17 @@
 import { create } from '@bufbuild/protobuf';
 import { ClusterRestoreSchema, ClusterSpecSchema, type ClusterSpec } from '../../../initproto/gen/init_pb.js';
+import type { FilePort } from '../../../internal/file/index.ts';
+import {
+  FIRST_GENERATION,
+  followedClusterCas,
+  parseKeySet,
+  publicKeysOf,
+  ROTATION_FILE,
+  signedKeysOf,
+  type SignedKeys,
+} from '../../../internal/keyset/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
+import { saveWorkspaceCa, type CaFile } from '../curator/known-ca.ts';
 import type { UploadItem, UploadManifest, UploadStore } from './upload.ts';
 
 /** A snapshot of etcd in a file of this workstation. */
@@ -58,4 +69,30 @@ export function withRestore(spec: ClusterSpec, restore: RestoreSource | undefine
       sharedKeys: { ...restore.sharedKeys.reveal() },
     }),
   });
+}
+
+/** What the owner signs about the keys of a backup; undefined if they were never rotated. */
+export function signedKeysIn({ sharedKeys }: RestoreSource): SignedKeys | undefined {
+  const text = sharedKeys.reveal()[ROTATION_FILE];
+  return text === undefined
+    ? undefined
+    : signedKeysOf(publicKeysOf(parseKeySet('the keys in the backup', text)));
+}
+
+/**
+ * Saves the generation of the CA of a restored cluster, which is a floor for the provisioning of machines and for this workspace. Nothing
+ * is saved if the keys in the backup were never rotated.
+ * @param restored.caPem the CA that the first machine has returned
+ */
+export async function saveRestoredCa(
+  files: Pick<FilePort, 'writeAtomic'>,
+  file: CaFile,
+  { caPem, restore }: { readonly caPem: string; readonly restore: RestoreSource | undefined },
+): Promise<void> {
+  const keys = restore && signedKeysIn(restore);
+  if (keys === undefined) return;
+  const own = followedClusterCas(caPem, keys, { trustedPem: undefined, generation: FIRST_GENERATION });
+  if (own.length === 0) return;
+  const generation = Math.min(...own.map((each) => each.generation));
+  await saveWorkspaceCa(files, file, { trustedPem: caPem, generation, floors: {} });
 }

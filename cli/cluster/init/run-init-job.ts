@@ -1,13 +1,6 @@
 import { CLOCK_TOLERANCE_MS, formatDuration } from '../../../internal/clock/index.ts';
 import type { DescribeResponse } from '../../../initproto/gen/init_pb.js';
 import { parseManifest, type BundleManifest } from '../../../internal/bundle/index.ts';
-import {
-  parseKeySet,
-  publicKeysOf,
-  ROTATION_FILE,
-  signedKeysOf,
-  type SignedKeys,
-} from '../../../internal/keyset/index.ts';
 import type { MasterSecret } from '../../../internal/crypto/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { exitOfCode } from '../../app/explain.ts';
@@ -28,7 +21,13 @@ import type { OpenWorkspace } from '../open-workspace.ts';
 import { connectMachine, openSession, type InitParties } from '../machine/connect-machine.ts';
 import { requirePreflight } from '../machine/machine-preflight.ts';
 import type { Machine } from '../machine/init-session.ts';
-import { snapshotUploads, withRestore, type RestoreSource } from './restore-source.ts';
+import {
+  saveRestoredCa,
+  signedKeysIn,
+  snapshotUploads,
+  withRestore,
+  type RestoreSource,
+} from './restore-source.ts';
 import { uploadMissing } from './upload.ts';
 import { verifyMachine, type VerifiedMachine } from '../machine/verify-machine.ts';
 
@@ -101,6 +100,11 @@ export async function runInitJob(context: CommandContext, options: InitJobOption
     ownerKeyPem: options.ownerKey.keyPem,
     adminKeyPem: request.adminKeyPem,
   });
+  await saveRestoredCa(
+    ports.files,
+    { path: workspace.layout.clusterCa, of: request.initId },
+    { caPem: verified.clusterCaPem, restore },
+  );
   await workspace.state.update((state) => ({
     ...state,
     init: state.init && { ...state.init, stage: 'granted', result: verified },
@@ -155,14 +159,6 @@ async function chooseRequest(
   const epoch = options.restore?.epoch ?? 1;
   const sharedKeys = options.restore && signedKeysIn(options.restore);
   return createInitRequest({ config, masterSecret, ownerKey, epoch, sharedKeys, ...inputs });
-}
-
-/** What the owner signs about the keys of a backup; undefined if they were never rotated. */
-function signedKeysIn({ sharedKeys }: RestoreSource): SignedKeys | undefined {
-  const text = sharedKeys.reveal()[ROTATION_FILE];
-  return text === undefined
-    ? undefined
-    : signedKeysOf(publicKeysOf(parseKeySet('the keys in the backup', text)));
 }
 
 /** The components that the request names: those of the bundle when the init started. */
