@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
+import { clusterPartOf, parseClusterConfig } from '../../internal/config/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import type { InitState } from '../workspace/index.ts';
-import { planRestore } from './plan-restore.ts';
+import { planRestore, refuseOtherConfiguration } from './plan-restore.ts';
 
 const FILE = { sha256: 'aa', fingerprint: undefined, acceptOlderEpoch: false };
 const at = (epoch: number) => ({ ...FILE, header: { epoch } });
@@ -65,5 +66,26 @@ describe('planRestore()', () => {
     expect(planRestore({ restore, init: initOf() }, 1, other)).toEqual({ kind: 'begin', epoch: 3 });
     // The restored cluster has run, so what it did would be lost.
     expect(codeOf(() => planRestore({ restore, init: initOf('2') }, 1, other))).toBe('backup-epoch-old');
+  });
+});
+
+describe('refuseOtherConfiguration()', () => {
+  const configOf = (more: string, name = 'prod') =>
+    parseClusterConfig(
+      `version: 1\nname: ${name}\nattestation: {variants: [machine-key], firstContact: fingerprint}\n${more}`,
+      'cluster.yaml',
+    );
+  const saved = (more: string) => Buffer.from(JSON.stringify(clusterPartOf(configOf(more))));
+
+  test.each(['', 'networking: { plugin: none }\n'])('accepts the same networks: %j', (networks) => {
+    expect(() => refuseOtherConfiguration(saved(networks), configOf(networks))).not.toThrow();
+  });
+
+  test.each([
+    { what: 'name', config: configOf('', 'other') },
+    { what: 'network of pods', config: configOf('networking: { podSubnet: 10.1.0.0/16 }\n') },
+    { what: 'plugin', config: configOf('networking: { plugin: none }\n') },
+  ])('refuses another $what', ({ config }) => {
+    expect(codeOf(() => refuseOtherConfiguration(saved(''), config))).toBe('backup-configuration-differs');
   });
 });

@@ -1,5 +1,9 @@
+import { isDeepStrictEqual } from 'node:util';
+import { z } from 'zod';
 import { refuseOlderEpoch, type BackupHeader } from '../../internal/backup/index.ts';
+import { clusterPartOf, parseClusterPart, type ClusterConfig } from '../../internal/config/index.ts';
 import type { WorkspaceState } from '../workspace/index.ts';
+import { BackupCommandError } from './errors.ts';
 
 /** A restore that the workspace has begun, or that begins now. */
 export interface RestorePlan {
@@ -32,4 +36,21 @@ export function planRestore(
   const known = Math.max(Number(own), seenEpoch);
   if (!backup.acceptOlderEpoch) refuseOlderEpoch(header, known);
   return { kind: 'begin', epoch: Math.max(header.epoch, known, restore?.epoch ?? 0) + 1 };
+}
+
+const fixedPart = z.object({ name: z.string(), networking: z.json() });
+
+/**
+ * What every machine got when it joined must be as before; join policy, attestation and charts may differ.
+ * @param saved the configuration document of the backup
+ * @throws BackupCommandError `backup-configuration-differs`
+ */
+export function refuseOtherConfiguration(saved: Uint8Array, config: ClusterConfig): void {
+  const text = Buffer.from(saved).toString('utf8');
+  const before = fixedPart.parse(parseClusterPart(text, 'the configuration in the backup'));
+  if (isDeepStrictEqual(before, fixedPart.parse(clusterPartOf(config)))) return;
+  throw new BackupCommandError(
+    'backup-configuration-differs',
+    `restoring cluster ${before.name}: cluster.yaml has another name or other networks (backup: ${JSON.stringify(before.networking)})`,
+  );
 }

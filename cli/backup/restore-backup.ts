@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { verifyBackup, type BackupHeader } from '../../internal/backup/index.ts';
-import { parseClusterPart } from '../../internal/config/index.ts';
 import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
 import { DiskStreams, parseJson } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
@@ -18,7 +17,7 @@ import {
 } from '../cluster/index.ts';
 import { layoutOf, readConfig, readMasterSecret, readOwnerKey, StateFile } from '../workspace/index.ts';
 import { BackupCommandError } from './errors.ts';
-import { planRestore } from './plan-restore.ts';
+import { planRestore, refuseOtherConfiguration } from './plan-restore.ts';
 import { readRecoveryKey } from './recovery-key.ts';
 import { withUnpackedBackup, type SnapshotFile, type UnpackedBackup } from './unpack-backup.ts';
 import { restoreWorkspace } from './workspace-part.ts';
@@ -93,7 +92,8 @@ export async function restoreCluster(
   const { kind, epoch } = planRestore(state.value, seenEpoch, asked);
   if (kind === 'begin') await refuseLiveCluster(context, header);
   return withUnpackedBackup(context, { file, key, workDir: options.workDir }, async (unpacked) => {
-    await refuseOtherConfiguration(context, unpacked);
+    const config = await readConfig(context.ports.files, layoutOf(context.paths.workspace));
+    refuseOtherConfiguration(unpacked.configuration, config);
     if (kind === 'begin') await beginRestore(context, { fileSha256: sha256, epoch });
     const summary = await runInit(context, {
       ...{ node: options.node, fingerprint, kubernetesVersion: header.versions.kubernetes },
@@ -125,28 +125,6 @@ async function refuseLiveCluster(context: CommandContext, { clusterName }: Backu
       'backup-cluster-alive',
       `restoring cluster ${clusterName}: a curator of it responds (${endpoints.join(', ')})`,
     );
-}
-
-/** What every machine got when it joined must be as before; join policy, attestation and charts may differ. */
-async function refuseOtherConfiguration(
-  context: CommandContext,
-  { configuration }: UnpackedBackup,
-): Promise<void> {
-  const config = await readConfig(context.ports.files, layoutOf(context.paths.workspace));
-  const saved = parseClusterPart(
-    Buffer.from(configuration).toString('utf8'),
-    'the configuration in the backup',
-  );
-  const before = z.object({ name: z.string(), networking: z.json() }).parse(saved);
-  if (before.name === config.name && sameJson(before.networking, config.networking)) return;
-  throw new BackupCommandError(
-    'backup-configuration-differs',
-    `restoring cluster ${before.name}: cluster.yaml has another name or other networks (backup: ${JSON.stringify(before.networking)})`,
-  );
-}
-
-function sameJson(a: unknown, b: unknown): boolean {
-  return JSON.stringify(a) === JSON.stringify(JSON.parse(JSON.stringify(b)));
 }
 
 function sourceOf({ state, kubernetes, sharedKeys }: UnpackedBackup, epoch: number): RestoreSource {
