@@ -315,6 +315,32 @@ describe('the key rotation worker on a control plane', () => {
     expect([node.did, (await node.store.loadSet())?.phase]).toEqual([['fetch'], 'issue']);
   });
 
+  test('completes a rotation whose agent ends at any step, and repeats that step', async () => {
+    const run = async (step?: string): Promise<readonly string[]> => {
+      node = new TestNode(CONTROL_PLANE);
+      node.failing = step;
+      for (const phase of KEY_PHASES) {
+        // An agent that ends with an error starts again with what is on its disk.
+        for (let life = 0; life < 2; life++) {
+          await using _life = node.live();
+          await node.tell(phase);
+          await rest();
+          await node.clock.advance(120_000);
+          await rest();
+        }
+      }
+      expect({ step, reached: node.reached() }).toEqual({ step, reached: '2/done' });
+      return node.did;
+    };
+    const undisturbed = await run();
+    expect(undisturbed.length).toBeGreaterThan(9);
+    for (const step of new Set(undisturbed)) {
+      const did = await run(step);
+      expect(did.filter((each) => each === step).length).toBeGreaterThan(1);
+      expect(undisturbed.filter((each) => !did.includes(each))).toEqual([]);
+    }
+  });
+
   test('saves a phase before it acts on it, and repeats the phase after a failure', async () => {
     node.failing = 'enforce trust';
     await using _life = node.live();
