@@ -8,6 +8,7 @@ export { superviseForTest } from './supervised.ts';
 export { untilAborted } from '../cleanup/index.ts';
 export { findEtcdBinary } from './etcd/etcd-binary.ts';
 export { configurationWrite, recordClusterSettings } from './cluster/cluster-settings.ts';
+export { joinConfigurations } from './cluster/join-configurations.ts';
 export { JoinPrograms, type RecordedMessage, type ProgramName } from './cluster/join-programs.ts';
 export { keyHardware, tpmHardware, tpmIdentity, type MachineHardware } from './tpm/machine-hardware.ts';
 export { findFreePort } from './network/free-port.ts';

@@ -16,10 +16,12 @@ import { CLUSTER_PREFIX, NODES_PREFIX, records } from '../../../internal/records
 import type { Tpm } from '../../../internal/tpm/index.ts';
 import {
   createMemoryLogger,
+  joinConfigurations,
   recordClusterSettings,
   findFreePort,
   TestCluster,
   TestEtcd,
+  TestOwner,
   untilServing,
   keyHardware,
   tpmHardware,
@@ -72,39 +74,23 @@ export async function startJoinCluster({ inventory, tpm }: JoinClusterOptions): 
     clock,
     log: createMemoryLogger().log,
   });
-  const [port, curatorPort] = [await findFreePort(), await findFreePort()];
-  const etcdFiles = { caFile: at('etcd-ca.crt'), certFile: at('etcd.crt'), keyFile: at('etcd.key') };
-  const nodeId = node.identity.kind === 'node' ? node.identity.nodeId : '';
-  await writeFile(
-    at('joinservice.json'),
-    JSON.stringify({
-      version: 1,
-      clusterId: cluster.clusterId,
-      nodeId,
-      listen: { host: '127.0.0.1', port: curatorPort },
-      clusterCaFile: at('cluster-ca.crt'),
-      certFile: at('node.crt'),
-      keyFile: at('node.key'),
-      metricsPort: await findFreePort(),
-      stores: [],
-      join: {
-        listen: { host: '127.0.0.1', port },
-        address: '127.0.0.1',
-        evidence: { socket: at('evidence.sock'), variant: tpm === undefined ? 'machine-key' : 'tpm' },
-        signer: { socket: at('signer.sock'), etcdPipe: at('etcd.sock') },
-      },
-      etcd: { endpoints: [member.endpoint], ...etcdFiles, metricsUrl: member.metricsUrl },
-    }),
-  );
-  await writeFile(
-    at('signer.json'),
-    JSON.stringify({
-      version: 1,
-      listen: at('signer.sock'),
-      keys: directory,
-      etcd: { endpoint: `unix:${at('etcd.sock')}`, ...etcdFiles },
-    }),
-  );
+  const port = await findFreePort();
+  const { joinservice: service, signer: signing } = await joinConfigurations({
+    ...{ at, clusterId: cluster.clusterId, joinPort: port },
+    nodeId: node.identity.kind === 'node' ? node.identity.nodeId : '',
+    ownerKey: Buffer.from(new TestOwner({ clock, clusterId: cluster.clusterId }).pubKey).toString('base64'),
+    etcdAt: { endpoint: member.endpoint, metricsUrl: member.metricsUrl },
+  });
+  const variant = tpm === undefined ? 'machine-key' : 'tpm';
+  const configurations = {
+    joinservice: {
+      ...service,
+      join: { ...service.join, evidence: { ...service.join.evidence, variant } },
+    },
+    signer: { ...signing, listen: service.join.signer.socket },
+  };
+  for (const [name, configuration] of Object.entries(configurations))
+    await writeFile(at(`${name}.json`), JSON.stringify(configuration));
   const joinservice = start('joinservice', at('joinservice.json'));
   const signer = start('signer', at('signer.json'));
   await untilListening(port);
@@ -162,8 +148,12 @@ async function writeFiles(
     'node.crt': node.tls.certPem,
     'node.key': node.tls.keyPem.reveal(),
     'etcd-ca.crt': client.caPem,
-    'etcd.crt': client.certPem,
-    'etcd.key': client.keyPem.reveal(),
+    ...Object.fromEntries(
+      ['joinservice', 'signer'].flatMap((name) => [
+        [`etcd-${name}.crt`, client.certPem],
+        [`etcd-${name}.key`, client.keyPem.reveal()],
+      ]),
+    ),
     'cluster-ca.crt': cluster.authority.caPem,
     'cluster-ca.key': cluster.authority.keyPem.reveal(),
     'kubernetes-ca.crt': await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs: clock.nowMs() }),

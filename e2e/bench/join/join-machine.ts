@@ -61,6 +61,9 @@ export class BenchMachine {
   readonly identity: string;
   readonly nodeId: string;
   readonly name: string;
+  /** Where its connections come from: the join service has limits for each source. */
+  readonly #source: string;
+  /** The address that it names. No node can have one of the loopback. */
   readonly #address: string;
   readonly #privKey: KeyObject;
   readonly #pubKeyDer: Uint8Array;
@@ -77,7 +80,9 @@ export class BenchMachine {
     this.identity = `machine-key:${fingerprintOfKey(this.#pubKeyDer).replace('sha256:', '')}`;
     this.nodeId = nodeIdOf(this.#pubKeyDer);
     this.name = `m-${index}`;
-    this.#address = `127.1.${Math.floor(index / 250)}.${(index % 250) + 1}`;
+    const place = `${Math.floor(index / 250)}.${(index % 250) + 1}`;
+    this.#source = `127.1.${place}`;
+    this.#address = `198.18.${place}`;
   }
 
   /** Creates the keys that a real machine creates before it calls the join service, on its own processor. */
@@ -149,7 +154,7 @@ export class BenchMachine {
     const own = async (tcp: Socket, signal: AbortSignal) => {
       try {
         tcp.destroy(); // replaces the socket of grpc, because grpc cannot choose the source address
-        const socket = connect({ host, port, localAddress: this.#address, noDelay: true });
+        const socket = connect({ host, port, localAddress: this.#source, noDelay: true });
         await once(socket, 'connect');
         const upgraded = await upgrade(socket, signal);
         peer.resolve(upgraded.peer);
