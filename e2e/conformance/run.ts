@@ -1,25 +1,20 @@
 import { createWriteStream } from 'node:fs';
 import { mkdir, readFile, rm } from 'node:fs/promises';
-import { arch, availableParallelism, homedir, totalmem } from 'node:os';
-import { join, resolve } from 'node:path';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
 import { env } from 'node:process';
-import { SystemClock } from '../../internal/clock/index.ts';
 import { ExecaRunner } from '../../internal/exec/index.ts';
-import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
-import { FetchHttp, type BuildContext, type BuildReporter } from '../../internal/bundlebuild/index.ts';
 import { versionsFor } from '../../internal/bundle/index.ts';
 import { buildConformance, type ConformanceBuild } from './build.ts';
+import { createBuildContext } from './build-context.ts';
 import { parseJunit, withMissing, type SpecResult } from './results.ts';
 import { focusOf, parseSpecNames, selectSpecs, type Selection } from './specs.ts';
 import { submissionDirectory, writeSubmission } from './submission.ts';
 import type { TestBed } from './test-bed.ts';
 
-const ROOT = resolve(import.meta.dirname, '../..');
 const QUICK = join(import.meta.dirname, 'quick-specs.txt');
 const RUN_MS = 24 * 3600_000;
 const LIST_MS = 120_000;
-/** The least time between two lines about a step. */
-const UPDATE_MS = 30_000;
 
 /** What a run was asked to do and where its files go. */
 export interface RunOptions {
@@ -41,7 +36,7 @@ export interface PreparedRun {
 /** Builds the tests unless the cache has them, and selects the specs. */
 export async function prepareRun(options: RunOptions): Promise<PreparedRun> {
   const { kubernetesVersion, directory, selection } = options;
-  const build = await buildConformance(buildContext(options), {
+  const build = await buildConformance(createBuildContext(options), {
     kubernetesVersion,
     directory: join(directory, 'programs'),
   });
@@ -128,47 +123,4 @@ function commands(): ExecaRunner {
 /** Without proxies: the tests connect to the machines of the cluster. */
 function environment(): Record<string, string> {
   return { PATH: env['PATH'] ?? '', HOME: homedir() };
-}
-
-function buildContext({ signal, say }: RunOptions): BuildContext {
-  return {
-    reporter: reporterTo(say),
-    ports: {
-      files: new DiskFiles(),
-      streams: new DiskStreams(),
-      commands: commands(),
-      clock: new SystemClock(),
-      http: new FetchHttp(),
-    },
-    cache: join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster'),
-    sources: {
-      charts: join(ROOT, 'cli/charts'),
-      programs: join(ROOT, 'internal/bundlebuild/programs'),
-    },
-    machine: {
-      architecture: arch() === 'arm64' ? 'arm64' : 'amd64',
-      cores: availableParallelism(),
-      memoryBytes: totalmem(),
-    },
-    env,
-    signal,
-  };
-}
-
-function reporterTo(say: (text: string) => void): BuildReporter {
-  const clock = new SystemClock();
-  return {
-    say: (_, text) => say(text),
-    step: (_, title, work) => {
-      say(`${title} …`);
-      let last = clock.monotonicMs();
-      return work({
-        update: (text) => {
-          if (clock.monotonicMs() - last < UPDATE_MS) return;
-          last = clock.monotonicMs();
-          say(`  ${text}`);
-        },
-      });
-    },
-  };
 }
