@@ -1,15 +1,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { env } from 'node:process';
 import { createInterface } from 'node:readline';
 import { ExecaRunner } from '../../internal/exec/index.ts';
+import { runGo } from '../run-go.ts';
 
 const SOURCE = join(import.meta.dirname, '../atls-peer');
-const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster/go');
-const SEARCH_PATH = `${env['PATH'] ?? ''}:/usr/local/go/bin`;
 
 /** Output of the Go program, one JSON object for each line. */
 export interface PeerEvent {
@@ -31,7 +30,7 @@ export interface PeerOptions {
 /** The second implementation of aTLS/1, built from source for this story. */
 export class GoPeer implements AsyncDisposable {
   readonly #directory: string;
-  readonly #commands = new ExecaRunner({ path: SEARCH_PATH });
+  readonly #commands = new ExecaRunner({ path: env['PATH'] ?? '' });
   readonly #signal = AbortSignal.timeout(240_000);
 
   private constructor(directory: string) {
@@ -40,19 +39,7 @@ export class GoPeer implements AsyncDisposable {
 
   static async build(): Promise<GoPeer> {
     const peer = new GoPeer(await mkdtemp(join(tmpdir(), 'cluster-atls-peer-')));
-    await peer.#commands.run({
-      argv: ['go', 'build', '-trimpath', '-o', peer.#program, '.'],
-      cwd: SOURCE,
-      env: {
-        PATH: SEARCH_PATH,
-        HOME: homedir(),
-        GOMODCACHE: join(CACHE, 'mod'),
-        GOCACHE: join(CACHE, 'build'),
-        GOTOOLCHAIN: 'local',
-        CGO_ENABLED: '0',
-      },
-      signal: peer.#signal,
-    });
+    await runGo(['build', '-trimpath', '-o', peer.#program, '.'], { cwd: SOURCE, signal: peer.#signal });
     return peer;
   }
 

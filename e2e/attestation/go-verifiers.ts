@@ -1,26 +1,13 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { env } from 'node:process';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
-import { ExecaRunner } from '../../internal/exec/index.ts';
+import { runGo } from '../run-go.ts';
 
 const SOURCE = join(import.meta.dirname, '../attestation-peers');
-const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster/go');
-const SEARCH_PATH = `${env['PATH'] ?? ''}:/usr/local/go/bin`;
-const GO_ENV = {
-  PATH: SEARCH_PATH,
-  HOME: homedir(),
-  GOMODCACHE: join(CACHE, 'mod'),
-  GOCACHE: join(CACHE, 'build'),
-  GOFLAGS: '-mod=mod',
-  GOTOOLCHAIN: 'local',
-  CGO_ENABLED: '0',
-};
-const BUILD_MS = 300_000;
 /** The Go verifiers log to standard output, so this file descriptor carries their verdicts. */
 const VERDICTS_FD = 3;
 
@@ -61,13 +48,13 @@ export class GoVerifiers implements AsyncDisposable {
 
   static async build(): Promise<GoVerifiers> {
     const directory = await mkdtemp(join(tmpdir(), 'cluster-attestation-peers-'));
-    await runGo(['build', '-trimpath', '-o', join(directory, 'peers'), '.']);
+    await runGo(['build', '-trimpath', '-o', join(directory, 'peers'), '.'], { cwd: SOURCE });
     return new GoVerifiers(directory);
   }
 
   /** The source directory of a Go module, with its test data. */
   static async moduleDirectory(module: string): Promise<string> {
-    return (await runGo(['list', '-m', '-f', '{{.Dir}}', module])).trim();
+    return runGo(['list', '-m', '-f', '{{.Dir}}', module], { cwd: SOURCE });
   }
 
   judge({ kind, nowMs, parts, pcrs, repeat }: PeerCase): Promise<PeerVerdict> {
@@ -92,19 +79,6 @@ export class GoVerifiers implements AsyncDisposable {
     await ended;
     await rm(this.#directory, { recursive: true, force: true });
   }
-}
-
-async function runGo(args: readonly string[]): Promise<string> {
-  const commands = new ExecaRunner({ path: SEARCH_PATH });
-  const signal = AbortSignal.timeout(BUILD_MS);
-  const { stdout } = await commands.run({
-    argv: ['go', ...args],
-    cwd: SOURCE,
-    env: GO_ENV,
-    signal,
-    timeoutMs: BUILD_MS,
-  });
-  return stdout;
 }
 
 function base64(bytes: Uint8Array): string {

@@ -6,7 +6,7 @@ import { env } from 'node:process';
 import { ExecaRunner } from '../../internal/exec/index.ts';
 import { versionsFor } from '../../internal/bundle/index.ts';
 import { buildConformance, type ConformanceBuild } from './build.ts';
-import { createBuildContext } from './build-context.ts';
+import { createBuildContext } from '../build-context.ts';
 import { parseJunit, withMissing, type SpecResult } from './results.ts';
 import { focusOf, parseSpecNames, selectSpecs, type Selection } from './specs.ts';
 import { submissionDirectory, writeSubmission } from './submission.ts';

@@ -1,11 +1,11 @@
 import { cp, copyFile, mkdir, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import type { Harness } from '../machines/harness.ts';
+import { runGo } from '../run-go.ts';
 
 const EXAMPLES = resolve(import.meta.dirname, '../../docs/examples/terraform');
-const SEARCH_PATH = '/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+const SEARCH_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 const BUILD_MS = 2_400_000;
 const RUN_MS = 120_000;
 /** The version in e2e/terraform/openstack-provider/go.mod. */
@@ -75,10 +75,9 @@ export class OpenTofu {
 
   async #goBuild(directory: string, name: string, module: string): Promise<string> {
     const program = join(this.#directory, name);
-    await this.#bench.machines.commands.run({
-      argv: ['go', 'build', '-o', program, module],
+    await runGo(['build', '-o', program, module], {
       cwd: join(import.meta.dirname, directory),
-      env: { PATH: SEARCH_PATH, HOME: homedir(), GOFLAGS: '-mod=readonly -buildvcs=false' },
+      flags: '-mod=readonly -buildvcs=false',
       timeoutMs: BUILD_MS,
       signal: this.#bench.signal,
     });

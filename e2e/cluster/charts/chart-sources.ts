@@ -10,7 +10,7 @@ import { Registry } from '../harness/registry.ts';
 
 const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
 const CHART = join(import.meta.dirname, '../../../cli/charts/hello');
-const SEARCH_PATH = `${env['PATH'] ?? ''}:/usr/local/go/bin`;
+const SEARCH_PATH = env['PATH'] ?? '';
 
 /**
  * A real OCI registry and an HTTP repository with charts that the real helm packed. The registry does not

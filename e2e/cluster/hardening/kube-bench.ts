@@ -1,8 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parse, stringify } from 'yaml';
 import type { Harness } from '../../machines/harness.ts';
+import { runGo } from '../../run-go.ts';
 import type { StoryCluster } from '../harness/story-cluster.ts';
 
 /** The newest CIS benchmark that the module brings. */
@@ -10,8 +10,6 @@ export const BENCHMARK = 'cis-1.11';
 const MODULE = 'github.com/aquasecurity/kube-bench';
 const SOURCE = resolve(import.meta.dirname, '../../kube-bench');
 const HOME = '/opt/kube-bench';
-const SEARCH_PATH = '/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-const BUILD_MS = 1_200_000;
 const ETCD_CONFIG = '/var/lib/cluster/etcd-kubernetes/etcd.json';
 const ETCD_DATA = '/var/lib/cluster/etcd-kubernetes/data';
 
@@ -61,16 +59,7 @@ export class KubeBench {
 
   static async build(bench: Harness): Promise<KubeBench> {
     const program = join(bench.directory, 'kube-bench');
-    const go = async (...args: readonly string[]): Promise<string> => {
-      const { stdout } = await bench.machines.commands.run({
-        argv: ['go', ...args],
-        cwd: SOURCE,
-        env: { PATH: SEARCH_PATH, HOME: homedir(), GOFLAGS: '-mod=readonly', CGO_ENABLED: '0' },
-        timeoutMs: BUILD_MS,
-        signal: bench.signal,
-      });
-      return stdout.trim();
-    };
+    const go = (...args: readonly string[]) => runGo(args, { cwd: SOURCE, signal: bench.signal });
     await go('build', '-trimpath', '-o', program, MODULE);
     const directory = join(await go('list', '-m', '-f', '{{.Dir}}', MODULE), 'cfg');
     const names = (await readdir(join(directory, BENCHMARK))).map((name) => `${BENCHMARK}/${name}`);

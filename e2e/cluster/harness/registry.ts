@@ -1,16 +1,11 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { env } from 'node:process';
 import { createInterface } from 'node:readline';
-import { ExecaRunner } from '../../../internal/exec/index.ts';
+import { runGo } from '../../run-go.ts';
 
-const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
 const SOURCES = join(import.meta.dirname, '../../registry-peer');
-const SEARCH_PATH = `${env['PATH'] ?? ''}:/usr/local/go/bin`;
-const BUILD_MS = 300_000;
 
 /** What a registry asks of its clients, and an image that it has. */
 export interface RegistryOptions {
@@ -45,7 +40,7 @@ export class Registry implements AsyncDisposable {
   static async start(directory: string, host: string, options: RegistryOptions = {}): Promise<Registry> {
     const { name = 'registry', tls, login, token = false, image } = options;
     const program = join(directory, 'registry');
-    await build(program);
+    await runGo(['build', '-trimpath', '-o', program, '.'], { cwd: SOURCES });
     const file = (kind: string): string => join(directory, `${name}.${kind}`);
     const flags: string[] = token ? ['-token'] : [];
     if (tls !== undefined) {
@@ -74,15 +69,4 @@ export class Registry implements AsyncDisposable {
     this.#child.stdin?.end();
     await ended;
   }
-}
-
-async function build(program: string): Promise<void> {
-  const go = { GOMODCACHE: join(CACHE, 'go/mod'), GOCACHE: join(CACHE, 'go/build'), GOTOOLCHAIN: 'local' };
-  await new ExecaRunner({ path: SEARCH_PATH }).run({
-    argv: ['go', 'build', '-trimpath', '-o', program, '.'],
-    cwd: SOURCES,
-    env: { PATH: SEARCH_PATH, HOME: homedir(), GOFLAGS: '-mod=mod', CGO_ENABLED: '0', ...go },
-    timeoutMs: BUILD_MS,
-    signal: new AbortController().signal,
-  });
 }

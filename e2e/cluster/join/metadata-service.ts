@@ -1,13 +1,11 @@
 import { readFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Harness } from '../../machines/harness.ts';
+import { runGo } from '../../run-go.ts';
 import type { StoryCluster } from '../harness/story-cluster.ts';
 
 const MODULE = 'github.com/aws/amazon-ec2-metadata-mock/cmd/ec2-metadata-mock';
 const SOURCE = resolve(import.meta.dirname, '../../metadata-peer');
-const SEARCH_PATH = '/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-const BUILD_MS = 600_000;
 const PROGRAM = '/opt/ec2-metadata-mock';
 
 /** What amazon-ec2-metadata-mock says by default. The address is none of the machine's own. */
@@ -21,13 +19,7 @@ export const MOCKED = {
 /** Builds AWS' own mock of the instance metadata service from its Go module, and returns the program. */
 export async function buildMetadataMock(bench: Harness): Promise<Uint8Array> {
   const program = join(bench.directory, 'ec2-metadata-mock');
-  await bench.machines.commands.run({
-    argv: ['go', 'build', '-trimpath', '-o', program, MODULE],
-    cwd: SOURCE,
-    env: { PATH: SEARCH_PATH, HOME: homedir(), GOFLAGS: '-mod=readonly', CGO_ENABLED: '0' },
-    timeoutMs: BUILD_MS,
-    signal: bench.signal,
-  });
+  await runGo(['build', '-trimpath', '-o', program, MODULE], { cwd: SOURCE, signal: bench.signal });
   return await readFile(program);
 }
 

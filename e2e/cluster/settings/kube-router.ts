@@ -1,5 +1,4 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { stringify } from 'yaml';
 import {
@@ -8,15 +7,14 @@ import {
   writeImageArchive,
   type TarEntry,
 } from '../../../internal/bundlebuild/index.ts';
-import { createBuildContext } from '../../conformance/build-context.ts';
+import { createBuildContext } from '../../build-context.ts';
 import { directoryLayer } from '../../conformance/directory-layer.ts';
 import { MERGED_LINKS, mergeUsr } from '../../conformance/image-recipes.ts';
 import type { Harness } from '../../machines/harness.ts';
+import { runGo } from '../../run-go.ts';
 
 const MODULE = 'github.com/cloudnativelabs/kube-router/v2/cmd/kube-router';
 const SOURCE = resolve(import.meta.dirname, '../../kube-router');
-const SEARCH_PATH = '/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-const BUILD_MS = 1_200_000;
 /** What upstream's image brings beside the program (its Dockerfile). */
 const PACKAGES = ['conntrack', 'dash', 'ipset', 'iproute2', 'iptables'];
 /** Repository and tag of the image in a mirror of docker.io. */
@@ -27,18 +25,7 @@ export async function buildKubeRouter(bench: Harness): Promise<string> {
   const { commands } = bench.machines;
   const { signal } = bench;
   const program = join(bench.directory, 'kube-router');
-  await commands.run({
-    argv: ['go', 'build', '-trimpath', '-ldflags=-s -w', '-o', program, MODULE],
-    cwd: SOURCE,
-    env: {
-      PATH: SEARCH_PATH,
-      HOME: homedir(),
-      GOFLAGS: '-mod=readonly',
-      CGO_ENABLED: '0',
-    },
-    timeoutMs: BUILD_MS,
-    signal,
-  });
+  await runGo(['build', '-trimpath', '-ldflags=-s -w', '-o', program, MODULE], { cwd: SOURCE, signal });
   const context = createBuildContext({ signal, say: () => undefined });
   const { root } = await unpackPackages(context, join(bench.directory, 'packages'), PACKAGES);
   const content = () => context.ports.streams.readChunks(program, { signal });

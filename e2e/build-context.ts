@@ -1,12 +1,12 @@
 import { arch, availableParallelism, homedir, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import { env } from 'node:process';
-import { FetchHttp, type BuildContext, type BuildReporter } from '../../internal/bundlebuild/index.ts';
-import { SystemClock } from '../../internal/clock/index.ts';
-import { ExecaRunner } from '../../internal/exec/index.ts';
-import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
+import { FetchHttp, type BuildContext, type BuildReporter } from '../internal/bundlebuild/index.ts';
+import { SystemClock } from '../internal/clock/index.ts';
+import { ExecaRunner } from '../internal/exec/index.ts';
+import { DiskFiles, DiskStreams } from '../internal/file/index.ts';
 
-const ROOT = resolve(import.meta.dirname, '../..');
+const ROOT = resolve(import.meta.dirname, '..');
 /** The least time between two lines about a step. */
 const UPDATE_MS = 30_000;
 
