@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { CloudSetting } from '../../internal/config/index.ts';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
+import { type FilePort, readText } from '../../internal/file/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
 import { aws } from './aws.ts';
 import { type AskMetadata, createMetadataClient } from './ask-metadata.ts';
@@ -11,7 +12,6 @@ import { gcp } from './gcp.ts';
 import { nocloud } from './nocloud.ts';
 import { openstack } from './openstack.ts';
 import { type CloudHints, parseHints } from './parse-hints.ts';
-import { type FilePort, readText } from '../../internal/file/index.ts';
 
 /** All questions to a cloud together may delay the start of the agent by this long. */
 const LIMIT_MS = 5_000;

@@ -6,6 +6,7 @@ import {
   type LocalCluster,
   type LocalNode,
 } from '../../internal/localmachines/index.ts';
+import type { CommandContext } from '../app/command.ts';
 import type { JoiningMachine } from './await-members.ts';
 import { localAttestation } from './attestation.ts';
 import { askDemo, demoChart } from './demo.ts';
@@ -19,7 +20,6 @@ import {
   startMachines,
 } from './create-machines.ts';
 import { machineHostFrom, miniPathsFrom } from './paths.ts';
-import type { CommandContext } from '../app/command.ts';
 
 /** Flags of `cluster mini up`. */
 export interface MiniUpOptions {

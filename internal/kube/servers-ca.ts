@@ -61,14 +61,14 @@ export interface Workload {
 }
 
 /**
- * Restarts the pods of a workload one after the other, once for each generation of the CA. Returns false if there is no such workload.
+ * Restarts the pods of a workload one after the other, once for each generation of the CA. Does nothing if there is no such workload.
  * @throws KubeError
  */
 export async function restartForServersCa(
   client: KubeClient,
   { kind, namespace, name }: Workload,
   { generation, signal }: { readonly generation: number; readonly signal: AbortSignal },
-): Promise<boolean> {
+): Promise<void> {
   const annotations = { [RESTARTED_FOR]: String(generation) };
   const written = client.write(
     {
@@ -79,7 +79,7 @@ export async function restartForServersCa(
     },
     signal,
   );
-  return (await written.then(() => true).catch(unlessMissing)) ?? false;
+  await written.catch(unlessMissing);
 }
 
 function unlessMissing(error: unknown): undefined {
