@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { createHarness } from '../../machines/harness.ts';
+import { eventually } from '../harness/node-shell.ts';
 import { Registry } from '../harness/registry.ts';
 import { StoryCluster } from '../harness/story-cluster.ts';
 import { buildKubeRouter, IMAGE, writeKubeRouterChart } from './kube-router.ts';
@@ -94,7 +95,13 @@ await test('a cluster with extra arguments and kube-router as its pod network', 
       for (const machine of MACHINES)
         for (const address of [...[...found.values()].map((ip) => `${ip}:8080`), service]) {
           const script = `fetch('http://${address}/').then((response) => console.log(response.status))`;
-          assert.equal(await cluster.run(machine, '/usr/lib/cluster/node', '-e', script), '200', address);
+          // kube-router is ready before its neighbours have told it their routes (BGP).
+          await eventually(
+            `${machine} reaches ${address}`,
+            60,
+            () => cluster.try(machine, '/usr/lib/cluster/node', '-e', script),
+            ({ code, stdout }) => code === 0 && stdout.trim() === '200',
+          );
         }
     },
   );
