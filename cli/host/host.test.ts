@@ -99,6 +99,21 @@ describe('Host with human-readable output', () => {
     host.fail({ ...report, message: 'of a node\n✔ verified' });
     expect(err().split('\n').slice(0, 2)).toEqual(['error: of a node', '  ✔ verified']);
   });
+
+  test('lets no text of a message, a warning, a step or its stack begin a line of its own', async () => {
+    const { host, clock, err } = start({ verbose: true });
+    const text = 'of a node\nerror: forged\n  aligned';
+    host.say('a', text);
+    host.warn('b', text);
+    await host.step('c', text, async ({ update }) => {
+      await clock.advance(11_000);
+      update(text);
+    });
+    host.fail({ ...report, stack: text });
+    const shown = err();
+    expect(shown.match(/^error: .*/gm)).toEqual([`error: ${report.message}`]);
+    expect(shown.match(/^ {2}error: forged\n {2}aligned/gm)?.length).toBeGreaterThanOrEqual(4);
+  });
 });
 
 describe('a host for a pipe', () => {

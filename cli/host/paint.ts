@@ -24,7 +24,7 @@ export function renderError(report: ErrorReport, verbose: boolean, paint: Paint)
   );
   if (verbose && Object.keys(report.details).length > 0)
     lines.push(`  details:   ${printableJson(JSON.stringify(report.details))}`);
-  if (verbose && report.stack !== undefined) lines.push(paint('dim', report.stack));
+  if (verbose && report.stack !== undefined) lines.push(paint('dim', indentRest(report.stack, 2)));
   return lines.join('\n');
 }
 

@@ -37,16 +37,16 @@ export class PlainHost extends NoPrompts implements AppHost {
   }
 
   say(code: string, text: string, data?: Record<string, unknown>): void {
-    this.talk(`${clean(text)}${this.#verboseTail(code, data)}`);
+    this.talk(`${oneMessage(text)}${this.#verboseTail(code, data)}`);
   }
 
   warn(code: string, text: string, data?: Record<string, unknown>): void {
-    this.talk(`${this.paint('yellow', 'warning:')} ${clean(text)}${this.#verboseTail(code, data)}`);
+    this.talk(`${this.paint('yellow', 'warning:')} ${oneMessage(text)}${this.#verboseTail(code, data)}`);
   }
 
   async step<T>(_code: string, named: string, work: (progress: StepProgress) => Promise<T>): Promise<T> {
     const { clock } = this.options;
-    const title = clean(named);
+    const title = oneMessage(named);
     const startMs = clock.monotonicMs();
     let lastMs = startMs;
     this.talk(`${title} …`);
@@ -55,7 +55,7 @@ export class PlainHost extends NoPrompts implements AppHost {
       if (clock.monotonicMs() - lastMs < PROGRESS_EVERY_MS) return;
       lastMs = clock.monotonicMs();
       const who = this.#lastStep === title ? '' : `${title}: `;
-      this.talk(`  ${who}${clean(text)}${done === undefined ? '' : ` (${formatShare(done)})`}`);
+      this.talk(`  ${who}${oneMessage(text)}${done === undefined ? '' : ` (${formatShare(done)})`}`);
       this.#lastStep = title;
     };
     try {
@@ -110,8 +110,16 @@ export class PlainHost extends NoPrompts implements AppHost {
  * Removes control characters from everything that is written, in case a view did not: texts of nodes or pods must not control
  * the terminal. Colors are added afterwards.
  */
-export function clean(text: string): string {
+function clean(text: string): string {
   return printableLines(text, { maxChars: Infinity });
+}
+
+/**
+ * The text of one message. Further lines are indented, so that no text of others looks like a line of this program; lines that are
+ * indented already stay as they are.
+ */
+export function oneMessage(text: string): string {
+  return clean(text).replace(/\n(?! )/g, '\n  ');
 }
 
 function cleanReport(report: ErrorReport): ErrorReport {

@@ -6,7 +6,7 @@ import { Secret } from '../../internal/secret/index.ts';
 import { formatShare } from './format.ts';
 import type { HostFlags, HostOptions, StepProgress } from './host.ts';
 import { Interruption } from './interruption.ts';
-import { clean, PlainHost } from './plain-host.ts';
+import { oneMessage, PlainHost } from './plain-host.ts';
 
 const DEFAULT_COLUMNS = 80;
 /** The spinner, a blank, and one column to keep terminals from wrapping. */
@@ -42,7 +42,11 @@ export class TerminalHost extends PlainHost {
     // ora cannot count lines on a terminal without a width: a serial console, or a pty that was never resized.
     if (this.options.streams.err.columns === 0) return super.step(_code, named, work);
     this.#spinner ??= await this.#createSpinner();
-    const step: ActiveStep = { title: clean(named), startMs: this.options.clock.monotonicMs(), detail: '' };
+    const step: ActiveStep = {
+      title: oneMessage(named),
+      startMs: this.options.clock.monotonicMs(),
+      detail: '',
+    };
     this.#steps.push(step);
     this.#show();
     try {
@@ -62,7 +66,7 @@ export class TerminalHost extends PlainHost {
       const asked = {
         type: 'confirm',
         name: 'yes',
-        message: clean(question),
+        message: oneMessage(question),
         default: defaultAnswer,
       } as const;
       return (await ask([asked])).yes === true;
@@ -72,7 +76,12 @@ export class TerminalHost extends PlainHost {
   override async askSecrets(questions: readonly string[]): Promise<readonly Secret<string>[] | undefined> {
     if (!this.interactive) return undefined;
     const asked = questions.map((question, index) => {
-      return { type: 'password', name: `${index}`, message: clean(question), toggleMask: false } as const;
+      return {
+        type: 'password',
+        name: `${index}`,
+        message: oneMessage(question),
+        toggleMask: false,
+      } as const;
     });
     using keyboard = hiddenKeyboard(this.options.streams.in);
     return await this.#prompt(async (ask) => {
@@ -115,7 +124,7 @@ export class TerminalHost extends PlainHost {
   }
 
   #update(step: ActiveStep, text: string, done?: Parameters<StepProgress['update']>[1]): void {
-    step.detail = done === undefined ? clean(text) : `${clean(text)} (${formatShare(done)})`;
+    step.detail = done === undefined ? oneMessage(text) : `${oneMessage(text)} (${formatShare(done)})`;
     if (this.#spinner !== undefined && this.#steps.at(-1) === step) this.#spinner.text = this.#line(step);
   }
 

@@ -6,5 +6,5 @@ export async function runNodeMetrics(context: CommandContext, name: string): Pro
   const { text } = await callCurator(context, ({ nodeStreams }) =>
     nodeStreams.getMetrics({ node: name }, { timeoutMs: 30_000 }),
   );
-  context.host.result({ node: name, text }, () => text.trimEnd().replace(/[^\x20-\x7e\n\t]/g, '?'));
+  context.host.result({ node: name, text }, () => text.trimEnd());
 }
