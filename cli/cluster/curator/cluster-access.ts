@@ -1,5 +1,6 @@
 import type { Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { KubeClient, KubeError } from '../../../internal/kube/index.ts';
+import { printable } from '../../../internal/printable/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
 import { ClusterError } from '../errors.ts';
@@ -7,11 +8,11 @@ import { readPart } from '../status/read-part.ts';
 import { callCurator } from './call-curator.ts';
 import { reachableAccess, knownApiServers } from './api-servers.ts';
 
-/** A node by its name or id. @throws RemoteError `curator-node-unknown` */
+/** A node by its name or id. Sentences that name it come from what a curator says: the name is one line. @throws RemoteError `curator-node-unknown` */
 export async function findNode(context: CommandContext, name: string): Promise<Node> {
   const { node } = await callCurator(context, ({ curator }) => curator.getNode({ node: name }));
   if (node === undefined) throw new Error(`curator sent no node ${JSON.stringify(name)}`);
-  return node;
+  return { ...node, name: printable(node.name) };
 }
 
 /** Calls the Kubernetes API with the workspace's kubeconfig, at an API server that responds. */

@@ -111,6 +111,8 @@ export class FakeNode implements AsyncDisposable {
   port = 0;
   apiPort = 0;
   fingerprint = '';
+  /** Reported in the result. */
+  nodeName = 'n1';
   readonly #owners = new Set<string>();
   readonly #sockets = new Set<Socket>();
   readonly #clusterCa = generateKeyPem();
@@ -296,7 +298,7 @@ export class FakeNode implements AsyncDisposable {
       value: {
         clusterId: spec.clusterId,
         nodeId: 'node-1',
-        nodeName: 'n1',
+        nodeName: this.nodeName,
         clusterCaPem: bytes(cluster.caPem),
         ownerCertificatePem: bytes(
           await cluster.issue(

@@ -1,5 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { InitResult } from '../../../initproto/gen/init_pb.js';
+import { DNS_LABEL } from '../../../internal/endpoint/index.ts';
 import { renderKubeconfig, type KubeAccess } from '../../../internal/kube/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
 import type { InitStateResult } from '../../workspace/index.ts';
@@ -29,6 +30,7 @@ export function verifyInitResult(result: InitResult, expected: ResultExpectation
   const clientsCaPem = text(result.kubernetesClientsCaPem);
   const byCa = { kubernetesCaPem, ...(clientsCaPem === '' ? {} : { kubernetesClientsCaPem: clientsCaPem }) };
   assertAdminKey({ adminCertPem, ...byCa }, expected.adminKeyPem);
+  if (!DNS_LABEL.test(result.nodeName)) throw invalid('result contains a node name that is not a DNS label');
   if (result.apiEndpoints.length === 0) throw invalid('result contains no API endpoint');
   for (const endpoint of [...result.apiEndpoints, ...result.curatorEndpoints]) {
     if (!/^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}$/.test(endpoint))

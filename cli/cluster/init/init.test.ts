@@ -301,6 +301,15 @@ describe('runInit()', () => {
     expect([await files.stat(`${ROOT}/kubeconfig`), node.acknowledged]).toEqual([undefined, []]);
   });
 
+  test('discards a result with a node name that is not a DNS label', async () => {
+    const { files, node, options } = await start();
+    node.nodeName = 'n1\n  kubeconfig  /tmp/forged';
+    await expect(runInit(contextOf(files), options)).rejects.toMatchObject({
+      code: 'cluster-result-invalid',
+    });
+    expect((await stateOf(files)).init?.result).toBeUndefined();
+  });
+
   test('resumes after a crash before and after every write', async () => {
     const seen = new Set<string>();
     const disks = new Map<MemoryFiles, FakeNode>();
