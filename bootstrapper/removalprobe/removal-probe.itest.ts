@@ -295,6 +295,20 @@ test('a removal probe is inconclusive if the server has no certificate of the ex
 });
 
 test('a removal probe is inconclusive if the endpoint admits no valid credential', async () => {
+  const { certFile, keyFile } = ENDPOINT_RULES['etcd-client'].valid;
+  const valid = [certFile, keyFile].map((path) => [path, moved.get(path) ?? ''] as const);
+  const foreign = await createCa('clients of another etcd');
+  moved.set(certFile, foreign.certFile).set(keyFile, foreign.keyFile);
+  try {
+    const results = (await probeEtcd()).filter((line) => line.startsWith('etcd-client '));
+    expect(results.filter((line) => !line.endsWith(' inconclusive'))).toEqual([]);
+    expect(results).toHaveLength(4);
+  } finally {
+    for (const [path, to] of valid) moved.set(path, to);
+  }
+});
+
+test('a removal probe is inconclusive if the endpoint does not answer', async () => {
   await units.stop(KUBERNETES_ETCD.unit);
   expect(new Set(await probeStoppedEtcd())).toEqual(new Set(['inconclusive']));
 });

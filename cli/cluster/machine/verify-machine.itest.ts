@@ -118,9 +118,13 @@ function settingsFor(manufacturer: SwtpmFactory) {
 /** Connects to the machine and verifies it, as `cluster init` does before the upload. */
 async function meet(
   endpoint: string,
-  options: { readonly known?: MachineRecord; readonly manufacturer?: SwtpmFactory } = {},
+  options: {
+    readonly known?: MachineRecord;
+    readonly manufacturer?: SwtpmFactory;
+    readonly fingerprint?: string;
+  } = {},
 ) {
-  const { known, manufacturer = factory } = options;
+  const { known, manufacturer = factory, fingerprint } = options;
   const host = new RecordingHost();
   const context = {
     host,
@@ -133,11 +137,11 @@ async function meet(
   const trust = new MachineTrust({
     settings: settingsFor(manufacturer),
     collateral: {},
-    fingerprint: undefined,
+    fingerprint,
     known,
     lock: { shows: 'boot-baseline' },
   });
-  const machine = { endpoint, fingerprint: undefined };
+  const machine = { endpoint, fingerprint };
   using session = new InitSession({ machine, owner, trust, clock });
   const met = await connectMachine(context, session, { update: () => undefined });
   const verified = await verifyMachine(context, { session, ...met, known });
@@ -175,6 +179,17 @@ describe('verifyMachine() with a TPM', () => {
       await using machine = await serve(tpm);
       const { codes } = await meet(machine.endpoint, { known: seen });
       expect(codes).toContain('init-machine-copied');
+    });
+  });
+
+  test('refuses a machine with a genuine TPM if its key has another fingerprint than the operator gave', async () => {
+    await withTpm(await factory.start({ copy: 'f' }), async (tpm) => {
+      await using machine = await serve(tpm);
+      const { fingerprint } = await meet(machine.endpoint);
+      expect(await meet(machine.endpoint, { fingerprint })).toMatchObject({ fingerprint });
+      await expect(meet(machine.endpoint, { fingerprint: `sha256:${'0'.repeat(64)}` })).rejects.toMatchObject(
+        { code: 'cluster-other-machine' },
+      );
     });
   });
 
