@@ -78,14 +78,19 @@ export function patternOf(title: string): string {
   return title.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll(/\\\$\w+|%[sdij]/g, '.*');
 }
 
+/** Whether one of the mutations turns a test red; without a title, any test of the file. */
+export function isShown(
+  mutations: readonly Mutation[],
+  { file, title }: { readonly file: string; readonly title?: string | undefined },
+): boolean {
+  const whole = new RegExp(title === undefined ? '' : `^(?:${patternOf(title)})$`);
+  return mutations.some(({ test, red }) => test === file && red.some((each) => whole.test(each)));
+}
+
 /** The rows that a mutation shows. */
 function coveredBy(mutations: readonly Mutation[], rows: readonly Row[]): ReadonlySet<string> {
-  const isShown = ({ tests }: Row): boolean =>
-    tests.some(({ file, title }) => {
-      const whole = new RegExp(`^(?:${patternOf(title)})$`);
-      return mutations.some(({ test, red }) => test === file && red.some((each) => whole.test(each)));
-    });
-  return new Set(rows.filter(isShown).map(({ name }) => name));
+  const covered = rows.filter(({ tests }) => tests.some((test) => isShown(mutations, test)));
+  return new Set(covered.map(({ name }) => name));
 }
 
 /**
