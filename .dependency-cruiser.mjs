@@ -3,7 +3,7 @@
  * is wrong, its comment what to do.
  */
 const GROUND = 'errors|secret|clock|cleanup|logging|event|supervisor|printable|endpoint';
-const PORTS = 'file|exec|rpc|kube|platform|tpm|etcd|localmachines|metrics';
+const PORTS = 'file|exec|rpc|kube|platform|tpm|etcd|localmachines|metrics|objectstore';
 const PROGRAMS = 'cli|bootstrapper|joinservice';
 /** The contracts: the only directories of another program that may be imported. */
 const CONTRACTS = '(initproto|joinservice/(joinproto|curatorproto))/';

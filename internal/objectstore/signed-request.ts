@@ -1,0 +1,169 @@
+import { createHash } from 'node:crypto';
+import { type IncomingMessage, request as requestHttp, Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
+import { AwsV4Signer } from 'aws4fetch';
+import type { Clock } from '../clock/index.ts';
+import { describeError } from '../errors/index.ts';
+import { printable } from '../printable/index.ts';
+import type { StoreCredentials } from './credentials.ts';
+import { ObjectStoreError, type ObjectStoreCode } from './errors.ts';
+import { textOf } from './xml.ts';
+
+/** A store that sends or takes nothing for this long is away. */
+const IDLE_MS = 60_000;
+const MAX_HEADER_BYTES = 16 * 1024;
+const MAX_ERROR_BYTES = 64 * 1024;
+const MAX_REASON = 300;
+const NO_BYTES = new Uint8Array();
+
+/** A bucket, and how its store is reached and trusted. Contains no secret. */
+export interface Bucket {
+  /** "https://HOST[:PORT]", or "http://…" for a store without TLS; no path. */
+  readonly endpoint: string;
+  /** Part of each signature. */
+  readonly region: string;
+  readonly bucket: string;
+  /** CA certificates (PEM) that the store is trusted with, instead of those of the machine. */
+  readonly ca?: string | undefined;
+}
+
+/** A request to the bucket or to one object of it. */
+export interface StoreRequest {
+  readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
+  /** Empty for the bucket itself. */
+  readonly key?: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array;
+}
+
+/** What requests need besides their content. */
+export interface StoreConnection {
+  readonly target: Bucket;
+  readonly credentials: StoreCredentials;
+  readonly clock: Clock;
+  /** How long the store may be silent, in ms; default: a minute. */
+  readonly idleMs?: number;
+}
+
+/** Codes of stores (Amazon S3, Ceph, MinIO and others) whose HTTP status says something else, or nothing. */
+const BY_STORE_CODE: Readonly<Record<string, ObjectStoreCode>> = {
+  QuotaExceeded: 'objectstore-full',
+  InsufficientStorage: 'objectstore-full',
+  XMinioStorageFull: 'objectstore-full',
+  XMinioAdminBucketQuotaExceeded: 'objectstore-full',
+  SlowDown: 'objectstore-busy',
+  RequestTimeout: 'objectstore-busy',
+  AuthorizationHeaderMalformed: 'objectstore-refused',
+  XAdminUserNotFound: 'objectstore-refused', // an unknown access key ID, with status 404
+};
+/** Codes of node:tls and OpenSSL for a certificate that was not accepted. */
+const TLS_CODE =
+  /^(ERR_TLS_CERT|CERT_|DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY)|HOSTNAME_MISMATCH)/;
+
+/**
+ * Sends one signed request (AWS signature, version 4) and gives its answer to `use`, if it is a success. The path has the bucket
+ * (path style), every body is signed by its hash, no redirect is followed and no proxy of the environment is used.
+ * @throws ObjectStoreError
+ */
+export async function withAnswer<T>(
+  { target, credentials, clock, idleMs = IDLE_MS }: StoreConnection,
+  request: StoreRequest,
+  use: (answer: IncomingMessage) => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  const { method, key = '', body = NO_BYTES } = request;
+  const doing = `${method} ${target.endpoint}/${target.bucket}/${key}`;
+  const { url, headers } = await sign(target, credentials, request, clock);
+  const isTls = url.protocol === 'https:';
+  const agent = isTls ? new HttpsAgent({ keepAlive: false }) : new HttpAgent({ keepAlive: false });
+  const ca = target.ca === undefined ? {} : { ca: target.ca };
+  const options = { ...ca, method, headers, agent, signal, timeout: idleMs, maxHeaderSize: MAX_HEADER_BYTES };
+  try {
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      const sent = (isTls ? requestHttps : requestHttp)(url, options, resolve);
+      // Also while the body of the answer is read: the error then ends that.
+      sent.once('timeout', () => sent.destroy(new Error(`the store was silent for ${idleMs} ms`)));
+      sent.once('error', reject);
+      sent.end(body);
+    });
+    answer.on('error', () => undefined); // a reader sees it; without one, the store has only closed early
+    if (!isSuccess(answer)) throw await refusalOf(doing, answer);
+    return await use(answer);
+  } catch (cause) {
+    signal.throwIfAborted();
+    if (cause instanceof ObjectStoreError) throw cause;
+    const isUntrusted = Error.isError(cause) && 'code' in cause && TLS_CODE.test(String(cause.code));
+    const code = isUntrusted ? 'objectstore-untrusted' : 'objectstore-unreachable';
+    throw new ObjectStoreError(code, `${doing}: ${describeError(cause)}`, { cause });
+  } finally {
+    agent.destroy();
+  }
+}
+
+/** Reads a whole body. @throws ObjectStoreError `objectstore-answer-invalid` if it is longer than `maxBytes` */
+export async function readBody(answer: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let sizeBytes = 0;
+  for await (const part of answer as AsyncIterable<Uint8Array>) {
+    sizeBytes += part.length;
+    if (sizeBytes > maxBytes)
+      throw new ObjectStoreError('objectstore-answer-invalid', `an answer above ${maxBytes} bytes`);
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}
+
+/** The error that an answer of the store tells. The text is the store's, and untrusted. */
+export function errorOf(doing: string, status: number, xml: string): ObjectStoreError {
+  const code = printable(textOf(xml, 'Code'), { maxChars: MAX_REASON });
+  const reason = [code, printable(textOf(xml, 'Message'), { maxChars: MAX_REASON })].filter(
+    (text) => text !== '',
+  );
+  return new ObjectStoreError(
+    BY_STORE_CODE[code] ?? codeOfStatus(status),
+    `${doing}: ${[`HTTP ${status}`, ...reason].join(': ')}`,
+  );
+}
+
+async function sign(
+  target: Bucket,
+  { accessKeyId, secretAccessKey }: StoreCredentials,
+  { method, key = '', query = {}, body = NO_BYTES }: StoreRequest,
+  clock: Clock,
+): Promise<{ readonly url: URL; readonly headers: Readonly<Record<string, string>> }> {
+  const url = new URL(`${target.endpoint}/${target.bucket}${key === '' ? '' : `/${key}`}`);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  const signed = await new AwsV4Signer({
+    ...{ method, url: url.href, accessKeyId, secretAccessKey: secretAccessKey.reveal() },
+    ...{ service: 's3', region: target.region },
+    datetime: new Date(clock.nowMs()).toISOString().replace(/[:-]|\.[0-9]{3}/g, ''),
+    headers: { 'x-amz-content-sha256': createHash('sha256').update(body).digest('hex') },
+  }).sign();
+  const headers = { ...Object.fromEntries(signed.headers), 'content-length': String(body.length) };
+  return { url: signed.url, headers };
+}
+
+function isSuccess({ statusCode = 0 }: IncomingMessage): boolean {
+  return statusCode >= 200 && statusCode < 300;
+}
+
+async function refusalOf(doing: string, answer: IncomingMessage): Promise<ObjectStoreError> {
+  const { statusCode = 0, headers } = answer;
+  if (statusCode >= 300 && statusCode < 400) {
+    answer.destroy();
+    const to = printable(headers.location ?? '', { maxChars: MAX_REASON });
+    return new ObjectStoreError(
+      'objectstore-redirected',
+      `${doing}: HTTP ${statusCode} to ${JSON.stringify(to)}`,
+    );
+  }
+  const body = await readBody(answer, MAX_ERROR_BYTES).catch(() => NO_BYTES); // the status alone says enough
+  return errorOf(doing, statusCode, Buffer.from(body).toString('utf8'));
+}
+
+function codeOfStatus(status: number): ObjectStoreCode {
+  if (status === 401 || status === 403) return 'objectstore-refused';
+  if (status === 404) return 'objectstore-missing';
+  if (status === 507) return 'objectstore-full';
+  return status === 429 || status >= 500 ? 'objectstore-busy' : 'objectstore-answer-invalid';
+}
