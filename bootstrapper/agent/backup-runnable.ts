@@ -1,14 +1,16 @@
+import { DiskStreams, readText } from '../../internal/file/index.ts';
+import { accessFromKubeconfig, KubeClient } from '../../internal/kube/index.ts';
 import { PORTS } from '../../internal/endpoint/index.ts';
 import { when, currentValue } from '../../internal/event/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
-import { backupCopyWorker, backupScheduleWorker } from '../backup/index.ts';
+import { backupCopyWorker, backupScheduleWorker, readStoreCredentials } from '../backup/index.ts';
 import {
   consensusLayout,
   ETCD_NAMES,
   removeRestoredSnapshots,
   withRestoredSnapshot,
 } from '../consensus/index.ts';
-import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
+import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES, PATHS } from '../kubernetes/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 import { temporaryEtcdConfig } from '../recovery/index.ts';
@@ -40,14 +42,20 @@ export function backupRunnable(agent: Agent): Runnable {
   });
 }
 
-/** The runnable that copies the scheduled backups of this node to the directory that the schedule names. */
+/** The runnable that copies the scheduled backups of this node to the directory or the store that the schedule names. */
 export function backupCopyRunnable(agent: Agent): Runnable {
   return backupCopyWorker(async (signal) => {
     const { clusterId, nodeId } = await membershipOf(agent, signal);
     return {
       ...agent,
       ...{ clusterId, nodeId, newestSchedule: AGENT_PATHS.newestBackupSchedule, ring: backupRing(agent) },
+      streams: new DiskStreams(),
       stateEtcd: () => agent.driver.etcdMembers()?.state,
+      readStoreCredentials: async (child) => {
+        const admin = (await readText(agent.files, PATHS.adminConf)) ?? '';
+        using client = new KubeClient(accessFromKubeconfig(admin, PATHS.adminConf), agent);
+        return await readStoreCredentials(client, child);
+      },
     };
   });
 }

@@ -7,8 +7,11 @@
  * backups/schedule (etcd) ─▶ verifySchedule ─▶ planBackup ─▶ claim ─▶ streamBackup ─▶ ring (TAKEN)
  *                                                               └ snapshots ─▶ throwaway etcd ─▶ proveContent (CONTENT-PROVED)
  * ```
+ *
+ * A further worker copies the proved ones to a directory or to an S3-compatible store (`CopyTarget`).
  */
 export { BackupRing } from './schedule/backup-ring.ts';
 export { backupCopyWorker } from './schedule/copy-worker.ts';
 export { backupScheduleWorker } from './schedule/schedule-worker.ts';
+export { readStoreCredentials } from './schedule/store-credentials.ts';
 export { createBackupTask } from './take-backup.ts';

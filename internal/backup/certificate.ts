@@ -12,6 +12,7 @@ import {
   signEd25519,
 } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
+import { copyStoreShape } from './copy-store.ts';
 import { BackupError } from './errors.ts';
 import { parseRecipient } from './recovery-key.ts';
 
@@ -68,18 +69,25 @@ const onceShape = z.strictObject({
 });
 
 /** For all backups that these nodes take by themselves. */
-const scheduleShape = z.strictObject({
-  version: z.literal(2),
-  /** The control planes that may take backups. */
-  nodeIds: z.array(nodeId).min(1).max(MAX_NODES),
-  /** A backup is due this long after the one before it. */
-  everyMinutes: z.int().min(MIN_EVERY_MINUTES).max(MAX_EVERY_MINUTES),
-  /** How many proved backups each control plane keeps. */
-  keep: z.int().min(1).max(MAX_KEEP),
-  /** Absolute path of a directory on each of these nodes to which it copies its backups; absent: none. */
-  copyTo: z.string().refine(isCopyDirectory).optional(),
-  ...common,
-});
+const scheduleShape = z
+  .strictObject({
+    version: z.literal(2),
+    /** The control planes that may take backups. */
+    nodeIds: z.array(nodeId).min(1).max(MAX_NODES),
+    /** A backup is due this long after the one before it. */
+    everyMinutes: z.int().min(MIN_EVERY_MINUTES).max(MAX_EVERY_MINUTES),
+    /** How many proved backups each control plane keeps. */
+    keep: z.int().min(1).max(MAX_KEEP),
+    /** Absolute path of a directory on each of these nodes to which it copies its backups; absent: none. */
+    copyTo: z.string().refine(isCopyDirectory).optional(),
+    /** Store to which each of these nodes copies its backups, instead of a directory; absent: none. */
+    copyToStore: copyStoreShape.optional(),
+    ...common,
+  })
+  .refine(
+    ({ copyTo, copyToStore }) => copyTo === undefined || copyToStore === undefined,
+    'two targets for copies',
+  );
 
 /** Shape of a certificate in a header and on the wire. */
 export const certificateShape = z.discriminatedUnion('version', [onceShape, scheduleShape]);

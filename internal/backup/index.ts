@@ -28,6 +28,7 @@ export {
   type SingleCertificate,
   type ScheduleCertificate,
 } from './certificate.ts';
+export { COPY_STORE_SECRET, copyPrefixOf, parseCopyStore, urlOfStore, type CopyStore } from './copy-store.ts';
 export { BackupError } from './errors.ts';
 export { ObjectCounts } from './object-counts.ts';
 export { encodeFacts, parseFacts, type BackupFacts, type EtcdFacts } from './facts.ts';

@@ -231,7 +231,7 @@ const ENTRIES: readonly Entry[] = [
     observe: backup.backup,
   }),
   entry('doctor-backup-copies', 'backups', {
-    what: 'copies of scheduled backups in the directory that the schedule names',
+    what: 'copies of scheduled backups in the directory or the store that the schedule names',
     observe: backup.copies,
   }),
   entry('doctor-etcd-learner', 'etcd', {

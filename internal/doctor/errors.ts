@@ -116,8 +116,8 @@ export const doctorErrors = defineErrors({
     'Sign the schedule again with `cluster backup schedule set`.',
   ),
   'doctor-backup-copies': retryable.operator.unhealthy(
-    'A control plane does not copy its backups to the directory that the schedule names, so they are on its own disk only.',
-    'Mount the file system of that directory on the node, and look at its space and permissions. If the node reports no copies, upgrade its agent. The node copies what is missing within a minute.',
+    'A control plane does not copy its backups to the directory or the store that the schedule names, so they are on its own disk only.',
+    'Correct what the cause names: `cluster help errors CODE` explains its code. Mount the file system of a directory on the node; for a store, look at its address, space and access key. If the node reports no copies, upgrade its agent. The node copies what is missing within a minute.',
   ),
   'doctor-join': retryable.operator.unhealthy(
     'A machine that asked to join was refused within the last day.',

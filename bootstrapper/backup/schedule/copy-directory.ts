@@ -2,6 +2,7 @@ import { describeError } from '../../../internal/errors/index.ts';
 import { ExecError, type Command, type CommandRunner } from '../../../internal/exec/index.ts';
 import { BACKUP_NAME, type BackupRecord } from '../../../internal/records/index.ts';
 import { BackupTaskError } from '../errors.ts';
+import type { CopyTarget, WantedCopies } from './copy-target.ts';
 
 const CALL_MS = 60_000;
 /** For one file on a slow network file system. */
@@ -19,7 +20,7 @@ const PARTIAL = '.partial';
  * Every access is a program of its own: a network file system that does not respond blocks its callers, and would block the agent.
  * Its server can put symbolic links into it, so none is followed.
  */
-export class CopyDirectory {
+export class CopyDirectory implements CopyTarget {
   readonly #commands: CommandRunner;
   readonly #root: string;
   readonly #cluster: string;
@@ -35,15 +36,10 @@ export class CopyDirectory {
     this.#place = `${this.#cluster}/${at.nodeId}`;
   }
 
-  /**
-   * Copies what is missing and deletes all but the newest. Resolves to the names that are there.
-   * @param from where this node keeps its backups
-   * @param wanted the backups that must be there, and how many stay: also those that the node itself has lost
-   * @throws BackupTaskError `backup-node-copy-target`, `backup-node-copy-failed`
-   */
+  /** @throws BackupTaskError `backup-node-copy-target`, `backup-node-copy-failed` */
   async update(
     from: string,
-    { backups, keep }: { readonly backups: readonly BackupRecord[]; readonly keep: number },
+    { backups, keep }: Omit<WantedCopies, 'verified'>,
     signal: AbortSignal,
   ): Promise<readonly string[]> {
     const device = await this.#requireOtherDisk(from, signal);

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { remove } from '../../../internal/etcd/index.ts';
 import { ExecaRunner, type CommandRunner } from '../../../internal/exec/index.ts';
+import { DiskStreams } from '../../../internal/file/index.ts';
 import { BACKUP_COPIES_PREFIX, records } from '../../../internal/records/index.ts';
 import { closeOpened, FakeClock, opened, superviseForTest } from '../../../internal/testing/index.ts';
 import { backupCopyWorker } from './copy-worker.ts';
@@ -71,6 +72,8 @@ function run(): void {
       backupCopyWorker(async () => ({
         ...{ files: cluster.files, clock: cluster.clock, clusterId: 'c0ffee', ownerKeys: [owner] },
         ...{ newestSchedule: '/schedule.json', nodeId: machine.nodeId, commands, ring: { kept } },
+        streams: new DiskStreams(),
+        readStoreCredentials: () => Promise.reject(new Error('there is no store')),
         stateEtcd: () => cluster.etcd,
       })),
       { clock: cluster.clock },

@@ -1,10 +1,15 @@
 import { describeError, findCoded } from '../../../internal/errors/index.ts';
+import { copyPrefixOf, urlOfStore, type ScheduleCertificate } from '../../../internal/backup/index.ts';
 import type { CommandRunner } from '../../../internal/exec/index.ts';
 import { Namespace, remove, type KeySpace } from '../../../internal/etcd/index.ts';
+import type { StreamPort } from '../../../internal/file/index.ts';
+import { ObjectStore, type StoreCredentials } from '../../../internal/objectstore/index.ts';
 import { BACKUP_COPIES_PREFIX, CLUSTER_PREFIX, records } from '../../../internal/records/index.ts';
 import type { Runnable } from '../../../internal/supervisor/index.ts';
 import type { BackupRing } from './backup-ring.ts';
 import { CopyDirectory } from './copy-directory.ts';
+import type { CopyTarget } from './copy-target.ts';
+import { StoreCopies } from './store-copies.ts';
 import { listKeptBackups, readSchedule } from './stored-schedule.ts';
 import type { ScheduleTrust } from './verify-schedule.ts';
 import { MAX_MESSAGE } from './schedule-worker.ts';
@@ -15,14 +20,17 @@ const EVERY_MS = 30_000;
 export interface CopyWorkerOptions extends ScheduleTrust {
   readonly nodeId: string;
   readonly commands: CommandRunner;
+  readonly streams: Pick<StreamPort, 'readChunks'>;
   readonly ring: Pick<BackupRing, 'kept'>;
+  /** The access key of the S3-compatible store of the schedule. @throws ObjectStoreError `objectstore-credentials-invalid` */
+  readonly readStoreCredentials: (signal: AbortSignal) => Promise<StoreCredentials>;
   /** The state etcd with root credentials, while the local member runs. */
   readonly stateEtcd: () => KeySpace | undefined;
 }
 
 /**
- * Copies the proved backups of this node to the directory that the schedule names, if it names one, and records what is there. If the
- * directory is not there, that is recorded as a failure and delays no backup; missing copies are made when it is back.
+ * Copies the proved backups of this node to the directory or the store that the schedule names, if it names one, and records what is
+ * there. If the target is not there, that is recorded as a failure and delays no backup; missing copies are made when it is back.
  * @param open resolves when this node is a member
  */
 export function backupCopyWorker(open: (signal: AbortSignal) => Promise<CopyWorkerOptions>): Runnable {
@@ -44,23 +52,22 @@ export function backupCopyWorker(open: (signal: AbortSignal) => Promise<CopyWork
 
 /** Copies what is missing. Resolves to what the worker waits for. @throws what prevented the copy, after it was recorded */
 async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promise<string> {
-  const { nodeId, clusterId, commands, ring, clock } = options;
+  const { nodeId, ring, clock } = options;
   const state = options.stateEtcd();
   if (state === undefined) return 'the control plane of this node';
   const etcd = new Namespace(state, CLUSTER_PREFIX);
   const schedule = await readSchedule(options, etcd, signal);
   const key = records.backupCopies.key(nodeId);
   const { record: before } = await records.backupCopies.read(etcd, key, signal);
-  const directory = schedule?.certificate.copyTo;
+  const directory = schedule && placeOf(schedule.certificate);
   if (directory === undefined || schedule?.certificate.nodeIds.includes(nodeId) !== true) {
     if (before !== undefined) await etcd.commit({ when: [], then: [remove(key)] }, { signal });
-    return 'a schedule of backups that names a directory for copies';
+    return 'a schedule of backups that names a target for copies';
   }
   await forgetRemovedNodes(etcd, signal);
   const own = (await listKeptBackups(etcd, signal)).filter(
     (each) => each.nodeId === nodeId && each.provedMs !== undefined,
   );
-  const at = new CopyDirectory(commands, { directory, clusterId, nodeId });
   const known = before?.directory === directory ? before.names : [];
   const write = async (found: Pick<NonNullable<typeof before>, 'names' | 'failure'>): Promise<void> => {
     const record = { version: 1 as const, nodeId, directory, ...found };
@@ -73,7 +80,9 @@ async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promis
   };
   let names: readonly string[];
   try {
-    names = await at.update(ring.kept, { backups: own, keep: schedule.certificate.keep }, signal);
+    const { keep } = schedule.certificate;
+    const target = await openTarget(options, schedule.certificate, signal);
+    names = await target.update(ring.kept, { backups: own, keep, verified: known }, signal);
   } catch (error) {
     signal.throwIfAborted();
     const code = findCoded(error)?.code ?? 'internal';
@@ -83,6 +92,24 @@ async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promis
   }
   await write({ names: [...names] });
   return 'the next backup';
+}
+
+/** Names the target of copies in records and for people; undefined if there is none. */
+function placeOf({ copyTo, copyToStore }: ScheduleCertificate): string | undefined {
+  return copyToStore === undefined ? copyTo : urlOfStore(copyToStore);
+}
+
+async function openTarget(
+  options: CopyWorkerOptions,
+  { copyTo, copyToStore }: ScheduleCertificate,
+  signal: AbortSignal,
+): Promise<CopyTarget> {
+  const { commands, streams, clock, clusterId, nodeId } = options;
+  if (copyToStore === undefined)
+    return new CopyDirectory(commands, { directory: copyTo ?? '', clusterId, nodeId });
+  const credentials = await options.readStoreCredentials(signal);
+  const store = new ObjectStore({ target: copyToStore, credentials, streams, clock });
+  return new StoreCopies(store, copyPrefixOf(copyToStore, clusterId, nodeId));
 }
 
 /** Deletes the records of nodes that the cluster does not have any more; their copies stay. */

@@ -4,6 +4,7 @@ import {
   encodeBackupCertificate,
   recoveryKeyOfOwner,
   signBackupCertificate,
+  type CopyStore,
 } from '../../../internal/backup/index.ts';
 import { ed25519PubKeyFrom, generateEd25519Key } from '../../../internal/crypto/index.ts';
 import { Namespace, type EtcdClient } from '../../../internal/etcd/index.ts';
@@ -81,15 +82,16 @@ export class FakeCluster {
       readonly keep?: number;
       readonly issuedMs?: number;
       readonly copyTo?: string;
+      readonly copyToStore?: CopyStore;
     } = {},
     by = ownerPem,
   ): Promise<void> {
-    const { everyMinutes = 10, keep = 2, issuedMs = Math.round(this.clock.nowMs()), copyTo } = change;
+    const { everyMinutes = 10, keep = 2, issuedMs = Math.round(this.clock.nowMs()), ...targets } = change;
     const certificate = encodeBackupCertificate(
       signBackupCertificate(
         {
           ...{ clusterId: 'c0ffee', epoch: 2, nodeIds: [...nodeIds], everyMinutes, keep, issuedMs },
-          ...(copyTo === undefined ? {} : { copyTo }),
+          ...targets,
           ...{ recipients: [recoveryKeyOfOwner(ownerPem).recipient], endsMs: issuedMs + 1e12 },
         },
         { keyPem: by, vouchers: [] },

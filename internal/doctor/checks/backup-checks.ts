@@ -46,12 +46,12 @@ function attempt(failure: BackupFacts['failure'], nowMs: number): Observation {
   return { ...seen, node, figure, problem: warned(`a backup failed on node ${node}: ${code}: ${message}`) };
 }
 
-/** Whether each control plane has its backups in the directory that the schedule names. */
+/** Whether each control plane has its backups in the directory or the store that the schedule names. */
 export const copies: Observe = (facts) => {
   const subject = 'copies of backups';
   const threshold = 'all proved backups copied';
   return judgePart(partOf(facts), { subject, threshold }, ({ schedule: signed, copies: reported }) => {
-    if (reported === undefined) return [{ subject, figure: 'no directory named', threshold }];
+    if (reported === undefined) return [{ subject, figure: 'no target named', threshold }];
     const seen = reported.map(({ node, count, failure }) => {
       const copied = { subject: `copies of ${node}`, node, threshold };
       if (failure === undefined) return { ...copied, figure: `${count} copied` };

@@ -1,0 +1,72 @@
+import { join } from 'node:path';
+import { findCoded } from '../../../internal/errors/index.ts';
+import type { ObjectStore } from '../../../internal/objectstore/index.ts';
+import { BACKUP_NAME, type BackupRecord } from '../../../internal/records/index.ts';
+import type { CopyTarget, WantedCopies } from './copy-target.ts';
+
+/**
+ * The copies of one node's backups in a bucket of an S3-compatible store:
+ *
+ * ```
+ * PREFIX/CLUSTER-ID/NODE-ID/NAME      the same bytes as on this node's disk
+ * ```
+ *
+ * An object has its name from the moment when all of it is there, so a copy counts only once it was read back.
+ */
+export class StoreCopies implements CopyTarget {
+  readonly #store: ObjectStore;
+  readonly #prefix: string;
+
+  /** @param prefix of the keys of this node, with a slash at its end */
+  constructor(store: ObjectStore, prefix: string) {
+    this.#store = store;
+    this.#prefix = prefix;
+  }
+
+  /** @throws ObjectStoreError */
+  async update(
+    from: string,
+    { backups, keep, verified }: WantedCopies,
+    signal: AbortSignal,
+  ): Promise<readonly string[]> {
+    const present = await this.#list(signal);
+    for (const backup of backups.toSorted((a, b) => a.seq - b.seq)) {
+      const { name, sizeBytes } = backup;
+      const hasSize = present.get(name) === sizeBytes;
+      if (!hasSize || !(verified.includes(name) || (await this.#isSame(backup, signal))))
+        await this.#upload(from, backup, signal);
+      present.set(name, sizeBytes);
+    }
+    // Names begin with the number of the backup. Nothing is deleted before everything newer is there.
+    const names = [...present.keys()].toSorted();
+    const kept = names.slice(-Math.max(1, keep, backups.length));
+    for (const name of names) if (!kept.includes(name)) await this.#remove(name, signal);
+    return kept;
+  }
+
+  /** Size in bytes by name. */
+  async #list(signal: AbortSignal): Promise<Map<string, number>> {
+    const objects = await this.#store.list(this.#prefix, signal);
+    const named = objects.map(({ key, sizeBytes }) => [key.slice(this.#prefix.length), sizeBytes] as const);
+    return new Map(
+      named.filter(([name], at) => BACKUP_NAME.test(name) && objects[at]?.key === this.#prefix + name),
+    );
+  }
+
+  /** Whether an upload that was interrupted before it was read back is complete. */
+  async #isSame({ name, sizeBytes, sha256 }: BackupRecord, signal: AbortSignal): Promise<boolean> {
+    return this.#store.isSame(this.#prefix + name, { sizeBytes, sha256 }, signal);
+  }
+
+  async #upload(from: string, { name, sizeBytes, sha256 }: BackupRecord, signal: AbortSignal): Promise<void> {
+    await this.#store.removeUnfinished(this.#prefix, signal);
+    await this.#store.put(this.#prefix + name, { path: join(from, name), sizeBytes, sha256 }, signal);
+  }
+
+  /** An access key without the right to delete protects the copies from a node that was broken into: then they stay. */
+  async #remove(name: string, signal: AbortSignal): Promise<void> {
+    await this.#store.remove(this.#prefix + name, signal).catch((error: unknown) => {
+      if (findCoded(error)?.code !== 'objectstore-refused') throw error;
+    });
+  }
+}
