@@ -99,6 +99,13 @@ const USAGE = rows('app-usage', 'usage', {
   'audit verify nofile': 'file nofile not found',
   'audit ls --last -1': 'Must be 1 to 1000000',
   'audit ls --last x': 'Must be 1 to 1000000',
+  'backup schedule set --copy-to s3://b/p': '--s3-endpoint is needed',
+  'backup schedule set --copy-to /mnt/b --s3-region eu-1': 'only for a target s3://',
+  'backup ls directory --s3-region eu-1': 'only for a target s3://',
+  'backup ls s3://backups': '--s3-endpoint is needed',
+  'backup fetch --to new --s3-ca file': 'only for a target s3://',
+  'backup fetch s3://backups/key --to new --s3-endpoint http://u:p@192.0.2.1':
+    'endpoint: expected https://HOST',
   'backup create text': "too many arguments for 'create'",
   'package repo': "missing required argument 'directory'",
   'image build': "required option '--provisioning <file>' not specified",

@@ -38,6 +38,10 @@ export const backupErrors = defineErrors({
     'The node sent another file than the one that the cluster recorded when it was taken. No file was written under the name.',
     'Fetch another backup. A control plane may be compromised: see `cluster audit`.',
   ),
+  'backup-fetched-damaged': fault.peer.refused(
+    'The object in the store is no complete backup. No file was written under the name.',
+    'Fetch another one: `cluster backup ls s3://BUCKET/PREFIX` lists them.',
+  ),
   'backup-not-owner': fault.operator.refused(
     'A backup contains all keys of the cluster, so only an owner may take one.',
     'Run the command in the workspace of an owner.',

@@ -9,6 +9,7 @@
  *     owner.crt           certificate of the owner          after its first renewal; before, in state.json
  *     machines/NODE.json  machine of a node, for `verify`    created when it is first verified
  *     registry-credentials.json  passwords of registries  written by the operator
+ *     backup-credentials         access key of the store  written by the operator
  *     identity.json       key of an operator                created once, completed by an owner's grant
  *
  * The owner key, the master secret and an operator's identity can be encrypted with a passphrase (`secret-file.ts` reads and

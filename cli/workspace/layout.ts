@@ -24,6 +24,8 @@ export interface WorkspaceLayout {
   readonly machines: string;
   /** Written by the operator: user names and passwords of registries, in Docker's format. 0600. */
   readonly registryCredentials: string;
+  /** Written by the operator: the access key of the S3-compatible store for copies of backups, in the format of AWS. 0600. */
+  readonly backupCredentials: string;
   readonly lock: string;
 }
 
@@ -42,6 +44,7 @@ export function layoutOf(root: string): WorkspaceLayout {
     identity: join(root, 'identity.json'),
     machines: join(root, 'machines'),
     registryCredentials: join(root, 'registry-credentials.json'),
+    backupCredentials: join(root, 'backup-credentials'),
     lock: join(root, '.lock'),
   };
 }

@@ -1,5 +1,6 @@
 import {
   parseBackupCertificate,
+  urlOfStore,
   verifyBackupCertificate,
   type ScheduleCertificate,
 } from '../../../internal/backup/index.ts';
@@ -121,9 +122,19 @@ export function contentProof({ provedMs }: Pick<KeptBackup, 'provedMs'>): 'TAKEN
 
 /** A schedule for `--output json`. */
 export function scheduleViewOf(schedule: ScheduleCertificate): Record<string, unknown> {
-  const { everyMinutes, keep, copyTo, nodeIds, recipients, owner, epoch, issuedMs, endsMs } = schedule;
+  const { everyMinutes, keep, copyTo, copyToStore, nodeIds, recipients, owner, epoch, issuedMs, endsMs } =
+    schedule;
   return {
-    ...{ everyMinutes, keep, copyTo: copyTo ?? null, nodeIds, recipients, owner, epoch },
+    ...{
+      everyMinutes,
+      keep,
+      copyTo: copyTo ?? null,
+      copyToStore: copyToStore ?? null,
+      nodeIds,
+      recipients,
+      owner,
+      epoch,
+    },
     ...{ issuedAt: new Date(issuedMs).toISOString(), endsAt: new Date(endsMs).toISOString() },
   };
 }
@@ -138,6 +149,9 @@ export function renderSchedule(
     `Every:      ${formatDuration(schedule.everyMinutes * MINUTE_MS)}`,
     `Kept:       ${schedule.keep} on each control plane`,
     ...(schedule.copyTo === undefined ? [] : [`Copied to:  ${printable(schedule.copyTo)} on each of them`]),
+    ...(schedule.copyToStore === undefined
+      ? []
+      : [`Copied to:  ${urlOfStore(schedule.copyToStore)} by each of them`]),
     `Taken by:   ${nodes.map((name) => printable(name)).join(', ')}`,
     `Signed:     ${new Date(schedule.issuedMs).toISOString()}, ${formatExpiry(schedule.endsMs, nowMs)}`,
     `Owner:      ${printable(schedule.owner)}`,

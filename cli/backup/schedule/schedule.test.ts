@@ -16,6 +16,13 @@ import { generateEd25519Key } from '../../../internal/crypto/index.ts';
 import { findCoded } from '../../../internal/errors/index.ts';
 import { fingerprintOfKey, nodeIdOf, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { readCaller } from '../../cluster/index.ts';
+import { createKubernetes } from '../../cluster/curator/fake-kubernetes.ts';
+import {
+  FAKE_ACCESS,
+  FAKE_BUCKET,
+  FakeObjectStore,
+} from '../../../internal/objectstore/fake-object-store.ts';
+import { runStoreFetch, runStoreList } from '../store/store-backups.ts';
 import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
 import type { RecordingHost } from '../../host/fake-host.ts';
 import { layoutOf, readOwnerKey } from '../../workspace/index.ts';
@@ -176,6 +183,95 @@ describe('cluster backup schedule', () => {
   });
 });
 
+describe('an S3-compatible store', () => {
+  const SECRET = '/api/v1/namespaces/kube-system/secrets/cluster-backup-store';
+  const FLAGS = { s3Endpoint: 'https://s3.example.org:9000' };
+  const TARGET = { ...OPTIONS, copyTo: 's3://backups/blue', store: FLAGS };
+  const layout = layoutOf('/owner');
+  const fileOf = (secret: string) => `[default]\naws_access_key_id = AK\naws_secret_access_key = ${secret}\n`;
+
+  /** A cluster whose Kubernetes records what is written, and a workspace with an access key. */
+  async function createWithKubernetes() {
+    const created = await createCluster();
+    const { files } = created.owner.ports;
+    const written: { readonly method: string; readonly url: string; readonly body: unknown }[] = [];
+    const answer = (request: (typeof written)[number]) => {
+      if (request.method !== 'GET') written.push(request);
+      return request.method === 'GET' ? undefined : {};
+    };
+    const node = { metadata: { annotations: {} }, spec: {} };
+    const at = { address: '127.0.0.1', port: 0, answer };
+    open.push(await createKubernetes(files, layout.kubeconfig, node, at));
+    await files.writeAtomic(layout.backupCredentials, fileOf('hunter2'), { mode: 0o600 });
+    return { ...created, files, written };
+  }
+
+  test('set signs the place without its access key, which goes into a Secret', async () => {
+    const { owner, cluster, files, written } = await createWithKubernetes();
+    const ca = '-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n';
+    await files.writeAtomic('/ca.pem', ca);
+    await runScheduleSet(owner, { ...TARGET, store: { ...FLAGS, s3Region: 'eu-1', s3Ca: '/ca.pem' } });
+    const copyToStore = { endpoint: FLAGS.s3Endpoint, region: 'eu-1', bucket: 'backups', prefix: 'blue', ca };
+    expect(parseBackupCertificate(cluster.certificate)).toMatchObject({ copyToStore });
+    expect(Buffer.from(cluster.certificate).toString()).not.toContain('hunter2');
+    expect(written).toEqual([
+      {
+        ...{ method: 'PATCH', url: `${SECRET}?fieldManager=cluster&force=true` },
+        body: expect.objectContaining({
+          data: { credentials: Buffer.from(fileOf('hunter2')).toString('base64') },
+        }),
+      },
+    ]);
+    expect(JSON.stringify(owner.host.records)).not.toContain('hunter2');
+    await runScheduleShow(owner);
+    expect(textOf(owner)).toMatch(
+      /^Copied to: +https:\/\/s3\.example\.org:9000\/backups\/blue by each of them$/m,
+    );
+  });
+
+  test('the Secret is deleted with the last schedule that needs it', async () => {
+    const { owner, written } = await createWithKubernetes();
+    const deletes = () => written.filter(({ method, url }) => method === 'DELETE' && url === SECRET).length;
+    await runScheduleSet(owner, TARGET);
+    await runScheduleSet(owner, OPTIONS);
+    expect(deletes()).toBe(1);
+    await runScheduleStop(owner);
+    expect(deletes()).toBe(1);
+    await runScheduleSet(owner, TARGET);
+    await runScheduleStop(owner);
+    expect(deletes()).toBe(2);
+  });
+
+  test.each([
+    { name: 'no endpoint', change: { store: {} } },
+    { name: 'an endpoint with a path', change: { store: { s3Endpoint: 'https://s3.example.org/x' } } },
+    { name: 'an endpoint with a password', change: { store: { s3Endpoint: 'https://u:p@s3.example.org' } } },
+    { name: 'a file without certificates', change: { store: { ...FLAGS, s3Ca: layout.backupCredentials } } },
+    { name: 'a CA file that does not exist', change: { store: { ...FLAGS, s3Ca: '/none' } } },
+    { name: 'no bucket', change: { copyTo: 's3://' } },
+    { name: 'a bucket that is a path', change: { copyTo: 's3://../x' } },
+    { name: 'a prefix that leads out', change: { copyTo: 's3://backups/../x' } },
+    { name: 'flags of a store for a directory', change: { copyTo: '/mnt/backups' } },
+    { name: 'flags of a store without a target', change: { copyTo: undefined } },
+  ])('set refuses $name and writes nothing', async ({ change }) => {
+    const { owner, cluster, written } = await createWithKubernetes();
+    expect(await codeOf(runScheduleSet(owner, { ...TARGET, ...change }))).toBe('app-usage');
+    expect([cluster.certificate.length, written.length]).toEqual([0, 0]);
+  });
+
+  test('set refuses an access key that is missing, malformed, or readable by others, and writes nothing', async () => {
+    const { owner, cluster, files, written } = await createWithKubernetes();
+    const path = layout.backupCredentials;
+    await files.writeAtomic(path, fileOf('hunter2'), { mode: 0o644 });
+    expect(await codeOf(runScheduleSet(owner, TARGET))).toBe('workspace-key-mode');
+    await files.writeAtomic(path, 'hunter2', { mode: 0o600 });
+    expect(await codeOf(runScheduleSet(owner, TARGET))).toBe('objectstore-credentials-invalid');
+    await files.remove(path);
+    expect(await codeOf(runScheduleSet(owner, TARGET))).toBe('objectstore-credentials-invalid');
+    expect([cluster.certificate.length, written.length]).toEqual([0, 0]);
+  });
+});
+
 describe('backups that control planes keep', () => {
   /** Puts a file into the cluster that a node took on the schedule. */
   async function withFile(change: { readonly sha256?: string } = {}) {
@@ -245,6 +341,62 @@ describe('backups that control planes keep', () => {
     const { owner, cluster, to } = await withFile();
     cluster.file[cluster.file.length - 1] = (cluster.file.at(-1) ?? 0) ^ 1;
     expect(await codeOf(runBackupFetch(owner, { name: undefined, to }))).toBe('backup-signature-invalid');
+  });
+
+  /** A store with a copy of a backup, and the flags by which it is reached. */
+  async function withStore() {
+    const created = await withFile();
+    const store = await new FakeObjectStore().start();
+    open.push(store);
+    const { accessKeyId, secretAccessKey } = FAKE_ACCESS;
+    const text = `aws_access_key_id=${accessKeyId}\naws_secret_access_key=${secretAccessKey}\n`;
+    await created.owner.ports.files.writeAtomic('/access', text, { mode: 0o600 });
+    const key = `blue/${created.clusterId}/${NODE}/00000007-20270115T080000000Z.backup`;
+    store.objects.set(key, Buffer.from(created.cluster.file));
+    store.objects.set('blue/notes.txt', Buffer.from('not a backup'));
+    const flags = { s3Endpoint: store.endpoint, s3Credentials: '/access' };
+    return { ...created, store, key, flags, url: `s3://${FAKE_BUCKET}/${key}` };
+  }
+
+  test('backup ls shows the copies in a store, newest first, and nothing else that is there', async () => {
+    const { owner, store, key, url, flags, clusterId } = await withStore();
+    store.objects.set(key.replace('00000007-20270115', '00000006-20270114'), Buffer.from('x'));
+    await runStoreList(owner, `s3://${FAKE_BUCKET}/blue/`, flags);
+    expect(lastOf(owner)).toMatchObject([
+      { url, clusterId, nodeId: NODE, takenAt: '2027-01-15T08:00:00.000Z' },
+      { takenAt: '2027-01-14T08:00:00.000Z', sizeBytes: 1 },
+    ]);
+  });
+
+  test('backup fetch copies a backup from a store and verifies it', async () => {
+    const { owner, cluster, to, url, flags } = await withStore();
+    await runStoreFetch(owner, { ...flags, url, to });
+    expect(Buffer.compare(await readFile(to), cluster.file)).toBe(0);
+    expect(lastOf(owner)).toMatchObject({ status: 'good', url });
+  });
+
+  test.each([
+    { name: 'empty', change: () => Buffer.alloc(0) },
+    { name: 'cut', change: (bytes: Buffer) => bytes.subarray(0, -1) },
+    { name: 'changed', change: (bytes: Buffer) => Buffer.from(bytes).fill(0, bytes.length - 64) },
+    { name: 'no backup', change: () => Buffer.from('something else') },
+  ])('backup fetch refuses an object that is $name, and writes no file', async ({ change }) => {
+    const { owner, store, key, to, url, flags } = await withStore();
+    store.objects.set(key, Buffer.from(change(store.objects.get(key) ?? Buffer.alloc(0))));
+    expect(await codeOf(runStoreFetch(owner, { ...flags, url, to }))).toBe('backup-fetched-damaged');
+    await expect(readFile(to)).rejects.toThrow('ENOENT');
+  });
+
+  test('backup fetch refuses an object that a store does not have, and one that it sends too much of', async () => {
+    const { owner, store, to, url, flags } = await withStore();
+    expect(await codeOf(runStoreFetch(owner, { ...flags, url: `${url}x`, to }))).toBe('backup-not-kept');
+    store.fault = ({ method, key }, response) => {
+      if (method !== 'GET' || key === '') return false;
+      response.end(Buffer.alloc(2 * 1024 ** 2));
+      return true;
+    };
+    expect(await codeOf(runStoreFetch(owner, { ...flags, url, to }))).toBe('backup-fetched-damaged');
+    await expect(readFile(to)).rejects.toThrow('ENOENT');
   });
 
   test('backup fetch refuses the name of an unknown backup', async () => {

@@ -6,6 +6,7 @@ import {
   MIN_EVERY_MINUTES,
   recoveryKeyOfOwner,
   signBackupCertificate,
+  type ScheduleCertificate,
 } from '../../../internal/backup/index.ts';
 import { formatDuration, MINUTE_MS } from '../../../internal/clock/index.ts';
 import type { CommandContext } from '../../app/command.ts';
@@ -15,6 +16,14 @@ import { isOwnerOnRecord } from '../../operators/index.ts';
 import { BackupCommandError } from '../errors.ts';
 import { ownClusterOf } from '../list-backups.ts';
 import { isSignedByOwner, readClusterBackups, renderSchedule, scheduleViewOf } from './schedule-view.ts';
+import {
+  copyStoreFrom,
+  isStoreUrl,
+  readStoreAccess,
+  refuseStoreFlags,
+  type StoreFlags,
+} from '../store/store-access.ts';
+import { deleteStoreSecret, writeStoreSecret } from '../store/store-secret.ts';
 import { sealWorkspacePart } from '../workspace-part.ts';
 
 /** Flags of `cluster backup schedule set`. */
@@ -24,8 +33,10 @@ export interface ScheduleOptions {
   readonly keep: number;
   /** For how long the owner's signature is valid. */
   readonly validMs: number;
-  /** Directory on each control plane to which it copies its backups. */
+  /** Where each control plane copies its backups: a directory of it, or "s3://BUCKET/PREFIX". */
   readonly copyTo?: string | undefined;
+  /** How a store in `copyTo` is reached. */
+  readonly store?: StoreFlags | undefined;
   /** Further recovery keys ("age1…") besides that of the owner. */
   readonly recipients: readonly string[];
 }
@@ -42,12 +53,9 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
       'backup-schedule-period',
       `signing a schedule of backups: every ${formatDuration(options.everyMs)}`,
     );
-  const { copyTo } = options;
-  if (copyTo !== undefined && !isCopyDirectory(copyTo))
-    throw new AppError(
-      'app-usage',
-      `--copy-to ${JSON.stringify(copyTo)}: expected an absolute path such as /mnt/backups`,
-    );
+  const target = await copyTargetOf(context, options);
+  const credentials =
+    target.copyToStore === undefined ? undefined : await readStoreAccess(context, options.store ?? {});
   const caller = await readCaller(context);
   if (!(await isOwnerOnRecord(context, caller)))
     throw new BackupCommandError('backup-not-owner', 'signing a schedule of backups: requires role owner');
@@ -66,13 +74,14 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
       ...{ clusterId, epoch: Number(info.epoch), recipients },
       nodeIds: info.directory.map(({ nodeId }) => nodeId),
       everyMinutes,
-      ...(copyTo === undefined ? {} : { copyTo }),
+      ...target,
       ...{ keep: options.keep, issuedMs, endsMs: issuedMs + options.validMs },
       ...(workspaceSha256 === undefined ? {} : { workspaceSha256 }),
     },
     { keyPem, vouchers },
   );
   if (schedule.version !== 2) throw new TypeError('a schedule expected');
+  if (credentials !== undefined) await writeStoreSecret(context, credentials);
   const mutation = newMutation();
   await callCurator(context, ({ operatorApi }) =>
     operatorApi.putBackupSchedule({
@@ -80,6 +89,7 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
       ...{ workspace, mutation },
     }),
   );
+  if (credentials === undefined && before?.copyToStore !== undefined) await deleteStoreSecret(context);
   const names = new Map(info.directory.map(({ nodeId, name }) => [nodeId, name] as const));
   host.result(scheduleViewOf(schedule), () =>
     [
@@ -87,6 +97,22 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
       `The first backup is taken within a minute. Show the backups: cluster backup ls`,
     ].join('\n'),
   );
+}
+
+/** The part of the schedule that names the target of copies. @throws AppError `app-usage` */
+async function copyTargetOf(
+  context: CommandContext,
+  { copyTo, store = {} }: Pick<ScheduleOptions, 'copyTo' | 'store'>,
+): Promise<Pick<ScheduleCertificate, 'copyTo' | 'copyToStore'>> {
+  if (isStoreUrl(copyTo)) return { copyToStore: await copyStoreFrom(context, copyTo, store) };
+  refuseStoreFlags(store);
+  if (copyTo === undefined) return {};
+  if (!isCopyDirectory(copyTo))
+    throw new AppError(
+      'app-usage',
+      `--copy-to ${JSON.stringify(copyTo)}: expected an absolute path such as /mnt/backups, or s3://BUCKET/PREFIX`,
+    );
+  return { copyTo };
 }
 
 /** `cluster backup schedule show`. */
@@ -136,6 +162,7 @@ export async function runScheduleStop(context: CommandContext): Promise<void> {
     throw new BackupCommandError('backup-no-schedule', 'ending the schedule of backups: there is none');
   const mutation = newMutation();
   await callCurator(context, ({ operatorApi }) => operatorApi.putBackupSchedule({ mutation }));
+  if (schedule.copyToStore !== undefined) await deleteStoreSecret(context);
   context.host.result(
     { schedule: null },
     () => 'Control planes take no more backups; those that they have stay.',

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { DAY_MS } from '../../../internal/clock/index.ts';
 import type { ActionBinder } from '../../app/command.ts';
+import type { StoreFlags } from '../../backup/index.ts';
 import { durationOption, wholeNumber } from '../flags.ts';
 
 const useCases = () => import('../../backup/index.ts');
@@ -24,36 +25,57 @@ interface VerifyFlags {
 export function register(backup: Command, action: ActionBinder): void {
   registerCreate(backup, action);
   registerSchedule(backup, action);
-  backup
+  const list = backup
     .command('ls')
-    .description('list the backups that control planes keep, or those in a directory, with their proofs')
-    .argument('[directory]', 'directory with backup files (default: the cluster)')
-    .option('--node <node>', 'only the backups that this node keeps')
+    .description('list the backups that control planes keep, or those in a directory or a store')
+    .argument('[place]', 'directory with backup files, or s3://BUCKET/PREFIX (default: the cluster)')
+    .option('--node <node>', 'only the backups that this node keeps');
+  storeOptions(list)
     .addHelpText(
       'after',
       `
 TAKEN: complete, not proved. CONTENT-PROVED: a control plane restored what it
 encrypted into a throwaway etcd and found it equal. FILE-PROVED: the file itself
-was decrypted and restored (cluster backup verify).`,
+was decrypted and restored (cluster backup verify).
+
+The files in a store are not read: fetch and verify the one that you need.`,
     )
     .action(
-      action<{ readonly node?: string }>(async (context, { node }, directory) => {
-        const { BackupCommandError, runBackupList, runClusterBackupList } = await useCases();
-        if (directory === undefined) return runClusterBackupList(context, { node });
-        if (node !== undefined)
-          throw new BackupCommandError('backup-list-target', 'listing backups: a directory and --node');
-        return runBackupList(context, directory);
+      action<StoreFlags & { readonly node?: string }>(async (context, { node, ...flags }, place) => {
+        const cases = await useCases();
+        if (place !== undefined && node !== undefined)
+          throw new cases.BackupCommandError('backup-list-target', 'listing backups: a directory and --node');
+        if (cases.isStoreUrl(place)) return cases.runStoreList(context, place, flags);
+        cases.refuseStoreFlags(flags);
+        return place === undefined
+          ? cases.runClusterBackupList(context, { node })
+          : cases.runBackupList(context, place);
       }),
     );
-  backup
+  const fetch = backup
     .command('fetch')
-    .description('copy a backup from the control plane that keeps it (owners only)')
-    .argument('[name]', 'name of the backup (default: the newest proved one)')
-    .requiredOption('--to <file>', 'file to write')
+    .description('copy a backup from the control plane that keeps it (owners only), or from a store')
+    .argument('[name]', 'name of the backup, or s3://BUCKET/KEY (default: the newest proved one)')
+    .requiredOption('--to <file>', 'file to write');
+  storeOptions(fetch)
+    .addHelpText(
+      'after',
+      `
+From a store no cluster and no workspace is needed: after a loss of every machine,
+fetch a backup and restore it (cluster restore).
+
+Examples:
+  cluster backup fetch --to newest.backup
+  cluster backup ls s3://backups/blue --s3-endpoint https://s3.example.org
+  cluster backup fetch s3://backups/blue/… --s3-endpoint https://s3.example.org --to blue.backup`,
+    )
     .action(
-      action<{ readonly to: string }>(async (context, { to }, name) =>
-        (await useCases()).runBackupFetch(context, { name, to }),
-      ),
+      action<StoreFlags & { readonly to: string }>(async (context, { to, ...flags }, name) => {
+        const cases = await useCases();
+        if (cases.isStoreUrl(name)) return cases.runStoreFetch(context, { ...flags, url: name, to });
+        cases.refuseStoreFlags(flags);
+        return cases.runBackupFetch(context, { name, to });
+      }),
     );
   backup
     .command('show')
@@ -92,7 +114,7 @@ cluster, but the bundle of the backup's Kubernetes version.`,
     );
 }
 
-interface ScheduleFlags {
+interface ScheduleFlags extends StoreFlags {
   readonly every: number;
   readonly keep: number;
   readonly valid: number;
@@ -100,9 +122,21 @@ interface ScheduleFlags {
   readonly recipient?: readonly string[];
 }
 
+/** The flags by which an S3-compatible store is reached. */
+function storeOptions(command: Command): Command {
+  return command
+    .option('--s3-endpoint <url>', 'address of the S3-compatible store: https://HOST or https://HOST:PORT')
+    .option('--s3-region <region>', 'region of the bucket (default: us-east-1)')
+    .option('--s3-ca <file>', 'CA certificates of the store in PEM (default: those of the machine)')
+    .option(
+      '--s3-credentials <file>',
+      'access key in the format of AWS, mode 0600 (default: backup-credentials in the workspace)',
+    );
+}
+
 function registerSchedule(backup: Command, action: ActionBinder): void {
   const schedule = backup.command('schedule').description('let control planes take backups by themselves');
-  schedule
+  const set = schedule
     .command('set')
     .description('sign a schedule, and replace the one before it (owners only)')
     .addOption(durationOption('--every <duration>', 'time between two backups').default(DAY_MS / 4, '6h'))
@@ -111,14 +145,15 @@ function registerSchedule(backup: Command, action: ActionBinder): void {
       durationOption('--valid <duration>', 'how long the signature is valid').default(365 * DAY_MS, '365d'),
     )
     .option(
-      '--copy-to <directory>',
-      'existing directory of the control planes, on another file system, to which each copies its backups',
+      '--copy-to <target>',
+      'where each control plane copies its backups: an existing directory on another file system, or s3://BUCKET/PREFIX',
     )
     .option(
       '--recipient <age1…>',
       'further recovery key that opens the backups; may be repeated',
       collect as (value: string, before: unknown) => readonly string[],
-    )
+    );
+  storeOptions(set)
     .addHelpText(
       'after',
       `
@@ -132,18 +167,23 @@ backups to DIRECTORY/CLUSTER-ID/NODE-ID, as many as it keeps. A directory that i
 away delays no backup, is shown by doctor, and is caught up with. One on the disk
 of the machine itself is refused.
 
+With --copy-to s3://BUCKET/PREFIX they go to an S3-compatible store in the same way.
+The access key is copied from the file of the workspace into a Secret that only
+control planes read: after a change, run this command again.
+
 The signature names the control planes of now: sign again when one is added. The
 workspace is in the backups as it is now: sign again when cluster.yaml changes.
 
 Examples:
   cluster backup schedule set --every 6h --keep 7
   cluster backup schedule set --copy-to /mnt/backups
+  cluster backup schedule set --copy-to s3://backups/blue --s3-endpoint https://s3.example.org
   cluster backup fetch --to newest.backup`,
     )
     .action(
-      action<ScheduleFlags>(async (context, { every, keep, valid, copyTo, recipient = [] }) =>
+      action<ScheduleFlags>(async (context, { every, keep, valid, copyTo, recipient = [], ...store }) =>
         (await useCases()).runScheduleSet(context, {
-          ...{ everyMs: every, keep, validMs: valid, copyTo },
+          ...{ everyMs: every, keep, validMs: valid, copyTo, store },
           recipients: recipient,
         }),
       ),
