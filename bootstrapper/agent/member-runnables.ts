@@ -1,4 +1,5 @@
 import { currentValue } from '../../internal/event/index.ts';
+import { MINUTE_MS, readAtMostEvery } from '../../internal/clock/index.ts';
 import { readStorageProtection } from '../../internal/platform/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { configurationWorker } from '../configuration/index.ts';
@@ -81,11 +82,12 @@ function statusFacts(agent: Agent): StatusFacts {
     bootId: () => machine.bootId(),
     certificates: createCertificateExpiryLister(files, clock),
     holdsKeys: () => keys.holdsKeys(),
-    directories: () =>
+    directories: readAtMostEvery(MINUTE_MS, clock, () =>
       readStorageProtection(
         files,
         DATA_DIRECTORIES.map(({ path }) => path),
       ),
+    ),
     controlPlane: (query, signal) => health.check(query, signal),
     kubernetesEtcd: (signal) => kubernetesEtcd.check(signal),
   };

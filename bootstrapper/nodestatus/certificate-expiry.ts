@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { dirname } from 'node:path';
-import type { Clock } from '../../internal/clock/index.ts';
+import { MINUTE_MS, readAtMostEvery, type Clock } from '../../internal/clock/index.ts';
 import { type FilePort, readText } from '../../internal/file/index.ts';
 import { consensusLayout, ETCD_INSTANCES } from '../consensus/index.ts';
 import { COMPONENT_CLIENTS, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
@@ -8,8 +8,6 @@ import { AGENT_PATHS } from '../nodestate/index.ts';
 
 const MAX_BYTES = 256 * 1024;
 const KUBECONFIGS = ['admin.conf'];
-/** How long the list of certificates is reused before the files are read again. */
-const FRESH_MS = 60_000;
 const DIRECTORIES = [
   AGENT_PATHS.credentials,
   dirname(KUBELET_FILES.ca),
@@ -36,16 +34,7 @@ export function createCertificateExpiryLister(
   files: FilePort,
   clock: Pick<Clock, 'monotonicMs'>,
 ): () => Promise<readonly CertificateExpiry[]> {
-  const list = createLister(files);
-  let last: { readonly atMs: number; readonly listed: Promise<readonly CertificateExpiry[]> } | undefined;
-  return () => {
-    const nowMs = clock.monotonicMs();
-    if (last !== undefined && nowMs - last.atMs < FRESH_MS) return last.listed;
-    const listed = list();
-    last = { atMs: nowMs, listed };
-    listed.catch(() => (last = undefined)); // the caller gets the error, and the next call retries
-    return listed;
-  };
+  return readAtMostEvery(MINUTE_MS, clock, createLister(files));
 }
 
 /** Expiry of every certificate that this node uses. Unreadable files are left out. */

@@ -5,8 +5,10 @@ import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import { refuseOtherAddress } from './preflight.ts';
 
-/** A short interval is cheap, because each check is one system call. */
-const CHECK_MS = 2_000;
+/** Reading the addresses of a node with many pods takes half a millisecond, so a shorter interval would be a tenth of an idle agent's work. */
+const CHECK_MS = 5_000;
+/** A machine that waits for its first address does nothing else. */
+const FIRST_CHECK_MS = 2_000;
 const NO_ADDRESS = 'an address that other machines can reach';
 
 /** Ports (injected dependencies) of the address check. */
@@ -23,7 +25,7 @@ export interface OwnAddressOptions {
 }
 
 /**
- * Reports at once when the machine loses the address that its certificates are made for; without this, its services would only
+ * Reports within seconds when the machine loses the address that its certificates are made for; without this, its services would only
  * time out. The agent never switches to another address. During an init, the owner sees the loss as a failed preflight.
  */
 export function ownAddressRunnable(options: OwnAddressOptions): Runnable {
@@ -68,7 +70,7 @@ export async function untilAddress(
 ): Promise<void> {
   if (hasOne()) return;
   log.warn('no address that other machines can reach, waiting before joining');
-  do await clock.sleep(CHECK_MS, signal);
+  do await clock.sleep(FIRST_CHECK_MS, signal);
   while (!hasOne());
   log.info('address found');
 }

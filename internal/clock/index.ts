@@ -14,3 +14,4 @@ export {
   MINUTES_PER_DAY,
   parseDuration,
 } from './duration.ts';
+export { readAtMostEvery } from './read-at-most-every.ts';
