@@ -5,7 +5,12 @@ import { ExecaRunner } from '../internal/exec/index.ts';
 import { DiskFiles, DiskStreams, KernelFiles } from '../internal/file/index.ts';
 import { createLogger, lineSink, ignoreOutputErrors } from '../internal/logging/index.ts';
 import { usageOf } from '../internal/metrics/index.ts';
-import { acquireProcessLock, LinuxMachine, SystemdUnits } from '../internal/platform/index.ts';
+import {
+  acquireProcessLock,
+  collectGarbageRegularly,
+  LinuxMachine,
+  SystemdUnits,
+} from '../internal/platform/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
 import { runAgent } from './agent/index.ts';
 import { isStayingDiskError } from './disk/index.ts';
@@ -75,6 +80,7 @@ try {
   const raw = await files.read(PROVISIONING_PATH, MAX_PROVISIONING_BYTES);
   await files.makeDirectory(RUN_DIRECTORY, 0o755);
   await using _guard = await acquireProcessLock(files, `${RUN_DIRECTORY}/agent.lock`);
+  void collectGarbageRegularly(clock, stop.signal);
   const provisioning = parseProvisioning(Buffer.from(raw ?? []).toString('utf8'));
   await runAgent(
     {

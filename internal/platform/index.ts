@@ -2,6 +2,7 @@
  * The machine as a port: its addresses and boot id, systemd units, and the lock against a second process of
  * the same program.
  */
+export { collectGarbageRegularly } from './collect-garbage.ts';
 export { PlatformError } from './errors.ts';
 export { LinuxMachine, type MachinePort } from './linux-machine.ts';
 export { parseMountinfo, readMounts, type Mount } from './mountinfo.ts';

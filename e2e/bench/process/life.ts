@@ -19,7 +19,7 @@ const AGENT_LIMIT_MB = 48;
  */
 export async function runLifeBench(): Promise<readonly BenchResult[]> {
   const { flags, env } = agentUnit();
-  const child = spawn(execPath, ['--expose-gc', ...flags, join(import.meta.dirname, 'life-process.ts')], {
+  const child = spawn(execPath, [...flags, join(import.meta.dirname, 'life-process.ts')], {
     env,
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
