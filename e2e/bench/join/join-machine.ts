@@ -70,6 +70,8 @@ export class BenchMachine {
   readonly #hardware: MachineHardware;
   readonly #tlsKeys = new RotatingKeys({ clock });
   #ticketKeys: Awaited<ReturnType<BenchMachine['makeKeys']>> | undefined;
+  /** Of the cluster that it has joined. */
+  #clusterId = '';
 
   /** @param hardware by default, the machine's own key without a TPM */
   constructor(index: number, hardware?: MachineHardware) {
@@ -96,18 +98,30 @@ export class BenchMachine {
    * another session that proves the node lock and requests the ticket. It makes no retries.
    */
   async join(host: string, port: number): Promise<Ticket> {
-    let clusterId: string;
     {
       using first = await this.#dial(host, port);
-      clusterId = await this.#admission(first);
-      await this.#hardware.lock(clusterId);
+      this.#clusterId = await this.#admission(first);
+      await this.#hardware.lock(this.#clusterId);
     }
     using locked = await this.#dial(host, port);
     return await locked.client.issueJoinTicket(
       {
         key: this.#proof(locked.session),
         joinId: this.nodeId,
-        keys: await this.#ask({ clusterId, session: locked.session }),
+        keys: await this.#ask(locked.session),
+      },
+      { signal: never },
+    );
+  }
+
+  /** Renews the certificates of the member, as its agent does: one session with new evidence, and a ticket. */
+  async renew(host: string, port: number): Promise<Ticket> {
+    using session = await this.#dial(host, port);
+    return await session.client.issueRejoinTicket(
+      {
+        key: this.#proof(session.session),
+        address: this.#address,
+        keys: await this.#ask(session.session),
       },
       { signal: never },
     );
@@ -122,11 +136,11 @@ export class BenchMachine {
   }
 
   /** The ticket request: the statement, and evidence that is bound to it. */
-  async #ask(at: { readonly clusterId: string; readonly session: Uint8Array }) {
+  async #ask(session: Uint8Array) {
     const keys = this.#ticketKeys ?? (await this.makeKeys());
     const [address, roles, timeMs] = [this.#address, ['KubernetesWorker'], clock.nowMs()];
     const statement = encodeTicketStatement({
-      ...{ ...at, ...keys, address, roles, timeMs },
+      ...{ clusterId: this.#clusterId, session, ...keys, address, roles, timeMs },
       nodePubKeyDer: this.#pubKeyDer,
     });
     const { issuer } = this.#hardware;
