@@ -130,11 +130,12 @@ const limits: readonly {
   },
   {
     document: 'docs/threat-model.md',
-    says: /a node stores (\S+) MiB at once and then (\S+) KiB a second/,
+    says: /a node stores (\S+) MiB at once and then (\S+) KiB a second[^|]*each write counts (\S+) bytes/,
     source: 'joinservice/curator/nodes/check-status.ts',
     are: [
       ['const BURST_BYTES =', KIB * KIB],
       ['const BYTES_PER_SECOND =', KIB],
+      ['const BYTES_PER_WRITE =', 1],
     ],
   },
   {

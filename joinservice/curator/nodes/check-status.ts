@@ -27,6 +27,8 @@ const MAX_ENTRIES = {
  */
 const BURST_BYTES = 1024 * 1024;
 const BYTES_PER_SECOND = 2 * 1024;
+/** What each write counts beside its status: etcd stores the key and its revision again, also for an empty status. */
+const BYTES_PER_WRITE = 512;
 /** Maximum number of nodes whose writes are counted. */
 const MAX_NODES = 8_192;
 
@@ -93,8 +95,9 @@ export class StatusBudget {
     this.#clock = clock;
   }
 
-  /** Takes the bytes of one write. @throws CuratorError `curator-status-too-often` */
-  take(nodeId: string, bytes: number): void {
+  /** Takes one write of a status of so many bytes. @throws CuratorError `curator-status-too-often` */
+  take(nodeId: string, statusBytes: number): void {
+    const bytes = statusBytes + BYTES_PER_WRITE;
     const atMs = this.#clock.monotonicMs();
     const known = this.#nodes.get(nodeId) ?? { atMs, leftBytes: BURST_BYTES };
     const refilled = known.leftBytes + ((atMs - known.atMs) / 1000) * BYTES_PER_SECOND;
