@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals';
+import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SERVICE_SANDBOX } from '../internal/platform/index.ts';
@@ -30,4 +31,10 @@ test('no systemd service writes a core dump, which would contain its keys', () =
     ({ text }) => !/^LimitCORE=0$/m.test(text) && !/^(?:\$\{visibility\})?\$\{SERVICE_SANDBOX\}$/m.test(text),
   );
   expect(leaving.map(({ name }) => name)).toEqual([]);
+});
+
+test('the installed CLI writes no core dump, which would contain the owner key', () => {
+  const launcher = readFileSync(join(ROOT, '.ci/package/cluster'), 'utf8');
+  const limits = launcher.replace(/^exec .*$/m, 'ulimit -S -c; ulimit -H -c');
+  expect(execFileSync('sh', ['-c', limits], { encoding: 'utf8' })).toBe('0\n0\n');
 });
