@@ -19,7 +19,9 @@ const NODE = 'n1';
 const KUBECONFIG = '/run/tenant.conf';
 const METADATA = '169.254.169.254';
 /** Ports of the node that a pod can reach by design. TLS or the service itself refuses the pod. */
-const GUARDED = [2379, 2382, 6443, 9090, 9091, 10250] as const;
+const GUARDED = [2379, 2380, 2382, 2383, 6443, 9090, 9091, 10250] as const;
+/** kube-proxy tells anybody whether the service rules of this node are current. */
+const PUBLIC = 10256;
 
 /** Connects to each "host port", and prints "open" or the error code. */
 const CONNECT = `
@@ -121,9 +123,19 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
   });
 
   await story.test('the services on the address of the node refuse a tenant', async () => {
+    const listening = await cluster.sh(NODE, `ss -Hltn | awk '{print $4}' | grep -Ev '^(127\\.|\\[::1\\])'`);
+    const others = listening.split('\n').map((each) => Number(each.replace(/.*:/, '')));
+    const known: readonly number[] = [...GUARDED, PUBLIC];
+    assert.deepEqual(
+      others.filter((port) => !known.includes(port)),
+      [],
+      'a port that this story does not try',
+    );
     const want: Readonly<Record<number, RegExp>> = {
       2379: /^(ERR_SSL|ECONNRESET|EPROTO)/,
+      2380: /^(ERR_SSL|ECONNRESET|EPROTO)/,
       2382: /^(ERR_SSL|ECONNRESET|EPROTO)/,
+      2383: /^(ERR_SSL|ECONNRESET|EPROTO)/,
       6443: /^40[13]$/,
       9090: /^(ERR_SSL|ECONNRESET|EPROTO|4|HPE)/,
       9091: /^(ERR_SSL|ECONNRESET|EPROTO|4|HPE)/,
