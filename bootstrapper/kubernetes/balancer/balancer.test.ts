@@ -62,6 +62,16 @@ describe('ensureBalancer()', () => {
     expect([units.active.has(APILB_UNIT), await configuredUpstreams(files)]).toEqual([true, [one]]);
   });
 
+  test('limits the connections of the programs on this node, and closes silent ones', async () => {
+    const files = new MemoryFiles();
+    await ensureBalancer({ files, units: new FakeUnits() }, [one], never);
+    const bytes = await files.read(APILB_CONFIG, 65_536);
+    expect(JSON.parse(Buffer.from(bytes ?? []).toString('utf8'))).toMatchObject({
+      listen: { host: '127.0.0.1', port: 6445 },
+      limits: { connections: 1024, idleMs: 30 * 60_000, halfOpenMs: 60_000 },
+    });
+  });
+
   test('adds the CA of the API servers to the configuration once this node has the CA', async () => {
     const files = new MemoryFiles();
     const units = new FakeUnits();
