@@ -14,10 +14,6 @@ describe('parseAgentPackage()', () => {
       given: ['https://x.example/a.deb', HASH],
       want: { url: 'https://x.example/a.deb', sha256: HASH.toLowerCase() },
     },
-    {
-      given: ['http://x.example/a.deb', HASH],
-      want: { url: 'http://x.example/a.deb', sha256: HASH.toLowerCase() },
-    },
     { given: ['file:///opt/a.deb', undefined], want: { url: 'file:///opt/a.deb' } },
   ] as const)('accepts $given', ({ given: [url, sha256], want }) => {
     expect(parseAgentPackage(url, sha256)).toMatchObject(want);
@@ -31,11 +27,7 @@ describe('parseAgentPackage()', () => {
       want: 'cloudinit-package-path',
     },
     { name: 'another protocol', given: ['ftp://x.example/a.deb', HASH], want: 'cloudinit-package-path' },
-    {
-      name: 'plain HTTP without a hash',
-      given: ['http://x/a.deb', undefined],
-      want: 'cloudinit-package-unverified',
-    },
+    { name: 'plain HTTP', given: ['http://x/a.deb', HASH], want: 'cloudinit-package-invalid' },
     {
       name: 'HTTPS without a hash',
       given: ['https://x/a.deb', undefined],

@@ -2,7 +2,7 @@ import { CloudInitError } from './errors.ts';
 
 /** The agent package that a machine installs. */
 export interface AgentPackage {
-  /** `https:`, `http:`, or `file:` for a package in the machine's image. */
+  /** `https:`, or `file:` for a package in the machine's image. */
   readonly url: string;
   /** Lower-case hex; always present for a download. Undefined only for `file:`: the image has been trusted already. */
   readonly sha256: string | undefined;
@@ -24,6 +24,8 @@ export function parseAgentPackage(
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !['https:', 'http:', 'file:'].includes(url.protocol))
     throw new CloudInitError('cloudinit-package-path', `invalid --package ${JSON.stringify(text)}`);
+  if (url.protocol === 'http:')
+    throw new CloudInitError('cloudinit-package-invalid', `invalid --package ${text}: use https://`);
   if (url.protocol === 'file:' && (url.host !== '' || !/^\/[\w.+~/-]+$/.test(url.pathname)))
     throw new CloudInitError('cloudinit-package-invalid', `invalid --package ${text}: use file:///PATH`);
   if (sha256 !== undefined && !/^[0-9a-fA-F]{64}$/.test(sha256))
@@ -58,12 +60,9 @@ const INSTALL = [
 function downloadLines({ url }: AgentPackage): readonly string[] {
   if (url.startsWith('file:'))
     return ['deb="${1#file://}"', '[ -z "$2" ] || echo "$2  $deb" | sha256sum --check --quiet'];
-  const authorities = [
+  return [
     '[ -e /etc/ssl/certs/ca-certificates.crt ] ||',
     '  { apt-get update; apt-get install --yes ca-certificates; }',
-  ];
-  return [
-    ...(url.startsWith('https:') ? authorities : []),
     `deb=${DOWNLOADED}`,
     'rm -f "$deb"',
     `${APT_HELPER} download-file "$1" "$deb" "SHA256:\${2:?no hash}"`,

@@ -12,7 +12,7 @@ export const cloudInitErrors = defineErrors({
   ),
   'cloudinit-package-invalid': fault.operator.usage(
     'The URL or the hash of the agent package is invalid. Nothing was done.',
-    'Use `--package https://…` (or `http://…`, `file:///PATH`) and `--package-sha256` with 64 hex digits.',
+    'Use `--package https://…` (or `file:///PATH`) and `--package-sha256` with 64 hex digits.',
   ),
 });
 

@@ -73,7 +73,7 @@ function registerCloudInit(node: Command, action: ActionBinder): void {
     .command('cloud-init')
     .description('generate cloud-init user data for machines that join')
     .option('--endpoint <host>', 'control-plane node; may be repeated (default: all current ones)', collect)
-    .option('--package <url>', 'Debian package of the agent: https, http or file:///PATH')
+    .option('--package <url>', 'Debian package of the agent: https://… or file:///PATH')
     .option('--package-sha256 <hex>', 'SHA-256 of the package; required with https and http')
     .option('--no-tpm', 'for machines without a TPM')
     .addOption(
