@@ -26,7 +26,7 @@ export const podSecuritySchema = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      'Whether pods may reach the metadata service of the cloud (169.254.169.254, fd00:ec2::254), which has credentials of the machine. DNS at that address is always allowed.',
+      'Whether pods may reach the metadata service of the cloud (169.254.169.254, fd00:ec2::254) and the wire server of Azure (168.63.129.16, ports 80 and 32526), which have credentials of the machine. DNS at these addresses is always allowed.',
     ),
 });
 

@@ -7,21 +7,31 @@ import { METADATA_GUARD_RULES, METADATA_GUARD_UNIT, ensureMetadataGuard } from '
 import { KUBELET_UNIT } from './units.ts';
 
 describe('ensureMetadataGuard()', () => {
-  test('loads rules that reject both metadata addresses for forwarded and local packets, but allow DNS', async () => {
+  test('loads rules that reject the metadata addresses and Azure’s wire server for forwarded and local packets, but allow DNS', async () => {
     const [files, units] = [new MemoryFiles(), new FakeUnits()];
     await ensureMetadataGuard({ files, units }, true, never);
     const rules = Buffer.from((await files.read(METADATA_GUARD_RULES, 65_536)) ?? []).toString('utf8');
     for (const hook of ['forward', 'input']) {
-      const chain = rules.slice(rules.indexOf(`chain ${hook}`)).split('}')[0];
+      const chain = rules.slice(rules.indexOf(`chain ${hook}`)).split('\n  }')[0];
       expect(chain).toContain(`type filter hook ${hook} `);
       expect(chain).toMatch(
         /169\.254\.169\.254 udp dport 53 accept\n.*tcp dport 53 accept\n.*169\.254\.169\.254 reject/,
       );
       expect(chain).toContain('ip6 daddr fd00:ec2::254 reject');
+      expect(chain).toContain('ip daddr 168.63.129.16 tcp dport { 80, 32526 } reject');
     }
     expect(units.moves).toEqual([`start ${METADATA_GUARD_UNIT}`]);
     await ensureMetadataGuard({ files, units }, true, never);
     expect(units.moves).toHaveLength(1);
+  });
+
+  test('loads the rules of a newer release again', async () => {
+    const [files, units] = [new MemoryFiles(), new FakeUnits()];
+    await ensureMetadataGuard({ files, units }, true, never);
+    const before = units.installed.get(METADATA_GUARD_UNIT) ?? '';
+    units.installed.set(METADATA_GUARD_UNIT, before.replace(/^# Rules [0-9a-f]{64}$/m, '# Rules of before'));
+    await ensureMetadataGuard({ files, units }, true, never);
+    expect(units.moves).toEqual([`start ${METADATA_GUARD_UNIT}`, `restart ${METADATA_GUARD_UNIT}`]);
   });
 
   test('removes the rules if the configuration allows pods to use the metadata service', async () => {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { SERVICE_SANDBOX, type SystemPorts } from '../../../internal/platform/index.ts';
 import { ensureUnit } from '../../units/index.ts';
@@ -10,7 +11,8 @@ const TABLE = 'inet cluster_metadata';
 
 /**
  * nftables rules that block pods from the metadata service of the cloud, which returns the machine's
- * credentials to every client. The rules reject packets that arrive on any interface except the loopback,
+ * credentials to every client, and from the wire server of Azure (168.63.129.16), which returns those of
+ * the machine's extensions. Azure's DNS and health probes have that address too, with other ports. The rules reject packets that arrive on any interface except the loopback,
  * both forwarded packets and packets to a metadata agent on this machine. The machine itself may connect. DNS
  * is allowed, because some clouds serve DNS at the same address. Loading the rules replaces the whole table,
  * so they can be loaded repeatedly.
@@ -22,6 +24,7 @@ function buildMetadataRules(): string {
     ip daddr 169.254.169.254 udp dport 53 accept
     ip daddr 169.254.169.254 tcp dport 53 accept
     ip daddr 169.254.169.254 reject with icmp type admin-prohibited
+    ip daddr 168.63.129.16 tcp dport { 80, 32526 } reject with icmp type admin-prohibited
     ip6 daddr fd00:ec2::254 reject with icmpv6 type admin-prohibited
   }
 `;
@@ -32,9 +35,10 @@ ${chain('forward')}${chain('input')}}
 `;
 }
 
-/** Builds the unit. It starts before the kubelet and keeps its rules when the agent stops. */
+/** Builds the unit. It starts before the kubelet and keeps its rules when the agent stops. Its text changes with the rules. */
 export function buildMetadataGuardUnit(): string {
-  return `[Unit]
+  return `# Rules ${createHash('sha256').update(buildMetadataRules()).digest('hex')}
+[Unit]
 Description=Keeps pods away from the metadata service of the cloud
 Before=kubelet.service
 

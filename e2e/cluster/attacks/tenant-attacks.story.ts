@@ -18,6 +18,7 @@ const NAME = 'tenant';
 const NODE = 'n1';
 const KUBECONFIG = '/run/tenant.conf';
 const METADATA = '169.254.169.254';
+const WIRE_SERVER = '168.63.129.16';
 /** Ports of the node that a pod can reach by design. TLS or the service itself refuses the pod. */
 const GUARDED = [2379, 2380, 2382, 2383, 6443, 9090, 9091, 10250] as const;
 /** kube-proxy tells anybody whether the service rules of this node are current. */
@@ -156,10 +157,17 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
 
   await story.test('the node can reach the cloud metadata service, a pod cannot', async () => {
     // A metadata service outside of the machine, as in a cloud.
-    await cluster.sh(NODE, `ip route add ${METADATA} via ${await cluster.workstation()}`);
-    const through = await inPod(cluster, CONNECT, `${METADATA} 80`);
-    assert.match(through, /EHOSTUNREACH|ECONNREFUSED/);
-    attempted(`ask the metadata service of the cloud, ${METADATA}`, 'the node', through.split(' ')[2] ?? '');
+    const outside = await cluster.workstation();
+    for (const [service, port] of [
+      [METADATA, 80],
+      [WIRE_SERVER, 80],
+      [WIRE_SERVER, 32526],
+    ] as const) {
+      await cluster.sh(NODE, `ip route replace ${service} via ${outside}`);
+      const through = await inPod(cluster, CONNECT, `${service} ${port}`);
+      assert.match(through, /EHOSTUNREACH/);
+      attempted(`ask a service of the cloud, ${service}:${port}`, 'the node', through.split(' ')[2] ?? '');
+    }
     // A metadata service on the machine itself.
     await cluster.sh(NODE, `ip route del ${METADATA} && ip addr add ${METADATA}/32 dev lo`);
     await cluster.sh(
