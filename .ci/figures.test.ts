@@ -71,6 +71,7 @@ const inCode = (text: string): number =>
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 const KIB = 1_024;
+const DAY_MINUTES = 24 * 60;
 
 /** Limits: the sentence with its figures in order, where the code has each one, and the unit of the sentence. */
 const limits: readonly {
@@ -146,6 +147,36 @@ const limits: readonly {
       ['const MAX_WRITES =', 1],
       ['const PERIOD_MS =', MINUTE_MS],
     ],
+  },
+  {
+    document: 'docs/threat-model.md',
+    says: /Serving certificates are valid for (\S+) days at most/,
+    source: 'internal/config/node-settings.ts',
+    are: [['const MAX_SERVING_MINUTES =', DAY_MINUTES]],
+  },
+  {
+    document: 'docs/threat-model.md',
+    says: /each checked for size and shape, once and for (\S+) seconds at most/,
+    source: 'bootstrapper/cloudhints/read-cloud-hints.ts',
+    are: [['const LIMIT_MS =', SECOND_MS]],
+  },
+  {
+    document: 'docs/decisions/owner-documents.md',
+    says: /At most (\S+) KiB/,
+    source: 'internal/ownerdocument/owner-document.ts',
+    are: [['const MAX_DOCUMENT_BYTES =', KIB]],
+  },
+  {
+    document: 'docs/decisions/workspace-passphrase.md',
+    says: /A new passphrase has at least (\S+) characters/,
+    source: 'cli/workspace/passphrase.ts',
+    are: [['const MIN_NEW_CHARS =', 1]],
+  },
+  {
+    document: 'docs/decisions/workspace-passphrase.md',
+    says: /base64, at most (\S+) KiB/,
+    source: 'cli/workspace/sealed-text.ts',
+    are: [['const MAX_CONTENT_BYTES =', KIB]],
   },
   {
     document: 'docs/audit.md',
