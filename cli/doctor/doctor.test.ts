@@ -1,4 +1,10 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
+import {
+  encodeBackupCertificate,
+  recoveryKeyOfOwner,
+  signBackupCertificate,
+} from '../../internal/backup/index.ts';
+import { generateEd25519Key } from '../../internal/crypto/index.ts';
 import { MAX_FACTS_BYTES, parseFacts, type Finding } from '../../internal/doctor/index.ts';
 import { PORTS } from '../../internal/endpoint/index.ts';
 import { EtcdError } from '../../internal/etcd/index.ts';
@@ -229,6 +235,46 @@ describe('runDoctor()', () => {
       ['kubeconfig of this workspace', false],
     ]);
     expect(exit).toBe('warnings');
+  });
+
+  test.each([
+    { name: 'a directory', target: { copyTo: '/mnt/backups' } },
+    {
+      name: 'a store',
+      target: {
+        copyToStore: { endpoint: 'https://s3.example.org', region: 'eu-1', bucket: 'backups', prefix: '' },
+      },
+    },
+  ])('names a control plane that cannot copy its backups to $name', async ({ target }) => {
+    const nowMs = Date.now();
+    const keyPem = generateEd25519Key();
+    const content = {
+      ...{
+        clusterId: 'c',
+        epoch: 1,
+        nodeIds: [`node-${'0'.repeat(32)}`],
+        everyMinutes: 60,
+        keep: 1,
+        ...target,
+      },
+      ...{
+        recipients: [recoveryKeyOfOwner(keyPem).recipient],
+        issuedMs: nowMs,
+        endsMs: nowMs + 365 * DAY_MS,
+      },
+    };
+    const certificate = encodeBackupCertificate(signBackupCertificate(content, { keyPem, vouchers: [] }));
+    const failure = { nodeId: 'node-1', nodeName: 'n1', timeMs: BigInt(nowMs), code: 'away', message: 'why' };
+    const copies = [{ nodeId: 'node-1', nodeName: 'n1', directory: 'place', names: [], failure }];
+    const { context } = await createCluster({
+      admission: { listBackups: async () => ({ certificate, copies }) },
+    });
+    const { exit, result } = await doctor(context);
+    const found = result.problems.filter(({ code }) => code === 'doctor-backup-copies');
+    expect(found).toMatchObject([
+      { node: 'n1', grade: 'error', cause: expect.stringContaining('away: why') },
+    ]);
+    expect(exit).toBe('unhealthy');
   });
 
   test('finds nothing in a healthy cluster, and prints figures and thresholds', async () => {

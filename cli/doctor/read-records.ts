@@ -1,3 +1,4 @@
+import { copyPlaceOf } from '../../internal/backup/index.ts';
 import { ageOf, parseBundle } from '../../internal/attestation/collateral/index.ts';
 import { MINUTE_MS } from '../../internal/clock/index.ts';
 import { parseClusterPart } from '../../internal/config/index.ts';
@@ -161,12 +162,13 @@ function backupFactsFrom(response: ListBackupsResponse): BackupFacts {
     ...(newestTakenMs !== undefined && { newestTakenMs }),
     ...(newestProvedMs !== undefined && { newestProvedMs }),
     ...(failure && { failure }),
-    ...(schedule?.copyTo !== undefined && {
-      copies: copies.map(({ node, names, failure: failed }) => ({
-        ...{ node, count: names.length },
-        ...(failed && { failure: failed }),
-      })),
-    }),
+    ...(schedule !== undefined &&
+      copyPlaceOf(schedule) !== undefined && {
+        copies: copies.map(({ node, names, failure: failed }) => ({
+          ...{ node, count: names.length },
+          ...(failed && { failure: failed }),
+        })),
+      }),
   };
 }
 

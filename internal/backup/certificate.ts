@@ -12,7 +12,7 @@ import {
   signEd25519,
 } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
-import { copyStoreShape } from './copy-store.ts';
+import { copyStoreShape, urlOfStore } from './copy-store.ts';
 import { BackupError } from './errors.ts';
 import { parseRecipient } from './recovery-key.ts';
 
@@ -58,6 +58,11 @@ const common = {
 /** Whether a path may be the directory for copies of backups: absolute, in its shortest form, not the root. */
 export function isCopyDirectory(path: string): boolean {
   return /^(\/(?!\.{1,2}(\/|$))[\w.@+-]+)+$/.test(path) && path.length <= MAX_PATH;
+}
+
+/** Names the target of copies in records and for people: a directory, or the URL of a place in a store; undefined if there is none. */
+export function copyPlaceOf({ copyTo, copyToStore }: ScheduleCertificate): string | undefined {
+  return copyToStore === undefined ? copyTo : urlOfStore(copyToStore);
 }
 
 /** For one backup by one node. */

@@ -16,6 +16,7 @@ export { decryptAge, encryptAge } from './age.ts';
 export { readBackupHeader, readBackupParts, verifyBackup, writeBackup } from './backup-file.ts';
 export {
   backupCertificateId,
+  copyPlaceOf,
   encodeBackupCertificate,
   isCopyDirectory,
   MAX_EVERY_MINUTES,
@@ -28,7 +29,7 @@ export {
   type SingleCertificate,
   type ScheduleCertificate,
 } from './certificate.ts';
-export { COPY_STORE_SECRET, copyPrefixOf, parseCopyStore, urlOfStore, type CopyStore } from './copy-store.ts';
+export { COPY_STORE_SECRET, copyPrefixOf, parseCopyStore, type CopyStore } from './copy-store.ts';
 export { BackupError } from './errors.ts';
 export { ObjectCounts } from './object-counts.ts';
 export { encodeFacts, parseFacts, type BackupFacts, type EtcdFacts } from './facts.ts';

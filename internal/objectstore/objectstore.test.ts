@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../clock/index.ts';
 import { describeError, findCoded } from '../errors/index.ts';
 import { DiskStreams } from '../file/index.ts';
@@ -47,10 +48,16 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-function client(change: Partial<Bucket> & { readonly secret?: string; readonly idleMs?: number } = {}) {
-  const { secret = FAKE_ACCESS.secretAccessKey, idleMs = 5_000, ...rest } = change;
+function client(
+  change: Partial<Bucket> & {
+    readonly secret?: string;
+    readonly idleMs?: number;
+    readonly clock?: Clock;
+  } = {},
+) {
+  const { secret = FAKE_ACCESS.secretAccessKey, idleMs = 5_000, clock: at = clock, ...rest } = change;
   return new ObjectStore({
-    ...{ target: { endpoint: store.endpoint, ...target, ...rest }, clock, streams: new DiskStreams() },
+    ...{ target: { endpoint: store.endpoint, ...target, ...rest }, clock: at, streams: new DiskStreams() },
     credentials: { accessKeyId: FAKE_ACCESS.accessKeyId, secretAccessKey: new Secret(secret) },
     ...{ partBytes: PART, idleMs },
   });
@@ -220,6 +227,18 @@ describe('ObjectStore', () => {
       return true;
     };
     expect((await refusalOf(client({ idleMs: 50 }).list('', signal))).code).toBe('objectstore-unreachable');
+  });
+
+  test('a store that sends a little now and then is given up after ten minutes', async () => {
+    store.fault = (_, response) => {
+      const trickle = setInterval(() => response.write(' '), 5);
+      response.once('close', () => clearInterval(trickle));
+      return true;
+    };
+    const late: Clock = { ...clock, sleep: (ms) => (ms === 600_000 ? delay(100) : Promise.resolve()) };
+    const refusal = await refusalOf(client({ clock: late, idleMs: 50 }).list('', signal));
+    expect(refusal.code).toBe('objectstore-unreachable');
+    expect(refusal.text).toContain('timed out after 600000 ms');
   });
 
   test('an answer that ends early is no list', async () => {

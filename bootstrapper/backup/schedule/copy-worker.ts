@@ -1,5 +1,5 @@
 import { describeError, findCoded } from '../../../internal/errors/index.ts';
-import { copyPrefixOf, urlOfStore, type ScheduleCertificate } from '../../../internal/backup/index.ts';
+import { copyPlaceOf, copyPrefixOf, type ScheduleCertificate } from '../../../internal/backup/index.ts';
 import type { CommandRunner } from '../../../internal/exec/index.ts';
 import { Namespace, remove, type KeySpace } from '../../../internal/etcd/index.ts';
 import type { StreamPort } from '../../../internal/file/index.ts';
@@ -59,7 +59,7 @@ async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promis
   const schedule = await readSchedule(options, etcd, signal);
   const key = records.backupCopies.key(nodeId);
   const { record: before } = await records.backupCopies.read(etcd, key, signal);
-  const directory = schedule && placeOf(schedule.certificate);
+  const directory = schedule && copyPlaceOf(schedule.certificate);
   if (directory === undefined || schedule?.certificate.nodeIds.includes(nodeId) !== true) {
     if (before !== undefined) await etcd.commit({ when: [], then: [remove(key)] }, { signal });
     return 'a schedule of backups that names a target for copies';
@@ -92,11 +92,6 @@ async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promis
   }
   await write({ names: [...names] });
   return 'the next backup';
-}
-
-/** Names the target of copies in records and for people; undefined if there is none. */
-function placeOf({ copyTo, copyToStore }: ScheduleCertificate): string | undefined {
-  return copyToStore === undefined ? copyTo : urlOfStore(copyToStore);
 }
 
 async function openTarget(

@@ -1,6 +1,6 @@
 import {
+  copyPlaceOf,
   parseBackupCertificate,
-  urlOfStore,
   verifyBackupCertificate,
   type ScheduleCertificate,
 } from '../../../internal/backup/index.ts';
@@ -145,13 +145,11 @@ export function renderSchedule(
   { nowMs, names }: { readonly nowMs: number; readonly names: ReadonlyMap<string, string> },
 ): string {
   const nodes = schedule.nodeIds.map((id) => names.get(id) ?? id);
+  const place = copyPlaceOf(schedule);
   return [
     `Every:      ${formatDuration(schedule.everyMinutes * MINUTE_MS)}`,
     `Kept:       ${schedule.keep} on each control plane`,
-    ...(schedule.copyTo === undefined ? [] : [`Copied to:  ${printable(schedule.copyTo)} on each of them`]),
-    ...(schedule.copyToStore === undefined
-      ? []
-      : [`Copied to:  ${urlOfStore(schedule.copyToStore)} by each of them`]),
+    ...(place === undefined ? [] : [`Copied to:  ${printable(place)} by each of them`]),
     `Taken by:   ${nodes.map((name) => printable(name)).join(', ')}`,
     `Signed:     ${new Date(schedule.issuedMs).toISOString()}, ${formatExpiry(schedule.endsMs, nowMs)}`,
     `Owner:      ${printable(schedule.owner)}`,

@@ -123,7 +123,7 @@ describe('cluster backup schedule', () => {
     await runScheduleSet(owner, { ...OPTIONS, copyTo: '/mnt/backups' });
     expect(parseBackupCertificate(cluster.certificate)).toMatchObject({ copyTo: '/mnt/backups' });
     await runScheduleShow(owner);
-    expect(textOf(owner)).toMatch(/^Copied to: +\/mnt\/backups on each of them$/m);
+    expect(textOf(owner)).toMatch(/^Copied to: +\/mnt\/backups by each of them$/m);
     expect(textOf(owner)).toMatch(/^Copies: +1 of n1$/m);
     await runClusterBackupList(owner, { node: undefined });
     expect(lastOf(owner)).toMatchObject([
