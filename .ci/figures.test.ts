@@ -150,6 +150,12 @@ const limits: readonly {
   },
   {
     document: 'docs/threat-model.md',
+    says: /a member that requests tickets writes once in (\S+) seconds/,
+    source: 'joinservice/join/machine/clock-observations.ts',
+    are: [['const WRITE_EACH_MS =', SECOND_MS]],
+  },
+  {
+    document: 'docs/threat-model.md',
     says: /Serving certificates are valid for (\S+) days at most/,
     source: 'internal/config/node-settings.ts',
     are: [['const MAX_SERVING_MINUTES =', DAY_MINUTES]],

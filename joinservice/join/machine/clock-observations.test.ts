@@ -59,6 +59,21 @@ describe('ClockObservations.record()', () => {
     });
   });
 
+  test('ClockObservations.record() writes once in ten seconds, however many tickets a member requests', async () => {
+    await note({ clockMs: 1000 });
+    const { revision } = etcd;
+    for (let i = 1; i < 100; i++) {
+      await clock.advance(100);
+      await note({ clockMs: 1000 + i * 100 });
+    }
+    expect(etcd.revision).toBe(revision);
+    await clock.advance(100);
+    await note({ clockMs: 11_000 });
+    expect(await storedObservation()).toMatchObject({ clockMs: '11000' });
+    await note({ clockMs: 11_001, resetCount: 2 });
+    expect(await storedObservation()).toMatchObject({ resetCount: 2 });
+  });
+
   test('ClockObservations.record() accepts a clock slightly behind that of an earlier call, and keeps the later clock', async () => {
     await note({ clockMs: 2 * MINUTE_MS });
     await note({ clockMs: MINUTE_MS });

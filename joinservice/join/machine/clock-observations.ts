@@ -19,6 +19,8 @@ const SLACK_MS = 5 * 60_000;
 const CLOCK_RATE = 1.35;
 const TOLERANCE = { slackMs: SLACK_MS, clockRate: CLOCK_RATE };
 const TRIES = 8;
+/** A member may request tickets as often as it likes, and writes no more often than this. Far below `SLACK_MS`. */
+const WRITE_EACH_MS = 10_000;
 
 /**
  * The TPM clocks that members have shown. The state of a software TPM is a file, so a copy of this file and
@@ -32,7 +34,7 @@ export class ClockObservations {
     this.#ports = ports;
   }
 
-  /** Compares the quote of this session with the latest one of the same member and stores the later. @throws JoinError `join-machine-copied` */
+  /** Compares the quote of this session with the latest one of the same member, and stores the later at times. @throws JoinError `join-machine-copied` */
   async record({ nodeId, admission }: NodeRecord, peer: AttestedPeer, signal: AbortSignal): Promise<void> {
     const { etcd, clock: ownClock } = this.#ports;
     const clock = clockOfVerdict(peer);
@@ -53,6 +55,7 @@ export class ClockObservations {
         throw new JoinError('join-machine-copied', `issuing ticket to ${nodeId}: ${copied.text}`, {
           details: { kind: copied.kind },
         });
+      if (last !== undefined && isStillRecent(last, now)) return;
       const kept = { ...record, sighting: observationRecord(latestClockObservation(last, now)) };
       const change = { when: [unchanged], then: [records.identity.put(key, kept)] };
       if ((await etcd.commit(change, { signal })).kind === 'committed') return;
@@ -62,6 +65,14 @@ export class ClockObservations {
       `issuing ticket to ${nodeId}: its records were changed ${TRIES} times meanwhile`,
     );
   }
+}
+
+/** Whether the stored observation is of the same boot and so new that this one adds nothing. */
+function isStillRecent(last: ClockObservation, now: ClockObservation): boolean {
+  const sinceMs = now.seenAtMs - last.seenAtMs;
+  const isSameBoot =
+    last.clock.resetCount === now.clock.resetCount && last.clock.restartCount === now.clock.restartCount;
+  return isSameBoot && sinceMs >= 0 && sinceMs < WRITE_EACH_MS;
 }
 
 function storedObservation(
