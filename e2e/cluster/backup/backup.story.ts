@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { createHarness } from '../../machines/harness.ts';
 import { cliJson, StoryCluster } from '../harness/story-cluster.ts';
+import { copiesGoToStore } from './store-copies.ts';
 
 const NAME = 'backup';
 const OBJECTS = 100;
@@ -169,6 +170,11 @@ await test('an owner takes a backup of a running cluster and proves that it can 
       await json('schedule', 'stop');
       assert.ok((await json<readonly KeptBackup[]>('ls', '--node', 'n1')).length > 0);
     },
+  );
+
+  await story.test(
+    'copies go to an S3-compatible store, which may be away or full, and are fetched without a cluster',
+    () => copiesGoToStore(bench, cluster),
   );
 
   await story.test('its header is shown without a workspace, and it is listed as good', async () => {

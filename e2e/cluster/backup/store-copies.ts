@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Harness } from '../../machines/harness.ts';
+import { eventually } from '../harness/node-shell.ts';
+import { ObjectStoreServer } from '../harness/object-store.ts';
+import { cliJson, type StoryCluster } from '../harness/story-cluster.ts';
+import { createPrivateCa } from '../settings/private-ca.ts';
+
+const ACCESS = { accessKeyId: 'AKSTORY', secretAccessKey: 'store-Xee7aiVo-secret' };
+const WRONG = 'wrong-Ohx4ohng-secret';
+const BUCKET = 'backups';
+const PLACE = `s3://${BUCKET}/blue`;
+/** More than two backups need, and little to fill. */
+const SIZE_MIB = 192;
+const WAIT_S = 240;
+
+interface Copies {
+  readonly names: readonly string[];
+  readonly failure?: { readonly code: string; readonly message: string };
+}
+
+/**
+ * Copies of scheduled backups in a real S3-compatible store: a wrong access key, a store that is away, a full one, and a workstation
+ * that has nothing but the access key.
+ */
+export async function copiesGoToStore(bench: Harness, cluster: StoryCluster): Promise<void> {
+  const workspace = await cluster.workspace();
+  const host = await cluster.workstation();
+  const { caPem, issue } = await createPrivateCa(host);
+  const options = { host, tls: await issue(), bucket: BUCKET, ...ACCESS, sizeMib: SIZE_MIB };
+  await using store = await ObjectStoreServer.start(bench.directory, options);
+  const ca = join(bench.directory, 'store-ca.pem');
+  await writeFile(ca, caPem);
+  const at = ['--s3-endpoint', store.endpoint, '--s3-ca', ca];
+  const backup = <T>(...args: readonly string[]) =>
+    cliJson<T>(bench, '--workspace', workspace, 'backup', ...args);
+  const credentials = join(workspace, 'backup-credentials');
+  const signWith = async (secret: string) => {
+    const text = `[default]\naws_access_key_id = ${ACCESS.accessKeyId}\naws_secret_access_key = ${secret}\n`;
+    await writeFile(credentials, text, { mode: 0o600 });
+    await backup('schedule', 'set', '--every', '1m', '--keep', '2', '--copy-to', PLACE, ...at);
+  };
+  const copies = async (): Promise<Copies | undefined> =>
+    (await backup<{ schedule: { copies: readonly Copies[] } }>('schedule', 'show')).schedule.copies[0];
+  const failsWith = async (code: string) => {
+    await eventually(`copies fail with ${code}`, WAIT_S, copies, (found) => found?.failure?.code === code);
+    const doctor = await bench.cli('--workspace', workspace, 'doctor');
+    assert.match(doctor.stdout, /\[doctor-backup-copies\]/);
+    assert.match(doctor.stdout, new RegExp(code));
+  };
+  const newest = async () => {
+    const kept = await backup<readonly { name: string; proof: string; copied: boolean }[]>('ls');
+    return kept.find(({ proof }) => proof === 'CONTENT-PROVED');
+  };
+  const catchesUp = () =>
+    eventually('the newest backup is copied', WAIT_S, newest, (found) => found?.copied === true);
+  const stored = () => backup<readonly { url: string; sizeBytes: number }[]>('ls', PLACE, ...at);
+
+  await signWith(WRONG);
+  await failsWith('objectstore-refused');
+  await signWith(ACCESS.secretAccessKey);
+  await catchesUp();
+  assert.equal((await copies())?.failure, undefined);
+
+  // Without a workspace: what is left after the loss of every machine.
+  const empty = join(bench.directory, 'empty');
+  await mkdir(empty);
+  const file = join(bench.directory, 'from-store.backup');
+  const { url } = (await stored())[0] ?? assert.fail('nothing is in the store');
+  const access = ['--workspace', empty, 'backup', 'fetch', url, ...at, '--s3-credentials', credentials];
+  const fetched = await cliJson<{ status: string; sizeBytes: number }>(bench, ...access, '--to', file);
+  assert.equal(fetched.status, 'owner-unknown');
+  assert.equal((await readFile(file)).length, fetched.sizeBytes);
+  assert.equal((await backup<{ status: string }>('verify', file)).status, 'FILE-PROVED');
+
+  await store.order('stop');
+  await failsWith('objectstore-unreachable');
+  const before = (await newest())?.name ?? '';
+  await eventually(
+    'backups go on without the store',
+    WAIT_S,
+    newest,
+    (found) => (found?.name ?? '') > before,
+  );
+  await store.order('start');
+  await catchesUp();
+
+  await store.order('fill');
+  const whole = await stored();
+  await failsWith('objectstore-full');
+  assert.deepEqual(await stored(), whole);
+  await store.order('free');
+  await catchesUp();
+  await eventually('two copies stay', WAIT_S, stored, (found) => found.length === 2);
+
+  // The access key is in the Secret, and nowhere in the clear.
+  const secrets = `${ACCESS.secretAccessKey}|${WRONG}`;
+  const leaked = await cluster.sh(
+    'n1',
+    `journalctl --no-pager | grep -cE '${secrets}' || true
+     grep -rlE '${secrets}' /etc /run/cluster /var/lib/cluster /var/log 2>/dev/null || true`,
+  );
+  assert.equal(leaked.trim(), '0');
+  await backup('schedule', 'stop');
+  const secret = await cluster.sh(
+    'n1',
+    'kubectl -n kube-system get secret cluster-backup-store --ignore-not-found',
+  );
+  assert.equal(secret, '');
+}
