@@ -20,7 +20,7 @@ import {
   ticketRenewal,
   type Renewal,
 } from '../renewal/index.ts';
-import { readRegistryCredentials, registriesWorker } from '../registries/index.ts';
+import { proxyWorker, readRegistryCredentials, registriesWorker } from '../registries/index.ts';
 import { directoryWorker, roleFetchWorker } from '../roleserve/index.ts';
 import type { Agent } from './agent-parts.ts';
 
@@ -62,6 +62,7 @@ export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>
           signal,
         ),
     }),
+    proxy: proxyWorker(agent),
     evidence: evidenceSocketRunnable(agent),
     collateral: collateralWorker({ ...agent, cache: agent.collateral }),
     statuspush: statusPushWorker({ ...agent, facts: statusFacts(agent) }),

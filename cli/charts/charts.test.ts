@@ -294,7 +294,7 @@ async function start(charts: string, lists: Readonly<Record<string, unknown[]>> 
     // The network chart comes from the bundle, whose blobs are on the real disk; these tests use only other
     // charts.
     const plan = planCharts(configOf(yaml), { kind: 'all' }).filter(({ name }) => name !== 'flannel');
-    return installCharts(context, { plan, layout, state, access, bundle: { store, manifest } });
+    return installCharts(context, { plan, layout, state, access, bundle: { store, manifest }, proxy: {} });
   };
   return { files, helm, host, state, install };
 }

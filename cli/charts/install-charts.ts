@@ -4,14 +4,11 @@ import type { CommandContext } from '../app/command.ts';
 import type { StateFile, WorkspaceLayout } from '../workspace/index.ts';
 import { inputsHashOf, locateChart, type SourcePorts } from './locate-chart.ts';
 import { ChartError } from './errors.ts';
+import { helmEnvironment } from './helm-environment.ts';
 import { helmBinary } from './helm-binary.ts';
 import { Helm, helmFailure, type Release } from './helm.ts';
 import type { PlannedChart } from './plan-charts.ts';
 import { podProblems } from './pod-problems.ts';
-
-/** Environment variables for helm: its directories, proxies, and trusted CAs. */
-const HELM_ENV =
-  /^(HOME|PATH|XDG_[A-Z_]+|HELM_[A-Z_]+|SSL_CERT_(FILE|DIR)|(HTTPS?|NO)_PROXY|(https?|no)_proxy)$/;
 
 const SETTLE_POLL_MS = 500;
 
@@ -22,6 +19,8 @@ export interface InstallOptions {
   readonly state: StateFile;
   readonly access: KubeAccess;
   readonly bundle: SourcePorts['bundle'];
+  /** Environment variables for the proxy of the cluster; empty without one. */
+  readonly proxy: Readonly<Record<string, string>>;
 }
 
 /** Result of `installCharts`. */
@@ -51,11 +50,7 @@ export async function installCharts(
     binary: await helmBinary(sources, context.paths.cache),
     commands: ports.commands,
     kubeconfig: layout.kubeconfig,
-    env: Object.fromEntries(
-      Object.entries(env).flatMap(([key, value]) =>
-        HELM_ENV.test(key) && value !== undefined ? [[key, value]] : [],
-      ),
-    ),
+    env: helmEnvironment(env, options.proxy, new URL(access.server).hostname),
   });
   using client = new KubeClient(access, ports);
   const releases = await listSettled(helm, context);

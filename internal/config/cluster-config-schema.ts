@@ -11,6 +11,7 @@ import { joinSchema } from './join-schema.ts';
 import { hardeningSchema } from './hardening-schema.ts';
 import { podSecuritySchema } from './pod-security-schema.ts';
 import { authenticationSchema } from './runtime/authentication-schema.ts';
+import { proxySchema } from './runtime/proxy-schema.ts';
 import { registriesSchema } from './runtime/registries-schema.ts';
 import { isOverlapping, subnetFrom } from './subnet.ts';
 
@@ -120,6 +121,7 @@ export const clusterConfigSchema = z
     podSecurity: podSecuritySchema.prefault({}),
     hardening: hardeningSchema.prefault({}),
     extraArguments: extraArgumentsSchema.prefault({}),
+    proxy: proxySchema.prefault({}),
     registries: registriesSchema,
     authentication: authenticationSchema.prefault({}),
   })

@@ -8,7 +8,10 @@ import { podSecuritySchema } from './pod-security-schema.ts';
 import { differencesOf, type Json, type JsonPath } from './merge-three-way.ts';
 
 /** The sections that may change after the init. */
-const CHANGEABLE: readonly string[] = ['join', 'certificates', 'attestation', 'registries', 'authentication'];
+const CHANGEABLE: readonly string[] = [
+  ...['join', 'certificates', 'attestation'],
+  ...['proxy', 'registries', 'authentication'],
+];
 /** The immutable keys of these sections: each machine got their values when it joined. */
 const FIXED: readonly string[] = ['attestation.lockPcr'];
 
@@ -27,6 +30,7 @@ export function clusterPartOf(config: ClusterConfig): Json {
     hardening,
     extraArguments,
     networking: { plugin, ...networks },
+    proxy,
     registries,
     authentication,
     ...rest
@@ -40,6 +44,7 @@ export function clusterPartOf(config: ClusterConfig): Json {
     ...(isDeepStrictEqual(hardening, DEFAULT_HARDENING) ? {} : { hardening }),
     networking: plugin === 'flannel' ? networks : { ...networks, plugin },
     ...(Object.keys(extraArguments).length === 0 ? {} : { extraArguments }),
+    ...(proxy.http === undefined && proxy.https === undefined ? {} : { proxy }),
     ...(registries.length === 0 ? {} : { registries }),
     ...(authentication.issuers.length === 0 ? {} : { authentication }),
     firstNode: { name: firstNode.name, runsWorkloads: firstNode.runsWorkloads },

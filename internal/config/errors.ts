@@ -5,7 +5,7 @@ import { defineErrors, errorClass, fault } from '../errors/index.ts';
 export const configErrors = defineErrors({
   'config-immutable': fault.operator.precondition(
     'The change affects a setting that is immutable after the init. Nothing was changed.',
-    'Revert the settings named in the message. Only `join`, `certificates`, `registries`, `authentication` and `attestation` (without `lockPcr`) can change; all others need a new cluster.',
+    'Revert the settings named in the message. Only `join`, `certificates`, `proxy`, `registries`, `authentication` and `attestation` (without `lockPcr`) can change; all others need a new cluster.',
   ),
   'config-invalid': fault.operator.usage(
     'The configuration file has an unknown key or an invalid value. Nothing was changed.',

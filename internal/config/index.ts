@@ -48,6 +48,7 @@ export {
   clusterSettingsFrom,
   nodeSettingsFrom,
   operatorMinutesFrom,
+  proxyEnvironmentFrom,
   registriesFrom,
 } from './node-settings.ts';
 export { ConfigError } from './errors.ts';

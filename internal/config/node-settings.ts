@@ -1,9 +1,11 @@
 import { z } from 'zod';
+import { splitEndpoint } from '../endpoint/index.ts';
 import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema, type CertificatesConfig } from './certificates-schema.ts';
 import { extraArgumentsSchema, type ExtraArguments } from './arguments/extra-arguments-schema.ts';
 import { hardeningSchema, type HardeningConfig } from './hardening-schema.ts';
 import { authenticationSchema, type AuthenticationConfig } from './runtime/authentication-schema.ts';
+import { proxyEnvironment, proxySchema } from './runtime/proxy-schema.ts';
 import { registriesSchema, type RegistriesConfig } from './runtime/registries-schema.ts';
 import { podSecuritySchema, type PodSecurityConfig } from './pod-security-schema.ts';
 
@@ -96,6 +98,32 @@ const withRegistries = z.looseObject({ registries: registriesSchema });
  */
 export function registriesFrom(document: string): RegistriesConfig {
   return withRegistries.parse(JSON.parse(document)).registries;
+}
+
+const withProxy = z.looseObject({
+  proxy: proxySchema.prefault({}),
+  networking: z.looseObject({ podSubnet: z.string(), serviceSubnet: z.string() }),
+  apiServer: z
+    .looseObject({ endpoint: apiEndpointSchema.optional(), extraSans: z.array(z.string()).default([]) })
+    .prefault({}),
+});
+
+/**
+ * The environment variables of a proxy that a configuration document names, with the computed exceptions; empty without one.
+ * @param apiServers further names and addresses of the API servers
+ * @throws ZodError, SyntaxError
+ */
+export function proxyEnvironmentFrom(
+  document: string,
+  apiServers: readonly string[] = [],
+): Readonly<Record<string, string>> {
+  const { proxy, networking, apiServer } = withProxy.parse(JSON.parse(document));
+  const balancer = apiServer.endpoint === undefined ? [] : [splitEndpoint(apiServer.endpoint).host];
+  return proxyEnvironment({
+    proxy,
+    ...networking,
+    apiServers: [...balancer, ...apiServer.extraSans, ...apiServers],
+  });
 }
 
 /** The default lifetimes. */

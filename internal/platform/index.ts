@@ -9,5 +9,5 @@ export { parseMountinfo, readMounts, type Mount } from './mountinfo.ts';
 export { mountOf, readStorageProtection, type StorageProtection } from './storage-protection.ts';
 export { NODE_MEMORY, SERVICE_SANDBOX } from './service-sandbox.ts';
 export { type SystemPorts } from './system-ports.ts';
-export { SystemdUnits, type UnitPort, type UnitStatus } from './systemd-units.ts';
+export { SystemdUnits, UNIT_DIRECTORY, type UnitPort, type UnitStatus } from './systemd-units.ts';
 export { acquireProcessLock } from './process-lock.ts';

@@ -4,7 +4,8 @@ import type { CommandRunner } from '../exec/index.ts';
 import { readText, type FilePort, type WriteOptions } from '../file/index.ts';
 import { PlatformError } from './errors.ts';
 
-const UNIT_DIRECTORY = '/etc/systemd/system';
+/** The directory of units and drop-ins that are written on this machine (systemd.unit(5)). */
+export const UNIT_DIRECTORY = '/etc/systemd/system';
 /** The directory of packaged units, which systemd has read at boot or at their installation. */
 const SHIPPED_DIRECTORY = '/lib/systemd/system';
 const START_MS = 120_000;

@@ -1,5 +1,11 @@
 import { versionsFor } from '../../../internal/bundle/index.ts';
-import { serversWithCredentials, type ClusterConfig } from '../../../internal/config/index.ts';
+import {
+  canonicalJson,
+  clusterPartOf,
+  proxyEnvironmentFrom,
+  serversWithCredentials,
+  type ClusterConfig,
+} from '../../../internal/config/index.ts';
 import type { MasterSecret } from '../../../internal/crypto/index.ts';
 import { parseEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import { KubeClient, waitForApi, waitForNodeReady } from '../../../internal/kube/index.ts';
@@ -67,7 +73,8 @@ export async function runInit(context: CommandContext, options: InitOptions): Pr
     await storeLogins({ client, files: ports.files, layout, registries, keepsOthers: true, signal });
   }
   const bundle = await readLocalBundle(context, config.kubernetesVersion, workstationArchitecture());
-  const charts = await installCharts(context, { plan, layout, state, access, bundle });
+  const proxy = proxyEnvironmentFrom(canonicalJson(clusterPartOf(config)));
+  const charts = await installCharts(context, { plan, layout, state, access, bundle, proxy });
   const nodeName = workspace.state.value.init?.result?.nodeName ?? '';
   if (charts.network) await awaitNode(context, client, nodeName);
   return {

@@ -9,10 +9,13 @@ import { createHarness, type Harness } from '../../machines/harness.ts';
 import { eventually } from '../harness/node-shell.ts';
 import { Registry } from '../harness/registry.ts';
 import { cliJson, StoryCluster } from '../harness/story-cluster.ts';
+import { ForwardProxy } from './forward-proxy.ts';
 import { createPrivateCa } from './private-ca.ts';
 
 const NAME = 'registries';
 const PASSWORDS = { team: 'team-Aeb4uCh0', mirror: 'mirror-oGh7ieSh', rotated: 'rotated-Ood6eiph' };
+/** A registry that only the proxy finds. */
+const HIDDEN = 'images.behind.example';
 const UNIT_PID = ['show', '--property', 'MainPID,NRestarts', 'cluster-containerd.service', 'kubelet.service'];
 
 await test('registries with a private CA, logins and a mirror of docker.io on each node of a cluster', async (story) => {
@@ -210,6 +213,42 @@ await test('registries with a private CA, logins and a mirror of docker.io on ea
       assert.ok(!secrets.includes('cluster-registry-credentials'));
     },
   );
+
+  await story.test('nodes pull through the proxy of the configuration until it is removed', async () => {
+    await using hidden = await Registry.start(bench.directory, host, {
+      ...{ name: 'hidden', image: { reference: 'library/app:1', layout } },
+    });
+    await using proxy = await ForwardProxy.start(host, { [HIDDEN]: hidden.address });
+    const registries = [{ name: 'docker.io', fallback: false, mirrors: [{ url: `http://${HIDDEN}` }] }];
+    const pods = () => cluster.run('n2', 'pgrep', '--count', 'containerd-shim');
+    const before = await pods();
+    await cluster.edit((yaml) =>
+      stringify({ ...(parse(yaml) as object), registries, proxy: { http: proxy.url } }),
+    );
+    await apply();
+    const variables = (node: string) =>
+      cluster.sh(node, 'tr "\\0" "\\n" < /proc/$(pgrep -x containerd)/environ');
+    for (const node of ['n1', 'n2'])
+      await eventually(
+        `containerd of ${node} has the proxy`,
+        60,
+        () => variables(node),
+        (environment) => environment.includes(`HTTP_PROXY=${proxy.url}`),
+      );
+    assert.match(await variables('n2'), /^NO_PROXY=.*\.svc,.*198\.19\.128\.0\/17/m);
+    assert.equal(await pods(), before, 'containers keep running');
+    await runsPod(cluster, { name: 'proxied', node: 'n2', image: 'docker.io/library/app:1' });
+    assert.ok(proxy.requests.some((url) => url.startsWith(`http://${HIDDEN}/v2/library/app/`)));
+    await cluster.edit((yaml) => stringify({ ...(parse(yaml) as object), registries, proxy: {} }));
+    await apply();
+    for (const node of ['n1', 'n2'])
+      await eventually(
+        `containerd of ${node} has no proxy`,
+        60,
+        () => variables(node),
+        (environment) => environment !== '' && !environment.includes('_PROXY='),
+      );
+  });
 });
 
 /** A script that requests a Secret with the credentials of the kubelet, and prints the status of the response. */

@@ -1,0 +1,18 @@
+import { expect, test } from '@jest/globals';
+import { helmEnvironment } from './helm-environment.ts';
+
+test('helm gets its own variables of the operator and no others', () => {
+  const env = { HOME: '/root', HELM_DEBUG: '1', SECRET: 'x', UNSET: undefined };
+  expect(helmEnvironment(env, {}, '192.0.2.1')).toEqual({ HOME: '/root', HELM_DEBUG: '1' });
+});
+
+test('helm reaches the API server without the proxy of the operator', () => {
+  const env = { https_proxy: 'http://own:1', no_proxy: '.example.org' };
+  expect(helmEnvironment(env, {}, '192.0.2.1')).toEqual({ ...env, NO_PROXY: '.example.org,192.0.2.1' });
+});
+
+test('the proxy of the cluster replaces that of the operator', () => {
+  const env = { HTTPS_PROXY: 'http://own:1', http_proxy: 'http://own:1', no_proxy: 'own' };
+  const proxy = { HTTPS_PROXY: 'http://proxy.example.org:3128', NO_PROXY: 'localhost' };
+  expect(helmEnvironment(env, proxy, '192.0.2.1')).toEqual({ ...proxy, NO_PROXY: 'localhost,192.0.2.1' });
+});
