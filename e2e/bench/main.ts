@@ -2,6 +2,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { runApiBench } from './api/api.ts';
 import { runArtefactsBench } from './process/artefacts.ts';
 import { runAtlsBench } from './atls/atls.ts';
 import { runAttestationBench } from './attestation.ts';
@@ -28,6 +29,7 @@ const SUITES: Readonly<Record<string, (rounds: number | undefined) => Promise<re
   curator: runCuratorBench,
   node: runNodeBench,
   worker: runWorkerBench,
+  api: () => runApiBench(),
 };
 
 const HELP = `Compares what was built last with plain alternatives, in turns within one run.
@@ -43,6 +45,8 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   curator      5,000 nodes that watch and send heartbeats, at the built curator with a real etcd
   node         a first node by \`cluster\` against manual kubeadm, and what then runs on it; needs root and the bundle
   worker       a worker, ticket to Ready, against manual kubeadm join; five at once; needs root and the bundle
+  api          requests, watches, pods and Services of three control planes and a worker against the same of manual
+               kubeadm; needs root and the bundle
 
   --rounds N   rounds of \`node\` and \`worker\` (3)
   --keep       also into docs/bench.json and docs/bench.md

@@ -13,6 +13,19 @@ export interface ManualConfiguration {
   readonly podSubnet: string;
   readonly serviceSubnet: string;
   readonly pauseImage: string;
+  /** Settings of a control plane of several machines; absent for a single machine that also runs workloads. */
+  readonly shared?: SharedControlPlane;
+}
+
+/** What `kubeadm init` needs so that further machines can join its control plane. */
+export interface SharedControlPlane {
+  /** "host:port" of the API for all nodes. */
+  readonly endpoint: string;
+  /** Key that encrypts the uploaded certificates, 32 bytes, hexadecimal. */
+  readonly certificateKey: string;
+  /** Further arguments of the API server, and the directories of this machine that it mounts for them. */
+  readonly apiServerArguments: Readonly<Record<string, string>>;
+  readonly apiServerMounts: readonly { readonly path: string; readonly isWritable: boolean }[];
 }
 
 export const BIN = '/opt/cluster/bin';
@@ -113,12 +126,12 @@ nodeRegistration:
   name: ${hand.nodeName}
   criSocket: unix:///run/containerd/containerd.sock
   imagePullPolicy: IfNotPresent
-  taints: []
   kubeletExtraArgs: [{name: node-ip, value: ${hand.address}}]
+${hand.shared === undefined ? '  taints: []' : `certificateKey: ${hand.shared.certificateKey}`}
 ---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
-kubernetesVersion: ${hand.kubernetesVersion}
+${hand.shared === undefined ? '' : sharedSettings(hand.shared)}kubernetesVersion: ${hand.kubernetesVersion}
 networking: {podSubnet: ${hand.podSubnet}, serviceSubnet: ${hand.serviceSubnet}}
 ---
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -133,24 +146,38 @@ conntrack: {maxPerCore: 0, min: 0}
 `;
 }
 
+function sharedSettings(shared: SharedControlPlane): string {
+  const extraArgs = Object.entries(shared.apiServerArguments).map(([name, value]) => ({ name, value }));
+  const extraVolumes = shared.apiServerMounts.map(({ path, isWritable }, index) => ({
+    ...{ name: `extra-${index}`, hostPath: path, mountPath: path },
+    ...{ readOnly: !isWritable, pathType: 'DirectoryOrCreate' },
+  }));
+  return `controlPlaneEndpoint: "${shared.endpoint}"\napiServer: ${JSON.stringify({ extraArgs, extraVolumes })}\n`;
+}
+
 /**
- * Converts the output of `kubeadm token create --print-join-command` to a configuration for a worker at this
- * address.
+ * Converts the output of `kubeadm token create --print-join-command` to a configuration for a machine at this address: a
+ * control plane if it has the key of the uploaded certificates, otherwise a worker.
  */
 export function joinConfig(
   command: string,
-  worker: { readonly address: string; readonly nodeName: string },
+  machine: { readonly address: string; readonly nodeName: string },
+  certificateKey?: string,
 ): string {
   const found = /kubeadm join (\S+) --token (\S+) --discovery-token-ca-cert-hash (\S+)/.exec(command);
   if (found === null) throw new Error(`kubeadm printed no join command: ${command}`);
   const [, endpoint, token, hash] = found;
+  const controlPlane =
+    certificateKey === undefined
+      ? ''
+      : `controlPlane: {certificateKey: ${certificateKey}, localAPIEndpoint: {advertiseAddress: ${machine.address}}}\n`;
   return `apiVersion: kubeadm.k8s.io/v1beta4
 kind: JoinConfiguration
 discovery: {bootstrapToken: {apiServerEndpoint: "${endpoint}", token: "${token}", caCertHashes: ["${hash}"]}}
 nodeRegistration:
-  name: ${worker.nodeName}
+  name: ${machine.nodeName}
   criSocket: unix:///run/containerd/containerd.sock
   imagePullPolicy: IfNotPresent
-  kubeletExtraArgs: [{name: node-ip, value: ${worker.address}}]
-`;
+  kubeletExtraArgs: [{name: node-ip, value: ${machine.address}}]
+${controlPlane}`;
 }

@@ -4,7 +4,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { BundleManifest } from '../../../internal/bundle/index.ts';
 import { ExecaRunner } from '../../../internal/exec/index.ts';
 import type { LocalNode } from '../../../internal/localmachines/index.ts';
-import { BIN, filesFor, imagesOf, joinConfig, KUBEADM_CONFIG, programsOf } from './configuration.ts';
+import {
+  BIN,
+  filesFor,
+  imagesOf,
+  joinConfig,
+  KUBEADM_CONFIG,
+  programsOf,
+  type SharedControlPlane,
+} from './configuration.ts';
 
 const POD_SUBNET = '198.19.0.0/17';
 const SERVICE_SUBNET = '198.19.128.0/17';
@@ -39,6 +47,8 @@ export interface ManualMachine {
   readonly directory: string;
   readonly searchPath: string;
   readonly signal: AbortSignal;
+  /** Set on the machines of a control plane of several machines. */
+  readonly shared?: SharedControlPlane;
 }
 
 /**
@@ -56,6 +66,22 @@ export async function createManualCluster(hand: ManualMachine, hooks: ManualHook
 }
 
 /**
+ * Creates a control plane on the first machine, installs the network and adds the other machines one after the other, as the
+ * documentation of kubeadm describes it for stacked etcd. Returns the path of an administrator's kubeconfig.
+ */
+export async function createManualControlPlanes(
+  first: ManualMachine,
+  others: readonly ManualMachine[],
+): Promise<string> {
+  await installPrograms(first);
+  await importImages(first);
+  await kubeadmInit(first);
+  const kubeconfig = await installNetwork(first);
+  for (const machine of others) await joinManually(machine, first.node);
+  return kubeconfig;
+}
+
+/**
  * Time that a worker needs for programs and images before `kubeadm join`, in ms, and the start of the join,
  * in ms since the epoch.
  */
@@ -66,24 +92,25 @@ export interface ManualJoinTimes {
 }
 
 /**
- * Adds a worker to a cluster that was created with kubeadm: copy programs, import the images of a node,
- * `kubeadm join`.
+ * Adds a machine to a cluster that was created with kubeadm: copy programs, import the images, `kubeadm join`. It becomes a
+ * control plane if it has settings of one, otherwise a worker, which gets the images of a node only.
  */
 export async function joinManually(hand: ManualMachine, controlPlane: LocalNode): Promise<ManualJoinTimes> {
   const programsMs = await timed(() => installPrograms(hand));
-  const imagesMs = await timed(() => importImages(hand, 'node'));
+  const imagesMs = await timed(() => importImages(hand, hand.shared === undefined ? 'node' : undefined));
   const { stdout } = await controlPlane.exec(
     ['sh', '-c', `KUBECONFIG=/etc/kubernetes/admin.conf ${BIN}/kubeadm token create --print-join-command`],
     { timeoutMs: STAGE_MS, signal: hand.signal },
   );
   const joinedFromMs = Date.now();
-  const config = joinConfig(stdout, { address: hand.node.address, nodeName: hand.node.name });
+  const { address, name: nodeName } = hand.node;
+  const config = joinConfig(stdout, { address, nodeName }, hand.shared?.certificateKey);
   const write = `install -D -m 600 /dev/stdin ${KUBEADM_CONFIG} <<'END'\n${config}END`;
   await inNode(hand.node, `${write}\n${BIN}/kubeadm join --config ${KUBEADM_CONFIG} ${IGNORED}`, hand.signal);
   return { programsMs, imagesMs, joinedFromMs };
 }
 
-async function installPrograms({ node, manifest, signal }: ManualMachine): Promise<void> {
+async function installPrograms({ node, manifest, signal, shared }: ManualMachine): Promise<void> {
   const pauseImage = manifest.components.find(({ name }) => name === 'pause')?.references?.[0] ?? '';
   const files = filesFor({
     address: node.address,
@@ -92,6 +119,7 @@ async function installPrograms({ node, manifest, signal }: ManualMachine): Promi
     podSubnet: POD_SUBNET,
     serviceSubnet: SERVICE_SUBNET,
     pauseImage,
+    ...(shared === undefined ? {} : { shared }),
   });
   const script = [
     'set -e',
@@ -114,25 +142,31 @@ async function importImages({ node, manifest, signal }: ManualMachine, scope?: '
   await inNode(node, ['set -e', ...imports].join('\n'), signal);
 }
 
-async function kubeadmInit({ node, signal }: ManualMachine): Promise<void> {
-  await inNode(node, `${BIN}/kubeadm init --config ${KUBEADM_CONFIG} ${IGNORED}`, signal);
+async function kubeadmInit({ node, signal, shared }: ManualMachine): Promise<void> {
+  const upload = shared === undefined ? '' : '--upload-certs ';
+  await inNode(node, `${BIN}/kubeadm init ${upload}--config ${KUBEADM_CONFIG} ${IGNORED}`, signal);
 }
 
 async function installCharts(hand: ManualMachine): Promise<void> {
+  const kubeconfig = await installNetwork(hand);
+  const values = { service: { nodePort: NODE_PORT } };
+  await helm(hand, kubeconfig, { name: 'hello', namespace: 'default', chart: 'hello', values });
+  await untilItAnswers(`http://${hand.node.address}:${NODE_PORT}/`);
+}
+
+/** Installs flannel. Returns the path of a copy of the machine's admin.conf. */
+async function installNetwork(hand: ManualMachine): Promise<string> {
   const { node, directory, signal } = hand;
   const { stdout } = await node.exec(['cat', '/etc/kubernetes/admin.conf'], { signal });
   const kubeconfig = join(directory, 'manual-kubeadm.conf');
   await writeFile(kubeconfig, stdout, { mode: 0o600 });
-  const network = { podCIDR: POD_SUBNET };
   await helm(hand, kubeconfig, {
     name: 'flannel',
     namespace: 'kube-flannel',
     chart: 'flannel-chart',
-    values: network,
+    values: { podCIDR: POD_SUBNET },
   });
-  const values = { service: { nodePort: NODE_PORT } };
-  await helm(hand, kubeconfig, { name: 'hello', namespace: 'default', chart: 'hello', values });
-  await untilItAnswers(`http://${node.address}:${NODE_PORT}/`);
+  return kubeconfig;
 }
 
 async function helm(

@@ -30,7 +30,7 @@ const INSTANCES_FOR_ALL = 2048;
  */
 export class BenchEnvironment implements AsyncDisposable {
   readonly bench: Harness;
-  readonly #manifest: BundleManifest;
+  readonly manifest: BundleManifest;
   readonly #layers: readonly string[];
   readonly #hostInstances: string;
 
@@ -43,7 +43,7 @@ export class BenchEnvironment implements AsyncDisposable {
     },
   ) {
     this.bench = bench;
-    this.#manifest = made.manifest;
+    this.manifest = made.manifest;
     this.#layers = made.layers;
     this.#hostInstances = made.hostInstances;
   }
@@ -84,7 +84,14 @@ export class BenchEnvironment implements AsyncDisposable {
     });
     await node.start(signal);
     const blobs = join(CACHE, 'blobs/sha256');
-    return { node, manifest: this.#manifest, blobs, directory, searchPath: env['PATH'] ?? '', signal };
+    return { node, manifest: this.manifest, blobs, directory, searchPath: env['PATH'] ?? '', signal };
+  }
+
+  /** The path of a component of the bundle on this machine. */
+  blob(name: string): string {
+    const found = this.manifest.components.find((component) => component.name === name);
+    if (found === undefined) throw new Error(`the bundle has no ${name}`);
+    return join(CACHE, 'blobs/sha256', found.sha256);
   }
 
   /** Runs the built CLI to its end. Throws if the exit code is not 0. */

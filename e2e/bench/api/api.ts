@@ -1,0 +1,152 @@
+import { mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ExecaRunner } from '../../../internal/exec/index.ts';
+import { median, type BenchResult } from '../result.ts';
+import { compareIdleLogs } from './idle-logs.ts';
+import {
+  deliverWatch,
+  listFew,
+  listMany,
+  loseEndpoint,
+  openWatch,
+  prepare,
+  reachEndpoint,
+  removeDeployment,
+  rollDeployment,
+  startPod,
+  writeObject,
+} from './measurements.ts';
+import { TwoClusters, type MeasuredCluster } from './two-clusters.ts';
+
+const LIMIT = 1.1;
+/** Rounds of the deliveries of a watch in one turn. */
+const DELIVERIES = 20;
+
+/** The times of one measurement in ms, of our cluster and of the plain one. */
+interface Times {
+  readonly ours: number[];
+  readonly theirs: number[];
+}
+
+/** One measurement: its names (several for several times), its rounds, and what it does in one of them. */
+interface Measurement {
+  readonly names: readonly string[];
+  readonly rounds: number;
+  readonly measure: (cluster: MeasuredCluster, round: number) => Promise<readonly number[]>;
+  /** Whether all returned times belong to the first name. */
+  readonly isSeries?: true;
+}
+
+/**
+ * Compares the API of three control planes and a worker of ours with the same of manual kubeadm. Both clusters run all the
+ * time, with the same audit and encryption, and each measurement alternates between them.
+ * @param factor divides the rounds, for a quick run
+ */
+export async function runApiBench(factor = 1): Promise<readonly BenchResult[]> {
+  await using clusters = await TwoClusters.open();
+  const { ours, theirs } = clusters;
+  const both = [theirs, ours];
+  const idle = await compareIdleLogs(clusters);
+  for (const cluster of both) await prepare(cluster);
+  const results: BenchResult[] = [];
+  for (const measurement of measurementsOf(clusters)) {
+    const rounds = Math.max(2, Math.round(measurement.rounds / factor));
+    const times = await inTurns({ ...measurement, rounds }, clusters);
+    const rows = measurement.names.map((name, index) =>
+      resultOf(name, times[index] ?? { ours: [], theirs: [] }),
+    );
+    process.stderr.write(`${rows.map(({ name, detail }) => `${name}: ${detail}`).join('\n')}\n`);
+    results.push(...rows);
+  }
+  for (const cluster of both) await removeDeployment(cluster);
+  const lost = await Promise.all(
+    both.map((cluster) => loseEndpoint(cluster, () => cluster.worker.cutPower(clusters.signal))),
+  );
+  const [theirsMs = NaN, oursMs = NaN] = lost;
+  results.push(
+    resultOf('a node is lost → its endpoint is not ready', { ours: [oursMs], theirs: [theirsMs] }),
+  );
+  return [...results, idle];
+}
+
+function measurementsOf(clusters: TwoClusters): readonly Measurement[] {
+  const one =
+    (work: (cluster: MeasuredCluster, round: number) => Promise<number>) =>
+    async (cluster: MeasuredCluster, round: number) => [await work(cluster, round)];
+  return [
+    { names: ['open a watch, until its first object'], rounds: 60, measure: one(openWatch) },
+    { names: ['consistent list of 100 objects'], rounds: 100, measure: one(listFew) },
+    { names: ['consistent list of 5,000 objects'], rounds: 16, measure: one(listMany) },
+    { names: ['create an object', 'update it', 'delete it'], rounds: 150, measure: writeObject },
+    {
+      ...{ names: ['write → event of a watch at another control plane'], rounds: 10, isSeries: true },
+      measure: (cluster) => deliverWatch(cluster, DELIVERIES),
+    },
+    { names: ['create a pod → Running, image in place'], rounds: 16, measure: one(startPod) },
+    { names: ['a pod becomes an endpoint → its Service answers'], rounds: 20, measure: one(reachEndpoint) },
+    {
+      ...{ names: ['kubectl get pods, without a cache'], rounds: 16 },
+      measure: one((cluster) => coldKubectl(clusters, cluster)),
+    },
+    { names: ['roll a deployment of 50 pods'], rounds: 2, measure: one(rollDeployment) },
+  ];
+}
+
+/** Measures both clusters in each round; which of them is first alternates. */
+async function inTurns({ names, rounds, measure, isSeries }: Measurement, { ours, theirs }: TwoClusters) {
+  const times = names.map((): Times => ({ ours: [], theirs: [] }));
+  const step = async (cluster: MeasuredCluster, round: number): Promise<void> => {
+    const measured = await measure(cluster, round);
+    measured.forEach((ms, index) => {
+      times[isSeries === true ? 0 : index]?.[cluster === ours ? 'ours' : 'theirs'].push(ms);
+    });
+  };
+  for (let round = 0; round < rounds; round++)
+    for (const cluster of round % 2 === 0 ? [theirs, ours] : [ours, theirs]) await step(cluster, round);
+  return times;
+}
+
+/**
+ * The ratio of the medians. The detail has the 99th percentiles, and what both halves of the plain cluster's rounds differ by: a
+ * ratio inside that range shows no difference.
+ */
+function resultOf(name: string, { ours, theirs }: Times): BenchResult {
+  const halves = [0, 1].map((half) => theirs.filter((_, round) => round % 2 === half));
+  const noise = (of: (values: readonly number[]) => number): string => {
+    const [first = NaN, second = NaN] = halves.map(of);
+    return `${(Math.max(first, second) / Math.min(first, second)).toFixed(2)} ×`;
+  };
+  const figures = [
+    `${format(median(ours))}, plain ${format(median(theirs))}`,
+    ...(theirs.length < 4
+      ? []
+      : [
+          `p99 ${format(p99(ours))}, plain ${format(p99(theirs))}, ${(p99(ours) / p99(theirs)).toFixed(2)} ×`,
+          `the plain cluster against itself ${noise(median)}, p99 ${noise(p99)}`,
+        ]),
+  ];
+  return {
+    ...{ name, value: median(ours) / median(theirs), unit: '×', limit: LIMIT, runs: ours.length },
+    detail: figures.join('; '),
+  };
+}
+
+/** The 99th percentile by the nearest rank. */
+function p99(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.ceil(sorted.length * 0.99) - 1] ?? NaN;
+}
+
+function format(ms: number): string {
+  return ms < 1000 ? `${ms.toFixed(1)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** `kubectl get pods --all-namespaces` as the first command of a user, who has no cache of the API's resources. */
+async function coldKubectl(clusters: TwoClusters, { kubeconfig }: MeasuredCluster): Promise<number> {
+  const home = await mkdtemp(join(clusters.directory, 'home-'));
+  const commands = new ExecaRunner({ path: process.env['PATH'] ?? '' });
+  const argv = [clusters.kubectl, 'get', 'pods', '--all-namespaces', '--kubeconfig', kubeconfig] as const;
+  const startMs = performance.now();
+  await commands.run({ argv, env: { HOME: home }, signal: clusters.signal });
+  return performance.now() - startMs;
+}

@@ -1,0 +1,16 @@
+import { expect, test } from '@jest/globals';
+import { complaintsOf } from './idle-logs.ts';
+
+test('complaintsOf() finds warnings and errors of klog and etcd, without figures', () => {
+  const lines = [
+    '2026-11-27T07:00:00.1Z stderr F W1127 07:00:00.123456       1 watcher.go:230] watch chan error: etcd 12 retries',
+    '2026-11-27T07:00:00.1Z stderr F W1127 07:00:01.123456       1 watcher.go:230] watch chan error: etcd 13 retries',
+    '2026-11-27T07:00:00.1Z stderr F I1127 07:00:01.123456       1 watcher.go:230] started',
+    '{"level":"warn","ts":"2026","caller":"txn/util.go:93","msg":"apply request took too long","took":"120ms"}',
+    '{"level":"info","ts":"2026","caller":"mvcc/index.go:1","msg":"compact"}',
+  ];
+  expect([...complaintsOf(lines)]).toEqual([
+    'watcher.go:230 watch chan error: etcd … retries',
+    'txn/util.go:93 apply request took too long',
+  ]);
+});

@@ -1,0 +1,62 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { LocalNode } from '../../../internal/localmachines/index.ts';
+import type { BenchResult } from '../result.ts';
+import type { MeasuredCluster, TwoClusters } from './two-clusters.ts';
+
+const SETTLE_MS = 60_000;
+const WINDOW_MS = 60_000;
+/** Logs of the API server and of an etcd that runs as a static pod, and the journal of etcd as a unit. */
+const READ = `cat /var/log/pods/kube-system_kube-apiserver-*/*/*.log /var/log/pods/kube-system_etcd-*/*/*.log 2> /dev/null
+journalctl --unit 'cluster-etcd*' --output cat --no-pager 2> /dev/null || true`;
+
+/**
+ * Compares what API servers and etcds of both clusters log in a minute without work: warnings and errors of ours that the plain
+ * cluster does not have.
+ */
+export async function compareIdleLogs({ ours, theirs, signal }: TwoClusters): Promise<BenchResult> {
+  await delay(SETTLE_MS);
+  const before = await Promise.all([ours, theirs].map((cluster) => readLogs(cluster, signal)));
+  await delay(WINDOW_MS);
+  const after = await Promise.all([ours, theirs].map((cluster) => readLogs(cluster, signal)));
+  const [own = new Set<string>(), plain = new Set<string>()] = after.map((logs, index) =>
+    complaintsOf(logs.map((lines, node) => lines.slice(before[index]?.[node]?.length ?? 0)).flat()),
+  );
+  const additional = [...own].filter((complaint) => !plain.has(complaint));
+  return {
+    name: 'kinds of warnings and errors in the logs of a minute without work that a plain cluster does not have',
+    ...{ value: additional.length, unit: '', limit: 0 },
+    detail: `API servers and etcds; ${own.size} kinds, plain ${plain.size}${additional.map((each) => `; ${each}`).join('')}`,
+  };
+}
+
+async function readLogs(
+  { controlPlanes }: MeasuredCluster,
+  signal: AbortSignal,
+): Promise<readonly (readonly string[])[]> {
+  const read = async (node: LocalNode): Promise<readonly string[]> => {
+    const { stdout } = await node.exec(['sh', '-c', READ], { signal });
+    return stdout.split('\n');
+  };
+  return Promise.all(controlPlanes.map(read));
+}
+
+/**
+ * The kinds of warnings and errors: the place in the source and the text without figures. klog writes "W1127 07:00:00.000000 1
+ * file.go:12] text", etcd JSON with `level`, `caller` and `msg`. Containerd puts its own time and stream before each line.
+ */
+export function complaintsOf(lines: readonly string[]): Set<string> {
+  const found = new Set<string>();
+  for (const line of lines) {
+    const [, klog, text = ''] = /(?:^| )[WE]\d{4} [\d:.]+ +\d+ ([\w.]+:\d+)\] (.*)$/.exec(line) ?? [];
+    if (klog !== undefined) found.add(`${klog} ${withoutFigures(text)}`);
+    const [, level] = /"level":"(warn|error)"/.exec(line) ?? [];
+    const [, caller] = /"caller":"([^"]+)"/.exec(line) ?? [];
+    const [, msg = ''] = /"msg":"([^"]*)"/.exec(line) ?? [];
+    if (level !== undefined && caller !== undefined) found.add(`${caller} ${withoutFigures(msg)}`);
+  }
+  return found;
+}
+
+function withoutFigures(text: string): string {
+  return text.replace(/"[^"]*"|[0-9a-f]*\d[0-9a-f.:]*/g, '…').slice(0, 80);
+}
