@@ -51,7 +51,7 @@ export async function runApiBench(factor = 1): Promise<readonly BenchResult[]> {
   const results: BenchResult[] = [];
   for (const measurement of measurementsOf(clusters)) {
     const rounds = Math.max(2, Math.round(measurement.rounds / factor));
-    const times = await inTurns({ ...measurement, rounds }, clusters);
+    const times = await alternately({ ...measurement, rounds }, clusters);
     const rows = measurement.names.map((name, index) =>
       resultOf(name, times[index] ?? { ours: [], theirs: [] }),
     );
@@ -93,7 +93,7 @@ function measurementsOf(clusters: TwoClusters): readonly Measurement[] {
 }
 
 /** Measures both clusters in each round; which of them is first alternates. */
-async function inTurns({ names, rounds, measure, isSeries }: Measurement, { ours, theirs }: TwoClusters) {
+async function alternately({ names, rounds, measure, isSeries }: Measurement, { ours, theirs }: TwoClusters) {
   const times = names.map((): Times => ({ ours: [], theirs: [] }));
   const step = async (cluster: MeasuredCluster, round: number): Promise<void> => {
     const measured = await measure(cluster, round);
