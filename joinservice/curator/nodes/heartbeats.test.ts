@@ -99,6 +99,26 @@ describe('heartbeats', () => {
     },
   );
 
+  test('a node that starts many at once, at several curators, writes once', async () => {
+    const clock = new FakeClock();
+    const etcd = new TimedEtcd(clock);
+    etcd.commitNow({ when: [], then: [put(records.node.key(NODE), new Uint8Array(1))] });
+    const curators = [new Heartbeats({ etcd, clock }), new Heartbeats({ etcd, clock })];
+    for (let round = 1; round <= 2; round++) {
+      const { revision } = etcd;
+      await Promise.all(Array.from({ length: 100 }, async (_, i) => curators[i % 2]?.renew(NODE, signal)));
+      expect(etcd.revision).toBe(revision + 1n);
+      await clock.advance(HEARTBEAT_TIMEOUT_MS);
+      etcd.expire();
+    }
+  });
+
+  test('of a node without a record are refused', async () => {
+    const clock = new FakeClock();
+    const heartbeats = new Heartbeats({ etcd: new TimedEtcd(clock), clock });
+    await expect(heartbeats.renew(NODE, signal)).rejects.toMatchObject({ code: 'curator-not-member' });
+  });
+
   test('a stopped node times out once, soon after the timeout and not before it', async () => {
     const { health } = await live({
       minutes: 1,

@@ -1,5 +1,13 @@
 import type { Clock } from '../../../internal/clock/index.ts';
-import { EtcdError, present, put, type KeySpace } from '../../../internal/etcd/index.ts';
+import {
+  absent,
+  EtcdError,
+  present,
+  put,
+  unchanged,
+  type Entry,
+  type KeySpace,
+} from '../../../internal/etcd/index.ts';
 import { records } from '../../../internal/records/index.ts';
 import { CuratorError } from '../errors.ts';
 
@@ -25,11 +33,14 @@ export class Heartbeats {
   async renew(nodeId: string, signal: AbortSignal): Promise<void> {
     const known = this.#leases.get(nodeId);
     if (known !== undefined && (await this.#keepAlive(known, signal))) return;
-    const found = (await this.#ports.etcd.get(records.heartbeat.key(nodeId), { signal }))?.leaseId;
-    const lease =
-      found !== undefined && (await this.#keepAlive(found, signal))
-        ? found
-        : await this.#start(nodeId, signal);
+    let lease: bigint | undefined;
+    while (lease === undefined) {
+      const found = await this.#ports.etcd.get(records.heartbeat.key(nodeId), { signal });
+      lease =
+        found !== undefined && (await this.#keepAlive(found.leaseId, signal))
+          ? found.leaseId
+          : await this.#start(nodeId, found, signal);
+    }
     this.#leases.set(nodeId, lease);
   }
 
@@ -42,13 +53,23 @@ export class Heartbeats {
     return lease !== 0n && (await this.#ports.etcd.keepLeaseAlive(lease, { signal })) !== undefined;
   }
 
-  async #start(nodeId: string, signal: AbortSignal): Promise<bigint> {
+  /**
+   * Binds the key of the node to a new lease. A node can start any number of streams at once, and only one of them writes.
+   * @param found the key as it was read; undefined without one
+   * @returns undefined if another call was faster
+   */
+  async #start(nodeId: string, found: Entry | undefined, signal: AbortSignal): Promise<bigint | undefined> {
+    const key = records.heartbeat.key(nodeId);
+    const nodeKey = records.node.key(nodeId);
     const lease = await this.#ports.etcd.grantLease(HEARTBEAT_TIMEOUT_MS / 1000, { signal });
     const value = records.heartbeat.encode({ version: 1, sinceMs: this.#ports.clock.nowMs() });
-    const write = put(records.heartbeat.key(nodeId), value, lease);
     // On the condition that the node has a record: a deleted node must not leave a key behind.
     const result = await this.#ports.etcd.commit(
-      { when: [present(records.node.key(nodeId))], then: [write] },
+      {
+        when: [present(nodeKey), found === undefined ? absent(key) : unchanged(found)],
+        then: [put(key, value, lease)],
+        otherwiseGet: [nodeKey],
+      },
       { signal },
     );
     if (result.kind === 'committed') return lease;
@@ -56,6 +77,7 @@ export class Heartbeats {
       // other etcd errors are ignored, because the lease expires without a revocation
       if (!(error instanceof EtcdError)) throw error;
     });
+    if (result.found.length > 0) return undefined;
     throw new CuratorError('curator-not-member', `recording a heartbeat of node ${nodeId}: no such node`);
   }
 }
