@@ -26,7 +26,8 @@ export interface KubernetesObject {
     readonly availableReplicas?: number;
     readonly replicas?: number;
   };
-  readonly endpoints?: readonly { readonly conditions?: { readonly ready?: boolean } }[];
+  /** null in a slice without endpoints. */
+  readonly endpoints?: readonly { readonly conditions?: { readonly ready?: boolean } }[] | null;
 }
 
 /** A client of the API servers of one cluster that keeps its connections open, as controllers do. */

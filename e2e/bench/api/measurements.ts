@@ -189,11 +189,10 @@ export async function loseEndpoint({ client, hosts }: Target, lose: () => Promis
     `${slices}?watch=true&labelSelector=kubernetes.io%2Fservice-name%3Dweb`,
   );
   const isReady = (ready: boolean) =>
-    firstEvent(events, ({ object: { endpoints = [] } }) =>
-      ready
-        ? endpoints.some(({ conditions }) => conditions?.ready === true)
-        : endpoints.every(({ conditions }) => conditions?.ready !== true),
-    );
+    firstEvent(events, ({ object: { endpoints } }) => {
+      const isAny = endpoints?.some(({ conditions }) => conditions?.ready === true) === true;
+      return isAny === ready;
+    });
   await isReady(true);
   const startMs = performance.now();
   await lose();
