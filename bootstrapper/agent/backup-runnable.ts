@@ -1,5 +1,5 @@
 import { DiskStreams, readText } from '../../internal/file/index.ts';
-import { accessFromKubeconfig, KubeClient } from '../../internal/kube/index.ts';
+import { accessFromKubeconfig, KubeClient } from '../../internal/kube/client/index.ts';
 import { PORTS } from '../../internal/endpoint/index.ts';
 import { when, currentValue } from '../../internal/event/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { COPY_STORE_SECRET } from '../../../internal/backup/index.ts';
 import { findCoded } from '../../../internal/errors/index.ts';
 import { parseJson } from '../../../internal/file/index.ts';
-import type { KubeClient } from '../../../internal/kube/index.ts';
+import type { KubeClient } from '../../../internal/kube/client/index.ts';
 import {
   ObjectStoreError,
   parseStoreCredentials,
