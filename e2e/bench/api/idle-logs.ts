@@ -35,6 +35,8 @@ async function readLogs(
 ): Promise<readonly (readonly string[])[]> {
   const read = async (node: LocalNode): Promise<readonly string[]> => {
     const { stdout } = await node.exec(['sh', '-c', READ], { signal });
+    if (!/kube-apiserver|etcd/.test(stdout))
+      throw new Error(`${node.name} has no logs of API server and etcd`);
     return stdout.split('\n');
   };
   return Promise.all(controlPlanes.map(read));
