@@ -16,6 +16,12 @@ const RESTART = `restart ${CONTAINERD_UNIT}`;
 class UnitsOnDisk extends FakeUnits {
   readonly files = new MemoryFiles();
   failsAfterWrite = false;
+  failsToRestart = false;
+
+  override async restart(unit: string): Promise<void> {
+    if (this.failsToRestart) throw new Error('not restarted');
+    await super.restart(unit);
+  }
 
   override async install(unit: string, content: string): Promise<boolean> {
     const path = `${UNIT_DIRECTORY}/${unit}`;
@@ -88,6 +94,17 @@ test('after a crash between the write and the restart, containerd is still to be
   expect(units.moves).not.toContain(RESTART);
   // What the agent's next start asks when it ensures the unit.
   expect(await units.install(CONTAINERD_UNIT, UNIT)).toBe(true);
+});
+
+test('a restart of containerd that failed is repeated', async () => {
+  const units = await withContainerd();
+  units.failsToRestart = true;
+  const { tree, configure, clock } = startNode(units);
+  await using _ = tree;
+  await configure({ http: PROXY });
+  units.failsToRestart = false;
+  await clock.advance(120_000);
+  expect(units.moves.filter((move) => move === RESTART)).toHaveLength(1);
 });
 
 test('a proxy of a form that this version does not know changes nothing', async () => {

@@ -20,11 +20,17 @@ export interface ProxyWorkerOptions extends Pick<SystemPorts, 'files' | 'units'>
  */
 export function proxyWorker(options: ProxyWorkerOptions): Runnable {
   return memberWorker(options, (scope) => {
-    scope.run('follow', (child) => follow(options, child));
+    const containerd = { isOutdated: false };
+    scope.run('follow', (child) => follow({ ...options, containerd }, child));
   });
 }
 
-async function follow(options: ProxyWorkerOptions, scope: Scope): Promise<never> {
+/** Whether containerd still runs without the drop-in that was written. Outlives an attempt that failed. */
+interface Outdated {
+  readonly containerd: { isOutdated: boolean };
+}
+
+async function follow(options: ProxyWorkerOptions & Outdated, scope: Scope): Promise<never> {
   using changes = options.reads.signedConfiguration.watch();
   scope.healthy();
   for (;;) {
@@ -44,19 +50,22 @@ function environmentFrom(configuration: string): Readonly<Record<string, string>
 }
 
 async function apply(
-  { files, units }: ProxyWorkerOptions,
+  { files, units, containerd }: ProxyWorkerOptions & Outdated,
   environment: Readonly<Record<string, string>>,
   { signal, log }: Scope,
 ): Promise<void> {
   const found = await readText(files, `${UNIT_DIRECTORY}/${PROXY_DROPIN}`);
   const wanted = buildDropin(environment);
   const isWithout = Object.keys(environment).length === 0;
-  if (found === wanted || (found === undefined && isWithout)) return;
+  const isWritten = found === wanted || (found === undefined && isWithout);
+  if (isWritten && !containerd.isOutdated) return;
   // Before the write: after a crash in between, the agent's next start restarts containerd.
   await units.requireRestart(CONTAINERD_UNIT);
+  containerd.isOutdated = true;
   await units.install(PROXY_DROPIN, wanted, signal);
   const { active } = await units.status(CONTAINERD_UNIT, signal);
   if (active === 'active') await units.restart(CONTAINERD_UNIT, signal);
+  containerd.isOutdated = false;
   log.info(isWithout ? 'proxy removed' : 'proxy changed', environment);
 }
 
