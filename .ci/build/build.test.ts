@@ -14,12 +14,14 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { REQUIRED_PROGRAMS } from '../../internal/preflight/index.ts';
 import { collectAnswers } from './answers.ts';
 import { buildDebianPackage, controlText, type DebianPackage } from './debian.ts';
-import { wrapBody } from './executable.ts';
+import { wrapBody, wrappedEntry } from './executable.ts';
 import { bundledPackages, licenseText, packageBom, readPackages } from './licenses.ts';
 import { agentPackage } from './packages.ts';
 import { bundleProgram, filesAtStart, inputsAtStart, PROGRAMS, type Program } from './programs.ts';
 import { buildRpmPackage, specText, type RpmPackage } from './rpm.ts';
 import { buildTarball } from './tarball.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
 
 let directory: string;
 beforeEach(() => {
@@ -120,11 +122,10 @@ describe('a program that is a directory', () => {
 });
 
 describe('the programs that are shipped', () => {
-  const root = resolve(import.meta.dirname, '../..');
   const bundle = (name: string) => {
     const program = PROGRAMS.find((each) => each.name === name);
     if (program === undefined) throw new Error(`no program ${name}`);
-    return bundleProgram(root, directory, program);
+    return bundleProgram(ROOT, directory, program);
   };
   /** Shapes of objects, waits and more for the CLI; the agent only makes requests (internal/kube/client). */
   const isKubernetesClient = (path: string): boolean =>
@@ -226,8 +227,13 @@ describe('licenses', () => {
 
 describe('wrapBody()', () => {
   test('keeps the imports and moves the rest into an async function', () => {
-    const wrapped = wrapBody('#!/usr/bin/env node\nimport a from "a";\nimport "b";\nawait a();\n');
-    expect(wrapped).toBe('import a from "a";\nimport "b";\n(async () => {\nawait a();\n\n})();\n');
+    const imports = 'import a from "a";\nimport "b";\nimport {\n  c,\n  d\n} from "c";\n';
+    const wrapped = wrapBody(`#!/usr/bin/env node\n${imports}await a();\n`);
+    expect(wrapped).toBe(`${imports}(async () => {\nawait a();\n\n})();\n`);
+  });
+
+  test.each(PROGRAMS)('wraps the entry point of $name', async ({ entry }) => {
+    expect(await wrappedEntry(resolve(ROOT, entry))).toMatch(/^(import [^;]*;\n)*\(async \(\) => \{\n/);
   });
 
   test.each(['await a();\nimport b from "b";', 'a();\nexport const b = 1;'])('refuses %j', (code) => {
@@ -363,10 +369,9 @@ test('a tarball has the files below root/ and INSTALL beside it, and the same by
 });
 
 describe('the agent’s package', () => {
-  const root = resolve(import.meta.dirname, '../..');
   const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
   const { deb, rpm, tar } = agentPackage({
-    root,
+    root: ROOT,
     dist: '/dist',
     version: '1.0.0',
     architecture,

@@ -49,11 +49,15 @@ export async function buildExecutable(
 /** Node 24 embeds CommonJS only, which has no top-level await: the body of the entry is moved into a function. */
 async function bundleCommonJs(root: string, program: Program, outfile: string): Promise<void> {
   const entry = resolve(root, program.entry);
-  const { code } = await transform(readFileSync(entry, 'utf8'), { loader: 'ts', format: 'esm' });
   const { entryPoints: _, ...shared } = bundleOptions(root, program);
   await build({
     ...shared,
-    stdin: { contents: wrapBody(code), resolveDir: dirname(entry), sourcefile: entry, loader: 'js' },
+    stdin: {
+      contents: await wrappedEntry(entry),
+      resolveDir: dirname(entry),
+      sourcefile: entry,
+      loader: 'js',
+    },
     format: 'cjs',
     banner: { js: IMPORT_META },
     define: {
@@ -65,13 +69,19 @@ async function bundleCommonJs(root: string, program: Program, outfile: string): 
   });
 }
 
-/** Moves everything except imports into one async function. esbuild prints the imports first, each in one line. */
+/** The text of an entry point, in a form that has no top-level await. */
+export async function wrappedEntry(entry: string): Promise<string> {
+  const { code } = await transform(readFileSync(entry, 'utf8'), { loader: 'ts', format: 'esm' });
+  return wrapBody(code);
+}
+
+/** Moves everything except imports into one async function. esbuild prints the imports first, a long one in several lines. */
 export function wrapBody(code: string): string {
-  const lines = code.split('\n').filter((line) => !line.startsWith('#!'));
-  const first = lines.findIndex((line) => !line.startsWith('import '));
-  const body = lines.slice(first);
-  if (body.some((line) => /^(import|export)[ {]/.test(line))) {
+  const source = code.replace(/^#!.*\n/, '');
+  const imports = /^(?:import [^;]*;\n)*/.exec(source)?.[0] ?? '';
+  const body = source.slice(imports.length);
+  if (/^(import|export)[ {]/m.test(body)) {
     throw new Error('wrapping an entry point: it has an import or export after its first statement');
   }
-  return [...lines.slice(0, first), '(async () => {', ...body, '})();', ''].join('\n');
+  return `${imports}(async () => {\n${body}\n})();\n`;
 }
