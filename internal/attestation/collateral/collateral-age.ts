@@ -1,3 +1,4 @@
+import { wholeDays } from '../../clock/index.ts';
 import { parseJson } from '../bytes.ts';
 import { describeName, parseCertificate, parseCrl } from '../x509/index.ts';
 import { VerifiedBundle, type CollateralItem } from './collateral-bundle.ts';
@@ -19,13 +20,11 @@ export interface CollateralAge extends Omit<CollateralIssue, 'subject'> {
   readonly ageDays: number;
 }
 
-const DAY_MS = 86_400_000;
-
 /** The age of a document, for the table that operators see. Validators check the dates themselves. */
 export function ageOf(item: CollateralItem, nowMs: number): CollateralAge {
   const { what, issuedMs, expiresMs } = issueOf(item);
   const state = nowMs < issuedMs ? 'future' : nowMs > expiresMs ? 'expired' : 'current';
-  return { what, issuedMs, expiresMs, state, ageDays: Math.floor((nowMs - issuedMs) / DAY_MS) };
+  return { what, issuedMs, expiresMs, state, ageDays: wholeDays(nowMs - issuedMs) };
 }
 
 /** Reads the subject and dates of a document. Does not verify them. Throws X509Error for malformed DER. */
