@@ -112,6 +112,8 @@ const USAGE = rows('app-usage', 'usage', {
   'attest explain nofile': "required option '--variant <name>' not specified",
   'recover disk': "missing required argument 'node'",
   "recover disk n1 --address 'a b'": 'Must be HOST or HOST:PORT',
+  'bundle build --use-releases mirror.example.com': 'Must be a URL such as https://',
+  'bundle fetch --mirror ftp://mirror.example.com': 'Must be a URL such as https://',
   'recover disk n1 --machine sha256:00': 'Must be tpm-ek: and 64 lower-case hex digits',
   'mini up --control-planes 0': 'Must be 1 to 7',
   'mini up --control-planes x': 'Must be 1 to 7',

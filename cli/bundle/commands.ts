@@ -9,6 +9,7 @@ import {
   findOutdated,
   openBundleCache,
   type BuildContext,
+  type BuildOptions,
   type BuiltBundle,
   type FetchOptions,
   type PinnedModule,
@@ -48,10 +49,7 @@ export function ownSources(thisFile: string): BuildContext['sources'] {
 }
 
 /** `cluster bundle build` */
-export async function runBundleBuild(
-  context: CommandContext,
-  options: { readonly kubernetesVersion: string; readonly rebuild: boolean },
-): Promise<void> {
+export async function runBundleBuild(context: CommandContext, options: BuildOptions): Promise<void> {
   showBuilt(context, await buildBundle(buildContext(context), options));
 }
 

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { DEFAULT_KUBERNETES_VERSION } from '../../internal/bundle/index.ts';
 import type { ActionBinder } from '../app/command.ts';
+import { webUrl } from './flags.ts';
 
 interface VersionFlag {
   readonly kubernetesVersion: string;
@@ -8,6 +9,8 @@ interface VersionFlag {
 
 interface BuildFlags extends VersionFlag {
   readonly rebuild?: true;
+  /** True without a value. */
+  readonly useReleases?: string | true;
 }
 
 interface FetchFlags extends VersionFlag {
@@ -27,14 +30,23 @@ export function register(bundle: Command, action: ActionBinder): void {
       .option(VERSION_FLAG, 'Kubernetes version', DEFAULT_KUBERNETES_VERSION);
   verb('build', 'build the bundle from pinned Go modules; resumes an interrupted build')
     .option('--rebuild', 'rebuild all components, including existing ones')
+    .option(
+      '--use-releases [mirror]',
+      'use upstream programs whose pinned hash matches, where reachable',
+      webUrl,
+    )
     .action(
-      action<BuildFlags>(async (context, { kubernetesVersion, rebuild }) =>
-        (await useCases()).runBundleBuild(context, { kubernetesVersion, rebuild: rebuild === true }),
+      action<BuildFlags>(async (context, { kubernetesVersion, rebuild, useReleases: from }) =>
+        (await useCases()).runBundleBuild(context, {
+          kubernetesVersion,
+          rebuild: rebuild === true,
+          ...(from === undefined ? {} : { releases: { mirror: from === true ? undefined : from } }),
+        }),
       ),
     );
   verb('fetch', 'assemble the bundle from files published by upstream projects')
     .option('--lock <file>', 'file with known hashes (default: bundle.lock.json in the cache)')
-    .option('--mirror <url>', 'mirror with one directory per upstream host')
+    .option('--mirror <url>', 'mirror with one directory per upstream host', webUrl)
     .action(
       action<FetchFlags>(async (context, { kubernetesVersion, lock, mirror }) =>
         (await useCases()).runBundleFetch(context, { kubernetesVersion, lockFile: lock, mirror }),

@@ -60,6 +60,12 @@ export function fingerprintValue(text: string): string {
   );
 }
 
+/** Parser of a flag whose value is the URL of a web server. */
+export function webUrl(text: string): string {
+  if (URL.canParse(text) && /^https?:\/\//.test(text)) return text;
+  throw new InvalidArgumentError('Must be a URL such as https://mirror.example.com.');
+}
+
 /** Parser of a flag whose value is the name of a node. */
 export function nodeName(text: string): string {
   if (DNS_LABEL.test(text)) return text;

@@ -1,14 +1,17 @@
 import { formatBytes, printable } from '../../internal/printable/index.ts';
 
-/** A share as text: "93.1 MiB of 311.0 MiB, 30%" or "3 of 12". */
-export function formatShare(done: {
+/** The share of a step that is finished. Of steps that can be measured in time, hosts show how long the rest takes. */
+export interface StepShare {
   readonly of: number;
   readonly value: number;
-  readonly unit: 'bytes' | 'steps';
-}): string {
-  if (done.unit === 'steps') return `${done.value} of ${done.of}`;
-  const percent = done.of === 0 ? 100 : Math.floor((done.value / done.of) * 100);
-  return `${formatBytes(done.value)} of ${formatBytes(done.of)}, ${percent}%`;
+  /** `steps` take different times. */
+  readonly unit: 'bytes' | 'packages' | 'steps';
+}
+
+/** A share as text: "93.1 MiB of 311.0 MiB", "3 of 12" or "12 of 900 packages". */
+export function formatShare({ of, value, unit }: StepShare): string {
+  if (unit === 'bytes') return `${formatBytes(value)} of ${formatBytes(of)}`;
+  return `${value} of ${of}${unit === 'steps' ? '' : ` ${unit}`}`;
 }
 
 /**

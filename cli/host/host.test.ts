@@ -4,8 +4,11 @@ import { PassThrough } from 'node:stream';
 import { FakeClock, settle } from '../../internal/testing/index.ts';
 import type { AppHost, HostFlags } from './host.ts';
 import { createHost, formatBytes, formatShare, formatTable } from './index.ts';
+import { ProgressMeter } from './progress-meter.ts';
 import { RecordingHost } from './fake-host.ts';
 import { TerminalHost } from './terminal-host.ts';
+
+const MIB = 1024 ** 2;
 
 const report = {
   code: 'x-failed',
@@ -133,7 +136,7 @@ describe('a host for a pipe', () => {
       update('two', { of: 4096, value: 2048, unit: 'bytes' });
       update('three');
     });
-    expect(err()).toBe('Working …\n  two (2.0 KiB of 4.0 KiB, 50%)\nWorking: done in 11s\n');
+    expect(err()).toBe('Working …\n  two (50%, 2.0 KiB of 4.0 KiB)\nWorking: done in 11s\n');
   });
 
   test('repeats the title of a step after other output', async () => {
@@ -246,6 +249,29 @@ describe('output for programs (JSON)', () => {
   });
 });
 
+describe('ProgressMeter', () => {
+  test('tells no rate and no time before two seconds, and none of steps that take different times', () => {
+    const meter = new ProgressMeter();
+    const text = (value: number, nowMs: number) =>
+      meter.textOf({ of: 4 * MIB, value, unit: 'bytes' }, nowMs, { bar: false });
+    expect(text(0, 0)).toBe('0%, 0 B of 4.0 MiB');
+    expect(text(MIB, 1_999)).toBe('25%, 1.0 MiB of 4.0 MiB');
+    expect(text(MIB, 2_000)).toBe('25%, 6.0s left, 512.0 KiB/s, 1.0 MiB of 4.0 MiB');
+    const steps = new ProgressMeter();
+    const step = (value: number, nowMs: number) =>
+      steps.textOf({ of: 4, value, unit: 'steps' }, nowMs, { bar: true });
+    expect([step(0, 0), step(2, 60_000)]).toEqual(['0 of 4', '2 of 4']);
+  });
+
+  test('tells how long a build takes, without a rate', () => {
+    const meter = new ProgressMeter();
+    meter.textOf({ of: 900, value: 0, unit: 'packages' }, 0, { bar: true });
+    expect(meter.textOf({ of: 900, value: 300, unit: 'packages' }, 60_000, { bar: true })).toBe(
+      '███░░░░░░░ 33%, 2m left, 300 of 900 packages',
+    );
+  });
+});
+
 describe('a host for a terminal', () => {
   const plain = (text: string): string => text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, '');
 
@@ -258,6 +284,19 @@ describe('a host for a terminal', () => {
       .map((line) => line.replace(/^.*(?= {2}✔|^✔)/, ''));
     expect(lines.some((line) => line.includes('  ✔ Inner 2.0s'))).toBe(true);
     expect(lines.some((line) => line.includes('✔ Outer 2.0s'))).toBe(true);
+  });
+
+  test('shows uploads as a bar with the time left and the rate, counted from what was there at the start', async () => {
+    const { host, err, clock } = start({}, { terminal: true });
+    await host.step('s', 'Uploading', async ({ update }) => {
+      update('kubelet', { of: 100 * MIB, value: 20 * MIB, unit: 'bytes' });
+      await clock.advance(10_000);
+      update('kubelet', { of: 100 * MIB, value: 40 * MIB, unit: 'bytes' });
+      host.say('a', 'a line above, after which the step is drawn again');
+    });
+    expect(plain(err())).toContain(
+      'Uploading – ████░░░░░░ 40%, 30s left, 2.0 MiB/s, 40.0 MiB of 100.0 MiB, kube',
+    );
   });
 
   test('whose width is unknown gets plain lines, without an animation, and prompts', async () => {
@@ -318,9 +357,10 @@ describe('a host for a terminal', () => {
 });
 
 describe('formats', () => {
-  test('formatBytes() uses binary units, formatShare() adds a percentage', () => {
+  test('formatBytes() uses binary units, formatShare() names the unit of steps that can be measured', () => {
     expect([0, 1023, 1024, 97_622_000].map(formatBytes)).toEqual(['0 B', '1023 B', '1.0 KiB', '93.1 MiB']);
-    expect(formatShare({ of: 0, value: 0, unit: 'bytes' })).toBe('0 B of 0 B, 100%');
+    expect(formatShare({ of: 0, value: 0, unit: 'bytes' })).toBe('0 B of 0 B');
+    expect(formatShare({ of: 900, value: 12, unit: 'packages' })).toBe('12 of 900 packages');
     expect(formatShare({ of: 12, value: 3, unit: 'steps' })).toBe('3 of 12');
   });
 

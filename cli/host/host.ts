@@ -1,4 +1,5 @@
 import type { Clock } from '../../internal/clock/index.ts';
+import type { StepShare } from './format.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import type { Listing } from './listing.ts';
@@ -46,10 +47,7 @@ export interface Host {
 /** Reports the progress of a step. */
 export interface StepProgress {
   /** Shows the current activity and, with `done`, the share that is finished. */
-  readonly update: (
-    text: string,
-    done?: { readonly of: number; readonly value: number; readonly unit: 'bytes' | 'steps' },
-  ) => void;
+  readonly update: (text: string, done?: StepShare) => void;
 }
 
 /** A failure of the command, independent of the output format. */

@@ -1,7 +1,7 @@
 import { printableJson, printableLines } from '../../internal/printable/index.ts';
 import { formatDuration } from '../../internal/clock/index.ts';
 import { byteOutput } from './byte-output.ts';
-import { formatShare } from './format.ts';
+import { ProgressMeter } from './progress-meter.ts';
 import type { AppHost, ErrorReport, HostFlags, HostOptions, StepProgress } from './host.ts';
 import { renderListing, type Listing } from './listing.ts';
 import { NoPrompts } from './no-prompts.ts';
@@ -48,14 +48,17 @@ export class PlainHost extends NoPrompts implements AppHost {
     const { clock } = this.options;
     const title = oneMessage(named);
     const startMs = clock.monotonicMs();
+    const meter = new ProgressMeter();
     let lastMs = startMs;
     this.talk(`${title} …`);
     this.#lastStep = title;
     const update: StepProgress['update'] = (text, done) => {
-      if (clock.monotonicMs() - lastMs < PROGRESS_EVERY_MS) return;
-      lastMs = clock.monotonicMs();
+      const nowMs = clock.monotonicMs();
+      const share = done === undefined ? '' : ` (${meter.textOf(done, nowMs, { bar: false })})`;
+      if (nowMs - lastMs < PROGRESS_EVERY_MS) return;
+      lastMs = nowMs;
       const who = this.#lastStep === title ? '' : `${title}: `;
-      this.talk(`  ${who}${oneMessage(text)}${done === undefined ? '' : ` (${formatShare(done)})`}`);
+      this.talk(`  ${who}${`${oneMessage(text)}${share}`.trimStart()}`);
       this.#lastStep = title;
     };
     try {

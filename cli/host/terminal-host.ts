@@ -3,10 +3,10 @@ import { PassThrough } from 'node:stream';
 import type inquirer from 'inquirer';
 import type { Ora } from 'ora';
 import { Secret } from '../../internal/secret/index.ts';
-import { formatShare } from './format.ts';
 import type { HostFlags, HostOptions, StepProgress } from './host.ts';
 import { Interruption } from './interruption.ts';
 import { oneMessage, PlainHost } from './plain-host.ts';
+import { ProgressMeter } from './progress-meter.ts';
 
 const DEFAULT_COLUMNS = 80;
 /** The spinner, a blank, and one column to keep terminals from wrapping. */
@@ -17,6 +17,7 @@ type AskPrompt = ReturnType<typeof inquirer.createPromptModule>;
 interface ActiveStep {
   readonly title: string;
   readonly startMs: number;
+  readonly meter: ProgressMeter;
   detail: string;
 }
 
@@ -45,6 +46,7 @@ export class TerminalHost extends PlainHost {
     const step: ActiveStep = {
       title: oneMessage(named),
       startMs: this.options.clock.monotonicMs(),
+      meter: new ProgressMeter(),
       detail: '',
     };
     this.#steps.push(step);
@@ -124,7 +126,11 @@ export class TerminalHost extends PlainHost {
   }
 
   #update(step: ActiveStep, text: string, done?: Parameters<StepProgress['update']>[1]): void {
-    step.detail = done === undefined ? oneMessage(text) : `${oneMessage(text)} (${formatShare(done)})`;
+    const share = done && step.meter.textOf(done, this.options.clock.monotonicMs(), { bar: true });
+    // The share comes first: a narrow terminal cuts the end of the line.
+    step.detail = [...(share === undefined ? [] : [share]), ...(text === '' ? [] : [oneMessage(text)])].join(
+      ', ',
+    );
     if (this.#spinner !== undefined && this.#steps.at(-1) === step) this.#spinner.text = this.#line(step);
   }
 

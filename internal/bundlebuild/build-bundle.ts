@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
 import {
   type Architecture,
   type BundleManifest,
@@ -7,14 +9,19 @@ import {
 } from '../bundle/index.ts';
 import { openBundleCache, type BuildContext } from './build-context.ts';
 import { BuildCache, type BuiltComponent } from './build-cache.ts';
-import { ComponentBuilder } from './component-builder.ts';
+import { ComponentBuilder, type ComponentBuilderOptions } from './component-builder.ts';
+import { removeDownloads } from './download/download-releases.ts';
+import type { ReleaseSource } from './download/pinned-releases.ts';
 import { planBundle, type PlannedComponent } from './plan-bundle.ts';
+import { useReleases } from './use-releases.ts';
 
 /** Options of `cluster bundle build`. */
 export interface BuildOptions {
   readonly kubernetesVersion: string;
   /** Builds every component again, to prove that two builds give the same bytes. */
   readonly rebuild?: boolean;
+  /** Uses programs that upstream has released, where their hashes are pinned and the server answers. */
+  readonly releases?: ReleaseSource | undefined;
 }
 
 /** The result of a build. */
@@ -26,24 +33,52 @@ export interface BuiltBundle {
 }
 
 /**
- * Builds the bundle of one Kubernetes version from the Go modules of its programs. A run that was interrupted is resumed: each
- * component is in the cache as soon as it is built.
+ * Builds the bundle of one Kubernetes version from the Go modules of its programs, or from released programs and the modules of all
+ * others. A run that was interrupted is resumed: each component is in the cache as soon as it is built.
  * @throws BundleBuildError, BundleError, ExecError
  */
 export async function buildBundle(context: BuildContext, options: BuildOptions): Promise<BuiltBundle> {
   const versions = versionsFor(options.kubernetesVersion);
-  const bundles = openBundleCache(context);
-  const cache = new BuildCache(context, bundles.store);
+  const cache = new BuildCache(context, openBundleCache(context).store);
   const nothing = { find: () => Promise.resolve(undefined) };
-  const planned = await planBundle(context, versions, options.rebuild === true ? nothing : cache);
+  const found = options.rebuild === true ? nothing : cache;
+  const planned = await planBundle(context, versions, found);
+  const kubernetesVersion = versions.kubernetes;
+  if (options.releases === undefined) {
+    return buildPlanned(context, cache, { kubernetesVersion, planned });
+  }
+  const directory = join(context.cache, 'build', randomUUID());
+  try {
+    const from = options.releases;
+    const released = await useReleases(context, { versions, planned, cache: found, from, directory });
+    const bundle = await buildPlanned(context, cache, { kubernetesVersion, ...released });
+    // Before this, the next run would have to download the files again.
+    await removeDownloads(context, released.downloads);
+    return bundle;
+  } finally {
+    await context.ports.files.remove(directory);
+  }
+}
+
+/** Builds the components of a plan that are not in the cache, and writes the manifest. */
+async function buildPlanned(
+  context: BuildContext,
+  cache: BuildCache,
+  plan: Partial<Pick<ComponentBuilderOptions, 'programs' | 'sources'>> & {
+    readonly kubernetesVersion: string;
+    readonly planned: readonly PlannedComponent[];
+  },
+): Promise<BuiltBundle> {
+  const { kubernetesVersion, planned, ...released } = plan;
+  const { store } = openBundleCache(context);
   const components = new Map<string, BuiltComponent>();
   for (const { recipe, cached } of planned) if (cached !== undefined) components.set(recipe.name, cached);
   const todo = planned.filter(({ cached }) => cached === undefined);
   if (todo.length > 0) {
-    const builder = new ComponentBuilder(context, { store: bundles.store, cache, todo });
+    const builder = new ComponentBuilder(context, { ...released, store, cache, todo });
     for (const [name, component] of await builder.run()) components.set(name, component);
   }
-  return finishBundle(context, { kubernetesVersion: versions.kubernetes, planned, components, todo });
+  return finishBundle(context, { kubernetesVersion, planned, components, todo });
 }
 
 /** Writes the manifest to where `init`, `mini` and the other commands look for it. */

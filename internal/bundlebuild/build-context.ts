@@ -39,9 +39,16 @@ export interface BuildReporter {
   step<T>(code: string, title: string, work: (progress: BuildProgress) => Promise<T>): Promise<T>;
 }
 
+/** How much of a step is done. */
+export interface BuildShare {
+  readonly of: number;
+  readonly value: number;
+  readonly unit: 'bytes' | 'packages';
+}
+
 /** Progress within one step. */
 export interface BuildProgress {
-  readonly update: (text: string) => void;
+  readonly update: (text: string, done?: BuildShare) => void;
 }
 
 /** The bundles of this user's cache. */

@@ -5,7 +5,7 @@ import { DAY_MS } from '../clock/index.ts';
 import { formatBytes } from '../printable/index.ts';
 import { assembleComponent, type CToolchain } from './assemble-component.ts';
 import type { BuildCache, BuiltComponent } from './build-cache.ts';
-import type { BuildContext } from './build-context.ts';
+import type { BuildContext, BuildProgress } from './build-context.ts';
 import { checkRequirements } from './build-requirements.ts';
 import { GoBuilder, type PreparedModule } from './golang/go-builder.ts';
 import { ensureToolchain } from './golang/go-toolchain.ts';
@@ -140,15 +140,16 @@ export class ComponentBuilder {
 function buildCounting(
   builder: GoBuilder,
   prepared: PreparedModule,
-  report: (text: string) => void,
+  report: BuildProgress['update'],
 ): Promise<ReadonlyMap<string, string>> {
   let compiled = 0;
-  report(`${prepared.packages} packages`);
+  const share = () => ({ of: prepared.packages, value: compiled, unit: 'packages' }) as const;
+  report('', share());
   return builder.build(prepared, (line) => {
     // `go build -v` starts the output of its C tools with a #; every other line is a package that is being compiled.
     if (line.startsWith('#')) return;
     compiled += 1;
-    report(`${compiled} of at most ${prepared.packages} packages, ${line}`);
+    report(line, share());
   });
 }
 

@@ -1,18 +1,14 @@
 import { basename, join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
-import { createGunzip } from 'node:zlib';
 import { versionsFor, type BlobStore } from '../bundle/index.ts';
-import { formatBytes } from '../printable/index.ts';
-import { readTar } from './archive/tar-reader.ts';
 import { BuildCache, recipeKey, type BuiltComponent } from './build-cache.ts';
 import { openBundleCache, type BuildContext } from './build-context.ts';
 import { finishBundle, type BuiltBundle } from './build-bundle.ts';
 import { ComponentBuilder } from './component-builder.ts';
-import { downloadBlob, downloadText } from './download/download-blob.ts';
+import { downloadBlob, downloadText, showBytes, type OnBytes } from './download/download-blob.ts';
 import { LockFile } from './download/lock-file.ts';
 import { parseChecksum } from './download/parse-checksum.ts';
+import { unpackPrograms } from './download/unpack-programs.ts';
 import { upstreamFiles, type UpstreamFile } from './download/upstream-files.ts';
-import { BundleBuildError } from './errors.ts';
 import { retagDockerArchive } from './images/retag-image.ts';
 import { planBundle, programsOf, type PlannedComponent } from './plan-bundle.ts';
 
@@ -41,9 +37,7 @@ export async function fetchBundle(context: BuildContext, options: FetchOptions):
   for (const [index, file] of files.entries()) {
     const title = `Downloading ${basename(file.url)} (${index + 1} of ${files.length})`;
     await context.reporter.step('bundle-fetch', title, async (progress) => {
-      const sha256 = await fetchLocked(context, { store, lock, file }, (bytes) => {
-        progress.update(formatBytes(bytes));
-      });
+      const sha256 = await fetchLocked(context, { store, lock, file }, showBytes(progress));
       await unpack(context, store, { file, sha256 }, fetched);
     });
   }
@@ -64,7 +58,7 @@ interface Fetched {
 async function fetchLocked(
   context: BuildContext,
   from: { readonly store: BlobStore; readonly lock: LockFile; readonly file: UpstreamFile },
-  onBytes: (bytes: number) => void,
+  onBytes: OnBytes,
 ): Promise<string> {
   const { url, checksumUrl } = from.file;
   const name = basename(url);
@@ -96,50 +90,16 @@ async function unpack(
   const programs =
     content.kind === 'program'
       ? [[content.program, await store.path(sha256)] as const]
-      : await unpackPrograms(context, store, { url, sha256, members: content.members });
+      : await unpackPrograms(context, {
+          url,
+          members: content.members,
+          packed: store.read(sha256, { signal: context.signal }),
+          keep: async (_program, bytes) => store.path((await store.put(bytes, context)).sha256),
+        });
   for (const [program, path] of programs) {
     into.programs.set(program, path);
     into.origins.set(program, url);
   }
-}
-
-async function unpackPrograms(
-  context: BuildContext,
-  store: BlobStore,
-  {
-    url,
-    sha256,
-    members,
-  }: {
-    readonly url: string;
-    readonly sha256: string;
-    readonly members: Readonly<Record<string, string>>;
-  },
-): Promise<ReadonlyMap<string, string>> {
-  const wanted = new Map(Object.entries(members).map(([program, path]) => [normalized(path), program]));
-  const found = new Map<string, string>();
-  try {
-    const packed = store.read(sha256, { signal: context.signal });
-    // pipeline() destroys every stream when one of them fails; pipe() would leave the file open.
-    await pipeline(packed, createGunzip(), async (unpacked: AsyncIterable<Uint8Array>) => {
-      for await (const member of readTar(unpacked)) {
-        const program = wanted.get(normalized(member.path));
-        if (program === undefined || member.type !== 'file') continue;
-        const blob = await store.put(member.content, context);
-        found.set(program, await store.path(blob.sha256));
-      }
-    });
-  } catch (cause) {
-    context.signal.throwIfAborted();
-    throw new BundleBuildError('bundlebuild-archive', `unpacking ${url}`, { cause });
-  }
-  const missing = [...wanted.values()].filter((program) => !found.has(program));
-  if (missing.length === 0) return found;
-  throw new BundleBuildError('bundlebuild-archive', `unpacking ${url}: no ${missing.join(', ')} in it`);
-}
-
-function normalized(path: string): string {
-  return path.replace(/^\.\//, '');
 }
 
 /** Builds the components that are not complete yet and writes the manifest. */

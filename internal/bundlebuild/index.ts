@@ -16,7 +16,7 @@
 export { readTar } from './archive/tar-reader.ts';
 export { tarFileOf, writeTar, type TarEntry } from './archive/tar-writer.ts';
 export { BuildCache, recipeKey, type BuiltComponent } from './build-cache.ts';
-export { buildBundle, type BuiltBundle } from './build-bundle.ts';
+export { buildBundle, type BuildOptions, type BuiltBundle } from './build-bundle.ts';
 export { openBundleCache, type BuildContext, type BuildReporter } from './build-context.ts';
 export { buildRequirements } from './build-requirements.ts';
 export { FetchHttp } from './download/http-port.ts';

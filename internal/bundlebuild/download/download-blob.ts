@@ -1,15 +1,20 @@
 import type { BlobStore } from '../../bundle/index.ts';
 import { childSignal, TimeoutError, withTimeout } from '../../cleanup/index.ts';
 import { Backoff } from '../../clock/index.ts';
-import type { BuildContext } from '../build-context.ts';
+import { formatBytes } from '../../printable/index.ts';
+import type { BuildContext, BuildProgress } from '../build-context.ts';
 import { BundleBuildError } from '../errors.ts';
+import type { HttpResponse } from './http-port.ts';
 
 const ATTEMPTS = 5;
 const PAUSES = { firstMs: 500, factor: 2, longestMs: 8_000 };
 const STALL_MS = 30_000;
+const ANSWER_MS = 10_000;
+const BEHIND_END = Number.MAX_SAFE_INTEGER;
 const MAX_TEXT_BYTES = 1024 * 1024;
 
-type DownloadContext = Pick<BuildContext, 'ports' | 'signal'>;
+/** The parts of a build's context that downloads need. */
+export type DownloadContext = Pick<BuildContext, 'ports' | 'signal'>;
 
 /** A file to download and the hash that its project publishes for it. */
 export interface Download {
@@ -20,6 +25,26 @@ export interface Download {
   readonly sha256: string;
 }
 
+/** Reports the bytes that are here and the size of the file, where the server says it. */
+export type OnBytes = (bytes: number, sizeBytes: number | undefined) => void;
+
+/** Shows the bytes as progress of a step. */
+export function showBytes(progress: BuildProgress): OnBytes {
+  return (value, of) => {
+    if (of === undefined) progress.update(formatBytes(value));
+    else progress.update('', { of, value, unit: 'bytes' });
+  };
+}
+
+/** Where the bytes of a download go. They are not trusted before the caller has checked their hash. */
+export interface PartialFile {
+  /** Bytes that earlier attempts left. */
+  sizeBytes(): Promise<number>;
+  /** Returns the new size. */
+  append(offset: number, bytes: Uint8Array): Promise<number>;
+  discard(): Promise<void>;
+}
+
 /**
  * Downloads a file into the store. Resumes at the byte where an earlier attempt of this or another run stopped.
  * @throws BundleBuildError `bundlebuild-checksum`, `bundlebuild-download`
@@ -28,26 +53,62 @@ export async function downloadBlob(
   context: DownloadContext,
   store: BlobStore,
   file: Download,
-  onBytes: (bytes: number) => void,
+  onBytes: OnBytes,
 ): Promise<void> {
   if (await store.has(file.sha256)) return;
-  const backoff = new Backoff(PAUSES);
-  for (let attempt = 1; ; attempt++) {
-    try {
-      await appendRest(context, store, file, onBytes);
-      break;
-    } catch (error) {
-      const retryable = error instanceof BundleBuildError && error.retryable;
-      if (!retryable || attempt === ATTEMPTS) throw error;
-      await context.ports.clock.sleep(backoff.nextMs(), context.signal);
-    }
-  }
+  const partial: PartialFile = {
+    sizeBytes: () => store.partialSize(file.sha256),
+    append: (offset, bytes) => store.append(file, offset, bytes),
+    discard: () => store.discard(file.sha256),
+  };
+  await downloadFile(context, file.url, partial, onBytes);
   await store.commit(file.sha256, context.signal).catch((cause: unknown) => {
     context.signal.throwIfAborted();
     throw new BundleBuildError('bundlebuild-checksum', `downloading ${file.name} from ${file.url}`, {
       cause,
     });
   });
+}
+
+/**
+ * Downloads what is missing of a file, in up to five attempts.
+ * @throws BundleBuildError `bundlebuild-download`
+ */
+export async function downloadFile(
+  context: DownloadContext,
+  url: string,
+  partial: PartialFile,
+  onBytes: OnBytes,
+): Promise<void> {
+  const backoff = new Backoff(PAUSES);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await appendRest(context, url, partial, onBytes);
+      return;
+    } catch (error) {
+      const retryable = error instanceof BundleBuildError && error.retryable;
+      if (!retryable || attempt === ATTEMPTS) throw error;
+      await context.ports.clock.sleep(backoff.nextMs(), context.signal);
+    }
+  }
+}
+
+/**
+ * Whether the server of this URL answers, whatever it answers. Waits ten seconds at most.
+ * @throws BundleBuildError `bundlebuild-download` when it does not
+ */
+export async function checkReachable(context: DownloadContext, url: string): Promise<void> {
+  using request = childSignal(context.signal);
+  try {
+    await unstalled(context, url, ANSWER_MS, () =>
+      // A range behind the end of the file: the server answers with a status and sends no bytes.
+      context.ports.http.get(url, { offset: BEHIND_END, signal: request.signal }),
+    );
+  } catch (error) {
+    if (!(error instanceof BundleBuildError) || error.retryable) throw error;
+  } finally {
+    request.abort(new DOMException('the server has answered', 'AbortError'));
+  }
 }
 
 /** The text of a small file. @throws BundleBuildError `bundlebuild-download` */
@@ -68,49 +129,57 @@ export async function downloadText(context: DownloadContext, url: string): Promi
 
 async function appendRest(
   context: DownloadContext,
-  store: BlobStore,
-  file: Download,
-  onBytes: (bytes: number) => void,
+  url: string,
+  partial: PartialFile,
+  onBytes: OnBytes,
 ): Promise<void> {
-  let offset = await store.partialSize(file.sha256);
-  await receive(context, { url: file.url, offset }, async (chunk, start) => {
-    if (start !== undefined && start !== offset) {
+  let offset = await partial.sizeBytes();
+  await receive(context, { url, offset }, async (chunk, response) => {
+    if (response.offset !== offset && response.isFirst) {
       // The server does not support ranges and sends the file from its start.
-      await store.discard(file.sha256);
-      offset = start;
+      await partial.discard();
+      offset = response.offset;
     }
-    offset = await store.append(file, offset, chunk);
-    onBytes(offset);
+    offset = await partial.append(offset, chunk);
+    onBytes(offset, response.sizeBytes);
   });
 }
 
-/** Calls `onChunk` for each chunk; `start` comes with the first chunk and is its offset in the file. */
+/** What `receive` tells with a chunk: whether it is the first one, and the offset and size that the response states. */
+interface Received extends Pick<HttpResponse, 'offset' | 'sizeBytes'> {
+  readonly isFirst: boolean;
+}
+
+/** Calls `onChunk` for each chunk. */
 async function receive(
   context: DownloadContext,
   from: { readonly url: string; readonly offset: number },
-  onChunk: (chunk: Uint8Array, start: number | undefined) => Promise<void>,
+  onChunk: (chunk: Uint8Array, response: Received) => Promise<void>,
 ): Promise<void> {
   const { url, offset } = from;
-  const { clock, http } = context.ports;
   using request = childSignal(context.signal);
-  const unstalled = async <T>(work: () => Promise<T>): Promise<T> => {
-    const options = { what: `downloading ${url}`, ms: STALL_MS, clock, signal: context.signal };
-    return withTimeout(options, work).catch((cause: unknown) => {
-      if (!(cause instanceof TimeoutError)) throw cause;
-      throw new BundleBuildError('bundlebuild-download', `downloading ${url}`, { cause });
-    });
-  };
   try {
-    const response = await unstalled(() => http.get(url, { offset, signal: request.signal }));
+    const response = await unstalled(context, url, STALL_MS, () =>
+      context.ports.http.get(url, { offset, signal: request.signal }),
+    );
     if (response === undefined) return;
     const chunks = response.body[Symbol.asyncIterator]();
-    for (let start: number | undefined = response.offset; ; start = undefined) {
-      const next = await unstalled(() => chunks.next());
+    for (let isFirst = true; ; isFirst = false) {
+      const next = await unstalled(context, url, STALL_MS, () => chunks.next());
       if (next.done === true) return;
-      await onChunk(next.value, start);
+      await onChunk(next.value, { offset: response.offset, sizeBytes: response.sizeBytes, isFirst });
     }
   } finally {
     // Closes a connection that is still open after a stall or an error.
     request.abort(new DOMException('the download has ended', 'AbortError'));
   }
+}
+
+/** Waits for the server, but not longer than `ms`. */
+function unstalled<T>(context: DownloadContext, url: string, ms: number, work: () => Promise<T>): Promise<T> {
+  const options = { what: `downloading ${url}`, ms, clock: context.ports.clock, signal: context.signal };
+  return withTimeout(options, work).catch((cause: unknown) => {
+    if (!(cause instanceof TimeoutError)) throw cause;
+    throw new BundleBuildError('bundlebuild-download', `downloading ${url}`, { cause });
+  });
 }

@@ -4,6 +4,8 @@ import { BundleBuildError } from '../errors.ts';
 export interface HttpResponse {
   /** Where the body starts in the file: the requested offset, or 0 when the server does not support ranges. */
   readonly offset: number;
+  /** The size of the whole file, where the server states it. */
+  readonly sizeBytes?: number | undefined;
   readonly body: AsyncIterable<Uint8Array>;
 }
 
@@ -48,7 +50,12 @@ export class FetchHttp implements HttpPort {
         },
       );
     }
-    return { offset: startOf(response, offset), body: bodyOf(response.body, url, options.signal) };
+    const start = startOf(response, offset);
+    return {
+      offset: start,
+      sizeBytes: sizeOf(response, start),
+      body: bodyOf(response.body, url, options.signal),
+    };
   }
 }
 
@@ -57,6 +64,12 @@ function startOf(response: Response, requested: number): number {
   if (response.status !== 206) return 0;
   const start = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1];
   return start === undefined ? requested : Number(start);
+}
+
+/** For progress only: nothing relies on it. */
+function sizeOf(response: Response, start: number): number | undefined {
+  const rest = response.headers.get('content-length') ?? '';
+  return /^\d{1,15}$/.test(rest) ? start + Number(rest) : undefined;
 }
 
 async function* bodyOf(

@@ -5,11 +5,23 @@ export interface UpstreamFile {
   readonly url: string;
   readonly checksumUrl: string;
   readonly content:
-    | { readonly kind: 'program'; readonly program: string }
-    /** A tar.gz file; maps each program name to the path of its member. */
-    | { readonly kind: 'archive'; readonly members: Readonly<Record<string, string>> }
+    | ProgramContent
+    | ArchiveContent
     /** An image in a docker-archive, and the reference that kubeadm expects. */
     | { readonly kind: 'image'; readonly component: string; readonly reference: string };
+}
+
+/** A file that is a program. */
+export interface ProgramContent {
+  readonly kind: 'program';
+  readonly program: string;
+}
+
+/** A tar.gz file. */
+export interface ArchiveContent {
+  readonly kind: 'archive';
+  /** Program → path of its member. */
+  readonly members: Readonly<Record<string, string>>;
 }
 
 /**
@@ -85,7 +97,7 @@ function withChecksum(url: string, suffix: string): Pick<UpstreamFile, 'url' | '
   return { url, checksumUrl: `${url}${suffix}` };
 }
 
-function archiveOf(directory: string, ...programs: readonly string[]): UpstreamFile['content'] {
+function archiveOf(directory: string, ...programs: readonly string[]): ArchiveContent {
   return {
     kind: 'archive',
     members: Object.fromEntries(programs.map((name) => [name, `${directory}${name}`])),
