@@ -39,9 +39,11 @@ export async function openStorage(
   const operatorEndpoints = new OperatorEndpoints(state.operatorEndpoints);
   await operatorEndpoints.restore();
   const collateral = new CollateralCache({
-    ...{ files, clock, saved: state.collateral },
+    saved: state.collateral,
+    files,
     provisionedPath: AGENT_PATHS.provisionedCollateral,
     trust: { amd: amdTrust(), intel: intelTrust() },
+    nowMs: () => clock.nowMs(),
     log: log.child('collateral'),
   });
   await collateral.restore();

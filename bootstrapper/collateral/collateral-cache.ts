@@ -8,8 +8,8 @@ import {
   type ManufacturerTrust,
 } from '../../internal/attestation/collateral/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
-import { RepeatedProblem } from '../../internal/logging/index.ts';
-import type { SystemPorts } from '../../internal/platform/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import { type Logger, RepeatedProblem } from '../../internal/logging/index.ts';
 import type { ChecksummedFile } from '../membership/index.ts';
 import { NodeCollateralError } from './errors.ts';
 
@@ -24,14 +24,17 @@ export interface CachedCollateral {
 }
 
 /** Ports (injected dependencies) of the cache. */
-export interface CollateralCachePorts extends Pick<SystemPorts, 'files' | 'clock' | 'log'> {
+export interface CollateralCachePorts {
   readonly saved: Pick<ChecksummedFile<CachedCollateral>, 'load' | 'save'>;
+  readonly files: Pick<FilePort, 'read'>;
   /**
    * Path of the bundle next to the provisioning. The file may appear later, and may be replaced while the
    * agent runs.
    */
   readonly provisionedPath: string;
   readonly trust: ManufacturerTrust;
+  readonly nowMs: () => number;
+  readonly log: Logger;
 }
 
 /**
@@ -122,10 +125,12 @@ export class CollateralCache {
   }
 
   #verify(given: Uint8Array): VerifiedBundle {
-    const { trust, clock } = this.#ports;
-    const [previous, nowMs] = [this.#verified, clock.nowMs()];
+    const nowMs = this.#ports.nowMs();
+    const previous = this.#verified;
     try {
-      return keepCurrentCrls(previous, verifyBundle(given, { trust, nowMs, previous }), nowMs);
+      const verified = verifyBundle(given, { trust: this.#ports.trust, nowMs, previous });
+      const items = keepCurrentCrls(previous.items, verified.items, nowMs);
+      return new VerifiedBundle({ ...verified, items }, verified.evaluationNumber);
     } catch (cause) {
       throw cause instanceof CodedError ? refused('verifying collateral', cause) : cause;
     }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Command } from 'commander';
+import type { Command, Option } from 'commander';
 import { execFileSync } from 'node:child_process';
 import { PassThrough } from 'node:stream';
 import { SystemClock } from '../../internal/clock/index.ts';
@@ -305,23 +305,42 @@ describe('standard output', () => {
 
 describe('command effects', () => {
   test('every command is listed as reading or changing', async () => {
-    const program = await createProgram({
-      version: '',
-      entries: COMMANDS,
-      loads: () => true,
-      action: () => async () => undefined,
-      write: () => undefined,
-      writeGroupHelp: () => undefined,
-    });
-    const leaves = (command: Command, path: readonly string[]): readonly string[] =>
-      command.commands.flatMap((each) => {
-        const own = [...path, each.name()];
-        const isGroup = each.commands.length > 0 && each.registeredArguments.length === 0;
-        return [...(isGroup ? [] : [own.join(' ')]), ...leaves(each, own)];
-      });
-    expect(leaves(program, []).filter((name) => !isListed(name))).toEqual([]);
+    const leaves = (await allCommands()).filter(
+      ({ command }) => command.commands.length === 0 || command.registeredArguments.length > 0,
+    );
+    expect(leaves.filter(({ path }) => !isListed(path)).map(({ path }) => path)).toEqual([]);
+  });
+
+  test('every command that asks for a confirmation can show the loss without causing it', async () => {
+    const destructive = (await allCommands()).filter(({ command }) => command.options.some(isNamed('--yes')));
+    expect(destructive.map(({ path }) => path)).toContain('backup delete');
+    const lacking = destructive.filter(({ command }) => !command.options.some(isNamed('--dry-run')));
+    // `sign` shows the request that it signs, and deletes nothing.
+    expect(lacking.map(({ path }) => path)).toEqual(['sign']);
   });
 });
+
+function isNamed(name: string): (option: Option) => boolean {
+  return ({ long }) => long === name;
+}
+
+/** All commands and groups, with their words: "node ls". */
+async function allCommands(): Promise<readonly { readonly path: string; readonly command: Command }[]> {
+  const program = await createProgram({
+    version: '',
+    entries: COMMANDS,
+    loads: () => true,
+    action: () => async () => undefined,
+    write: () => undefined,
+    writeGroupHelp: () => undefined,
+  });
+  const flatten = (command: Command, words: readonly string[]): { path: string; command: Command }[] =>
+    command.commands.flatMap((each) => {
+      const own = [...words, each.name()];
+      return [{ path: own.join(' '), command: each }, ...flatten(each, own)];
+    });
+  return flatten(program, []);
+}
 
 describe('a group without a subcommand', () => {
   const groups = COMMANDS.filter(({ name }) =>

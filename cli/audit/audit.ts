@@ -19,7 +19,7 @@ export interface AuditListOptions {
   readonly method?: string | undefined;
   /** Show only entries whose subject contains this text. */
   readonly subject?: string | undefined;
-  /** How many of the newest entries to show; undefined shows all. */
+  /** Show only so many of the newest entries. */
   readonly last?: number | undefined;
 }
 

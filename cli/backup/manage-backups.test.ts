@@ -15,6 +15,7 @@ import { runBackupDelete, runBackupInto, runBackupList, runBackupVerify } from '
 import { saveProof } from './proof-file.ts';
 
 const NOW = 1_800_000_000_000;
+const DELETE = { yes: true, dryRun: false } as const;
 const PARTS = ['configuration', 'bundle', 'shared-keys', 'state-etcd', 'kubernetes-etcd', 'facts'] as const;
 const open: AsyncDisposable[] = [];
 afterEach(async () => {
@@ -78,7 +79,7 @@ describe('backups in a directory', () => {
     await saveKnownCurators(files, '/owner/curators.json', { epoch: 2n, directory: [] });
     await runBackupList(context, directory);
     expect(context.host.answered).toMatchObject([{ file: 'own.backup', status: 'backup-epoch-old' }]);
-    await expect(runBackupDelete(context, own, { yes: true })).rejects.toMatchObject({
+    await expect(runBackupDelete(context, own, DELETE)).rejects.toMatchObject({
       code: 'backup-last-good',
     });
     const options = { recoveryKey: undefined, workDir: undefined };
@@ -111,7 +112,7 @@ describe('backups in a directory', () => {
     const { context, put, files, directory } = await createWorkspace();
     const [first] = [await put('first.backup'), await put('second.backup')];
     await files.writeAtomic(`${first}.proof`, '{}');
-    await runBackupDelete(context, first ?? '', { yes: true });
+    await runBackupDelete(context, first ?? '', DELETE);
     expect(await files.list(directory)).toEqual(['second.backup']);
   });
 
@@ -133,17 +134,25 @@ describe('backups in a directory', () => {
     const { context, put, files } = await createWorkspace();
     const own = await put('own.backup');
     const forged = await put('forged.backup', generateEd25519Key());
-    await expect(runBackupDelete(context, own, { yes: true })).rejects.toMatchObject({
+    await expect(runBackupDelete(context, own, DELETE)).rejects.toMatchObject({
       code: 'backup-last-good',
     });
-    await runBackupDelete(context, forged, { yes: true });
+    await runBackupDelete(context, forged, DELETE);
     expect(await files.stat(forged)).toBeUndefined();
+  });
+
+  test('delete --dry-run names the file and deletes nothing', async () => {
+    const { context, put, files } = await createWorkspace();
+    const [first = ''] = [await put('first.backup'), await put('second.backup')];
+    await runBackupDelete(context, first, { yes: false, dryRun: true });
+    expect(context.host.answered).toEqual({ file: first, dryRun: true, losses: [`backup ${first}`] });
+    expect(await files.stat(first)).toBeDefined();
   });
 
   test('deletes a good backup if the directory has another good one of the cluster', async () => {
     const { context, put, files } = await createWorkspace();
     const [first] = [await put('first.backup'), await put('second.backup')];
-    await runBackupDelete(context, first ?? '', { yes: true });
+    await runBackupDelete(context, first ?? '', DELETE);
     expect(await files.stat(first ?? '')).toBeUndefined();
   });
 });

@@ -3,7 +3,7 @@ import { readBackupHeader } from '../../internal/backup/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { formatBytes } from '../host/index.ts';
-import { confirmLoss } from '../loss/index.ts';
+import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { renderHeader, viewOf } from './backup-view.ts';
 import { BackupCommandError } from './errors.ts';
 import { inspectBackup, listBackups, ownClusterOf, type ListedBackup } from './list-backups.ts';
@@ -48,7 +48,7 @@ export async function runBackupList(context: CommandContext, directory: string):
 export async function runBackupDelete(
   context: CommandContext,
   file: string,
-  { yes }: { readonly yes: boolean },
+  { yes, dryRun }: { readonly yes: boolean; readonly dryRun: boolean },
 ): Promise<void> {
   const trusted = await ownClusterOf(context);
   if ((await context.ports.files.stat(file)) === undefined)
@@ -68,7 +68,12 @@ export async function runBackupDelete(
     throw new BackupCommandError('backup-last-good', `deleting backup ${file}: no other good backup`);
   if (own.header === undefined)
     throw new BackupCommandError('backup-last-good', `deleting ${file}: it is not a backup (${own.status})`);
-  await confirmLoss(context, { doing: `deleting backup ${file}`, losses: [`backup ${file}`], yes });
+  const losses = [`backup ${file}`];
+  if (dryRun) {
+    context.host.result({ file, dryRun, losses }, () => `Would delete:\n${renderLosses(losses)}`);
+    return;
+  }
+  await confirmLoss(context, { doing: `deleting backup ${file}`, losses, yes });
   await removeBackup(context.ports.files, file);
   context.host.result({ file }, () => `Backup ${file} deleted.`);
 }

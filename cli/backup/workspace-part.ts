@@ -101,10 +101,7 @@ async function openWorkspacePart(
   }
   const bytes = Buffer.concat(sealed);
   if (bytes.length === 0)
-    throw new BackupCommandError(
-      'backup-no-workspace',
-      `restoring cluster ${clusterId}: the backup contains no workspace`,
-    );
+    throw new BackupCommandError('backup-no-workspace', `restoring cluster ${clusterId}: no workspace in it`);
   const invalid = (why: string): BackupError =>
     new BackupError('backup-content-invalid', `reading the workspace in a backup: ${why}`);
   if (createHash('sha256').update(bytes).digest('hex') !== certificate.workspaceSha256)

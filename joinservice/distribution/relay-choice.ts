@@ -4,7 +4,9 @@ export interface RelayCandidate {
   readonly isAlive: boolean;
 }
 
-/** Enough that a node finds a reachable relay after a long absence, and few enough that every node can store the list. */
+/**
+ * Number of relays: a node finds a reachable relay after a long absence, and every node can store the list.
+ */
 export const MAX_RELAYS = 8;
 
 /**

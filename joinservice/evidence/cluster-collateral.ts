@@ -12,17 +12,18 @@ export function bundleIn(record: CollateralRecord | undefined): VerifiedBundle {
     : VerifiedBundle.load(Buffer.from(record.bundle, 'base64'), record.evaluationNumber);
 }
 
-/** An upload in the forms in which it is used. `message` is one object: it is encoded once for thousands of nodes. */
-type ActiveCollateral = ReturnType<typeof activeFrom>;
-
-function activeFrom(record: CollateralRecord | undefined) {
-  const bundle = Buffer.from(record?.bundle ?? '', 'base64');
-  const sha256 = createHash('sha256').update(bundle).digest();
-  return { verified: bundleIn(record), sha256, message: Object.freeze({ bundle }) };
+/** The newest upload in the forms in which it is used. `message` is one object: it is encoded once for thousands of nodes. */
+interface ActiveCollateral {
+  readonly verified: VerifiedBundle;
+  readonly sha256: Uint8Array;
+  readonly message: { readonly bundle: Uint8Array };
 }
 
-/** The state before the first upload. */
-const NONE = activeFrom(undefined);
+const NONE: ActiveCollateral = {
+  verified: VerifiedBundle.NONE,
+  sha256: new Uint8Array(),
+  message: Object.freeze({ bundle: new Uint8Array() }),
+};
 
 /** Watches the collateral that operators upload, for the validators of this node and for the nodes that fetch it. */
 export class ClusterCollateral {
@@ -59,7 +60,7 @@ export class ClusterCollateral {
     const { log } = this.#ports;
     try {
       if (entry !== undefined) {
-        this.#active.set(activeFrom(records.collateral.decode(entry.key, entry.value)));
+        this.#active.set(activeFrom(entry));
         log.info('collateral updated', { revision: entry.modRevision });
       }
     } catch (error) {
@@ -67,4 +68,14 @@ export class ClusterCollateral {
     }
     if (!this.#active.peek().set) this.#active.set(NONE);
   }
+}
+
+function activeFrom({ key, value }: Entry): ActiveCollateral {
+  const record = records.collateral.decode(key, value);
+  const bundle = Buffer.from(record.bundle, 'base64');
+  return {
+    verified: bundleIn(record),
+    sha256: createHash('sha256').update(bundle).digest(),
+    message: Object.freeze({ bundle }),
+  };
 }

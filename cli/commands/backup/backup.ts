@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { DAY_MS } from '../../../internal/clock/index.ts';
 import type { ActionBinder } from '../../app/command.ts';
 import type { StoreFlags } from '../../backup/index.ts';
-import { durationOption, wholeNumber } from '../flags.ts';
+import { confirmFrom, durationOption, wholeNumber, withConfirmFlags, type ConfirmFlags } from '../flags.ts';
 
 const useCases = () => import('../../backup/index.ts');
 const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
@@ -102,16 +102,16 @@ cluster, but the bundle of the backup's Kubernetes version.`,
         (await useCases()).runBackupVerify(context, file, { recoveryKey, workDir }),
       ),
     );
-  backup
-    .command('delete')
-    .description('delete a backup, but never the last good one of its cluster in its directory')
-    .argument('<file>', 'backup file')
-    .option('--yes', 'delete without asking')
-    .action(
-      action<{ readonly yes?: true }>(async (context, { yes }, file = '') =>
-        (await useCases()).runBackupDelete(context, file, { yes: yes === true }),
-      ),
-    );
+  withConfirmFlags(
+    backup
+      .command('delete')
+      .description('delete a backup, but never the last good one of its cluster in its directory')
+      .argument('<file>', 'backup file'),
+  ).action(
+    action<ConfirmFlags>(async (context, flags, file = '') =>
+      (await useCases()).runBackupDelete(context, file, confirmFrom(flags)),
+    ),
+  );
 }
 
 interface ScheduleFlags extends StoreFlags {

@@ -1,4 +1,3 @@
-import { wholeDays } from '../../clock/index.ts';
 import { equalBytes, isZero, toHex } from '../bytes.ts';
 import type { CheckList } from '../check-list.ts';
 import type { TdxErrorCode } from './errors.ts';
@@ -34,8 +33,8 @@ function checkCollateral(
   for (const document of [tcbInfo, qeIdentity]) {
     const ageMs = nowMs - document.issueDate;
     checks.require('tdx-collateral-age', ageMs <= rules.maxCollateralAgeMs, {
-      expected: `at most ${wholeDays(rules.maxCollateralAgeMs)} days`,
-      actual: `${wholeDays(ageMs)} days`,
+      expected: `at most ${days(rules.maxCollateralAgeMs)} days`,
+      actual: `${days(ageMs)} days`,
     });
     checks.require(
       'tdx-evaluation-number',
@@ -82,4 +81,8 @@ function checkFields({ quote: { report }, checks }: VerifiedTdxQuote, rules: Tdx
   compare('tdx-config-id', rules.mrConfigId, report.mrConfigId);
   compare('tdx-owner', rules.mrOwner, report.mrOwner);
   compare('tdx-owner-config', rules.mrOwnerConfig, report.mrOwnerConfig);
+}
+
+function days(ms: number): number {
+  return Math.floor(ms / 86_400_000);
 }
