@@ -10,7 +10,7 @@ const ROOT = resolve(import.meta.dirname, '..');
 /** The least time between two lines about a step. */
 const UPDATE_MS = 30_000;
 
-/** What builds for tests need of this machine; they share the cache of the bundle. */
+/** The ports and the cache with which tests build bundles. It is the cache that the CLI uses too. */
 export function createBuildContext({
   signal,
   say,

@@ -39,11 +39,9 @@ export async function openStorage(
   const operatorEndpoints = new OperatorEndpoints(state.operatorEndpoints);
   await operatorEndpoints.restore();
   const collateral = new CollateralCache({
-    saved: state.collateral,
-    files,
+    ...{ files, clock, saved: state.collateral },
     provisionedPath: AGENT_PATHS.provisionedCollateral,
     trust: { amd: amdTrust(), intel: intelTrust() },
-    nowMs: () => clock.nowMs(),
     log: log.child('collateral'),
   });
   await collateral.restore();

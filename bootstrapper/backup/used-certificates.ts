@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { backupCertificateId, type BackupCertificate } from '../../internal/backup/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
+import { DAY_MS, type Clock } from '../../internal/clock/index.ts';
 import { readJson, type FilePort } from '../../internal/file/index.ts';
 import { BackupTaskError } from './errors.ts';
 
 const MAX_BYTES = 1024;
 /** A record is kept for this long after the end of its certificate, in case the clock was ahead. */
-const KEEP_MS = 7 * 24 * 60 * 60_000;
+const KEEP_MS = 7 * DAY_MS;
 
 /**
  * Records on disk that this node uses an owner's certificate. One certificate is good for one backup: otherwise a curator that has

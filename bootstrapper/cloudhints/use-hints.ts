@@ -1,6 +1,6 @@
 import type { CloudHints } from './parse-hints.ts';
 
-/** The name that a machine requests as a node: the provisioned one, else the one of the cloud; undefined if it has no wish. */
+/** The node name that a machine requests: the provisioned one, else the one of the cloud; undefined: it requests none. */
 export function nameFrom(
   { nodeName: provisioned }: { readonly nodeName?: string | undefined },
   { name: hinted }: CloudHints,

@@ -8,8 +8,8 @@ import {
   type ManufacturerTrust,
 } from '../../internal/attestation/collateral/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
-import { type Logger, RepeatedProblem } from '../../internal/logging/index.ts';
+import { RepeatedProblem } from '../../internal/logging/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import type { ChecksummedFile } from '../membership/index.ts';
 import { NodeCollateralError } from './errors.ts';
 
@@ -24,17 +24,14 @@ export interface CachedCollateral {
 }
 
 /** Ports (injected dependencies) of the cache. */
-export interface CollateralCachePorts {
+export interface CollateralCachePorts extends Pick<SystemPorts, 'files' | 'clock' | 'log'> {
   readonly saved: Pick<ChecksummedFile<CachedCollateral>, 'load' | 'save'>;
-  readonly files: Pick<FilePort, 'read'>;
   /**
    * Path of the bundle next to the provisioning. The file may appear later, and may be replaced while the
    * agent runs.
    */
   readonly provisionedPath: string;
   readonly trust: ManufacturerTrust;
-  readonly nowMs: () => number;
-  readonly log: Logger;
 }
 
 /**
@@ -125,12 +122,10 @@ export class CollateralCache {
   }
 
   #verify(given: Uint8Array): VerifiedBundle {
-    const nowMs = this.#ports.nowMs();
-    const previous = this.#verified;
+    const { trust, clock } = this.#ports;
+    const [previous, nowMs] = [this.#verified, clock.nowMs()];
     try {
-      const verified = verifyBundle(given, { trust: this.#ports.trust, nowMs, previous });
-      const items = keepCurrentCrls(previous.items, verified.items, nowMs);
-      return new VerifiedBundle({ ...verified, items }, verified.evaluationNumber);
+      return keepCurrentCrls(previous, verifyBundle(given, { trust, nowMs, previous }), nowMs);
     } catch (cause) {
       throw cause instanceof CodedError ? refused('verifying collateral', cause) : cause;
     }

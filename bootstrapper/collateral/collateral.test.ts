@@ -62,7 +62,7 @@ async function openCache(saved?: ChecksummedFile<CachedCollateral>): Promise<Col
     provisionedPath: BESIDE,
     saved: saved ?? new ChecksummedFile<CachedCollateral>(files, PATH),
     trust: { amd: amd.trust, intel: intel.trust },
-    nowMs: () => TEST_NOW_MS,
+    clock: new FakeClock(TEST_NOW_MS),
     log: log.log,
   });
   await cache.restore();

@@ -1,12 +1,9 @@
 import { sign } from 'node:crypto';
+import { DAY_MS, type Clock } from '../../internal/clock/index.ts';
+import { CodedError } from '../../internal/errors/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
-import {
-  signingPair,
-  type KeySet,
-  type RotatingKey,
-  type RotatingPair,
-  type RotatingPairs,
-} from '../../internal/keyset/index.ts';
+import { activePairs, type KeySet, type RotatingKey } from '../../internal/keyset/index.ts';
 import {
   generateKeyPem,
   KeyCertificateSigner,
@@ -32,8 +29,8 @@ const LIFETIME_SECONDS = 60;
 const ISSUER = 'https://kubernetes.default.svc.cluster.local';
 /** The default account of the namespace that every user may read. The account has no permissions. */
 const ACCOUNT = { namespace: 'kube-public', name: 'default' } as const;
-/** API path of the account that test tokens name. */
-export const ACCOUNT_PATH = `/api/v1/namespaces/${ACCOUNT.namespace}/serviceaccounts/${ACCOUNT.name}`;
+const ACCOUNT_KEY = `/registry/serviceaccounts/${ACCOUNT.namespace}/${ACCOUNT.name}`;
+const UID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
 
 /** Name of a key that all control planes share. Rotations of earlier versions keep the last two. */
 export type SharedKeyName = RotatingKey | 'cluster-ca' | 'kubernetes-ca';
@@ -44,16 +41,32 @@ export type SharedKeyName = RotatingKey | 'cluster-ca' | 'kubernetes-ca';
  * @throws KeyRotationError `keyrotation-keys-unavailable`
  */
 export async function readSharedKeys(files: FilePort): Promise<KeySet<SharedKeyName>> {
-  const set = (await new KeyStore(files, KEY_PATHS).loadSet()) ?? initialSet(await readInitialKeys(files));
-  const kept = {
+  const first = {
     'cluster-ca': await readFirstClusterCa(files),
     'kubernetes-ca': await readFirstServersCa(files),
   };
-  return { ...set, previous: { ...kept, ...set.previous }, next: { ...kept, ...set.next } };
+  const set = await new KeyStore(files, KEY_PATHS).loadSet();
+  if (set !== undefined)
+    return { ...set, previous: { ...first, ...set.previous }, next: { ...first, ...set.next } };
+  const pairs = { ...first, ...(await readInitialKeys(files)) };
+  return { generation: 1, phase: 'done', previous: pairs, next: pairs };
 }
 
-function initialSet(pairs: RotatingPairs): KeySet {
-  return { generation: 1, phase: 'done', previous: pairs, next: pairs };
+/**
+ * The uid of the account that test tokens name; undefined if it cannot be read. It is the first one in the stored object, because its
+ * metadata starts with name, namespace and uid (k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto).
+ */
+export async function readAccountUid(
+  etcd: Pick<KeySpace, 'get'>,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  try {
+    const stored = await etcd.get(ACCOUNT_KEY, { signal });
+    return UID.exec(Buffer.from(stored?.value ?? []).toString('latin1'))?.[0];
+  } catch (error) {
+    if (!(error instanceof CodedError)) throw error;
+    return undefined;
+  }
 }
 
 /** Reads a client certificate of this control plane. @throws RemovalProbeError `removalprobe-not-control-plane` */
@@ -61,12 +74,9 @@ export async function readCertificate(
   files: FilePort,
   { certFile, keyFile }: KeyPairFiles,
 ): Promise<TestCertificate> {
-  const read = async (path: string): Promise<string> => {
-    const text = await readText(files, path);
-    if (text !== undefined) return text;
-    throw new RemovalProbeError('removalprobe-not-control-plane', `${path} not found`, { details: { path } });
-  };
-  return { certPem: await read(certFile), keyPem: new Secret(await read(keyFile)) };
+  const [certPem, keyPem] = [await readText(files, certFile), await readText(files, keyFile)];
+  if (certPem !== undefined && keyPem !== undefined) return { certPem, keyPem: new Secret(keyPem) };
+  throw new RemovalProbeError('removalprobe-not-control-plane', `${certFile} or its key not found`);
 }
 
 /** The removed node that test credentials name. */
@@ -131,6 +141,14 @@ export type TestCertificateName = keyof typeof TEST_CERTIFICATES;
 /** Name of a test credential in requests and reports. */
 export type TestCredentialName = TestCertificateName | 'service-account';
 
+/** What test credentials are created from. */
+export interface CredentialSource extends RemovedNode {
+  readonly keys: KeySet<SharedKeyName>;
+  /** Uid of the account that tokens name; undefined if it could not be read. */
+  readonly accountUid: string | undefined;
+  readonly clock: Pick<Clock, 'nowMs'>;
+}
+
 /**
  * Creates a credential for one request, because it would expire before the last of a thousand endpoints.
  * @param generation of the key that creates it; 0: the current key
@@ -139,34 +157,17 @@ export type TestCredentialName = TestCertificateName | 'service-account';
 export async function createTestCredential(
   name: TestCredentialName,
   generation: number,
-  {
-    keys,
-    accountUid: uid,
-    nowMs,
-    ...removed
-  }: RemovedNode & {
-    readonly keys: KeySet<SharedKeyName>;
-    /** Uid of the account that tokens name; undefined if no API server returned it. */
-    readonly accountUid: string | undefined;
-    readonly nowMs: () => number;
-  },
+  { keys, accountUid: uid, clock, ...removed }: CredentialSource,
 ): Promise<TestCredential | string> {
-  const key = keyOf(keys, name === 'service-account' ? name : TEST_CERTIFICATES[name][0], generation);
-  if (key === undefined) return 'keys of this generation were replaced more than once and are deleted';
-  const { public: caPem, private: keyPem } = key;
-  if (name !== 'service-account')
+  const pairs = generation === 0 ? activePairs(keys) : ofGeneration(generation, keys, keys);
+  if (pairs === undefined) return 'keys of this generation were replaced more than once and are deleted';
+  const nowMs = (): number => clock.nowMs();
+  if (name !== 'service-account') {
+    const { public: caPem, private: keyPem } = pairs[TEST_CERTIFICATES[name][0]];
     return createTestCertificate(name, removed, new KeyCertificateSigner({ caPem, keyPem, nowMs }));
-  if (uid === undefined) return 'no API server returned the service account';
-  return { token: createServiceAccountToken(keyPem, { uid, nowMs: nowMs() }) };
-}
-
-function keyOf(
-  keys: KeySet<SharedKeyName>,
-  name: SharedKeyName,
-  generation: number,
-): RotatingPair | undefined {
-  if (generation === 0) return signingPair(keys, name);
-  return ofGeneration(generation, keys, { previous: keys.previous[name], next: keys.next[name] });
+  }
+  if (uid === undefined) return 'reading the uid of the service account failed';
+  return { token: createServiceAccountToken(pairs[name].private, { uid, nowMs: nowMs() }) };
 }
 
 /** The key that a generation has; undefined if the keys of that generation are deleted. */
@@ -191,7 +192,7 @@ export async function createTestCertificate(
   const certPem = await signer.issue({
     ...{ commonName: withoutRights(removed), usages: ['client'], names: [] },
     ...differences?.({ ...removed, pubKeyDer }),
-    ...{ pubKeyDer, validDays: LIFETIME_SECONDS / (24 * 60 * 60) },
+    ...{ pubKeyDer, validDays: (LIFETIME_SECONDS * 1000) / DAY_MS },
   });
   return { certPem, keyPem, ...(name === 'front-proxy' ? { asUser: withoutRights(removed) } : {}) };
 }

@@ -1,6 +1,6 @@
 import { describeError } from '../../internal/errors/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { ENCRYPTABLE_RESOURCES, type EncryptionKey, type KeySet } from '../../internal/keyset/index.ts';
+import { ENCRYPTABLE_RESOURCES, type KeySet } from '../../internal/keyset/index.ts';
 import {
   countObjects,
   KubernetesError,
@@ -29,7 +29,11 @@ export async function probeEncryptedObjects(
   signal: AbortSignal,
 ): Promise<Verdict> {
   try {
-    const key = await keyOf(from, generation);
+    // Before its first rotation, the cluster has one encryption key in all generations.
+    const { encryption } = from.keys;
+    const key = encryption
+      ? ofGeneration(generation, from.keys, encryption)
+      : (await readFirstEncryption(from.files)).key;
     if (key === undefined)
       return inconclusive('the name of the encryption key of this generation is unknown');
     const options = { etcd: from.etcd, resources: ENCRYPTABLE_RESOURCES, keyName: key.name };
@@ -41,13 +45,4 @@ export async function probeEncryptedObjects(
     if (!(error instanceof KubernetesError)) throw error;
     return inconclusive(describeError(error));
   }
-}
-
-/** Before its first rotation, the cluster has one encryption key in all generations. */
-async function keyOf(
-  { files, keys }: { readonly files: FilePort; readonly keys: Pick<KeySet, 'generation' | 'encryption'> },
-  generation: number,
-): Promise<EncryptionKey | undefined> {
-  if (keys.encryption === undefined) return (await readFirstEncryption(files)).key;
-  return ofGeneration(generation, keys, keys.encryption);
 }

@@ -1,4 +1,4 @@
-import { formatEndpoint, PORTS, splitEndpoint } from '../../internal/endpoint/index.ts';
+import { formatEndpoint, PORTS, splitEndpoint, type HostPort } from '../../internal/endpoint/index.ts';
 import type { Entry, Member } from '../../internal/etcd/index.ts';
 import { consensusLayout, type EtcdName, type KeyPairFiles } from '../consensus/index.ts';
 import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
@@ -19,13 +19,13 @@ export function inconclusive(detail: string): Verdict {
 }
 
 /**
- * Only these answers (`ProbeAnswer.text`) prove something. Other refusals affect all clients: the server's clock makes the certificate
+ * Only these answers prove something. Other refusals affect all clients: the server's clock makes the certificate
  * not yet valid, the port is closed, or the server fails.
  */
 type Proofs = Readonly<Record<'refused' | 'admitted', RegExp>>;
 
 /** etcd refuses certificates in the TLS handshake; the other servers authenticate each request. */
-const ETCD: Proofs = { refused: /^TLS: unknown ca$/, admitted: /^HTTP / };
+const ETCD_SERVER: Proofs = { refused: /^TLS: unknown ca$/, admitted: /^HTTP / };
 /** A curator refuses keys without a record. If it only denies the call, it knows the caller. */
 const CURATOR: Proofs = {
   refused: RegExp(`^(curator-not-member|${CLOSED})$`),
@@ -36,13 +36,12 @@ const REQUEST: Proofs = { refused: /^HTTP 401\b/, admitted: /^HTTP (2\d\d|403|40
 /** 403 is the expected refusal of a kubelet, by its record. 401 means that its CA is not trusted, so no record was checked. */
 const REQUEST_OF_KUBELET: Proofs = { refused: /^HTTP 403\b/, admitted: /^HTTP (2\d\d|404)\b/ };
 
-const KUBERNETES_ETCD = consensusLayout(AGENT_PATHS.state, 'kubernetes');
-const STATE_ETCD = consensusLayout(AGENT_PATHS.state, 'state');
+/** The files of this node's members of both etcd clusters. */
+const ETCD = consensusLayout(AGENT_PATHS.state, 'kubernetes');
+const STATE = consensusLayout(AGENT_PATHS.state, 'state');
 const KUBELET = { certFile: KUBELET_FILES.clientCert, keyFile: KUBELET_FILES.clientKey };
-const API_SERVER = {
-  certFile: `${PATHS.pki}/apiserver-kubelet-client.crt`,
-  keyFile: `${PATHS.pki}/apiserver-kubelet-client.key`,
-};
+const API_SERVER_KEY = `${PATHS.pki}/apiserver-kubelet-client`;
+const API_SERVER = { certFile: `${API_SERVER_KEY}.crt`, keyFile: `${API_SERVER_KEY}.key` };
 const NODE = { certFile: `${AGENT_PATHS.credentials}/node.crt`, keyFile: AGENT_PATHS.machineKey };
 const OF_KUBERNETES = ['kubernetes-user', 'kubernetes-server', 'service-account'] as const;
 
@@ -51,22 +50,12 @@ const OF_KUBERNETES = ['kubernetes-user', 'kubernetes-server', 'service-account'
  * are the ports of the Kubernetes etcd, `state-etcd-*` those of the state etcd.
  */
 export const ENDPOINT_RULES = {
-  'etcd-client': rule(
-    'etcd-clients-ca',
-    KUBERNETES_ETCD.user('root'),
-    ['etcd-client'],
-    ['state-etcd-client'],
-  ),
-  'etcd-peer': rule('etcd-peers-ca', KUBERNETES_ETCD.peer, ['etcd-peer'], ['etcd-client', 'state-etcd-peer']),
-  'state-etcd-client': rule(
-    'state-clients-ca',
-    STATE_ETCD.user('root'),
-    ['state-etcd-client'],
-    ['etcd-client'],
-  ),
+  'etcd-client': rule('etcd-clients-ca', ETCD.user('root'), ['etcd-client'], ['state-etcd-client']),
+  'etcd-peer': rule('etcd-peers-ca', ETCD.peer, ['etcd-peer'], ['etcd-client', 'state-etcd-peer']),
+  'state-etcd-client': rule('state-clients-ca', STATE.user('root'), ['state-etcd-client'], ['etcd-client']),
   'state-etcd-peer': rule(
     'state-peers-ca',
-    STATE_ETCD.peer,
+    STATE.peer,
     ['state-etcd-peer'],
     ['state-etcd-client', 'etcd-peer'],
   ),
@@ -113,13 +102,9 @@ export function credentialsFor(
 }
 
 /** Decides what the answer of an endpoint to a credential proves. Only a refusal for the expected reason counts. Pure. */
-export function judgeAnswer(
-  kind: EndpointKind,
-  name: TestCredentialName,
-  { text }: Pick<ProbeAnswer, 'text'>,
-): Verdict {
+export function judgeAnswer(kind: EndpointKind, name: TestCredentialName, text: ProbeAnswer): Verdict {
   const ofRequest = name === 'kubelet' ? REQUEST_OF_KUBELET : REQUEST;
-  const proofs = isEtcd(kind) ? ETCD : kind === 'curator' ? CURATOR : ofRequest;
+  const proofs = isEtcd(kind) ? ETCD_SERVER : kind === 'curator' ? CURATOR : ofRequest;
   const found = (['refused', 'admitted'] as const).find((outcome) => proofs[outcome].test(text));
   return { outcome: found ?? 'inconclusive', detail: text };
 }
@@ -135,12 +120,10 @@ function isEtcd(kind: EndpointKind): boolean {
 }
 
 /** An endpoint to which test credentials are presented. */
-export interface Endpoint {
+export interface Endpoint extends HostPort {
   readonly kind: EndpointKind;
   /** Name of the node that runs this endpoint. */
   readonly node: string;
-  readonly host: string;
-  readonly port: number;
 }
 
 /** The members of both etcd clusters. */

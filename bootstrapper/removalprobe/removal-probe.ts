@@ -1,7 +1,8 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { mapConcurrently } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
 import { Namespace, type EtcdClient, type KeySpace } from '../../internal/etcd/index.ts';
-import { trustedPem, type KeySet } from '../../internal/keyset/index.ts';
+import { trustedPem } from '../../internal/keyset/index.ts';
 import { NODE_ID } from '../../internal/pki/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
 import { CLUSTER_PREFIX, NODES_PREFIX, records } from '../../internal/records/index.ts';
@@ -10,14 +11,13 @@ import {
   ProbeReportSchema,
   ProbeResult_Outcome as Outcome,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
-import type { KeyPairFiles } from '../consensus/index.ts';
 import type { EncryptedEtcd } from '../kubernetes/index.ts';
 import {
-  ACCOUNT_PATH,
   createTestCredential,
+  readAccountUid,
   readCertificate,
   readSharedKeys,
-  type SharedKeyName,
+  type CredentialSource,
   type TestCredential,
   type TestCredentialName,
 } from './credentials.ts';
@@ -33,7 +33,7 @@ import {
   type Verdict,
 } from './endpoints.ts';
 import { RemovalProbeError } from './errors.ts';
-import { callCurator, sendHttps, stringIn, SUCCESS, type ProbeAnswer } from './send-credential.ts';
+import { callCurator, sendHttps, SUCCESS } from './send-credential.ts';
 
 /** Limit on parallel probes, so that a probe does not overload the kubelets of a large cluster. */
 const CONCURRENT_ENDPOINTS = 8;
@@ -121,27 +121,25 @@ export async function runRemovalProbe(
     ...request,
     endpoints: endpoints.length,
   });
-  const probe: Probe = { ...ports, request, keys: await readSharedKeys(ports.files), signal };
-  const accountUid = await findAccount(probe, endpoints);
+  const [keys, accountUid] = [await readSharedKeys(ports.files), await readAccountUid(kubernetes, signal)];
+  const probe: Probe = { ...ports, ...request, keys, accountUid, signal };
   const results = await mapConcurrently(endpoints, CONCURRENT_ENDPOINTS, (endpoint) =>
-    probeEndpoint(probe, endpoint, accountUid),
+    probeEndpoint(probe, endpoint),
   );
   return { results: [...results.flat(), ...(await probeEncryption(probe))], away };
 }
 
-interface Probe extends RemovalProbePorts {
+interface Probe extends RemovalProbePorts, RemovalProbeRequest, CredentialSource {
+  readonly clock: Clock;
   readonly etcds: ProbedEtcds;
-  readonly request: RemovalProbeRequest;
-  readonly keys: KeySet<SharedKeyName>;
   readonly signal: AbortSignal;
 }
 
 /** What the encryption key of the removed node decrypts. */
 async function probeEncryption(probe: Probe) {
-  const { request, nodeName: node, etcds, signal } = probe;
-  if (!request.heldKeys || request.generation === 0) return [];
-  const from = { ...probe, etcd: etcds.kubernetes };
-  const verdict = await probeEncryptedObjects(from, request.generation, signal);
+  const { heldKeys, generation, nodeName: node, etcds, signal } = probe;
+  if (!heldKeys || generation === 0) return [];
+  const verdict = await probeEncryptedObjects({ ...probe, etcd: etcds.kubernetes }, generation, signal);
   return [{ node, endpoint: ENCRYPTED_DATA, credential: ENCRYPTION_CREDENTIAL, ...verdict }];
 }
 
@@ -156,36 +154,26 @@ async function refuseMember(etcd: KeySpace, nodeId: string, signal: AbortSignal)
     throw new RemovalProbeError('removalprobe-is-member', `probing for removed node: ${nodeId} is a member`);
 }
 
-/** The uid of the account that test tokens name; undefined if no API server returns it, or no token is tested. */
-async function findAccount(probe: Probe, endpoints: readonly Endpoint[]): Promise<string | undefined> {
-  if (!probe.request.heldKeys) return undefined;
-  for (const endpoint of endpoints.filter(({ kind }) => kind === 'api-server')) {
-    // As this API server's client at kubelets, because a kubelet may not read service accounts.
-    const { body } = await send(probe, endpoint, ENDPOINT_RULES.kubelet.valid, ACCOUNT_PATH);
-    const uid = stringIn(body, 'metadata', 'uid');
-    if (uid !== undefined) return uid;
-  }
-  return undefined;
-}
-
 /** Tests every credential at one endpoint. If the endpoint admits no valid credential, no refusal counts. */
-async function probeEndpoint(probe: Probe, endpoint: Endpoint, accountUid: string | undefined) {
-  const { keys, request, clusterId, clock, signal } = probe;
-  const { nodeId } = request;
-  const { node, kind } = endpoint;
-  const creation = { nodeId, clusterId, keys, accountUid, nowMs: () => clock.nowMs() };
-  const valid = await send(probe, endpoint, ENDPOINT_RULES[kind].valid, pathFor(kind, probe.nodeName));
+async function probeEndpoint(probe: Probe, { node, kind, ...address }: Endpoint) {
+  const { keys, files, clusterId, clock, signal } = probe;
+  const { serverCa, valid } = ENDPOINT_RULES[kind];
+  const target = { ...address, serverCaPem: trustedPem(keys, serverCa) };
+  const send = (credential: TestCredential, name: string): Promise<string> =>
+    kind === 'curator' && 'certPem' in credential
+      ? callCurator({ ...target, clusterId, clock }, credential, signal)
+      : sendHttps({ ...target, path: pathFor(kind, name) }, credential, signal);
+  const toValid = await send(await readCertificate(files, valid), probe.nodeName);
   const test = async (name: TestCredentialName, generation: number): Promise<Verdict> => {
-    if (!SUCCESS.test(valid.text))
-      return inconclusive(`a valid credential is not admitted either: ${valid.text}`);
-    const credential = await createTestCredential(name, generation, creation);
+    if (!SUCCESS.test(toValid)) return inconclusive(`a valid credential is not admitted either: ${toValid}`);
+    const credential = await createTestCredential(name, generation, probe);
     if (typeof credential === 'string') return inconclusive(credential);
-    const answer = await send(probe, endpoint, credential, pathFor(kind, nodeId));
+    const answer = await send(credential, probe.nodeId);
     signal.throwIfAborted();
     return judgeAnswer(kind, name, answer);
   };
   const results = [];
-  for (const { name, generation } of credentialsFor(kind, request)) {
+  for (const { name, generation } of credentialsFor(kind, probe)) {
     let verdict = await test(name, generation);
     // If the same credential of the current keys is refused too, the refusal of replaced keys proves nothing.
     const control = keys.generation > 1 && generation > 0 ? controlOf(name) : undefined;
@@ -201,23 +189,9 @@ async function probeEndpoint(probe: Probe, endpoint: Endpoint, accountUid: strin
 
 /**
  * The credential that must be admitted if it is created with the current keys. undefined if there is none: curators also refuse
- * `member` and `operator` of the current cluster CA, because they are on no record.
+ * `member` and `operator` of the current cluster CA, because no record has their keys.
  */
 function controlOf(name: TestCredentialName): TestCredentialName | undefined {
   if (name === 'member' || name === 'operator') return undefined;
   return name === 'kubernetes-server' ? 'kubernetes-user' : name;
-}
-
-/** @param credential a test credential, or the files of a valid certificate */
-async function send(
-  { files, keys, clusterId, clock, signal }: Probe,
-  { kind, host, port }: Endpoint,
-  credential: TestCredential | KeyPairFiles,
-  path: string,
-): Promise<ProbeAnswer> {
-  const target = { host, port, serverCaPem: trustedPem(keys, ENDPOINT_RULES[kind].serverCa) };
-  const presented = 'certFile' in credential ? await readCertificate(files, credential) : credential;
-  return kind === 'curator' && 'certPem' in presented
-    ? callCurator({ ...target, clusterId, clock }, presented, signal)
-    : sendHttps({ ...target, path }, presented, signal);
 }

@@ -1,6 +1,8 @@
 import type { X509Certificate } from 'node:crypto';
+import type { RequestOptions } from 'node:https';
+import { z } from 'zod';
 import type { Clock } from '../../internal/clock/index.ts';
-import { formatEndpoint } from '../../internal/endpoint/index.ts';
+import { formatEndpoint, type HostPort } from '../../internal/endpoint/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { parseJson } from '../../internal/file/index.ts';
 import { verifyCuratorCertificate } from '../../internal/pki/index.ts';
@@ -11,17 +13,15 @@ import type { TestCertificate, TestCredential } from './credentials.ts';
 
 const TIMEOUT_MS = 5_000;
 const MAX_MESSAGE_CHARS = 300;
+/** A Status of Kubernetes, which is untrusted here. */
+const kubernetesStatus = z.object({ message: z.string() });
 
-/** The answer to one request with a test credential. */
-export interface ProbeAnswer {
-  /**
-   * "HTTP 401", followed by ": " and the message of an API server; "TLS: unknown ca": the alert that ended the handshake (RFC 8446
-   * section 6); the error code of a curator; `CLOSED` or `ANSWERED`. Anything else says why there is no answer.
-   */
-  readonly text: string;
-  /** Body of an HTTP response, cut off; empty in other answers. */
-  readonly body: string;
-}
+/**
+ * The answer to one request with a test credential: "HTTP 401", followed by ": " and the message of an API server; "TLS: unknown ca",
+ * the alert that ended the handshake (RFC 8446 section 6); the error code of a curator; `CLOSED` or `ANSWERED`. Any other text
+ * says why there is no answer.
+ */
+export type ProbeAnswer = string;
 
 /** A curator of this cluster closed the connection without an answer, as it does for a certificate of another CA. */
 export const CLOSED = 'TLS: closed after the handshake';
@@ -31,9 +31,7 @@ export const ANSWERED = 'answered';
 export const SUCCESS = RegExp(`^(HTTP 200\\b|${ANSWERED}$)`);
 
 /** The server of a request, and the CA that must have issued its certificate. */
-interface ProbeTarget {
-  readonly host: string;
-  readonly port: number;
+interface ProbeTarget extends HostPort {
   readonly serverCaPem: string;
 }
 
@@ -43,24 +41,25 @@ export async function sendHttps(
   credential: TestCredential,
   signal: AbortSignal,
 ): Promise<ProbeAnswer> {
-  const presented =
-    'token' in credential
-      ? { headers: { authorization: `Bearer ${credential.token.reveal()}` } }
-      : {
-          ...{ cert: credential.certPem, key: credential.keyPem.reveal() },
-          headers: credential.asUser === undefined ? {} : { 'x-remote-user': credential.asUser },
-        };
   try {
-    const { status, body } = await getHttps({ ...target, ca, ...presented, timeout: TIMEOUT_MS, signal });
-    const message = stringIn(body, 'message')?.slice(0, MAX_MESSAGE_CHARS);
-    return { text: `HTTP ${status}${message === undefined ? '' : `: ${message}`}`, body };
+    const options = { ...target, ca, ...presented(credential), timeout: TIMEOUT_MS, signal };
+    const { status, body } = await getHttps(options);
+    const { data } = kubernetesStatus.safeParse(parseJson(body));
+    return data === undefined
+      ? `HTTP ${status}`
+      : `HTTP ${status}: ${data.message.slice(0, MAX_MESSAGE_CHARS)}`;
   } catch (error) {
     // Node.js reports an alert of the peer as ERR_SSL_TLSV1_ALERT_…, ERR_SSL_TLSV13_ALERT_… or ERR_SSL_SSLV3_ALERT_….
     const { code = '' } = error as { readonly code?: string };
     const [, alert] = /^ERR_SSL_(?:TLSV1|TLSV13|SSLV3)_ALERT_([A-Z_]+)$/.exec(code) ?? [];
-    if (alert === undefined) return failed(error);
-    return { text: `TLS: ${alert.toLowerCase().replaceAll('_', ' ')}`, body: '' };
+    return alert === undefined ? noAnswer(error) : `TLS: ${alert.toLowerCase().replaceAll('_', ' ')}`;
   }
+}
+
+function presented(credential: TestCredential): RequestOptions {
+  if ('token' in credential) return { headers: { authorization: `Bearer ${credential.token.reveal()}` } };
+  const { certPem: cert, keyPem, asUser } = credential;
+  return { cert, key: keyPem.reveal(), headers: asUser === undefined ? {} : { 'x-remote-user': asUser } };
 }
 
 /** Calls a method that every member may call, at a server with the certificate of a curator of this cluster. */
@@ -81,23 +80,14 @@ export async function callCurator(
   });
   try {
     await createClient(Curator, channel).checkHealth({}, { signal, timeoutMs: TIMEOUT_MS });
-    return { text: ANSWERED, body: '' };
+    return ANSWERED;
   } catch (error) {
     signal.throwIfAborted();
-    if (error instanceof RemoteError) return { text: error.code, body: '' };
-    return isCurator ? { text: CLOSED, body: '' } : failed(error);
+    if (error instanceof RemoteError) return error.code;
+    return isCurator ? CLOSED : noAnswer(error);
   }
 }
 
-function failed(error: unknown): ProbeAnswer {
-  return { text: `no answer: ${describeError(error)}`, body: '' };
-}
-
-/** The string at a path in a JSON body, e.g. the `message` of a Kubernetes Status; undefined in any other body. */
-export function stringIn(body: string, ...path: readonly string[]): string | undefined {
-  const found = path.reduce<unknown>(
-    (parent, name) => (parent as Readonly<Record<string, unknown>> | null | undefined)?.[name],
-    parseJson(body),
-  );
-  return typeof found === 'string' ? found : undefined;
+function noAnswer(error: unknown): ProbeAnswer {
+  return `no answer: ${describeError(error)}`;
 }

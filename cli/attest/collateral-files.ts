@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { encodeBundle, VerifiedBundle } from '../../internal/attestation/collateral/index.ts';
-import { readText, type FilePort } from '../../internal/file/index.ts';
+import { parseJson, readText, type FilePort } from '../../internal/file/index.ts';
 import { AttestError } from './errors.ts';
 
 const MAX_BUNDLE_BYTES = 16 << 20;
@@ -44,9 +44,7 @@ async function readSeen(files: FilePort, directory: string): Promise<number> {
   const path = join(directory, 'seen.json');
   const text = await readText(files, path, MAX_SEEN_BYTES);
   if (text === undefined) return 0;
-  try {
-    return seenSchema.parse(JSON.parse(text)).evaluationNumber;
-  } catch (cause) {
-    throw new AttestError('attest-collateral-store', `reading ${path}`, { cause });
-  }
+  const { data, error: cause } = seenSchema.safeParse(parseJson(text));
+  if (data === undefined) throw new AttestError('attest-collateral-store', `reading ${path}`, { cause });
+  return data.evaluationNumber;
 }

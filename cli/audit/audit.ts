@@ -19,7 +19,7 @@ export interface AuditListOptions {
   readonly method?: string | undefined;
   /** Show only entries whose subject contains this text. */
   readonly subject?: string | undefined;
-  /** Show only so many of the newest entries. */
+  /** How many of the newest entries to show; undefined shows all. */
   readonly last?: number | undefined;
 }
 

@@ -59,7 +59,7 @@ export const backupErrors = defineErrors({
     'Check the path. `cluster backup ls DIRECTORY` lists the backups in a directory.',
   ),
   'backup-no-workspace': fault.operator.precondition(
-    'The backup has no workspace in it: an older release or an owner without the master secret has taken it. Nothing was changed.',
+    'The backup contains no workspace: it was taken by an older release, or by an owner without the master secret. Nothing was changed.',
     'Run `cluster restore` without --owner-key in a copy of the workspace: cluster.yaml, owner-key.pem and master-secret.json.',
   ),
   'backup-drill-differs': fault.system.unhealthy(

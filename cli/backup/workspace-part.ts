@@ -101,7 +101,10 @@ async function openWorkspacePart(
   }
   const bytes = Buffer.concat(sealed);
   if (bytes.length === 0)
-    throw new BackupCommandError('backup-no-workspace', `restoring cluster ${clusterId}: no workspace in it`);
+    throw new BackupCommandError(
+      'backup-no-workspace',
+      `restoring cluster ${clusterId}: the backup contains no workspace`,
+    );
   const invalid = (why: string): BackupError =>
     new BackupError('backup-content-invalid', `reading the workspace in a backup: ${why}`);
   if (createHash('sha256').update(bytes).digest('hex') !== certificate.workspaceSha256)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { formatDuration, formatExpiry, parseDuration } from './index.ts';
+import { formatDuration, formatExpiry, parseDuration, wholeDays } from './index.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -36,3 +36,10 @@ describe('parseDuration()', () => {
     expect(parseDuration(text)).toBeUndefined();
   });
 });
+
+test.each([
+  { ms: 0, want: 0 },
+  { ms: DAY_MS - 1, want: 0 },
+  { ms: 3 * DAY_MS, want: 3 },
+  { ms: -1, want: -1 },
+])('wholeDays() rounds $ms ms down to $want', ({ ms, want }) => expect(wholeDays(ms)).toBe(want));

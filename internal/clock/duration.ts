@@ -40,6 +40,11 @@ export function parseDuration(text: string): number | undefined {
   return unit === undefined ? undefined : Number(count) * UNITS_MS[unit as keyof typeof UNITS_MS];
 }
 
+/** The whole days of a time span; rounded down, also for a negative one. */
+export function wholeDays(ms: number): number {
+  return Math.floor(ms / DAY_MS);
+}
+
 function twoUnits(total: number, per: number, large: string, small: string): string {
   const rest = total % per;
   return `${Math.floor(total / per)}${large}${rest === 0 ? '' : `${rest}${small}`}`;

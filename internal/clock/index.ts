@@ -13,5 +13,6 @@ export {
   MINUTE_MS,
   MINUTES_PER_DAY,
   parseDuration,
+  wholeDays,
 } from './duration.ts';
 export { readAtMostEvery } from './read-at-most-every.ts';

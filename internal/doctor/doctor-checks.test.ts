@@ -190,7 +190,7 @@ const ROWS: readonly Row[] = [
   row('doctor-clock', 'five minutes behind', () => clocks(-5 * MINUTE_MS), 'warning'),
   row('doctor-clock', 'more than five minutes behind', () => clocks(-5 * MINUTE_MS - 1), 'error'),
   row('doctor-servers-ca', 'started after the CA changed', () => serversCa(DAY_MS), 'good'),
-  row('doctor-servers-ca', 'started before the CA changed', () => serversCa(DAY_MS - 1), 'warning'),
+  row('doctor-servers-ca', 'a pod started before the CA changed', () => serversCa(DAY_MS - 1), 'warning'),
   row(
     'doctor-servers-ca',
     'an older pod that does not mount the CA',
@@ -465,8 +465,8 @@ const ROWS: readonly Row[] = [
   ),
   row('doctor-backup', 'one of more than four periods', () => backups(25 * HOUR_MS), 'error'),
   row('doctor-backup', 'none yet of a new schedule', () => unprovedBackups(HOUR_MS), 'good'),
-  row('doctor-backup', 'none that was proved', () => unprovedBackups(DAY_MS), 'warning'),
-  row('doctor-backup', 'none that was proved for days', () => unprovedBackups(2 * DAY_MS), 'error'),
+  row('doctor-backup', 'no backup was proved', () => unprovedBackups(DAY_MS), 'warning'),
+  row('doctor-backup', 'no backup was proved for days', () => unprovedBackups(2 * DAY_MS), 'error'),
   row('doctor-backup', 'a failed attempt', failedBackup, 'warning'),
   row('doctor-backup', 'no schedule', unscheduled, 'good'),
   row('doctor-backup-schedule', 'more than 30 days left', () => scheduleEnds(30 * DAY_MS + 1), 'good'),
@@ -500,7 +500,7 @@ const ROWS: readonly Row[] = [
   ),
   row(
     'doctor-etcd-unused',
-    'half',
+    'half of the database is unused',
     () => withMetrics('n2', { stateEtcd: fakeMember({ dbSizeBytes: 512 * MIB, dbInUseBytes: 256 * MIB }) }),
     'good',
   ),

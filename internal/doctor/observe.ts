@@ -23,7 +23,7 @@ export function judgePart<T>(
   return part.ok ? judge(part.value) : [notMeasured(unjudged, part.error)];
 }
 
-/** The members of the cluster; without the records, one result that says why they are not known. */
+/** Judges each node of the cluster that is up. If the records cannot be read, the only result says why. */
 export function judgeMembers(
   facts: ClusterFacts,
   threshold: string,

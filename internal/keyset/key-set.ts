@@ -68,11 +68,8 @@ export function trustedPublicPem(
 }
 
 /** The pair that signs in the current phase. */
-export function signingPair<Name extends string>(
-  { phase, previous, next }: KeySet<Name>,
-  name: NoInfer<Name>,
-): RotatingPair {
-  return (isPhaseAtLeast(phase, 'issue') ? next : previous)[name];
+export function signingPair<Name extends string>(set: KeySet<Name>, name: NoInfer<Name>): RotatingPair {
+  return activePairs(set)[name];
 }
 
 /** The public halves by name: PEM; the name and the hash of the encryption key. */
@@ -111,7 +108,11 @@ export function isReplaced<Name extends LaterKey>(
 }
 
 /** The pairs that sign in the current phase: the next rotation replaces them. */
-export function activePairs({ phase, previous, next }: KeySet): RotatingPairs {
+export function activePairs<Name extends string>({
+  phase,
+  previous,
+  next,
+}: KeySet<Name>): RotatingPairs<Name> {
   return isPhaseAtLeast(phase, 'issue') ? next : previous;
 }
 

@@ -6,6 +6,7 @@ import {
   ExtendedKeyUsageExtension,
   KeyUsageFlags,
   KeyUsagesExtension,
+  type Name,
   SubjectAlternativeNameExtension,
   SubjectKeyIdentifierExtension,
   X509Certificate,
@@ -100,7 +101,7 @@ export class KeyCertificateSigner implements CertificateSigner {
   }
 
   async issue(spec: LeafSpec): Promise<string> {
-    const ca = new X509Certificate(this.caPem);
+    const issuer = await issuerOf(this.caPem);
     const publicKey = await webPublicKey(spec.pubKeyDer);
     const subject = [
       { CN: [spec.commonName] },
@@ -110,7 +111,7 @@ export class KeyCertificateSigner implements CertificateSigner {
     const certificate = await X509CertificateGenerator.create(
       {
         serialNumber: randomSerial(),
-        issuer: ca.subject,
+        issuer: issuer.name,
         subject,
         ...datesFrom(this.#nowMs(), spec.validDays),
         signingAlgorithm: algorithmOf(createPrivateKey(this.#keyPem.reveal())),
@@ -121,7 +122,7 @@ export class KeyCertificateSigner implements CertificateSigner {
           new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
           new ExtendedKeyUsageExtension(spec.usages.map((usage) => PURPOSES[usage])),
           await SubjectKeyIdentifierExtension.create(publicKey, false, webcrypto),
-          await authorityKeyIdentifierOf(ca),
+          issuer.keyIdentifier,
           ...(spec.names.length === 0 ? [] : [new SubjectAlternativeNameExtension([...spec.names])]),
         ],
       },
@@ -130,6 +131,26 @@ export class KeyCertificateSigner implements CertificateSigner {
     const chain = spec.usages.includes('server') ? this.#crossPem : undefined;
     return chain === undefined ? pem(certificate) : `${pem(certificate)}${chain.trim()}\n`;
   }
+}
+
+/** What a certificate takes from the certificate of its CA. */
+interface Issuer {
+  readonly name: Name;
+  readonly keyIdentifier: AuthorityKeyIdentifierExtension;
+}
+
+/** To parse the certificate of a CA takes as long as to sign with its key. A ticket has certificates of three CAs. */
+const MAX_ISSUERS = 8;
+const issuers = new Map<string, Issuer>();
+
+async function issuerOf(caPem: string): Promise<Issuer> {
+  const known = issuers.get(caPem);
+  if (known !== undefined) return known;
+  const ca = new X509Certificate(caPem);
+  const issuer = { name: ca.subjectName, keyIdentifier: await authorityKeyIdentifierOf(ca) };
+  if (issuers.size >= MAX_ISSUERS) issuers.clear();
+  issuers.set(caPem, issuer);
+  return issuer;
 }
 
 /**

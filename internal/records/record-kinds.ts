@@ -178,10 +178,12 @@ export function parseNodeKey(key: string): { readonly nodeId: string; readonly p
   return nodeId === undefined ? undefined : { nodeId, part: part as NodePart };
 }
 
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
 function kindOf<S extends z.ZodType>(prefix: string, shape: S, suffix = ''): RecordKind<z.infer<S>> {
   const decode = (key: string, value: Uint8Array): z.infer<S> => {
     try {
-      return shape.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(value)));
+      return shape.parse(JSON.parse(utf8.decode(value)));
     } catch (error) {
       throw new RecordError('records-invalid', `reading ${key}`, { cause: error });
     }

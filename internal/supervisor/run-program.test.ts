@@ -26,9 +26,13 @@ describe('runProgram()', () => {
   });
 
   test.each([
-    { name: 'that of its code', error: new SampleError('sample-wrong', 'reading x'), exit: 'usage' as const },
-    { name: 'that of an internal error, without a code', error: new Error('x'), exit: 'internal' as const },
-  ])('a failure is logged, and the exit code is $name', async ({ error, exit }) => {
+    {
+      name: 'that of the error code',
+      error: new SampleError('sample-wrong', 'reading x'),
+      exit: 'usage' as const,
+    },
+    { name: '`internal` if the error has no code', error: new Error('x'), exit: 'internal' as const },
+  ])('logs a failure, and sets the exit code: $name', async ({ error, exit }) => {
     const process = fakeProcess();
     await runProgram(process, 'sample', () => Promise.reject(error));
     expect(process.exitCode).toBe(EXIT_CODES[exit].number);

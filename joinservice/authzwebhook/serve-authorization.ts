@@ -70,7 +70,7 @@ export async function serveAuthorization(
         ({ status, body }) => end(response, status, body),
         (error: unknown) => {
           // After status 500 the API server retries, and then denies.
-          log.warn('deciding about a request failed', { error });
+          log.warn('authorizing a request failed', { error });
           end(response, 500, '');
         },
       );

@@ -4,9 +4,7 @@ export interface RelayCandidate {
   readonly isAlive: boolean;
 }
 
-/**
- * Number of relays: a node finds a reachable relay after a long absence, and every node can store the list.
- */
+/** Enough that a node finds a reachable relay after a long absence, and few enough that every node can store the list. */
 export const MAX_RELAYS = 8;
 
 /**

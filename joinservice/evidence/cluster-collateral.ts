@@ -12,18 +12,17 @@ export function bundleIn(record: CollateralRecord | undefined): VerifiedBundle {
     : VerifiedBundle.load(Buffer.from(record.bundle, 'base64'), record.evaluationNumber);
 }
 
-/** The newest upload in the forms in which it is used. `message` is one object: it is encoded once for thousands of nodes. */
-interface ActiveCollateral {
-  readonly verified: VerifiedBundle;
-  readonly sha256: Uint8Array;
-  readonly message: { readonly bundle: Uint8Array };
+/** An upload in the forms in which it is used. `message` is one object: it is encoded once for thousands of nodes. */
+type ActiveCollateral = ReturnType<typeof activeFrom>;
+
+function activeFrom(record: CollateralRecord | undefined) {
+  const bundle = Buffer.from(record?.bundle ?? '', 'base64');
+  const sha256 = createHash('sha256').update(bundle).digest();
+  return { verified: bundleIn(record), sha256, message: Object.freeze({ bundle }) };
 }
 
-const NONE: ActiveCollateral = {
-  verified: VerifiedBundle.NONE,
-  sha256: new Uint8Array(),
-  message: Object.freeze({ bundle: new Uint8Array() }),
-};
+/** The state before the first upload. */
+const NONE = activeFrom(undefined);
 
 /** Watches the collateral that operators upload, for the validators of this node and for the nodes that fetch it. */
 export class ClusterCollateral {
@@ -60,7 +59,7 @@ export class ClusterCollateral {
     const { log } = this.#ports;
     try {
       if (entry !== undefined) {
-        this.#active.set(activeFrom(entry));
+        this.#active.set(activeFrom(records.collateral.decode(entry.key, entry.value)));
         log.info('collateral updated', { revision: entry.modRevision });
       }
     } catch (error) {
@@ -68,14 +67,4 @@ export class ClusterCollateral {
     }
     if (!this.#active.peek().set) this.#active.set(NONE);
   }
-}
-
-function activeFrom({ key, value }: Entry): ActiveCollateral {
-  const record = records.collateral.decode(key, value);
-  const bundle = Buffer.from(record.bundle, 'base64');
-  return {
-    verified: bundleIn(record),
-    sha256: createHash('sha256').update(bundle).digest(),
-    message: Object.freeze({ bundle }),
-  };
 }

@@ -65,7 +65,8 @@ export class OwnerDocuments {
       records.cluster.read(etcd, CLUSTER_KEY, signal),
       first && readOwners(etcd, [first, ...others], { ...base, seen: this.#ownersFloor, signal }),
     ]);
-    this.#ownersFloor = owners?.floor ?? this.#ownersFloor;
+    // A read that took longer than a later one must not lower the floor.
+    if ((owners?.floor?.serial ?? 0) > (this.#ownersFloor?.serial ?? 0)) this.#ownersFloor = owners?.floor;
     return {
       ...base,
       epoch: cluster?.epoch ?? 1,
@@ -86,19 +87,7 @@ export class OwnerDocuments {
     subject: string,
     options: { readonly signal: AbortSignal; readonly mayHaveEnded?: boolean; readonly anyEpoch?: boolean },
   ): Promise<VerifiedDocument<K> | undefined> {
-    const key = documentKey(kind, subject);
-    const entry = await this.#ports.etcd.get(key, { signal: options.signal });
-    if (entry === undefined) return undefined;
-    const trust = await this.trust(options.signal);
-    const document = verifyDocument(documentBytes(entry), {
-      ...trust,
-      ...(options.anyEpoch === true ? { epoch: 1 } : {}),
-      kind,
-      floor: this.#floors.get(key),
-      acceptExpired: options.mayHaveEnded ?? false,
-    });
-    this.#floors.set(key, floorOf(document));
-    return document;
+    return (await this.#newestAndTrust(kind, subject, options)).document;
   }
 
   /** Like `newest`, but treats an invalid document as missing and returns the reason in `why`. */
@@ -122,29 +111,37 @@ export class OwnerDocuments {
    * @throws OwnerDocumentError if the stored list or the set of owners is invalid
    */
   async operator(fingerprint: string, signal: AbortSignal): Promise<SignedOperator | undefined> {
-    const list = await this.newest('operators', '', { signal, mayHaveEnded: true, anyEpoch: true });
+    const options = { signal, mayHaveEnded: true, anyEpoch: true };
+    const { document: list, trust } = await this.#newestAndTrust('operators', '', options);
     const listed = list?.body.operators.find((each) => each.fingerprint === fingerprint);
     if (listed !== undefined) return listed;
-    const { owners } = await this.trust(signal);
-    const isOwner = owners.some((raw) => fingerprintOfKey(ed25519SpkiFromRaw(raw)) === fingerprint);
+    const isOwner = trust.owners.some((raw) => fingerprintOfKey(ed25519SpkiFromRaw(raw)) === fingerprint);
     return isOwner ? { name: undefined, role: 'owner' } : undefined;
   }
 
+  /** Why the record of an operator gives no access: no owner has signed this name, key and role. Undefined if an owner has. */
+  async whyOperatorUnsigned(record: OperatorRecord, signal: AbortSignal): Promise<string | undefined> {
+    return (await this.operatorCheck(record.fingerprint, signal))(record);
+  }
+
   /**
-   * Why the record of an operator gives no access: no owner has signed this name, key and role. Undefined if an owner has. The name of an
-   * owner is in no document until operators are signed.
+   * Reads what owners have signed about the key of an operator. The returned function says of a record with this key what
+   * `whyOperatorUnsigned()` says, so that the record can be read at the same time. The name of an owner is in no document until
+   * operators are signed.
    */
-  async whyOperatorUnsigned(
-    { name, role, fingerprint }: Pick<OperatorRecord, 'name' | 'role' | 'fingerprint'>,
+  async operatorCheck(
+    fingerprint: string,
     signal: AbortSignal,
-  ): Promise<string | undefined> {
+  ): Promise<(record: Pick<OperatorRecord, 'name' | 'role'>) => string | undefined> {
     try {
       const signed = await this.operator(fingerprint, signal);
-      if (signed?.role === role && (signed.name ?? name) === name) return undefined;
-      if (signed === undefined) return 'no owner has signed this key';
-      return `an owner signed ${signed.role} ${signed.name ?? ''}`.trim();
+      return ({ name, role }) => {
+        if (signed?.role === role && (signed.name ?? name) === name) return undefined;
+        if (signed === undefined) return 'no owner has signed this key';
+        return `an owner signed ${signed.role} ${signed.name ?? ''}`.trim();
+      };
     } catch (error) {
-      if (error instanceof OwnerDocumentError) return error.message;
+      if (error instanceof OwnerDocumentError) return () => error.message;
       throw error;
     }
   }
@@ -203,5 +200,43 @@ export class OwnerDocuments {
       submission.add(bytes, await this.#ports.etcd.get(key, { signal }));
     }
     return submission;
+  }
+
+  /** Reads both at the same time, because every call of an operator needs them. */
+  async #newestAndTrust<K extends DocumentKind>(
+    kind: K,
+    subject: string,
+    options: { readonly signal: AbortSignal; readonly mayHaveEnded?: boolean; readonly anyEpoch?: boolean },
+  ): Promise<{ readonly document: VerifiedDocument<K> | undefined; readonly trust: CurrentTrust }> {
+    const { signal } = options;
+    const key = documentKey(kind, subject);
+    const [entry, trust] = await Promise.all([this.#ports.etcd.get(key, { signal }), this.trust(signal)]);
+    if (entry === undefined) return { document: undefined, trust };
+    const verify = (by: CurrentTrust): VerifiedDocument<K> =>
+      verifyDocument(documentBytes(entry), {
+        ...by,
+        ...(options.anyEpoch === true ? { epoch: 1 } : {}),
+        kind,
+        floor: this.#floors.get(key),
+        acceptExpired: options.mayHaveEnded ?? false,
+      });
+    const verified = await this.#withLaterTrust(verify, trust, signal);
+    this.#floors.set(key, floorOf(verified.document));
+    return verified;
+  }
+
+  /** A new owner may have signed the document after the owners were read: a document is refused only by owners that were read after it. */
+  async #withLaterTrust<D>(
+    verify: (trust: CurrentTrust) => D,
+    trust: CurrentTrust,
+    signal: AbortSignal,
+  ): Promise<{ readonly document: D; readonly trust: CurrentTrust }> {
+    try {
+      return { document: verify(trust), trust };
+    } catch (error) {
+      if (!(error instanceof OwnerDocumentError)) throw error;
+      const later = await this.trust(signal);
+      return { document: verify(later), trust: later };
+    }
   }
 }

@@ -1,7 +1,7 @@
 import type { ScheduleCertificate } from '../../../internal/backup/index.ts';
+import { MINUTE_MS } from '../../../internal/clock/index.ts';
 import type { BackupHeadRecord, BackupRecord } from '../../../internal/records/index.ts';
 
-const MINUTE_MS = 60_000;
 /** How long the next control plane waits for the one before it in the order. */
 const STEP_MS = 30_000;
 /** After a failure, the next attempt comes after this time, or after the period of the schedule if that is shorter. */

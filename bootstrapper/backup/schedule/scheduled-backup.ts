@@ -113,7 +113,8 @@ async function writeFiles(
   };
   for await (const data of streamBackup(options, { certificate, workspace, etcds, observer }, signal))
     await append(FILE, data);
-  if (seen === undefined) throw new TypeError('a backup has facts');
+  if (seen === undefined)
+    throw new TypeError('streamBackup() ended without reporting the facts of the backup');
   return seen;
 }
 

@@ -243,12 +243,12 @@ describe('an S3-compatible store', () => {
   });
 
   test.each([
-    { name: 'no endpoint', change: { store: {} } },
+    { name: 'a store without an endpoint', change: { store: {} } },
     { name: 'an endpoint with a path', change: { store: { s3Endpoint: 'https://s3.example.org/x' } } },
     { name: 'an endpoint with a password', change: { store: { s3Endpoint: 'https://u:p@s3.example.org' } } },
     { name: 'a file without certificates', change: { store: { ...FLAGS, s3Ca: layout.backupCredentials } } },
     { name: 'a CA file that does not exist', change: { store: { ...FLAGS, s3Ca: '/none' } } },
-    { name: 'no bucket', change: { copyTo: 's3://' } },
+    { name: 'a target without a bucket', change: { copyTo: 's3://' } },
     { name: 'a bucket that is a path', change: { copyTo: 's3://../x' } },
     { name: 'a prefix that leads out', change: { copyTo: 's3://backups/../x' } },
     { name: 'flags of a store for a directory', change: { copyTo: '/mnt/backups' } },

@@ -198,8 +198,8 @@ async function readReleases(
 }
 
 /**
- * Reads what Kubernetes says about the kubelet of each node. The list of nodes does not wait long for it: without an answer
- * every kubelet is `Unknown`, and without a kubeconfig nothing is said.
+ * Reads the state of each node's kubelet from Kubernetes. The list of nodes does not wait long for it: without a response, every
+ * kubelet is `Unknown`; without a kubeconfig, the state is undefined.
  */
 async function readKubelets(context: CommandContext): Promise<(name: string) => KubeletState | undefined> {
   const { clock } = context.ports;

@@ -22,7 +22,7 @@ const table = [
         fact(FAIL, 'machine', 'path 192.0.2.9:9090', { code: 'rpc-unreachable', fix: 'Look.' }),
         fact(WARN, 'machine', 'proxy', { expected: 'none', actual: 'https_proxy=http://p', fix: 'Go past.' }),
         fact(PASS, 'cluster', 'evidence'),
-        fact(PASS, 'cluster', 'slot', { actual: 'workers need none' }),
+        fact(PASS, 'cluster', 'slot', { actual: 'not applicable' }),
       ],
     },
     want: {
@@ -36,7 +36,7 @@ const table = [
         '  ! machine  proxy          expected none, found https_proxy=http://p',
         '      fix   Go past.',
         '  ✓ cluster  evidence       that',
-        '  ✓ cluster  slot           workers need none',
+        '  ✓ cluster  slot           not applicable',
       ],
     },
   },

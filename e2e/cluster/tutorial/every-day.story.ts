@@ -57,7 +57,7 @@ await test('the tutorial pages for every day do what they say', async (story) =>
         .catch((error: unknown) => assert.fail(`${page}, ${title}: ${String(error)}`));
       await story.test(`${page}: ${title}`, () => checks[title]?.(cluster, workstation));
     }
-    await story.test(`${page} has no check for a step that it does not have`, () => {
+    await story.test(`each check belongs to a step of ${page}`, () => {
       const titles = new Set(blocks.map(({ title }) => title));
       assert.deepEqual(
         Object.keys(checks).filter((title) => !titles.has(title)),

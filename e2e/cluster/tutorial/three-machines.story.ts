@@ -73,7 +73,7 @@ await test('the tutorial makes a cluster of three control planes and a worker', 
     await story.test(title, () => check?.(cluster, workstation));
   }
 
-  await story.test('the page has no check for a step that it does not have', () => {
+  await story.test('each check belongs to a step of the page', () => {
     const titles = new Set(shellBlocks(page).map(({ title }) => title));
     assert.deepEqual(
       Object.keys(CHECKS).filter((title) => !titles.has(title)),

@@ -176,10 +176,13 @@ describe('keepCurrentCrls()', () => {
   test('keeps the current CRLs of CAs for which the new documents have no CRL, and nothing else', () => {
     const before = whole();
     const { amd: newer } = lists(0);
-    const merged = keepCurrentCrls(before, [newer], TEST_NOW_MS);
+    const of = (items: readonly CollateralItem[]) => new VerifiedBundle({ assembledMs: 0, items }, 17);
+    const merge = (items: readonly CollateralItem[], nowMs: number) =>
+      keepCurrentCrls(of(before), of(items), nowMs).items;
+    const merged = merge([newer], TEST_NOW_MS);
     expect(merged[0]).toBe(newer);
     expect(merged.slice(1)).toEqual(before.filter(({ kind }) => kind === 'crl').slice(1));
-    expect(keepCurrentCrls(before, [newer], TEST_NOW_MS + 366 * DAY_MS)).toEqual([newer]);
-    expect(keepCurrentCrls(before, whole(), TEST_NOW_MS)).toHaveLength(before.length);
+    expect(merge([newer], TEST_NOW_MS + 366 * DAY_MS)).toEqual([newer]);
+    expect(merge(whole(), TEST_NOW_MS)).toHaveLength(before.length);
   });
 });

@@ -1,6 +1,7 @@
+import { wholeDays } from '../../clock/index.ts';
 import { parseJson } from '../bytes.ts';
 import { describeName, parseCertificate, parseCrl } from '../x509/index.ts';
-import type { CollateralItem } from './collateral-bundle.ts';
+import { VerifiedBundle, type CollateralItem } from './collateral-bundle.ts';
 import { CollateralError } from './errors.ts';
 
 /** The subject of a document, and its validity according to its own dates. */
@@ -19,13 +20,11 @@ export interface CollateralAge extends Omit<CollateralIssue, 'subject'> {
   readonly ageDays: number;
 }
 
-const DAY_MS = 86_400_000;
-
 /** The age of a document, for the table that operators see. Validators check the dates themselves. */
 export function ageOf(item: CollateralItem, nowMs: number): CollateralAge {
   const { what, issuedMs, expiresMs } = issueOf(item);
   const state = nowMs < issuedMs ? 'future' : nowMs > expiresMs ? 'expired' : 'current';
-  return { what, issuedMs, expiresMs, state, ageDays: Math.floor((nowMs - issuedMs) / DAY_MS) };
+  return { what, issuedMs, expiresMs, state, ageDays: wholeDays(nowMs - issuedMs) };
 }
 
 /** Reads the subject and dates of a document. Does not verify them. Throws X509Error for malformed DER. */
@@ -68,21 +67,15 @@ export function refuseOlderCollateral(
   }
 }
 
-/**
- * Adds to `items` the current CRLs of CAs for which `items` has none, so that omitting a CRL does not undo a revocation.
- */
-export function keepCurrentCrls(
-  before: readonly CollateralItem[],
-  items: readonly CollateralItem[],
-  nowMs: number,
-): readonly CollateralItem[] {
-  const told = newestIssues(items);
-  const kept = before.filter((item) => {
+/** Adds to `next` the current CRLs of CAs for which it has none, so that omitting a CRL does not undo a revocation. */
+export function keepCurrentCrls(before: VerifiedBundle, next: VerifiedBundle, nowMs: number): VerifiedBundle {
+  const told = newestIssues(next.items);
+  const kept = before.items.filter((item) => {
     if (item.kind !== 'crl') return false;
     const { subject = '', expiresMs } = issueOf(item);
     return !told.has(subject) && expiresMs >= nowMs;
   });
-  return [...items, ...kept];
+  return new VerifiedBundle({ ...next, items: [...next.items, ...kept] }, next.evaluationNumber);
 }
 
 function newestIssues(items: readonly CollateralItem[]): ReadonlyMap<string, CollateralIssue> {

@@ -75,7 +75,10 @@ function sliceAnswer(text: string): CollateralItem | undefined {
   return { kind: form.kind, text: text.slice(form.prefix.length, end.index), signature };
 }
 
-const hex = z.string().regex(/^([0-9a-fA-F]{2})+$/);
+const hex = z
+  .string()
+  .regex(/^([0-9a-fA-F]{2})+$/)
+  .transform((text) => new Uint8Array(Buffer.from(text, 'hex')));
 
 /** The JSON format in which several quote verification libraries store the collateral of a quote. */
 const quoteCollateralSchema = z.object({
@@ -91,13 +94,12 @@ const quoteCollateralSchema = z.object({
 });
 
 function quoteCollateralItems(parts: z.infer<typeof quoteCollateralSchema>): readonly CollateralItem[] {
-  const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'hex'));
   const chains = [parts.tcb_info_issuer_chain, parts.qe_identity_issuer_chain, parts.pck_crl_issuer_chain];
   return [
     ...chains.flatMap(pemItems),
-    { kind: 'crl', der: bytes(parts.root_ca_crl) },
-    { kind: 'crl', der: bytes(parts.pck_crl) },
-    { kind: 'tcb-info', text: parts.tcb_info, signature: bytes(parts.tcb_info_signature) },
-    { kind: 'qe-identity', text: parts.qe_identity, signature: bytes(parts.qe_identity_signature) },
+    { kind: 'crl', der: parts.root_ca_crl },
+    { kind: 'crl', der: parts.pck_crl },
+    { kind: 'tcb-info', text: parts.tcb_info, signature: parts.tcb_info_signature },
+    { kind: 'qe-identity', text: parts.qe_identity, signature: parts.qe_identity_signature },
   ];
 }

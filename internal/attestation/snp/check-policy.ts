@@ -1,3 +1,4 @@
+import { wholeDays } from '../../clock/index.ts';
 import { equalBytes, toHex } from '../bytes.ts';
 import { describeTcb, isTcbAtLeast, parseTcb, type SnpTcb } from './tcb.ts';
 import type { SnpRules } from './rules.ts';
@@ -103,11 +104,7 @@ function checkCollateral({ crlIssuedMs, checks }: VerifiedSnpReport, rules: SnpR
   }
   checks.require('snp-revocation', true);
   checks.require('snp-collateral-age', nowMs - crlIssuedMs <= rules.maxCollateralAgeMs, {
-    expected: `at most ${days(rules.maxCollateralAgeMs)} days`,
-    actual: `${days(nowMs - crlIssuedMs)} days`,
+    expected: `at most ${wholeDays(rules.maxCollateralAgeMs)} days`,
+    actual: `${wholeDays(nowMs - crlIssuedMs)} days`,
   });
-}
-
-function days(ms: number): number {
-  return Math.floor(ms / 86_400_000);
 }

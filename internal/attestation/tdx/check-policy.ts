@@ -1,3 +1,4 @@
+import { wholeDays } from '../../clock/index.ts';
 import { equalBytes, isZero, toHex } from '../bytes.ts';
 import type { CheckList } from '../check-list.ts';
 import type { TdxErrorCode } from './errors.ts';
@@ -33,8 +34,8 @@ function checkCollateral(
   for (const document of [tcbInfo, qeIdentity]) {
     const ageMs = nowMs - document.issueDate;
     checks.require('tdx-collateral-age', ageMs <= rules.maxCollateralAgeMs, {
-      expected: `at most ${days(rules.maxCollateralAgeMs)} days`,
-      actual: `${days(ageMs)} days`,
+      expected: `at most ${wholeDays(rules.maxCollateralAgeMs)} days`,
+      actual: `${wholeDays(ageMs)} days`,
     });
     checks.require(
       'tdx-evaluation-number',
@@ -81,8 +82,4 @@ function checkFields({ quote: { report }, checks }: VerifiedTdxQuote, rules: Tdx
   compare('tdx-config-id', rules.mrConfigId, report.mrConfigId);
   compare('tdx-owner', rules.mrOwner, report.mrOwner);
   compare('tdx-owner-config', rules.mrOwnerConfig, report.mrOwnerConfig);
-}
-
-function days(ms: number): number {
-  return Math.floor(ms / 86_400_000);
 }

@@ -40,8 +40,8 @@ export function verifyCounterCertificate(certificate: SignedAttest, options: NvC
     actual: toHex(statement.indexName),
   });
   checks.require('quote-nv-range', statement.offset === 0 && statement.contents.length === COUNTER_BYTES, {
-    expected: `${COUNTER_BYTES} bytes at 0`,
-    actual: `${statement.contents.length} bytes at ${statement.offset}`,
+    expected: `${COUNTER_BYTES} bytes at offset 0`,
+    actual: `${statement.contents.length} bytes at offset ${statement.offset}`,
   });
   return new WireReader(statement.contents, 'a certified counter').u64('value');
 }

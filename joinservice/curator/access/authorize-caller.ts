@@ -87,31 +87,48 @@ export function membershipKeyOf(identity: MemberIdentity): string {
 }
 
 async function findCaller(
-  { etcd, ownerDocs }: CallerReads,
+  reads: CallerReads,
   identity: MemberIdentity,
   signal: AbortSignal,
 ): Promise<Caller> {
-  const key = membershipKeyOf(identity);
-  const entry = await etcd.get(key, { signal });
-  if (entry !== undefined) {
-    if (identity.kind === 'operator') {
-      const { name, role, fingerprint } = records.operator.decode(key, entry.value);
-      if (fingerprint === identity.fingerprint) {
-        const why = await ownerDocs.whyOperatorUnsigned({ name, role, fingerprint }, signal);
-        if (why !== undefined)
-          throw new CuratorError(
-            'curator-operator-unsigned',
-            `cannot authorize ${role} ${name} (${fingerprint}): ${why}`,
-          );
-        return { kind: 'operator', fingerprint, name, role };
-      }
-    } else {
-      const { nodeId, name, pubKey, state } = records.node.decode(key, entry.value);
-      const isKeyOnRecord = fingerprintOfKey(Buffer.from(pubKey, 'base64')) === identity.fingerprint;
-      const { addresses } = identity;
-      if (isKeyOnRecord && isMemberState(state)) return { kind: 'node', nodeId, name, addresses };
-    }
-  }
+  const caller =
+    identity.kind === 'node'
+      ? await findNode(reads, identity, signal)
+      : await findOperator(reads, identity, signal);
+  if (caller !== undefined) return caller;
   const who = identity.kind === 'node' ? `node ${identity.nodeId}` : `operator ${identity.name}`;
   throw new CuratorError('curator-not-member', `${who} is not a member of this cluster`);
+}
+
+async function findNode(
+  { etcd }: CallerReads,
+  identity: MemberIdentity & { readonly kind: 'node' },
+  signal: AbortSignal,
+): Promise<Caller | undefined> {
+  const { record } = await records.node.read(etcd, membershipKeyOf(identity), signal);
+  if (record === undefined || !isMemberState(record.state)) return undefined;
+  const isKeyOnRecord = fingerprintOfKey(Buffer.from(record.pubKey, 'base64')) === identity.fingerprint;
+  const { nodeId, name } = record;
+  return isKeyOnRecord ? { kind: 'node', nodeId, name, addresses: identity.addresses } : undefined;
+}
+
+/** Every call of an operator waits for these reads, so they are made at the same time. */
+async function findOperator(
+  { etcd, ownerDocs }: CallerReads,
+  identity: MemberIdentity & { readonly kind: 'operator' },
+  signal: AbortSignal,
+): Promise<Caller | undefined> {
+  const [{ record }, whyUnsigned] = await Promise.all([
+    records.operator.read(etcd, membershipKeyOf(identity), signal),
+    ownerDocs.operatorCheck(identity.fingerprint, signal),
+  ]);
+  if (record?.fingerprint !== identity.fingerprint) return undefined;
+  const { fingerprint, name, role } = record;
+  const why = whyUnsigned(record);
+  if (why !== undefined)
+    throw new CuratorError(
+      'curator-operator-unsigned',
+      `cannot authorize ${role} ${name} (${fingerprint}): ${why}`,
+    );
+  return { kind: 'operator', fingerprint, name, role };
 }

@@ -43,13 +43,15 @@ export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers
       await mutations.run(
         mutationFrom(SetNodeRolesRequestSchema, request, { ...call, subject: request.nodeId }),
         async () => {
-          const node = await nodes.get(request.nodeId, call.signal);
+          const [node, submission] = await Promise.all([
+            nodes.get(request.nodeId, call.signal),
+            ownerDocs.submission(request.documents, submitterOf(call)),
+          ]);
           // Only a demotion reads all nodes, because reading thousands of nodes takes longer than the rest of
           // the call.
           const cluster = losesControlPlane(node.record.roles, roles)
             ? await readGuardedCluster(parts, call.signal)
             : { nodes: [], etcdVoters: 0 };
-          const submission = await ownerDocs.submission(request.documents, submitterOf(call));
           await verifyControlPlaneGrant({ ...parts, submission }, { node: node.record, roles }, call.signal);
           return withDocuments(planRoles(node, roles, cluster), submission);
         },

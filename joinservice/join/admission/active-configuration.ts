@@ -109,7 +109,7 @@ export function requireConfiguration(
 ): Pick<ActiveConfiguration, 'policy' | 'sha256'> {
   const now = configuration.peek();
   if (now.set) return now.value;
-  throw new JoinError('join-not-ready', 'deciding about a machine: no configuration has been loaded');
+  throw new JoinError('join-not-ready', 'checking a machine: no configuration has been loaded');
 }
 
 /** Throws `records-invalid` or `config-invalid`. */
