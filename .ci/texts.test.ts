@@ -20,7 +20,7 @@ test('textsOf() finds the messages and comments of product code', () => {
 });
 
 test('textsOf() finds the titles of tests and ignores their other strings', () => {
-  const source = "test('refuses a second owner', () => {\n  run('a b');\n});\n";
+  const source = "test('refuses a second owner', () => {\n  run('a b');\n  /a b/.test('a b');\n});\n";
   expect(textsOf('cli/x.test.ts', source)).toEqual([
     { kind: 'title', where: 'cli/x.test.ts:1', text: 'refuses a second owner' },
   ]);

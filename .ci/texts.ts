@@ -145,9 +145,10 @@ function titlesOf(file: ts.SourceFile): readonly Found[] {
 
 /** The title of `test('…')`, `describe.each(table)('…')`, `story.test('…')` and the like. */
 function titleOf(call: ts.CallExpression): { text: string; at: number; table?: ts.Expression } | undefined {
-  const [first] = call.arguments;
+  const [first, body] = call.arguments;
   const text = first === undefined ? undefined : textOf(first);
-  if (first === undefined || text === undefined) return undefined;
+  // `test()` of a regular expression has no second argument.
+  if (first === undefined || text === undefined || body === undefined) return undefined;
   const table = ts.isCallExpression(call.expression) ? call.expression.arguments[0] : undefined;
   const callee = (
     table === undefined ? call.expression : (call.expression as ts.CallExpression).expression
