@@ -1,4 +1,4 @@
-import type { Clock } from '../../internal/clock/index.ts';
+import { Backoff, type Clock } from '../../internal/clock/index.ts';
 import { findCoded, isAbort } from '../../internal/errors/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
 import { RepeatedProblem } from '../../internal/logging/index.ts';
@@ -10,9 +10,9 @@ import type { ChecksummedFile, Membership } from '../membership/index.ts';
 import { memberWorker, nextWithin, type RoleValues, type RoleValueWriters } from '../roleserve/index.ts';
 import { verifyConfiguration, type ConfigurationFloors } from './verify-configuration.ts';
 
-/** Until the first attempt after a failure; each further one waits twice as long. */
-const RETRY_MS = 5_000;
 const MAX_PAUSE_MS = 600_000;
+/** Pauses after failures: a cluster that no owner has signed anything about must not be asked every few seconds for ever. */
+const RETRY_PAUSES = { firstMs: 5_000, factor: 2, longestMs: MAX_PAUSE_MS };
 
 /** Inputs and ports (injected dependencies) of the configuration worker. */
 export interface ConfigurationWorkerOptions {
@@ -45,7 +45,7 @@ async function follow(
   scope.healthy();
   let known: string | undefined;
   const problem = new RepeatedProblem();
-  let retryMs = RETRY_MS;
+  const backoff = new Backoff(RETRY_PAUSES);
   for (;;) {
     let pauseMs = MAX_PAUSE_MS;
     try {
@@ -56,14 +56,12 @@ async function follow(
       }
       scope.waiting(sha256 === '' ? 'the configuration of the cluster' : undefined);
       problem.end();
-      retryMs = RETRY_MS;
+      backoff.reset();
     } catch (error) {
       if (isAbort(error, signal)) throw error;
       if (problem.isNew(error)) log.warn('configuration not updated, keeping the current one', { error });
       scope.waiting(`a signed configuration: ${findCoded(error)?.code ?? 'internal'}`);
-      // A cluster that no owner has signed anything about must not be asked every few seconds for ever.
-      pauseMs = retryMs;
-      retryMs = Math.min(2 * retryMs, MAX_PAUSE_MS);
+      pauseMs = backoff.nextMs();
     }
     await nextWithin(changes, pauseMs * (0.75 + random() / 2), clock, signal);
   }

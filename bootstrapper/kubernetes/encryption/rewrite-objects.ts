@@ -1,4 +1,4 @@
-import type { Clock } from '../../../internal/clock/index.ts';
+import { Backoff, type Clock } from '../../../internal/clock/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
 import { EtcdError, type EtcdClient } from '../../../internal/etcd/index.ts';
 import type { EncryptableResource } from '../../../internal/keyset/index.ts';
@@ -39,7 +39,7 @@ const READ_MS = 10_000;
 /** Reads and writes at a time: as many as an API server notices, but not feels. */
 const PARALLEL = 4;
 const PAUSE_MS = 1_000;
-const MAX_PAUSE_MS = 30_000;
+const RETRY_PAUSES = { firstMs: 2_000, factor: 2, longestMs: 30_000 };
 const COMPACT_MS = 5 * 60_000;
 const SAY_EACH = 200;
 
@@ -51,7 +51,8 @@ const SAY_EACH = 200;
  */
 export async function rewriteObjects(options: RewriteOptions, signal: AbortSignal): Promise<EncryptionCount> {
   const { clock, keyName, say } = options;
-  for (let pauseMs = PAUSE_MS; ;) {
+  const backoff = new Backoff(RETRY_PAUSES);
+  for (;;) {
     const pass = new Pass(options, signal);
     const { objects, others } = await countObjects(options, signal, (object) => pass.rewrite(object));
     if (others === 0) {
@@ -63,8 +64,8 @@ export async function rewriteObjects(options: RewriteOptions, signal: AbortSigna
         ? `reading ${objects} objects again`
         : `${pass.failures} of ${objects} objects are not under key ${keyName} yet: ${pass.failure}`,
     );
-    pauseMs = pass.failure === undefined ? PAUSE_MS : Math.min(pauseMs * 2, MAX_PAUSE_MS);
-    await clock.sleep(pauseMs, signal);
+    if (pass.failure === undefined) backoff.reset();
+    await clock.sleep(pass.failure === undefined ? PAUSE_MS : backoff.nextMs(), signal);
   }
 }
 
