@@ -100,13 +100,13 @@ describe('InitJob', () => {
   });
 
   test.each([
-    { name: 'a join locks the node first', inTheSameLife: true },
-    { name: 'the agent crashed before it took the node lock and a join then took it', inTheSameLife: false },
-  ])('deletes its stored request, which has the unlock key, when $name', async ({ inTheSameLife }) => {
+    { name: 'a join locks the node first', isSameRun: true },
+    { name: 'the agent crashed before the init locked the node, and a join locked it', isSameRun: false },
+  ])('deletes its stored request with the unlock key if $name', async ({ isSameRun }) => {
     const files = await createFiles();
     const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
     const ticket = { clusterId: 'b'.repeat(32), by: 'join', id: 'ticket' } as const;
-    if (inTheSameLife) {
+    if (isSameRun) {
       const phases: InitJobPorts['phases'] = {
         ...silent,
         run: async (phase, work) => {

@@ -197,11 +197,11 @@ const ENTRIES: readonly Entry[] = [
     observe: node.agent,
   }),
   entry('doctor-certificate', 'certificates and documents', {
-    what: 'the certificate of each node that ends first',
+    what: 'the certificate of each node that expires first',
     observe: expiry.certificate,
   }),
   entry('doctor-ca', 'certificates and documents', {
-    what: 'the certificate authority on each node that ends first',
+    what: 'the certificate authority on each node that expires first',
     observe: expiry.ca,
   }),
   entry('doctor-keys', 'certificates and documents', {

@@ -32,13 +32,13 @@ const cases: readonly {
   },
   { name: 'no CA that no owner has signed', shown: [OTHER, SECOND], want: [[SECOND, 2]] },
   {
-    name: 'not the CA that the known one has replaced',
+    name: 'no CA that the known CA has replaced',
     shown: [FIRST],
     known: { trustedPem: SECOND, generation: 1 },
     want: [],
   },
   {
-    name: 'not the replaced CA, where only the generation is known',
+    name: 'only the new CA if the machine knows only the generation',
     shown: [FIRST, SECOND],
     known: { trustedPem: undefined, generation: 2 },
     want: [[SECOND, 2]],

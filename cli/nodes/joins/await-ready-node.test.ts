@@ -172,7 +172,7 @@ describe('runApprove() with a time limit', () => {
     expect(cluster.context.host.answered).toMatchObject({ ready: true });
   });
 
-  test('decides when the machine has joined with another role, so that the cluster refuses it', async () => {
+  test('approves a machine that has joined with another role, so that the cluster refuses the approval', async () => {
     await using cluster = await createCluster([
       {
         join: { state: JoinState.JOINED, roles: CONTROL },

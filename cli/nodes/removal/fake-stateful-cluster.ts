@@ -229,8 +229,8 @@ const CONFIGURATION = Buffer.from(
 interface Parts {
   readonly find: (name: string) => State['nodes'][number];
   /**
-   * Wraps a call that changes nothing. It is no point of interruption: that would not differ from an
-   * interruption at the next effect.
+   * Wraps a call that changes nothing. The program is not interrupted at it, because the result would be the same
+   * as at the next effect.
    */
   readonly look: <Q, A>(work: (request: Q) => A) => (request: Q) => Promise<A>;
   readonly effect: <Q, A>(work: (request: Q) => A) => (request: Q) => Promise<A>;

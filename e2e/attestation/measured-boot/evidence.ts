@@ -36,7 +36,7 @@ const signal = new AbortController().signal;
 /** Registers as text. */
 export const hex = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString('hex');
 
-/** What evidence of a machine was judged to be. */
+/** The result of judging the evidence of a machine. */
 export type Judgement =
   | { readonly verdict: Verdict }
   | { readonly code: string; readonly details: Readonly<Record<string, unknown>> };

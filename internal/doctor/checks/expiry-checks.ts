@@ -44,14 +44,14 @@ export function judgeEnd(takenMs: number, { subject, node, endMs, marginMs, thre
   return { subject, ...(node !== undefined && { node }), figure, threshold, problem };
 }
 
-/** For each node the certificate that ends first; CAs have a check of their own. */
+/** For each node the certificate that expires first; CAs have a check of their own. */
 export const certificate: Observe = (facts) => {
   const lifetimeMs = facts.records.ok ? facts.records.value.shortestLifetimeMs : undefined;
   const marginMs = Math.min(CERTIFICATE_WARNING_MS, (lifetimeMs ?? Infinity) * RENEWAL_FAILING_SHARE);
   return firstToEnd(facts, marginMs, (name) => !isAuthority(name));
 };
 
-/** For each node the certificate authority that ends first. */
+/** For each node the certificate authority that expires first. */
 export const ca: Observe = (facts) => firstToEnd(facts, CA_WARNING_MS, isAuthority);
 
 function firstToEnd(
@@ -109,7 +109,7 @@ export const document: Observe = ({ documents, takenMs }) => {
   });
 };
 
-/** The collateral that ends first. */
+/** The collateral that expires first. */
 export const collateral: Observe = ({ collateral: part, takenMs }) => {
   const threshold = `expires in more than ${formatDuration(COLLATERAL_WARNING_MS)}`;
   return judgePart(part, { subject: 'collateral', threshold }, (items) => {

@@ -77,18 +77,18 @@ async function createCurator() {
   return { cluster, owner, wire, handlers, space, feed: curator.nodes };
 }
 
-/** A watcher, with the nodes as the messages that it received describe them. */
-class Believer {
+/** The nodes that a client of `WatchNodes` knows from the messages that it received. */
+class KnownNodes {
   readonly nodes = new Map<string, string>();
   position: WatchPosition | undefined;
   relists = 0;
 
-  take(told: WatchNodesResponse): void {
-    if (told.relist) this.nodes.clear();
-    if (told.relist) this.relists++;
-    for (const { nodeId, labels } of told.nodes) this.nodes.set(nodeId, labels['v'] ?? '');
-    for (const nodeId of told.deletedNodeIds) this.nodes.delete(nodeId);
-    this.position = told.position ?? this.position;
+  receive(message: WatchNodesResponse): void {
+    if (message.relist) this.nodes.clear();
+    if (message.relist) this.relists++;
+    for (const { nodeId, labels } of message.nodes) this.nodes.set(nodeId, labels['v'] ?? '');
+    for (const nodeId of message.deletedNodeIds) this.nodes.delete(nodeId);
+    this.position = message.position ?? this.position;
   }
 }
 
@@ -115,9 +115,9 @@ describe('watches after etcd was unavailable', () => {
     const parts = await createCurator();
     const { cluster, wire } = parts;
     const [stays, goes] = [await cluster.addNode('stays'), await cluster.addNode('goes')];
-    const believer = new Believer();
+    const known = new KnownNodes();
     let next = watch(parts);
-    while (!believer.nodes.has(nodeIdOf(goes))) believer.take(await next());
+    while (!known.nodes.has(nodeIdOf(goes))) known.receive(await next());
     const ended = next();
     wire.cut();
     await expect(ended).rejects.toEqual(OUTAGE);
@@ -133,19 +133,19 @@ describe('watches after etcd was unavailable', () => {
       [nodeIdOf(stays), '50'],
       [nodeIdOf(added), ''],
     ]);
-    next = watch(parts, believer.position);
-    while (!wanted.entries().every(([nodeId, v]) => believer.nodes.get(nodeId) === v)) {
+    next = watch(parts, known.position);
+    while (!wanted.entries().every(([nodeId, v]) => known.nodes.get(nodeId) === v)) {
       try {
-        believer.take(await next());
+        known.receive(await next());
       } catch (error) {
         // etcd is still unavailable, so the watch is opened once more, as every client does
         expect(error).toEqual(OUTAGE);
         await clock.sleep(50, signal);
-        next = watch(parts, believer.position);
+        next = watch(parts, known.position);
       }
     }
-    expect(believer.nodes.has(nodeIdOf(goes))).toBe(false);
-    expect(believer.relists).toBe(relists);
+    expect(known.nodes.has(nodeIdOf(goes))).toBe(false);
+    expect(known.relists).toBe(relists);
   });
 });
 
