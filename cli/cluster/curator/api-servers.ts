@@ -1,11 +1,21 @@
+import { TimeoutError, withTimeout } from '../../../internal/cleanup/index.ts';
 import { formatEndpoint, hostOf, PORTS } from '../../../internal/endpoint/index.ts';
 import { KubeClient, KubeError, type KubeAccess } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
+import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
 import { callCurator } from './call-curator.ts';
+
+/** An API server that answers does so in milliseconds; a machine that is off never does. */
+const PROBE_MS = 1_500;
 
 /** URL of the API server on the control plane of a curator "HOST:PORT". */
 export function apiServerUrlOf(curator: string): string {
   return `https://${formatEndpoint(hostOf(curator), PORTS.apiServer)}`;
+}
+
+/** The access of the kubeconfig, at an API server that responds: the node that it names may be off. */
+export async function servingAccess(context: CommandContext): Promise<KubeAccess> {
+  return reachableAccess(await currentKubeAccess(context), knownApiServers(context));
 }
 
 /** API servers of the cluster. */
@@ -44,7 +54,12 @@ export function knownApiServers(context: CommandContext): ApiServers {
   return {
     probe: async (access) => {
       using client = new KubeClient(access, context.ports);
-      await client.getText('/readyz', context.signal);
+      const { clock } = context.ports;
+      const waiting = { what: `probing ${access.server}`, ms: PROBE_MS, clock, signal: context.signal };
+      await withTimeout(waiting, (signal) => client.getText('/readyz', signal)).catch((cause: unknown) => {
+        if (!(cause instanceof TimeoutError)) throw cause;
+        throw new KubeError('kube-unreachable', waiting.what, { cause });
+      });
     },
     list: async () => {
       try {

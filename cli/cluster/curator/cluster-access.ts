@@ -6,7 +6,7 @@ import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
 import { ClusterError } from '../errors.ts';
 import { readPart } from '../status/read-part.ts';
 import { callCurator } from './call-curator.ts';
-import { reachableAccess, knownApiServers } from './api-servers.ts';
+import { servingAccess } from './api-servers.ts';
 
 /** A node by its name or id. Sentences that name it come from what a curator says: the name is one line. @throws RemoteError `curator-node-unknown` */
 export async function findNode(context: CommandContext, name: string): Promise<Node> {
@@ -22,11 +22,9 @@ export async function withKubernetes<T>(
   /** "https://HOST:PORT" of the one API server to call. */
   at?: string,
 ): Promise<T> {
-  const access = await currentKubeAccess(context);
-  using client = new KubeClient(
-    at === undefined ? await reachableAccess(access, knownApiServers(context)) : { ...access, server: at },
-    context.ports,
-  );
+  const access =
+    at === undefined ? await servingAccess(context) : { ...(await currentKubeAccess(context)), server: at };
+  using client = new KubeClient(access, context.ports);
   try {
     return await work(client);
   } catch (error) {

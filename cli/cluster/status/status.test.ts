@@ -7,6 +7,7 @@ import {
   NodeState,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { SystemClock } from '../../../internal/clock/index.ts';
+import { PORTS } from '../../../internal/endpoint/index.ts';
 import { EtcdError } from '../../../internal/etcd/index.ts';
 import { renderKubeconfig } from '../../../internal/kube/index.ts';
 import {
@@ -22,6 +23,7 @@ import { implement, RpcServer, tlsServerUpgrade, type Handlers } from '../../../
 import { createMemoryLogger, FakeCommands, MemoryFiles } from '../../../internal/testing/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { RecordingHost } from '../../host/fake-host.ts';
+import { createKubernetes } from '../curator/fake-kubernetes.ts';
 import { generateWorkspace, openWorkspace, runKubeconfig, runNodeList, runStatus } from '../index.ts';
 import { readOwnerKey } from '../../workspace/index.ts';
 import { noPassphrases, plainSecrets } from '../../workspace/fake-passphrases.ts';
@@ -319,6 +321,48 @@ test('runStatus() lists the nodes that a curator listed last when the quorum is 
     .join();
   expect(text).toMatch(/^quorum +LOST/m);
   expect(text).toMatch(/^Nodes when a curator last listed them, .* ago:\nNAME +ROLES +ADDRESS\nn1 +/m);
+});
+
+describe('when the machine that the kubeconfig names is off', () => {
+  async function startWithout(address: string): Promise<CommandContext & { readonly host: RecordingHost }> {
+    const files = await start(async (signer) => [
+      await startCurator(signer, {
+        getClusterInfo: async () => ({
+          clusterName: 'prod',
+          directory: [{ nodeId: 'node-2', curatorEndpoint: `${address}:9091` }],
+        }),
+      }),
+    ]);
+    const object = { metadata: { annotations: {} }, spec: {} };
+    const answer = ({ url }: { readonly url: string }) =>
+      url.startsWith('/readyz') ? undefined : { items: [] };
+    open.push(
+      await createKubernetes(files, '/workspace/kubeconfig', object, {
+        address,
+        port: PORTS.apiServer,
+        answer,
+        validDays: 30,
+      }),
+    );
+    const text = Buffer.from((await files.read('/workspace/kubeconfig', 65_536)) ?? '').toString();
+    await files.writeAtomic(
+      '/workspace/kubeconfig',
+      text.replace(`${address}:${PORTS.apiServer}`, '127.0.0.1:1'),
+    );
+    return contextOf(files);
+  }
+
+  test('runStatus() reads Kubernetes at another control plane', async () => {
+    const context = await startWithout('127.0.71.20');
+    await runStatus(context, { wide: false });
+    expect(context.host.answered).toMatchObject({ kubernetes: { ok: true } });
+  });
+
+  test('runNodeList() shows the kubelets that another control plane lists', async () => {
+    const context = await startWithout('127.0.71.21');
+    await runNodeList(context, { wide: false });
+    expect(context.host.answered).toMatchObject({ nodes: [{ name: 'n1', kubelet: undefined }] });
+  });
 });
 
 test('runStatus() reports a lost quorum when a later control plane cannot be reached at all', async () => {

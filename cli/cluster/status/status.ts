@@ -13,6 +13,7 @@ import {
 } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { formatFields } from '../../host/index.ts';
+import { servingAccess } from '../curator/api-servers.ts';
 import { callCurator } from '../curator/call-curator.ts';
 import { fetchKeysView } from './keys-view.ts';
 import { saveKnownCurators } from '../curator/known-curators.ts';
@@ -30,7 +31,6 @@ import {
 } from './node-view.ts';
 import { describeCredentials, readCredentialExpiry } from './credential-expiry.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
 import {
   etcdFrom,
   kubernetesEtcdOf,
@@ -45,7 +45,7 @@ import {
 } from './status-view.ts';
 
 /** A dead API server must not hold up the list of nodes. */
-const KUBELETS_MS = 2_000;
+const KUBELETS_MS = 4_000;
 
 /** Flags of `cluster status`. */
 export interface StatusOptions {
@@ -160,7 +160,7 @@ function kubeletsOf(nodes: readonly KubeNode[]): (name: string) => KubeletState 
 }
 
 async function readKubernetes(context: CommandContext): Promise<KubernetesPart> {
-  const access = await currentKubeAccess(context);
+  const access = await servingAccess(context);
   using client = new KubeClient(access, context.ports);
   const { signal } = context;
   const [nodes, pods, charts] = await Promise.all([
@@ -206,7 +206,7 @@ async function readKubelets(context: CommandContext): Promise<(name: string) => 
   const waiting = { what: 'reading nodes from Kubernetes', ms: KUBELETS_MS, clock, signal: context.signal };
   const part = await readPart(context, () =>
     withTimeout(waiting, async (signal) => {
-      using client = new KubeClient(await currentKubeAccess({ ...context, signal }), context.ports);
+      using client = new KubeClient(await servingAccess({ ...context, signal }), context.ports);
       return kubeletsOf(await listNodes(client, signal));
     }),
   );
