@@ -40,7 +40,13 @@ await test('the tutorial pages for every day do what they say', async (story) =>
   const addresses = new Map<string, string>();
   for (const [index, machine] of MACHINES.entries())
     addresses.set(`10.0.0.2${index + 1}`, await cluster.address(machine));
-  const workstation = await Workstation.create(bench, { cluster, machines: MACHINES, own: {}, dist: DIST });
+  const workstation = await Workstation.create(bench, {
+    cluster,
+    machines: MACHINES,
+    own: {},
+    dist: DIST,
+    kubectl: true,
+  });
   await symlink(await cluster.workspace(), join(bench.directory, 'workstation/prod'));
   await workstation.run('apt-get install -y ./dist/cluster_*_amd64.deb\ncd prod');
   const allPods = 'kubectl wait --for=condition=Ready pod --all --all-namespaces --timeout=5m';

@@ -17,6 +17,8 @@ interface Options {
   readonly own: Readonly<Record<string, object>>;
   /** Directory with the built packages. */
   readonly dist: string;
+  /** Whether the operator has a kubectl. */
+  readonly kubectl: boolean;
 }
 
 /**
@@ -74,7 +76,7 @@ export class Workstation {
       await writeFile(join(programs, name), `#!/bin/bash\nset -e\n${script}\n`);
       await chmod(join(programs, name), 0o755);
     }
-    await placeKubectl(bench, programs);
+    if (options.kubectl) await placeKubectl(bench, programs);
     const path = `${programs}:${env['PATH'] ?? ''}`;
     return new Workstation(directory, {
       PATH: path,
@@ -93,7 +95,7 @@ export class Workstation {
     const state = join(this.#directory, 'state');
     const wrapped = `set -eu; touch '${state}'; . '${state}'; set -x
 ${script}
-{ set +x; } 2>/dev/null; { declare -p fingerprint KUBECONFIG 2>/dev/null || true; echo "cd '$PWD'"; } > '${state}'`;
+{ set +x; } 2>/dev/null; { declare -p fingerprint KUBECONFIG PATH 2>/dev/null || true; echo "cd '$PWD'"; } > '${state}'`;
     const child = spawn('bash', ['-c', wrapped], {
       cwd: this.#directory,
       env: this.#environment,
