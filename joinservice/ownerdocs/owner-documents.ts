@@ -87,6 +87,9 @@ export class OwnerDocuments {
     subject: string,
     options: { readonly signal: AbortSignal; readonly mayHaveEnded?: boolean; readonly anyEpoch?: boolean },
   ): Promise<VerifiedDocument<K> | undefined> {
+    const key = documentKey(kind, subject);
+    // Most documents do not exist. The owners are read for those that do.
+    if (!this.#floors.has(key) && (await this.#ports.etcd.get(key, options)) === undefined) return undefined;
     return (await this.#newestAndTrust(kind, subject, options)).document;
   }
 

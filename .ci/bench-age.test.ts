@@ -1,0 +1,16 @@
+import { expect, test } from '@jest/globals';
+import { tooOld } from './bench-age.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const measuredMs = Date.UTC(2026, 10, 20);
+
+test.each([
+  { days: -30, want: [] },
+  { days: 7, want: [] },
+  {
+    days: 8.5,
+    want: ['join: the code was changed 8 days after it was measured, at most 7 allowed'],
+  },
+])('figures of code that was changed $days days after its measurement', ({ days, want }) => {
+  expect(tooOld([{ suite: 'join', measuredMs, changedMs: measuredMs + days * DAY_MS }])).toEqual(want);
+});
