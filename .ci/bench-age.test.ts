@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
+import { DAY_MS } from '../internal/clock/index.ts';
 import { tooOld } from './bench-age.ts';
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 const measuredMs = Date.UTC(2026, 10, 20);
 
 test.each([

@@ -7,10 +7,10 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { DAY_MS } from '../internal/clock/index.ts';
 import { parseReport } from '../e2e/bench/report.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
-const DAY_MS = 24 * 60 * 60 * 1000;
 const MAX_DAYS = 7;
 
 /** The code whose speed or size each suite of `npm run bench` measures. */
@@ -71,12 +71,21 @@ function main(): void {
   process.exitCode = 1;
 }
 
-const isShallow = (): boolean =>
-  execFileSync('git', ['rev-parse', '--is-shallow-repository'], { cwd: ROOT, encoding: 'utf8' }).trim() !==
-  'false';
+/** Without history, as in a shallow clone or an archive, nobody knows when a file changed. */
+function hasHistory(): boolean {
+  const git = (...argv: string[]): string =>
+    execFileSync('git', argv, { cwd: ROOT, encoding: 'utf8', stdio: 'pipe' }).trim();
+  try {
+    return (
+      git('rev-parse', '--is-shallow-repository') === 'false' &&
+      Number(git('rev-list', '--count', 'HEAD')) > 1
+    );
+  } catch {
+    return false;
+  }
+}
 
 if (import.meta.main) {
-  // A shallow clone does not know when a file changed.
-  if (isShallow()) process.stdout.write('the age of the figures is not checked: this clone has no history\n');
-  else main();
+  if (hasHistory()) main();
+  else process.stdout.write('the age of the figures is not checked: this checkout has no history\n');
 }

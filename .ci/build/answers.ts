@@ -3,7 +3,8 @@ import type { Command } from 'commander';
 import { keyOf } from '../../cli/answers/ready-answer.ts';
 import { runApp } from '../../cli/app/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { loadProgram } from './man.ts';
+import { COMMANDS } from '../../cli/app/index.ts';
+import { createInertProgram } from '../../cli/app/program.ts';
 
 /** A command line and its output. */
 export interface ReadyAnswer {
@@ -27,7 +28,7 @@ export async function readyModule(): Promise<string> {
 }
 
 async function answerable(): Promise<readonly (readonly string[])[]> {
-  const program = await loadProgram();
+  const program = await createInertProgram(COMMANDS);
   const paths = commandPaths(program, []);
   const shells = program.commands.find((command) => command.name() === 'completion')?.registeredArguments[0];
   return [

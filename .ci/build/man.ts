@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { describeCommand, type CommandDescription } from '../../cli/app/describe-command.ts';
 import { commandPath } from '../../cli/app/find-command.ts';
 import { COMMANDS } from '../../cli/app/index.ts';
-import { createProgram } from '../../cli/app/program.ts';
+import { createInertProgram } from '../../cli/app/program.ts';
 import { EXIT_CODES } from '../../internal/errors/index.ts';
 
 /** One manual page: the name of its file, such as "cluster-node-ls.1", and its text (groff_man(7)). */
@@ -12,22 +12,10 @@ export interface ManPage {
   readonly text: string;
 }
 
-/** The parser with all commands and their texts. Its actions do nothing. */
-export function loadProgram(): Promise<Command> {
-  return createProgram({
-    version: '',
-    entries: COMMANDS,
-    loads: () => true,
-    action: () => async () => undefined,
-    write: () => undefined,
-    writeGroupHelp: () => undefined,
-  });
-}
-
 /** The pages of the program and of each command, made from the texts of `--help`. */
 export async function collectManPages(version: string, epochSeconds: number): Promise<readonly ManPage[]> {
   const date = new Date(epochSeconds * 1000).toISOString().slice(0, 10);
-  return withDescendants(await loadProgram()).map((command) => ({
+  return withDescendants(await createInertProgram(COMMANDS)).map((command) => ({
     name: `${pageName(command)}.1`,
     text: manPage(command, { version, date }),
   }));

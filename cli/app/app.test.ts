@@ -10,7 +10,7 @@ import { Interruption, type Output, type OutputLoss } from '../host/index.ts';
 import type { ActionBinder, CommandContext } from './command.ts';
 import { isListed } from './command-effects.ts';
 import { preparseArgs } from './preparse-args.ts';
-import { createProgram } from './program.ts';
+import { createInertProgram } from './program.ts';
 import { COMMANDS, runApp, type CommandEntry } from './index.ts';
 
 interface Run {
@@ -326,14 +326,7 @@ function isNamed(name: string): (option: Option) => boolean {
 
 /** All commands and groups, with their words: "node ls". */
 async function allCommands(): Promise<readonly { readonly path: string; readonly command: Command }[]> {
-  const program = await createProgram({
-    version: '',
-    entries: COMMANDS,
-    loads: () => true,
-    action: () => async () => undefined,
-    write: () => undefined,
-    writeGroupHelp: () => undefined,
-  });
+  const program = await createInertProgram(COMMANDS);
   const flatten = (command: Command, words: readonly string[]): { path: string; command: Command }[] =>
     command.commands.flatMap((each) => {
       const own = [...words, each.name()];

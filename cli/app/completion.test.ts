@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { completionScript } from './completion.ts';
-import { createProgram } from './program.ts';
+import { createInertProgram } from './program.ts';
 import { COMMANDS } from './index.ts';
 
 type Shell = 'bash' | 'zsh' | 'fish';
@@ -17,14 +17,7 @@ beforeAll(async () => {
   const program = '#!/bin/sh\n[ "$1 $2" = "completion names" ] && printf "%s\\n" "$3-1" "$3-2$4$5"\n';
   writeFileSync(join(directory, 'cluster'), program);
   chmodSync(join(directory, 'cluster'), 0o755);
-  const parser = await createProgram({
-    version: '',
-    entries: COMMANDS,
-    loads: () => true,
-    action: () => async () => undefined,
-    write: () => undefined,
-    writeGroupHelp: () => undefined,
-  });
+  const parser = await createInertProgram(COMMANDS);
   for (const shell of ['bash', 'zsh', 'fish'] as const)
     writeFileSync(join(directory, shell), completionScript(shell, parser));
 });

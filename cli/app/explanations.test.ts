@@ -2,17 +2,10 @@ import { expect, test } from '@jest/globals';
 import type { Command } from 'commander';
 import { EXIT_CODES } from '../../internal/errors/index.ts';
 import explained from './explained-errors.json' with { type: 'json' };
-import { createProgram } from './program.ts';
+import { createInertProgram } from './program.ts';
 import { COMMANDS } from './registry.ts';
 
-const program = await createProgram({
-  version: '0.0.0',
-  entries: COMMANDS,
-  loads: () => true,
-  action: () => () => Promise.resolve(),
-  write: () => undefined,
-  writeGroupHelp: () => undefined,
-});
+const program = await createInertProgram(COMMANDS);
 
 /** The first word of "cluster node remove NODE --lost" that does not exist; undefined if all words exist. */
 function missingIn(text: string): string | undefined {

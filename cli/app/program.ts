@@ -19,6 +19,18 @@ export interface ProgramOptions {
   readonly writeGroupHelp: (text: string) => void;
 }
 
+/** The parser with all commands and their texts, for pages, completions and tests. Its actions do nothing. */
+export function createInertProgram(entries: readonly CommandEntry[]): Promise<Command> {
+  return createProgram({
+    version: '',
+    entries,
+    loads: () => true,
+    action: () => async () => undefined,
+    write: () => undefined,
+    writeGroupHelp: () => undefined,
+  });
+}
+
 /** Creates the parser. It throws usage errors instead of printing them and ending the process. */
 export async function createProgram(options: ProgramOptions): Promise<Command> {
   const program = new Command('cluster')

@@ -87,9 +87,11 @@ export class OwnerDocuments {
     subject: string,
     options: { readonly signal: AbortSignal; readonly mayHaveEnded?: boolean; readonly anyEpoch?: boolean },
   ): Promise<VerifiedDocument<K> | undefined> {
+    const { signal } = options;
     const key = documentKey(kind, subject);
     // Most documents do not exist. The owners are read for those that do.
-    if (!this.#floors.has(key) && (await this.#ports.etcd.get(key, options)) === undefined) return undefined;
+    if (!this.#floors.has(key) && (await this.#ports.etcd.get(key, { signal })) === undefined)
+      return undefined;
     return (await this.#newestAndTrust(kind, subject, options)).document;
   }
 
