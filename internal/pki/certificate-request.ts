@@ -1,9 +1,9 @@
 import 'reflect-metadata';
 import { Pkcs10CertificateRequest, Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
-import { createPrivateKey, webcrypto } from 'node:crypto';
+import { webcrypto } from 'node:crypto';
 import type { Secret } from '../secret/index.ts';
 import { PkiError } from './errors.ts';
-import { algorithmOf, pubKeyDerOf, webPrivateKey, webPublicKey } from './keys.ts';
+import { requireSupported, webPrivateKey, webPublicKey } from './keys.ts';
 
 const MAX_BYTES = 8192;
 
@@ -22,9 +22,8 @@ export async function verifyCertificateRequest(requestDer: Uint8Array): Promise<
     );
   try {
     const request = new Pkcs10CertificateRequest(Buffer.from(requestDer));
-    const pubKeyDer = new Uint8Array(request.publicKey.rawData);
-    await webPublicKey(pubKeyDer); // throws for algorithms that are not supported
-    if (await request.verify(webcrypto)) return pubKeyDer;
+    requireSupported(request.publicKey);
+    if (await request.verify(webcrypto)) return new Uint8Array(request.publicKey.rawData);
   } catch (error) {
     throw new PkiError('pki-request-invalid', 'reading a certificate request', { cause: error });
   }
@@ -36,11 +35,12 @@ export async function createCertificateRequest(
   keyPem: Secret<string>,
   commonName: string,
 ): Promise<Uint8Array> {
+  const privateKey = webPrivateKey(keyPem);
   const request = await Pkcs10CertificateRequestGenerator.create(
     {
       name: [{ CN: [commonName] }],
-      keys: { publicKey: await webPublicKey(pubKeyDerOf(keyPem)), privateKey: await webPrivateKey(keyPem) },
-      signingAlgorithm: algorithmOf(createPrivateKey(keyPem.reveal())),
+      keys: { publicKey: webPublicKey(keyPem), privateKey },
+      signingAlgorithm: { ...privateKey.algorithm, hash: 'SHA-256' },
     },
     webcrypto,
   );

@@ -12,10 +12,10 @@ import {
   X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509';
-import { createPrivateKey, randomBytes, webcrypto } from 'node:crypto';
+import { randomBytes, webcrypto } from 'node:crypto';
 import { CLOCK_TOLERANCE_MS, DAY_MS } from '../clock/index.ts';
 import type { Secret } from '../secret/index.ts';
-import { algorithmOf, pubKeyDerOf, webPrivateKey, webPublicKey } from './keys.ts';
+import { webPrivateKey, webPublicKey, x509PublicKey } from './keys.ts';
 
 const CA_YEARS = 10;
 /** The subject attribute that the Kubernetes API server reads as the user's uid (k8s.io/apimachinery/pkg/apis/asn1). */
@@ -61,14 +61,13 @@ export async function createCaCertPem(options: {
    */
   readonly pathLength?: 0 | 1;
 }): Promise<string> {
-  const publicKey = await webPublicKey(pubKeyDerOf(options.keyPem));
+  const publicKey = webPublicKey(options.keyPem);
   const certificate = await X509CertificateGenerator.createSelfSigned(
     {
       serialNumber: randomSerial(),
       name: [{ CN: [options.commonName] }],
       ...datesFrom(options.nowMs, CA_YEARS * 365),
-      signingAlgorithm: algorithmOf(createPrivateKey(options.keyPem.reveal())),
-      keys: { publicKey, privateKey: await webPrivateKey(options.keyPem) },
+      keys: { publicKey, privateKey: webPrivateKey(options.keyPem) },
       extensions: [
         new BasicConstraintsExtension(true, options.pathLength ?? 0, true),
         new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
@@ -102,7 +101,7 @@ export class KeyCertificateSigner implements CertificateSigner {
 
   async issue(spec: LeafSpec): Promise<string> {
     const issuer = await issuerOf(this.caPem);
-    const publicKey = await webPublicKey(spec.pubKeyDer);
+    const publicKey = x509PublicKey(spec.pubKeyDer);
     const subject = [
       { CN: [spec.commonName] },
       ...(spec.organization === undefined ? [] : [{ O: [spec.organization] }]),
@@ -114,12 +113,11 @@ export class KeyCertificateSigner implements CertificateSigner {
         issuer: issuer.name,
         subject,
         ...datesFrom(this.#nowMs(), spec.validDays),
-        signingAlgorithm: algorithmOf(createPrivateKey(this.#keyPem.reveal())),
         publicKey,
-        signingKey: await webPrivateKey(this.#keyPem),
+        signingKey: webPrivateKey(this.#keyPem),
         extensions: [
-          new BasicConstraintsExtension(false, undefined, true),
-          new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+          NO_CA,
+          SIGNS_ONLY,
           new ExtendedKeyUsageExtension(spec.usages.map((usage) => PURPOSES[usage])),
           await SubjectKeyIdentifierExtension.create(publicKey, false, webcrypto),
           issuer.keyIdentifier,
@@ -132,6 +130,10 @@ export class KeyCertificateSigner implements CertificateSigner {
     return chain === undefined ? pem(certificate) : `${pem(certificate)}${chain.trim()}\n`;
   }
 }
+
+/** In each end-entity certificate. To encode an extension takes the library about as long as a signature. */
+const NO_CA = new BasicConstraintsExtension(false, undefined, true);
+const SIGNS_ONLY = new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true);
 
 /** What a certificate takes from the certificate of its CA. */
 interface Issuer {

@@ -9,11 +9,11 @@ import {
   X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509';
-import { createPrivateKey, webcrypto, X509Certificate as NodeCertificate } from 'node:crypto';
+import { webcrypto, X509Certificate as NodeCertificate } from 'node:crypto';
 import { CLOCK_TOLERANCE_MS } from '../clock/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { authorityKeyIdentifierOf, pem, randomSerial } from './certificate-signer.ts';
-import { algorithmOf, webPrivateKey, webPublicKey } from './keys.ts';
+import { webPrivateKey } from './keys.ts';
 
 /** A CA with its key. PEM. */
 interface CaPair {
@@ -29,7 +29,6 @@ interface CaPair {
 export async function createCrossCertPem(newCaPem: string, replaced: CaPair, nowMs: number): Promise<string> {
   if (!maySignCas(replaced.caPem)) throw new RangeError('the replaced CA may not sign other CAs');
   const [ca, issuer] = [new X509Certificate(newCaPem), new X509Certificate(replaced.caPem)];
-  const publicKey = await webPublicKey(new Uint8Array(ca.publicKey.rawData));
   const certificate = await X509CertificateGenerator.create(
     {
       serialNumber: randomSerial(),
@@ -37,9 +36,8 @@ export async function createCrossCertPem(newCaPem: string, replaced: CaPair, now
       subject: ca.subject,
       notBefore: new Date(nowMs - CLOCK_TOLERANCE_MS),
       notAfter: new Date(Math.min(ca.notAfter.getTime(), issuer.notAfter.getTime())),
-      signingAlgorithm: algorithmOf(createPrivateKey(replaced.keyPem.reveal())),
-      publicKey,
-      signingKey: await webPrivateKey(replaced.keyPem),
+      publicKey: ca.publicKey,
+      signingKey: webPrivateKey(replaced.keyPem),
       extensions: [
         new BasicConstraintsExtension(true, 0, true),
         new KeyUsagesExtension(KeyUsageFlags.keyCertSign, true),

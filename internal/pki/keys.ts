@@ -1,3 +1,5 @@
+import 'reflect-metadata';
+import { PublicKey } from '@peculiar/x509';
 import {
   createECDH,
   createHash,
@@ -68,25 +70,42 @@ type Algorithm =
   | { readonly name: 'ECDSA'; readonly namedCurve: string; readonly hash: 'SHA-256' };
 
 /** The WebCrypto algorithm of an Ed25519 or ECDSA P-256 key. Throws TypeError for other kinds of key. */
-export function algorithmOf(key: KeyObject): Algorithm {
+function algorithmOf(key: KeyObject): Algorithm {
   if (key.asymmetricKeyType === 'ed25519') return { name: 'Ed25519' };
   if (key.asymmetricKeyType === 'ec' && key.asymmetricKeyDetails?.namedCurve === 'prime256v1')
     return { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
-  throw new TypeError(
-    `key type ${key.asymmetricKeyType ?? 'unknown'} is not supported, only Ed25519 and ECDSA P-256 are`,
-  );
+  throw notSupported(key.asymmetricKeyType ?? 'unknown');
 }
 
-/** A private key in PEM for WebCrypto, for signing only. */
-export async function webPrivateKey(keyPem: Secret<string>): Promise<webcrypto.CryptoKey> {
+/** A private key in PEM for WebCrypto, for signing only. Throws TypeError for algorithms that are not supported. */
+export function webPrivateKey(keyPem: Secret<string>): webcrypto.CryptoKey {
   const key = createPrivateKey(keyPem.reveal());
-  const der = new Uint8Array(key.export({ type: 'pkcs8', format: 'der' }));
-  return webcrypto.subtle.importKey('pkcs8', der, algorithmOf(key), false, ['sign']);
+  return key.toCryptoKey(algorithmOf(key), false, ['sign']);
 }
 
-/** A SubjectPublicKeyInfo (DER) for WebCrypto. Throws for malformed bytes and for algorithms that are not supported. */
-export async function webPublicKey(spkiDer: Uint8Array): Promise<webcrypto.CryptoKey> {
-  const key = createPublicKey({ key: Buffer.from(spkiDer), type: 'spki', format: 'der' });
-  const der = new Uint8Array(key.export({ type: 'spki', format: 'der' }));
-  return webcrypto.subtle.importKey('spki', der, algorithmOf(key), true, ['verify']);
+/** The public half of a private key in PEM, for WebCrypto. Throws TypeError for algorithms that are not supported. */
+export function webPublicKey(keyPem: Secret<string>): webcrypto.CryptoKey {
+  const key = createPublicKey(createPrivateKey(keyPem.reveal()));
+  return key.toCryptoKey(algorithmOf(key), true, ['verify']);
+}
+
+/**
+ * A SubjectPublicKeyInfo (DER) for the library that signs. Does not check the point on the curve, which verifying any signature
+ * does. Throws for malformed bytes, and TypeError for algorithms that are not supported.
+ */
+export function x509PublicKey(spkiDer: Uint8Array): PublicKey {
+  const key = new PublicKey(Buffer.from(spkiDer));
+  requireSupported(key);
+  return key;
+}
+
+/** @throws TypeError unless the key is an Ed25519 or ECDSA P-256 key */
+export function requireSupported({ algorithm }: PublicKey): void {
+  if (algorithm.name === 'Ed25519') return;
+  if (algorithm.name === 'ECDSA' && 'namedCurve' in algorithm && algorithm.namedCurve === 'P-256') return;
+  throw notSupported(algorithm.name);
+}
+
+function notSupported(type: string): TypeError {
+  return new TypeError(`key type ${type} is not supported, only Ed25519 and ECDSA P-256 are`);
 }

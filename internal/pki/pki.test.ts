@@ -5,12 +5,13 @@ import {
   BasicConstraintsExtension,
   KeyUsageFlags,
   KeyUsagesExtension,
+  Pkcs10CertificateRequestGenerator,
   SubjectKeyIdentifierExtension,
   X509CertificateGenerator,
 } from '@peculiar/x509';
 import { Secret } from '../secret/index.ts';
 import { createCaCertPem, KeyCertificateSigner } from './certificate-signer.ts';
-import { generateKeyPem, nodeIdOf, pubKeyDerOf } from './keys.ts';
+import { generateKeyPem, nodeIdOf, pubKeyDerOf, spkiDerOf } from './keys.ts';
 import { verifyControlPlaneCertificate } from './curator-certificate.ts';
 import {
   nodeLeaf,
@@ -24,6 +25,7 @@ import { generateKeyPairSync } from 'node:crypto';
 const NOW = Date.UTC(2026, 5, 1);
 const DAY_MS = 86_400_000;
 const clusterId = 'c0ffee';
+const RSA_2048 = { modulusLength: 2048, publicExponent: Uint8Array.of(1, 0, 1) };
 
 async function createSigner(nowMs = NOW) {
   const keyPem = generateKeyPem();
@@ -212,6 +214,27 @@ describe('certificate requests', () => {
     for (const bad of [flipped, good.slice(0, -1), new Uint8Array(), new Uint8Array(9000)]) {
       await expect(verifyCertificateRequest(bad)).rejects.toMatchObject({ code: 'pki-request-invalid' });
     }
+  });
+
+  test.each([
+    { kind: 'P-384', algorithm: { name: 'ECDSA', namedCurve: 'P-384', hash: 'SHA-384' } },
+    { kind: 'RSA', algorithm: { ...RSA_2048, name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' } },
+  ])('verifyCertificateRequest() refuses a valid request for a $kind key', async ({ algorithm }) => {
+    const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+    const request = await Pkcs10CertificateRequestGenerator.create(
+      { name: 'CN=x', keys, signingAlgorithm: algorithm },
+      webcrypto,
+    );
+    expect(await request.verify(webcrypto)).toBe(true);
+    await expect(verifyCertificateRequest(new Uint8Array(request.rawData))).rejects.toMatchObject({
+      code: 'pki-request-invalid',
+    });
+  });
+
+  test('issue() refuses a P-384 key', async () => {
+    const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'secp384r1' });
+    const leaf = nodeLeaf({ clusterId, pubKeyDer: spkiDerOf(publicKey), addresses: [] });
+    await expect((await createSigner()).issue(leaf)).rejects.toThrow(TypeError);
   });
 
   test('createCertificateRequest() refuses a key on a weak curve', async () => {

@@ -107,9 +107,10 @@ function checkPcrValues(
     actual: given.join(','),
   });
   // The digest uses the hash algorithm of the signature, independent of the bank (Part 3, 18.4).
-  checks.require('quote-pcr-digest', equalBytes(pcrDigest(values, signatureHash), signed), {
+  const computed = pcrDigest(values, signatureHash);
+  checks.require('quote-pcr-digest', equalBytes(computed, signed), {
     expected: toHex(signed),
-    actual: toHex(pcrDigest(values, signatureHash)),
+    actual: toHex(computed),
   });
 }
 
