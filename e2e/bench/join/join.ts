@@ -7,6 +7,8 @@ import type { BenchResult } from '../result.ts';
 const ALL_AT_ONCE = 500;
 const CONCURRENT = 200;
 const ALONE = 20;
+/** Each of the machines that joined alone renews its certificates so many times. */
+const RENEWALS_EACH = 3;
 
 /**
  * Machines join in parallel over real attested TLS, with the built join service and signer and a real etcd.
@@ -26,7 +28,8 @@ export async function runJoinBench(): Promise<readonly BenchResult[]> {
   for (const machine of machines.slice(0, ALONE))
     alone.push((await joinAll([machine], cluster)).latenciesMs[0] ?? 0);
   const renewed: number[] = [];
-  for (const machine of machines.slice(0, ALONE)) renewed.push(await renewMs(machine, cluster));
+  for (let round = 0; round < RENEWALS_EACH; round++)
+    for (const machine of machines.slice(0, ALONE)) renewed.push(await renewMs(machine, cluster));
   const some = await joinAll(machines.slice(ALONE, ALONE + CONCURRENT), cluster);
   const before = await serverCpu();
   const startMs = performance.now();
@@ -70,7 +73,7 @@ export async function runJoinBench(): Promise<readonly BenchResult[]> {
       value: round(percentile(renewed, 0.99)),
       unit: 'ms',
       detail: `median ${round(percentile(renewed, 0.5))} ms; one session with new evidence, and a ticket for new keys`,
-      runs: ALONE,
+      runs: renewed.length,
     },
     {
       name: `ticket, ${CONCURRENT} machines at once, p99`,
