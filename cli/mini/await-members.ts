@@ -1,5 +1,5 @@
 import { describeError } from '../../internal/errors/index.ts';
-import { KubeClient, listNodes } from '../../internal/kube/index.ts';
+import { KubeClient, listNodes, listPods } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { OpenStep } from '../host/index.ts';
 import { callCurator, newMutation, readWorkspace, readKubeAccess } from '../cluster/index.ts';
@@ -19,6 +19,9 @@ import {
 const POLL_MS = 1000;
 /** Time limit for all machines together; they join in parallel. */
 const MEMBERS_MS = 20 * 60 * 1000;
+
+/** The labels that kubeadm gives to static pods of the control plane. */
+const CONTROL_PLANE_PODS = { namespace: 'kube-system', labelSelector: 'tier=control-plane' };
 
 /** A machine that is expected to join. */
 export interface JoiningMachine {
@@ -91,7 +94,7 @@ async function readSnapshot(context: CommandContext, kube: KubeClient): Promise<
       return without;
     }
   };
-  const [{ nodes, joins }, kubeNodes] = await Promise.all([
+  const [{ nodes, joins }, kubeNodes, controlPlanePods] = await Promise.all([
     orElse({ nodes: [], joins: [] }, () =>
       callCurator(context, async ({ curator, operatorApi }) => {
         const [listed, requests] = await Promise.all([curator.listNodes({}), operatorApi.listJoins({})]);
@@ -99,8 +102,9 @@ async function readSnapshot(context: CommandContext, kube: KubeClient): Promise<
       }),
     ),
     orElse([], () => listNodes(kube, context.signal)),
+    orElse([], () => listPods(kube, { ...CONTROL_PLANE_PODS, signal: context.signal })),
   ]);
-  const seen = { nodes, joins, kubeNodes };
+  const seen = { nodes, joins, kubeNodes, controlPlanePods };
   return failures.length === 0 ? seen : { ...seen, unreachable: describeError(failures[0]) };
 }
 

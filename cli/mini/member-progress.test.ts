@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
 import { JoinSchema, JoinState } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodeHealth, NodeSchema, Runnable_State } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import type { KubeNode } from '../../internal/kube/index.ts';
+import type { KubeNode, KubePod } from '../../internal/kube/index.ts';
 import {
   describeWaiting,
   memberProgress,
@@ -12,7 +12,7 @@ import {
 } from './member-progress.ts';
 
 const machine = { name: 'n2', identity: 'tpm-ek:aa' };
-const nothing: ClusterSnapshot = { joins: [], nodes: [], kubeNodes: [] };
+const nothing: ClusterSnapshot = { joins: [], nodes: [], kubeNodes: [], controlPlanePods: [] };
 
 const joined = (state: JoinState): ClusterSnapshot => ({
   ...nothing,
@@ -28,6 +28,22 @@ const kubelet = (status: 'True' | 'False', message = ''): KubeNode => ({
     conditions: [{ type: 'Ready', status, reason: '', message }],
     addresses: [],
     nodeInfo: { kubeletVersion: '' },
+  },
+});
+
+const apiServer = (nodeName: string, ready: 'True' | 'False'): KubePod => ({
+  metadata: {
+    name: `kube-apiserver-${nodeName}`,
+    namespace: 'kube-system',
+    creationTimestamp: '',
+    labels: {},
+  },
+  spec: { nodeName, volumes: [] },
+  status: {
+    phase: 'Running',
+    conditions: [{ type: 'Ready', status: ready, reason: '', message: '' }],
+    initContainerStatuses: [],
+    containerStatuses: [{ name: 'kube-apiserver', ready: ready === 'True', restartCount: 0, state: {} }],
   },
 });
 
@@ -85,8 +101,21 @@ describe('memberProgress()', () => {
       want: { kind: 'waiting', text: 'kubelet is Ready; the agent has not reported yet' },
     },
     {
-      name: 'ready” for a healthy node with a Ready kubelet',
-      given: { ...member(NodeHealth.HEALTHY), kubeNodes: [kubelet('True')] },
+      name: 'waiting” for a Ready node whose API server is not ready',
+      given: {
+        ...member(NodeHealth.HEALTHY),
+        kubeNodes: [kubelet('True')],
+        controlPlanePods: [apiServer('n1', 'True'), apiServer('n2', 'False')],
+      },
+      want: { kind: 'waiting', text: 'pod kube-apiserver-n2: kube-apiserver not ready' },
+    },
+    {
+      name: 'ready” for a healthy node with a Ready kubelet, whatever the pods of other nodes do',
+      given: {
+        ...member(NodeHealth.HEALTHY),
+        kubeNodes: [kubelet('True')],
+        controlPlanePods: [apiServer('n1', 'False'), apiServer('n2', 'True')],
+      },
       want: { kind: 'ready' },
     },
   ])('is “$name', ({ given, want }) => {

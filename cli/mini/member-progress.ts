@@ -1,13 +1,16 @@
 import { formatDuration } from '../../internal/clock/index.ts';
 import { NodeHealth, Runnable_State, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { JoinState, type Join } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
-import { readinessOf, type KubeNode } from '../../internal/kube/index.ts';
+import { readinessOf, type KubeNode, type KubePod } from '../../internal/kube/index.ts';
+import { isPodReady, podReason } from '../charts/index.ts';
 
 /** State of the cluster; a part that could not be read is empty. */
 export interface ClusterSnapshot {
   readonly joins: readonly Join[];
   readonly nodes: readonly Node[];
   readonly kubeNodes: readonly KubeNode[];
+  /** The pods of API servers, controller managers and schedulers. */
+  readonly controlPlanePods: readonly KubePod[];
   /** Why a part could not be read. */
   readonly unreachable?: string;
 }
@@ -55,15 +58,22 @@ export function memberProgress(
   }
 }
 
-function memberOf(node: Node, { kubeNodes }: ClusterSnapshot): MemberProgress {
+function memberOf(node: Node, { kubeNodes, controlPlanePods }: ClusterSnapshot): MemberProgress {
   const kubelet = kubeNodes.find(({ metadata }) => metadata.name === node.name);
   const { ready, why } = kubelet === undefined ? { ready: false, why: '' } : readinessOf(kubelet);
-  if (ready && node.health === NodeHealth.HEALTHY) return { kind: 'ready' };
+  if (ready && node.health === NodeHealth.HEALTHY) return podsOf(node.name, controlPlanePods);
   if (ready) return { kind: 'waiting', text: 'kubelet is Ready; the agent has not reported yet' };
   return {
     kind: 'waiting',
     text: firstPendingComponent(node) ?? (why === '' ? 'has joined' : `kubelet: ${why}`),
   };
+}
+
+/** A kubelet is Ready before the probes of its pods have succeeded, and `cluster status` calls such pods a problem. */
+function podsOf(name: string, pods: readonly KubePod[]): MemberProgress {
+  const notReady = pods.find((pod) => pod.spec.nodeName === name && !isPodReady(pod));
+  if (notReady === undefined) return { kind: 'ready' };
+  return { kind: 'waiting', text: `pod ${notReady.metadata.name}: ${podReason(notReady)}` };
 }
 
 /** The first component of the agent that does not run, and the reason. */
