@@ -66,7 +66,12 @@ export class Mutations {
       refuseField('mutation.idempotency_key', 'expected a UUID, a new one for each request');
     const key = records.mutation.key(`${nameOfCaller(mutation.caller)}/${mutation.idempotencyKey}`);
     for (let tries = 0; tries < TRIES; tries++) {
-      const earlier = await this.#ports.etcd.get(key, { signal });
+      // Both wait for etcd, and the transaction requires that the key is still absent. A change that was made
+      // often cannot be planned again, so the failure of the plan counts only for a new key.
+      const [earlier, [planned]] = await Promise.all([
+        this.#ports.etcd.get(key, { signal }),
+        Promise.allSettled([plan()]),
+      ]);
       if (earlier !== undefined) {
         if (records.mutation.decode(key, earlier.value).requestSha256 === sha256Of(mutation.request))
           return earlier.modRevision;
@@ -75,7 +80,8 @@ export class Mutations {
           `${method} of ${subject}: the idempotency key belongs to another request`,
         );
       }
-      const revision = await this.#commit(mutation, await plan(), key);
+      if (planned.status === 'rejected') throw planned.reason;
+      const revision = await this.#commit(mutation, planned.value, key);
       if (revision !== undefined) return revision;
     }
     throw new CuratorError(

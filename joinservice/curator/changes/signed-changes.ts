@@ -24,8 +24,8 @@ export function submitterOf({ peer, signal }: Pick<Call<Caller>, 'peer' | 'signa
 }
 
 /** Adds to a plan that the submitted documents are stored in the same transaction. */
-export function withDocuments(plan: MutationPlan, submission: Submission): MutationPlan {
-  if (submission.then.length === 0) return plan;
+export function withDocuments(plan: MutationPlan, submission: Submission | undefined): MutationPlan {
+  if (submission === undefined || submission.then.length === 0) return plan;
   return {
     when: [...plan.when, ...submission.when],
     then: [...plan.then, ...submission.then],
@@ -44,14 +44,18 @@ export function ownerSignatureMissing(doing: string): OwnerDocumentError {
  * @throws OwnerDocumentError if no owner has signed them, or with the reason why the stored grant is refused
  */
 export async function verifyControlPlaneGrant(
-  parts: { readonly etcd: KeySpace; readonly ownerDocs: OwnerDocuments; readonly submission: Submission },
+  parts: {
+    readonly etcd: KeySpace;
+    readonly ownerDocs: OwnerDocuments;
+    readonly submission: Submission | undefined;
+  },
   { node, roles }: { readonly node: NodeRecord; readonly roles: readonly Role[] },
   signal: AbortSignal,
 ): Promise<void> {
   if (!gainsControlPlane(node.roles, roles)) return;
   const { etcd, ownerDocs, submission } = parts;
   const subject = grantSubjectOf(node);
-  if (isGranted(submission.find('grant', node.nodeId), subject, roles)) return;
+  if (isGranted(submission?.find('grant', node.nodeId), subject, roles)) return;
   const entry = await etcd.get(CONFIGURATION_KEY, { signal });
   const config = readableConfiguration(entry);
   if (
