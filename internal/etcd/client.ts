@@ -4,6 +4,7 @@ import { EtcdConnection, type EtcdOptions } from './connection.ts';
 import type {
   CallOptions,
   Entry,
+  KeyRange,
   KeySpace,
   Listing,
   Transaction,
@@ -16,7 +17,7 @@ import { Maintenance } from './maintenance.ts';
 import { Members } from './members.ts';
 import { KV, Lease } from './proto/gen/etcdserverpb_pb.js';
 import { watchPrefix } from './watch.ts';
-import { conditionToWire, entryFromWire, getToWire, keyBytes, prefixRange, writeToWire } from './wire.ts';
+import { conditionToWire, entryFromWire, keyBytes, prefixRange, rangeToWire, writeToWire } from './wire.ts';
 
 /** The number of entries per page, so that a page stays far below the maximum message size. */
 const PAGE = 500n;
@@ -75,6 +76,22 @@ export class EtcdClient implements KeySpace, Disposable {
     }
   }
 
+  async readTogether(
+    ranges: readonly KeyRange[],
+    options: CallOptions,
+  ): Promise<readonly (readonly Entry[])[]> {
+    const names = ranges.map((range) => ('key' in range ? range.key : range.prefix)).join(', ');
+    // A transaction without writes needs no consensus: etcd reads it linearizably, like a single range.
+    const { responses } = await this.#connection.read(
+      `reading ${names} from etcd`,
+      options,
+      (channel, call) => createClient(KV, channel).txn({ success: ranges.map(rangeToWire) }, call),
+    );
+    return responses.map(({ response }) =>
+      response.case === 'responseRange' ? response.value.kvs.map(entryFromWire) : [],
+    );
+  }
+
   /** The keys below a prefix at a revision, in pages. */
   async *keys(prefix: string, revision: bigint, options: CallOptions): AsyncGenerator<readonly string[]> {
     const { key: first, rangeEnd } = prefixRange(prefix);
@@ -101,7 +118,7 @@ export class EtcdClient implements KeySpace, Disposable {
         {
           compare: transaction.when.map(conditionToWire),
           success: transaction.then.map(writeToWire),
-          failure: (transaction.otherwiseGet ?? []).map(getToWire),
+          failure: (transaction.otherwiseGet ?? []).map((key) => rangeToWire({ key })),
         },
         call,
       ),

@@ -177,6 +177,36 @@ describe('watches', () => {
   );
 });
 
+test('readTogether() returns keys and prefixes as they were at one revision', async () => {
+  const read = () =>
+    root
+      .readTogether([{ key: 'together/a' }, { prefix: 'together/' }, { key: 'together/none' }], { signal })
+      .then((found) =>
+        found.map((entries) => entries.map(({ key, value }) => `${key}=${Buffer.from(value).toString()}`)),
+      );
+  expect(await read()).toEqual([[], [], []]);
+  // Both keys always have the same value, and readers may never see two.
+  const write = async () => {
+    for (let value = 0; value < 50; value++)
+      await root.commit(
+        { when: [], then: ['together/a', 'together/b'].map((key) => put(key, bytes(`${value}`))) },
+        { signal },
+      );
+  };
+  const check = async () => {
+    for (let reads = 0; reads < 50; reads++) {
+      const [[a] = [], both = []] = await read();
+      expect(both).toEqual(a === undefined ? [] : [a, a.replace('together/a', 'together/b')]);
+    }
+  };
+  await Promise.all([write(), check()]);
+  const namespaced = new Namespace(root, 'together/');
+  expect(await namespaced.readTogether([{ key: 'b' }, { prefix: '' }], { signal })).toMatchObject([
+    [{ key: 'b', value: bytes('49') }],
+    [{ key: 'a' }, { key: 'b' }],
+  ]);
+});
+
 describe('leases', () => {
   test('keepLeaseAlive() keeps a key; a watch reports when the lease expires', async () => {
     const lease = await root.grantLease(2, { signal });

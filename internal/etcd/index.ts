@@ -22,6 +22,7 @@ export {
   type Change,
   type Condition,
   type Entry,
+  type KeyRange,
   type KeySpace,
   type Listing,
   type Transaction,

@@ -15,6 +15,9 @@ export interface Listing {
   readonly entries: readonly Entry[];
 }
 
+/** One key, or all keys with a prefix. */
+export type KeyRange = { readonly key: string } | { readonly prefix: string };
+
 /** A condition of a transaction. */
 export type Condition =
   | { readonly kind: 'absent'; readonly key: string }
@@ -84,6 +87,11 @@ export interface WatchOptions {
 export interface KeySpace {
   get(key: string, options: CallOptions): Promise<Entry | undefined>;
   list(prefix: string, options: CallOptions): Promise<Listing>;
+  /**
+   * Reads a few keys and small prefixes in one call, all at the same revision. @returns the entries of each range, in the order of
+   * the ranges. An answer of more than 4 MiB fails.
+   */
+  readTogether(ranges: readonly KeyRange[], options: CallOptions): Promise<readonly (readonly Entry[])[]>;
   commit(transaction: Transaction, options: CallOptions): Promise<TransactionResult>;
   /**
    * The watch does not end by itself. It throws the reason of the abort signal, or the error with which

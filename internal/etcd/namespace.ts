@@ -3,6 +3,7 @@ import type {
   Change,
   Condition,
   Entry,
+  KeyRange,
   KeySpace,
   Listing,
   Transaction,
@@ -30,6 +31,17 @@ export class Namespace implements KeySpace {
   async list(prefix: string, options: CallOptions): Promise<Listing> {
     const { revision, entries } = await this.#inner.list(this.#prefix + prefix, options);
     return { revision, entries: entries.map((entry) => this.#strip(entry)) };
+  }
+
+  async readTogether(
+    ranges: readonly KeyRange[],
+    options: CallOptions,
+  ): Promise<readonly (readonly Entry[])[]> {
+    const inner = ranges.map((range) =>
+      'key' in range ? { key: this.#prefix + range.key } : { prefix: this.#prefix + range.prefix },
+    );
+    const found = await this.#inner.readTogether(inner, options);
+    return found.map((entries) => entries.map((entry) => this.#strip(entry)));
   }
 
   async commit(transaction: Transaction, options: CallOptions): Promise<TransactionResult> {

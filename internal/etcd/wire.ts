@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { Change, Condition, Entry, Write } from './key-space.ts';
+import type { Change, Condition, Entry, KeyRange, Write } from './key-space.ts';
 import {
   Compare_CompareResult,
   Compare_CompareTarget,
@@ -87,7 +87,8 @@ export function writeToWire(write: Write): MessageInitShape<typeof RequestOpSche
   }
 }
 
-/** The operation of a transaction that reads a key. */
-export function getToWire(key: string): MessageInitShape<typeof RequestOpSchema> {
-  return { request: { case: 'requestRange', value: { key: keyBytes(key) } } };
+/** The operation of a transaction that reads a key, or all keys with a prefix. */
+export function rangeToWire(range: KeyRange): MessageInitShape<typeof RequestOpSchema> {
+  const value = 'key' in range ? { key: keyBytes(range.key) } : prefixRange(range.prefix);
+  return { request: { case: 'requestRange', value } };
 }

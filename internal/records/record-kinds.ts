@@ -142,6 +142,8 @@ export const OPERATORS_PREFIX = 'operators/';
 export const REMOVED_PREFIX = 'removed/';
 /** Prefix of the documents records. */
 export const DOCUMENTS_PREFIX = 'documents/';
+/** Below it: the documents of kind `owners`, all of them. */
+export const OWNERS_PREFIX = `${DOCUMENTS_PREFIX}owners/`;
 
 /**
  * The key of a document that an owner has signed. `name` is the subject, because a document replaces an earlier one of the same kind and

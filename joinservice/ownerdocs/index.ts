@@ -17,5 +17,5 @@ export {
   grantSubjectOf,
   rolesOfEntry,
 } from './control-plane-grants.ts';
-export { documentBytes, readOwners, sha256Of } from './stored-documents.ts';
+export { documentBytes, ownersFrom, sha256Of } from './stored-documents.ts';
 export { Submission } from './submission.ts';

@@ -8,17 +8,18 @@ import {
 } from '../../internal/ownerdocument/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { ed25519SpkiFromRaw } from '../../internal/crypto/index.ts';
-import type { KeySpace } from '../../internal/etcd/index.ts';
+import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import {
   CLUSTER_KEY,
   documentKey,
+  OWNERS_PREFIX,
   records,
   type OperatorRecord,
   type RemovedRecord,
 } from '../../internal/records/index.ts';
 import type { OperatorRole } from '../../internal/role/index.ts';
-import { documentBytes, readOwners } from './stored-documents.ts';
+import { documentBytes, ownersFrom } from './stored-documents.ts';
 import { Submission, type CurrentTrust } from './submission.ts';
 
 /** Where owner documents and the first owners come from. */
@@ -41,6 +42,9 @@ export interface SignedOperator {
   readonly role: OperatorRole;
 }
 
+/** What all documents are verified with. */
+const TRUST = [{ key: CLUSTER_KEY }, { prefix: OWNERS_PREFIX }];
+
 /** Reads owner documents from etcd and verifies each with owners that do not come from etcd. */
 export class OwnerDocuments {
   readonly #ports: OwnerDocumentsPorts;
@@ -58,21 +62,10 @@ export class OwnerDocuments {
 
   /** The current owners. @throws OwnerDocumentError if the chain of `owners` documents is broken: then no document is valid */
   async trust(signal: AbortSignal): Promise<CurrentTrust> {
-    const { etcd, clock, clusterId, ownerKeys } = this.#ports;
-    const [first, ...others] = ownerKeys;
-    const base = { clusterId, nowMs: clock.nowMs() };
-    const [{ record: cluster }, owners] = await Promise.all([
-      records.cluster.read(etcd, CLUSTER_KEY, signal),
-      first && readOwners(etcd, [first, ...others], { ...base, seen: this.#ownersFloor, signal }),
-    ]);
-    // A read that took longer than a later one must not lower the floor.
-    if ((owners?.floor?.serial ?? 0) > (this.#ownersFloor?.serial ?? 0)) this.#ownersFloor = owners?.floor;
-    return {
-      ...base,
-      epoch: cluster?.epoch ?? 1,
-      owners: owners?.keys ?? [],
-      ownersFloor: owners?.floor,
-    };
+    return twice(async () => {
+      const [cluster, owners] = await this.#ports.etcd.readTogether(TRUST, { signal });
+      return this.#trustFrom(cluster, owners);
+    });
   }
 
   /**
@@ -207,41 +200,52 @@ export class OwnerDocuments {
     return submission;
   }
 
-  /** Reads both at the same time, because every call of an operator needs them. */
+  /** Reads both at the same revision: the owners are those who were to sign this document, not earlier or later ones. */
   async #newestAndTrust<K extends DocumentKind>(
     kind: K,
     subject: string,
     options: { readonly signal: AbortSignal; readonly mayHaveEnded?: boolean; readonly anyEpoch?: boolean },
   ): Promise<{ readonly document: VerifiedDocument<K> | undefined; readonly trust: CurrentTrust }> {
-    const { signal } = options;
     const key = documentKey(kind, subject);
-    const [entry, trust] = await Promise.all([this.#ports.etcd.get(key, { signal }), this.trust(signal)]);
-    if (entry === undefined) return { document: undefined, trust };
-    const verify = (by: CurrentTrust): VerifiedDocument<K> =>
-      verifyDocument(documentBytes(entry), {
-        ...by,
+    return twice(async () => {
+      const [cluster, owners, stored] = await this.#ports.etcd.readTogether([...TRUST, { key }], options);
+      const trust = this.#trustFrom(cluster, owners);
+      const entry = stored?.[0];
+      if (entry === undefined) return { document: undefined, trust };
+      const document = verifyDocument(documentBytes(entry), {
+        ...trust,
         ...(options.anyEpoch === true ? { epoch: 1 } : {}),
         kind,
         floor: this.#floors.get(key),
         acceptExpired: options.mayHaveEnded ?? false,
       });
-    const verified = await this.#withLaterTrust(verify, trust, signal);
-    this.#floors.set(key, floorOf(verified.document));
-    return verified;
+      this.#floors.set(key, floorOf(document));
+      return { document, trust };
+    });
   }
 
-  /** A new owner may have signed the document after the owners were read: a document is refused only by owners that were read after it. */
-  async #withLaterTrust<D>(
-    verify: (trust: CurrentTrust) => D,
-    trust: CurrentTrust,
-    signal: AbortSignal,
-  ): Promise<{ readonly document: D; readonly trust: CurrentTrust }> {
-    try {
-      return { document: verify(trust), trust };
-    } catch (error) {
-      if (!(error instanceof OwnerDocumentError)) throw error;
-      const later = await this.trust(signal);
-      return { document: verify(later), trust: later };
-    }
+  #trustFrom(cluster: readonly Entry[] = [], stored: readonly Entry[] = []): CurrentTrust {
+    const { clock, clusterId, ownerKeys } = this.#ports;
+    const [first, ...others] = ownerKeys;
+    const base = { clusterId, nowMs: clock.nowMs() };
+    const owners = first && ownersFrom(stored, [first, ...others], { ...base, seen: this.#ownersFloor });
+    this.#ownersFloor = owners?.floor;
+    const [entry] = cluster;
+    return {
+      ...base,
+      epoch: entry === undefined ? 1 : records.cluster.decode(CLUSTER_KEY, entry.value).epoch,
+      owners: owners?.keys ?? [],
+      ownersFloor: owners?.floor,
+    };
+  }
+}
+
+/** A slow read looks like an old document to who has accepted a newer one meanwhile, so a refusal is final only when it is repeated. */
+async function twice<T>(read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    if (error instanceof OwnerDocumentError) return read();
+    throw error;
   }
 }

@@ -9,8 +9,8 @@ import {
   type Floor,
   type OwnerSet,
 } from '../../internal/ownerdocument/index.ts';
-import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
-import { DOCUMENTS_PREFIX, records } from '../../internal/records/index.ts';
+import type { Entry } from '../../internal/etcd/index.ts';
+import { records } from '../../internal/records/index.ts';
 
 /** SHA-256, lower-case hex. */
 export function sha256Of(bytes: Uint8Array): string {
@@ -43,22 +43,21 @@ export function storedFloor(entry: Entry | undefined, trust: DocumentTrust): Flo
 
 /**
  * The current owners: the stored `owners` documents form a chain that begins with the first owners.
+ * @param entries all documents of kind `owners`, as they were read below `OWNERS_PREFIX`
  * @param options `seen` is the newest of these documents that the program has accepted: a removed owner would be valid again if
  * etcd hid the documents after it
  * @throws OwnerDocumentError if the chain is broken, or older than `seen`: then no document is valid
  */
-export async function readOwners(
-  etcd: KeySpace,
+export function ownersFrom(
+  entries: readonly Entry[],
   firstKeys: OwnerSet['keys'],
   options: {
     readonly clusterId: string;
     readonly nowMs: number;
     readonly seen: Floor | undefined;
-    readonly signal: AbortSignal;
   },
-): Promise<OwnerSet> {
-  const { clusterId, nowMs, seen, signal } = options;
-  const { entries } = await etcd.list(`${DOCUMENTS_PREFIX}owners/`, { signal });
+): OwnerSet {
+  const { clusterId, nowMs, seen } = options;
   const start = { keys: firstKeys, floor: undefined };
   // Documents of all epochs are part of the chain.
   const owners = resolveOwners(start, entries.map(documentBytes), { clusterId, epoch: 1, nowMs });

@@ -9,9 +9,15 @@ import {
 } from '../../internal/ownerdocument/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
-import { CLUSTER_KEY, documentKey, records, type NodeRecord } from '../../internal/records/index.ts';
+import {
+  CLUSTER_KEY,
+  documentKey,
+  OWNERS_PREFIX,
+  records,
+  type NodeRecord,
+} from '../../internal/records/index.ts';
 import { isControlPlane, type OperatorRole } from '../../internal/role/index.ts';
-import { documentBytes, readOwners } from '../ownerdocs/index.ts';
+import { documentBytes, ownersFrom } from '../ownerdocs/index.ts';
 import { SignerError } from './errors.ts';
 import { FLOOR_KINDS, type FloorKind, type KnownControlPlane, type SignerMemory } from './signer-memory.ts';
 
@@ -135,7 +141,8 @@ export class SignerOwnerDocuments {
     const { etcd, memory, nowMs, clusterId, ownerKeys } = this.#ports;
     const trust = { clusterId, epoch: isRunning ? 1 : await this.#epoch(signal), nowMs: nowMs() };
     const seen = await memory.floor('owners');
-    const { keys, floor } = await readOwners(etcd, ownerKeys, { ...trust, seen, signal });
+    const { entries } = await etcd.list(OWNERS_PREFIX, { signal });
+    const { keys, floor } = ownersFrom(entries, ownerKeys, { ...trust, seen });
     if (floor !== undefined) await memory.raiseFloor('owners', floor);
     return { ...trust, owners: keys };
   }

@@ -4,6 +4,7 @@ import {
   type Change,
   type Condition,
   type Entry,
+  type KeyRange,
   type KeySpace,
   type Listing,
   type Transaction,
@@ -38,6 +39,18 @@ export class MemoryEtcd implements KeySpace {
   async list(prefix: string, options: CallOptions): Promise<Listing> {
     this.#check(options.signal);
     return { revision: this.#revision, entries: this.#with(prefix) };
+  }
+
+  async readTogether(
+    ranges: readonly KeyRange[],
+    options: CallOptions,
+  ): Promise<readonly (readonly Entry[])[]> {
+    this.#check(options.signal);
+    return ranges.map((range) =>
+      'prefix' in range
+        ? this.#with(range.prefix)
+        : [this.#entries.get(range.key)].filter((each) => each !== undefined),
+    );
   }
 
   async commit(transaction: Transaction, options: CallOptions): Promise<TransactionResult> {
