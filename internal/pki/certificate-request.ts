@@ -22,8 +22,9 @@ export async function verifyCertificateRequest(requestDer: Uint8Array): Promise<
     );
   try {
     const request = new Pkcs10CertificateRequest(Buffer.from(requestDer));
-    requireSupported(request.publicKey);
-    if (await request.verify(webcrypto)) return new Uint8Array(request.publicKey.rawData);
+    const pubKeyDer = new Uint8Array(request.publicKey.rawData);
+    requireSupported(pubKeyDer);
+    if (await request.verify(webcrypto)) return pubKeyDer;
   } catch (error) {
     throw new PkiError('pki-request-invalid', 'reading a certificate request', { cause: error });
   }

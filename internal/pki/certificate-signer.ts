@@ -7,6 +7,7 @@ import {
   KeyUsageFlags,
   KeyUsagesExtension,
   type Name,
+  PublicKey,
   SubjectAlternativeNameExtension,
   SubjectKeyIdentifierExtension,
   X509Certificate,
@@ -15,7 +16,7 @@ import {
 import { randomBytes, webcrypto } from 'node:crypto';
 import { CLOCK_TOLERANCE_MS, DAY_MS } from '../clock/index.ts';
 import type { Secret } from '../secret/index.ts';
-import { webPrivateKey, webPublicKey, x509PublicKey } from './keys.ts';
+import { requireSupported, webPrivateKey, webPublicKey } from './keys.ts';
 
 const CA_YEARS = 10;
 /** The subject attribute that the Kubernetes API server reads as the user's uid (k8s.io/apimachinery/pkg/apis/asn1). */
@@ -101,7 +102,8 @@ export class KeyCertificateSigner implements CertificateSigner {
 
   async issue(spec: LeafSpec): Promise<string> {
     const issuer = await issuerOf(this.caPem);
-    const publicKey = x509PublicKey(spec.pubKeyDer);
+    requireSupported(spec.pubKeyDer);
+    const publicKey = new PublicKey(Buffer.from(spec.pubKeyDer));
     const subject = [
       { CN: [spec.commonName] },
       ...(spec.organization === undefined ? [] : [{ O: [spec.organization] }]),

@@ -1,13 +1,11 @@
-import 'reflect-metadata';
-import { PublicKey } from '@peculiar/x509';
 import {
   createECDH,
   createHash,
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
-  webcrypto,
   type KeyObject,
+  type webcrypto,
 } from 'node:crypto';
 import { P256_ORDER } from '../crypto/index.ts';
 import { Secret } from '../secret/index.ts';
@@ -89,21 +87,20 @@ export function webPublicKey(keyPem: Secret<string>): webcrypto.CryptoKey {
   return key.toCryptoKey(algorithmOf(key), true, ['verify']);
 }
 
-/**
- * A SubjectPublicKeyInfo (DER) for the library that signs. Does not check the point on the curve, which verifying any signature
- * does. Throws for malformed bytes, and TypeError for algorithms that are not supported.
- */
-export function x509PublicKey(spkiDer: Uint8Array): PublicKey {
-  const key = new PublicKey(Buffer.from(spkiDer));
-  requireSupported(key);
-  return key;
-}
+/** Begin and length of the SubjectPublicKeyInfo of a P-256 key (RFC 5480, uncompressed point) and of an Ed25519 key (RFC 8410). */
+const SUPPORTED = [
+  { begin: '3059301306072a8648ce3d020106082a8648ce3d03010703420004', bytes: 91 },
+  { begin: '302a300506032b6570032100', bytes: 44 },
+] as const;
 
-/** @throws TypeError unless the key is an Ed25519 or ECDSA P-256 key */
-export function requireSupported({ algorithm }: PublicKey): void {
-  if (algorithm.name === 'Ed25519') return;
-  if (algorithm.name === 'ECDSA' && 'namedCurve' in algorithm && algorithm.namedCurve === 'P-256') return;
-  throw notSupported(algorithm.name);
+/**
+ * Refuses keys other than Ed25519 and ECDSA P-256 keys, and other encodings than the usual one. Does not check that the point is on
+ * the curve, which the verification of any signature does. @throws TypeError
+ */
+export function requireSupported(spkiDer: Uint8Array): void {
+  const hex = Buffer.from(spkiDer).toString('hex');
+  if (SUPPORTED.some(({ begin, bytes }) => hex.startsWith(begin) && spkiDer.length === bytes)) return;
+  throw notSupported(`SubjectPublicKeyInfo ${hex.slice(0, 54)}`);
 }
 
 function notSupported(type: string): TypeError {
