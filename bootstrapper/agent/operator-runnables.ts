@@ -1,18 +1,21 @@
 import { PORTS } from '../../internal/endpoint/index.ts';
-import { DiskStreams } from '../../internal/file/index.ts';
-import { mergeMetrics, readMetrics, renderMetrics, serveMetrics } from '../../internal/metrics/index.ts';
+import { currentValue } from '../../internal/event/index.ts';
+import { DiskStreams, type FileSystem } from '../../internal/file/index.ts';
+import { readPage, renderMetrics, renderNodeMetrics, serveMetrics } from '../../internal/metrics/index.ts';
+import { isControlPlane } from '../../internal/role/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { BackupRing, createBackupTask } from '../backup/index.ts';
-import { ETCD_NAMES, ETCD_PORTS } from '../consensus/index.ts';
 import {
   APILB_HEALTH_SOCKET,
   CONTROL_PLANE_KEY_FILES,
+  ControlPlaneHealth,
+  createHealthProbe,
   OPTIONAL_KEY_FILES,
   readBalancerHealth,
 } from '../kubernetes/index.ts';
 import type { Membership } from '../membership/index.ts';
-import { AGENT_PATHS } from '../nodestate/index.ts';
-import { agentMetrics, listCertificateExpiries } from '../nodestatus/index.ts';
+import { AGENT_PATHS, DATA_DIRECTORIES } from '../nodestate/index.ts';
+import { agentMetrics, createCertificateExpiryLister } from '../nodestatus/index.ts';
 import { nodeStreamWorker, obeyPowerOrder, type TaskPorts } from '../nodestream/index.ts';
 import { createRemovalProbeTask } from '../removalprobe/index.ts';
 import type { Agent } from './agent-parts.ts';
@@ -22,36 +25,74 @@ import type { Agent } from './agent-parts.ts';
  * reset.
  */
 export function operatorRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
+  const sources = {
+    health: new ControlPlaneHealth({ ...agent, probe: createHealthProbe() }),
+    certificates: createCertificateExpiryLister(agent.files, agent.clock),
+  };
+  const renderOwn = () => renderAgent(agent, sources);
   return {
-    nodestream: nodeStreamWorker({ ...agent, portsOf: (membership) => taskPorts(agent, membership) }),
+    nodestream: nodeStreamWorker({
+      ...agent,
+      portsOf: (membership) => taskPorts(agent, membership, renderOwn),
+    }),
     metrics: async (scope) => {
       scope.healthy();
-      await serveMetrics({ port: PORTS.agentMetrics, render: () => renderOwn(agent) }, scope.signal);
+      await serveMetrics({ port: PORTS.agentMetrics, render: renderOwn }, scope.signal);
     },
   };
 }
 
+/** What the agent reads for its metrics, with what it has read lately: Prometheus asks every few seconds. */
+interface MetricSources {
+  readonly health: ControlPlaneHealth;
+  readonly certificates: ReturnType<typeof createCertificateExpiryLister>;
+}
+
 /** Metrics of the agent itself. */
-async function renderOwn({ clock, files, agentVersion, usage, tree }: Agent): Promise<string> {
+async function renderAgent(agent: Agent, { health, certificates: list }: MetricSources): Promise<string> {
+  const { clock, streams, agentVersion, usage, tree } = agent;
   const signal = new AbortController().signal;
-  const [certificates, servers] = await Promise.all([
-    listCertificateExpiries(files),
+  const [certificates, servers, fileSystems, components] = await Promise.all([
+    list(),
     readBalancerHealth(APILB_HEALTH_SOCKET, { clock, signal }).catch(() => []), // no balancer runs or responds
+    readFileSystems(streams),
+    readComponents(agent, health, signal),
   ]);
   const now = { usage: usage(), tree: tree(), nowMs: clock.nowMs() };
-  return renderMetrics(agentMetrics({ version: agentVersion, certificates, servers, ...now }));
+  const found = { certificates, servers, fileSystems, components };
+  return renderMetrics(agentMetrics({ version: agentVersion, ...found, ...now }));
+}
+
+/** The components of the control plane on this node; none before it is a member. */
+async function readComponents(
+  { reads }: Agent,
+  health: ControlPlaneHealth,
+  signal: AbortSignal,
+): ReturnType<ControlPlaneHealth['check']> {
+  const nodeAddress = currentValue(reads.clusterMembership)?.nodeAddress;
+  if (nodeAddress === undefined) return [];
+  const hasRole = currentValue(reads.localRoles)?.has('KubernetesController') === true;
+  return health.check({ nodeAddress, hasRole }, signal);
+}
+
+/** The file systems of the directories with data that exist. */
+async function readFileSystems(streams: Agent['streams']): Promise<ReadonlyMap<string, FileSystem>> {
+  const found = await Promise.all(
+    DATA_DIRECTORIES.map(async ({ path }) => {
+      const fileSystem = await streams.fileSystem(path).catch(() => undefined); // not created yet
+      return fileSystem === undefined ? [] : [[path, fileSystem] as const];
+    }),
+  );
+  return new Map(found.flat());
 }
 
 /** Metrics of every program on this node that responds. */
-async function renderNode(agent: Agent, signal: AbortSignal): Promise<string> {
-  const { clock } = agent;
-  const read = (port: number): Promise<string | undefined> =>
-    readMetrics(`http://127.0.0.1:${port}/metrics`, { clock, signal });
-  const joinservice = await read(PORTS.joinserviceMetrics);
-  const etcd = await Promise.all(
-    ETCD_NAMES.map(async (name) => ({ labels: { etcd: name }, page: await read(ETCD_PORTS[name].metrics) })),
-  );
-  return [await renderOwn(agent), joinservice ?? '', mergeMetrics(etcd)].join('');
+function renderNode(agent: Agent, renderOwn: () => Promise<string>, signal: AbortSignal): Promise<string> {
+  return renderNodeMetrics({
+    agent: renderOwn,
+    isControlPlane: isControlPlane([...(currentValue(agent.reads.localRoles) ?? [])]),
+    read: (url) => readPage(url, { ...agent, signal }),
+  });
 }
 
 /** The backups that this node keeps. */
@@ -59,7 +100,7 @@ export function backupRing({ files }: Pick<Agent, 'files'>): BackupRing {
   return new BackupRing({ files, streams: new DiskStreams() }, AGENT_PATHS.backups);
 }
 
-function taskPorts(agent: Agent, membership: Membership): TaskPorts {
+function taskPorts(agent: Agent, membership: Membership, renderOwn: () => Promise<string>): TaskPorts {
   const { evidence, resetOrders, driver } = agent;
   const { clusterId, nodeId, nodeName } = membership;
   const probePorts = { ...agent, nodeName, clusterId, log: agent.log.child('removal-probe') };
@@ -72,7 +113,7 @@ function taskPorts(agent: Agent, membership: Membership): TaskPorts {
     reset: (order) => resetOrders.accept(clusterId, order),
     probe: createRemovalProbeTask(probePorts, () => driver.etcdMembers()),
     power: (order, signal) => obeyPowerOrder({ ...agent, log: agent.log.child('power') }, order, signal),
-    metrics: (signal) => renderNode(agent, signal),
+    metrics: (signal) => renderNode(agent, renderOwn, signal),
     fetchBackup: (name, signal) => backupRing(agent).read(name, signal),
     backup: createBackupTask({
       ...agent,

@@ -90,6 +90,7 @@ export class FakeKernel {
       publish: (...all) => streams.publish(...all),
       copy: (...all) => streams.copy(...all),
       freeBytes: (path) => streams.freeBytes(path),
+      fileSystem: (path) => streams.fileSystem(path),
     };
   }
 

@@ -1,13 +1,20 @@
+import type { FileSystem } from '../../internal/file/index.ts';
 import { processMetrics, type MetricFamily, type ProcessUsage } from '../../internal/metrics/index.ts';
 import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
-import type { ApiServerHealth } from '../kubernetes/index.ts';
+import type { ApiServerHealth, StaticPodHealth } from '../kubernetes/index.ts';
+import type { CertificateExpiry } from './certificate-expiry.ts';
+import { isFailing } from './is-failing.ts';
 
 /** Inputs of `agentMetrics()`. */
 export interface AgentMetricsInput {
   readonly version: string;
   readonly usage: ProcessUsage;
   readonly tree: TreeSnapshot;
-  readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
+  readonly certificates: readonly CertificateExpiry[];
+  /** The file systems of directories with data, by the path of the directory. */
+  readonly fileSystems: ReadonlyMap<string, FileSystem>;
+  /** The components of the control plane on this node; empty on a worker. */
+  readonly components: readonly Pick<StaticPodHealth, 'name' | 'isReady'>[];
   /** Health of the API servers as the balancer reports it; empty when no balancer runs. */
   readonly servers: readonly ApiServerHealth[];
   readonly nowMs: number;
@@ -15,9 +22,15 @@ export interface AgentMetricsInput {
 
 /** Metrics of the agent: its process, its runnables, its certificates, and the balancer. Pure. */
 export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] {
-  const { version, usage, tree, certificates, servers, nowMs } = input;
+  const { version, usage, tree, certificates, fileSystems, components, servers, nowMs } = input;
   return [
     ...processMetrics({ program: 'agent', version }, usage),
+    {
+      name: 'cluster_node_time_seconds',
+      help: 'The clock of this node, in seconds since 1970.',
+      kind: 'gauge',
+      samples: [{ value: nowMs / 1000 }],
+    },
     {
       name: 'cluster_agent_runnable_state',
       help: 'Runnables of the agent by path; 1 for the current state.',
@@ -31,6 +44,12 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
       samples: tree.map(({ path, restarts }) => ({ labels: { path }, value: restarts })),
     },
     {
+      name: 'cluster_agent_runnable_failing',
+      help: 'Runnables of the agent whose last run failed, and that do not work again.',
+      kind: 'gauge',
+      samples: tree.filter(isFailing).map(({ path }) => ({ labels: { path }, value: 1 })),
+    },
+    {
       name: 'cluster_certificate_expiry_seconds',
       help: 'Seconds until the certificate expires; negative afterwards.',
       kind: 'gauge',
@@ -39,7 +58,45 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
         value: Math.round((notAfterMs - nowMs) / 1000),
       })),
     },
+    {
+      name: 'cluster_certificate_lifetime_seconds',
+      help: 'Seconds from the issue of the certificate to its end.',
+      kind: 'gauge',
+      samples: certificates.map(({ name, notBeforeMs, notAfterMs }) => ({
+        labels: { certificate: name },
+        value: Math.round((notAfterMs - notBeforeMs) / 1000),
+      })),
+    },
+    {
+      name: 'cluster_control_plane_component_ready',
+      help: 'Whether the agent sees a component of the control plane on this node as ready.',
+      kind: 'gauge',
+      samples: components.map(({ name, isReady }) => ({
+        labels: { component: name },
+        value: Number(isReady),
+      })),
+    },
+    ...fileSystemMetrics(fileSystems),
     ...balancerMetrics(servers),
+  ];
+}
+
+function fileSystemMetrics(fileSystems: AgentMetricsInput['fileSystems']): readonly MetricFamily[] {
+  const family = (name: string, help: string, value: (each: FileSystem) => number): MetricFamily => ({
+    name: `cluster_filesystem_${name}`,
+    help,
+    kind: 'gauge',
+    samples: [...fileSystems].map(([path, each]) => ({ labels: { path }, value: value(each) })),
+  });
+  return [
+    family('size_bytes', 'Size of the file system of a directory.', ({ sizeBytes }) => sizeBytes),
+    family(
+      'available_bytes',
+      'Bytes that unprivileged programs may still write.',
+      ({ availableBytes }) => availableBytes,
+    ),
+    family('inodes', 'Inodes of the file system; 0 where their number is not fixed.', ({ inodes }) => inodes),
+    family('inodes_free', 'Inodes that are not used.', ({ inodesFree }) => inodesFree),
   ];
 }
 

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import { selfSignedCertificate } from '../../internal/crypto/index.ts';
 import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
 import { PATHS } from '../kubernetes/index.ts';
-import { createCertificateExpiryLister, listCertificateExpiries } from './certificate-expiry.ts';
+import { createCertificateExpiryLister } from './certificate-expiry.ts';
 
 const FROM_MS = Date.UTC(2026, 0, 1);
 let files: MemoryFiles;
@@ -20,21 +20,19 @@ beforeEach(async () => {
   await files.writeAtomic(`${PATHS.pki}/apiserver.crt`, certPem);
 });
 
-describe('listCertificates()', () => {
+describe('createCertificateExpiryLister()', () => {
   test('lists certificates in directories and in kubeconfigs, and skips other files', async () => {
     const data = Buffer.from(certPem).toString('base64');
     await files.writeAtomic('/etc/kubernetes/admin.conf', `users:\n- client-certificate-data: ${data}\n`);
     await files.writeAtomic(`${PATHS.pki}/broken.crt`, 'nothing');
-    const listed = await listCertificateExpiries(files);
+    const listed = await createCertificateExpiryLister(files, new FakeClock())();
     expect(listed.map(({ name }) => name).toSorted()).toEqual([
       '/etc/kubernetes/admin.conf',
       `${PATHS.pki}/apiserver.crt`,
     ]);
     for (const { notAfterMs } of listed) expect(notAfterMs).toBeGreaterThan(FROM_MS);
   });
-});
 
-describe('createCertificateLister()', () => {
   test('reads the certificates again after a minute, not before', async () => {
     const clock = new FakeClock();
     const list = createCertificateExpiryLister(files, clock);

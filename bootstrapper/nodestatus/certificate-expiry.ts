@@ -22,10 +22,11 @@ const DIRECTORIES = [
   ...Object.values(COMPONENT_CLIENTS).map(({ directory }) => directory),
 ];
 
-/** The name and the expiry of a certificate on this node. */
+/** The name and the validity of a certificate on this node. */
 export interface CertificateExpiry {
   /** Path of the certificate's file. */
   readonly name: string;
+  readonly notBeforeMs: number;
   readonly notAfterMs: number;
 }
 
@@ -37,12 +38,7 @@ export function createCertificateExpiryLister(
   return readAtMostEvery(MINUTE_MS, clock, createLister(files));
 }
 
-/** Expiry of every certificate that this node uses. Unreadable files are left out. */
-export function listCertificateExpiries(files: FilePort): Promise<readonly CertificateExpiry[]> {
-  return createLister(files)();
-}
-
-/** Each list after the first one reads only files and directories that have changed. */
+/** Each list after the first one reads only files and directories that have changed. Unreadable files are left out. */
 function createLister(files: FilePort): () => Promise<readonly CertificateExpiry[]> {
   const directories = new FileCache<readonly string[]>(files);
   const certificates = new FileCache<readonly CertificateExpiry[]>(files);
@@ -69,8 +65,8 @@ async function readExpiry(
   const text = await readText(files, path, MAX_BYTES);
   if (text === undefined) return [];
   try {
-    const { validTo } = new X509Certificate(pemFrom(text));
-    return [{ name: path, notAfterMs: Date.parse(validTo) }];
+    const { validFrom, validTo } = new X509Certificate(pemFrom(text));
+    return [{ name: path, notBeforeMs: Date.parse(validFrom), notAfterMs: Date.parse(validTo) }];
   } catch {
     return []; // the program that uses the certificate reports the error
   }

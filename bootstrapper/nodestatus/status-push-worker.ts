@@ -11,6 +11,7 @@ import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { ControlPlaneHealthQuery, StaticPodHealth } from '../kubernetes/index.ts';
 import { CuratorAnnouncement } from './curator-announcement.ts';
+import { isFailing } from './is-failing.ts';
 import { memberWorker, reportWorking, type RoleValues } from '../roleserve/index.ts';
 
 const PUSH_MS = 10_000;
@@ -218,9 +219,7 @@ async function statusOf(
 ): Promise<Status> {
   const keys = currentValue(reads.localKeys);
   const tree = facts.tree();
-  const failed = tree.find(
-    ({ lastError, state }) => lastError !== undefined && state !== 'healthy' && state !== 'done',
-  );
+  const failed = tree.find(isFailing);
   return {
     address: membership.nodeAddress,
     agentVersion: facts.agentVersion,

@@ -29,6 +29,17 @@ export interface StreamPort {
   copy(from: string, to: string): Promise<void>;
   /** Bytes that an unprivileged user may still write to the file system of `path`. */
   freeBytes(path: string): Promise<number>;
+  /** Size and use of the file system of `path`. @throws FileError */
+  fileSystem(path: string): Promise<FileSystem>;
+}
+
+/** Size and use of a file system. What is left for the root user alone does not count as available. */
+export interface FileSystem {
+  readonly sizeBytes: number;
+  readonly availableBytes: number;
+  /** 0 where the number is not fixed, as on btrfs. */
+  readonly inodes: number;
+  readonly inodesFree: number;
 }
 
 /** The large files of this machine. */
@@ -75,7 +86,16 @@ export class DiskStreams implements StreamPort {
   }
 
   async freeBytes(path: string): Promise<number> {
-    const { bavail, bsize } = await attempt(`reading the free space of ${path}`, () => statfs(path));
-    return bavail * bsize;
+    return (await this.fileSystem(path)).availableBytes;
+  }
+
+  async fileSystem(path: string): Promise<FileSystem> {
+    const { bavail, bsize, blocks, files, ffree } = await attempt(`reading the file system of ${path}`, () =>
+      statfs(path),
+    );
+    return {
+      ...{ sizeBytes: blocks * bsize, availableBytes: bavail * bsize },
+      ...{ inodes: files, inodesFree: ffree },
+    };
   }
 }

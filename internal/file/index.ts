@@ -6,7 +6,7 @@ export { keepCompiledCode, type CodeCacheOptions } from './code-cache.ts';
 export { readDescriptor } from './descriptor.ts';
 export { openDevice, type DeviceHandle } from './device.ts';
 export { DiskFiles } from './disk-files.ts';
-export { DiskStreams, type StreamPort } from './disk-streams.ts';
+export { DiskStreams, type FileSystem, type StreamPort } from './disk-streams.ts';
 export { FileError } from './errors.ts';
 export type { AppendPort, FilePort, FileStat, WriteOptions } from './file-port.ts';
 export { KernelFiles, type KernelFilePort } from './kernel-files.ts';

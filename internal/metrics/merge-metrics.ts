@@ -32,7 +32,7 @@ export function mergeMetrics(pages: readonly MetricsPage[]): string {
 /** Adds labels to `name{a="b"} 1` or `name 1`. */
 function labelled(sample: string, added: readonly string[]): string {
   const [, name = '', labels, rest = ''] = /^([^\s{]+)(?:\{(.*)\})?(\s.*)$/.exec(sample) ?? [];
-  if (name === '') return sample;
+  if (name === '' || added.length === 0) return sample;
   const all = [...(labels === undefined || labels === '' ? [] : [labels.replace(/,$/, '')]), ...added];
   return `${name}{${all.join(',')}}${rest}`;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { SystemClock } from '../clock/index.ts';
-import { processMetrics, readMetrics, renderMetrics, serveMetrics } from './index.ts';
+import { processMetrics, readPage, renderMetrics, serveMetrics } from './index.ts';
 
 const clock = new SystemClock();
 
@@ -34,12 +34,13 @@ describe('serveMetrics()', () => {
     const ended = expect(serving).rejects.toThrow('enough');
     const base = `http://127.0.0.1:${await listening.promise}`;
     const never = new AbortController().signal;
-    expect(await readMetrics(`${base}/metrics`, { clock, signal: never })).toContain(
-      'cluster_program_cpu_seconds_total{program="p"} 4\n',
-    );
-    expect(await readMetrics(`${base}/other`, { clock, signal: never })).toBeUndefined();
+    expect(await readPage(`${base}/metrics`, { clock, signal: never })).toEqual({
+      ok: true,
+      text: expect.stringContaining('cluster_program_cpu_seconds_total{program="p"} 4\n'),
+    });
+    expect(await readPage(`${base}/other`, { clock, signal: never })).toEqual({ ok: false, text: '' });
     stop.abort(new Error('enough'));
     await ended;
-    expect(await readMetrics(`${base}/metrics`, { clock, signal: never })).toBeUndefined();
+    expect(await readPage(`${base}/metrics`, { clock, signal: never })).toBeUndefined();
   });
 });

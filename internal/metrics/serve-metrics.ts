@@ -44,16 +44,22 @@ export async function serveMetrics(
   }
 }
 
-/** The metrics of a program on this machine; undefined when it does not run or does not respond. */
-export async function readMetrics(
+/** What a program says, and whether it says so with a status of success. */
+export interface Page {
+  readonly ok: boolean;
+  readonly text: string;
+}
+
+/** Reads metrics or health from a program on this machine; undefined when it does not run or does not respond. */
+export async function readPage(
   url: string,
   { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
-): Promise<string | undefined> {
+): Promise<Page | undefined> {
   try {
     return await withTimeout({ what: `reading ${url}`, ms: ANSWER_MS, clock, signal }, async (child) => {
       const response = await fetch(url, { signal: child });
       const text = await response.text();
-      return response.ok && text.length <= MAX_BYTES ? text : undefined;
+      return text.length <= MAX_BYTES ? { ok: response.ok, text } : undefined;
     });
   } catch {
     signal.throwIfAborted();

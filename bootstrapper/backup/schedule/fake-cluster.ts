@@ -126,6 +126,7 @@ export class FakeCluster {
       publish: (from, to) => files.rename(from, to),
       copy: () => Promise.reject(new Error('not used')),
       freeBytes: () => Promise.resolve(this.freeBytes),
+      fileSystem: () => Promise.reject(new Error('not used by backups')),
     };
     return new BackupRing({ files, streams }, `/${name}`);
   }

@@ -1,0 +1,43 @@
+import { expect, test } from '@jest/globals';
+import { renderMetrics } from '../../internal/metrics/index.ts';
+import { agentMetrics } from './agent-metrics.ts';
+
+const NOW_MS = Date.UTC(2026, 0, 1);
+const USAGE = { uptimeSeconds: 1, residentBytes: 2, heapBytes: 3, cpuMicroseconds: 4 };
+
+test('agentMetrics() has what the alerts judge: clock, failures, certificates, file systems, components, API servers', () => {
+  const runnable = { sinceMs: NOW_MS, restarts: 0, note: undefined };
+  const text = renderMetrics(
+    agentMetrics({
+      ...{ version: '1.2.3', usage: USAGE, nowMs: NOW_MS },
+      tree: [
+        { ...runnable, path: 'root.a', state: 'healthy', lastError: 'an earlier error' },
+        { ...runnable, path: 'root.b', state: 'dead', lastError: 'no route' },
+      ] as never,
+      certificates: [{ name: '/ca.crt', notBeforeMs: NOW_MS - 60_000, notAfterMs: NOW_MS + 90_000 }],
+      fileSystems: new Map([
+        ['/var/lib/kubelet', { sizeBytes: 100, availableBytes: 40, inodes: 10, inodesFree: 9 }],
+      ]),
+      components: [{ name: 'kube-scheduler', isReady: false }],
+      servers: [{ server: '192.0.2.1:6443', verdict: 'silent', connections: 3, sinceMs: 0, why: '' }],
+    }),
+  );
+  const samples = text.split('\n').filter((line) => line !== '' && !/^#|^cluster_program/.test(line));
+  expect(samples).toEqual([
+    `cluster_node_time_seconds ${NOW_MS / 1000}`,
+    'cluster_agent_runnable_state{path="root.a",state="healthy"} 1',
+    'cluster_agent_runnable_state{path="root.b",state="dead"} 1',
+    'cluster_agent_runnable_restarts_total{path="root.a"} 0',
+    'cluster_agent_runnable_restarts_total{path="root.b"} 0',
+    'cluster_agent_runnable_failing{path="root.b"} 1',
+    'cluster_certificate_expiry_seconds{certificate="/ca.crt"} 90',
+    'cluster_certificate_lifetime_seconds{certificate="/ca.crt"} 150',
+    'cluster_control_plane_component_ready{component="kube-scheduler"} 0',
+    'cluster_filesystem_size_bytes{path="/var/lib/kubelet"} 100',
+    'cluster_filesystem_available_bytes{path="/var/lib/kubelet"} 40',
+    'cluster_filesystem_inodes{path="/var/lib/kubelet"} 10',
+    'cluster_filesystem_inodes_free{path="/var/lib/kubelet"} 9',
+    'cluster_balancer_upstream_verdict{server="192.0.2.1:6443",verdict="silent"} 1',
+    'cluster_balancer_upstream_connections{server="192.0.2.1:6443"} 3',
+  ]);
+});

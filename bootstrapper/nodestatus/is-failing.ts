@@ -1,0 +1,6 @@
+import type { RunnableSnapshot } from '../../internal/supervisor/index.ts';
+
+/** Whether the last run of a runnable failed, and it does not work again. */
+export function isFailing({ lastError, state }: Pick<RunnableSnapshot, 'lastError' | 'state'>): boolean {
+  return lastError !== undefined && state !== 'healthy' && state !== 'done';
+}

@@ -1,0 +1,77 @@
+import { PORTS } from '../endpoint/index.ts';
+import { mergeMetrics, type MetricsPage } from './merge-metrics.ts';
+import { renderMetrics } from './render-metrics.ts';
+import type { Page } from './serve-metrics.ts';
+
+const ETCDS = { state: PORTS.stateEtcd.metrics, kubernetes: PORTS.kubernetesEtcd.metrics } as const;
+/** In the response of etcd's health check while its quota is used up. */
+const NO_SPACE = 'NOSPACE';
+
+/** What to read on this node. */
+export interface NodeMetricsOptions {
+  /** The agent's own metrics; undefined when it does not respond. */
+  readonly agent: () => Promise<string | undefined>;
+  /** Whether this node runs a join service and etcd. */
+  readonly isControlPlane: boolean;
+  /** Reads from a program on this machine; undefined when it does not respond. */
+  readonly read: (url: string) => Promise<Page | undefined>;
+}
+
+/** The metrics of every program on this node that responds, and which ones do. */
+export async function renderNodeMetrics({
+  agent,
+  isControlPlane,
+  read,
+}: NodeMetricsOptions): Promise<string> {
+  const [own, kubelet, joinservice, members] = await Promise.all([
+    agent(),
+    read(`http://127.0.0.1:${PORTS.kubeletHealth}/healthz`),
+    isControlPlane ? read(`http://127.0.0.1:${PORTS.joinserviceMetrics}/metrics`) : undefined,
+    Promise.all(
+      (isControlPlane ? Object.entries(ETCDS) : []).map(([etcd, port]) => readMember(etcd, port, read)),
+    ),
+  ]);
+  const up = [
+    { labels: { program: 'agent' }, isUp: own !== undefined },
+    { labels: { program: 'kubelet' }, isUp: kubelet?.ok === true },
+    ...(isControlPlane ? [{ labels: { program: 'joinservice' }, isUp: joinservice?.ok === true }] : []),
+    ...members.map(({ labels, page }) => ({
+      labels: { program: 'etcd', ...labels },
+      isUp: page !== undefined,
+    })),
+  ];
+  const families = renderMetrics([
+    {
+      name: 'cluster_program_up',
+      help: 'Whether a program that this node needs responds.',
+      kind: 'gauge',
+      samples: up.map(({ labels, isUp }) => ({ labels, value: Number(isUp) })),
+    },
+    {
+      name: 'cluster_etcd_alarm',
+      help: 'Whether an alarm of etcd is active: NOSPACE when its quota is used up.',
+      kind: 'gauge',
+      samples: members.flatMap(({ labels, isFull }) =>
+        isFull === undefined ? [] : [{ labels: { ...labels, alarm: NO_SPACE }, value: Number(isFull) }],
+      ),
+    },
+  ]);
+  const programs = [own, joinservice?.ok === true ? joinservice.text : undefined, families];
+  return mergeMetrics([...programs.map((page) => ({ labels: {}, page })), ...members]);
+}
+
+interface Member extends MetricsPage {
+  /** undefined when the member does not respond. */
+  readonly isFull: boolean | undefined;
+}
+
+async function readMember(etcd: string, port: number, read: NodeMetricsOptions['read']): Promise<Member> {
+  const base = `http://127.0.0.1:${port}`;
+  // A serializable check asks for no quorum, so that a member without one responds too.
+  const [metrics, health] = await Promise.all([
+    read(`${base}/metrics`),
+    read(`${base}/health?serializable=true`),
+  ]);
+  const page = metrics?.ok === true ? metrics.text : undefined;
+  return { labels: { etcd }, page, isFull: health?.text.includes(NO_SPACE) };
+}
