@@ -15,7 +15,7 @@ import { buildTarball } from './build/tarball.ts';
 const HELP = `Builds all programs and packages into dist/:
 
   cluster/main.mjs                                         the operator's program, with chunks that it loads when needed
-  bootstrapper.mjs joinservice.mjs signer.mjs apilb.mjs    one file each; all programs need only Node 24
+  bootstrapper.mjs joinservice.mjs signer.mjs apilb.mjs exporter.mjs    one file each; all programs need only Node 24
   cluster-agent_VERSION_ARCH.deb                           agent, its Node and bootstrapper.service
   cluster_VERSION_ARCH.deb                                 the operator's program, its manual pages and its Node
   cluster-linux-ARCH bootstrapper-linux-ARCH               single executables, with --sea

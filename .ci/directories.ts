@@ -16,6 +16,7 @@ const PARENTS = ['cli', 'bootstrapper', 'joinservice', 'internal'];
 
 /** Directories that have no index.ts of their own, each with its purpose. */
 const WITHOUT_INDEX: Readonly<Record<string, string>> = {
+  'bootstrapper/exporter': 'Serves the metrics of this node to Prometheus: a program of its own.',
   'bootstrapper/apilb': 'The balancer between this node and all API servers: a program of its own.',
   'cli/commands': 'One file for each command: flags in, one use case called, nothing decided.',
   'joinservice/curatorproto': "The contracts of the curator and of the operators' service (protobuf).",

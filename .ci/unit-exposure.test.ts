@@ -15,7 +15,13 @@ import {
   CONTAINERD_UNIT,
   KUBELET_UNIT,
 } from '../bootstrapper/kubernetes/node/units.ts';
-import { buildForwarderUnit, JOINSERVICE_UNIT, SIGNER_UNIT } from '../bootstrapper/units/index.ts';
+import {
+  buildExporterUnit,
+  buildForwarderUnit,
+  EXPORTER_UNIT,
+  JOINSERVICE_UNIT,
+  SIGNER_UNIT,
+} from '../bootstrapper/units/index.ts';
 import { buildCredentialService } from '../bootstrapper/units/service-unit.ts';
 import { buildSignerUnit } from '../bootstrapper/units/signer-config.ts';
 import { readHardening, renderHardening } from './hardening.ts';
@@ -39,6 +45,7 @@ const texts: readonly (readonly [unit: string, text: string])[] = [
   }),
   // Balancer and relay share one text.
   ['cluster-relay.service', buildForwarderUnit(forwarder)],
+  [EXPORTER_UNIT, buildExporterUnit({ cert: '/a', key: '/b', apiServersCa: '/c' }, '')],
   [
     JOINSERVICE_UNIT,
     buildCredentialService({

@@ -95,7 +95,7 @@ function agentEntries(options: PackageOptions, units: string): readonly Entry[] 
     directory('/usr/lib/cluster'),
     directory(`${units}/${dirname(CONTAINER_SCOPES_DROPIN)}`),
     copy(nodeBinary(root, architecture), '/usr/lib/cluster/node', 0o755),
-    ...['bootstrapper', 'joinservice', 'signer', 'apilb'].map((name) =>
+    ...['bootstrapper', 'joinservice', 'signer', 'apilb', 'exporter'].map((name) =>
       copy(resolve(dist, `${name}.mjs`), `/usr/lib/cluster/${name}.mjs`),
     ),
     ...['bootstrapper.service', 'cluster-fingerprint.service'].map((name) =>

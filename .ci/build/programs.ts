@@ -29,6 +29,7 @@ export const PROGRAMS: readonly Program[] = [
   { name: 'joinservice', entry: 'joinservice/main.ts', shape: 'file' },
   { name: 'signer', entry: 'joinservice/signer/main.ts', shape: 'file' },
   { name: 'apilb', entry: 'bootstrapper/apilb/main.ts', shape: 'file' },
+  { name: 'exporter', entry: 'bootstrapper/exporter/main.ts', shape: 'file' },
 ];
 
 /**

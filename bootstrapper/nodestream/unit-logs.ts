@@ -10,6 +10,7 @@ export const READABLE_UNITS: readonly string[] = [
   'cluster-containerd.service',
   'cluster-etcd-kubernetes.service',
   'cluster-etcd-state.service',
+  'cluster-exporter.service',
   'cluster-joinservice.service',
   'cluster-relay.service',
   'cluster-signer.service',

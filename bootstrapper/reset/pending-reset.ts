@@ -1,7 +1,13 @@
 import { dirname } from 'node:path';
 import type { Provisioning } from '../../internal/config/index.ts';
 import { ETCD_INSTANCES } from '../consensus/index.ts';
-import { JOINSERVICE_UNIT, RELAY_UNIT, SIGNER_STATE_DIRECTORY, SIGNER_UNIT } from '../units/index.ts';
+import {
+  EXPORTER_UNIT,
+  JOINSERVICE_UNIT,
+  RELAY_UNIT,
+  SIGNER_STATE_DIRECTORY,
+  SIGNER_UNIT,
+} from '../units/index.ts';
 import {
   APILB_UNIT,
   CONTAINERD_UNIT,
@@ -25,6 +31,7 @@ const DIRECTORIES = [
   '/etc/cni/net.d',
   '/etc/cluster-apilb',
   '/etc/cluster-relay',
+  '/etc/cluster-exporter',
   '/etc/cluster/joinservice.json',
   '/etc/cluster/signer.json',
   SIGNER_STATE_DIRECTORY,
@@ -37,7 +44,7 @@ const ETCD_UNITS = [...Object.values(ETCD_INSTANCES).map(({ unit }) => unit), 'c
 const LINKS = ['cni0', 'flannel.1'];
 const WORKLOADS = {
   unitsToStop: [
-    ...[KUBELET_UNIT, METADATA_GUARD_UNIT, APILB_UNIT, RELAY_UNIT],
+    ...[KUBELET_UNIT, METADATA_GUARD_UNIT, APILB_UNIT, RELAY_UNIT, EXPORTER_UNIT],
     ...[JOINSERVICE_UNIT, SIGNER_UNIT, ...ETCD_UNITS],
   ],
   runtimeUnit: CONTAINERD_UNIT,

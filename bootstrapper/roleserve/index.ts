@@ -24,6 +24,7 @@ export { directoryWorker } from './directory-worker.ts';
 export { nodeLabelsWorker } from './node-labels-worker.ts';
 export { nextWithin } from './next-within.ts';
 export { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
+export { exporterWorker } from './exporter-worker.ts';
 export { relayWorker } from './relay-worker.ts';
 export { memberWorker, reportWorking, roleFetchWorker } from './role-fetch-worker.ts';
 export {

@@ -9,6 +9,8 @@
  *                                                                 agent repeats `SignerUnit.start` until all
  *                                                                 keys exist
  * cluster-relay        worker         none (DynamicUser)          none: TLS is between client and server
+ * cluster-exporter     every node, if none (DynamicUser)          the kubelet's serving certificate and key, as
+ *                      configured                                 systemd credentials
  *
  * node that was off for long ── 9093 ─▶ cluster-relay.service ── 9091 ─▶ curator
  *                            ── 9094 ─▶   (this worker)       ── 9090 ─▶ join service, for new certificates
@@ -23,6 +25,7 @@ export { UnitError } from './errors.ts';
 export { JOINSERVICE_UNIT } from './joinservice-unit.ts';
 export { JOINSERVICE_USER } from './service-unit.ts';
 export { buildForwarderUnit, ensureForwarder } from './forwarder-unit.ts';
+export { buildExporterUnit, ensureExporter, EXPORTER_UNIT } from './exporter-unit.ts';
 export { ensureRelay, RELAY_UNIT } from './relay-unit.ts';
 export { SIGNER_STATE_DIRECTORY, SIGNER_UNIT, type SignerCluster } from './signer-config.ts';
 export { SignerUnit, type SignerUnitPorts } from './signer-unit.ts';

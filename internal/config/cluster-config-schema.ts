@@ -11,6 +11,7 @@ import { joinSchema } from './join-schema.ts';
 import { hardeningSchema } from './hardening-schema.ts';
 import { podSecuritySchema } from './pod-security-schema.ts';
 import { authenticationSchema } from './runtime/authentication-schema.ts';
+import { monitoringSchema } from './runtime/monitoring-schema.ts';
 import { proxySchema } from './runtime/proxy-schema.ts';
 import { registriesSchema } from './runtime/registries-schema.ts';
 import { isOverlapping, subnetFrom } from './subnet.ts';
@@ -124,6 +125,7 @@ export const clusterConfigSchema = z
     proxy: proxySchema.prefault({}),
     registries: registriesSchema,
     authentication: authenticationSchema.prefault({}),
+    monitoring: monitoringSchema.prefault({}),
   })
   .superRefine(checkNodePrefix)
   .describe('Configuration of one cluster');

@@ -10,7 +10,7 @@ import { differencesOf, type Json, type JsonPath } from './merge-three-way.ts';
 /** The sections that may change after the init. */
 const CHANGEABLE: readonly string[] = [
   ...['join', 'certificates', 'attestation'],
-  ...['proxy', 'registries', 'authentication'],
+  ...['proxy', 'registries', 'authentication', 'monitoring'],
 ];
 /** The immutable keys of these sections: each machine got their values when it joined. */
 const FIXED: readonly string[] = ['attestation.lockPcr'];
@@ -33,6 +33,7 @@ export function clusterPartOf(config: ClusterConfig): Json {
     proxy,
     registries,
     authentication,
+    monitoring,
     ...rest
   } = config;
   const { operatorMinutes, ...lifetimes } = certificates;
@@ -47,6 +48,7 @@ export function clusterPartOf(config: ClusterConfig): Json {
     ...(proxy.http === undefined && proxy.https === undefined ? {} : { proxy }),
     ...(registries.length === 0 ? {} : { registries }),
     ...(authentication.issuers.length === 0 ? {} : { authentication }),
+    ...(monitoring.exporter ? { monitoring } : {}),
     firstNode: { name: firstNode.name, runsWorkloads: firstNode.runsWorkloads },
   };
   return JSON.parse(JSON.stringify(part)) as Json;

@@ -45,6 +45,7 @@ export {
   authenticationFrom,
   DEFAULT_CERTIFICATES,
   kubeletServingMinutes,
+  monitoringFrom,
   clusterSettingsFrom,
   nodeSettingsFrom,
   operatorMinutesFrom,

@@ -5,6 +5,7 @@ import { certificatesSchema, type CertificatesConfig } from './certificates-sche
 import { extraArgumentsSchema, type ExtraArguments } from './arguments/extra-arguments-schema.ts';
 import { hardeningSchema, type HardeningConfig } from './hardening-schema.ts';
 import { authenticationSchema, type AuthenticationConfig } from './runtime/authentication-schema.ts';
+import { monitoringSchema, type MonitoringConfig } from './runtime/monitoring-schema.ts';
 import { proxyEnvironment, proxySchema } from './runtime/proxy-schema.ts';
 import { registriesSchema, type RegistriesConfig } from './runtime/registries-schema.ts';
 import { podSecuritySchema, type PodSecurityConfig } from './pod-security-schema.ts';
@@ -88,6 +89,13 @@ const withAuthentication = z.looseObject({ authentication: authenticationSchema.
 /** The issuers of a configuration document, for control planes. @throws ZodError, SyntaxError */
 export function authenticationFrom(document: string): AuthenticationConfig {
   return withAuthentication.parse(JSON.parse(document)).authentication;
+}
+
+const withMonitoring = z.looseObject({ monitoring: monitoringSchema.prefault({}) });
+
+/** Whether nodes serve metrics, from a configuration document. @throws ZodError, SyntaxError */
+export function monitoringFrom(document: string): MonitoringConfig {
+  return withMonitoring.parse(JSON.parse(document)).monitoring;
 }
 
 const withRegistries = z.looseObject({ registries: registriesSchema });

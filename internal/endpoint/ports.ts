@@ -17,6 +17,8 @@ export const PORTS = {
   /** Prometheus metrics, on the loopback. */
   agentMetrics: 9095,
   joinserviceMetrics: 9096,
+  /** The metrics of all programs of a node, for holders of a Kubernetes token with the right to read them. */
+  exporter: 9097,
   /** The metrics port is on the loopback only. */
   kubernetesEtcd: { client: 2379, peer: 2380, metrics: 2381 },
   stateEtcd: { client: 2382, peer: 2383, metrics: 2384 },

@@ -17,6 +17,10 @@ export interface KubeAccess {
   readonly keyPem: Secret<string>;
 }
 
+/** Address of a Kubernetes API, and what a client authenticates with: a certificate, or the token of somebody else. */
+export type KubeClientAccess = Pick<KubeAccess, 'server' | 'caPem'> &
+  (Pick<KubeAccess, 'certPem' | 'keyPem'> | { readonly token: Secret<string> });
+
 /** A writing request. */
 interface KubeWrite {
   readonly method: 'POST' | 'PATCH' | 'DELETE';
@@ -29,23 +33,22 @@ interface KubeWrite {
 }
 
 /**
- * Requests to the Kubernetes API with a client certificate. The CLI makes too few of them to need a
+ * Requests to the Kubernetes API with a client certificate or a token. The CLI makes too few of them to need a
  * library.
  */
 export class KubeClient implements Disposable {
-  readonly #access: KubeAccess;
+  readonly #access: KubeClientAccess;
   readonly #clock: Clock;
   readonly #agent: Agent;
 
-  constructor(access: KubeAccess, ports: { readonly clock: Clock }) {
+  constructor(access: KubeClientAccess, ports: { readonly clock: Clock }) {
     this.#access = access;
     this.#clock = ports.clock;
     this.#agent = new Agent({
       keepAlive: true,
       maxSockets: 4,
       ca: access.caPem,
-      cert: access.certPem,
-      key: access.keyPem.reveal(),
+      ...('token' in access ? {} : { cert: access.certPem, key: access.keyPem.reveal() }),
       minVersion: 'TLSv1.2',
     });
   }
@@ -109,6 +112,7 @@ export class KubeClient implements Disposable {
     const headers = {
       accept,
       ...(body === undefined ? {} : { 'content-type': contentType }),
+      ...('token' in this.#access && { authorization: `Bearer ${this.#access.token.reveal()}` }),
     };
     return new Promise((resolve, reject) => {
       const call = request(

@@ -1,0 +1,37 @@
+import { z } from 'zod';
+import { withTimeout } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { KubeClient, KubeError } from '../../internal/kube/client/index.ts';
+import type { AskAboutToken } from './token-reviews.ts';
+
+const ASK_MS = 3_000;
+const PATH = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
+/** The right that Prometheus needs at API servers and kubelets too. */
+const REVIEW = {
+  apiVersion: 'authorization.k8s.io/v1',
+  kind: 'SelfSubjectAccessReview',
+  spec: { nonResourceAttributes: { path: '/metrics', verb: 'get' } },
+};
+const shape = z.object({ status: z.object({ allowed: z.boolean() }) });
+
+/**
+ * Asks the API server as the holder of the token what the token may do (SelfSubjectAccessReview), so that this node needs no
+ * credential of its own.
+ */
+export function askApiServer(
+  { server, caPem }: { readonly server: string; readonly caPem: string },
+  clock: Clock,
+): AskAboutToken {
+  return async (token, signal) => {
+    using client = new KubeClient({ server, caPem, token }, { clock });
+    try {
+      const answer = await withTimeout({ what: 'reviewing a token', ms: ASK_MS, clock, signal }, (child) =>
+        client.postJson(PATH, REVIEW, child),
+      );
+      return shape.parse(answer).status.allowed;
+    } catch (error) {
+      if (error instanceof KubeError && error.code === 'kube-refused') return false;
+      throw error;
+    }
+  };
+}

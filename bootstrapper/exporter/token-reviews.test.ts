@@ -1,0 +1,83 @@
+import { expect, test } from '@jest/globals';
+import { FakeClock } from '../../internal/testing/index.ts';
+import { TokenReviews } from './token-reviews.ts';
+
+const signal = new AbortController().signal;
+const SECOND_MS = 1_000;
+
+function create() {
+  const clock = new FakeClock();
+  const api = { isDown: false, allows: new Set(['good']), asked: [] as string[] };
+  const ask = async (token: { reveal(): string }): Promise<boolean> => {
+    api.asked.push(token.reveal());
+    if (api.isDown) throw new Error('no API server answers');
+    return api.allows.has(token.reveal());
+  };
+  const reviews = new TokenReviews({ ask, clock });
+  return { clock, api, reviews, judge: (token: string) => reviews.judge(token, signal) };
+}
+
+test('TokenReviews.judge() asks about a token once a minute, and then follows a withdrawn right', async () => {
+  const { clock, api, judge } = create();
+  for (let times = 0; times < 3; times++) expect(await judge('good')).toBe('allowed');
+  expect(api.asked).toEqual(['good']);
+  api.allows.delete('good');
+  await clock.advance(60 * SECOND_MS);
+  expect(await judge('good')).toBe('refused');
+});
+
+test('TokenReviews.judge() asks again about a refused token after ten seconds, not before', async () => {
+  const { clock, api, judge } = create();
+  expect(await judge('bad')).toBe('refused');
+  expect(await judge('bad')).toBe('refused');
+  expect(api.asked).toEqual(['bad']);
+  await clock.advance(10 * SECOND_MS);
+  api.allows.add('bad');
+  expect(await judge('bad')).toBe('allowed');
+});
+
+test('TokenReviews.judge() allows a known token for an hour without an API server, and an unknown one never', async () => {
+  const { clock, api, judge } = create();
+  await judge('good');
+  api.isDown = true;
+  await clock.advance(3_599 * SECOND_MS);
+  expect(await judge('good')).toBe('allowed');
+  expect(await judge('other')).toBe('unknown');
+  await clock.advance(SECOND_MS);
+  expect(await judge('good')).toBe('unknown');
+});
+
+test('TokenReviews.judge() does not allow a token that was refused since, while no API server answers', async () => {
+  const { clock, api, judge } = create();
+  await judge('good');
+  api.allows.delete('good');
+  await clock.advance(60 * SECOND_MS);
+  expect(await judge('good')).toBe('refused');
+  api.isDown = true;
+  await clock.advance(10 * SECOND_MS);
+  expect(await judge('good')).toBe('unknown');
+});
+
+test('TokenReviews.judge() asks about four tokens at once, however many are invented', async () => {
+  const clock = new FakeClock();
+  const answers: ((allowed: boolean) => void)[] = [];
+  const ask = () => new Promise<boolean>((resolve) => answers.push(resolve));
+  const reviews = new TokenReviews({ ask, clock });
+  const verdicts = Array.from({ length: 40 }, (_, index) => reviews.judge(`invented ${index}`, signal));
+  for (const answer of answers) answer(false);
+  expect(answers.length).toBe(4);
+  const counted = Map.groupBy(await Promise.all(verdicts), (verdict) => verdict);
+  expect([counted.get('refused')?.length, counted.get('unknown')?.length]).toEqual([4, 36]);
+});
+
+test('TokenReviews.judge() asks again about a known token after many others', async () => {
+  const { api, judge } = create();
+  await judge('good');
+  for (let index = 0; index < 200; index++) await judge(`invented ${index}`);
+  await judge('good');
+  expect(api.asked.filter((token) => token === 'good')).toEqual(['good']);
+  for (let index = 0; index < 16; index++) api.allows.add(`right ${index}`);
+  for (let index = 0; index < 16; index++) await judge(`right ${index}`);
+  await judge('good');
+  expect(api.asked.filter((token) => token === 'good').length).toBe(2);
+});

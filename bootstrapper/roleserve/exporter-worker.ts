@@ -1,0 +1,81 @@
+import { MINUTE_MS } from '../../internal/clock/index.ts';
+import { monitoringFrom } from '../../internal/config/index.ts';
+import { combine, currentValue } from '../../internal/event/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
+import { isControlPlane } from '../../internal/role/index.ts';
+import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
+import { apiEndpointOf, KUBELET_FILES } from '../kubernetes/index.ts';
+import { ensureExporter, EXPORTER_UNIT } from '../units/index.ts';
+import { nextWithin } from './next-within.ts';
+import type { RoleState, RoleValues } from './role-values.ts';
+
+const FILES = {
+  cert: KUBELET_FILES.servingCert,
+  key: KUBELET_FILES.servingKey,
+  apiServersCa: KUBELET_FILES.ca,
+};
+
+/** Inputs and ports (injected dependencies) of the exporter worker. */
+export interface ExporterOptions extends Pick<SystemPorts, 'files' | 'units' | 'clock'> {
+  readonly reads: Pick<
+    RoleValues,
+    'clusterMembership' | 'clusterSettings' | 'localRoles' | 'signedConfiguration'
+  >;
+}
+
+/** A member runs an exporter where an owner has signed that it does. Pure. */
+export function planExporter({
+  clusterMembership,
+  signedConfiguration,
+}: Pick<RoleState, 'clusterMembership' | 'signedConfiguration'>): Plan<undefined> {
+  if (clusterMembership === undefined) return { kind: 'wait', why: 'the membership of this node' };
+  // An exporter of an earlier run goes on.
+  if (signedConfiguration === undefined) return { kind: 'wait', why: 'the configuration of the cluster' };
+  if (!isWanted(signedConfiguration)) return { kind: 'stop', why: 'idle: monitoring.exporter is off' };
+  return { kind: 'start', config: undefined };
+}
+
+/** Serves the metrics of this node to Prometheus (cluster-exporter.service). */
+export function exporterWorker(options: ExporterOptions): Runnable {
+  const { clusterMembership, signedConfiguration } = options.reads;
+  return launcher({
+    input: combine({ clusterMembership, signedConfiguration }),
+    plan: planExporter,
+    tearDown: ({ signal }) => options.units.stop(EXPORTER_UNIT, signal),
+    start: async (scope) => {
+      scope.run('follow', (child) => follow(options, child));
+    },
+  });
+}
+
+/** Starts the exporter, and restarts it when its certificate was renewed or the roles of this node have changed. */
+async function follow({ reads, clock, ...ports }: ExporterOptions, scope: Scope): Promise<never> {
+  using changes = reads.localRoles.watch();
+  scope.healthy();
+  for (;;) {
+    const roles = currentValue(reads.localRoles);
+    const missing =
+      roles === undefined
+        ? 'the roles of this node'
+        : await ensureExporter(
+            ports,
+            {
+              apiEndpoint: apiEndpointOf(currentValue(reads.clusterSettings) ?? {}),
+              isControlPlane: isControlPlane([...roles]),
+              files: FILES,
+            },
+            scope.signal,
+          );
+    scope.waiting(missing);
+    await nextWithin(changes, MINUTE_MS, clock, scope.signal);
+  }
+}
+
+/** A section in a form of a later version switches nothing on. */
+function isWanted(configuration: string): boolean {
+  try {
+    return monitoringFrom(configuration).exporter;
+  } catch {
+    return false;
+  }
+}
