@@ -35,6 +35,8 @@ result whenever a problem appears or ends (\`appeared\`, \`ended\`).
 
 \`--at 400d\` names instead what ends within that time if nobody does anything, in order, and who renews it: certificates and authorities of nodes,
 owner documents, collateral and the credentials of the workspace. The exit code is 11 when something needs a person.
+
+[Prometheus alerts](monitoring.md) with the same thresholds are in the chart \`monitoring\`.
 `;
 
 /** The page: one table for each layer, in the order of the checks. */

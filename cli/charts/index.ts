@@ -3,7 +3,7 @@
  *
  *     cluster.yaml ──planCharts──▶ ordered charts ──installCharts──▶ helm, one by one ──▶ checkpoint in state.json
  *
- * `flannel/` and `hello/` are charts of this project; the bundle contains them.
+ * `flannel/`, `hello/` and `monitoring/` are charts of this project; the bundle contains them.
  */
 export { installCharts } from './install-charts.ts';
 export { isPodReady, podReason } from './pod-problems.ts';

@@ -11,7 +11,14 @@ import type { SupportFile, SupportManifest } from './support-file.ts';
 
 const CALL_MS = 30_000;
 const MAX_LOG_BYTES = 16 * 1024 * 1024;
-const NODE_UNITS = ['bootstrapper', 'cluster-containerd', 'cluster-apilb', 'cluster-relay', 'cluster-exporter', 'kubelet'];
+const NODE_UNITS = [
+  'bootstrapper',
+  'cluster-containerd',
+  'cluster-apilb',
+  'cluster-relay',
+  'cluster-exporter',
+  'kubelet',
+];
 const CONTROL_PLANE_UNITS = [
   'cluster-etcd-state',
   'cluster-etcd-kubernetes',

@@ -1,4 +1,6 @@
 import type { Check } from '../preflight/index.ts';
+import type { Alert } from './alerts/alert.ts';
+import { ALERTS, type CheckCode } from './alerts/alerts.ts';
 import * as backup from './checks/backup-checks.ts';
 import * as controlPlane from './checks/control-plane-checks.ts';
 import * as etcd from './checks/etcd-checks.ts';
@@ -34,6 +36,8 @@ export interface DoctorCheck extends Check<ClusterFacts> {
   readonly what: string;
   /** Codes of later checks whose problems follow from a failure of this one, on the same node or in the whole cluster. */
   readonly explains: readonly DoctorErrorCode[];
+  /** How Prometheus sees the same problem, or why it cannot. */
+  readonly alert: Alert;
 }
 
 const ALL = Object.keys(doctorErrors) as DoctorErrorCode[];
@@ -82,10 +86,13 @@ const OF_A_KUBELET: readonly DoctorErrorCode[] = [
   'doctor-pods',
 ];
 
-type Entry = Pick<DoctorCheck, 'code' | 'layer' | 'what' | 'explains'> & { readonly observe: Observe };
+type Entry = Pick<DoctorCheck, 'layer' | 'what' | 'explains'> & {
+  readonly code: CheckCode;
+  readonly observe: Observe;
+};
 
 function entry(
-  code: DoctorErrorCode,
+  code: CheckCode,
   layer: Layer,
   rest: { readonly what: string; readonly observe: Observe; readonly explains?: readonly DoctorErrorCode[] },
 ): Entry {
@@ -274,4 +281,5 @@ const ENTRIES: readonly Entry[] = [
 export const DOCTOR_CHECKS: readonly DoctorCheck[] = ENTRIES.map((each) => ({
   ...each,
   fix: doctorErrors[each.code].fix,
+  alert: ALERTS[each.code],
 }));

@@ -26,3 +26,5 @@ export { DOCTOR_CHECKS, LAYERS } from './doctor-checks.ts';
 export { NOT_CHECKED } from './not-checked.ts';
 export { endingsUntil } from './endings.ts';
 export { DoctorError } from './errors.ts';
+export { alertNameOf, alertRules, PROBLEMS } from './alerts/alert-rules.ts';
+export type { MetricAlert } from './alerts/alert.ts';

@@ -17,7 +17,7 @@ const NAMES = [
   ],
   ...['flannel', 'flannel-chart', 'flannel-image', 'hello', 'helm', 'host-local', 'kube-apiserver'],
   ...['kube-controller-manager', 'kube-proxy', 'kube-scheduler', 'kubeadm', 'kubectl', 'kubelet', 'loopback'],
-  ...['pause', 'portmap', 'runc', 'web-image'],
+  ...['monitoring', 'pause', 'portmap', 'runc', 'web-image'],
 ];
 
 test.each(KUBERNETES_VERSIONS)(

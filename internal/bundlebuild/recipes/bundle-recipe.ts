@@ -26,5 +26,6 @@ function componentRecipes(v: BundleVersions): readonly ComponentRecipe[] {
     ...imageRecipes(v),
     { kind: 'chart', name: 'flannel-chart', version: v.own, scope: 'workstation', directory: 'flannel' },
     { kind: 'chart', name: 'hello', version: v.own, scope: 'workstation', directory: 'hello' },
+    { kind: 'chart', name: 'monitoring', version: v.own, scope: 'workstation', directory: 'monitoring' },
   ];
 }

@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import { setTimeout as delay } from 'node:timers/promises';
+import { test, type TestContext } from 'node:test';
+import { parse, stringify } from 'yaml';
+import { createHarness } from '../../machines/harness.ts';
+import { ChartHarness } from '../charts/chart-harness.ts';
+import { eventually } from '../harness/node-shell.ts';
+import { StoryCluster } from '../harness/story-cluster.ts';
+import { PrometheusPod, type ActiveAlert } from './prometheus-pod.ts';
+
+const NAME = 'monitoring';
+const NAMESPACE = 'monitoring';
+const NODES = ['n1', 'n2', 'n3', 'n4'] as const;
+const EXPORTER = 9097;
+/** How fast and how full the host is, which other programs use too: these alerts are printed, and not asserted. */
+const OF_THE_HOST: readonly string[] = [
+  'ClusterFsync',
+  'ClusterLatency',
+  'ClusterDiskSpace',
+  'ClusterDiskInodes',
+];
+/** Longer than the `for` of every alert that follows a fault of this story. */
+const HOLD_MS = 6 * 60_000;
+const POLL_MS = 15_000;
+/** Prints the status with which the exporter of a node answers a request with this token. */
+const ASK = `
+const [host, token] = process.argv.slice(1);
+const headers = token === undefined ? {} : { authorization: 'Bearer ' + token };
+require('node:https').get({ host, port: ${EXPORTER}, path: '/metrics', headers, rejectUnauthorized: false },
+  (answer) => { console.log(answer.statusCode); answer.destroy(); });`;
+
+await test('a real Prometheus sees faults of a real cluster', async (story) => {
+  await using bench = await createHarness();
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '3', '--workers', '1');
+  const cluster = new StoryCluster(bench, NAME);
+  await cluster.allReady(NODES, 60);
+  const workspace = await cluster.workspace();
+  const ask = (...token: readonly string[]): Promise<string> =>
+    cluster
+      .address('n4')
+      .then((host) => cluster.run('n1', '/usr/lib/cluster/node', '-e', ASK, '--', host, ...token));
+  const tokenOf = (account: string): Promise<string> =>
+    cluster.sh('n1', `kubectl -n ${NAMESPACE} create token ${account}`);
+
+  await story.test('no node serves metrics before it is switched on', async () => {
+    for (const node of NODES) {
+      const { stdout } = await cluster.try(node, 'systemctl', 'is-active', 'cluster-exporter');
+      assert.match(stdout, /inactive|unknown/);
+    }
+  });
+
+  await story.test(
+    'an apply starts the exporter of each node, and the chart comes from the bundle',
+    async (step) => {
+      await cluster.edit((yaml) => stringify({ ...(parse(yaml) as object), monitoring: { exporter: true } }));
+      await bench.must('--workspace', workspace, 'config', 'apply', '--yes');
+      const startedMs = Date.now();
+      for (const node of NODES)
+        await eventually(
+          `the exporter of ${node} runs`,
+          60,
+          () => cluster.try(node, 'systemctl', 'is-active', 'cluster-exporter'),
+          ({ stdout }) => stdout.trim() === 'active',
+        );
+      step.diagnostic(`every exporter runs after ${Date.now() - startedMs} ms`);
+      await cluster.edit((yaml) => {
+        const values = { scrapeInterval: '10s' };
+        const charts = [{ name: NAME, chart: 'bundle:monitoring', namespace: NAMESPACE, values }];
+        return stringify({ ...(parse(yaml) as object), charts });
+      });
+      const { charts } = await new ChartHarness(bench, { cluster: NAME, workspace }).init();
+      assert.deepEqual(charts, [NAME]);
+    },
+  );
+
+  await story.test('the exporter serves nobody but holders of a token that may read metrics', async () => {
+    assert.equal(await ask(), '401');
+    assert.equal(await ask('head.body.signature'), '403');
+    assert.equal(await ask(await tokenOf('default')), '403', 'a service account without the right');
+    assert.equal(await ask(await tokenOf('monitoring')), '200');
+  });
+
+  const prometheus = await PrometheusPod.start(bench, cluster, { node: 'n1', namespace: NAMESPACE });
+
+  await story.test('Prometheus scrapes each node, and a healthy cluster has no alert', async (step) => {
+    await eventually(
+      'every node is scraped',
+      120,
+      () => prometheus.query('up{job="cluster-nodes"} == 1'),
+      (samples) => samples.length === NODES.length,
+    );
+    await hold(step, prometheus, []);
+  });
+
+  await story.test('a member of etcd that does not start', async (step) => {
+    const unit = 'cluster-etcd-state.service';
+    await cluster.sh('n3', `systemctl mask --runtime ${unit}; systemctl stop ${unit}`);
+    await fires(step, prometheus, ['ClusterEtcdMember critical n3']);
+    await hold(step, prometheus, ['ClusterEtcdMember critical n3']);
+    await cluster.sh('n3', `systemctl unmask --runtime ${unit}; systemctl start ${unit}`);
+    await fires(step, prometheus, []);
+  });
+
+  await story.test('a node without power', async (step) => {
+    await cluster.cutPower('n4');
+    await fires(step, prometheus, ['ClusterNodeSilent critical n4']);
+    await hold(step, prometheus, ['ClusterNodeSilent critical n4']);
+    await cluster.start('n4');
+    await cluster.allReady(NODES, 180);
+    await fires(step, prometheus, []);
+  });
+
+  await story.test('a lost quorum, although no API server reviews tokens any more', async (step) => {
+    const quorum = ['ClusterEtcdQuorum critical', 'ClusterEtcdQuorum critical'];
+    for (const node of ['n2', 'n3']) await cluster.cutPower(node);
+    await fires(step, prometheus, quorum);
+    await hold(step, prometheus, quorum);
+    const up = await prometheus.query('up{job="cluster-nodes"} == 1');
+    assert.deepEqual(up.map(({ metric }) => metric['node']).toSorted(), ['n1', 'n4']);
+    for (const node of ['n2', 'n3']) await cluster.start(node);
+    await cluster.allReady(NODES, 240);
+    await fires(step, prometheus, []);
+  });
+
+  await story.test('an exporter that is switched off ends', async () => {
+    await cluster.edit((yaml) => stringify({ ...(parse(yaml) as object), monitoring: { exporter: false } }));
+    await bench.must('--workspace', workspace, 'config', 'apply', '--yes');
+    for (const node of NODES)
+      await eventually(
+        `the exporter of ${node} has ended`,
+        60,
+        () => cluster.try(node, 'systemctl', 'is-active', 'cluster-exporter'),
+        ({ stdout }) => stdout.trim() === 'inactive',
+      );
+  });
+});
+
+/** "NAME SEVERITY NODE" of each alert that fires, apart from those of the host. */
+function firing(alerts: readonly ActiveAlert[]): readonly string[] {
+  return alerts
+    .filter(({ state, labels }) => state === 'firing' && !OF_THE_HOST.includes(labels['alertname'] ?? ''))
+    .map(({ labels: { alertname, severity, node } }) => [alertname, severity, node].join(' ').trim())
+    .toSorted();
+}
+
+/** Waits until exactly these alerts fire. */
+async function fires(step: TestContext, prometheus: PrometheusPod, wanted: readonly string[]): Promise<void> {
+  const startedMs = Date.now();
+  await eventually(
+    `${wanted.join(', ') || 'no alert'} fires`,
+    420,
+    async () => firing(await prometheus.alerts()),
+    (now) => now.join() === wanted.join(),
+  );
+  step.diagnostic(
+    `${wanted.join(', ') || 'no alert'} after ${Math.round((Date.now() - startedMs) / 1000)} s`,
+  );
+}
+
+/** Fails when other alerts fire for longer than the alerts take that follow from a fault. */
+async function hold(step: TestContext, prometheus: PrometheusPod, wanted: readonly string[]): Promise<void> {
+  for (const endMs = Date.now() + HOLD_MS; Date.now() < endMs; await delay(POLL_MS)) {
+    const alerts = await prometheus.alerts();
+    assert.deepEqual(firing(alerts), wanted);
+    if (Date.now() + POLL_MS < endMs) continue;
+    for (const { state, labels } of alerts)
+      step.diagnostic(`${state}: ${labels['alertname']} ${labels['severity']} ${labels['node'] ?? ''}`);
+  }
+}

@@ -1,0 +1,102 @@
+import { DOCTOR_CHECKS, type DoctorCheck } from '../doctor-checks.ts';
+import type { MetricAlert, Severity } from './alert.ts';
+
+/** The recorded problems: one series for each problem, with its code and severity. The value is the figure of the check. */
+export const PROBLEMS = 'cluster:doctor_problem';
+const SEVERITIES: readonly Severity[] = ['critical', 'warning'];
+
+/** A rule in the form of Prometheus' rule files. */
+interface RecordingRule {
+  readonly record: string;
+  readonly expr: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** See `RecordingRule`. */
+export interface AlertingRule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly for: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** A file of rules for Prometheus. Rules of a group are evaluated in their order, so alerts see the problems of the same moment. */
+export interface RuleFile {
+  readonly groups: readonly {
+    readonly name: string;
+    readonly rules: readonly (RecordingRule | AlertingRule)[];
+  }[];
+}
+
+interface Alerting extends DoctorCheck {
+  readonly alert: MetricAlert;
+}
+
+/** The rules of all checks that a metric expresses: first the problems, then an alert for each problem that no other one explains. */
+export function alertRules(checks: readonly DoctorCheck[] = DOCTOR_CHECKS): RuleFile {
+  const alerting = checks.filter(isAlerting);
+  const problems = alerting.flatMap((check) =>
+    severitiesOf(check).map((severity): RecordingRule => ({
+      record: PROBLEMS,
+      expr: `${check.alert.figure} ${check.alert.is} ${check.alert.limits[severity]}`,
+      labels: { code: check.code, severity },
+    })),
+  );
+  const alerts = alerting.flatMap((check, index) =>
+    severitiesOf(check).map((severity) => alertOf(check, severity, alerting.slice(0, index))),
+  );
+  return { groups: [{ name: 'cluster-doctor', rules: [...problems, ...alerts] }] };
+}
+
+/** "ClusterEtcdMember" of the check doctor-etcd-member. */
+export function alertNameOf({ code }: Pick<DoctorCheck, 'code'>): string {
+  const words = code.replace(/^doctor-/, '').split('-');
+  return `Cluster${words.map((word) => `${word[0]?.toUpperCase()}${word.slice(1)}`).join('')}`;
+}
+
+function isAlerting(check: DoctorCheck): check is Alerting {
+  return !('none' in check.alert);
+}
+
+function severitiesOf({ alert }: Alerting): readonly Severity[] {
+  return SEVERITIES.filter((severity) => alert.limits[severity] !== undefined);
+}
+
+function alertOf(check: Alerting, severity: Severity, before: readonly Alerting[]): AlertingRule {
+  const { alert, fix, code } = check;
+  return {
+    alert: alertNameOf(check),
+    expr: [problemsOf([check], severity), ...hiddenBy(check, severity, before)].join(' unless '),
+    for: `${alert.forMinutes}m`,
+    labels: { code, severity },
+    annotations: { summary: alert.summary, fix },
+  };
+}
+
+/**
+ * What hides a problem: the worse one of the same check, and errors of the checks that explain it, on its node or in the whole cluster.
+ * An error on one node never hides a problem of the whole cluster, unlike in the order of `cluster doctor`, which hides nothing.
+ */
+function hiddenBy(check: Alerting, severity: Severity, before: readonly Alerting[]): readonly string[] {
+  const worse = severity === 'warning' && severitiesOf(check).includes('critical');
+  const causes = before.filter(({ explains }) => explains.includes(check.code));
+  const ofScope = (scope: MetricAlert['scope']): string =>
+    problemsOf(
+      causes.filter(({ alert }) => alert.scope === scope),
+      'critical',
+    );
+  const [nodes, cluster] = [check.alert.scope === 'node' ? ofScope('node') : '', ofScope('cluster')];
+  return [
+    ...(worse ? [`ignoring (severity) ${problemsOf([check], 'critical')}`] : []),
+    ...(nodes === '' ? [] : [`on (node) ${nodes}`]),
+    ...(cluster === '' ? [] : [`on () ${cluster}`]),
+  ];
+}
+
+/** The selector of the problems of these checks; empty for none. */
+function problemsOf(checks: readonly Alerting[], severity: Severity): string {
+  const codes = checks.filter((check) => severitiesOf(check).includes(severity)).map(({ code }) => code);
+  if (codes.length === 0) return '';
+  return `${PROBLEMS}{code${codes.length === 1 ? '=' : '=~'}"${codes.join('|')}",severity="${severity}"}`;
+}

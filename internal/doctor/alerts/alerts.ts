@@ -1,0 +1,186 @@
+import { MINUTE_MS } from '../../clock/index.ts';
+import { PORTS } from '../../endpoint/index.ts';
+import { MAX_CLOCK_OFFSET_MS } from '../../preflight/index.ts';
+import type { DoctorErrorCode } from '../errors.ts';
+import * as limits from '../thresholds.ts';
+import type { Alert } from './alert.ts';
+
+/** The codes of checks; the other codes of this directory are about files of facts. */
+export type CheckCode = Exclude<DoctorErrorCode, `doctor-facts-${string}` | 'doctor-node-unknown'>;
+
+/** The targets that the chart `monitoring` configures. They have the labels `node` and, on control planes, `control_plane`. */
+const NODES = 'job="cluster-nodes"';
+
+const KUBE_STATE = 'an object of the Kubernetes API: kube-state-metrics has it';
+const RECORDS = 'a record of the cluster, which no program has as a metric yet';
+
+const seconds = (ms: number): number => ms / 1_000;
+
+const CA = 'certificate=~"(.*[/-])?ca[.]crt"';
+const NOT_CA = CA.replace('=~', '!~');
+const EXPIRY = 'cluster_certificate_expiry_seconds';
+/** A certificate is due earlier when its lifetime is short. */
+const RENEWAL_FAILING = `clamp_max(cluster_certificate_lifetime_seconds * ${limits.RENEWAL_FAILING_SHARE}, ${seconds(limits.CERTIFICATE_WARNING_MS)})`;
+
+const VERDICT = 'cluster_balancer_upstream_verdict';
+/** The share of the balancers that see each API server ("IP:6443") as healthy. */
+const HEALTHY_SHARE = `(count by (server) (${VERDICT}{verdict="healthy"}) or count by (server) (${VERDICT}) * 0) / count by (server) (${VERDICT})`;
+/** 1 for each API server, with its node: that of the exporter at the same address. */
+const SERVER_NODES = `label_replace(up{${NODES},control_plane="true"}, "server", "$1:${PORTS.apiServer}", "instance", "(.+):[0-9]+") * 0 + 1`;
+const API_SERVERS = `sum by (node) (${HEALTHY_SHARE} * on (server) group_left (node) (${SERVER_NODES}))`;
+
+/** The alert of each check. The thresholds are those of the check. */
+export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
+  'doctor-clock': {
+    ...{ scope: 'node', unit: 's', is: '>', forMinutes: 2 },
+    figure: 'abs(cluster_node_time_seconds - timestamp(cluster_node_time_seconds))',
+    limits: { critical: seconds(MAX_CLOCK_OFFSET_MS), warning: seconds(limits.CLOCK_WARNING_MS) },
+    summary:
+      'The clock of {{ $labels.node }} differs by {{ $value | humanizeDuration }} from that of Prometheus',
+  },
+  'doctor-credentials': { none: 'about a workstation' },
+  'doctor-etcd-full': {
+    ...{ scope: 'cluster', unit: 'bool', is: '==', forMinutes: 1 },
+    figure: 'max by (etcd) (cluster_etcd_alarm{alarm="NOSPACE"})',
+    limits: { critical: 1 },
+    summary: 'The {{ $labels.etcd }} etcd is full and refuses every write',
+  },
+  'doctor-etcd-quorum': {
+    ...{ scope: 'cluster', unit: 'bool', is: '==', forMinutes: 1 },
+    // A member that does not respond sees no leader. If Prometheus reaches no control plane, nothing is known about etcd.
+    figure: 'max by (etcd) (etcd_server_has_leader or cluster_program_up{program="etcd"} == 0)',
+    limits: { critical: 0 },
+    summary: 'The {{ $labels.etcd }} etcd has no quorum: no member that Prometheus reaches sees a leader',
+  },
+  'doctor-node-silent': {
+    ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: 2 },
+    figure: `min by (node) (up{${NODES}} or cluster_program_up{program="agent"})`,
+    limits: { critical: 0 },
+    summary: '{{ $labels.node }} does not serve its metrics, or its agent does not respond',
+  },
+  'doctor-disk-space': {
+    ...{ scope: 'node', unit: 'percentunit', is: '<', forMinutes: 5 },
+    figure: 'min by (node) (cluster_filesystem_available_bytes / cluster_filesystem_size_bytes)',
+    limits: { critical: limits.SPACE_ERROR_SHARE, warning: limits.SPACE_WARNING_SHARE },
+    summary: 'A file system of {{ $labels.node }} has {{ $value | humanizePercentage }} free',
+  },
+  'doctor-disk-inodes': {
+    ...{ scope: 'node', unit: 'percentunit', is: '<', forMinutes: 5 },
+    figure: 'min by (node) (cluster_filesystem_inodes_free / (cluster_filesystem_inodes > 0))',
+    limits: { critical: limits.INODES_ERROR_SHARE, warning: limits.INODES_WARNING_SHARE },
+    summary: 'A file system of {{ $labels.node }} has {{ $value | humanizePercentage }} of its inodes free',
+  },
+  'doctor-etcd-member': {
+    ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: 2 },
+    figure: 'min by (node, etcd) (cluster_program_up{program="etcd"} or etcd_server_has_leader)',
+    limits: { critical: 0 },
+    summary: 'The {{ $labels.etcd }} etcd on {{ $labels.node }} does not respond, or sees no leader',
+  },
+  'doctor-curator': {
+    ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: 2 },
+    figure: 'cluster_program_up{program="joinservice"}',
+    limits: { critical: 0 },
+    summary: 'The curator of {{ $labels.node }} does not respond on its node',
+  },
+  'doctor-api-server': {
+    ...{ scope: 'node', unit: 'percentunit', is: '==', forMinutes: 2 },
+    figure: API_SERVERS,
+    limits: { critical: 0 },
+    summary: 'No node sees the API server of {{ $labels.node }} as healthy',
+  },
+  'doctor-control-plane': {
+    ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: 5 },
+    figure: 'cluster_control_plane_component_ready',
+    limits: { critical: 0 },
+    summary: '{{ $labels.component }} on {{ $labels.node }} is not ready',
+  },
+  'doctor-kubernetes': { none: 'about a workstation; the API servers have an alert of their own' },
+  'doctor-kubelet': {
+    ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: 2 },
+    figure: 'cluster_program_up{program="kubelet"}',
+    limits: { critical: 0 },
+    summary: 'The kubelet of {{ $labels.node }} is not healthy, or does not respond on its node',
+  },
+  'doctor-node-pressure': { none: KUBE_STATE },
+  'doctor-network': { none: KUBE_STATE },
+  'doctor-proxy': { none: KUBE_STATE },
+  'doctor-dns': { none: KUBE_STATE },
+  'doctor-balancer': {
+    ...{ scope: 'node', unit: 'percentunit', is: '<', forMinutes: 5 },
+    figure: API_SERVERS,
+    limits: { warning: 1 },
+    summary:
+      '{{ $value | humanizePercentage }} of the nodes see the API server of {{ $labels.node }} as healthy',
+  },
+  'doctor-node-error': {
+    ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: 5 },
+    figure: 'cluster_agent_runnable_failing',
+    limits: { critical: 1 },
+    summary: 'On {{ $labels.node }}, {{ $labels.path }} of the agent fails',
+  },
+  'doctor-agent': {
+    ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: 5 },
+    figure: 'cluster_agent_runnable_state{state="dead"}',
+    limits: { warning: 1 },
+    summary: 'On {{ $labels.node }}, {{ $labels.path }} of the agent has ended',
+  },
+  'doctor-certificate': {
+    ...{ scope: 'node', unit: 's', is: '<=', forMinutes: 10 },
+    figure: `${EXPIRY}{${NOT_CA}}`,
+    limits: { critical: 0, warning: RENEWAL_FAILING },
+    summary: '{{ $labels.certificate }} on {{ $labels.node }} expires in {{ $value | humanizeDuration }}',
+  },
+  'doctor-ca': {
+    ...{ scope: 'node', unit: 's', is: '<=', forMinutes: 10 },
+    figure: `${EXPIRY}{${CA}}`,
+    limits: { critical: 0, warning: seconds(limits.CA_WARNING_MS) },
+    summary: '{{ $labels.certificate }} on {{ $labels.node }} expires in {{ $value | humanizeDuration }}',
+  },
+  'doctor-keys': { none: RECORDS },
+  'doctor-servers-ca': { none: KUBE_STATE },
+  'doctor-document': { none: RECORDS },
+  'doctor-collateral': { none: RECORDS },
+  'doctor-join': { none: RECORDS },
+  'doctor-backup-schedule': { none: RECORDS },
+  'doctor-backup': { none: RECORDS },
+  'doctor-backup-copies': { none: RECORDS },
+  'doctor-etcd-learner': {
+    ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: limits.LEARNER_WARNING_MS / MINUTE_MS },
+    figure: 'etcd_server_is_learner',
+    limits: { warning: 1 },
+    summary: 'The {{ $labels.etcd }} etcd on {{ $labels.node }} is a learner, and not promoted',
+  },
+  'doctor-etcd-size': {
+    ...{ scope: 'cluster', unit: 'percentunit', is: '>', forMinutes: 5 },
+    figure: 'max by (etcd) (etcd_mvcc_db_total_size_in_bytes / etcd_server_quota_backend_bytes)',
+    limits: { warning: limits.DATABASE_WARNING_SHARE },
+    summary: 'The {{ $labels.etcd }} etcd uses {{ $value | humanizePercentage }} of its quota',
+  },
+  'doctor-etcd-unused': {
+    ...{ scope: 'node', unit: 'percentunit', is: '>', forMinutes: 60 },
+    figure: `(1 - etcd_mvcc_db_total_size_in_use_in_bytes / (etcd_mvcc_db_total_size_in_bytes >= ${limits.UNUSED_MIN_BYTES}))`,
+    limits: { warning: limits.UNUSED_WARNING_SHARE },
+    summary:
+      '{{ $value | humanizePercentage }} of the {{ $labels.etcd }} etcd on {{ $labels.node }} is unused',
+  },
+  'doctor-disk-clear': { none: 'it changes only when the disk of a machine is set up' },
+  'doctor-fsync': {
+    ...{ scope: 'node', unit: 's', is: '>', forMinutes: 10 },
+    figure: 'histogram_quantile(0.99, rate(etcd_disk_wal_fsync_duration_seconds_bucket[5m]))',
+    limits: { warning: seconds(limits.FSYNC_WARNING_MS) },
+    summary:
+      'An fsync of the {{ $labels.etcd }} etcd on {{ $labels.node }} takes {{ $value | humanizeDuration }} (p99)',
+  },
+  'doctor-latency': {
+    ...{ scope: 'node', unit: 's', is: '>', forMinutes: 10 },
+    figure:
+      'max by (node, etcd) (histogram_quantile(0.5, rate(etcd_network_peer_round_trip_time_seconds_bucket[30m])))',
+    limits: { warning: seconds(limits.ROUND_TRIP_WARNING_MS) },
+    summary:
+      'The {{ $labels.etcd }} etcd on {{ $labels.node }} reaches a peer in {{ $value | humanizeDuration }} (median)',
+  },
+  'doctor-pods': { none: KUBE_STATE },
+  'doctor-budget': { none: KUBE_STATE },
+  'doctor-chart': { none: 'about the charts of a workspace' },
+  'doctor-skew': { none: 'compares with the version of the CLI' },
+};
