@@ -19,7 +19,8 @@ import { backupRing } from './operator-runnables.ts';
 
 /** The runnable that takes the scheduled backups. */
 export function backupRunnable(agent: Agent): Runnable {
-  const { reads, driver, identity } = agent;
+  const { reads, driver, identity, valueStore } = agent;
+  const writes = valueStore.claim('scheduledBackups');
   return backupScheduleWorker(async (signal) => {
     const membership = await membershipOf(agent, signal);
     return {
@@ -29,6 +30,7 @@ export function backupRunnable(agent: Agent): Runnable {
       keyFiles: { ...CONTROL_PLANE_KEY_FILES, ...OPTIONAL_KEY_FILES },
       ring: backupRing(agent),
       etcdMembers: () => driver.etcdMembers(),
+      writes,
       withSnapshot: (name, snapshot, work, child) => {
         const directory = currentValue(reads.clusterDirectory);
         const config = temporaryEtcdConfig(name, membership, directory, PORTS.proofEtcd);

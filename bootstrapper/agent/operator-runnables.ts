@@ -59,7 +59,8 @@ async function renderAgent(agent: Agent, { health, certificates: list }: MetricS
     readComponents(agent, health, signal),
   ]);
   const now = { usage: usage(), tree: tree(), nowMs: clock.nowMs() };
-  const found = { certificates, servers, fileSystems, components };
+  const backups = currentValue(agent.reads.scheduledBackups);
+  const found = { certificates, servers, fileSystems, components, backups };
   return renderMetrics(agentMetrics({ version: agentVersion, ...found, ...now }));
 }
 

@@ -5,7 +5,7 @@ import { agentMetrics } from './agent-metrics.ts';
 const NOW_MS = Date.UTC(2026, 0, 1);
 const USAGE = { uptimeSeconds: 1, residentBytes: 2, heapBytes: 3, cpuMicroseconds: 4 };
 
-test('agentMetrics() has what the alerts judge: clock, failures, certificates, file systems, components, API servers', () => {
+test('agentMetrics() has what the alerts judge: clock, failures, certificates, file systems, components, backups, API servers', () => {
   const runnable = { sinceMs: NOW_MS, restarts: 0, note: undefined };
   const text = renderMetrics(
     agentMetrics({
@@ -19,6 +19,7 @@ test('agentMetrics() has what the alerts judge: clock, failures, certificates, f
         ['/var/lib/kubelet', { sizeBytes: 100, availableBytes: 40, inodes: 10, inodesFree: 9 }],
       ]),
       components: [{ name: 'kube-scheduler', isReady: false }],
+      backups: { periodMs: 3_600_000, newestMs: NOW_MS - 5_000, endsMs: NOW_MS + 7_000 },
       servers: [{ server: '192.0.2.1:6443', verdict: 'silent', connections: 3, sinceMs: 0, why: '' }],
     }),
   );
@@ -37,6 +38,9 @@ test('agentMetrics() has what the alerts judge: clock, failures, certificates, f
     'cluster_filesystem_available_bytes{path="/var/lib/kubelet"} 40',
     'cluster_filesystem_inodes{path="/var/lib/kubelet"} 10',
     'cluster_filesystem_inodes_free{path="/var/lib/kubelet"} 9',
+    'cluster_backup_period_seconds 3600',
+    `cluster_backup_newest_proved_timestamp_seconds ${NOW_MS / 1000 - 5}`,
+    `cluster_backup_schedule_end_timestamp_seconds ${NOW_MS / 1000 + 7}`,
     'cluster_balancer_upstream_verdict{server="192.0.2.1:6443",verdict="silent"} 1',
     'cluster_balancer_upstream_connections{server="192.0.2.1:6443"} 3',
   ]);

@@ -3,6 +3,7 @@ import { processMetrics, type MetricFamily, type ProcessUsage } from '../../inte
 import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
 import type { ApiServerHealth, StaticPodHealth } from '../kubernetes/index.ts';
 import type { CertificateExpiry } from './certificate-expiry.ts';
+import type { ScheduledBackups } from '../roleserve/index.ts';
 import { isFailing } from './is-failing.ts';
 
 /** Inputs of `agentMetrics()`. */
@@ -15,6 +16,8 @@ export interface AgentMetricsInput {
   readonly fileSystems: ReadonlyMap<string, FileSystem>;
   /** The components of the control plane on this node; empty on a worker. */
   readonly components: readonly Pick<StaticPodHealth, 'name' | 'isReady'>[];
+  /** The scheduled backups of the cluster; undefined without a schedule, and on workers. */
+  readonly backups: ScheduledBackups | undefined;
   /** Health of the API servers as the balancer reports it; empty when no balancer runs. */
   readonly servers: readonly ApiServerHealth[];
   readonly nowMs: number;
@@ -22,7 +25,7 @@ export interface AgentMetricsInput {
 
 /** Metrics of the agent: its process, its runnables, its certificates, and the balancer. Pure. */
 export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] {
-  const { version, usage, tree, certificates, fileSystems, components, servers, nowMs } = input;
+  const { version, usage, tree, certificates, fileSystems, components, backups, servers, nowMs } = input;
   return [
     ...processMetrics({ program: 'agent', version }, usage),
     {
@@ -77,6 +80,7 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
       })),
     },
     ...fileSystemMetrics(fileSystems),
+    ...backupMetrics(backups),
     ...balancerMetrics(servers),
   ];
 }
@@ -97,6 +101,25 @@ function fileSystemMetrics(fileSystems: AgentMetricsInput['fileSystems']): reado
     ),
     family('inodes', 'Inodes of the file system; 0 where their number is not fixed.', ({ inodes }) => inodes),
     family('inodes_free', 'Inodes that are not used.', ({ inodesFree }) => inodesFree),
+  ];
+}
+
+function backupMetrics(backups: ScheduledBackups | undefined): readonly MetricFamily[] {
+  if (backups === undefined) return [];
+  const family = (name: string, help: string, ms: number): MetricFamily => ({
+    name: `cluster_backup_${name}`,
+    help,
+    kind: 'gauge',
+    samples: [{ value: ms / 1000 }],
+  });
+  return [
+    family('period_seconds', 'How often a backup of the cluster is due.', backups.periodMs),
+    family(
+      'newest_proved_timestamp_seconds',
+      'When the newest proved backup was taken; before the first one, when the schedule was signed.',
+      backups.newestMs,
+    ),
+    family('schedule_end_timestamp_seconds', 'When the signature of the schedule ends.', backups.endsMs),
   ];
 }
 

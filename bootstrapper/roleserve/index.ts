@@ -36,6 +36,7 @@ export {
   type RoleValues,
   RoleValueStore,
   type RoleValueWriters,
+  type ScheduledBackups,
   settingsFromSpec,
 } from './role-values.ts';
 export { type SignerDriver, signerWorker } from './signer-worker.ts';

@@ -43,6 +43,15 @@ export interface KubernetesStatus {
   readonly controlPlane: boolean;
 }
 
+/** The scheduled backups of the cluster as this control plane sees them; times in Unix milliseconds. */
+export interface ScheduledBackups {
+  readonly periodMs: number;
+  /** The end of the owner's signature. */
+  readonly endsMs: number;
+  /** When the newest backup was taken whose content was proved; before the first one, when the schedule was signed. */
+  readonly newestMs: number;
+}
+
 /** Settings of Kubernetes from the configuration of the cluster. They are equal on every node. */
 export interface ClusterSettings {
   readonly clusterName: string;
@@ -96,6 +105,7 @@ export function createEventValues() {
     clusterConfiguration: unknownYet<string>(),
     /** The newest configuration of the cluster, JSON, whose signature this node has verified. */
     signedConfiguration: unknownYet<string>(),
+    scheduledBackups: unknownYet<ScheduledBackups>(),
     /** The stage of the rotation that this node has completed. */
     localKeys: unknownYet<KeyStage>(),
   };
@@ -135,6 +145,7 @@ export type RoleValueWriters = { readonly [Name in RoleValueName]: Settable<Role
  * | localControlPlane   | control plane worker  | Kubernetes, signer, status push            |
  * | kubernetesStatus    | Kubernetes worker     | init result, components, status push       |
  * | localKeys           | key rotation          | status push                                |
+ * | scheduledBackups    | backup worker         | metrics                                    |
  */
 export class RoleValueStore {
   /** Read-only views. A reader cannot set a value through them, not even with a cast. */

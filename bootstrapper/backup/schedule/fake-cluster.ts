@@ -22,6 +22,8 @@ import {
 } from '../../../internal/records/index.ts';
 import { MemoryEtcd, MemoryFiles, type FakeClock } from '../../../internal/testing/index.ts';
 import { BackupRing } from './backup-ring.ts';
+import { EventValue } from '../../../internal/event/index.ts';
+import type { ScheduledBackups } from '../../roleserve/index.ts';
 import type { ScheduleWorkerOptions, StateEtcd } from './schedule-worker.ts';
 
 const signal = new AbortController().signal;
@@ -50,6 +52,8 @@ export class FakeCluster {
   /** How often etcd compacts its history during a backup from now on. */
   compactions = 0;
   freeBytes = 1024 ** 4;
+  /** What the workers say about the backups of the cluster. */
+  readonly published = { scheduledBackups: new EventValue<ScheduledBackups | undefined>() };
   readonly files = new MemoryFiles();
   #compactRevision = 1n;
 
@@ -151,6 +155,7 @@ export class FakeCluster {
           },
         } as unknown as Pick<EtcdClient, 'keys' | 'maintenance'>);
       },
+      writes: this.published,
       cleanUp: () => Promise.resolve(),
     };
   }

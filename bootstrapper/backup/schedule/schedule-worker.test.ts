@@ -8,6 +8,7 @@ import {
 } from '../../../internal/backup/index.ts';
 import { untilAborted } from '../../../internal/cleanup/index.ts';
 import { remove } from '../../../internal/etcd/index.ts';
+import { currentValue } from '../../../internal/event/index.ts';
 import { records } from '../../../internal/records/index.ts';
 import { closeOpened, FakeClock, opened, superviseForTest } from '../../../internal/testing/index.ts';
 import { generateEd25519Key } from '../../../internal/crypto/index.ts';
@@ -82,6 +83,21 @@ describe('backupScheduleWorker()', () => {
     expect(cluster.restoredSnapshots).toEqual(texts.filter((text) => text !== ''));
     expect(await cluster.files.list(join('/', machine.nodeId, 'work'))).toEqual([]);
     expect(await cluster.failure()).toBeUndefined();
+  });
+
+  test('publishes the period, the end of the signature and the newest proved backup', async () => {
+    const { cluster, machines, ids, run, until, proved, clock } = await start(1);
+    const published = () => currentValue(cluster.published.scheduledBackups);
+    run(...machines);
+    await clock.advance(10_000);
+    expect(published()).toBeUndefined();
+    await cluster.schedule(ids);
+    await clock.advance(10_000);
+    expect(published()).toMatchObject({ periodMs: PERIOD_MS });
+    await until(proved(2));
+    await clock.advance(10_000);
+    expect(published()?.newestMs).toBe((await cluster.kept()).at(-1)?.takenMs);
+    expect(published()?.endsMs).toBeGreaterThan(clock.nowMs());
   });
 
   test('three control planes take one backup each period, in turns, and each keeps its newest', async () => {

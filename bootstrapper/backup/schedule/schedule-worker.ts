@@ -1,3 +1,4 @@
+import { MINUTE_MS } from '../../../internal/clock/index.ts';
 import { describeError, findCoded } from '../../../internal/errors/index.ts';
 import { Namespace, remove, type KeySpace } from '../../../internal/etcd/index.ts';
 import {
@@ -7,9 +8,10 @@ import {
   type BackupRecord,
 } from '../../../internal/records/index.ts';
 import type { Runnable, Scope } from '../../../internal/supervisor/index.ts';
+import type { RoleValueWriters } from '../../roleserve/index.ts';
 import { withBackupClaim, type BackupClaim } from './backup-claim.ts';
 import { BackupTaskError } from '../errors.ts';
-import { planBackup, planRing } from './plan-backup.ts';
+import { newestProved, planBackup, planRing } from './plan-backup.ts';
 import { takeScheduledBackup, type ScheduledBackupOptions, type ScheduledEtcd } from './scheduled-backup.ts';
 import { listKeptBackups, readSchedule, type StoredSchedule } from './stored-schedule.ts';
 import type { ScheduleTrust } from './verify-schedule.ts';
@@ -28,6 +30,8 @@ export type StateEtcd = ScheduledEtcd & KeySpace;
 export interface ScheduleWorkerOptions extends ScheduledBackupOptions, ScheduleTrust {
   /** Clients with root credentials of both local members, while they run. */
   readonly etcdMembers: () => { readonly state: StateEtcd; readonly kubernetes: ScheduledEtcd } | undefined;
+  /** The worker publishes here what the cluster has; undefined without a schedule. */
+  readonly writes: Pick<RoleValueWriters, 'scheduledBackups'>;
   /** Removes what an earlier run of the agent left of a throwaway etcd. */
   readonly cleanUp: (signal: AbortSignal) => Promise<void>;
 }
@@ -65,9 +69,9 @@ async function runOnce(options: ScheduleWorkerOptions, scope: Scope): Promise<st
   const etcd = new Namespace(etcds.state, CLUSTER_PREFIX);
   try {
     const schedule = await readSchedule(options, etcd, signal);
-    return schedule === undefined
-      ? 'a schedule of backups'
-      : await follow(options, { etcd, etcds, schedule }, scope);
+    if (schedule !== undefined) return await follow(options, { etcd, etcds, schedule }, scope);
+    options.writes.scheduledBackups.set(undefined);
+    return 'a schedule of backups';
   } catch (error) {
     signal.throwIfAborted();
     // If the failure cannot be recorded, the original error still counts.
@@ -91,6 +95,7 @@ async function follow(
   const { signal } = scope;
   const { certificate, workspace } = schedule;
   const kept = await reconcile(options, etcd, certificate.keep, signal);
+  publish(options, certificate, kept);
   const head = await records.backupHead.read(etcd, BACKUP_HEAD_KEY, signal);
   const inputs = { nowMs: clock.nowMs(), nodeId, schedule: certificate, head: head.record, kept };
   const plan = planBackup(inputs);
@@ -108,8 +113,20 @@ async function follow(
   });
   if (done === undefined) return 'another control plane, which takes a backup';
   await forgetRemoved(etcd, kept, signal);
-  await reconcile(options, etcd, certificate.keep, signal);
+  publish(options, certificate, await reconcile(options, etcd, certificate.keep, signal));
   return 'the next backup';
+}
+
+function publish(
+  { writes }: ScheduleWorkerOptions,
+  { everyMinutes, issuedMs, endsMs }: StoredSchedule['certificate'],
+  kept: readonly BackupRecord[],
+): void {
+  writes.scheduledBackups.set({
+    periodMs: everyMinutes * MINUTE_MS,
+    endsMs,
+    newestMs: newestProved(kept)?.takenMs ?? issuedMs,
+  });
 }
 
 /** Records a backup; a proved one ends an earlier failure. @throws BackupTaskError `backup-node-claim-lost` */

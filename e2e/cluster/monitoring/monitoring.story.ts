@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import { parse, stringify } from 'yaml';
@@ -19,6 +21,14 @@ const OF_THE_HOST: readonly string[] = [
   'ClusterDiskSpace',
   'ClusterDiskInodes',
 ];
+/** Metrics that exist only while something fails, or once backups are scheduled. */
+const NOT_ALWAYS: readonly string[] = [
+  'cluster_agent_runnable_failing',
+  'cluster_backup_newest_proved_timestamp_seconds',
+  'cluster_backup_period_seconds',
+  'cluster_backup_schedule_end_timestamp_seconds',
+];
+const FILES = resolve(import.meta.dirname, '../../../cli/charts/monitoring/files');
 /** Longer than the `for` of every alert that follows a fault of this story. */
 const HOLD_MS = 6 * 60_000;
 const POLL_MS = 15_000;
@@ -92,6 +102,14 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
     await hold(step, prometheus, []);
   });
 
+  await story.test('each metric of the rules and of the dashboard exists on a real node', async () => {
+    const names = await metricNames();
+    assert.ok(names.length > 20, `only ${names.length} metrics`);
+    const missing = [];
+    for (const name of names) if ((await prometheus.query(name)).length === 0) missing.push(name);
+    assert.deepEqual(missing.toSorted(), NOT_ALWAYS);
+  });
+
   await story.test('a member of etcd that does not start', async (step) => {
     const unit = 'cluster-etcd-state.service';
     await cluster.sh('n3', `systemctl mask --runtime ${unit}; systemctl stop ${unit}`);
@@ -134,6 +152,13 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
       );
   });
 });
+
+/** The names of all metrics of nodes in the rules and in the dashboard of the chart. */
+async function metricNames(): Promise<readonly string[]> {
+  const texts = ['rules.yaml', 'dashboard.json'].map((name) => readFile(join(FILES, name), 'utf8'));
+  const names = (await Promise.all(texts)).flatMap((text) => text.match(/\b(cluster|etcd)_[a-z_]+\b/g) ?? []);
+  return [...new Set(names)];
+}
 
 /** "NAME SEVERITY NODE" of each alert that fires, apart from those of the host. */
 function firing(alerts: readonly ActiveAlert[]): readonly string[] {

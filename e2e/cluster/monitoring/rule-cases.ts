@@ -47,7 +47,7 @@ export function healthySeries(): readonly Series[] {
       ...{ job: 'cluster-nodes', instance: `${address(node)}:9097`, node },
       ...(isControlPlane && { control_plane: 'true' }),
     };
-    const ofControlPlane = [...componentSeries(), ...ETCDS.flatMap(etcdSeries)];
+    const ofControlPlane = [...componentSeries(), ...backupSeries(), ...ETCDS.flatMap(etcdSeries)];
     const series = [...programSeries(), ...(isControlPlane ? ofControlPlane : [])];
     return series.map(({ name, labels, values }) => ({ name, labels: { ...target, ...labels }, values }));
   });
@@ -92,6 +92,15 @@ function componentSeries(): readonly Series[] {
     labels: { component },
     values: constant(1),
   }));
+}
+
+/** A cluster with scheduled backups of which the newest is from the first minute. */
+function backupSeries(): readonly Series[] {
+  return Object.entries({
+    period_seconds: 6 * 3600,
+    newest_proved_timestamp_seconds: 0,
+    schedule_end_timestamp_seconds: 300 * DAY_SECONDS,
+  }).map(([name, value]) => ({ name: `cluster_backup_${name}`, labels: {}, values: constant(value) }));
 }
 
 function etcdSeries(etcd: string): readonly Series[] {
@@ -312,6 +321,26 @@ export const RULE_CASES: readonly RuleCase[] = [
     name: 'an authority with 89 days left',
     fault: expiry(CA, 89 * DAY_SECONDS),
     ...one('ClusterCa', 'warning', 'n1'),
+  },
+  {
+    name: 'a backup that is three periods old',
+    fault: set('cluster_backup_period_seconds', {}, constant(1_800)),
+    ...one('ClusterBackup', 'warning'),
+  },
+  {
+    name: 'a backup that is nine periods old',
+    fault: set('cluster_backup_period_seconds', {}, constant(600)),
+    ...one('ClusterBackup', 'critical'),
+  },
+  {
+    name: 'a schedule of backups that ends in 29 days',
+    fault: set('cluster_backup_schedule_end_timestamp_seconds', {}, constant(29 * DAY_SECONDS)),
+    ...one('ClusterBackupSchedule', 'warning'),
+  },
+  {
+    name: 'a schedule of backups that has ended',
+    fault: set('cluster_backup_schedule_end_timestamp_seconds', {}, constant(-1)),
+    ...one('ClusterBackupSchedule', 'critical'),
   },
   {
     name: 'a learner that is not promoted',

@@ -4,14 +4,16 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { env } from 'node:process';
 import { test } from 'node:test';
-import { stringify } from 'yaml';
+import { parse, parseAllDocuments, stringify } from 'yaml';
 import { expressionsOf } from '../../../.ci/monitoring/dashboard.ts';
 import { alertRules } from '../../../internal/doctor/index.ts';
 import { ExecaRunner } from '../../../internal/exec/index.ts';
+import { helm } from '../charts/chart-sources.ts';
 import { buildPrometheus } from './prometheus-programs.ts';
 import { healthySeries, RULE_CASES, type RuleCase, type Series } from './rule-cases.ts';
 
-const FILES = resolve(import.meta.dirname, '../../../cli/charts/monitoring/files');
+const CHART = resolve(import.meta.dirname, '../../../cli/charts/monitoring');
+const FILES = join(CHART, 'files');
 const RULES = join(FILES, 'rules.yaml');
 const DASHBOARD = join(FILES, 'dashboard.json');
 /** Longer than the longest `for`. */
@@ -33,6 +35,24 @@ await test('the alert rules of the chart', async (story) => {
     assert.match(stdout, new RegExp(`SUCCESS: ${rules.length * 2} rules found`));
     step.diagnostic(stdout.trim().split('\n').at(-1) ?? '');
   });
+
+  await story.test(
+    'helm renders the rules unchanged, as a file and for the Prometheus operator',
+    async () => {
+      const rendered = await helm('template', 'monitoring', CHART, '--set', 'prometheusRule.enabled=true');
+      const objects = parseAllDocuments(rendered).map((each) => each.toJSON() as RenderedObject);
+      const files = objects.find(
+        ({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'monitoring',
+      );
+      assert.deepEqual(parse(files?.data?.['rules.yaml'] ?? ''), alertRules());
+      assert.deepEqual(objects.find(({ kind }) => kind === 'PrometheusRule')?.spec, alertRules());
+      const dashboard = objects.find(({ metadata }) => metadata.labels?.['grafana_dashboard'] === '1');
+      assert.deepEqual(
+        JSON.parse(dashboard?.data?.['cluster.json'] ?? ''),
+        JSON.parse(await readFile(DASHBOARD, 'utf8')),
+      );
+    },
+  );
 
   await story.test('promtool accepts each expression of the dashboard', async () => {
     const expressions = expressionsOf(JSON.parse(await readFile(DASHBOARD, 'utf8')) as object);
@@ -71,6 +91,13 @@ await test('the alert rules of the chart', async (story) => {
     await assert.rejects(run('test', 'rules', path));
   });
 });
+
+interface RenderedObject {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly data?: Readonly<Record<string, string>>;
+  readonly spec?: unknown;
+}
 
 /** A file for `promtool test rules`: exactly these alerts fire in the end, and none before it is due. */
 function testOf({ name, fault, fires }: RuleCase): object {

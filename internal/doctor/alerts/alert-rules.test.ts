@@ -10,7 +10,7 @@ const WITHOUT_ALERT: readonly CheckCode[] = [
   ...(['doctor-credentials', 'doctor-kubernetes'] as const),
   ...(['doctor-node-pressure', 'doctor-network', 'doctor-proxy', 'doctor-dns'] as const),
   ...(['doctor-keys', 'doctor-servers-ca', 'doctor-document', 'doctor-collateral', 'doctor-join'] as const),
-  ...(['doctor-backup-schedule', 'doctor-backup', 'doctor-backup-copies', 'doctor-disk-clear'] as const),
+  ...(['doctor-backup-copies', 'doctor-disk-clear'] as const),
   ...(['doctor-pods', 'doctor-budget', 'doctor-chart', 'doctor-skew'] as const),
 ];
 
@@ -56,6 +56,9 @@ test.each<readonly [code: CheckCode, severity: string, threshold: number]>([
   ['doctor-etcd-unused', 'warning', limits.UNUSED_MIN_BYTES],
   ['doctor-certificate', 'warning', limits.CERTIFICATE_WARNING_MS / 1000],
   ['doctor-ca', 'warning', limits.CA_WARNING_MS / 1000],
+  ['doctor-backup-schedule', 'warning', limits.DOCUMENT_WARNING_MS / 1000],
+  ['doctor-backup', 'critical', limits.BACKUP_ERROR_PERIODS],
+  ['doctor-backup', 'warning', limits.BACKUP_WARNING_PERIODS],
   ['doctor-fsync', 'warning', limits.FSYNC_WARNING_MS / 1000],
   ['doctor-latency', 'warning', limits.ROUND_TRIP_WARNING_MS / 1000],
 ])('the alert of %s, %s, has the threshold of the check', (code, severity, threshold) => {

@@ -29,6 +29,11 @@ const HEALTHY_SHARE = `(count by (server) (${VERDICT}{verdict="healthy"}) or cou
 const SERVER_NODES = `label_replace(up{${NODES},control_plane="true"}, "server", "$1:${PORTS.apiServer}", "instance", "(.+):[0-9]+") * 0 + 1`;
 const API_SERVERS = `sum by (node) (${HEALTHY_SHARE} * on (server) group_left (node) (${SERVER_NODES}))`;
 
+/** The age of a backup after this many periods, with time for taking and proving it. */
+function missed(periods: number): string {
+  return `${periods} * max(cluster_backup_period_seconds) + ${seconds(limits.BACKUP_GRACE_MS)}`;
+}
+
 /** The alert of each check. The thresholds are those of the check. */
 export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
   'doctor-clock': {
@@ -141,8 +146,18 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
   'doctor-document': { none: RECORDS },
   'doctor-collateral': { none: RECORDS },
   'doctor-join': { none: RECORDS },
-  'doctor-backup-schedule': { none: RECORDS },
-  'doctor-backup': { none: RECORDS },
+  'doctor-backup-schedule': {
+    ...{ scope: 'cluster', unit: 's', is: '<=', forMinutes: 10 },
+    figure: 'max(cluster_backup_schedule_end_timestamp_seconds) - time()',
+    limits: { critical: 0, warning: seconds(limits.DOCUMENT_WARNING_MS) },
+    summary: 'The schedule of backups ends in {{ $value | humanizeDuration }}',
+  },
+  'doctor-backup': {
+    ...{ scope: 'cluster', unit: 's', is: '>', forMinutes: 5 },
+    figure: 'time() - max(cluster_backup_newest_proved_timestamp_seconds)',
+    limits: { critical: missed(limits.BACKUP_ERROR_PERIODS), warning: missed(limits.BACKUP_WARNING_PERIODS) },
+    summary: 'The newest proved backup is {{ $value | humanizeDuration }} old',
+  },
   'doctor-backup-copies': { none: RECORDS },
   'doctor-etcd-learner': {
     ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: limits.LEARNER_WARNING_MS / MINUTE_MS },

@@ -2,12 +2,14 @@ import { formatDuration } from '../../clock/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import type { BackupFacts, ClusterFacts, FactsPart } from '../cluster-facts.ts';
 import { judgePart, type Observe } from '../observe.ts';
-import { BACKUP_GRACE_MS, DOCUMENT_WARNING_MS } from '../thresholds.ts';
+import {
+  BACKUP_ERROR_PERIODS,
+  BACKUP_GRACE_MS,
+  BACKUP_WARNING_PERIODS,
+  DOCUMENT_WARNING_MS,
+} from '../thresholds.ts';
 import { judgeEnd } from './expiry-checks.ts';
 
-/** A backup may be this many periods old: above it, one was missed; above the second number, several were. */
-const WARNING_PERIODS = 2;
-const ERROR_PERIODS = 4;
 const NOT_SCHEDULED = 'not scheduled';
 
 function partOf({ backups }: ClusterFacts): FactsPart<BackupFacts> {
@@ -19,7 +21,7 @@ export const backup: Observe = (facts) => {
   const subject = 'newest proved backup';
   return judgePart(partOf(facts), { subject, threshold: 'proved' }, ({ schedule, ...seen }) => {
     if (schedule === undefined) return [{ subject, figure: NOT_SCHEDULED, threshold: 'none' }];
-    const limitMs = WARNING_PERIODS * schedule.everyMs + BACKUP_GRACE_MS;
+    const limitMs = BACKUP_WARNING_PERIODS * schedule.everyMs + BACKUP_GRACE_MS;
     const threshold = `at most ${formatDuration(limitMs)} old`;
     const provedMs = seen.newestProvedMs;
     const ageMs = facts.takenMs - (provedMs ?? schedule.issuedMs);
@@ -30,7 +32,7 @@ export const backup: Observe = (facts) => {
         : provedMs === undefined
           ? `no backup was proved since the schedule was signed ${formatDuration(ageMs)} ago`
           : `the newest proved backup is ${formatDuration(ageMs)} old, one is due every ${formatDuration(schedule.everyMs)}`;
-    const isLate = ageMs > ERROR_PERIODS * schedule.everyMs + BACKUP_GRACE_MS;
+    const isLate = ageMs > BACKUP_ERROR_PERIODS * schedule.everyMs + BACKUP_GRACE_MS;
     return [
       { subject, figure, threshold, problem: isLate ? failed(cause) : warned(cause) },
       attempt(seen.failure, facts.takenMs),
