@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { KubeClient, KubeError } from '../../internal/kube/client/index.ts';
@@ -12,7 +11,13 @@ const REVIEW = {
   kind: 'SelfSubjectAccessReview',
   spec: { nonResourceAttributes: { path: '/metrics', verb: 'get' } },
 };
-const shape = z.object({ status: z.object({ allowed: z.boolean() }) });
+
+/** @throws TypeError for a response that is no review */
+function isAllowed(answer: unknown): boolean {
+  const { allowed } = (answer as { readonly status?: { readonly allowed?: unknown } } | null)?.status ?? {};
+  if (typeof allowed !== 'boolean') throw new TypeError('the response is no SelfSubjectAccessReview');
+  return allowed;
+}
 
 /**
  * Asks the API server as the holder of the token what the token may do (SelfSubjectAccessReview), so that this node needs no
@@ -28,7 +33,7 @@ export function askApiServer(
       const answer = await withTimeout({ what: 'reviewing a token', ms: ASK_MS, clock, signal }, (child) =>
         client.postJson(PATH, REVIEW, child),
       );
-      return shape.parse(answer).status.allowed;
+      return isAllowed(answer);
     } catch (error) {
       if (error instanceof KubeError && error.code === 'kube-refused') return false;
       throw error;

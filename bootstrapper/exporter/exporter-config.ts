@@ -1,23 +1,30 @@
-import { z } from 'zod';
-import { parseProgramConfig } from '../../internal/config/index.ts';
-
-const path = z.string().startsWith('/');
-
 /** The configuration that the agent writes (bootstrapper/units/exporter-unit.ts). */
-const shape = z.strictObject({
-  listen: z.strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535) }),
-  certFile: path,
-  keyFile: path,
+export interface ExporterConfig {
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly certFile: string;
+  readonly keyFile: string;
   /** "https://HOST:PORT" of the API servers, and the file with their CA. */
-  apiServer: z.url({ protocol: /^https$/ }),
-  apiServerCaFile: path,
-  isControlPlane: z.boolean(),
-});
+  readonly apiServer: string;
+  readonly apiServerCaFile: string;
+  readonly isControlPlane: boolean;
+}
 
-/** The parsed configuration. */
-export type ExporterConfig = Readonly<z.infer<typeof shape>>;
-
-/** Parses the configuration. @throws Error */
+/** Parses the configuration. Without a library of schemas, which would be half of the program's memory. @throws SyntaxError */
 export function parseExporterConfig(text: string): ExporterConfig {
-  return parseProgramConfig(shape, text);
+  const value = (JSON.parse(text) ?? {}) as { readonly [Name in keyof ExporterConfig]?: unknown };
+  const { host, port } = (value.listen ?? {}) as { readonly host?: unknown; readonly port?: unknown };
+  const { isControlPlane } = value;
+  if (typeof host !== 'string' || !Number.isInteger(port) || typeof isControlPlane !== 'boolean')
+    throw new SyntaxError('expected listen.host, listen.port and isControlPlane');
+  const at = (name: 'certFile' | 'keyFile' | 'apiServer' | 'apiServerCaFile', begin: string): string => {
+    const found = value[name];
+    if (typeof found !== 'string' || !found.startsWith(begin))
+      throw new SyntaxError(`${name}: expected a text that begins with ${begin}`);
+    return found;
+  };
+  return {
+    ...{ listen: { host, port: port as number }, isControlPlane },
+    ...{ certFile: at('certFile', '/'), keyFile: at('keyFile', '/') },
+    ...{ apiServer: at('apiServer', 'https://'), apiServerCaFile: at('apiServerCaFile', '/') },
+  };
 }

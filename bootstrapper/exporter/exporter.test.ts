@@ -11,6 +11,7 @@ import {
 } from '../../internal/pki/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { askApiServer } from './ask-api-server.ts';
+import { parseExporterConfig } from './exporter-config.ts';
 import { serveExporter } from './serve-exporter.ts';
 import { TokenReviews } from './token-reviews.ts';
 
@@ -19,8 +20,8 @@ const HOST = '127.0.0.1';
 const PROMETHEUS = 'head.prometheus.signature';
 const TENANT = 'head.tenant.signature';
 const stop = new AbortController();
-/** What the API server was asked, and the status of its next answer to somebody whom it knows. */
-const api = { asked: [] as unknown[], status: 201 };
+/** What the API server was asked, and its answer to somebody whom it knows: the status, and what Prometheus may do. */
+const api = { asked: [] as unknown[], status: 201, allowed: true as unknown };
 let caPem: string;
 let server: Server;
 let serving: Promise<unknown>;
@@ -37,7 +38,7 @@ beforeAll(async () => {
       api.asked.push([asked.url, token, kind, spec]);
       const isKnown = token === `Bearer ${PROMETHEUS}` || token === `Bearer ${TENANT}`;
       response.writeHead(isKnown ? api.status : 401);
-      response.end(JSON.stringify({ status: { allowed: token === `Bearer ${PROMETHEUS}` } }));
+      response.end(JSON.stringify({ status: { allowed: token === `Bearer ${PROMETHEUS}` && api.allowed } }));
     });
   });
   server.listen(0, HOST);
@@ -62,7 +63,7 @@ beforeAll(async () => {
 });
 
 beforeEach(() => {
-  Object.assign(api, { asked: [], status: 201 });
+  Object.assign(api, { asked: [], status: 201, allowed: true });
 });
 
 afterAll(async () => {
@@ -105,6 +106,28 @@ function get(headers: Readonly<Record<string, string>>, path = '/metrics', metho
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
+describe('parseExporterConfig()', () => {
+  const config = {
+    ...{ listen: { host: '0.0.0.0', port: 9097 }, isControlPlane: true },
+    ...{ certFile: '/cert', keyFile: '/key', apiServer: 'https://127.0.0.1:6445', apiServerCaFile: '/ca' },
+  };
+
+  test('reads what the agent writes', () => {
+    expect(parseExporterConfig(JSON.stringify(config))).toEqual(config);
+  });
+
+  test.each([
+    { listen: undefined },
+    { listen: { host: '0.0.0.0', port: '9097' } },
+    { isControlPlane: 'no' },
+    { keyFile: 'key' },
+    { apiServer: 'http://127.0.0.1:6445' },
+    { apiServerCaFile: undefined },
+  ])('refuses %j', (change) => {
+    expect(() => parseExporterConfig(JSON.stringify({ ...config, ...change }))).toThrow(SyntaxError);
+  });
+});
+
 describe('the exporter', () => {
   test('serves metrics to the holder of a token that may get /metrics, and asks the API server as this holder', async () => {
     expect(await get(bearer(PROMETHEUS))).toEqual({ status: 200, text: 'cluster_program_up 1\n' });
@@ -131,6 +154,11 @@ describe('the exporter', () => {
 
   test('says 503 while the API server does not decide', async () => {
     api.status = 500;
+    expect(await get(bearer(PROMETHEUS))).toEqual({ status: 503, text: '' });
+  });
+
+  test('says 503 when the API server answers with something else than a review', async () => {
+    api.allowed = 'yes';
     expect(await get(bearer(PROMETHEUS))).toEqual({ status: 503, text: '' });
   });
 
