@@ -22,6 +22,8 @@ test('clusterPartOf() includes keys that older agents do not know only if they d
   expect(partOf('registries: []')).not.toHaveProperty('registries');
   expect(partOf('registries: [{ name: docker.io }]')).toHaveProperty('registries.0.name', 'docker.io');
   expect(partOf('authentication: { issuers: [] }')).not.toHaveProperty('authentication');
+  expect(partOf('monitoring: { exporter: false }')).toEqual(partOf(''));
+  expect(partOf('monitoring: { exporter: true }')).toHaveProperty('monitoring.exporter', true);
   const issuer = '{ url: https://i.example, audiences: [a] }';
   expect(partOf(`authentication: { issuers: [${issuer}] }`)).toHaveProperty('authentication.issuers.0.url');
   expect(partOf('podSecurity: { enforce: restricted }')).toHaveProperty('podSecurity.enforce', 'restricted');
