@@ -104,7 +104,13 @@ export function backupRing({ files }: Pick<Agent, 'files'>): BackupRing {
 function taskPorts(agent: Agent, membership: Membership, renderOwn: () => Promise<string>): TaskPorts {
   const { evidence, resetOrders, driver } = agent;
   const { clusterId, nodeId, nodeName } = membership;
-  const probePorts = { ...agent, nodeName, clusterId, log: agent.log.child('removal-probe') };
+  const probePorts = {
+    ...agent,
+    store: agent.keys,
+    nodeName,
+    clusterId,
+    log: agent.log.child('removal-probe'),
+  };
   return {
     ...agent,
     evidence: {

@@ -1,13 +1,7 @@
 import { currentValue } from '../../internal/event/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
-import {
-  createKeyRotationDriver,
-  readFirstClusterCa,
-  readFirstServersCa,
-  readInitialKeys,
-  signerDriver,
-} from '../controlplane/index.ts';
+import { createKeyRotationDriver, readSharedKeys, signerDriver } from '../controlplane/index.ts';
 import { nodeKeysWorker, rotationWorker } from '../keyrotation/index.ts';
 import {
   APILB_HEALTH_SOCKET,
@@ -106,9 +100,7 @@ function keyRotation(
     advance: rotationWorker({
       ...{ ...agent, store, refreshSigner, clusterKeys: reads.clusterKeys },
       etcd: () => driver.records,
-      readInitialKeys: () => readInitialKeys(files),
-      readFirstServersCa: () => readFirstServersCa(files),
-      readFirstClusterCa: () => readFirstClusterCa(files),
+      readSharedKeys: () => readSharedKeys(files, store),
       readFirstEncryption: () => readFirstEncryption(files),
       trust: () => {
         const membership = currentValue(reads.clusterMembership);

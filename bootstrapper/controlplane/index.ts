@@ -1,9 +1,4 @@
 /** Drivers that run a control plane on this machine: etcd, the first records of a cluster, the curator, the signer, and key rotation. */
-export { MachineControlPlaneDriver } from './control-plane-driver.ts';
-export {
-  createKeyRotationDriver,
-  readFirstClusterCa,
-  readFirstServersCa,
-  readInitialKeys,
-} from './key-rotation-driver.ts';
+export { MachineControlPlaneDriver, type EtcdMembers } from './control-plane-driver.ts';
+export { createKeyRotationDriver, readSharedKeys } from './key-rotation-driver.ts';
 export { signerDriver } from './signer-driver.ts';

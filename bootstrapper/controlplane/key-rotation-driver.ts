@@ -5,10 +5,11 @@ import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import { combine, currentValue, when } from '../../internal/event/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
+  LATER_KEYS,
   parseKeySet,
   ROTATION_FILE,
   ROTATING_KEYS,
-  type RotatingKey,
+  type KeySet,
   type RotatingPair,
   type RotatingPairs,
 } from '../../internal/keyset/index.ts';
@@ -18,6 +19,7 @@ import { Secret } from '../../internal/secret/index.ts';
 import { directoryFromMembership } from '../curatorclient/index.ts';
 import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
 import {
+  INITIAL_STAGE,
   installSharedKeys,
   isSetOf,
   type CertificateIssuers,
@@ -169,24 +171,22 @@ async function rewriteEncrypted(
 }
 
 /**
- * Reads the keys that the cluster was created with. At that time, one CA signs all Kubernetes certificates.
+ * Reads all shared keys of this control plane. Those that no rotation has replaced yet are the same in both generations: the keys that
+ * the cluster was created with. At that time, one CA signs all Kubernetes certificates.
+ * @throws KeyRotationError `keyrotation-keys-unavailable`
  */
-export async function readInitialKeys(files: FilePort): Promise<RotatingPairs> {
-  if ((await files.stat(ROTATED_FILES.issuerCert)) !== undefined)
+export async function readSharedKeys(
+  files: FilePort,
+  store: Pick<KeyStore, 'loadSet'>,
+): Promise<KeySet<keyof RotatingPairs>> {
+  const set = await store.loadSet();
+  if (set === undefined && (await files.stat(ROTATED_FILES.issuerCert)) !== undefined)
     throw new KeyRotationError('keyrotation-keys-unavailable', 'active keys of this node not found');
-  const pairs: Partial<Record<RotatingKey, RotatingPair>> = {};
-  for (const name of ROTATING_KEYS) pairs[name] = await readFirstPair(files, FIRST_NAMES[name]);
-  return pairs as RotatingPairs;
-}
-
-/** Reads the CA that signs for servers, in a cluster in which no rotation has replaced it. */
-export function readFirstServersCa(files: FilePort): Promise<RotatingPair> {
-  return readFirstPair(files, FIRST_NAMES['kubernetes-clients-ca']);
-}
-
-/** Reads the cluster CA, in a cluster in which no rotation has replaced it. */
-export function readFirstClusterCa(files: FilePort): Promise<RotatingPair> {
-  return readFirstPair(files, ['cluster-ca.crt', 'cluster-ca.key']);
+  const first: Partial<Record<keyof RotatingPairs, RotatingPair>> = {};
+  for (const name of [...ROTATING_KEYS, ...LATER_KEYS])
+    if (set?.next[name] === undefined) first[name] = await readFirstPair(files, FIRST_NAMES[name]);
+  const of = (pairs?: RotatingPairs) => ({ ...first, ...pairs }) as RotatingPairs<keyof RotatingPairs>;
+  return { ...INITIAL_STAGE, ...set, previous: of(set?.previous), next: of(set?.next) };
 }
 
 async function readFirstPair(
@@ -204,7 +204,7 @@ async function readFirstPair(
 }
 
 type KeyFile = keyof typeof CONTROL_PLANE_KEY_FILES;
-const FIRST_NAMES: Readonly<Record<RotatingKey, readonly [KeyFile, KeyFile]>> = {
+const FIRST_NAMES: Readonly<Record<keyof RotatingPairs, readonly [KeyFile, KeyFile]>> = {
   'etcd-clients-ca': ['etcd-clients-ca.crt', 'etcd-clients-ca.key'],
   'etcd-peers-ca': ['etcd-peers-ca.crt', 'etcd-peers-ca.key'],
   'state-clients-ca': ['state-clients-ca.crt', 'state-clients-ca.key'],
@@ -212,6 +212,8 @@ const FIRST_NAMES: Readonly<Record<RotatingKey, readonly [KeyFile, KeyFile]>> = 
   'kubernetes-clients-ca': ['kubernetes-ca.crt', 'kubernetes-ca.key'],
   'front-proxy-ca': ['front-proxy-ca.crt', 'front-proxy-ca.key'],
   'service-account': ['service-account.pub', 'service-account.key'],
+  'kubernetes-ca': ['kubernetes-ca.crt', 'kubernetes-ca.key'],
+  'cluster-ca': ['cluster-ca.crt', 'cluster-ca.key'],
 };
 
 /** Requests a new ticket, either from one given control plane or from any. */

@@ -18,7 +18,7 @@ import { MemoryFiles, TestOwner } from '../../internal/testing/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
 import { installSharedKeys, KeyStore, verifyKeySet } from '../keyrotation/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, ROTATED_FILES } from '../kubernetes/index.ts';
-import { readInitialKeys } from '../controlplane/index.ts';
+import { readSharedKeys } from '../controlplane/index.ts';
 import {
   installControlPlaneKeys,
   installKubeletClientsCa,
@@ -109,7 +109,7 @@ test('a control plane that lost its active keys after a rotation does not use th
   const files = new MemoryFiles();
   await installControlPlaneKeys(files, keysOf(await aSet('done')).controlPlaneKeys);
   await files.remove(AGENT_PATHS.rotation);
-  await expect(readInitialKeys(files)).rejects.toEqual(
+  await expect(readSharedKeys(files, new KeyStore(files, KEY_PATHS))).rejects.toEqual(
     expect.objectContaining({ code: 'keyrotation-keys-unavailable' }),
   );
 });

@@ -13,7 +13,7 @@
  */
 export { rotationWorker } from './rotation-worker.ts';
 export { KeyRotationError } from './errors.ts';
-export { KeyStore, oldGeneration } from './key-store.ts';
+export { INITIAL_STAGE, KeyStore, oldGeneration } from './key-store.ts';
 export {
   isSetOf,
   nodeKeysWorker,

@@ -51,7 +51,7 @@ import {
 } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { rotationWorker } from './rotation-worker.ts';
-import { KeyStore } from './key-store.ts';
+import { INITIAL_STAGE, KeyStore } from './key-store.ts';
 
 const { signal } = new AbortController();
 let etcd: MemoryEtcd;
@@ -144,9 +144,12 @@ function part(nodeId: string, files = new MemoryFiles()) {
   const worker = rotationWorker({
     ...{ clusterKeys, clock, nodeId, store },
     etcd: () => etcd,
-    readInitialKeys: () => createPairs(1, 1),
-    readFirstServersCa: () => Promise.resolve(firstServersCa),
-    readFirstClusterCa: () => Promise.resolve(firstClusterCa),
+    readSharedKeys: async () => {
+      const later = { 'kubernetes-ca': firstServersCa, 'cluster-ca': firstClusterCa };
+      const [first, set] = [{ ...(await createPairs(1, 1)), ...later }, await store.loadSet()];
+      if (set === undefined) return { ...INITIAL_STAGE, previous: first, next: first };
+      return { ...set, previous: { ...first, ...set.previous }, next: { ...first, ...set.next } };
+    },
     readFirstEncryption: () => Promise.resolve({ resources: ['secrets'], key: firstKey, older: [] }),
     identity,
     trust: () => ({

@@ -56,12 +56,8 @@ export interface RotationOptions {
     KeyStore,
     'loadSet' | 'saveSet' | 'loadNewKeys' | 'saveNewKeys' | 'loadFloors' | 'saveFloors'
   >;
-  /** Reads the keys that the cluster was created with. */
-  readonly readInitialKeys: () => Promise<RotatingPairs>;
-  /** Reads the CA of servers while no rotation has replaced it. */
-  readonly readFirstServersCa: () => Promise<RotatingPair>;
-  /** Reads the cluster CA while no rotation has replaced it. */
-  readonly readFirstClusterCa: () => Promise<RotatingPair>;
+  /** Reads all shared keys of this control plane; those that no rotation has replaced are in both generations. */
+  readonly readSharedKeys: () => Promise<KeySet<keyof RotatingPairs>>;
   /** Reads the encryption key that API servers use while no rotation has replaced it. */
   readonly readFirstEncryption: () => Promise<CurrentEncryption>;
   /** Gives the current keys to the signer on this node. */
@@ -202,22 +198,21 @@ async function readDocuments(etcd: KeySpace, signal: AbortSignal): Promise<Uint8
 
 /** Reuses keys that an earlier run created but did not record. */
 async function ensureNewKeys(options: RotationOptions, generation: number): Promise<KeySet> {
-  const { store, readInitialKeys, readFirstServersCa, readFirstEncryption, clock } = options;
+  const { store, readSharedKeys, readFirstEncryption, clock } = options;
   const found = await store.loadNewKeys();
   const isComplete = found?.encryption !== undefined && LATER_KEYS.every((name) => found.next[name]);
   if (found?.generation === generation && isComplete) return found;
-  const before = await store.loadSet();
-  const active = before === undefined ? await readInitialKeys() : activePairs(before);
-  const servers = active[SERVERS_CA] ?? (await readFirstServersCa());
-  const clusterCa = active[CLUSTER_CA] ?? (await options.readFirstClusterCa());
-  const previous = { ...active, [SERVERS_CA]: withoutCross(servers), [CLUSTER_CA]: clusterCa };
+  const before = await readSharedKeys();
+  const active = activePairs(before);
+  const servers = active[SERVERS_CA];
+  const previous = { ...active, [SERVERS_CA]: withoutCross(servers) };
   const next = {
     ...(await createPairs(generation, clock.nowMs())),
     [CLUSTER_CA]: await createClusterCa(generation, clock.nowMs()),
     [SERVERS_CA]: await createServersCa(generation, clock.nowMs(), servers),
   };
   const { resources, key, older } =
-    before?.encryption === undefined
+    before.encryption === undefined
       ? await readFirstEncryption()
       : currentEncryption(before.phase, before.encryption);
   const encryption = { resources, previous: key, next: createEncryptionKey(generation), older };

@@ -67,7 +67,7 @@ export {
   writeKubeletServersCa,
   placeKubernetesKeys,
 } from './credentials/shared-keys.ts';
-export { readServersTrust } from './credentials/key-pair.ts';
+export { readKeyPair, readServersTrust } from './credentials/key-pair.ts';
 export { startContainerRuntime } from './node/container-runtime.ts';
 export { declareLabels, declaresOther, listDeclaredLabels } from './taints/declared-labels.ts';
 export {

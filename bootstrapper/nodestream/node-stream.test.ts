@@ -198,7 +198,8 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
     evidence: { variant: 'tpm', make: async (nonce) => Buffer.from(`quote of ${nonce.length}`) },
     reset: async () => undefined,
     power: async () => undefined,
-    probe: async ({ nodeId, heldKeys, generation }) => Buffer.from(`${nodeId} ${heldKeys} ${generation}`),
+    probe: async ({ removedNodeId, heldKeys, generation }) =>
+      Buffer.from(`${removedNodeId} ${heldKeys} ${generation}`),
     metrics: async () => 'up 1\n',
     backup: async function* ({ certificate }) {
       yield certificate;

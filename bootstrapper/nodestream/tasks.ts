@@ -1,7 +1,7 @@
 import type { OwnerVoucher } from '../../internal/crypto/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { PowerAction, type Task } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { PowerAction, type ProbeTask, type Task } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { readAuditLog } from './audit-log.ts';
 import { NodeStreamError } from './errors.ts';
 import type { LogFilter, LogRing } from './log-ring.ts';
@@ -33,10 +33,7 @@ export interface TaskPorts {
    * Probes whether the cluster still accepts the credentials of a removed node; resolves to the bytes of a
    * `ProbeReport`.
    */
-  readonly probe: (
-    request: { readonly nodeId: string; readonly heldKeys: boolean; readonly generation: number },
-    signal: AbortSignal,
-  ) => Promise<Uint8Array>;
+  readonly probe: (request: ProbeTask, signal: AbortSignal) => Promise<Uint8Array>;
   /**
    * Takes a backup of the cluster, encrypted to the recipients of an owner-signed certificate.
    * @throws BackupError, BackupTaskError
@@ -83,11 +80,9 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
     case 'fetchBackup':
       yield* packStream(ports.fetchBackup(task.what.value.name, signal));
       return;
-    case 'probe': {
-      const { removedNodeId: nodeId, heldKeys, generation } = task.what.value;
-      yield* packBytes(await ports.probe({ nodeId, heldKeys, generation: Number(generation) }, signal));
+    case 'probe':
+      yield* packBytes(await ports.probe(task.what.value, signal));
       return;
-    }
     case 'power':
       await ports.power(powerOrderFrom(task), signal);
       return;

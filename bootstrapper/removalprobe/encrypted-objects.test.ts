@@ -1,7 +1,8 @@
 import { beforeEach, expect, test } from '@jest/globals';
 import { createEncryptionKey, type EncryptionKeys } from '../../internal/keyset/index.ts';
 import { MemoryFiles } from '../../internal/testing/index.ts';
-import { probeEncryptedObjects } from './encrypted-objects.ts';
+import { ProbeResult_Outcome as Outcome } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { probeEncryption, type Probe } from './removal-probe.ts';
 
 const signal = new AbortController().signal;
 const [previous, next] = [createEncryptionKey(2), createEncryptionKey(3)];
@@ -18,10 +19,14 @@ const etcd = {
 };
 const store = (name: string, under: string): unknown => values.set(name, `k8s:enc:secretbox:v1:${under}:x`);
 const files = new MemoryFiles();
-const probe = (
-  generation: number,
-  keys: Parameters<typeof probeEncryptedObjects>[0]['keys'] = { generation: 3, encryption },
-) => probeEncryptedObjects({ etcd, files, keys }, generation, signal);
+const probe = async (
+  which: Probe['which'],
+  keys: { readonly encryption?: EncryptionKeys } = { encryption },
+) => {
+  const inputs = { etcds: { kubernetes: etcd }, files, keys, which, signal };
+  const { outcome, detail } = await probeEncryption(inputs as unknown as Probe);
+  return { outcome: Outcome[outcome], detail };
+};
 
 beforeEach(() => {
   values.clear();
@@ -30,25 +35,31 @@ beforeEach(() => {
 });
 
 test('a replaced encryption key with which nothing is encrypted is proved useless, the current one is not', async () => {
-  expect(await probe(2)).toEqual({
-    ...{ outcome: 'refused', detail: 'it decrypts 0 of 2 stored secrets and ConfigMaps' },
+  expect(await probe('previous')).toEqual({
+    ...{ outcome: 'REFUSED', detail: 'it decrypts 0 of 2 stored secrets and ConfigMaps' },
   });
-  expect(await probe(3)).toMatchObject({ outcome: 'admitted', detail: expect.stringContaining('2 of 2') });
+  expect(await probe('next')).toMatchObject({
+    outcome: 'ADMITTED',
+    detail: expect.stringContaining('2 of 2'),
+  });
 });
 
 test('one object under a replaced encryption key is reported', async () => {
   store('/registry/configmaps/a/left', previous.name);
-  expect(await probe(2)).toMatchObject({ outcome: 'admitted', detail: expect.stringContaining('1 of 3') });
+  expect(await probe('previous')).toMatchObject({
+    outcome: 'ADMITTED',
+    detail: expect.stringContaining('1 of 3'),
+  });
 });
 
 test('the key of a generation before the previous one, and an etcd without objects, prove nothing', async () => {
-  expect((await probe(1)).outcome).toBe('inconclusive');
+  expect((await probe(undefined)).outcome).toBe('INCONCLUSIVE');
   values.clear();
-  expect((await probe(2)).outcome).toBe('inconclusive');
+  expect((await probe('previous')).outcome).toBe('INCONCLUSIVE');
 });
 
 test('without a configuration of the agent, nothing is proved', async () => {
-  expect(await probe(1, { generation: 2 })).toMatchObject({ outcome: 'inconclusive' });
+  expect(await probe('previous', {})).toMatchObject({ outcome: 'INCONCLUSIVE' });
 });
 
 test('after a rotation that did not replace it, the key of every generation is the first one', async () => {
@@ -58,6 +69,6 @@ test('after a rotation that did not replace it, the key of every generation is t
   const config = { resources: [{ resources: ['secrets'], providers }] };
   await files.writeAtomic('/etc/kubernetes/encryption/config.json', JSON.stringify(config));
   store('/registry/secrets/a/old', 'key1');
-  for (const generation of [1, 2])
-    expect(await probe(generation, { generation: 2 })).toMatchObject({ outcome: 'admitted' });
+  for (const which of ['previous', 'next'] as const)
+    expect(await probe(which, {})).toMatchObject({ outcome: 'ADMITTED' });
 });

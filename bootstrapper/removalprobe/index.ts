@@ -14,7 +14,7 @@
  * gains a new way to get a signature. A caller, even a compromised curator, chooses only the id of a node that
  * is not a member and a generation of keys; not the name in a credential, the endpoint or the lifetime.
  */
-export { createServiceAccountToken, createTestCertificate, type TestCertificateName } from './credentials.ts';
-export { judgeAnswer } from './endpoints.ts';
+export { createTestCredential, type TestCredentialName } from './credentials.ts';
+export { ENDPOINT_RULES, judgeAnswer } from './endpoints.ts';
 export { createRemovalProbeTask } from './removal-probe.ts';
-export { sendHttps } from './send-credential.ts';
+export { sendCredential } from './send-credential.ts';

@@ -4,10 +4,15 @@ import { X509Certificate } from 'node:crypto';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { Namespace, type Member } from '../../internal/etcd/index.ts';
+import { Namespace, type EtcdClient, type Member } from '../../internal/etcd/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
-import { encodeKeySet, createPairs, type RotatingPairs } from '../../internal/keyset/index.ts';
-import { createCaCertPem, generateKeyPem, KeyCertificateSigner } from '../../internal/pki/index.ts';
+import {
+  encodeKeySet,
+  createPairs,
+  type RotatingPair,
+  type RotatingPairs,
+} from '../../internal/keyset/index.ts';
+import { createCaCertPem, generateKeyPem } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import {
@@ -21,13 +26,15 @@ import {
   temporaryDirectory,
 } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { ProbeResult_Outcome as Outcome } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { KeyStore } from '../keyrotation/index.ts';
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { KEY_PATHS } from '../nodestate/index.ts';
 import { startMember, consensusLayout, KUBERNETES_ETCD, type RunningConsensus } from '../consensus/index.ts';
-import { createTestCertificate } from './credentials.ts';
+import { createTestCredential, type TestCertificate } from './credentials.ts';
 import { ENDPOINT_RULES, judgeAnswer } from './endpoints.ts';
-import { runRemovalProbe, type ProbedEtcds } from './removal-probe.ts';
-import { sendHttps } from './send-credential.ts';
+import { runRemovalProbe } from './removal-probe.ts';
+import { sendCredential } from './send-credential.ts';
 
 const signal = new AbortController().signal;
 const clock = new SystemClock();
@@ -139,23 +146,24 @@ async function createKeyFiles() {
 async function probeEtcd(over: Readonly<Record<string, string>> = {}, heldKeys = true, generation = 0) {
   const { results } = await runRemovalProbe(
     { ...ports(over), etcds: etcdsWith(await running.admin.members.list({ signal })) },
-    { nodeId: REMOVED, heldKeys, generation },
+    { removedNodeId: REMOVED, heldKeys, generation: BigInt(generation) },
     signal,
   );
   return results
     .filter(({ endpoint }) => endpoint.startsWith('etcd-'))
-    .map(({ endpoint, credential, outcome }) => `${endpoint} ${credential} ${outcome}`);
+    .map(({ endpoint, credential, outcome }) => `${endpoint} ${credential} ${Outcome[outcome]}`);
 }
 
 /** The etcd clients of a control plane whose Kubernetes etcd has these members. */
-function etcdsWith(members: readonly Member[]): ProbedEtcds {
+function etcdsWith(members: readonly Member[]) {
+  const { admin } = running;
+  const kubernetes: Pick<EtcdClient, 'get' | 'keys'> = {
+    get: (key, options) => admin.get(key, options),
+    keys: (prefix, pageSize, options) => admin.keys(prefix, pageSize, options),
+  };
   return {
-    state: Object.assign(etcd, { members: { list: async () => [] } }),
-    kubernetes: {
-      get: (key, options) => running.admin.get(key, options),
-      keys: (prefix, pageSize, options) => running.admin.keys(prefix, pageSize, options),
-      members: { list: async () => members },
-    },
+    state: Object.assign(etcd, { members: { list: async () => [] } }) as unknown as EtcdClient,
+    kubernetes: { ...kubernetes, members: { list: async () => members } } as unknown as EtcdClient,
   };
 }
 
@@ -171,31 +179,37 @@ function ports(over: Readonly<Record<string, string>> = {}) {
         ? (path: string, maxBytes: number) => target.read(at.get(path) ?? path, maxBytes)
         : (Reflect.get(target, method) as unknown),
   });
-  return { files: mapped, clock, log, clusterId: 'c0ffee', nodeName: 'n1' };
+  return {
+    ...{ files: mapped, store: new KeyStore(mapped, KEY_PATHS), clock, log },
+    ...{ clusterId: 'c0ffee', nodeName: 'n1' },
+  };
 }
 
 test('etcd refuses the certificates of a removed node and admits certificates signed with its CA keys', async () => {
   const before = await readdir(directory, { recursive: true });
   expect(await probeEtcd()).toEqual([
-    'etcd-client node refused',
-    'etcd-client kubelet refused',
-    'etcd-client state-etcd-client refused',
-    'etcd-client etcd-client admitted',
-    'etcd-peer node refused',
-    'etcd-peer kubelet refused',
-    'etcd-peer etcd-client refused',
-    'etcd-peer state-etcd-peer refused',
-    'etcd-peer etcd-peer admitted',
+    'etcd-client node REFUSED',
+    'etcd-client kubelet REFUSED',
+    'etcd-client etcd-peer REFUSED',
+    'etcd-client state-etcd-client REFUSED',
+    'etcd-client state-etcd-peer REFUSED',
+    'etcd-client etcd-client ADMITTED',
+    'etcd-peer node REFUSED',
+    'etcd-peer kubelet REFUSED',
+    'etcd-peer etcd-client REFUSED',
+    'etcd-peer state-etcd-client REFUSED',
+    'etcd-peer state-etcd-peer REFUSED',
+    'etcd-peer etcd-peer ADMITTED',
   ]);
   expect((await readdir(directory, { recursive: true })).length).toBe(before.length);
 });
 
 test('a removal probe for a removed worker uses no shared keys', async () => {
   expect(await probeEtcd({}, false)).toEqual([
-    'etcd-client node refused',
-    'etcd-client kubelet refused',
-    'etcd-peer node refused',
-    'etcd-peer kubelet refused',
+    'etcd-client node REFUSED',
+    'etcd-client kubelet REFUSED',
+    'etcd-peer node REFUSED',
+    'etcd-peer kubelet REFUSED',
   ]);
 });
 
@@ -206,19 +220,16 @@ test('etcd refuses a certificate of another CA with the same name', async () => 
     ['etcd-peer', peerUrls, 'etcd-peers-ca'],
   ] as const) {
     const serverCaPem = await readFile(keyFiles[`${ca}.crt`] ?? '', 'utf8');
-    const { port } = new URL(urls[0] ?? '');
-    const at = { host: '127.0.0.1', port: Number(port), path: '/version', serverCaPem };
+    const address = new URL(urls[0] ?? '').host;
+    const at = { address, path: '/version', serverCaPem, clusterId: 'c0ffee', clock, signal };
     const [, name = ''] = /^CN=(.*)$/m.exec(new X509Certificate(serverCaPem).subject) ?? [];
     const keyPem = generateKeyPem();
     const caPem = await createCaCertPem({ commonName: name, keyPem, nowMs: Date.now() });
-    const certificate = await createTestCertificate(
-      kind,
-      { nodeId: REMOVED, clusterId: 'c0ffee' },
-      new KeyCertificateSigner({ caPem, keyPem, nowMs: () => Date.now() }),
-    );
-    expect(judgeAnswer(kind, kind, await sendHttps(at, certificate, signal))).toMatchObject({
-      outcome: 'refused',
-    });
+    const pairs = { [ca]: { public: caPem, private: keyPem } } as Record<keyof RotatingPairs, RotatingPair>;
+    const source = { nodeId: REMOVED, clusterId: 'c0ffee', accountUid: undefined, clock };
+    const certificate = (await createTestCredential(kind, pairs, source)) as TestCertificate;
+    const { outcome } = judgeAnswer(ENDPOINT_RULES[kind], kind, await sendCredential(at, certificate));
+    expect(outcome).toBe(Outcome.REFUSED);
   }
 });
 
@@ -249,36 +260,36 @@ describe('a probe with the credentials of a removed node, after a key rotation',
   test('proves that old keys are refused while current keys are admitted', async () => {
     await rotate('done', trusted, foreign);
     expect(ofHeldKeys(await probeEtcd({}, true, 1))).toEqual([
-      'etcd-client etcd-client refused',
-      'etcd-peer etcd-peer refused',
+      'etcd-client etcd-client REFUSED',
+      'etcd-peer etcd-peer REFUSED',
     ]);
     expect(ofHeldKeys(await probeEtcd({}, true, 2))).toEqual([
-      'etcd-client etcd-client admitted',
-      'etcd-peer etcd-peer admitted',
+      'etcd-client etcd-client ADMITTED',
+      'etcd-peer etcd-peer ADMITTED',
     ]);
   });
 
   test('reports that old keys are admitted while both generations are trusted', async () => {
     await rotate('refresh', foreign, trusted);
     expect(ofHeldKeys(await probeEtcd({}, true, 1))).toEqual([
-      'etcd-client etcd-client admitted',
-      'etcd-peer etcd-peer admitted',
+      'etcd-client etcd-client ADMITTED',
+      'etcd-peer etcd-peer ADMITTED',
     ]);
   });
 
   test('is inconclusive if current keys are refused as well', async () => {
     await rotate('refresh', foreign, trusted);
     expect(ofHeldKeys(await probeEtcd({}, true, 2))).toEqual([
-      'etcd-client etcd-client inconclusive',
-      'etcd-peer etcd-peer inconclusive',
+      'etcd-client etcd-client INCONCLUSIVE',
+      'etcd-peer etcd-peer INCONCLUSIVE',
     ]);
   });
 
   test('is inconclusive for keys that were replaced twice and deleted', async () => {
     await rotate('done', trusted, foreign);
     expect(ofHeldKeys(await probeEtcd({}, true, 7))).toEqual([
-      'etcd-client etcd-client inconclusive',
-      'etcd-peer etcd-peer inconclusive',
+      'etcd-client etcd-client INCONCLUSIVE',
+      'etcd-peer etcd-peer INCONCLUSIVE',
     ]);
   });
 });
@@ -287,10 +298,12 @@ test('a removal probe is inconclusive if the server has no certificate of the ex
   const { certFile, keyFile } = await createCa('etcd clients');
   const results = await probeEtcd({ 'etcd-clients-ca.crt': certFile, 'etcd-clients-ca.key': keyFile });
   expect(results.filter((line) => line.startsWith('etcd-client '))).toEqual([
-    'etcd-client node inconclusive',
-    'etcd-client kubelet inconclusive',
-    'etcd-client state-etcd-client inconclusive',
-    'etcd-client etcd-client inconclusive',
+    'etcd-client node INCONCLUSIVE',
+    'etcd-client kubelet INCONCLUSIVE',
+    'etcd-client etcd-peer INCONCLUSIVE',
+    'etcd-client state-etcd-client INCONCLUSIVE',
+    'etcd-client state-etcd-peer INCONCLUSIVE',
+    'etcd-client etcd-client INCONCLUSIVE',
   ]);
 });
 
@@ -301,8 +314,8 @@ test('a removal probe is inconclusive if the endpoint admits no valid credential
   moved.set(certFile, foreign.certFile).set(keyFile, foreign.keyFile);
   try {
     const results = (await probeEtcd()).filter((line) => line.startsWith('etcd-client '));
-    expect(results.filter((line) => !line.endsWith(' inconclusive'))).toEqual([]);
-    expect(results).toHaveLength(4);
+    expect(results.filter((line) => !line.endsWith(' INCONCLUSIVE'))).toEqual([]);
+    expect(results).toHaveLength(6);
   } finally {
     for (const [path, to] of valid) moved.set(path, to);
   }
@@ -310,7 +323,7 @@ test('a removal probe is inconclusive if the endpoint admits no valid credential
 
 test('a removal probe is inconclusive if the endpoint does not answer', async () => {
   await units.stop(KUBERNETES_ETCD.unit);
-  expect(new Set(await probeStoppedEtcd())).toEqual(new Set(['inconclusive']));
+  expect(new Set(await probeStoppedEtcd())).toEqual(new Set([Outcome.INCONCLUSIVE]));
 });
 
 async function probeStoppedEtcd() {
@@ -318,7 +331,7 @@ async function probeStoppedEtcd() {
   const member = { id: 1n, name: HERE, clientUrls: url, peerUrls: url, isLearner: false };
   const { results } = await runRemovalProbe(
     { ...ports(), etcds: etcdsWith([member]) },
-    { nodeId: REMOVED, heldKeys: true, generation: 0 },
+    { removedNodeId: REMOVED, heldKeys: true, generation: 0n },
     signal,
   );
   return results.map(({ outcome }) => outcome);

@@ -1,65 +1,57 @@
-import { create, toBinary } from '@bufbuild/protobuf';
+import { create as createMessage, toBinary } from '@bufbuild/protobuf';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { createPublicKey, verify, X509Certificate } from 'node:crypto';
-import { EtcdError, put } from '../../internal/etcd/index.ts';
-import { createPairs } from '../../internal/keyset/index.ts';
-import {
-  createCaCertPem,
-  generateKeyPem,
-  KeyCertificateSigner,
-  nodeIdOf,
-  spkiDerOf,
-} from '../../internal/pki/index.ts';
+import { EtcdError, put, type EtcdClient } from '../../internal/etcd/index.ts';
+import { createPairs, type RotatingPairs } from '../../internal/keyset/index.ts';
+import { createCaCertPem, generateKeyPem, nodeIdOf, spkiDerOf } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX, records, type NodeRecord } from '../../internal/records/index.ts';
 import { createMemoryLogger, FakeClock, MemoryEtcd, MemoryFiles } from '../../internal/testing/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { ProbeResult_Outcome as Outcome } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { KeyStore } from '../keyrotation/index.ts';
+import { membersOnRecord } from '../membership/index.ts';
+import { KEY_PATHS } from '../nodestate/index.ts';
 import {
-  createServiceAccountToken,
-  createTestCertificate,
   createTestCredential,
-  readAccountUid,
-  TEST_CERTIFICATES,
+  TEST_CREDENTIALS,
+  type TestCertificate,
   type TestCredentialName,
 } from './credentials.ts';
-import {
-  credentialsFor,
-  ENDPOINT_RULES,
-  findEndpoints,
-  judgeAnswer,
-  type EndpointKind,
-  type Verdict,
-} from './endpoints.ts';
-import { runRemovalProbe } from './removal-probe.ts';
+import { ENDPOINT_RULES, findEndpoints, judgeAnswer, type EndpointRule } from './endpoints.ts';
+import { readAccountUid, runRemovalProbe } from './removal-probe.ts';
 
 const signal = new AbortController().signal;
 const NODE_ID = `node-${'a'.repeat(32)}`;
-const REMOVED = { nodeId: NODE_ID, clusterId: 'c0ffee' };
-const NAMES = Object.keys(TEST_CERTIFICATES) as (keyof typeof TEST_CERTIFICATES)[];
 const nowMs = Date.UTC(2026, 5, 1);
+const SOURCE = { nodeId: NODE_ID, clusterId: 'c0ffee', accountUid: 'u1', clock: { nowMs: () => nowMs } };
+const CERTIFICATES = (Object.keys(TEST_CREDENTIALS) as TestCredentialName[]).filter(
+  (name) => name !== 'service-account',
+);
 
-let signer: KeyCertificateSigner;
+let pairs: Required<RotatingPairs>;
 beforeAll(async () => {
   const keyPem = generateKeyPem();
-  const caPem = await createCaCertPem({ commonName: 'any', keyPem, nowMs });
-  signer = new KeyCertificateSigner({ caPem, keyPem, nowMs: () => nowMs });
+  const ca = { public: await createCaCertPem({ commonName: 'lasting', keyPem, nowMs }), private: keyPem };
+  pairs = { ...(await createPairs(2, nowMs)), 'cluster-ca': ca, 'kubernetes-ca': ca };
 });
 
-describe('createTestCertificate()', () => {
-  test.each(NAMES)('%s: a test certificate is valid for 60 s and has a new key', async (name) => {
-    const [one, other] = [
-      await createTestCertificate(name, REMOVED, signer),
-      await createTestCertificate(name, REMOVED, signer),
-    ];
+const create = async (name: TestCredentialName) =>
+  (await createTestCredential(name, pairs, SOURCE)) as TestCertificate;
+
+describe('createTestCredential()', () => {
+  test.each(CERTIFICATES)('%s: a test certificate is valid for 60 s and has a new key', async (name) => {
+    const [one, other] = [await create(name), await create(name)];
     const certificate = new X509Certificate(one.certPem);
     expect(Date.parse(certificate.validTo)).toBe(nowMs + 60_000);
     expect(one.keyPem.reveal()).not.toBe(other.keyPem.reveal());
     expect(JSON.stringify(one)).not.toContain('PRIVATE KEY');
   });
 
-  test.each(NAMES)(
+  test.each(CERTIFICATES)(
     '%s: a test certificate names the removed node, and no subject that has permissions',
     async (name) => {
-      const certificate = await createTestCertificate(name, REMOVED, signer);
+      const certificate = await create(name);
       const { subject, publicKey } = new X509Certificate(certificate.certPem);
       const common = /^CN=(.*)$/m.exec(subject)?.[1];
       const harmless = [NODE_ID, `system:node:${NODE_ID}`, `removed:${NODE_ID}`];
@@ -74,60 +66,35 @@ describe('createTestCertificate()', () => {
       expect(groups.filter((group) => !known.includes(group ?? ''))).toEqual([]);
     },
   );
-});
-
-describe('createTestCredential()', () => {
-  const createKeys = async () => {
-    const keyPem = generateKeyPem();
-    const ca = { public: await createCaCertPem({ commonName: 'lasting', keyPem, nowMs }), private: keyPem };
-    const lasting = { 'cluster-ca': ca, 'kubernetes-ca': ca };
-    const [previous, next] = [await createPairs(2, nowMs), await createPairs(3, nowMs)];
-    const phase = 'distribute' as const;
-    return { generation: 3, phase, previous: { ...previous, ...lasting }, next: { ...next, ...lasting } };
-  };
 
   test.each([
-    { name: 'etcd-client', generation: 0, issuer: 'etcd clients 2' },
-    { name: 'etcd-client', generation: 2, issuer: 'etcd clients 2' },
-    { name: 'etcd-client', generation: 3, issuer: 'etcd clients 3' },
-    { name: 'operator', generation: 0, issuer: 'lasting' },
-    { name: 'operator', generation: 2, issuer: 'lasting' },
-    { name: 'kubernetes-server', generation: 3, issuer: 'lasting' },
-  ] as const)('signs $name with the CA $issuer of generation $generation', async (row) => {
-    const source = {
-      ...REMOVED,
-      keys: await createKeys(),
-      accountUid: undefined,
-      clock: { nowMs: () => nowMs },
-    };
-    const credential = await createTestCredential(row.name, row.generation, source);
-    const { certPem = '' } = credential as { certPem?: string };
-    expect(new X509Certificate(certPem).issuer).toBe(`CN=${row.issuer}`);
+    { name: 'node', issuer: 'lasting' },
+    { name: 'kubelet', issuer: 'kubernetes clients 2' },
+    { name: 'etcd-client', issuer: 'etcd clients 2' },
+    { name: 'etcd-peer', issuer: 'etcd peers 2' },
+    { name: 'state-etcd-client', issuer: 'state etcd clients 2' },
+    { name: 'state-etcd-peer', issuer: 'state etcd peers 2' },
+    { name: 'kubernetes-user', issuer: 'kubernetes clients 2' },
+    { name: 'kubernetes-server', issuer: 'lasting' },
+    { name: 'front-proxy', issuer: 'front-proxy-ca 2' },
+    { name: 'member', issuer: 'lasting' },
+    { name: 'operator', issuer: 'lasting' },
+  ] as const)('signs $name with the CA $issuer', async ({ name, issuer }) => {
+    expect(new X509Certificate((await create(name)).certPem).issuer).toBe(`CN=${issuer}`);
   });
 
-  test.each(['etcd-client', 'operator', 'service-account'] as const)(
-    'returns the reason if the keys that create %s are deleted',
-    async (name) => {
-      const source = {
-        ...REMOVED,
-        keys: await createKeys(),
-        accountUid: 'u1',
-        clock: { nowMs: () => nowMs },
-      };
-      for (const generation of [1, 4])
-        expect(await createTestCredential(name, generation, source)).toMatch(/keys .* deleted$/);
-      expect(await createTestCredential('service-account', 2, { ...source, accountUid: undefined })).toMatch(
-        /service account failed$/,
-      );
-    },
-  );
+  test('returns the reason if the keys are deleted or the uid of the account is unknown', async () => {
+    for (const name of ['etcd-client', 'operator', 'service-account'] as const)
+      expect(await createTestCredential(name, undefined, SOURCE)).toMatch(/keys .* deleted$/);
+    const unknown = { ...SOURCE, accountUid: undefined };
+    expect(await createTestCredential('service-account', pairs, unknown)).toMatch(/service account failed$/);
+  });
 });
 
-test('createServiceAccountToken() creates a token that is valid for 60 s, of an account without permissions', () => {
-  const keyPem = generateKeyPem();
-  const [head = '', claims = '', signature = ''] = createServiceAccountToken(keyPem, { uid: 'u1', nowMs })
-    .reveal()
-    .split('.');
+test('a test token is valid for 60 s and names an account without permissions', async () => {
+  const credential = await createTestCredential('service-account', pairs, SOURCE);
+  const { token } = credential as { readonly token: Secret<string> };
+  const [head = '', claims = '', signature = ''] = token.reveal().split('.');
   const read = JSON.parse(Buffer.from(claims, 'base64url').toString('utf8')) as Record<string, unknown>;
   expect(read).toMatchObject({
     sub: 'system:serviceaccount:kube-public:default',
@@ -135,7 +102,7 @@ test('createServiceAccountToken() creates a token that is valid for 60 s, of an 
     exp: nowMs / 1000 + 60,
     'kubernetes.io': { serviceaccount: { uid: 'u1' } },
   });
-  const key = createPublicKey(keyPem.reveal());
+  const key = createPublicKey(pairs['service-account'].public);
   const signed = Buffer.from(`${head}.${claims}`);
   const options = { key, dsaEncoding: 'ieee-p1363' } as const;
   expect(verify('sha256', signed, options, Buffer.from(signature, 'base64url'))).toBe(true);
@@ -162,44 +129,52 @@ test('readAccountUid() returns undefined if etcd does not respond', async () => 
 });
 
 describe('judgeAnswer()', () => {
-  const table: readonly (readonly [EndpointKind, TestCredentialName, string, Verdict['outcome']])[] = [
-    ['etcd-client', 'etcd-client', 'TLS: unknown ca', 'refused'],
-    ['etcd-client', 'etcd-client', 'HTTP 200', 'admitted'],
+  const table: readonly (readonly [
+    keyof typeof ENDPOINT_RULES,
+    TestCredentialName,
+    string,
+    keyof typeof Outcome,
+  ])[] = [
+    ['etcd-client', 'etcd-client', 'TLS: unknown ca', 'REFUSED'],
+    ['etcd-client', 'etcd-client', 'HTTP 200', 'ADMITTED'],
     // TLS accepted the certificate, so the status of the response does not matter.
-    ['etcd-peer', 'etcd-peer', 'HTTP 404', 'admitted'],
-    ['state-etcd-peer', 'kubelet', 'HTTP 401', 'admitted'],
-    ['etcd-peer', 'etcd-peer', 'TLS: unknown ca', 'refused'],
+    ['etcd-peer', 'etcd-peer', 'HTTP 404', 'ADMITTED'],
+    ['state-etcd-peer', 'kubelet', 'HTTP 401', 'ADMITTED'],
+    ['etcd-peer', 'etcd-peer', 'TLS: unknown ca', 'REFUSED'],
     // The server's clock is wrong, or no server accepts such a certificate. Neither proves anything about the
     // CA.
-    ['etcd-client', 'etcd-client', 'TLS: certificate expired', 'inconclusive'],
-    ['etcd-client', 'node', 'TLS: bad certificate', 'inconclusive'],
-    ['curator', 'member', 'TLS: closed after the handshake', 'refused'],
-    ['curator', 'member', 'no answer: connect ECONNREFUSED', 'inconclusive'],
-    ['etcd-peer', 'node', 'no answer: connect ECONNREFUSED', 'inconclusive'],
-    ['etcd-peer', 'node', 'no answer: TLS: unknown ca', 'inconclusive'],
-    ['api-server', 'kubelet', 'HTTP 403: cluster: node x is not a member', 'refused'],
-    ['api-server', 'kubelet', 'HTTP 404', 'admitted'],
-    ['api-server', 'kubelet', 'HTTP 200', 'admitted'],
-    ['api-server', 'kubelet', 'HTTP 401', 'inconclusive'],
-    ['api-server', 'node', 'HTTP 401', 'refused'],
-    ['api-server', 'node', 'HTTP 401: Unauthorized', 'refused'],
-    ['api-server', 'node', 'HTTP 403', 'admitted'],
-    ['api-server', 'node', 'no answer: HTTP 401', 'inconclusive'],
-    ['api-server', 'kubernetes-user', 'HTTP 403', 'admitted'],
-    ['api-server', 'kubernetes-user', 'HTTP 401', 'refused'],
-    ['api-server', 'node', 'HTTP 500: HTTP 401', 'inconclusive'],
-    ['kubelet', 'kubelet', 'HTTP 403', 'refused'],
-    ['kubelet', 'kubernetes-user', 'TLS: unknown ca', 'inconclusive'],
-    ['kubelet', 'kubernetes-user', 'HTTP 503', 'inconclusive'],
-    ['api-server', 'service-account', 'HTTP 401', 'refused'],
-    ['api-server', 'front-proxy', 'HTTP 403', 'admitted'],
-    ['curator', 'member', 'curator-not-member', 'refused'],
-    ['curator', 'operator', 'curator-denied', 'admitted'],
-    ['curator', 'member', 'etcd-unavailable', 'inconclusive'],
-    ['curator', 'member', 'answered', 'admitted'],
+    ['etcd-client', 'etcd-client', 'TLS: certificate expired', 'INCONCLUSIVE'],
+    ['etcd-client', 'node', 'TLS: bad certificate', 'INCONCLUSIVE'],
+    ['curator', 'member', 'TLS: closed after the handshake', 'REFUSED'],
+    ['curator', 'member', 'no answer: connect ECONNREFUSED', 'INCONCLUSIVE'],
+    ['etcd-peer', 'node', 'no answer: connect ECONNREFUSED', 'INCONCLUSIVE'],
+    ['etcd-peer', 'node', 'no answer: TLS: unknown ca', 'INCONCLUSIVE'],
+    ['api-server', 'kubelet', 'HTTP 403: cluster: node x is not a member', 'REFUSED'],
+    ['api-server', 'kubelet', 'HTTP 404', 'ADMITTED'],
+    ['api-server', 'kubelet', 'HTTP 200', 'ADMITTED'],
+    ['api-server', 'kubelet', 'HTTP 401', 'INCONCLUSIVE'],
+    ['api-server', 'node', 'HTTP 401', 'REFUSED'],
+    ['api-server', 'node', 'HTTP 401: Unauthorized', 'REFUSED'],
+    ['api-server', 'node', 'HTTP 403', 'ADMITTED'],
+    ['api-server', 'node', 'no answer: HTTP 401', 'INCONCLUSIVE'],
+    ['api-server', 'kubernetes-user', 'HTTP 403', 'ADMITTED'],
+    ['api-server', 'kubernetes-user', 'HTTP 401', 'REFUSED'],
+    ['api-server', 'node', 'HTTP 500: HTTP 401', 'INCONCLUSIVE'],
+    ['kubelet', 'kubelet', 'HTTP 403', 'REFUSED'],
+    ['kubelet', 'kubernetes-user', 'TLS: unknown ca', 'INCONCLUSIVE'],
+    ['kubelet', 'kubernetes-user', 'HTTP 503', 'INCONCLUSIVE'],
+    ['api-server', 'service-account', 'HTTP 401', 'REFUSED'],
+    ['api-server', 'front-proxy', 'HTTP 403', 'ADMITTED'],
+    ['curator', 'member', 'curator-not-member', 'REFUSED'],
+    ['curator', 'operator', 'curator-denied', 'ADMITTED'],
+    ['curator', 'member', 'etcd-unavailable', 'INCONCLUSIVE'],
+    ['curator', 'member', 'HTTP 200', 'ADMITTED'],
   ];
-  test.each(table)('%s, %s credential, %j: %s', (endpoint, credential, text, outcome) => {
-    expect(judgeAnswer(endpoint, credential, text)).toEqual({ outcome, detail: text });
+  test.each(table)('%s, %s credential, %j: %s', (endpoint, credential, detail, outcome) => {
+    expect(judgeAnswer(ENDPOINT_RULES[endpoint], credential, detail)).toEqual({
+      outcome: Outcome[outcome],
+      detail,
+    });
   });
 });
 
@@ -222,7 +197,7 @@ function enter(
   at: { address?: string; isAlive?: boolean; prefix?: string } = {},
 ): void {
   const { address = '192.0.2.1', isAlive = true, prefix = '' } = at;
-  const status = Buffer.from(toBinary(NodeStatusSchema, create(NodeStatusSchema, { address })));
+  const status = Buffer.from(toBinary(NodeStatusSchema, createMessage(NodeStatusSchema, { address })));
   const reported = { version: 1, status: status.toString('base64'), updatedMs: 0 } as const;
   const { nodeId } = node;
   etcd.commitNow({
@@ -255,16 +230,19 @@ describe('findEndpoints()', () => {
     enter(etcd, record('gone', { state: 'DECOMMISSIONED' }));
     const { entries } = await etcd.list('nodes/', { signal });
     const members = [member('cp'), member('gone'), member('unknown')];
-    const { endpoints, away } = findEndpoints(entries, { kubernetes: members, state: members });
-    expect(endpoints.map(({ kind, node, host, port }) => `${kind} ${node} ${host} ${port}`)).toEqual([
-      'etcd-client name-of-cp 2001:db8::7 2379',
-      'etcd-peer name-of-cp 192.0.2.7 2380',
-      'state-etcd-client name-of-cp 2001:db8::7 2379',
-      'state-etcd-peer name-of-cp 192.0.2.7 2380',
-      'api-server name-of-cp 192.0.2.1 6443',
-      'kubelet name-of-cp 192.0.2.1 10250',
-      'curator name-of-cp 192.0.2.1 9091',
-      'kubelet name-of-worker 192.0.2.2 10250',
+    const { endpoints, away } = findEndpoints(membersOnRecord(entries), {
+      kubernetes: members,
+      state: members,
+    });
+    expect(endpoints.map(({ kind, node, address }) => `${kind} ${node} ${address}`)).toEqual([
+      'etcd-client name-of-cp [2001:db8::7]:2379',
+      'etcd-peer name-of-cp 192.0.2.7:2380',
+      'state-etcd-client name-of-cp [2001:db8::7]:2379',
+      'state-etcd-peer name-of-cp 192.0.2.7:2380',
+      'api-server name-of-cp 192.0.2.1:6443',
+      'kubelet name-of-cp 192.0.2.1:10250',
+      'curator name-of-cp 192.0.2.1:9091',
+      'kubelet name-of-worker 192.0.2.2:10250',
     ]);
     expect([...away].sort()).toEqual(['name-of-off', 'name-of-silent']);
   });
@@ -273,19 +251,16 @@ describe('findEndpoints()', () => {
 describe('runRemovalProbe()', () => {
   const run = (etcd: MemoryEtcd, nodeId: string) => {
     const { log } = createMemoryLogger();
-    const members = { list: async () => [] };
+    const state = Object.assign(etcd, { members: { list: async () => [] } }) as unknown as EtcdClient;
+    const files = new MemoryFiles();
     const ports = {
-      etcds: {
-        state: Object.assign(etcd, { members }),
-        kubernetes: { get: async () => undefined, keys: async function* () {}, members },
-      },
-      files: new MemoryFiles(),
+      ...{ etcds: { state, kubernetes: state }, files, store: new KeyStore(files, KEY_PATHS) },
       clock: new FakeClock(),
       log,
       clusterId: 'c0ffee',
       nodeName: 'n1',
     };
-    const request = { nodeId, heldKeys: true, generation: 0 };
+    const request = { removedNodeId: nodeId, heldKeys: true, generation: 0n };
     return runRemovalProbe(ports, request, signal);
   };
 
@@ -312,26 +287,23 @@ describe('runRemovalProbe()', () => {
   );
 });
 
-describe('credentialsFor()', () => {
-  const namesFor = (kind: EndpointKind, heldKeys: boolean, generation: number) =>
-    credentialsFor(kind, { heldKeys, generation }).map((each) => `${each.name} ${each.generation}`);
-
-  test('every endpoint except the curator is probed with the certificates that the removed node had', () => {
-    for (const kind of Object.keys(ENDPOINT_RULES) as EndpointKind[])
-      expect(namesFor(kind, false, 2)).toEqual(kind === 'curator' ? [] : ['node 0', 'kubelet 0']);
+test('ENDPOINT_RULES names the credentials that each kind of endpoint must refuse', () => {
+  const own = ['node', 'kubelet'];
+  const ofKubernetes = ['kubernetes-user', 'kubernetes-server', 'service-account'];
+  const etcd = ['etcd-client', 'etcd-peer', 'state-etcd-client', 'state-etcd-peer'];
+  const ofEtcd = etcd.map((kind) => [
+    kind,
+    { own, held: [kind], foreign: etcd.filter((name) => name !== kind) },
+  ]);
+  const rules = Object.entries<EndpointRule>(ENDPOINT_RULES).map(([kind, rule]) => {
+    const { own: had, held, foreign } = rule;
+    return [kind, { own: had, held, foreign }];
   });
-
-  test('only credentials of held keys are created with the keys of the requested generation', () => {
-    expect(namesFor('etcd-peer', true, 2)).toEqual([
-      'node 0',
-      'kubelet 0',
-      'etcd-client 0',
-      'state-etcd-peer 0',
-      'etcd-peer 2',
-    ]);
-  });
-
-  test('a request without a generation tests all credentials with the current keys', () => {
-    expect(namesFor('curator', true, 0)).toEqual(['member 0', 'operator 0']);
+  expect(Object.fromEntries(rules)).toEqual({
+    ...Object.fromEntries(ofEtcd),
+    'api-server': { own, held: [...ofKubernetes, 'front-proxy'], foreign: [] },
+    kubelet: { own, held: ofKubernetes, foreign: [] },
+    // The CLI checks the record of the removed node instead.
+    curator: { own: [], held: ['member', 'operator'], foreign: [] },
   });
 });

@@ -1,74 +1,46 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { mapConcurrently } from '../../internal/cleanup/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
-import { Namespace, type EtcdClient, type KeySpace } from '../../internal/etcd/index.ts';
-import { trustedPem } from '../../internal/keyset/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
+import { EtcdError, Namespace, type KeySpace } from '../../internal/etcd/index.ts';
+import { activePairs, ENCRYPTABLE_RESOURCES, trustedPem } from '../../internal/keyset/index.ts';
 import { NODE_ID } from '../../internal/pki/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
-import { CLUSTER_PREFIX, NODES_PREFIX, records } from '../../internal/records/index.ts';
-import { isMemberState } from '../../internal/role/index.ts';
+import { CLUSTER_PREFIX, NODES_PREFIX } from '../../internal/records/index.ts';
 import {
   ProbeReportSchema,
   ProbeResult_Outcome as Outcome,
+  type ProbeTask,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
-import type { EncryptedEtcd } from '../kubernetes/index.ts';
+import { readSharedKeys, type EtcdMembers } from '../controlplane/index.ts';
+import type { KeyStore } from '../keyrotation/index.ts';
+import { countObjects, KubernetesError, readFirstEncryption, readKeyPair } from '../kubernetes/index.ts';
+import { membersOnRecord } from '../membership/index.ts';
 import {
+  ACCOUNT,
   createTestCredential,
-  readAccountUid,
-  readCertificate,
-  readSharedKeys,
-  type CredentialSource,
   type TestCredential,
   type TestCredentialName,
 } from './credentials.ts';
-import { ENCRYPTED_DATA, ENCRYPTION_CREDENTIAL, probeEncryptedObjects } from './encrypted-objects.ts';
-import {
-  credentialsFor,
-  ENDPOINT_RULES,
-  findEndpoints,
-  inconclusive,
-  judgeAnswer,
-  pathFor,
-  type Endpoint,
-  type Verdict,
-} from './endpoints.ts';
+import { findEndpoints, inconclusive, judgeAnswer, type Endpoint, type Verdict } from './endpoints.ts';
 import { RemovalProbeError } from './errors.ts';
-import { callCurator, sendHttps, SUCCESS } from './send-credential.ts';
+import { sendCredential } from './send-credential.ts';
 
 /** Limit on parallel probes, so that a probe does not overload the kubelets of a large cluster. */
 const CONCURRENT_ENDPOINTS = 8;
-
-const OUTCOMES = {
-  refused: Outcome.REFUSED,
-  admitted: Outcome.LET_IN,
-  inconclusive: Outcome.UNPROVED,
-} as const;
+/** How reports name the test of the encryption key: there is no endpoint. */
+const ENCRYPTED_DATA = { endpoint: 'kubernetes-etcd-data', credential: 'encryption-key' };
+const ACCOUNT_KEY = `/registry/serviceaccounts/${ACCOUNT.namespace}/${ACCOUNT.name}`;
+const UID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
 
 /** A curator's request for a removal probe. */
-export interface RemovalProbeRequest {
-  /** Id of a node that was removed from the cluster. */
-  readonly nodeId: string;
-  /** Whether the node held the keys of a control plane, so that credentials created with them are tested too. */
-  readonly heldKeys: boolean;
-  /** Generation of these keys; 0: the current keys (see `credentialsFor()`). */
-  readonly generation: number;
-}
+type RemovalProbeRequest = Pick<ProbeTask, 'removedNodeId' | 'heldKeys' | 'generation'>;
 
 /** Ports (injected dependencies) of a removal probe. */
-export interface RemovalProbePorts extends Pick<SystemPorts, 'files' | 'clock' | 'log'> {
+interface RemovalProbePorts extends Pick<SystemPorts, 'files' | 'clock' | 'log'> {
+  readonly store: Pick<KeyStore, 'loadSet'>;
   readonly clusterId: string;
   /** Name of this node. Its own kubelet may read the Node object of this name. */
   readonly nodeName: string;
-}
-
-/** Clients of the local etcd members with root credentials. Reads of the state etcd are linearizable. */
-export interface ProbedEtcds {
-  readonly state: KeySpace & ListsMembers;
-  readonly kubernetes: Pick<EncryptedEtcd, 'get' | 'keys'> & ListsMembers;
-}
-
-interface ListsMembers {
-  readonly members: Pick<EtcdClient['members'], 'list'>;
 }
 
 /**
@@ -77,19 +49,18 @@ interface ListsMembers {
  */
 export function createRemovalProbeTask(
   ports: RemovalProbePorts,
-  etcdMembers: () => ProbedEtcds | undefined,
+  etcdMembers: () => EtcdMembers | undefined,
 ): (request: RemovalProbeRequest, signal: AbortSignal) => Promise<Uint8Array> {
   let isRunning = false;
   return async (request, signal) => {
     const etcds = etcdMembers();
-    const doing = `probing for removed node ${request.nodeId}`;
+    const doing = `probing for removed node ${request.removedNodeId}`;
     if (etcds === undefined) throw new RemovalProbeError('removalprobe-not-control-plane', doing);
     if (isRunning) throw new RemovalProbeError('removalprobe-busy', doing);
     isRunning = true;
     try {
-      const { results, away } = await runRemovalProbe({ ...ports, etcds }, request, signal);
-      const wire = results.map((result) => ({ ...result, outcome: OUTCOMES[result.outcome] }));
-      return toBinary(ProbeReportSchema, create(ProbeReportSchema, { results: wire, away: [...away] }));
+      const report = await runRemovalProbe({ ...ports, etcds }, request, signal);
+      return toBinary(ProbeReportSchema, create(ProbeReportSchema, report));
     } finally {
       isRunning = false;
     }
@@ -101,89 +72,94 @@ export function createRemovalProbeTask(
  * created separately for each endpoint, are valid for 60 s, and are never stored or sent outside TLS.
  * @returns the result of each credential at each endpoint, with the name of the node that runs the endpoint;
  * `away`: names of members without heartbeat or address, which were not probed
- * @throws RemovalProbeError `removalprobe-is-member`, `removalprobe-request-invalid`,
- * `removalprobe-not-control-plane`
+ * @throws RemovalProbeError `removalprobe-is-member`, `removalprobe-request-invalid`
+ * @throws KubernetesError or KeyRotationError if this node lacks a key of a control plane
  */
-export async function runRemovalProbe(
-  ports: RemovalProbePorts & { readonly etcds: ProbedEtcds },
-  request: RemovalProbeRequest,
+export async function runRemovalProbe(...inputs: Parameters<typeof prepareProbe>) {
+  const probe = await prepareProbe(...inputs);
+  const { endpoints, away, log, nodeId, heldKeys, generation } = probe;
+  const doing = 'probing endpoints in the name of a removed node';
+  log.warn(doing, { nodeId, heldKeys, generation, endpoints: endpoints.length });
+  const probeOne = (endpoint: Endpoint) => probeEndpoint(probe, endpoint);
+  const results = (await mapConcurrently(endpoints, CONCURRENT_ENDPOINTS, probeOne)).flat();
+  if (!heldKeys || generation === 0) return { results, away };
+  const ofKey = { ...ENCRYPTED_DATA, node: probe.nodeName, ...(await probeEncryption(probe)) };
+  return { results: [...results, ofKey], away };
+}
+
+/** What all tests of a probe need. */
+export type Probe = Awaited<ReturnType<typeof prepareProbe>>;
+
+/** Refuses the id of a member, finds the endpoints, and reads the keys. */
+async function prepareProbe(
+  ports: RemovalProbePorts & { readonly etcds: EtcdMembers },
+  { removedNodeId: nodeId, heldKeys, ...request }: RemovalProbeRequest,
   signal: AbortSignal,
 ) {
   const { state, kubernetes } = ports.etcds;
-  const etcd = new Namespace(state, CLUSTER_PREFIX);
-  await refuseMember(etcd, request.nodeId, signal);
-  const { entries } = await etcd.list(NODES_PREFIX, { signal });
-  const { endpoints, away } = findEndpoints(entries, {
+  const doing = `probing for removed node ${JSON.stringify(nodeId.slice(0, 80))}`;
+  if (!NODE_ID.test(nodeId))
+    throw new RemovalProbeError('removalprobe-request-invalid', `${doing}: no node ID`);
+  const { entries } = await new Namespace(state, CLUSTER_PREFIX).list(NODES_PREFIX, { signal });
+  const members = membersOnRecord(entries);
+  if (members.some((each) => each.nodeId === nodeId))
+    throw new RemovalProbeError('removalprobe-is-member', `${doing}: it is a member`);
+  const found = findEndpoints(members, {
     state: await state.members.list({ signal }),
     kubernetes: await kubernetes.members.list({ signal }),
   });
-  ports.log.warn('probing endpoints in the name of a removed node', {
-    ...request,
-    endpoints: endpoints.length,
-  });
-  const [keys, accountUid] = [await readSharedKeys(ports.files), await readAccountUid(kubernetes, signal)];
-  const probe: Probe = { ...ports, ...request, keys, accountUid, signal };
-  const results = await mapConcurrently(endpoints, CONCURRENT_ENDPOINTS, (endpoint) =>
-    probeEndpoint(probe, endpoint),
-  );
-  return { results: [...results.flat(), ...(await probeEncryption(probe))], away };
+  const keys = await readSharedKeys(ports.files, ports.store);
+  const current = activePairs(keys);
+  const generation = Number(request.generation);
+  // The keys of other generations are deleted.
+  const which = ({ [keys.generation]: 'next', [keys.generation - 1]: 'previous' } as const)[generation];
+  const held = generation === 0 ? current : which && keys[which];
+  const accountUid = await readAccountUid(kubernetes, signal);
+  return { ...ports, ...found, nodeId, heldKeys, generation, keys, current, held, which, accountUid, signal };
 }
 
-interface Probe extends RemovalProbePorts, RemovalProbeRequest, CredentialSource {
-  readonly clock: Clock;
-  readonly etcds: ProbedEtcds;
-  readonly signal: AbortSignal;
-}
-
-/** What the encryption key of the removed node decrypts. */
-async function probeEncryption(probe: Probe) {
-  const { heldKeys, generation, nodeName: node, etcds, signal } = probe;
-  if (!heldKeys || generation === 0) return [];
-  const verdict = await probeEncryptedObjects({ ...probe, etcd: etcds.kubernetes }, generation, signal);
-  return [{ node, endpoint: ENCRYPTED_DATA, credential: ENCRYPTION_CREDENTIAL, ...verdict }];
-}
-
-async function refuseMember(etcd: KeySpace, nodeId: string, signal: AbortSignal): Promise<void> {
-  if (!NODE_ID.test(nodeId))
-    throw new RemovalProbeError(
-      'removalprobe-request-invalid',
-      `probing for removed node: ${JSON.stringify(nodeId.slice(0, 80))} is no node id`,
-    );
-  const { record } = await records.node.read(etcd, records.node.key(nodeId), signal);
-  if (record !== undefined && isMemberState(record.state))
-    throw new RemovalProbeError('removalprobe-is-member', `probing for removed node: ${nodeId} is a member`);
+/**
+ * The uid of the account that test tokens name; undefined if it cannot be read. It is the first one in the stored object,
+ * because its metadata starts with name, namespace and uid (k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto).
+ */
+export async function readAccountUid(etcd: Pick<KeySpace, 'get'>, signal: AbortSignal) {
+  try {
+    const stored = await etcd.get(ACCOUNT_KEY, { signal });
+    return UID.exec(Buffer.from(stored?.value ?? []).toString('latin1'))?.[0];
+  } catch (error) {
+    if (!(error instanceof EtcdError)) throw error;
+    return undefined;
+  }
 }
 
 /** Tests every credential at one endpoint. If the endpoint admits no valid credential, no refusal counts. */
-async function probeEndpoint(probe: Probe, { node, kind, ...address }: Endpoint) {
-  const { keys, files, clusterId, clock, signal } = probe;
-  const { serverCa, valid } = ENDPOINT_RULES[kind];
-  const target = { ...address, serverCaPem: trustedPem(keys, serverCa) };
-  const send = (credential: TestCredential, name: string): Promise<string> =>
-    kind === 'curator' && 'certPem' in credential
-      ? callCurator({ ...target, clusterId, clock }, credential, signal)
-      : sendHttps({ ...target, path: pathFor(kind, name) }, credential, signal);
-  const toValid = await send(await readCertificate(files, valid), probe.nodeName);
-  const test = async (name: TestCredentialName, generation: number): Promise<Verdict> => {
-    if (!SUCCESS.test(toValid)) return inconclusive(`a valid credential is not admitted either: ${toValid}`);
-    const credential = await createTestCredential(name, generation, probe);
+async function probeEndpoint(probe: Probe, { node, kind, rule, address }: Endpoint) {
+  const { current, heldKeys } = probe;
+  const target = { ...probe, address, serverCaPem: trustedPem(probe.keys, rule.serverCa) };
+  const send = (credential: TestCredential, nodeName: string) =>
+    sendCredential({ ...target, path: rule.path?.(nodeName) }, credential);
+  const toValid = await send(await readKeyPair(probe.files, rule.valid), probe.nodeName);
+  const test = async (name: TestCredentialName, pairs: Probe['held']): Promise<Verdict> => {
+    if (!/^HTTP 200\b/.test(toValid))
+      return inconclusive(`a valid credential is not admitted either: ${toValid}`);
+    const credential = await createTestCredential(name, pairs, probe);
     if (typeof credential === 'string') return inconclusive(credential);
-    const answer = await send(credential, probe.nodeId);
-    signal.throwIfAborted();
-    return judgeAnswer(kind, name, answer);
+    return judgeAnswer(rule, name, await send(credential, probe.nodeId));
+  };
+  /** If the same credential of the current keys is refused too, the refusal of replaced keys proves nothing. */
+  const testHeld = async (name: TestCredentialName): Promise<Verdict> => {
+    const verdict = await test(name, probe.held);
+    const control = controlOf(name);
+    if (verdict.outcome !== Outcome.REFUSED || control === undefined) return verdict;
+    const { outcome, detail } = await test(control, current);
+    if (outcome === Outcome.ADMITTED) return verdict;
+    return inconclusive(`made with the current keys it is not admitted either: ${detail}`);
   };
   const results = [];
-  for (const { name, generation } of credentialsFor(kind, probe)) {
-    let verdict = await test(name, generation);
-    // If the same credential of the current keys is refused too, the refusal of replaced keys proves nothing.
-    const control = keys.generation > 1 && generation > 0 ? controlOf(name) : undefined;
-    if (verdict.outcome === 'refused' && control !== undefined) {
-      const { outcome, detail } = await test(control, 0);
-      if (outcome !== 'admitted')
-        verdict = inconclusive(`made with the current keys it is not admitted either: ${detail}`);
-    }
-    results.push({ node, endpoint: kind, credential: name, ...verdict });
-  }
+  for (const credential of [...rule.own, ...(heldKeys ? rule.foreign : [])])
+    results.push({ node, endpoint: kind, credential, ...(await test(credential, current)) });
+  for (const credential of heldKeys ? rule.held : [])
+    results.push({ node, endpoint: kind, credential, ...(await testHeld(credential)) });
   return results;
 }
 
@@ -194,4 +170,26 @@ async function probeEndpoint(probe: Probe, { node, kind, ...address }: Endpoint)
 function controlOf(name: TestCredentialName): TestCredentialName | undefined {
   if (name === 'member' || name === 'operator') return undefined;
   return name === 'kubernetes-server' ? 'kubernetes-user' : name;
+}
+
+/**
+ * Tests what a copy of the encryption key is good for: reads every stored value of Kubernetes from the local etcd member, and counts
+ * those that are encrypted with the key. "Refused" means that there is none.
+ */
+export async function probeEncryption({ etcds, files, keys, which, signal }: Probe): Promise<Verdict> {
+  try {
+    const { encryption } = keys;
+    // Before its first rotation, the cluster has one encryption key in all generations.
+    const key = encryption ? which && encryption[which] : (await readFirstEncryption(files)).key;
+    if (key === undefined)
+      return inconclusive('the name of the encryption key of this generation is unknown');
+    const options = { etcd: etcds.kubernetes, resources: ENCRYPTABLE_RESOURCES, keyName: key.name };
+    const { objects, others } = await countObjects(options, signal);
+    const detail = `it decrypts ${objects - others} of ${objects} stored secrets and ConfigMaps`;
+    if (objects === 0) return inconclusive(detail);
+    return { outcome: objects === others ? Outcome.REFUSED : Outcome.ADMITTED, detail };
+  } catch (error) {
+    if (!(error instanceof KubernetesError)) throw error;
+    return inconclusive(describeError(error));
+  }
 }

@@ -8,7 +8,7 @@ import {
 import { probeResultsFrom } from './removal-probe.ts';
 import { describeReplacedKeys, describeSharedKeys, SHARED_KEYS } from './shared-keys.ts';
 
-const { REFUSED, LET_IN, UNPROVED } = Outcome;
+const { REFUSED, ADMITTED, INCONCLUSIVE } = Outcome;
 const HELD = { generation: 1, isReplaced: false };
 
 /** A report with a result for each row, such as "n1 etcd-client node" (node, endpoint, credential). */
@@ -26,7 +26,7 @@ describe('probeResultsFrom()', () => {
       reportOf({
         'n1 etcd-peer node': REFUSED,
         'n1 etcd-peer kubelet': REFUSED,
-        'n1 etcd-peer etcd-peer': LET_IN,
+        'n1 etcd-peer etcd-peer': ADMITTED,
       }),
       HELD,
     );
@@ -40,8 +40,8 @@ describe('probeResultsFrom()', () => {
   });
 
   test.each([
-    { name: 'accepted', outcome: LET_IN, word: 'kubelet accepted (so)' },
-    { name: 'inconclusive', outcome: UNPROVED, word: 'kubelet inconclusive (so)' },
+    { name: 'accepted', outcome: ADMITTED, word: 'kubelet accepted (so)' },
+    { name: 'inconclusive', outcome: INCONCLUSIVE, word: 'kubelet inconclusive (so)' },
     { name: 'unknown to this version', outcome: 9 as Outcome, word: 'kubelet inconclusive (so)' },
   ])(
     'a check fails, and shows the credential, if the result of one credential is: $name',
@@ -54,11 +54,20 @@ describe('probeResultsFrom()', () => {
     },
   );
 
-  test('a client credential that a peer port accepts fails the check, but is no result for the shared key', () => {
-    const { proofs, sharedKeys } = probeResultsFrom(reportOf({ 'n1 etcd-peer etcd-client': LET_IN }), HELD);
-    expect(proofs).toMatchObject([{ ok: false }]);
-    expect(sharedKeys[0]).not.toHaveProperty('tried');
-  });
+  test.each([
+    'etcd-peer etcd-client',
+    'state-etcd-client etcd-client',
+    'etcd-client state-etcd-client',
+    'state-etcd-peer etcd-peer',
+    'etcd-client state-etcd-peer',
+  ])(
+    '%s: a credential that another port of etcd accepts fails the check, but is no result for the shared key',
+    (row) => {
+      const { proofs, sharedKeys } = probeResultsFrom(reportOf({ [`n1 ${row}`]: ADMITTED }), HELD);
+      expect(proofs).toMatchObject([{ ok: false }]);
+      expect(sharedKeys.filter(({ tried }) => tried !== undefined)).toEqual([]);
+    },
+  );
 
   test('a report without results fails; nodes that did not respond are listed', () => {
     expect(probeResultsFrom(reportOf({}, ['n3']), undefined).proofs).toMatchObject([
@@ -85,11 +94,11 @@ describe('probeResultsFrom()', () => {
     const { proofs, sharedKeys } = probeResultsFrom(
       reportOf({
         'n1 etcd-client node': REFUSED,
-        'n1 etcd-client etcd-client': LET_IN,
+        'n1 etcd-client etcd-client': ADMITTED,
         'n2 etcd-client etcd-client': REFUSED,
-        'n3 etcd-client etcd-client': UNPROVED,
-        'n1 kubelet kubernetes-user': LET_IN,
-        'n2 kubelet kubernetes-user': LET_IN,
+        'n3 etcd-client etcd-client': INCONCLUSIVE,
+        'n1 kubelet kubernetes-user': ADMITTED,
+        'n2 kubelet kubernetes-user': ADMITTED,
       }),
       HELD,
     );
@@ -131,7 +140,7 @@ describe('probeResultsFrom()', () => {
       ({ key, credential }) => {
         const row = `n2 ${endpointOf(credential)} ${credential}`;
         const what = `credentials of the old ${key.key}`;
-        for (const outcome of [LET_IN, UNPROVED]) {
+        for (const outcome of [ADMITTED, INCONCLUSIVE]) {
           const { proofs } = probeResultsFrom(reportOf({ ...allRefused, [row]: outcome }), replaced);
           expect(proofs.filter(({ ok }) => !ok).map((each) => each.what)).toContain(what);
         }
@@ -158,7 +167,7 @@ test('probeResultsFrom() prints no control characters of another machine', () =>
         node: 'n1\u001b[2J',
         endpoint: 'x\u0007',
         credential: 'node',
-        outcome: UNPROVED,
+        outcome: INCONCLUSIVE,
         detail: '\u001b]0;\u0007',
       },
     ],

@@ -26,7 +26,7 @@ const ENDPOINT_NAMES: Readonly<Record<string, string>> = {
 };
 const OUTCOME_NAMES: Readonly<Partial<Record<Outcome, string>>> = {
   [Outcome.REFUSED]: 'refused',
-  [Outcome.LET_IN]: 'accepted',
+  [Outcome.ADMITTED]: 'accepted',
 };
 
 /** The shared keys that a removed node held. */
@@ -138,11 +138,12 @@ export function probeResultsFrom(
 const SHARED_CREDENTIALS = new Set(SHARED_KEYS.flatMap(({ credentials }) => credentials));
 
 /**
- * Whether a result tells something about a shared key. An etcd client credential at the etcd peer port does
- * not: that port refuses it in any case.
+ * Whether a result tells something about a shared key. A credential for one port of etcd does not at another one: that port must
+ * refuse it in any case.
  */
 function usesSharedKey({ credential, endpoint }: ProbeResult): boolean {
-  return SHARED_CREDENTIALS.has(credential) && !(credential === 'etcd-client' && endpoint !== credential);
+  const isForeign = credential.includes('etcd-') && endpoint !== credential;
+  return SHARED_CREDENTIALS.has(credential) && !isForeign;
 }
 
 /** Passes if all endpoints refuse the credentials; otherwise lists the endpoints that do not. */
@@ -159,7 +160,7 @@ function refusalOf(results: readonly ProbeResult[]): Pick<RemovalCheck, 'ok' | '
 
 /** E.g. "accepted at kubelet on n1, n2; no clear result from 1 of 3 tests". */
 function summaryOf(results: readonly ProbeResult[]): string {
-  const parts = [Outcome.LET_IN, Outcome.REFUSED].flatMap((outcome) => {
+  const parts = [Outcome.ADMITTED, Outcome.REFUSED].flatMap((outcome) => {
     const same = results.filter((result) => result.outcome === outcome);
     const endpoints = [...Map.groupBy(same, ({ endpoint }) => nameOf(endpoint))].map(
       ([name, each]) => `${name} on ${[...new Set(each.map(({ node }) => printable(node)))].join(', ')}`,

@@ -16,17 +16,24 @@ import {
   nodeLeaf,
   pubKeyDerOf,
 } from '../../../internal/pki/index.ts';
+import {
+  LATER_KEYS,
+  ROTATING_KEYS,
+  type RotatingPair,
+  type RotatingPairs,
+} from '../../../internal/keyset/index.ts';
 import { KubeClient, reviewKubelet } from '../../../internal/kube/index.ts';
 import type { TlsIdentity } from '../../../internal/rpc/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
 import { findFreePort, programOfBundle, TestEtcd, untilServing } from '../../../internal/testing/index.ts';
 import {
+  createTestCredential,
+  ENDPOINT_RULES,
   judgeAnswer,
-  sendHttps,
-  createTestCertificate,
-  createServiceAccountToken,
-  type TestCertificateName,
+  sendCredential,
+  type TestCredentialName,
 } from '../../removalprobe/index.ts';
+import { ProbeResult_Outcome as Outcome } from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import { KUBERNETES_GROUPS } from '../../../internal/role/index.ts';
 import { writeAuthorizationConfig } from './authorization-config.ts';
 import { PATHS } from '../settings.ts';
@@ -43,8 +50,8 @@ let directory: string;
 let etcd: TestEtcd;
 let apiServer: ChildProcess;
 let apiPort: number;
-let kubernetesCa: KeyCertificateSigner;
-let frontProxyCa: KeyCertificateSigner;
+let kubernetesCa: Authority;
+let frontProxyCa: Authority;
 let serviceAccountKey: Secret<string>;
 let membership: Server;
 const asked: Review['spec'][] = [];
@@ -127,13 +134,14 @@ function flags(etcdEndpoint: string): string[] {
   ];
 }
 
-async function authority(commonName: string): Promise<KeyCertificateSigner> {
+/** A CA, and its certificate and key. */
+type Authority = Awaited<ReturnType<typeof authority>>;
+
+async function authority(commonName: string) {
   const keyPem = generateKeyPem();
-  return new KeyCertificateSigner({
-    caPem: await createCaCertPem({ commonName, keyPem, nowMs: nowMs() }),
-    keyPem,
-    nowMs,
-  });
+  const caPem = await createCaCertPem({ commonName, keyPem, nowMs: nowMs() });
+  const pair: RotatingPair = { public: caPem, private: keyPem };
+  return Object.assign(new KeyCertificateSigner({ caPem, keyPem, nowMs }), { pair });
 }
 
 async function nodeIdentity(
@@ -313,67 +321,74 @@ test('an administrator can run a SubjectAccessReview for a kubelet at each API s
   });
 }, 30_000);
 
-test('an API server refuses the certificates of a removed node and admits certificates signed with the CA key', async () => {
-  const removedId = `node-${'d'.repeat(32)}`;
-  removed.add(removedId);
+/** Presents a test credential that this key signed, in the name of a removed node. */
+async function present(
+  name: TestCredentialName,
+  pair: RotatingPair,
+  { nodeId, accountUid }: { readonly nodeId: string; readonly accountUid?: string },
+) {
+  const names = [...ROTATING_KEYS, ...LATER_KEYS];
+  const pairs = Object.fromEntries(names.map((key) => [key, pair])) as Required<RotatingPairs>;
+  const source = { nodeId, accountUid, clusterId: 'c0ffee', clock: { nowMs } };
+  const credential = await createTestCredential(name, pairs, source);
+  if (typeof credential === 'string') throw new Error(credential);
   const serverCaPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
   const { signal } = new AbortController();
-  const at = { host: '127.0.0.1', port: apiPort, path: `/api/v1/nodes/${removedId}`, serverCaPem };
-  const probe = async (name: TestCertificateName, signer: KeyCertificateSigner) =>
-    judgeAnswer(
-      'api-server',
-      name,
-      await sendHttps(at, await createTestCertificate(name, removedOf(removedId), signer), signal),
-    );
+  const target = { address: `127.0.0.1:${apiPort}`, path: `/api/v1/nodes/${nodeId}`, serverCaPem };
+  const options = { clusterId: 'c0ffee', clock: new SystemClock(), signal };
+  return judgeAnswer(
+    ENDPOINT_RULES['api-server'],
+    name,
+    await sendCredential({ ...target, ...options }, credential),
+  );
+}
+
+test('an API server refuses the certificates of a removed node and admits certificates signed with the CA key', async () => {
+  const nodeId = `node-${'d'.repeat(32)}`;
+  removed.add(nodeId);
+  const probe = async (name: TestCredentialName, { pair }: Authority) => present(name, pair, { nodeId });
   const otherCa = await authority('kubernetes');
   expect(await probe('kubelet', kubernetesCa)).toEqual({
-    outcome: 'refused',
+    outcome: Outcome.REFUSED,
     detail: expect.stringMatching(/^HTTP 403: .*: test$/) as unknown,
   });
-  expect(await probe('node', otherCa)).toMatchObject({ outcome: 'refused' });
-  expect(await probe('kubernetes-user', kubernetesCa)).toMatchObject({ outcome: 'admitted' });
+  expect(await probe('node', otherCa)).toMatchObject({ outcome: Outcome.REFUSED });
+  expect(await probe('kubernetes-user', kubernetesCa)).toMatchObject({ outcome: Outcome.ADMITTED });
   // A replaced CA has the same name and another key.
-  expect(await probe('kubernetes-user', otherCa)).toMatchObject({ outcome: 'refused' });
-  expect(await probe('kubelet', otherCa)).toMatchObject({ outcome: 'inconclusive' });
+  expect(await probe('kubernetes-user', otherCa)).toMatchObject({ outcome: Outcome.REFUSED });
+  expect(await probe('kubelet', otherCa)).toMatchObject({ outcome: Outcome.INCONCLUSIVE });
   // The API server must admit the kubelet of a member. Otherwise its refusals in this test would prove
   // nothing.
   const member = `node-${'e'.repeat(32)}`;
-  const asMember = await sendHttps(
-    { ...at, path: `/api/v1/nodes/${member}` },
-    await createTestCertificate('kubelet', removedOf(member), kubernetesCa),
-    signal,
-  );
-  expect(judgeAnswer('api-server', 'kubelet', asMember)).toMatchObject({ outcome: 'admitted' });
+  const asMember = await present('kubelet', kubernetesCa.pair, { nodeId: member });
+  expect(asMember).toMatchObject({ outcome: Outcome.ADMITTED });
   // The front proxy has a separate CA.
-  expect(await probe('front-proxy', frontProxyCa)).toMatchObject({ outcome: 'admitted' });
+  expect(await probe('front-proxy', frontProxyCa)).toMatchObject({ outcome: Outcome.ADMITTED });
   expect(await probe('front-proxy', await authority('front-proxy-ca'))).toMatchObject({
-    outcome: 'refused',
+    outcome: Outcome.REFUSED,
   });
 }, 30_000);
 
 test('an API server admits a token signed with the trusted key and refuses other tokens', async () => {
   const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
   const server = `https://127.0.0.1:${apiPort}`;
-  const serverCaPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
-  using client = new KubeClient({ server, caPem: serverCaPem, ...admin }, { clock: new SystemClock() });
+  const caPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
+  using client = new KubeClient({ server, caPem, ...admin }, { clock: new SystemClock() });
   const { signal } = new AbortController();
   const accounts = '/api/v1/namespaces/kube-public/serviceaccounts';
   const { metadata } = (await client.postJson(accounts, { metadata: { name: 'default' } }, signal)) as {
     readonly metadata: { readonly uid: string };
   };
-  const at = { host: '127.0.0.1', port: apiPort, path: `/api/v1/nodes/any`, serverCaPem };
-  const tryToken = async (keyPem: Secret<string>, uid = metadata.uid) => {
-    const token = createServiceAccountToken(keyPem, { uid, nowMs: nowMs() });
-    return judgeAnswer('api-server', 'service-account', await sendHttps(at, { token }, signal)).outcome;
+  const tryToken = async (keyPem: Secret<string>, accountUid = metadata.uid) => {
+    const pair = { public: '', private: keyPem };
+    return (await present('service-account', pair, { nodeId: 'any', accountUid })).outcome;
   };
-  expect(await tryToken(serviceAccountKey)).toBe('admitted');
-  expect(await tryToken(generateKeyPem())).toBe('refused');
+  expect(await tryToken(serviceAccountKey)).toBe(Outcome.ADMITTED);
+  expect(await tryToken(generateKeyPem())).toBe(Outcome.REFUSED);
   // The API server refuses a token of an unknown account even if the key is trusted. Such a refusal proves
   // nothing about the key.
-  expect(await tryToken(serviceAccountKey, 'another')).toBe('refused');
+  expect(await tryToken(serviceAccountKey, 'another')).toBe(Outcome.REFUSED);
 }, 60_000);
-
-const removedOf = (nodeId: string) => ({ nodeId, clusterId: 'c0ffee' });
 
 test('an API server denies kubelets while the membership webhook does not answer, and lets owners act', async () => {
   const one = await kubelet('w3', 'node-3');

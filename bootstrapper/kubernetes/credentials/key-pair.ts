@@ -23,14 +23,28 @@ export type CredentialPorts = Pick<SystemPorts, 'files' | 'clock'>;
  */
 export type CaName = 'servers' | 'clients' | 'front-proxy';
 
-const KUBEADM_CA = { certFile: `${PATHS.pki}/ca.crt`, keyFile: `${PATHS.pki}/ca.key` };
+/** Paths of a certificate and its key. */
+interface KeyPairFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+const KUBEADM_CA: KeyPairFiles = { certFile: `${PATHS.pki}/ca.crt`, keyFile: `${PATHS.pki}/ca.key` };
 
 /** Loads a CA of this control plane. @throws KubernetesError `kubernetes-credentials-missing` */
 export async function loadCa({ files, clock }: CredentialPorts, name: CaName): Promise<KeyCertificateSigner> {
-  const { certFile, keyFile } = await caFilesOf(files, name);
-  const [caPem, key] = [await requireText(files, certFile), await requireText(files, keyFile)];
+  const { certPem: caPem, keyPem } = await readKeyPair(files, await caFilesOf(files, name));
   const crossPem = name === 'servers' ? await readText(files, ROTATED_FILES.serversCross) : undefined;
-  return new KeyCertificateSigner({ caPem, keyPem: new Secret(key), nowMs: () => clock.nowMs(), crossPem });
+  return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => clock.nowMs(), crossPem });
+}
+
+/** Reads a certificate and its key, PEM. @throws KubernetesError `kubernetes-credentials-missing` */
+export async function readKeyPair(
+  files: FilePort,
+  { certFile, keyFile }: KeyPairFiles,
+): Promise<{ readonly certPem: string; readonly keyPem: Secret<string> }> {
+  const certPem = await requireText(files, certFile);
+  return { certPem, keyPem: new Secret(await requireText(files, keyFile)) };
 }
 
 /** The CAs with which programs of a control plane verify API servers and kubelets, PEM; undefined before the first CA exists. */
@@ -46,10 +60,7 @@ export async function readServersTrust(files: FilePort): Promise<string> {
 }
 
 /** Paths of a CA. Before the first key rotation, the Kubernetes CA is also the CA of clients. */
-export async function caFilesOf(
-  files: FilePort,
-  name: CaName,
-): Promise<{ readonly certFile: string; readonly keyFile: string }> {
+export async function caFilesOf(files: FilePort, name: CaName): Promise<KeyPairFiles> {
   switch (name) {
     case 'servers':
       return KUBEADM_CA;

@@ -356,7 +356,7 @@ function streamsOf(cluster: Cluster, { find, look, effect }: Parts) {
     probeRemoved: look(() => {
       const credentials = ['own', ...SHARED_KEYS.flatMap((key) => key.credentials)];
       const results = credentials.map((credential) => ({
-        endpoint: 'curator',
+        endpoint: credential.includes('etcd-') ? credential : 'curator',
         node: 'n1',
         credential,
         outcome: Outcome.REFUSED,

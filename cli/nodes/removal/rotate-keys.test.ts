@@ -145,7 +145,7 @@ describe('cluster keys rotate', () => {
    */
   const resultsOf = (outcome: (credential: string) => Outcome) =>
     ['node', ...SHARED_KEYS.flatMap(({ credentials }) => credentials)].map((credential) => ({
-      ...{ node: 'n1', endpoint: credential.startsWith('etcd-') ? credential : 'api-server', credential },
+      ...{ node: 'n1', endpoint: credential.includes('etcd-') ? credential : 'api-server', credential },
       ...{ outcome: outcome(credential), detail: '' },
     }));
 
@@ -155,7 +155,7 @@ describe('cluster keys rotate', () => {
       asked.push(probe);
       // At first, one endpoint is still starting.
       return resultsOf((credential) =>
-        asked.length === 1 && credential === 'front-proxy' ? Outcome.UNPROVED : Outcome.REFUSED,
+        asked.length === 1 && credential === 'front-proxy' ? Outcome.INCONCLUSIVE : Outcome.REFUSED,
       );
     });
     const operator = await asOperator(harness);
@@ -170,7 +170,7 @@ describe('cluster keys rotate', () => {
 
   test('fails while a credential of the old keys is accepted', async () => {
     await using harness = await createRotating([at(2, 'done')], undefined, () =>
-      resultsOf((credential) => (credential === 'service-account' ? Outcome.LET_IN : Outcome.REFUSED)),
+      resultsOf((credential) => (credential === 'service-account' ? Outcome.ADMITTED : Outcome.REFUSED)),
     );
     const operator = await asOperator(harness);
     await expect(

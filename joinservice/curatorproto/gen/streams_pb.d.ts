@@ -671,16 +671,16 @@ export enum ProbeResult_Outcome {
   REFUSED = 1,
 
   /**
-   * @generated from enum value: OUTCOME_LET_IN = 2;
+   * @generated from enum value: OUTCOME_ADMITTED = 2;
    */
-  LET_IN = 2,
+  ADMITTED = 2,
 
   /**
-   * Inconclusive: no answer, or a refusal for another reason.
+   * No answer, or a refusal for another reason.
    *
-   * @generated from enum value: OUTCOME_UNPROVED = 3;
+   * @generated from enum value: OUTCOME_INCONCLUSIVE = 3;
    */
-  UNPROVED = 3,
+  INCONCLUSIVE = 3,
 }
 
 /**
