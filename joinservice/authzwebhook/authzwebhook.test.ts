@@ -151,8 +151,8 @@ describe('parseReview()', () => {
 });
 
 describe('createMembershipLookup()', () => {
-  /** No operator of these tests is unsigned. */
-  const ownerDocs = { whyOperatorUnsigned: async () => undefined };
+  /** These tests have no operators. */
+  const ownerDocs = { recordedOperator: async () => undefined };
   const node1 = { kind: 'node', id: 'node-1', isOwner: false } as const;
 
   async function start() {

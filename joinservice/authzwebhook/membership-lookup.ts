@@ -44,7 +44,7 @@ type Lookup = RecordedMember | undefined;
 /** Where records and owners' signatures are read. */
 interface LookupReads {
   readonly etcd: KeySpace;
-  readonly ownerDocs: Pick<OwnerDocuments, 'whyOperatorUnsigned'>;
+  readonly ownerDocs: Pick<OwnerDocuments, 'recordedOperator'>;
 }
 
 async function readMember(
@@ -57,10 +57,8 @@ async function readMember(
       const { record } = await records.node.read(etcd, key, child);
       return record && { kind, name: record.name, isMember: isMemberState(record.state) };
     }
-    const { record } = await records.operator.read(etcd, key, child);
-    // A record alone gives no access: anybody who writes to etcd could restore that of a removed operator.
-    if (record === undefined || (await ownerDocs.whyOperatorUnsigned(record, child)) !== undefined)
-      return undefined;
-    return { kind, name: record.name, role: record.role };
+    const found = await ownerDocs.recordedOperator(id, child);
+    if (found === undefined || found.whyUnsigned !== undefined) return undefined;
+    return { kind, name: found.record.name, role: found.record.role };
   });
 }

@@ -36,10 +36,24 @@ export interface OwnerDocumentsPorts {
 }
 
 /** An operator that an owner has signed. */
-export interface SignedOperator {
+interface SignedOperator {
   /** Name in the signed list of operators; undefined for an owner who is not in the list. */
   readonly name: string | undefined;
   readonly role: OperatorRole;
+}
+
+/** The record of an operator. It gives no access alone, because a program with access to etcd could restore a removed one. */
+export interface RecordedOperator {
+  readonly record: OperatorRecord;
+  /** Why the record gives no access: no owner has signed this name, key and role. Undefined if an owner has. */
+  readonly whyUnsigned: string | undefined;
+}
+
+/** How a document is verified that may be in effect already. */
+interface EffectOptions {
+  readonly signal: AbortSignal;
+  readonly mayHaveEnded?: boolean;
+  readonly anyEpoch?: boolean;
 }
 
 /** What all documents are verified with. */
@@ -78,7 +92,7 @@ export class OwnerDocuments {
   async newest<K extends DocumentKind>(
     kind: K,
     subject: string,
-    options: { readonly signal: AbortSignal; readonly mayHaveEnded?: boolean; readonly anyEpoch?: boolean },
+    options: EffectOptions,
   ): Promise<VerifiedDocument<K> | undefined> {
     const { signal } = options;
     const key = documentKey(kind, subject);
@@ -103,44 +117,23 @@ export class OwnerDocuments {
   }
 
   /**
-   * The operator with this key, as an owner has signed it; undefined if no owner has. A list of operators stays in effect
-   * after its end and after a recovery of the quorum. An owner whose key is in the set of owners needs no list.
+   * The record of the operator with this key, and what owners have signed about it; undefined if there is no record. A list of
+   * operators stays in effect after its end and after a recovery of the quorum. An owner whose key is in the set of owners needs no
+   * list; its name is in no document until operators are signed.
    * @param fingerprint "sha256:HEX" of the key
-   * @throws OwnerDocumentError if the stored list or the set of owners is invalid
    */
-  async operator(fingerprint: string, signal: AbortSignal): Promise<SignedOperator | undefined> {
-    const options = { signal, mayHaveEnded: true, anyEpoch: true };
-    const { document: list, trust } = await this.#newestAndTrust('operators', '', options);
-    const listed = list?.body.operators.find((each) => each.fingerprint === fingerprint);
-    if (listed !== undefined) return listed;
-    const isOwner = trust.owners.some((raw) => fingerprintOfKey(ed25519SpkiFromRaw(raw)) === fingerprint);
-    return isOwner ? { name: undefined, role: 'owner' } : undefined;
-  }
-
-  /** Why the record of an operator gives no access: no owner has signed this name, key and role. Undefined if an owner has. */
-  async whyOperatorUnsigned(record: OperatorRecord, signal: AbortSignal): Promise<string | undefined> {
-    return (await this.operatorCheck(record.fingerprint, signal))(record);
-  }
-
-  /**
-   * Reads what owners have signed about the key of an operator. The returned function says of a record with this key what
-   * `whyOperatorUnsigned()` says, so that the record can be read at the same time. The name of an owner is in no document until
-   * operators are signed.
-   */
-  async operatorCheck(
-    fingerprint: string,
-    signal: AbortSignal,
-  ): Promise<(record: Pick<OperatorRecord, 'name' | 'role'>) => string | undefined> {
+  async recordedOperator(fingerprint: string, signal: AbortSignal): Promise<RecordedOperator | undefined> {
+    const key = records.operator.key(fingerprint);
     try {
-      const signed = await this.operator(fingerprint, signal);
-      return ({ name, role }) => {
-        if (signed?.role === role && (signed.name ?? name) === name) return undefined;
-        if (signed === undefined) return 'no owner has signed this key';
-        return `an owner signed ${signed.role} ${signed.name ?? ''}`.trim();
-      };
+      const options = { signal, mayHaveEnded: true, anyEpoch: true, also: key };
+      const { document, trust, also } = await this.#newestAndTrust('operators', '', options);
+      if (also === undefined) return undefined;
+      const record = records.operator.decode(key, also.value);
+      return { record, whyUnsigned: whyUnsigned(record, signedOperator(fingerprint, document, trust)) };
     } catch (error) {
-      if (error instanceof OwnerDocumentError) return () => error.message;
-      throw error;
+      if (!(error instanceof OwnerDocumentError)) throw error;
+      const { record } = await records.operator.read(this.#ports.etcd, key, signal);
+      return record && { record, whyUnsigned: error.message };
     }
   }
 
@@ -200,18 +193,26 @@ export class OwnerDocuments {
     return submission;
   }
 
-  /** Reads both at the same revision: the owners are those who were to sign this document, not earlier or later ones. */
+  /**
+   * Reads both at the same revision: the owners are those who were to sign this document, not earlier or later ones.
+   * @param options `also`: another key to read
+   */
   async #newestAndTrust<K extends DocumentKind>(
     kind: K,
     subject: string,
-    options: { readonly signal: AbortSignal; readonly mayHaveEnded?: boolean; readonly anyEpoch?: boolean },
-  ): Promise<{ readonly document: VerifiedDocument<K> | undefined; readonly trust: CurrentTrust }> {
+    options: EffectOptions & { readonly also?: string },
+  ): Promise<{
+    readonly document: VerifiedDocument<K> | undefined;
+    readonly trust: CurrentTrust;
+    readonly also: Entry | undefined;
+  }> {
     const key = documentKey(kind, subject);
     return twice(async () => {
-      const [cluster, owners, stored] = await this.#ports.etcd.readTogether([...TRUST, { key }], options);
+      const ranges = [...TRUST, { key }, ...(options.also === undefined ? [] : [{ key: options.also }])];
+      const [cluster, owners, stored, also] = await this.#ports.etcd.readTogether(ranges, options);
       const trust = this.#trustFrom(cluster, owners);
       const entry = stored?.[0];
-      if (entry === undefined) return { document: undefined, trust };
+      if (entry === undefined) return { document: undefined, trust, also: also?.[0] };
       const document = verifyDocument(documentBytes(entry), {
         ...trust,
         ...(options.anyEpoch === true ? { epoch: 1 } : {}),
@@ -220,7 +221,7 @@ export class OwnerDocuments {
         acceptExpired: options.mayHaveEnded ?? false,
       });
       this.#floors.set(key, floorOf(document));
-      return { document, trust };
+      return { document, trust, also: also?.[0] };
     });
   }
 
@@ -248,4 +249,21 @@ async function twice<T>(read: () => Promise<T>): Promise<T> {
     if (error instanceof OwnerDocumentError) return read();
     throw error;
   }
+}
+
+function signedOperator(
+  fingerprint: string,
+  list: VerifiedDocument<'operators'> | undefined,
+  trust: CurrentTrust,
+): SignedOperator | undefined {
+  const listed = list?.body.operators.find((each) => each.fingerprint === fingerprint);
+  if (listed !== undefined) return listed;
+  const isOwner = trust.owners.some((raw) => fingerprintOfKey(ed25519SpkiFromRaw(raw)) === fingerprint);
+  return isOwner ? { name: undefined, role: 'owner' } : undefined;
+}
+
+function whyUnsigned({ name, role }: OperatorRecord, signed: SignedOperator | undefined): string | undefined {
+  if (signed?.role === role && (signed.name ?? name) === name) return undefined;
+  if (signed === undefined) return 'no owner has signed this key';
+  return `an owner signed ${signed.role} ${signed.name ?? ''}`.trim();
 }

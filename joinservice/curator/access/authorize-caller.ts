@@ -112,23 +112,18 @@ async function findNode(
   return isKeyOnRecord ? { kind: 'node', nodeId, name, addresses: identity.addresses } : undefined;
 }
 
-/** Every call of an operator waits for these reads, so they are made at the same time. */
 async function findOperator(
-  { etcd, ownerDocs }: CallerReads,
+  { ownerDocs }: CallerReads,
   identity: MemberIdentity & { readonly kind: 'operator' },
   signal: AbortSignal,
 ): Promise<Caller | undefined> {
-  const [{ record }, whyUnsigned] = await Promise.all([
-    records.operator.read(etcd, membershipKeyOf(identity), signal),
-    ownerDocs.operatorCheck(identity.fingerprint, signal),
-  ]);
-  if (record?.fingerprint !== identity.fingerprint) return undefined;
-  const { fingerprint, name, role } = record;
-  const why = whyUnsigned(record);
-  if (why !== undefined)
+  const found = await ownerDocs.recordedOperator(identity.fingerprint, signal);
+  if (found?.record.fingerprint !== identity.fingerprint) return undefined;
+  const { fingerprint, name, role } = found.record;
+  if (found.whyUnsigned !== undefined)
     throw new CuratorError(
       'curator-operator-unsigned',
-      `cannot authorize ${role} ${name} (${fingerprint}): ${why}`,
+      `cannot authorize ${role} ${name} (${fingerprint}): ${found.whyUnsigned}`,
     );
   return { kind: 'operator', fingerprint, name, role };
 }
