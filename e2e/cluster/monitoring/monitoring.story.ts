@@ -75,6 +75,8 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
           ({ stdout }) => stdout.trim() === 'active',
         );
       step.diagnostic(`every exporter runs after ${Date.now() - startedMs} ms`);
+      const memory = await cluster.sh('n1', 'systemctl show -P MemoryCurrent cluster-exporter');
+      step.diagnostic(`the exporter of n1 takes ${Math.round(Number(memory) / 1024 ** 2)} MiB`);
       await cluster.edit((yaml) => {
         const values = { scrapeInterval: '10s' };
         const charts = [{ name: NAME, chart: 'bundle:monitoring', namespace: NAMESPACE, values }];
@@ -114,10 +116,12 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
 
   await story.test('a member of etcd that does not start', async (step) => {
     const unit = 'cluster-etcd-state.service';
-    await cluster.sh('n3', `systemctl mask --runtime ${unit}; systemctl stop ${unit}`);
+    const dropin = `/run/systemd/system/${unit}.d`;
+    const failing = `printf '[Service]\\nExecStartPre=/bin/false\\n' > ${dropin}/failing.conf`;
+    await cluster.sh('n3', `mkdir ${dropin}; ${failing}; systemctl daemon-reload; systemctl stop ${unit}`);
     await fires(step, prometheus, ['ClusterEtcdMember critical n3']);
     await hold(step, prometheus, ['ClusterEtcdMember critical n3'], LONG_MINUTES);
-    await cluster.sh('n3', `systemctl unmask --runtime ${unit}; systemctl start ${unit}`);
+    await cluster.sh('n3', `rm -r ${dropin}; systemctl daemon-reload; systemctl restart ${unit}`);
     await fires(step, prometheus, []);
   });
 
