@@ -38,6 +38,7 @@ metrics of a node without Prometheus.
    \`\`\`
 
    It has the right to read metrics, the rules below and a scrape configuration in the ConfigMap \`monitoring\`. Prometheus itself is not in it.
+   Without step 1, each node is a \`ClusterNodeSilent\`.
 
 3. Mount the ConfigMap in the pod of your Prometheus, and name its files:
 
@@ -63,6 +64,8 @@ with the CA that every pod has. [The threat model](threat-model.md#what-untruste
 A rule records each problem as a series of \`cluster:doctor_problem\` with the code of the check. An alert fires for a problem that no error explains
 which the doctor checks before it, on the same node or in the whole cluster: a control plane without power is one alert, not ten. Each alert has
 the labels \`code\` and \`severity\` and, as annotations, a summary and the fix of the check.
+
+\`ClusterUnwatched\` fires when Prometheus has no node as a target: then no other alert can fire.
 
 The dashboard for Grafana is in the ConfigMap \`monitoring-dashboard\` with the label \`grafana_dashboard: "1"\`, by which the usual sidecar finds it: the
 problems, and the figure of each check with its limits.

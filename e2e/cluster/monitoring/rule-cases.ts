@@ -207,6 +207,7 @@ function one(alert: string, severity: Fired['severity'], node?: NodeName): Pick<
 /** At least one fault for each alert and severity. */
 export const RULE_CASES: readonly RuleCase[] = [
   { name: 'a healthy cluster', fault: (all) => all, fires: [] },
+  { name: 'no target', fault: () => [], ...one('ClusterUnwatched', 'critical') },
   {
     name: 'a clock that is 400 s ahead',
     fault: set('cluster_node_time_seconds', { node: 'n4' }, growing(60, 400)),

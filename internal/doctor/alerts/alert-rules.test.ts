@@ -42,7 +42,7 @@ test('each check of the doctor has an alert, or a reason why no metric expresses
   const without = DOCTOR_CHECKS.filter(({ alert }) => 'none' in alert).map(({ code }) => code);
   expect(without.toSorted()).toEqual(WITHOUT_ALERT.toSorted());
   for (const { alert } of DOCTOR_CHECKS) if ('none' in alert) expect(alert.none).not.toBe('');
-  const names = new Set(alertsOf(DOCTOR_CHECKS).map(({ labels }) => labels['code']));
+  const names = new Set(alertsOf(DOCTOR_CHECKS).flatMap(({ labels }) => labels['code'] ?? []));
   expect(names.size).toBe(DOCTOR_CHECKS.length - without.length);
 });
 
@@ -72,7 +72,7 @@ test.each<readonly [code: CheckCode, severity: string, threshold: number]>([
 describe('alertRules()', () => {
   test('records each problem before the alerts, and gives the alert its name, time and fix', () => {
     const { groups } = alertRules([check('doctor-etcd-member', alerting('node', 'critical'))]);
-    expect(groups.flatMap(({ rules }) => rules)).toEqual([
+    expect(groups.find(({ name }) => name === 'cluster-doctor')?.rules).toEqual([
       { record: PROBLEMS, expr: 'm > 8', labels: { code: 'doctor-etcd-member', severity: 'critical' } },
       {
         alert: 'ClusterEtcdMember',
@@ -113,6 +113,10 @@ describe('alertRules()', () => {
     expect(exprOf(checks, 'doctor-etcd-size')).toEqual([
       `${problem('doctor-etcd-size', 'warning')} unless on () ${problem('doctor-etcd-full', 'critical')}`,
     ]);
+  });
+
+  test('an alert says when Prometheus has no targets, whatever the checks are', () => {
+    expect(alertsOf([]).map(({ alert }) => alert)).toEqual(['ClusterUnwatched']);
   });
 
   test('names of alerts are unique', () => {

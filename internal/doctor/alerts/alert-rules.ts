@@ -1,5 +1,6 @@
 import { DOCTOR_CHECKS, type DoctorCheck } from '../doctor-checks.ts';
 import type { MetricAlert, Severity } from './alert.ts';
+import { NODES } from './alerts.ts';
 
 /** The recorded problems: one series for each problem, with its code and severity. The value is the figure of the check. */
 export const PROBLEMS = 'cluster:doctor_problem';
@@ -29,6 +30,18 @@ export interface RuleFile {
   }[];
 }
 
+/** Not a check: without targets no other alert can fire. */
+const UNWATCHED: AlertingRule = {
+  alert: 'ClusterUnwatched',
+  expr: `absent(up{${NODES}})`,
+  for: '5m',
+  labels: { severity: 'critical' },
+  annotations: {
+    summary: 'Prometheus has no node of the cluster as a target, so no problem of a node is seen',
+    fix: 'Look at the targets of Prometheus: it needs the file scrape.yaml of the chart, and the right to list nodes.',
+  },
+};
+
 interface Alerting extends DoctorCheck {
   readonly alert: MetricAlert;
 }
@@ -46,7 +59,12 @@ export function alertRules(checks: readonly DoctorCheck[] = DOCTOR_CHECKS): Rule
   const alerts = alerting.flatMap((check, index) =>
     severitiesOf(check).map((severity) => alertOf(check, severity, alerting.slice(0, index))),
   );
-  return { groups: [{ name: 'cluster-doctor', rules: [...problems, ...alerts] }] };
+  return {
+    groups: [
+      { name: 'cluster-watch', rules: [UNWATCHED] },
+      { name: 'cluster-doctor', rules: [...problems, ...alerts] },
+    ],
+  };
 }
 
 /** "ClusterEtcdMember" of the check doctor-etcd-member. */

@@ -9,7 +9,7 @@ import type { Alert } from './alert.ts';
 export type CheckCode = Exclude<DoctorErrorCode, `doctor-facts-${string}` | 'doctor-node-unknown'>;
 
 /** The targets that the chart `monitoring` configures. They have the labels `node` and, on control planes, `control_plane`. */
-const NODES = 'job="cluster-nodes"';
+export const NODES = 'job="cluster-nodes"';
 
 const KUBE_STATE = 'an object of the Kubernetes API: kube-state-metrics has it';
 const RECORDS = 'a record of the cluster, which no program has as a metric yet';
