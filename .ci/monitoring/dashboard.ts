@@ -65,7 +65,14 @@ function problemPanels(): readonly Panel[] {
         {
           id: 'organize',
           options: {
-            excludeByName: { Time: true, __name__: true, job: true, instance: true, control_plane: true },
+            excludeByName: {
+              Time: true,
+              __name__: true,
+              job: true,
+              instance: true,
+              address: true,
+              control_plane: true,
+            },
           },
         },
       ],

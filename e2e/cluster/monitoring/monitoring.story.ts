@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import { parse, stringify } from 'yaml';
+import { DOCTOR_CHECKS } from '../../../internal/doctor/index.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { ChartHarness } from '../charts/chart-harness.ts';
 import { eventually } from '../harness/node-shell.ts';
@@ -27,6 +28,14 @@ const NOT_ALWAYS: readonly string[] = [
   'cluster_backup_newest_proved_timestamp_seconds',
   'cluster_backup_period_seconds',
   'cluster_backup_schedule_end_timestamp_seconds',
+];
+/** Checks whose figure has series only while something fails, once backups are scheduled, or in a large database. */
+const WITHOUT_FIGURE: readonly string[] = [
+  'doctor-agent',
+  'doctor-backup',
+  'doctor-backup-schedule',
+  'doctor-etcd-unused',
+  'doctor-node-error',
 ];
 const FILES = resolve(import.meta.dirname, '../../../cli/charts/monitoring/files');
 /** Longer than the `for` of every alert that follows from a part of an agent that fails. */
@@ -104,6 +113,13 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
       (samples) => samples.length === NODES.length,
     );
     await hold(step, prometheus, [], LONG_MINUTES);
+  });
+
+  await story.test('each figure that the alerts judge has series on real nodes', async () => {
+    const empty = [];
+    for (const { code, alert } of DOCTOR_CHECKS)
+      if (!('none' in alert) && (await prometheus.query(alert.figure)).length === 0) empty.push(code);
+    assert.deepEqual(empty.toSorted(), WITHOUT_FIGURE);
   });
 
   await story.test('each metric of the rules and of the dashboard exists on a real node', async () => {

@@ -44,7 +44,7 @@ export function healthySeries(): readonly Series[] {
   return NODES.flatMap((node) => {
     const isControlPlane = CONTROL_PLANES.includes(node);
     const target = {
-      ...{ job: 'cluster-nodes', instance: `${address(node)}:9097`, node },
+      ...{ job: 'cluster-nodes', instance: node, address: address(node), node },
       ...(isControlPlane && { control_plane: 'true' }),
     };
     const ofControlPlane = [...componentSeries(), ...backupSeries(), ...ETCDS.flatMap(etcdSeries)];

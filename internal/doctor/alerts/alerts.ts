@@ -8,7 +8,7 @@ import type { Alert } from './alert.ts';
 /** The codes of checks; the other codes of this directory are about files of facts. */
 export type CheckCode = Exclude<DoctorErrorCode, `doctor-facts-${string}` | 'doctor-node-unknown'>;
 
-/** The targets that the chart `monitoring` configures. They have the labels `node` and, on control planes, `control_plane`. */
+/** The targets that the chart `monitoring` configures. They have the labels `node`, `address` and, on control planes, `control_plane`. */
 export const NODES = 'job="cluster-nodes"';
 
 const KUBE_STATE = 'an object of the Kubernetes API: kube-state-metrics has it';
@@ -25,8 +25,8 @@ const RENEWAL_FAILING = `clamp_max(cluster_certificate_lifetime_seconds * ${limi
 const VERDICT = 'cluster_balancer_upstream_verdict';
 /** The share of the balancers that see each API server ("IP:6443") as healthy. */
 const HEALTHY_SHARE = `(count by (server) (${VERDICT}{verdict="healthy"}) or count by (server) (${VERDICT}) * 0) / count by (server) (${VERDICT})`;
-/** 1 for each API server, with its node: that of the exporter at the same address. */
-const SERVER_NODES = `label_replace(up{${NODES},control_plane="true"}, "server", "$1:${PORTS.apiServer}", "instance", "(.+):[0-9]+") * 0 + 1`;
+/** 1 for each API server, with its node: that of the same address. */
+const SERVER_NODES = `label_replace(up{${NODES},control_plane="true"}, "server", "$1:${PORTS.apiServer}", "address", "(.+)") * 0 + 1`;
 const API_SERVERS = `sum by (node) (${HEALTHY_SHARE} * on (server) group_left (node) (${SERVER_NODES}))`;
 
 /** The age of a backup after this many periods, with time for taking and proving it. */
