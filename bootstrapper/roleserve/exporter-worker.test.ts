@@ -91,3 +91,15 @@ test('the exporter waits for the certificate of the kubelet', async () => {
   expect(units.moves).toEqual([]);
   expect(tree.at('root.follow').note).toContain('kubelet-serving.crt');
 });
+
+test('systemd is asked about an unchanged exporter every five minutes, and starts one that is gone', async () => {
+  const { values, units, clock, worker } = await createNode();
+  values.signedConfiguration.set(configuration(true));
+  await using _tree = superviseForTest(worker, { clock });
+  await settle();
+  units.active.delete(UNIT);
+  for (let minute = 1; minute < 5; minute++) await clock.advance(60_000);
+  expect(units.moves).toEqual([`start ${UNIT}`]);
+  await clock.advance(60_000);
+  expect(units.moves).toEqual([`start ${UNIT}`, `start ${UNIT}`]);
+});

@@ -5,7 +5,7 @@ import type { SystemPorts } from '../../internal/platform/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import { apiEndpointOf, KUBELET_FILES } from '../kubernetes/index.ts';
-import { ensureExporter, EXPORTER_UNIT } from '../units/index.ts';
+import { ensureExporter, EXPORTER_UNIT, readExporterUnit } from '../units/index.ts';
 import { nextWithin } from './next-within.ts';
 import type { RoleState, RoleValues } from './role-values.ts';
 
@@ -14,6 +14,9 @@ const FILES = {
   key: KUBELET_FILES.servingKey,
   apiServersCa: KUBELET_FILES.ca,
 };
+
+/** systemd is asked about an unchanged unit once in so many rounds: each question starts a process. */
+const UNCHECKED_ROUNDS = 5;
 
 /** Inputs and ports (injected dependencies) of the exporter worker. */
 export interface ExporterOptions extends Pick<SystemPorts, 'files' | 'units' | 'clock'> {
@@ -51,22 +54,24 @@ export function exporterWorker(options: ExporterOptions): Runnable {
 /** Starts the exporter, and restarts it when its certificate was renewed or the roles of this node have changed. */
 async function follow({ reads, clock, ...ports }: ExporterOptions, scope: Scope): Promise<never> {
   using changes = reads.localRoles.watch();
+  await changes.next(scope.signal); // the present roles
   scope.healthy();
-  for (;;) {
+  for (let [running, unchecked] = ['', 0]; ;) {
     const roles = currentValue(reads.localRoles);
-    const missing =
+    const unit =
       roles === undefined
-        ? 'the roles of this node'
-        : await ensureExporter(
-            ports,
-            {
-              apiEndpoint: apiEndpointOf(currentValue(reads.clusterSettings) ?? {}),
-              isControlPlane: isControlPlane([...roles]),
-              files: FILES,
-            },
-            scope.signal,
-          );
-    scope.waiting(missing);
+        ? { missing: 'the roles of this node' }
+        : await readExporterUnit(ports.files, {
+            apiEndpoint: apiEndpointOf(currentValue(reads.clusterSettings) ?? {}),
+            isControlPlane: isControlPlane([...roles]),
+            files: FILES,
+          });
+    scope.waiting('missing' in unit ? unit.missing : undefined);
+    unchecked = 'content' in unit && unit.content === running ? unchecked + 1 : 0;
+    if ('content' in unit && unchecked % UNCHECKED_ROUNDS === 0) {
+      await ensureExporter(ports, unit, scope.signal);
+      running = unit.content;
+    }
     await nextWithin(changes, MINUTE_MS, clock, scope.signal);
   }
 }

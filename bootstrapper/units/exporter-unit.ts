@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { PORTS } from '../../internal/endpoint/index.ts';
-import { readText } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { NODE_MEMORY, SERVICE_SANDBOX, type SystemPorts } from '../../internal/platform/index.ts';
 import { ensureUnit } from './ensure-unit.ts';
 import { credentialsDirectory } from './service-unit.ts';
@@ -46,28 +46,34 @@ RestartSec=1
 `;
 }
 
-/**
- * Runs the exporter of this node. May be repeated; it restarts the unit only if its configuration or one of its files has changed, as
- * with a renewed certificate.
- * @returns the path of the file that does not exist yet, if the exporter cannot start
- */
-export async function ensureExporter(
-  { files, units }: Pick<SystemPorts, 'files' | 'units'>,
+/** The configuration and the unit of the exporter, or the path of a file that does not exist yet. */
+export type ExporterUnit =
+  { readonly config: string; readonly content: string } | { readonly missing: string };
+
+/** Reads what the exporter of this node needs. Other settings, and a renewed certificate, give another unit. */
+export async function readExporterUnit(
+  files: Pick<FilePort, 'read'>,
   settings: ExporterSettings,
-  signal: AbortSignal,
-): Promise<string | undefined> {
+): Promise<ExporterUnit> {
   const config = buildConfig(settings);
   const hash = createHash('sha256').update(config);
   for (const path of Object.values<string>({ ...settings.files })) {
     const text = await readText(files, path);
-    if (text === undefined) return path;
+    if (text === undefined) return { missing: path };
     hash.update('\0').update(text);
   }
+  return { config, content: buildExporterUnit(settings.files, hash.digest('hex')) };
+}
+
+/** Runs the exporter. May be repeated; it restarts a running one only if the unit has changed. */
+export async function ensureExporter(
+  { files, units }: Pick<SystemPorts, 'files' | 'units'>,
+  { config, content }: Exclude<ExporterUnit, { readonly missing: string }>,
+  signal: AbortSignal,
+): Promise<void> {
   await files.makeDirectory('/etc/cluster-exporter', 0o755);
   await files.writeAtomic(CONFIG_FILE, config, { mode: 0o644 });
-  const content = buildExporterUnit(settings.files, hash.digest('hex'));
   await ensureUnit(units, { unit: EXPORTER_UNIT, content }, signal);
-  return undefined;
 }
 
 function buildConfig({ apiEndpoint, isControlPlane }: ExporterSettings): string {

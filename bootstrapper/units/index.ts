@@ -25,7 +25,7 @@ export { UnitError } from './errors.ts';
 export { JOINSERVICE_UNIT } from './joinservice-unit.ts';
 export { JOINSERVICE_USER } from './service-unit.ts';
 export { buildForwarderUnit, ensureForwarder } from './forwarder-unit.ts';
-export { buildExporterUnit, ensureExporter, EXPORTER_UNIT } from './exporter-unit.ts';
+export { buildExporterUnit, ensureExporter, EXPORTER_UNIT, readExporterUnit } from './exporter-unit.ts';
 export { ensureRelay, RELAY_UNIT } from './relay-unit.ts';
 export { SIGNER_STATE_DIRECTORY, SIGNER_UNIT, type SignerCluster } from './signer-config.ts';
 export { SignerUnit, type SignerUnitPorts } from './signer-unit.ts';
