@@ -28,7 +28,7 @@ metrics of a node without Prometheus.
    \`\`\`
 
    \`cluster config apply\` starts \`cluster-exporter.service\` on each node that sees the owner's signature: the metrics of agent, join service
-   and both etcd members on port ${PORTS.exporter}, over TLS. It is off by default.
+   and both etcd members on port ${PORTS.exporter}, over TLS. Firewalls must let Prometheus reach this port. It is off by default.
 
 2. Install the chart: add it to \`charts\` of \`cluster.yaml\`, and run \`cluster init\` again.
 
@@ -38,7 +38,7 @@ metrics of a node without Prometheus.
    \`\`\`
 
    It has the right to read metrics, the rules below and a scrape configuration in the ConfigMap \`monitoring\`. Prometheus itself is not in it.
-   Without step 1, each node is a \`ClusterNodeSilent\`.
+   A node that serves no metrics is a \`ClusterNodeSilent\`: each one without step 1, and each one with an agent of an earlier version.
 
 3. Mount the ConfigMap in the pod of your Prometheus, and name its files:
 
