@@ -41,8 +41,7 @@ export interface CollateralCachePorts extends Pick<SystemPorts, 'files' | 'clock
  */
 export class CollateralCache {
   readonly #ports: CollateralCachePorts;
-  #verified = VerifiedBundle.NONE;
-  #givenSha256 = '';
+  #current = { verified: VerifiedBundle.NONE, givenSha256: '' };
   /**
    * Resolves when the last accepted bundle is saved. Bundles are accepted one after the other, because each
    * bundle is compared with the previous one.
@@ -58,12 +57,12 @@ export class CollateralCache {
    * The current collateral for validators. The same objects are returned until another bundle is accepted.
    */
   get current(): VerifiedBundle['forValidators'] {
-    return this.#verified.forValidators;
+    return this.#current.verified.forValidators;
   }
 
   /** SHA-256 (hex) of the last accepted bundle as it was received. */
   get givenSha256(): string {
-    return this.#givenSha256;
+    return this.#current.givenSha256;
   }
 
   /**
@@ -74,8 +73,7 @@ export class CollateralCache {
     try {
       const cached = await this.#ports.saved.load();
       if (cached === undefined) return;
-      this.#verified = VerifiedBundle.load(cached.bundle, cached.evaluationNumber);
-      this.#givenSha256 = cached.givenSha256;
+      this.#current = { verified: VerifiedBundle.load(cached), givenSha256: cached.givenSha256 };
     } catch (error) {
       // The collateral can be delivered again. Until then, evidence of AMD and Intel processors is refused.
       this.#ports.log.error('saved collateral of AMD and Intel unusable', { error });
@@ -108,30 +106,23 @@ export class CollateralCache {
   }
 
   async #accept(given: Uint8Array): Promise<void> {
-    const { saved, log } = this.#ports;
-    if (given.length > MAX_UPLOAD_BYTES)
-      throw refused(`collateral has ${given.length} bytes, more than ${MAX_UPLOAD_BYTES}`);
     const givenSha256 = createHash('sha256').update(given).digest('hex');
-    if (givenSha256 === this.#givenSha256) return;
+    if (givenSha256 === this.givenSha256) return;
     const verified = this.#verify(given);
     const { items, evaluationNumber } = verified;
-    await saved.save({ bundle: encodeBundle(verified), givenSha256, evaluationNumber });
-    this.#verified = verified;
-    this.#givenSha256 = givenSha256;
-    log.info('collateral updated', { documents: items.length, evaluationNumber });
+    await this.#ports.saved.save({ bundle: encodeBundle(verified), givenSha256, evaluationNumber });
+    this.#current = { verified, givenSha256 };
+    this.#ports.log.info('collateral updated', { documents: items.length, evaluationNumber });
   }
 
   #verify(given: Uint8Array): VerifiedBundle {
-    const { trust, clock } = this.#ports;
-    const [previous, nowMs] = [this.#verified, clock.nowMs()];
+    const previous = this.#current.verified;
+    const options = { trust: this.#ports.trust, nowMs: this.#ports.clock.nowMs(), previous };
     try {
-      return keepCurrentCrls(previous, verifyBundle(given, { trust, nowMs, previous }), nowMs);
+      return keepCurrentCrls(previous, verifyBundle(given, options), options.nowMs);
     } catch (cause) {
-      throw cause instanceof CodedError ? refused('verifying collateral', cause) : cause;
+      if (!(cause instanceof CodedError)) throw cause;
+      throw new NodeCollateralError('collateral-refused', 'verifying collateral', { cause });
     }
   }
-}
-
-function refused(why: string, cause?: CodedError): NodeCollateralError {
-  return new NodeCollateralError('collateral-refused', why, { cause });
 }

@@ -6,7 +6,6 @@ import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb
 import type { Curators } from '../curatorclient/index.ts';
 import { memberWorker, type RoleValues } from '../roleserve/index.ts';
 import type { CollateralCache } from './collateral-cache.ts';
-import { NodeCollateralError } from './errors.ts';
 
 /**
  * Base for the pause between polls: a node polls every 5 to 15 minutes. A poll costs a curator almost
@@ -30,10 +29,8 @@ export function collateralWorker(options: CollateralWorkerOptions): Runnable {
 }
 
 /** Polls until the signal of the scope fires. */
-async function pollCurators(
-  { curators, cache, clock, random }: CollateralWorkerOptions,
-  scope: Scope,
-): Promise<void> {
+async function pollCurators(options: CollateralWorkerOptions, scope: Scope): Promise<void> {
+  const { curators, cache, clock, random } = options;
   const { signal, log } = scope;
   scope.healthy();
   const problem = new RepeatedProblem();
@@ -50,10 +47,7 @@ async function pollCurators(
     } catch (error) {
       if (isAbort(error, signal)) throw error;
       scope.waiting(`usable collateral: ${findCoded(error)?.code ?? 'internal'}`);
-      if (!problem.isNew(error)) continue;
-      if (error instanceof NodeCollateralError)
-        log.error('collateral of the cluster refused, keeping the current one', { error });
-      else log.info('fetching the collateral of the cluster failed', { error });
+      if (problem.isNew(error)) log.warn('collateral not updated, keeping the current one', { error });
     }
   }
 }

@@ -109,7 +109,10 @@ describe('CollateralCache', () => {
   });
 
   const hostile = [
-    { name: 'a bundle above the size limit', given: () => new Uint8Array(MAX_UPLOAD_BYTES + 1) },
+    {
+      name: 'a bundle above the size limit',
+      given: () => Buffer.concat([bundleOf(documents({ days: 0 })), Buffer.alloc(MAX_UPLOAD_BYTES, ' ')]),
+    },
     { name: 'bytes that are not a bundle', given: () => Buffer.from('hello') },
     { name: 'a truncated bundle', given: () => bundleOf(documents({ days: 0 })).subarray(0, 3000) },
     { name: 'a bundle signed by another root', given: () => bundleOf(documents({ maker: forger, days: 0 })) },
@@ -243,7 +246,7 @@ describe('collateralWorker()', () => {
     const { clusterMembership, cache, asked, cluster, clock, worker } = await createWorker();
     cluster.bundle = bundleOf(documents());
     await using tree = superviseForTest(worker);
-    const errors = (): number => tree.records.filter(({ level }) => level === 'error').length;
+    const errors = (): number => tree.records.filter(({ level }) => level === 'warn').length;
     clusterMembership.set(membership);
     await settle();
     const before = cache.current;

@@ -4,6 +4,8 @@ import { encodeBundle, VerifiedBundle } from '../../internal/attestation/collate
 import { parseJson, readText, type FilePort } from '../../internal/file/index.ts';
 import { AttestError } from './errors.ts';
 
+const BUNDLE = 'collateral/bundle.json';
+const SEEN = 'collateral/seen.json';
 const MAX_BUNDLE_BYTES = 16 << 20;
 const MAX_SEEN_BYTES = 4096;
 const seenSchema = z.strictObject({ version: z.literal(1), evaluationNumber: z.int().min(0) });
@@ -18,30 +20,24 @@ const seenSchema = z.strictObject({ version: z.literal(1), evaluationNumber: z.i
  * @throws AttestError `attest-collateral-store`
  */
 export async function readCollateral(files: FilePort, workspace: string): Promise<VerifiedBundle> {
-  const directory = join(workspace, 'collateral');
-  const evaluationNumber = await readSeen(files, directory);
-  const encoded = await files.read(join(directory, 'bundle.json'), MAX_BUNDLE_BYTES);
-  return VerifiedBundle.load(encoded, evaluationNumber);
+  const evaluationNumber = await readSeen(files, workspace);
+  const bundle = await files.read(join(workspace, BUNDLE), MAX_BUNDLE_BYTES);
+  return VerifiedBundle.load({ bundle, evaluationNumber });
 }
 
 /** Saves the evaluation number, then the bundle. */
-export async function saveCollateral(
-  files: FilePort,
-  workspace: string,
-  verified: VerifiedBundle,
-): Promise<void> {
-  const directory = join(workspace, 'collateral');
-  await files.makeDirectory(directory);
-  const write = (name: string, text: string) =>
-    files.writeAtomic(join(directory, name), text, { mode: 0o644 });
-  const evaluationNumber = Math.max(verified.evaluationNumber, await readSeen(files, directory));
-  await write('seen.json', `${JSON.stringify({ version: 1, evaluationNumber })}\n`);
-  await write('bundle.json', encodeBundle(verified));
+export async function saveCollateral(files: FilePort, workspace: string, verified: VerifiedBundle) {
+  const evaluationNumber = Math.max(verified.evaluationNumber, await readSeen(files, workspace));
+  const write = (path: string, text: string) =>
+    files.writeAtomic(join(workspace, path), text, { mode: 0o644 });
+  await files.makeDirectory(join(workspace, 'collateral'));
+  await write(SEEN, `${JSON.stringify({ version: 1, evaluationNumber })}\n`);
+  await write(BUNDLE, encodeBundle(verified));
 }
 
 /** 0 before the first refresh. */
-async function readSeen(files: FilePort, directory: string): Promise<number> {
-  const path = join(directory, 'seen.json');
+async function readSeen(files: FilePort, workspace: string): Promise<number> {
+  const path = join(workspace, SEEN);
   const text = await readText(files, path, MAX_SEEN_BYTES);
   if (text === undefined) return 0;
   const { data, error: cause } = seenSchema.safeParse(parseJson(text));

@@ -6,7 +6,8 @@
  *     ├── members, maintenance, access        for the root user
  *     └── EtcdConnection: one mTLS channel per member; fails over to the next one
  * ```
- * A watch survives broken connections, reports the interruption, and lists all keys again after a compaction.
+ * A watch survives broken connections, reports the interruption, and lists all keys again after a compaction. `WatchedKey` keeps the
+ * value of one key for many readers.
  */
 export type { EtcdUser } from './access-control.ts';
 export { EtcdClient } from './client.ts';
@@ -35,3 +36,4 @@ export type { MemberStatus } from './maintenance.ts';
 export type { Member } from './members.ts';
 export { readMemberGauges } from './metrics.ts';
 export { Namespace } from './namespace.ts';
+export { WatchedKey, type WatchPorts } from './watched-key.ts';

@@ -29,10 +29,10 @@ import { distributionHandlers } from './distribution-handlers.ts';
 
 const stage = new EventValue<string>();
 stage.set('');
-const keys = { stage };
+const keys = { value: stage };
 const sha256 = new EventValue<string>();
 sha256.set('');
-const configuration = { sha256 };
+const configuration = { value: sha256 };
 const collateral = { fetch: () => Promise.reject(new Error('not part of this test')) };
 
 let stop: AbortController;

@@ -1,6 +1,6 @@
 import { BundleError, type BlobStore } from '../../internal/bundle/index.ts';
 import { yieldToEventLoop } from '../../internal/clock/index.ts';
-import type { KeySpace } from '../../internal/etcd/index.ts';
+import type { KeySpace, WatchedKey } from '../../internal/etcd/index.ts';
 import { combine, Paced } from '../../internal/event/index.ts';
 import { CONFIGURATION_KEY, KEYS_KEY } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
@@ -8,10 +8,8 @@ import { readCluster, storedConfiguration, type Caller } from '../curator/index.
 import type { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import type { ClusterCollateral } from '../evidence/index.ts';
 import { documentForMachines, ownersForMachines } from '../ownerdocs/index.ts';
-import type { ConfigurationFeed } from './configuration-feed.ts';
 import type { ControlPlaneEntry, Directory, DirectoryFeed } from './directory-feed.ts';
 import { DistributionError } from './errors.ts';
-import type { KeysFeed } from './keys-feed.ts';
 
 /**
  * Maximum number of concurrent fetches: each keeps a file open and a few chunks in memory. A refused caller
@@ -37,8 +35,10 @@ type DirectoryMessage = {
 export interface DistributionHandlerParts {
   readonly etcd: KeySpace;
   readonly feed: Pick<DirectoryFeed, 'directory'>;
-  readonly keys: Pick<KeysFeed, 'stage'>;
-  readonly configuration: Pick<ConfigurationFeed, 'sha256'>;
+  /** See `watchKeyStage()`. */
+  readonly keys: Pick<WatchedKey<string>, 'value'>;
+  /** See `watchConfigurationHash()`. */
+  readonly configuration: Pick<WatchedKey<string>, 'value'>;
   readonly collateral: Pick<ClusterCollateral, 'fetch'>;
   /** undefined if this node has no blob store. */
   readonly blobs: Pick<BlobStore, 'read'> | undefined;
@@ -48,7 +48,7 @@ export interface DistributionHandlerParts {
 export function distributionHandlers(parts: DistributionHandlerParts): Handlers<typeof Distribution, Caller> {
   const { etcd, feed, keys, configuration, collateral, blobs } = parts;
   const updates = new Paced(
-    combine({ directory: feed.directory, stage: keys.stage, configuration: configuration.sha256 }),
+    combine({ directory: feed.directory, stage: keys.value, configuration: configuration.value }),
     { batchSize: WATCHERS_AT_ONCE, yieldToEventLoop },
   );
   let fetches = 0;

@@ -5,12 +5,11 @@
  * ```
  * etcd ─▶ curator's NodeFeed ─▶ DirectoryFeed (shared) ─▶ WatchDirectory
  * etcd ─▶ ClusterCollateral (joinservice/evidence) ──────────▶ FetchCollateral
- * etcd ─▶ KeysFeed (shared) ─▶ WatchDirectory; the record itself ─▶ FetchKeys
- * etcd ─▶ ConfigurationFeed (shared) ─▶ WatchDirectory; the document itself ─▶ FetchConfiguration
+ * etcd ─▶ watchKeyStage() (shared) ─▶ WatchDirectory; the record itself ─▶ FetchKeys
+ * etcd ─▶ watchConfigurationHash() (shared) ─▶ WatchDirectory; the document itself ─▶ FetchConfiguration
  * store, seeds (read only) ────────────────────────────────▶ FetchBlob
  * ```
  */
-export { ConfigurationFeed } from './configuration-feed.ts';
 export { DirectoryFeed } from './directory-feed.ts';
 export { distributionHandlers } from './distribution-handlers.ts';
-export { KeysFeed } from './keys-feed.ts';
+export { watchConfigurationHash, watchKeyStage } from './watched-keys.ts';

@@ -16,7 +16,12 @@ import { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import { NodeStreams } from '../curatorproto/gen/streams_pb.js';
 import { ClusterCollateral } from '../evidence/index.ts';
-import { ConfigurationFeed, DirectoryFeed, distributionHandlers, KeysFeed } from '../distribution/index.ts';
+import {
+  DirectoryFeed,
+  distributionHandlers,
+  watchConfigurationHash,
+  watchKeyStage,
+} from '../distribution/index.ts';
 import { SignerClient } from '../signerlink/index.ts';
 import { NodeSessions, streamHandlers } from '../streams/index.ts';
 import { curatorUpgrade } from './curator-upgrade.ts';
@@ -125,8 +130,8 @@ function createParts(
   const curator = new Curator({ etcd, ownerDocs, nodeId, facts, clock, log: log.child('curator') });
   const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
   const collateral = new ClusterCollateral({ etcd, log: log.child('collateral') });
-  const keys = new KeysFeed({ etcd, log: log.child('keys') });
-  const configuration = new ConfigurationFeed({ etcd });
+  const keys = watchKeyStage({ etcd, log: log.child('keys') });
+  const configuration = watchConfigurationHash({ etcd, log: log.child('configuration') });
   const sessions = new NodeSessions();
   const nodes = new NodeStore(etcd);
   const findNode = (node: string, stop: AbortSignal) => nodes.get(node, stop);

@@ -60,7 +60,7 @@ describe('verifyBundle()', () => {
   test('accepts a chip certificate whose CAs are built into the program', () => {
     const [vcek] = readCollateralFile(readFixture('snp', 'milan.vcek'));
     const trust = { amd: amdTrust(), intel: intel.trust };
-    const previous = VerifiedBundle.load(undefined, 4);
+    const previous = VerifiedBundle.load({ bundle: undefined, evaluationNumber: 4 });
     const given = { assembledMs: 1, items: vcek === undefined ? [] : [vcek] };
     const options = { trust, nowMs: Date.UTC(2025, 0, 1), previous };
     expect(verifyBundle(given, options)).toEqual({ ...given, evaluationNumber: 4 });

@@ -16,6 +16,7 @@ import { refuseOlderCollateral } from './collateral-age.ts';
 import {
   collateralFrom,
   manufacturerOf,
+  MAX_UPLOAD_BYTES,
   parseBundle,
   VerifiedBundle,
   type CollateralBundle,
@@ -44,7 +45,7 @@ export function verifyBundle(
     previous,
   }: { readonly trust: ManufacturerTrust; readonly nowMs: number; readonly previous: VerifiedBundle },
 ): VerifiedBundle {
-  const bundle = given instanceof Uint8Array ? parseBundle(given) : given;
+  const bundle = given instanceof Uint8Array ? parseBundle(given, MAX_UPLOAD_BYTES) : given;
   const { snp, tdx } = collateralFrom(bundle.items, previous.evaluationNumber);
   const cache = new CertificateCache();
   const maker = (roots: Pick<ReadonlySet<string>, 'has'>, ders: readonly Uint8Array[]): Maker => {

@@ -9,19 +9,14 @@ const MAX_BUNDLE_BYTES = 8 << 20;
 export const MAX_UPLOAD_BYTES = 1_000_000;
 const ORGANIZATION = '2.5.4.10';
 
-const base64 = z.codec(
-  z.string(),
-  z.custom<Uint8Array>((value) => value instanceof Uint8Array),
-  {
-    decode: (text, { issues }) => {
-      const bytes = decodeBase64(text);
-      const message = 'base64 not in its canonical form';
-      if (bytes === undefined) issues.push({ code: 'custom', message, input: text });
-      return bytes ?? new Uint8Array();
-    },
-    encode: (bytes) => Buffer.from(bytes).toString('base64'),
-  },
-);
+const canonicalBase64 = z
+  .string()
+  .refine((text) => decodeBase64(text) !== undefined, 'base64 not in its canonical form');
+const isBytes = (value: unknown): boolean => value instanceof Uint8Array;
+const base64 = z.codec(canonicalBase64, z.custom<Uint8Array>(isBytes), {
+  decode: (text) => new Uint8Array(Buffer.from(text, 'base64')),
+  encode: (bytes) => Buffer.from(bytes).toString('base64'),
+});
 const itemShape = z.union([
   z.strictObject({ kind: z.enum(['certificate', 'crl']), der: base64 }).readonly(),
   // Intel signed these texts. They are strings in a bundle, so that they are never reformatted.
@@ -59,10 +54,10 @@ export function encodeBundle({ assembledMs, items }: CollateralBundle): string {
 }
 
 /** An encoded bundle, as text or as its UTF-8 bytes. @throws CollateralError and nothing else */
-export function parseBundle(encoded: string | Uint8Array): CollateralBundle {
+export function parseBundle(encoded: string | Uint8Array, maxBytes = MAX_BUNDLE_BYTES): CollateralBundle {
+  if (encoded.length > maxBytes)
+    throw malformed(`reading a collateral bundle: ${encoded.length} bytes, at most ${maxBytes} allowed`);
   const text = typeof encoded === 'string' ? encoded : Buffer.from(encoded).toString('utf8');
-  if (text.length > MAX_BUNDLE_BYTES)
-    throw malformed(`reading a collateral bundle: ${text.length} bytes, at most ${MAX_BUNDLE_BYTES} allowed`);
   const parsed = shape.safeParse(parseJson(text));
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
@@ -79,10 +74,14 @@ export function withoutDuplicates(items: readonly CollateralItem[]): readonly Co
 /** Collateral in the form that validators of processor evidence take. */
 type ProcessorCollateral = Required<Pick<Collateral, 'snp' | 'tdx'>>;
 
-/**
- * A bundle that passed every check (`verifyBundle()`). Workspaces, agents and etcd store its encoding and its evaluation number,
- * and load them with `VerifiedBundle.load()`.
- */
+/** What workspaces, agents and etcd store of a `VerifiedBundle`. */
+interface StoredBundle {
+  /** The encoded bundle; undefined: none was stored yet. */
+  readonly bundle: string | Uint8Array | undefined;
+  readonly evaluationNumber: number;
+}
+
+/** A bundle that passed every check (`verifyBundle()`). */
 export class VerifiedBundle implements CollateralBundle {
   /** Stands for the bundle before the first one. */
   static readonly NONE = new VerifiedBundle({ assembledMs: 0, items: [] }, 0);
@@ -98,14 +97,14 @@ export class VerifiedBundle implements CollateralBundle {
     this.evaluationNumber = evaluationNumber;
   }
 
-  /**
-   * A stored bundle, which was verified before it was stored. Validators verify each document again.
-   * @param encoded undefined: no bundle was stored yet
-   * @throws CollateralError
-   */
-  static load(encoded: string | Uint8Array | undefined, evaluationNumber: number): VerifiedBundle {
-    const bundle = encoded === undefined ? VerifiedBundle.NONE : parseBundle(encoded);
-    return new VerifiedBundle(bundle, evaluationNumber);
+  /** A bundle that was verified before it was stored. Validators verify each document again. @throws CollateralError */
+  static load(stored: StoredBundle | undefined): VerifiedBundle {
+    if (stored === undefined) return VerifiedBundle.NONE;
+    const { bundle, evaluationNumber } = stored;
+    return new VerifiedBundle(
+      bundle === undefined ? VerifiedBundle.NONE : parseBundle(bundle),
+      evaluationNumber,
+    );
   }
 
   /** Always the same object. Empty without documents, so that evidence that needs them is refused. */

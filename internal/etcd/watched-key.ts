@@ -1,0 +1,49 @@
+import { EventValue, type Readable } from '../event/index.ts';
+import type { Logger } from '../logging/index.ts';
+import { watchKey, type Entry, type KeySpace } from './key-space.ts';
+
+/** Ports (injected dependencies) of a watch. */
+export interface WatchPorts {
+  readonly etcd: Pick<KeySpace, 'watch'>;
+  readonly log: Logger;
+}
+
+/** What a `WatchedKey` reads. */
+interface WatchedKeyOptions<T> extends WatchPorts {
+  readonly key: string;
+  /** The value in an entry; undefined: the key does not exist. */
+  readonly read: (entry: Entry | undefined) => T;
+}
+
+/** The value of one key, from one watch for all readers. An entry that `read` refuses is logged, and the previous value stays. */
+export class WatchedKey<T> {
+  readonly #options: WatchedKeyOptions<T>;
+  readonly #value = new EventValue<T>();
+
+  constructor(options: WatchedKeyOptions<T>) {
+    this.#options = options;
+  }
+
+  /** Unset before the first read of etcd. */
+  get value(): Readable<T> {
+    return this.#value;
+  }
+
+  /** Watches until the signal fires. */
+  run(signal: AbortSignal): Promise<never> {
+    const { etcd, key } = this.#options;
+    return watchKey(etcd, key, { signal, apply: (entry) => this.#apply(entry) });
+  }
+
+  #apply(entry: Entry | undefined): void {
+    const { key, log, read } = this.#options;
+    const now = this.#value.peek();
+    try {
+      const value = read(entry);
+      if (!now.set || now.value !== value) this.#value.set(value);
+    } catch (error) {
+      log.error('record invalid, keeping the previous value', { key, error });
+      if (!now.set) this.#value.set(read(undefined));
+    }
+  }
+}
