@@ -63,7 +63,7 @@ with the CA that every pod has. [The threat model](threat-model.md#what-untruste
 
 A rule records each problem as a series of \`cluster:doctor_problem\` with the code of the check. An alert fires for a problem that no error explains
 which the doctor checks before it, on the same node or in the whole cluster: a control plane without power is one alert, not ten. Each alert has
-the labels \`code\` and \`severity\` and, as annotations, a summary and the fix of the check.
+the labels \`code\` and \`severity\` and, as annotations, a summary and the fix of the check. An alert ends two minutes after its problem.
 
 \`ClusterUnwatched\` fires when Prometheus has no node as a target: then no other alert can fire.
 

@@ -21,6 +21,8 @@ export interface RuleCase {
   readonly name: string;
   readonly fault: (series: readonly Series[]) => readonly Series[];
   readonly fires: readonly Fired[];
+  /** When to look; default: 90. */
+  readonly atMinutes?: number;
 }
 
 const MINUTES = 100;
@@ -296,6 +298,12 @@ export const RULE_CASES: readonly RuleCase[] = [
     name: 'a kubelet that does not respond',
     fault: notUp('kubelet', 'n4'),
     ...one('ClusterKubelet', 'critical', 'n4'),
+  },
+  {
+    name: 'a kubelet that does not respond, in the minute in which a scrape fails',
+    fault: both(notUp('kubelet', 'n4'), set('up', { node: 'n4' }, '1x60 0 1x39')),
+    ...one('ClusterKubelet', 'critical', 'n4'),
+    atMinutes: 61,
   },
   {
     name: 'a part of an agent that fails',

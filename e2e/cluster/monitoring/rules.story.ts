@@ -101,7 +101,7 @@ interface RenderedObject {
 }
 
 /** A file for `promtool test rules`: exactly these alerts fire in the end, and none before it is due. */
-function testOf({ name, fault, fires }: RuleCase): object {
+function testOf({ name, fault, fires, atMinutes = AT_MINUTES }: RuleCase): object {
   const due = alertRules()
     .groups.flatMap((group) => group.rules)
     .flatMap((rule) => ('alert' in rule && fires.some(({ alert }) => alert === rule.alert) ? [rule.for] : []))
@@ -122,7 +122,7 @@ function testOf({ name, fault, fires }: RuleCase): object {
           values,
         })),
         promql_expr_test: [
-          { expr: FIRING, eval_time: `${AT_MINUTES}m`, exp_samples: samples },
+          { expr: FIRING, eval_time: `${atMinutes}m`, exp_samples: samples },
           { expr: FIRING, eval_time: `${Math.max(0, Math.min(...due, AT_MINUTES) - 1)}m`, exp_samples: [] },
         ],
       },

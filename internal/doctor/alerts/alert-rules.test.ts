@@ -78,6 +78,7 @@ describe('alertRules()', () => {
         alert: 'ClusterEtcdMember',
         expr: problem('doctor-etcd-member', 'critical'),
         for: '2m',
+        keep_firing_for: '2m',
         labels: { code: 'doctor-etcd-member', severity: 'critical' },
         annotations: { summary: 'It {{ $value }}', fix: 'do it' },
       },

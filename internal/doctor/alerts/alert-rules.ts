@@ -4,6 +4,8 @@ import { NODES } from './alerts.ts';
 
 /** The recorded problems: one series for each problem, with its code and severity. The value is the figure of the check. */
 export const PROBLEMS = 'cluster:doctor_problem';
+/** One scrape that fails neither ends an alert nor lets it begin again: the node looks silent then, which hides what it has. */
+const KEPT = '2m';
 const SEVERITIES: readonly Severity[] = ['critical', 'warning'];
 
 /** A rule in the form of Prometheus' rule files. */
@@ -18,6 +20,7 @@ export interface AlertingRule {
   readonly alert: string;
   readonly expr: string;
   readonly for: string;
+  readonly keep_firing_for: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
 }
@@ -35,6 +38,7 @@ const UNWATCHED: AlertingRule = {
   alert: 'ClusterUnwatched',
   expr: `absent(up{${NODES}})`,
   for: '5m',
+  keep_firing_for: KEPT,
   labels: { severity: 'critical' },
   annotations: {
     summary: 'Prometheus has no node of the cluster as a target, so no problem of a node is seen',
@@ -87,6 +91,7 @@ function alertOf(check: Alerting, severity: Severity, before: readonly Alerting[
     alert: alertNameOf(check),
     expr: [problemsOf([check], severity), ...hiddenBy(check, severity, before)].join(' unless '),
     for: `${alert.forMinutes}m`,
+    keep_firing_for: KEPT,
     labels: { code, severity },
     annotations: { summary: alert.summary, fix },
   };
