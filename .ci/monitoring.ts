@@ -55,7 +55,7 @@ metrics of a node without Prometheus.
 
 The exporter serves holders of a Kubernetes token that may \`get\` the path \`/metrics\`, as kubelets and API servers do; the chart's role gives
 nothing else but a list of the nodes. The exporter asks an API server as the holder of the token, so it needs no right of its own. The kubelet
-renews the token of a pod. While no API server answers, a token that was allowed is accepted for one more hour, so that Prometheus still sees
+renews the token of a pod. While no API server answers, or none is ready, a token that was allowed is accepted for one more hour, so that Prometheus still sees
 etcd when the control plane is down. The certificate is the one with which the node's kubelet serves; it is renewed as that one, and verified
 with the CA that every pod has. [The threat model](threat-model.md#what-untrusted-peers-reach-on-a-node) has the rest.
 

@@ -54,17 +54,7 @@ beforeAll(async () => {
   };
   for (const [name, text] of Object.entries(files))
     await writeFile(join(directory, name), text, { mode: 0o600 });
-  const at = (name: string): string => join(directory, name);
-  await api.start(
-    [
-      ...[`--client-ca-file=${at('ca.crt')}`, '--authorization-mode=RBAC', '--anonymous-auth=false'],
-      ...[`--tls-cert-file=${at('serving.crt')}`, `--tls-private-key-file=${at('serving.key')}`],
-      '--service-account-issuer=https://kubernetes.default.svc.cluster.local',
-      `--service-account-key-file=${at('sa.pub')}`,
-      `--service-account-signing-key-file=${at('sa.key')}`,
-    ],
-    admin,
-  );
+  await api.start(flags(), admin);
   ask = askApiServer({ server: `https://${HOST}:${api.port}`, caPem }, new SystemClock());
 }, 150_000);
 
@@ -73,6 +63,17 @@ afterAll(async () => {
   await etcd[Symbol.asyncDispose]();
   await rm(directory, { recursive: true });
 }, 30_000);
+
+function flags(): readonly string[] {
+  const at = (name: string): string => join(directory, name);
+  return [
+    ...[`--client-ca-file=${at('ca.crt')}`, '--authorization-mode=RBAC'],
+    ...[`--tls-cert-file=${at('serving.crt')}`, `--tls-private-key-file=${at('serving.key')}`],
+    '--service-account-issuer=https://kubernetes.default.svc.cluster.local',
+    `--service-account-key-file=${at('sa.pub')}`,
+    `--service-account-signing-key-file=${at('sa.key')}`,
+  ];
+}
 
 /** The token of a new service account. */
 async function tokenOf(name: string): Promise<Secret<string>> {

@@ -21,7 +21,7 @@ const PROMETHEUS = 'head.prometheus.signature';
 const TENANT = 'head.tenant.signature';
 const stop = new AbortController();
 /** What the API server was asked, and its answer to somebody whom it knows: the status, and what Prometheus may do. */
-const api = { asked: [] as unknown[], status: 201, allowed: true as unknown };
+const api = { asked: [] as unknown[], status: 201, allowed: true as unknown, readyz: 200 };
 let caPem: string;
 let server: Server;
 let serving: Promise<unknown>;
@@ -32,6 +32,10 @@ beforeAll(async () => {
   server = createServer({ cert: certPem, key: keyPem.reveal() }, (asked, response) => {
     const token = asked.headers.authorization;
     let body = '';
+    if (asked.url === '/readyz') {
+      response.writeHead(token === undefined ? api.readyz : 401).end();
+      return;
+    }
     asked.setEncoding('utf8').on('data', (part: string) => (body += part));
     asked.on('end', () => {
       const { kind, spec } = JSON.parse(body) as Record<string, unknown>;
@@ -63,7 +67,7 @@ beforeAll(async () => {
 });
 
 beforeEach(() => {
-  Object.assign(api, { asked: [], status: 201, allowed: true });
+  Object.assign(api, { asked: [], status: 201, allowed: true, readyz: 200 });
 });
 
 afterAll(async () => {
@@ -155,6 +159,12 @@ describe('the exporter', () => {
   test('says 503 while the API server does not decide', async () => {
     api.status = 500;
     expect(await get(bearer(PROMETHEUS))).toEqual({ status: 503, text: '' });
+  });
+
+  test('says 503 when an API server refuses a token that is not ready itself, as one without etcd does', async () => {
+    api.readyz = 500;
+    expect(await get(bearer('a.b.c'))).toEqual({ status: 503, text: '' });
+    expect(await get(bearer(TENANT))).toEqual({ status: 503, text: '' });
   });
 
   test('says 503 when the API server answers with something else than a review', async () => {

@@ -105,13 +105,14 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
 
   const prometheus = await PrometheusPod.start(bench, cluster, { node: 'n1', namespace: NAMESPACE });
 
-  await story.test('Prometheus scrapes each node, and a healthy cluster has no alert', async (step) => {
-    await eventually(
-      'every node is scraped',
-      120,
-      () => prometheus.query('up{job="cluster-nodes"} == 1'),
-      (samples) => samples.length === NODES.length,
-    );
+  await eventually(
+    'every node is scraped',
+    120,
+    () => prometheus.query('up{job="cluster-nodes"} == 1'),
+    (samples) => samples.length === NODES.length,
+  );
+
+  await story.test('a healthy cluster has no alert', async (step) => {
     await hold(step, prometheus, [], LONG_MINUTES);
   });
 
@@ -138,6 +139,17 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
     await fires(step, prometheus, ['ClusterEtcdMember critical n3']);
     await hold(step, prometheus, ['ClusterEtcdMember critical n3'], LONG_MINUTES);
     await cluster.sh('n3', `rm -r ${dropin}; systemctl daemon-reload; systemctl restart ${unit}`);
+    await fires(step, prometheus, []);
+  });
+
+  await story.test('an API server that hangs', async (step) => {
+    const pid = await cluster.sh('n2', 'pgrep -o -x kube-apiserver');
+    await cluster.run('n2', 'kill', '-STOP', pid);
+    try {
+      await fires(step, prometheus, ['ClusterApiServer critical n2']);
+    } finally {
+      await cluster.try('n2', 'kill', '-CONT', pid); // the kubelet may have killed it meanwhile
+    }
     await fires(step, prometheus, []);
   });
 

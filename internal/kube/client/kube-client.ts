@@ -17,9 +17,10 @@ export interface KubeAccess {
   readonly keyPem: Secret<string>;
 }
 
-/** Address of a Kubernetes API, and what a client authenticates with: a certificate, or the token of somebody else. */
+/** Address of a Kubernetes API, and what a client authenticates with: a certificate, the token of somebody else, or
+ * nothing. */
 export type KubeClientAccess = Pick<KubeAccess, 'server' | 'caPem'> &
-  (Pick<KubeAccess, 'certPem' | 'keyPem'> | { readonly token: Secret<string> });
+  (Pick<KubeAccess, 'certPem' | 'keyPem'> | { readonly token: Secret<string> | undefined });
 
 /** A writing request. */
 interface KubeWrite {
@@ -112,7 +113,8 @@ export class KubeClient implements Disposable {
     const headers = {
       accept,
       ...(body === undefined ? {} : { 'content-type': contentType }),
-      ...('token' in this.#access && { authorization: `Bearer ${this.#access.token.reveal()}` }),
+      ...('token' in this.#access &&
+        this.#access.token && { authorization: `Bearer ${this.#access.token.reveal()}` }),
     };
     return new Promise((resolve, reject) => {
       const call = request(
