@@ -31,7 +31,7 @@ describe('bundle verify', () => {
   test('passes for a complete bundle', async () => {
     await using place = await startPlace();
     expect(await runBundleVerify(place.command, VERSION)).toBe('ok');
-    expect(place.host.answered).toMatchObject({ components: 27, findings: [] });
+    expect(place.host.answered).toMatchObject({ components: 28, findings: [] });
   });
 
   test('lists a damaged file and returns unhealthy', async () => {
@@ -57,7 +57,7 @@ describe('bundle sbom', () => {
     const bom: unknown = JSON.parse(place.text());
     expect(bom).toMatchObject({ bomFormat: 'CycloneDX', specVersion: '1.6' });
     expect(bom).toEqual(place.host.answered);
-    expect((bom as { components: unknown[] }).components).toHaveLength(27);
+    expect((bom as { components: unknown[] }).components).toHaveLength(28);
   });
 });
 
@@ -66,7 +66,7 @@ describe('bundle ls', () => {
     await using place = await startPlace();
     await place.context.ports.files.remove(await place.pathOf('helm'));
     await runBundleList(place.command, { kubernetesVersion: undefined });
-    expect(place.text()).toMatch(/^kubernetes-v1\.\d+\.\d+-linux-amd64 +Incomplete +27 .* helm$/m);
+    expect(place.text()).toMatch(/^kubernetes-v1\.\d+\.\d+-linux-amd64 +Incomplete +28 .* helm$/m);
   });
 
   test('shows the components of one bundle with version, scope and size', async () => {

@@ -14,7 +14,7 @@ describe('buildBundle()', () => {
   test('builds a complete bundle whose files match its manifest', async () => {
     await using made = await workshop();
     const { manifest, manifestPath } = await buildBundle(made.context, VERSION);
-    expect(manifest.components).toHaveLength(27);
+    expect(manifest.components).toHaveLength(28);
     expect(parseManifest(await readFile(manifestPath))).toEqual(manifest);
     expect(await made.bundles.store.missing(manifest)).toEqual([]);
     expect(await verifyComponents(made.bundles.store, manifest, { signal })).toEqual([]);
@@ -40,7 +40,7 @@ describe('buildBundle()', () => {
     await using made = await workshop();
     const first = await buildBundle(made.context, VERSION);
     const second = await buildBundle(made.context, { ...VERSION, rebuild: true });
-    expect(second.built).toHaveLength(27);
+    expect(second.built).toHaveLength(28);
     expect(second.manifest).toEqual(first.manifest);
   });
 
@@ -52,7 +52,7 @@ describe('buildBundle()', () => {
     made.fake.broken.clear();
     const second = await buildBundle(made.context, VERSION);
     expect(second.built).toContain('helm');
-    expect(second.built).toHaveLength(27 - done);
+    expect(second.built).toHaveLength(28 - done);
     expect(done).toBeGreaterThan(10);
   });
 

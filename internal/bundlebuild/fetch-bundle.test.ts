@@ -49,7 +49,7 @@ describe('fetchBundle()', () => {
   test('builds from source only the components that no project publishes', async () => {
     await using place = await startPlace();
     const { manifest } = await place.fetch();
-    expect(manifest.components).toHaveLength(27);
+    expect(manifest.components).toHaveLength(28);
     expect(await verifyComponents(openBundleCache(place.context).store, manifest, { signal })).toEqual([]);
     const source = (name: string) => manifest.components.find((each) => each.name === name)?.source;
     expect(source('kubelet')).toBe(`${place.server.url}${KUBELET}`);
