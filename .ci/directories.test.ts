@@ -10,8 +10,8 @@ describe('purposeOf()', () => {
     },
     {
       name: 'a docstring that follows a layer name',
-      text: '/** Port: one TPM 2.0. More. */',
-      want: 'Port: one TPM 2.0.',
+      text: '/** Port layer: one TPM 2.0. More. */',
+      want: 'Port layer: one TPM 2.0.',
     },
     {
       name: 'a docstring before a diagram',

@@ -30,7 +30,7 @@ export function purposeOf(text: string): string | undefined {
   if (comment === undefined) return undefined;
   const plain = comment.replace(/\n\s*\* ?/g, ' ').trim();
   const sentence = /^.*?[.:](?=\s|$)/.exec(plain)?.[0] ?? plain;
-  return /^(Port|Domain|Ground):$/.test(sentence)
+  return /^(Port|Domain|Ground) layer:$/.test(sentence)
     ? purposeAfter(plain, sentence)
     : sentence.replace(/:$/, '.');
 }

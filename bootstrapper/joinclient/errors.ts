@@ -7,28 +7,28 @@ export const joinClientErrors = defineErrors({
     'List control-plane nodes in `joinEndpoints` of its provisioning, or run `cluster join --node ADDRESS`.',
   ),
   'joinclient-unreachable': retryable.peer.unreachable(
-    'No known control-plane node could be reached, or each one failed; the message lists every error.',
-    'Check the addresses, and that this machine can reach port 9090 of the control-plane nodes; it retries automatically.',
+    'The machine reached no known control-plane node, or every node that it reached failed. The message lists every error.',
+    'Check the addresses, and that this machine can reach port 9090 of the control-plane nodes. The machine retries automatically.',
   ),
   'joinclient-owner-unknown': retryable.peer.refused(
-    'The cluster at this endpoint belongs to an owner whose key is not in the provisioning of this machine. The machine sent it nothing.',
-    'Compare the owner key in the provisioning with the one of the cluster. If the endpoint is right but the owner is not, do not trust that endpoint.',
+    'The cluster at this endpoint belongs to an owner whose key is not in the provisioning of this machine. The machine sent no data to that cluster.',
+    'Compare the owner key in the provisioning with the owner key of the cluster. If the endpoint is right but the owner is not, do not trust that endpoint.',
   ),
   'joinclient-cluster-unverified': retryable.peer.refused(
     'The peer did not prove that it is a node of the cluster that it names.',
     'Do not trust that address. Check whether the certificates of the cluster have expired (`cluster status`).',
   ),
   'joinclient-other-cluster': retryable.peer.refused(
-    'This machine is locked to one cluster, but another one responded.',
-    'Correct the endpoint. To move the machine to the other cluster, run `cluster node reset NODE` in its current one.',
+    'This machine is locked to one cluster, but another cluster responded.',
+    'Correct the endpoint. To move the machine to the other cluster, run `cluster node reset NODE` in the workspace of its current cluster.',
   ),
   'joinclient-not-pinned-cluster': retryable.peer.refused(
-    'The cluster belongs to the right owner, but `cluster` in the provisioning of this machine names another one. The machine sent it nothing.',
-    'Correct the endpoint. To let the machine join this cluster, provision it with the output of `cluster node cloud-init` there.',
+    'The cluster at this endpoint belongs to the right owner, but `cluster` in the provisioning of this machine names another cluster. The machine sent no data to the cluster that it reached.',
+    'Correct the endpoint. To let the machine join this cluster, provision it with the output of `cluster node cloud-init` from the workspace of this cluster.',
   ),
   'joinclient-ca-replaced': retryable.peer.refused(
-    'A join service proved itself with a CA of the cluster that was replaced, or whose successor no owner has signed. The machine sent it nothing.',
-    'Do not trust that address: it has old keys of the cluster. If the cluster was restored from an older backup, provision the machine with the output of `cluster node cloud-init` again.',
+    'A join service identified itself with a cluster CA that was replaced, or with a new cluster CA that no owner has signed. The machine sent no data to that join service.',
+    'Do not trust that address: the machine there has old keys of the cluster. If the cluster was restored from an older backup, provision the machine with the output of `cluster node cloud-init` again.',
   ),
   'joinclient-name-unknown': retryable.operator.unreachable(
     'The resolver of this machine finds no address for a control-plane node.',

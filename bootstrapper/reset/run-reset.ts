@@ -22,7 +22,7 @@ export interface ResetOptions extends StopOptions {
   readonly linksToRemove: readonly string[];
   /** Directory of registries, of which only those of the agent are deleted. */
   readonly registries: string;
-  /** Whether a PCR shows the node lock until the next reboot. */
+  /** Whether this machine has a lock register: a PCR that shows the node lock until the machine reboots, so a reset ends with a reboot. */
   readonly hasLockRegister: boolean;
   readonly bootId: string;
   /** The encrypted disk with the agent's state and some of the directories; undefined: all of them are in the clear. */

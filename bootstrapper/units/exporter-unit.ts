@@ -50,7 +50,10 @@ RestartSec=1
 export type ExporterUnit =
   { readonly config: string; readonly content: string } | { readonly missing: string };
 
-/** Reads what the exporter of this node needs. Other settings, and a renewed certificate, give another unit. */
+/**
+ * Reads the settings and credentials of the exporter. The unit file contains a hash of both, so `ensureExporter()` restarts the
+ * exporter when a setting changes or a certificate is renewed.
+ */
 export async function readExporterUnit(
   files: Pick<FilePort, 'read'>,
   settings: ExporterSettings,
@@ -65,7 +68,7 @@ export async function readExporterUnit(
   return { config, content: buildExporterUnit(settings.files, hash.digest('hex')) };
 }
 
-/** Runs the exporter. May be repeated; it restarts a running one only if the unit has changed. */
+/** Runs the exporter. May be repeated; a running exporter is restarted only if its unit has changed. */
 export async function ensureExporter(
   { files, units }: Pick<SystemPorts, 'files' | 'units'>,
   { config, content }: Exclude<ExporterUnit, { readonly missing: string }>,

@@ -8,7 +8,7 @@ export interface CompletionNode {
   /** Subcommands, and choices of arguments. */
   readonly words: readonly string[];
   readonly flags: readonly string[];
-  /** The kind of names (`cluster completion names`) that its arguments are; '' for arguments of other kinds. */
+  /** The kind of names that complete the command’s arguments, as in `cluster completion names KIND`; '' if its arguments are no names. */
   readonly names: string;
 }
 

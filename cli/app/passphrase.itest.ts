@@ -96,7 +96,7 @@ async function expectNoSecret(runs: readonly Run[]): Promise<void> {
 }
 
 describe('a workspace with a passphrase', () => {
-  test('opens with the passphrase from a descriptor, and refuses a wrong one and none', async () => {
+  test('opens with the passphrase from a file descriptor, and refuses a wrong passphrase and a missing one', async () => {
     const publicKey = await generate();
     const right = await provisioning([OLD]);
     expect(right.code).toBe(0);

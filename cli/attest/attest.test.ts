@@ -197,7 +197,7 @@ describe('attest explain', () => {
     expect(explanation.warnings.join()).not.toMatch(/genuine/);
   });
 
-  test('verifies the signature of a key in PEM, and says that nothing proves a TPM', async () => {
+  test('verifies a signature with the key in a PEM file, and warns that nothing proves that a TPM holds the key', async () => {
     const endorsements = ['quote.sig', 'quote.pcrs', 'ak.pem'];
     const { explanation } = await explain({ ...QUOTE, endorsements }, { 'ak.pem': pemOf(AK) });
     expect(explanation).toMatchObject({
@@ -385,13 +385,13 @@ describe('attest explain', () => {
       want: 'attest-endorsement-unknown',
     },
     {
-      name: 'a TPM quote of another key in PEM',
+      name: 'a TPM quote that was not signed with the key in the PEM file',
       asked: { ...QUOTE, endorsements: ['quote.sig', 'quote.pcrs', 'other.pem'] },
       more: { 'other.pem': pemOf(createPublicKey(generateKeyPem().reveal())) },
       want: 'quote-signature',
     },
     {
-      name: 'a TPM quote of a key in PEM under a policy, because nothing says that a TPM holds it',
+      name: 'a TPM quote with its key in a PEM file under a policy, because nothing proves that a TPM holds this key',
       asked: { ...QUOTE, endorsements: ['quote.sig', 'quote.pcrs', 'ak.pem'], policy: 'log.yaml' },
       more: { 'ak.pem': pemOf(AK), 'log.yaml': identityPolicy({ eventLog: 'optional' }) },
       want: 'attest-evidence-incomplete',

@@ -141,7 +141,11 @@ async function readLog(context: CommandContext, log: AuditLogName) {
   // workspace has checkpoints of a log of requests, the cluster must have one, so its absence is refused.
   if (isOtherLog && known.length === 0)
     return { shown: [], ...verifyChain([], [], { claimed: EMPTY_CHAIN, log }) };
-  if (isOtherLog) throw new AuditLogError('audit-log-altered', 'the cluster sent no log of requests');
+  if (isOtherLog)
+    throw new AuditLogError(
+      'audit-log-altered',
+      'the cluster sent an audit log that is not the log of requests',
+    );
   const claimed = { seq: Number(head.seq), hash: head.hash };
   const verified = verifyChain(shown, known, { claimed, log });
   const isNew = !known.some(({ seq }) => seq === verified.head.seq);

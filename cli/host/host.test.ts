@@ -119,7 +119,7 @@ describe('Host with human-readable output', () => {
   });
 });
 
-describe('a host for a pipe', () => {
+describe('output to a pipe', () => {
   test('writes messages to stderr and results to stdout', () => {
     const { host, out, err } = start();
     host.say('a', 'hello', { n: 1 });
@@ -185,7 +185,7 @@ describe('a host for a pipe', () => {
   });
 });
 
-describe('output for programs (JSON)', () => {
+describe('output in JSON', () => {
   test('writes 64-bit integers as numbers, and as strings where a number would be inexact', () => {
     const { host, out } = start({ output: 'json' });
     host.result({ entries: 3n, offset: -2n, most: 2n ** 64n - 1n }, () => '');

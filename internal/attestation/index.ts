@@ -1,5 +1,5 @@
 /**
- * Domain: attestation, i.e. proof of which machine, and which software on it, is at the other end.
+ * Domain layer: attestation, the proof of which machine, and which software on it, is at the other end.
  *
  *   machine                                   verifier
  *   Issuer.issue(binding) ── evidence ──▶ Validator.validate(evidence, binding, { nowMs, policy, collateral })

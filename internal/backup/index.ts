@@ -1,5 +1,5 @@
 /**
- * Domain: the backup file of a cluster. One file and an owner key are enough to read it; its header can be read without a key.
+ * Domain layer: the backup file of a cluster. One file and an owner key are enough to read it; its header can be read without a key.
  *
  * ```
  * "clbackup", u16 version, u32 length    the start of the file

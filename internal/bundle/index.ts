@@ -1,5 +1,5 @@
 /**
- * Domain: bundles. A bundle has all components of a cluster: a manifest (name, version, kind, hash and scope of each component) and a
+ * Domain layer: bundles. A bundle has all components of a cluster: a manifest (name, version, kind, hash and scope of each component) and a
  * content-addressed store of their files. `internal/bundlebuild` builds bundles.
  *
  * ```

@@ -1,5 +1,5 @@
 /**
- * Domain: builds bundles on an operator's machine, from the Go modules of the pinned versions or from the files that upstream
+ * Domain layer: builds bundles on an operator's machine, from the Go modules of the pinned versions or from the files that upstream
  * projects publish.
  *
  * ```

@@ -1,4 +1,4 @@
-/** Ground: abort signals, timeouts and concurrent calls that leave nothing behind: no listener, no timer, no running call. */
+/** Ground layer: abort signals, timeouts and concurrent calls that leave nothing behind: no listener, no timer, no running call. */
 export { mapConcurrently } from './map-concurrently.ts';
 export {
   childSignal,

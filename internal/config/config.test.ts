@@ -283,7 +283,7 @@ describe('parseProvisioning()', () => {
       given: { ...good, cluster: { id: 'a'.repeat(32), caSha256: 'b'.repeat(40) } },
     },
     {
-      name: 'an additional field of the cluster',
+      name: 'an unknown key of the pinned cluster',
       given: { ...good, cluster: { id: 'a'.repeat(32), caSha256: 'b'.repeat(64), name: 'prod' } },
     },
     { name: 'a DNS name instead of an IP address', given: { ...good, address: 'node1' } },

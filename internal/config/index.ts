@@ -1,5 +1,5 @@
 /**
- * Domain: the files that people write: `cluster.yaml` in the operator's workspace and the provisioning file of a machine. Parsers refuse
+ * Domain layer: the files that people write: `cluster.yaml` in the operator's workspace and the provisioning file of a machine. Parsers refuse
  * unknown keys and name the position and the expected value of every problem. `defaults.ts` has all defaults.
  */
 export { LOCAL_API_ENDPOINT } from './api-endpoint.ts';

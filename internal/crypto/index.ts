@@ -1,4 +1,4 @@
-/** Domain: keys, what is derived from them, and the statements that they sign. Certificates are in `internal/pki`. */
+/** Domain layer: keys, what is derived from them, and the statements that they sign. Certificates are in `internal/pki`. */
 export { canonicalJson } from './canonical-json.ts';
 export { deriveKey, type KeyContext, type MasterSecret } from './derive-key.ts';
 export {

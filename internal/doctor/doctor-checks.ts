@@ -107,7 +107,7 @@ const ENTRIES: readonly Entry[] = [
     explains: ALL,
   }),
   entry('doctor-credentials', 'workstation', {
-    what: 'the end of the certificate for curators and of the kubeconfig',
+    what: 'the expiry of the certificate for curators and of the certificate in the kubeconfig',
     observe: workstation.credentials,
     explains: ['doctor-curator', 'doctor-api-server', 'doctor-kubernetes'],
   }),

@@ -169,7 +169,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-facts-version': fault.operator.usage(
     'The file of facts was written by a release with another format.',
-    'Judge the file with the release that wrote it, or save the facts again with this one.',
+    'Run `cluster doctor --facts FILE` with the release that wrote the file, or save the facts again with this release.',
   ),
   'doctor-facts-malformed': fault.operator.usage(
     'The file of facts is damaged, or was not written by `cluster doctor --save-facts`.',

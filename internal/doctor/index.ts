@@ -1,5 +1,5 @@
 /**
- * Domain: the checks of a running cluster, in one list.
+ * Domain layer: the checks of a running cluster, in one list.
  *
  *     collect (cli/doctor) ─▶ ClusterFacts ─▶ diagnose(DOCTOR_CHECKS) ─▶ Finding[] ─▶ problemsFrom: likely causes first
  *                                  │ ▲

@@ -1,4 +1,4 @@
-/** Ground: "host:port" with IPv6, written and read in one place, and the table of all ports. */
+/** Ground layer: "host:port" with IPv6, written and read in one place, and the table of all ports. */
 export { DNS_LABEL, DNS_NAME } from './endpoint.ts';
 export {
   formatEndpoint,

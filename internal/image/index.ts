@@ -1,5 +1,5 @@
 /**
- * Domain: bootable images of machines, as bytes. Everything that a machine starts is in one EFI program on the boot partition,
+ * Domain layer: bootable images of machines, as bytes. Everything that a machine starts is in one EFI program on the boot partition,
  * so that firmware and boot stub measure all of it before it runs:
  *
  * ```

@@ -21,7 +21,7 @@ test.each([
   { phase: 'retire', trusted: [next], signs: next },
   { phase: 'done', trusted: [next], signs: next },
 ] as const)(
-  'in phase $phase, members trust the CA that signs, also one phase behind',
+  'in phase $phase, members trust the CA that signs, also members that are still in the phase before',
   ({ phase, trusted, signs }) => {
     const set = at(phase);
     const cas = trustedClusterCas(phase, publicHalvesOf(set));

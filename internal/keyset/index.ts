@@ -1,5 +1,5 @@
 /**
- * Domain: rotation of the keys that all control planes share, as values. A `KeySet` has the keys of two generations and the
+ * Domain layer: rotation of the keys that all control planes share, as values. A `KeySet` has the keys of two generations and the
  * phase of the rotation from one to the other. Which keys are trusted and which key signs depends on nothing else.
  */
 export { createClusterCa, signingClusterCa, trustedClusterCas } from './cluster-ca.ts';

@@ -334,7 +334,7 @@ describe('kubeconfig', () => {
     });
   });
 
-  test('renames the added cluster when another cluster has its name, and keeps the new name', () => {
+  test('adds a cluster under a new name if another cluster already has this name, and keeps the new name in later merges', () => {
     const first = mergeKubeconfig(undefined, { name: 'prod', access: access('a') });
     const second = mergeKubeconfig({ path: 'x', text: first.text }, { name: 'prod', access: access('b') });
     expect(second.context).toBe('prod-2');

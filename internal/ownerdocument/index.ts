@@ -1,5 +1,5 @@
 /**
- * Domain: owner-signed documents and their one verifier. Such a document is what allows a node to be a control plane, a
+ * Domain layer: owner-signed documents and their one verifier. Such a document is what allows a node to be a control plane, a
  * machine to return, and a configuration, an operator or another owner to be trusted. Every program verifies it before it
  * acts on it, with owners that it knows from elsewhere than etcd (docs/decisions/owner-documents.md).
  *

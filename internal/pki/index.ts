@@ -1,5 +1,5 @@
 /**
- * Domain: the certificates of this cluster (X.509).
+ * Domain layer: the certificates of this cluster (X.509).
  *
  * | certificate of                        | specified by   | verified by                 |
  * |---------------------------------------|----------------|-----------------------------|

@@ -1,5 +1,5 @@
 /**
- * Domain: the preflight checks of a machine, in one list.
+ * Domain layer: the preflight checks of a machine, in one list.
  *
  *     collectMachineFacts (ports) ─▶ MachineFacts ─▶ runChecks(MACHINE_CHECKS) ─▶ CheckResult[]
  *

@@ -7,7 +7,7 @@ const queued = (nodeId: string, createRevision: bigint) => ({
 });
 const pace = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-test('slotPositions() follows the order of requests and the duration of the last change', () => {
+test('slotPositions() orders nodes by their requests, and estimates the wait from the duration of the last membership change', () => {
   const positions = slotPositions(
     [queued('c', 9n), queued('a', 3n), queued('b', 5n)],
     pace('{"durationMs":8000}'),

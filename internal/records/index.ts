@@ -1,5 +1,5 @@
 /**
- * Domain: the cluster's own records in etcd, below `/cluster/`. The bootstrapper writes the first ones, the curator
+ * Domain layer: the cluster's own records in etcd, below `/cluster/`. The bootstrapper writes the first ones, the curator
  * all others.
  *
  * ```

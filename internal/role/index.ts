@@ -1,4 +1,4 @@
-/** Domain: the roles of nodes, the states of a node in its cluster, and the guards of a role change. */
+/** Domain layer: the roles of nodes, the states of a node in its cluster, and the guards of a role change. */
 export {
   isLabelKey,
   isLabelValue,

@@ -1,5 +1,5 @@
 /**
- * Domain: the encrypted state disk of a machine, as bytes (docs/decisions/state-disk.md). The disk begins with two places for
+ * Domain layer: the encrypted state disk of a machine, as bytes (docs/decisions/state-disk.md). The disk begins with two places for
  * records, and its LUKS2 header is in them instead of before the data: a record is replaced as a whole, and covered by one MAC.
  *
  * ```

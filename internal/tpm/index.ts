@@ -1,5 +1,5 @@
 /**
- * Port: a TPM 2.0 and its command protocol (TCG TPM 2.0 Library, Parts 1 to 3).
+ * Port layer: a TPM 2.0 and its command protocol (TCG TPM 2.0 Library, Parts 1 to 3).
  *
  *   deviceSource('/dev/tpmrm0') ─┐
  *   socketSource({ path })      ─┴─▶ Tpm ── use(signal, task) ──▶ TpmConnection ── commands: quote, readPcrs, …

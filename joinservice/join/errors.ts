@@ -44,7 +44,7 @@ export const joinErrors = defineErrors({
     'Set the clock of the machine. `cluster explain` shows the difference in seconds.',
   ),
   'join-evidence-mismatch': fault.peer.refused(
-    'The evidence is not of the attestation key or the machine key that the machine enrols.',
+    'The evidence was made with another attestation key or another machine key than the key with which the machine joins.',
     'Do not trust this machine. Find out which machine answers at its address.',
   ),
   'join-evidence-outdated': retryable.peer.refused(

@@ -48,12 +48,12 @@ export const operatorApiErrors = defineErrors({
 export class OperatorApiError extends errorClass(operatorApiErrors) {}
 
 /**
- * Waits for a certificate from the signer. @param of what the certificate is for @throws OperatorApiError
- * `operatorapi-signing-failed`
+ * Waits for a certificate from the signer. @param what the certificate, such as "the certificate of an operator"
+ * @throws OperatorApiError `operatorapi-signing-failed`
  */
-export function signed<T>(of: string, answer: Promise<T>, signal: AbortSignal): Promise<T> {
+export function signed<T>(what: string, answer: Promise<T>, signal: AbortSignal): Promise<T> {
   return answer.catch((cause: unknown) => {
     if (isAbort(cause, signal)) throw cause;
-    throw new OperatorApiError('operatorapi-signing-failed', `issuing the certificate of ${of}`, { cause });
+    throw new OperatorApiError('operatorapi-signing-failed', `issuing ${what}`, { cause });
   });
 }

@@ -80,7 +80,7 @@ export function keysHandlers({
   };
 }
 
-/** What an owner signs about the keys of a generation, and whether one has. */
+/** The new keys that an owner must sign, and whether an owner has signed them; undefined before a control plane has created the keys. */
 async function newKeysIn(
   { generation, made }: KeysRecord,
   ownerDocs: OperatorApiParts['ownerDocs'],

@@ -27,7 +27,11 @@ export function kubeconfigHandlers({
       await mutations.run(mutation, () => Promise.resolve({ when: [], then: [], detail }));
       const asked = { certificateRequest, operatorPublicKey, signature };
       const answer = signer.signKubeconfig(asked, call.signal);
-      const { certificatePem, kubernetesCaPem } = await signed('a kubeconfig', answer, call.signal);
+      const { certificatePem, kubernetesCaPem } = await signed(
+        'the certificate in a kubeconfig',
+        answer,
+        call.signal,
+      );
       return { certificatePem, kubernetesCaPem };
     },
   };

@@ -221,7 +221,7 @@ function keepOwner(all: readonly Found[], name: string): readonly Condition[] {
 
 /** Issues the certificate. The record stays if it fails, and repeating the call issues it. @throws OperatorApiError `operatorapi-signing-failed` */
 function certify(signer: OperatorParts['signer'], request: Uint8Array, signal: AbortSignal): Promise<string> {
-  return signed('an operator', signer.signOperator(request, signal), signal);
+  return signed('the certificate of an operator', signer.signOperator(request, signal), signal);
 }
 
 function operatorToWire(record: OperatorRecord): MessageInitShape<typeof OperatorSchema> {

@@ -165,7 +165,7 @@ describe('an inventory that lists a control plane', () => {
     join: { policy: 'inventory', inventory: [{ identity, name: 'c9', roles: ['control-plane'] }] },
   });
 
-  test('replaces a grant if an owner has signed it and the machine is identified by its key', async () => {
+  test('is enough without a grant if an owner has signed the inventory and it lists the key of the machine', async () => {
     const machine = forged();
     const write = configurationWrite(list(machine.machine.identity));
     signer.write(write, signer.owner.policyWrite(write, { serial: 2 }));
@@ -173,7 +173,7 @@ describe('an inventory that lists a control plane', () => {
     expect(await signer.open(machine, signed)).toHaveProperty(['cluster-ca.key']);
   });
 
-  test('grants no roles if no owner has signed it', async () => {
+  test('grants no roles if no owner has signed the inventory', async () => {
     const machine = forged();
     signer.write(configurationWrite(list(machine.machine.identity)));
     await expect(signer.sign(await signer.request(machine))).rejects.toEqual(coded('signer-policy-unsigned'));

@@ -36,11 +36,12 @@ export async function hasOutdatedServersCa(files: FilePort): Promise<boolean> {
 }
 
 /**
- * Returns the validity of the serving certificate that a running kubelet presents, if another certificate is
- * on disk. The kubelet reloads the file, but not for clients that connect by address, as the API server does.
- * The reason is Go's crypto/tls, which requests a current certificate only for connections with a server name
- * (Config.getCertificate). A new certificate requires no restart until the presented certificate is due for
- * renewal.
+ * The validity of the old serving certificate that a running kubelet still presents after a new one was written to disk. undefined
+ * if the kubelet presents the certificate on disk, or does not run. The caller restarts the kubelet when the old certificate is due
+ * for renewal; until then, no restart is needed.
+ *
+ * The kubelet needs the restart although it reloads the file: clients that connect by address, as the API server does, still get
+ * the old certificate. Go's crypto/tls asks for the current one (Config.getCertificate) only if a client sends a server name.
  */
 export async function servedCertificateTimes(
   { files, units }: ServingCertificatePorts,

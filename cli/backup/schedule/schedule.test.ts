@@ -250,7 +250,7 @@ describe('an S3-compatible store', () => {
     { name: 'a CA file that does not exist', change: { store: { ...FLAGS, s3Ca: '/none' } } },
     { name: 'a target without a bucket', change: { copyTo: 's3://' } },
     { name: 'a bucket that is a path', change: { copyTo: 's3://../x' } },
-    { name: 'a prefix that leads out', change: { copyTo: 's3://backups/../x' } },
+    { name: 'a prefix that leads out of the bucket', change: { copyTo: 's3://backups/../x' } },
     { name: 'flags of a store for a directory', change: { copyTo: '/mnt/backups' } },
     { name: 'flags of a store without a target', change: { copyTo: undefined } },
   ])('set refuses $name and writes nothing', async ({ change }) => {

@@ -47,7 +47,7 @@ export function verdictOf(judgement: Judgement): Verdict {
   return judgement.verdict;
 }
 
-/** Compares these registers. */
+/** A policy that requires these PCR values. */
 export function measuredPolicy(wanted: ReadonlyMap<number, Uint8Array>): Policy {
   const registers = Object.fromEntries(
     [...wanted].map(([pcr, value]) => [`pcr${pcr}`, { expected: hex(value) }]),
@@ -60,7 +60,7 @@ export function measuredPolicy(wanted: ReadonlyMap<number, Uint8Array>): Policy 
   });
 }
 
-/** Asks only which machine it is. */
+/** A policy that requires proof of the machine’s identity, but no PCR values. */
 export function identityPolicy(): Policy {
   return atFirstContact({ name: 'identity', profile: 'identity', registers: {}, tpm: { requiredPcrs: [0] } });
 }

@@ -82,7 +82,7 @@ export async function initOverFaultyConnection(
         await delay(STALL_MS + 2000);
         cable.setSilent(false);
         done.stalls.add(phase);
-        cable.reset(); // connections that were opened during the silence carry nothing
+        cable.reset(); // connections that were opened during the silence stay dead
       }
       if (phase === plan.deaf.phase) await delay(plan.deaf.ms);
       await machine.signalAgent('SIGCONT', pid);

@@ -10,7 +10,7 @@ import { WatchedMachine } from './watched-machine.ts';
 import { eventually } from '../harness/node-shell.ts';
 import { FaultyConnection } from './faulty-connection.ts';
 
-/** How long the CLI waits for the machine before it acknowledges at a curator. */
+/** How long the CLI waits for a response of the machine. After this time, the CLI sends the acknowledgement to a curator instead. */
 const MACHINE_MS = 15_000;
 
 await test('an owner acknowledges the init at a curator when the machine does not respond', async (story) => {
@@ -24,19 +24,22 @@ await test('an owner acknowledges the init at a curator when the machine does no
   const init = machine.init(cable.endpoint);
   const state = (path: string): Promise<string> => readFile(machine.state(path), 'utf8').catch(() => '');
 
-  await story.test('the CLI is killed after it stored the result and before it acknowledged', async () => {
-    const cli = new InitRun(bench, init);
-    const stage = async (): Promise<string | undefined> =>
-      /"stage":\s*"([a-z]+)"/.exec(
-        await readFile(join(machine.workspace, 'state.json'), 'utf8').catch(() => ''),
-      )?.[1];
-    // This state lasts long enough to be seen, because the handshake after it needs a TPM signature.
-    while ((await stage()) !== 'granted' && !cli.over) await delay(1);
-    await cli.kill();
-    assert.equal(await stage(), 'granted', cli.said());
-    assert.equal(await state('init/acknowledged.json'), '');
-    assert.doesNotMatch(await state('init/request.json'), /"clusterUnlockKeyHex":\s*""/);
-  });
+  await story.test(
+    'the CLI is killed after it stored the result and before it acknowledged the init',
+    async () => {
+      const cli = new InitRun(bench, init);
+      const stage = async (): Promise<string | undefined> =>
+        /"stage":\s*"([a-z]+)"/.exec(
+          await readFile(join(machine.workspace, 'state.json'), 'utf8').catch(() => ''),
+        )?.[1];
+      // This state lasts long enough to be seen, because the handshake after it needs a TPM signature.
+      while ((await stage()) !== 'granted' && !cli.over) await delay(1);
+      await cli.kill();
+      assert.equal(await stage(), 'granted', cli.said());
+      assert.equal(await state('init/acknowledged.json'), '');
+      assert.doesNotMatch(await state('init/request.json'), /"clusterUnlockKeyHex":\s*""/);
+    },
+  );
 
   await story.test(
     'with a dead connection to the machine, the same command acknowledges at a curator and succeeds',

@@ -92,7 +92,7 @@ interface KdfA {
 export function kdfA({ hash, key, label, contextU = new Uint8Array(), bits }: KdfA): Uint8Array {
   const hmac = createHmac(hash, key).update(uint32(1)).update(`${label}\0`, 'ascii');
   const block = hmac.update(contextU).update(uint32(bits)).digest();
-  if (bits > block.length * 8) throw new RangeError(`one block of ${hash} has less than ${bits} bits`);
+  if (bits > block.length * 8) throw new RangeError(`one block of ${hash} has fewer than ${bits} bits`);
   return new Uint8Array(block.subarray(0, bits / 8));
 }
 

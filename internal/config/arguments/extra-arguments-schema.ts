@@ -20,19 +20,27 @@ const duration = (about: string) =>
 const verbosity = z.int().min(0).max(5).optional().describe('Verbosity of the log.');
 
 const apiServer = z.strictObject({
-  'default-not-ready-toleration-seconds': seconds('How long pods stay on a node that is not ready.'),
-  'default-unreachable-toleration-seconds': seconds('How long pods stay on a node that does not report.'),
-  'delete-collection-workers': count(64, 'Parallel deletions of one request that deletes a collection.'),
-  'event-ttl': duration('How long events are kept.'),
+  'default-not-ready-toleration-seconds': seconds(
+    'How long pods stay on a node that reports itself as not ready.',
+  ),
+  'default-unreachable-toleration-seconds': seconds('How long pods stay on a node that sends no heartbeats.'),
+  'delete-collection-workers': count(
+    64,
+    'Number of workers that delete objects for one request that deletes a collection.',
+  ),
+  'event-ttl': duration('How long the API server keeps events.'),
   'goaway-chance': z
     .number()
     .min(0)
     .max(0.02)
     .optional()
-    .describe('Part of the requests after which a client must connect again.'),
-  'max-mutating-requests-inflight': count(10_000, 'Requests at once that change something.'),
-  'max-requests-inflight': count(10_000, 'Requests at once that only read.'),
-  'min-request-timeout': seconds('Shortest time after which a watch ends.'),
+    .describe('Share of the requests after which the API server makes the client open a new connection.'),
+  'max-mutating-requests-inflight': count(
+    10_000,
+    'Maximum number of requests in progress that change objects.',
+  ),
+  'max-requests-inflight': count(10_000, 'Maximum number of requests in progress that only read.'),
+  'min-request-timeout': seconds('Minimum time for which the API server keeps a watch open.'),
   'runtime-config': z
     .string()
     .max(1024)
@@ -41,28 +49,32 @@ const apiServer = z.strictObject({
       'API versions to enable, like “resource.k8s.io/v1beta2=true”',
     )
     .optional()
-    .describe('Further API versions. None can be disabled.'),
+    .describe('Additional API versions to enable. No API version can be disabled.'),
   'service-node-port-range': z
     .string()
     .max(11)
     .refine(isPortRange, 'two ports from 11000 on, like “30000-32767”')
     .optional()
-    .describe('Ports of Services of type NodePort.'),
+    .describe('Range of ports for Services of type NodePort.'),
   v: verbosity,
 });
 
 const controllerManager = z.strictObject({
   'horizontal-pod-autoscaler-downscale-stabilization': duration(
-    'How long the autoscaler of pods waits before it removes some.',
+    'How long the horizontal pod autoscaler waits before it removes pods.',
   ),
-  'horizontal-pod-autoscaler-sync-period': duration('How often the autoscaler of pods compares.'),
+  'horizontal-pod-autoscaler-sync-period': duration(
+    'How often the horizontal pod autoscaler adjusts the number of pods.',
+  ),
   'node-cidr-mask-size': z
     .int()
     .min(16)
     .max(28)
     .optional()
-    .describe('Length of the prefix of the addresses of pods that each node gets; default: 24.'),
-  'node-monitor-grace-period': duration('How long a node may be silent before it is not ready.'),
+    .describe('Prefix length of the range of pod addresses that each node gets; default: 24.'),
+  'node-monitor-grace-period': duration(
+    'How long a node may send no heartbeats before it counts as not ready.',
+  ),
   v: verbosity,
 });
 
@@ -98,27 +110,35 @@ const kubelet = z
       .max(64)
       .optional()
       .describe('Kernel parameters that pods may set in their own network namespace.'),
-    containerLogMaxFiles: z.int().min(2).max(100).optional().describe('Log files kept of a container.'),
+    containerLogMaxFiles: z
+      .int()
+      .min(2)
+      .max(100)
+      .optional()
+      .describe('Maximum number of log files that a node keeps for each container.'),
     containerLogMaxSize: quantity.optional().describe('Size at which a log file of a container is rotated.'),
     cpuManagerPolicy: z
       .enum(['none', 'static'])
       .optional()
       .describe(
-        '“static”: containers with whole CPUs get them for themselves. Reserve CPU for the node then.',
+        '“static”: a container that requests whole CPUs gets these CPUs for itself. “static” requires `cpu` in kubeReserved or systemReserved.',
       ),
-    imageMinimumGCAge: duration('How long an unused image stays at least.'),
+    imageMinimumGCAge: duration('Minimum age of an unused image before the kubelet deletes it.'),
     kubeReserved: reserved('Resources that pods do not get because Kubernetes needs them.'),
-    maxParallelImagePulls: count(32, 'Images that a node pulls at once, with `serializeImagePulls: false`.'),
-    maxPods: count(1000, 'Pods of a node; default: 110.'),
-    nodeStatusUpdateFrequency: duration('How often the kubelet looks at its node.'),
-    registryBurst: count(1000, 'Pulls of images in a burst.'),
-    registryPullQPS: count(1000, 'Pulls of images in a second.'),
-    serializeImagePulls: z.boolean().optional().describe('Whether a node pulls one image after the other.'),
+    maxParallelImagePulls: count(
+      32,
+      'Maximum number of images that a node pulls at the same time; requires `serializeImagePulls: false`.',
+    ),
+    maxPods: count(1000, 'Maximum number of pods on a node; default: 110.'),
+    nodeStatusUpdateFrequency: duration('How often the kubelet checks the status of its node.'),
+    registryBurst: count(1000, 'Maximum number of image pulls in a short burst.'),
+    registryPullQPS: count(1000, 'Maximum number of image pulls per second.'),
+    serializeImagePulls: z.boolean().optional().describe('Whether a node pulls only one image at a time.'),
     systemReserved: reserved('Resources that pods do not get because the operating system needs them.'),
     topologyManagerPolicy: z
       .enum(['none', 'best-effort', 'restricted', 'single-numa-node'])
       .optional()
-      .describe('How CPUs and devices of a container lie together.'),
+      .describe('How strictly the CPUs and devices of a container must be on the same NUMA node.'),
   })
   .superRefine((own, context) => {
     const reservesCpu = own.kubeReserved?.cpu !== undefined || own.systemReserved?.cpu !== undefined;

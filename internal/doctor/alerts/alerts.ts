@@ -192,7 +192,7 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
       'max by (node, etcd) (histogram_quantile(0.5, rate(etcd_network_peer_round_trip_time_seconds_bucket[30m])))',
     limits: { warning: seconds(limits.ROUND_TRIP_WARNING_MS) },
     summary:
-      'The {{ $labels.etcd }} etcd on {{ $labels.node }} reaches a peer in {{ $value | humanizeDuration }} (median)',
+      'The median round trip from the {{ $labels.etcd }} etcd on {{ $labels.node }} to a peer takes {{ $value | humanizeDuration }}',
   },
   'doctor-pods': { none: KUBE_STATE },
   'doctor-budget': { none: KUBE_STATE },

@@ -79,7 +79,7 @@ function podOnEachNode(
       const own = pods.filter((pod) => pod.node === name && belongs(pod));
       const seen = { subject: `${what} on ${name}`, node: name, threshold };
       if (own.some(({ isReady }) => isReady)) return { ...seen, figure: 'ready' };
-      const why = own[0]?.why ?? 'there is none';
+      const why = own[0]?.why ?? 'the node has no such pod';
       return { ...seen, figure: 'not ready', problem: failed(`no ready ${what} on node ${name}: ${why}`) };
     }),
   );
@@ -91,7 +91,7 @@ export const dns: Observe = ({ kubernetes }) => {
   return judgePart(kubernetes, { subject: 'CoreDNS', threshold }, ({ pods }) => {
     const own = pods.filter(isDns);
     const ready = own.filter(({ isReady }) => isReady).length;
-    const why = own.find(({ isReady }) => !isReady)?.why ?? 'there is none';
+    const why = own.find(({ isReady }) => !isReady)?.why ?? 'the cluster has no such pod';
     const figure = `${ready} of ${own.length} ready`;
     const cause = `no CoreDNS pod is ready: ${why}`;
     return [{ subject: 'CoreDNS', figure, threshold, problem: failed(ready === 0 ? cause : undefined) }];

@@ -50,9 +50,9 @@ export interface FakeClusterBehaviour {
    */
   kubernetesClients: { readonly signer?: CertificateSigner; readonly believedPem: string };
   nowMs: () => number;
-  /** The settings in a ticket, and what an owner has signed about them. */
+  /** The settings in a ticket, and the documents in which an owner has signed them. */
   settings: () => { readonly settings: Uint8Array; readonly ownerDocuments: Uint8Array[] };
-  /** What an owner has signed about rotated keys. */
+  /** The documents in which an owner has signed rotated keys. */
   keyDocuments: readonly Uint8Array[];
   /** Whether the responding node has a control-plane certificate. */
   isControlPlane: boolean;
@@ -73,10 +73,10 @@ export class FakeCluster implements AsyncDisposable {
   readonly clusterId = randomBytes(16).toString('hex');
   readonly owner: { readonly publicKey: KeyObject; readonly privateKey: KeyObject };
   readonly behaviour: FakeClusterBehaviour;
-  /** Issued memberships: node id → how often one was issued. */
+  /** How often a membership was issued to each node, by node id. */
   readonly minted = new Map<string, number>();
   readonly said: string[] = [];
-  /** The facts that the machine with the latest Hello reported. */
+  /** The facts that a machine reported in the latest Hello that this cluster received. */
   facts: readonly Fact[] = [];
   endpoint = '';
   /** The address of the single node of this cluster. */

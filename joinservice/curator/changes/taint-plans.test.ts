@@ -12,7 +12,7 @@ describe('taints of nodes', () => {
   const gpu = { key: 'dedicated', value: 'gpu', effect: 'NoSchedule' };
   const spot = { key: 'spot', value: '', effect: 'NoExecute' };
 
-  test('updateNodeTaints() sets, replaces and removes taints, and a record without taints has none', async () => {
+  test('updateNodeTaints() sets, replaces and removes taints, and leaves no `taints` in the record when it removes the last taint', async () => {
     const { curator, cluster, owner, etcd } = await createCurators();
     const nodeId = nodeIdOf(await cluster.addNode('n'));
     const taintsAfter = async (set: readonly (typeof gpu)[], remove: readonly (typeof gpu)[] = []) => {
@@ -42,7 +42,11 @@ describe('taints of nodes', () => {
   test.each([
     { name: 'a taint of Kubernetes', set: [{ ...gpu, key: 'node.kubernetes.io/not-ready' }], remove: [] },
     { name: 'an unknown effect', set: [{ ...gpu, effect: 'NoStart' }], remove: [] },
-    { name: 'the same taint set and removed', set: [gpu], remove: [{ ...gpu, effect: '' }] },
+    {
+      name: 'a request that both sets and removes the same taint',
+      set: [gpu],
+      remove: [{ ...gpu, effect: '' }],
+    },
     {
       name: 'more than 32 taints',
       set: Array.from({ length: 33 }, (_, i) => ({ ...gpu, key: `t${i}` })),

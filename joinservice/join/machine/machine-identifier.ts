@@ -102,7 +102,7 @@ export class MachineIdentifier {
     if (judged.endorsement.attestationKeyNameHex !== given.quoted)
       throw new JoinError(
         'join-evidence-mismatch',
-        `enrolling attestation key ${judged.endorsement.attestationKeyNameHex}: the evidence is of key ${given.quoted}`,
+        `enrolling attestation key ${judged.endorsement.attestationKeyNameHex}: the evidence was signed with key ${given.quoted}`,
       );
     const challenge = this.#options.activations.challenge(judged.endorsement, clock.nowMs());
     const answer = await exchange(encodeChallenge(challenge)).catch((error: unknown) => {
@@ -171,10 +171,7 @@ export function checkPolicyCurrent(
 export function checkOwnKey({ identity, variant }: MachineRecord, pubKeyDer: Uint8Array): void {
   const own = `machine-key:${fingerprintOfKey(pubKeyDer).replace('sha256:', '')}`;
   if (variant === 'machine-key' && identity !== own)
-    throw new JoinError(
-      'join-evidence-mismatch',
-      `joining with the key of ${own}: the evidence is of ${identity}`,
-    );
+    throw new JoinError('join-evidence-mismatch', `joining with ${own}: the evidence identifies ${identity}`);
 }
 
 /** SHA-256, hex, over everything that the verdict is based on. The audit log names evidence by it. */
