@@ -11,11 +11,11 @@ export const backupTaskErrors = defineErrors({
     'Run `cluster backup create` again.',
   ),
   'backup-certificate-used': fault.peer.refused(
-    'This node has used the owner’s certificate for another backup. Each certificate is good for one. Nothing was read.',
+    'This node has used the owner’s certificate for another backup. Each certificate is valid for one backup. Nothing was read.',
     'Run `cluster backup create` again. If nobody has run it before, a control plane may be compromised: see `cluster audit`.',
   ),
   'backup-schedule-invalid': fault.peer.refused(
-    'The stored schedule of backups is not one that this node may follow: it is older than the one followed last, or signed for something else.',
+    'The stored schedule of backups is not one that this node may follow: it is older than the schedule that the node followed last, or its signature is for something else.',
     'Sign the schedule again with `cluster backup schedule set`. If nobody has changed it, a control plane may be compromised: see `cluster audit`.',
   ),
   'backup-node-space': retryable.operator.unhealthy(
@@ -23,11 +23,11 @@ export const backupTaskErrors = defineErrors({
     'Free space on the disk, keep fewer backups (`cluster backup schedule set --keep N`), or use a larger disk.',
   ),
   'backup-node-unproved': retryable.system.unhealthy(
-    'A backup was restored into a throwaway etcd, and its content differs from that of the cluster. The backup was deleted; earlier ones stay.',
+    'A backup was restored into a throwaway etcd, and the restored content differs from the content of the cluster. The backup was deleted; earlier backups stay.',
     'Check the etcd members and the disks with `cluster doctor`. The control planes try again by themselves.',
   ),
   'backup-node-incomparable': retryable.system.unhealthy(
-    'etcd compacted its history each time while a backup was taken, so its content could not be compared. The backup was deleted; earlier ones stay.',
+    'At each attempt, etcd compacted its history while the backup was taken, so the backup could not be compared with the content of etcd. The backup was deleted; earlier backups stay.',
     'Wait: the control planes try again by themselves. If it repeats, the disk may be slow: see `cluster doctor`.',
   ),
   'backup-node-keys-changed': retryable.system.precondition(

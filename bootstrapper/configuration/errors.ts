@@ -3,7 +3,7 @@ import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts'
 /** Codes of this directory's errors, with meaning and fix. */
 export const nodeConfigurationErrors = defineErrors({
   'nodeconfiguration-unsigned': fault.peer.refused(
-    'This node got a configuration of the cluster that no current owner has signed, or one that is older than what it has used. It keeps the registries and logins that it has.',
+    'This node received a cluster configuration that no current owner has signed, or that is older than the configuration in use. The node keeps its current registries and logins.',
     'Ask an owner to run `cluster config apply` or `cluster sign`. If the error remains, somebody who has a key of the cluster is in the path to its control planes: find out who.',
   ),
 });

@@ -19,7 +19,7 @@ export const consensusErrors = defineErrors({
   ),
   'consensus-not-ready': retryable.system.unreachable(
     'etcd runs on this node but answers no requests: it is starting, or it has no quorum.',
-    'With several control-plane nodes, start a majority of them, which etcd needs. If they run, or there is only one, read the logs of etcd: `journalctl -u cluster-etcd-state -u cluster-etcd-kubernetes`.',
+    'With several control-plane nodes, start a majority of them, which etcd needs. If a majority runs, or the cluster has only one control-plane node, read the logs of etcd: `journalctl -u cluster-etcd-state -u cluster-etcd-kubernetes`.',
   ),
   'consensus-keys-awaited': retryable.system.partial(
     'This node becomes a member of etcd, but does not have the CA keys of etcd yet.',
@@ -42,7 +42,7 @@ export const consensusErrors = defineErrors({
     'Remove the old node with `cluster node remove`; this node then continues by itself.',
   ),
   'consensus-outdated': retryable.system.partial(
-    'The quorum was recovered without this member: another control plane has a newer epoch, and the data of this member is outdated.',
+    'The quorum was recovered without this member: another control plane has a newer epoch, so the data of this member is outdated.',
     'Wait: this member deletes its data and joins again.',
   ),
   'consensus-snapshot-invalid': fault.system.unhealthy(
@@ -50,7 +50,7 @@ export const consensusErrors = defineErrors({
     'Look at the last output in the message: usually the disk is full. Check the etcd members with `cluster doctor`.',
   ),
   'consensus-not-recoverable': fault.operator.precondition(
-    'The quorum is not lost, or recovering it from this member would lose more data than from another one. Nothing was changed.',
+    'The quorum is not lost, or a recovery from this member would lose more data than a recovery from another member. Nothing was changed.',
     'Run the recovery on the member with the highest raft index, or not at all if etcd has a leader.',
   ),
   'consensus-recovering': retryable.operator.partial(
@@ -63,7 +63,7 @@ export const consensusErrors = defineErrors({
   ),
   'consensus-last-member': retryable.operator.precondition(
     'This node lost its role but is the last voting member of etcd; without it the cluster has no data.',
-    'Promote another node with `cluster node set-role`; this node then leaves by itself. Or give this node its role back.',
+    'Promote another node with `cluster node set-role`; this node then leaves by itself. Or give this node its former role back.',
   ),
   'consensus-quorum': retryable.system.unhealthy(
     'This node is to leave etcd, but too few other members answer: the rest would have no quorum.',

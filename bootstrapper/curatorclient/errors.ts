@@ -16,7 +16,7 @@ export const curatorClientErrors = defineErrors({
   ),
   'curatorclient-other-node': retryable.peer.refused(
     'Another node of the cluster responds at the address of a control-plane node.',
-    'Make sure that no two machines use the same address. If none do, wait: the list of control planes is updated by itself.',
+    'Make sure that no two machines use the same address. If none do, wait: the list of control planes is updated automatically.',
   ),
 });
 

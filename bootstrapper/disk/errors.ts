@@ -17,7 +17,7 @@ export const diskErrors = defineErrors({
     'Use a state disk from the first start of a machine on. Reset a machine that is a node, and delete what is left in the directory.',
   ),
   'disk-locked': retryable.operator.precondition(
-    'The TPM does not release the shares of the state disk: registers changed, or it is another TPM.',
+    'The TPM does not release the shares of the state disk: registers changed, or the machine has another TPM.',
     'Boot the software with which the disk was last opened. If the change is wanted, run `cluster recover disk NODE` on a workstation with the key of an owner: the machine waits for it at its init port.',
   ),
   'disk-recovery-refused': fault.operator.refused(

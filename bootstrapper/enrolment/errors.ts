@@ -23,7 +23,7 @@ export const enrolmentErrors = defineErrors({
     'Restore the missing files from a backup; the agent then resumes automatically. To give up the data, run `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then reset the machine as root (see `cluster node reset --help`).',
   ),
   'enrolment-keys-missing': fault.system.needsReset(
-    'This machine belongs to a cluster, but a key or certificate that it needs for this is missing. Nothing was changed: with a new key it would be another machine, or another cluster.',
+    'This machine belongs to a cluster, but a key or certificate that a member needs is missing. Nothing was changed: with a new key it would be another machine, or another cluster.',
     'Restore the file from a backup; the agent then resumes automatically. Or give up the node: run `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then reset the machine as root (see `cluster node reset --help`).',
   ),
 });

@@ -16,7 +16,7 @@ export const initServerErrors = defineErrors({
   ),
   'initserver-version': fault.operator.precondition(
     'The versions of CLI and agent differ by more than one minor version. Nothing was changed.',
-    'Install a CLI or an agent of the same minor version as the other one.',
+    'Install a CLI and an agent of the same minor version.',
   ),
   'initserver-blobs-missing': retryable.operator.precondition(
     'Components of the bundle are missing on the machine. Nothing was changed.',

@@ -3,7 +3,7 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 /** Codes of this directory's errors, with meaning and fix. */
 export const keyRotationErrors = defineErrors({
   'keyrotation-keys-unavailable': retryable.system.unreachable(
-    'The shared keys of control planes are being rotated, and this control plane has not received the new ones yet.',
+    'The shared keys of control planes are being rotated, and this control plane has not received the new keys yet.',
     'Wait a few minutes: this node retries automatically. If it does not help, check cluster-joinservice.service and cluster-signer.service on the node that `cluster keys show` names.',
   ),
   'keyrotation-keys-unsigned': fault.peer.refused(
@@ -15,7 +15,7 @@ export const keyRotationErrors = defineErrors({
     'If the cluster was restored from a backup, ask an owner to run `cluster keys rotate`. Otherwise somebody who has old keys of the cluster is in the path to its control planes: find out who.',
   ),
   'keyrotation-stage-damaged': fault.system.needsReset(
-    'The file that tells which shared keys this node has replaced is damaged, so it could not refuse older ones.',
+    'The file that tells which shared keys this node has replaced is damaged, so the node could not refuse older keys.',
     'Reset the node with `cluster node reset NODE`, and let it join again.',
   ),
 });

@@ -16,7 +16,7 @@ export const kubernetesErrors = defineErrors({
   ),
   'kubernetes-encryption-changed': fault.operator.precondition(
     'The configuration with which the API servers encrypt objects in etcd is not the one that the agent wrote, so the encryption key cannot be replaced.',
-    'Restore /etc/kubernetes/encryption/config.json as on the other control planes: one secretbox key, and identity after it. Objects that were encrypted otherwise must be written again before.',
+    'Restore /etc/kubernetes/encryption/config.json as on the other control planes: one secretbox key, and identity after it. Write all objects that are encrypted with another configuration again before you restore the file.',
   ),
   'kubernetes-component-damaged': retryable.system.image(
     'The checksum of a component in the store of the machine is wrong. The component was not used, and the stored copy was deleted.',
@@ -36,7 +36,7 @@ export const kubernetesErrors = defineErrors({
   ),
   'kubernetes-credentials-missing': retryable.system.partial(
     'A certificate or key of the kubelet is missing on this node.',
-    'Restart bootstrapper.service: it requests new ones from a control plane. `cluster explain NODE` shows why it gets none.',
+    'Restart bootstrapper.service: it requests new credentials from a control plane. `cluster explain NODE` shows why the node gets no credentials.',
   ),
   'kubernetes-still-running': retryable.system.partial(
     'A component of the control plane did not stop in time after this node lost the role. Its keys still exist.',

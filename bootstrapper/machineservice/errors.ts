@@ -7,12 +7,12 @@ export const machineServiceErrors = defineErrors({
     'Correct the endpoint.',
   ),
   'machineservice-recovery-key-unreadable': fault.peer.refused(
-    'The machine cannot read the recovery key that it was sent: it was encrypted for another TPM or another connection. Nothing was changed.',
+    'The machine cannot read the recovery key that was sent to it: the key was encrypted for another TPM or another connection. Nothing was changed.',
     'Run the command again. If this remains, compare the versions of CLI and agent.',
   ),
   'machineservice-is-member': fault.operator.precondition(
     'This machine already belongs to a cluster, or is creating one, and cannot join another one.',
-    'To move it to another cluster, run `cluster node reset NODE` in its current one. If that cluster no longer exists, reset the machine as root (see `cluster node reset --help`).',
+    'To move the machine to another cluster, run `cluster node reset NODE` in the workspace of its current cluster. If that cluster no longer exists, reset the machine as root (see `cluster node reset --help`).',
   ),
 });
 

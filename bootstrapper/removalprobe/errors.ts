@@ -11,7 +11,7 @@ export const removalProbeErrors = defineErrors({
     'Run `cluster node remove` again: it asks for the current control-plane nodes first.',
   ),
   'removalprobe-busy': retryable.system.partial(
-    'This node is already running a removal probe; it runs one at a time.',
+    'This node is already running a removal probe. A node runs only one removal probe at a time.',
     'Run the same command again in a minute.',
   ),
   'removalprobe-request-invalid': fault.peer.usage(

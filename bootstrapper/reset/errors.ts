@@ -11,7 +11,7 @@ export const resetErrors = defineErrors({
     'Nothing to do: the reset continues automatically.',
   ),
   'reset-still-mounted': retryable.system.partial(
-    'A file system is still mounted in a directory that the reset deletes. Nothing was deleted there, because the mount may hold data of others.',
+    'A file system is still mounted in a directory that the reset deletes. Nothing was deleted there, because the mounted file system may hold data of another program.',
     'Find the processes that use the mount (`fuser -vm PATH` on the machine), stop them and unmount it; the agent retries automatically.',
   ),
   'reset-not-restarted': retryable.system.partial(

@@ -27,11 +27,11 @@ export const attestErrors = defineErrors({
     'Pass them with `--endorsements`: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or TPM2B_PUBLIC; PEM only without `--policy`), the PCR values, and the event log if there is one.',
   ),
   'attest-collateral-unknown': fault.operator.refused(
-    'A document that was passed with an SNP report was not issued by one of AMD’s CAs. It is refused because it may be an altered CRL, and ignoring it would hide a revocation.',
+    'A document that was passed with an SNP report was not issued by one of AMD’s CAs. The document is refused because it may be an altered CRL, and ignoring an altered CRL would hide a revocation.',
     'Omit the document if it does not belong to the report. Otherwise run `cluster attest collateral refresh`.',
   ),
   'attest-endorsement-unknown': fault.operator.refused(
-    'A file that was passed with evidence is not a signature, key, PCR values or event log, or there are two of one kind. It is refused because it may be a damaged event log, and ignoring it would look as if there were none.',
+    'A file that was passed with evidence is not a signature, key, PCR values or event log, or two files of the same kind were passed. The file is refused because it may be a damaged event log, and evidence with a damaged event log must not pass as evidence without an event log.',
     'Omit the file if it does not belong to the evidence. An event log starts with the event `Spec ID Event03`.',
   ),
 });

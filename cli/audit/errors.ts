@@ -8,7 +8,7 @@ export const auditLogErrors = defineErrors({
   ),
   'audit-export-invalid': fault.operator.usage(
     'The file is not an export of an audit log, or it is damaged: it proves nothing.',
-    'Name a file that `cluster audit export` wrote. If it is one, compare it with another copy.',
+    'Name a file that `cluster audit export` wrote. If `cluster audit export` wrote this file, compare the file with another copy.',
   ),
 });
 

@@ -19,7 +19,7 @@ export const backupErrors = defineErrors({
     'Use --to FILE, or --into DIRECTORY with --keep N and --prove.',
   ),
   'backup-list-target': fault.operator.usage(
-    'The command lists either a directory or the backups that nodes keep.',
+    'The command lists either the backups in a directory or the backups that nodes keep, not both.',
     'Use `cluster backup ls DIRECTORY`, or `cluster backup ls --node NODE`.',
   ),
   'backup-schedule-period': fault.operator.usage(
@@ -28,19 +28,19 @@ export const backupErrors = defineErrors({
   ),
   'backup-no-schedule': fault.operator.precondition(
     'The cluster has no schedule of backups.',
-    'Set one with `cluster backup schedule set`.',
+    'Set a schedule with `cluster backup schedule set`.',
   ),
   'backup-not-kept': fault.operator.usage(
     'No control plane keeps such a backup.',
     'See the backups with `cluster backup ls`, and the schedule with `cluster backup schedule show`.',
   ),
   'backup-fetched-differs': fault.peer.refused(
-    'The node sent another file than the one that the cluster recorded when it was taken. No file was written under the name.',
+    'The file that the node sent is not the backup that the cluster recorded under this name. No file was written.',
     'Fetch another backup. A control plane may be compromised: see `cluster audit`.',
   ),
   'backup-fetched-damaged': fault.peer.refused(
     'The object in the store is no complete backup. No file was written under the name.',
-    'Fetch another one: `cluster backup ls s3://BUCKET/PREFIX` lists them.',
+    'Fetch another backup: `cluster backup ls s3://BUCKET/PREFIX` lists all of them.',
   ),
   'backup-not-owner': fault.operator.refused(
     'A backup contains all keys of the cluster, so only an owner may take one.',
@@ -71,7 +71,7 @@ export const backupErrors = defineErrors({
     'Take a new backup. To restore this one, use `cluster restore`.',
   ),
   'backup-cluster-alive': fault.operator.precondition(
-    'The cluster of the backup still runs. Two clusters with the same ID and keys must not exist. Nothing was changed.',
+    'The cluster from which the backup was taken still runs. Two clusters with the same ID and keys must not exist. Nothing was changed.',
     'To repair a running cluster, use `cluster recover quorum`. To restore, shut down all of its control planes first.',
   ),
   'backup-configuration-differs': fault.operator.precondition(

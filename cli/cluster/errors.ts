@@ -27,7 +27,7 @@ export const clusterErrors = defineErrors({
     'Read the fingerprint of the machine above the login prompt of its console or serial line, in `systemctl status bootstrapper`, or in /var/lib/cluster/machine/fingerprint. Then pass it: `cluster init --fingerprint sha256:…`, or `firstNode.fingerprint` in cluster.yaml.',
   ),
   'cluster-other-machine': fault.peer.refused(
-    'The machine at this address is not the expected one: its fingerprint or its TPM is another. Nothing was sent to it.',
+    'The machine at this address is not the expected one: its fingerprint or its TPM differs. Nothing was sent to this machine.',
     'Compare the fingerprint with the console of the machine. To resume an interrupted init, use the machine that it was started with. If that machine was reinstalled, start again in a new workspace.',
   ),
   'cluster-evidence-unknown': fault.peer.refused(

@@ -3,7 +3,7 @@ import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts'
 /** Errors of changing the configuration of a cluster. */
 export const configurationErrors = defineErrors({
   'configuration-base-unknown': fault.operator.precondition(
-    'The configuration was changed since init, and this workspace has never applied one, so the revision that the file is based on is unknown. Nothing was changed.',
+    'The configuration was changed since init, and this workspace has never applied a configuration, so the revision on which the file is based is unknown. Nothing was changed.',
     'Compare the file with `cluster config show`, add what is missing, then run `cluster config apply --onto REVISION` with the revision shown.',
   ),
   'configuration-unreadable': fault.operator.precondition(

@@ -11,7 +11,7 @@ export const contextsErrors = defineErrors({
     'Give the directory in which `cluster config generate` or `cluster operator accept` ran.',
   ),
   'contexts-taken': fault.operator.usage(
-    'Another workspace has this name. Nothing was changed.',
+    'Another workspace already uses this context name. Nothing was changed.',
     'Choose another name, or remove the old context first with `cluster context remove NAME`.',
   ),
   'contexts-file-damaged': fault.operator.precondition(

@@ -19,7 +19,7 @@ export const miniErrors = defineErrors({
     'Delete the local cluster with `cluster mini down` and create it again with `cluster mini up`.',
   ),
   'mini-drill-exists': fault.operator.precondition(
-    'A local cluster with this name exists, and it is not that of a drill. Nothing was changed.',
+    'A local cluster with this name exists, and no drill created it. Nothing was changed.',
     'Choose another name with --name, or delete it with `cluster mini down`.',
   ),
   'mini-machine-refused': fault.peer.refused(

@@ -8,7 +8,7 @@ export const nodesErrors = defineErrors({
   ),
   'nodes-approve-timeout': retryable.peer.unreachable(
     'The machine was approved, but it was not a ready node within the time limit.',
-    'Fix what the message names; `cluster explain NODE` has the checks of its join, `cluster node show NODE` its parts. Run the command again to wait longer.',
+    'Fix what the message names; `cluster explain NODE` shows the checks of the join, `cluster node show NODE` the parts of the node. Run the command again to wait longer.',
   ),
   'nodes-join-refused': fault.peer.refused(
     'The machine was refused while it joined.',
@@ -32,7 +32,7 @@ export const nodesErrors = defineErrors({
   ),
   'nodes-role-change-timeout': retryable.system.partial(
     'The new roles of the node are on record, but after ten minutes its processes, etcd or Kubernetes do not match them yet.',
-    'See what the node waits for with `cluster node show NODE` and fix it, then run the same command again: it only waits.',
+    'See what the node waits for with `cluster node show NODE` and fix it, then run the same command again: the repeated command only waits.',
   ),
   'nodes-not-verified': fault.peer.refused(
     'The fresh evidence of a node does not match the policy or its record.',

@@ -3,7 +3,7 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 /** The errors of `cluster package`. */
 export const packageErrors = defineErrors({
   'package-not-found': fault.operator.precondition(
-    'A Debian package was not found, or there is none to add to the repository. Nothing was changed.',
+    'A Debian package was not found, or no package was given to add to the repository. Nothing was changed.',
     'Add packages with `--deb FILE`. `npm run build` in a checkout builds them in dist/.',
   ),
   'package-damaged': fault.operator.usage(

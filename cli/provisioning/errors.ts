@@ -12,7 +12,7 @@ export const provisioningErrors = defineErrors({
   ),
   'provisioning-exists': fault.operator.precondition(
     'The file exists already. It was not changed.',
-    'Delete the file, or choose another one with --out.',
+    'Delete the file, or choose another file with --out.',
   ),
   'provisioning-flag-invalid': fault.operator.usage(
     'A flag has a value that the provisioning file of a machine cannot have. Nothing was written.',

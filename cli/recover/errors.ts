@@ -20,7 +20,7 @@ export const recoverErrors = defineErrors({
   ),
   'recover-space-full': fault.operator.precondition(
     'History was deleted and the alarm cleared, but the data itself still fills the database. Writes will soon be refused again.',
-    'Delete what fills it. Deletions are accepted. For the Kubernetes etcd look for many or large objects: `kubectl get --raw /metrics | grep apiserver_resource_objects`. Then run the command again.',
+    'Delete the data that fills the database. etcd still accepts deletions. For the Kubernetes etcd look for many or large objects: `kubectl get --raw /metrics | grep apiserver_resource_objects`. Then run the command again.',
   ),
   'recover-disk-machine-unknown': fault.operator.usage(
     'This workspace does not know the machine or its address. Nothing was sent.',
@@ -31,7 +31,7 @@ export const recoverErrors = defineErrors({
     'Compare the registers with a change that you know of: an update of the image, of the firmware or of the provisioning file. Then run the command with --yes.',
   ),
   'recover-disk-answer-invalid': fault.peer.refused(
-    'What the machine says about its disk is malformed, or contradicts its evidence. Nothing was changed.',
+    'The machine’s answer about its disk is malformed, or contradicts its evidence. Nothing was changed.',
     'Run the command again. If this remains, other software answers on the machine: boot an image that you trust.',
   ),
   'recover-timeout': retryable.system.unreachable(

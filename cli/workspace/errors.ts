@@ -4,7 +4,7 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 export const workspaceErrors = defineErrors({
   'workspace-missing': fault.operator.usage(
     'The directory is not the workspace of a cluster: a required file is missing.',
-    'Change to the workspace, or set it with --workspace or CLUSTER_WORKSPACE. `cluster config generate` creates a new one.',
+    'Change to the workspace, or set it with --workspace or CLUSTER_WORKSPACE. `cluster config generate` creates a new workspace.',
   ),
   'workspace-key-invalid': fault.operator.precondition(
     'The owner key or the master secret of the workspace is damaged.',
@@ -24,7 +24,7 @@ export const workspaceErrors = defineErrors({
   ),
   'workspace-passphrase-needed': fault.operator.precondition(
     'A key of the workspace is encrypted, or is to be encrypted, and there is no way to ask for the passphrase: no terminal (or --no-input, or --output json), and no --passphrase-fd. Nothing was changed.',
-    'Run the command at a terminal, or give the passphrase on a file descriptor: `cluster --passphrase-fd 3 … 3< FILE`. `cluster config passphrase` takes a new one with --new-passphrase-fd.',
+    'Run the command at a terminal, or give the passphrase on a file descriptor: `cluster --passphrase-fd 3 … 3< FILE`. `cluster config passphrase` takes a new passphrase with --new-passphrase-fd.',
   ),
   'workspace-passphrase-wrong': fault.operator.refused(
     'The passphrase does not open a file of the workspace, or the file was changed. Nothing was changed.',
@@ -56,7 +56,7 @@ export const workspaceErrors = defineErrors({
   ),
   'workspace-newer': fault.operator.precondition(
     'The workspace was written by a newer version of this program.',
-    'Use the program version that the error names, or a newer one.',
+    'Use the program version that the error names, or a newer version.',
   ),
   'workspace-locked': retryable.operator.locked(
     'Another process is using the workspace.',

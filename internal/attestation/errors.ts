@@ -34,7 +34,7 @@ export const attestationErrors = defineErrors({
     'Upgrade the agent if it does not quote this register, or remove the register from the policy if the TEE does not have it.',
   ),
   'attestation-register-mismatch': fault.peer.refused(
-    'A register does not have one of its reference values: other software was started.',
+    'The value of a register is none of its reference values: other software was started.',
     'If the software was changed on purpose, run `cluster attest measure` on the machine and add the value to the reference values.',
   ),
   'attestation-machine-unknown': fault.peer.refused(

@@ -8,7 +8,7 @@ export const backupErrors = defineErrors({
   ),
   'backup-version-newer': fault.operator.precondition(
     'A newer version of this program wrote the backup. Nothing was changed.',
-    'Use a version of `cluster` that is at least as new as the one that wrote the backup.',
+    'Use a version of `cluster` that is at least as new as the version that wrote the backup.',
   ),
   'backup-truncated': fault.peer.precondition(
     'The end of the backup is missing. Nothing was changed.',
@@ -19,7 +19,7 @@ export const backupErrors = defineErrors({
     'Copy the file again, or use another backup.',
   ),
   'backup-signature-invalid': fault.peer.refused(
-    'The backup was changed after it was written, or the key that signed it is not the one in its certificate. Nothing was changed.',
+    'The backup was changed after it was written, or it was not signed with the key in its certificate. Nothing was changed.',
     'Copy the file again, or use another backup.',
   ),
   'backup-certificate-invalid': fault.peer.refused(
@@ -27,12 +27,12 @@ export const backupErrors = defineErrors({
     'Use a backup that was made for this owner key. See its owner with `cluster backup show FILE`.',
   ),
   'backup-other-cluster': fault.operator.precondition(
-    'The backup is of another cluster. Nothing was changed.',
+    'The backup was taken from another cluster. Nothing was changed.',
     'Use a backup of this cluster. See its cluster with `cluster backup show FILE`.',
   ),
   'backup-epoch-old': fault.operator.precondition(
     'The backup is from before the last recovery or restore of the cluster. Nothing was changed.',
-    'Use a newer backup. See its epoch with `cluster backup show FILE`. If there is none, `cluster restore` takes this one with --accept-older-epoch: what the cluster did since then is lost.',
+    'Use a newer backup. See its epoch with `cluster backup show FILE`. If no newer backup exists, run `cluster restore` with --accept-older-epoch to restore this backup: all changes that the cluster made after it are lost.',
   ),
   'backup-recipient-invalid': fault.operator.usage(
     'The text is not a recovery key in the age format (X25519).',
@@ -40,7 +40,7 @@ export const backupErrors = defineErrors({
   ),
   'backup-no-recovery-key': fault.operator.refused(
     'None of the given recovery keys opens the backup.',
-    'Use the owner key that the backup was made with, or the identity of one of its recipients. See them with `cluster backup show FILE`.',
+    'Use the owner key that the backup was made with, or the identity of one of its recipients. `cluster backup show FILE` shows the owner key and the recipients.',
   ),
   'backup-content-invalid': fault.peer.precondition(
     'The decrypted content of the backup is incomplete or damaged. Nothing was changed.',

@@ -11,7 +11,7 @@ export const bundleErrors = defineErrors({
     'Run `cluster bundle build` (or `cluster bundle fetch`): it builds only the missing components.',
   ),
   'bundle-blob-corrupt': retryable.peer.image(
-    'The hash of a component is not the one in the manifest. The component was not used.',
+    'The hash of a component differs from its hash in the manifest. The component was not used.',
     'Run `cluster bundle verify` to list all damaged components, delete their files, then run `cluster bundle build`.',
   ),
   'bundle-offset': retryable.peer.precondition(

@@ -11,7 +11,7 @@ export const bundleBuildErrors = defineErrors({
     'Run the same command again. If it fails again, check GOPROXY: the module proxy, or a proxy in front of it, changes files.',
   ),
   'bundlebuild-source-changed': fault.peer.refused(
-    'An upstream project publishes another hash for a release file than the one in the lock file. The file was not downloaded.',
+    'The hash that an upstream project publishes for a release file differs from the hash in the lock file. The file was not downloaded.',
     'Ask the upstream project why a released file has changed. To accept the new hash, delete the line of the file from the lock file.',
   ),
   'bundlebuild-checksum': retryable.peer.refused(

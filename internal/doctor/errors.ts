@@ -4,11 +4,11 @@ import { defineErrors, errorClass, fault, retryable } from '../errors/index.ts';
 /** One error for each check of a cluster, and those of files of facts. A warning of a check has the same code and fix. */
 export const doctorErrors = defineErrors({
   'doctor-clock': retryable.operator.clock(
-    'The clock of the workstation and that of a control plane differ: certificates look expired, or not yet valid.',
+    'The clock of the workstation differs from the clock of a control plane: certificates look expired, or not yet valid.',
     'Synchronize the wrong clock with a time service (systemd-timesyncd or chrony). If all control planes differ by the same time, the clock of the workstation is wrong.',
   ),
   'doctor-credentials': retryable.operator.unhealthy(
-    'A credential of this workspace has expired, or ends soon.',
+    'A credential of this workspace has expired, or expires soon.',
     'Run `cluster kubeconfig --renew`. Each command that reaches a curator renews the certificate for curators.',
   ),
   'doctor-etcd-full': retryable.operator.unhealthy(
@@ -17,11 +17,11 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-etcd-quorum': retryable.operator.unhealthy(
     'An etcd cluster has no quorum, or tolerates fewer failures than with all of its voters.',
-    'Start the control planes that are down. If they are lost for good, read `cluster help recover`; if a quorum is left, remove the lost one with `cluster node remove NODE --lost`.',
+    'Start the control planes that are down. If they are lost for good, read `cluster help recover`; if a quorum is left, remove the lost control plane with `cluster node remove NODE --lost`.',
   ),
   'doctor-node-silent': retryable.operator.unhealthy(
     'A node sends no heartbeats: it is off, cut off from the control planes, or its agent is stopped.',
-    'Start the machine, and look at `systemctl status bootstrapper` on it. If it is lost for good, run `cluster node remove NODE --lost`.',
+    'Start the machine, and look at `systemctl status bootstrapper` on it. If the machine is lost for good, run `cluster node remove NODE --lost`.',
   ),
   'doctor-disk-space': retryable.operator.unhealthy(
     'A file system of a node is nearly full. The kubelet evicts pods, and etcd stops when nothing is left.',
@@ -49,7 +49,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-kubernetes': retryable.operator.unhealthy(
     'The Kubernetes API could not be read, so the checks that need it could not be made.',
-    'Fix what is named before this line. Without such a line, check the kubeconfig of the workspace with `cluster kubeconfig --renew`.',
+    'Fix the problems that the doctor reports before this one. If this is the first problem, check the kubeconfig of the workspace with `cluster kubeconfig --renew`.',
   ),
   'doctor-kubelet': retryable.operator.unhealthy(
     'The kubelet of a node does not respond, or reports that the node is not ready.',
@@ -68,11 +68,11 @@ export const doctorErrors = defineErrors({
     'If the API server serves the workstation, check firewalls and routes between the two nodes (port 6443).',
   ),
   'doctor-network': retryable.operator.unhealthy(
-    'A node has no ready pod of the network chart: pods on it cannot reach those on other nodes.',
+    'A node has no ready pod of the network chart: pods on this node cannot reach pods on other nodes.',
     'Look at `kubectl -n kube-flannel get pods -o wide` and at the logs of the pod.',
   ),
   'doctor-proxy': retryable.operator.unhealthy(
-    'A node has no ready kube-proxy: pods on it cannot reach services.',
+    'A node has no ready kube-proxy: pods on this node cannot reach services.',
     'Look at `kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide` and at the logs of the pod.',
   ),
   'doctor-dns': retryable.operator.unhealthy(
@@ -93,18 +93,18 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-keys': retryable.operator.unhealthy(
     'A rotation of the shared keys does not proceed.',
-    'Look at `cluster keys show`. If an owner must sign the new keys, an owner runs `cluster keys rotate`; after a rotation by an earlier version `cluster sign`. Start the control planes that it waits for, or remove them with `cluster node remove NODE --lost`.',
+    'Look at `cluster keys show`. If an owner must sign the new keys, an owner runs `cluster keys rotate`; after a rotation by an earlier version `cluster sign`. Start the control planes for which the rotation waits, or remove them with `cluster node remove NODE --lost`.',
   ),
   'doctor-servers-ca': retryable.operator.unhealthy(
     'Pods run since before a rotation of the shared keys replaced the CA of API servers. Programs that read the CA only when they start accept a server that was forged with the old key.',
-    'Restart them before the next rotation: `kubectl -n NAMESPACE rollout restart deployment,daemonset,statefulset`, and delete pods that no controller owns.',
+    'Restart these pods before the next rotation: `kubectl -n NAMESPACE rollout restart deployment,daemonset,statefulset`, and delete pods that no controller owns.',
   ),
   'doctor-document': retryable.operator.unhealthy(
-    'A document that an owner has signed has ended, or ends soon. After its end it admits nothing new.',
+    'A document that an owner has signed has expired, or expires soon. An expired document admits nothing new.',
     'Run `cluster sign` as an owner.',
   ),
   'doctor-collateral': retryable.operator.unhealthy(
-    'Collateral of AMD or Intel has expired, or ends soon: machines whose evidence needs it are refused.',
+    'Collateral of AMD or Intel has expired, or expires soon: machines whose evidence needs it are refused.',
     REFRESH_COLLATERAL,
   ),
   'doctor-backup': retryable.operator.unhealthy(
@@ -136,7 +136,7 @@ export const doctorErrors = defineErrors({
     'Run `cluster recover space` as root on a control plane.',
   ),
   'doctor-disk-clear': retryable.operator.unhealthy(
-    'A node has an encrypted disk, and a directory with secrets or data of it is in the clear on another disk.',
+    'A node has an encrypted disk, but a directory with secrets or data of the node is in the clear on another disk.',
     'Move the directory to the encrypted file system, then overwrite the old copy: it contains keys.',
   ),
   'doctor-fsync': retryable.operator.unhealthy(
@@ -160,7 +160,7 @@ export const doctorErrors = defineErrors({
     'Run `cluster config apply`, and look at `helm history` of the release.',
   ),
   'doctor-skew': retryable.operator.unhealthy(
-    'Versions differ by more than what is supported.',
+    'The versions of two programs of the cluster differ by more than is supported.',
     'Upgrade the older part: CLI and agents may differ by one minor version, a kubelet may be up to three minors older than the API server and never newer.',
   ),
   'doctor-facts-too-large': fault.operator.usage(

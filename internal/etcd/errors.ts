@@ -20,20 +20,20 @@ export const etcdErrors = defineErrors({
   ),
   'etcd-no-space': fault.system.unhealthy(
     'The etcd database has reached its quota; etcd rejects writes.',
-    'Run `cluster recover space` as root on a control plane, then find out what filled it.',
+    'Run `cluster recover space` as root on a control plane, then find out which data filled the database.',
   ),
   'etcd-member-limit': retryable.system.precondition(
-    'etcd accepts one new member at a time, and another node is being added.',
+    'etcd adds only one member at a time, and it is adding another node now.',
     'Wait until the other node is a voting member, or remove it if it has failed.',
   ),
   'etcd-member-not-ready': retryable.system.precondition(
-    'etcd refuses to change its members: one of them is not started, not in sync or not healthy.',
+    'etcd refuses to change its members, because a member is not started, not in sync or not healthy.',
     'Wait: right after a member change this resolves by itself. Otherwise find the lagging member with `cluster status` and repair it.',
   ),
   'etcd-member-unknown': fault.system.precondition('No etcd member has this id.', 'List the members again.'),
   'etcd-exists': fault.system.precondition(
     'The etcd member, user or role already exists.',
-    'Use the existing one.',
+    'Use the existing member, user or role.',
   ),
   'etcd-absent': fault.system.precondition('The etcd user or role does not exist.', 'Create it first.'),
   'etcd-failed': fault.system.internal(

@@ -24,7 +24,7 @@ export const fileErrors = defineErrors({
   ),
   'file-wrong-kind': fault.operator.precondition(
     'A directory is where a file is needed, or a file is where a directory is needed.',
-    'Check the path named in the message, and name another one.',
+    'Check the path named in the message, and name another path.',
   ),
   'file-io': retryable.system.precondition(
     'A file operation failed; the message has the error of the operating system.',

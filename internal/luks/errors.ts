@@ -31,7 +31,7 @@ export const luksErrors = defineErrors({
     FIX,
   ),
   'luks-reencryption': fault.peer.refused(
-    'The header says that the disk is being encrypted again, or needs other features.',
+    'The header says that the disk is being re-encrypted, or that the disk needs LUKS features that this program does not support.',
     FIX,
   ),
   'luks-cipher': fault.peer.refused(

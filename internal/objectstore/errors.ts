@@ -31,7 +31,7 @@ export const objectStoreErrors = defineErrors({
     'Name the address and the region of the bucket itself with --s3-endpoint and --s3-region.',
   ),
   'objectstore-answer-invalid': fault.peer.refused(
-    'The answer of the S3-compatible store is too large, or not one that its API has.',
+    'The answer of the S3-compatible store is too large, or the S3 API has no such answer.',
     'Check that --s3-endpoint is the address of an S3 API, without a path.',
   ),
   'objectstore-differs': retryable.system.unhealthy(

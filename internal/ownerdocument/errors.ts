@@ -38,11 +38,11 @@ export const ownerDocumentErrors = defineErrors({
     SIGN_AGAIN,
   ),
   'owner-document-serial-old': fault.peer.refused(
-    'A newer document of the same kind was accepted before, so this one is a replay of an old document.',
+    'A newer document of the same kind was accepted before, so this document is a replay of an old one.',
     'Use the newest document. If it is lost, ask an owner to sign again.',
   ),
   'owner-document-serial-conflict': fault.peer.refused(
-    'Another document with the same serial number was accepted before; the first one stays valid.',
+    'Another document with the same serial number was accepted before; the document that was accepted first stays valid.',
     'Find out whether two owners signed at the same time. If they did not, an owner key was copied: remove that owner.',
   ),
   'owner-document-expired': fault.peer.refused(

@@ -21,7 +21,7 @@ export const preflightErrors = defineErrors({
     `Find the program that listens on the port with \`ss -ltnp\` and stop it, ${again}`,
   ),
   'preflight-address': retryable.operator.address(
-    'The machine has no address that other machines can reach, or not the configured one.',
+    'The machine has no address that other machines can reach, or does not have the configured address.',
     'Configure a fixed address (or repair DHCP), or correct `address` in /etc/cluster/provisioning.json and restart bootstrapper.service; then run the same command again.',
   ),
   'preflight-address-changed': retryable.operator.addressChanged(

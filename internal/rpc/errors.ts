@@ -31,7 +31,7 @@ export const rpcErrors = defineErrors({
     'Compare the versions of both programs: they may differ by one minor version.',
   ),
   'rpc-crowded': retryable.system.unreachable(
-    'The server refused the connection because too many are waiting, most of them from the same network as this one.',
+    'The server refused the connection because too many connections are waiting, most of them from the same network as this connection.',
     'Wait: the client retries by itself. If it lasts for minutes, find out on a control plane where the connections come from: `cluster node logs NODE --unit cluster-joinservice`.',
   ),
   'rpc-failed': retryable.peer.internal(

@@ -4,22 +4,22 @@ import { defineErrors, errorClass, fault } from '../errors/index.ts';
 export const stateDiskErrors = defineErrors({
   'statedisk-foreign': fault.operator.precondition(
     'The device for the state disk is not empty, and was not made by this program.',
-    'Check `stateDisk.device` of the provisioning file. If the device is the right one and its data is of no use, overwrite its first 16 MiB with zeros.',
+    'Check `stateDisk.device` of the provisioning file. If this is the right device and you do not need its data, overwrite its first 16 MiB with zeros.',
   ),
   'statedisk-lost': fault.operator.precondition(
     'The device for the state disk is empty, but the TPM of this machine remembers a state disk.',
-    'Attach the disk that belongs to this machine. If it is gone for good, create the empty file `/etc/cluster/new-state-disk`: the machine then begins as a new one.',
+    'Attach the disk that belongs to this machine. If it is gone for good, create the empty file `/etc/cluster/new-state-disk`: the machine then begins as a new machine.',
   ),
   'statedisk-damaged': fault.system.precondition(
     'The device has records of a state disk, but none of them is intact.',
-    'Restore the disk from a copy, or overwrite its first 16 MiB with zeros and let the machine begin as a new one.',
+    'Restore the disk from a copy, or overwrite its first 16 MiB with zeros and let the machine begin as a new machine.',
   ),
   'statedisk-changed': fault.peer.refused(
-    'The newest record of the state disk was not written by this machine: it was changed, or belongs to another disk.',
+    'The newest record of the state disk was not written by this machine: the record was changed, or belongs to another disk.',
     'Do not use the disk. Restore it from a copy, or overwrite its first 16 MiB with zeros, create the empty file `/etc/cluster/new-state-disk`, and let the machine join again.',
   ),
   'statedisk-rolled-back': fault.peer.refused(
-    'The state disk, or the TPM, is older than what this machine has last used: an earlier copy was put back.',
+    'The state disk, or the TPM, is older than the state that this machine used last: an earlier copy was restored.',
     'Attach the current disk. A copy that you restored on purpose cannot be opened: overwrite its first 16 MiB with zeros, create the empty file `/etc/cluster/new-state-disk`, and let the machine join again.',
   ),
 });

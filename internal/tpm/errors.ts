@@ -43,7 +43,7 @@ export const tpmErrors = defineErrors({
     'Do not use the disk that the secret comes from. If you restored it, or the boot software changed since, recover the disk with the owner key.',
   ),
   'tpm-credential-rejected': fault.peer.refused(
-    'The TPM refused a credential or a sealed blob: it was created for another key, or altered.',
+    'The TPM refused a credential or a sealed blob, because it was created for another key or was altered.',
     'Start the enrolment again. A credential is valid only for the EK and the AK that it was created for.',
   ),
   'tpm-handle-missing': fault.system.precondition(

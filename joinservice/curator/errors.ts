@@ -12,7 +12,7 @@ export const curatorErrors = defineErrors({
   ),
   'curator-operator-unsigned': fault.operator.refused(
     'No owner has signed this operator with this name, key and role. The record in etcd alone gives no access: somebody may have written it.',
-    'An owner checks `cluster operator ls`, removes operators that nobody knows, and signs the others with `cluster sign`, or adds this one again with `cluster operator add`.',
+    'An owner checks `cluster operator ls`, removes operators that nobody knows, and signs the others with `cluster sign`, or adds this operator again with `cluster operator add`.',
   ),
   'curator-node-unknown': fault.operator.precondition(
     'No node has this ID or name.',
@@ -31,7 +31,7 @@ export const curatorErrors = defineErrors({
     'Make another node a control-plane node first.',
   ),
   'curator-last-api-server': fault.operator.precondition(
-    'No other control plane has a ready API server. Without this one Kubernetes would be unavailable. Nothing was changed.',
+    'No other control plane has a ready API server. Without the API server of this node, Kubernetes would be unavailable. Nothing was changed.',
     'Wait until another API server is ready (`cluster node show NODE`). Then run the same command again.',
   ),
   'curator-quorum-loss': fault.operator.precondition(

@@ -9,7 +9,7 @@ const CHECK_VERSIONS = 'Compare the versions of both programs. They may differ b
 export const joinErrors = defineErrors({
   'join-awaiting-approval': retryable.operator.precondition(
     'The machine has proved its identity. An operator has to approve it.',
-    'Compare the fingerprint with the one on the console of the machine, then run `cluster node approve MACHINE`.',
+    'Compare the fingerprint with the fingerprint on the console of the machine, then run `cluster node approve MACHINE`.',
   ),
   'join-awaiting-owner': retryable.operator.precondition(
     'The machine is to become a control plane, and no owner of the cluster has signed that yet.',
@@ -48,7 +48,7 @@ export const joinErrors = defineErrors({
     'Do not trust this machine. Find out which machine answers at its address.',
   ),
   'join-evidence-outdated': retryable.peer.refused(
-    'The evidence of this session was verified with an attestation policy that is no longer the current one.',
+    'The evidence of this session was verified with an attestation policy that was replaced since.',
     'Do nothing: the machine sends new evidence by itself.',
   ),
   'join-not-locked': retryable.peer.refused(
@@ -60,15 +60,15 @@ export const joinErrors = defineErrors({
     'Find out which machine is the real one. Run `cluster node remove NODE --lost`, have an owner run `cluster node readmit NODE`, reset the real machine as root (`cluster node reset --help` shows how) and let it join again. Replace a virtual TPM that was copied.',
   ),
   'join-locked-again': fault.peer.refused(
-    'The lock counter of the TPM changed since the machine joined: the machine was wiped and its disk restored, or it joined another cluster in between.',
+    'The lock counter of the TPM changed since the machine joined: the machine was wiped and its disk restored, or the machine joined another cluster in between.',
     'Run `cluster node remove NODE --lost`, have an owner run `cluster node readmit NODE`, reset the machine as root (`cluster node reset --help` shows how) and let it join again.',
   ),
   'join-identity-unproved': retryable.operator.refused(
-    'The join policy admits only machines whose hardware is endorsed, and neither a trusted manufacturer nor the inventory vouches for this one.',
+    'The join policy admits only machines whose hardware is endorsed, and neither a trusted manufacturer nor the inventory vouches for this machine.',
     'Add the manufacturer’s root or the identity of the machine to the configuration, or let operators decide (`join.policy: approve`).',
   ),
   'join-identity-changed': fault.peer.refused(
-    'The key is recorded for another machine than the one that shows it.',
+    'The machine shows a key that the cluster has recorded for another machine.',
     'If the TPM of the machine was replaced or cleared, remove the node and let the machine join with a new key. Otherwise treat the key as copied.',
   ),
   'join-identity-taken': retryable.operator.refused(
@@ -100,11 +100,11 @@ export const joinErrors = defineErrors({
     'Give it a name when approving or in `join.inventory`, or set its host name.',
   ),
   'join-address-invalid': fault.peer.refused(
-    'The address for other nodes is missing or not an address of one machine: it is loopback, link-local, of the service or pod network, or of the Kubernetes API.',
+    'The address that the machine reports for other nodes is missing or cannot belong to one machine: the address is loopback, link-local, of the service or pod network, or of the Kubernetes API.',
     'Set the address in the provisioning of the machine.',
   ),
   'join-address-taken': retryable.operator.refused(
-    'Another node has the address that this machine reports: a node that is alive, or a control plane, also while that is off.',
+    'Another node has the address that this machine reports: a node that is alive, or a control plane that is alive or off.',
     'Give the machines different addresses. If the control plane will not come back, remove it: `cluster node remove NODE --lost`.',
   ),
   'join-not-admitted': retryable.peer.refused(
@@ -116,7 +116,7 @@ export const joinErrors = defineErrors({
     'Do nothing: the machine requests admission again by itself. An operator may have to approve it again.',
   ),
   'join-ticket-other-key': fault.peer.refused(
-    'A ticket was requested with another key than the one that was admitted.',
+    'The machine requested a ticket with another key than the key with which it was admitted.',
     'Do not trust this machine. Find out which machine answers at its address.',
   ),
   'join-ticket-used': fault.peer.refused(

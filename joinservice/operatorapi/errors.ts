@@ -36,7 +36,7 @@ export const operatorApiErrors = defineErrors({
   ),
   'operatorapi-keys-already-rotated': fault.operator.precondition(
     'The shared keys of the control planes were already rotated, and this call did not name the current generation. It may be a repeated call. Nothing was changed.',
-    'Do nothing if that rotation is the one you wanted. Otherwise name the current generation, which the error shows: `cluster keys rotate --replace GENERATION`.',
+    'Do nothing if you wanted that rotation. Otherwise name the current generation, which the error shows: `cluster keys rotate --replace GENERATION`.',
   ),
   'operatorapi-signing-failed': retryable.system.unreachable(
     'The operator is recorded, but this control plane could not issue the certificate.',

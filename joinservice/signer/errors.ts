@@ -23,7 +23,7 @@ export const signerErrors = defineErrors({
     'Compare the clocks of the machine and the control plane. If they agree, somebody may have delayed the statement.',
   ),
   'signer-statement-replayed': retryable.peer.refused(
-    'The machine has made a newer statement since: this one is a replay.',
+    'The machine has made a newer statement since: the received statement is a replay.',
     'Do nothing: the machine retries by itself. If it happens again, check who can reach the socket of the signer.',
   ),
   'signer-evidence-missing': fault.peer.refused(
@@ -35,11 +35,11 @@ export const signerErrors = defineErrors({
     'Check the cause in the log of cluster-signer.service, which names the failed check.',
   ),
   'signer-machine-other': fault.peer.refused(
-    'The evidence is of another machine than the recorded one.',
+    'The evidence does not come from the recorded machine.',
     'If the machine was replaced, remove its node and let it join again. Otherwise treat the node key as copied.',
   ),
   'signer-machine-changed': fault.peer.refused(
-    'The record of a control plane names another machine than the one that the signer knows.',
+    'The record of a control plane does not name the machine that the signer knows for this node.',
     'If the change is intended, have an owner sign a new grant for the node. Otherwise check who writes records to etcd.',
   ),
   'signer-address-other': fault.peer.refused(
@@ -47,11 +47,11 @@ export const signerErrors = defineErrors({
     'Give the machine an address and a name of its own. The error names the node that has them. If that is a control plane that was removed without an owner, an owner frees them with `cluster node remove NODE` or `cluster node readmit NODE`.',
   ),
   'signer-grant-missing': retryable.operator.refused(
-    'A control plane needs a grant signed by an owner, and there is none for this node.',
+    'A control plane needs a grant signed by an owner, and no owner has signed a grant for this node.',
     'Have an owner approve the node, or set its roles.',
   ),
   'signer-grant-other': fault.peer.refused(
-    'The grant of the owner is for another key, machine or role than the recorded ones.',
+    'The owner’s grant names another key, machine or role than the record of the node.',
     'Have an owner sign a grant for the node as it is recorded. If nobody changed it, check who writes records to etcd.',
   ),
   'signer-policy-unsigned': retryable.operator.refused(

@@ -19,7 +19,7 @@ export const enrolErrors = defineErrors({
     'Check that the NV index of the TPM for its endorsement key (EK) certificate holds an EK certificate, not a platform or device certificate.',
   ),
   'enrol-certificate-key': refusal(
-    'The certificate of the manufacturer is for another key than the endorsement key of the TPM.',
+    'The manufacturer’s certificate is for another key, not for the endorsement key of the TPM.',
     'Do not trust this machine, and find out where its TPM and the certificate come from.',
   ),
   'enrol-endorsement-key': refusal(
@@ -36,7 +36,7 @@ export const enrolErrors = defineErrors({
     'Try again in a minute, or enrol fewer machines at the same time.',
   ),
   'enrol-answer-wrong': refusal(
-    'The machine did not solve the challenge: its attestation key is not in the TPM of this endorsement key, or the answer is for another session.',
+    'The machine did not solve the challenge: its attestation key is not in the TPM that has this endorsement key, or the answer is for another session.',
     'Do not trust this machine. Check which machine responds at its address.',
   ),
 });

@@ -8,8 +8,8 @@ export const machineKeyErrors = defineErrors({
     'Compare the versions of the programs at both ends, and upgrade the older one.',
   ),
   'machine-key-unknown': fault.peer.refused(
-    'The machine holds another key than the one whose fingerprint is configured.',
-    'Compare the fingerprint with the one on the console of the machine. If they differ, another machine answers at that address.',
+    'The fingerprint of the machine’s key is not the configured fingerprint.',
+    'Compare the fingerprint with the fingerprint on the console of the machine. If they differ, another machine answers at that address.',
   ),
   'machine-key-signature': fault.peer.refused(
     'The machine-key signature does not cover this session: it is forged, or was made for another connection.',

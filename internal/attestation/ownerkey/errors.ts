@@ -4,7 +4,7 @@ import { refusalClass } from '../errors.ts';
 /** Refusals of owner-key evidence, one for each check. */
 export const ownerKeyErrors = defineErrors({
   'owner-key-invalid': fault.operator.usage(
-    'An owner key is missing, not an Ed25519 key, or one under which anybody can sign.',
+    'An owner key is missing, is not an Ed25519 key, or is a weak key for which anybody can forge signatures.',
     'Copy the owner key that `cluster config generate` prints into the provisioning file again.',
   ),
   'owner-key-malformed': fault.peer.refused(
@@ -12,7 +12,7 @@ export const ownerKeyErrors = defineErrors({
     'Compare the version of the CLI with that of the agent, and upgrade the older one.',
   ),
   'owner-key-unknown': fault.peer.refused(
-    'The caller holds an owner key, but not one that this machine was provisioned with.',
+    'The caller holds an owner key, but this machine was not provisioned with it.',
     'Use the workspace whose owner key is in the provisioning file of the machine.',
   ),
   'owner-key-signature': fault.peer.refused(

@@ -28,7 +28,7 @@ export const snpErrors = defineErrors({
   'snp-signature': refusal('The report was not signed by the key of its certificate.', ALTERED),
   'snp-product-unknown': refusal(
     'The processor family and model in the report do not belong to a supported product.',
-    'Use a Milan, Genoa or Turin processor, or upgrade to a release that supports this one.',
+    'Use a Milan, Genoa or Turin processor, or upgrade to a release that supports this processor.',
   ),
   'snp-product-mismatch': refusal(
     'The certificates belong to another processor product than the report.',

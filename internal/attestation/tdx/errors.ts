@@ -80,7 +80,7 @@ export const tdxErrors = defineErrors({
   ),
   'tdx-collateral-age': refusal('The collateral is older than the policy allows.', REFRESH_COLLATERAL),
   'tdx-evaluation-number': refusal(
-    'The collateral comes from an older TCB evaluation than one that was used before or that the policy requires.',
+    'The collateral comes from an older TCB evaluation than the evaluation that was used before or that the policy requires.',
     REFRESH_COLLATERAL,
   ),
   'tdx-tcb-info': refusal('The TCB info is for another platform or another technology.', REFRESH_COLLATERAL),

@@ -17,7 +17,7 @@ export const quoteErrors = defineErrors({
     AGENT,
   ),
   'quote-key-scheme': refusal(
-    'The attestation key has no fixed signature scheme, or one that is not accepted.',
+    'The attestation key has no fixed signature scheme, or has a scheme that is not accepted.',
     AGENT,
   ),
   'quote-key-unknown': refusal('The attestation key is not enrolled in this cluster.', ENROL),

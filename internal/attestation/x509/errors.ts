@@ -5,7 +5,7 @@ const refusal = fault.peer.refused;
 const altered =
   'Fetch the document again from its manufacturer: it was altered, or a faulty tool created it.';
 const wrongChain =
-  'Compare issuer and subject of the certificates in the order leaf, intermediate, root, and replace the one that does not fit.';
+  'Compare issuer and subject of the certificates in the order leaf, intermediate, root, and replace the certificate that does not fit.';
 /** The fix of every refusal that newer documents of AMD and Intel solve. */
 export const REFRESH_COLLATERAL =
   'Run `cluster attest collateral refresh`, then `cluster attest collateral upload`.';
@@ -18,7 +18,7 @@ export const x509Errors = defineErrors({
   ),
   'x509-malformed': refusal('A certificate or CRL does not have the structure of RFC 5280.', altered),
   'x509-algorithm-mismatch': refusal(
-    'The signature algorithm outside the signed part differs from the one inside.',
+    'The signature algorithm outside the signed part differs from the signature algorithm inside the signed part.',
     altered,
   ),
   'x509-algorithm-unsupported': refusal(
@@ -32,11 +32,11 @@ export const x509Errors = defineErrors({
   ),
   'x509-chain-length': refusal('The chain is empty or has more than 8 certificates.', wrongChain),
   'x509-issuer-mismatch': refusal(
-    'The issuer named in a certificate is not the subject of the next one.',
+    'The issuer that a certificate names is not the subject of the next certificate.',
     wrongChain,
   ),
   'x509-not-a-ca': refusal(
-    'A certificate in the chain issued another one although it is not a CA, or the leaf is a CA.',
+    'A certificate in the chain issued another certificate but is not a CA certificate, or the leaf is a CA certificate.',
     wrongChain,
   ),
   'x509-path-length': refusal('The chain is longer than the path length of a CA allows.', wrongChain),
