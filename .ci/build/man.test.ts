@@ -50,7 +50,9 @@ describe('collectManPages()', () => {
     expect(text).toMatch(
       /--roles <roles>\s+control-plane, worker, or both \(comma-separated\) \(default: worker\)/,
     );
-    expect(text).toContain('Compare the fingerprint with the one on the console of the machine first.');
+    expect(text).toContain(
+      'Compare the fingerprint with the fingerprint on the console of the machine first.',
+    );
     expect(text).toContain('cluster node approve sha256:4f1c09ab --name worker-1\n');
     expect(text).toContain('cluster-node(1)');
     expect(text).toMatch(/cluster 1\.0\.0 +1970-01-01/);

@@ -132,7 +132,7 @@ function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupP
         if (Buffer.compare(await readKeys(options), keys) !== 0)
           throw new BackupTaskError(
             'backup-node-keys-changed',
-            'taking a backup: the shared keys were replaced meanwhile; those in the backup may not decrypt its data',
+            'taking a backup: the shared keys were replaced meanwhile; the keys in the backup may not decrypt its data',
           );
         const facts = {
           state: await watches.state.facts(signal),

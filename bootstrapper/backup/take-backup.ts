@@ -76,6 +76,6 @@ export function refuseOtherWorkspace({ workspaceSha256 }: BackupCertificate, wor
   if (found !== workspaceSha256)
     throw new BackupError(
       'backup-certificate-invalid',
-      'taking a backup: the workspace that came with it is not the one that the owner signed',
+      'taking a backup: the workspace in the request is not the workspace that the owner signed',
     );
 }

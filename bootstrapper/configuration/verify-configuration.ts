@@ -40,7 +40,7 @@ export function verifyConfiguration(
     verifyNotOlder(proven, { owners: floors?.owners, document: floors?.policy });
     const { document: policy, owners } = proven;
     if (policy.body.configurationSha256 !== createHash('sha256').update(document).digest('hex'))
-      throw unsigned(`${doing}: an owner signed another one`);
+      throw unsigned(`${doing}: an owner signed another configuration`);
     return { document: Buffer.from(document).toString('utf8'), floors: { policy: floorOf(policy), owners } };
   } catch (cause) {
     if (cause instanceof OwnerDocumentError) throw unsigned(doing, cause);

@@ -223,7 +223,7 @@ async function assertSame(known: InitRecord, request: InitRecord): Promise<void>
   if (isSame) return;
   throw new InitServerError(
     'initserver-spec-changed',
-    `specification differs from the one of init ${request.initId}`,
+    `specification differs from the specification of init ${request.initId}`,
   );
 }
 

@@ -261,7 +261,7 @@ async function restart(
   const record = { ...former, generation, phase: 'asked' } as const;
   if (await write(options, rotation, { record, decision }, signal))
     log.warn(
-      'this generation cannot be completed (other keys of it exist, or its keys were lost), starting the next one',
+      'this generation cannot be completed (other keys of it exist, or its keys were lost), starting the next generation',
       {
         generation: former.generation,
       },

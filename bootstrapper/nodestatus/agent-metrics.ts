@@ -63,7 +63,7 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
     },
     {
       name: 'cluster_certificate_lifetime_seconds',
-      help: 'Seconds from the issue of the certificate to its end.',
+      help: 'Lifetime of the certificate in seconds.',
       kind: 'gauge',
       samples: certificates.map(({ name, notBeforeMs, notAfterMs }) => ({
         labels: { certificate: name },

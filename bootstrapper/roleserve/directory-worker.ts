@@ -47,7 +47,7 @@ interface Known {
 export function directoryWorker(options: DirectoryOptions): Runnable {
   const known: Known = { isReceived: false, directory: undefined, nodeCertPem: undefined };
   return memberWorker(options, async (scope, membership) => {
-    const damaged = 'saved list of control planes damaged, using that of the membership';
+    const damaged = 'saved list of control planes damaged, using the list of the membership';
     const saved = (await load(options.saved, damaged, scope)) ?? [];
     const restored = nonEmpty(saved) ?? nonEmpty(directoryFromMembership(membership));
     known.directory = JSON.stringify(restored);

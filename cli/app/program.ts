@@ -41,7 +41,7 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
       'directory with the files of the cluster (default: see `cluster context --help`)',
     )
     .option('--context <name>', 'use the workspace of this context (see `cluster context ls`)')
-    .option('--identity <file>', 'operator identity to use (default: that of the workspace)')
+    .option('--identity <file>', 'operator identity to use (default: the identity of the workspace)')
     .addOption(
       new Option('-o, --output <format>', 'output format; `wide` and `name` are for lists')
         .choices(OUTPUT_FORMATS)

@@ -207,7 +207,7 @@ describe('attest explain', () => {
     expect(explanation.checks).toContainEqual(
       expect.objectContaining({ name: 'key-attributes', outcome: 'skipped' }),
     );
-    expect(explanation.warnings).toContainEqual(expect.stringMatching(/nothing says that a TPM holds it/));
+    expect(explanation.warnings).toContainEqual(expect.stringMatching(/nothing proves that a TPM holds it/));
   });
 
   test('verifies both parts of composite evidence, and says what a missing binding leaves open', async () => {

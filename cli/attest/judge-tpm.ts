@@ -136,7 +136,7 @@ function verifyParts(
   if (policy !== 'not-judged')
     throw new AttestError(
       'attest-evidence-incomplete',
-      'a key in PEM does not say whether a TPM holds it: with --policy, give its public area',
+      'a PEM file does not prove that a TPM holds the key: with --policy, give the public area of the key',
     );
   const spki = attestationKey.export({ type: 'spki', format: 'der' });
   return {
@@ -235,7 +235,7 @@ function claimsOf(quote: JudgedQuote, eventCount: number | undefined): Verdict['
 function limitsOf({ key }: JudgedQuote, eventCount: number | undefined): string[] {
   return [
     key === undefined
-      ? 'The key came as PEM: nothing says that a TPM holds it. Give the public area (TPMT_PUBLIC) to check its attributes.'
+      ? 'The key came as PEM: nothing proves that a TPM holds it. Give the public area (TPMT_PUBLIC) to check its attributes.'
       : 'The machine of the key is unknown: proving it needs the endorsement key of the TPM.',
     ...(eventCount === undefined ? ['No event log: the measured components are unknown.'] : []),
   ];

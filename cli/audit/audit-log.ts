@@ -135,7 +135,7 @@ function matchCheckpoint(checkpoint: Checkpoint | undefined, head: ChainHead): n
   if (checkpoint.hash === head.hash) return 1;
   throw new AuditLogError(
     'audit-log-altered',
-    `audit log entry ${head.seq} differs from the one verified on ${new Date(checkpoint.timeMs).toISOString()}`,
+    `audit log entry ${head.seq} differs from the entry verified on ${new Date(checkpoint.timeMs).toISOString()}`,
     { details: { seq: head.seq } },
   );
 }

@@ -108,7 +108,7 @@ async function openWorkspacePart(
   const invalid = (why: string): BackupError =>
     new BackupError('backup-content-invalid', `reading the workspace in a backup: ${why}`);
   if (createHash('sha256').update(bytes).digest('hex') !== certificate.workspaceSha256)
-    throw invalid('not the one that the owner signed');
+    throw invalid('not the workspace that the owner signed');
   const text = new Secret(Buffer.from(await collect(decryptAge(one(bytes), [key]))).toString('utf8'));
   if (text.reveal().length > MAX_PART_BYTES) throw invalid('too long');
   const parsed = partShape.safeParse(parseJson(text.reveal()));
@@ -117,7 +117,8 @@ async function openWorkspacePart(
     new Secret(parsed.data.masterSecret),
     'the master secret in a backup',
   );
-  if (clusterIdFrom(masterSecret) !== clusterId) throw invalid('its master secret is of another cluster');
+  if (clusterIdFrom(masterSecret) !== clusterId)
+    throw invalid('its master secret belongs to another cluster');
   return { masterSecret, configText: parsed.data.configuration };
 }
 

@@ -81,7 +81,7 @@ function registerPassphrase(config: Command, action: ActionBinder): void {
       'after',
       `
 Encrypts the owner key, the master secret and the operator identity of the
-workspace; with --identity only that identity. Commands ask for the passphrase
+workspace; with --identity only the operator identity. Commands ask for the passphrase
 once, or read it from --passphrase-fd. If this command is interrupted, run it
 again with the same passphrases.
 

@@ -35,13 +35,13 @@ Each control plane in turn restarts etcd and its API server; pods keep
 running. With one or two control planes etcd loses its quorum for a few
 seconds each time. The rotation waits for control planes that are down.
 
-An owner signs the new keys: nodes install no others. This command does it
-when a control plane has created them. After that the rotation goes on by
-itself.
+An owner must sign the new keys: nodes install only signed keys. This command
+signs them when a control plane has created them. After that the rotation
+continues without the command.
 
-Running the command again does not start a second rotation: it follows the
-current one. To replace keys that were rotated before, name their generation:
---replace.
+Running the command again does not start a second rotation: the command follows
+the current rotation. To replace keys that were rotated before, name their
+generation with --replace.
 
 Example:
   cluster keys rotate --reason "backup of n1 was exposed"`,

@@ -50,7 +50,7 @@ function registerRestore(mini: Command, action: ActionBinder): void {
     .description('restore a backup onto a local machine as a drill, and compare its objects')
     .option('--name <name>', 'local cluster name', 'drill')
     .requiredOption('--from <file>', 'backup file')
-    .option('--owner-key <file>', 'file with the owner key (default: that of the workspace)')
+    .option('--owner-key <file>', 'file with the owner key (default: the owner key of the workspace)')
     .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
     .option('--keep', 'keep the machine; delete it with `cluster mini down`')
     .option('--build', 'build the component bundle first if it is missing')
@@ -96,7 +96,7 @@ function registerNodeVerbs(verb: Verb, action: ActionBinder): void {
     );
   verb('stop', 'shut a machine down gracefully')
     .argument('<node>', 'machine name')
-    .option('--power-cut', 'cut its power instead of shutting it down')
+    .option('--power-cut', 'cut the power of the machine instead of shutting it down')
     .action(
       action<{ readonly name: string; readonly powerCut?: true }>(
         async (context, { name, powerCut }, node = '') =>

@@ -26,9 +26,9 @@ export function register(command: Command, action: ActionBinder): void {
       'after',
       `
 Without --confirm nothing is changed. If several control planes survived, run
-the command on each and recover from the one with the highest raft index. Shut
-the others down first: if they only lost their connection, both halves would
-serve the cluster.
+the command on each of them and recover from the control plane with the highest
+raft index. Shut the other control planes down first: if they only lost their
+connection, both halves would serve the cluster.
 
 Examples:
   cluster recover quorum
@@ -54,7 +54,7 @@ Examples:
       )
       .option(
         '--machine <identity>',
-        'its TPM, tpm-ek:HEX (default: the one this workspace knows)',
+        'TPM of the machine, tpm-ek:HEX (default: the TPM that this workspace knows)',
         tpmIdentity,
       )
       .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)'),
@@ -62,11 +62,11 @@ Examples:
     .addHelpText(
       'after',
       `
-The state disk of a machine opens only with its TPM and the software that it was
-sealed to. After an update of the image, of the firmware or of the provisioning
+The state disk of a machine opens only with the TPM and the software to which the
+disk was sealed. After an update of the image, of the firmware or of the provisioning
 file the machine waits at its init port. The command shows which registers of
-the TPM have changed, asks, and sends the recovery key so that only this TPM can
-read it. The disk is then sealed to the registers that the machine has now, and
+the TPM have changed, asks you, and sends the recovery key so that only this TPM
+can read it. The disk is then sealed to the registers that the machine has now, and
 the machine opens it by itself at its next start. A key that does not open the
 disk changes nothing.
 
@@ -90,11 +90,11 @@ Examples:
     .addHelpText(
       'after',
       `
-Compacts both etcd databases, that of the cluster and that of Kubernetes (old
-revisions are deleted, no object is), defragments their members one after the
-other, and clears the NOSPACE alarm. Run it on any control plane, with etcd
-running; it needs no other part of the cluster. It can be interrupted and run
-again.
+Compacts the etcd database of the cluster and the etcd database of Kubernetes
+(deletes old revisions, but no objects), defragments the etcd members one after
+the other, and clears the NOSPACE alarm. Run the command on any control plane,
+with etcd running; no other part of the cluster is needed. The command can be
+interrupted and run again.
 
 Example:
   cluster recover space`,

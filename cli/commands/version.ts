@@ -9,7 +9,7 @@ export function register(command: Command, action: ActionBinder): void {
       `
 Shows the version of this program and which versions of Kubernetes it supports;
 with a cluster also its bundle, and the versions of agent and Kubernetes on each
-node. \`cluster --version\` prints the first one only.`,
+node. \`cluster --version\` prints only the version of this program.`,
     )
     .action(action(async (context) => (await import('../cluster/index.ts')).runVersion(context)));
 }

@@ -16,7 +16,7 @@ export function requireSignedConfiguration(
   if (signer === undefined) return;
   const signed = signer.newest('policy')?.body.configurationSha256;
   if (signed === createHash('sha256').update(text, 'utf8').digest('hex')) return;
-  const found = signed === undefined ? 'none was signed' : 'an owner signed another one';
+  const found = signed === undefined ? 'none was signed' : 'an owner signed another configuration';
   throw new ConfigurationError(
     'configuration-unsigned',
     `${doing}: revision ${revision} is not signed: ${found}`,

@@ -34,7 +34,7 @@ import { registerRows, renderReport, type VerifyReport } from './verify-report.t
 
 const ANSWER_MS = 60_000;
 const FIRST_SEEN =
-  'This workspace saw this machine for the first time: only the record of the cluster names it. Compare its identity with what you know of the machine. From now on another one is refused.';
+  'This workspace saw this machine for the first time: only the record of the cluster names it. Compare its identity with what you know of the machine. From now on, another machine is refused.';
 
 /** Flags of `cluster verify`. */
 export interface VerifyOptions {

@@ -81,7 +81,7 @@ function checkGrant({ ports }: CommandContext, identity: OperatorIdentity, grant
   if (member.kind === 'operator' && member.name === grant.name && member.fingerprint === fingerprint) return;
   throw new AppError(
     'app-usage',
-    `the grant of ${printable(grant.name)} is for another key than that of ${identity.name}, ${fingerprint}`,
+    `the grant of ${printable(grant.name)} is for another key than the key of ${identity.name}, ${fingerprint}`,
   );
 }
 

@@ -27,7 +27,7 @@ const grantSchema = z.object({
   role: z.string(),
   clusterId: z.string(),
   clusterCaPem: z.string(),
-  /** Generation of the shared keys that the CA is of, if it has replaced another one. */
+  /** Generation of the shared keys to which the CA belongs, if this CA has replaced another CA. */
   clusterCaGeneration: z.int().min(2).optional(),
   /** Raw Ed25519 keys, base64, of the first owners: the chain of owners to whom a new CA of the cluster can be traced. */
   ownerKeys: z.array(z.base64()).min(1).max(16).optional(),

@@ -70,7 +70,10 @@ export class ChainVerifier {
     if (claimed.seq !== seq)
       throw broken(seq + 1, `the cluster reports ${claimed.seq} entries and returned ${seq}`);
     if (claimed.hash !== hash)
-      throw broken(seq, 'the hash of the entry is not the one that the cluster reports for its last entry');
+      throw broken(
+        seq,
+        'the hash of the entry differs from the hash that the cluster reports for its last entry',
+      );
   }
 }
 

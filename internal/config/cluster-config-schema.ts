@@ -75,7 +75,9 @@ export const clusterConfigSchema = z
         plugin: z
           .enum(['flannel', 'none'])
           .default('flannel')
-          .describe('Network of pods. “none”: install another one, for example as the first of `charts`.'),
+          .describe(
+            'Network of pods. “none”: install another pod network, for example as the first of `charts`.',
+          ),
       })
       .prefault({})
       .superRefine(checkNetworks),
@@ -85,7 +87,7 @@ export const clusterConfigSchema = z
           .array(z.string().refine(isHost, 'a DNS name or an IP address'))
           .max(48)
           .default([])
-          .describe('Further DNS names and addresses of the Kubernetes API, for its certificate.'),
+          .describe('Additional DNS names and addresses of the Kubernetes API that its certificate names.'),
         endpoint: apiEndpointSchema.optional(),
       })
       .prefault({}),
@@ -210,7 +212,7 @@ function checkChartNames(
     }
     needs.forEach((need, position) => {
       if (names.includes(need) && need !== name) return;
-      const message = `the name of another chart of this file (${names.filter((each) => each !== name).join(', ') || 'there is none'})`;
+      const message = `the name of another chart of this file (${names.filter((each) => each !== name).join(', ') || 'the file has no other chart'})`;
       addProblem(context, [index, 'needs', position], message);
     });
   });

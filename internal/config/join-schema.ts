@@ -61,7 +61,7 @@ export const joinSchema = z.strictObject({
     .enum(['approve', 'inventory', 'auto'])
     .default(DEFAULTS.joinPolicy)
     .describe(
-      'Which machines are admitted: those that an operator approves (`approve`), those of the list below (`inventory`), or as workers all with evidence of the profile `measured` (`auto`).',
+      'Which machines are admitted: machines that an operator approves (`approve`), machines in the list below (`inventory`), or, as workers, all machines with evidence of the profile `measured` (`auto`).',
     ),
   inventory: z
     .array(machine)

@@ -20,7 +20,7 @@ export const podSecuritySchema = z.strictObject({
     .max(64)
     .default([])
     .describe(
-      'Namespaces without enforcement, in addition to kube-system and that of the pod network: for storage drivers, node exporters and the like. Users who may create pods in such a namespace are root on the nodes.',
+      'Namespaces without enforcement, in addition to kube-system and the namespace of the pod network: for storage drivers, node exporters and the like. Users who may create pods in such a namespace are root on the nodes.',
     ),
   allowCloudMetadata: z
     .boolean()

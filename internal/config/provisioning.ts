@@ -54,7 +54,7 @@ const stateDisk = z.strictObject({
     .refine((pcrs) => new Set(pcrs).size === pcrs.length, 'PCRs that differ from each other')
     .default([7])
     .describe(
-      'PCRs that the disk is sealed to: it opens only while they have the values of its last opening. An image of `cluster image build` should use 4, 7, 9, 11 and 12.',
+      'PCRs to which the disk is sealed: the disk opens only while these PCRs have the values that they had when it was opened last. An image of `cluster image build` should use 4, 7, 9, 11 and 12.',
     ),
   integrity: z
     .boolean()
@@ -65,7 +65,7 @@ const stateDisk = z.strictObject({
   recoveryRecipients: z
     .tuple([recipient], recipient)
     .describe(
-      'Recipients (age1…) whose private keys open the disk when the TPM does not. `cluster provisioning generate` takes that of the owner key. Never empty.',
+      'Recipients (age1…) whose private keys open the disk when the TPM does not. `cluster provisioning generate` writes the recipient of the owner key. Never empty.',
     ),
 });
 
@@ -96,7 +96,7 @@ const schema = z.strictObject({
         .min(2)
         .optional()
         .describe(
-          'Generation of the shared keys that the CA is of, if it has replaced another one. The machine accepts no CA of an earlier generation.',
+          'Generation of the shared keys to which the CA belongs, if this CA has replaced another CA. The machine accepts no CA of an earlier generation.',
         ),
     })
     .optional()
@@ -147,7 +147,7 @@ const schema = z.strictObject({
     .refine((text) => isIP(text) !== 0, 'an IP address')
     .optional()
     .describe(
-      'Address at which other machines reach this one; default: the one of its addresses that the cloud suggests, or the first.',
+      'Address at which other machines reach this machine; default: the address that the cloud suggests, or the first address of the machine.',
     ),
   cloud: z
     .enum(['auto', 'aws', 'gcp', 'azure', 'openstack', 'nocloud', 'none'])

@@ -102,7 +102,7 @@ function entry(
 /** The order is that of the causes: what can explain a problem comes before it. */
 const ENTRIES: readonly Entry[] = [
   entry('doctor-clock', 'workstation', {
-    what: 'the clocks of the control planes against that of the workstation',
+    what: 'the clocks of the control planes against the clock of the workstation',
     observe: workstation.clock,
     explains: ALL,
   }),
@@ -132,7 +132,7 @@ const ENTRIES: readonly Entry[] = [
     explains: OF_A_MACHINE,
   }),
   entry('doctor-disk-inodes', 'disks', {
-    what: 'free inodes of the same file systems',
+    what: 'free inodes of the file systems of kubelet and images on each node',
     observe: node.inodes,
     explains: OF_A_MACHINE,
   }),

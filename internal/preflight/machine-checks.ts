@@ -114,7 +114,7 @@ function clockOffset({ nowMs, callerClockMs }: MachineFacts): Observation {
   if (callerClockMs === undefined) return { subject, figure, threshold };
   const offsetMs = Math.abs(nowMs - callerClockMs);
   const side = nowMs < callerClockMs ? 'behind' : 'ahead of';
-  const cause = `the clock is ${formatDuration(offsetMs)} ${side} that of the workstation`;
+  const cause = `the clock is ${formatDuration(offsetMs)} ${side} the clock of the workstation`;
   return {
     subject,
     figure,

@@ -126,7 +126,7 @@ function apiServerGuard(
   const servers = others.filter(({ roles }) => roles.includes('KubernetesController'));
   if (servers.some((each) => each.isAlive && each.apiServer?.isReady === true)) return undefined;
   const reasons = servers.map((each) => `${each.name}: ${whyNotServing(each)}`);
-  return `no other control plane has a ready API server (${reasons.join(', ') || 'there is none'}); see \`cluster node show NODE\``;
+  return `no other control plane has a ready API server (${reasons.join(', ') || 'the cluster has only this control plane'}); see \`cluster node show NODE\``;
 }
 
 function whyNotServing({ isAlive, apiServer }: GuardedNode): string {

@@ -36,7 +36,7 @@ export async function ensureCa(
   }
   const caPem = await requireText(files, certFile);
   if (!isPair(caPem, keyPem)) {
-    const message = `${certFile} is damaged: its key is not the one in ${keyFile}`;
+    const message = `${certFile} is damaged: it does not match the key in ${keyFile}`;
     throw new ConsensusError('consensus-pki-damaged', message, { details: { path: certFile } });
   }
   return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => clock.nowMs() });

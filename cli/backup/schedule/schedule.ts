@@ -159,7 +159,10 @@ export async function runScheduleShow(context: CommandContext): Promise<void> {
 export async function runScheduleStop(context: CommandContext): Promise<void> {
   const { schedule } = await readClusterBackups(context);
   if (schedule === undefined)
-    throw new BackupCommandError('backup-no-schedule', 'ending the schedule of backups: there is none');
+    throw new BackupCommandError(
+      'backup-no-schedule',
+      'ending the schedule of backups: the cluster has no schedule',
+    );
   const mutation = newMutation();
   await callCurator(context, ({ operatorApi }) => operatorApi.putBackupSchedule({ mutation }));
   if (schedule.copyToStore !== undefined) await deleteStoreSecret(context);

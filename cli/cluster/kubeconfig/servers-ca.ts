@@ -32,7 +32,7 @@ export async function followServersCas(
   const signed = signedGeneration(caller, ownerDocuments, context.ports.clock.nowMs());
   const isNextOnly = keys !== undefined && ALL_SERVERS_CHANGED.includes(keys.phase);
   const kubernetesCaPem = serversCasIn(signed.keys, told, { known, isNextOnly });
-  if (kubernetesCaPem === undefined) throw refused('an owner signed another one');
+  if (kubernetesCaPem === undefined) throw refused('an owner signed another CA');
   return { ...caller.ca, floors: signed.floors, kubernetesCaPem };
 }
 

@@ -65,7 +65,7 @@ export async function withKnownMachine<T>(
   if (endorsement === undefined)
     throw new ClusterError(
       'cluster-other-machine',
-      `machine ${endpoint} showed ${peer.variant} evidence, expected that of tpm-ek:${expected}`,
+      `machine ${endpoint} showed ${peer.variant} evidence, expected the evidence of tpm-ek:${expected}`,
     );
   return await use({ session, peer, endorsement, enrolmentState: described.enrolmentState });
 }

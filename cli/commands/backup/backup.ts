@@ -27,18 +27,19 @@ export function register(backup: Command, action: ActionBinder): void {
   registerSchedule(backup, action);
   const list = backup
     .command('ls')
-    .description('list the backups that control planes keep, or those in a directory or a store')
+    .description('list the backups that control planes keep, or the backups in a directory or a store')
     .argument('[place]', 'directory with backup files, or s3://BUCKET/PREFIX (default: the cluster)')
     .option('--node <node>', 'only the backups that this node keeps');
   storeOptions(list)
     .addHelpText(
       'after',
       `
-TAKEN: complete, not proved. CONTENT-PROVED: a control plane restored what it
-encrypted into a throwaway etcd and found it equal. FILE-PROVED: the file itself
-was decrypted and restored (cluster backup verify).
+TAKEN: complete, not proved. CONTENT-PROVED: a control plane restored the data
+that it encrypted into a throwaway etcd, and found no difference from the cluster.
+FILE-PROVED: the file itself was decrypted and restored (cluster backup verify).
 
-The files in a store are not read: fetch and verify the one that you need.`,
+The command does not read the files in a store: fetch and verify the backup that
+you need.`,
     )
     .action(
       action<StoreFlags & { readonly node?: string }>(async (context, { node, ...flags }, place) => {
@@ -79,7 +80,7 @@ Examples:
     );
   backup
     .command('show')
-    .description('show which cluster a backup is of, without a key')
+    .description('show from which cluster a backup was taken (needs no key)')
     .argument('<file>', 'backup file')
     .action(action(async (context, _flags, file = '') => (await useCases()).runBackupShow(context, file)));
   backup
@@ -127,7 +128,10 @@ function storeOptions(command: Command): Command {
   return command
     .option('--s3-endpoint <url>', 'address of the S3-compatible store: https://HOST or https://HOST:PORT')
     .option('--s3-region <region>', 'region of the bucket (default: us-east-1)')
-    .option('--s3-ca <file>', 'CA certificates of the store in PEM (default: those of the machine)')
+    .option(
+      '--s3-ca <file>',
+      'CA certificates of the store in PEM (default: the CA certificates of the machine)',
+    )
     .option(
       '--s3-credentials <file>',
       'access key in the format of AWS, mode 0600 (default: backup-credentials in the workspace)',
@@ -138,7 +142,7 @@ function registerSchedule(backup: Command, action: ActionBinder): void {
   const schedule = backup.command('schedule').description('let control planes take backups by themselves');
   const set = schedule
     .command('set')
-    .description('sign a schedule, and replace the one before it (owners only)')
+    .description('sign a schedule, which replaces the current schedule (owners only)')
     .addOption(durationOption('--every <duration>', 'time between two backups').default(DAY_MS / 4, '6h'))
     .option('--keep <n>', 'proved backups that each control plane keeps', wholeNumber(1, 1_000), 7)
     .addOption(
@@ -157,22 +161,25 @@ function registerSchedule(backup: Command, action: ActionBinder): void {
     .addHelpText(
       'after',
       `
-Control planes take turns: each time the one with the oldest backup takes the next.
-It restores what it encrypts into a throwaway etcd and compares hash and objects
-with the cluster: only then does the backup count. Each control plane keeps its
-newest ones, and never deletes its last proved one. No node can decrypt them.
+Control planes take turns: the control plane with the oldest backup takes the next
+backup. It restores the encrypted data into a throwaway etcd and compares hash and
+objects with the cluster: only then does the backup count. Each control plane keeps
+its newest backups, and never deletes its last proved backup. No node can decrypt
+a backup.
 
 --copy-to is for a network file system: each control plane copies its proved
-backups to DIRECTORY/CLUSTER-ID/NODE-ID, as many as it keeps. A directory that is
-away delays no backup, is shown by doctor, and is caught up with. One on the disk
-of the machine itself is refused.
+backups to DIRECTORY/CLUSTER-ID/NODE-ID, as many as it keeps. If the directory is
+not available, backups are taken without delay, the doctor reports the problem, and
+missing copies are made later. A directory on the machine's own disk is refused.
 
-With --copy-to s3://BUCKET/PREFIX they go to an S3-compatible store in the same way.
-The access key is copied from the file of the workspace into a Secret that only
-control planes read: after a change, run this command again.
+With --copy-to s3://BUCKET/PREFIX, control planes copy their backups to an
+S3-compatible store in the same way. The command copies the access key from the file
+of the workspace into a Secret that only control planes read: after a change of the
+key, run this command again.
 
-The signature names the control planes of now: sign again when one is added. The
-workspace is in the backups as it is now: sign again when cluster.yaml changes.
+The signature names the current control planes: sign again after you add a control
+plane. Backups contain the workspace as it was at the signature: sign again after
+you change cluster.yaml.
 
 Examples:
   cluster backup schedule set --every 6h --keep 7
@@ -218,23 +225,25 @@ function registerCreate(backup: Command, action: ActionBinder): void {
       'further recovery key that opens the backup; may be repeated',
       collect as (value: string, before: unknown) => readonly string[],
     )
-    .option('--node <node>', 'control plane that takes it (default: any)')
+    .option('--node <node>', 'control plane that takes the backup (default: any)')
     .addHelpText(
       'after',
       `
 The file contains both etcd databases, the keys that all control planes share,
 the stored configuration and the bundle manifest. The control plane encrypts it
 in the age format to a recovery key that is derived from the owner key, and to
-each --recipient. No node can decrypt it. The master secret and cluster.yaml are in
-it too, encrypted on this workstation, so that file and owner key are enough for a
-restore: keep them in different places. Volumes and images are not in it.
+each --recipient. No node can decrypt the file. The file also contains the master
+secret and cluster.yaml, encrypted on this workstation, so that the file and the
+owner key are enough for a restore: keep them in different places. The file does
+not contain volumes and images.
 
---to - writes the file to standard output and verifies it as it passes. Only exit
-code 0 says that it is complete: let a script check it (set -o pipefail).
+--to - writes the file to standard output and verifies the bytes as they pass. Only
+exit code 0 means that the file is complete: let a script check the exit code
+(set -o pipefail).
 
---into is made for a timer. It deletes nothing before the new backup is complete
-(with --prove: proved), nothing but good backups of this cluster, and never the
-newest proved one.
+--into is made for a timer. The command deletes old backups only after the new
+backup is complete (with --prove: proved). It deletes only good backups of this
+cluster, and never the newest proved backup.
 
 Examples:
   cluster backup create --to blue-2026-11-24.backup

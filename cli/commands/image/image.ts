@@ -29,8 +29,8 @@ Writes disk.raw, boot.efi and reference-values.json. The same packages, agent an
 provisioning file give the same bytes. The whole system is in boot.efi, which the
 firmware measures before it starts. There is no shell, and no login.
 
-reference-values.json has the registers that follow from the image. Those of the
-firmware (0 to 3, 6, 7, and 10, which depends on them) are added with --firmware.
+reference-values.json has the registers that follow from the image. --firmware adds
+the registers of the firmware: 0 to 3, 6, 7, and 10, which depends on them.
 
 Example:
   cluster image build --provisioning provisioning.json --out image`,

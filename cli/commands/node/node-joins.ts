@@ -35,7 +35,7 @@ export function registerNodeJoins(node: Command, action: ActionBinder): void {
     .addHelpText(
       'after',
       `
-Compare the fingerprint with the one on the console of the machine first.
+Compare the fingerprint with the fingerprint on the console of the machine first.
 
 Examples:
   cluster node ls --joins

@@ -191,10 +191,10 @@ function registerReset(reset: Command, action: ActionBinder): void {
       'after',
       `
 If the agent does not run or the cluster no longer exists, reset the machine
-as root on the machine itself. This deletes all its cluster data:
+as root on the machine itself. This deletes all cluster data on the machine:
   install -D /dev/null /var/lib/cluster/reset/order.json
   systemctl restart --no-block bootstrapper
-If a cluster still lists it: cluster node remove NODE --lost`,
+If a cluster still lists the node: cluster node remove NODE --lost`,
     )
     .action(
       action<DrainFlags & ConfirmFlags>(async (context, flags, name = '') =>

@@ -53,10 +53,14 @@ function registerGenerate(provisioning: Command, action: ActionBinder): void {
       ]),
     )
     .option('--node-name <name>', 'node name (default: hostname of the machine)')
-    .option('--address <ip>', 'address that other nodes use (default: its first address)')
+    .option('--address <ip>', 'address at which other nodes reach the machine (default: its first address)')
     .option('--join-endpoint <host>', 'control-plane node to join; may be repeated', collect)
     .option('--state-disk <device>', 'block device of the encrypted state disk (default: none)')
-    .option('--state-disk-pcrs <list>', 'PCRs that it is sealed to, like 4,7,9 (default: 7)', parsePcrs)
+    .option(
+      '--state-disk-pcrs <list>',
+      'PCRs to which the state disk is sealed, like 4,7,9 (default: 7)',
+      parsePcrs,
+    )
     .option('--no-state-disk-integrity', 'encrypt sectors without authenticating them')
     .option('--recovery-recipient <age1…>', 'key that also recovers the disk; may be repeated', collect)
     .option('--out <file>', 'write to this new file, mode 0600 (default: print)')

@@ -99,7 +99,7 @@ async function evidenceFor(
   if (!isStatementOf(statement, 'server', context)) {
     throw new EvidenceSocketError(
       'evidence-socket-refused',
-      `checking a request: its session is not one of the ${context} server`,
+      `checking a request: its session does not belong to the ${context} server`,
     );
   }
   const issuer = issuers.find(({ variant }) => FORMAT_OF_VARIANT[variant] === format);

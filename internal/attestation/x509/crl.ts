@@ -74,7 +74,7 @@ export function checkNotRevoked(certificate: Certificate, crl: Crl): void {
   if (Buffer.compare(certificate.issuer.der, crl.issuer.der) !== 0) {
     throw new X509Error(
       'x509-crl-issuer',
-      `checking revocation of ${describeName(certificate.subject)}: the CRL is of another issuer`,
+      `checking revocation of ${describeName(certificate.subject)}: the CRL was issued by another CA`,
     );
   }
   if (crl.revoked.has(certificate.serial)) {

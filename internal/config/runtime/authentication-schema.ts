@@ -47,13 +47,15 @@ const issuer = z
       .describe(
         'Where API servers read the OpenID configuration; default: `url` with /.well-known/openid-configuration.',
       ),
-    ca: caPem.optional().describe('CA certificates (PEM) of the issuer; default: those of the machine.'),
+    ca: caPem
+      .optional()
+      .describe('CA certificates (PEM) of the issuer; default: the CA certificates of the machine.'),
     audiences: z
       .array(z.string().min(1).max(256))
       .min(1)
       .max(16)
       .superRefine((all, context) => refuseRepeated(all, context, (at) => [at]))
-      .describe('Client IDs: a token needs one of them in its claim `aud`.'),
+      .describe('Client IDs: a token is accepted if its claim `aud` contains one of these IDs.'),
     usernameClaim: claim.default('sub').describe('The claim with the name of the user.'),
     usernamePrefix: prefix.default('oidc:').describe('Prefix of user names.'),
     groupsClaim: claim.optional().describe('The claim with the groups of the user; default: no groups.'),

@@ -17,7 +17,9 @@ const DOCKER_HUB_ALIASES = ['index.docker.io', 'registry-1.docker.io', 'registry
 
 const ca = caPem
   .optional()
-  .describe('CA certificates (PEM) that sign its certificate, in addition to those of the machine.');
+  .describe(
+    'CA certificates (PEM) that sign its certificate, in addition to the CA certificates of the machine.',
+  );
 
 const credentials = z
   .boolean()
@@ -90,12 +92,16 @@ export const registriesSchema = z
       const urls = mirrors.map(({ url }) => url);
       urls.forEach((url, at) => {
         if (urls.indexOf(url) !== at)
-          addProblem(context, [index, 'mirrors', at, 'url'], 'another URL: a mirror before it has this one');
+          addProblem(
+            context,
+            [index, 'mirrors', at, 'url'],
+            'another URL: an earlier mirror has the same URL',
+          );
       });
     });
   })
   .describe(
-    'Registries with mirrors, a private CA or credentials. Others are used with the defaults of containerd.',
+    'Registries with mirrors, a private CA or credentials. All other registries are used with the defaults of containerd.',
   );
 
 /** The parsed section. */

@@ -41,7 +41,7 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     figure: 'abs(cluster_node_time_seconds - timestamp(cluster_node_time_seconds))',
     limits: { critical: seconds(MAX_CLOCK_OFFSET_MS), warning: seconds(limits.CLOCK_WARNING_MS) },
     summary:
-      'The clock of {{ $labels.node }} differs by {{ $value | humanizeDuration }} from that of Prometheus',
+      'The clock of {{ $labels.node }} differs by {{ $value | humanizeDuration }} from the clock of Prometheus',
   },
   'doctor-credentials': { none: 'about a workstation' },
   'doctor-etcd-full': {
