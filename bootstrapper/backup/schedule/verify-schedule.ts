@@ -47,10 +47,7 @@ export async function verifySchedule(
   const { data: floor } = floorShape.safeParse(await readJson(files, newestSchedule, MAX_BYTES));
   const isOlder =
     floor !== undefined && (epoch < floor.epoch || (epoch === floor.epoch && issuedMs < floor.issuedMs));
-  if (isOlder)
-    throw invalid(
-      `signed ${new Date(issuedMs).toISOString()}, before the schedule that this node followed last`,
-    );
+  if (isOlder) throw invalid(`signed ${new Date(issuedMs).toISOString()}, before the schedule followed last`);
   if (floor?.epoch !== epoch || floor.issuedMs !== issuedMs) {
     await files.makeDirectory(dirname(newestSchedule));
     await files.writeAtomic(newestSchedule, `${JSON.stringify({ version: 1, epoch, issuedMs })}\n`);

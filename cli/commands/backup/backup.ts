@@ -138,29 +138,7 @@ function storeOptions(command: Command): Command {
     );
 }
 
-function registerSchedule(backup: Command, action: ActionBinder): void {
-  const schedule = backup.command('schedule').description('let control planes take backups by themselves');
-  const set = schedule
-    .command('set')
-    .description('sign a schedule, which replaces the current schedule (owners only)')
-    .addOption(durationOption('--every <duration>', 'time between two backups').default(DAY_MS / 4, '6h'))
-    .option('--keep <n>', 'proved backups that each control plane keeps', wholeNumber(1, 1_000), 7)
-    .addOption(
-      durationOption('--valid <duration>', 'how long the signature is valid').default(365 * DAY_MS, '365d'),
-    )
-    .option(
-      '--copy-to <target>',
-      'where each control plane copies its backups: an existing directory on another file system, or s3://BUCKET/PREFIX',
-    )
-    .option(
-      '--recipient <age1…>',
-      'further recovery key that opens the backups; may be repeated',
-      collect as (value: string, before: unknown) => readonly string[],
-    );
-  storeOptions(set)
-    .addHelpText(
-      'after',
-      `
+const SCHEDULE_HELP = `
 Control planes take turns: the control plane with the oldest backup takes the next
 backup. It restores the encrypted data into a throwaway etcd and compares hash and
 objects with the cluster: only then does the backup count. Each control plane keeps
@@ -185,8 +163,29 @@ Examples:
   cluster backup schedule set --every 6h --keep 7
   cluster backup schedule set --copy-to /mnt/backups
   cluster backup schedule set --copy-to s3://backups/blue --s3-endpoint https://s3.example.org
-  cluster backup fetch --to newest.backup`,
+  cluster backup fetch --to newest.backup`;
+
+function registerSchedule(backup: Command, action: ActionBinder): void {
+  const schedule = backup.command('schedule').description('let control planes take backups by themselves');
+  const set = schedule
+    .command('set')
+    .description('sign a schedule, which replaces the current schedule (owners only)')
+    .addOption(durationOption('--every <duration>', 'time between two backups').default(DAY_MS / 4, '6h'))
+    .option('--keep <n>', 'proved backups that each control plane keeps', wholeNumber(1, 1_000), 7)
+    .addOption(
+      durationOption('--valid <duration>', 'how long the signature is valid').default(365 * DAY_MS, '365d'),
     )
+    .option(
+      '--copy-to <target>',
+      'where each control plane copies its backups: an existing directory on another file system, or s3://BUCKET/PREFIX',
+    )
+    .option(
+      '--recipient <age1…>',
+      'further recovery key that opens the backups; may be repeated',
+      collect as (value: string, before: unknown) => readonly string[],
+    );
+  storeOptions(set)
+    .addHelpText('after', SCHEDULE_HELP)
     .action(
       action<ScheduleFlags>(async (context, { every, keep, valid, copyTo, recipient = [], ...store }) =>
         (await useCases()).runScheduleSet(context, {
