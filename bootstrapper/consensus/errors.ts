@@ -23,7 +23,7 @@ export const consensusErrors = defineErrors({
   ),
   'consensus-keys-awaited': retryable.system.partial(
     'This node becomes a member of etcd, but does not have the CA keys of etcd yet.',
-    'Wait: the node requests the keys by itself. `cluster explain NODE` shows why it gets none.',
+    'Wait: the node requests the keys by itself. `cluster explain NODE` shows why the node gets no keys.',
   ),
   'consensus-no-peers': retryable.system.unreachable(
     'This node is to join etcd, but knows no other control-plane node.',

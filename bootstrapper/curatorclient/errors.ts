@@ -12,7 +12,7 @@ export const curatorClientErrors = defineErrors({
   ),
   'curatorclient-not-member': fault.operator.refused(
     'This node was removed from the cluster: no record of a member has its key.',
-    'To let it join again, reset the machine as root (see `cluster node reset --help`); it then joins with a new key. Otherwise shut it down.',
+    'To let the machine join again, reset it as root (see `cluster node reset --help`). The machine then joins with a new key. If it is not to join again, shut it down.',
   ),
   'curatorclient-other-node': retryable.peer.refused(
     'Another node of the cluster responds at the address of a control-plane node.',

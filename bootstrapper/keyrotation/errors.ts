@@ -11,7 +11,7 @@ export const keyRotationErrors = defineErrors({
     'If the keys were rotated by an earlier version, ask an owner to run `cluster sign`. Otherwise somebody who has a key of the cluster is in the path to its control planes: find out who.',
   ),
   'keyrotation-generation-old': fault.peer.refused(
-    'This node was told to install shared keys that are older than those it has used.',
+    'This node was told to install shared keys that are older than the keys that it has used.',
     'If the cluster was restored from a backup, ask an owner to run `cluster keys rotate`. Otherwise somebody who has old keys of the cluster is in the path to its control planes: find out who.',
   ),
   'keyrotation-stage-damaged': fault.system.needsReset(

@@ -11,7 +11,7 @@ export const kubernetesErrors = defineErrors({
     'Fix the cause that kubeadm reports, then run the same `cluster init` again: it resumes with this phase.',
   ),
   'kubernetes-keys-damaged': fault.system.partial(
-    'A key that all control planes share is damaged or incomplete on the machine that creates the cluster. It is not replaced, because everything that was signed with it would be refused.',
+    'A key that all control planes share is damaged or incomplete on the machine that creates the cluster. The key is not replaced, because everything that was signed with the key would be refused.',
     'Check the disk of the machine. Then reset the machine with `cluster node reset` and create a new cluster with `cluster init`.',
   ),
   'kubernetes-encryption-changed': fault.operator.precondition(

@@ -7,7 +7,7 @@ export const nodeStreamErrors = defineErrors({
     'Use one of the listed units.',
   ),
   'nodestream-audit-missing': fault.operator.precondition(
-    'This node has no audit log. The API servers write it, and they run on control planes only.',
+    'This node has no audit log. API servers write the audit log, and they run on control planes only.',
     'Name a control plane (`cluster node ls`). A control plane of an earlier release begins its audit log when its static pods are written again, for example by a key rotation.',
   ),
   'nodestream-other-boot': fault.operator.precondition(

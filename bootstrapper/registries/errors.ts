@@ -3,7 +3,7 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 /** Codes of this directory's errors, with meaning and fix. */
 export const nodeRegistriesErrors = defineErrors({
   'noderegistries-invalid': fault.peer.refused(
-    'The registries or the proxy in the configuration of the cluster have a form that this version does not know. The node keeps those it has.',
+    'The registries or the proxy in the configuration of the cluster have a form that this version does not know. The node keeps its current registries and proxy.',
     'Upgrade the agent of this node to the version of the control planes.',
   ),
   'noderegistries-credentials': retryable.peer.unhealthy(

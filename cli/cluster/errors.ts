@@ -39,7 +39,7 @@ export const clusterErrors = defineErrors({
     'Use the workspace whose owner key is in /etc/cluster/provisioning.json on the machine, or add the owner key of this workspace there.',
   ),
   'cluster-unreachable': retryable.peer.unreachable(
-    'The machine could not be reached within the time limit. If an init runs on the machine, it continues.',
+    'The machine could not be reached within the time limit. If an init runs on the machine, the init continues.',
     'Check that the machine is running, that its address is still correct (`--node` sets a new one) and that no firewall blocks the port.',
   ),
   'cluster-machine-taken': fault.operator.precondition(

@@ -7,7 +7,7 @@ export const configurationErrors = defineErrors({
     'Compare the file with `cluster config show`, add what is missing, then run `cluster config apply --onto REVISION` with the revision shown.',
   ),
   'configuration-unreadable': fault.operator.precondition(
-    'This version cannot read the configuration of the cluster: another version wrote it, or it was written directly to etcd. It can only be replaced as a whole. Nothing was changed.',
+    'This version cannot read the configuration of the cluster: another version wrote it, or it was written directly to etcd. The configuration can only be replaced as a whole. Nothing was changed.',
     'Copy what should stay from `cluster config show` into the file, then run `cluster config apply --onto REVISION` with the revision shown, or use `cluster config edit`.',
   ),
   'configuration-conflict': fault.operator.precondition(

@@ -8,7 +8,7 @@ export const keysErrors = defineErrors({
   ),
   'keys-rotation-stalled': retryable.system.partial(
     'The rotation of the shared keys has made no progress for ten minutes because it waits for nodes.',
-    'See `cluster keys show` for the nodes that it waits for. Start them, or remove those that will not come back; the rotation then continues. `cluster keys rotate` follows it.',
+    'See `cluster keys show` for the nodes for which the rotation waits. Start these nodes, or remove the nodes that will not come back; the rotation then continues. `cluster keys rotate` shows its progress.',
   ),
   'keys-rotation-unsupported': fault.operator.precondition(
     'The control planes run a version that cannot rotate the shared keys.',

@@ -8,7 +8,7 @@ export const workspaceErrors = defineErrors({
   ),
   'workspace-key-invalid': fault.operator.precondition(
     'The owner key or the master secret of the workspace is damaged.',
-    'Restore the file from a backup. It cannot be replaced once a cluster was created with it.',
+    'Restore the file from a backup. The key cannot be replaced once a cluster was created with it.',
   ),
   'workspace-other-cluster': fault.operator.precondition(
     'The workspace has the keys of another cluster or owner. Nothing was changed.',
@@ -40,7 +40,7 @@ export const workspaceErrors = defineErrors({
   ),
   'workspace-not-encrypted': fault.operator.precondition(
     'The keys of the workspace exist and are not encrypted, and `cluster config generate` does not change existing files.',
-    'Run `cluster config passphrase` to encrypt them.',
+    'Run `cluster config passphrase` to encrypt the keys of the workspace.',
   ),
   'workspace-identity-missing': fault.operator.usage(
     'The identity file of an operator does not exist.',

@@ -73,7 +73,7 @@ export const atlsErrors = defineErrors({
   ),
   'atls-busy': retryable.peer.unreachable(
     'Too many attestations are pending, in total or from this source, so the connection was closed.',
-    'Wait and try again. If it persists, look for a client that opens connections and does not use them.',
+    'Wait and try again. If the error persists, look for a client that opens connections and does not use them.',
   ),
   'atls-alert-protocol': peerFault('The peer reports that this end violated the protocol.'),
   'atls-alert-too-large': peerFault('The peer reports that a frame of this end is too large.'),

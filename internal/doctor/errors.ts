@@ -88,15 +88,15 @@ export const doctorErrors = defineErrors({
     'Look at `cluster node logs NODE` for the reason of the failed renewal. The agent tries again until it succeeds.',
   ),
   'doctor-ca': retryable.operator.unhealthy(
-    'A certificate authority has expired, or ends soon.',
-    'Run `cluster keys rotate`: it replaces the certificate authorities while the cluster runs.',
+    'A CA of the cluster has expired, or expires soon.',
+    'Run `cluster keys rotate`: the rotation replaces the CAs while the cluster runs.',
   ),
   'doctor-keys': retryable.operator.unhealthy(
     'A rotation of the shared keys does not proceed.',
-    'Look at `cluster keys show`. If an owner must sign the new keys, an owner runs `cluster keys rotate`; after a rotation by an earlier version `cluster sign`. Start the control planes for which the rotation waits, or remove them with `cluster node remove NODE --lost`.',
+    'Look at `cluster keys show`. If an owner must sign the new keys, run `cluster keys rotate` as an owner; if an earlier version made the rotation, run `cluster sign`. Start the control planes for which the rotation waits, or remove them with `cluster node remove NODE --lost`.',
   ),
   'doctor-servers-ca': retryable.operator.unhealthy(
-    'Pods run since before a rotation of the shared keys replaced the CA of API servers. Programs that read the CA only when they start accept a server that was forged with the old key.',
+    'Some pods were started before a rotation of the shared keys replaced the CA of API servers. A program that reads the CA only at its start still trusts the old CA, and so accepts a server that was forged with the old key.',
     'Restart these pods before the next rotation: `kubectl -n NAMESPACE rollout restart deployment,daemonset,statefulset`, and delete pods that no controller owns.',
   ),
   'doctor-document': retryable.operator.unhealthy(
@@ -112,7 +112,7 @@ export const doctorErrors = defineErrors({
     'Look at the last failure with `cluster backup schedule show`. Until it is corrected, take a backup with `cluster backup create`.',
   ),
   'doctor-backup-schedule': retryable.operator.unhealthy(
-    'The owner’s signature on the schedule of backups ends soon or has ended, or it does not name every control plane.',
+    'The owner’s signature on the schedule of backups has expired or expires soon, or the schedule does not name every control plane.',
     'Sign the schedule again with `cluster backup schedule set`.',
   ),
   'doctor-backup-copies': retryable.operator.unhealthy(
@@ -132,12 +132,12 @@ export const doctorErrors = defineErrors({
     'Find out which objects grow (`apiserver_storage_objects` in the metrics of the API server) and delete what is not needed.',
   ),
   'doctor-etcd-unused': retryable.operator.unhealthy(
-    'Most pages of an etcd database are unused: it takes more space on the disk and in the quota than its content.',
+    'Most pages of an etcd database are unused: the database takes more space on the disk and in the quota than its content needs.',
     'Run `cluster recover space` as root on a control plane.',
   ),
   'doctor-disk-clear': retryable.operator.unhealthy(
     'A node has an encrypted disk, but a directory with secrets or data of the node is in the clear on another disk.',
-    'Move the directory to the encrypted file system, then overwrite the old copy: it contains keys.',
+    'Move the directory to the encrypted file system, then overwrite the old copy, because it contains keys.',
   ),
   'doctor-fsync': retryable.operator.unhealthy(
     'The disk of an etcd member is slow: every write of the cluster waits for it.',

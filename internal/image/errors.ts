@@ -18,15 +18,15 @@ export const imageErrors = defineErrors({
   ),
   'image-tree': fault.system.internal(
     'The files of the packages contradict each other, or a file that the image needs is missing.',
-    'Report this error with its text. It depends on the pinned packages alone.',
+    'Report this error with its text. The cause is in the pinned packages, not in this machine.',
   ),
   'image-shell': fault.system.internal(
     'A package contains a shell or a remote login, which an image must not have.',
-    'Report this error with its text. It depends on the pinned packages alone.',
+    'Report this error with its text. The cause is in the pinned packages, not in this machine.',
   ),
   'image-pe': fault.system.internal(
     'The boot stub or the kernel is not an EFI program of the expected form.',
-    'Report this error with its text. It depends on the pinned packages alone.',
+    'Report this error with its text. The cause is in the pinned packages, not in this machine.',
   ),
   'image-too-large': fault.operator.usage(
     'The files of the boot partition do not fit, or the disk cannot have the given size.',

@@ -1,7 +1,7 @@
 import { defineErrors, errorClass, fault } from '../errors/index.ts';
 
 const FIX =
-  'Do not use the disk. If it was changed on purpose, restore its header from a backup of it, or format the disk and let the node join again.';
+  'Do not use the disk. If the header was changed on purpose, restore the header from a backup, or format the disk and let the node join again.';
 
 /** How much of a refused value an error message shows. */
 const MAX_FOUND = 120;

@@ -35,7 +35,7 @@ export const objectStoreErrors = defineErrors({
     'Check that --s3-endpoint is the address of an S3 API, without a path.',
   ),
   'objectstore-differs': retryable.system.unhealthy(
-    'An object in the S3-compatible store has other bytes than those that were uploaded.',
+    'The bytes of an object in the S3-compatible store differ from the uploaded bytes.',
     'Look at the store: its disks, or a proxy before it, change data. Control planes delete the object and upload it again by themselves.',
   ),
   'objectstore-credentials-invalid': fault.operator.usage(

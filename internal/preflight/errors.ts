@@ -65,7 +65,7 @@ export const preflightErrors = defineErrors({
     `Start a time service (systemd-timesyncd or chrony) and wait until the clock is synchronized, ${again}`,
   ),
   'preflight-size': retryable.operator.preflight(
-    'The machine has less memory or fewer processors than a control plane needs. It is sufficient for a worker.',
+    'The machine has less memory or fewer processors than a control plane needs. The machine is sufficient for a worker.',
     'Add memory or processors, or use the machine as a worker.',
   ),
   'preflight-program': retryable.operator.preflight(

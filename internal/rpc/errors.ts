@@ -24,7 +24,7 @@ export const rpcErrors = defineErrors({
   ),
   'rpc-handshake': fault.peer.refused(
     'The TLS handshake failed: one end did not accept the certificate of the other.',
-    'Compare the expected fingerprint or certificate with the one in the error message. Do not continue if they differ.',
+    'Compare the expected fingerprint or certificate with the fingerprint or certificate in the error message. Do not continue if they differ.',
   ),
   'rpc-not-served': fault.peer.precondition(
     'The peer does not implement this call; it probably runs another version.',
@@ -32,7 +32,7 @@ export const rpcErrors = defineErrors({
   ),
   'rpc-crowded': retryable.system.unreachable(
     'The server refused the connection because too many connections are waiting, most of them from the same network as this connection.',
-    'Wait: the client retries by itself. If it lasts for minutes, find out on a control plane where the connections come from: `cluster node logs NODE --unit cluster-joinservice`.',
+    'Wait: the client retries by itself. If the error lasts for minutes, find out on a control plane where the connections come from: `cluster node logs NODE --unit cluster-joinservice`.',
   ),
   'rpc-failed': retryable.peer.internal(
     'The peer failed with an internal error.',

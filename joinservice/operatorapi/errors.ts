@@ -28,14 +28,14 @@ export const operatorApiErrors = defineErrors({
   ),
   'operatorapi-audit-truncated': retryable.system.unreachable(
     'The oldest entries of the audit log were dropped to make room while they were being read. The chain is intact.',
-    'Run the same command again. It begins with the oldest remaining entry.',
+    'Run the same command again. The command begins with the oldest remaining entry.',
   ),
   'operatorapi-collateral-refused': fault.operator.refused(
     'The uploaded collateral is malformed, not signed by its manufacturer, expired, or older than the collateral used before. The previous collateral stays in use.',
     'Fetch new collateral with `cluster attest collateral refresh` and upload it with `cluster attest collateral upload`. The cause names the document.',
   ),
   'operatorapi-keys-already-rotated': fault.operator.precondition(
-    'The shared keys of the control planes were already rotated, and this call did not name the current generation. It may be a repeated call. Nothing was changed.',
+    'The shared keys of the control planes were already rotated, and this call did not name the current generation. The call may be a repetition. Nothing was changed.',
     'Do nothing if you wanted that rotation. Otherwise name the current generation, which the error shows: `cluster keys rotate --replace GENERATION`.',
   ),
   'operatorapi-signing-failed': retryable.system.unreachable(

@@ -24,7 +24,7 @@ export const signerErrors = defineErrors({
   ),
   'signer-statement-replayed': retryable.peer.refused(
     'The machine has made a newer statement since: the received statement is a replay.',
-    'Do nothing: the machine retries by itself. If it happens again, check who can reach the socket of the signer.',
+    'Do nothing: the machine retries by itself. If the error happens again, check who can reach the socket of the signer.',
   ),
   'signer-evidence-missing': fault.peer.refused(
     'The statement came without evidence of the variant that the machine was admitted with.',
@@ -44,7 +44,7 @@ export const signerErrors = defineErrors({
   ),
   'signer-address-other': fault.peer.refused(
     'A machine requested a certificate for an address or name that is not its own.',
-    'Give the machine an address and a name of its own. The error names the node that has them. If that is a control plane that was removed without an owner, an owner frees them with `cluster node remove NODE` or `cluster node readmit NODE`.',
+    'Give the machine an address and a name of its own. The error names the node that has this address or name. If that node is a control plane that was removed without an owner, an owner frees the address and the name with `cluster node remove NODE` or `cluster node readmit NODE`.',
   ),
   'signer-grant-missing': retryable.operator.refused(
     'A control plane needs a grant signed by an owner, and no owner has signed a grant for this node.',

@@ -12,7 +12,7 @@ export const evidenceSocketErrors = defineErrors({
   ),
   'evidence-socket-refused': fault.operator.refused(
     'The agent refused to create evidence, because the session does not belong to a server of the join service.',
-    'Compare the versions of the agent and the join service on this machine. If they match, a compromised program may be asking: inspect the join service.',
+    'Compare the versions of the agent and the join service on this machine. If the versions match, a compromised program may have sent the request: inspect the join service.',
   ),
   'evidence-socket-busy': retryable.system.unreachable(
     'The agent could not create evidence: its TPM does not respond, or there are too many requests.',

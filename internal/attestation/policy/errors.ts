@@ -12,7 +12,7 @@ export const policyErrors = defineErrors({
   ),
   'policy-variant-unknown': fault.operator.usage(
     'An attestation variant is missing, unknown or named twice, or the policy has no section for it.',
-    'Use the variants tpm, sev-snp, tdx, snp+tpm, tdx+tpm, owner-key and machine-key, each once, and add the sections tpm, sev-snp and tdx that they need to the policy.',
+    'Use the variants tpm, sev-snp, tdx, snp+tpm, tdx+tpm, owner-key and machine-key, each once, and add to the policy the sections tpm, sev-snp and tdx that these variants need.',
   ),
 });
 

@@ -3,7 +3,7 @@ import { REFRESH_COLLATERAL } from '../x509/index.ts';
 
 const refusal = fault.peer.refused;
 const ALTERED =
-  'Create a new report on the machine. If that fails too, compare the versions of SNP firmware, kernel and agent with those that this release supports.';
+  'Create a new report on the machine. If that fails too, compare the versions of SNP firmware, kernel and agent with the versions that this release supports.';
 const OTHER_CERTIFICATE =
   'Run `cluster attest collateral refresh`, or fetch the certificate for this chip id and reported TCB from the AMD key distribution service (kdsintf.amd.com).';
 

@@ -3,7 +3,7 @@ import { REFRESH_COLLATERAL } from '../x509/index.ts';
 
 const refusal = fault.peer.refused;
 const ALTERED =
-  'Create a new quote on the machine. If that fails too, compare the versions of kernel, TDX module and agent with those that this release supports.';
+  'Create a new quote on the machine. If that fails too, compare the versions of kernel, TDX module and agent with the versions that this release supports.';
 const HOST =
   'Update firmware, microcode and TDX module of the host as the Intel advisories listed under `actual` describe.';
 
