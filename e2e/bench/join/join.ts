@@ -8,7 +8,7 @@ const ALL_AT_ONCE = 500;
 const CONCURRENT = 200;
 const ALONE = 20;
 /** Each of the machines that joined alone renews its certificates so many times. */
-const RENEWALS_EACH = 3;
+const RENEWALS_EACH = 15;
 
 /**
  * Machines join in parallel over real attested TLS, with the built join service and signer and a real etcd.
