@@ -70,6 +70,19 @@ test('TokenReviews.judge() asks about four tokens at once, however many are inve
   expect([counted.get('refused')?.length, counted.get('unknown')?.length]).toEqual([4, 36]);
 });
 
+test('TokenReviews.judge() notices a withdrawn right also while invented tokens occupy all reviews', async () => {
+  const clock = new FakeClock();
+  const rights = new Set(['good']);
+  const ask = (token: { reveal(): string }) =>
+    token.reveal() === 'good' ? Promise.resolve(rights.has('good')) : new Promise<boolean>(() => undefined);
+  const reviews = new TokenReviews({ ask, clock });
+  expect(await reviews.judge('good', signal)).toBe('allowed');
+  for (let index = 0; index < 40; index++) void reviews.judge(`invented ${index}`, signal);
+  rights.delete('good');
+  await clock.advance(60 * SECOND_MS);
+  expect(await reviews.judge('good', signal)).toBe('refused');
+});
+
 test('TokenReviews.judge() asks again about a known token after many others', async () => {
   const { api, judge } = create();
   await judge('good');

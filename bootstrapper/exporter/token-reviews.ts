@@ -10,7 +10,7 @@ const REFUSED_MS = 10_000;
  * tokens of pods are valid for an hour.
  */
 const UNANSWERED_MS = HOUR_MS;
-/** Clients with invented tokens cannot make this node ask more than this at once. */
+/** Clients with invented tokens cannot make this node ask more reviews than this at once. */
 const MAX_PENDING = 4;
 const MAX_ALLOWED = 16;
 const MAX_REFUSED = 64;
@@ -40,7 +40,9 @@ export class TokenReviews {
     const key = createHash('sha256').update(token).digest('base64');
     if (this.#age(this.#allowed, key) < ALLOWED_MS) return 'allowed';
     if (this.#age(this.#refused, key) < REFUSED_MS) return 'refused';
-    const verdict = this.#pending < MAX_PENDING ? await this.#review(token, signal) : 'unknown';
+    // Invented tokens must not keep an earlier decision in effect by occupying all reviews.
+    const mayAsk = this.#allowed.has(key) || this.#pending < MAX_PENDING;
+    const verdict = mayAsk ? await this.#review(token, signal) : 'unknown';
     if (verdict === 'unknown') return this.#age(this.#allowed, key) < UNANSWERED_MS ? 'allowed' : 'unknown';
     this.#allowed.delete(key);
     if (verdict === 'allowed') this.#keep(this.#allowed, key, MAX_ALLOWED);
