@@ -61,8 +61,8 @@ async function review(
 }
 
 /**
- * An API server without etcd refuses everybody after its restart, because it cannot look up tokens and rights. Only the refusal of one
- * that is ready counts.
+ * An API server that restarts without etcd refuses everybody, because it cannot look up tokens and rights. A refusal counts only if the
+ * API server is ready.
  * @throws KubeError when it is not ready
  */
 async function requireReady(access: ApiServers, { clock, signal }: AskPorts): Promise<void> {

@@ -15,7 +15,7 @@ interface WatchedKeyOptions<T> extends WatchPorts {
   readonly read: (entry: Entry | undefined) => T;
 }
 
-/** The value of one key, from one watch for all readers. An entry that `read` refuses is logged, and the previous value stays. */
+/** The value of one key in etcd, from one watch for all readers. If `read` throws for an entry, the error is logged and the previous value stays. */
 export class WatchedKey<T> {
   readonly #options: WatchedKeyOptions<T>;
   readonly #value = new EventValue<T>();

@@ -87,7 +87,7 @@ export function webPublicKey(keyPem: Secret<string>): webcrypto.CryptoKey {
   return key.toCryptoKey(algorithmOf(key), true, ['verify']);
 }
 
-/** Begin and length of the SubjectPublicKeyInfo of a P-256 key (RFC 5480, uncompressed point) and of an Ed25519 key (RFC 8410). */
+/** First bytes and length of the SubjectPublicKeyInfo of a P-256 key (RFC 5480, uncompressed point) and of an Ed25519 key (RFC 8410). */
 const SUPPORTED = [
   { begin: '3059301306072a8648ce3d020106082a8648ce3d03010703420004', bytes: 91 },
   { begin: '302a300506032b6570032100', bytes: 44 },

@@ -194,7 +194,7 @@ export class OwnerDocuments {
   }
 
   /**
-   * Reads both at the same revision: the owners are those who were to sign this document, not earlier or later ones.
+   * Reads a document and the owners at the same revision, so that no change of the owners comes between the two.
    * @param options `also`: another key to read
    */
   async #newestAndTrust<K extends DocumentKind>(
@@ -241,7 +241,7 @@ export class OwnerDocuments {
   }
 }
 
-/** A slow read looks like an old document to who has accepted a newer one meanwhile, so a refusal is final only when it is repeated. */
+/** A read that a later one overtook looks like a return to older documents. A refusal is therefore final only if a second read repeats it. */
 async function twice<T>(read: () => Promise<T>): Promise<T> {
   try {
     return await read();

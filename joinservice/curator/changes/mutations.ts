@@ -66,8 +66,8 @@ export class Mutations {
       refuseField('mutation.idempotency_key', 'expected a UUID, a new one for each request');
     const key = records.mutation.key(`${nameOfCaller(mutation.caller)}/${mutation.idempotencyKey}`);
     for (let tries = 0; tries < TRIES; tries++) {
-      // Both wait for etcd, and the transaction requires that the key is still absent. A change that was made
-      // often cannot be planned again, so the failure of the plan counts only for a new key.
+      // Both read from etcd, so they run at the same time; the transaction requires that the key is still absent.
+      // A change that was already made can rarely be planned again. A failed plan therefore counts only for a new key.
       const [earlier, [planned]] = await Promise.all([
         this.#ports.etcd.get(key, { signal }),
         Promise.allSettled([plan()]),
