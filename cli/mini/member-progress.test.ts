@@ -3,6 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import { JoinSchema, JoinState } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodeHealth, NodeSchema, Runnable_State } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { KubeNode, KubePod } from '../../internal/kube/index.ts';
+import type { MachineKind } from './machine-plan.ts';
 import {
   describeWaiting,
   memberProgress,
@@ -11,7 +12,7 @@ import {
   type ClusterSnapshot,
 } from './member-progress.ts';
 
-const machine = { name: 'n2', identity: 'tpm-ek:aa' };
+const machine = { name: 'n2', identity: 'tpm-ek:aa', roles: ['worker'] } as const;
 const nothing: ClusterSnapshot = { joins: [], nodes: [], kubeNodes: [], controlPlanePods: [] };
 
 const joined = (state: JoinState): ClusterSnapshot => ({
@@ -64,7 +65,7 @@ const member = (health: NodeHealth, waitsFor = ''): ClusterSnapshot => ({
 });
 
 describe('memberProgress()', () => {
-  test.each<{ name: string; given: ClusterSnapshot; want: MemberProgress }>([
+  test.each<{ name: string; given: ClusterSnapshot; want: MemberProgress; roles?: readonly MachineKind[] }>([
     {
       name: 'waiting” for a machine without a join request',
       given: nothing,
@@ -102,6 +103,7 @@ describe('memberProgress()', () => {
     },
     {
       name: 'waiting” for a Ready node whose API server is not ready',
+      roles: ['control-plane'],
       given: {
         ...member(NodeHealth.HEALTHY),
         kubeNodes: [kubelet('True')],
@@ -111,6 +113,7 @@ describe('memberProgress()', () => {
     },
     {
       name: 'ready” for a healthy node with a Ready kubelet, whatever the pods of other nodes do',
+      roles: ['control-plane'],
       given: {
         ...member(NodeHealth.HEALTHY),
         kubeNodes: [kubelet('True')],
@@ -118,14 +121,26 @@ describe('memberProgress()', () => {
       },
       want: { kind: 'ready' },
     },
-  ])('is “$name', ({ given, want }) => {
-    expect(memberProgress(machine, given)).toEqual(want);
+  ])('is “$name', ({ given, want, roles = ['worker'] }) => {
+    expect(memberProgress({ ...machine, roles }, given)).toEqual(want);
   });
 });
 
 test('describeWaiting() lists each machine with what it waits for', () => {
   const waiting = new Map([['n2', memberProgress(machine, joined(JoinState.PENDING))]]);
   expect(describeWaiting(waiting, 65_000)).toBe('n2 waiting for approval: join-x because (for 1m5s)');
+});
+
+test('memberProgress() is “waiting” for a control plane none of whose pods is listed, as when the list fails', () => {
+  const seen = { ...member(NodeHealth.HEALTHY), kubeNodes: [kubelet('True')] };
+  const controlPlane = { ...machine, roles: ['control-plane'] } as const;
+  expect(memberProgress(controlPlane, seen)).toEqual({
+    kind: 'waiting',
+    text: 'no pod of its control plane is listed yet',
+  });
+  expect(memberProgress(controlPlane, { ...seen, controlPlanePods: [apiServer('n2', 'True')] })).toEqual({
+    kind: 'ready',
+  });
 });
 
 describe('withUnreachableNote()', () => {

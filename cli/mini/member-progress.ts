@@ -1,5 +1,6 @@
 import { formatDuration } from '../../internal/clock/index.ts';
 import { NodeHealth, Runnable_State, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { MachineKind } from './machine-plan.ts';
 import { JoinState, type Join } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { readinessOf, type KubeNode, type KubePod } from '../../internal/kube/index.ts';
 import { isPodReady, podReason } from '../charts/index.ts';
@@ -31,12 +32,12 @@ const COMPONENTS = ['components', 'consensus', 'controlplane', 'balancer', 'kube
  * identity of its TPM, "tpm-ek:HEX".
  */
 export function memberProgress(
-  machine: { readonly name: string; readonly identity: string },
+  machine: { readonly name: string; readonly identity: string; readonly roles: readonly MachineKind[] },
   seen: ClusterSnapshot,
 ): MemberProgress {
   const node = seen.nodes.find(({ name }) => name === machine.name);
   const join = seen.joins.find(({ identity }) => identity === machine.identity);
-  if (node !== undefined) return memberOf(node, seen);
+  if (node !== undefined) return memberOf(node, seen, machine.roles.includes('control-plane'));
   if (join === undefined) return { kind: 'waiting', text: 'has not contacted the cluster yet' };
   switch (join.state) {
     case JoinState.PENDING:
@@ -58,10 +59,15 @@ export function memberProgress(
   }
 }
 
-function memberOf(node: Node, { kubeNodes, controlPlanePods }: ClusterSnapshot): MemberProgress {
+function memberOf(
+  node: Node,
+  { kubeNodes, controlPlanePods }: ClusterSnapshot,
+  isControlPlane: boolean,
+): MemberProgress {
   const kubelet = kubeNodes.find(({ metadata }) => metadata.name === node.name);
   const { ready, why } = kubelet === undefined ? { ready: false, why: '' } : readinessOf(kubelet);
-  if (ready && node.health === NodeHealth.HEALTHY) return podsOf(node.name, controlPlanePods);
+  if (ready && node.health === NodeHealth.HEALTHY)
+    return isControlPlane ? controlPlaneProgress(node.name, controlPlanePods) : { kind: 'ready' };
   if (ready) return { kind: 'waiting', text: 'kubelet is Ready; the agent has not reported yet' };
   return {
     kind: 'waiting',
@@ -70,8 +76,10 @@ function memberOf(node: Node, { kubeNodes, controlPlanePods }: ClusterSnapshot):
 }
 
 /** A kubelet is Ready before the probes of its pods have succeeded, and `cluster status` calls such pods a problem. */
-function podsOf(name: string, pods: readonly KubePod[]): MemberProgress {
-  const notReady = pods.find((pod) => pod.spec.nodeName === name && !isPodReady(pod));
+function controlPlaneProgress(name: string, pods: readonly KubePod[]): MemberProgress {
+  const own = pods.filter((pod) => pod.spec.nodeName === name);
+  if (own.length === 0) return { kind: 'waiting', text: 'no pod of its control plane is listed yet' };
+  const notReady = own.find((pod) => !isPodReady(pod));
   if (notReady === undefined) return { kind: 'ready' };
   return { kind: 'waiting', text: `pod ${notReady.metadata.name}: ${podReason(notReady)}` };
 }
