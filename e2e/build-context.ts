@@ -10,7 +10,10 @@ const ROOT = resolve(import.meta.dirname, '..');
 /** The least time between two lines about a step. */
 const UPDATE_MS = 30_000;
 
-/** The ports and the cache with which tests build bundles. It is the cache that the CLI uses too. */
+/**
+ * Everything that tests need to build bundles: access to files, programs and HTTP, and the cache that the CLI uses
+ * too.
+ */
 export function createBuildContext({
   signal,
   say,

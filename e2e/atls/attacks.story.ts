@@ -18,8 +18,8 @@ import { reportRefused } from '../attack-report.ts';
 import { call, clientUpgrade, CONTEXT, dial, EchoServer, listen } from './echo-server.ts';
 
 /**
- * The attacker (Mallory) controls the network, has the TLS keys of both ends, and owns an accepted machine
- * with a real TPM. Only the binding of evidence to its session keeps her from using the evidence of another
+ * The attacker (Mallory) controls the network, has the TLS keys of both ends, and owns an accepted machine with a
+ * real TPM. Only the binding of evidence to its session keeps her from using evidence that comes from another
  * machine.
  */
 const TPM = 2;
@@ -78,13 +78,14 @@ await test('an honest client and an honest server attest each other', async () =
   assert.notEqual(said.answer, said.peer);
 });
 
-await test('the server accepts Mallory’s own machine under its own identity', async () => {
+await test('the server accepts the machine of Mallory (the attacker) when it uses its real identity', async () => {
   const raw = await openAsMallory();
   const { binding } = await greet(raw);
   raw.send(rawEvidence(TPM, await mallory.issue(binding, never)));
   assert.equal((await raw.receive())?.type, 2);
   raw.tls.destroy();
-  assert.match(await server.refusal(), /^atls-(truncated|connection)$/); // the server accepted the evidence and waited for READY
+  // This code means that the server had accepted the evidence and was waiting for the READY frame.
+  assert.match(await server.refusal(), /^atls-(truncated|connection)$/);
 });
 
 await test('the server refuses a relay that forwards every frame unchanged', async (t) => {
@@ -109,12 +110,12 @@ await test('the server refuses a relay that forwards every frame unchanged', asy
   }
 });
 
-await test('a relay that is an accepted machine and has both TLS keys and equal nonces', async (t) => {
-  await t.test('forwards the evidence of the server, and the client refuses it', async (step) => {
+await test('an attacker relays between client and server with an accepted machine, both TLS keys and equal nonces', async (t) => {
+  await t.test('the client refuses evidence that the relay forwards from the server', async (step) => {
     using relay = await listen(divert);
     assert.deepEqual(await connectHonest(relay.address), { refused: REFUSED });
     reportRefused(step, step.name, 'the client', REFUSED);
-    // The server accepted Mallory's evidence and waited for READY.
+    // This code means that the server had accepted Mallory's evidence and was waiting for the READY frame.
     assert.equal(await server.refusal(), 'atls-truncated');
 
     async function divert(tcp: Socket): Promise<void> {
@@ -128,7 +129,7 @@ await test('a relay that is an accepted machine and has both TLS keys and equal 
     }
   });
 
-  await t.test('forwards the evidence of the client, and the server refuses it', async (step) => {
+  await t.test('the server refuses evidence that the relay forwards from the client', async (step) => {
     using relay = await listen(divert);
     assert.deepEqual(await connectHonest(relay.address), { refused: 'atls-truncated' });
     await refusedWith(step, REFUSED);
@@ -186,13 +187,16 @@ await test('replayed frames are refused', async (t) => {
     assert.equal(await again.farewell(), 4);
     await refusedWith(step, REFUSED);
   });
-  await t.test('replayed evidence of the same machine with the same TLS key is refused', async (step) => {
-    const again = await openAsMallory();
-    await greet(again);
-    again.send(evidence);
-    assert.equal(await again.farewell(), 4);
-    await refusedWith(step, REFUSED);
-  });
+  await t.test(
+    'evidence that the same machine sent in an earlier session is refused, even with the same TLS key',
+    async (step) => {
+      const again = await openAsMallory();
+      await greet(again);
+      again.send(evidence);
+      assert.equal(await again.farewell(), 4);
+      await refusedWith(step, REFUSED);
+    },
+  );
   first.tls.destroy();
 });
 
@@ -235,7 +239,7 @@ await test('the server refuses downgraded protocols', async (t) => {
       await refusedWith(step, want);
     });
   }
-  await t.test('a connection without a client certificate', async (step) => {
+  await t.test('the server refuses a connection without a client certificate', async (step) => {
     await RawAtls.open(await dial(server.address), { role: 'client' }).catch(() => undefined);
     await refusedWith(step, 'atls-tls-certificate');
   });
@@ -278,7 +282,7 @@ await test('parallel handshakes share quotes of one TPM, and each gets its own e
         mallory.issue(helloB.binding, never),
       ]);
       const { claims } = await new TpmValidator().validate(forA, helloA.binding, { ...rules(), nowMs: 0 });
-      assert.equal(claims['batchSize'], 2); // one quote over a Merkle tree with two leaves
+      assert.equal(claims['batchSize'], 2); // Both sessions share one quote: it signs a Merkle tree with two leaves.
       a.send(rawEvidence(TPM, forB));
       assert.equal(await a.farewell(), 4);
       await refusedWith(step, REFUSED);
@@ -300,7 +304,7 @@ await test('the server refuses evidence for another service of the same cluster'
   await refusedWith(t, REFUSED);
 });
 
-await test('evidence of other software is refused with the register that differs, and the peer learns only that it was refused', async (t) => {
+await test('the server refuses a machine that runs other software and reports the different register, but tells the peer only that it is refused', async (t) => {
   // A separate server, because a closed gRPC channel may still connect once, and the shared server would
   // record that as a refusal.
   const fresh = stack.use(await EchoServer.start(trustOf(serverMachine)));

@@ -89,7 +89,7 @@ const clientFaults: readonly { readonly fault: string; readonly ours: string; re
 await test('our server refuses a Go client', async (t) => {
   await using server = await EchoServer.start(ours);
   for (const { fault, ours: want, go: told } of clientFaults) {
-    await t.test(`refuses the fault "${fault}": ${want}`, async () => {
+    await t.test(`a Go peer that breaks the protocol by "${fault}" is refused: ${want}`, async () => {
       const said = await go.call(server.address, { ...honest, fault });
       assert.equal(await server.refusal(), want);
       assert.deepEqual(said, { event: 'refused', reason: told });
@@ -152,7 +152,7 @@ const serverFaults: readonly { readonly fault: string; readonly ours: string; re
 ];
 await test('our client refuses a Go server', async (t) => {
   for (const { fault, ours: want, go: told } of serverFaults) {
-    await t.test(`refuses the fault "${fault}": ${want}`, async () => {
+    await t.test(`a Go peer that breaks the protocol by "${fault}" is refused: ${want}`, async () => {
       await using server = await go.serve({ ...honest, fault });
       assert.deepEqual(await call(server.address, clientUpgrade(ours, identity)), { refused: want });
       assert.deepEqual(await server.next(), { event: 'refused', reason: told });
@@ -229,7 +229,7 @@ const goRefusals: readonly {
 await test('the Go server refuses the same protocol violations as our server', async (t) => {
   await using server = await go.serve(honest);
   for (const { name, send, want, told } of goRefusals) {
-    await t.test(`refuses ${name}: ${want}`, async () => {
+    await t.test(`the Go server refuses ${name}: ${want}`, async () => {
       using raw = await RawAtls.open(await dial(server.address), { role: 'client', identity });
       await send(raw);
       assert.equal(await raw.farewell(), told);

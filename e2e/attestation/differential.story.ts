@@ -63,8 +63,8 @@ const logStricter = {
 const peers = await GoVerifiers.build();
 const goAttestation = await GoVerifiers.moduleDirectory('github.com/google/go-attestation');
 /**
- * A firmware log in a buffer that is padded with 0x00 or 0xff. The Go verifier does not support padding, so
- * it gets the log without it.
+ * A firmware log in a buffer that is padded with 0x00 or 0xff. The Go verifier does not support padding, so that
+ * verifier gets the log without the padding.
  */
 function publicLog(name: string): Compared {
   const log = new Uint8Array(readFileSync(join(goAttestation, 'attest/testdata', name)));
@@ -106,20 +106,20 @@ for (const vector of compared) {
 
 // go-tdx-guest cannot read these quotes, so no mutations of them are compared.
 for (const name of ['v5-td15', 'v5-td15ex']) {
-  void test(`tdx ${name}: our verifier reads quote version 5, go-tdx-guest 0.3.1 does not`, async () => {
+  void test(`tdx ${name}: our verifier reads quote version 5, which go-tdx-guest 0.3.1 refuses`, async () => {
     const vector = tdxVector(name);
     assert.equal(vector.judge(vector.peer.parts), undefined);
     assert.equal((await peers.judge(vector.peer)).accepted, false);
   });
 }
 
-void test('tdx v4-tail: our verifier refuses the text after the quote, go-tdx-guest accepts it', async () => {
+void test('tdx v4-tail: our verifier refuses a quote that is followed by other data, which go-tdx-guest accepts', async () => {
   const vector = tdxVector('v4-tail');
   assert.equal(vector.judge(vector.peer.parts), 'tdx-tail');
   assert.equal((await peers.judge(vector.peer)).accepted, true);
 });
 
-void test('the program with the Go verifiers ends', async () => peers[Symbol.asyncDispose]());
+void test('cleanup: the program with the Go verifiers is stopped', async () => peers[Symbol.asyncDispose]());
 
 interface Tally {
   cases: number;

@@ -11,7 +11,7 @@ const SOURCE = join(import.meta.dirname, '../attestation-peers');
 /** The Go verifiers log to standard output, so this file descriptor carries their verdicts. */
 const VERDICTS_FD = 3;
 
-/** One case for another verifier; see `e2e/attestation-peers/main.go`. */
+/** Evidence that a Go verifier judges; see `e2e/attestation-peers/main.go`. */
 export interface PeerCase {
   readonly kind: 'snp' | 'tdx' | 'tpm' | 'log';
   readonly nowMs: number;

@@ -112,7 +112,7 @@ export function tpmVector(): Vector {
   };
 }
 
-/** A public event log, and the verdict of our verifier about it for the PCR values that it replays to. */
+/** A public event log. Our verifier judges it against the PCR values that result from replaying it. */
 export function logVector(name: string, log: Uint8Array): Vector {
   const pcrs = replayEventLog(parseEventLog(log, 'tpm'), 'sha256');
   return {

@@ -95,7 +95,7 @@ describe('figures', () => {
     expect(median([4, 1, 3, 2])).toBe(2.5);
   });
 
-  test('the time of init begins when the machine has booted, the time of mini up with the command', () => {
+  test('the time of init is measured from the end of the boot, and the time of mini up from the start of the command', () => {
     const ours = {
       bootedMs: 2000,
       apiReadyMs: 12_000,

@@ -33,7 +33,7 @@ const OF_TIME: ReadonlySet<string> = new Set([
 const clock = new SystemClock();
 const signal = new AbortController().signal;
 
-/** Registers as text. */
+/** A register value as hexadecimal text; empty for a missing register. */
 export const hex = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString('hex');
 
 /** The result of judging the evidence of a machine. */
@@ -76,8 +76,8 @@ function atFirstContact(document: Readonly<Record<string, unknown>>): Policy {
 }
 
 /**
- * Asks the agent for evidence. The agent has its normal time limits, so after a timeout this function tries
- * again; TLS and the first quote are faster then.
+ * Asks the agent for evidence. The agent has its normal time limits, so a slow emulated machine may exceed them at
+ * first. After a timeout this function tries again, because the agent is faster after its first quote.
  */
 export async function judge(owner: KeyObject, endpoint: string, policy: Policy): Promise<Judgement> {
   for (let tries = 1; ; tries++) {

@@ -11,10 +11,9 @@ export interface BootFiles {
 }
 
 /**
- * Computes the PCR values of a boot from its files (TCG PC Client Platform Firmware Profile §3.3.4). PCR 0
- * cannot be computed, because the firmware measures its PEI volume after its code has changed variables in
- * that volume. The caller gives PCR 0 from a boot that is known to be good. The boot aggregate in PCR 10
- * depends on it.
+ * Computes the PCR values of a boot from its files (TCG PC Client Platform Firmware Profile §3.3.4). PCR 0 cannot be
+ * computed, because the firmware measures its PEI volume after its code has changed variables in that volume. The
+ * caller gives PCR 0 from a boot that is known to be good. The boot aggregate in PCR 10 depends on PCR 0.
  */
 export function referenceValues(files: BootFiles, pcr0: Uint8Array): ReadonlyMap<number, Uint8Array> {
   const registers = new Map<number, Uint8Array>([

@@ -19,27 +19,28 @@ import {
 import { TwoClusters, type MeasuredCluster } from './two-clusters.ts';
 
 const LIMIT = 1.1;
-/** Rounds of the deliveries of a watch in one turn. */
+/** Number of watch events that are measured on one cluster before the other cluster's turn. */
 const DELIVERIES = 20;
 
-/** The times of one measurement in ms, of our cluster and of the plain one. */
+/** The times of one measurement in ms: of our cluster, and of the plain cluster (created with manual kubeadm). */
 interface Times {
   readonly ours: number[];
   readonly theirs: number[];
 }
 
-/** One measurement: its names (several for several times), its rounds, and what it does in one of them. */
+/** One measurement: a name for each time that one round returns, the number of rounds, and the work of a round. */
 interface Measurement {
   readonly names: readonly string[];
   readonly rounds: number;
   readonly measure: (cluster: MeasuredCluster, round: number) => Promise<readonly number[]>;
-  /** Whether all returned times belong to the first name. */
+  /** Set if a round returns several times that all belong to the first name. */
   readonly isSeries?: true;
 }
 
 /**
- * Compares the API of three control planes and a worker of ours with the same of manual kubeadm. Both clusters run all the
- * time, with the same audit and encryption, and each measurement alternates between them.
+ * Compares the API of our cluster (three control planes and a worker) with the API of an equal cluster that was
+ * created with manual kubeadm. Both clusters run all the time, with the same audit and encryption, and each
+ * measurement alternates between them.
  * @param factor divides the rounds, for a quick run
  */
 export async function runApiBench(factor = 1): Promise<readonly BenchResult[]> {
@@ -107,8 +108,8 @@ async function alternately({ names, rounds, measure, isSeries }: Measurement, { 
 }
 
 /**
- * The ratio of the medians. The detail has the 99th percentiles, and what both halves of the plain cluster's rounds differ by: a
- * ratio inside that range shows no difference.
+ * The ratio of the medians. The detail has the 99th percentiles. It also has the ratio between two halves of the
+ * plain cluster's rounds: a result that is not larger than this noise shows no difference.
  */
 function resultOf(name: string, { ours, theirs }: Times): BenchResult {
   const halves = [0, 1].map((half) => theirs.filter((_, round) => round % 2 === half));

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { complaintsOf } from './idle-logs.ts';
 
-test('complaintsOf() finds warnings and errors of klog and etcd, without figures', () => {
+test('complaintsOf() finds warnings and errors of klog and etcd, and removes the numbers from their texts', () => {
   const lines = [
     '2026-11-27T07:00:00.1Z stderr F W1127 07:00:00.123456       1 watcher.go:230] watch chan error: etcd 12 retries',
     '2026-11-27T07:00:00.1Z stderr F W1127 07:00:01.123456       1 watcher.go:230] watch chan error: etcd 13 retries',

@@ -5,7 +5,10 @@ import type { MeasuredCluster, TwoClusters } from './two-clusters.ts';
 
 const SETTLE_MS = 60_000;
 const WINDOW_MS = 60_000;
-/** Logs of the API server and of an etcd that runs as a static pod, and the journal of etcd as a unit. */
+/**
+ * Logs of the API server and of an etcd that runs as a static pod, and the journal of an etcd that runs as a systemd
+ * unit.
+ */
 const READ = `cat /var/log/pods/kube-system_kube-apiserver-*/*/*.log /var/log/pods/kube-system_etcd-*/*/*.log 2> /dev/null
 journalctl --unit 'cluster-etcd*' --output cat --no-pager 2> /dev/null || true`;
 
@@ -43,8 +46,9 @@ async function readLogs(
 }
 
 /**
- * The kinds of warnings and errors: the place in the source and the text without figures. klog writes "W1127 07:00:00.000000 1
- * file.go:12] text", etcd JSON with `level`, `caller` and `msg`. Containerd puts its own time and stream before each line.
+ * The different warnings and errors, each as source position and text. Numbers are removed from the text, so that
+ * equal messages count once. klog writes "W1127 07:00:00.000000 1 file.go:12] text", etcd JSON with `level`, `caller`
+ * and `msg`. Containerd puts its own time and stream before each line.
  */
 export function complaintsOf(lines: readonly string[]): Set<string> {
   const found = new Set<string>();

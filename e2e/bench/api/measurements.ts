@@ -53,7 +53,10 @@ async function createMaps({ client, hosts }: Target, namespace: string, count: n
   await Promise.all(Array.from({ length: CREATED_AT_ONCE }, work));
 }
 
-/** Opens a watch without a resource version right after a write to another resource, until its first object. */
+/**
+ * Measures the time until the first event of a watch that is opened without a resource version, right after a write
+ * to another resource.
+ */
 export async function openWatch({ client, hosts }: Target, round: number): Promise<number> {
   await client.call(hosts[0], 'POST', MAPS, { metadata: { name: `elsewhere-${round}` } });
   return timed(async () => {
@@ -64,12 +67,12 @@ export async function openWatch({ client, hosts }: Target, round: number): Promi
   });
 }
 
-/** Lists 100 objects, as new as etcd. */
+/** Lists 100 objects with a consistent read: without a resource version, the result is as new as etcd. */
 export function listFew({ client, hosts }: Target): Promise<number> {
   return timed(() => client.call(hosts[0], 'GET', `${MAPS}?labelSelector=group%3Dmany`));
 }
 
-/** Lists 5,000 objects, as new as etcd. */
+/** Lists 5,000 objects with a consistent read: without a resource version, the result is as new as etcd. */
 export function listMany({ client, hosts }: Target): Promise<number> {
   return timed(() => client.call(hosts[0], 'GET', `/api/v1/namespaces/${MANY}/configmaps`));
 }
@@ -85,7 +88,10 @@ export async function writeObject({ client, hosts }: Target, round: number): Pro
   return [created, updated, deleted];
 }
 
-/** Writes through one control plane until a watch at another one delivers the event. */
+/**
+ * Measures the times from a write through one control plane until a watch at another control plane delivers its
+ * event.
+ */
 export async function deliverWatch({ client, hosts }: Target, rounds: number): Promise<readonly number[]> {
   const name = 'delivered';
   const path = `${MAPS}/${name}`;
@@ -107,7 +113,7 @@ export async function deliverWatch({ client, hosts }: Target, rounds: number): P
   return times;
 }
 
-/** Creates a pod until its phase is Running, then deletes it. */
+/** Measures the time from the creation of a pod until its phase is Running. Then deletes the pod. */
 export async function startPod(target: Target, round: number): Promise<number> {
   const { client, hosts, images } = target;
   const name = `started-${round}`;
@@ -124,7 +130,10 @@ export async function startPod(target: Target, round: number): Promise<number> {
   return tookMs;
 }
 
-/** Rolls a deployment of 50 pods: from the new template until all pods of it are available and the old ones gone. */
+/**
+ * Measures a rollout of a Deployment of 50 pods: from the new template until all its pods are available and all old
+ * pods are gone.
+ */
 export async function rollDeployment(target: Target, round: number): Promise<number> {
   const { client, hosts, images } = target;
   if (round === 0) {
@@ -165,7 +174,10 @@ async function untilRolled({ client, hosts }: Target): Promise<void> {
   });
 }
 
-/** Makes a running pod an endpoint of a Service, until the Service answers at a port of another node. */
+/**
+ * Makes a running pod an endpoint of a Service. Measures the time until the Service answers at the NodePort of
+ * another node.
+ */
 export async function reachEndpoint({ client, hosts }: Target): Promise<number> {
   const { spec } = await client.object(hosts[0], 'GET', `${SERVICES}/web`);
   const url = `http://${hosts[2]}:${spec?.ports?.[0]?.nodePort ?? 0}/`;
@@ -180,7 +192,10 @@ export async function reachEndpoint({ client, hosts }: Target): Promise<number> 
   return tookMs;
 }
 
-/** From the loss of the worker until the endpoint on it is not ready any more. The endpoint must exist. */
+/**
+ * Measures the time from the loss of the worker until the endpoint on this worker is not ready. The endpoint must
+ * exist before.
+ */
 export async function loseEndpoint({ client, hosts }: Target, lose: () => Promise<void>): Promise<number> {
   await client.call(hosts[0], 'PATCH', `${PODS}/web`, { metadata: { labels: { chosen: 'yes' } } });
   const slices = `/apis/discovery.k8s.io/v1/namespaces/${NAMESPACE}/endpointslices`;

@@ -13,7 +13,10 @@ const THEIRS = 'bench-kubeadm';
 const CONTROL_PLANES = ['n1', 'n2', 'n3'] as const;
 const WORKER = 'n4';
 const MANIFEST = '/etc/kubernetes/manifests/kube-apiserver.yaml';
-/** The directories of our API servers that the same audit and encryption need on machines of manual kubeadm. */
+/**
+ * Directories that our API servers use for audit and encryption. The API servers of manual kubeadm get copies, so
+ * that both do the same work.
+ */
 const SHARED_DIRECTORIES = ['/etc/kubernetes/audit', '/etc/kubernetes/encryption'] as const;
 const AUDIT_LOG_DIRECTORY = '/var/log/kubernetes';
 
@@ -24,7 +27,10 @@ export interface MeasuredCluster extends Target {
   readonly worker: LocalNode;
 }
 
-/** Three control planes and a worker of ours, and the same of manual kubeadm, with the same audit and encryption. */
+/**
+ * Two clusters with three control planes and a worker each: ours, and one of manual kubeadm with the same audit and
+ * encryption.
+ */
 export class TwoClusters implements AsyncDisposable {
   readonly ours: MeasuredCluster;
   readonly theirs: MeasuredCluster;
@@ -112,7 +118,10 @@ async function createTheirs(
   );
 }
 
-/** Reads the arguments for audit and encryption of our API server, so that kubeadm's gets the same. */
+/**
+ * Reads the audit and encryption arguments of our API server, so that the API server of kubeadm gets the same
+ * arguments.
+ */
 async function readShared(
   model: LocalNode,
   endpoint: string,

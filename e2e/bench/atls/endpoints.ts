@@ -74,7 +74,10 @@ export async function createEndpoints(kind: Kind): Promise<Endpoints> {
   };
 }
 
-/** Creates a client for a server in another process. The client accepts any server certificate: it cannot know that one. */
+/**
+ * Creates a client for a server in another process. The client accepts any server certificate, because it cannot know
+ * the certificate of the other process.
+ */
 export async function createClientEndpoint(kind: Kind): Promise<Upgrade<unknown>> {
   const identity = identityOf(await createTestIdentity());
   if (kind !== 'atls') return tlsClientUpgrade({ clock, identity, accept: fingerprintOf });

@@ -27,7 +27,7 @@ const clock = new SystemClock();
 const START_MS = 30_000;
 /** Nodes that are added in parallel. Each needs two etcd writes, and etcd syncs parallel writes together. */
 const ADDED_AT_ONCE = 16;
-/** The flags of Node in the unit of the curator. */
+/** The Node flags in the curator's systemd unit. */
 const NODE_FLAGS = [
   '--optimize-for-size',
   '--no-maglev',
@@ -36,8 +36,8 @@ const NODE_FLAGS = [
 ];
 
 /**
- * A curator in its own process with a real etcd. It has clients of the owner and of the first node, and any
- * number of simulated nodes.
+ * A curator in its own process with a real etcd. One client calls it as the owner and one as the first node, besides
+ * any number of simulated nodes.
  */
 export interface CuratorCluster extends AsyncDisposable {
   readonly port: number;

@@ -61,16 +61,22 @@ export class BenchMachine {
   readonly identity: string;
   readonly nodeId: string;
   readonly name: string;
-  /** Where its connections come from: the join service has limits for each source. */
+  /**
+   * The source address of this machine's connections. Each machine has its own, because the join service limits each
+   * source.
+   */
   readonly #source: string;
-  /** The address that it names. No node can have one of the loopback. */
+  /**
+   * The node address that the machine reports. It is not the source address, because a node cannot have a loopback
+   * address.
+   */
   readonly #address: string;
   readonly #privKey: KeyObject;
   readonly #pubKeyDer: Uint8Array;
   readonly #hardware: MachineHardware;
   readonly #tlsKeys = new RotatingKeys({ clock });
   #ticketKeys: Awaited<ReturnType<BenchMachine['makeKeys']>> | undefined;
-  /** Of the cluster that it has joined. */
+  /** The ID of the cluster that the machine has joined. */
   #clusterId = '';
 
   /** @param hardware by default, the machine's own key without a TPM */

@@ -7,7 +7,7 @@ import type { BenchResult } from '../result.ts';
 const ALL_AT_ONCE = 500;
 const CONCURRENT = 200;
 const ALONE = 20;
-/** Each of the machines that joined alone renews its certificates so many times. */
+/** Number of certificate renewals of each machine that joined alone. */
 const RENEWALS_EACH = 15;
 
 /**
@@ -121,7 +121,7 @@ async function renewMs(
   machine: BenchMachine,
   { host, port }: { readonly host: string; readonly port: number },
 ): Promise<number> {
-  await machine.prepare(); // its new keys
+  await machine.prepare(); // Not measured: the machine creates its new keys.
   const startMs = performance.now();
   const ticket = await machine.renew(host, port);
   if (ticket.nodeName !== machine.name) throw new Error(`${machine.name} became ${ticket.nodeName}`);

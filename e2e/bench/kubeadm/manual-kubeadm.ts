@@ -92,8 +92,9 @@ export interface ManualJoinTimes {
 }
 
 /**
- * Adds a machine to a cluster that was created with kubeadm: copy programs, import the images, `kubeadm join`. It becomes a
- * control plane if it has settings of one, otherwise a worker, which gets the images of a node only.
+ * Adds a machine to a cluster that was created with kubeadm: copy programs, import the images, `kubeadm join`. The
+ * machine becomes a control plane if `hand.shared` is set. Otherwise it becomes a worker and gets only the images for
+ * nodes.
  */
 export async function joinManually(hand: ManualMachine, controlPlane: LocalNode): Promise<ManualJoinTimes> {
   const programsMs = await timed(() => installPrograms(hand));

@@ -73,7 +73,7 @@ export class BenchEnvironment implements AsyncDisposable {
     return new BenchEnvironment(bench, { manifest, layers: [layer, rootfs], hostInstances });
   }
 
-  /** Starts a machine that accepts no owner, for a cluster with manual kubeadm. */
+  /** Starts a machine for a cluster with manual kubeadm. Its agent accepts no owner, so it does not interfere. */
   async startManualMachine(cluster: LocalCluster, name: string): Promise<ManualMachine> {
     const { directory, signal } = this.bench;
     const node = await cluster.addNode({

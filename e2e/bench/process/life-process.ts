@@ -5,7 +5,10 @@ import { createLogger, formatJsonRecord } from '../../../internal/logging/index.
 
 const LINES = 1_000_000;
 const LINES_AT_ONCE = 1_000;
-/** The agent collects garbage every three minutes (`collectGarbageRegularly()`), during which it writes fewer lines than this. */
+/**
+ * Number of lines after which this process collects garbage. The real agent collects garbage every three minutes
+ * (`collectGarbageRegularly()`), and writes fewer lines in this time.
+ */
 const LINES_PER_COLLECTION = 100_000;
 const CHANGES = 10_000;
 const WATCHERS = 8;
@@ -13,7 +16,7 @@ const RUNS = 2;
 const IDLE_MS = 5_000;
 const never = new AbortController().signal;
 
-/** The process of the long-running test. It tells its parent when to measure. */
+/** The process of the long-running test. The process tells its parent when to measure. */
 const log = createLogger({
   path: 'agent',
   nowMs: () => Date.now(),

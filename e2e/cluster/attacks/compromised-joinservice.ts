@@ -93,7 +93,7 @@ const sign = (request: CapturedStatement) =>
     { signal: never },
   );
 
-/** Runs one attack and prints what it got, or who refused it with which code. */
+/** Runs one attack. Prints what the attack got, or which component refused it and with which error code. */
 async function attempt(attack: string, refusedBy: string, work: () => Promise<string>): Promise<void> {
   const outcome: JoinserviceAttackResult = await work().then(
     (got) => ({ attack, got }),

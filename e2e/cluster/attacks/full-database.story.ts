@@ -14,7 +14,10 @@ import { eventually } from '../harness/node-shell.ts';
 import { installCli, StoryCluster } from '../harness/story-cluster.ts';
 
 const NAME = 'fulldb';
-/** One write of the attacker with etcd's own tool; the quota of the state etcd is 1 GiB. */
+/**
+ * Writes random values with etcdctl until etcd refuses the next write, because its quota of 1 GiB is used up. Prints
+ * the error.
+ */
 const FILL = `while head -c 700000 /dev/urandom | base64 -w0 | ETCDCTL put /cluster/filled >/dev/null 2>/tmp/fill; do :; done; cat /tmp/fill`;
 
 await test('a worker cannot fill etcd with its status; a full etcd is reported, and one command frees space', async (story) => {

@@ -82,14 +82,15 @@ await test('refused machines: both sides and the audit log have the reason, and 
     await over;
   };
   await story.test(
-    'a machine does not run programs that no owner has signed, and joins with those that one has',
+    'a machine refuses programs that no owner has signed, and joins after it gets signed programs',
     async (step) => {
       const settings = await cluster.etcdctl('n1', 'get', '--print-value-only', SETTINGS);
       const { bundleManifest, ...others } = JSON.parse(settings) as { readonly bundleManifest: string };
       const changed = bundleManifest.replace(/"sha256": "[0-9a-f]{64}"/, `"sha256": "${'0'.repeat(64)}"`);
       assert.notEqual(changed, bundleManifest);
       await cluster.etcdctl('n1', 'put', SETTINGS, JSON.stringify({ ...others, bundleManifest: changed }));
-      // At the same time: the machine asks by itself, and may have been admitted before the CLI looks.
+      // The two must run in parallel: the machine asks to join on its own, so it may be admitted and report the code
+      // before the CLI starts to watch.
       await Promise.all([
         untilItSays('n2', 'joinclient-settings-unsigned'),
         configure(({ join: joining }) => {
@@ -226,7 +227,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
     });
   });
 
-  await story.test('evidence of another machine is refused', async (step) => {
+  await story.test('evidence, keys and identities of another machine are refused', async (step) => {
     const others = member.stolen;
     await refuse(step, [mallory, 'the TPM of another machine'], 'join-evidence-mismatch', { others });
     await refuse(step, [mallory, 'the endorsement key of another machine'], 'enrol-answer-wrong', { others });
@@ -300,12 +301,12 @@ await test('refused machines: both sides and the audit log have the reason, and 
   });
 
   await story.test(
-    'the refused machines join after the cause is fixed, and the audit log verifies',
+    'the refused machines join after the cause is fixed, and the audit log passes its verification',
     async () => {
       const { ownerKeys } = JSON.parse(await cluster.run('n1', 'cat', '/etc/cluster/provisioning.json')) as {
         ownerKeys: readonly string[];
       };
-      // The attacker joined with the TPM of n3, so its register already has the node lock. The agent joins
+      // The attacker joined with the TPM of n3, so a register of that TPM already has the node lock. The agent joins
       // nevertheless.
       await reprovision(cluster, 'n3', (provisioning) => ({ ...provisioning, ownerKeys }));
       await cluster.allReady(['n1', 'n3'], 180);

@@ -50,7 +50,7 @@ await test('after the loss of a control plane, node remove tests its credentials
   );
 
   await story.test(
-    'every endpoint refuses the credentials of the lost node, and the CLI lists where its CA keys still work',
+    'every endpoint refuses the credentials of the lost node, and the CLI lists the endpoints that still trust CA keys which that node had',
     async (step) => {
       const shown = await must('node', 'show', 'n3');
       const [nodeId = ''] = /node-[0-9a-f]{32}/.exec(shown) ?? [];

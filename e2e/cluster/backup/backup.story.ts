@@ -77,38 +77,41 @@ await test('an owner takes a backup of a running cluster and proves that it can 
     }
   });
 
-  await story.test('a timer fills a directory: each backup is proved, and the newest two stay', async () => {
-    const ring = join(workspace, 'ring');
-    await mkdir(ring);
-    const into = ['backup', 'create', '--into', ring, '--keep', '2', '--prove'];
-    const taken: string[] = [];
-    for (let run = 0; run < 3; run++) {
-      const made = await cliJson<{ file: string; deleted: string[] }>(
+  await story.test(
+    'backup create --into adds a backup to a directory, proves that it can be restored, and keeps only the newest two',
+    async () => {
+      const ring = join(workspace, 'ring');
+      await mkdir(ring);
+      const into = ['backup', 'create', '--into', ring, '--keep', '2', '--prove'];
+      const taken: string[] = [];
+      for (let run = 0; run < 3; run++) {
+        const made = await cliJson<{ file: string; deleted: string[] }>(
+          bench,
+          '--workspace',
+          workspace,
+          ...into,
+        );
+        taken.push(made.file);
+        assert.deepEqual(made.deleted, run === 2 ? [taken[0]] : []);
+      }
+      const listed = await cliJson<readonly { readonly file: string; readonly proof: string }[]>(
         bench,
-        '--workspace',
-        workspace,
-        ...into,
+        ...['--workspace', workspace, 'backup', 'ls', ring],
       );
-      taken.push(made.file);
-      assert.deepEqual(made.deleted, run === 2 ? [taken[0]] : []);
-    }
-    const listed = await cliJson<readonly { readonly file: string; readonly proof: string }[]>(
-      bench,
-      ...['--workspace', workspace, 'backup', 'ls', ring],
-    );
-    assert.deepEqual(
-      listed.map(({ file, proof }) => [join(ring, file), proof]),
-      taken
-        .slice(1)
-        .toReversed()
-        .map((file) => [file, 'FILE-PROVED']),
-    );
-    const away = await cli('backup', 'create', '--into', join(workspace, 'away'));
-    assert.match(away.stderr, /backup-not-found/);
-  });
+      assert.deepEqual(
+        listed.map(({ file, proof }) => [join(ring, file), proof]),
+        taken
+          .slice(1)
+          .toReversed()
+          .map((file) => [file, 'FILE-PROVED']),
+      );
+      const away = await cli('backup', 'create', '--into', join(workspace, 'away'));
+      assert.match(away.stderr, /backup-not-found/);
+    },
+  );
 
   await story.test(
-    'control planes take backups on a signed schedule, and prove what is in them',
+    'control planes take backups on a signed schedule, and prove the content of each backup',
     async () => {
       const inWorkspace = ['--workspace', workspace, 'backup'];
       const json = <T>(...args: readonly string[]) => cliJson<T>(bench, ...inWorkspace, ...args);
@@ -121,12 +124,14 @@ await test('an owner takes a backup of a running cluster and proves that it can 
         }
         return assert.fail(JSON.stringify(await json<unknown>('schedule', 'show')));
       };
-      // The directory for copies has no file system yet, so that a copy would be on the disk that it is a copy of.
+      // No file system is mounted on the directory for copies, so a copy would be on the same disk as the original.
+      // The agent must refuse such copies.
       await cluster.sh('n1', 'mkdir /mnt/backups');
       await json('schedule', 'set', '--every', '1m', '--keep', '2', '--copy-to', '/mnt/backups');
       const [first] = await proved(1);
       assert.equal(first?.node, 'n1');
-      // No node has the key of the owner, and nothing in the clear is left.
+      // After the proof the node has only the encrypted backup: no decrypted data is left, and the etcd of the proof
+      // does not run.
       const left = await cluster.sh(
         'n1',
         'find /var/lib/cluster/backups /var/lib/cluster/etcd-*/throwaway -type f 2>/dev/null || true; systemctl is-active cluster-etcd-proof.service || true',
@@ -141,7 +146,8 @@ await test('an owner takes a backup of a running cluster and proves that it can 
       const verified = await json<Verified>('verify', fetched);
       assert.equal(verified.status, 'FILE-PROVED');
 
-      // A killed agent, in the middle or not, goes on with the next number; two stay.
+      // After a kill at any time, the agent takes the backup with the next number. Only the newest two backups are
+      // kept.
       await cluster.sh('n1', 'systemctl kill --signal=SIGKILL bootstrapper.service');
       const later = await proved(3);
       assert.ok(later.length <= 2, JSON.stringify(later));
@@ -173,37 +179,43 @@ await test('an owner takes a backup of a running cluster and proves that it can 
   );
 
   await story.test(
-    'copies go to an S3-compatible store, which may be away or full, and are fetched without a cluster',
+    'backups are copied to an S3-compatible store, also after the store was unreachable or full, and are fetched without a cluster',
     () => copiesGoToStore(bench, cluster),
   );
 
-  await story.test('its header is shown without a workspace, and it is listed as good', async () => {
-    const shown = await cliJson<Created>(bench, 'backup', 'show', file);
-    assert.ok(BigInt(shown.revisions.state) > 0n);
-    const listed = await cliJson<readonly { readonly status: string }[]>(
-      bench,
-      ...['--workspace', workspace, 'backup', 'ls', workspace],
-    );
-    assert.deepEqual(
-      listed.map(({ status }) => status),
-      ['good'],
-    );
-  });
+  await story.test(
+    'backup show reads the header of a backup without a workspace, and backup ls lists the backup as good',
+    async () => {
+      const shown = await cliJson<Created>(bench, 'backup', 'show', file);
+      assert.ok(BigInt(shown.revisions.state) > 0n);
+      const listed = await cliJson<readonly { readonly status: string }[]>(
+        bench,
+        ...['--workspace', workspace, 'backup', 'ls', workspace],
+      );
+      assert.deepEqual(
+        listed.map(({ status }) => status),
+        ['good'],
+      );
+    },
+  );
 
-  await story.test('a changed file is refused, and the last good backup is not deleted', async () => {
-    const bytes = await readFile(file);
-    const middle = bytes.length >> 1;
-    bytes[middle] = (bytes[middle] ?? 0) ^ 1;
-    const damaged = join(workspace, 'damaged.backup');
-    await writeFile(damaged, bytes);
-    const refused = await cli('backup', 'verify', damaged);
-    assert.notEqual(refused.code, 0);
-    assert.match(refused.stderr, /backup-signature-invalid/);
-    const kept = await cli('backup', 'delete', file, '--yes');
-    assert.match(kept.stderr, /backup-last-good/);
-    assert.equal((await cli('backup', 'delete', damaged, '--yes')).code, 0);
-    assert.equal((await stat(file)).isFile(), true);
-  });
+  await story.test(
+    'a changed backup file is refused, and backup delete refuses to delete the last good backup',
+    async () => {
+      const bytes = await readFile(file);
+      const middle = bytes.length >> 1;
+      bytes[middle] = (bytes[middle] ?? 0) ^ 1;
+      const damaged = join(workspace, 'damaged.backup');
+      await writeFile(damaged, bytes);
+      const refused = await cli('backup', 'verify', damaged);
+      assert.notEqual(refused.code, 0);
+      assert.match(refused.stderr, /backup-signature-invalid/);
+      const kept = await cli('backup', 'delete', file, '--yes');
+      assert.match(kept.stderr, /backup-last-good/);
+      assert.equal((await cli('backup', 'delete', damaged, '--yes')).code, 0);
+      assert.equal((await stat(file)).isFile(), true);
+    },
+  );
 
   await story.test('a support bundle has logs and states, and no secret of the cluster', async () => {
     const planted = 'planted-4711-secret';

@@ -55,24 +55,27 @@ await test('a cluster is restored from one file onto a machine that it has never
   const { clusterId } = await cliJson<{ clusterId: string }>(bench, ...create);
   await cluster.sh('n1', 'kubectl create configmap written-after-the-backup');
 
-  await story.test('a drill that is killed leaves a machine, which the next drill replaces', async () => {
-    const drill = ['mini', 'restore', '--name', DRILL, '--from', file];
-    const child = bench.startCli('--workspace', workspace, ...drill);
-    await eventually(
-      'the drill has a machine',
-      60,
-      () => bench.must('mini', 'ls'),
-      (text) => text.includes(DRILL),
-    );
-    child.kill('SIGKILL');
-    const result = await cliJson<Drilled>(bench, '--workspace', workspace, ...drill);
-    const configmaps = result.objects.find(({ resource }) => resource === 'configmaps');
-    assert.ok((configmaps?.backup ?? 0) >= OBJECTS, JSON.stringify(result.objects));
-    assert.ok(result.objects.every(({ backup, restored }) => backup === restored));
-    assert.deepEqual([result.clusterId, result.epoch], [clusterId, 2]);
-    assert.doesNotMatch(await bench.must('mini', 'ls'), new RegExp(DRILL));
-    assert.match(await cluster.readiness(), /n1=True/); // the cluster itself has not noticed
-  });
+  await story.test(
+    'a restore drill (mini restore) that was killed leaves a local machine, which the next drill replaces',
+    async () => {
+      const drill = ['mini', 'restore', '--name', DRILL, '--from', file];
+      const child = bench.startCli('--workspace', workspace, ...drill);
+      await eventually(
+        'the drill has a machine',
+        60,
+        () => bench.must('mini', 'ls'),
+        (text) => text.includes(DRILL),
+      );
+      child.kill('SIGKILL');
+      const result = await cliJson<Drilled>(bench, '--workspace', workspace, ...drill);
+      const configmaps = result.objects.find(({ resource }) => resource === 'configmaps');
+      assert.ok((configmaps?.backup ?? 0) >= OBJECTS, JSON.stringify(result.objects));
+      assert.ok(result.objects.every(({ backup, restored }) => backup === restored));
+      assert.deepEqual([result.clusterId, result.epoch], [clusterId, 2]);
+      assert.doesNotMatch(await bench.must('mini', 'ls'), new RegExp(DRILL));
+      assert.match(await cluster.readiness(), /n1=True/); // The drill did not affect the running cluster.
+    },
+  );
 
   const local = await bench.cluster(NAME);
   await addMachine(bench, local, { name: 'n3', like: 'n1', joinEndpoints: [] });
@@ -130,13 +133,16 @@ await test('a cluster is restored from one file onto a machine that it has never
     },
   );
 
-  await story.test('every object is as it was, and later ones are gone', async () => {
-    assert.equal(await contentHash(cluster, 'n3'), before);
-    const secret = await cluster.sh('n3', `kubectl get secret kept -o jsonpath='{.data.text}' | base64 -d`);
-    assert.equal(secret, SECRET);
-    const late = await cluster.sh('n3', 'kubectl get configmap written-after-the-backup 2>&1 || true');
-    assert.match(late, /not found/);
-  });
+  await story.test(
+    'every object of the backup is restored unchanged, and objects that were created after the backup are gone',
+    async () => {
+      assert.equal(await contentHash(cluster, 'n3'), before);
+      const secret = await cluster.sh('n3', `kubectl get secret kept -o jsonpath='{.data.text}' | base64 -d`);
+      assert.equal(secret, SECRET);
+      const late = await cluster.sh('n3', 'kubectl get configmap written-after-the-backup 2>&1 || true');
+      assert.match(late, /not found/);
+    },
+  );
 
   await story.test('revisions are higher than before, so every watcher lists again', async () => {
     const list = await cluster.sh('n3', `kubectl get --raw /api/v1/namespaces/default/configmaps?limit=1`);
@@ -193,7 +199,7 @@ await test('a cluster is restored from one file onto a machine that it has never
       () => bench.must('--workspace', workspace, 'node', 'ls', '--joins', '--output', 'json'),
       (text) => text.includes('join-decommissioned'),
     );
-    // The inventory in the configuration lists the machine, so the readmission is all that it waits for.
+    // The inventory in the configuration lists the machine, so the machine waits only for its readmission.
     await bench.must('--workspace', workspace, 'node', 'readmit', 'n2');
     await cluster.allReady(['n2', 'n3'], 180, 'n3');
   });

@@ -11,7 +11,7 @@ const ACCESS = { accessKeyId: 'AKSTORY', secretAccessKey: 'store-Xee7aiVo-secret
 const WRONG = 'wrong-Ohx4ohng-secret';
 const BUCKET = 'backups';
 const PLACE = `s3://${BUCKET}/blue`;
-/** More than two backups need, and little to fill. */
+/** Size of the store: enough for two backups, and small enough to be filled quickly. */
 const SIZE_MIB = 192;
 const WAIT_S = 240;
 
@@ -21,8 +21,8 @@ interface Copies {
 }
 
 /**
- * Copies of scheduled backups in a real S3-compatible store: a wrong access key, a store that is away, a full one, and a workstation
- * that has nothing but the access key.
+ * Copies of scheduled backups in a real S3-compatible store: tests a wrong access key, an unreachable store, a full
+ * store, and a workstation that has only the access key.
  */
 export async function copiesGoToStore(bench: Harness, cluster: StoryCluster): Promise<void> {
   const workspace = await cluster.workspace();
@@ -63,7 +63,7 @@ export async function copiesGoToStore(bench: Harness, cluster: StoryCluster): Pr
   await catchesUp();
   assert.equal((await copies())?.failure, undefined);
 
-  // Without a workspace: what is left after the loss of every machine.
+  // Fetches a backup without a workspace, as after the loss of every machine.
   const empty = join(bench.directory, 'empty');
   await mkdir(empty);
   const file = join(bench.directory, 'from-store.backup');
@@ -94,7 +94,7 @@ export async function copiesGoToStore(bench: Harness, cluster: StoryCluster): Pr
   await catchesUp();
   await eventually('two copies stay', WAIT_S, stored, (found) => found.length === 2);
 
-  // The access key is in the Secret, and nowhere in the clear.
+  // Only the Secret contains the access key: no log and no file has it unencrypted.
   const secrets = `${ACCESS.secretAccessKey}|${WRONG}`;
   const leaked = await cluster.sh(
     'n1',

@@ -11,7 +11,10 @@ const NODES = ['n1', 'n2', 'n3', 'n4'] as const;
 const EXIT_UNHEALTHY = 10;
 const EXIT_WARNINGS = 11;
 const AHEAD_SECONDS = 3_600;
-/** How fast the host is, which other programs use too: these findings are printed, and not asserted. */
+/**
+ * Findings about the speed of the host. Other programs use the host too, so the story prints these findings and does
+ * not assert them.
+ */
 const OF_THE_HOST: readonly string[] = ['doctor-fsync', 'doctor-latency', 'doctor-disk-space'];
 
 /** The members of the result that this story reads. */
@@ -139,7 +142,7 @@ await test('doctor names the cause of each fault first', async (story) => {
     await doctor.untilGood(step);
   });
 
-  await story.test('a lost quorum; what is left is judged', async (step) => {
+  await story.test('a lost quorum; the remaining machines are still checked', async (step) => {
     await cluster.cutPower('n2');
     await cluster.cutPower('n3');
     const { findings } = await doctor.names(step, { code: 'doctor-etcd-quorum' });
@@ -152,7 +155,7 @@ interface Expected {
   readonly code: string;
   readonly node?: string;
   readonly subject?: string;
-  /** Default: that of errors. */
+  /** The expected exit code. Default: the exit code for errors. */
   readonly exit?: number;
   readonly environment?: Readonly<Record<string, string>>;
 }

@@ -100,7 +100,10 @@ export class KubeBench {
   }
 }
 
-/** Tells the benchmark where etcd is, which here is a unit with a configuration file. */
+/**
+ * Writes the paths of etcd into the benchmark's configuration. kube-bench expects a static pod, but our etcd is a
+ * systemd unit with a configuration file.
+ */
 function withPaths(name: string, text: string): string {
   if (name === 'config.yaml') return withEtcdFiles(text);
   return name === `${BENCHMARK}/etcd.yaml` ? withEtcdPaths(text) : text;
@@ -115,7 +118,10 @@ function withEtcdFiles(text: string): string {
   return stringify(document);
 }
 
-/** Adds lines only: YAML 1.2 refuses the file, because text in quotes continues without indentation. */
+/**
+ * Edits the text line by line. The YAML 1.2 parser cannot read this file, because its quoted texts continue without
+ * indentation.
+ */
 function withEtcdPaths(text: string): string {
   return text
     .replace(/^( +)audit: .*$/gmu, `$&\n$1audit_config: "/bin/cat ${ETCD_CONFIG}"`)

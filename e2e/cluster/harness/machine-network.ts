@@ -6,7 +6,7 @@ import type { StoryCluster } from './story-cluster.ts';
 const WORKLOADS = 'kubelet containerd kube-proxy flanneld coredns web';
 const PEER_PORTS = [2380, 2383];
 
-/** Lines of "NAME PID START"; the start time exposes a reused PID. For units, the main process. */
+/** Lines of "NAME PID START"; the start time exposes a reused PID. A systemd unit counts as its main process. */
 export function processesOf(
   cluster: StoryCluster,
   machine: string,

@@ -11,8 +11,8 @@ const MODULE = 'github.com/versity/versitygw/cmd/versitygw';
 const SOURCE = resolve(import.meta.dirname, '../../object-store');
 
 /**
- * Runs in a mount namespace of its own, so that the file system with the buckets ends with it. Each line of its standard input is an
- * order, which it confirms.
+ * This script runs in its own mount namespace, so the file system with the buckets disappears when the script ends.
+ * The script reads one order per line and prints the order again when it is done.
  */
 const SCRIPT = `
 mount -t tmpfs -o size="$1" store "$2" && mkdir "$2/$3" || exit 1

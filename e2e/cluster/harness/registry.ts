@@ -15,7 +15,7 @@ export interface RegistryOptions {
   readonly tls?: { readonly certPem: string; readonly keyPem: string };
   /** "USER:PASSWORD"; `setLogin` changes it. */
   readonly login?: string;
-  /** Whether the login only gives a token. */
+  /** Whether clients must exchange the login for a token, and use the token for all other requests. */
   readonly token?: boolean;
   /** "REPOSITORY:TAG" and the directory of an OCI image layout. */
   readonly image?: { readonly reference: string; readonly layout: string };

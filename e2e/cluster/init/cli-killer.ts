@@ -52,7 +52,8 @@ export class CliKiller {
         this.stepsLeft.splice(this.stepsLeft.indexOf(step.code), 1);
         await this.#again(cli);
       } else if (cli.killed) {
-        while (cli === this.#cli) await delay(5); // the phase watcher has killed the CLI and starts the next one
+        // The watcher of the phases has killed this CLI and is about to start the next CLI.
+        while (cli === this.#cli) await delay(5);
       } else {
         over = true;
         await watching;

@@ -29,7 +29,7 @@ await test('the first node of a cluster: its state, its secrets and its restart'
   };
   const firstNodeId = await nodeId();
 
-  await story.test('the init port is closed once the owner has acknowledged', async () => {
+  await story.test('the init port is closed after the owner has acknowledged the init', async () => {
     assert.equal(await probePort(address, 9000), 'ECONNREFUSED');
   });
 

@@ -12,11 +12,11 @@ describe('KILL_MATRIX', () => {
     expect(Object.keys(KILL_MATRIX)).toEqual(PHASES.map(({ name }) => name));
   });
 
-  test.each(PHASES)('phase $name has a target for every kind of kill', ({ name }) => {
+  test.each(PHASES)('phase $name has an entry for every kind of kill', ({ name }) => {
     expect(Object.keys(KILL_MATRIX[name])).toEqual([...KILL_KINDS]);
   });
 
-  test.each(KILL_KINDS)('CI runs a story %s that fails unless every phase was hit', (strike) => {
+  test.each(KILL_KINDS)('CI runs the story "%s", which fails unless every phase was hit', (strike) => {
     const file = `e2e/cluster/init/${strike}.story.ts`;
     expect(existsSync(join(PROJECT, file))).toBe(true);
     expect(LISTED).toMatch(new RegExp(`^ci \\d+ ${file}$`, 'm'));
@@ -25,7 +25,7 @@ describe('KILL_MATRIX', () => {
     expect(story).toContain('assert.deepEqual(killed.missing(), []');
   });
 
-  test('a story fails unless the agent was killed in every phase of a join', () => {
+  test('the story joining-killed fails unless the agent was killed in every phase of a join', () => {
     const file = 'e2e/cluster/join/joining-killed.story.ts';
     expect(LISTED).toMatch(new RegExp(`^(ci|long) \\d+ ${file}$`, 'm'));
     expect(readFileSync(join(PROJECT, file), 'utf8')).toContain('[...EXPECTED, ...JOINING_PHASES].filter(');

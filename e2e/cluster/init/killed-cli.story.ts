@@ -13,16 +13,19 @@ await test('after kill -9 of the CLI in every phase and step, the same command c
   await using bench = await createHarness();
   const killed = new KilledPhases('killed-cli');
   for (let round = 1; round <= MAX_INITS && (round === 1 || killed.missing().length > 0); round++) {
-    await story.test(`init ${round}`, async () => {
-      const name = `kcli${round}`;
-      const machine = await WatchedMachine.create(bench, name);
-      const fire = new CliKiller(bench, machine, killed);
-      const last = await fire.run();
-      await assertOneCluster(bench, machine, last);
-      if (round === 1) assert.deepEqual(fire.stepsLeft, []);
-      assert.deepEqual(ranTwice(await machine.events()), [], 'no phase ran twice because of a CLI');
-      await bench.must('mini', 'down', '--name', name);
-    });
+    await story.test(
+      `init ${round} is killed in the phases that were not hit yet, and ends in one cluster`,
+      async () => {
+        const name = `kcli${round}`;
+        const machine = await WatchedMachine.create(bench, name);
+        const fire = new CliKiller(bench, machine, killed);
+        const last = await fire.run();
+        await assertOneCluster(bench, machine, last);
+        if (round === 1) assert.deepEqual(fire.stepsLeft, []);
+        assert.deepEqual(ranTwice(await machine.events()), [], 'no phase ran twice because of a CLI');
+        await bench.must('mini', 'down', '--name', name);
+      },
+    );
   }
   story.diagnostic(killed.table());
   assert.deepEqual(killed.missing(), []);

@@ -25,7 +25,7 @@ await test('an owner acknowledges the init at a curator when the machine does no
   const state = (path: string): Promise<string> => readFile(machine.state(path), 'utf8').catch(() => '');
 
   await story.test(
-    'the CLI is killed after it stored the result and before it acknowledged the init',
+    'the CLI is killed after it stored the result of the init, before it acknowledged the init',
     async () => {
       const cli = new InitRun(bench, init);
       const stage = async (): Promise<string | undefined> =>
