@@ -18,9 +18,9 @@ import { readRequired, writeTestImages } from './image-archive.ts';
 const TESTS = 'k8s.io/kubernetes/test/e2e';
 const IMAGES = 'k8s.io/kubernetes/test/images';
 const SAMPLE_APISERVER = 'k8s.io/sample-apiserver';
-/** The release whose sample-apiserver upstream's image of the tests has (image version 1.29.2). */
+/** The release of sample-apiserver that is in upstream's test image (image version 1.29.2). */
 const SAMPLE_APISERVER_VERSION = 'v0.29.2';
-/** Increase it when the same recipes give other bytes. */
+/** A part of the cache key. Increase it when a change of this code makes the same recipes give other bytes. */
 const GENERATION = 2;
 
 /** What a run of the conformance tests needs. */

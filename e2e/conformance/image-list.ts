@@ -3,7 +3,7 @@ export type ImageList = ReadonlyMap<string, string>;
 
 /**
  * Reads `test/utils/image/manifest.go` of a Kubernetes module, the one list of images that its tests use.
- * @throws TypeError when it is written in a way that this does not know
+ * @throws TypeError if the file has a syntax that this function does not know
  */
 export function parseImageList(manifestGo: string): ImageList {
   const registries = new Map(

@@ -40,8 +40,8 @@ const WEB_SERVER: TestImage = {
 const LOOKUPS: TestImage = { layers: TOOLS, command: ['bash'] };
 
 /**
- * The images that conformance tests start, by their identifiers in test/utils/image/manifest.go. Each has what the tests use of the
- * upstream image; the program of the tests' own images is the upstream one.
+ * The images that conformance tests start, by their identifiers in test/utils/image/manifest.go. Each image has the
+ * parts of the upstream image that the tests use. Programs that belong to the tests are built from upstream's source.
  */
 const TEST_IMAGES: Readonly<Record<string, TestImage>> = {
   Agnhost: AGNHOST,

@@ -2,7 +2,10 @@ import { describe, expect, test } from '@jest/globals';
 import { parseImageList } from './image-list.ts';
 import { agnhostFiles, busyboxLinks, mergeUsr, testImages } from './image-recipes.ts';
 
-/** As in test/utils/image/manifest.go: the fields of the registries begin with a capital letter, as their users' do. */
+/**
+ * As in test/utils/image/manifest.go: the fields of RegistryList begin with a capital letter, in the list itself and
+ * where they are used.
+ */
 const MANIFEST = `	initRegistry = RegistryList{
 		PromoterE2eRegistry:      "registry.k8s.io/e2e-test-images",
 		GcRegistry:               "registry.k8s.io",

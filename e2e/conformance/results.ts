@@ -27,7 +27,7 @@ export function parseJunit(xml: string): readonly SpecResult[] {
   });
 }
 
-/** Specs of the selection without a result have failed: the run ended before them. */
+/** Adds the selected specs that have no result as failed, because the run ended before it reached them. */
 export function withMissing(
   results: readonly SpecResult[],
   selected: readonly string[],

@@ -27,7 +27,7 @@ const CLI = join(PROJECT, 'dist/cluster/main.mjs');
 const PATH = `${env['PATH'] ?? ''}:/usr/sbin:/sbin`;
 const BUILD_MS = 1_200_000;
 const FIRMWARE_REGISTERS = [0, 1, 2, 3, 6, 7];
-/** PCRs that follow from what is started, and the state of Secure Boot. */
+/** PCRs that depend on the programs that are started from the disk, and on the state of Secure Boot. */
 const DISK_REGISTERS = [4, 7, 9, 11, 12];
 const LOCKED = /disk-locked/;
 /** The console of a machine whose agent runs. */
@@ -131,7 +131,8 @@ await test('an image is reproducible, boots with the computed registers, and kee
         const seen = verdictOf(await judge(owner, machine.endpoint, identityPolicy()));
         for (const [pcr, value] of await readValues(at('one')))
           assert.equal(hex(seen.measurements.get(`pcr${pcr}`)), hex(value), `pcr${pcr}`);
-        // The registers of the firmware are learned once. The last one, PCR 10, follows from them.
+        // The PCR values of the firmware cannot be computed, so they are read from the first boot. PCR 10 is computed
+        // from them.
         const learned = FIRMWARE_REGISTERS.map((pcr): [string, object] => [
           `pcr${pcr}`,
           { expected: hex(seen.measurements.get(`pcr${pcr}`)) },
@@ -152,11 +153,12 @@ await test('an image is reproducible, boots with the computed registers, and kee
       },
     );
 
-    await story.test('nothing that the agent has written is in the clear on the disk', async () => {
+    await story.test('nothing that the agent has written is unencrypted on the disk', async () => {
       assert.equal(await positionOf(used, fingerprint), undefined);
       assert.equal(await positionOf(used, Buffer.from(fingerprint, 'hex')), undefined);
       assert.equal(await positionOf(used, 'PRIVATE KEY'), undefined);
-      // The search does find what is in the clear: the provisioning, and the recovery key encrypted to the owner.
+      // Proves that the search works: it finds the unencrypted provisioning file, and the header of the recovery key
+      // that is encrypted for the owner.
       assert.notEqual(await positionOf(used, 'ownerKeys'), undefined);
       assert.notEqual(await positionOf(used, 'clstdisk'), undefined);
     });
@@ -217,7 +219,8 @@ await test('an image is reproducible, boots with the computed registers, and kee
       const disk = at('changed.raw');
       await copy(at('one/disk.raw'), disk);
       await changeProvisioning(disk);
-      // The first TPM remembers its disk, and would refuse the empty one.
+      // Uses another TPM: the first TPM is bound to the state disk of the first machine, and would refuse the empty
+      // state disk of this copy.
       await using machine = await boot('boot-6', disk, { tpm: at('other-tpm') });
       const values = await readValues(at('two'));
       const refused = await judge(owner, machine.endpoint, measuredPolicy(values));

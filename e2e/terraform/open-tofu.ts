@@ -12,7 +12,7 @@ const RUN_MS = 120_000;
 const PROVIDER_VERSION = '3.4.0';
 const PROVIDER = 'registry.opentofu.org/terraform-provider-openstack/openstack';
 
-/** What a module makes of its variables, without a provider. */
+/** The outputs of the example module, which needs no provider. */
 export interface Outputs {
   readonly user_data: { readonly value: Readonly<Record<string, string>> };
   readonly inventory: { readonly value: string };

@@ -18,8 +18,8 @@ const IDENTITIES = {
 };
 
 /**
- * The examples for Terraform with OpenTofu: no cloud is used. The provider of AWS is no Go module that can be had, so its example
- * is only read and formatted.
+ * Runs the Terraform examples with OpenTofu, without a cloud. The AWS provider cannot be built from a Go module, so
+ * its example is only parsed and checked for its format.
  */
 await test('the Terraform examples are valid, and make provisioning and an inventory that the CLI accepts', async (story) => {
   await using bench = await createHarness();

@@ -22,19 +22,22 @@ const shape = z.object({
 /** The user of a request, as the API server authenticated it. */
 export type ReviewSubject = z.infer<typeof shape>['spec'];
 
-/** Who a subject claims to be: a node by its ID, or an owner, operator or viewer by the fingerprint of their key. */
+/**
+ * The identity that a subject claims: a node by its ID, or an owner, operator or viewer by the fingerprint of their
+ * key.
+ */
 export interface Claim {
   readonly kind: 'node' | 'operator';
   readonly id: string;
   readonly isOwner: boolean;
 }
 
-/** What the record of a claimed identity says. */
+/** The record of a claimed identity. */
 export type RecordedMember =
   | { readonly kind: 'node'; readonly name: string; readonly isMember: boolean }
   | { readonly kind: 'operator'; readonly name: string; readonly role: OperatorRole };
 
-/** The decision of the webhook; it never allows. */
+/** The decision of the webhook. The webhook never allows a request; it only denies it or has no opinion. */
 export type ReviewDecision =
   { readonly kind: 'no-opinion' } | { readonly kind: 'deny'; readonly reason: string };
 
@@ -44,8 +47,9 @@ export function parseReview(text: string): ReviewSubject {
 }
 
 /**
- * Whose record decides about the subject; undefined for users of whom this cluster has no record. The administrators that kubeadm knows
- * on control planes are in the group of owners too, without a key of a person.
+ * Returns the identity whose record decides about the subject; undefined for users who need no record. The
+ * administrators in the kubeadm files on control planes are in the group of owners too, but their certificates have
+ * no UID with the key of a person.
  */
 export function claimOf({ user, groups, uid }: ReviewSubject): Claim | undefined {
   if (user.startsWith(NODE_USER) || groups.includes(NODES_GROUP))
@@ -57,8 +61,9 @@ export function claimOf({ user, groups, uid }: ReviewSubject): Claim | undefined
 }
 
 /**
- * Denies kubelets of nodes that are not members, and people who are not on record with the group's role. Their client
- * certificates have an ID as UID that comes from their key. So a kubelet is denied if another machine has its node name now.
+ * Denies kubelets of nodes that are not members, and people who are not on record with the group's role. The UID in
+ * their client certificates is an ID that is derived from their key. So a kubelet is denied if another machine has
+ * its node name now.
  */
 export function decideReview(subject: ReviewSubject, member: RecordedMember | undefined): ReviewDecision {
   const { user, groups, uid } = subject;

@@ -165,7 +165,7 @@ test('the webhook serves the API server however many silent connections are open
   }
 });
 
-test('the webhook denies an owner whom nobody has signed, and no owner while etcd is unavailable', async () => {
+test('the webhook denies an owner without a signed record, but gives no opinion about owners while etcd is unavailable', async () => {
   const apiServer = await etcd.clientFiles('apiserver');
   const uid = `sha256:${'c'.repeat(64)}`;
   const unsigned = { user: 'eve', uid, groups: ['kubeadm:cluster-admins', 'system:authenticated'] };

@@ -200,7 +200,7 @@ describe('createMembershipLookup()', () => {
     expect(reads()).toBe(0);
   });
 
-  test('the lookup finds no operator and no owner whom only a record names', async () => {
+  test('the lookup ignores the record of an operator or owner that no owner has signed', async () => {
     const clock = new FakeClock();
     const etcd = new MemoryEtcd();
     const first = new FakeOwner({ clock });

@@ -14,8 +14,8 @@ const MAX_CACHED = 10_000;
 const IDS = { node: /^[A-Za-z0-9._-]{1,128}$/, operator: /^sha256:[0-9a-f]{64}$/ } as const;
 
 /**
- * Looks up a node or operator; resolves with undefined if it has no record, or no owner has signed that of an operator; rejects while
- * etcd is unavailable.
+ * Looks up a node or an operator. Resolves with undefined if there is no record, or if no owner has signed the record
+ * of an operator. Rejects while etcd is unavailable.
  */
 export type MembershipLookup = (claim: Claim, signal: AbortSignal) => Promise<RecordedMember | undefined>;
 

@@ -121,7 +121,7 @@ async function answer(
   return { status: 200, body: renderDecision(await decide(subject, ports)) };
 }
 
-/** An owner stays able to act while etcd is unavailable: somebody has to repair it. */
+/** While etcd is unavailable, the webhook has no opinion about owners, so that an owner can repair the cluster. */
 async function decide(
   subject: ReviewSubject,
   {

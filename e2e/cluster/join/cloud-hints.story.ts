@@ -31,14 +31,17 @@ await test('a cloud suggests a name and labels of a node, and decides nothing', 
     await onAws(cluster, machine);
   }
 
-  await story.test('a machine asks with a token, uses no proxy, and keeps the answer', async () => {
-    for (const machine of ['n1', 'n2'])
-      assert.deepEqual(JSON.parse(await cluster.run(machine, 'cat', KEPT)), { cloud: 'aws', ...MOCKED });
-  });
+  await story.test(
+    'an agent queries the metadata service with a token and without its proxy, and stores the answer',
+    async () => {
+      for (const machine of ['n1', 'n2'])
+        assert.deepEqual(JSON.parse(await cluster.run(machine, 'cat', KEPT)), { cloud: 'aws', ...MOCKED });
+    },
+  );
 
   await cluster.init();
   await story.test(
-    'the first node has the name that its owner said, its own address, and the labels',
+    'the first node has the name that its owner chose, its own address, and the labels from the cloud',
     async () => {
       assert.equal(
         await cluster.run('n1', 'kubectl', 'get', 'node', 'n1', '-o', LABELS),
@@ -49,7 +52,7 @@ await test('a cloud suggests a name and labels of a node, and decides nothing', 
   );
 
   await story.test(
-    'a machine that joins requests the name of the cloud, and has no address of the cloud',
+    'a joining machine requests the name from the cloud, but not the address from the cloud',
     async () => {
       const { joins } = await eventually(
         'n2 asks to join',
@@ -64,36 +67,42 @@ await test('a cloud suggests a name and labels of a node, and decides nothing', 
     },
   );
 
-  await story.test('the operator decides the name; the labels are those of the cloud', async () => {
-    const fingerprint = await cluster.fingerprint('n2');
-    await bench.must(
-      '--workspace',
-      await cluster.workspace(),
-      'node',
-      'approve',
-      fingerprint,
-      '--name',
-      'n2',
-      '--wait',
-    );
-    assert.equal(
-      await cluster.run('n1', 'kubectl', 'get', 'node', 'n2', '-o', LABELS),
-      `${MOCKED.region} ${MOCKED.zone}`,
-    );
-  });
+  await story.test(
+    'the operator decides the name of the joining node, and its labels come from the cloud',
+    async () => {
+      const fingerprint = await cluster.fingerprint('n2');
+      await bench.must(
+        '--workspace',
+        await cluster.workspace(),
+        'node',
+        'approve',
+        fingerprint,
+        '--name',
+        'n2',
+        '--wait',
+      );
+      assert.equal(
+        await cluster.run('n1', 'kubectl', 'get', 'node', 'n2', '-o', LABELS),
+        `${MOCKED.region} ${MOCKED.zone}`,
+      );
+    },
+  );
 
-  await story.test('a cloud that is gone, or answers otherwise, changes nothing of a node', async () => {
-    const kubelet = await cluster.pidOf('n2', 'kubelet.service');
-    await cluster.sh('n2', 'systemctl stop metadata-mock && systemctl restart bootstrapper');
-    await eventually(
-      'the agent of n2 runs',
-      60,
-      () => cluster.run('n2', 'systemctl', 'show', '--property', 'StatusText', '--value', 'bootstrapper'),
-      (text) => text !== '',
-    );
-    await cluster.allReady(['n1', 'n2'], 60);
-    assert.equal(await cluster.pidOf('n2', 'kubelet.service'), kubelet);
-  });
+  await story.test(
+    'nothing changes on a node when its agent restarts and cannot reach the metadata service',
+    async () => {
+      const kubelet = await cluster.pidOf('n2', 'kubelet.service');
+      await cluster.sh('n2', 'systemctl stop metadata-mock && systemctl restart bootstrapper');
+      await eventually(
+        'the agent of n2 runs',
+        60,
+        () => cluster.run('n2', 'systemctl', 'show', '--property', 'StatusText', '--value', 'bootstrapper'),
+        (text) => text !== '',
+      );
+      await cluster.allReady(['n1', 'n2'], 60);
+      assert.equal(await cluster.pidOf('n2', 'kubelet.service'), kubelet);
+    },
+  );
 });
 
 /** Tells a machine that it is on AWS, and its agent to use a proxy where nothing listens. */

@@ -132,7 +132,7 @@ await test('the documented automation examples work', async (story) => {
   };
 
   await story.test(
-    'cloud-init: with the output of `cluster node cloud-init` the machine becomes a node, and the example waits for it',
+    'cloud-init: user data from `cluster node cloud-init` makes the machine a node, and the commands of the example wait until it runs',
     async () => {
       const example = parse(await readFile(join(EXAMPLES, 'cloud-init.yaml'), 'utf8')) as UserData;
       const flags = ['--endpoint', first, '--package', `file://${await placeAgent(bench, cluster, 'n2')}`];

@@ -158,7 +158,7 @@ await test('machines join despite network faults and wrong clocks', async (story
     );
 
   await story.test(
-    'a machine whose clock is before the release of its agent refuses to join by itself',
+    'an agent does not try to join while its clock shows a time before the agent was released',
     async () => {
       await clock.shift(-2 * YEAR);
       await eventually(

@@ -8,10 +8,13 @@ import type { CredentialThief } from './stolen-credentials.ts';
 
 const HOST = '127.0.0.1';
 
-/** An API server of somebody with a copy of a control plane's disk, with a certificate of the copied CA of servers. */
+/**
+ * A forged API server of an attacker with a copy of a control plane's disk. The copied CA for API servers issued its
+ * certificate.
+ */
 export class FalseApiServer implements AsyncDisposable {
   readonly url: string;
-  /** The requests that clients have sent. One that does not trust the certificate sends none. */
+  /** The requests that clients have sent. A client that does not trust the certificate sends no request. */
   readonly requests: readonly string[];
   readonly #server: Server;
 

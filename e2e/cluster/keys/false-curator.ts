@@ -7,7 +7,9 @@ import type { CredentialThief } from './stolen-credentials.ts';
 
 const HOST = '127.0.0.1';
 
-/** A curator of somebody with a copy of a control plane's disk. It answers what it is asked, and notes the calls. */
+/**
+ * A forged curator of an attacker with a copy of a control plane's disk. It answers every call and records the calls.
+ */
 export class FalseCurator implements AsyncDisposable {
   readonly endpoint: string;
   readonly calls: readonly string[];

@@ -10,7 +10,10 @@ const MINUTES = 6;
 const YEAR_MS = 365 * 24 * 3600 * 1000;
 const MACHINES = ['n1', 'n2'];
 
-/** The allowed window of a renewal as fractions of the lifetime: two thirds, and the interval of the check around it. */
+/**
+ * When a certificate may be renewed, as fractions of its lifetime. The target is two thirds; the tolerance covers the
+ * interval between two checks.
+ */
 const [EARLIEST, LATEST] = [0.55, 0.8];
 const [OWNERS_CERTIFICATE, OWNERS_KUBECONFIG] = ['owner certificate', 'owner kubeconfig'];
 

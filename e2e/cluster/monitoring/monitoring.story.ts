@@ -15,7 +15,10 @@ const NAME = 'monitoring';
 const NAMESPACE = 'monitoring';
 const NODES = ['n1', 'n2', 'n3', 'n4'] as const;
 const EXPORTER = 9097;
-/** How fast and how full the host is, which other programs use too: these alerts are printed, and not asserted. */
+/**
+ * Alerts about the speed and free space of the host. Other programs use the host too, so the story prints these
+ * alerts and does not assert them.
+ */
 const OF_THE_HOST: readonly string[] = [
   'ClusterFsync',
   'ClusterLatency',
@@ -29,7 +32,10 @@ const NOT_ALWAYS: readonly string[] = [
   'cluster_backup_period_seconds',
   'cluster_backup_schedule_end_timestamp_seconds',
 ];
-/** Checks whose figure has series only while something fails, once backups are scheduled, or in a large database. */
+/**
+ * Checks whose metric expression has no time series in this story: only while something fails, after backups are
+ * scheduled, or in a large database.
+ */
 const WITHOUT_FIGURE: readonly string[] = [
   'doctor-agent',
   'doctor-backup',
@@ -38,9 +44,9 @@ const WITHOUT_FIGURE: readonly string[] = [
   'doctor-node-error',
 ];
 const FILES = resolve(import.meta.dirname, '../../../cli/charts/monitoring/files');
-/** Longer than the `for` of every alert that follows from a part of an agent that fails. */
+/** Longer than the `for` duration of every alert about a failing part of an agent. */
 const LONG_MINUTES = 6;
-/** Longer than the `for` of the alerts about programs that do not respond. */
+/** Longer than the `for` duration of the alerts about programs that do not respond. */
 const SHORT_MINUTES = 3;
 const POLL_MS = 15_000;
 /** Prints the status with which the exporter of a node answers a request with this token. */
@@ -63,7 +69,7 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
   const tokenOf = (account: string): Promise<string> =>
     cluster.sh('n1', `kubectl -n ${NAMESPACE} create token ${account}`);
 
-  await story.test('no node serves metrics before it is switched on', async () => {
+  await story.test('no node serves metrics before the exporter is enabled in the configuration', async () => {
     for (const node of NODES) {
       const { stdout } = await cluster.try(node, 'systemctl', 'is-active', 'cluster-exporter');
       assert.match(stdout, /inactive|unknown/);
@@ -71,7 +77,7 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
   });
 
   await story.test(
-    'an apply starts the exporter of each node, and the chart comes from the bundle',
+    'config apply starts the exporter on each node, and init installs the monitoring chart from the bundle',
     async (step) => {
       await cluster.edit((yaml) => stringify({ ...(parse(yaml) as object), monitoring: { exporter: true } }));
       await bench.must('--workspace', workspace, 'config', 'apply', '--yes');
@@ -116,14 +122,14 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
     await hold(step, prometheus, [], LONG_MINUTES);
   });
 
-  await story.test('each figure that the alerts judge has series on real nodes', async () => {
+  await story.test('each metric expression of the alerts has time series on real nodes', async () => {
     const empty = [];
     for (const { code, alert } of DOCTOR_CHECKS)
       if (!('none' in alert) && (await prometheus.query(alert.figure)).length === 0) empty.push(code);
     assert.deepEqual(empty.toSorted(), WITHOUT_FIGURE);
   });
 
-  await story.test('each metric of the rules and of the dashboard exists on a real node', async () => {
+  await story.test('each metric in the alert rules and in the dashboard exists on a real node', async () => {
     const names = await metricNames();
     assert.ok(names.length > 20, `only ${names.length} metrics`);
     const missing = [];
@@ -131,7 +137,7 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
     assert.deepEqual(missing.toSorted(), NOT_ALWAYS);
   });
 
-  await story.test('a member of etcd that does not start', async (step) => {
+  await story.test('Prometheus reports an etcd member that does not start', async (step) => {
     const unit = 'cluster-etcd-state.service';
     const dropin = `/run/systemd/system/${unit}.d`;
     const failing = `printf '[Service]\\nExecStartPre=/bin/false\\n' > ${dropin}/failing.conf`;
@@ -142,7 +148,7 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
     await fires(step, prometheus, []);
   });
 
-  await story.test('a node without power', async (step) => {
+  await story.test('Prometheus reports a node without power', async (step) => {
     await cluster.cutPower('n4');
     await fires(step, prometheus, ['ClusterNodeSilent critical n4']);
     await hold(step, prometheus, ['ClusterNodeSilent critical n4'], SHORT_MINUTES);
@@ -151,19 +157,22 @@ await test('a real Prometheus sees faults of a real cluster', async (story) => {
     await fires(step, prometheus, []);
   });
 
-  await story.test('a lost quorum, although no API server reviews tokens any more', async (step) => {
-    const quorum = ['ClusterEtcdQuorum critical', 'ClusterEtcdQuorum critical'];
-    for (const node of ['n2', 'n3']) await cluster.cutPower(node);
-    await fires(step, prometheus, quorum);
-    await hold(step, prometheus, quorum, SHORT_MINUTES);
-    const up = await prometheus.query('up{job="cluster-nodes"} == 1');
-    assert.deepEqual(up.map(({ metric }) => metric['node']).toSorted(), ['n1', 'n4']);
-    for (const node of ['n2', 'n3']) await cluster.start(node);
-    await cluster.allReady(NODES, 240);
-    await fires(step, prometheus, []);
-  });
+  await story.test(
+    'Prometheus still scrapes and reports a lost quorum, although no API server can review its token',
+    async (step) => {
+      const quorum = ['ClusterEtcdQuorum critical', 'ClusterEtcdQuorum critical'];
+      for (const node of ['n2', 'n3']) await cluster.cutPower(node);
+      await fires(step, prometheus, quorum);
+      await hold(step, prometheus, quorum, SHORT_MINUTES);
+      const up = await prometheus.query('up{job="cluster-nodes"} == 1');
+      assert.deepEqual(up.map(({ metric }) => metric['node']).toSorted(), ['n1', 'n4']);
+      for (const node of ['n2', 'n3']) await cluster.start(node);
+      await cluster.allReady(NODES, 240);
+      await fires(step, prometheus, []);
+    },
+  );
 
-  await story.test('an exporter that is switched off ends', async () => {
+  await story.test('the exporter stops when it is disabled in the configuration', async () => {
     await cluster.edit((yaml) => stringify({ ...(parse(yaml) as object), monitoring: { exporter: false } }));
     await bench.must('--workspace', workspace, 'config', 'apply', '--yes');
     for (const node of NODES)

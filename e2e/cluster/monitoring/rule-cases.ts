@@ -16,12 +16,12 @@ interface Fired {
   readonly count?: number;
 }
 
-/** A fault, as the metrics show it, and the alerts that fire: no others. */
+/** A fault as a change of the metrics, and the complete list of the alerts that must fire. */
 export interface RuleCase {
   readonly name: string;
   readonly fault: (series: readonly Series[]) => readonly Series[];
   readonly fires: readonly Fired[];
-  /** When to look; default: 90. */
+  /** Minutes after the start at which the alerts are checked; default: 90. */
   readonly atMinutes?: number;
 }
 
@@ -131,7 +131,10 @@ function isMatch({ name, labels }: Series, wanted: string, match: Match): boolea
   return name === wanted && Object.entries(match).every(([label, value]) => labels[label] === value);
 }
 
-/** Gives the matching series other values or labels. Fails where none matches: the case would show nothing. */
+/**
+ * Gives the matching series other values or labels. Throws if no series matches, because the case would then test
+ * nothing.
+ */
 function set(name: string, match: Match, values: string, labels: Match = {}) {
   return (all: readonly Series[]): readonly Series[] => {
     if (!all.some((each) => isMatch(each, name, match))) throw new Error(`no series ${name} matches`);

@@ -16,7 +16,7 @@ const CHART = resolve(import.meta.dirname, '../../../cli/charts/monitoring');
 const FILES = join(CHART, 'files');
 const RULES = join(FILES, 'rules.yaml');
 const DASHBOARD = join(FILES, 'dashboard.json');
-/** Longer than the longest `for`. */
+/** Minutes after which the alerts are checked: longer than the longest `for` of a rule. */
 const AT_MINUTES = 90;
 const FIRING = 'count by (alertname, severity, node) (ALERTS{alertstate="firing"})';
 const TOOL_MS = 120_000;
@@ -72,7 +72,7 @@ await test('the alert rules of the chart', async (story) => {
 
   for (const each of RULE_CASES)
     await story.test(
-      `${each.name}: ${each.fires.map(({ alert }) => alert).join(', ') || 'no alert'}`,
+      `${each.name} fires ${each.fires.map(({ alert }) => alert).join(', ') || 'no alert'}`,
       async () => {
         const path = join(directory, 'test.yaml');
         await writeFile(path, stringify(testOf(each)));
@@ -80,7 +80,7 @@ await test('the alert rules of the chart', async (story) => {
       },
     );
 
-  await story.test('a test of the rules can fail', async () => {
+  await story.test('promtool fails a case whose expected alert does not fire', async () => {
     const [healthy] = RULE_CASES;
     assert.ok(healthy !== undefined);
     const path = join(directory, 'test.yaml');
@@ -100,7 +100,10 @@ interface RenderedObject {
   readonly spec?: unknown;
 }
 
-/** A file for `promtool test rules`: exactly these alerts fire in the end, and none before it is due. */
+/**
+ * A file for `promtool test rules`: exactly these alerts fire in the end, and no alert fires before its `for`
+ * duration.
+ */
 function testOf({ name, fault, fires, atMinutes = AT_MINUTES }: RuleCase): object {
   const due = alertRules()
     .groups.flatMap((group) => group.rules)

@@ -25,7 +25,10 @@ const PARTS = (env['ROUGH_PARTS'] ?? 'kills,orders,idle,lost').split(',');
 /** Duration without any command or fault. `.ci/e2e` sets 600 for the long suite. */
 const IDLE_SECONDS = Number(env['IDLE_SECONDS'] ?? '120');
 const IDLE_LOOK_MS = 5_000;
-/** The longest back-off of a container that could not start while its API server was off. */
+/**
+ * Time limit until everything is ready again. It covers the longest back-off (5 min) of a container that could not
+ * start while the API server was off.
+ */
 const SETTLED_SECONDS = 300;
 const SETTLED_LOOK_MS = 30_000;
 /**
@@ -133,30 +136,33 @@ await test(`chaos with three control planes and two workers, seed ${seed}`, asyn
     const order = MACHINES.map((name) => ({ name, at: random() }))
       .toSorted((one, other) => one.at - other.at)
       .map(({ name }) => name);
-    await story.test(`all machines stopped, and started in the order ${order.join(', ')}`, async (step) => {
-      for (const name of order) await bench.must('mini', 'stop', '--name', NAME, '--power-cut', name);
-      let running = 0;
-      let quorumMs = 0;
-      const onSinceMs = new Map<string, number>();
-      for (const name of order) {
-        // Kubernetes' times are whole seconds.
-        onSinceMs.set(name, Math.floor(Date.now() / 1000) * 1000);
-        await bench.must('mini', 'start', '--name', NAME, name);
-        if (CONTROL_PLANES.includes(name)) running++;
-        if (running === 2 && quorumMs === 0) quorumMs = Date.now();
-      }
-      await allFine(QUORUM_SECONDS - (Date.now() - quorumMs) / 1000, onSinceMs);
-      step.diagnostic(`${Math.round((Date.now() - quorumMs) / 1000)} s after quorum`);
-      const machines = new StoryCluster(bench, NAME);
-      assert.equal(await machines.members(), MACHINES.length);
-      const joined = (await machines.audit()).filter(({ detail }) => detail.verdict === 'joined');
-      assert.equal(joined.length, MACHINES.length - 1, 'nobody was admitted again');
-    });
+    await story.test(
+      `the cluster recovers after all machines were stopped and started in the order ${order.join(', ')}`,
+      async (step) => {
+        for (const name of order) await bench.must('mini', 'stop', '--name', NAME, '--power-cut', name);
+        let running = 0;
+        let quorumMs = 0;
+        const onSinceMs = new Map<string, number>();
+        for (const name of order) {
+          // Kubernetes' times are whole seconds.
+          onSinceMs.set(name, Math.floor(Date.now() / 1000) * 1000);
+          await bench.must('mini', 'start', '--name', NAME, name);
+          if (CONTROL_PLANES.includes(name)) running++;
+          if (running === 2 && quorumMs === 0) quorumMs = Date.now();
+        }
+        await allFine(QUORUM_SECONDS - (Date.now() - quorumMs) / 1000, onSinceMs);
+        step.diagnostic(`${Math.round((Date.now() - quorumMs) / 1000)} s after quorum`);
+        const machines = new StoryCluster(bench, NAME);
+        assert.equal(await machines.members(), MACHINES.length);
+        const joined = (await machines.audit()).filter(({ detail }) => detail.verdict === 'joined');
+        assert.equal(joined.length, MACHINES.length - 1, 'nobody was admitted again');
+      },
+    );
   }
 
   if (PARTS.includes('idle'))
     await story.test(
-      `nothing to do for ${IDLE_SECONDS} s: no node changes its condition and no process restarts`,
+      `while the cluster is idle for ${IDLE_SECONDS} s, no node changes its condition and no process restarts`,
       async (step) => {
         await allFine(120);
         const machines = new StoryCluster(bench, NAME);

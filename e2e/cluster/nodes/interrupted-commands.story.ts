@@ -94,7 +94,7 @@ await test('an interrupted command succeeds when it is run again', async (story)
   });
 
   await story.test(
-    'reset: after kill -9 when the machine has its order, the same command succeeds',
+    'reset: after kill -9 when the machine has received the reset order, the same command succeeds',
     async () => {
       await killAt(/Deleting the records of n3/, 'node', 'reset', 'n3', ...FORCED);
       assert.match(await must('node', 'reset', 'n3', ...FORCED), /Node n3 is removed/);

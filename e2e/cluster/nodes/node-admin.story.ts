@@ -57,7 +57,7 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
   const must = (...args: readonly string[]) => bench.must('--workspace', cluster.paths.workspace, ...args);
   const cli = (...args: readonly string[]) => bench.cli('--workspace', cluster.paths.workspace, ...args);
 
-  await story.test('labels change the record and restart no process', async () => {
+  await story.test('a change of labels changes the node record and restarts no process', async () => {
     const units = async () =>
       `${await first.run('sh', '-c', LIST_RUNNING_UNITS)}\n${await second.run('sh', '-c', LIST_RUNNING_UNITS)}`;
     await eventually(
@@ -89,7 +89,7 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
   });
 
   await story.test(
-    'labels of kubectl stay, and a label that was removed disappears from Kubernetes',
+    'labels that kubectl set stay, and a label that node label removes disappears from Kubernetes',
     async () => {
       await first.kubectl('label', 'node', 'n2', 'team=a');
       await must('node', 'label', 'n2', 'zone-', 'rack=1');
@@ -107,7 +107,7 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
   );
 
   await story.test(
-    'taints of kubectl stay, and a taint that was removed disappears from Kubernetes',
+    'taints that kubectl set stay, and a taint that node taint removes disappears from Kubernetes',
     async () => {
       const taints = () => first.kubectl('get', 'node', 'n2', '--output', 'jsonpath={.spec.taints}');
       await first.kubectl('taint', 'node', 'n2', 'theirs=x:PreferNoSchedule');
@@ -160,7 +160,7 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
         ...['get', 'pods', '--namespace', 'kube-system', '-l', 'k8s-app=kube-proxy'],
         ...['-o', 'jsonpath={.items[0].metadata.name}'],
       );
-      // The image has no such program. The log has the attempt.
+      // The exec fails, because the image has no program "true". The audit log has the attempt nevertheless.
       await first.exitCode('kubectl', 'exec', '--namespace', 'kube-system', pod, '--', 'true');
       const text = await eventually(
         'the log has the exec',
@@ -196,7 +196,7 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
   );
 
   await story.test(
-    'a control plane admits ordinary pods and excludes them again without restarts, and a follower of its log sees both changes',
+    'a control plane admits ordinary pods and excludes them again without restarts, and node logs --follow prints both changes',
     async () => {
       const before = await first.run('sh', '-c', LIST_RUNNING_UNITS);
       const scheduling = () => first.kubectl('get', 'node', 'n1', '-o', SCHEDULING);
@@ -293,7 +293,7 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
     assert.equal(await first.exitCode('kubectl', 'get', 'node', 'n2'), 1);
   });
 
-  await story.test('the audit log has all decisions and verifies', async () => {
+  await story.test('the audit log has all decisions and passes its verification', async () => {
     const log = await must('audit', 'ls');
     for (const method of ['UpdateNodeLabels', 'UpdateNodeTaints', 'SetNodeState', 'DeleteNode'])
       assert.match(log, new RegExp(method));

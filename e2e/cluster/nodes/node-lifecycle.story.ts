@@ -192,7 +192,7 @@ await test('a node changes its roles repeatedly, is reset, joins again and is re
     );
 
   await story.test(
-    'reset removes a control plane in order, wipes its machine, and the API server refuses its old credentials',
+    'reset removes a control plane from the cluster and wipes its machine, and the API server refuses its old credentials',
     async () => {
       await stealCredentials();
       assert.equal(await askAsStolen(), 'node/n2');

@@ -17,7 +17,7 @@ await test('operators restart machines and switch them off', async (story) => {
   const bootOf = async (node: string): Promise<string> =>
     /^ +boot +(\S+)$/m.exec(await must('node', 'show', node))?.[1] ?? '';
 
-  // A local machine that restarts goes off: its container has nobody who starts it again.
+  // A local machine that reboots stays off, because nothing starts its container again. So the story starts it.
   const reboot = async (node: string, ...flags: readonly string[]): Promise<void> => {
     const ended = must('node', 'reboot', node, ...flags);
     ended.catch(() => undefined); // awaited below

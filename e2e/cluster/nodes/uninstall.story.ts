@@ -6,10 +6,13 @@ import { eventually } from '../harness/node-shell.ts';
 import { installCli, reprovision, StoryCluster } from '../harness/story-cluster.ts';
 
 const NAME = 'uninstall';
-/** Directories that every running Debian machine fills by itself, and those that the host lends to a local machine. */
+/**
+ * Directories that every running Debian machine fills by itself, and directories that the host shares with a local
+ * machine.
+ */
 const OTHERS =
   /^\.\/(usr\/lib\/(cluster-mini|modules)|proc|sys|dev|run|tmp|root|var\/(log|cache|tmp|lib\/(dpkg|systemd|apt|dbus|cluster-seed|swtpm))|etc\/(machine-id|resolv\.conf|hostname|hosts|\.pwd\.lock|(passwd|shadow|group|gshadow)-?))(\/|$)/;
-/** Mount points that the host makes on a local machine; what is in them is compared. */
+/** Mount points that the host makes on a local machine; not compared themselves, but their content is. */
 const MOUNT_POINTS: readonly string[] = ['./opt/cluster', './var/lib/cluster'];
 const LIST = 'find . \\( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run \\) -prune -o -print';
 
@@ -17,7 +20,7 @@ const LIST = 'find . \\( -path ./proc -o -path ./sys -o -path ./dev -o -path ./r
  * The worker is removed, and then uninstalled as an operator does it. Its root file system must then have the files that it had
  * before the agent's package was installed.
  */
-await test('a removed machine stops and says so, and after a reset the purge of the package leaves nothing', async (story) => {
+await test('a removed machine stops its programs and reports its removal, and after a reset the purge of the package leaves nothing', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
   const cluster = new StoryCluster(bench, NAME);
@@ -25,7 +28,7 @@ await test('a removed machine stops and says so, and after a reset the purge of 
     bench.must('--workspace', await cluster.workspace(), ...args);
   const purge = () => cluster.try('n2', 'dpkg', '--purge', 'cluster-agent');
 
-  await story.test('the package of a node is not removed, and dpkg says what to do', async () => {
+  await story.test('dpkg refuses to remove the package from a node and prints what to do first', async () => {
     const { code, stderr } = await purge();
     assert.notEqual(code, 0);
     assert.match(
@@ -40,7 +43,7 @@ await test('a removed machine stops and says so, and after a reset the purge of 
       '${Status}',
       'cluster-agent',
     );
-    // dpkg remembers what it was asked to do; the package is complete.
+    // dpkg has recorded the request ("purge"), but the package is still completely installed.
     assert.equal(state, 'purge ok installed');
     assert.equal(await cluster.run('n2', 'systemctl', 'is-active', 'bootstrapper'), 'active');
   });
@@ -51,7 +54,7 @@ await test('a removed machine stops and says so, and after a reset the purge of 
   });
 
   await story.test(
-    'the removed machine stops everything and says on itself that it was removed',
+    'the removed machine stops everything, and its status and console report that it was removed',
     async () => {
       const status = await eventually(
         'the status of the removed machine',
@@ -76,24 +79,28 @@ await test('a removed machine stops and says so, and after a reset the purge of 
     },
   );
 
-  await story.test('it still says so after the next boot, and runs nothing', async () => {
-    await cluster.cutPower('n2');
-    await cluster.start('n2');
-    await eventually(
-      'the status after the boot',
-      60,
-      () => cluster.run('n2', 'systemctl', 'status', '--no-pager', '--full', 'bootstrapper'),
-      (text) => /Status: "removed: /.test(text),
-    );
-    assert.equal(await cluster.sh('n2', 'pgrep --list-name "kube|etcd|containerd" || true'), '');
-    assert.notEqual((await purge()).code, 0, 'its disk still has data of the cluster');
-  });
+  await story.test(
+    'after the next boot the removed machine still reports its removal and runs nothing',
+    async () => {
+      await cluster.cutPower('n2');
+      await cluster.start('n2');
+      await eventually(
+        'the status after the boot',
+        60,
+        () => cluster.run('n2', 'systemctl', 'status', '--no-pager', '--full', 'bootstrapper'),
+        (text) => /Status: "removed: /.test(text),
+      );
+      assert.equal(await cluster.sh('n2', 'pgrep --list-name "kube|etcd|containerd" || true'), '');
+      assert.notEqual((await purge()).code, 0, 'its disk still has data of the cluster');
+    },
+  );
 
   await story.test(
     'after a reset, a purge leaves no file, unit, account, rule, link or mount',
     async (step) => {
       await cluster.sh('n2', 'install -D /dev/null /var/lib/cluster/reset/order.json');
-      // Without a lock register the machine does not reboot, so that nothing but the reset cleans up.
+      // Without a TPM the reset does not reboot the machine. So everything that is gone was removed by the reset
+      // itself and not by the reboot.
       await reprovision(cluster, 'n2', (known) => ({ ...known, tpm: { kind: 'none' } }));
       await eventually(
         'the end of the reset',

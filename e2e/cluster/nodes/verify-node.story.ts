@@ -49,7 +49,7 @@ await test('an operator verifies nodes with fresh evidence, and uploads collater
   });
 
   await story.test(
-    'each machine proves that its node lock is for this cluster, and how often it was locked',
+    'each machine proves that its node lock is for this cluster, and reports how often a lock was taken',
     async () => {
       for (const node of ['n1', 'n2']) {
         const report = await verify(node);

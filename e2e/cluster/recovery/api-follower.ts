@@ -57,7 +57,10 @@ export class ApiFollower implements AsyncDisposable {
     return this.#names.has(name);
   }
 
-  /** Why the server refused to continue a watch (410 Gone), once for each time; after it, the follower lists again. */
+  /**
+   * One entry for each time a server refused to continue a watch (410 Gone), with its reason. After such a refusal
+   * the follower lists again.
+   */
   get refusals(): readonly string[] {
     return this.#refusals;
   }

@@ -124,7 +124,7 @@ await test('users of two OpenID Connect issuers log in to each API server', asyn
   );
 
   await story.test(
-    'after an issuer has changed its key, its new tokens count and its old ones do not',
+    'after an issuer has changed its key, its new tokens are accepted and its old tokens are refused',
     async () => {
       const old = await staff.token('ann');
       await staff.rotate();
@@ -153,7 +153,7 @@ await test('users of two OpenID Connect issuers log in to each API server', asyn
     },
   );
 
-  await story.test('an issuer that is down can be removed, and then none of its tokens counts', async () => {
+  await story.test('an issuer that is down can be removed, and then all its tokens are refused', async () => {
     await partner.start();
     const bob = await partner.token('bob');
     await untilKnown(bob, 'partner:bob');
@@ -182,7 +182,7 @@ interface Reviewed {
   readonly groups?: readonly string[] | undefined;
 }
 
-/** Who the user of a token is for the API server at this address (SelfSubjectReview). */
+/** The user name and groups that the API server at this address derives from a token (SelfSubjectReview). */
 async function review(host: string, token: string | undefined): Promise<Reviewed> {
   const path = '/apis/authentication.k8s.io/v1/selfsubjectreviews';
   const object = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' };

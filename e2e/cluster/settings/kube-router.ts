@@ -15,7 +15,7 @@ import { runGo } from '../../run-go.ts';
 
 const MODULE = 'github.com/cloudnativelabs/kube-router/v2/cmd/kube-router';
 const SOURCE = resolve(import.meta.dirname, '../../kube-router');
-/** What upstream's image brings beside the program (its Dockerfile). */
+/** The packages that upstream's image contains besides the program (see its Dockerfile). */
 const PACKAGES = ['conntrack', 'dash', 'ipset', 'iproute2', 'iptables'];
 /** Repository and tag of the image in a mirror of docker.io. */
 export const IMAGE = 'cloudnativelabs/kube-router:story';
@@ -120,7 +120,7 @@ function objects(): readonly object[] {
   ];
 }
 
-/** kube-router writes the node's addresses of pods into this file. */
+/** The CNI configuration. kube-router adds the node's pod CIDR to this file. */
 const CNI = {
   cniVersion: '0.3.0',
   name: 'pods',
@@ -150,7 +150,7 @@ function podSpec(): object {
         command: ['sh', '-c'],
         args: [
           [
-            // The shell has no other programs.
+            // Uses only shell built-ins, because the image has no cp or cat.
             `IFS= read -r line < /config/cni.conflist`,
             `{ [ -e ${cni} ] || echo "$line" > ${cni}; }`,
             `exec kube-router --run-router --run-firewall --run-service-proxy=false --enable-overlay=false`,

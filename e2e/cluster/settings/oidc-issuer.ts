@@ -14,7 +14,7 @@ const SEARCH_PATH = env['PATH'] ?? '';
 const INSTALL_MS = 300_000;
 const SECRET = 'secret-of-the-story';
 
-/** Who may get a token, and what the token says. */
+/** A client that may get a token: the audience and the claims of its token. */
 interface IssuerClient {
   readonly audience: string;
   readonly claims: Readonly<Record<string, unknown>>;

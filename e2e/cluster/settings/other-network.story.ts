@@ -10,7 +10,7 @@ import { buildKubeRouter, IMAGE, writeKubeRouterChart } from './kube-router.ts';
 const NAME = 'network';
 const MACHINES = ['n1', 'n2'];
 
-/** Every argument of the list, so that a release without one of them fails here. */
+/** Every extra argument that `cluster.yaml` allows. If a Kubernetes release drops one of them, this story fails. */
 const EXTRA_ARGUMENTS = {
   apiServer: { 'event-ttl': '2h', 'service-node-port-range': '30000-30999' },
   controllerManager: {
@@ -64,7 +64,7 @@ await test('a cluster with extra arguments and kube-router as its pod network', 
   });
 
   await story.test(
-    'init installs the charts on it, and every node becomes Ready without flannel',
+    'init installs kube-router as a chart, and every node becomes Ready without flannel',
     async () => {
       await cluster.up();
       await cluster.allReady(MACHINES, 120);

@@ -14,7 +14,7 @@ import { createPrivateCa } from './private-ca.ts';
 
 const NAME = 'registries';
 const PASSWORDS = { team: 'team-Aeb4uCh0', mirror: 'mirror-oGh7ieSh', rotated: 'rotated-Ood6eiph' };
-/** A registry that only the proxy finds. */
+/** The name of a registry that only the proxy can resolve. */
 const HIDDEN = 'images.behind.example';
 const UNIT_PID = ['show', '--property', 'MainPID,NRestarts', 'cluster-containerd.service', 'kubelet.service'];
 
@@ -114,7 +114,7 @@ await test('registries with a private CA, logins and a mirror of docker.io on ea
         const shown = await bench.must('--workspace', workspace, 'config', 'show');
         assert.ok(!forms.some((form) => shown.includes(form)));
       }
-      // Workers have no kubectl.
+      // Not with kubectl, because workers do not have it.
       const asNode = (secret: string) =>
         cluster.run('n2', '/usr/lib/cluster/node', '-e', readSecretAsKubelet(secret));
       assert.equal(await asNode('cluster-registry-credentials'), '200');
@@ -186,7 +186,7 @@ await test('registries with a private CA, logins and a mirror of docker.io on ea
   );
 
   await story.test(
-    'registries that are removed leave nothing on the nodes but what an operator wrote',
+    'when registries are removed from the configuration, nodes delete their files and keep files that an operator wrote',
     async () => {
       await configure();
       await apply();

@@ -15,7 +15,8 @@ const MACHINES = ['n1', 'n2', 'n3', 'n4'];
 const CHECKS: Readonly<
   Record<string, (cluster: StoryCluster, workstation: Workstation) => Promise<void> | void>
 > = {
-  // A kubectl of this host could hide that the one of the node does not run here.
+  // Calls ./kubectl, the copy from the node: a kubectl of this host in the PATH could hide that the copy does not run
+  // here.
   '8. Use Kubernetes (1)': (_, workstation) => workstation.run('./kubectl version --client'),
   '8. Use Kubernetes (2)': async (cluster, { output }) => {
     for (const machine of MACHINES) assert.match(output, new RegExp(`^${machine} +Ready +`, 'm'));

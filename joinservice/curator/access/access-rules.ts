@@ -1,7 +1,7 @@
 import type { DescMethod } from '@bufbuild/protobuf';
 import type { OperatorRole } from '../../../internal/role/index.ts';
 
-/** A change that no role is enough for: an owner has to sign it. */
+/** A change that an owner has to sign. No role alone permits it. */
 interface SignedChange {
   readonly what: string;
   /** What the owner signs: the kind of an owner document (internal/ownerdocument), or another signed text. */
@@ -17,7 +17,10 @@ export interface AccessRule {
   /** The lowest role of people that may call it; undefined: no person may. */
   readonly lowestRole: OperatorRole | undefined;
   readonly nodesToo: boolean;
-  /** A caller may show a key on record without a certificate of the cluster, because the method returns one. */
+  /**
+   * The caller needs no certificate of the cluster, only a key on record: callers without a valid certificate use the
+   * method to get one.
+   */
   readonly byKeyAlone?: true;
   /** The commands that call it; "agent" is the agent of a node. */
   readonly usedBy: string;
@@ -108,7 +111,7 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
     signed: [
       {
         what: 'every operator, and a role raised or lowered',
-        signs: '`operators`, with an owner also `owners`',
+        signs: '`operators`, and also `owners` if an owner changes',
         verifiedBy: ['curator', 'signer'],
         test: SIGNED_ROWS,
       },

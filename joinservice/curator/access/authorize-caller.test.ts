@@ -107,7 +107,7 @@ describe('authorizeCaller()', () => {
     test.each([
       { name: 'raises the role of an operator', over: { role: 'owner' as const } },
       { name: 'renames an operator', over: { name: 'owner' } },
-    ])('who $name gets nothing for that operator', async ({ over }) => {
+    ])('an attacker who $name gives that operator no access', async ({ over }) => {
       const harness = await createCurators();
       const viewer = await harness.cluster.addOperator('v', 'viewer');
       await expect(read(harness, viewer)).resolves.toBeDefined();
@@ -115,7 +115,7 @@ describe('authorizeCaller()', () => {
       await expect(read(harness, viewer)).rejects.toEqual(coded('curator-operator-unsigned'));
     });
 
-    test('who adds a record for a key of their own gets nothing, not even with the key alone', async () => {
+    test('an attacker who adds a record for a key of their own gets no access, not even to the methods that need only a key', async () => {
       const harness = await createCurators();
       const eve = await createUnsigned(harness);
       await forge(harness, eve, { role: 'owner' });
@@ -126,7 +126,7 @@ describe('authorizeCaller()', () => {
       );
     });
 
-    test('who replaces the signed operators with a list of their own locks operators out', async () => {
+    test('an attacker who replaces the signed list of operators with a list of their own only locks operators out', async () => {
       const harness = await createCurators();
       const viewer = await harness.cluster.addOperator('v', 'viewer');
       if (viewer.identity.kind !== 'operator') throw new TypeError('no operator');
@@ -138,7 +138,7 @@ describe('authorizeCaller()', () => {
       await expect(read(harness, viewer)).rejects.toEqual(coded('curator-operator-unsigned'));
     });
 
-    test('who restores an older list of operators brings nobody back', async () => {
+    test('an attacker who restores an older signed list of operators gives no removed operator access again', async () => {
       const harness = await createCurators();
       const { etcd, cluster, signer } = harness;
       const gone = await cluster.addOperator('gone', 'operator');
@@ -163,7 +163,7 @@ describe('authorizeCaller()', () => {
     ).resolves.toBeDefined();
   });
 
-  test('authorizeCaller() accepts the owner of the provisioning before any owner has signed operators', async () => {
+  test('authorizeCaller() accepts the owner from the provisioning file before any owner has signed a list of operators', async () => {
     const { curator, cluster, etcd, signer } = await createCurators();
     const owner = await cluster.addOperator('o', 'owner', signer.keyPem);
     etcd.commitNow({ when: [], then: [{ kind: 'delete', key: documentKey('operators', '') }] });
