@@ -24,7 +24,7 @@ export const curatorErrors = defineErrors({
   ),
   'curator-status-too-often': retryable.peer.refused(
     'A node reports more changes of its status than it may store. The last stored status stays.',
-    'Do nothing if it happens once. Otherwise look at the agent of this node: `cluster node logs NODE`; a node that nobody can explain may be compromised.',
+    'Do nothing if it happens once. Otherwise look at the agent of this node: `cluster node logs NODE`; a node whose many changes nobody can explain may be compromised.',
   ),
   'curator-last-control-plane': fault.operator.precondition(
     'This is the last control-plane node. Without it the cluster would be lost. Nothing was changed.',
@@ -39,8 +39,8 @@ export const curatorErrors = defineErrors({
     'Bring the other control planes back, or remove those that are lost with `cluster node remove NODE --lost`. Then run the same command again.',
   ),
   'curator-node-in-use': fault.operator.precondition(
-    'The node still has a state or roles that have to be taken from it first.',
-    'Take its control-plane role, then decommission it, then delete it. `cluster node remove NODE` does all three.',
+    'The node is not decommissioned yet, or still has roles. Its record can be deleted only after that.',
+    'Remove its control-plane role, then decommission it, then delete it. `cluster node remove NODE` does all three.',
   ),
   'curator-inventory-names': fault.operator.precondition(
     'The inventory in the configuration still lists the machine that is to be removed. A decommissioned machine is excluded already; its record stays until the entry is gone.',

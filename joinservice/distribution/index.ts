@@ -1,6 +1,7 @@
 /**
- * What control planes distribute to the other members: components of the bundle by hash, the directory of control planes, the
- * collateral, the configuration, and the progress of key rotations. Callers are authorized as those of the curator. No state of its own.
+ * What control planes distribute to the other members: components of the bundle by hash, the directory of control
+ * planes, the collateral, the configuration, and the progress of key rotations. Callers are authorized in the same
+ * way as callers of the curator. This service stores nothing itself.
  *
  * ```
  * etcd ─▶ curator's NodeFeed ─▶ DirectoryFeed (shared) ─▶ WatchDirectory

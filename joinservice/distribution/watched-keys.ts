@@ -15,8 +15,8 @@ export function watchKeyStage(ports: WatchPorts): WatchedKey<string> {
 }
 
 /**
- * The hash of the configuration of the cluster, SHA-256 (hex), empty without one. It only wakes nodes: they fetch the document and
- * verify its signature.
+ * The hash of the configuration of the cluster, SHA-256 (hex), empty without one. The hash only tells nodes to fetch
+ * the document. The nodes verify the signature of the document.
  */
 export function watchConfigurationHash(ports: WatchPorts): WatchedKey<string> {
   const hashOf = (document: Uint8Array): string => createHash('sha256').update(document).digest('hex');

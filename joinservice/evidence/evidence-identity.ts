@@ -16,8 +16,8 @@ export interface EvidenceIdentity {
 }
 
 /**
- * Whether evidence is from the recorded machine. The variant must match too: an attestation key that a
- * processor vouched for proves nothing under a weaker variant.
+ * Whether evidence is from the recorded machine. The variant must match too: if a processor vouched for an
+ * attestation key, the same key without the processor's report proves less.
  */
 export function isSameMachine(
   known: Pick<MachineRecord, 'akName' | 'identity' | 'variant'>,

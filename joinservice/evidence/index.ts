@@ -1,6 +1,6 @@
 /**
- * What the join service and the signer both verify evidence with: the attestation policy of the configuration, the collateral of
- * manufacturers, the machine that evidence identifies, and the addresses that a machine may have.
+ * Code that the join service and the signer share to verify evidence: the attestation policy of the configuration,
+ * the collateral of manufacturers, the machine that evidence identifies, and the addresses that a machine may have.
  */
 export { bundleIn, ClusterCollateral } from './cluster-collateral.ts';
 export {

@@ -21,8 +21,9 @@ export function canonicalAddress(text: string): string | undefined {
 }
 
 /**
- * Why an address cannot be that of a machine; undefined if it can. The kubelet's serving certificate contains it and is issued
- * by the CA of the API servers, so a machine with the address of the API could impersonate it.
+ * The reason why a machine cannot have this address; undefined if it can. The kubelet's serving certificate contains
+ * the address and is issued by the CA of the API servers. So a machine with the address of the API could impersonate
+ * the API.
  * @param options `servesApi`: a control plane may have an address of the API
  */
 export function whyAddressReserved(

@@ -16,7 +16,7 @@ import { attestationSettings, type ClusterConfig } from '../../internal/config/i
 
 /** The attestation settings of the configuration, for machines that join. */
 export interface ActiveAttestation {
-  /** Which software is accepted. Which machines may join is decided later, by `machines` and `join.policy`. */
+  /** Decides only which software is accepted. `machines` and `join.policy` decide later which machines may join. */
   readonly policy: Policy;
   /** The machines that may be members; `any` leaves the decision to `join.policy`. */
   readonly machines: 'any' | ReadonlySet<string>;

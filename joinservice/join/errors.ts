@@ -13,7 +13,7 @@ export const joinErrors = defineErrors({
   ),
   'join-awaiting-owner': retryable.operator.precondition(
     'The machine is to become a control plane, and no owner of the cluster has signed that yet.',
-    'Have an owner run `cluster node approve MACHINE --roles control-plane`, or `cluster sign` where the inventory lists the machine.',
+    'Have an owner run `cluster node approve MACHINE --roles control-plane`, or `cluster sign` if the inventory lists the machine.',
   ),
   'join-message-malformed': fault.peer.refused(
     'The machine sent a message that is malformed or out of order.',

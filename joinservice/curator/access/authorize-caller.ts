@@ -23,7 +23,7 @@ export type Caller =
       readonly role: OperatorRole;
     };
 
-/** Where the records of callers and the documents of owners are read. */
+/** Reads the records of callers and the documents that owners have signed. */
 export interface CallerReads {
   readonly etcd: KeySpace;
   readonly ownerDocs: OwnerDocuments;

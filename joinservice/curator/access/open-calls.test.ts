@@ -9,7 +9,7 @@ const signal = new AbortController().signal;
 const CURATORS = 3;
 const notMember: unknown = expect.objectContaining({ code: 'curator-not-member', retryable: false });
 
-describe('the open calls of a deleted node', () => {
+describe('calls of a deleted node', () => {
   const calls: readonly {
     readonly name: string;
     readonly call: (at: CuratorHandlers, by: TestPeer) => Promise<unknown>;
@@ -34,7 +34,7 @@ describe('the open calls of a deleted node', () => {
     },
   ];
 
-  test.each(calls)('is refused by every curator from the next call on: $name', async ({ call }) => {
+  test.each(calls)('every curator refuses the next call of a deleted node: $name', async ({ call }) => {
     await using curators = await TestCurators.create(CURATORS);
     const node = await curators.cluster.addNode('n');
     for (let at = 0; at < CURATORS; at++) await expect(call(curators.at(at), node)).resolves.toBeDefined();

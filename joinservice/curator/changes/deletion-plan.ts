@@ -95,7 +95,8 @@ function planInventory(
   const { request, listed, submission, by } = made;
   const { configuration: document, baseRevision } = request;
   if (document.length === 0) {
-    // The configuration does not list the machine; this condition fails if it changes before the commit.
+    // The configuration does not list the machine; this condition makes the commit fail if the configuration is
+    // changed before.
     if (listed.length === 0) return { when: entry === undefined ? [] : [unchanged(entry)], then: [] };
     const names = listed.map(({ name, identity }) => `${name} (${identity})`).join(', ');
     throw new CuratorError(

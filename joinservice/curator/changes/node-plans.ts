@@ -71,7 +71,7 @@ export function planRoles(node: NodeView, roles: readonly Role[], cluster: Guard
   };
 }
 
-/** Changes the state of a node. UP is reached only by joining; a control plane is not decommissioned. */
+/** Changes the state of a node. A node becomes UP only by joining, and a control plane cannot be decommissioned. */
 export function planState(node: NodeView, state: NodeState): MutationPlan {
   const { record } = node;
   const detail = { from: record.state, to: state };

@@ -95,13 +95,13 @@ type Harness = Awaited<ReturnType<typeof createHarness>>;
 const placeOf = ({ node, nodeId }: Harness) => ({ nodeId, pubKeyDer: node.pubKeyDer, identity: EK });
 
 describe('setNodeRoles() to a control plane', () => {
-  test('accepts the grant of an owner, which is stored and valid the next time', async () => {
+  test('accepts the grant of an owner, and stores it for later calls', async () => {
     const harness = await createHarness();
     const { node } = await harness.promote([harness.signer.grant(placeOf(harness))]);
     expect(node).toMatchObject({ roles: CONTROL });
     const stored = await harness.signer.ownerDocs(harness.etcd).newest('grant', harness.nodeId, { signal });
     expect(stored?.body).toMatchObject({ nodeId: harness.nodeId, identity: EK });
-    await harness.promote([]); // the node has these roles already
+    await harness.promote([]); // A call without the grant succeeds too, because the node already has these roles.
   });
 
   test('accepts an inventory that an owner signed', async () => {
@@ -208,7 +208,7 @@ describe('deleteNode()', () => {
       code: 'curator-configuration-stale',
     },
     {
-      name: 'an owner readmits another removal of the machine',
+      name: 'the readmission of an owner is for another removal of the machine',
       given: ({ signer }: Harness) => ({
         documents: [signer.sign('readmission', { identity: EK, removal: 2 })],
       }),

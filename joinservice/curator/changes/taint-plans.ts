@@ -27,7 +27,7 @@ export function planTaints(
   const taints = sortedTaints([...kept, ...set]);
   if (taints.length > MAX_TAINTS) refuseField('taints', `expected at most ${MAX_TAINTS}`);
   const isSame = JSON.stringify(taints) === JSON.stringify(sortedTaints(before));
-  // Without taints the record stays readable for older releases.
+  // The record of a node without taints has no member `taints`, so that older releases can read it.
   const { taints: _, ...others } = record;
   const changed = taints.length === 0 ? others : { ...others, taints: [...taints] };
   return {

@@ -27,7 +27,10 @@ const MAX_ENTRIES = {
  */
 const BURST_BYTES = 1024 * 1024;
 const BYTES_PER_SECOND = 2 * 1024;
-/** What each write counts beside its status: etcd stores the key and its revision again, also for an empty status. */
+/**
+ * Bytes that each write counts in addition to its status: etcd stores the key and its revision with every write, even
+ * for an empty status.
+ */
 const BYTES_PER_WRITE = 512;
 /** Maximum number of nodes whose writes are counted. */
 const MAX_NODES = 8_192;

@@ -82,7 +82,7 @@ describe('ActiveConfigurationSource in a cluster whose configuration an owner ha
     };
   }
 
-  test('keeps the signed one if somebody writes another one to etcd, until an owner signs it', async () => {
+  test('keeps the signed configuration if somebody writes an unsigned one to etcd, until an owner signs the new one', async () => {
     const harness = await createSigned('approve');
     const { etcd, source, sign, active, reported } = harness;
     expect([active(), reported()]).toEqual(['approve', 0]);
@@ -95,12 +95,12 @@ describe('ActiveConfigurationSource in a cluster whose configuration an owner ha
     expect([active(), reported()]).toEqual(['auto', 1]);
   });
 
-  test('applies no unsigned one at its start', async () => {
+  test('applies no unsigned configuration at its start', async () => {
     const { active, reported } = await createSigned('auto', 'approve');
     expect([active(), reported()]).toEqual([undefined, 1]);
   });
 
-  test('keeps the signed one if the signature is deleted as well', async () => {
+  test('keeps the signed configuration if somebody also deletes its signature from etcd', async () => {
     const { etcd, active } = await createSigned('approve');
     etcd.commitNow({ when: [], then: [{ kind: 'delete', key: documentKey('policy', '') }] });
     write(etcd, document({ join: { policy: 'auto' } }));

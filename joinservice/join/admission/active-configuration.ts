@@ -27,11 +27,12 @@ interface ConfigurationSourceOptions {
 }
 
 /**
- * Watches the configuration in etcd and provides the newest valid one. In a cluster whose owner has signed a configuration, others
- * than the signed one are not applied: somebody has written them to etcd without a curator.
+ * Watches the configuration in etcd and provides the newest valid one. In a cluster whose owner has signed a
+ * configuration, only a signed configuration is applied. An unsigned one must have been written to etcd without a
+ * curator.
  */
 export class ActiveConfigurationSource {
-  /** The newest stored configuration, and whether it waits to be applied. */
+  /** The newest stored configuration; it may not be applied, for example because its signature is missing. */
   #stored: Entry | undefined;
   readonly #changes = new EventValue<number>();
   #changed = 0;

@@ -85,7 +85,8 @@ describe('the write budget of unauthenticated machines', () => {
     const budget = new WriteBudget({ clock, size: 160, periodMs: MINUTE_MS });
     const take = (times: number, client: string) =>
       Array.from({ length: times }, () => budget.tryTake(relayedPathOf('192.0.2.1', client)));
-    expect(take(100, '203.0.113.9').filter(Boolean)).toHaveLength(20); // half of the relay's 40
+    // A relay gets a quarter of the budget (40), and each of its clients at most half of that.
+    expect(take(100, '203.0.113.9').filter(Boolean)).toHaveLength(20);
     expect(take(1, '198.51.100.7')).toEqual([true]);
     for (let i = 0; i < 100; i++) take(1, `10.${i}.0.1`);
     expect(budget.tryTake(relayedPathOf('192.0.2.1', '11.0.0.1'))).toBe(false);

@@ -54,7 +54,7 @@ export class Admissions {
 
   /**
    * The current decision about an applicant.
-   * @param applicant `source`: whose share of the budget the request uses
+   * @param applicant `source`: the address (and relay) whose share of the budget the request uses
    * @throws JoinError the refusal, after it was written, or `join-busy`
    */
   async decide(

@@ -135,8 +135,8 @@ function refusalOf(
     taken?.name ?? 'none',
   );
   if (taken !== undefined) return refuse('join-decommissioned', `node ${taken.name} was decommissioned`);
-  // A removal does not end the membership of a node that exists: an owner readmitted its machine, even if
-  // that readmission has expired since.
+  // An existing node stays a member although its machine was removed earlier: an owner readmitted the machine before
+  // it joined again, even if that readmission has expired since.
   const isOut = node === undefined && whyExcluded !== undefined;
   check('not removed', !isOut, 'no removal of this machine', isOut ? whyExcluded : 'none');
   if (isOut) return refuse('join-decommissioned', whyExcluded);

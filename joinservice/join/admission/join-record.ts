@@ -11,7 +11,8 @@ const CLOCK_OFF: JoinErrorCode = 'join-clock-off';
 const SEEN_MS = 10 * MINUTE_MS;
 
 /**
- * Whether the stored request stays: it is of a member, or is a decision about another machine with this key.
+ * Whether the stored request must not be overwritten: its machine is a member, or it has a decision about another
+ * machine with the same key.
  */
 export function keepsStoredRecord(join: JoinRecord | undefined, record: JoinRecord): boolean {
   if (join === undefined) return false;

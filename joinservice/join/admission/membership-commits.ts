@@ -61,7 +61,7 @@ export class MembershipCommits {
     if (!isSameMachine(machine, evidence))
       throw new JoinError(
         'join-identity-changed',
-        `${doing}: ${machine.identity} was admitted, the evidence is of another machine`,
+        `${doing}: ${machine.identity} was admitted, but the evidence comes from another machine`,
       );
     if (join.state === 'approved' && (join.decision?.expiresMs ?? 0) < clock.nowMs())
       throw new JoinError('join-admission-expired', doing);

@@ -191,12 +191,12 @@ describe('a removed machine', () => {
 
   test.each([
     {
-      name: 'the chip of a removed machine, which several virtual machines can share',
+      name: 'the same processor chip as a removed machine, if several virtual machines may share the chip',
       listed: false,
       want: 'admitted',
     },
     {
-      name: 'the chip of a removed machine, which the inventory lists as one machine',
+      name: 'the same processor chip as a removed machine, if the inventory lists the chip as one machine',
       listed: true,
       want: 'join-decommissioned',
     },

@@ -34,7 +34,10 @@ export class ClockObservations {
     this.#ports = ports;
   }
 
-  /** Compares the quote of this session with the latest one of the same member, and stores the later at times. @throws JoinError `join-machine-copied` */
+  /**
+   * Compares the TPM clock in this session's quote with the clock that the same member showed last, and stores the
+   * later of both, at most every `WRITE_EACH_MS`. @throws JoinError `join-machine-copied`
+   */
   async record({ nodeId, admission }: NodeRecord, peer: AttestedPeer, signal: AbortSignal): Promise<void> {
     const { etcd, clock: ownClock } = this.#ports;
     const clock = clockOfVerdict(peer);
@@ -67,7 +70,7 @@ export class ClockObservations {
   }
 }
 
-/** Whether the stored observation is of the same boot and so new that this one adds nothing. */
+/** Whether the stored observation is from the same boot and so recent that the new observation need not be stored. */
 function isStillRecent(last: ClockObservation, now: ClockObservation): boolean {
   const sinceMs = now.seenAtMs - last.seenAtMs;
   const isSameBoot =
