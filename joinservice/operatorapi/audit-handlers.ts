@@ -77,7 +77,10 @@ async function readHead(etcd: KeySpace, log: AuditLogName, signal: AbortSignal):
   return headFrom(await etcd.get(auditHeadKey(log), { signal }));
 }
 
-/** Detects a gap in the entries, because a gap would look as if an entry had been deleted. */
+/**
+ * The error for entries that were dropped while a caller was reading. Without this error the caller would see a gap
+ * that looks like tampering.
+ */
 function dropped(seq: number, { firstSeq }: AuditHeadRecord): OperatorApiError {
   return new OperatorApiError(
     'operatorapi-audit-truncated',

@@ -77,12 +77,16 @@ export function backupHandlers({
   };
 }
 
-/** A curator does not trust itself with the signature: agents verify it. This only keeps mistakes out. */
+/**
+ * Refuses other documents than a schedule, which can only be mistakes. The signature is not verified here, because
+ * every agent verifies it.
+ */
 function requireSchedule(bytes: Uint8Array): void {
-  if (parseBackupCertificate(bytes).version !== 2) refuseField('certificate', 'not of a schedule');
+  if (parseBackupCertificate(bytes).version !== 2)
+    refuseField('certificate', 'expected the certificate of a schedule');
 }
 
-/** Without the copies of nodes that the cluster does not have any more. */
+/** Converts the copies of a node for the contract; empty if the cluster does not have this node any more. */
 function copiesToWire(
   { nodeId, directory, names: copied, failure }: BackupCopiesRecord,
   names: ReadonlyMap<string, string>,

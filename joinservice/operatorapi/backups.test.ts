@@ -88,7 +88,7 @@ describe('the schedule of backups', () => {
     expect(await codeOf(put(bytes))).toBe(want);
   });
 
-  test('refuses a workspace that etcd would refuse', async () => {
+  test('refuses a workspace that is too large for etcd', async () => {
     expect(await codeOf(put(schedule, new Uint8Array(900_001)))).toBe('curator-request-invalid');
   });
 });

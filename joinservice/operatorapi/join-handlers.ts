@@ -67,8 +67,8 @@ export function joinDecisionHandlers(parts: JoinParts): HandlersOf<'listJoins' |
 }
 
 /**
- * An operator alone approves only workers. A control plane needs a grant of an owner for this machine and
- * key. @throws OwnerDocumentError
+ * An operator alone can approve only workers. A control plane needs a grant of an owner for this machine and key.
+ * @throws OwnerDocumentError
  */
 async function verifyApproval(
   ownerDocs: OwnerDocuments,

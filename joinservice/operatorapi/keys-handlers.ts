@@ -61,7 +61,8 @@ export function keysHandlers({
       const { generation, phase, startedMs, phaseSinceMs, startedBy, reason } = now;
       const members = (await nodes.list(signal)).nodes.flatMap(keyMemberOf);
       const next = planRotation({ generation, phase, madeBy: now.made?.by }, members);
-      // New keys whose creator was removed are replaced by others: no owner is to sign them.
+      // If the control plane that created the new keys was removed, another one creates new keys. So no owner must
+      // sign these keys.
       const isObsolete = phase === 'asked' && next.kind !== 'sign';
       const newKeys = isObsolete ? undefined : await newKeysIn(now, ownerDocs, signal);
       return {

@@ -192,7 +192,7 @@ function planDelete(all: readonly Found[], name: string) {
   };
 }
 
-/** The condition that no key that stops being an owner’s key has signed the ownership of the cluster. */
+/** The condition that the ownership of the cluster is not signed with a key that this change takes from an owner. */
 async function requireOtherSigner(
   etcd: KeySpace,
   who: {
@@ -219,7 +219,10 @@ function keepOwner(all: readonly Found[], name: string): readonly Condition[] {
   return [unchanged(other.entry)];
 }
 
-/** Issues the certificate. The record stays if it fails, and repeating the call issues it. @throws OperatorApiError `operatorapi-signing-failed` */
+/**
+ * Issues the certificate. If the signer fails, the record of the operator stays, and the caller gets the certificate
+ * by repeating the call. @throws OperatorApiError `operatorapi-signing-failed`
+ */
 function certify(signer: OperatorParts['signer'], request: Uint8Array, signal: AbortSignal): Promise<string> {
   return signed('the certificate of an operator', signer.signOperator(request, signal), signal);
 }

@@ -10,8 +10,8 @@ import { OperatorApiError } from './errors.ts';
 import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
 /**
- * The ownership signature that joining machines verify. The first owner signs it during init; any owner may replace it later. And the
- * CA of the cluster for operators who know an earlier one.
+ * The ownership signature that joining machines verify. The first owner signs it during init; any owner may replace
+ * it later. Also returns the current cluster CA to operators who know only an earlier one.
  */
 export function ownershipHandlers({
   etcd,

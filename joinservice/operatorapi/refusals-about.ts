@@ -16,8 +16,9 @@ const MAX_KINDS = 8;
 const NAMES: Readonly<Record<string, string>> = { Attest: 'evidence', RequestAdmission: 'request' };
 
 /**
- * The newest refusals of a machine in the audit log (before the log of requests existed, they were in that of decisions), one fact for each kind, oldest first. They explain machines without a stored
- * request, because their evidence was refused or their request was removed.
+ * The newest refusals of a machine in the audit log, one fact for each kind, oldest first. Both logs are searched,
+ * because earlier releases wrote refusals to the log of decisions. They explain machines without a stored request,
+ * because their evidence was refused or their request was removed.
  */
 export async function refusalsAbout(
   etcd: KeySpace,

@@ -49,14 +49,14 @@ export interface RecordedOperator {
   readonly whyUnsigned: string | undefined;
 }
 
-/** How a document is verified that may be in effect already. */
+/** Options for documents that may be in effect already, and are then valid longer. */
 interface EffectOptions {
   readonly signal: AbortSignal;
   readonly mayHaveEnded?: boolean;
   readonly anyEpoch?: boolean;
 }
 
-/** What all documents are verified with. */
+/** The records that are read to verify any document. */
 const TRUST = [{ key: CLUSTER_KEY }, { prefix: OWNERS_PREFIX }];
 
 /** Reads owner documents from etcd and verifies each with owners that do not come from etcd. */
@@ -85,8 +85,8 @@ export class OwnerDocuments {
   /**
    * The stored document of a kind, verified; undefined if there is none.
    * @param subject empty for kinds that exist once
-   * @param options `mayHaveEnded` and `anyEpoch` (before a recovery) are for what is in effect already, never for admitting
-   * something new
+   * @param options `mayHaveEnded` accepts an expired document, `anyEpoch` a document from before a recovery. Set them
+   * only for decisions that are in effect already, never to admit something new
    * @throws OwnerDocumentError if the stored document is invalid
    */
   async newest<K extends DocumentKind>(
@@ -96,7 +96,7 @@ export class OwnerDocuments {
   ): Promise<VerifiedDocument<K> | undefined> {
     const { signal } = options;
     const key = documentKey(kind, subject);
-    // Most documents do not exist. The owners are read for those that do.
+    // Most documents do not exist. The chain of owners is read only if the document exists.
     if (!this.#floors.has(key) && (await this.#ports.etcd.get(key, { signal })) === undefined)
       return undefined;
     return (await this.#newestAndTrust(kind, subject, options)).document;
@@ -241,7 +241,10 @@ export class OwnerDocuments {
   }
 }
 
-/** A read that a later one overtook looks like a return to older documents. A refusal is therefore final only if a second read repeats it. */
+/**
+ * If a slow read ends after a newer read, its documents look as if etcd had gone back to older ones. A refusal is
+ * therefore final only if a second read repeats it.
+ */
 async function twice<T>(read: () => Promise<T>): Promise<T> {
   try {
     return await read();
@@ -265,5 +268,5 @@ function signedOperator(
 function whyUnsigned({ name, role }: OperatorRecord, signed: SignedOperator | undefined): string | undefined {
   if (signed?.role === role && (signed.name ?? name) === name) return undefined;
   if (signed === undefined) return 'no owner has signed this key';
-  return `an owner signed ${signed.role} ${signed.name ?? ''}`.trim();
+  return `an owner signed this key as ${signed.role} ${signed.name ?? ''}`.trim();
 }

@@ -175,7 +175,10 @@ function expiryOf(pems: Readonly<Record<string, string>>) {
   }));
 }
 
-/** While the cluster CA is replaced, the next one is behind the previous one. */
+/**
+ * The newest certificate of a PEM bundle. While the cluster CA is replaced, the bundle has the previous CA first and
+ * the next CA last.
+ */
 function newestIn(bundlePem: string): string {
   return certificatesIn(bundlePem).at(-1) ?? bundlePem;
 }

@@ -28,7 +28,7 @@ export function checkAddress(
   if (address === undefined)
     throw new SignerError(
       'signer-request-invalid',
-      `invalid request to sign: the address ${JSON.stringify(requested.slice(0, 64))}`,
+      `invalid request to sign: ${JSON.stringify(requested.slice(0, 64))} is not an IP address`,
     );
   const why =
     whyAddressReserved(address, against.networks, { servesApi: isControlPlane(node.roles) }) ??

@@ -592,7 +592,7 @@ test('the signer refuses a control plane while the file about its earlier statem
   await expect(signer.sign(request)).rejects.toEqual(coded('signer-memory-damaged'));
 });
 
-test('the signer requires a newer grant for another attestation key', async () => {
+test('the signer requires a newer grant when a control plane shows another attestation key', async () => {
   const machine = granted();
   await signer.sign(await signer.request(machine));
   const [known] = (await signer.reads.memory.controlPlanes()).values();

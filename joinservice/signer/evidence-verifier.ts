@@ -48,7 +48,7 @@ export class EvidenceVerifier {
   }
 
   /**
-   * Verifies that the recorded machine made the statement, and that it is locked to this cluster.
+   * Verifies that the recorded machine made the statement, and that this machine is locked to this cluster.
    * @throws SignerError `signer-evidence-missing`, `signer-evidence-refused`, `signer-machine-other`
    */
   async verify(
@@ -72,7 +72,7 @@ export class EvidenceVerifier {
     if (!isSameMachine(admission, shows))
       throw new SignerError(
         'signer-machine-other',
-        `signing for ${nodeId}: evidence of ${shows.identity}, recorded is ${admission.identity}`,
+        `signing for ${nodeId}: the evidence comes from ${shows.identity}, but the recorded machine is ${admission.identity}`,
       );
     const counted = shows.lockCounter?.toString();
     if (admission.lockCounter !== undefined && admission.lockCounter !== counted)

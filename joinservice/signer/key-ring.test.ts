@@ -39,7 +39,7 @@ beforeEach(async () => {
 const place = (set: KeySet): Promise<void> =>
   files.writeAtomic(`/keys/${ROTATION_FILE}`, encodeKeySet(set).reveal());
 
-test('trustedClusterCas() returns the CA that signs, and during a rotation those that members trust', async () => {
+test('trustedClusterCas() returns the CA that signs, or all CAs that members trust during a rotation', async () => {
   await files.writeAtomic('/keys/cluster-ca.crt', 'FIRST');
   expect(await ring.trustedClusterCas()).toBe('FIRST');
   const [previous, next] = [await createClusterCa(2, nowMs()), await createClusterCa(3, nowMs())];
@@ -101,7 +101,7 @@ describe('kubernetesServers()', () => {
     return { previous, next: await createServersCa(3, nowMs(), previous) };
   };
 
-  test('returns the Kubernetes CA before the first rotation, and after one of an earlier version', async () => {
+  test('returns the Kubernetes CA before the first rotation, and after a rotation by an earlier version', async () => {
     const { previous } = await withServersCa();
     await files.writeAtomic('/keys/kubernetes-ca.crt', previous.public);
     await files.writeAtomic('/keys/kubernetes-ca.key', previous.private.reveal());

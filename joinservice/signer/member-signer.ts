@@ -58,8 +58,9 @@ export type MemberRequest = Omit<SignMemberRequest, '$typeName' | 'roles' | 'tim
 };
 
 /**
- * Signs what the statement of a machine requests, as far as its record and, for a control plane, the grant of an owner allow. A
- * compromised etcd can thus withhold certificates, but cannot issue any of the control plane.
+ * Signs what the statement of a machine requests, as far as its record and, for a control plane, the grant of an
+ * owner allow. So an attacker who controls etcd can prevent certificates, but cannot get the certificate of a control
+ * plane.
  */
 export class MemberSigner {
   readonly #reads: SignerReads;
@@ -151,8 +152,8 @@ export class MemberSigner {
   }
 
   /**
-   * What an owner has signed about this control plane: a grant for a node key on a machine, or an inventory that lists the machine
-   * before it has a node key. A machine with another attestation key needs a newer grant.
+   * Finds the owner's approval of this control plane: a grant for its node key and machine, or a signed inventory,
+   * which can list a machine before it has a node key. A machine with another attestation key needs a newer grant.
    */
   async #ownerApproval(
     node: NodeRecord,

@@ -40,7 +40,10 @@ export interface SignerOwnerDocumentsPorts {
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
 }
 
-/** Owner documents as the signer needs them: each is verified whenever it is used, and none older than one seen before is valid. */
+/**
+ * Owner documents as the signer needs them: each is verified whenever it is used, and a document is refused if the
+ * signer has seen a newer one.
+ */
 export class SignerOwnerDocuments {
   readonly #ports: SignerOwnerDocumentsPorts;
 

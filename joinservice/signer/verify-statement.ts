@@ -23,8 +23,8 @@ export interface SignedStatement {
 }
 
 /**
- * Verifies that the machine itself made the request, and when. Everything in `asked` is untrusted before this
- * check. @throws SignerError `signer-request-invalid`, `signer-statement-outdated`
+ * Verifies that the machine itself made the request, and that it did so recently. Everything in `asked` is untrusted
+ * before this check. @throws SignerError `signer-request-invalid`, `signer-statement-outdated`
  */
 export function verifyStatement(
   asked: TicketStatement,

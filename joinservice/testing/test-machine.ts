@@ -217,7 +217,7 @@ export class TestSession implements Disposable {
     throw new Error('the stream ended without an admission');
   }
 
-  /** The commit, in a new session whose evidence shows the lock. */
+  /** Requests the ticket in a new session, whose evidence shows the node lock. */
   async ticket(joinId?: string): Promise<Ticket> {
     await this.#hardware.lock(await this.#clusterId());
     using session = await this.#machine.dial(this.#endpoint);

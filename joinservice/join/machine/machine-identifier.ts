@@ -117,9 +117,8 @@ export class MachineIdentifier {
   }
 
   /**
-   * Who vouches for the endorsement key: a manufacturer, the configuration, or nobody yet. In the last case
-   * the key is checked as if the configuration listed it, so that an operator can decide about a proved
-   * identity.
+   * Finds out who vouches for the endorsement key: a manufacturer, the configuration, or nobody yet. In the last case
+   * the key is checked as if the configuration listed it, so that an operator can decide about a proved identity.
    */
   #judge(enrolment: Uint8Array): {
     readonly endorsement: Endorsement;
@@ -154,7 +153,10 @@ export function checkAllowed(identity: string, { machines }: Pick<MachineTrust, 
   );
 }
 
-/** Refuses evidence that was verified with an older policy. It is verified when its session begins, and the policy may change later. @throws JoinError `join-evidence-outdated` */
+/**
+ * Refuses evidence that was verified with an older policy. Evidence is verified when its session begins, and the
+ * policy may change later. @throws JoinError `join-evidence-outdated`
+ */
 export function checkPolicyCurrent(
   verdict: Pick<Verdict, 'policyVersion'>,
   policy: Pick<Policy, 'version'>,

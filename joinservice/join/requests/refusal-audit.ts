@@ -11,7 +11,7 @@ const MAX_KINDS = 1_024;
 /** A machine that was refused before a decision: for its evidence or its key. */
 export interface Refusal {
   readonly method: string;
-  /** What names the machine in the audit log: its identity or at least its address. */
+  /** The name of the machine in the audit log: its identity, or its address if the identity is unknown. */
   readonly subject: string;
   readonly code: string;
   readonly detail: Readonly<Record<string, unknown>>;

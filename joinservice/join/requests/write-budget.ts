@@ -2,8 +2,9 @@ import type { Clock } from '../../../internal/clock/index.ts';
 import { sourcePathOf, type SourcePath } from '../../../internal/rpc/index.ts';
 
 /**
- * The share of the budget that one organization, one site or one address may use in a period, and then the same three behind a
- * relay, which divide the share of the relay.
+ * Parts of the budget that a single source may use in a period. The first three are for an organization, a site and
+ * an address. The last three are for the organization, site and address of a client behind a relay, which all count
+ * against the share of that relay.
  */
 const SHARES = [3 / 4, 1 / 2, 1 / 4, 3 / 16, 3 / 16, 1 / 8] as const;
 

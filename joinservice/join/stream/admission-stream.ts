@@ -86,7 +86,7 @@ async function* untilDecided(
   }
 }
 
-/** Whose share of the slots a work uses: that of `source`, otherwise that of `address`. */
+/** The source whose share of the slots the work uses: `source`, or `address` if there is no `source`. */
 interface WorkCall {
   readonly address?: string;
   readonly source?: string | SourcePath;

@@ -30,7 +30,7 @@ async function createFacts() {
   return { etcd, facts };
 }
 
-test('clusterIdentity() shows only the CA that the owner has signed before the shared keys were replaced', async () => {
+test('until the first replacement of the shared keys, clusterIdentity() shows only the CA that the owner has signed', async () => {
   const { facts } = await createFacts();
   const identity = await facts.clusterIdentity(session, signal);
   expect(identity.clusterCaPem).toBe('FIRST');

@@ -104,7 +104,10 @@ export class ClusterFacts {
     return read(this.#ports.etcd, SETTINGS_KEY, records.settings, signal);
   }
 
-  /** What an owner has signed about the settings and the shared keys, with the chain of owners. The machine verifies all of it. */
+  /**
+   * The documents that an owner has signed about the settings and the shared keys, with the chain of owners. The
+   * machine verifies all of them.
+   */
   async ownerDocuments(
     signal: AbortSignal,
   ): Promise<{ readonly ownerDocuments: Uint8Array[]; readonly keyDocuments: Uint8Array[] }> {
@@ -141,8 +144,8 @@ export class ClusterFacts {
     const nodes = await this.#nodes.get();
     signal.throwIfAborted();
     const holds = (view: NodeView): boolean =>
-      // A control plane whose last ticket came from a release without address reservations: only its status
-      // has the address.
+      // This case is a control plane that is off and got its last ticket from a release without address reservations:
+      // only its status has its address.
       (view.isAlive || isActiveControlPlane(view)) && canonicalAddress(addressOf(view)) === address;
     return nodes.find(holds)?.record.nodeId;
   }

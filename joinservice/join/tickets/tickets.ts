@@ -34,7 +34,10 @@ import { parseAddress, verifyKey } from '../stream/read-hello.ts';
 import type { ClockObservations } from '../machine/clock-observations.ts';
 
 const MAX_CSR_BYTES = 8192;
-/** A machine sends at most two pieces of evidence: that of its strongest variant, and that of its key. */
+/**
+ * A machine sends at most two pieces of evidence: one of its strongest variant (for example a TPM), and one of its
+ * key alone.
+ */
 const MAX_EVIDENCE = 2;
 
 /** Dependencies of `Tickets`. */
@@ -140,7 +143,10 @@ export class Tickets {
     };
   }
 
-  /** Other nodes get no certificate for the address of a control plane, also while that is off. @throws JoinError */
+  /**
+   * Reserves the address of a control plane, so that no other node gets a certificate for it, even while the control
+   * plane is off. @throws JoinError
+   */
   async #reserve({ nodeId, roles }: NodeRecord, address: string, signal: AbortSignal): Promise<void> {
     if (!isControlPlane(roles) || (await reserveAddress(this.#ports.etcd, { nodeId, address }, signal)))
       return;
