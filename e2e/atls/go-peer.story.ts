@@ -96,7 +96,7 @@ await test('our server refuses a Go client', async (t) => {
     });
   }
   await t.test(
-    'our server refuses a client with another measurement: attestation-register-mismatch',
+    'our server refuses a client whose measurement differs from the policy: attestation-register-mismatch',
     async () => {
       const said = await go.call(server.address, { ...honest, show: showMachine.replace('good', 'bad') });
       assert.equal(await server.refusal(), 'atls-evidence-rejected attestation-register-mismatch');
@@ -130,14 +130,17 @@ await test('our client accepts a Go server', async (t) => {
     assert.deepEqual(said, { answer: 'fake:ours', peer: goText });
     assert.deepEqual(await server.next(), { event: 'attested', peer: 'fake:ours' });
   });
-  await t.test('our client accepts a Go server as the owner', async () => {
-    await using server = await go.serve({
-      ...honest,
-      accept: `owner-key:${Buffer.from(ownerPubKey).toString('hex')}`,
-    });
-    const said = await call(server.address, clientUpgrade(asOwner, identity));
-    assert.deepEqual(said, { answer: ownerText, peer: goText });
-  });
+  await t.test(
+    'our client with an owner key is accepted by a Go server, and accepts this server',
+    async () => {
+      await using server = await go.serve({
+        ...honest,
+        accept: `owner-key:${Buffer.from(ownerPubKey).toString('hex')}`,
+      });
+      const said = await call(server.address, clientUpgrade(asOwner, identity));
+      assert.deepEqual(said, { answer: ownerText, peer: goText });
+    },
+  );
 });
 
 const serverFaults: readonly { readonly fault: string; readonly ours: string; readonly go: string }[] = [
@@ -159,7 +162,7 @@ await test('our client refuses a Go server', async (t) => {
     });
   }
   await t.test(
-    'our client refuses a server with another measurement: attestation-register-mismatch',
+    'our client refuses a server whose measurement differs from the policy: attestation-register-mismatch',
     async () => {
       await using server = await go.serve({ ...honest, show: showMachine.replace('good', 'bad') });
       const said = await call(server.address, clientUpgrade(ours, identity));

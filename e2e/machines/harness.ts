@@ -137,8 +137,8 @@ export class Harness implements AsyncDisposable {
   }
 
   /**
-   * Differences between two states of the host, without changes by clusters of other stories. @param mine
-   * network numbers of this story's clusters
+   * Differences between two states of the host, without changes by clusters of other stories.
+   * @param mine network numbers of this story's clusters
    */
   changes(before: HostFacts, after: HostFacts, mine: readonly number[] = []): readonly string[] {
     return compareHostFacts(before, after).filter((line) => {

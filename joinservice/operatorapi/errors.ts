@@ -48,7 +48,8 @@ export const operatorApiErrors = defineErrors({
 export class OperatorApiError extends errorClass(operatorApiErrors) {}
 
 /**
- * Waits for a certificate from the signer. @param what the certificate, such as "the certificate of an operator"
+ * Waits for a certificate from the signer.
+ * @param what the certificate, such as "the certificate of an operator"
  * @throws OperatorApiError `operatorapi-signing-failed`
  */
 export function signed<T>(what: string, answer: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -24,7 +24,7 @@ const ADDRESS = 'address:';
 type TraceParts = Pick<OperatorApiParts, 'etcd' | 'clock'>;
 
 /**
- * What the cluster knows about the join of one machine.
+ * Everything that the cluster knows about the join of one machine.
  * @param subject the name or ID of a node, what `findJoin` finds, or the address of a machine whose evidence was refused
  * @throws OperatorApiError `operatorapi-join-unknown`
  */

@@ -44,7 +44,10 @@ type OperatorParts = Pick<OperatorApiParts, 'etcd' | 'mutations' | 'clock' | 'ow
   readonly signer: Pick<OperatorApiParts['signer'], 'signOperator'>;
 };
 
-/** Operators. Like a node, an operator is a recorded key; the certificate only proves which key it is. */
+/**
+ * Handlers that manage operators. Like a node, an operator is identified by a recorded key. The certificate only
+ * proves that the caller has this key.
+ */
 export function operatorHandlers(
   parts: OperatorParts,
 ): HandlersOf<'listOperators' | 'putOperator' | 'renewOperator' | 'deleteOperator'> {
@@ -221,7 +224,8 @@ function keepOwner(all: readonly Found[], name: string): readonly Condition[] {
 
 /**
  * Issues the certificate. If the signer fails, the record of the operator stays, and the caller gets the certificate
- * by repeating the call. @throws OperatorApiError `operatorapi-signing-failed`
+ * by repeating the call.
+ * @throws OperatorApiError `operatorapi-signing-failed`
  */
 function certify(signer: OperatorParts['signer'], request: Uint8Array, signal: AbortSignal): Promise<string> {
   return signed('the certificate of an operator', signer.signOperator(request, signal), signal);

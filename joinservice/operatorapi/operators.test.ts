@@ -233,7 +233,7 @@ describe('operators', () => {
     { name: 'no role', as: 'ann', role: '', code: 'curator-request-invalid' },
     { name: 'a name that is a path', as: '../ann', role: 'viewer', code: 'curator-request-invalid' },
     { name: 'a name of 65 characters', as: 'a'.repeat(65), role: 'viewer', code: 'curator-request-invalid' },
-  ])('an operator is not stored with $name', async ({ as, role, code }) => {
+  ])('putOperator() refuses an operator with $name', async ({ as, role, code }) => {
     const harness = await createHarness();
     await using _ = harness.curators;
     await expect(harness.put(as, role)).rejects.toEqual(coded(code));

@@ -74,8 +74,9 @@ export function ownershipHandlers({
 }
 
 /**
- * The condition that none of these keys has signed the ownership of the cluster: joining machines verify that signature, so its
- * owner must not be removed. @throws OperatorApiError `operatorapi-ownership-signer`
+ * The condition that none of these keys has signed the ownership of the cluster: joining machines verify that
+ * signature, so its owner must not be removed.
+ * @throws OperatorApiError `operatorapi-ownership-signer`
  */
 export async function requireOtherOwnershipSigner(
   etcd: KeySpace,

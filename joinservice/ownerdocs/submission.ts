@@ -49,7 +49,11 @@ export class Submission {
     return this.#documents.map((each) => `${each.kind} ${each.serial} ${subjectOf(each)}`.trim());
   }
 
-  /** Verifies a document and adds it. @param stored the entry that it replaces @throws OwnerDocumentError */
+  /**
+   * Verifies a document and adds it.
+   * @param stored the entry that it replaces
+   * @throws OwnerDocumentError
+   */
   add(bytes: Uint8Array, stored: Entry | undefined): void {
     if (this.#documents.length === MAX_DOCUMENTS)
       throw new OwnerDocumentError(

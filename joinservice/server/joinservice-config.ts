@@ -59,7 +59,11 @@ const shape = z.strictObject({
 /** The parsed configuration. */
 export type JoinserviceConfig = Readonly<z.infer<typeof shape>>;
 
-/** Parses a configuration. @param source its path, for messages @throws JoinserviceError `joinservice-config-invalid` */
+/**
+ * Parses a configuration.
+ * @param source its path, for messages
+ * @throws JoinserviceError `joinservice-config-invalid`
+ */
 export function parseJoinserviceConfig(source: string, text: string): JoinserviceConfig {
   try {
     return parseProgramConfig(shape, text);

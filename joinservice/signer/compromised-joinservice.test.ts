@@ -66,7 +66,7 @@ test('the shared keys are sealed with HPKE, and in the first format to an agent 
 });
 
 describe('an attacker who writes etcd and calls the signer gets no shared key', () => {
-  test('for the record of a machine of the attacker', async () => {
+  test('for the record of a machine that belongs to the attacker', async () => {
     const request = await signer.request(forged());
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-grant-missing'));
   });
@@ -89,7 +89,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-signer-unknown'));
   });
 
-  test('for the grant of another node under the attacker’s etcd key', async () => {
+  test('for the grant of another node that the attacker stores under the etcd key of its own node', async () => {
     const other = new SignerMachine();
     const machine = forged();
     signer.write(signer.owner.grantWrite(other.record('c2', CONTROL_PLANE), {}, { at: machine.nodeId }));
@@ -122,7 +122,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-request-invalid'));
   });
 
-  test('for evidence of the same machine for another statement', async () => {
+  test('for evidence that the same machine made for another statement', async () => {
     const machine = granted();
     const [one, other] = [
       await signer.request(machine),
@@ -141,7 +141,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
       await expect(signer.sign({ ...request, evidence })).rejects.toEqual(coded('signer-evidence-missing'));
   });
 
-  test('for evidence of another machine than the recorded one', async () => {
+  test('for evidence that comes from another machine than the recorded one', async () => {
     const machine = granted();
     const request = await signer.request(machine);
     const { evidence } = await new SignerMachine(machine.keyPem).ask({ ...request, clusterId: 'c0ffee' });

@@ -47,7 +47,11 @@ const shape = z.strictObject({
 /** The parsed configuration. */
 export type SignerConfig = Readonly<z.infer<typeof shape>>;
 
-/** Parses a configuration. @param source its path, for messages @throws SignerError `signer-config-invalid` */
+/**
+ * Parses a configuration.
+ * @param source its path, for messages
+ * @throws SignerError `signer-config-invalid`
+ */
 export function parseSignerConfig(source: string, text: string): SignerConfig {
   try {
     return parseProgramConfig(shape, text);

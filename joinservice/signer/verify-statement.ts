@@ -24,7 +24,8 @@ export interface SignedStatement {
 
 /**
  * Verifies that the machine itself made the request, and that it did so recently. Everything in `asked` is untrusted
- * before this check. @throws SignerError `signer-request-invalid`, `signer-statement-outdated`
+ * before this check.
+ * @throws SignerError `signer-request-invalid`, `signer-statement-outdated`
  */
 export function verifyStatement(
   asked: TicketStatement,

@@ -41,7 +41,7 @@ export type Judgement =
   | { readonly verdict: Verdict }
   | { readonly code: string; readonly details: Readonly<Record<string, unknown>> };
 
-/** The verdict. Fails for a refusal. */
+/** Returns the verdict. Throws if the evidence was refused. */
 export function verdictOf(judgement: Judgement): Verdict {
   assert.ok('verdict' in judgement, `refused: ${JSON.stringify(judgement)}`);
   return judgement.verdict;

@@ -122,8 +122,8 @@ await test('a measured boot is accepted by values computed from its files, and e
 });
 
 /**
- * Asserts that the boot was refused because of PCR 4 or 9. A changed command line or initrd changes PCR 9
- * first; a changed load address of the initrd changes PCR 4.
+ * Asserts that the boot was refused because of PCR 4 or 9. A changed command line or initrd changes PCR 9 first; an
+ * initrd of another size changes PCR 4, because QEMU writes its load address into the kernel image.
  */
 function assertRefused(judgement: Judgement | undefined, wanted: ReadonlyMap<number, Uint8Array>): void {
   assert.ok(judgement && 'code' in judgement, 'the changed boot was accepted');

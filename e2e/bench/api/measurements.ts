@@ -228,7 +228,10 @@ function answers(url: string): Promise<boolean> {
   });
 }
 
-/** A pod that every Pod Security level but `restricted` admits. Only the worker has no taint. */
+/**
+ * A pod that every Pod Security level but `restricted` admits. The pod runs on the worker, because all other nodes
+ * have a taint.
+ */
 function podOf(name: string, image: string) {
   return {
     metadata: { name },

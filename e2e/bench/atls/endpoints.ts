@@ -42,8 +42,8 @@ export const never = new AbortController().signal;
 const MACHINE_KEY = createHash('sha256').update('bench').digest();
 
 /**
- * Client and server of one variant: mTLS with fixed certificates and compared keys, or aTLS with evidence
- * that costs nothing.
+ * Client and server of one variant: mTLS with a fixed certificate whose key the client compares, or aTLS with
+ * evidence that takes no time to create or verify.
  */
 export interface Endpoints {
   readonly server: Upgrade<unknown>;

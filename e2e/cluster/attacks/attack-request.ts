@@ -31,7 +31,7 @@ export interface AttackRequest {
   readonly attack: Attack;
   /** Endpoint of the join service. */
   readonly endpoint: string;
-  /** The address at which, according to the attacker, other nodes reach it. */
+  /** The node address that the attacker claims for its machine. */
   readonly address: string;
   readonly own: StolenFiles;
   readonly others?: StolenFiles;

@@ -15,7 +15,7 @@ const ENDPOINTS = [
   'kubelet',
 ];
 
-await test('after the loss of a control plane, node remove tests its credentials at every endpoint of the other nodes', async (story) => {
+await test('node remove tests the credentials of a lost control plane at every endpoint of the other nodes', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '3', '--workers', '1');
   const cluster = new StoryCluster(bench, NAME);

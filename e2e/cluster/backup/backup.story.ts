@@ -52,30 +52,36 @@ await test('an owner takes a backup of a running cluster and proves that it can 
      kubectl create secret generic kept --from-literal=text=${SECRET}`,
   );
 
-  await story.test('the backup is taken on the control plane and verified as it arrives', async () => {
-    const created = await cliJson<Created>(
-      bench,
-      ...['--workspace', workspace, 'backup', 'create', '--to', file],
-    );
-    assert.equal(created.epoch, 1);
-    assert.ok(BigInt(created.revisions.kubernetes) > BigInt(OBJECTS));
-    assert.equal((await stat(file)).mode & 0o777, 0o600);
-    const bytes = await readFile(file);
-    assert.equal(bytes.includes(SECRET), false);
-    assert.equal(bytes.includes('PRIVATE KEY'), false);
-  });
+  await story.test(
+    'the control plane takes the backup, and the workstation verifies it while receiving it',
+    async () => {
+      const created = await cliJson<Created>(
+        bench,
+        ...['--workspace', workspace, 'backup', 'create', '--to', file],
+      );
+      assert.equal(created.epoch, 1);
+      assert.ok(BigInt(created.revisions.kubernetes) > BigInt(OBJECTS));
+      assert.equal((await stat(file)).mode & 0o777, 0o600);
+      const bytes = await readFile(file);
+      assert.equal(bytes.includes(SECRET), false);
+      assert.equal(bytes.includes('PRIVATE KEY'), false);
+    },
+  );
 
-  await story.test('both databases are restored with the hash that the control plane had', async () => {
-    const run = await cli('backup', 'verify', file, '--output', 'json');
-    assert.equal(run.code, 0, run.stdout + run.stderr);
-    const last = JSON.parse(run.stdout.trim().split('\n').at(-1) ?? '') as { readonly data: Verified };
-    const verified = last.data;
-    assert.equal(verified.status, 'FILE-PROVED');
-    for (const name of ['state', 'kubernetes'] as const) {
-      assert.ok(verified.proof[name].isHashCompared, name);
-      assert.ok(BigInt(verified.proof[name].revision) >= BigInt(verified.revisions[name]), name);
-    }
-  });
+  await story.test(
+    'backup verify restores both databases and gets the same hashes as the control plane',
+    async () => {
+      const run = await cli('backup', 'verify', file, '--output', 'json');
+      assert.equal(run.code, 0, run.stdout + run.stderr);
+      const last = JSON.parse(run.stdout.trim().split('\n').at(-1) ?? '') as { readonly data: Verified };
+      const verified = last.data;
+      assert.equal(verified.status, 'FILE-PROVED');
+      for (const name of ['state', 'kubernetes'] as const) {
+        assert.ok(verified.proof[name].isHashCompared, name);
+        assert.ok(BigInt(verified.proof[name].revision) >= BigInt(verified.revisions[name]), name);
+      }
+    },
+  );
 
   await story.test(
     'backup create --into adds a backup to a directory, proves that it can be restored, and keeps only the newest two',

@@ -36,7 +36,10 @@ export class Registry implements AsyncDisposable {
     this.#loginFile = loginFile;
   }
 
-  /** @param directory for the program and its files @param host an address of this machine */
+  /**
+   * @param directory for the program and its files
+   * @param host an address of this machine
+   */
   static async start(directory: string, host: string, options: RegistryOptions = {}): Promise<Registry> {
     const { name = 'registry', tls, login, token = false, image } = options;
     const program = join(directory, 'registry');

@@ -4,10 +4,10 @@ import { agentFromKubeconfig, connectToApi } from '../harness/api-counter.ts';
 const WATCHED = '/api/v1/namespaces/kube-system/serviceaccounts?watch=true&timeoutSeconds=10';
 
 /**
- * Measures the time until the first event of a watch without a resource version. Each watch opens right after
- * a write to another resource, because the API server responds only when its cache is as new as etcd. @param
- * rounds number of watches, opened one after the other @returns milliseconds; rejects if a watch begins with
- * anything but an existing object
+ * Measures the time until the first event of a watch without a resource version. Each watch opens right after a write
+ * to another resource, because the API server responds only when its cache is as new as etcd.
+ * @param rounds number of watches, opened one after the other
+ * @returns milliseconds; rejects if a watch begins with anything but an existing object
  */
 export async function measureWatchOpening(
   kubeconfigFile: string,

@@ -105,7 +105,10 @@ await test('a cloud suggests a name and labels of a node, and decides nothing', 
   );
 });
 
-/** Tells a machine that it is on AWS, and its agent to use a proxy where nothing listens. */
+/**
+ * Configures a machine as on AWS. Also configures a proxy for its agent at an address where nothing listens, to prove
+ * that the agent does not use a proxy for the metadata service.
+ */
 async function onAws(cluster: StoryCluster, machine: string): Promise<void> {
   const provisioning = JSON.parse(await cluster.run(machine, 'cat', PROVISIONING)) as Record<string, unknown>;
   const text = JSON.stringify({ ...provisioning, cloud: 'aws', nodeName: undefined });

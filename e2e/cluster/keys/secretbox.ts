@@ -9,7 +9,7 @@ const TAG_BYTES = 16;
 const PRIME = (1n << 130n) - 5n;
 const CLAMP = 0x0ffffffc0ffffffc0ffffffc0fffffffn;
 
-/** Opens `nonce || tag || ciphertext`; undefined if the key is not the one that it was sealed with. */
+/** Opens `nonce || tag || ciphertext`; undefined if it was sealed with another key. */
 export function openSecretbox(key: Uint8Array, sealed: Uint8Array): Uint8Array | undefined {
   if (sealed.length < NONCE_BYTES + TAG_BYTES) return undefined;
   const nonce = sealed.subarray(0, NONCE_BYTES);

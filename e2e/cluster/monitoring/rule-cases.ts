@@ -175,7 +175,7 @@ const both =
   (all) =>
     faults.reduce((series, fault) => fault(series), all);
 
-/** What the balancers of these nodes say about the API server of `n2`. */
+/** A fault: the balancers of these nodes report that the API server of `n2` does not respond. */
 const silentServer = (...nodes: readonly NodeName[]): Fault =>
   both(
     ...nodes.map((node) =>

@@ -11,7 +11,8 @@ await test('operators restart machines and switch them off', async (story) => {
   const [first, second] = [new NodeShell(bench, NAME), new NodeShell(bench, NAME, 'n2')];
   const { workspace } = (await bench.cluster(NAME)).paths;
   const must = (...args: readonly string[]): Promise<string> => bench.must('--workspace', workspace, ...args);
-  // The machines share the kernel of the host, so that the time of process 1 shows a restart.
+  // The machines share the kernel of the host, so the uptime does not show a restart. The start time of process 1
+  // does.
   const startOf = async (node: NodeShell): Promise<string> =>
     (await node.run('sh', '-c', 'stat -c %Y /proc/1')).trim();
   const bootOf = async (node: string): Promise<string> =>

@@ -20,7 +20,10 @@ const ROUNDS = Number(env['RACE_ROUNDS'] ?? 100);
 const SEED = Number(env['RACE_SEED'] ?? Date.now() % 2 ** 31);
 const NAME = 'race';
 const INIT_PORT = 9000;
-/** In every 20th round the machine has a TPM. The node lock stays in its register, so a reset has to restart the machine. */
+/**
+ * In every 20th round the machine has a TPM. The node lock stays in a register of the TPM until a restart, so a reset
+ * has to restart the machine.
+ */
 const TPM_EVERY = 20;
 const WITHIN_S = 60;
 const EXIT_PRECONDITION = 5;

@@ -19,7 +19,10 @@ export class ForwardProxy implements AsyncDisposable {
     server.on('request', (asked, response) => this.#forward(asked, response));
   }
 
-  /** @param address of this machine @param hosts name in a URL → "HOST:PORT" of the server that has it */
+  /**
+   * @param address of this machine
+   * @param hosts name in a URL → "HOST:PORT" of the server that has it
+   */
   static async start(address: string, hosts: Readonly<Record<string, string>>): Promise<ForwardProxy> {
     const server = createServer();
     server.listen(0, address);

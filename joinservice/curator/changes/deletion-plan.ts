@@ -28,9 +28,9 @@ interface DeletionParts {
 }
 
 /**
- * Deletes a node and records the removal of its machine in one transaction. Only the readmission of an owner lifts the removal.
- * The inventory entries of the machine are removed from the configuration, except where an owner readmits the machine with the
- * same call (a reset).
+ * Deletes a node and records the removal of its machine in one transaction. Only a readmission that an owner has
+ * signed lifts the removal. The inventory entries of the machine are removed from the configuration, except where an
+ * owner readmits the machine with the same call (a reset).
  * @throws CuratorError, OwnerDocumentError
  */
 export async function planSignedDeletion(

@@ -38,8 +38,8 @@ export function losesControlPlane(from: readonly Role[], to: readonly Role[]): b
 }
 
 /**
- * New roles of a node; refused if the change would violate a guard of `checkRoleChange`. @param cluster the
- * other nodes, read after the node; used only if `losesControlPlane` is true
+ * New roles of a node; refused if the change would violate a guard of `checkRoleChange`.
+ * @param cluster the other nodes, read after the node; used only if `losesControlPlane` is true
  */
 export function planRoles(node: NodeView, roles: readonly Role[], cluster: GuardedCluster): MutationPlan {
   const { record } = node;

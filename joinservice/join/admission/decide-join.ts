@@ -16,7 +16,7 @@ export interface JoinPolicy extends JoinConfig {
 /** The part of an applicant that a decision depends on. */
 export type JudgedApplicant = Pick<Applicant, 'nodeId' | 'machine' | 'claimed'>;
 
-/** What the cluster has on record about an applicant. Read by `readApplicantRecords`. */
+/** The records of the cluster about an applicant. Read by `readApplicantRecords`. */
 export interface ApplicantRecords {
   /** The node with the key of the applicant. */
   readonly node: NodeRecord | undefined;
@@ -150,7 +150,10 @@ function refusalOf(
   return undefined;
 }
 
-/** What operators assign to this machine: by an approval, by the inventory, or by the policy `auto`. */
+/**
+ * The name, roles, labels and taints that operators assign to this machine: by an approval, by the inventory, or by
+ * the policy `auto`.
+ */
 function assignmentOf(
   applicant: JudgedApplicant,
   { join }: ApplicantRecords,
@@ -192,7 +195,7 @@ function assignmentOf(
   }
 }
 
-/** The policy `auto` and operators make workers. A control plane needs the signature of an owner. */
+/** Operators and the policy `auto` can only make workers. A control plane needs the signature of an owner. */
 function missingSignature(
   { roles, decidedBy }: NodeAssignment,
   { inventory, approval }: MissingSignatures,

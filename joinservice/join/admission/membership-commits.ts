@@ -21,8 +21,9 @@ export class MembershipCommits {
   }
 
   /**
-   * Decides again about an admitted machine and makes it a member. If the machine is a member already,
-   * because it repeats the call, it gets its existing membership. @throws JoinError
+   * Decides again about an admitted machine and makes it a member. If the machine is a member already, because it
+   * repeats the call, it gets its existing membership.
+   * @throws JoinError
    */
   async commit(nodeId: string, evidence: EvidenceIdentity, signal: AbortSignal): Promise<NodeRecord> {
     const doing = `issuing ticket to ${nodeId}`;

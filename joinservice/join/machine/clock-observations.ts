@@ -36,7 +36,8 @@ export class ClockObservations {
 
   /**
    * Compares the TPM clock in this session's quote with the clock that the same member showed last, and stores the
-   * later of both, at most every `WRITE_EACH_MS`. @throws JoinError `join-machine-copied`
+   * later of both, at most every `WRITE_EACH_MS`.
+   * @throws JoinError `join-machine-copied`
    */
   async record({ nodeId, admission }: NodeRecord, peer: AttestedPeer, signal: AbortSignal): Promise<void> {
     const { etcd, clock: ownClock } = this.#ports;

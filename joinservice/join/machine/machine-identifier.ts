@@ -144,7 +144,11 @@ export class MachineIdentifier {
   }
 }
 
-/** Checks the list of machines of the attestation policy. @returns the identity @throws JoinError `join-unknown-machine` */
+/**
+ * Checks the list of machines of the attestation policy.
+ * @returns the identity
+ * @throws JoinError `join-unknown-machine`
+ */
 export function checkAllowed(identity: string, { machines }: Pick<MachineTrust, 'machines'>): string {
   if (machines === 'any' || machines.has(identity)) return identity;
   throw new JoinError(
@@ -155,7 +159,8 @@ export function checkAllowed(identity: string, { machines }: Pick<MachineTrust, 
 
 /**
  * Refuses evidence that was verified with an older policy. Evidence is verified when its session begins, and the
- * policy may change later. @throws JoinError `join-evidence-outdated`
+ * policy may change later.
+ * @throws JoinError `join-evidence-outdated`
  */
 export function checkPolicyCurrent(
   verdict: Pick<Verdict, 'policyVersion'>,

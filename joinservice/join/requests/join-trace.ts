@@ -4,7 +4,10 @@ import { records, type TraceFactRecord, type TraceRecord } from '../../../intern
 const MAX_FACTS = 48;
 const MAX_TEXT = 256;
 
-/** The newest fact of each side and name, oldest first. Beyond the limit the oldest facts are dropped. */
+/**
+ * Merges facts, oldest first: of facts with the same name from the same side (machine or cluster), only the newest is
+ * kept. Beyond the limit the oldest facts are dropped.
+ */
 export function mergeFacts(
   before: readonly TraceFactRecord[],
   now: readonly TraceFactRecord[],

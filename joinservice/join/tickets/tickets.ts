@@ -145,7 +145,8 @@ export class Tickets {
 
   /**
    * Reserves the address of a control plane, so that no other node gets a certificate for it, even while the control
-   * plane is off. @throws JoinError
+   * plane is off.
+   * @throws JoinError
    */
   async #reserve({ nodeId, roles }: NodeRecord, address: string, signal: AbortSignal): Promise<void> {
     if (!isControlPlane(roles) || (await reserveAddress(this.#ports.etcd, { nodeId, address }, signal)))
@@ -214,8 +215,8 @@ function checkLockCounter({ nodeId, admission }: NodeRecord, peer: AttestedPeer)
 }
 
 /**
- * A member is identified by its key and by the machine that was admitted with it. @returns the recorded
- * machine
+ * A member is identified by its key and by the machine that was admitted with it.
+ * @returns the recorded machine
  */
 function checkMachine({ nodeId, admission }: NodeRecord, peer: AttestedPeer): MachineRecord {
   const { identity, variant } = evidenceIdentityOf(peer);
