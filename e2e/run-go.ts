@@ -4,7 +4,7 @@ import { createBuildContext } from './build-context.ts';
 
 const LIMIT_MS = 1_200_000;
 
-/** Where and how the go command runs. */
+/** Options of the go command. */
 export interface GoOptions {
   /** A directory with a go.mod. */
   readonly cwd: string;

@@ -9,8 +9,8 @@ const ROUNDS = 120;
 const CASES_PER_ROUND = 5;
 
 /**
- * Compares our verifiers with the Go verifiers on the same evidence. They alternate in short rounds, and the
- * fastest round counts, because other work on the machine can only slow a round.
+ * Compares our verifiers with the Go verifiers on the same evidence. Our verifier and the Go verifier alternate in
+ * short rounds, and the fastest round of each counts, because other work on the machine can only slow a round.
  */
 export async function runAttestationBench(): Promise<readonly BenchResult[]> {
   await using peers = await GoVerifiers.build();

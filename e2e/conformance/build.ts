@@ -23,7 +23,7 @@ const SAMPLE_APISERVER_VERSION = 'v0.29.2';
 /** A part of the cache key. Increase it when a change of this code makes the same recipes give other bytes. */
 const GENERATION = 2;
 
-/** What a run of the conformance tests needs. */
+/** The files that a run of the conformance tests needs. */
 export interface ConformanceBuild {
   /** Paths of executable files. */
   readonly programs: { readonly tests: string; readonly ginkgo: string; readonly kubectl: string };

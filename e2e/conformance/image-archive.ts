@@ -24,7 +24,7 @@ import {
 
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
-/** What the images are made from. */
+/** The inputs of the images. */
 export interface ImageSources {
   readonly kubernetesVersion: string;
   /** Program name → path. */

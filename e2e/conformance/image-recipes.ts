@@ -4,7 +4,10 @@ import type { ImageList } from './image-list.ts';
 /** Debian packages for the layers of the test images. */
 export const DEBIAN_PACKAGES = {
   busybox: ['busybox-static'],
-  /** What agnhost brings beside its own program (test/images/agnhost/Dockerfile), and getent of glibc-dns-testing. */
+  /**
+   * The packages that agnhost contains besides its own program (test/images/agnhost/Dockerfile), and getent for
+   * glibc-dns-testing.
+   */
   tools: [
     ...['bash', 'bind9-dnsutils', 'curl', 'iperf', 'iproute2', 'libc-bin', 'netcat-openbsd', 'socat'],
     'util-linux',
@@ -17,7 +20,7 @@ export type LayerName = keyof typeof DEBIAN_PACKAGES | ProgramName | 'accounts' 
 type ProgramName = 'agnhost' | 'nonewprivs' | 'regression-issue-74839' | 'sample-apiserver';
 type ExtraName = 'agnhost-files' | 'tool-links' | 'nginx-files' | 'kitten' | 'nautilus';
 
-/** How one test image is made. */
+/** The recipe of one test image. */
 export interface TestImage {
   readonly layers: readonly LayerName[];
   readonly entrypoint?: string;
@@ -62,7 +65,7 @@ const TEST_IMAGES: Readonly<Record<string, TestImage>> = {
   },
 };
 
-/** Where the program of a layer is in its image. */
+/** The path and the mode of each program in its image. */
 export const PROGRAM_PATHS: Readonly<Record<ProgramName, { readonly path: string; readonly mode: number }>> =
   {
     agnhost: { path: 'agnhost', mode: 0o755 },

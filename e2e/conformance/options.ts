@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { DEFAULT_KUBERNETES_VERSION, KUBERNETES_VERSIONS } from '../../internal/bundle/index.ts';
 import { parseShard, type Selection } from './specs.ts';
 
-/** What `npm run conformance` was asked to do. */
+/** The parsed options of `npm run conformance`. */
 export interface Options {
   readonly kubernetesVersion: string;
   readonly selection: Selection;

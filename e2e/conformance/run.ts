@@ -16,7 +16,7 @@ const QUICK = join(import.meta.dirname, 'quick-specs.txt');
 const RUN_MS = 24 * 3600_000;
 const LIST_MS = 120_000;
 
-/** What a run was asked to do and where its files go. */
+/** The options of a run, and the directory for its files. */
 export interface RunOptions {
   readonly kubernetesVersion: string;
   readonly selection: Selection;

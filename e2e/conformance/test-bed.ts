@@ -8,7 +8,7 @@ import { createHarness, type Harness } from '../machines/harness.ts';
 
 const NAME = 'conformance';
 const IMPORT_MS = 300_000;
-/** Where the machines see the blobs of this user's cache. */
+/** The directory in which the machines see the blobs from this user's cache. */
 const SEED = '/var/lib/cluster-seed/blobs/sha256';
 /** Both clusters install the programs of the bundle here. */
 const CTR = '/opt/cluster/bin/ctr';

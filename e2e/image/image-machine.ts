@@ -38,7 +38,7 @@ export async function bootImage(
     readonly log: string;
     /** Default: the machine's fingerprint. */
     readonly until?: RegExp;
-    /** Whether the machine writes to the disk itself; otherwise its writes are lost when it is stopped. */
+    /** Whether the machine's writes change the disk file. Otherwise they are lost when the machine stops. */
     readonly keepsWrites?: boolean;
   },
 ): Promise<ImageMachine> {

@@ -241,7 +241,7 @@ await test('an image is reproducible, boots with the computed registers, and kee
   }
 });
 
-/** What a command that fails prints. */
+/** Waits for a command that must fail. Returns the text that it prints. */
 async function failureOf(command: Promise<string>): Promise<string> {
   return command.then(
     (output) => assert.fail(`succeeded: ${output}`),
@@ -255,7 +255,7 @@ function fingerprintOf(machine: ImageMachine): string {
   return digest;
 }
 
-/** Where a disk has these bytes; undefined: nowhere. */
+/** The position of these bytes on a disk; undefined if the disk does not have them. */
 async function positionOf(path: string, bytes: string | Buffer): Promise<number | undefined> {
   const wanted = Buffer.from(bytes);
   let offset = 0;

@@ -53,8 +53,8 @@ await test('the shipped programs run on a machine without npm', async (story) =>
     });
 
     await story.test('the single executable of the agent runs', async () => {
-      // Without a provisioning file the agent reports what is missing and starts nothing. The test gives it a
-      // private /run, so that it does not see the host's.
+      // Without a provisioning file the agent reports what is missing and starts nothing. The test gives it a private
+      // /run, so that the agent does not see the /run of the host.
       const inside = `/bin/mount -t tmpfs none /run && exec ${await built(/^bootstrapper-linux-/)}`;
       const { code, text } = alone(directory, '/usr/bin/unshare', '--mount', '/bin/sh', '-c', inside);
       assert.equal(code, 2);

@@ -5,7 +5,7 @@ const API_VERSION = 'authorization.k8s.io/v1';
 const NODE_USER = 'system:node:';
 const NODES_GROUP = 'system:nodes';
 const OPERATOR_GROUPS = [KUBERNETES_GROUPS.operator, KUBERNETES_GROUPS.viewer];
-/** How the UID of a person begins: it is the fingerprint of a key. */
+/** The beginning of the UID of a person. The UID is the fingerprint of the person's key. */
 const PERSON_UID = 'sha256:';
 
 /** The fields of authorization.k8s.io/v1 SubjectAccessReview that the decision depends on. */

@@ -41,7 +41,7 @@ export function createMembershipLookup({ etcd, ownerDocs }: LookupReads, clock: 
 
 type Lookup = RecordedMember | undefined;
 
-/** Where records and owners' signatures are read. */
+/** The sources of records and of owners' signatures. */
 interface LookupReads {
   readonly etcd: KeySpace;
   readonly ownerDocs: Pick<OwnerDocuments, 'recordedOperator'>;

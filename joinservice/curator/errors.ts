@@ -3,7 +3,7 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 /** The errors of this directory, for `cluster explain CODE`. */
 export const curatorErrors = defineErrors({
   'curator-not-member': fault.operator.refused(
-    'The key of the caller is not recorded for a member: it was deleted, decommissioned or never admitted.',
+    'The key of the caller is not recorded for a member: the caller was deleted, decommissioned or never admitted.',
     'On a node, join the cluster again with a new key. As an operator, have an owner add your key.',
   ),
   'curator-denied': fault.operator.refused(

@@ -28,8 +28,8 @@ export async function listJoins(etcd: KeySpace, signal: AbortSignal): Promise<re
 }
 
 /**
- * The queue of control planes that wait to change the members of etcd, which only one of them may do at a
- * time: position by node ID.
+ * The queue of control planes that wait for the slot in which they may change the members of etcd. Only one of them
+ * may do so at a time. Returns the position by node ID.
  */
 export async function readSlotQueue(
   etcd: KeySpace,

@@ -122,8 +122,8 @@ async function withDecision(
 }
 
 /**
- * What the operator assigns. If the operator gave no name, the name that the machine requests is used;
- * everything else comes from the operator.
+ * The name, roles, labels and taints that an approval assigns. If the operator gave no name, the name that the
+ * machine requests is used; everything else comes from the operator.
  */
 function assignmentOf(approval: Approval, { claimed, nodeId }: JoinRecord) {
   const name = approval.name === '' ? (requestedName(claimed) ?? nodeId) : approval.name;

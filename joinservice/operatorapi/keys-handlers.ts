@@ -100,7 +100,10 @@ async function newKeysIn(
   };
 }
 
-/** What a rotation waits for. New keys wait for an owner's signature, then for the control plane that has them. */
+/**
+ * The nodes that a rotation waits for. While new keys are not signed, it waits for an owner, and after that for the
+ * control plane that has the new keys.
+ */
 function awaitedIn(
   next: ReturnType<typeof planRotation>,
   now: {
@@ -140,7 +143,7 @@ function beginsRotation(now: KeysRecord | undefined, replaces: bigint): boolean 
   );
 }
 
-/** What a rotation needs to know about a node; empty if the node is not a member. */
+/** The facts about a node that a rotation needs; empty if the node is not a member. */
 function keyMemberOf(view: NodeView): readonly RotationMember[] {
   if (!isMemberState(view.record.state)) return [];
   return [rotationMemberFrom(view.record, view.isAlive, nodeStatusOf(view)?.keys)];

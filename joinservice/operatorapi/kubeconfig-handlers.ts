@@ -6,7 +6,10 @@ import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
 const MAX_REQUEST_BYTES = 8192;
 
-/** Issues a new kubeconfig to the caller, with the rights of the caller's role. It is recorded in the audit log before the signer signs it. */
+/**
+ * Issues a new kubeconfig to the caller, with the rights of the caller's role. The call is recorded in the audit log
+ * before the signer signs the certificate.
+ */
 export function kubeconfigHandlers({
   mutations,
   signer,

@@ -211,7 +211,7 @@ describe('operators', () => {
     expect(await harness.list()).toEqual(['harness owner', 'owner owner']);
   });
 
-  test('an operator is not deleted without an `operators` document signed by an owner', async () => {
+  test('deleteOperator() requires an `operators` document that an owner has signed', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     await harness.put('ann', 'viewer');
@@ -240,7 +240,7 @@ describe('operators', () => {
     expect(await harness.list()).toEqual(['owner owner']);
   });
 
-  test('an operator is not stored if the certificate request is not signed with the operator’s key', async () => {
+  test('putOperator() refuses a certificate request that is not signed with the key of the operator', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const request = await createCertificateRequest(generateKeyPem(), 'ann');

@@ -22,7 +22,7 @@ import type { OperatorRole } from '../../internal/role/index.ts';
 import { documentBytes, ownersFrom } from './stored-documents.ts';
 import { Submission, type CurrentTrust } from './submission.ts';
 
-/** Where owner documents and the first owners come from. */
+/** The sources of owner documents and of the first owners. */
 export interface OwnerDocumentsPorts {
   /**
    * The state etcd, below the prefix of the cluster. Only the documents are read from it: who the first
@@ -42,7 +42,10 @@ interface SignedOperator {
   readonly role: OperatorRole;
 }
 
-/** The record of an operator. It gives no access alone, because a program with access to etcd could restore a removed one. */
+/**
+ * The record of an operator. It gives no access alone, because a program with access to etcd could restore the record
+ * of a removed operator.
+ */
 export interface RecordedOperator {
   readonly record: OperatorRecord;
   /** Why the record gives no access: no owner has signed this name, key and role. Undefined if an owner has. */
@@ -117,9 +120,10 @@ export class OwnerDocuments {
   }
 
   /**
-   * The record of the operator with this key, and what owners have signed about it; undefined if there is no record. A list of
-   * operators stays in effect after its end and after a recovery of the quorum. An owner whose key is in the set of owners needs no
-   * list; its name is in no document until operators are signed.
+   * The record of the operator with this key, and what owners have signed about it; undefined if there is no record.
+   * A list of operators stays in effect after its end and after a recovery of the quorum. An owner whose key is in
+   * the set of owners needs no list; the name of such an owner is in no document until an owner signs a list of
+   * operators.
    * @param fingerprint "sha256:HEX" of the key
    */
   async recordedOperator(fingerprint: string, signal: AbortSignal): Promise<RecordedOperator | undefined> {

@@ -286,7 +286,7 @@ export class TestService implements AsyncDisposable {
   }
 }
 
-/** What a curator of these tests needs. */
+/** The dependencies of a curator in these tests. */
 interface CuratorWorld {
   readonly etcd: TestEtcd;
   readonly member: TestMember;

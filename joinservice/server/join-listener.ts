@@ -34,7 +34,7 @@ const TIMERS = { ...ATLS_TIMERS, tlsMs: 8_000, helloMs: 8_000, wholeMs: 30_000 }
 /** The evidence that this end shows and accepts. */
 export type JoinTrust = Pick<Extract<Trust, { trust: 'mutual' }>, 'shows' | 'accepts'>;
 
-/** What the listener serves with. */
+/** Dependencies of the listener. */
 export interface JoinServerParts {
   readonly join: JoinService;
   readonly trust: JoinTrust;

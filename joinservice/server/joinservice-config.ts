@@ -30,7 +30,7 @@ const shape = z.strictObject({
   join: z
     .strictObject({
       listen: z.strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535) }),
-      /** The address of this node for other nodes; no port. */
+      /** The address at which other nodes reach this node, without a port. */
       address: z.string().refine((text) => isIP(text) !== 0, 'an IP address'),
       /** The socket of the agent for evidence, and the variant of this machine. */
       evidence: z.strictObject({ socket: path, variant: z.enum(VARIANTS as [Variant, ...Variant[]]) }),

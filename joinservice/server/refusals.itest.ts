@@ -85,13 +85,13 @@ describe('the join service refuses', () => {
     expect(await service.nodeNames()).toEqual(names);
   });
 
-  test('a machine that enrols the TPM of another one', async () => {
+  test('a machine that enrols the TPM of another machine', async () => {
     const d = new TestMachine(tpmHardware(strange));
     using session = await d.dial(service.endpoint);
     await expectRefused(() => session.admitted({}, tpmHardware(tpm)), { code: 'join-evidence-mismatch' });
   });
 
-  test('a machine with its own attestation key and the endorsement key of another one', async () => {
+  test('a machine with its own attestation key and the endorsement key of another machine', async () => {
     const d = new TestMachine(tpmHardware(strange));
     using session = await d.dial(service.endpoint);
     const mixed = endorsedBy(tpmHardware(strange), tpmHardware(tpm));

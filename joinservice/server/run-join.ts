@@ -24,7 +24,7 @@ export interface ServePorts {
 
 type JoinSettings = NonNullable<JoinserviceConfig['join']>;
 
-/** What the join service shares with the curator. */
+/** The parts that the join service shares with the curator. */
 export interface JoinParts {
   readonly config: JoinserviceConfig;
   readonly ports: ServePorts;

@@ -10,14 +10,14 @@ import { NodeHealth } from '../curatorproto/gen/curator_pb.js';
 import { healthOf, type NodeFeed } from '../curator/index.ts';
 import type { NodeSessions } from '../streams/index.ts';
 
-/** Where and how this program serves metrics. */
+/** The port and the facts with which this program serves metrics about itself. */
 export interface MetricsOptions {
   readonly port: number;
   readonly version: string;
   readonly usage: () => ProcessUsage;
 }
 
-/** Where the metrics of the curator come from. */
+/** The sources of the curator's metrics. */
 export interface CuratorMetricSources {
   readonly nodes: Pick<NodeFeed, 'all'>;
   readonly sessions: Pick<NodeSessions, 'count'>;

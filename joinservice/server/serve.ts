@@ -109,7 +109,7 @@ async function readFiles(config: JoinserviceConfig, files: FilePort) {
   };
 }
 
-/** The curator, what it serves beside its own contract, and what these watch in etcd. */
+/** Creates the curator, the other contracts that it serves, and the watches of etcd that these need. */
 function createParts(
   config: JoinserviceConfig,
   ports: ServePorts,

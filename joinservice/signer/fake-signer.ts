@@ -39,7 +39,7 @@ export const CONFIGURATION = {
   join: { policy: 'approve', inventory: [] },
 };
 
-/** A machine that has only its key, with its agent. */
+/** A machine without a TPM, which is identified by its key alone, and its agent. */
 export class SignerMachine {
   readonly keyPem: Secret<string>;
   readonly pubKeyDer: Uint8Array;

@@ -21,7 +21,7 @@ import { documentBytes, ownersFrom } from '../ownerdocs/index.ts';
 import { SignerError } from './errors.ts';
 import { FLOOR_KINDS, type FloorKind, type KnownControlPlane, type SignerMemory } from './signer-memory.ts';
 
-/** Where owner documents and the first owners come from. */
+/** The sources of owner documents and of the first owners. */
 export interface SignerOwnerDocumentsPorts {
   /**
    * Only the documents are read from etcd. Who the first owners are comes from `ownerKeys`, because etcd is

@@ -25,7 +25,7 @@ const NETWORK_MODULES = [
   'drivers/net/virtio_net',
 ];
 
-/** The files that a machine boots from. Its measurements depend on these files only. */
+/** The files that a machine boots from. The measurements of the machine depend on these files only. */
 export interface BootDirectory {
   readonly kernel: string;
   readonly firmware: string;
@@ -145,7 +145,7 @@ function moduleFile(name: string): string {
   return `${name.slice(name.lastIndexOf('/') + 1)}.ko`;
 }
 
-/** The init script of the initrd. It is short, because it does only what the agent needs before its start. */
+/** The init script of the initrd. It does only what is necessary before the agent can start. */
 function initScript(): string {
   const busybox = (command: string): string => `/bin/busybox ${command}`;
   return [

@@ -6,7 +6,7 @@ import { ExecaRunner } from '../../../internal/exec/index.ts';
 
 const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 const commands = new ExecaRunner({ path: PATH });
-/** Time limit of a command. It is long, because the machine may be busy. */
+/** Time limit of a command. It is long, because the host may be busy. */
 const PATIENCE_MS = 600_000;
 const ENV = { PATH, HOME: homedir() };
 

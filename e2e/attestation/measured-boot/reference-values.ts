@@ -114,7 +114,7 @@ function variableDigest(variable: {
   return sha256(variable.vendor, new Uint8Array(sizes.buffer), utf16(variable.name), variable.data);
 }
 
-/** The EFI_LOAD_OPTION of the only boot entry that OVMF creates: its own menu. */
+/** The EFI_LOAD_OPTION of the only boot entry that OVMF creates: the entry for its setup menu. */
 function bootOptionOfUiApp(): Uint8Array {
   const path = Buffer.concat([
     Uint8Array.of(0x04, 0x07, 20, 0),

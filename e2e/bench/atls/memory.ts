@@ -13,10 +13,10 @@ const FIRST_CONNECTIONS = 150;
 const IDLE_CONNECTIONS = 400;
 
 /**
- * Measures the anonymous memory of a server process per idle connection. The process runs with the agent's
- * flags and environment, because they affect how much memory malloc and V8 keep after a handshake. The result
- * also has our own mTLS server, without a target. Its receive buffer is as small as that of attested TLS, so
- * the difference is the memory of attestation alone.
+ * Measures the anonymous memory of a server process per idle connection. The process runs with the agent's flags and
+ * environment, because they affect how much memory malloc and V8 keep after a handshake. The result also has our own
+ * mTLS server, without a target. That server has the same small receive buffer as attested TLS, so the difference
+ * between the two is the memory of attestation alone.
  */
 export async function idleMemory(): Promise<readonly BenchResult[]> {
   const kinds = [...KINDS, 'own'] as const;

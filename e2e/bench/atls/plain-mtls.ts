@@ -4,9 +4,9 @@ import { createSecureContext, TLSSocket } from 'node:tls';
 import { fingerprintOf, type TlsIdentity, type Upgrade } from '../../../internal/rpc/index.ts';
 
 /**
- * The server of plain mutual TLS with the defaults of Node. Attested TLS is compared with it, and not with
- * our own server (`tlsServerUpgrade`): our server has a smaller receive buffer, and each improvement of it
- * would change the reference.
+ * The server of plain mutual TLS with the defaults of Node. Attested TLS is compared with this server and not with
+ * our own mTLS server (`tlsServerUpgrade`), because each improvement of our server, such as its smaller receive
+ * buffer, would change the reference.
  */
 export function plainServerUpgrade({ certPem, keyPem }: TlsIdentity): Upgrade<string> {
   const secureContext = createSecureContext({

@@ -17,13 +17,16 @@ export interface ManualConfiguration {
   readonly shared?: SharedControlPlane;
 }
 
-/** What `kubeadm init` needs so that further machines can join its control plane. */
+/** Settings of `kubeadm init` with which further machines can join the control plane. */
 export interface SharedControlPlane {
   /** "host:port" of the API for all nodes. */
   readonly endpoint: string;
   /** Key that encrypts the uploaded certificates, 32 bytes, hexadecimal. */
   readonly certificateKey: string;
-  /** Further arguments of the API server, and the directories of this machine that it mounts for them. */
+  /**
+   * Further arguments of the API server. `apiServerMounts` lists the directories of the machine that the API server
+   * needs for these arguments.
+   */
   readonly apiServerArguments: Readonly<Record<string, string>>;
   readonly apiServerMounts: readonly { readonly path: string; readonly isWritable: boolean }[];
 }

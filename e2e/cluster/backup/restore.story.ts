@@ -90,7 +90,7 @@ await test('a cluster is restored from one file onto a machine that it has never
   });
 
   for (const machine of ['n1', 'n2']) await cluster.cutPower(machine);
-  // What is left of the cluster: one file and the owner key.
+  // The only remains of the cluster: the backup file and the owner key.
   await copyFile(join(workspace, 'owner-key.pem'), ownerKey);
   for (const name of await readdir(workspace)) await rm(join(workspace, name), { recursive: true });
   at.push('--owner-key', ownerKey);

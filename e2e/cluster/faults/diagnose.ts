@@ -3,7 +3,7 @@ import type { FaultKind, InjectedFault, Random } from './faults.ts';
 import { InitRun, type OutputLine } from '../init/init-run.ts';
 import type { WatchedMachine } from '../init/watched-machine.ts';
 
-/** What the JSON output of the CLI reports about an injected fault. */
+/** The report of the CLI (its JSON output) about an injected fault. */
 export interface Diagnosis {
   readonly kind: FaultKind;
   readonly what: string;

@@ -9,7 +9,7 @@ import { WatchedMachine } from '../init/watched-machine.ts';
 
 const random = seededRandom(Date.now());
 
-await test('each fault of a machine has its own message, error code and exit code, and the same command succeeds once it is fixed', async (story) => {
+await test('each fault of a machine has its own message, error code and exit code, and the same command succeeds after the fault is removed', async (story) => {
   await using bench = await createHarness();
   const machine = await WatchedMachine.create(bench, 'faulty', '--empty-store');
   const all = (stage: string) => FAULTS.filter((kind) => kind.stage === stage);

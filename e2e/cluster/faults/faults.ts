@@ -127,7 +127,7 @@ function readdress(machine: WatchedMachine, instead: readonly string[]): { make:
   return { make: make.join('; '), undo: undo.join('; ') };
 }
 
-/** All kinds of faults. Those of one stage are in the order in which one init can run into them. */
+/** All kinds of faults. Within a stage, the faults are in the order in which a single init can run into them. */
 export const FAULTS: readonly FaultKind[] = [
   clockFault('a clock hours off', (random) => (random() < 0.5 ? -1 : 1) * (2 + 20 * random()) * HOUR),
   clockFault('a clock a year off', (random) => (random() < 0.5 ? -1 : 1) * (365 + 30 * random()) * 24 * HOUR),

@@ -85,7 +85,7 @@ export function podPinnedTo(node: string): string {
 /** Prints "TAINT/UNSCHEDULABLE" of a node; each part is empty if it is not set. */
 export const SCHEDULING = `jsonpath={.spec.taints[?(@.key=="node-role.kubernetes.io/control-plane")].effect}/{.spec.unschedulable}`;
 
-/** Clients of the two etcd clusters on a control plane; the first three are those of the state etcd. */
+/** Clients of the two etcd clusters on a control plane; the first three are clients of the state etcd. */
 export type EtcdClientName = 'root' | 'curator' | 'signer' | 'apiserver' | 'kubernetes-root';
 
 function isOfKubernetes(user: EtcdClientName): boolean {

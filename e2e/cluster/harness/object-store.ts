@@ -29,7 +29,7 @@ done
 kill $pid
 `;
 
-/** Where a store listens, and what it asks of its clients. */
+/** The address of a store, and the credentials that it requires from its clients. */
 export interface ObjectStoreOptions {
   readonly host: string;
   /** PEM texts of its certificate and key. */

@@ -7,7 +7,7 @@ import { runGo } from '../../run-go.ts';
 
 const SOURCES = join(import.meta.dirname, '../../registry-peer');
 
-/** What a registry asks of its clients, and an image that it has. */
+/** The TLS and login settings of a registry, and an image that it serves. */
 export interface RegistryOptions {
   /** Unique in its directory. */
   readonly name?: string;

@@ -13,7 +13,7 @@ import { WatchedMachine } from './watched-machine.ts';
  * s.
  */
 const STALL_MS = 20_000;
-/** Time limit until the CLI is attached again. It tries every second. */
+/** Time limit until the CLI is attached again. The CLI tries every second. */
 const ATTACHED_MS = 60_000;
 const LAST_PHASE: PhaseName = 'node';
 /** Late phases that need etcd: while etcd is stopped they wait for minutes and do not finish. */

@@ -122,8 +122,8 @@ await test('the documented automation examples work', async (story) => {
   made.catch(() => undefined); // the tests below await it and report its error
 
   /**
-   * The provisioning fields that describe the machine and not its cluster. Local machines need them, because
-   * they have no TPM device in /dev and an external component store.
+   * The provisioning fields that describe the machine and not its cluster. Local machines need them, because they
+   * have an external component store and no TPM device in /dev.
    */
   const ownOf = async (machine: string): Promise<object> => {
     const own = JSON.parse(await cluster.run(machine, 'cat', PROVISIONING)) as Record<string, unknown>;

@@ -61,8 +61,9 @@ await test('every certificate of a cluster is renewed while it works', async (st
     return new Map([...ofNodes, ...ofOwner].filter(([, notAfterMs]) => notAfterMs < Date.now() + YEAR_MS));
   };
   /**
-   * Main processes that must not restart. Kubelets are left out, because a renewal restarts them. So are components that read
-   * their certificate files only every five minutes, because the certificates of this story are valid for minutes only.
+   * Main processes that must not restart. Kubelets are left out, because a renewal restarts them. Components that
+   * read their certificate files only every five minutes are left out too, because the certificates of this story are
+   * valid for minutes only.
    */
   const pids = async (): Promise<readonly string[]> =>
     Promise.all([

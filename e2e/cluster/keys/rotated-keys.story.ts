@@ -26,10 +26,10 @@ const PAUSE_MS = 8_000;
  * started and does not have this version in its cache.
  */
 const MAX_RELISTS = 8;
-/** A refused credential: its endpoint, the credential and the answer. */
+/** Matches a line about a refused credential: the endpoint, the credential and the answer. */
 const REFUSED = /^(.+), (.+, (?:forged|as copied)): refused \((.+)\)$/;
 
-await test('after the loss of a control plane its keys are replaced, and a copy of its disk is useless', async (story) => {
+await test('after the loss of a control plane the shared keys are replaced, and a copy of the lost disk is useless', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '3', '--workers', '2');
   const cluster = new StoryCluster(bench, NAME);

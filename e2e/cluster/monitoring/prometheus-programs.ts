@@ -3,7 +3,10 @@ import { runGo } from '../../run-go.ts';
 
 const SOURCE = resolve(import.meta.dirname, '../../prometheus');
 const MODULE = 'github.com/prometheus/prometheus/cmd';
-/** Of all discoveries only that of Kubernetes: the others would be most of the program. */
+/**
+ * Builds Prometheus with service discovery for Kubernetes only. All other discoveries would make up most of the
+ * program.
+ */
 const TAGS = 'remove_all_sd,enable_kubernetes_sd';
 
 /** Builds a program of the pinned Prometheus (e2e/prometheus). Returns its path. */

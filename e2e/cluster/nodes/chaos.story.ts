@@ -38,7 +38,7 @@ const SETTLED_LOOK_MS = 30_000;
 const LONGEST_PAUSE_MS = 10_000;
 const REPLACEMENT = 'n6';
 
-/** What is killed, and on which machines it runs. */
+/** The units that the story kills, and the machines on which each of them runs. */
 const VICTIMS = [
   ...MACHINES.flatMap((machine) => [
     { machine, unit: 'bootstrapper' },

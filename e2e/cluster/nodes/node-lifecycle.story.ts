@@ -47,7 +47,10 @@ await test('a node changes its roles repeatedly, is reset, joins again and is re
     const { stdout } = await first.etcdctl('root', 'member', 'list');
     return stdout.trim().split('\n').length;
   };
-  /** What an incomplete demotion would leave behind: processes, listening ports, mounts of pods and of units. */
+  /**
+   * Everything that an incomplete demotion would leave behind: processes, listening ports, mounts of pods and of
+   * units.
+   */
   const traces = async (): Promise<string> => {
     const processes = await second.run(
       'sh',

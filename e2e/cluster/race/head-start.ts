@@ -2,8 +2,9 @@ const [STEP_MS, LONGEST_STEP_MS] = [3, 96];
 const SPREAD_MS = 12;
 
 /**
- * Picks the delay between init and join so that both win at times, on fast and slow machines alike. The side that won waits
- * longer in the next round. The added delay doubles until the other side wins. Random jitter spreads the moments.
+ * Picks the delay between init and join so that each of them wins some rounds, on fast and slow machines alike. The
+ * side that won waits longer in the next round. The added delay doubles until the other side wins. Random jitter
+ * spreads the moments.
  */
 export class HeadStart {
   readonly wins = { init: 0, join: 0 };

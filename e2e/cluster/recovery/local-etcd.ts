@@ -3,7 +3,7 @@ import type { Harness, CliResult } from '../../machines/harness.ts';
 import type { StoryCluster } from '../harness/story-cluster.ts';
 import { NodeShell } from '../harness/node-shell.ts';
 
-/** What `cluster recover quorum` shows of one etcd cluster. */
+/** The part of the output of `cluster recover quorum` that is about one etcd cluster. */
 export interface SurveyedEtcd {
   readonly name: string;
   readonly epoch: number;

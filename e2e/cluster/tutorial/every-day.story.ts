@@ -13,7 +13,7 @@ const MACHINES = ['n1', 'n2', 'n3', 'n4'];
 
 type Check = (cluster: StoryCluster, workstation: Workstation) => Promise<void> | void;
 
-/** The pages, and what must be true after a block of them, beside the exit codes of its commands. */
+/** The pages. After some blocks a check runs, in addition to the check of the exit codes. */
 const PAGES: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
   'certificates.md': {
     '1. See what expires (1)': (_, { output }) => assert.match(output, /kubelet-serving\.crt|kubelet/),

@@ -11,7 +11,7 @@ const PAGE = join(import.meta.dirname, '../../../docs/tutorial/three-machines.md
 const DIST = join(import.meta.dirname, '../../../dist');
 const MACHINES = ['n1', 'n2', 'n3', 'n4'];
 
-/** What must be true after a step, beside the exit codes of its commands. */
+/** Checks that run after a step, in addition to the check of the exit codes. */
 const CHECKS: Readonly<
   Record<string, (cluster: StoryCluster, workstation: Workstation) => Promise<void> | void>
 > = {
@@ -38,9 +38,9 @@ const CHECKS: Readonly<
 };
 
 /**
- * Runs every command of the tutorial in its order, at a workstation whose `ssh` and `scp` lead to four plain Debian machines.
- * The machines have the packages on which the agent's package depends: they reach no package server. They have neither that
- * package nor a provisioning file nor components.
+ * Runs every command of the tutorial in its order, at a workstation whose `ssh` and `scp` lead to four plain Debian
+ * machines. The packages on which the agent's package depends are already installed, because the machines reach no
+ * package server. The machines do not have the agent's package, a provisioning file or components.
  */
 await test('the tutorial makes a cluster of three control planes and a worker', async (story) => {
   await using bench = await createHarness();
@@ -62,36 +62,39 @@ await test('the tutorial makes a cluster of three control planes and a worker', 
   for (const [index, machine] of MACHINES.entries()) {
     addresses.set(`10.0.0.2${index + 1}`, await cluster.address(machine));
     own[machine] = await machineSettings(cluster, machine);
-    await cluster.sh(machine, 'dpkg --purge cluster-agent && rm -rf /etc/cluster /var/lib/cluster/*');
-  }
-  const workstation = await Workstation.create(bench, {
-    cluster,
-    machines: MACHINES,
-    own,
-    dist: DIST,
-    kubectl: false,
-  });
-  const page = await readFile(PAGE, 'utf8');
-
-  for (const { title, script } of shellBlocks(page)) {
-    const check = CHECKS[title];
-    let run = script;
-    for (const [written, real] of addresses) run = run.replaceAll(written, real);
-    // A step needs those before it, so the first failure ends the story.
-    await workstation.run(run).catch((error: unknown) => assert.fail(`${title}: ${String(error)}`));
-    await story.test(title, () => check?.(cluster, workstation));
-  }
-
-  await story.test('each check belongs to a step of the page', () => {
-    const titles = new Set(shellBlocks(page).map(({ title }) => title));
-    assert.deepEqual(
-      Object.keys(CHECKS).filter((title) => !titles.has(title)),
-      [],
-    );
-  });
-});
-
-/** The settings of a local machine that no other machine has: its software TPM, and what its host cannot do. */
+    await cluster.sh(machine, 'dpkg --purge cluster-agent && rm -rf /etc/cluster /var/lib/cluster/*
+ * ');
+ * }
+ * const workstation = await Workstation.create(bench, {
+ * cluster,
+ * machines: MACHINES,
+ * own,
+ * dist: DIST,
+ * kubectl: false,
+ * });
+ * const page = await readFile(PAGE, 'utf8');
+ *
+ * for (const { title, script } of shellBlocks(page)) {
+ * const check = CHECKS[title];
+ * let run = script;
+ * for (const [written, real] of addresses) run = run.replaceAll(written, real);
+ * // A step needs those before it, so the first failure ends the story.
+ * await workstation.run(run).catch((error: unknown) => assert.fail(`${title}: ${String(error)}`));
+ * await story.test(title, () => check?.(cluster, workstation));
+ * }
+ *
+ * await story.test('each check belongs to a step of the page', () => {
+ * const titles = new Set(shellBlocks(page).map(({ title }) => title));
+ * assert.deepEqual(
+ * Object.keys(CHECKS).filter((title) => !titles.has(title)),
+ * [],
+ * );
+ * });
+ * });
+ *
+ * /** The settings that only a local machine needs: its software TPM, and the features that its host does not
+ * support.
+ */
 async function machineSettings(cluster: StoryCluster, machine: string): Promise<object> {
   const all = JSON.parse(await cluster.run(machine, 'cat', '/etc/cluster/provisioning.json')) as Record<
     string,

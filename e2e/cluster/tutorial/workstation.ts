@@ -13,7 +13,10 @@ const BLOCK_TIMEOUT_MS = 600_000;
 interface Options {
   readonly cluster: StoryCluster;
   readonly machines: readonly string[];
-  /** Provisioning keys of each machine that replace those of the file that is copied to it. */
+  /**
+   * For each machine, members of its provisioning. They replace these members in the provisioning file that the
+   * tutorial copies to the machine.
+   */
   readonly own: Readonly<Record<string, object>>;
   /** Directory with the built packages. */
   readonly dist: string;
@@ -85,12 +88,15 @@ export class Workstation {
     });
   }
 
-  /** What the last block printed. */
+  /** The output of the last block. */
   get output(): string {
     return this.#output;
   }
 
-  /** Runs a block as an operator types it; the first command that fails ends it. @throws Error with its output */
+  /**
+   * Runs a block as an operator types it. The block ends at the first command that fails. @throws Error with its
+   * output
+   */
   async run(script: string): Promise<void> {
     const state = join(this.#directory, 'state');
     const wrapped = `set -eu; touch '${state}'; . '${state}'; set -x

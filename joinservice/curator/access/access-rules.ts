@@ -4,7 +4,7 @@ import type { OperatorRole } from '../../../internal/role/index.ts';
 /** A change that an owner has to sign. No role alone permits it. */
 interface SignedChange {
   readonly what: string;
-  /** What the owner signs: the kind of an owner document (internal/ownerdocument), or another signed text. */
+  /** The content that the owner signs: the kind of an owner document (internal/ownerdocument), or another text. */
   readonly signs: string;
   /** The components that verify the signature before they act. */
   readonly verifiedBy: readonly ('curator' | 'join service' | 'signer' | 'agent')[];
@@ -12,7 +12,7 @@ interface SignedChange {
   readonly test: string;
 }
 
-/** Who may call a method. */
+/** The rule about the callers of one method. */
 export interface AccessRule {
   /** The lowest role of people that may call it; undefined: no person may. */
   readonly lowestRole: OperatorRole | undefined;
@@ -38,9 +38,9 @@ const SIGNER = 'joinservice/signer/compromised-joinservice.test.ts';
 const byCurator = { verifiedBy: ['curator'], test: SIGNED_ROWS } as const;
 
 /**
- * Who may call each method of each contract that curators serve, and what an owner has to sign in addition. The authorization
- * of calls uses this list, and `docs/operators.md` has it as a table (`node .ci/operator-rights.ts`). A method that is not
- * listed is closed to everybody.
+ * The rules for each method of each contract that curators serve: its callers, and what an owner has to sign in
+ * addition. The authorization of calls uses this list, and `docs/operators.md` has it as a table (`node
+ * .ci/operator-rights.ts`). A method that is not listed is closed to everybody.
  */
 export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   'Curator.CheckHealth': { ...everybody, usedBy: 'agent' },

@@ -63,7 +63,7 @@ function isAllowed(caller: Caller, { lowestRole, nodesToo }: AccessRule): boolea
   return lowestRole !== undefined && RANKS.indexOf(caller.role) >= RANKS.indexOf(lowestRole);
 }
 
-/** Who may call, for messages. */
+/** A text for messages that describes the allowed callers. */
 function requirementOf(rule: AccessRule | undefined): string {
   if (rule === undefined) return 'a permission that nobody has';
   const { lowestRole, nodesToo } = rule;

@@ -31,7 +31,7 @@ export interface Mutation {
   readonly signal: AbortSignal;
 }
 
-/** What a mutation writes, planned from records that were just read. */
+/** The planned transaction of a mutation, based on records that were just read. */
 export interface MutationPlan {
   /** Conditions that fail if a record that the plan is based on has changed. */
   readonly when: readonly Condition[];

@@ -86,7 +86,10 @@ export function planState(node: NodeView, state: NodeState): MutationPlan {
   return { when: [unchangedView(node)], then: moves ? [write({ ...record, state, roles })] : [], detail };
 }
 
-/** Sets and removes labels; the rules are those of Kubernetes, whose own labels are refused. */
+/**
+ * Sets and removes labels. They must follow the syntax of Kubernetes, and labels that are reserved for Kubernetes are
+ * refused.
+ */
 export function planLabels(
   node: NodeView,
   change: { readonly set: Readonly<Record<string, string>>; readonly remove: readonly string[] },

@@ -10,7 +10,10 @@ import type { MutationPlan } from './mutations.ts';
 import { unchangedView } from '../nodes/node-store.ts';
 import { refuseField, taintsFromWire, type NodeView } from '../nodes/node-wire.ts';
 
-/** Sets and removes taints; the rules are those of Kubernetes, whose own taints are refused. */
+/**
+ * Sets and removes taints. They must follow the syntax of Kubernetes, and taints that are reserved for Kubernetes are
+ * refused.
+ */
 export function planTaints(
   node: NodeView,
   change: { readonly set: readonly TaintChange[]; readonly remove: readonly TaintChange[] },

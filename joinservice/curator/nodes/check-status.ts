@@ -22,8 +22,8 @@ const MAX_ENTRIES = {
 } as const;
 
 /**
- * How much a node may write at once, and then in each second: in an hour 7 MiB. etcd keeps the history of one
- * hour.
+ * The bytes that a node may write at once, and the bytes that it may then write in each second. Together they are
+ * about 8 MiB in an hour, and etcd keeps the history of one hour.
  */
 const BURST_BYTES = 1024 * 1024;
 const BYTES_PER_SECOND = 2 * 1024;

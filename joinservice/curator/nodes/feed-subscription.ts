@@ -96,7 +96,7 @@ export class FeedSubscription implements Disposable {
   }
 }
 
-/** What a subscription needs from the feed. */
+/** The part of the feed that a subscription uses. */
 export interface FeedSubscriptionSource {
   readonly relist: boolean;
   readonly changed: readonly string[];

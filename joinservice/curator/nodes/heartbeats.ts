@@ -44,7 +44,7 @@ export class Heartbeats {
     this.#leases.set(nodeId, lease);
   }
 
-  /** The stream of this node has ended. Its lease stays until it expires. */
+  /** Called after the stream of this node has ended. The lease of the node stays until it expires. */
   forget(nodeId: string): void {
     this.#leases.delete(nodeId);
   }

@@ -32,8 +32,8 @@ interface NodeFeedOptions {
 }
 
 /**
- * A cache of all nodes from one etcd watch, which serves the watches of all callers. It can be lost at any time, and no decision
- * is made from it.
+ * A cache of all nodes from one etcd watch, which serves the watches of all callers. The cache can be lost at any
+ * time, and no decision is based on it.
  *
  * ```
  * etcd ──one watch──▶ NodeFeed ──▶ FeedSubscription (collects changed IDs, reads the nodes when its caller is ready)

@@ -104,7 +104,8 @@ export function stateFromWire(number: NodeState): State {
 }
 
 /**
- * Labels that a caller sets: the rules are those of Kubernetes, whose own labels are refused.
+ * Checks the labels that a caller sets. They must follow the syntax of Kubernetes, and labels that are reserved for
+ * Kubernetes are refused.
  * @throws CuratorError `curator-request-invalid`
  */
 export function checkLabels(labels: Readonly<Record<string, string>>): void {
@@ -117,7 +118,8 @@ export function checkLabels(labels: Readonly<Record<string, string>>): void {
 }
 
 /**
- * Taints that a caller sets: the rules are those of Kubernetes, whose own taints are refused.
+ * Returns the taints that a caller sets. They must follow the syntax of Kubernetes, and taints that are reserved for
+ * Kubernetes are refused.
  * @throws CuratorError `curator-request-invalid`
  */
 export function taintsFromWire(

@@ -11,7 +11,7 @@ export interface Applicant {
   readonly machine: MachineRecord;
   /** Claims of the machine, which the machine can choose freely. */
   readonly claimed: JoinRecord['claimed'];
-  /** What the machine reports about how it reached the cluster, for the trace. */
+  /** Facts that the machine reports about its attempts to reach the cluster, for the trace. */
   readonly facts: readonly TraceFactRecord[];
 }
 

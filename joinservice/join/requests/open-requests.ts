@@ -28,7 +28,7 @@ const KEPT_MS = { undecided: DAY_MS, approved: DAY_MS, refusedByOperator: 30 * D
 const SWEEP_MS = 10 * MINUTE_MS;
 const SWEPT_AT_ONCE = 32;
 
-/** Removes requests in one etcd transaction: its conditions and writes. */
+/** The conditions and writes of one etcd transaction that removes requests. */
 export interface RequestRemoval {
   readonly when: readonly Condition[];
   readonly then: readonly Write[];
@@ -49,7 +49,10 @@ export function requestsToEvict(feed: JoinFeed, nodeId: string, nowMs: number): 
   return [oldest];
 }
 
-/** Removes requests with their traces, unless one was changed since it was read. */
+/**
+ * Plans a transaction that removes requests with their traces. The transaction fails if one of the requests was
+ * changed since it was read.
+ */
 export function planRequestRemoval(entries: readonly JoinEntry[]): RequestRemoval {
   const each = [...new Map(entries.map((entry) => [entry.record.nodeId, entry])).values()];
   return {

@@ -8,7 +8,7 @@ const REPEAT_MS = 60_000;
 /** Maximum number of kinds of refusals that are counted. */
 const MAX_KINDS = 1_024;
 
-/** A machine that was refused before a decision: for its evidence or its key. */
+/** The refusal of a machine before any join decision, because of its evidence or its key. */
 export interface Refusal {
   readonly method: string;
   /** The name of the machine in the audit log: its identity, or its address if the identity is unknown. */

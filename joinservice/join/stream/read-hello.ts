@@ -10,13 +10,13 @@ import { JoinError } from '../errors.ts';
 const MAX_TEXT = 256;
 const MAX_FACTS = 16;
 
-/** The key of a machine that proved in this session that it holds it. */
+/** A key of which a machine has proved, in this session, that it holds the private half. */
 export interface ProvenKey {
   readonly pubKeyDer: Uint8Array;
   readonly nodeId: string;
 }
 
-/** What a machine reports about itself, with checked sizes; unproved except for the key. */
+/** The report of a machine about itself. All sizes are checked, but only the key is proved. */
 export interface MachineIntroduction extends ProvenKey {
   readonly claimed: JoinRecord['claimed'];
   readonly facts: readonly TraceFactRecord[];

@@ -49,7 +49,7 @@ export class ClusterFacts {
    * reads all nodes.
    */
   readonly #nodes: SharedRead<readonly NodeView[]>;
-  /** Concurrent calls share one read, because every machine causes it before it waits for a slot. */
+  /** Concurrent calls share one read, because every machine causes this read, even before it waits for a slot. */
   readonly #ownership: SharedRead<OwnedCluster>;
 
   constructor(ports: ClusterFactsPorts) {
