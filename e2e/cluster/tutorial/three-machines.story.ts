@@ -62,39 +62,36 @@ await test('the tutorial makes a cluster of three control planes and a worker', 
   for (const [index, machine] of MACHINES.entries()) {
     addresses.set(`10.0.0.2${index + 1}`, await cluster.address(machine));
     own[machine] = await machineSettings(cluster, machine);
-    await cluster.sh(machine, 'dpkg --purge cluster-agent && rm -rf /etc/cluster /var/lib/cluster/*
- * ');
- * }
- * const workstation = await Workstation.create(bench, {
- * cluster,
- * machines: MACHINES,
- * own,
- * dist: DIST,
- * kubectl: false,
- * });
- * const page = await readFile(PAGE, 'utf8');
- *
- * for (const { title, script } of shellBlocks(page)) {
- * const check = CHECKS[title];
- * let run = script;
- * for (const [written, real] of addresses) run = run.replaceAll(written, real);
- * // A step needs those before it, so the first failure ends the story.
- * await workstation.run(run).catch((error: unknown) => assert.fail(`${title}: ${String(error)}`));
- * await story.test(title, () => check?.(cluster, workstation));
- * }
- *
- * await story.test('each check belongs to a step of the page', () => {
- * const titles = new Set(shellBlocks(page).map(({ title }) => title));
- * assert.deepEqual(
- * Object.keys(CHECKS).filter((title) => !titles.has(title)),
- * [],
- * );
- * });
- * });
- *
- * /** The settings that only a local machine needs: its software TPM, and the features that its host does not
- * support.
- */
+    await cluster.sh(machine, 'dpkg --purge cluster-agent && rm -rf /etc/cluster /var/lib/cluster/*');
+  }
+  const workstation = await Workstation.create(bench, {
+    cluster,
+    machines: MACHINES,
+    own,
+    dist: DIST,
+    kubectl: false,
+  });
+  const page = await readFile(PAGE, 'utf8');
+
+  for (const { title, script } of shellBlocks(page)) {
+    const check = CHECKS[title];
+    let run = script;
+    for (const [written, real] of addresses) run = run.replaceAll(written, real);
+    // A step needs those before it, so the first failure ends the story.
+    await workstation.run(run).catch((error: unknown) => assert.fail(`${title}: ${String(error)}`));
+    await story.test(title, () => check?.(cluster, workstation));
+  }
+
+  await story.test('each check belongs to a step of the page', () => {
+    const titles = new Set(shellBlocks(page).map(({ title }) => title));
+    assert.deepEqual(
+      Object.keys(CHECKS).filter((title) => !titles.has(title)),
+      [],
+    );
+  });
+});
+
+/** The settings that only a local machine needs: its software TPM, and the features that its host does not support. */
 async function machineSettings(cluster: StoryCluster, machine: string): Promise<object> {
   const all = JSON.parse(await cluster.run(machine, 'cat', '/etc/cluster/provisioning.json')) as Record<
     string,
