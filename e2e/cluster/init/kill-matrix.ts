@@ -1,9 +1,7 @@
 import { PHASES, type PhaseName } from '../../../initproto/phases.ts';
 import type { StoredEvent } from './watched-machine.ts';
 
-/**
- * Ways to interrupt an init. Each has a story that interrupts the init once in every phase of the registry.
- */
+/** Ways to interrupt an init. Each has a story that interrupts the init once in every phase of `PHASES`. */
 export const KILL_KINDS = ['killed-cli', 'killed-agent', 'power-cuts'] as const;
 export type KillKind = (typeof KILL_KINDS)[number];
 
@@ -15,10 +13,7 @@ export type KillKind = (typeof KILL_KINDS)[number];
  */
 type Aim = 'inside' | 'beginning';
 
-/**
- * The type requires an entry for each phase of the registry; kill-matrix.test.ts checks that stories cover
- * them.
- */
+/** The type requires an entry for each phase of `PHASES`; kill-matrix.test.ts checks that stories cover them. */
 export const KILL_MATRIX: Readonly<Record<PhaseName, Readonly<Record<KillKind, Aim>>>> = {
   preflight: { 'killed-cli': 'beginning', 'killed-agent': 'beginning', 'power-cuts': 'beginning' },
   lock: { 'killed-cli': 'beginning', 'killed-agent': 'beginning', 'power-cuts': 'beginning' },

@@ -55,7 +55,7 @@ const UNITS = [...new Set(VICTIMS.map(({ unit }) => unit))];
 const killCommand = (unit: string): string =>
   `pid=$(systemctl show --property MainPID --value ${unit}) && [ "$pid" -gt 0 ] && kill -KILL "$pid"`;
 
-await test(`chaos with three control planes and two workers, seed ${seed}`, async (story) => {
+await test(`a cluster of three control planes and two workers survives random kills and stops, seed ${seed}`, async (story) => {
   const random = seededRandom(seed);
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
   await using bench = await createHarness();
