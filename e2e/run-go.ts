@@ -15,9 +15,9 @@ export interface GoOptions {
 }
 
 /**
- * Runs the go command of the toolchain that builds bundles, without cgo. The Go of this machine is never used: there may be none. Shares
- * the cache of modules and compiled packages with the builds of bundles. Returns what the command printed, without white space
- * around it.
+ * Runs the go command of the toolchain that builds bundles, without cgo. An installed Go of this machine is never
+ * used, because it may be missing or have another version. Shares the cache of modules and compiled packages with the
+ * builds of bundles. Returns what the command printed, without white space around it.
  */
 export async function runGo(
   args: readonly string[],

@@ -26,7 +26,7 @@ export interface PeerVerdict {
   readonly nsPerCase: number;
 }
 
-/** go-sev-guest, go-tdx-guest and go-attestation behind one program that is built for this run. */
+/** A program with the verifiers go-sev-guest, go-tdx-guest and go-attestation, which is built for this run. */
 export class GoVerifiers implements AsyncDisposable {
   readonly #directory: string;
   readonly #child: ChildProcess;

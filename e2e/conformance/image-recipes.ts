@@ -105,7 +105,7 @@ export function agnhostFiles(porter: {
   ];
 }
 
-/** Names that scripts of the packages would have made. */
+/** Links that the install scripts of the packages would have created. */
 export const TOOL_LINKS: readonly TarEntry[] = [
   { type: 'symlink', path: 'usr/bin/nc', target: 'nc.openbsd' },
   { type: 'symlink', path: 'usr/local/bin/iperf', target: '../../bin/iperf' },

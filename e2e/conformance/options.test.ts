@@ -20,11 +20,11 @@ test('parseOptions() finds the pinned patch of a minor release', () => {
 test.each([
   ['an unknown release', ['--release', '1.2']],
   ['a shard beyond the last', ['--shard', '3/2']],
-  ['a focus that is no expression', ['--focus', '(']],
-  ['no processes', ['--procs', '0']],
+  ['a focus that is not a regular expression', ['--focus', '(']],
+  ['zero processes', ['--procs', '0']],
   ['an unknown option', ['--fokus', 'x']],
   ['a positional argument', ['x']],
 ])('parseOptions() refuses %s', (_, args) => {
-  // Errors of Node's parser are of another realm than the test.
+  // Node's parser throws errors of another JavaScript realm, so that `toThrow(TypeError)` would not match.
   expect(() => parseOptions(args)).toThrow(expect.objectContaining({ name: 'TypeError' }));
 });

@@ -21,7 +21,7 @@ export interface RunOptions {
   readonly kubernetesVersion: string;
   readonly selection: Selection;
   readonly procs: number;
-  /** Gets the files of the submission below `v1.37/cluster`. */
+  /** The directory that gets the files of the submission, below `v1.37/cluster`. */
   readonly directory: string;
   readonly signal: AbortSignal;
   readonly say: (text: string) => void;

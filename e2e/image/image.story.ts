@@ -209,7 +209,7 @@ await test('an image is reproducible, boots with the computed registers, and kee
           await machine.until(new RegExp(fingerprint));
           assert.match(await recover(...known, '--dry-run'), /is open/);
         }
-        // With this software the machine opens the disk by itself now.
+        // After the recovery, the machine opens the disk by itself with the changed provisioning file.
         await using machine = await boot('boot-5', changed);
         assert.equal(fingerprintOf(machine), fingerprint);
       },

@@ -34,7 +34,10 @@ const SYSCTLS = [
 
 const DIRECTORIES = [RUN_DIRECTORY, NUMBERS_DIRECTORY, '/run/systemd/nspawn/propagate'];
 
-/** A snapshot of the host. `markers` are directories that only the command lines of local clusters contain. */
+/**
+ * A snapshot of the host. `markers` are directories. A process belongs to a local cluster if its command line
+ * contains one of them.
+ */
 export async function readHostFacts(
   host: HostPorts,
   options: { readonly markers: readonly string[]; readonly signal: AbortSignal },

@@ -47,7 +47,7 @@ test('RelayChoice drops removed workers and new control planes at once, and foll
   expect(choice.choose()).toEqual(['a0', 'elsewhere']);
 });
 
-test('RelayChoice makes the same choice after a new list', () => {
+test('RelayChoice makes the same choice after all nodes were listed again', () => {
   const { choice, say } = choiceOf(20);
   choice.choose();
   say(3, false);

@@ -68,7 +68,7 @@ const codeOf = (work: Promise<unknown>): Promise<string | undefined> =>
   );
 
 describe('the schedule of backups', () => {
-  test('is stored as the owner signed it, written to the audit log, and ended by an empty one', async () => {
+  test('is stored as the owner signed it, is written to the audit log, and ends when an empty schedule is stored', async () => {
     expect(await list()).toEqual({ backups: [], copies: [] });
     await put(schedule, Buffer.from('sealed'));
     expect(await list()).toMatchObject({ certificate: Buffer.from(schedule), scheduledBy: 'operator:owner' });

@@ -88,7 +88,7 @@ const granted = (...roles: ('ConsensusMember' | 'KubernetesController' | 'Kubern
 describe('getTrace() of a machine whose evidence was refused', () => {
   const mismatch = { code: 'attestation-register-mismatch', expected: '00', actual: 'ab' };
 
-  test('finds the refusals by source address, with expected and actual values and their number', async () => {
+  test('finds the refusals by source address, with expected and actual values and the number of refusals', async () => {
     const office = new Office();
     await office.refuse(`address:${ADDRESS}`, mismatch);
     await office.refuse('address:192.0.2.70', { ...mismatch, actual: 'somebody else’s' });

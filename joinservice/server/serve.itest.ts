@@ -82,7 +82,7 @@ function channelOf(peer: Pick<TestPeer, 'tls'>, curator: number, trust = cluster
 }
 
 describe('the curator over mTLS with a real etcd', () => {
-  test('sends a blob from an offset and the directory to a member, and refuses an unauthenticated client', async () => {
+  test('sends a member the directory, and a blob from a given offset, and refuses an unauthenticated client', async () => {
     const bytes = randomBytes(3 * 1024 * 1024);
     const streams = new DiskStreams();
     const store = new BlobStore({ files: new DiskFiles(), streams, roots: [join(directory, 'store')] });
@@ -108,7 +108,7 @@ describe('the curator over mTLS with a real etcd', () => {
     await expect(again.next()).rejects.toEqual(coded('curator-not-member'));
   });
 
-  test('sends a change at one curator to a watch at another, and reports etcd', async () => {
+  test('sends a change at one curator to a watch at another curator, and reports the state of etcd', async () => {
     const node = await cluster.addNode('n1');
     const nodeId = node.identity.kind === 'node' ? node.identity.nodeId : '';
     const watch = dial(node, 1).watchNode({ nodeId }, { signal })[Symbol.asyncIterator]();

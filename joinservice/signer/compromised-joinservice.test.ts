@@ -52,7 +52,7 @@ test('a control plane with a grant gets every shared key, sealed to its own agen
   });
 });
 
-test('the shared keys are sealed with HPKE, and in the first format to an agent that does not know HPKE', async () => {
+test('the shared keys are sealed with HPKE, or in the older format for an agent that does not support HPKE', async () => {
   const machine = granted();
   for (const [opensHpke, bytes] of [
     [true, 65],
@@ -106,7 +106,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-not-on-record'));
   });
 
-  test('for the statement of a control plane and another sealing key', async () => {
+  test('for the statement of a control plane with another sealing key than the signed one', async () => {
     const machine = granted();
     const request = { ...(await signer.request(machine)), sealingPublicKey: recipientKey().pubKeyDer };
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-request-invalid'));
@@ -435,7 +435,7 @@ describe('addresses and names', () => {
       return { removed, request, withdrawal };
     }
 
-    test('are free once an owner has withdrawn its grant, also when that document is deleted later', async () => {
+    test('are free once an owner has withdrawn its grant, also when the withdrawal is deleted later', async () => {
       const { removed, request, withdrawal } = await replaced();
       signer.write(withdrawal());
       expect(await signer.sign(request)).toHaveProperty('kubeletServingCertificatePem');

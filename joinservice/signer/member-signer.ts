@@ -127,7 +127,10 @@ export class MemberSigner {
     return known.filter((_, index) => withdrawals[index] === undefined);
   }
 
-  /** Other signers have signed for control planes that this one does not know; their addresses are reserved in etcd. */
+  /**
+   * This signer does not know control planes for which only other signers have signed. Their addresses are reserved
+   * in etcd, so etcd is checked too.
+   */
   async #refuseReserved({ nodeId }: NodeRecord, address: string, signal: AbortSignal): Promise<void> {
     const holder = await controlPlaneAt(this.#reads.etcd, address, signal);
     if (holder === undefined || holder.nodeId === nodeId) return;

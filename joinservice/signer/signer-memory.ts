@@ -50,9 +50,9 @@ export interface SeenStatement {
 }
 
 /**
- * The newest documents and statements that the signer has seen, in its own directory: a file for each control
- * plane, and one for the serials of owner documents. Others write to etcd and could replay old documents
- * there; this memory detects that. Statements of workers are kept in memory only.
+ * The newest documents and statements that the signer has seen, in its own directory: a file for each control plane,
+ * and one for the serials of owner documents. Other programs write to etcd and could replay old documents there. This
+ * memory detects such replays. Statements of workers are kept in memory only.
  */
 export class SignerMemory {
   readonly #files: FilePort;

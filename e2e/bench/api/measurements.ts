@@ -18,7 +18,7 @@ const POLL_MS = 10;
 const TRY_MS = 250;
 const WAIT_MS = 180_000;
 
-/** A cluster to measure: three control planes and a worker that has both images. */
+/** A cluster to measure: three control planes, and a worker that already has the images of the measurements. */
 export interface Target {
   readonly client: ApiClient;
   /** Addresses of the control planes. */

@@ -23,7 +23,7 @@ interface RoleChanges {
 interface Figures {
   readonly nodes: number;
   readonly memoryKb: number;
-  /** CPU share of one core for 1,000 heartbeats in a second. */
+  /** CPU usage of the curator at 1,000 heartbeats per second, in percent of one core. */
   readonly cpuPercent: number;
   readonly heartbeatsPerSecond: number;
   readonly push: PushFigures;

@@ -55,8 +55,8 @@ export function programsOf({ components }: BundleManifest): readonly InstalledPr
 }
 
 /**
- * Hashes of all images of the bundle, with the image of the stacked etcd. With `wanted`, only of the images
- * with this scope.
+ * Hashes of all images of the bundle, including the image of the stacked etcd. `wanted` limits the result to the
+ * images of this scope.
  */
 export function imagesOf({ components }: BundleManifest, wanted?: 'node'): readonly string[] {
   return components

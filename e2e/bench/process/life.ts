@@ -13,9 +13,9 @@ const GROWTH_LIMIT_MB = 2;
 const AGENT_LIMIT_MB = 48;
 
 /**
- * Simulates a long run of the agent in a minute: a process with the agent's flags writes a million log lines
- * and makes 10,000 changes of Event Values with eight watchers. The first run makes code and heap grow to
- * their final size. Memory that a second run adds is a leak.
+ * Simulates a long run of the agent in a minute: a process with the agent's flags writes a million log lines and
+ * makes 10,000 changes of an `EventValue` with eight watchers. The first run makes code and heap grow to their final
+ * size. Memory that a second run adds is a leak.
  */
 export async function runLifeBench(): Promise<readonly BenchResult[]> {
   const { flags, env } = agentUnit();

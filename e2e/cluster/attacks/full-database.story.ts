@@ -79,7 +79,7 @@ await test('a worker cannot fill etcd with its status; a full etcd is reported, 
     },
   );
 
-  await story.test('cluster status reports a full database first', async (step) => {
+  await story.test('cluster status lists the full database as its first problem', async (step) => {
     const etcdctl = 'etcdctl --endpoints https://127.0.0.1:2382';
     const users = '/var/lib/cluster/consensus/state/users/root';
     const identity = `--cacert ${users}/ca.crt --cert ${users}/client.crt --key ${users}/client.key`;

@@ -33,7 +33,7 @@ interface Drilled {
   }[];
 }
 
-await test('a cluster is restored from one file onto a machine that it has never seen', async (story) => {
+await test('a cluster is restored from one file onto a machine that was never part of it', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1', '--demo');
@@ -125,7 +125,7 @@ await test('a cluster is restored from one file onto a machine that it has never
   );
 
   await story.test(
-    'the same command continues, and the cluster is restored with its ID in a new epoch',
+    'the same command continues, and the cluster is restored with the same ID and a new epoch',
     async () => {
       const restored = await cliJson<Restored>(bench, '--workspace', workspace, 'restore', file, ...at);
       assert.deepEqual([restored.clusterId, restored.epoch, restored.nodeName], [clusterId, 2, 'n3']);

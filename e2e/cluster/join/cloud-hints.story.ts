@@ -21,7 +21,7 @@ interface Joins {
  * Two machines with AWS' own mock of its instance metadata service at 169.254.169.254. The mock names an address that neither
  * machine has: a hint that must not be used.
  */
-await test('a cloud suggests a name and labels of a node, and decides nothing', async (story) => {
+await test('a cloud can suggest the name and the labels of a node, but decides nothing', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, 'hints');
   const program = await buildMetadataMock(bench);

@@ -121,7 +121,7 @@ await test('a node changes its roles repeatedly, is reset, joins again and is re
   );
 
   await story.test(
-    'pods leave a worker that becomes a control plane only, and return after its demotion',
+    'pods leave a worker that becomes only a control plane, and return after its demotion',
     async () => {
       const pids = await pidsOf('n2');
       await first.run('sh', '-c', `echo '${podPinnedTo('n2')}' | kubectl apply -f -`);

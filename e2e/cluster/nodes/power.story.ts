@@ -49,7 +49,7 @@ await test('operators restart machines and switch them off', async (story) => {
     );
   });
 
-  await story.test('the only control plane is restarted when that is confirmed', async () => {
+  await story.test('the only control plane is restarted after the operator has confirmed it', async () => {
     const before = await startOf(first);
     const refused = await bench.cli('--workspace', workspace, 'node', 'reboot', 'n1', '--no-drain');
     assert.match(refused.stderr, /etcd has no quorum.* until it is back/);

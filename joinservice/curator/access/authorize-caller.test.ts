@@ -24,7 +24,7 @@ describe('authorizeCaller()', () => {
       );
   });
 
-  test('authorizeCaller() names the lowest roles in a refusal', async () => {
+  test('a refusal of authorizeCaller() names the roles that may call the method', async () => {
     const { cluster, etcd, signer, first } = await createCurators();
     const reads = { etcd, ownerDocs: signer.ownerDocs(etcd) };
     const { identity } = await cluster.addOperator('v', 'viewer');

@@ -98,7 +98,9 @@ export class StatusBudget {
     this.#clock = clock;
   }
 
-  /** Takes one write of a status of so many bytes. @throws CuratorError `curator-status-too-often` */
+  /**
+   * Uses the budget of a node for one write of a status of this size. @throws CuratorError `curator-status-too-often`
+   */
   take(nodeId: string, statusBytes: number): void {
     const bytes = statusBytes + BYTES_PER_WRITE;
     const atMs = this.#clock.monotonicMs();

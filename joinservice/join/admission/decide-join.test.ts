@@ -84,7 +84,7 @@ interface Case {
 describe('decideJoin()', () => {
   const cases: readonly Case[] = [
     {
-      name: 'a machine waits for an operator',
+      name: 'under the policy approve, a machine waits for the decision of an operator',
       policy: approve,
       want: { kind: 'wait', code: 'join-awaiting-approval' },
     },

@@ -70,7 +70,7 @@ export class Tickets {
     if (request.joinId !== nodeId)
       throw new JoinError(
         'join-ticket-other-key',
-        `issuing ticket of ${request.joinId.slice(0, 64)} to ${nodeId}: the keys differ`,
+        `issuing ticket of ${request.joinId.slice(0, 64)} to ${nodeId}: the machine has proved another key than the key of this request`,
       );
     const keys = readKeys(request.keys);
     const asked = await this.#request(nodeId, signal);
