@@ -1,11 +1,17 @@
 const SESSION_BYTES = 64;
 
-/** What a joining machine signs with its own key to prove, in one session of attested TLS, that it holds the key. */
+/**
+ * The statement that a joining machine signs with its own key. It proves, for one session of attested TLS, that the
+ * machine holds that key.
+ */
 export function machineKeyStatement(session: Uint8Array): Uint8Array {
   return statementInSession('cluster/join/key/v1\0', session);
 }
 
-/** What the join service signs with the key of its node to prove that the session ends at a node of that cluster. */
+/**
+ * The statement that the join service signs with the key of its node. It proves that the TLS session ends at a node of
+ * the cluster.
+ */
 export function joinServerStatement(session: Uint8Array): Uint8Array {
   return statementInSession('cluster/join/server/v1\0', session);
 }

@@ -2,7 +2,7 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { isSignedByRawEd25519Key } from './ed25519.ts';
 import { labeledStatement, u64 } from './length-prefix.ts';
 
-/** The maximum number of owners between the first owner and the last one. */
+/** The maximum length of a chain of vouchers, in which each owner vouches for the next owner. */
 export const MAX_VOUCHERS = 16;
 
 /** The signature with which an owner key vouches for a second key as another owner key. */
@@ -14,8 +14,9 @@ export interface OwnerVoucher {
 }
 
 /**
- * What an owner signs to declare that a cluster is theirs. Joining machines verify it against the owner key that they
- * were provisioned with. Parts: cluster id, SHA-256 of the cluster CA's DER, epoch (u64 big endian).
+ * The statement that an owner signs to declare that the cluster belongs to that owner. A joining machine verifies the
+ * signature with the owner key that the machine was provisioned with. Parts: cluster id, SHA-256 of the cluster CA's
+ * DER, epoch (u64 big endian).
  */
 export function ownershipStatement(cluster: {
   readonly clusterId: string;
@@ -27,20 +28,21 @@ export function ownershipStatement(cluster: {
 }
 
 /**
- * What an owner signs to add another owner, for machines that know only the first owner's key. It stays valid when that
- * other owner is removed; curators check the current list of owners. Parts: cluster id, the other owner's raw key.
+ * The statement that an owner signs to add a second owner. Machines that know only the first owner's key can then trust
+ * the second owner. The signature stays valid when the second owner is removed, so curators also check the current list
+ * of owners. Parts: cluster id, the second owner's raw key.
  */
 export function voucherStatement(owner: {
   readonly clusterId: string;
-  /** The other owner's public key: raw Ed25519, 32 bytes. */
+  /** Public key of the owner who is added: raw Ed25519, 32 bytes. */
   readonly ownerPubKey: Uint8Array;
 }): Uint8Array {
   return labeledStatement('cluster/owner-voucher/v1\0', owner.clusterId, owner.ownerPubKey);
 }
 
 /**
- * Whether the key is one of the known owner keys, or a chain of vouchers leads to it from a known key. Each voucher signs the
- * key of the next one; the last one signs `ownerPubKey`.
+ * Whether `ownerPubKey` is a known owner key, or a chain of vouchers leads from a known owner key to it. The owner of
+ * each voucher signs the key of the owner of the next voucher; the last voucher signs `ownerPubKey`.
  */
 export function isVouchedOwnerKey(
   owner: { readonly ownerPubKey: Uint8Array; readonly vouchers: readonly OwnerVoucher[] },
@@ -58,14 +60,17 @@ export function isVouchedOwnerKey(
 }
 
 /**
- * What an owner signs to reset a machine. The node id is derived from the machine's key. A reset deletes that key, so the
- * signed request cannot be used a second time. Parts: cluster id, node id.
+ * The statement that an owner signs to reset a machine. The node id is derived from the machine's key. A reset deletes
+ * that key, so the signed request cannot be used a second time. Parts: cluster id, node id.
  */
 export function resetStatement(node: { readonly clusterId: string; readonly nodeId: string }): Uint8Array {
   return labeledStatement('cluster/reset/v1\0', node.clusterId, node.nodeId);
 }
 
-/** What an owner signs to get a client certificate for the Kubernetes API. Parts: cluster id, certificate request. */
+/**
+ * The statement that an owner signs to get a client certificate for the Kubernetes API. Parts: cluster id, certificate
+ * request.
+ */
 export function kubeconfigStatement(request: {
   readonly clusterId: string;
   /** PKCS#10, DER. */

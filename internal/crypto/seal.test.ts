@@ -30,9 +30,9 @@ const bytes = (base64: string): Uint8Array => new Uint8Array(Buffer.from(base64,
 
 describe.each([
   { name: 'HPKE', made: sealed, make: seal },
-  { name: 'the first format', made: sealedV1, make: sealV1 },
-])('a message of $name', ({ made, make }) => {
-  test('is decrypted by its recipient, and has never the same ciphertext twice', async () => {
+  { name: 'the v1 format from before HPKE', made: sealedV1, make: sealV1 },
+])('a message sealed with $name', ({ made, make }) => {
+  test('is decrypted by its recipient; sealing the same text twice gives different ciphertexts', async () => {
     expect((await unseal(made, own.keyPem, context)).reveal()).toEqual(text.reveal());
     expect((await make(text, own.pubKeyDer, context)).ciphertext).not.toEqual(made.ciphertext);
     const empty = await make(new Secret(new Uint8Array()), own.pubKeyDer, context);
@@ -63,7 +63,7 @@ describe.each([
     ).rejects.toThrow();
   });
 
-  test('cannot be sealed to a key of another type than P-256', async () => {
+  test('cannot be encrypted for a recipient key that is not a P-256 key', async () => {
     const others = [
       generateKeyPairSync('ed25519').publicKey,
       generateKeyPairSync('ec', { namedCurve: 'P-384' }).publicKey,
@@ -77,9 +77,18 @@ describe.each([
 
 describe('unseal() refuses', () => {
   const cases: readonly { name: string; given: Sealed }[] = [
-    { name: 'parts of both formats', given: { ...sealed, nonce: sealedV1.nonce } },
-    { name: 'a key of each format', given: { ...sealedV1, encapsulatedKey: sealed.encapsulatedKey } },
-    { name: 'neither format', given: { ...sealed, encapsulatedKey: new Uint8Array() } },
+    {
+      name: 'an HPKE message that also has a nonce of the v1 format',
+      given: { ...sealed, nonce: sealedV1.nonce },
+    },
+    {
+      name: 'a v1 message that also has an encapsulated key of HPKE',
+      given: { ...sealedV1, encapsulatedKey: sealed.encapsulatedKey },
+    },
+    {
+      name: 'a message without the key of either format',
+      given: { ...sealed, encapsulatedKey: new Uint8Array() },
+    },
     {
       name: 'a truncated encapsulated key',
       given: { ...sealed, encapsulatedKey: sealed.encapsulatedKey.subarray(1) },
@@ -89,17 +98,20 @@ describe('unseal() refuses', () => {
       name: 'an encapsulated key off the curve',
       given: { ...sealed, encapsulatedKey: flipped(sealed.encapsulatedKey, 64) },
     },
-    { name: 'another encapsulated key', given: { ...sealed, encapsulatedKey: pair().pubKeyDer.slice(-65) } },
     {
-      name: 'an altered nonce of the first format',
+      name: 'the encapsulated key of another message',
+      given: { ...sealed, encapsulatedKey: pair().pubKeyDer.slice(-65) },
+    },
+    {
+      name: 'an altered nonce of a v1 message',
       given: { ...sealedV1, nonce: flipped(sealedV1.nonce, 0) },
     },
     {
-      name: 'a truncated nonce of the first format',
+      name: 'a truncated nonce of a v1 message',
       given: { ...sealedV1, nonce: sealedV1.nonce.subarray(1) },
     },
     {
-      name: 'another ephemeral key of the first format',
+      name: 'a v1 message with the ephemeral key of another message',
       given: { ...sealedV1, ephemeralPublicKey: pair().pubKeyDer },
     },
     {
@@ -112,7 +124,7 @@ describe('unseal() refuses', () => {
   });
 });
 
-test('unseal() opens a message that a release before HPKE sealed', async () => {
+test('unseal() decrypts a message that a release without HPKE sealed', async () => {
   const key = createPrivateKey({
     key: Buffer.from(
       'MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgELmRwVz2D8y+hJaa+EdGNXJueNTvPTYmRTT8c7InNpOhRANCAASX54bV6+OKpaO0QVOMX1zdpIhYrO338aBiyAxDj7tk92PxyXOWINvtUOVucwkfemZ478BybEv7WQmYjO66cJMa',
@@ -134,7 +146,10 @@ test('unseal() opens a message that a release before HPKE sealed', async () => {
   expect(new TextDecoder().decode(opened.reveal())).toBe('sealed before HPKE');
 });
 
-/** RFC 9180 written once more, so that the message is HPKE's and not only what one library understands. */
+/**
+ * A second implementation of RFC 9180 in this test: it proves that seal() makes standard HPKE messages, and not
+ * messages that only our library can open.
+ */
 describe('seal()', () => {
   const hmac = (key: Uint8Array, ...parts: readonly Uint8Array[]): Buffer =>
     createHmac('sha256', key).update(Buffer.concat(parts)).digest();

@@ -56,7 +56,9 @@ function infoOf({ kind, clusterId, nodeId }: SealContext): Uint8Array {
   return lengthPrefixed(LABEL, kind, clusterId, nodeId);
 }
 
-/** HPKE puts the bytes of public keys into its key schedule, so only those can be exported. */
+/**
+ * HPKE puts the bytes of public keys into its key schedule, so public keys must be exportable. Private keys are not.
+ */
 function cryptoKeyFrom(key: KeyObject, usages: readonly 'deriveBits'[]): webcrypto.CryptoKey {
   return key.toCryptoKey(ECDH, key.type === 'public', [...usages]);
 }

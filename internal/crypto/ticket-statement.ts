@@ -5,14 +5,14 @@ import { labeledStatement, u32, u64 } from './length-prefix.ts';
 const LABEL = 'cluster/join/ticket/v2\0';
 const EVIDENCE_LABEL = 'cluster ticket evidence v1\0';
 
-/** What a machine's agent signs to request its certificates and keys. */
+/** The statement that the agent of a machine signs to request the machine's certificates and keys. */
 export interface TicketStatement {
   readonly clusterId: string;
   /** SubjectPublicKeyInfo, DER, of the machine's own key, which signs the statement. */
   readonly nodePubKeyDer: Uint8Array;
   /** The host at which other nodes reach the machine, without port. */
   readonly address: string;
-  /** The roles that the agent requests credentials for; it gets none for other roles. */
+  /** The roles that the agent requests credentials for. It gets no credentials for other roles. */
   readonly roles: readonly string[];
   /** PKCS#10, DER. */
   readonly kubeletClientCsr: Uint8Array;
@@ -51,8 +51,8 @@ export function encodeTicketStatement(statement: TicketStatement): Uint8Array {
 }
 
 /**
- * The 64 bytes that the evidence for a statement is bound to. Because of its label, no session binding can be equal to
- * it.
+ * The 64 bytes to which the attestation evidence for a statement is bound. They begin as a hash over a label of their
+ * own, so they never equal the 64 bytes that bind evidence to a TLS session.
  */
 export function ticketEvidenceBinding(statement: Uint8Array): Uint8Array {
   return hash('sha512', Buffer.concat([Buffer.from(EVIDENCE_LABEL, 'ascii'), statement]), 'buffer');

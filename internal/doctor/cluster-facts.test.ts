@@ -21,7 +21,7 @@ describe('parseFacts()', () => {
     { name: 'a missing version', bytes: bytesOf({}), code: 'doctor-facts-malformed' },
     { name: 'an unknown member', bytes: bytesOf({ ...fakeFacts(), x: 1 }), code: 'doctor-facts-malformed' },
     {
-      name: 'a part that is neither read nor missing',
+      name: 'a part that has neither a value nor an error',
       bytes: bytesOf({ ...fakeFacts(), joins: { ok: true } }),
       code: 'doctor-facts-malformed',
     },

@@ -5,14 +5,17 @@ import { DoctorError } from './errors.ts';
 export const MAX_FACTS_BYTES = 16 * 1024 * 1024;
 const FACTS_VERSION = 1;
 
-/** Texts come from nodes and pods: none is longer than what a person can read. */
+/** Texts come from nodes and pods, so their length is limited to what a person can read. */
 const text = z.string().max(4_096);
 const name = z.string().max(512);
 const count = z.int().min(0);
 const timeMs = z.int();
 const number = z.number().min(0);
 
-/** A part of the facts: its value, or why it could not be collected. `codes`: of the error and its causes. */
+/**
+ * A part of the facts: its value, or the error because of which it could not be collected. `codes` contains the codes
+ * of this error and of its causes.
+ */
 function part<T extends z.ZodType>(value: T) {
   return z.discriminatedUnion('ok', [
     z.strictObject({ ok: z.literal(true), value }),
@@ -43,7 +46,10 @@ const node = z.strictObject({
   certificates: z.array(z.strictObject({ name, notAfterMs: timeMs })).max(256),
   componentsNotReady: z.array(z.strictObject({ name, why: text })).max(16),
   deadRunnables: z.array(text).max(256),
-  /** How each directory with secrets and data is kept; undefined from agents of an older version. */
+  /**
+   * How each directory with secrets and data is protected (encrypted, in memory, in the clear). Older agents do not
+   * report it.
+   */
   directories: z
     .array(z.strictObject({ path: name, protection: name }))
     .max(16)
@@ -52,7 +58,7 @@ const node = z.strictObject({
 
 const records = z.strictObject({
   stateEtcd: etcd,
-  /** As a control plane reports it; undefined if none does. */
+  /** The Kubernetes etcd as a control plane reports it; undefined if no control plane reports it. */
   kubernetesEtcd: etcd.optional(),
   nodes: z.array(node).max(1_000),
   /** The shortest configured lifetime of a certificate; undefined: the configuration is not readable. */
@@ -60,8 +66,9 @@ const records = z.strictObject({
 });
 
 /**
- * Figures of one etcd member. `fsyncP99Ms`: over some seconds; undefined when nothing was written in them. `peerRoundTripMs`: the
- * median to the slowest peer since the process started, because peers are measured every few seconds only.
+ * Figures of one etcd member. `fsyncP99Ms` covers a few seconds and is undefined if nothing was written in that time.
+ * `peerRoundTripMs` is the median to the slowest peer. It covers the whole time since the process started, because etcd
+ * measures its peers only every few seconds.
  */
 const etcdMember = z.strictObject({
   hasLeader: z.boolean(),
@@ -72,7 +79,7 @@ const etcdMember = z.strictObject({
 });
 
 const nodeMetrics = z.strictObject({
-  /** undefined: the member does not respond on its node. */
+  /** undefined if the member does not respond on its node. */
   stateEtcd: etcdMember.optional(),
   kubernetesEtcd: etcdMember.optional(),
   /** The API servers as the balancer of the node sees them. */
@@ -110,12 +117,16 @@ const kubernetes = z.strictObject({
         createdMs: timeMs,
         isReady: z.boolean(),
         why: text,
-        /** When the oldest running program started, in a pod that mounts the CA of API servers. */
+        /**
+         * When the oldest running container of the pod started. Set only for a pod that mounts the CA of API servers.
+         */
         serversCaReadMs: timeMs.optional(),
       }),
     )
     .max(200_000),
-  /** When the CA of API servers that pods of a namespace mount changed last; absent in files of earlier versions. */
+  /**
+   * When the CA of API servers, which pods of each namespace mount, last changed. Absent in files of earlier versions.
+   */
   serversCas: z
     .array(z.strictObject({ namespace: name, changedMs: timeMs }))
     .max(50_000)
@@ -130,7 +141,7 @@ const kubernetes = z.strictObject({
 const backupFailure = z.strictObject({ node: name, timeMs, code: name, message: text });
 
 const backups = z.strictObject({
-  /** undefined: the cluster has no schedule. */
+  /** undefined if the cluster has no schedule. */
   schedule: z
     .strictObject({
       everyMs: number,
@@ -141,7 +152,7 @@ const backups = z.strictObject({
     })
     .optional(),
   newestTakenMs: timeMs.optional(),
-  /** When the newest backup was taken whose content was proved. */
+  /** When the newest proved backup was taken. A backup is proved when its content was restored and checked. */
   newestProvedMs: timeMs.optional(),
   /** Why the last attempt failed; undefined if it succeeded. */
   failure: backupFailure.optional(),
@@ -183,7 +194,7 @@ const factsShape = z.strictObject({
       isDone: z.boolean(),
       phaseSinceMs: timeMs,
       awaited: z.array(text).max(1_000),
-      /** No owner has signed the keys; absent in files of earlier versions. */
+      /** True if no owner has signed the keys yet. Absent in files of earlier versions. */
       needsOwner: z.boolean().optional(),
     }),
   ),
@@ -194,7 +205,7 @@ const factsShape = z.strictObject({
   collateral: part(z.array(z.strictObject({ what: name, expiresMs: timeMs })).max(10_000)),
   /** Scheduled backups; undefined in facts that an older release saved. */
   backups: part(backups).optional(),
-  /** The charts that were installed from this workspace; undefined for an operator. */
+  /** The charts that were installed from this workspace; undefined for an operator, who installs no charts. */
   charts: z.array(name).max(1_000).optional(),
 });
 
@@ -222,7 +233,7 @@ export type BackupFacts = z.output<typeof backups>;
 export type FileSystemFacts = z.output<typeof fileSystem>;
 
 /**
- * Parses saved facts. `bytes` may come from anybody: they are judged and printed, and nothing else.
+ * Parses saved facts. `bytes` may come from an untrusted person: the facts are only judged and printed.
  * @throws DoctorError `doctor-facts-too-large`, `doctor-facts-version`, `doctor-facts-malformed`
  */
 export function parseFacts(bytes: Uint8Array): ClusterFacts {

@@ -37,7 +37,10 @@ export function diagnose(facts: ClusterFacts, nodes: readonly string[] = []): re
     .filter(({ node }) => nodes.length === 0 || node === undefined || nodes.includes(node));
 }
 
-/** The problems, likely causes first: errors, then warnings, then unknowns; those that follow from another one last. */
+/**
+ * The problems, likely causes first: errors, then warnings, then unknowns. Problems that follow from another problem
+ * come last.
+ */
 export function problemsFrom(findings: readonly Finding[]): readonly Finding[] {
   const rank = ({ grade, followsFrom }: Finding): number =>
     SEVERITIES.indexOf(grade) + (followsFrom === undefined ? 0 : SEVERITIES.length);
@@ -49,7 +52,9 @@ interface Judged {
   readonly seen: CheckResult;
 }
 
-/** @param causes what may explain the problem: the findings before it; for a fact that was not measured all of them */
+/**
+ * @param causes findings that may explain this one: all earlier findings, or all findings if the fact was not measured
+ */
 function findingFrom({ check, seen }: Judged, causes: readonly Judged[]): Finding {
   const { subject, figure, threshold, cause, fix, node, status } = seen;
   const reason =
@@ -70,7 +75,10 @@ function findingFrom({ check, seen }: Judged, causes: readonly Judged[]): Findin
   };
 }
 
-/** A failure explains a problem of another check on the same node, or where one of the two is about the whole cluster. */
+/**
+ * Whether a failure explains a problem of another check. Both must be about the same node, unless one of them is about
+ * the whole cluster.
+ */
 function explains(cause: Judged, effect: Judged): boolean {
   if (cause.seen.status !== 'failed' || !cause.check.explains.includes(effect.check.code)) return false;
   if (cause.check.code === effect.check.code) return false;

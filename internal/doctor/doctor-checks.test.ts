@@ -93,7 +93,9 @@ const keys = (phaseMs: number, more: object = {}): ClusterFacts =>
       },
     },
   });
-/** The CA of namespace "default" changed this long ago. The programs of pods have run for a day. */
+/**
+ * Facts in which the CA of namespace "default" changed this long ago. The containers of the pods have run for a day.
+ */
 const serversCa = (changedAgoMs: number, pod: object = {}): ClusterFacts =>
   withKubernetes(({ pods: all }) => ({
     pods: all.map((each) => (each.name === 'web-1' ? { ...each, ...pod } : each)),
@@ -114,7 +116,7 @@ function withBackups(change: (value: Backups) => Partial<Backups>): ClusterFacts
   const { value } = facts.backups;
   return { ...facts, backups: { ok: true, value: { ...value, ...change(value) } } };
 }
-/** The schedule says every six hours. */
+/** The schedule demands a backup every six hours. */
 const backups = (ageMs: number): ClusterFacts => withBackups(() => ({ newestProvedMs: NOW_MS - ageMs }));
 const unprovedBackups = (scheduledMs: number): ClusterFacts =>
   withBackups(({ schedule }) => ({
@@ -185,37 +187,52 @@ const row = (
 };
 
 const ROWS: readonly Row[] = [
-  row('doctor-clock', 'a minute ahead', () => clocks(MINUTE_MS), 'good'),
-  row('doctor-clock', 'more than a minute ahead', () => clocks(MINUTE_MS + 1), 'warning'),
-  row('doctor-clock', 'five minutes behind', () => clocks(-5 * MINUTE_MS), 'warning'),
-  row('doctor-clock', 'more than five minutes behind', () => clocks(-5 * MINUTE_MS - 1), 'error'),
-  row('doctor-servers-ca', 'started after the CA changed', () => serversCa(DAY_MS), 'good'),
+  row('doctor-clock', "an API server's clock is a minute ahead", () => clocks(MINUTE_MS), 'good'),
+  row(
+    'doctor-clock',
+    "an API server's clock is more than a minute ahead",
+    () => clocks(MINUTE_MS + 1),
+    'warning',
+  ),
+  row(
+    'doctor-clock',
+    "an API server's clock is five minutes behind",
+    () => clocks(-5 * MINUTE_MS),
+    'warning',
+  ),
+  row(
+    'doctor-clock',
+    "an API server's clock is more than five minutes behind",
+    () => clocks(-5 * MINUTE_MS - 1),
+    'error',
+  ),
+  row('doctor-servers-ca', 'a pod started after the CA changed', () => serversCa(DAY_MS), 'good'),
   row('doctor-servers-ca', 'a pod started before the CA changed', () => serversCa(DAY_MS - 1), 'warning'),
   row(
     'doctor-servers-ca',
-    'an older pod that does not mount the CA',
+    'an older pod does not mount the CA',
     () => serversCa(HOUR_MS, { serversCaReadMs: undefined }),
     'good',
   ),
   row(
     'doctor-servers-ca',
-    'an older pod that was restarted',
+    'the containers of an older pod were restarted',
     () => serversCa(HOUR_MS, { serversCaReadMs: NOW_MS - MINUTE_MS }),
     'good',
   ),
   row(
     'doctor-servers-ca',
-    'facts of an earlier version',
+    'an earlier version saved the facts',
     () => withKubernetes(() => ({ serversCas: undefined })),
     'unknown',
   ),
-  row('doctor-clock', 'no control plane', () => fakeFacts({ clocks: [] }), 'unknown'),
-  row('doctor-credentials', 'more than a week left', () => credentials(7 * DAY_MS + 1), 'good'),
-  row('doctor-credentials', 'a week left', () => credentials(7 * DAY_MS), 'warning'),
-  row('doctor-credentials', 'a millisecond left', () => credentials(1), 'warning'),
-  row('doctor-credentials', 'expired', () => credentials(0), 'error'),
-  row('doctor-etcd-full', 'full', () => withEtcd({ isFull: true }), 'error'),
-  row('doctor-etcd-quorum', 'no leader', () => withEtcd({ hasLeader: false }), 'error'),
+  row('doctor-clock', 'the facts name no control plane', () => fakeFacts({ clocks: [] }), 'unknown'),
+  row('doctor-credentials', 'more than a week is left', () => credentials(7 * DAY_MS + 1), 'good'),
+  row('doctor-credentials', 'a week is left', () => credentials(7 * DAY_MS), 'warning'),
+  row('doctor-credentials', 'a millisecond is left', () => credentials(1), 'warning'),
+  row('doctor-credentials', 'a credential has expired', () => credentials(0), 'error'),
+  row('doctor-etcd-full', 'the quota is used up', () => withEtcd({ isFull: true }), 'error'),
+  row('doctor-etcd-quorum', 'etcd has no leader', () => withEtcd({ hasLeader: false }), 'error'),
   row('doctor-etcd-quorum', 'one voter is silent', () => withNode('n2', { health: 'silent' }), 'warning'),
   row('doctor-etcd-quorum', 'a worker is silent', () => withNode('n4', { health: 'silent' }), 'good'),
   row(
@@ -245,118 +262,194 @@ const ROWS: readonly Row[] = [
     () => fakeFacts({ records: away('cluster-curator-unreachable') }),
     'unknown',
   ),
-  row('doctor-node-silent', 'no heartbeats', () => withNode('n4', { health: 'silent' }), 'error', 'n4'),
   row(
     'doctor-node-silent',
-    'never a heartbeat',
+    'the heartbeats of a node have stopped',
+    () => withNode('n4', { health: 'silent' }),
+    'error',
+    'n4',
+  ),
+  row(
+    'doctor-node-silent',
+    'a member has never sent a heartbeat',
     () => withNode('n4', { health: 'unknown' }),
     'warning',
     'n4',
   ),
   row(
     'doctor-node-silent',
-    'not a member',
+    'the silent machine is not a member yet',
     () => withNode('n4', { health: 'unknown', state: 'new' }),
     'good',
   ),
-  row('doctor-disk-space', '15% free', () => withDisk({ capacityBytes: 100, availableBytes: 15 }), 'good'),
   row(
     'doctor-disk-space',
-    '14% free',
+    '15% of a disk is free',
+    () => withDisk({ capacityBytes: 100, availableBytes: 15 }),
+    'good',
+  ),
+  row(
+    'doctor-disk-space',
+    '14% of a disk is free',
     () => withDisk({ capacityBytes: 100, availableBytes: 14 }),
     'warning',
     'n4',
   ),
-  row('doctor-disk-space', '10% free', () => withDisk({ capacityBytes: 100, availableBytes: 10 }), 'warning'),
   row(
     'doctor-disk-space',
-    '9% free',
+    '10% of a disk is free',
+    () => withDisk({ capacityBytes: 100, availableBytes: 10 }),
+    'warning',
+  ),
+  row(
+    'doctor-disk-space',
+    '9% of a disk is free',
     () => withDisk({ capacityBytes: 100, availableBytes: 9 }),
     'error',
     'n4',
   ),
-  row('doctor-disk-space', 'not measured', () => kubelet('refused', 'kube-refused'), 'unknown', 'n4'),
-  row('doctor-disk-clear', 'all in the clear', () => withDirectories('clear', 'clear'), 'good'),
-  row('doctor-disk-clear', 'encrypted and in memory', () => withDirectories('encrypted', 'memory'), 'good'),
-  row('doctor-disk-clear', 'one is not', () => withDirectories('encrypted', 'clear'), 'error', 'n2'),
+  row(
+    'doctor-disk-space',
+    'a kubelet refuses to report',
+    () => kubelet('refused', 'kube-refused'),
+    'unknown',
+    'n4',
+  ),
   row(
     'doctor-disk-clear',
-    'a kind of disk encryption that only a newer agent knows',
+    'all directories are in the clear',
+    () => withDirectories('clear', 'clear'),
+    'good',
+  ),
+  row(
+    'doctor-disk-clear',
+    'the directories are encrypted or in memory',
+    () => withDirectories('encrypted', 'memory'),
+    'good',
+  ),
+  row(
+    'doctor-disk-clear',
+    'only one of two directories is encrypted',
+    () => withDirectories('encrypted', 'clear'),
+    'error',
+    'n2',
+  ),
+  row(
+    'doctor-disk-clear',
+    'a directory has a kind of encryption that only a newer agent knows',
     () => withDirectories('encrypted', 'other'),
     'error',
   ),
-  row('doctor-disk-clear', 'not reported', () => withDirectories(), 'unknown', 'n2'),
-  row('doctor-disk-inodes', '10% free', () => withDisk({ inodes: 100, inodesFree: 10 }), 'good'),
-  row('doctor-disk-inodes', '9% free', () => withDisk({ inodes: 100, inodesFree: 9 }), 'warning', 'n4'),
-  row('doctor-disk-inodes', '5% free', () => withDisk({ inodes: 100, inodesFree: 5 }), 'warning'),
-  row('doctor-disk-inodes', '4% free', () => withDisk({ inodes: 100, inodesFree: 4 }), 'error', 'n4'),
-  row('doctor-disk-inodes', 'no fixed number', () => withDisk({ inodes: 0, inodesFree: 0 }), 'good'),
+  row(
+    'doctor-disk-clear',
+    'the agent does not report the directories',
+    () => withDirectories(),
+    'unknown',
+    'n2',
+  ),
+  row(
+    'doctor-disk-inodes',
+    '10% of the inodes are free',
+    () => withDisk({ inodes: 100, inodesFree: 10 }),
+    'good',
+  ),
+  row(
+    'doctor-disk-inodes',
+    '9% of the inodes are free',
+    () => withDisk({ inodes: 100, inodesFree: 9 }),
+    'warning',
+    'n4',
+  ),
+  row(
+    'doctor-disk-inodes',
+    '5% of the inodes are free',
+    () => withDisk({ inodes: 100, inodesFree: 5 }),
+    'warning',
+  ),
+  row(
+    'doctor-disk-inodes',
+    '4% of the inodes are free',
+    () => withDisk({ inodes: 100, inodesFree: 4 }),
+    'error',
+    'n4',
+  ),
+  row(
+    'doctor-disk-inodes',
+    'the file system has no fixed number of inodes',
+    () => withDisk({ inodes: 0, inodesFree: 0 }),
+    'good',
+  ),
   row(
     'doctor-etcd-member',
-    'does not respond',
+    'a member does not respond',
     () => withMetrics('n2', { kubernetesEtcd: undefined }),
     'error',
     'n2',
   ),
   row(
     'doctor-etcd-member',
-    'no leader',
+    'a member sees no leader',
     () => withMetrics('n2', { stateEtcd: fakeMember({ hasLeader: false }) }),
     'error',
     'n2',
   ),
   row(
     'doctor-etcd-member',
-    'no metrics',
+    'a node returns no metrics',
     () => fakeFacts({ metrics: [{ node: 'n2', answer: away() }] }),
     'unknown',
     'n2',
   ),
   row(
     'doctor-etcd-member',
-    'a worker has none',
+    'a worker reports no member',
     () => fakeFacts({ metrics: [{ node: 'n4', answer: { ok: true, value: { balancer: [] } } }] }),
     'good',
   ),
   row(
     'doctor-curator',
-    'does not serve',
+    'a curator does not respond',
     () => fakeFacts({ curators: [{ node: 'n2', answer: away() }] }),
     'error',
     'n2',
   ),
   row(
     'doctor-api-server',
-    'does not serve',
+    'an API server does not respond',
     () => fakeFacts({ apiServers: [{ node: 'n2', answer: away() }] }),
     'error',
     'n2',
   ),
-  row('doctor-api-server', 'none is known', () => fakeFacts({ apiServers: [] }), 'unknown'),
+  row('doctor-api-server', 'the facts name no API server', () => fakeFacts({ apiServers: [] }), 'unknown'),
   row(
     'doctor-control-plane',
-    'not ready',
+    'a component is not ready',
     () => withNode('n2', { componentsNotReady: [{ name: 'kube-scheduler', why: 'crash' }] }),
     'error',
     'n2',
   ),
   row(
     'doctor-control-plane',
-    'the report of a silent node does not count',
+    'the node that reports a component as not ready is silent',
     () =>
       withNode('n2', { health: 'silent', componentsNotReady: [{ name: 'kube-scheduler', why: 'crash' }] }),
     'good',
   ),
-  row('doctor-kubernetes', 'not read', () => fakeFacts({ kubernetes: away('kube-unreachable') }), 'error'),
   row(
     'doctor-kubernetes',
-    'an operator without a kubeconfig',
+    'the Kubernetes API could not be read',
+    () => fakeFacts({ kubernetes: away('kube-unreachable') }),
+    'error',
+  ),
+  row(
+    'doctor-kubernetes',
+    'an operator has no kubeconfig',
     () => fakeFacts({ kubernetes: away('cluster-no-kubeconfig') }),
     'unknown',
   ),
   row(
     'doctor-kubelet',
-    'not ready',
+    'a kubelet reports its node as not ready',
     () =>
       withKubernetes(({ nodes }) => ({
         nodes: nodes.map((node) => ({ ...node, isReady: node.name !== 'n2', why: 'PLEG' })),
@@ -366,17 +459,33 @@ const ROWS: readonly Row[] = [
   ),
   row(
     'doctor-kubelet',
-    'not registered',
+    'a node is not registered in Kubernetes',
     () => withKubernetes(({ nodes }) => ({ nodes: nodes.slice(0, 3) })),
     'error',
     'n4',
   ),
-  row('doctor-kubelet', 'does not respond', () => kubelet('timed out', 'kube-unreachable'), 'error', 'n4'),
-  row('doctor-kubelet', 'may not be asked', () => kubelet('refused', 'kube-refused'), 'good'),
-  row('doctor-kubelet', 'Kubernetes not read', () => fakeFacts({ kubernetes: away() }), 'unknown'),
+  row(
+    'doctor-kubelet',
+    'a kubelet does not respond',
+    () => kubelet('timed out', 'kube-unreachable'),
+    'error',
+    'n4',
+  ),
+  row(
+    'doctor-kubelet',
+    'the operator may not query a kubelet',
+    () => kubelet('refused', 'kube-refused'),
+    'good',
+  ),
+  row(
+    'doctor-kubelet',
+    'the Kubernetes API could not be read',
+    () => fakeFacts({ kubernetes: away() }),
+    'unknown',
+  ),
   row(
     'doctor-node-pressure',
-    'disk pressure',
+    'a node reports disk pressure',
     () =>
       withKubernetes(({ nodes }) => ({
         nodes: nodes.map((node) => ({ ...node, pressures: node.name === 'n3' ? ['DiskPressure'] : [] })),
@@ -384,10 +493,16 @@ const ROWS: readonly Row[] = [
     'error',
     'n3',
   ),
-  row('doctor-network', 'not ready on one node', () => withoutReady('flannel-n3'), 'error', 'n3'),
   row(
     'doctor-network',
-    'installed, and no pods',
+    'the network pod of one node is not ready',
+    () => withoutReady('flannel-n3'),
+    'error',
+    'n3',
+  ),
+  row(
+    'doctor-network',
+    'the network chart is installed and has no pods',
     () =>
       withKubernetes(({ pods: all }) => ({
         pods: all.filter(({ namespace }) => namespace !== 'kube-flannel'),
@@ -397,7 +512,7 @@ const ROWS: readonly Row[] = [
   ),
   row(
     'doctor-network',
-    'another network',
+    'the cluster uses another network',
     () => ({
       ...withKubernetes(({ pods: all }) => ({
         pods: all.filter(({ namespace }) => namespace !== 'kube-flannel'),
@@ -406,48 +521,75 @@ const ROWS: readonly Row[] = [
     }),
     'good',
   ),
-  row('doctor-proxy', 'not ready on one node', () => withoutReady('kube-proxy-n2'), 'error', 'n2'),
-  row('doctor-dns', 'not ready', () => withoutReady('coredns'), 'error'),
+  row(
+    'doctor-proxy',
+    'kube-proxy is not ready on one node',
+    () => withoutReady('kube-proxy-n2'),
+    'error',
+    'n2',
+  ),
+  row('doctor-dns', 'no CoreDNS pod is ready', () => withoutReady('coredns'), 'error'),
   row(
     'doctor-dns',
-    'scaled to 0',
+    'CoreDNS is scaled to 0',
     () => withKubernetes(({ pods: all }) => ({ pods: all.filter(({ app }) => app !== 'kube-dns') })),
     'error',
   ),
   row(
     'doctor-balancer',
-    'one API server silent',
+    'a balancer does not reach one API server',
     () => withMetrics('n4', { balancer: [{ server: '192.0.2.3:6443', verdict: 'silent' }] }),
     'warning',
     'n3',
   ),
   row(
     'doctor-node-error',
-    'an error',
+    'an agent reports an error',
     () => withNode('n2', { lastError: 'kubelet-x: crash' }),
     'error',
     'n2',
   ),
   row(
     'doctor-agent',
-    'a part has ended',
+    'a part of the agent has ended',
     () => withNode('n2', { deadRunnables: ['root.roleserve'] }),
     'warning',
     'n2',
   ),
-  row('doctor-certificate', 'more than a day left', () => certificates(DAY_MS + 1), 'good'),
-  row('doctor-certificate', 'a day left', () => certificates(DAY_MS), 'warning', 'n2'),
-  row('doctor-certificate', 'expired', () => certificates(0), 'error', 'n2'),
-  row('doctor-ca', 'more than 90 days left', () => certificates(90 * DAY_MS + 1, '/x/ca.crt'), 'good'),
-  row('doctor-ca', '90 days left', () => certificates(90 * DAY_MS, '/x/front-proxy-ca.crt'), 'warning', 'n2'),
-  row('doctor-ca', 'expired', () => certificates(-1, '/x/ca.crt'), 'error', 'n2'),
-  row('doctor-keys', 'an hour in a phase', () => keys(HOUR_MS), 'good'),
-  row('doctor-keys', 'more than an hour in a phase', () => keys(HOUR_MS + 1), 'warning'),
-  row('doctor-keys', 'new keys that an owner must sign', () => keys(0, { needsOwner: true }), 'warning'),
-  row('doctor-keys', 'signed', () => keys(0, { isDone: true, needsOwner: false }), 'good'),
+  row('doctor-certificate', 'more than a day is left', () => certificates(DAY_MS + 1), 'good'),
+  row('doctor-certificate', 'a day is left', () => certificates(DAY_MS), 'warning', 'n2'),
+  row('doctor-certificate', 'a certificate has expired', () => certificates(0), 'error', 'n2'),
+  row('doctor-ca', 'more than 90 days are left', () => certificates(90 * DAY_MS + 1, '/x/ca.crt'), 'good'),
+  row(
+    'doctor-ca',
+    '90 days are left',
+    () => certificates(90 * DAY_MS, '/x/front-proxy-ca.crt'),
+    'warning',
+    'n2',
+  ),
+  row('doctor-ca', 'a CA has expired', () => certificates(-1, '/x/ca.crt'), 'error', 'n2'),
+  row('doctor-keys', 'the rotation has been in one phase for an hour', () => keys(HOUR_MS), 'good'),
   row(
     'doctor-keys',
-    'that no owner has signed',
+    'the rotation has been in one phase for more than an hour',
+    () => keys(HOUR_MS + 1),
+    'warning',
+  ),
+  row(
+    'doctor-keys',
+    'the rotation waits for an owner to sign new keys',
+    () => keys(0, { needsOwner: true }),
+    'warning',
+  ),
+  row(
+    'doctor-keys',
+    'an owner has signed the keys',
+    () => keys(0, { isDone: true, needsOwner: false }),
+    'good',
+  ),
+  row(
+    'doctor-keys',
+    'no owner has signed the keys of the last rotation',
     () => keys(0, { isDone: true, needsOwner: true }),
     'warning',
   ),
@@ -459,118 +601,213 @@ const ROWS: readonly Row[] = [
   ),
   row(
     'doctor-backup',
-    'the newest proved backup is older than that',
+    'the newest proved backup is older than two periods and ten minutes',
     () => backups(12 * HOUR_MS + 10 * MINUTE_MS + 1),
     'warning',
   ),
-  row('doctor-backup', 'one of more than four periods', () => backups(25 * HOUR_MS), 'error'),
-  row('doctor-backup', 'none yet of a new schedule', () => unprovedBackups(HOUR_MS), 'good'),
-  row('doctor-backup', 'no backup was proved', () => unprovedBackups(DAY_MS), 'warning'),
-  row('doctor-backup', 'no backup was proved for days', () => unprovedBackups(2 * DAY_MS), 'error'),
-  row('doctor-backup', 'a failed attempt', failedBackup, 'warning'),
-  row('doctor-backup', 'no schedule', unscheduled, 'good'),
-  row('doctor-backup-schedule', 'more than 30 days left', () => scheduleEnds(30 * DAY_MS + 1), 'good'),
-  row('doctor-backup-schedule', '30 days left', () => scheduleEnds(30 * DAY_MS), 'warning'),
-  row('doctor-backup-schedule', 'ended', () => scheduleEnds(0), 'error'),
-  row('doctor-backup-schedule', 'without a control plane', () => scheduleWithout('id-n3'), 'warning'),
-  row('doctor-backup-schedule', 'none', unscheduled, 'good'),
-  row('doctor-backup-copies', 'a directory that is not mounted', failedCopy, 'error'),
-  row('doctor-backup-copies', 'no directory', unscheduled, 'good'),
-  row('doctor-backup-copies', 'no report, new schedule', () => silentCopies(10 * MINUTE_MS), 'good'),
-  row('doctor-backup-copies', 'no report', () => silentCopies(10 * MINUTE_MS + 1), 'warning', 'n2'),
-  row('doctor-document', 'more than 30 days left', () => documents(30 * DAY_MS + 1), 'good'),
-  row('doctor-document', '30 days left', () => documents(30 * DAY_MS), 'warning'),
-  row('doctor-document', 'ended', () => documents(0, 'operators'), 'error'),
-  row('doctor-document', 'settings that no owner has signed', unsignedSettings, 'warning'),
-  row('doctor-document', 'an old grant', () => documents(-DAY_MS, 'grant'), 'good'),
-  row('doctor-collateral', 'more than a week left', () => collateral(7 * DAY_MS + 1), 'good'),
-  row('doctor-collateral', 'a week left', () => collateral(7 * DAY_MS), 'warning'),
-  row('doctor-collateral', 'expired', () => collateral(0), 'error'),
-  row('doctor-join', 'refused a day ago', () => refusedJoin(DAY_MS), 'good'),
-  row('doctor-join', 'refused within a day', () => refusedJoin(DAY_MS - 1), 'warning'),
-  row('doctor-join', 'pending', () => refusedJoin(0, 'pending'), 'good'),
-  row('doctor-etcd-learner', 'ten minutes', () => learner(10 * MINUTE_MS), 'good'),
-  row('doctor-etcd-learner', 'more than ten minutes', () => learner(10 * MINUTE_MS + 1), 'warning', 'n4'),
-  row('doctor-etcd-size', '80% of the quota', () => withEtcd({ dbSizeBytes: 80, quotaBytes: 100 }), 'good'),
+  row(
+    'doctor-backup',
+    'the newest proved backup is more than four periods old',
+    () => backups(25 * HOUR_MS),
+    'error',
+  ),
+  row('doctor-backup', 'a new schedule has no proved backup yet', () => unprovedBackups(HOUR_MS), 'good'),
+  row(
+    'doctor-backup',
+    'no backup was proved since the schedule was signed a day ago',
+    () => unprovedBackups(DAY_MS),
+    'warning',
+  ),
+  row(
+    'doctor-backup',
+    'no backup was proved since the schedule was signed two days ago',
+    () => unprovedBackups(2 * DAY_MS),
+    'error',
+  ),
+  row('doctor-backup', 'the last attempt failed', failedBackup, 'warning'),
+  row('doctor-backup', 'the cluster has no schedule', unscheduled, 'good'),
+  row('doctor-backup-schedule', 'more than 30 days are left', () => scheduleEnds(30 * DAY_MS + 1), 'good'),
+  row('doctor-backup-schedule', '30 days are left', () => scheduleEnds(30 * DAY_MS), 'warning'),
+  row('doctor-backup-schedule', 'the signature has expired', () => scheduleEnds(0), 'error'),
+  row(
+    'doctor-backup-schedule',
+    'the schedule does not name one of the control planes',
+    () => scheduleWithout('id-n3'),
+    'warning',
+  ),
+  row('doctor-backup-schedule', 'the cluster has no schedule', unscheduled, 'good'),
+  row('doctor-backup-copies', 'the directory for copies is not mounted', failedCopy, 'error'),
+  row('doctor-backup-copies', 'the cluster has no schedule', unscheduled, 'good'),
+  row(
+    'doctor-backup-copies',
+    'a control plane has not reported copies for a new schedule yet',
+    () => silentCopies(10 * MINUTE_MS),
+    'good',
+  ),
+  row(
+    'doctor-backup-copies',
+    'a control plane does not report copies for an older schedule',
+    () => silentCopies(10 * MINUTE_MS + 1),
+    'warning',
+    'n2',
+  ),
+  row('doctor-document', 'more than 30 days are left', () => documents(30 * DAY_MS + 1), 'good'),
+  row('doctor-document', '30 days are left', () => documents(30 * DAY_MS), 'warning'),
+  row('doctor-document', 'a document has expired', () => documents(0, 'operators'), 'error'),
+  row('doctor-document', 'no owner has signed the settings', unsignedSettings, 'warning'),
+  row(
+    'doctor-document',
+    'a grant, which admits one machine, has expired',
+    () => documents(-DAY_MS, 'grant'),
+    'good',
+  ),
+  row('doctor-collateral', 'more than a week is left', () => collateral(7 * DAY_MS + 1), 'good'),
+  row('doctor-collateral', 'a week is left', () => collateral(7 * DAY_MS), 'warning'),
+  row('doctor-collateral', 'collateral has expired', () => collateral(0), 'error'),
+  row('doctor-join', 'a machine was refused a day ago', () => refusedJoin(DAY_MS), 'good'),
+  row('doctor-join', 'a machine was refused less than a day ago', () => refusedJoin(DAY_MS - 1), 'warning'),
+  row('doctor-join', 'a join request is pending', () => refusedJoin(0, 'pending'), 'good'),
+  row('doctor-etcd-learner', 'a learner has waited for ten minutes', () => learner(10 * MINUTE_MS), 'good'),
+  row(
+    'doctor-etcd-learner',
+    'a learner has waited for more than ten minutes',
+    () => learner(10 * MINUTE_MS + 1),
+    'warning',
+    'n4',
+  ),
   row(
     'doctor-etcd-size',
-    '81% of the quota',
+    'a database uses 80% of its quota',
+    () => withEtcd({ dbSizeBytes: 80, quotaBytes: 100 }),
+    'good',
+  ),
+  row(
+    'doctor-etcd-size',
+    'a database uses 81% of its quota',
     () => withEtcd({ dbSizeBytes: 81, quotaBytes: 100 }),
     'warning',
   ),
   row(
     'doctor-etcd-unused',
-    'half of the database is unused',
+    'half of a database is unused',
     () => withMetrics('n2', { stateEtcd: fakeMember({ dbSizeBytes: 512 * MIB, dbInUseBytes: 256 * MIB }) }),
     'good',
   ),
   row(
     'doctor-etcd-unused',
-    'more than half',
+    'more than half of a database is unused',
     () => withMetrics('n2', { stateEtcd: fakeMember({ dbSizeBytes: 512 * MIB, dbInUseBytes: 255 * MIB }) }),
     'warning',
     'n2',
   ),
   row(
     'doctor-etcd-unused',
-    'a small database',
+    'a small database is unused',
     () => withMetrics('n2', { stateEtcd: fakeMember({ dbSizeBytes: 256 * MIB - 1, dbInUseBytes: 0 }) }),
     'good',
   ),
   row(
     'doctor-etcd-unused',
-    'a database of the least size',
+    'a database of just the minimum size is unused',
     () => withMetrics('n2', { stateEtcd: fakeMember({ dbSizeBytes: 256 * MIB, dbInUseBytes: 0 }) }),
     'warning',
   ),
   row(
     'doctor-fsync',
-    '10 ms',
+    'an fsync takes 10 ms',
     () => withMetrics('n2', { stateEtcd: fakeMember({ fsyncP99Ms: 10 }) }),
     'good',
   ),
   row(
     'doctor-fsync',
-    '11 ms',
+    'an fsync takes 11 ms',
     () => withMetrics('n2', { stateEtcd: fakeMember({ fsyncP99Ms: 11 }) }),
     'warning',
     'n2',
   ),
-  row('doctor-fsync', 'no writes', () => withMetrics('n2', { stateEtcd: { hasLeader: true } }), 'good'),
+  row(
+    'doctor-fsync',
+    'nothing was written',
+    () => withMetrics('n2', { stateEtcd: { hasLeader: true } }),
+    'good',
+  ),
   row(
     'doctor-latency',
-    '100 ms',
+    'a round trip takes 100 ms',
     () => withMetrics('n2', { stateEtcd: fakeMember({ peerRoundTripMs: 100 }) }),
     'good',
   ),
   row(
     'doctor-latency',
-    '101 ms',
+    'a round trip takes 101 ms',
     () => withMetrics('n2', { stateEtcd: fakeMember({ peerRoundTripMs: 101 }) }),
     'warning',
     'n2',
   ),
-  row('doctor-pods', 'not ready for five minutes', () => pods(5 * MINUTE_MS), 'good'),
-  row('doctor-pods', 'not ready for longer', () => pods(5 * MINUTE_MS + 1), 'warning', 'n4'),
-  row('doctor-budget', 'no eviction permitted', () => budget({ allowed: 0 }), 'warning'),
-  row('doctor-budget', 'blocks while a pod starts', () => budget({ allowed: 0, healthyPods: 1 }), 'good'),
-  row('doctor-budget', 'no pods', () => budget({ allowed: 0, healthyPods: 0, expectedPods: 0 }), 'good'),
-  row('doctor-chart', 'no release', () => withKubernetes(() => ({ releases: [] })), 'error'),
+  row('doctor-pods', 'a pod has not been ready for five minutes', () => pods(5 * MINUTE_MS), 'good'),
+  row(
+    'doctor-pods',
+    'a pod has not been ready for more than five minutes',
+    () => pods(5 * MINUTE_MS + 1),
+    'warning',
+    'n4',
+  ),
+  row(
+    'doctor-budget',
+    'a budget permits no eviction of healthy pods',
+    () => budget({ allowed: 0 }),
+    'warning',
+  ),
+  row(
+    'doctor-budget',
+    'a budget permits no eviction while a pod starts',
+    () => budget({ allowed: 0, healthyPods: 1 }),
+    'good',
+  ),
+  row(
+    'doctor-budget',
+    'a budget has no pods',
+    () => budget({ allowed: 0, healthyPods: 0, expectedPods: 0 }),
+    'good',
+  ),
   row(
     'doctor-chart',
-    'failed',
+    'an installed chart has no release',
+    () => withKubernetes(() => ({ releases: [] })),
+    'error',
+  ),
+  row(
+    'doctor-chart',
+    'the release of a chart has failed',
     () =>
       withKubernetes(({ releases }) => ({
         releases: releases.map((each) => ({ ...each, status: 'failed' })),
       })),
     'warning',
   ),
-  row('doctor-skew', 'one minor version', () => withNode('n2', { agentVersion: '0.2.0' }), 'good'),
-  row('doctor-skew', 'two minor versions', () => withNode('n2', { agentVersion: '0.3.0' }), 'error', 'n2'),
-  row('doctor-skew', 'another major version', () => withNode('n2', { agentVersion: '1.1.0' }), 'error', 'n2'),
   row(
     'doctor-skew',
-    'a kubelet three minors older',
+    'an agent differs by one minor version',
+    () => withNode('n2', { agentVersion: '0.2.0' }),
+    'good',
+  ),
+  row(
+    'doctor-skew',
+    'an agent differs by two minor versions',
+    () => withNode('n2', { agentVersion: '0.3.0' }),
+    'error',
+    'n2',
+  ),
+  row(
+    'doctor-skew',
+    'an agent has another major version',
+    () => withNode('n2', { agentVersion: '1.1.0' }),
+    'error',
+    'n2',
+  ),
+  row(
+    'doctor-skew',
+    'a kubelet is three minor versions older',
     () =>
       withKubernetes(({ nodes }) => ({
         nodes: nodes.map((node) => ({ ...node, kubeletVersion: 'v1.34.1' })),
@@ -579,7 +816,7 @@ const ROWS: readonly Row[] = [
   ),
   row(
     'doctor-skew',
-    'a kubelet four minors older',
+    'a kubelet is four minor versions older',
     () =>
       withKubernetes(({ nodes }) => ({
         nodes: nodes.map((node) => ({ ...node, kubeletVersion: 'v1.33.1' })),
@@ -589,7 +826,7 @@ const ROWS: readonly Row[] = [
   ),
   row(
     'doctor-skew',
-    'a newer kubelet',
+    'a kubelet is newer than an API server',
     () =>
       withKubernetes(({ nodes }) => ({
         nodes: nodes.map((node) => ({ ...node, kubeletVersion: 'v1.38.0' })),
@@ -608,12 +845,12 @@ describe('the checks of a cluster', () => {
     if (want === 'warning' || want === 'error') expect(seen?.fix).not.toBe('');
   });
 
-  test('the table has good and bad facts for every check', () => {
+  test('the table above has at least one row with a problem for every check', () => {
     const bad = ROWS.filter(({ want }) => want !== 'good').map(({ code }) => code);
     expect(DOCTOR_CHECKS.map(({ code }) => code).filter((code) => !bad.includes(code))).toEqual([]);
   });
 
-  test('every check has a figure and a threshold for a healthy cluster, and all are good', () => {
+  test('every check has a figure and a threshold for a healthy cluster, and grades it as good', () => {
     const findings = diagnose(fakeFacts());
     const judgedCodes = new Set(findings.map(({ code }) => code));
     expect(DOCTOR_CHECKS.map(({ code }) => code).filter((code) => !judgedCodes.has(code))).toEqual([]);
@@ -640,7 +877,7 @@ describe('the checks of a cluster', () => {
     ).toEqual(['doctor-credentials', 'doctor-credentials']);
   });
 
-  test('the margin of a certificate follows the configured lifetime', () => {
+  test('doctor-certificate warns later if the configured lifetime of certificates is shorter', () => {
     const facts = (leftMs: number): ClusterFacts => {
       const seen = certificates(leftMs);
       if (!seen.records.ok) throw new Error('no records');
@@ -670,13 +907,13 @@ describe('diagnose()', () => {
     expect(kubeletFinding?.followsFrom).toBe('doctor-node-silent');
   });
 
-  test('a problem of another node does not follow from it', () => {
+  test('does not attribute a problem of one node to a silent other node', () => {
     const facts = { ...silent, apiServers: [{ node: 'n2', answer: away() }] };
     const problems = problemsFrom(diagnose(facts));
     expect(problems.find(({ code }) => code === 'doctor-api-server')?.followsFrom).toBeUndefined();
   });
 
-  test('a clock that was not measured follows from its API server, although its check comes first', () => {
+  test('attributes a clock that was not measured to a failure of the API server on the same node, which a later check reports', () => {
     const facts = fakeFacts({
       clocks: [{ node: 'n2', offset: away() }],
       apiServers: [{ node: 'n2', answer: away() }],
@@ -718,7 +955,7 @@ describe('diagnose()', () => {
       want: 'doctor-etcd-full',
     },
     {
-      name: 'an etcd member before its curator',
+      name: 'a failed etcd member before the curator of the same node',
       facts: {
         ...withMetrics('n2', { stateEtcd: undefined }),
         curators: [{ node: 'n2', answer: away('etcd-unavailable') }],
@@ -726,7 +963,7 @@ describe('diagnose()', () => {
       want: 'doctor-etcd-member',
     },
     {
-      name: 'an error before a warning of an earlier check',
+      name: 'an error before a warning, although the check with the warning comes first',
       facts: { ...withoutReady('coredns'), ...{ clocks: clocks(2 * MINUTE_MS).clocks } },
       want: 'doctor-dns',
     },
@@ -735,7 +972,7 @@ describe('diagnose()', () => {
     expect(firstOf(facts)?.code).toBe(want);
   });
 
-  test('with names of nodes, leaves out the findings of other nodes, and keeps those of the cluster', () => {
+  test('with names of nodes, omits the findings about other nodes and keeps the findings about the whole cluster', () => {
     const findings = diagnose(withNode('n2', { health: 'silent' }), ['n4']);
     expect(findings.some(({ node }) => node !== undefined && node !== 'n4')).toBe(false);
     expect(findings.some(({ code }) => code === 'doctor-dns')).toBe(true);

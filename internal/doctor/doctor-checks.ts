@@ -32,16 +32,16 @@ export type Layer = (typeof LAYERS)[number];
 export interface DoctorCheck extends Check<ClusterFacts> {
   readonly code: DoctorErrorCode;
   readonly layer: Layer;
-  /** What is checked: a clause for the documentation. */
+  /** Says what the check examines: a clause for the documentation. */
   readonly what: string;
   /** Codes of later checks whose problems follow from a failure of this one, on the same node or in the whole cluster. */
   readonly explains: readonly DoctorErrorCode[];
-  /** How Prometheus sees the same problem, or why it cannot. */
+  /** The Prometheus alert for the same problem, or the reason why there is no alert. */
   readonly alert: Alert;
 }
 
 const ALL = Object.keys(doctorErrors) as DoctorErrorCode[];
-/** What depends on the machine of a node. */
+/** The checks that fail when the machine of a node fails. */
 const OF_A_MACHINE: readonly DoctorErrorCode[] = [
   'doctor-clock',
   'doctor-etcd-quorum',
@@ -63,7 +63,7 @@ const OF_A_MACHINE: readonly DoctorErrorCode[] = [
   'doctor-agent',
   'doctor-backup',
 ];
-/** What depends on an API server or an etcd member. */
+/** The checks that fail when an API server or an etcd member fails. */
 const OF_A_MEMBER: readonly DoctorErrorCode[] = [
   'doctor-etcd-quorum',
   'doctor-curator',
@@ -99,7 +99,7 @@ function entry(
   return { code, layer, explains: [], ...rest };
 }
 
-/** The order is that of the causes: what can explain a problem comes before it. */
+/** The checks in causal order: a check comes before the checks whose problems it can explain. */
 const ENTRIES: readonly Entry[] = [
   entry('doctor-clock', 'workstation', {
     what: 'the clocks of the control planes against the clock of the workstation',
@@ -127,12 +127,12 @@ const ENTRIES: readonly Entry[] = [
     explains: OF_A_MACHINE,
   }),
   entry('doctor-disk-space', 'disks', {
-    what: 'free space of the file systems of kubelet and images on each node',
+    what: 'free space of the file systems of the kubelet and of the container images on each node',
     observe: node.space,
     explains: OF_A_MACHINE,
   }),
   entry('doctor-disk-inodes', 'disks', {
-    what: 'free inodes of the file systems of kubelet and images on each node',
+    what: 'free inodes of the file systems of the kubelet and of the container images on each node',
     observe: node.inodes,
     explains: OF_A_MACHINE,
   }),
@@ -204,11 +204,11 @@ const ENTRIES: readonly Entry[] = [
     observe: node.agent,
   }),
   entry('doctor-certificate', 'certificates and documents', {
-    what: 'the certificate of each node that expires first',
+    what: 'for each node, the certificate that expires first',
     observe: expiry.certificate,
   }),
   entry('doctor-ca', 'certificates and documents', {
-    what: 'the certificate authority on each node that expires first',
+    what: 'for each node, the CA that expires first',
     observe: expiry.ca,
   }),
   entry('doctor-keys', 'certificates and documents', {
@@ -220,16 +220,16 @@ const ENTRIES: readonly Entry[] = [
     observe: kubernetes.serversCa,
   }),
   entry('doctor-document', 'certificates and documents', {
-    what: 'the end of the owner-signed documents',
+    what: 'when the owner-signed documents expire',
     observe: expiry.document,
   }),
   entry('doctor-collateral', 'certificates and documents', {
-    what: 'the end of the collateral of AMD and Intel',
+    what: 'when the collateral of AMD and Intel expires',
     observe: expiry.collateral,
   }),
   entry('doctor-join', 'nodes', { what: 'join requests that were refused', observe: expiry.join }),
   entry('doctor-backup-schedule', 'backups', {
-    what: 'the end of the schedule of backups, and control planes that it does not name',
+    what: 'when the owner’s signature on the schedule of backups expires, and control planes that the schedule does not name',
     observe: backup.schedule,
     explains: ['doctor-backup'],
   }),
@@ -242,12 +242,15 @@ const ENTRIES: readonly Entry[] = [
     observe: backup.copies,
   }),
   entry('doctor-etcd-learner', 'etcd', {
-    what: 'learners that are not promoted',
+    what: 'etcd learners that are not promoted to voters',
     observe: etcd.learner,
   }),
-  entry('doctor-etcd-size', 'etcd', { what: 'the size of each database', observe: etcd.size }),
+  entry('doctor-etcd-size', 'etcd', {
+    what: 'the size of each etcd database against its quota',
+    observe: etcd.size,
+  }),
   entry('doctor-etcd-unused', 'etcd', {
-    what: 'unused pages of each database, which a defragmentation frees',
+    what: 'unused pages of each etcd database, which a defragmentation would free',
     observe: member.unused,
   }),
   entry('doctor-disk-clear', 'disks', {
@@ -255,7 +258,7 @@ const ENTRIES: readonly Entry[] = [
     observe: node.encryption,
   }),
   entry('doctor-fsync', 'disks', {
-    what: 'the fsync of each etcd member, over 5 s',
+    what: 'how long an fsync of each etcd member takes, measured over 5 s',
     observe: member.fsync,
   }),
   entry('doctor-latency', 'etcd', {
@@ -268,7 +271,7 @@ const ENTRIES: readonly Entry[] = [
     observe: kubernetes.budget,
   }),
   entry('doctor-chart', 'workloads', {
-    what: 'the charts of the workspace against the releases in the cluster',
+    what: 'whether each chart of the workspace has a deployed release in the cluster',
     observe: kubernetes.chart,
   }),
   entry('doctor-skew', 'workstation', {

@@ -5,7 +5,7 @@ import { fakeFacts, NOW_MS } from './fake-facts.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-test('endingsUntil() lists what expires, in order of time, with who renews it', () => {
+test('endingsUntil() lists everything that expires, sorted by time, with the program or command that renews it', () => {
   const facts = fakeFacts({
     credentials: { certificateMs: NOW_MS + DAY_MS, kubeconfigMs: NOW_MS + 20 * DAY_MS },
     documents: {
@@ -40,7 +40,7 @@ test('endingsUntil() lists a CA once, although each node reports it', () => {
   expect(endings.filter(({ subject }) => subject === 'CA /var/lib/cluster/ca/ca.crt')).toHaveLength(1);
 });
 
-test('endingsUntil() says what is not known', () => {
+test('endingsUntil() lists the parts that could not be read, with the reason', () => {
   const records: ClusterFacts['records'] = { ok: false, error: 'unreachable', codes: [] };
   const { unknown } = endingsUntil(fakeFacts({ records }), NOW_MS);
   expect(unknown).toEqual([{ subject: 'certificates of nodes', error: 'unreachable' }]);

@@ -1,7 +1,7 @@
 import type { BackupFacts, ClusterFacts, FactsPart } from './cluster-facts.ts';
 import { isAuthority, LASTING_DOCUMENTS } from './checks/expiry-checks.ts';
 
-/** Something that ends at a known time. */
+/** A certificate, document or schedule that expires at a known time. */
 export interface Ending {
   /** E.g. "document policy". */
   readonly subject: string;
@@ -12,7 +12,7 @@ export interface Ending {
   readonly renewal: string;
 }
 
-/** What expires, and what could not be read. */
+/** Everything that expires, and the parts that could not be read. */
 export interface Endings {
   /** Sorted by time. */
   readonly endings: readonly Ending[];

@@ -1,7 +1,10 @@
 import { REFRESH_COLLATERAL } from '../attestation/x509/index.ts';
 import { defineErrors, errorClass, fault, retryable } from '../errors/index.ts';
 
-/** One error for each check of a cluster, and those of files of facts. A warning of a check has the same code and fix. */
+/**
+ * One error code for each check of a cluster, and the codes for files with saved facts. A warning of a check has the
+ * same code and fix as its error.
+ */
 export const doctorErrors = defineErrors({
   'doctor-clock': retryable.operator.clock(
     'The clock of the workstation differs from the clock of a control plane: certificates look expired, or not yet valid.',

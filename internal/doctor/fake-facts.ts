@@ -31,7 +31,7 @@ export function fakeEtcd(changes: Partial<EtcdFacts> = {}): EtcdFacts {
   };
 }
 
-/** A member that is fast and has a leader. */
+/** The figures of an etcd member that is fast and has a leader. */
 export function fakeMember(changes: Partial<EtcdMemberFacts> = {}): EtcdMemberFacts {
   return {
     ...{ hasLeader: true, fsyncP99Ms: 4, peerRoundTripMs: 0.8 },

@@ -1,12 +1,15 @@
 import type { Layer } from './doctor-checks.ts';
 
-/** What doctor cannot check, listed so that a clean result is not read as a result for these too. */
+/**
+ * The subjects that `cluster doctor` cannot check. Its report lists them, so that nobody takes a clean result as a
+ * result for these subjects.
+ */
 export const NOT_CHECKED: readonly { readonly layer: Layer; readonly what: string; readonly why: string }[] =
   [
     {
       layer: 'nodes',
       what: 'clocks of workers',
-      why: 'no call returns them; doctor reads the clocks of API servers only',
+      why: 'no API returns the clock of a worker; doctor reads the clocks of API servers only',
     },
     {
       layer: 'nodes',
@@ -25,12 +28,12 @@ export const NOT_CHECKED: readonly { readonly layer: Layer; readonly what: strin
     },
     {
       layer: 'etcd',
-      what: 'equal content of all members',
+      what: 'whether all etcd members have the same content',
       why: 'curators do not return the hashes of members',
     },
     {
       layer: 'backups',
-      what: 'files outside of the cluster',
+      what: 'backup files outside of the cluster',
       why: '`cluster backup ls DIRECTORY` and `cluster backup verify` check them',
     },
   ];

@@ -14,7 +14,10 @@ export function notMeasured(seen: Unjudged, cause: string): Observation {
   return { ...seen, figure: NOT_MEASURED, problem: { status: 'skipped', cause } };
 }
 
-/** Judges a part of the facts; if it could not be collected, says so for the one subject `unjudged`. */
+/**
+ * Judges a part of the facts. If the part could not be collected, the only result is "not measured" for the subject
+ * `unjudged`.
+ */
 export function judgePart<T>(
   part: FactsPart<T>,
   unjudged: Unjudged,

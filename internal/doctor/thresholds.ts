@@ -1,8 +1,8 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../clock/index.ts';
 
-/** A clock that differs by more is not synchronized. */
+/** A clock that differs from the clock of the workstation by more than this is not synchronized. */
 export const CLOCK_WARNING_MS = MINUTE_MS;
-/** A database above this share of its quota is a warning. */
+/** The share of its quota above which a database causes a warning. */
 export const DATABASE_WARNING_SHARE = 0.8;
 /** etcd's own recommendation for the disk (etcd.io/docs, "Hardware recommendations"). */
 export const FSYNC_WARNING_MS = 10;
@@ -14,7 +14,7 @@ export const UNUSED_WARNING_SHARE = 0.5;
 export const UNUSED_MIN_BYTES = 256 * 1024 ** 2;
 /** A learner that is not promoted after this time is stuck. */
 export const LEARNER_WARNING_MS = 10 * MINUTE_MS;
-/** The kubelet evicts pods below 10 % (nodefs.available) and does not collect images above 85 % use. */
+/** The kubelet evicts pods when less than 10 % is free (nodefs.available). Above 85 % use it deletes unused images. */
 export const SPACE_WARNING_SHARE = 0.15;
 /** See `SPACE_WARNING_SHARE`. */
 export const SPACE_ERROR_SHARE = 0.1;
@@ -24,11 +24,11 @@ export const INODES_WARNING_SHARE = 0.1;
 export const INODES_ERROR_SHARE = 0.05;
 /** Certificates are renewed when a third of their lifetime is left: below a sixth, the renewal is failing. */
 export const RENEWAL_FAILING_SHARE = 1 / 6;
-/** The longest time before the end of a certificate for which a warning is given. */
+/** No warning about a certificate is given earlier than this time before the certificate expires. */
 export const CERTIFICATE_WARNING_MS = DAY_MS;
 /** A CA has to be rotated by an operator, who needs time. */
 export const CA_WARNING_MS = 90 * DAY_MS;
-/** The operator's own certificate and kubeconfig are renewed by each command. */
+/** Each command renews the operator's own certificate and kubeconfig in time, so a warning means that this fails. */
 export const CREDENTIALS_WARNING_MS = 7 * DAY_MS;
 /** An owner needs time to sign again. */
 export const DOCUMENT_WARNING_MS = 30 * DAY_MS;
@@ -40,7 +40,7 @@ export const BACKUP_GRACE_MS = 10 * MINUTE_MS;
 export const BACKUP_WARNING_PERIODS = 2;
 /** Above this many periods, several backups were missed. */
 export const BACKUP_ERROR_PERIODS = 4;
-/** A phase of a key rotation takes minutes. */
+/** A phase of a key rotation takes minutes, so a phase that takes longer than this is stuck. */
 export const ROTATION_WARNING_MS = HOUR_MS;
 /** Join requests that were seen before this time do not count. */
 export const JOIN_RECENT_MS = DAY_MS;

@@ -18,7 +18,7 @@ const DNS_NAME_ANY_CASE = new RegExp(DNS_NAME, 'i');
 /** Whether a text is a DNS name or an IP address, which a certificate can contain. */
 export function isHost(text: string): boolean {
   if (isIP(text) !== 0) return true;
-  // Digits and dots alone are a mistyped address, not a name.
+  // A text of only digits and dots is a mistyped IP address, not a DNS name.
   return DNS_NAME_ANY_CASE.test(text) && !/^[0-9.]+$/.test(text);
 }
 

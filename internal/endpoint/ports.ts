@@ -3,7 +3,7 @@
  * listeners and their clients; `internal/preflight` checks that the ports are free.
  */
 export const PORTS = {
-  /** The agent of a machine that is not a node yet; the owner connects to it. */
+  /** The agent of a machine that is not a node yet. The owner connects to this agent. */
   init: 9000,
   /** The join service of a control plane. */
   join: 9090,

@@ -4,7 +4,7 @@ import { encodeProxyHeader, readProxyHeader } from './proxy-header.ts';
 const header = Buffer.from(encodeProxyHeader('203.0.113.9', 50_000));
 
 describe('readProxyHeader()', () => {
-  test('reads the address of an IPv4 client, and none of other clients', () => {
+  test('reads the address of an IPv4 client, and an empty address for other clients', () => {
     expect(readProxyHeader(Buffer.concat([header, Buffer.from('hello')]))).toEqual({
       kind: 'header',
       clientAddress: '203.0.113.9',
@@ -18,18 +18,18 @@ describe('readProxyHeader()', () => {
       });
   });
 
-  test('is the header that the specification gives for 203.0.113.9:50000', () => {
+  test('reads the header of 203.0.113.9:50000 that the specification defines', () => {
     expect(header.toString('hex')).toBe(
       '0d0a0d0a000d0a515549540a' + '2111000c' + 'cb007109' + '00000000' + 'c350' + '0000',
     );
   });
 
-  test('waits for the rest of a header of any length', () => {
+  test('reports a header of which only the first bytes have arrived as incomplete', () => {
     for (let bytes = 1; bytes < header.length; bytes++)
       expect(readProxyHeader(header.subarray(0, bytes))).toEqual({ kind: 'incomplete' });
   });
 
-  test('finds none in TLS, in other bytes and in nothing', () => {
+  test('finds no header in TLS, in other bytes and in empty input', () => {
     for (const bytes of [
       Buffer.of(0x16, 3, 1),
       Buffer.from('PROXY TCP4 '),
@@ -45,7 +45,7 @@ describe('readProxyHeader()', () => {
     { name: 'UDP', at: 13, value: 0x12 },
     { name: 'IPv6', at: 13, value: 0x21 },
     { name: 'a length with extensions', at: 15, value: 13 },
-    { name: 'a long length', at: 14, value: 0xff },
+    { name: 'a length of addresses that is too long', at: 14, value: 0xff },
   ])('refuses $name', ({ at, value }) => {
     expect(() => readProxyHeader(header.map((byte, index) => (index === at ? value : byte)))).toThrow(
       SyntaxError,

@@ -1,9 +1,10 @@
 import { isIPv4 } from 'node:net';
 
 /**
- * The PROXY protocol, version 2 (www.haproxy.org/download/3.0/doc/proxy-protocol.txt, section 2.2): a relay announces the address of
- * its client in front of the client's bytes. Only two forms are written and read: TCP over IPv4, and "unknown" for other clients.
- * Nothing proves the address, so a reader may only divide the share of the relay by it.
+ * The PROXY protocol, version 2 (www.haproxy.org/download/3.0/doc/proxy-protocol.txt, section 2.2): a relay announces
+ * the address of its client in front of the client's bytes. Only two forms are written and read: TCP over IPv4, and
+ * "unknown" for other clients. Nothing proves the address, so a reader may use it only to divide the relay's own
+ * connection quota among the relay's clients.
  */
 const SIGNATURE = Buffer.from('0d0a0d0a000d0a515549540a', 'hex');
 /** Version 2, command PROXY; TCP over IPv4; 12 bytes of addresses and ports. */
@@ -13,7 +14,9 @@ const UNKNOWN = Buffer.from('20000000', 'hex');
 const FIXED_BYTES = SIGNATURE.length + IPV4.length;
 const IPV4_BYTES = FIXED_BYTES + 12;
 
-/** What the first bytes of a connection are. `clientAddress` is '' where the relay did not tell it. */
+/**
+ * The result of reading the first bytes of a connection. `clientAddress` is '' if the relay did not send the address.
+ */
 export type ProxyHeader =
   | { readonly kind: 'none' }
   | { readonly kind: 'incomplete' }
@@ -28,7 +31,10 @@ export function encodeProxyHeader(clientAddress: string, clientPort: number): Ui
   return Buffer.concat([SIGNATURE, IPV4, addresses]);
 }
 
-/** Reads the header at the beginning of untrusted bytes. @throws SyntaxError for any other form than the two above */
+/**
+ * Reads the header at the beginning of untrusted bytes. @throws SyntaxError for a header that has neither of the two
+ * forms `IPV4` and `UNKNOWN`
+ */
 export function readProxyHeader(bytes: Uint8Array): ProxyHeader {
   const given = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const begun = given.subarray(0, SIGNATURE.length);

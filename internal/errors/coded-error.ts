@@ -130,7 +130,7 @@ export function describeError(error: unknown): string {
 function describeOne(error: unknown): string {
   if (!Error.isError(error))
     return typeof error === 'string' ? error : inspect(error, { breakLength: Infinity });
-  // A connection that fails on every address of a name is an AggregateError without a message.
+  // A connection attempt that fails on every address of a host name gives an AggregateError without a message.
   if (error.message === '' && 'errors' in error && Array.isArray(error.errors)) {
     return [...new Set(error.errors.map(describeError))].join('; ');
   }
@@ -143,7 +143,7 @@ export function findCoded(error: unknown): CodedError | undefined {
   return undefined;
 }
 
-/** Whether an error, or one of its causes, only reports that the signal fired. */
+/** Whether an error, or one of its causes, is only the consequence of the signal's abort. */
 export function isAbort(error: unknown, signal: AbortSignal): boolean {
   if (!signal.aborted) return false;
   for (const each of errorChain(error)) {

@@ -36,7 +36,7 @@ describe('CodedError', () => {
     });
   });
 
-  test('lets an occurrence override fields of the catalogue', () => {
+  test('has the fields that its constructor was given, in place of the fields of its catalogue entry', () => {
     const cause = new Error('why');
     const error = new TeaError('tea-cold', 'pouring', {
       cause,

@@ -5,7 +5,10 @@ import type { Alert } from './alert.ts';
 import { alertNameOf, alertRules, PROBLEMS, type AlertingRule } from './alert-rules.ts';
 import type { CheckCode } from './alerts.ts';
 
-/** Checks that no metric of a node expresses. A check leaves this list when it gets an alert, and no other enters it unseen. */
+/**
+ * Checks that have no alert, because no metric of a node expresses them. The first test compares this list with the
+ * checks, so a new check without an alert must be added here deliberately.
+ */
 const WITHOUT_ALERT: readonly CheckCode[] = [
   ...(['doctor-credentials', 'doctor-kubernetes'] as const),
   ...(['doctor-node-pressure', 'doctor-network', 'doctor-proxy', 'doctor-dns'] as const),
@@ -61,7 +64,7 @@ test.each<readonly [code: CheckCode, severity: string, threshold: number]>([
   ['doctor-backup', 'warning', limits.BACKUP_WARNING_PERIODS],
   ['doctor-fsync', 'warning', limits.FSYNC_WARNING_MS / 1000],
   ['doctor-latency', 'warning', limits.ROUND_TRIP_WARNING_MS / 1000],
-])('the alert of %s, %s, has the threshold of the check', (code, severity, threshold) => {
+])('for %s, the %s alert has the threshold of the check', (code, severity, threshold) => {
   const rules = alertRules().groups.flatMap((group) => group.rules);
   const found = rules.find(
     (rule) => 'record' in rule && rule.labels['code'] === code && rule.labels['severity'] === severity,
@@ -70,7 +73,7 @@ test.each<readonly [code: CheckCode, severity: string, threshold: number]>([
 });
 
 describe('alertRules()', () => {
-  test('records each problem before the alerts, and gives the alert its name, time and fix', () => {
+  test('puts the recording rule of a problem before its alerting rule, which has a name, a duration and the fix of the check', () => {
     const { groups } = alertRules([check('doctor-etcd-member', alerting('node', 'critical'))]);
     expect(groups.find(({ name }) => name === 'cluster-doctor')?.rules).toEqual([
       { record: PROBLEMS, expr: 'm > 8', labels: { code: 'doctor-etcd-member', severity: 'critical' } },
@@ -85,7 +88,7 @@ describe('alertRules()', () => {
     ]);
   });
 
-  test('a warning is hidden by the error of the same problem', () => {
+  test('hides a warning while the error of the same check is active', () => {
     const checks = [check('doctor-clock', alerting('node', 'critical', 'warning'))];
     expect(exprOf(checks, 'doctor-clock')).toEqual([
       problem('doctor-clock', 'critical'),
@@ -93,7 +96,7 @@ describe('alertRules()', () => {
     ]);
   });
 
-  test('a problem is hidden by errors that explain it, on the same node or in the whole cluster', () => {
+  test('hides a problem while an error that explains it is active, on the same node or in the whole cluster', () => {
     const checks = [
       check('doctor-etcd-full', alerting('cluster', 'critical'), ['doctor-kubelet', 'doctor-etcd-size']),
       check('doctor-clock', alerting('node', 'critical'), ['doctor-kubelet', 'doctor-etcd-size']),
@@ -116,7 +119,7 @@ describe('alertRules()', () => {
     ]);
   });
 
-  test('an alert says when Prometheus has no targets, whatever the checks are', () => {
+  test('has an alert for a Prometheus without targets, even without any check', () => {
     expect(alertsOf([]).map(({ alert }) => alert)).toEqual(['ClusterUnwatched']);
   });
 

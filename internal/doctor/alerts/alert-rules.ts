@@ -4,7 +4,10 @@ import { NODES } from './alerts.ts';
 
 /** The recorded problems: one series for each problem, with its code and severity. The value is the figure of the check. */
 export const PROBLEMS = 'cluster:doctor_problem';
-/** One scrape that fails neither ends an alert nor lets it begin again: the node looks silent then, which hides what it has. */
+/**
+ * How long an alert keeps firing after its expression became false. One failed scrape makes a node look silent, and a
+ * silent node hides the other problems of that node. Without this time, one failed scrape would end those alerts.
+ */
 const KEPT = '2m';
 const SEVERITIES: readonly Severity[] = ['critical', 'warning'];
 
@@ -50,7 +53,10 @@ interface Alerting extends DoctorCheck {
   readonly alert: MetricAlert;
 }
 
-/** The rules of all checks that a metric expresses: first the problems, then an alert for each problem that no other one explains. */
+/**
+ * The rules of all checks that a metric expresses: first the recording rules of the problems, then one alert for each
+ * problem. An alert does not fire while another problem explains its problem.
+ */
 export function alertRules(checks: readonly DoctorCheck[] = DOCTOR_CHECKS): RuleFile {
   const alerting = checks.filter(isAlerting);
   const problems = alerting.flatMap((check) =>
@@ -71,7 +77,7 @@ export function alertRules(checks: readonly DoctorCheck[] = DOCTOR_CHECKS): Rule
   };
 }
 
-/** "ClusterEtcdMember" of the check doctor-etcd-member. */
+/** The name of the alert of a check, for example "ClusterEtcdMember" for doctor-etcd-member. */
 export function alertNameOf({ code }: Pick<DoctorCheck, 'code'>): string {
   const words = code.replace(/^doctor-/, '').split('-');
   return `Cluster${words.map((word) => `${word[0]?.toUpperCase()}${word.slice(1)}`).join('')}`;
@@ -98,8 +104,9 @@ function alertOf(check: Alerting, severity: Severity, before: readonly Alerting[
 }
 
 /**
- * What hides a problem: the worse one of the same check, and errors of the checks that explain it, on its node or in the whole cluster.
- * An error on one node never hides a problem of the whole cluster, unlike in the order of `cluster doctor`, which hides nothing.
+ * The PromQL operands of `unless` that hide the alert of a problem: a critical problem of the same check, and critical
+ * problems of the checks that explain it, on the same node or in the whole cluster. A problem of one node never hides a
+ * problem of the whole cluster. `cluster doctor` hides nothing; it only sorts.
  */
 function hiddenBy(check: Alerting, severity: Severity, before: readonly Alerting[]): readonly string[] {
   const worse = severity === 'warning' && severitiesOf(check).includes('critical');
@@ -117,7 +124,7 @@ function hiddenBy(check: Alerting, severity: Severity, before: readonly Alerting
   ];
 }
 
-/** The selector of the problems of these checks; empty for none. */
+/** The PromQL selector of the problems of these checks; an empty string if no check has this severity. */
 function problemsOf(checks: readonly Alerting[], severity: Severity): string {
   const codes = checks.filter((check) => severitiesOf(check).includes(severity)).map(({ code }) => code);
   if (codes.length === 0) return '';

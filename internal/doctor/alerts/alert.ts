@@ -1,11 +1,14 @@
-/** How severe an alert is: `critical` for what the check calls an error. */
+/** The severity of an alert. A problem that the check grades as an error has a `critical` alert. */
 export type Severity = 'critical' | 'warning';
 
-/** What a check looks like in the metrics of the nodes (bootstrapper/exporter). */
+/** How Prometheus computes a check from the metrics of the nodes (bootstrapper/exporter). */
 export interface MetricAlert {
   /** `node`: each series of the figure has a label `node`. `cluster`: the series are about the whole cluster and have none. */
   readonly scope: 'node' | 'cluster';
-  /** PromQL of what the check judges, with all series, also good ones. Binds tighter than a comparison. */
+  /**
+   * PromQL of the number that the check compares with its limit, for all series and not only for bad ones. A comparison
+   * can be appended without parentheses.
+   */
   readonly figure: string;
   /** Unit of the figure, as Grafana names it. `bool`: 0 or 1. */
   readonly unit: 's' | 'percentunit' | 'bool';
@@ -19,10 +22,10 @@ export interface MetricAlert {
   readonly summary: string;
 }
 
-/** Why no metric expresses a check. */
+/** The reason why a check has no alert. */
 export interface NoAlert {
   readonly none: string;
 }
 
-/** The alert of a check, or why it has none. */
+/** The alert of a check, or the reason why the check has no alert. */
 export type Alert = MetricAlert | NoAlert;

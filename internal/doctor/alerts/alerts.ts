@@ -5,31 +5,34 @@ import type { DoctorErrorCode } from '../errors.ts';
 import * as limits from '../thresholds.ts';
 import type { Alert } from './alert.ts';
 
-/** The codes of checks; the other codes of this directory are about files of facts. */
+/** The error codes that belong to checks. The other codes of this directory are about files with saved facts. */
 export type CheckCode = Exclude<DoctorErrorCode, `doctor-facts-${string}` | 'doctor-node-unknown'>;
 
 /** The targets that the chart `monitoring` configures. They have the labels `node`, `address` and, on control planes, `control_plane`. */
 export const NODES = 'job="cluster-nodes"';
 
-const KUBE_STATE = 'an object of the Kubernetes API: kube-state-metrics has it';
-const RECORDS = 'a record of the cluster, which no program has as a metric yet';
+const KUBE_STATE = 'the check reads objects of the Kubernetes API, whose metrics kube-state-metrics exports';
+const RECORDS = 'the check reads a record of the cluster that no program exports as a metric yet';
 
 const seconds = (ms: number): number => ms / 1_000;
 
 const CA = 'certificate=~"(.*[/-])?ca[.]crt"';
 const NOT_CA = CA.replace('=~', '!~');
 const EXPIRY = 'cluster_certificate_expiry_seconds';
-/** A certificate is due earlier when its lifetime is short. */
+/** A warning is due when this much of a lifetime is left: less time for a certificate with a short lifetime. */
 const RENEWAL_FAILING = `clamp_max(cluster_certificate_lifetime_seconds * ${limits.RENEWAL_FAILING_SHARE}, ${seconds(limits.CERTIFICATE_WARNING_MS)})`;
 
 const VERDICT = 'cluster_balancer_upstream_verdict';
 /** The share of the balancers that see each API server ("IP:6443") as healthy. */
 const HEALTHY_SHARE = `(count by (server) (${VERDICT}{verdict="healthy"}) or count by (server) (${VERDICT}) * 0) / count by (server) (${VERDICT})`;
-/** 1 for each API server, with its node: that of the same address. */
+/** The value 1 for each API server, with the label of the node that has the same address. */
 const SERVER_NODES = `label_replace(up{${NODES},control_plane="true"}, "server", "$1:${PORTS.apiServer}", "address", "(.+)") * 0 + 1`;
 const API_SERVERS = `sum by (node) (${HEALTHY_SHARE} * on (server) group_left (node) (${SERVER_NODES}))`;
 
-/** The age of a backup after this many periods, with time for taking and proving it. */
+/**
+ * PromQL of the age that the newest backup has when this many periods have passed without a backup. Includes the time
+ * for taking and proving one.
+ */
 function missed(periods: number): string {
   return `${periods} * max(cluster_backup_period_seconds) + ${seconds(limits.BACKUP_GRACE_MS)}`;
 }
@@ -43,7 +46,7 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     summary:
       'The clock of {{ $labels.node }} differs by {{ $value | humanizeDuration }} from the clock of Prometheus',
   },
-  'doctor-credentials': { none: 'about a workstation' },
+  'doctor-credentials': { none: 'the check is about the workstation of an operator' },
   'doctor-etcd-full': {
     ...{ scope: 'cluster', unit: 'bool', is: '==', forMinutes: 1 },
     figure: 'max by (etcd) (cluster_etcd_alarm{alarm="NOSPACE"})',
@@ -52,7 +55,8 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
   },
   'doctor-etcd-quorum': {
     ...{ scope: 'cluster', unit: 'bool', is: '==', forMinutes: 1 },
-    // A member that does not respond sees no leader. If Prometheus reaches no control plane, nothing is known about etcd.
+    // A member that does not respond counts as one that sees no leader. If Prometheus reaches no control plane, this
+    // rule has no series and does not fire.
     figure: 'max by (etcd) (etcd_server_has_leader or cluster_program_up{program="etcd"} == 0)',
     limits: { critical: 0 },
     summary: 'The {{ $labels.etcd }} etcd has no quorum: no member that Prometheus reaches sees a leader',
@@ -99,7 +103,9 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     limits: { critical: 0 },
     summary: '{{ $labels.component }} on {{ $labels.node }} is not ready',
   },
-  'doctor-kubernetes': { none: 'about a workstation; the API servers have an alert of their own' },
+  'doctor-kubernetes': {
+    none: 'the check is about the workstation of an operator; the API servers have an alert of their own',
+  },
   'doctor-kubelet': {
     ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: 2 },
     figure: 'cluster_program_up{program="kubelet"}',
@@ -178,7 +184,7 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     summary:
       '{{ $value | humanizePercentage }} of the {{ $labels.etcd }} etcd on {{ $labels.node }} is unused',
   },
-  'doctor-disk-clear': { none: 'it changes only when the disk of a machine is set up' },
+  'doctor-disk-clear': { none: 'the encryption of a disk changes only when the disk of a machine is set up' },
   'doctor-fsync': {
     ...{ scope: 'node', unit: 's', is: '>', forMinutes: 10 },
     figure: 'histogram_quantile(0.99, rate(etcd_disk_wal_fsync_duration_seconds_bucket[5m]))',
@@ -196,6 +202,6 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
   },
   'doctor-pods': { none: KUBE_STATE },
   'doctor-budget': { none: KUBE_STATE },
-  'doctor-chart': { none: 'about the charts of a workspace' },
-  'doctor-skew': { none: 'compares with the version of the CLI' },
+  'doctor-chart': { none: 'the check is about the charts of a workspace' },
+  'doctor-skew': { none: 'the check compares versions with the version of the CLI' },
 };

@@ -13,10 +13,19 @@ import { judgeEnd } from './expiry-checks.ts';
 const NOT_SCHEDULED = 'not scheduled';
 
 function partOf({ backups }: ClusterFacts): FactsPart<BackupFacts> {
-  return backups ?? { ok: false, error: 'saved by a release that does not ask for backups', codes: [] };
+  return (
+    backups ?? {
+      ok: false,
+      error: 'the facts were saved by a release that does not collect facts about backups',
+      codes: [],
+    }
+  );
 }
 
-/** Age and proof of the newest backup, and the last attempt. Without a schedule somebody else takes backups, or nobody. */
+/**
+ * Judges the age of the newest proved backup, and the last attempt. A cluster without a schedule is good, because its
+ * operator may take backups in another way.
+ */
 export const backup: Observe = (facts) => {
   const subject = 'newest proved backup';
   return judgePart(partOf(facts), { subject, threshold: 'proved' }, ({ schedule, ...seen }) => {
@@ -78,7 +87,10 @@ function isReported(reported: NonNullable<BackupFacts['copies']>, name: string):
   return reported.some(({ node }) => node === name);
 }
 
-/** Control planes of the schedule that are up, without those that have just joined. */
+/**
+ * The control planes that must have reported copies: they are up, the schedule names them, and they did not join just
+ * now.
+ */
 function backingUp(
   { records, takenMs }: ClusterFacts,
   { nodeIds }: NonNullable<BackupFacts['schedule']>,
@@ -90,7 +102,7 @@ function backingUp(
   );
 }
 
-/** The end of the owner's signature, and the control planes that it does not name. */
+/** Judges when the owner's signature on the schedule expires, and whether the schedule names every control plane. */
 export const schedule: Observe = (facts) => {
   const subject = 'schedule of backups';
   const threshold = `ends in more than ${formatDuration(DOCUMENT_WARNING_MS)}`;

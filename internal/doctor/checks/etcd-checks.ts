@@ -70,7 +70,7 @@ function quorumOfEtcd(
 ): Observation {
   const { etcd, subject, key, nodes, threshold } = of;
   const voters = etcd.members.filter(({ isLearner }) => !isLearner);
-  // A member whose metrics could be asked for and are missing does not respond on its own node.
+  // If a node returned its metrics and they do not contain its etcd member, the member does not respond on that node.
   const silent = new Set(
     metrics.filter(({ answer }) => answer.ok && answer.value[key] === undefined).map(({ node }) => node),
   );

@@ -12,16 +12,19 @@ import {
   ROTATION_WARNING_MS,
 } from '../thresholds.ts';
 
-/** Documents that stay active. The others admit one machine, and their end is harmless. */
+/**
+ * The kinds of owner-signed documents that the cluster needs all the time. Documents of the other kinds admit one
+ * machine each, so nothing breaks when they expire.
+ */
 export const LASTING_DOCUMENTS: readonly string[] = ['owners', 'policy', 'operators', 'settings'];
 const CA_FILE = /(^|[/-])ca\.crt$/;
 
-/** Whether a certificate in the report of a node is that of an authority. */
+/** Whether a certificate that a node reports is a CA certificate. */
 export function isAuthority(name: string): boolean {
   return CA_FILE.test(name);
 }
 
-/** A cluster from before owners signed the settings, or one in which somebody deleted the signature. */
+/** The settings have no signature: an older release created the cluster, or somebody deleted the signature. */
 const UNSIGNED_SETTINGS = {
   subject: 'document settings',
   figure: 'none',
@@ -36,7 +39,7 @@ interface End {
   readonly threshold: string;
 }
 
-/** Judges a time at which something ends. */
+/** Judges an expiry time: an error after that time, and a warning shortly before it. */
 export function judgeEnd(takenMs: number, { subject, node, endMs, marginMs, threshold }: End): Observation {
   const figure = formatExpiry(endMs, takenMs);
   const cause = `${subject} ${figure}`;
@@ -44,14 +47,14 @@ export function judgeEnd(takenMs: number, { subject, node, endMs, marginMs, thre
   return { subject, ...(node !== undefined && { node }), figure, threshold, problem };
 }
 
-/** For each node the certificate that expires first; CAs have a check of their own. */
+/** Judges, for each node, the certificate that expires first. CAs have a check of their own. */
 export const certificate: Observe = (facts) => {
   const lifetimeMs = facts.records.ok ? facts.records.value.shortestLifetimeMs : undefined;
   const marginMs = Math.min(CERTIFICATE_WARNING_MS, (lifetimeMs ?? Infinity) * RENEWAL_FAILING_SHARE);
   return firstToEnd(facts, marginMs, (name) => !isAuthority(name));
 };
 
-/** For each node the certificate authority that expires first. */
+/** Judges, for each node, the CA that expires first. */
 export const ca: Observe = (facts) => firstToEnd(facts, CA_WARNING_MS, isAuthority);
 
 function firstToEnd(
@@ -70,7 +73,7 @@ function firstToEnd(
   });
 }
 
-/** The rotation of the shared keys. */
+/** Judges the rotation of the keys that control planes share. */
 export const keys: Observe = ({ keys: part, takenMs }) => {
   const threshold = `each phase at most ${formatDuration(ROTATION_WARNING_MS)}`;
   return judgePart(part, { subject: 'shared keys', threshold }, (value) => {
@@ -85,14 +88,14 @@ export const keys: Observe = ({ keys: part, takenMs }) => {
     const figure = `phase ${value.phase} for ${formatDuration(ageMs)}`;
     const waits = value.awaited.length === 0 ? '' : `; it waits for ${value.awaited.join(', ')}`;
     const cause = `the rotation to generation ${value.generation} is in ${figure}${waits}`;
-    // Without an owner the rotation does not go on, however long one waits.
+    // The rotation waits for an owner to sign, so this is a problem at once, and not only after a time limit.
     const problem =
       value.needsOwner === true ? `${unsigned}${waits}` : ageMs > ROTATION_WARNING_MS ? cause : undefined;
     return [{ subject, figure, threshold, problem: warned(problem) }];
   });
 };
 
-/** The owner-signed documents that stay active. */
+/** Judges when the owner-signed documents of `LASTING_DOCUMENTS` expire. */
 export const document: Observe = ({ documents, takenMs }) => {
   const threshold = `ends in more than ${formatDuration(DOCUMENT_WARNING_MS)}`;
   return judgePart(documents, { subject: 'owner documents', threshold }, (all) => {
@@ -109,7 +112,7 @@ export const document: Observe = ({ documents, takenMs }) => {
   });
 };
 
-/** The collateral that expires first. */
+/** Judges the collateral that expires first. */
 export const collateral: Observe = ({ collateral: part, takenMs }) => {
   const threshold = `expires in more than ${formatDuration(COLLATERAL_WARNING_MS)}`;
   return judgePart(part, { subject: 'collateral', threshold }, (items) => {
@@ -120,7 +123,7 @@ export const collateral: Observe = ({ collateral: part, takenMs }) => {
   });
 };
 
-/** Join requests that were refused. */
+/** Judges whether join requests were refused lately. */
 export const join: Observe = ({ joins, takenMs }) => {
   const threshold = `none refused within ${formatDuration(JOIN_RECENT_MS)}`;
   return judgePart(joins, { subject: 'join requests', threshold }, (all) => {

@@ -8,9 +8,11 @@ import { POD_START_MS } from '../thresholds.ts';
 const SYSTEM_NAMESPACE = 'kube-system';
 const PROXY_APP = 'kube-proxy';
 const DNS_APP = 'kube-dns';
-/** More pods than these are counted, not listed. */
+/** The maximum number of findings that name one pod each. One finding counts the pods above this number. */
 const MAX_LISTED = 20;
-/** More pods than these of one namespace are counted in a sentence. */
+/**
+ * The maximum number of pods of one namespace that a sentence names. The sentence ends with the count of the others.
+ */
 const MAX_NAMED = 5;
 
 type Pod = KubernetesFacts['pods'][number];
@@ -36,14 +38,17 @@ export const kubelet: Observe = (facts) => {
   });
 };
 
-/** Why a kubelet does not respond. An operator who may not ask it gets no finding. */
+/**
+ * Returns why a kubelet does not respond. Returns undefined if RBAC forbids the operator to query kubelets, because
+ * this is no problem of the kubelet.
+ */
 function silenceOf(answer: FactsPart<unknown> | undefined): string | undefined {
   return answer === undefined || answer.ok || answer.codes.includes('kube-refused')
     ? undefined
     : answer.error;
 }
 
-/** Conditions such as DiskPressure. */
+/** Whether a node reports a condition such as DiskPressure. */
 export const pressure: Observe = ({ kubernetes }) => {
   const threshold = 'no pressure';
   return judgePart(kubernetes, { subject: 'nodes', threshold }, ({ nodes }) =>
@@ -55,7 +60,7 @@ export const pressure: Observe = ({ kubernetes }) => {
   );
 };
 
-/** A ready pod of the network chart on each node. */
+/** Whether each node has a ready pod of the network chart. */
 export const network: Observe = (facts) => {
   const { charts, kubernetes } = facts;
   const pods = kubernetes.ok ? kubernetes.value.pods.filter(isNetwork) : [];
@@ -65,7 +70,7 @@ export const network: Observe = (facts) => {
   return podOnEachNode(facts, 'pod of the network chart', isNetwork);
 };
 
-/** A ready kube-proxy on each node. */
+/** Whether each node has a ready kube-proxy. */
 export const proxy: Observe = (facts) => podOnEachNode(facts, 'kube-proxy', isProxy);
 
 function podOnEachNode(
@@ -98,7 +103,7 @@ export const dns: Observe = ({ kubernetes }) => {
   });
 };
 
-/** All other pods. */
+/** Whether all pods are ready that `network`, `proxy` and `dns` do not judge. */
 export const pods: Observe = ({ kubernetes, takenMs }) => {
   const threshold = 'all ready';
   return judgePart(kubernetes, { subject: 'pods', threshold }, ({ pods: all }) => {
@@ -117,13 +122,13 @@ export const pods: Observe = ({ kubernetes, takenMs }) => {
   });
 };
 
-/** Programs that may still trust a replaced CA: most read it only when they start. */
+/** Finds pods whose programs may still trust a replaced CA, because most programs read the CA only when they start. */
 export const serversCa: Observe = ({ kubernetes, takenMs }) => {
   const threshold = 'started after the CA of API servers changed';
   const subject = 'pods that mount the CA of API servers';
   return judgePart(kubernetes, { subject, threshold }, ({ pods: all, serversCas }) => {
     if (serversCas === undefined)
-      return [notMeasured({ subject, threshold }, 'the facts have no times of the CA')];
+      return [notMeasured({ subject, threshold }, 'the facts do not contain when the CA changed')];
     const changes = new Map(serversCas.map(({ namespace, changedMs }) => [namespace, changedMs]));
     const isOlder = ({ namespace, serversCaReadMs }: Pod): boolean =>
       (serversCaReadMs ?? Infinity) < (changes.get(namespace) ?? 0);
@@ -140,11 +145,11 @@ export const serversCa: Observe = ({ kubernetes, takenMs }) => {
   });
 };
 
-/** Budgets that block a drain although nothing is wrong with their pods. */
+/** Finds PodDisruptionBudgets that block a drain although all of their pods are healthy. */
 export const budget: Observe = ({ kubernetes }) => {
   const threshold = 'at least 1 eviction permitted';
   return judgePart(kubernetes, { subject: 'budgets', threshold }, ({ budgets }) => {
-    // A budget whose pods are not healthy blocks for a while only; one without pods blocks nothing.
+    // A budget with unhealthy pods blocks only until the pods are healthy. A budget without pods blocks nothing.
     const blocking = budgets.filter(
       ({ expectedPods, healthyPods, allowed }) =>
         allowed === 0 && expectedPods > 0 && healthyPods >= expectedPods,
@@ -160,7 +165,7 @@ export const budget: Observe = ({ kubernetes }) => {
   });
 };
 
-/** The charts of the workspace against the releases in the cluster. */
+/** Whether each chart that was installed from the workspace has a deployed release in the cluster. */
 export const chart: Observe = ({ charts, kubernetes }) => {
   const threshold = 'deployed';
   if (charts === undefined) return [{ subject: 'charts', figure: 'none from this workspace', threshold }];

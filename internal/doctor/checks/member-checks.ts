@@ -12,7 +12,9 @@ import { ETCDS } from './etcd-checks.ts';
 
 type JudgeMember = (found: EtcdMemberFacts, seen: { subject: string; node: string }) => Observation;
 
-/** Judges every etcd member that responds. Members that do not respond are reported by a check of their own. */
+/**
+ * Judges every etcd member that responds. Another check, doctor-etcd-member, reports the members that do not respond.
+ */
 function judgeMembers(facts: ClusterFacts, threshold: string, judge: JudgeMember): readonly Observation[] {
   const members = facts.metrics.flatMap(({ node, answer }) =>
     ETCDS.flatMap(({ subject, key }) => {
@@ -26,7 +28,7 @@ function judgeMembers(facts: ClusterFacts, threshold: string, judge: JudgeMember
 
 const NO_SIZE = 'it reports no size';
 
-/** How long the slowest of a hundred writes to the log of each member takes. */
+/** Judges the 99th percentile of the time that an fsync of the write-ahead log takes, for each member. */
 export const fsync: Observe = (facts) => {
   const threshold = `p99 at most ${FSYNC_WARNING_MS} ms`;
   return judgeMembers(facts, threshold, ({ fsyncP99Ms }, seen) => {
@@ -38,7 +40,7 @@ export const fsync: Observe = (facts) => {
   });
 };
 
-/** The usual round trip between members. */
+/** Judges the median round trip between members. */
 export const latency: Observe = (facts) => {
   const threshold = `median round trip at most ${ROUND_TRIP_WARNING_MS} ms`;
   return judgeMembers(facts, threshold, ({ peerRoundTripMs: ms }, seen) => {
@@ -50,7 +52,7 @@ export const latency: Observe = (facts) => {
   });
 };
 
-/** The share of each database that a defragmentation would free. */
+/** Judges the share of each database that a defragmentation would free. */
 export const unused: Observe = (facts) => {
   const threshold = `at most ${percent(UNUSED_WARNING_SHARE)} unused, or smaller than ${formatBytes(UNUSED_MIN_BYTES)}`;
   return judgeMembers(facts, threshold, ({ dbSizeBytes, dbInUseBytes }, seen) => {

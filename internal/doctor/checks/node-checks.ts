@@ -24,7 +24,7 @@ export const silent: Observe = (facts) => {
   });
 };
 
-/** The most severe error that each agent reports. */
+/** Reports the most severe error of each agent. */
 export const lastError: Observe = (facts) => {
   const threshold = 'no error';
   return judgeMembers(facts, threshold, ({ name, lastError: error }) => {
@@ -34,7 +34,7 @@ export const lastError: Observe = (facts) => {
   });
 };
 
-/** Runnables of an agent that have ended. */
+/** Whether a part of an agent (a runnable) has ended. */
 export const agent: Observe = (facts) => {
   const threshold = 'no part has ended';
   return judgeMembers(facts, threshold, ({ name, deadRunnables }) => {
@@ -46,7 +46,7 @@ export const agent: Observe = (facts) => {
   });
 };
 
-/** The API servers as the balancer of each node sees them. */
+/** Judges how the balancer of each node sees the API servers. */
 export const balancer: Observe = ({ metrics, records }) => {
   const threshold = 'every API server healthy';
   const addresses = new Map(
@@ -60,7 +60,8 @@ export const balancer: Observe = ({ metrics, records }) => {
       if (wrong.length === 0) return [{ subject, node, figure, threshold }];
       return wrong.map(({ server, verdict }): Observation => {
         const [host = ''] = server.split(/:\d+$/);
-        // The node of the API server, not that of the balancer: its fault explains this one.
+        // The finding names the node of the API server, not the node of the balancer. Then diagnose() can attribute it
+        // to a failure of the API server.
         const target = addresses.get(host.replace(/^\[|\]$/g, ''));
         const cause = `the balancer of ${node} sees the API server ${server} as ${verdict}`;
         const seen = { subject: `${node} to ${target ?? server}`, figure: verdict, threshold };
@@ -70,7 +71,7 @@ export const balancer: Observe = ({ metrics, records }) => {
   );
 };
 
-/** Free space of the file systems that the kubelet watches. */
+/** Judges the free space of the file systems that the kubelet watches. */
 export const space: Observe = (facts) => {
   const threshold = `at least ${percent(SPACE_WARNING_SHARE)} free, never below ${percent(SPACE_ERROR_SHARE)}`;
   return fileSystems(facts, threshold, ({ availableBytes, capacityBytes }) => ({
@@ -81,7 +82,7 @@ export const space: Observe = (facts) => {
   }));
 };
 
-/** Free inodes of the same file systems. */
+/** Judges the free inodes of the file systems that the kubelet watches. */
 export const inodes: Observe = (facts) => {
   const threshold = `at least ${percent(INODES_WARNING_SHARE)} free, never below ${percent(INODES_ERROR_SHARE)}`;
   return fileSystems(facts, threshold, ({ inodes: all, inodesFree }) =>
@@ -98,17 +99,19 @@ export const inodes: Observe = (facts) => {
 };
 
 /**
- * Whether the directories of each node are kept alike. A node without encryption is not a fault, because its owner has set it up
- * so; the figure says it. A clear directory beside encrypted ones is one: the node was to be encrypted.
+ * Whether the directories of each node are all encrypted, or all in the clear. A node without any encryption is no
+ * problem, because its owner chose that; only the figure shows it. A clear directory beside encrypted directories is a
+ * problem, because the owner wanted the node to be encrypted.
  */
 export const encryption: Observe = (facts) => {
-  const threshold = 'all directories kept alike';
+  const threshold = 'all directories encrypted, or none';
   return judgeMembers(facts, threshold, ({ name, directories = [] }) => {
     const seen = { subject: `disk of ${name}`, node: name, threshold };
     const clear = directories.filter(
       ({ protection }) => protection !== 'encrypted' && protection !== 'memory',
     );
-    if (directories.length === 0) return [notMeasured(seen, `the agent of ${name} does not report it`)];
+    if (directories.length === 0)
+      return [notMeasured(seen, `the agent of ${name} does not report how its directories are protected`)];
     if (clear.length === 0) return [{ ...seen, figure: 'encrypted' }];
     const isAny = directories.some(({ protection }) => protection === 'encrypted');
     const paths = clear.map(({ path }) => path).join(', ');

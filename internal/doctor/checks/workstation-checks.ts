@@ -3,7 +3,7 @@ import { MAX_CLOCK_OFFSET_MS, failed, warned, type Observation } from '../../pre
 import { judgePart, notMeasured, type Observe } from '../observe.ts';
 import { CLOCK_WARNING_MS, CREDENTIALS_WARNING_MS } from '../thresholds.ts';
 
-/** The clock of each API server against that of the workstation. */
+/** Compares the clock of each API server with the clock of the workstation. */
 export const clock: Observe = ({ clocks }) => {
   const threshold = `within ${formatDuration(CLOCK_WARNING_MS)}, at most ${formatDuration(MAX_CLOCK_OFFSET_MS)}`;
   if (clocks.length === 0) return [notMeasured({ subject: 'clock', threshold }, 'no control plane is known')];
@@ -14,13 +14,13 @@ export const clock: Observe = ({ clocks }) => {
       const cause = `the clock of ${node} is ${figure}`;
       const problem =
         far > MAX_CLOCK_OFFSET_MS ? failed(cause) : warned(far > CLOCK_WARNING_MS ? cause : undefined);
-      // Without the node: a clock that is wrong on the workstation is wrong for all of them.
+      // The finding names no node: if the clock of the workstation is wrong, every node seems to have a wrong clock.
       return [{ subject: `clock of ${node}`, figure, threshold, problem }];
     }),
   );
 };
 
-/** The credentials of the operator. */
+/** Judges when the credentials of the operator expire. */
 export const credentials: Observe = ({ credentials: { certificateMs, kubeconfigMs }, takenMs }) => {
   const threshold = `expires in more than ${formatDuration(CREDENTIALS_WARNING_MS)}`;
   const judge = (subject: string, endMs: number): Observation => {
@@ -36,7 +36,7 @@ export const credentials: Observe = ({ credentials: { certificateMs, kubeconfigM
   ];
 };
 
-/** The versions of the CLI, the agents, the API servers and the kubelets. */
+/** Judges how far the versions of the CLI, the agents, the API servers and the kubelets differ. */
 export const skew: Observe = (facts) => [...agentSkew(facts), ...kubeletSkew(facts)];
 
 const agentSkew: Observe = ({ records, cliVersion }) => {
