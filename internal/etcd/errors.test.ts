@@ -5,7 +5,7 @@ import { etcdError } from './errors.ts';
 test.each([
   'Received RST_STREAM with code 2',
   'Call ended without gRPC status',
-  // The headers of the response came, its trailers did not.
+  // The client received the headers of the response, and not its trailers.
   'Received HTTP status code 200',
 ])('etcdError() lets callers retry after %j: the member stopped in the middle of a response', (message) => {
   const ended = new RpcError('rpc-failed', 'calling Range', { cause: new Error(message) });

@@ -185,7 +185,7 @@ test('readTogether() returns keys and prefixes as they were at one revision', as
         found.map((entries) => entries.map(({ key, value }) => `${key}=${Buffer.from(value).toString()}`)),
       );
   expect(await read()).toEqual([[], [], []]);
-  // Both keys always have the same value, and readers may never see two.
+  // Each write sets both keys to the same value. A reader that gets two different values has not read at one revision.
   const write = async () => {
     for (let value = 0; value < 50; value++)
       await root.commit(

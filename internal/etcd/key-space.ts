@@ -124,7 +124,10 @@ export const put = (key: string, value: Uint8Array, leaseId?: bigint): Write => 
 /** Deletes a key. */
 export const remove = (key: string): Write => ({ kind: 'delete', key });
 
-/** Calls `apply` with the entry of one key at the start, undefined if there is none, and after each write. */
+/**
+ * Calls `apply` with the entry of one key: at the start, and after each write. The entry is undefined if the key does
+ * not exist.
+ */
 export async function watchKey(
   etcd: Pick<KeySpace, 'watch'>,
   key: string,

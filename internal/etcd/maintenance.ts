@@ -67,8 +67,9 @@ export class Maintenance {
   }
 
   /**
-   * Returns the space of deleted history to the file system. The member serves nobody meanwhile, so defragment one after the other. Meant for a
-   * client with one endpoint.
+   * Returns the space of deleted history to the file system. The member does not serve requests in that time, so
+   * callers defragment one member after the other. For a client that has only one endpoint, because the call goes to
+   * the current member.
    */
   async defragment(options: CallOptions): Promise<void> {
     await this.#connection.write('defragmenting etcd', options, (channel, call) =>

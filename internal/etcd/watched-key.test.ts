@@ -53,7 +53,7 @@ describe('WatchedKey', () => {
     expect(currentValue(watched.value)).toBe('two');
   });
 
-  test('has the value of a missing key if the first entry is invalid', async () => {
+  test('starts with the value for a missing key if the first entry is invalid', async () => {
     etcd.commitNow({ when: [], then: [put('a', Buffer.from('bad'))] });
     await start();
     expect([currentValue(watched.value), errors()]).toEqual(['', 1]);

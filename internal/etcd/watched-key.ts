@@ -8,10 +8,10 @@ export interface WatchPorts {
   readonly log: Logger;
 }
 
-/** What a `WatchedKey` reads. */
+/** The key that a `WatchedKey` watches, and how it parses an entry. */
 interface WatchedKeyOptions<T> extends WatchPorts {
   readonly key: string;
-  /** The value in an entry; undefined: the key does not exist. */
+  /** Returns the value for an entry. Gets undefined if the key does not exist. */
   readonly read: (entry: Entry | undefined) => T;
 }
 

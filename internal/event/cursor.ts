@@ -65,8 +65,8 @@ export class Cursor<T> implements Watcher<T> {
       how();
     };
     this.#interrupt = (reason) => settle(() => reject(reason));
-    // The signal may have fired during the last wake-up: a combined readable wakes its reader when one source
-    // changes, even if it has no value yet because another source has none.
+    // The signal may have fired since the caller checked it. A combined readable wakes its reader whenever one source
+    // changes. If another source has no value yet, the reader has to wait again.
     if (signal.aborted) onAbort();
     else signal.addEventListener('abort', onAbort, { once: true });
     return promise;

@@ -126,7 +126,7 @@ describe('Watcher', () => {
     expect(value.waiting).toBe(0);
   });
 
-  test('200,000 rounds leave no listener on the signal and none on the value', async () => {
+  test('200,000 calls of next() leave no listener on the signal and none on the value', async () => {
     const { signal } = new AbortController();
     const value = new EventValue<number>();
     const view = combine({ value, twice: map(value, (n) => n * 2) });
@@ -203,7 +203,7 @@ describe('map(), combine(), when() and follow()', () => {
     expect(await second).toEqual({ a: 1, b: 2 });
   });
 
-  test('combine() without sources is one empty object', async () => {
+  test('combine() without sources has an empty object as its value', async () => {
     using watcher = combine({}).watch();
     expect(await watcher.next(never)).toEqual({});
   });
@@ -214,7 +214,7 @@ describe('map(), combine(), when() and follow()', () => {
     expect(value.waiting).toBe(0);
   });
 
-  test('a combined view that wakes up without a value still checks its signal', async () => {
+  test('next() of a combined readable that still lacks a value rejects when the signal fires after a wake-up', async () => {
     const controller = new AbortController();
     const role = new EventValue<string>();
     using watcher = combine({ role, curator: new EventValue<string>() }).watch();
@@ -272,7 +272,7 @@ describe('map(), combine(), when() and follow()', () => {
   });
 });
 
-test("the types refuse a wrong value, and set() on the reader's side", () => {
+test("the compiler refuses set() with a value of a wrong type, and set() on the reader's side", () => {
   const value = new EventValue<number>();
   const reader: Readable<number> = value;
   // @ts-expect-error a string is not a number

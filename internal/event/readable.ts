@@ -1,7 +1,7 @@
 /** The current value, or `set: false` if there is none yet. So an unset value differs from `undefined`. */
 export type Peeked<T> = { readonly set: false } | { readonly set: true; readonly value: T };
 
-/** The side of the writer. */
+/** The view of an Event Value that its writer has. */
 export interface Settable<T> {
   /** Replaces the value and wakes all waiting readers, also when the new value equals the old one. */
   set(value: T): void;

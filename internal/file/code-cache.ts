@@ -2,7 +2,7 @@ import { lstatSync, mkdirSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import { join } from 'node:path';
 
-/** Where compiled code may be kept, and for whom. */
+/** The directory and the user of the compile cache. */
 export interface CodeCacheOptions {
   /** The cache directory of the user, `$XDG_CACHE_HOME` or `~/.cache`. It is not created. */
   readonly cacheHome: string;
@@ -11,8 +11,9 @@ export interface CodeCacheOptions {
 }
 
 /**
- * Keeps the compiled code of the modules that this process loads from now on, for its next start. The cache is code that
- * this process runs: nobody but its user may be able to write it. Otherwise nothing is kept; a start is then slower.
+ * Caches the compiled code of the modules that this process loads from now on, which makes the next start faster. A
+ * process runs the code in its cache, so only the user of the process may be able to write to the cache. If other users
+ * can write to it, nothing is cached.
  * @returns whether compiled code is kept
  */
 export function keepCompiledCode({ cacheHome, uid }: CodeCacheOptions): boolean {

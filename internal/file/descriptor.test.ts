@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-/** A named pipe, opened for reading and writing: it ends only when the returned writer ends. */
+/** Creates a named pipe. Its reading end reaches the end of the data when the returned writer has closed the pipe. */
 async function createPipe(): Promise<{
   readonly reader: number;
   readonly write: (text: string) => Promise<void>;
@@ -23,7 +23,8 @@ async function createPipe(): Promise<{
   const path = join(directory, 'pipe');
   execFileSync('mkfifo', [path]);
   const [reader, writer] = await Promise.all([open(path, 'r'), open(path, 'w')]);
-  // The descriptor belongs to readDescriptor() from now on; a duplicate keeps the handle from closing it.
+  // readDescriptor() closes the descriptor that it gets. It gets a duplicate here, which no FileHandle closes a second
+  // time.
   const own = openSync(`/proc/self/fd/${reader.fd}`, 'r');
   await reader.close();
   return {

@@ -33,7 +33,10 @@ async function readFile(descriptor: number, maxBytes: number): Promise<Uint8Arra
   }
 }
 
-/** Through the event loop: a read that blocks a thread of the pool could not be aborted. */
+/**
+ * Reads through the event loop. A blocking read would occupy a thread of libuv's pool, and the signal could not abort
+ * it.
+ */
 async function readStream(
   descriptor: number,
   { maxBytes, signal }: { readonly maxBytes: number; readonly signal: AbortSignal },

@@ -15,7 +15,7 @@ export class DiskFiles implements FilePort, AppendPort {
       await using handle = await open(path, 'r').catch(undefinedIfAbsent);
       if (handle === undefined) return undefined;
       const stat = await handle.stat();
-      const size = stat.isFile() ? stat.size : 0; // a directory has a size too
+      const size = stat.isFile() ? stat.size : 0; // stat(2) gives a size for a directory too
       if (size > maxBytes) throw tooLarge(path, maxBytes);
       const bytes = await readAtMost(handle, size, maxBytes);
       if (bytes === undefined) throw tooLarge(path, maxBytes);
@@ -120,8 +120,9 @@ export class DiskFiles implements FilePort, AppendPort {
 }
 
 /**
- * The directory is renamed into place when it has its mode: the umask narrows the mode of mkdir(2), and after a crash between
- * mkdir(2) and chmod(2) nothing would correct it.
+ * Creates the directory under a temporary name, and renames it when it has its mode. The umask narrows the mode that
+ * mkdir(2) sets. After a crash between mkdir(2) and chmod(2), nothing would correct the mode of a directory that
+ * already has its final name.
  */
 async function makeDirectory(path: string, mode: number): Promise<void> {
   if (await isDirectory(path)) return;
@@ -130,7 +131,7 @@ async function makeDirectory(path: string, mode: number): Promise<void> {
     await mkdir(temporary, { mode });
     await chmod(temporary, mode);
     await rename(temporary, path).catch(async (error: unknown) => {
-      if (!(await isDirectory(path))) throw error; // another process has created it meanwhile
+      if (!(await isDirectory(path))) throw error; // another process has created the directory in the meantime
     });
   });
   await syncDirectory(dirname(path));

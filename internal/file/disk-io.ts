@@ -3,8 +3,8 @@ import { open, rm, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
 /**
- * Whether a name is that of a temporary file, which a crash may leave behind. `DiskFiles.list` hides these.
- * @param path only those of this file
+ * Whether a file name is the name of a temporary file, which a crash may leave behind. `DiskFiles.list` hides such
+ * files. @param path if given, only temporary files of this path count
  */
 export function isTemporary(name: string, path?: string): boolean {
   const of = /^\.(.+)\.[0-9a-f]{12}\.tmp$/.exec(name)?.[1];

@@ -67,8 +67,8 @@ export async function attempt<T>(doing: string, work: () => Promise<T>): Promise
 }
 
 /**
- * The error of a system call without the call and its paths, which may be those of temporary files: "ENOENT: no such file or
- * directory".
+ * Returns the reason of a failed system call: "ENOENT: no such file or directory". Omits the call and its paths,
+ * because a path may be the path of a temporary file.
  */
 function reasonOf(error: unknown): unknown {
   if (!(error instanceof Error) || (error as NodeJS.ErrnoException).syscall === undefined) return error;

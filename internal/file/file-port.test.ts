@@ -206,7 +206,7 @@ describe('DiskFiles on a real disk', () => {
     expect(await Promise.all(modes)).toEqual([0o644, 0o755, 0o600, 0o600]);
   });
 
-  test('never shows a directory with a narrower mode than requested, because a crash would leave it so', async () => {
+  test('never shows a directory with a narrower mode than requested, because a crash would make that mode permanent', async () => {
     const old = process.umask(0o077);
     const seen = new Set<number | undefined>();
     let round = 0;
@@ -246,7 +246,7 @@ describe('DiskFiles on a real disk', () => {
     expect(await files.list(directory)).toEqual(['.hidden']);
   });
 
-  test('removeTemporary() removes what a crash left of this file, and nothing else', async () => {
+  test('removeTemporary() removes only the temporary files that a crash left for this path', async () => {
     const others = ['.state.json', '.state.json.tmp', '.state.yaml.0123456789ab.tmp', 'state.json'];
     for (const name of ['.state.json.0123456789ab.tmp', '.state.json.ba9876543210.tmp', ...others])
       await writeFile(at(name), 'half');

@@ -29,7 +29,10 @@ export interface FilePort {
   /** Removes a file, or a directory with its content, if it exists. */
   remove(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
-  /** Removes what writers of this file left under a temporary name when they were killed. No other process may write the file. */
+  /**
+   * Removes the temporary files that killed writers of this file have left. No other process may be writing the file at
+   * the same time.
+   */
   removeTemporary(path: string): Promise<void>;
   /**
    * Makes a file durable that another program has written: its content and its name. Fails when the path

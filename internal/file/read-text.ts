@@ -1,6 +1,6 @@
 import type { FilePort } from './file-port.ts';
 
-/** More than any text file that our programs read. The largest is /proc/self/mountinfo of a busy host. */
+/** Larger than every text file that our programs read. The largest one is /proc/self/mountinfo of a busy host. */
 const MAX_TEXT_BYTES = 4 * 1024 * 1024;
 
 /**

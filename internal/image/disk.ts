@@ -5,7 +5,7 @@ import { COPY_SECTORS, encodeTable, FIRST_PARTITION_SECTOR, guidOf, SECTOR_BYTES
 
 /** EFI system partition (UEFI 2.10 §5.3.3). */
 const BOOT_TYPE = 'c12a7328-f81f-11d2-ba4b-00a0c93ec93b';
-/** Our own type: no other program takes the partition for one of its own. */
+/** A partition type of this project, so that no other program takes the partition for one of its own. */
 export const STATE_TYPE = '1d5f1a2c-6a37-4f0e-9c57-c1d57e57a7e0';
 const MIN_STATE_BYTES = 64 * 2 ** 20;
 const MIB_SECTORS = 2048;
@@ -14,7 +14,7 @@ const MIB_SECTORS = 2048;
 export interface DiskImage {
   readonly sizeBytes: number;
   readonly extents: readonly Extent[];
-  /** What firmware measures of the partition table. */
+  /** The part of the partition table that firmware measures into the TPM. */
   readonly measuredTable: Uint8Array;
 }
 

@@ -176,7 +176,7 @@ function shortEntry(name: string, attributes: number, cluster: number, sizeBytes
   return entry;
 }
 
-/** The entries before a short one that have the whole name, last part first. */
+/** The directory entries that contain the long name, last part first. They precede the entry with the short name. */
 function longEntries(name: string, short: string): readonly Uint8Array[] {
   const checksum = shortName(short).reduce((sum, byte) => (((sum & 1) << 7) + (sum >> 1) + byte) & 0xff, 0);
   const count = Math.ceil(name.length / LONG_NAME_CHARACTERS);

@@ -29,7 +29,10 @@ export interface PartitionTable {
   readonly partitions: readonly Partition[];
 }
 
-/** The sectors of a GUID partition table (UEFI 2.10 §5.3), and what firmware measures of it. */
+/**
+ * The sectors of a GUID partition table (UEFI 2.10 §5.3), and the part of the table that firmware measures into the
+ * TPM.
+ */
 export interface EncodedTable {
   /** The first sectors of the disk: protective MBR, header, entries. */
   readonly start: Uint8Array;
@@ -89,7 +92,10 @@ function entryOf({ type, id, name, firstSector, lastSector }: Partition): Uint8A
   return entry;
 }
 
-/** One partition of type 0xEE over the whole disk, so that old programs do not take the disk for an empty one. */
+/**
+ * One MBR partition of type 0xEE over the whole disk, so that programs without support for GPT do not take the disk for
+ * an empty disk.
+ */
 function protectiveMbr(sectors: number): Uint8Array {
   const mbr = Buffer.alloc(SECTOR_BYTES);
   mbr.set([0x00, 0x00, 0x02, 0x00, 0xee, 0xff, 0xff, 0xff], 446);
@@ -112,7 +118,7 @@ export function guidBytes(text: string): Uint8Array {
   return Buffer.concat([...flipped, Buffer.from(d + e, 'hex')]);
 }
 
-/** A GUID that follows from 16 bytes of a hash, marked as version 8 (RFC 9562 §5.8). */
+/** A GUID made of the first 16 bytes of a hash, marked as version 8 (RFC 9562 §5.8). */
 export function guidOf(digest: Uint8Array): string {
   const bytes = Buffer.from(digest.subarray(0, 16));
   bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6);

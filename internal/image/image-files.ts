@@ -8,15 +8,19 @@ export const CREDENTIALS_DIRECTORY = '.extra/global_credentials';
 export const PROVISIONING_CREDENTIAL = 'provisioning.cred';
 
 const UNITS = 'etc/systemd/system';
-/** Units that ask at a console, or that a machine without logins, swap and local configuration does not need. */
+/**
+ * Masked units: they ask for input at a console, or a machine without logins, swap and local configuration does not
+ * need them.
+ */
 const MASKED = [
   ...['console-getty.service', 'debug-shell.service', 'getty.target', 'getty-static.service'],
   ...['emergency.service', 'rescue.service', 'systemd-firstboot.service', 'ctrl-alt-del.target'],
   ...['systemd-ask-password-console.path', 'systemd-ask-password-wall.path', 'systemd-logind.service'],
-  // They extend PCR 11 while the machine starts, so that its value would depend on the moment of the quote.
+  // These units extend PCR 11 while the machine starts. With them, the value of PCR 11 would depend on the moment of
+  // the TPM quote.
   ...['systemd-pcrphase.service', 'systemd-pcrphase-sysinit.service', 'systemd-pcrphase-initrd.service'],
   ...['e2scrub_all.timer', 'fstrim.timer', 'hwclock.service', 'systemd-repart.service'],
-  // They run scripts of /etc/init.d.
+  // These units run scripts of /etc/init.d.
   ...['kmod.service', 'procps.service', 'udev.service', 'rc-local.service'],
 ];
 const ENABLED: Readonly<Record<string, readonly string[]>> = {
@@ -36,20 +40,24 @@ DHCP=yes
 [DHCPv4]
 UseNTP=yes
 `;
-/** Only servers that the network names: no machine asks the internet for the time. */
+/** Only time servers that DHCP announces: no machine asks a public server for the time. */
 const TIME_SYNC = '[Time]\nNTP=\nFallbackNTP=\n';
 const RESOLVER = '[Resolve]\nFallbackDNS=\nLLMNR=no\nMulticastDNS=no\n';
 const PROVISIONING = `d /etc/cluster 0700 root root -
 C /etc/cluster/provisioning.json 0600 root root - /${CREDENTIALS_DIRECTORY}/${PROVISIONING_CREDENTIAL}
 `;
 
-/** The files of the image that no package contains: configuration, links, and what packages create when they are installed. */
+/**
+ * The files of the image that no package contains: configuration, links, and the files that the installation scripts of
+ * packages would create.
+ */
 export function imageFiles(packages: readonly PackageFiles[], version: string): readonly CpioEntry[] {
   return [
     symlink('init', '/usr/lib/systemd/systemd'),
     file('usr/lib/os-release', osRelease(version)),
     symlink('etc/os-release', '../usr/lib/os-release'),
-    // Empty: systemd chooses an id at each boot, and does not run its questions for the first boot.
+    // An empty file: systemd then chooses an id at each boot, and does not start its interactive set-up of a first
+    // boot.
     file('etc/machine-id', ''),
     symlink('etc/resolv.conf', '../run/systemd/resolve/resolv.conf'),
     file('etc/ssl/certs/ca-certificates.crt', certificates(packages)),

@@ -112,7 +112,7 @@ describe('predictRegisters()', () => {
     );
   };
 
-  test('gives each change to the registers that measure it', () => {
+  test('changes exactly the registers that measure the changed part of the image', () => {
     const otherKernel = Buffer.concat([stub, Buffer.alloc(8)]);
     expect(changed({ parts: { commandLine: 'verbose' } })).toEqual([9, 11]);
     expect(changed({ parts: { initrd: Buffer.from('other') } })).toEqual([9, 11]);
@@ -124,7 +124,7 @@ describe('predictRegisters()', () => {
     expect(changed({ credentials: new Map() })).toEqual([9, 12]);
   });
 
-  test('adds the boot aggregate when all registers of the firmware are known', () => {
+  test('adds PCR 10 with the boot aggregate when all registers of the firmware are known', () => {
     const image = predictRegisters(given);
     const firmware = new Map(FIRMWARE_REGISTERS.map((pcr) => [pcr, Buffer.alloc(32, pcr)]));
     expect([...withFirmware(image, firmware).keys()]).toEqual([...Array(15).keys()]);

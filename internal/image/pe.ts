@@ -42,7 +42,8 @@ export function addSections(stub: Uint8Array, added: readonly PeSection[]): Uint
   for (let index = 0; index < count; index++) {
     const at = sections + index * SECTION_HEADER_BYTES;
     address = Math.max(address, view.getUint32(at + 12, true) + view.getUint32(at + 8, true));
-    // Firmware hashes sections one after the other, so its digest is that of the whole file only without gaps.
+    // Firmware hashes one section after the other, and no bytes between sections. Without gaps, its digest equals the
+    // digest of the whole file.
     if (view.getUint32(at + 20, true) !== offset)
       throw new ImageError('image-pe', `section ${index} of the boot stub does not follow the one before`);
     offset += view.getUint32(at + 16, true);

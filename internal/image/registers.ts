@@ -7,7 +7,7 @@ import { measuredSections, type UkiParts } from './uki.ts';
 const DIGEST_BYTES = 32;
 const INITRD_ALIGNMENT = 4;
 
-/** What a machine measures of its disk. */
+/** The parts of a disk that a machine measures into the TPM. */
 export interface MeasuredImage {
   readonly uki: Uint8Array;
   readonly parts: UkiParts;
@@ -67,12 +67,15 @@ export function predictRegisters(image: MeasuredImage): ReadonlyMap<number, Uint
   ]);
 }
 
-/** The registers of the firmware: its code, its configuration, and Secure Boot. They do not follow from an image. */
+/**
+ * The PCRs that depend on the firmware: its code, its configuration, and Secure Boot. They cannot be computed from an
+ * image.
+ */
 export const FIRMWARE_REGISTERS: readonly number[] = [0, 1, 2, 3, 6, 7];
 
 /**
- * Adds the values of one firmware. With all of them, PCR 10 follows too: the kernel extends it once, with a digest over PCR 0
- * to 9 (Documentation/security/IMA-templates.rst, template `ima-sig`).
+ * Adds the register values of one firmware. If all of them are given, PCR 10 is added too: the kernel extends PCR 10
+ * once, with a digest over PCR 0 to 9 (Documentation/security/IMA-templates.rst, template `ima-sig`).
  */
 export function withFirmware(
   image: ReadonlyMap<number, Uint8Array>,

@@ -1,7 +1,7 @@
 import type { CpioEntry } from './cpio.ts';
 import { ImageError } from './errors.ts';
 
-/** The files of one package. Paths have no leading slash, and are those of the package. */
+/** The files of one package. Paths are as in the package, without a leading slash. */
 export interface PackageFiles {
   readonly name: string;
   readonly entries: readonly CpioEntry[];
@@ -9,10 +9,10 @@ export interface PackageFiles {
 
 /** On the image these directories are links into /usr, as on every Debian since version 12. */
 const MERGED = ['bin', 'lib', 'lib64', 'sbin'];
-/** What a machine does not read. Licences (`usr/share/doc/NAME/copyright`) stay. */
+/** Files that a machine does not read, which the image omits. Licences (`usr/share/doc/NAME/copyright`) stay. */
 const DROPPED =
   /^(boot|usr\/include|usr\/share\/(base-passwd|bash-completion|bug|doc-base|gcc|gdb|info|initramfs-tools|libgcrypt20|lintian|locale|man|pkgconfig|zsh)|usr\/share\/doc\/.+\/(?!copyright$)[^/]+)(\/|$)/;
-/** Programs that ask for a login or become another user. Without them no console accepts input. */
+/** Programs that ask for a login or switch to another user. Without these programs, no console accepts input. */
 const LOGINS = new Set(['agetty', 'getty', 'runuser', 'su', 'sulogin']);
 const SHELLS = new Set(
   'ash bash busybox csh dash dropbear fish ksh login mksh rbash sh ssh sshd tcsh telnetd zsh'.split(' '),
@@ -37,7 +37,10 @@ export function createRootTree(
   return [...tree.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** The path on the image. Without users, no program needs the rights of another one. */
+/**
+ * The entry with its path on the image, without set-user-id bits: an image has no users, so no program needs the rights
+ * of another user.
+ */
 function merged(entry: CpioEntry): CpioEntry {
   const [top = ''] = entry.path.split('/');
   const path = MERGED.includes(top) ? `usr/${entry.path}` : entry.path;

@@ -33,13 +33,13 @@ test.each([
   },
 );
 
-test('a rotation of an earlier version has no cluster CA', () => {
+test('a key rotation that an earlier version started has no cluster CA', () => {
   const set: KeySet = { generation: 2, phase: 'done', previous: pairs, next: pairs };
   expect(trustedClusterCas('done', publicHalvesOf(set))).toBeUndefined();
   expect(signingClusterCa(set)).toBeUndefined();
 });
 
-test('parseKeySet() returns the cluster CAs that encodeKeySet() wrote, and refuses one in one generation only', () => {
+test('parseKeySet() returns the cluster CAs that encodeKeySet() wrote, and refuses a file with a cluster CA in only one of the two generations', () => {
   const read = parseKeySet('x', encodeKeySet(at('issue')).reveal());
   expect([read.previous[CLUSTER_CA], read.next[CLUSTER_CA]]).toEqual([previous, next]);
   const half = encodeKeySet({ ...at('issue'), previous: pairs }).reveal();

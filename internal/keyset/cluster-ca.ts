@@ -12,14 +12,17 @@ export async function createClusterCa(generation: number, nowMs: number): Promis
   };
 }
 
-/** The cluster CA that signs in the current phase; undefined in a rotation of an earlier version, which kept it. */
+/**
+ * The cluster CA that signs in the current phase. undefined in a rotation that an earlier version started, because such
+ * a rotation does not replace the cluster CA.
+ */
 export function signingClusterCa(set: KeySet): RotatingPair | undefined {
   return activePairs(set)[CLUSTER_CA];
 }
 
 /**
- * The cluster CAs that every member trusts in a phase, a PEM bundle; undefined before phase `trust` and in a rotation of an earlier
- * version: members keep those that they trust.
+ * A PEM bundle of the cluster CAs that every member trusts in a phase. undefined if members keep the CAs that they
+ * trust already: before phase `trust`, and in a rotation that an earlier version started.
  */
 export function trustedClusterCas(
   phase: KeyPhase,

@@ -42,12 +42,12 @@ test.each([
 test('API servers in neighboring phases decrypt what the other one encrypts', () => {
   for (const [index, phase] of KEY_PHASES.slice(0, -1).entries()) {
     const [now, later] = [phase, KEY_PHASES[index + 1] ?? phase].map((at) => encryptionKeysIn(at, keys));
-    // In `retire` no API server has the previous key, and in `refresh` none encrypts with it.
+    // The first key of each list encrypts, so the list of the neighboring phase must contain it.
     expect([later?.includes(now?.[0] ?? older), now?.includes(later?.[0] ?? older)]).toEqual([true, true]);
   }
 });
 
-test('a rotation that replaces an unfinished one keeps the keys under which objects may still be', () => {
+test('a rotation that replaces an unfinished rotation keeps every key with which an object may still be encrypted', () => {
   const at = (phase: KeySet['phase']) => currentEncryption(phase, { ...keys, older: [older] });
   const { resources, previous, next } = keys;
   expect(at('trust')).toEqual({ resources, key: previous, older: [next, older] });
@@ -60,13 +60,13 @@ test('a rotation that replaces an unfinished one keeps the keys under which obje
   expect(encryptionKeysIn('retire', again)).toEqual([again.next]);
 });
 
-test('without the secret of the previous key, which is deleted at the end, the next one remains in every phase', () => {
+test('API servers have only the next encryption key, in every phase, once the secret of the previous key is deleted', () => {
   const end = withoutReplacedSecrets({ ...keys, older: [older] });
   expect([end.previous, end.older]).toEqual([{ ...keys.previous, secret: undefined }, []]);
   for (const phase of KEY_PHASES) expect(encryptionKeysIn(phase, end)).toEqual([keys.next]);
 });
 
-test('the key set file keeps the encryption keys, and what an owner signs about them does not change at the end', () => {
+test("the key set file preserves the encryption keys, and an owner's signature on them stays valid when the previous secret is deleted", () => {
   const text = encodeKeySet(set).reveal();
   expect(encodeKeySet(parseKeySet('x', text)).reveal()).toBe(text);
   const end = parseKeySet('x', encodeKeySet({ ...set, encryption: withoutReplacedSecrets(keys) }).reveal());
@@ -74,7 +74,7 @@ test('the key set file keeps the encryption keys, and what an owner signs about 
   expect(areSignedKeys(signedKeysOf(publicKeysOf(set)), publicKeysOf(end))).toBe(true);
 });
 
-test('an owner signs the encryption keys, and neither has a secret in what is signed or recorded', () => {
+test("an owner's signature covers both encryption keys, and neither the signed text nor the record contains their secrets", () => {
   const signed = signedKeysOf(publicKeysOf(set));
   for (const which of ['previous', 'next'] as const) {
     const changed = { ...set, encryption: { ...keys, [which]: older } };
@@ -93,7 +93,7 @@ describe('parseKeySet() refuses', () => {
   };
   test.each([
     {
-      name: 'an encryption key with the hash of another one',
+      name: 'an encryption key with the hash of another encryption key',
       given: () => mutate((of) => ({ ...of, next: { ...of.next, secret: older.secret?.reveal() } })),
     },
     {
@@ -106,11 +106,11 @@ describe('parseKeySet() refuses', () => {
       given: () => mutate((of) => ({ ...of, next: { name: keys.next.name, id: keys.next.id } })),
     },
     {
-      name: 'an encryption key whose name would end inside the prefix of values',
+      name: 'an encryption key whose name contains a colon, which ends the name in the prefix of encrypted values',
       given: () => mutate((of) => ({ ...of, previous: { ...of.previous, name: 'key1:x' } })),
     },
     {
-      name: 'the encryption of a resource that it does not know',
+      name: 'the encryption of a resource that this version does not know',
       given: () => mutate((of) => ({ ...of, resources: ['pods'] })),
     },
   ])('$name, without the secret in the error', ({ given }) => {

@@ -17,11 +17,14 @@ const NAME_HEX = 12;
 
 /** A key with which API servers encrypt objects (secretbox: XSalsa20 and Poly1305, 32 bytes). */
 export interface EncryptionKey {
-  /** Kubernetes writes it, in the clear, before each value that is encrypted with the key. */
+  /** The name that Kubernetes writes, in the clear, before each value that is encrypted with the key. */
   readonly name: string;
-  /** SHA-256 of the key, lower-case hex: what records and owners' signatures contain in place of a public key. */
+  /**
+   * SHA-256 of the key, lower-case hex. Records and owners' signatures contain this hash, because an encryption key has
+   * no public half.
+   */
   readonly id: string;
-  /** Base64. undefined once nothing is encrypted with the key any more, and the key is deleted. */
+  /** Base64. undefined after the key was deleted, because nothing is encrypted with the key any more. */
   readonly secret: Secret<string> | undefined;
 }
 
@@ -30,11 +33,11 @@ export interface EncryptionKeys {
   readonly resources: readonly EncryptableResource[];
   readonly previous: EncryptionKey;
   readonly next: EncryptionKey;
-  /** Keys of rotations that were replaced by this one before they had rewritten all objects. */
+  /** Keys of earlier rotations that this rotation replaced before they had encrypted all objects again. */
   readonly older: readonly EncryptionKey[];
 }
 
-/** The encryption of a control plane: which resources, and the key that it uses. */
+/** The encryption that a control plane uses: the encrypted resources and the keys. */
 export interface CurrentEncryption {
   readonly resources: readonly EncryptableResource[];
   readonly key: EncryptionKey;
@@ -48,12 +51,15 @@ export function createEncryptionKey(generation: number): EncryptionKey {
   return { name: `g${generation}-${id.slice(0, NAME_HEX)}`, id, secret };
 }
 
-/** A key that API servers use already, by its name. @throws RangeError for anything but 32 bytes in canonical base64 */
+/**
+ * Makes an `EncryptionKey` of a name and a secret that API servers use already. @throws RangeError for anything but 32
+ * bytes in canonical base64
+ */
 export function encryptionKeyFrom(name: string, secret: Secret<string>): EncryptionKey {
   return { name, id: idOf(secret), secret };
 }
 
-/** The text that stands for the key where others have a public key. */
+/** The text that represents an encryption key where other keys have their public key. */
 export function encryptionKeyText({ name, id }: EncryptionKey): string {
   return `${name}:${id}`;
 }
@@ -61,14 +67,17 @@ export function encryptionKeyText({ name, id }: EncryptionKey): string {
 /** The keys that API servers have in a phase: the first one encrypts, all of them decrypt. */
 export function encryptionKeysIn(phase: KeyPhase, keys: EncryptionKeys): readonly EncryptionKey[] {
   const { previous, next, older } = keys;
-  // Without its secret, the previous key has been dropped by a control plane that was further.
+  // If the secret of the previous key is missing, a control plane in a later phase has deleted it.
   if (isPhaseAtLeast(phase, 'retire') || previous.secret === undefined) return [next];
   const others = older.filter(({ secret }) => secret !== undefined);
   if (isPhaseAtLeast(phase, 'issue')) return [next, previous, ...others];
   return [previous, ...(isPhaseAtLeast(phase, 'trust') ? [next] : []), ...others];
 }
 
-/** The encryption from which the next rotation starts. Objects may be under any key of a rotation that has not come to `retire`. */
+/**
+ * The encryption from which the next rotation starts. Before phase `retire`, an object may be encrypted with any key of
+ * the rotation.
+ */
 export function currentEncryption(phase: KeyPhase, keys: EncryptionKeys): CurrentEncryption {
   const { resources, next, previous, older } = keys;
   if (isPhaseAtLeast(phase, 'retire')) return { resources, key: next, older: [] };
@@ -76,13 +85,16 @@ export function currentEncryption(phase: KeyPhase, keys: EncryptionKeys): Curren
   return { resources, key, older: [other, ...older].filter(({ secret }) => secret !== undefined) };
 }
 
-/** The keys without the secrets of those that nothing is encrypted with any more. */
+/**
+ * The keys as phase `done` keeps them. Only the next key keeps its secret, because nothing is encrypted with the other
+ * keys any more.
+ */
 export function withoutReplacedSecrets({ resources, previous, next }: EncryptionKeys): EncryptionKeys {
   return { resources, previous: { ...previous, secret: undefined }, next, older: [] };
 }
 
 const keyShape = z.strictObject({
-  // What Kubernetes accepts as a name: it ends at the first colon.
+  // A name without a colon, because Kubernetes ends the name of a key at the first colon.
   name: z.string().regex(/^[a-z0-9][a-z0-9.-]{0,62}$/),
   id: z.string().regex(/^[0-9a-f]{64}$/),
   secret: z.string().optional(),
@@ -111,7 +123,10 @@ export function plainEncryptionKeys(keys: EncryptionKeys): z.infer<typeof encryp
   };
 }
 
-/** Decodes what `plainEncryptionKeys()` encoded. @throws RangeError if a secret is not that of its identifier */
+/**
+ * Decodes keys that `plainEncryptionKeys()` encoded. @throws RangeError if the hash of a secret differs from its
+ * identifier
+ */
 export function encryptionKeysFrom(plain: z.infer<typeof encryptionKeysShape>): EncryptionKeys {
   const key = ({ name, id, secret }: z.infer<typeof keyShape>): EncryptionKey => {
     if (secret === undefined) return { name, id, secret };

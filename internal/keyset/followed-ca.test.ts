@@ -23,41 +23,41 @@ const cases: readonly {
 }[] = [
   { name: 'the next CA', shown: [SECOND], want: [[SECOND, 2]] },
   {
-    name: 'both CAs, for a machine that knows none: the rotation may be under way',
+    name: 'both CAs for a machine that knows no CA, because the rotation may still be running',
     shown: [FIRST, SECOND],
     want: [
       [FIRST, 1],
       [SECOND, 2],
     ],
   },
-  { name: 'no CA that no owner has signed', shown: [OTHER, SECOND], want: [[SECOND, 2]] },
+  { name: "no CA without an owner's signature", shown: [OTHER, SECOND], want: [[SECOND, 2]] },
   {
-    name: 'no CA that the known CA has replaced',
+    name: 'no old CA whose successor the caller knows already',
     shown: [FIRST],
     known: { trustedPem: SECOND, generation: 1 },
     want: [],
   },
   {
-    name: 'only the new CA if the machine knows only the generation',
+    name: 'only the new CA to a machine that knows the current generation and no CA',
     shown: [FIRST, SECOND],
     known: { trustedPem: undefined, generation: 2 },
     want: [[SECOND, 2]],
   },
   {
-    name: 'no CA of an earlier generation',
+    name: 'no CA if the caller knows a newer generation than the signed one',
     shown: [FIRST, SECOND],
     known: { trustedPem: undefined, generation: 3 },
     want: [],
   },
   {
-    name: 'the CA that is being replaced, for a workspace that knows the one before it',
+    name: 'the CA that is being replaced, to a workspace that knows only the CA before that one',
     shown: [SECOND],
     signed: third,
     known: { trustedPem: FIRST, generation: 1 },
     want: [[SECOND, 2]],
   },
   {
-    name: 'no CA of a rotation that did not replace it',
+    name: "no CA if the owner's signature is about a rotation that does not replace the cluster CA",
     shown: [FIRST, SECOND],
     signed: { generation: 2, previous: {}, next: {} },
     want: [],

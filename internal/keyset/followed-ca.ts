@@ -9,8 +9,8 @@ export interface KnownClusterCa {
   /** PEM bundle; undefined for a machine that has not joined yet. */
   readonly trustedPem: string | undefined;
   /**
-   * The newest generation of the shared keys that has replaced those before it, as far as this is known; 1 for the keys that a
-   * cluster is created with.
+   * The newest generation of the shared keys that the caller knows as current. The keys that a cluster is created with
+   * have generation 1.
    */
   readonly generation: number;
 }
@@ -22,9 +22,9 @@ interface FollowedCa {
 }
 
 /**
- * Selects those CAs in a bundle that may be trusted because an owner has signed the generation that they are of. Never one that
- * the known CA has replaced: its key may be in other hands. That CA says nothing about its successor. Pure.
- * @param shownPem untrusted
+ * Selects the CAs in a bundle that the caller may trust because an owner has signed their generation. Never selects a
+ * CA that the known CA has replaced, because its private key may be stolen. The signature of an owner decides, and not
+ * a signature of the known CA. Pure. @param shownPem a bundle from an untrusted peer
  */
 export function followedClusterCas(
   shownPem: string,

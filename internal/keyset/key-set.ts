@@ -31,7 +31,10 @@ export const ROTATION_FILE = 'rotation.json';
 export interface RotatingPair {
   readonly public: string;
   readonly private: Secret<string>;
-  /** Name and key of this CA, signed by the CA that it replaces: servers send it behind their certificate. */
+  /**
+   * Cross-certificate: name and key of this CA, signed by the CA that it replaces. Servers send it after their own
+   * certificate.
+   */
   readonly cross?: string | undefined;
 }
 
@@ -43,7 +46,10 @@ export type RotatingPairs<Name extends string = RotatingKey> = Readonly<Record<N
 export interface KeySet<Name extends string = RotatingKey> extends KeyStage {
   readonly previous: RotatingPairs<Name>;
   readonly next: RotatingPairs<Name>;
-  /** undefined in a rotation that an agent of an earlier version began: it did not replace the encryption key. */
+  /**
+   * undefined in a rotation that an agent of an earlier version started: such a rotation does not replace the
+   * encryption key.
+   */
   readonly encryption?: EncryptionKeys | undefined;
 }
 
@@ -99,7 +105,7 @@ export function publicPartsOf(
   return mapPairs(pairs, ({ public: pem }) => pem);
 }
 
-/** Whether this rotation replaces a pair that rotations of earlier versions kept. */
+/** Whether this rotation replaces a pair of `LATER_KEYS`. A rotation that an earlier version started does not. */
 export function isReplaced<Name extends LaterKey>(
   set: KeySet,
   name: Name,
@@ -107,7 +113,7 @@ export function isReplaced<Name extends LaterKey>(
   return set.next[name] !== undefined && set.previous[name] !== undefined;
 }
 
-/** The pairs that sign in the current phase: the next rotation replaces them. */
+/** The pairs that sign in the current phase. The next rotation starts from these pairs and replaces them. */
 export function activePairs<Name extends string>({
   phase,
   previous,

@@ -17,9 +17,10 @@ export const ROTATING_KEYS = [
 export type RotatingKey = (typeof ROTATING_KEYS)[number];
 
 /**
- * Key pairs that rotations of earlier versions kept: their key sets, records and owners' signatures do not name them. A set has all
- * that its version knew, in both generations. `kubernetes-ca` is the CA of API servers and kubelets as servers (servers-ca.ts);
- * `cluster-ca` issues the certificates of nodes, of join services and curators, and of operators (cluster-ca.ts).
+ * Key pairs that rotations of earlier versions do not replace, so their key sets, records and owners' signatures do not
+ * contain these pairs. A key set contains all pairs that the version which created it knew, in both generations.
+ * `kubernetes-ca` is the CA of API servers and kubelets as servers (servers-ca.ts); `cluster-ca` issues the
+ * certificates of nodes, of join services and curators, and of operators (cluster-ca.ts).
  */
 export const LATER_KEYS = ['kubernetes-ca', 'cluster-ca'] as const;
 /** One of `LATER_KEYS`. */

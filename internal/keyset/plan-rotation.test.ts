@@ -35,31 +35,31 @@ const cases: readonly {
   want: unknown;
 }[] = [
   {
-    name: 'waits for an agent that is too old to take part before new keys are created',
+    name: 'does not create new keys while an agent is too old to take part',
     at: now('asked'),
     members: [member('a', '1/done'), worker('w', undefined)],
     want: [['w', 'its agent is too old to rotate keys']],
   },
   {
-    name: 'waits for an agent that does not know the encryption key before new keys are created',
+    name: 'does not create new keys while an agent does not know the encryption key',
     at: now('asked'),
     members: [member('a', '1/done'), member('w', '1/done', { knowsEncryption: false })],
     want: [['w', 'its agent is too old to replace the encryption key']],
   },
   {
-    name: 'waits for an agent that does not know the Kubernetes CA before new keys are created',
+    name: 'does not create new keys while an agent does not know the Kubernetes CA',
     at: now('asked'),
     members: [member('a', '1/done'), member('w', '1/done', { laterKeys: ['other'] })],
     want: [['w', 'its agent is too old to replace the Kubernetes CA']],
   },
   {
-    name: 'waits for an agent that is too old to replace the cluster CA before new keys are created',
+    name: 'does not create new keys while an agent is too old to replace the cluster CA',
     at: now('asked'),
     members: [member('a', '1/done'), member('w', '1/done', { laterKeys: ['kubernetes-ca'] })],
     want: [['w', 'its agent is too old to replace the cluster CA']],
   },
   {
-    name: 'goes on with a rotation that agents of an earlier version began',
+    name: 'continues a rotation that agents of an earlier version started',
     at: now('trust'),
     members: [member('a', '2/trust', { isControlPlane: true, knowsEncryption: false })],
     want: { kind: 'next', phase: 'issue' },

@@ -18,7 +18,7 @@ export interface RotationRecord {
   readonly madeBy?: string | undefined;
 }
 
-/** What a rotation needs to know about a member of the cluster. */
+/** The facts about a member of the cluster that `planRotation()` uses. */
 export interface RotationMember {
   readonly nodeId: string;
   readonly name: string;

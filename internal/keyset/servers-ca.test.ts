@@ -17,7 +17,7 @@ const second = await createServersCa(2, NOW_MS, first);
 const third = await createServersCa(3, NOW_MS, second);
 const cas = { previous: first.public, next: second.public };
 
-test('createServersCa() creates a CA of another name and key, which the replaced one has signed', () => {
+test('createServersCa() creates a CA with a new name and a new key, and a cross-certificate that the replaced CA has signed', () => {
   expect(new X509Certificate(second.public).subject).toBe('CN=kubernetes 2');
   for (const [previous, next] of [
     [first, second],
@@ -28,7 +28,7 @@ test('createServersCa() creates a CA of another name and key, which the replaced
     );
 });
 
-test('createServersCa() keeps the key of a CA that may not sign its successor, and permits that for the next rotation', async () => {
+test('createServersCa() keeps the key of a CA that may not sign a cross-certificate, and issues it a certificate that permits this in the next rotation', async () => {
   const old = await createFirst(0);
   const kept = await createServersCa(2, NOW_MS, old);
   const [before, after] = [new X509Certificate(old.public), new X509Certificate(kept.public)];
@@ -52,10 +52,13 @@ const trusts: Readonly<Record<KeyPhase, string>> = {
   retire: cas.next,
   done: cas.next,
 };
-test.each(KEY_PHASES)('clients and kubelets trust the CAs of servers of phase %s', (phase) => {
-  expect(serversTrustPem(phase, cas)).toBe(trusts[phase]);
-  expect(kubeletTrustPem(phase, cas)).toBe(phase === 'refresh' ? cas.next : trusts[phase]);
-});
+test.each(KEY_PHASES)(
+  'in phase %s, clients and kubelets trust the CAs that sign the certificates of servers',
+  (phase) => {
+    expect(serversTrustPem(phase, cas)).toBe(trusts[phase]);
+    expect(kubeletTrustPem(phase, cas)).toBe(phase === 'refresh' ? cas.next : trusts[phase]);
+  },
+);
 
 describe('a key set with the CA of servers', () => {
   const setOf = async (): Promise<KeySet> => ({
@@ -64,7 +67,7 @@ describe('a key set with the CA of servers', () => {
     next: { ...(await createPairs(2, NOW_MS)), [SERVERS_CA]: second },
   });
 
-  test('is parsed as it was encoded', async () => {
+  test('is the same after it was encoded and parsed', async () => {
     const text = encodeKeySet(await setOf()).reveal();
     const read = parseKeySet('x', text);
     expect([encodeKeySet(read).reveal(), read.next[SERVERS_CA]?.cross]).toEqual([text, second.cross]);
@@ -72,20 +75,20 @@ describe('a key set with the CA of servers', () => {
 
   test.each([
     {
-      name: 'in one generation only',
+      name: 'that contains this CA in only one generation',
       change: ({ previous: { [SERVERS_CA]: _, ...others } }: KeySet) => others,
     },
     {
-      name: 'whose cross-certificate is for other CAs',
+      name: 'with a cross-certificate for other CAs',
       change: (set: KeySet) => ({ ...set.previous, [SERVERS_CA]: third }),
     },
-  ])('is refused $name', async ({ change }) => {
+  ])('is refused as a key set $name', async ({ change }) => {
     const set = await setOf();
     const text = encodeKeySet({ ...set, previous: change(set) }).reveal();
     expect(() => parseKeySet('x', text)).toThrow(expect.objectContaining({ code: 'keyset-invalid' }));
   });
 
-  test('is signed as a whole: areSignedServerCas() accepts its CAs and no other', async () => {
+  test("is covered by an owner's signature: areSignedServerCas() accepts its CAs and no other CA", async () => {
     const set = await setOf();
     const signed = signedKeysOf(publicKeysOf(set));
     for (const bundle of Object.values(trusts)) expect(areSignedServerCas(signed, bundle)).toBe(true);

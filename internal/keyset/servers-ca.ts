@@ -4,15 +4,16 @@ import type { KeyPhase, LaterKey } from './phases.ts';
 
 /** Name of the CA that signs the certificates of API servers and kubelets as servers. */
 export const SERVERS_CA = 'kubernetes-ca' satisfies LaterKey;
-/** Common name of the first one, as with kubeadm; later ones append their generation. */
+/** Common name of the first such CA, as with kubeadm. Later CAs append their generation. */
 export const SERVERS_CA_NAME = 'kubernetes';
 
 /**
- * Creates the CA of servers that replaces another one.
+ * Creates the CA that replaces the current CA of API servers and kubelets.
  *
- * Pods and kubeconfigs pin this CA: many clients read it only when they start. Therefore its servers send a cross-certificate, which
- * such clients accept until they start again. The CA of a cluster that an earlier version created may not sign one, and no client would
- * accept it. It keeps its key in this rotation, with a certificate that permits the cross-certificate of the next one.
+ * Pods and kubeconfigs pin this CA, and many clients read it only when they start. Therefore servers of the new CA also
+ * send a cross-certificate, which such clients accept until they restart. If an earlier version created the cluster,
+ * its CA may not sign a cross-certificate (path length 0), and no client would accept one. Such a CA keeps its key in
+ * this rotation. It gets a new certificate that permits a cross-certificate in the next rotation.
  */
 export async function createServersCa(
   generation: number,
@@ -43,8 +44,9 @@ export function serversTrustPem(phase: KeyPhase, cas: Generations): string {
 }
 
 /**
- * The CAs with which a kubelet verifies API servers. In `refresh` all of them have certificates of the new CA, and every kubelet
- * restarts: it reads the file then, and need not restart again in `retire`.
+ * The CAs with which a kubelet verifies API servers. In `refresh`, all API servers have certificates of the new CA, and
+ * every kubelet restarts. A kubelet reads this file when it starts, so the file contains only the new CA from then on.
+ * The kubelet then need not restart again in `retire`.
  */
 export function kubeletTrustPem(phase: KeyPhase, cas: Generations): string {
   return serversTrustPem(phase === 'refresh' ? 'retire' : phase, cas);

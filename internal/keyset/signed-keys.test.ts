@@ -28,7 +28,7 @@ test('areSignedKeys() accepts exactly the keys that were signed', () => {
     }
 });
 
-test('areSignedKeys() refuses a document that lacks a key, or names one that this version does not know', () => {
+test('areSignedKeys() refuses a document that lacks a key, or names a key that this version does not know', () => {
   const signed = signedKeysOf(keys);
   const { 'etcd-peers-ca': _, ...others } = signed.next;
   expect(areSignedKeys({ ...signed, next: others }, keys)).toBe(false);

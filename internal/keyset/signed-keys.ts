@@ -15,7 +15,10 @@ export interface PublicKeys {
   readonly next: PublicHalves;
 }
 
-/** What an owner signs about a rotation: SHA-256 of each public key's text, lower-case hex, by the name of the key. */
+/**
+ * The part of an owner document that describes a rotation: the SHA-256 of each public key's text, lower-case hex, by
+ * the name of the key.
+ */
 export interface SignedKeys {
   readonly generation: number;
   readonly previous: Readonly<Record<string, string>>;
@@ -27,7 +30,7 @@ export function publicKeysOf({ generation, ...set }: KeySet): PublicKeys {
   return { generation, ...publicHalvesOf(set) };
 }
 
-/** What an owner signs about these keys. */
+/** Returns the hashes of these keys that an owner signs. */
 export function signedKeysOf({ generation, previous, next }: PublicKeys): SignedKeys {
   return { generation, previous: digestsOf(previous), next: digestsOf(next) };
 }
@@ -44,8 +47,8 @@ export function areSignedClientCas(signed: SignedKeys, bundlePem: string): boole
 }
 
 /**
- * Whether an owner signed every certificate in this PEM bundle as a CA of servers of Kubernetes. undefined if the signature names none: a
- * rotation of an earlier version keeps that CA.
+ * Whether an owner signed every certificate in this PEM bundle as a CA for servers of Kubernetes. undefined if the
+ * signature names no such CA, because a rotation that an earlier version started does not replace it.
  */
 export function areSignedServerCas(signed: SignedKeys, bundlePem: string): boolean | undefined {
   if (signed.next[SERVERS_CA] === undefined) return undefined;
@@ -53,11 +56,11 @@ export function areSignedServerCas(signed: SignedKeys, bundlePem: string): boole
 }
 
 /**
- * The CAs of servers in a PEM bundle, if an owner signed all of them. Without the one that is replaced where nothing needs it any more, or
- * where the caller trusts the next one alone already.
+ * The CAs for servers in a PEM bundle, if an owner signed all of them. Omits the replaced CA if no server uses it any
+ * more, or if the caller already trusts only the next CA.
  * @param by.known the CAs that the caller trusts so far, a PEM bundle
  * @param by.isNextOnly whether all servers have certificates of the next CA
- * @returns undefined if an owner did not sign one of them, or none is left
+ * @returns undefined if no owner signed one of the CAs, or if no CA is left
  */
 export function serversCasIn(
   signed: SignedKeys,
@@ -81,8 +84,8 @@ function areSignedCas(
 }
 
 /**
- * The statement that a control plane signs with its node key about the keys that it created. An owner verifies it before signing:
- * the curator that shows the keys could have replaced them.
+ * The statement that a control plane signs with its node key about the keys that it created. An owner verifies this
+ * statement before signing, because the curator that shows the keys to the owner could have replaced them.
  */
 export function newKeysStatement(clusterId: string, signed: SignedKeys): Uint8Array {
   const { generation, previous, next } = signed;

@@ -63,8 +63,8 @@ export async function listPodsOn(
 }
 
 /**
- * Evicts a pod, as far as disruption budgets allow. Succeeds when it does not exist.
- * @throws KubeError `kube-not-now` while a budget forbids it
+ * Evicts a pod if the disruption budgets allow that. Succeeds when the pod does not exist. @throws KubeError
+ * `kube-not-now` while a budget forbids the eviction
  */
 export async function evictPod(
   client: KubeClient,
@@ -77,7 +77,7 @@ export async function evictPod(
     apiVersion: 'policy/v1',
     kind: 'Eviction',
     metadata: { name, namespace },
-    // The uid protects a pod that was recreated under the same name.
+    // The API server refuses this uid for a new pod that has the same name, so the new pod is not evicted.
     deleteOptions: { preconditions: { uid } },
   };
   await ignoringAbsence(client.write({ method: 'POST', path, body }, signal));

@@ -49,14 +49,14 @@ async function start(answer: unknown, issuedMs = Date.now()) {
 describe('readServerTime()', () => {
   const timing = (clock: SystemClock) => ({ clock, signal });
 
-  test('measures how far the server is ahead, also when the response is a refusal', async () => {
+  test('measures how far the clock of the server is ahead, also when the server refuses the request', async () => {
     const offsetMs = await readServerTime(await start({}), timing(new SystemClock()));
     expect(Math.abs(offsetMs)).toBeLessThan(2_000);
     const behindMs = await readServerTime(await start({}), timing(new AheadClock()));
     expect(Math.abs(behindMs + HOUR_MS)).toBeLessThan(2_000);
   });
 
-  test('accepts a certificate that looks expired, because the clock is what is wrong', async () => {
+  test('accepts a certificate that looks expired, because the clock of the client may be wrong', async () => {
     const server = await start({}, Date.now() - 30 * 24 * HOUR_MS);
     expect(Math.abs(await readServerTime(server, timing(new SystemClock())))).toBeLessThan(2_000);
   });
@@ -68,7 +68,7 @@ describe('readServerTime()', () => {
     });
   });
 
-  test('accepts each of several CAs', async () => {
+  test('accepts a server certificate that any CA in the bundle has signed', async () => {
     const [own, other] = await Promise.all([start({}), start({})]);
     const caPem = `${other.caPem}\n${own.caPem}`;
     await expect(readServerTime({ ...own, caPem }, timing(new SystemClock()))).resolves.toBeDefined();

@@ -133,7 +133,7 @@ describe('KubeClient', () => {
     await expect(kube.getText('/x', never)).rejects.toMatchObject({ code: 'kube-other-authority' });
   });
 
-  test('reports a server that refuses its certificate', async () => {
+  test('reports that the server refuses the certificate of the client', async () => {
     const { access } = await start(() => ({ body: {} }));
     using kube = client(await accessBy(await createSigner(), access.caPem, access.server));
     await expect(kube.getText('/x', never)).rejects.toMatchObject({ name: 'KubeError' });

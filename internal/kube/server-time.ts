@@ -15,9 +15,9 @@ interface TimeServer {
 }
 
 /**
- * How far the clock of an API server is ahead of `clock`, in ms, by the `Date` of a response; accurate to a second. Sends no
- * credentials. The certificate must be signed by the CA of the cluster, but its dates are not checked: with a wrong clock
- * they look wrong, and the clock is what is to be found out.
+ * How far the clock of an API server is ahead of `clock`, in ms, by the `Date` of a response; accurate to a second.
+ * Sends no credentials. The certificate must be signed by the CA of the cluster. Its dates are not checked, because a
+ * wrong clock makes valid dates look invalid, and this function exists to find a wrong clock.
  * @throws KubeError `kube-unreachable`, `kube-other-authority`, `kube-failed`
  */
 export async function readServerTime(

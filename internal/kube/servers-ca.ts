@@ -19,13 +19,16 @@ const configMapMetadata = z.object({
   }),
 });
 
-/** When the CA of API servers that the pods of a namespace read was written last. */
+/** The last time at which the CA of API servers in a namespace changed. Pods of the namespace read this CA. */
 export interface ServersCaChange {
   readonly namespace: string;
   readonly changedMs: number;
 }
 
-/** The last change of the CA in each namespace, without those where the API does not know the time. @throws KubeError */
+/**
+ * The last change of the CA in each namespace. Omits namespaces for which the Kubernetes API does not know the time.
+ * @throws KubeError
+ */
 export async function listServersCaChanges(
   client: KubeClient,
   signal: AbortSignal,

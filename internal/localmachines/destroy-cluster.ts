@@ -39,7 +39,7 @@ export async function destroyCluster(
   await unmountBelow(host, directory, options.signal);
   await host.files.remove(directory);
   await restoreInotifyLimit(host, { directory, signal: options.signal });
-  // Last: a second attempt needs the number to find the rest.
+  // The number is released last: if this attempt fails, the next one needs the number to find the remaining parts.
   if (network !== undefined) await releaseNumber(host, network);
   await removeIfEmpty(host, options.root);
   return existed;

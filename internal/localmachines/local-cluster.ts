@@ -25,7 +25,7 @@ interface NewNode {
   readonly layers: readonly string[];
   /** Raw Ed25519 public keys of the owners, base64. */
   readonly ownerKeys: readonly [string, ...string[]];
-  /** Control planes to join, "host:port"; none for a machine that is initialized. */
+  /** Control planes to join, "host:port"; none for the machine on which a cluster will be initialized. */
   readonly joinEndpoints?: readonly string[];
   /** An address from `addressesFor`; default: the lowest free one. */
   readonly address?: string;
@@ -88,7 +88,7 @@ export class LocalCluster {
     return node;
   }
 
-  /** The address of each of these nodes; for a new one, the address to add it with. */
+  /** The address of each of these nodes. For a node that does not exist yet, a free address for `addNode`. */
   async addressesFor(names: readonly string[]): Promise<ReadonlyMap<string, string>> {
     const nodes = await this.nodes();
     const taken = nodes.map(({ address }) => address);

@@ -17,8 +17,7 @@ export interface KubeAccess {
   readonly keyPem: Secret<string>;
 }
 
-/** Address of a Kubernetes API, and what a client authenticates with: a certificate, the token of somebody else, or
- * nothing. */
+/** Address of a Kubernetes API, and the credential of a client: a certificate, a token, or nothing. */
 export type KubeClientAccess = Pick<KubeAccess, 'server' | 'caPem'> &
   (Pick<KubeAccess, 'certPem' | 'keyPem'> | { readonly token: Secret<string> | undefined });
 

@@ -60,7 +60,7 @@ describe('the limit of inotify instances', () => {
     expect(await record()).toBeUndefined();
   });
 
-  test('is high enough for all clusters together, and is restored with the removal of the last large one', async () => {
+  test('is high enough for all clusters together, and is restored when the last large cluster is removed', async () => {
     await up('/a', 5);
     await up('/b', 10);
     expect(await limit()).toBe(1920);

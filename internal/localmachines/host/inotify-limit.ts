@@ -20,18 +20,18 @@ const LOCK_MS = 10_000;
 
 const shape = z.strictObject({
   version: z.literal(1),
-  /** The limit before, to be restored. */
+  /** The limit that was set before it was raised, to be restored. */
   before: z.int(),
   /** The raised limit. Any other value was set by another program and stays. */
   raised: z.int(),
-  /** Directory of a cluster → instances that its machines need. */
+  /** Directory of a cluster → inotify instances that the machines of this cluster need. */
   needs: z.record(z.string(), z.int()),
 });
 type WatchRecord = z.infer<typeof shape>;
 
 /**
- * Raises the inotify limit so that it is sufficient for the machines of a cluster beside those of all others. The limit before is on
- * disk first: the removal of the last cluster restores it, also after a crash.
+ * Raises the inotify limit so that it is sufficient for the machines of this cluster and of all other clusters. Writes
+ * the original limit to disk before raising it, so that the removal of the last cluster restores it even after a crash.
  * @throws LocalMachineError `localmachines-preflight`
  */
 export async function raiseInotifyLimit(
@@ -75,7 +75,7 @@ function lockLimit({ clock }: HostPorts, signal: AbortSignal): Promise<AsyncDisp
   return waitForLock('inotify limit', { clock, limitMs: LOCK_MS, onWait: () => undefined, signal });
 }
 
-/** The needs of all existing clusters except one. */
+/** The numbers of inotify instances that all existing clusters except one need. */
 async function needsOfExisting(
   host: HostPorts,
   record: WatchRecord | undefined,

@@ -13,7 +13,7 @@ import { linkName } from './names.ts';
  *     node n2 ─ eth0 .12 ══ p12 ┘
  */
 export interface NodeNetwork {
-  /** N; also in the name of everything of the cluster in the kernel. */
+  /** N. The names of all links, namespaces and cgroups of the cluster contain this number. */
   readonly number: number;
 }
 
