@@ -39,7 +39,7 @@ export const copyStoreShape = z
         (text) => text === '' || PREFIX.test(text),
         'expected parts of A-Z a-z 0-9 . _ - between slashes',
       ),
-    /** CA certificates (PEM) that the store is trusted with, instead of those of the machine. */
+    /** CA certificates (PEM) that verify the certificate of the store, in place of the CAs that the machine trusts. */
     ca: z
       .string()
       .max(MAX_CA_CHARS, `expected at most ${MAX_CA_CHARS} characters`)

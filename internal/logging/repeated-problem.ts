@@ -1,6 +1,6 @@
 import { describeError } from '../errors/index.ts';
 
-/** Tells a new problem from one that repeats at each attempt, so that a problem is logged once. */
+/** Distinguishes a new problem from a problem that repeats at each attempt, so that callers log each problem once. */
 export class RepeatedProblem {
   #last = '';
 

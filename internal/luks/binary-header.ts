@@ -57,11 +57,15 @@ function checkChecksum(copy: Buffer, which: string): void {
 function jsonOf(copy: Buffer): string {
   const area = copy.subarray(LAYOUT.binaryBytes);
   const end = area.indexOf(0);
-  if (end <= 0 || !isZero(area.subarray(end))) refuse('luks-json', 'no end, or bytes after it');
+  if (end <= 0 || !isZero(area.subarray(end)))
+    refuse('luks-json', 'the metadata have no end, or bytes after the end');
   return area.toString('latin1', 0, end);
 }
 
-/** The text of a field that is filled with zeros; a zero inside ends up in the text and is refused by the caller. */
+/**
+ * The text of a field that is padded with zeros. A zero byte before the padding stays in the text, and the caller
+ * refuses such a text.
+ */
 function textAt(copy: Buffer, offset: number, bytes: number): string {
   return copy.toString('latin1', offset, offset + bytes).replace(/\0+$/, '');
 }

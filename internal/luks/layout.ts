@@ -19,9 +19,9 @@ export interface DiskCipher {
   readonly isAuthenticated: boolean;
   /** As cryptsetup names it. */
   readonly encryption: string;
-  /** The integrity of a segment as the metadata names it; undefined: none. */
+  /** The integrity algorithm of a segment as the metadata names it; undefined if the data has no integrity tags. */
   readonly integrity: string | undefined;
-  /** Size of the volume key, with that of the integrity. */
+  /** Size of the volume key, including the key for the integrity tags. */
   readonly keyBytes: number;
 }
 
@@ -42,7 +42,10 @@ export const AUTHENTICATED_CIPHER: DiskCipher = {
 
 /** How the key slots are encrypted, for both ciphers of the data. */
 export const SLOT_CIPHER = { encryption: 'aes-xts-plain64', keyBytes: 64 } as const;
-/** How a slot is derived from its key of 32 random bytes: no work factor is needed, as there is nothing to guess. */
+/**
+ * How the encryption key of a slot is derived from 32 random bytes. No work factor is needed, because nobody can guess
+ * random bytes.
+ */
 export const SLOT_KDF = {
   type: 'pbkdf2',
   hash: 'sha256',
@@ -51,7 +54,10 @@ export const SLOT_KDF = {
 } as const;
 /** The anti-forensic splitter of cryptsetup. */
 export const STRIPES = 4000;
-/** Numbers of key slots: each use of the disk has one, and one more while it is replaced. */
+/**
+ * Maximum number of key slots: each purpose for which the disk is opened has one slot, and a second slot while the
+ * first is replaced.
+ */
 export const MAX_SLOTS = 8;
 /** Number of the only segment and of the only digest. */
 export const ONLY_ID = '0';

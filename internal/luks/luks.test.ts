@@ -6,7 +6,7 @@ import type { LuksErrorCode } from './errors.ts';
 
 const REAL = realHeader();
 
-/** The code with which a header is refused; undefined: it is accepted. */
+/** The error code with which a header is refused; undefined if the header is accepted. */
 function refusalOf(disk: Uint8Array): string | undefined {
   try {
     parseLuksHeader(disk);
@@ -56,22 +56,34 @@ describe('parseLuksHeader()', () => {
   }
   const rows: readonly Row[] = [
     { name: 'a short disk', given: () => realHeader().subarray(0, 100_000), want: 'luks-truncated' },
-    { name: 'more than a header', given: () => Buffer.concat([REAL, text('x')]), want: 'luks-truncated' },
+    { name: 'bytes after the header', given: () => Buffer.concat([REAL, text('x')]), want: 'luks-truncated' },
     { name: 'an empty disk', given: () => Buffer.alloc(REAL.length), want: 'luks-magic' },
-    { name: 'no second copy', given: () => bytesAt(0, text('NO'), [1]), want: 'luks-magic' },
-    { name: 'LUKS1', given: () => bytesAt(6, Uint8Array.of(0, 1)), want: 'luks-version' },
     {
-      name: 'other size',
+      name: 'a header without its second copy',
+      given: () => bytesAt(0, text('NO'), [1]),
+      want: 'luks-magic',
+    },
+    {
+      name: 'a header of LUKS version 1',
+      given: () => bytesAt(6, Uint8Array.of(0, 1)),
+      want: 'luks-version',
+    },
+    {
+      name: 'another size of a copy',
       given: () => bytesAt(8, Uint8Array.of(0, 0, 0, 0, 0, 0, 0x80, 0)),
       want: 'luks-size',
     },
-    { name: 'other offset', given: () => bytesAt(256, Uint8Array.of(1)), want: 'luks-size' },
-    { name: 'other checksum', given: () => bytesAt(72, text('sha512')), want: 'luks-checksum' },
+    { name: 'another offset of a copy', given: () => bytesAt(256, Uint8Array.of(1)), want: 'luks-size' },
+    { name: 'another checksum algorithm', given: () => bytesAt(72, text('sha512')), want: 'luks-checksum' },
     { name: 'a label', given: () => bytesAt(24, text('x')), want: 'luks-label' },
     { name: 'a subsystem', given: () => bytesAt(208, text('x')), want: 'luks-label' },
     { name: 'bytes in the padding', given: () => bytesAt(3000, text('x')), want: 'luks-label' },
     { name: 'a malformed UUID', given: () => bytesAt(168, text('E')), want: 'luks-uuid' },
-    { name: 'other UUID in one copy', given: () => bytesAt(168, text('f'), [1]), want: 'luks-copies-differ' },
+    {
+      name: 'another UUID in one copy',
+      given: () => bytesAt(168, text('f'), [1]),
+      want: 'luks-copies-differ',
+    },
     {
       name: 'an older second copy',
       given: () => bytesAt(23, Uint8Array.of(1), [1]),
@@ -91,21 +103,33 @@ describe('parseLuksHeader()', () => {
       given: () => replaced('{"keyslots":', '{"config":"","keyslots":'),
       want: 'luks-json',
     },
-    { name: 'an escape', given: () => replaced('"dynamic"', '"dynami\\u0063"'), want: 'luks-json' },
-    { name: 'a blank', given: () => replaced('"dynamic"', ' "dynamic"'), want: 'luks-json' },
-    { name: 'a comment', given: () => replaced('"dynamic"', '/**/"dynamic"'), want: 'luks-json' },
     {
-      name: 'a fraction',
+      name: 'an escape sequence in the metadata',
+      given: () => replaced('"dynamic"', '"dynami\\u0063"'),
+      want: 'luks-json',
+    },
+    {
+      name: 'a blank between values of the metadata',
+      given: () => replaced('"dynamic"', ' "dynamic"'),
+      want: 'luks-json',
+    },
+    {
+      name: 'a comment in the metadata',
+      given: () => replaced('"dynamic"', '/**/"dynamic"'),
+      want: 'luks-json',
+    },
+    {
+      name: 'a number with a fraction',
       given: () => replaced('"sector_size":4096', '"sector_size":4096.0'),
       want: 'luks-json',
     },
     {
-      name: 'an exponent',
+      name: 'a number with an exponent',
       given: () => replaced('"sector_size":4096', '"sector_size":4e3'),
       want: 'luks-json',
     },
     {
-      name: 'a literal',
+      name: 'a literal such as null',
       given: () => replaced('"sector_size":4096', '"sector_size":null'),
       want: 'luks-json',
     },
@@ -126,7 +150,7 @@ describe('parseLuksHeader()', () => {
       want: 'luks-reencryption',
     },
     {
-      name: 'flags',
+      name: 'flags in the configuration',
       given: () => replaced('"config":{', '"config":{"flags":["allow-discards"],'),
       want: 'luks-reencryption',
     },
@@ -151,7 +175,7 @@ describe('parseLuksHeader()', () => {
       want: 'luks-cipher',
     },
     {
-      name: 'CBC',
+      name: 'a cipher in CBC mode',
       given: () => replaced(SEGMENT_CIPHER, '"iv_tweak":"0","encryption":"aes-cbc-plain"'),
       want: 'luks-cipher',
     },
@@ -166,7 +190,7 @@ describe('parseLuksHeader()', () => {
       want: 'luks-cipher',
     },
     {
-      name: 'an integrity without a key',
+      name: 'an integrity algorithm without a key',
       given: () =>
         replaced(
           '"sector_size":4096}',
@@ -180,28 +204,28 @@ describe('parseLuksHeader()', () => {
       want: 'luks-kdf',
     },
     {
-      name: 'iterations that would take for ever',
+      name: 'so many iterations that opening the disk would not end',
       given: () => replaced('"iterations":1000', '"iterations":99999999999'),
       want: 'luks-kdf',
     },
     {
-      name: 'SHA-1',
+      name: 'a key derivation with SHA-1',
       given: () => replaced('"kdf":{"type":"pbkdf2","hash":"sha256"', '"kdf":{"type":"pbkdf2","hash":"sha1"'),
       want: 'luks-kdf',
     },
     {
-      name: 'Argon2',
+      name: 'a key derivation with Argon2',
       given: () => replaced('"kdf":{"type":"pbkdf2"', '"kdf":{"type":"argon2i"'),
       want: 'luks-kdf',
     },
     { name: 'an empty salt', given: () => replaced(/"salt":"[^"]*"/, '"salt":""'), want: 'luks-kdf' },
     {
-      name: 'a foreign slot',
+      name: 'a slot of another type',
       given: () => replaced('"1":{"type":"luks2"', '"1":{"type":"other"'),
       want: 'luks-keyslot',
     },
     {
-      name: 'an impossible slot',
+      name: 'a slot whose number is too high',
       given: () => replaced('"1":{"type":"luks2"', '"9":{"type":"luks2"'),
       want: 'luks-keyslot',
     },
@@ -212,22 +236,22 @@ describe('parseLuksHeader()', () => {
       want: 'luks-keyslot',
     },
     {
-      name: 'a slot in the header',
+      name: 'a slot whose area is inside the header',
       given: () => replaced('"offset":"32768"', '"offset":"4096"'),
       want: 'luks-keyslot',
     },
     {
-      name: 'a slot in the data',
+      name: 'a slot whose area is inside the data',
       given: () => replaced('"offset":"290816"', '"offset":"16777216"'),
       want: 'luks-keyslot',
     },
     {
-      name: 'other sector size',
+      name: 'another sector size',
       given: () => replaced('"sector_size":4096', '"sector_size":512'),
       want: 'luks-segment',
     },
     {
-      name: 'other data offset',
+      name: 'another offset of the data',
       given: () => replaced('"offset":"16777216"', '"offset":"16781312"'),
       want: 'luks-segment',
     },
@@ -236,7 +260,11 @@ describe('parseLuksHeader()', () => {
       given: () => replaced('"size":"dynamic"', '"size":"4096"'),
       want: 'luks-segment',
     },
-    { name: 'other IV', given: () => replaced('"iv_tweak":"0"', '"iv_tweak":"8"'), want: 'luks-segment' },
+    {
+      name: 'another start of the initialization vectors',
+      given: () => replaced('"iv_tweak":"0"', '"iv_tweak":"8"'),
+      want: 'luks-segment',
+    },
     {
       name: 'data in the clear',
       given: () => replaced('"0":{"type":"crypt"', '"0":{"type":"linear"'),
@@ -272,7 +300,7 @@ describe('parseLuksHeader()', () => {
       given: () => replaced('"tokens":{', '"tokens":{"0":{"type":"systemd-tpm2","keyslots":["0"]}'),
       want: 'luks-token',
     },
-    { name: 'more key space', given: () => replaced('"4194304"', '"8388608"'), want: 'luks-size' },
+    { name: 'more space for key slots', given: () => replaced('"4194304"', '"8388608"'), want: 'luks-size' },
   ];
 
   test.each(rows)('refuses $name: $want', ({ given, want }) => expect(refusalOf(given())).toBe(want));

@@ -15,7 +15,7 @@ import { isObject, type PlainJson } from './plain-json.ts';
 
 const BASE64_32 = /^[A-Za-z0-9+/]{43}=$/;
 
-/** What the metadata of a state disk says. */
+/** The part of the metadata that may differ between state disks. */
 export interface Metadata {
   readonly cipher: DiskCipher;
   /** Numbers of the key slots, ascending. */
@@ -23,7 +23,8 @@ export interface Metadata {
 }
 
 /**
- * Checks the metadata against the one form that this program creates: every field has to be there, and no other.
+ * Checks the metadata against the one form that this program creates: every field must exist, and no other field may
+ * exist.
  * @throws LuksError
  */
 export function checkMetadata(json: PlainJson): Metadata {
@@ -63,7 +64,7 @@ function checkSegments(segments: PlainJson): DiskCipher {
   same(found['size'], 'dynamic', 'luks-segment', 'size');
   same(found['iv_tweak'], '0', 'luks-segment', 'iv_tweak');
   same(found['sector_size'], LAYOUT.sectorBytes, 'luks-segment', 'sector_size');
-  same(found['encryption'], cipher.encryption, 'luks-cipher', 'of the data');
+  same(found['encryption'], cipher.encryption, 'luks-cipher', 'cipher of the data');
   if (!isAuthenticated) return cipher;
   const integrity = fields(found['integrity'], ['type', 'journal_encryption', 'journal_integrity']);
   same(integrity['type'], cipher.integrity, 'luks-cipher', 'integrity');
@@ -95,11 +96,11 @@ function checkKeyslot(slot: PlainJson, cipher: DiskCipher): number {
   const af = fields(found['af'], ['type', 'stripes', 'hash']);
   same(af['type'], 'luks1', 'luks-keyslot', 'splitter');
   same(af['stripes'], STRIPES, 'luks-keyslot', 'stripes');
-  same(af['hash'], 'sha256', 'luks-keyslot', 'hash of the splitter');
+  same(af['hash'], 'sha256', 'luks-keyslot', 'hash of the anti-forensic splitter');
   checkKdf(found['kdf'], ['type', 'hash', 'iterations', 'salt']);
   const area = fields(found['area'], ['type', 'offset', 'size', 'encryption', 'key_size']);
   same(area['type'], 'raw', 'luks-keyslot', 'area');
-  same(area['encryption'], SLOT_CIPHER.encryption, 'luks-cipher', 'of a slot');
+  same(area['encryption'], SLOT_CIPHER.encryption, 'luks-cipher', 'cipher of a slot');
   same(area['key_size'], SLOT_CIPHER.keyBytes, 'luks-cipher', 'key size of an area');
   const size = slotAreaBytes(cipher.keyBytes);
   same(area['size'], String(size), 'luks-keyslot', 'size of an area');

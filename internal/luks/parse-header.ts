@@ -4,14 +4,17 @@ import { LAYOUT } from './layout.ts';
 import { checkMetadata, type Metadata } from './metadata.ts';
 import { parsePlainJson } from './plain-json.ts';
 
-/** A header that was checked. Open the disk with the same bytes, never with others: they may have changed. */
+/**
+ * A header that was checked. Callers must open the disk with the checked bytes and must not read the header again,
+ * because an attacker may have changed it in the meantime.
+ */
 export interface LuksHeader extends Metadata {
   readonly uuid: string;
 }
 
 /**
- * Checks a header of a state disk, both copies. It does not read the areas of the key slots: who changes them changes which keys
- * open the disk, which only a MAC shows (`internal/statedisk`).
+ * Checks a header of a state disk, both copies. Does not read the areas of the key slots. An attacker who changes these
+ * areas changes which keys open the disk. Only a MAC detects this (`internal/statedisk`).
  * @param header `LAYOUT.headerBytes` bytes, controlled by an attacker
  * @throws LuksError
  */

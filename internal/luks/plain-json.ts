@@ -11,8 +11,8 @@ const STRING = /"([\x20\x21\x23-\x5b\x5d-\x7e]*)"/y;
 const INTEGER = /(?:0|[1-9]\d{0,14})(?![\d.eE+-])/y;
 
 /**
- * Parses JSON exactly as cryptsetup writes it. Whatever two JSON parsers could read differently is refused: repeated names, escapes,
- * other numbers than small integers, and blanks.
+ * Parses JSON exactly as cryptsetup writes it. Refuses all text that two JSON parsers could read differently: repeated
+ * names, escapes, numbers that are not small integers, and blanks.
  * @throws LuksError `luks-json`
  */
 export function parsePlainJson(text: string): PlainJson {

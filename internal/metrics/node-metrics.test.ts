@@ -34,7 +34,7 @@ async function samplesOf(options: {
 
 const isUp = (line: string): boolean => line.startsWith('cluster_program_up') && line.endsWith(' 1');
 
-test('renderNodeMetrics() has the metrics of each program of a control plane once, and says that all respond', async () => {
+test('renderNodeMetrics() returns the metrics of each program of a control plane once, and reports that all programs respond', async () => {
   const samples = await samplesOf({});
   expect(samples).toEqual([
     'cluster_program_info{program="agent"} 1',
@@ -67,7 +67,7 @@ test.each([
     want: '{program="kubelet"}',
   },
   {
-    name: 'a kubelet that is not healthy',
+    name: 'an unhealthy kubelet',
     changes: { 'http://127.0.0.1:10248/healthz': { ok: false, text: 'syncloop' } },
     want: '{program="kubelet"}',
   },
@@ -81,13 +81,13 @@ test.each([
     changes: { 'http://127.0.0.1:2381/metrics': undefined },
     want: '{program="etcd",etcd="kubernetes"}',
   },
-])('renderNodeMetrics() says that $name does not respond', async ({ want, name: _name, ...options }) => {
+])('renderNodeMetrics() reports that $name does not respond', async ({ want, name: _name, ...options }) => {
   const samples = await samplesOf(options);
   expect(samples).toContain(`cluster_program_up${want} 0`);
   expect(samples.filter(isUp)).toHaveLength(4);
 });
 
-test('renderNodeMetrics() says that an etcd is full', async () => {
+test('renderNodeMetrics() reports that an etcd is full', async () => {
   const full = { ok: false, text: '{"health":"false","reason":"ALARM NOSPACE"}' };
   const samples = await samplesOf({ changes: { 'http://127.0.0.1:2381/health?serializable=true': full } });
   expect(samples).toContain('cluster_etcd_alarm{etcd="kubernetes",alarm="NOSPACE"} 1');

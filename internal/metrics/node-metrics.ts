@@ -7,7 +7,7 @@ const ETCDS = { state: PORTS.stateEtcd.metrics, kubernetes: PORTS.kubernetesEtcd
 /** In the response of etcd's health check while its quota is used up. */
 const NO_SPACE = 'NOSPACE';
 
-/** What to read on this node. */
+/** The programs whose metrics are read on this node, and how to read them. */
 export interface NodeMetricsOptions {
   /** The agent's own metrics; undefined when it does not respond. */
   readonly agent: () => Promise<string | undefined>;
@@ -17,7 +17,9 @@ export interface NodeMetricsOptions {
   readonly read: (url: string) => Promise<Page | undefined>;
 }
 
-/** The metrics of every program on this node that responds, and which ones do. */
+/**
+ * The metrics of every program on this node that responds, and one metric per program that tells whether it responds.
+ */
 export async function renderNodeMetrics({
   agent,
   isControlPlane,
@@ -67,7 +69,7 @@ interface Member extends MetricsPage {
 
 async function readMember(etcd: string, port: number, read: NodeMetricsOptions['read']): Promise<Member> {
   const base = `http://127.0.0.1:${port}`;
-  // A serializable check asks for no quorum, so that a member without one responds too.
+  // A serializable health check needs no quorum, so a member responds even when etcd has no quorum.
   const [metrics, health] = await Promise.all([
     read(`${base}/metrics`),
     read(`${base}/health?serializable=true`),

@@ -22,7 +22,10 @@ export function usageOf(
   };
 }
 
-/** The metrics that every program has, with its name as a label, so that those of several programs can be merged. */
+/**
+ * The metrics that every program has. The name of the program is a label, so that the metrics of several programs can
+ * be merged.
+ */
 export function processMetrics(
   { program, version }: { readonly program: string; readonly version: string },
   usage: ProcessUsage,

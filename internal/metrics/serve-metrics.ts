@@ -44,7 +44,7 @@ export async function serveMetrics(
   }
 }
 
-/** What a program says, and whether it says so with a status of success. */
+/** The text of an HTTP response, and whether its status is a success. */
 export interface Page {
   readonly ok: boolean;
   readonly text: string;

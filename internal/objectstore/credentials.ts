@@ -12,8 +12,8 @@ const PROFILE = 'default';
 const VALUE = /^[\x21-\x7e]{1,256}$/;
 
 /**
- * Parses a file in the format of AWS (`~/.aws/credentials`), of which the profile `default` counts.
- * @param source names the file in an error, which has nothing of its content
+ * Parses a file in the format of AWS (`~/.aws/credentials`), and uses its profile `default`.
+ * @param source names the file in an error; the error quotes nothing of its content
  * @throws ObjectStoreError `objectstore-credentials-invalid`
  */
 export function parseStoreCredentials(source: string, text: Secret<string>): StoreCredentials {

@@ -4,7 +4,7 @@ import { defineErrors, errorClass, fault, retryable } from '../errors/index.ts';
 export const objectStoreErrors = defineErrors({
   'objectstore-unreachable': retryable.peer.unreachable(
     'The S3-compatible store did not answer, or the connection broke.',
-    'Check the address in --s3-endpoint and the network to it. The call can be repeated; control planes do so by themselves.',
+    'Check the address in --s3-endpoint and the network to it. Repeat the call; control planes repeat it automatically.',
   ),
   'objectstore-untrusted': fault.operator.refused(
     'The certificate of the S3-compatible store is not valid for its address, or no known CA has issued it. Nothing was sent.',
@@ -24,14 +24,14 @@ export const objectStoreErrors = defineErrors({
   ),
   'objectstore-busy': retryable.peer.unreachable(
     'The S3-compatible store cannot answer now: it is overloaded, or has an error of its own.',
-    'Wait, or look at the log of the store. The call can be repeated; control planes do so by themselves.',
+    'Wait, or look at the log of the store. Repeat the call; control planes repeat it automatically.',
   ),
   'objectstore-redirected': fault.operator.refused(
-    'The S3-compatible store sent the caller to another address. No redirect is followed, so that nobody else gets a signed request.',
+    'The S3-compatible store sent the caller to another address. No redirect is followed, because another server would then get a signed request.',
     'Name the address and the region of the bucket itself with --s3-endpoint and --s3-region.',
   ),
   'objectstore-answer-invalid': fault.peer.refused(
-    'The answer of the S3-compatible store is too large, or the S3 API has no such answer.',
+    'The answer of the S3-compatible store is too large, or is no valid answer of the S3 API.',
     'Check that --s3-endpoint is the address of an S3 API, without a path.',
   ),
   'objectstore-differs': retryable.system.unhealthy(

@@ -18,9 +18,9 @@ export interface FakeRequest {
 /** Answers instead of the store. Returns false to let the store answer. */
 type Fault = (request: FakeRequest, response: ServerResponse) => boolean;
 
-/** The access key that the store knows. */
+/** The only access key that the store accepts. */
 export const FAKE_ACCESS = { accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'wJalrXUtnFEMI-secret' };
-/** Its one bucket. */
+/** The only bucket of the store. */
 export const FAKE_BUCKET = 'backups';
 const REGION = 'us-east-1';
 const PAGE = 2;
@@ -33,7 +33,7 @@ export class FakeObjectStore implements AsyncDisposable {
   /** "METHOD KEY" of each request. */
   readonly requests: string[] = [];
   fault: Fault = () => false;
-  /** Changes what is stored. */
+  /** Changes the bytes of an object before the store keeps them. */
   store: (bytes: Buffer) => Buffer = (bytes) => bytes;
   readonly #server;
   readonly #scheme: string;

@@ -7,7 +7,10 @@ import { errorOf, readBody, withAnswer, type StoreConnection, type StoreRequest 
 import { elementsOf, textOf } from './xml.ts';
 
 const MIB = 1024 ** 2;
-/** Parts of an upload, each in memory as a whole. S3 takes at most 10,000 of them, each of at least 5 MiB. */
+/**
+ * Size of the parts of an upload. The client keeps one whole part in memory. S3 accepts at most 10,000 parts, each of
+ * at least 5 MiB.
+ */
 const PART_BYTES = 8 * MIB;
 const MAX_PARTS = 10_000;
 const MAX_ANSWER_BYTES = 4 * MIB;
@@ -34,7 +37,7 @@ export interface Upload {
   readonly sha256: string;
 }
 
-/** Ports, and the store that they lead to. */
+/** The interfaces (ports) of an `ObjectStore`, and its connection to a store. */
 export interface ObjectStoreOptions extends StoreConnection {
   readonly streams: Pick<StreamPort, 'readChunks'>;
   /** Size of the parts of an upload; default: 8 MiB. */
@@ -72,8 +75,8 @@ export class ObjectStore {
   }
 
   /**
-   * Uploads a file and reads it back. The object exists only once all of it is there. One that reads back with other bytes is
-   * deleted: `objectstore-differs`.
+   * Uploads a file and reads it back. The object exists only after all of its bytes were uploaded. If it reads back
+   * with other bytes, it is deleted and the call fails with `objectstore-differs`.
    */
   async put(key: string, file: Upload, signal: AbortSignal): Promise<void> {
     if (file.sizeBytes <= this.#partBytes) {
@@ -81,7 +84,8 @@ export class ObjectStore {
       await this.#retrying(() => this.#call({ method: 'PUT', key, body }, signal), signal);
     } else await this.#putParts(key, file, signal);
     if (await this.isSame(key, file, signal)) return;
-    // If the store does not delete it, the size or the hash shows the next caller that it is not the file.
+    // If the store does not delete the object, the next caller detects by its size or hash that it differs from the
+    // file.
     await this.remove(key, signal).catch(() => signal.throwIfAborted());
     throw new ObjectStoreError('objectstore-differs', `uploading ${key}: read back with other bytes`);
   }
@@ -98,19 +102,22 @@ export class ObjectStore {
     return sizeBytes === file.sizeBytes && hash.digest('hex') === file.sha256;
   }
 
-  /** Gives the bytes of an object to `use`, in pieces, until that resolves to false. */
+  /** Passes the bytes of an object to `use`, in pieces, until `use` resolves to false. */
   async read(key: string, signal: AbortSignal, use: (chunk: Uint8Array) => Promise<boolean>): Promise<void> {
     await this.#answer({ method: 'GET', key }, signal, OBJECT_MS, async (answer) => {
       for await (const chunk of answer as AsyncIterable<Uint8Array>) if (!(await use(chunk))) break;
     });
   }
 
-  /** Deletes an object; one that does not exist is no error. */
+  /** Deletes an object. Succeeds if the object does not exist. */
   async remove(key: string, signal: AbortSignal): Promise<void> {
     await this.#call({ method: 'DELETE', key }, signal);
   }
 
-  /** Deletes the parts that an interrupted upload of a key with this prefix has left: they cost space and are in no list. */
+  /**
+   * Deletes the parts that an interrupted upload of a key with this prefix has left: such parts use space, and `list()`
+   * does not return them.
+   */
   async removeUnfinished(prefix: string, signal: AbortSignal): Promise<void> {
     const xml = await this.#call({ method: 'GET', query: { uploads: '', prefix } }, signal);
     for (const each of elementsOf(xml, 'Upload')) {
@@ -139,7 +146,7 @@ export class ObjectStore {
       }
       const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
       const answer = await this.#call({ method: 'POST', key, query: { uploadId }, body }, signal);
-      // S3 can begin to answer, with status 200, before it knows that it fails.
+      // S3 may send status 200 before it has completed the upload, and then report an error in the body.
       if (!answer.includes('<CompleteMultipartUploadResult')) throw errorOf(`uploading ${key}`, 500, answer);
     } catch (error) {
       // If that fails too, the next upload deletes the parts.

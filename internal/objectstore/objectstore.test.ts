@@ -23,7 +23,7 @@ let store: FakeObjectStore;
 let directory: string;
 /** How long the client has waited between attempts, in ms. Requests themselves never reach their limit. */
 let waitedMs: number;
-/** A clock on which pauses pass at once, and limits never. */
+/** A clock on which pauses between attempts end at once, and timeouts of requests never end. */
 const clock: Clock = {
   nowMs: () => 1_800_000_000_000,
   monotonicMs: () => 0,
@@ -120,7 +120,7 @@ describe('ObjectStore', () => {
     expect(store.objects.has(KEY)).toBe(false);
   });
 
-  test('put() refuses a file that is shorter than its record says', async () => {
+  test('put() refuses a file that is shorter than the given size', async () => {
     const file = { ...(await fileOf(randomBytes(PART + 5))), sizeBytes: 2 * PART };
     expect((await refusalOf(client().put(KEY, file, signal))).code).toBe('objectstore-differs');
     expect([...store.objects, ...store.uploads]).toEqual([]);
@@ -152,7 +152,7 @@ describe('ObjectStore', () => {
     expect([...store.uploads, ...store.objects]).toEqual([]);
   });
 
-  test('put() believes no success that has an error in it', async () => {
+  test('put() fails when the body of a response with status 200 contains an error', async () => {
     store.fault = ({ method, query }, response) => {
       if (method !== 'POST' || !query.has('uploadId')) return false;
       response.end('<Error><Code>QuotaExceeded</Code><Message>No space.</Message></Error>');
@@ -182,17 +182,20 @@ describe('ObjectStore', () => {
     { status: 500, code: 'InternalError', want: 'objectstore-busy' },
     { status: 503, code: 'SlowDown', want: 'objectstore-busy' },
     { status: 507, code: '', want: 'objectstore-full' },
-  ])('names HTTP $status $code as $want, with the words of the store', async ({ status, code, want }) => {
-    store.fault = (_, response) => {
-      refuse(response, status, code);
-      return true;
-    };
-    const refusal = await refusalOf(client().list('', signal));
-    expect(refusal.code).toBe(want);
-    expect(refusal.text).toContain(`HTTP ${status}: ${code}`);
-  });
+  ])(
+    'maps HTTP status $status with store code "$code" to $want, and quotes both',
+    async ({ status, code, want }) => {
+      store.fault = (_, response) => {
+        refuse(response, status, code);
+        return true;
+      };
+      const refusal = await refusalOf(client().list('', signal));
+      expect(refusal.code).toBe(want);
+      expect(refusal.text).toContain(`HTTP ${status}: ${code}`);
+    },
+  );
 
-  test('a wrong secret access key is named as refused, and is in no message', async () => {
+  test('a wrong secret access key gives objectstore-refused, and no message contains the key', async () => {
     const secret = 'a-wrong-secret-access-key';
     const refusal = await refusalOf(client({ secret }).list('', signal));
     expect(refusal.code).toBe('objectstore-refused');
@@ -200,12 +203,12 @@ describe('ObjectStore', () => {
     expect(refusal.text).not.toContain(secret);
   });
 
-  test('a bucket that does not exist is missing', async () => {
+  test('a bucket that does not exist gives objectstore-missing', async () => {
     expect((await refusalOf(client({ bucket: 'other' }).list('', signal))).code).toBe('objectstore-missing');
   });
 
   test.each([301, 302, 307, 308])(
-    'a redirect (%i) is refused, and the other host is not asked',
+    'a redirect (%i) is refused, and the other host gets no request',
     async (status) => {
       const other = opened(await new FakeObjectStore().start());
       store.fault = (_, response) => {
@@ -219,7 +222,7 @@ describe('ObjectStore', () => {
     },
   );
 
-  test('a store that is silent is given up, before and in the middle of an answer', async () => {
+  test('a request fails when the store is silent for too long, before or in the middle of an answer', async () => {
     store.fault = () => true;
     expect((await refusalOf(client({ idleMs: 50 }).list('', signal))).code).toBe('objectstore-unreachable');
     store.fault = (_, response) => {
@@ -229,7 +232,7 @@ describe('ObjectStore', () => {
     expect((await refusalOf(client({ idleMs: 50 }).list('', signal))).code).toBe('objectstore-unreachable');
   });
 
-  test('a store that sends a little now and then is given up after ten minutes', async () => {
+  test('a request fails after ten minutes even if the store sends some bytes again and again', async () => {
     store.fault = (_, response) => {
       const trickle = setInterval(() => response.write(' '), 5);
       response.once('close', () => clearInterval(trickle));
@@ -241,7 +244,7 @@ describe('ObjectStore', () => {
     expect(refusal.text).toContain('timed out after 600000 ms');
   });
 
-  test('an answer that ends early is no list', async () => {
+  test('list() fails when the connection breaks in the middle of an answer', async () => {
     store.fault = (_, response) => {
       response.writeHead(200, { 'content-length': 1000 }).write('<ListBucketResult>');
       response.destroy();
@@ -251,18 +254,18 @@ describe('ObjectStore', () => {
   });
 
   test.each([
-    { name: 'too large', answer: '<ListBucketResult>'.repeat(400_000) },
-    { name: 'of another service', answer: '<html>Welcome</html>' },
+    { name: 'that is too large', answer: '<ListBucketResult>'.repeat(400_000) },
+    { name: 'of a server that is no S3 store', answer: '<html>Welcome</html>' },
     {
-      name: 'without a size',
+      name: 'in which an object has no size',
       answer: '<ListBucketResult><Contents><Key>a</Key></Contents></ListBucketResult>',
     },
     {
-      name: 'without an end',
+      name: 'that always names a next page',
       answer:
         '<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>1</NextContinuationToken>',
     },
-  ])('a list that is $name is refused', async ({ answer }) => {
+  ])('list() refuses an answer $name', async ({ answer }) => {
     store.fault = (_, response) => {
       response.end(answer);
       return true;
@@ -270,7 +273,7 @@ describe('ObjectStore', () => {
     expect((await refusalOf(client().list('', signal))).code).toBe('objectstore-answer-invalid');
   });
 
-  test('entities in the text of a store are decoded', async () => {
+  test('XML entities in an error text of the store are decoded', async () => {
     store.fault = (_, response) => {
       response
         .writeHead(400)
@@ -280,7 +283,7 @@ describe('ObjectStore', () => {
     expect((await refusalOf(client().list('', signal))).text).toContain('expecting "eu-1" & <b>');
   });
 
-  test('text of a store cannot control a terminal, and its length is limited', async () => {
+  test('an error text of the store cannot control a terminal, and its length is limited', async () => {
     store.fault = (_, response) => {
       refuse(response, 403, `\u001b[2J${'x'.repeat(10_000)}`);
       return true;
@@ -310,7 +313,7 @@ describe('ObjectStore', () => {
     expect(store.requests).toEqual([]);
   });
 
-  test('a caller that gives up gets its own reason', async () => {
+  test('a request that the caller aborts rejects with the reason of the caller', async () => {
     const given = new AbortController();
     store.fault = () => {
       given.abort(new Error('the agent stops'));

@@ -9,7 +9,7 @@ import type { StoreCredentials } from './credentials.ts';
 import { ObjectStoreError, type ObjectStoreCode } from './errors.ts';
 import { textOf } from './xml.ts';
 
-/** A store that sends or takes nothing for this long is away. */
+/** If a store neither sends nor accepts bytes for this long, it counts as unreachable. */
 const IDLE_MS = 60_000;
 const MAX_HEADER_BYTES = 16 * 1024;
 const MAX_ERROR_BYTES = 64 * 1024;
@@ -20,10 +20,10 @@ const NO_BYTES = new Uint8Array();
 export interface Bucket {
   /** "https://HOST[:PORT]", or "http://…" for a store without TLS; no path. */
   readonly endpoint: string;
-  /** Part of each signature. */
+  /** The region, which is a part of each signature. */
   readonly region: string;
   readonly bucket: string;
-  /** CA certificates (PEM) that the store is trusted with, instead of those of the machine. */
+  /** CA certificates (PEM) that verify the certificate of the store, in place of the CAs that the machine trusts. */
   readonly ca?: string | undefined;
 }
 
@@ -36,7 +36,7 @@ export interface StoreRequest {
   readonly body?: Uint8Array;
 }
 
-/** What requests need besides their content. */
+/** The bucket, credentials and timing of requests. */
 export interface StoreConnection {
   readonly target: Bucket;
   readonly credentials: StoreCredentials;
@@ -45,7 +45,10 @@ export interface StoreConnection {
   readonly idleMs?: number;
 }
 
-/** Codes of stores (Amazon S3, Ceph, MinIO and others) whose HTTP status says something else, or nothing. */
+/**
+ * Error codes of stores (Amazon S3, Ceph, MinIO and others) for which the HTTP status alone would give a wrong error
+ * code, or none.
+ */
 const BY_STORE_CODE: Readonly<Record<string, ObjectStoreCode>> = {
   QuotaExceeded: 'objectstore-full',
   InsufficientStorage: 'objectstore-full',
@@ -61,8 +64,9 @@ const TLS_CODE =
   /^(ERR_TLS_CERT|CERT_|DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY)|HOSTNAME_MISMATCH)/;
 
 /**
- * Sends one signed request (AWS signature, version 4) and gives its answer to `use`, if it is a success. The path has the bucket
- * (path style), every body is signed by its hash, no redirect is followed and no proxy of the environment is used.
+ * Sends one signed request (AWS signature, version 4) and passes a successful answer to `use`. The path contains the
+ * bucket (path style). The signature covers the hash of the body. No redirect is followed, and no proxy of the
+ * environment is used.
  * @throws ObjectStoreError
  */
 export async function withAnswer<T>(
@@ -81,12 +85,13 @@ export async function withAnswer<T>(
   try {
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
       const sent = (isTls ? requestHttps : requestHttp)(url, options, resolve);
-      // Also while the body of the answer is read: the error then ends that.
+      // The timeout also applies while the body of the answer is read. The error then ends the read.
       sent.once('timeout', () => sent.destroy(new Error(`the store was silent for ${idleMs} ms`)));
       sent.once('error', reject);
       sent.end(body);
     });
-    answer.on('error', () => undefined); // a reader sees it; without one, the store has only closed early
+    // A reader of the answer gets the error. Without a reader, it does not matter that the store closed early.
+    answer.on('error', () => undefined);
     if (!isSuccess(answer)) throw await refusalOf(doing, answer);
     return await use(answer);
   } catch (cause) {
@@ -113,7 +118,10 @@ export async function readBody(answer: IncomingMessage, maxBytes: number): Promi
   return Buffer.concat(parts);
 }
 
-/** The error that an answer of the store tells. The text is the store's, and untrusted. */
+/**
+ * The error for an answer of the store that is no success. The answer contains an untrusted text, which the error
+ * quotes.
+ */
 export function errorOf(doing: string, status: number, xml: string): ObjectStoreError {
   const code = printable(textOf(xml, 'Code'), { maxChars: MAX_REASON });
   const reason = [code, printable(textOf(xml, 'Message'), { maxChars: MAX_REASON })].filter(
@@ -157,7 +165,8 @@ async function refusalOf(doing: string, answer: IncomingMessage): Promise<Object
       `${doing}: HTTP ${statusCode} to ${JSON.stringify(to)}`,
     );
   }
-  const body = await readBody(answer, MAX_ERROR_BYTES).catch(() => NO_BYTES); // the status alone says enough
+  // If the body cannot be read, the error contains the status only.
+  const body = await readBody(answer, MAX_ERROR_BYTES).catch(() => NO_BYTES);
   return errorOf(doing, statusCode, Buffer.from(body).toString('utf8'));
 }
 

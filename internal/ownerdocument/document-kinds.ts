@@ -20,8 +20,9 @@ export const DOCUMENT_KINDS = [
 export type DocumentKind = (typeof DOCUMENT_KINDS)[number];
 
 /**
- * For how long after signing a document allows something new. A document that admits one machine is short-lived. One that
- * says who is trusted is valid for as long as all owners may be absent.
+ * The time after its signature in which a document allows something new. A document that admits one machine is
+ * short-lived. A document that defines trust in owners, operators or software is valid for as long as all owners may be
+ * absent.
  */
 export const DOCUMENT_LIFETIMES_MS: Readonly<Record<DocumentKind, number>> = {
   owners: 3650 * DAY_MS,
@@ -33,7 +34,7 @@ export const DOCUMENT_LIFETIMES_MS: Readonly<Record<DocumentKind, number>> = {
   readmission: 30 * DAY_MS,
 };
 
-/** Owners that a cluster may have at the same time. */
+/** The maximum number of owners that a cluster has at the same time. */
 export const MAX_OWNERS = 16;
 const MAX_OPERATORS = 256;
 
@@ -107,7 +108,7 @@ const grantBody = z.strictObject({
 /** Allows a removed machine to enrol again. */
 const readmissionBody = z.strictObject({
   identity,
-  /** Number of the removal that is lifted, together with all earlier removals of the machine but no later one. */
+  /** Number of a removal of the machine. The document cancels this removal and all earlier ones, but no later one. */
   removal: z.int().positive(),
 });
 
@@ -126,8 +127,9 @@ export const bodyShapes = {
 export type DocumentBodies = { readonly [K in DocumentKind]: z.infer<(typeof bodyShapes)[K]> };
 
 /**
- * What a document is about: the node of a grant, the machine of a readmission; empty for kinds that exist once. A document
- * replaces the earlier ones of the same kind and subject, and serials are compared only among them.
+ * The subject of a document: the node of a grant, or the machine of a readmission; empty for kinds that exist once. A
+ * document replaces the earlier documents of the same kind and subject. Serials are compared only among documents of
+ * the same kind and subject.
  */
 export function subjectOf({ body }: { readonly body: DocumentBodies[DocumentKind] }): string {
   if ('nodeId' in body) return body.nodeId;

@@ -15,7 +15,7 @@ export const ownerDocumentErrors = defineErrors({
   ),
   'owner-document-kind-unknown': fault.peer.refused(
     'This version does not know the kind of an owner-signed document.',
-    'Upgrade the program that refused it.',
+    'Upgrade the program that refused the document.',
   ),
   'owner-document-kind-mismatch': fault.peer.refused(
     'A valid owner-signed document was used as a document of another kind.',

@@ -17,7 +17,7 @@ const body = { generation: 2, previous: {}, next: { 'etcd-peers-ca': 'ab'.repeat
 const signed = first.sign('keys', body);
 const handedOver = first.sign('owners', { keys: [base64Of(second)] });
 
-test('verifyFromProvisioning() follows the owners from those of the provisioning', () => {
+test('verifyFromProvisioning() accepts a provisioned owner, and an owner to whom the provisioned owner signed over the cluster', () => {
   expect(verifyFromProvisioning('keys', [signed], trust)).toMatchObject({
     document: { kind: 'keys', body },
     owners: undefined,
@@ -31,22 +31,30 @@ test('verifyFromProvisioning() follows the owners from those of the provisioning
 });
 
 const refused: readonly { name: string; documents: readonly Uint8Array[]; want: string }[] = [
-  { name: 'no document', documents: [], want: 'owner-document-required' },
+  { name: 'an empty list of documents', documents: [], want: 'owner-document-required' },
   { name: 'a document of another kind', documents: [first.policy('x')], want: 'owner-document-required' },
-  { name: 'two documents', documents: [signed, first.sign('keys', body)], want: 'owner-document-malformed' },
   {
-    name: 'a key that is no owner',
+    name: 'two documents of the same kind',
+    documents: [signed, first.sign('keys', body)],
+    want: 'owner-document-malformed',
+  },
+  {
+    name: 'a document whose signer is no owner',
     documents: [other.sign('keys', body)],
     want: 'owner-document-signer-unknown',
   },
-  { name: 'a removed owner', documents: [signed, handedOver], want: 'owner-document-signer-unknown' },
   {
-    name: 'another cluster',
+    name: 'a document of a removed owner',
+    documents: [signed, handedOver],
+    want: 'owner-document-signer-unknown',
+  },
+  {
+    name: 'a document of another cluster',
     documents: [new TestOwner({ clock, clusterId: 'other' }).sign('keys', body)],
     want: 'owner-document-signer-unknown',
   },
   {
-    name: 'another cluster of the same owner',
+    name: 'a document of another cluster of the same owner',
     documents: [first.sign('keys', body, { clusterId: 'other' })],
     want: 'owner-document-cluster-mismatch',
   },

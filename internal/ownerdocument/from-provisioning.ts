@@ -12,7 +12,7 @@ import {
 
 const MAX_DOCUMENTS = 64;
 
-/** What a machine knows without the records of its cluster. */
+/** The facts with which a machine verifies documents without the records of its cluster. */
 export interface ProvisionedTrust extends Omit<DocumentTrust, 'owners'> {
   /** Raw Ed25519 keys that the machine was provisioned with. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
@@ -27,7 +27,7 @@ interface ProvenDocument<K extends DocumentKind> {
   readonly owners: Floor | undefined;
 }
 
-/** The result of a verification whose failure does not matter to all callers. */
+/** The result of a verification that returns its failure instead of throwing it. */
 export type DocumentProof<K extends DocumentKind> =
   | ({ readonly kind: 'signed' } & ProvenDocument<K>)
   /** `why`: no document, or an invalid one. */
@@ -48,8 +48,9 @@ export function proofFromProvisioning<K extends DocumentKind>(
 }
 
 /**
- * Verifies the one document of a kind that exists once in a cluster, with the owners that the machine was provisioned with and
- * the `owners` documents that follow from them. The caller compares serials with its own floors.
+ * Verifies the document of a kind that exists once in a cluster. Trusts the owners that the machine was provisioned
+ * with, and the owners to whom a chain of `owners` documents leads from them. The caller compares serials with its own
+ * floors.
  * @param documents untrusted, in any order; documents of other kinds are ignored
  * @throws OwnerDocumentError also if there is no document of this kind, or more than one
  */
@@ -83,8 +84,9 @@ interface AcceptedDocuments {
 }
 
 /**
- * Verifies that neither a document nor the owners that led to its signer are older than those accepted before. Without the second, an
- * owner who was removed would be one again where nobody shows the newer documents.
+ * Verifies that a document is not older than the last accepted document, and that the `owners` document behind its
+ * signer is not older than the last accepted one. Without the second check, a removed owner could hide the newer
+ * `owners` documents from a machine and be accepted as an owner again.
  * @throws OwnerDocumentError `owner-document-serial-old`, `owner-document-serial-conflict`
  */
 export function verifyNotOlder<K extends DocumentKind>(

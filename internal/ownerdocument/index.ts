@@ -1,7 +1,7 @@
 /**
- * Domain layer: owner-signed documents and their one verifier. Such a document is what allows a node to be a control plane, a
- * machine to return, and a configuration, an operator or another owner to be trusted. Every program verifies it before it
- * acts on it, with owners that it knows from elsewhere than etcd (docs/decisions/owner-documents.md).
+ * Domain layer: owner-signed documents and their one verifier. Only such a document allows a node to be a control plane
+ * or a removed machine to return, and makes a configuration, an operator or another owner trusted. Every program
+ * verifies a document before acting on it. It does not take the owners from etcd (docs/decisions/owner-documents.md).
  *
  * ```
  * CLI: signDocument ──▶ curator: verifyDocument, stores the bytes ──▶ join service, signer, agent: verifyDocument

@@ -4,7 +4,10 @@ import { LocalMachineError } from '../errors.ts';
 import { linkName } from './names.ts';
 import { LAST_NETWORK, routedNumbers, type NodeNetwork } from './cluster-network.ts';
 
-/** The claims of numbers by clusters of all users of this machine. Survives reboots. */
+/**
+ * The directory that records which cluster has claimed which network number, for all users of this machine. It survives
+ * reboots.
+ */
 export const NUMBERS_DIRECTORY = '/var/lib/cluster-mini';
 
 /** The lowest number that no cluster has and to whose network the host has no route. */

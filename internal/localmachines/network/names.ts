@@ -15,8 +15,9 @@ export function parseName(name: string, of: 'cluster' | 'node'): string {
 }
 
 /**
- * Everything of a local cluster in the kernel has its number in its name, which is unique on the machine: `clu7` is the link of the
- * host, `clu7-n1.scope` the cgroup of a node, `clu7-n1.tpm.scope` that of its TPM. The removal of a cluster needs these names only.
+ * Each local cluster has a number that is unique on the machine. The names of all its kernel objects contain this
+ * number: `clu7` is the link of the host, `clu7-n1.scope` is the cgroup of node n1, `clu7-n1.tpm.scope` is the cgroup
+ * of the TPM of this node. These names are sufficient to remove a cluster.
  */
 export function linkName(number: number): string {
   return `clu${number}`;
@@ -37,7 +38,7 @@ export function tpmScope(number: number, node: string): string {
   return `${machineName(number, node)}.tpm.scope`;
 }
 
-/** Whether a cgroup is of cluster `number`. */
+/** Whether a cgroup belongs to cluster `number`. */
 export function isScopeOf(number: number, scope: string): boolean {
   return scope.startsWith(`${linkName(number)}-`) && scope.endsWith('.scope');
 }

@@ -89,8 +89,8 @@ export class LocalNode {
       await this.#startContainer();
       await this.#waitForBoot(signal);
     } catch (error) {
-      // Uses a new signal, because the caller's may have fired. An error here is ignored: the first one is
-      // the one to report.
+      // Uses a new signal, because the signal of the caller may have fired. An error here is ignored, because the error
+      // that made the start fail is reported.
       await this.cutPower(new AbortController().signal).catch(() => undefined);
       throw error;
     }

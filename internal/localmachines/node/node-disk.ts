@@ -19,7 +19,7 @@ export async function writeNodeDisk(
 ): Promise<void> {
   const { network, paths, record, provisioning } = options;
   const { files } = host;
-  // The mode of the upper directory is that of the machine's root directory.
+  // The mode of the upper directory becomes the mode of the machine's root directory.
   for (const directory of [paths.upper, `${paths.upper}/etc`, paths.work, paths.merged]) {
     await files.makeDirectory(directory, 0o755);
   }
@@ -29,7 +29,7 @@ export async function writeNodeDisk(
   await etc('hostname', `${record.name}\n`);
   await etc('machine-id', `${randomBytes(16).toString('hex')}\n`, 0o444);
   await etc('hosts', `127.0.0.1 localhost\n::1 localhost\n${record.address} ${record.name}\n`);
-  // No name server listens there. With a loopback address, CoreDNS would forward queries to itself.
+  // No name server listens at this address. A loopback address would not work: CoreDNS would forward queries to itself.
   await etc('resolv.conf', `nameserver ${hostAddress(network)}\n`);
   await etc('cluster/provisioning.json', `${JSON.stringify(provisioning, undefined, 2)}\n`, 0o600);
 }

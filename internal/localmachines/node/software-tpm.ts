@@ -55,12 +55,21 @@ export async function manufactureTpm(
   if ((await host.files.stat(`${directory}/manufactured`)) !== undefined) return;
   await host.files.remove(directory);
   for (const sub of ['state', 'certs', 'run']) await host.files.makeDirectory(`${directory}/${sub}`);
-  // In the scope of the TPM, so that `mini down` finds the process even when this one is killed.
-  // prettier-ignore
+  // Runs in the cgroup scope of the TPM, so that `mini down` finds the process of swtpm_setup even if the present
+  // process is killed. prettier-ignore
   const argv = inScope(layout, { launch: options.launch, scope, log: `${directory}/swtpm.log` }, [
-    'swtpm_setup', '--tpm2', '--create-ek-cert', '--create-platform-cert', '--pcr-banks', 'sha256',
-    '--config', `${options.manufacturer}/setup.conf`, '--tpmstate', `${directory}/state`,
-    '--write-ek-cert-files', `${directory}/certs`,
+    'swtpm_setup',
+    '--tpm2',
+    '--create-ek-cert',
+    '--create-platform-cert',
+    '--pcr-banks',
+    'sha256',
+    '--config',
+    `${options.manufacturer}/setup.conf`,
+    '--tpmstate',
+    `${directory}/state`,
+    '--write-ek-cert-files',
+    `${directory}/certs`,
   ]);
   await output(host, argv, options.signal);
   await host.files.writeAtomic(`${directory}/manufactured`, '');

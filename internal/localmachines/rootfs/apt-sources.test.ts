@@ -70,7 +70,7 @@ const cases = [
     want: [],
   },
   {
-    name: 'returns a source once that is listed twice',
+    name: 'returns a source that is listed twice only once',
     files: [
       { path: '/a.list', text: 'deb http://m.example/debian bookworm main' },
       { path: '/b.list', text: 'deb http://m.example/debian bookworm main' },

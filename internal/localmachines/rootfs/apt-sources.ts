@@ -44,7 +44,7 @@ function parseDeb822(text: string): readonly Source[] {
         uris: words('uris'),
         suites: words('suites'),
         components: words('components'),
-        // The value may also be the key itself; only a path works in a one-line source.
+        // The value of `Signed-By` is a path or the key itself. A one-line source can contain only a path.
         signedBy: signedBy?.startsWith('/') === true ? signedBy : undefined,
       },
     ];

@@ -6,9 +6,9 @@ import { waitForLock } from '../host-lock.ts';
 import { pruneCache } from './prune-cache.ts';
 
 /**
- * The recipe of the root file system, without the dependencies of the agent's package. Those are read from
- * the package, so that a local machine shows if the package does not list one. The name in the cache is a
- * hash of the recipe.
+ * The recipe of the root file system, without the dependencies of the agent's package. The dependencies are read from
+ * the package. If the package does not list one of them, local machines fail and show the mistake. The name in the
+ * cache is a hash of the recipe.
  */
 export const baseRootfs = {
   version: 2,
