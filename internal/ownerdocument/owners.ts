@@ -24,8 +24,8 @@ export function resolveOwners(
   for (const bytes of documents) {
     const { serial, signer } = parseDocument(bytes);
     if (serial < (now.floor?.serial ?? 0)) continue;
-    // Skips documents before the owner whose key this machine was provisioned with: it knows no earlier owner
-    // who could verify them.
+    // Skips the documents before the first one that a provisioned owner signed. This machine does not know the earlier
+    // owners, so it cannot verify these documents.
     if (now.floor === undefined && !now.keys.some((key) => Buffer.compare(key, signer) === 0)) continue;
     const next = verifyDocument(bytes, {
       ...trust,

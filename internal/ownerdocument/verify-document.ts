@@ -11,7 +11,7 @@ export interface Floor {
   readonly sha256?: string | undefined;
 }
 
-/** What the verifier knows from its provisioning, its configuration or its own disk, and never from etcd. */
+/** The facts that a verifier takes from its provisioning, its configuration or its own disk, and never from etcd. */
 export interface DocumentTrust {
   /** Raw Ed25519 keys of the owners. With an empty list every document is refused. */
   readonly owners: readonly Uint8Array[];
@@ -27,8 +27,8 @@ export interface ExpectedDocument<K extends DocumentKind> extends DocumentTrust 
   /** The last accepted document; undefined when there was none. */
   readonly floor: Floor | undefined;
   /**
-   * Ignores the end date. Only for what is running already, such as a renewal or a rotation in progress; never for
-   * admitting a new machine, operator or owner.
+   * Ignores the end date. Only for work that is running already, such as a renewal or a rotation in progress. Never for
+   * the admission of a new machine, operator or owner.
    */
   readonly acceptExpired?: boolean;
 }
@@ -47,9 +47,9 @@ export interface VerifiedDocument<K extends DocumentKind> {
 }
 
 /**
- * The one verifier of owner-signed documents, used by curator, join service, signer, agent and CLI. `bytes`
- * are untrusted. The caller compares the body with what it is about to do, and stores `floorOf(document)` as
- * its new floor.
+ * The one verifier of owner-signed documents, used by curator, join service, signer, agent and CLI. `bytes` are
+ * untrusted. The caller must compare the body with the action that it is about to take, and store `floorOf(document)`
+ * as its new floor.
  * @throws OwnerDocumentError with one code for each reason
  */
 export function verifyDocument<K extends DocumentKind>(

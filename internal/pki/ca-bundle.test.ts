@@ -8,7 +8,7 @@ import { nodeLeaf, verifyMemberCertificate } from './member-certificate.ts';
 const NOW = Date.UTC(2026, 5, 1);
 const clusterId = 'c0ffee';
 
-/** CAs of one name, as an attacker would name theirs. */
+/** Three CAs with the same name, because an attacker would give a forged CA the name of ours. */
 const [previous, next, other] = await Promise.all([1, 2, 3].map(() => createSigner()));
 
 async function createSigner(): Promise<KeyCertificateSigner> {
@@ -25,7 +25,7 @@ async function issuedBy(signer: KeyCertificateSigner | undefined): Promise<X509C
 
 const bundle = `${previous?.caPem}\n${next?.caPem}`;
 
-test('verifyMemberCertificate() accepts certificates of each CA in a bundle, and of no other one', async () => {
+test('verifyMemberCertificate() accepts certificates of each CA in a bundle, and of no other CA', async () => {
   const trust = { caPem: bundle, clusterId, nowMs: () => NOW };
   for (const signer of [previous, next])
     expect(verifyMemberCertificate(await issuedBy(signer), trust)).toMatchObject({ kind: 'node' });
@@ -36,7 +36,7 @@ test('verifyMemberCertificate() accepts certificates of each CA in a bundle, and
   expect(isIssuedByOneOf(forged, bundle)).toBe(false);
 });
 
-test('issuerIn() returns the CA that has signed, not one of the same name', async () => {
+test('issuerIn() returns the CA that signed the certificate, and not another CA of the same name', async () => {
   expect(issuerIn(await issuedBy(next), bundle)?.trim()).toBe(next?.caPem.trim());
   expect(issuerIn(await issuedBy(next), '')).toBeUndefined();
 });

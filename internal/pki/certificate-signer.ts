@@ -91,7 +91,10 @@ export class KeyCertificateSigner implements CertificateSigner {
     readonly caPem: string;
     readonly keyPem: Secret<string>;
     readonly nowMs: () => number;
-    /** Cross-certificate of this CA (cross-certificate.ts): follows each certificate of a server, which sends both. */
+    /**
+     * Cross-certificate of this CA (cross-certificate.ts). `issue()` appends it to each server certificate, and the
+     * server sends both.
+     */
     readonly crossPem?: string | undefined;
   }) {
     this.caPem = options.caPem;
@@ -133,17 +136,23 @@ export class KeyCertificateSigner implements CertificateSigner {
   }
 }
 
-/** In each end-entity certificate. To encode an extension takes the library about as long as a signature. */
+/**
+ * Two extensions of every end-entity certificate. They are encoded once, because encoding one takes the library about
+ * as long as signing.
+ */
 const NO_CA = new BasicConstraintsExtension(false, undefined, true);
 const SIGNS_ONLY = new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true);
 
-/** What a certificate takes from the certificate of its CA. */
+/** The fields that a certificate copies from the certificate of its CA. */
 interface Issuer {
   readonly name: Name;
   readonly keyIdentifier: AuthorityKeyIdentifierExtension;
 }
 
-/** To parse the certificate of a CA takes as long as to sign with its key. A ticket has certificates of three CAs. */
+/**
+ * Size of the cache of parsed CA certificates, because parsing one takes as long as signing. A ticket needs the
+ * certificates of three CAs.
+ */
 const MAX_ISSUERS = 8;
 const issuers = new Map<string, Issuer>();
 

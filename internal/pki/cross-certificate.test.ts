@@ -13,7 +13,7 @@ const createCa = async (commonName: string, pathLength: 0 | 1, nowMs = NOW) => {
 const [previous, next] = [await createCa('kubernetes', 1), await createCa('kubernetes 2', 1, NOW + 1e9)];
 const cross = await createCrossCertPem(next.caPem, previous, NOW + 1e9);
 
-test('createCrossCertPem() signs name and key of the new CA with the replaced one, for servers, until either ends', () => {
+test('createCrossCertPem() signs name and key of the new CA with the replaced CA, for servers only, until the first of both CAs expires', () => {
   const certificate = new X509Certificate(cross);
   const [old, fresh] = [new X509Certificate(previous.caPem), new X509Certificate(next.caPem)];
   expect(certificate.subject).toBe(fresh.subject);
@@ -27,7 +27,7 @@ test('createCrossCertPem() signs name and key of the new CA with the replaced on
   ]);
 });
 
-test('createCrossCertPem() refuses a replaced CA whose chain every client would refuse', async () => {
+test('createCrossCertPem() refuses a replaced CA that may not sign other CAs', async () => {
   const old = await createCa('kubernetes', 0);
   expect([maySignCas(old.caPem), maySignCas(previous.caPem)]).toEqual([false, true]);
   await expect(createCrossCertPem(next.caPem, old, NOW)).rejects.toThrow(RangeError);
@@ -43,15 +43,15 @@ describe('isCrossCertificate()', () => {
     { name: 'text', given: () => 'text' },
     { name: 'the new CA itself', given: () => next.caPem },
     {
-      name: 'one that another CA of the same name has signed',
+      name: 'a cross-certificate that another CA with the name of the replaced CA has signed',
       given: async () => createCrossCertPem(next.caPem, await createCa('kubernetes', 1), NOW),
     },
     {
-      name: 'one of another CA',
+      name: 'a cross-certificate for another new CA',
       given: async () => createCrossCertPem((await createCa('kubernetes 3', 1)).caPem, previous, NOW),
     },
     {
-      name: 'one of another CA of the same name',
+      name: 'a cross-certificate for another new CA of the same name',
       given: async () => createCrossCertPem((await createCa('kubernetes 2', 1)).caPem, previous, NOW),
     },
   ])('refuses $name', async ({ given }) => {

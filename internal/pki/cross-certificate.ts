@@ -22,8 +22,9 @@ interface CaPair {
 }
 
 /**
- * Creates a cross-certificate (PEM): name and key of a new CA, signed by the CA that it replaces. A server that sends it behind its own
- * certificate is accepted by clients that trust only the replaced CA. It is good for servers only, and ends with either CA.
+ * Creates a cross-certificate (PEM): name and key of a new CA, signed by the CA that it replaces. Clients that trust
+ * only the replaced CA accept a server that sends the cross-certificate after its own certificate. The
+ * cross-certificate is valid for server certificates only, and expires with the first of both CAs.
  * @throws RangeError unless `maySignCas(replaced)`: every client would refuse the chain
  */
 export async function createCrossCertPem(newCaPem: string, replaced: CaPair, nowMs: number): Promise<string> {
@@ -41,7 +42,8 @@ export async function createCrossCertPem(newCaPem: string, replaced: CaPair, now
       extensions: [
         new BasicConstraintsExtension(true, 0, true),
         new KeyUsagesExtension(KeyUsageFlags.keyCertSign, true),
-        // Before the first rotation, the replaced CA is also that of clients: the new one gets nothing there.
+        // Before the first rotation, the replaced CA also signs client certificates. This extension prevents that
+        // client certificates of the new CA are accepted through the replaced CA.
         new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth]),
         new SubjectKeyIdentifierExtension(subjectKeyIdOf(ca), false),
         await authorityKeyIdentifierOf(issuer),
@@ -58,7 +60,10 @@ export function maySignCas(caPem: string): boolean {
   return constraints?.ca === true && constraints.pathLength !== 0;
 }
 
-/** Whether this certificate has name and key of the next CA and was signed by the previous one; false for an unreadable one. */
+/**
+ * Whether a certificate has the name and the key of the next CA and was signed by the previous CA; false if it cannot
+ * be parsed.
+ */
 export function isCrossCertificate(
   crossPem: string,
   { previousPem, nextPem }: { readonly previousPem: string; readonly nextPem: string },

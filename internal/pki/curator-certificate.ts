@@ -22,7 +22,7 @@ interface CuratorIdentity {
   readonly nodeId: string;
 }
 
-/** What a node signs with its own key, so that the services on it may use another key for TLS. */
+/** The delegation that a node signs with its own key, so that the services on the node may use another key for TLS. */
 interface Delegation {
   readonly clusterId: string;
   /** SubjectPublicKeyInfo (DER) of the key that the services use for TLS. */
@@ -32,9 +32,9 @@ interface Delegation {
 }
 
 /**
- * What a node signs with its own key to allow the services on it to act as TLS servers in its name with another key:
- * label, then cluster id and TLS key, each with its length (u32 big endian) before it, then the expiry (u64 big
- * endian).
+ * The statement that a node signs with its own key. It allows the services on the node to act as TLS servers in its
+ * name with another key. Encoding: label, then cluster id and TLS key, each with its length (u32 big endian) before it,
+ * then the expiry (u64 big endian).
  */
 export function delegationStatement({ clusterId, tlsPubKeyDer, notAfterSeconds }: Delegation): Uint8Array {
   const end = u64(BigInt(notAfterSeconds));
@@ -43,9 +43,9 @@ export function delegationStatement({ clusterId, tlsPubKeyDer, notAfterSeconds }
 
 /**
  * The certificate of the join service and the curator on one node, for TLS servers only. The services have their own
- * key, so an attacker who compromises them does not get the key of the node. The URI carries the delegation that the
- * node signed, with its expiry: an attacker with the key of the cluster CA cannot issue a certificate in the name of a
- * node.
+ * key, so an attacker who compromises them does not get the key of the node. The URI contains the delegation that the
+ * node signed, with its expiry. Without such a delegation, even an attacker with the key of the cluster CA cannot issue
+ * a certificate in the name of a node.
  */
 export function curatorLeaf(options: {
   readonly delegation: Delegation;
@@ -100,11 +100,17 @@ export function verifyControlPlaneCertificate(
 ): CuratorIdentity {
   const identity = verifyCuratorCertificate(certificate, trust);
   if (!isControlPlaneCertificate(certificate))
-    throw new PkiError('pki-untrusted', `verifying a control plane: ${identity.nodeId} is not one`);
+    throw new PkiError(
+      'pki-untrusted',
+      `verifying a control plane: ${identity.nodeId} is not a control plane`,
+    );
   return identity;
 }
 
-/** Whether the URI of a certificate names a curator. `verifyCuratorCertificate()` checks whether that is true. */
+/**
+ * Whether the URI of a certificate claims that it belongs to a curator. `verifyCuratorCertificate()` verifies this
+ * claim.
+ */
 function isCuratorCertificate(certificate: X509Certificate): boolean {
   return namesOf(certificate).some((name) => /^URI:cluster:\/\/[^/]+\/curator\//.test(name));
 }

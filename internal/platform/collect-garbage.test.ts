@@ -6,7 +6,7 @@ afterEach(() => {
   delete (globalThis as { gc?: unknown }).gc;
 });
 
-test('collectGarbageRegularly() collects after a minute and then every three minutes, until its end', async () => {
+test('collectGarbageRegularly() collects after a minute and then every three minutes, until its signal fires', async () => {
   const clock = new FakeClock();
   const stop = new AbortController();
   let count = 0;

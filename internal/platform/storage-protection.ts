@@ -7,15 +7,15 @@ const CRYPT_UUID = /^CRYPT-(?:LUKS[12]|PLAIN)-/;
 const MAX_LAYERS = 8;
 
 /**
- * How the content of a directory is kept: on an encrypted block device, only in memory, or in the clear. What is not
- * shown to be encrypted counts as in the clear.
+ * How the content of a directory is protected: on an encrypted block device, only in memory, or in the clear. A
+ * directory that is not proved to be encrypted counts as in the clear.
  */
 export type StorageProtection = 'encrypted' | 'memory' | 'clear';
 
 /**
- * How each directory is kept. Reads the mounts of this process and the device tree of the kernel: every path from the
- * file system down to a disk must lead through dm-crypt. File systems without a block device of their own (overlay of a
- * container, btrfs, NFS) count as in the clear.
+ * Returns how each directory is protected. Reads the mounts of this process and the device tree of the kernel: every
+ * path from the file system down to a disk must lead through dm-crypt. File systems without a block device of their own
+ * (overlay of a container, btrfs, NFS) count as in the clear.
  */
 export async function readStorageProtection(
   files: Pick<FilePort, 'read' | 'list'>,

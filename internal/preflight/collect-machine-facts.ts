@@ -30,7 +30,7 @@ export interface CollectPorts {
   readonly commands?: CommandRunner | undefined;
 }
 
-/** What to check the machine for. */
+/** The requirements that the machine is checked for. */
 export interface CollectOptions {
   readonly nodeName: string;
   readonly configuredAddress: string | undefined;
@@ -90,7 +90,7 @@ async function diskSpace(
 ): Promise<MachineFacts['diskSpace']> {
   return Promise.all(
     Object.entries(needed).map(async ([directory, neededBytes]) => {
-      // An error of the file system is reported by another check, that of writable directories.
+      // The check of writable directories reports an error of the file system, so it is ignored here.
       const freeBytes = await ports
         .freeBytes(await nearest(ports.files, directory))
         .catch(() => Number.MAX_SAFE_INTEGER);

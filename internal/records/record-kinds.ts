@@ -116,7 +116,7 @@ export const INIT_RESULT_KEY = records.initResult.key('result');
 export const BACKUPS_PREFIX = 'backups/';
 /** Prefix of the backups that control planes keep, in the order of their numbers. */
 export const KEPT_BACKUPS_PREFIX = 'backups/kept/';
-/** Prefix of what each node has copied, by node ID. */
+/** Prefix of the records about copied backups, one record for each node ID. */
 export const BACKUP_COPIES_PREFIX = 'backups/copies/';
 /** Key of the schedule of backups, of which there is one. */
 export const BACKUP_SCHEDULE_KEY = records.backupSchedule.key('schedule');
@@ -155,8 +155,9 @@ export function documentKey(kind: string, name: string | number): string {
 }
 
 /**
- * The two logs of the audit: `decisions` has what operators, members and policies changed; `requests` has refused and waiting
- * machines, which anybody on the network can cause. Each has a chain and a limit of its own.
+ * The two audit logs. `decisions` contains the changes by operators, members and policies. `requests` contains refused
+ * and waiting machines; anybody on the network can cause such entries. Each log has a hash chain and a limit of its
+ * own.
  */
 export type AuditLogName = 'decisions' | 'requests';
 

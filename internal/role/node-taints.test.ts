@@ -5,13 +5,13 @@ const taint = { key: 'dedicated', value: 'gpu', effect: 'NoSchedule' } as const;
 
 test.each([
   { name: 'an empty list', given: [], want: undefined },
-  { name: 'one', given: [taint], want: undefined },
-  { name: 'one without a value', given: [{ ...taint, value: '' }], want: undefined },
+  { name: 'one taint', given: [taint], want: undefined },
+  { name: 'a taint without a value', given: [{ ...taint, value: '' }], want: undefined },
   { name: 'one key with two effects', given: [taint, { ...taint, effect: 'NoExecute' }], want: undefined },
   { name: 'a key with a space', given: [{ ...taint, key: 'a b' }], want: 'is not a taint key' },
   { name: 'an empty key', given: [{ ...taint, key: '' }], want: 'is not a taint key' },
   {
-    name: 'a key of Kubernetes',
+    name: 'a key that belongs to Kubernetes',
     given: [{ ...taint, key: 'node.kubernetes.io/not-ready' }],
     want: 'is reserved',
   },
@@ -23,7 +23,7 @@ test.each([
     given: Array.from({ length: MAX_TAINTS + 1 }, (_, index) => ({ ...taint, key: `k${index}` })),
     want: 'at most',
   },
-])('whyTaintsInvalid() of $name', ({ given, want }) => {
+])('whyTaintsInvalid() returns "$want" for $name', ({ given, want }) => {
   const why = whyTaintsInvalid(given);
   if (want === undefined) expect(why).toBeUndefined();
   else expect(why).toContain(want);

@@ -106,9 +106,12 @@ describe('checkRoleChange()', () => {
       all: clusterOf([a], { hasLeader: false }),
       want: [],
     },
-  ] as const)('the guards of checkRoleChange() that refuse $name: $want', ({ node, roles, all, want }) => {
-    expect(checkRoleChange({ node, roles }, all).refusals.map(({ guard }) => guard)).toEqual(want);
-  });
+  ] as const)(
+    'for $name, checkRoleChange() returns the refusing guards $want',
+    ({ node, roles, all, want }) => {
+      expect(checkRoleChange({ node, roles }, all).refusals.map(({ guard }) => guard)).toEqual(want);
+    },
+  );
 
   test('counts voters, quorum and healthy control planes before and after', () => {
     expect(checkRoleChange({ node: lost, roles: [] }, clusterOf([a, b, lost]))).toMatchObject({
@@ -126,7 +129,7 @@ describe('leaveGuard()', () => {
     { controlPlanes: 2, voters: 2, healthy: 2, want: undefined },
     { controlPlanes: 4, voters: 4, healthy: 3, want: undefined },
   ])(
-    'if $healthy of $voters remaining voters are healthy, the guard names $want',
+    'returns the guard $want if $healthy of $voters remaining voters are healthy',
     ({ want, ...remaining }) => {
       expect(leaveGuard(remaining)).toBe(want);
     },

@@ -45,7 +45,7 @@ interface RoleChangeCheck {
   readonly quorum: BeforeAfter;
   /** Control planes with a current heartbeat. */
   readonly healthy: BeforeAfter;
-  /** Empty where the change may be made. */
+  /** Empty if the change may be made. */
   readonly refusals: readonly RoleChangeRefusal[];
 }
 

@@ -5,7 +5,10 @@ export const ROLES = ['ConsensusMember', 'KubernetesController', 'KubernetesWork
 /** One of `ROLES`. */
 export type Role = (typeof ROLES)[number];
 
-/** Limits for the roles in a message of a peer. Names of later versions are refused as unknown, not as too long. */
+/**
+ * Limits for the roles in a message of a peer. The limits leave room for role names of later versions, so that these
+ * are refused as unknown and not as too long.
+ */
 export const MAX_ROLES = 8;
 export const MAX_ROLE_CHARS = 64;
 
@@ -43,8 +46,8 @@ export function firstNodeRoles(options: { readonly singleNode: boolean }): reado
 }
 
 /**
- * The one name of each role for people, whether a record calls it `ConsensusMember` or the JSON of a command
- * `consensus`.
+ * The name of each role in tables for people. Records call a role for example `ConsensusMember`, and the JSON output of
+ * commands calls the same role `consensus`.
  */
 const NAMES: Readonly<Record<string, string>> = {
   ConsensusMember: 'control-plane',

@@ -45,8 +45,9 @@ export class ConnectionLimiter {
     this.#maxEstablished = options.maxConnections ?? MAX_CONNECTIONS;
     this.#clock = clock;
     this.#log = log;
-    // More sockets than this class queues: it accepts every connection and chooses which one to refuse. At
-    // `maxSockets` Node.js would stop accepting, and connections would wait in the kernel.
+    // Higher than the number of sockets that this class queues, because this class accepts every connection and then
+    // chooses which one to refuse. At `maxSockets`, Node.js would stop accepting, and connections would wait in the
+    // kernel.
     this.maxSockets =
       this.#maxEstablished +
       (pending === undefined ? 0 : pending.maxHandshakes + pending.maxWaiting + BACKLOG);

@@ -9,7 +9,10 @@ export interface Call<P> {
   readonly peer: P;
   /** IP address of the caller; absent for Unix sockets. */
   readonly address?: string;
-  /** Whose share of a limit the call uses: the networks of `address`, and those of a relay's client; absent for Unix sockets. */
+  /**
+   * The source whose share of a limit the call uses: the networks of `address`, and behind a relay also the networks of
+   * its client. Absent for Unix sockets.
+   */
   readonly source?: SourcePath;
   /** Fires when the caller disconnects or the server closes. */
   readonly signal: AbortSignal;
@@ -17,7 +20,10 @@ export interface Call<P> {
 
 /** How many connections one peer may have. */
 export interface ConnectionLimits<P> {
-  /** Peers with the same name are one; beyond the limit its oldest connection is closed. Default: no limit. */
+  /**
+   * Connections of peers with the same name are counted together. Beyond the limit, the oldest of these connections is
+   * closed. Default: no limit.
+   */
   readonly perPeer?: { readonly nameOf: (peer: P) => string; readonly maxConnections: number };
 }
 
@@ -53,8 +59,8 @@ export class Connections<P> {
     const connection = this.#byName.get(call.getPeer());
     if (connection === undefined) throw new Error('call on an unauthenticated connection');
     const { known, calls } = connection;
-    // A set of calls and not listeners of one signal: adding and removing a listener scans all others, and there may be
-    // tens of thousands.
+    // Each call has its own controller instead of a listener on a common signal. Adding or removing a listener scans
+    // all other listeners, and there may be tens of thousands.
     const controller = new AbortController();
     const onCancelled = (): void => controller.abort(new Error('the caller disconnected'));
     call.once('cancelled', onCancelled);
@@ -69,15 +75,15 @@ export class Connections<P> {
     };
   }
 
-  /** Aborts every call, and those that begin later. */
+  /** Aborts every call, and every call that begins later. */
   close(reason: unknown): void {
     this.#closed = { reason };
     for (const { calls } of this.#byName.values()) for (const each of calls) each.abort(reason);
   }
 
   /**
-   * Limits the connections of one key. The oldest connection is closed, because a peer that reconnects does
-   * not know that its previous connection is still open here.
+   * Limits the connections of one peer. The oldest connection is closed, because a peer that reconnects does not know
+   * that its previous connection is still open here.
    */
   #countPeer(socket: Socket, peer: P): void {
     const { perPeer } = this.#limits;

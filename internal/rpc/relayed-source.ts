@@ -8,22 +8,31 @@ import { relayedPathOf, sourcePathOf, type SourcePath } from './source-path.ts';
 
 /** An honest client sends its first bytes, and a relay its header, as soon as it is connected. */
 const FIRST_BYTES_MS = 1_000;
-/** Connections whose first bytes are awaited before they wait for a handshake. Others are counted by their own address only. */
+/**
+ * The maximum number of connections whose first bytes are awaited before they queue for a handshake. Connections above
+ * this number are counted by their own address only, without reading a header.
+ */
 const MAX_READING = 256;
 const MAX_READING_PER_ADDRESS = 64;
 
 /** Where a connection comes from. */
 export interface Source {
   readonly path: SourcePath;
-  /** The client's address as the relay announced it ('' if it did not tell it); absent without a relay. Nothing proves it. */
+  /**
+   * The client's address as the relay announced it, which nothing proves. '' if the relay announced no address; absent
+   * without a relay.
+   */
   readonly announced?: string;
-  /** Whether the first bytes arrived in time, so that there is no header after them. */
+  /**
+   * Whether the first bytes arrived in time. If they did, the header has been read, and the remaining bytes contain
+   * none.
+   */
   readonly isRead: boolean;
 }
 
 /**
- * Reads the header of relays (`readProxyHeader`), so that clients of one relay have separate shares. Anybody may send a header: it
- * divides the share of the address that sent it, so a false one gains nothing.
+ * Reads the header of relays (`readProxyHeader`), so that clients of one relay have separate shares. Anybody may send a
+ * header. It only divides the share of the address that sent it, so a client gains nothing with a false header.
  */
 export class RelayedSources {
   readonly #clock: Clock;

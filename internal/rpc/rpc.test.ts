@@ -224,7 +224,7 @@ describe('RpcServer with pending-connection limits', () => {
   test('serves others while silent connections fill their slots and the queue', async () => {
     const pending = { maxHandshakes: 8, maxWaiting: 16, maxWaitMs: 60_000 };
     const { port, dial, client, server } = await start(alive, { pending });
-    // The first byte of a handshake: after it, a connection has a slot without another second of patience.
+    // Sends the first byte of a TLS handshake, so that the server does not wait a second for a relay header.
     for (let i = 0; i < 60; i++) await mute(port, `127.9.${i % 5}.${(i % 7) + 1}`, Uint8Array.of(22));
     const answer = await dial(client, server.fingerprint).describe({}, { signal: never, timeoutMs: 4_000 });
     expect(answer.hostname).toBe('alive');
@@ -308,7 +308,8 @@ test('maxCallsPerConnection delays further calls until one has ended', async () 
   const call = { signal: never, timeoutMs: 8_000 };
   const first = only.describe({}, call);
   const others = [1, 2].map(() => only.describe({}, call));
-  // By the time another connection was served twice, a third call of this one would have begun too.
+  // When two calls over another connection have been served, a third call over this connection would have begun too,
+  // unless the limit delays it.
   const beside = dial(client, server.fingerprint);
   for (let i = 0; i < 2; i++) await beside.acknowledge({}, call);
   expect(begun.length).toBe(2);

@@ -175,7 +175,7 @@ export class RpcServer<P> implements AsyncDisposable {
     try {
       if (this.#sources !== undefined) from = await this.#sources.identify(socket, signal);
       using _slot = await this.#limiter.acquire(socket, from.path, signal);
-      // A header that came too late to count for the client must not be taken for TLS.
+      // A relay header that arrived too late to be counted must still be removed, because TLS would fail on it.
       if (!from.isRead) await this.#sources?.takeHeader(socket, signal);
       const upgraded = await this.#options.upgrade(socket, this.#closing.signal);
       if (upgraded.socket.destroyed || this.#closing.signal.aborted) return void upgraded.socket.destroy();

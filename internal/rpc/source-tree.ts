@@ -13,7 +13,7 @@ export interface SourceNode<T> {
   lastServed: number;
 }
 
-/** Items grouped by source network, to find the source with most and with least. */
+/** Items grouped by source network, to find the sources with the most and with the fewest items. */
 export class SourceTree<T> {
   readonly #root: SourceNode<T> = createNode('', 0);
   #sequence = 0;
@@ -55,7 +55,7 @@ export class SourceTree<T> {
   }
 
   /**
-   * The newest item of the largest source, chosen at each level. Among equal sources, the one that was served
+   * The newest item of the largest source, chosen at each level. Among equal sources, takes the source that was served
    * last.
    */
   newestOfLargest(): T | undefined {
@@ -72,7 +72,7 @@ export class SourceTree<T> {
   }
 
   /**
-   * The oldest item of the source with the lowest weight, chosen at each level. Among equal sources, the one
+   * The oldest item of the source with the lowest weight, chosen at each level. Among equal sources, takes the source
    * that was served longest ago. A source whose weight is undefined is skipped, with all sources below it.
    */
   oldestOfLeast(weigh: (source: string, level: number) => number | undefined): T | undefined {

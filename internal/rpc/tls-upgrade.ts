@@ -76,8 +76,8 @@ export function fingerprintOf(certificate: X509Certificate): string {
 }
 
 /**
- * TLS 1.3 with this certificate. Node sends session tickets even so; without their keys they are useless, and attested TLS also
- * refuses a resumed session.
+ * TLS 1.3 with this certificate. Node sends session tickets although no session is resumed. Nobody has the keys of
+ * these tickets, so they are useless, and attested TLS also refuses a resumed session.
  */
 export function tls13Context(identity: TlsIdentity): SecureContext {
   return createSecureContext({
@@ -107,7 +107,8 @@ async function firstBytes(socket: Socket, clock: Clock, signal: AbortSignal): Pr
     });
   }
   // The end of a stream emits 'readable' too.
-  if (socket.readableLength === 0) throw new RpcError('rpc-unreachable', 'TLS handshake: the peer closed it');
+  if (socket.readableLength === 0)
+    throw new RpcError('rpc-unreachable', 'TLS handshake: the peer closed the connection');
 }
 
 function handshake<P>(
@@ -135,7 +136,8 @@ function handshake<P>(
       });
     const onAbort = (): void => fail(signal.reason);
     const onError = (error: Error): void => fail(handshakeError(error));
-    const onClose = (): void => fail(new RpcError('rpc-unreachable', 'TLS handshake: the peer closed it'));
+    const onClose = (): void =>
+      fail(new RpcError('rpc-unreachable', 'TLS handshake: the peer closed the connection'));
     void clock.sleep(HANDSHAKE_MS, settled.signal).then(
       () => fail(new RpcError('rpc-timeout', `TLS handshake: timed out after ${HANDSHAKE_MS} ms`)),
       () => undefined,

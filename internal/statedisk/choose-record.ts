@@ -3,24 +3,24 @@ import { StateDiskError } from './errors.ts';
 
 type Ready = Extract<FoundRecord, { readonly kind: 'ready' }>;
 
-/** What the beginning of a disk says. */
+/** The state of a disk according to the records at its beginning. */
 export type DiskState =
   /** Nothing was ever written. */
   | { readonly kind: 'blank' }
-  /** A formatting was cut before the disk was used. */
+  /** A formatting was interrupted before the disk was used. */
   | { readonly kind: 'formatting' }
   | {
       readonly kind: 'ready';
       readonly record: Ready;
-      /** Which of the two places it is in: the next record goes into the other one. */
+      /** The slot that contains the record. The next record is written to the other slot. */
       readonly slot: 0 | 1;
-      /** Whether the other place has anything: an earlier record, or a write that was cut. */
+      /** Whether the other slot is not empty: it contains an earlier record, or an incomplete write. */
       readonly hasOther: boolean;
     };
 
 /**
- * Says what to do with a disk. A cut write has a wrong checksum and does not count. Of intact records the one with the highest
- * sequence decides alone: if it is refused later, no earlier one is tried.
+ * Determines the state of a disk. An incomplete write has a wrong checksum and is ignored. Of the intact records, only
+ * the one with the highest sequence counts: if that record is refused later, the earlier record is not tried.
  * @param start the first `2 * SLOT_BYTES` bytes, controlled by an attacker
  * @throws StateDiskError `statedisk-foreign`, `statedisk-damaged`
  */
@@ -61,6 +61,6 @@ export function isAheadOfCounter(sequence: bigint, counter: bigint | undefined):
   if (counter !== undefined && sequence === counter + 1n) return true;
   throw new StateDiskError(
     'statedisk-rolled-back',
-    `comparing the state disk with the TPM: the disk has ${sequence}, the TPM ${counter ?? 'no counter'}`,
+    `comparing the state disk with the TPM: the disk has sequence ${sequence}, the TPM has ${counter ?? 'no counter'}`,
   );
 }

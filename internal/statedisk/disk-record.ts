@@ -4,7 +4,10 @@ import { LAYOUT } from '../luks/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { StateDiskError } from './errors.ts';
 
-/** Where the two places for records are, and how long each is. They fill the disk up to its data. */
+/**
+ * The length of each of the two slots for records. The slots are at the beginning of the disk, and fill it up to its
+ * data.
+ */
 export const SLOT_BYTES = LAYOUT.dataOffset / 2;
 /** The part of a record before its body. A disk writes a sector of 512 bytes whole or not at all. */
 export const PREAMBLE_BYTES = 512;
@@ -24,7 +27,7 @@ const metaSchema = z.strictObject({
   registers: z.record(z.string().regex(/^(?:[0-9]|1[0-9]|2[0-3])$/), z.string().regex(/^[0-9a-f]{64}$/)),
 });
 
-/** What a record says besides the header. Nothing of it is secret. */
+/** The content of a record. Nothing in it is secret. */
 export interface RecordContent {
   /** UUID of the LUKS header. */
   readonly uuid: string;
@@ -33,13 +36,13 @@ export interface RecordContent {
   readonly clusterShare: Uint8Array;
   /** The recovery key, encrypted to the owners' recipients (age). */
   readonly recovery: Uint8Array;
-  /** The PCRs while the shares were sealed, to say later which one changed. */
+  /** The values of the PCRs when the shares were sealed. They show later which PCR changed. */
   readonly registers: ReadonlyMap<number, Uint8Array>;
   /** The LUKS2 header, `LAYOUT.headerBytes` bytes. */
   readonly header: Uint8Array;
 }
 
-/** What is in one of the two places. */
+/** The content of one of the two slots. */
 export type FoundRecord =
   | { readonly kind: 'empty' }
   /** Neither empty nor a record: something else, or a write that was cut. */
@@ -54,14 +57,19 @@ export type FoundRecord =
       readonly verify: (key: Secret<Uint8Array>) => void;
     };
 
-/** The record of a disk that is being formatted: one sector, so that it is there or not. */
+/**
+ * The record of a disk that is being formatted. It fits into one sector, so a crash leaves either all of it or nothing.
+ */
 export function encodeFormatting(): Uint8Array {
   const preamble = preambleOf('formatting', 0n, 0);
   checksumOf(preamble, new Uint8Array()).copy(preamble, AT.checksum);
   return preamble;
 }
 
-/** The record of a disk in use. The MAC covers every byte of it: sequence, seals, and the whole header with its key slots. */
+/**
+ * The record of a disk in use. The MAC covers every byte of the record: sequence, sealed shares, and the whole header
+ * with its key slots.
+ */
 export function encodeReady(sequence: bigint, content: RecordContent, key: Secret<Uint8Array>): Uint8Array {
   const { header, registers } = content;
   if (header.length !== LAYOUT.headerBytes)
@@ -86,10 +94,13 @@ export function encodeReady(sequence: bigint, content: RecordContent, key: Secre
   return Buffer.concat([preamble, Buffer.alloc(BODY_OFFSET - PREAMBLE_BYTES), body]);
 }
 
-/** Parses one place, `SLOT_BYTES` bytes: an attacker controls each of them. Only `verify()` shows who wrote a record. */
+/**
+ * Parses one slot of `SLOT_BYTES` bytes, which an attacker may control. Only `verify()` proves that this machine wrote
+ * a record.
+ */
 export function parseRecord(slot: Uint8Array): FoundRecord {
   const bytes = Buffer.from(slot.buffer, slot.byteOffset, slot.length);
-  if (bytes.length !== SLOT_BYTES) throw new RangeError(`a place for a record has ${SLOT_BYTES} bytes`);
+  if (bytes.length !== SLOT_BYTES) throw new RangeError(`a slot for a record has ${SLOT_BYTES} bytes`);
   const preamble = bytes.subarray(0, PREAMBLE_BYTES);
   if (!preamble.subarray(0, MAGIC.length).equals(MAGIC))
     return isZero(bytes) ? { kind: 'empty' } : { kind: 'damaged', isOurs: false };
@@ -148,7 +159,7 @@ function preambleOf(stage: keyof typeof STAGES, sequence: bigint, metaBytes: num
   return preamble;
 }
 
-/** Finds writes that were cut. It protects against nothing else. */
+/** Detects incomplete writes. It does not protect against an attacker. */
 function checksumOf(preamble: Buffer, body: Buffer | Uint8Array): Buffer {
   return createHash('sha256').update(preamble.subarray(0, AT.checksum)).update(body).digest();
 }

@@ -1,6 +1,7 @@
 /**
- * Domain layer: the encrypted state disk of a machine, as bytes (docs/decisions/state-disk.md). The disk begins with two places for
- * records, and its LUKS2 header is in them instead of before the data: a record is replaced as a whole, and covered by one MAC.
+ * Domain layer: the encrypted state disk of a machine, as bytes (docs/decisions/state-disk.md). The disk begins with
+ * two slots for records. The LUKS2 header is inside the record and not in front of the data, so that a header is
+ * replaced as a whole and covered by the MAC of the record.
  *
  * ```
  *   0 ── record ── 8 MiB ── record ── 16 MiB ── data (dm-crypt, dm-integrity) …

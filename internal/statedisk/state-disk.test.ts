@@ -26,13 +26,13 @@ const CONTENT: RecordContent = {
   clusterShare: Buffer.from('sealed cluster share'),
   recovery: Buffer.from('age-encryption.org/v1'),
   registers: new Map([[7, new Uint8Array(32).fill(7)]]),
-  // Where the key slots are, a real header has no zeros.
+  // In a real header, the area of the key slots has no zeros.
   header: realHeader().fill(9, 32_768),
 };
 const RECORD = encodeReady(5n, CONTENT, KEY);
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
-/** A record in a place of its own. */
+/** A record, padded with zeros to the length of a slot. */
 function padded(record: Uint8Array): Uint8Array {
   const slot = Buffer.alloc(SLOT_BYTES);
   slot.set(record);
@@ -55,7 +55,7 @@ const NOTHING = new Uint8Array();
 const CUT = RECORD.subarray(0, 100_000);
 
 describe('slotKey()', () => {
-  test('follows from both shares and the disk, and from nothing less', () => {
+  test('changes with each share, with the order of the shares and with the UUID of the disk', () => {
     const keys = [
       slotKey({ node: share(1), cluster: share(2) }, UUID),
       slotKey({ node: share(2), cluster: share(1) }, UUID),
@@ -79,7 +79,7 @@ describe('slotKey()', () => {
 });
 
 describe('parseRecord()', () => {
-  test('gives back what encodeReady() was given', () => {
+  test('returns the content that encodeReady() encoded', () => {
     const found = parseRecord(padded(RECORD));
     if (found.kind !== 'ready') throw new Error(found.kind);
     expect(found.sequence).toBe(5n);
@@ -96,36 +96,36 @@ describe('parseRecord()', () => {
   });
 
   test.each([
-    ['the share of another TPM', recordKey(share(2), UUID), RECORD],
-    ['another sequence', KEY, withChecksum(changed(RECORD, 16))],
-    ['another seal', KEY, withChecksum(changed(RECORD, 4096 + 80))],
-    ['another key slot', KEY, withChecksum(changed(RECORD, RECORD.length - 10))],
-  ])('refuses a record under %s', (_, key, record) => {
+    ['a MAC of another TPM', recordKey(share(2), UUID), RECORD],
+    ['a changed sequence', KEY, withChecksum(changed(RECORD, 16))],
+    ['a changed sealed share', KEY, withChecksum(changed(RECORD, 4096 + 80))],
+    ['a changed key slot', KEY, withChecksum(changed(RECORD, RECORD.length - 10))],
+  ])('refuses a record with %s', (_, key, record) => {
     const found = parseRecord(padded(record));
     if (found.kind !== 'ready') throw new Error(found.kind);
     expect(() => found.verify(key)).toThrow(expect.objectContaining({ code: 'statedisk-changed' }));
   });
 
-  test('takes no record with a changed byte for an intact one', () => {
+  test('reports a record as damaged when any byte is changed', () => {
     for (let at = 0; at < RECORD.length; at += at < 5000 ? 197 : 900_009) {
       if ((at >= 64 && at < 96) || (at >= PREAMBLE_BYTES && at < 4096)) continue; // MAC; not used
       expect(parseRecord(padded(changed(RECORD, at)))).toMatchObject({ kind: 'damaged' });
     }
   });
 
-  test('a record of a formatting is one sector, so that no write of it can be cut', () => {
+  test('fits the record of a formatting into one sector, which a crash cannot write in part', () => {
     expect(encodeFormatting()).toHaveLength(512);
     expect(parseRecord(padded(encodeFormatting()))).toEqual({ kind: 'formatting' });
   });
 });
 
-describe('diskStateOf() finds the current record of', () => {
+describe('diskStateOf()', () => {
   const later = encodeReady(6n, CONTENT, KEY);
   test.each([
     ['an empty disk', disk(NOTHING, NOTHING), { kind: 'blank' }],
-    ['a disk whose formatting was cut', disk(encodeFormatting(), NOTHING), { kind: 'formatting' }],
+    ['a disk whose formatting was interrupted', disk(encodeFormatting(), NOTHING), { kind: 'formatting' }],
     [
-      'a disk whose formatting was cut in its last write',
+      'a disk whose formatting was interrupted in its last write',
       disk(encodeFormatting(), CUT),
       { kind: 'formatting' },
     ],
@@ -145,22 +145,22 @@ describe('diskStateOf() finds the current record of', () => {
       disk(later, RECORD),
       { slot: 0, record: { sequence: 6n } },
     ],
-    ['a disk whose newer record was cut', disk(RECORD, later.subarray(0, 2_000_000)), { slot: 0 }],
-    ['a disk whose newer record was cut after 100 bytes', disk(later.subarray(0, 100), RECORD), { slot: 1 }],
-  ])('%s', (_, start, want) => expect(diskStateOf(start)).toMatchObject(want));
+    ['a disk whose newer record is incomplete', disk(RECORD, later.subarray(0, 2_000_000)), { slot: 0 }],
+    ['a disk whose newer record has only 100 bytes', disk(later.subarray(0, 100), RECORD), { slot: 1 }],
+  ])('finds the current record of %s', (_, start, want) => expect(diskStateOf(start)).toMatchObject(want));
 
   test.each([
-    ['a file system', Buffer.from('ext4'), 'statedisk-foreign'],
-    ['a LUKS header of its own', realHeader(), 'statedisk-foreign'],
-    ['two records that were cut', CUT, 'statedisk-damaged'],
-    ['a record of a later version', changed(RECORD, 8), 'statedisk-damaged'],
+    ['a disk with a file system', Buffer.from('ext4'), 'statedisk-foreign'],
+    ['a disk with a LUKS header at its beginning', realHeader(), 'statedisk-foreign'],
+    ['a disk with only an incomplete record', CUT, 'statedisk-damaged'],
+    ['a disk with a record of a later version', changed(RECORD, 8), 'statedisk-damaged'],
   ])('refuses %s', (_, first, code) => {
     expect(() => diskStateOf(disk(first, NOTHING))).toThrow(expect.objectContaining({ code }));
   });
 });
 
 describe('isAheadOfCounter()', () => {
-  test('accepts the current record, and one whose counter was not incremented any more', () => {
+  test('accepts the current record, and a record after which a crash prevented the increment of the counter', () => {
     expect(isAheadOfCounter(5n, 5n)).toBe(false);
     expect(isAheadOfCounter(6n, 5n)).toBe(true);
   });
@@ -189,7 +189,7 @@ describe('10,000 changes of a header', () => {
       expect(code).toMatch(/^(luks|statedisk)-/);
       codes.set(code, (codes.get(code) ?? 0) + 1);
     }
-    // Changes of all kinds have been refused for many reasons, not all by the same check.
+    // The changes were refused for many reasons, so not always the same check refused them.
     expect([...codes.keys()].length).toBeGreaterThan(12);
     expect(codes.has('statedisk-changed')).toBe(true);
   });
@@ -216,8 +216,8 @@ function changedAndJudged(header: Buffer, json: string, how: Change, next: Next)
 let accepted = 0;
 
 /**
- * The parser refuses most changes. The others, e.g. of a salt, only the MAC shows: it is computed for each hundredth, because it
- * covers 4 MiB.
+ * The parser refuses most changes. Only the MAC detects the other changes, e.g. of a salt. The MAC is computed for
+ * every hundredth change, because it covers 4 MiB.
  */
 function refusalOf(header: Uint8Array): string | undefined {
   try {

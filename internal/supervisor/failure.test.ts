@@ -149,7 +149,7 @@ describe('a failure', () => {
     expect(tree.records.filter(({ message }) => message.startsWith('failed'))).toEqual([]);
   });
 
-  test('logs an error while stopping and keeps the pause', async () => {
+  test('only logs the error of a runnable that fails while it is being stopped; the first failure determines the pause', async () => {
     const a = controlledRunnable();
     await using tree = superviseForTest(
       parentOf(

@@ -164,7 +164,7 @@ describe('launcher()', () => {
     end();
   });
 
-  test('when the start fails, is retried with backoff and reads its inputs no longer', async () => {
+  test('tries a failed start again after a pause, and does not watch its input during the pause', async () => {
     await using it = bench({ slow: true });
     it.role.set({ wanted: true });
     await settle();
@@ -209,7 +209,7 @@ describe('launcher()', () => {
   });
 
   describe('with a workload that outlives its runs', () => {
-    /** Without the role, the plan is `stop`, whether or not this run has started the workload. */
+    /** Without the role, the plan is `stop`, even if this run has not started the workload. */
     const planStop = (role: Role): Plan<string> =>
       role.wanted ? { kind: 'start', config: '' } : { kind: 'stop', why: 'role gone' };
 

@@ -2,7 +2,7 @@ import { childSignal } from '../cleanup/index.ts';
 import type { Readable, Watcher } from '../event/index.ts';
 import { Stopped, type Runnable, type Scope } from './runnable.ts';
 
-/** What a worker's pure `plan` decides from its input. */
+/** The decision that a worker's pure `plan` function makes from its input. */
 export type Plan<C> =
   /** Nothing is to run yet. `why` is shown as the worker's note. */
   | { readonly kind: 'wait'; readonly why: string }
@@ -23,8 +23,8 @@ interface LauncherOptions<I, C> {
    */
   readonly start: (scope: Scope, config: C) => Promise<void>;
   /**
-   * Stops what outlives a run of this worker, such as a systemd unit. Called when the plan says `stop`, before the next
-   * plan. Must be idempotent.
+   * Stops the resources that outlive a run of this worker, such as a systemd unit. Called when the plan says `stop`,
+   * before the next plan. Must be idempotent.
    */
   readonly tearDown?: (scope: Scope) => Promise<void>;
 }

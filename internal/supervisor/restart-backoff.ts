@@ -14,8 +14,8 @@ export interface PastRun {
 }
 
 /**
- * The pauses between the runs of one runnable: about 0.5 s first, then half as long again each time, at
- * most a minute. After a run that stayed healthy, the next pause is the first one again.
+ * The pauses between the runs of one runnable: about 0.5 s first, then half as long again each time, at most a minute.
+ * After a run that stayed healthy, the next pause has the initial length again.
  */
 export class RestartBackoff {
   readonly #backoff: Backoff;
@@ -26,7 +26,7 @@ export class RestartBackoff {
     this.#backoff = new Backoff({ firstMs: 500, factor: 1.5, longestMs: 60_000, random });
   }
 
-  /** The next pause is the first one again. */
+  /** The next pause has the initial length again. */
   reset(): void {
     this.#backoff.reset();
   }

@@ -30,7 +30,7 @@ export class TestApiServer implements AsyncDisposable {
   readonly #directory: string;
   readonly #etcdEndpoint: string;
   #process: ChildProcess | undefined;
-  /** The end of what it has printed, for messages. */
+  /** The end of the output of the API server, for error messages. */
   output = '';
 
   private constructor(program: string, directory: string, at: { etcdEndpoint: string; port: number }) {
@@ -59,7 +59,10 @@ export class TestApiServer implements AsyncDisposable {
     return this.#process;
   }
 
-  /** Starts it with these flags and those of etcd and its port, and waits until it is ready for this caller. */
+  /**
+   * Starts the API server with these flags, and with the flags for etcd and for its port. Waits until it is ready for
+   * this caller.
+   */
   async start(flags: readonly string[], caller?: TlsIdentity): Promise<void> {
     const at = (name: string): string => join(this.#directory, name);
     const own = [
@@ -92,7 +95,7 @@ export class TestApiServer implements AsyncDisposable {
     }
   }
 
-  /** Kills it. It can be started again. */
+  /** Kills the API server, which can be started again. */
   async stop(): Promise<void> {
     const child = this.#process;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;

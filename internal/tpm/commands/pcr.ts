@@ -9,8 +9,9 @@ const MAX_TRIES = 5;
 const DIGESTS_PER_CALL = 8;
 
 /**
- * TPM2_PCR_Read over any number of PCRs. A command returns at most eight digests, so that several are needed. If the
- * PCR update counter of the TPM changes in between, all are read again, so that the values belong to one state.
+ * TPM2_PCR_Read over any number of PCRs. A command returns at most eight digests, so several commands may be needed. If
+ * the PCR update counter of the TPM changes in between, all PCRs are read again, so that the values belong to one
+ * state.
  * @throws TpmError `tpm-pcrs-moving` after five attempts
  */
 export async function readPcrs(
