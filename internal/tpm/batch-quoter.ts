@@ -147,7 +147,10 @@ export class BatchQuoter {
       const options = { key, quoteExtraData: extraData };
       return { ...made, lockCounter: await certifyLockCounter(connection, options, signal) };
     }
-    throw new TpmError('tpm-pcrs-moving', `quoting PCRs ${this.#options.pcrs.join(',')}`);
+    throw new TpmError(
+      'tpm-pcrs-moving',
+      `quoting PCRs ${this.#options.pcrs.join(',')}: a PCR changed during each attempt`,
+    );
   }
 
   /** Derives the key once for each connection: on hardware this takes as long as a quote. */

@@ -31,8 +31,8 @@ export const tpmErrors = defineErrors({
     'Set empty passwords for the owner and endorsement hierarchies (or clear the TPM in the firmware setup), and check that this agent created the key.',
   ),
   'tpm-nv-foreign': fault.operator.precondition(
-    'The NV index of the lock counter is defined as something else.',
-    'Find out which software uses the NV index of the message. If none does, undefine it (`tpm2_nvundefine`) and try again.',
+    'Other software uses the NV index at which this program keeps its lock counter.',
+    'Find out which software uses the NV index in the message. If no software uses it, undefine the index (`tpm2_nvundefine`) and try again.',
   ),
   'tpm-policy-failed': fault.system.refused(
     'The TPM does not unseal a secret, because the PCRs do not have the values that it was sealed to.',

@@ -61,8 +61,8 @@ export async function openEndorsementKey(
 /**
  * Runs one command with the authorization of the EK: a new session that satisfies its policy. An EK of the high range
  * could also be used with its empty authorization value. But after such use the TPM counts a loss of power as a failed
- * attempt (dictionary attack protection, TPM 2.0 Library, Part 1, 19.8), and a few of them would lock the machine out
- * of its own key.
+ * attempt (dictionary attack protection, TPM 2.0 Library, Part 1, 19.8). After a few failed attempts, the machine could
+ * not use its own key any more.
  */
 export async function withEndorsementAuth<T>(
   tpm: TpmConnection,
@@ -91,7 +91,7 @@ export async function readEndorsementCertificate(
 /**
  * Derives the attestation key (AK) and loads it in one connection. Without a secret, any program with access to the TPM
  * can derive the same key and sign with it. With a secret (at least 16 bytes), both the derivation and the
- * authorization value of the key depend on it, so that only programs that know it can use the key.
+ * authorization value of the key depend on it, so that only programs that know the secret can use the key.
  */
 export function createAttestationKey(
   tpm: TpmConnection,

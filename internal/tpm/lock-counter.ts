@@ -91,14 +91,14 @@ export async function certifyLockCounter(
 }
 
 /**
- * Compares the whole definition: verifiers compare the Name, a hash over it, and would refuse evidence for any
- * difference.
+ * Compares the whole definition of the index. Verifiers compare the Name, which is a hash over the definition, so they
+ * would refuse evidence if any field differs.
  */
 function checkOurs(nv: NvPublic): void {
   const { attributes, sizeBytes } = nv;
   const counting = encodeNvPublic({ ...nv, attributes: attributes | NV_ATTRIBUTE.written });
   if (Buffer.compare(counting, encodeNvPublic(LOCK_COUNTER)) !== 0)
-    throw new TpmError('tpm-nv-foreign', `using NV index 0x${INDEX.toString(16)} as the lock counter`, {
+    throw new TpmError('tpm-nv-foreign', `using NV index 0x${INDEX.toString(16)} as the lock counter: its definition differs\`, {
       details: { attributes: `0x${attributes.toString(16)}`, sizeBytes },
     });
 }

@@ -16,7 +16,7 @@ const FOR = { purpose: 'node share of 1', pcrs: [7, 11] };
 const STEP = new Uint8Array(32).fill(9);
 
 let factory: SwtpmFactory;
-/** Makes TPMs with other seeds. */
+/** A second factory, which makes TPMs with other seeds. */
 let others: SwtpmFactory;
 beforeAll(async () => {
   factory = await createSwtpmFactory();
@@ -48,7 +48,7 @@ function encode(parts: ReturnType<typeof parseProvedSeal>): Uint8Array {
 }
 
 describe('sealProved()', () => {
-  test('seals to the current values: opened while they are the same, and by no other TPM', async () => {
+  test('seals a secret that only the same TPM unseals, and only while the PCRs have the same values', async () => {
     let kept = new Uint8Array();
     await withTpm(async (connection) => {
       await extend(connection, 11);
@@ -85,7 +85,8 @@ describe('sealProved()', () => {
 
   test('unsealProved() refuses a secret that other software has chosen and sealed to the PCR values of this software', async () => {
     await withTpm(async (connection) => {
-      // The software that is running has not extended PCR 11 yet. It knows the value that the accepted software will have.
+      // Other software runs, and PCR 11 was not extended yet. This software knows the value that PCR 11 will have while
+      // the accepted software runs.
       const now = await readPcrs(connection, { hash: 'sha256', pcrs: [...FOR.pcrs] }, never);
       const later = createHash('sha256')
         .update(now.get(11) ?? '')
@@ -104,7 +105,8 @@ describe('sealProved()', () => {
       await expect(unsealProved(connection, encode(forged), FOR, never)).rejects.toMatchObject({
         code: 'tpm-seal-unproved',
       });
-      // The proof of a secret that the accepted software has sealed does not fit the forged one.
+      // The creation data and the ticket of a secret that the accepted software has sealed do not match the forged
+      // secret.
       const genuine = parseProvedSeal(await sealProved(connection, SECRET, FOR, never));
       const mixed = encode({ ...forged, creationData: genuine.creationData, ticket: genuine.ticket });
       await expect(unsealProved(connection, mixed, FOR, never)).rejects.toMatchObject({

@@ -14,7 +14,9 @@ import { WireReader, WireWriter } from './wire.ts';
 const MAGIC = 0x63545050; // "cTPP"
 const VERSION = 1;
 
-/** What a secret is sealed for. Another purpose or other PCRs refuse it. */
+/**
+ * The purpose and the PCRs of a sealed secret. `unsealProved()` with another purpose or other PCRs refuses the secret.
+ */
 export interface SealPurpose {
   /** Distinguishes the secrets of one program; any text. */
   readonly purpose: string;
@@ -23,9 +25,9 @@ export interface SealPurpose {
 }
 
 /**
- * Seals a secret to this TPM and the current values of the PCRs. Unlike with `sealSecret()`, the TPM also proves later that the
- * secret was sealed while the PCRs had these values: other software on the same machine can seal a secret that it knows to any
- * future values, but has other PCRs while it does.
+ * Seals a secret to this TPM and the current values of the PCRs. Unlike with `sealSecret()`, the TPM also proves later
+ * that the secret was sealed while the PCRs had these values. Other software on the same machine can seal a secret of
+ * its own to any future values, but the PCRs have other values while that software runs.
  */
 export async function sealProved(
   tpm: TpmConnection,
@@ -55,9 +57,10 @@ export async function sealProved(
 }
 
 /**
- * Unseals a secret of `sealProved()`, which comes from a disk and may have been exchanged.
- * @throws TpmError `tpm-policy-failed` when the PCRs have other values, `tpm-credential-rejected` for a blob of another TPM,
- * `tpm-seal-unproved` when it was sealed for another purpose, to other PCRs, or while they had other values
+ * Unseals a secret of `sealProved()`. The sealed secret comes from a disk, so an attacker may have replaced it.
+ * @throws TpmError `tpm-policy-failed` when the PCRs have other values, `tpm-credential-rejected` for a blob of another
+ * TPM, `tpm-seal-unproved` when the secret was sealed for another purpose, to other PCRs, or while the PCRs had other
+ * values
  */
 export async function unsealProved(
   tpm: TpmConnection,
@@ -67,9 +70,9 @@ export async function unsealProved(
 ): Promise<Secret<Uint8Array>> {
   const halves = parseProvedSeal(sealed);
   const { selection, pcrDigest: createdWith, outsideInfo } = parseCreationData(halves.creationData);
-  if (!equal(outsideInfo, labelOf(purpose))) throw unproved('it is for another purpose');
+  if (!equal(outsideInfo, labelOf(purpose))) throw unproved('the secret is for another purpose');
   if (selection.hash !== 'sha256' || !sameNumbers(selection.pcrs, pcrs))
-    throw unproved('it is for other PCRs');
+    throw unproved('the secret is for other PCRs');
   await using parent = await createPrimary(tpm, STORAGE_PARENT, signal);
   await using object = await loadObject(tpm, parent, halves, signal);
   await verifyProof(tpm, { ...halves, handle: object.handle }, signal);
@@ -78,9 +81,10 @@ export async function unsealProved(
   const command = { name: 'unseal', handles: [object.handle], authorizations: [session.auth] } as const;
   const read = (reader: WireReader) => reader.sized('secret', MAX_SEALED_SECRET_BYTES);
   const secret = new Secret(await tpm.ask(command, signal, read));
-  // The policy was met: the current values are those that the secret is sealed to.
+  // The TPM has unsealed the secret, so the PCRs have the values that the secret is sealed to.
   const current = await readPcrs(tpm, { hash: 'sha256', pcrs }, signal);
-  if (!equal(createdWith, pcrDigest(current, 'sha256'))) throw unproved('the PCRs had other values then');
+  if (!equal(createdWith, pcrDigest(current, 'sha256')))
+    throw unproved('the PCRs had other values when the secret was sealed');
   return secret;
 }
 
@@ -106,7 +110,7 @@ async function verifyProof(
     await verifyCreation(tpm, object, signal);
   } catch (cause) {
     if (cause instanceof TpmError && cause.code === 'tpm-refused')
-      throw unproved('the TPM did not create it, or not under these conditions', cause);
+      throw unproved('this TPM did not create the secret, or created it under other conditions', cause);
     throw cause;
   }
 }

@@ -92,7 +92,7 @@ export class Tpm implements AsyncDisposable {
       await prepare(connection, signal);
       return connection;
     } catch (error) {
-      await connection[Symbol.asyncDispose]().catch(ignore); // this error is less important than the first one
+      await connection[Symbol.asyncDispose]().catch(ignore); // the first error is thrown, because it is more important than this one
       throw error;
     }
   }

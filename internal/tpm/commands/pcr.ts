@@ -23,7 +23,10 @@ export async function readPcrs(
     const values = await tryReadPcrs(tpm, selection, signal);
     if (values !== undefined) return values;
   }
-  throw new TpmError('tpm-pcrs-moving', `reading PCRs ${selection.pcrs.join(',')}`);
+  throw new TpmError(
+    'tpm-pcrs-moving',
+    `reading PCRs ${selection.pcrs.join(',')}: a PCR changed during each attempt`,
+  );
 }
 
 async function tryReadPcrs(

@@ -2,8 +2,8 @@ import { hex, WireReader } from '../wire.ts';
 import { readPcrSelection, type PcrSelection } from './pcr-selection.ts';
 
 /**
- * TPM_GENERATED_VALUE, the start of every statement of the TPM itself. A restricted key signs no other data that starts
- * with it.
+ * TPM_GENERATED_VALUE, the start of every statement of the TPM itself. A restricted key refuses to sign data from
+ * outside of the TPM that start with this value.
  */
 const GENERATED = 0xff544347;
 const TYPE_QUOTE = 0x8018;
