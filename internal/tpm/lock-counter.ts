@@ -98,7 +98,11 @@ function checkOurs(nv: NvPublic): void {
   const { attributes, sizeBytes } = nv;
   const counting = encodeNvPublic({ ...nv, attributes: attributes | NV_ATTRIBUTE.written });
   if (Buffer.compare(counting, encodeNvPublic(LOCK_COUNTER)) !== 0)
-    throw new TpmError('tpm-nv-foreign', `using NV index 0x${INDEX.toString(16)} as the lock counter: its definition differs\`, {
-      details: { attributes: `0x${attributes.toString(16)}`, sizeBytes },
-    });
+    throw new TpmError(
+      'tpm-nv-foreign',
+      `using NV index 0x${INDEX.toString(16)} as the lock counter: its definition differs`,
+      {
+        details: { attributes: `0x${attributes.toString(16)}`, sizeBytes },
+      },
+    );
 }

@@ -92,7 +92,8 @@ export class Tpm implements AsyncDisposable {
       await prepare(connection, signal);
       return connection;
     } catch (error) {
-      await connection[Symbol.asyncDispose]().catch(ignore); // the first error is thrown, because it is more important than this one
+      // An error of the disposal is ignored, because the first error is more important.
+      await connection[Symbol.asyncDispose]().catch(ignore);
       throw error;
     }
   }
