@@ -1,4 +1,7 @@
-/** Domain layer: keys, what is derived from them, and the statements that they sign. Certificates are in `internal/pki`. */
+/**
+ * Domain layer: keys, secrets that are derived from keys, and the statements that keys sign. Certificates are in
+ * `internal/pki`.
+ */
 export { canonicalJson } from './canonical-json.ts';
 export { deriveKey, type KeyContext, type MasterSecret } from './derive-key.ts';
 export {

@@ -1,6 +1,6 @@
 /**
  * Joins parts, each with its length (u32 big endian) before it. Two different lists of parts never give the same bytes,
- * so everything that is signed, or that keys are derived from, is encoded like this. Text is encoded as UTF-8.
+ * so all input of signatures and of key derivations is encoded like this. Text is encoded as UTF-8.
  */
 export function lengthPrefixed(...parts: readonly (Uint8Array | string)[]): Buffer {
   return Buffer.concat(

@@ -1,6 +1,7 @@
 /**
- * A message that only the holder of one P-256 private key can read. HPKE (RFC 9180) has `encapsulatedKey` and no
- * `ephemeralPublicKey` and `nonce`; the first format (sealed-v1.ts) has those two and no `encapsulatedKey`.
+ * A message that only the holder of one P-256 private key can read. A message of HPKE (RFC 9180) has `encapsulatedKey`;
+ * its `ephemeralPublicKey` and `nonce` are empty. A message of the first format (sealed-v1.ts) has `ephemeralPublicKey`
+ * and `nonce`; its `encapsulatedKey` is empty.
  */
 export interface Sealed {
   /** HPKE: 65 bytes, an uncompressed point of P-256. First format: empty. */

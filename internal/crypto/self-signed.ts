@@ -7,8 +7,8 @@ const YEAR_MS = 365 * DAY_MS;
 const BACKDATE_MS = 5 * 60 * 1000;
 
 /**
- * A self-signed certificate for an Ed25519 key. It only carries the public key in TLS: the peer compares that key with
- * the one that it expects, and ignores name and dates.
+ * A self-signed certificate for an Ed25519 key. The certificate only carries the public key in TLS. The peer compares
+ * this key with the expected key, and ignores the name and the dates.
  * @param keyPem PKCS#8 PEM of the private key
  * @returns the certificate in PEM
  */

@@ -156,7 +156,7 @@ const backups = z.strictObject({
   newestProvedMs: timeMs.optional(),
   /** Why the last attempt failed; undefined if it succeeded. */
   failure: backupFailure.optional(),
-  /** Copies in the directory that the schedule names; undefined if it names none. */
+  /** Copies in the directory that the schedule names; undefined if the schedule names no directory. */
   copies: z
     .array(z.strictObject({ node: name, count, failure: backupFailure.optional() }))
     .max(64)

@@ -6,7 +6,7 @@ export interface Ending {
   /** E.g. "document policy". */
   readonly subject: string;
   readonly endsMs: number;
-  /** Whether it is renewed without a person while the cluster works. */
+  /** Whether a program renews it, so that no person has to act while the cluster works. */
   readonly renewsItself: boolean;
   /** The program or command that renews it. */
   readonly renewal: string;

@@ -5,8 +5,8 @@
  *                                  │ ▲
  *                       encodeFacts ▼ │ parseFacts          a file: the same facts judged elsewhere
  *
- * Checks are pure functions of facts and use the same `Check` as those of a machine (internal/preflight). A fact that could not
- * be collected is "not measured", never good.
+ * Checks are pure functions of facts and use the same type `Check` as the checks of a machine (internal/preflight). A
+ * fact that could not be collected is "not measured", never good.
  */
 export {
   encodeFacts,

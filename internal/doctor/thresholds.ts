@@ -36,7 +36,7 @@ export const DOCUMENT_WARNING_MS = 30 * DAY_MS;
 export const COLLATERAL_WARNING_MS = 7 * DAY_MS;
 /** Time for taking and proving a backup, and for a control plane that is away. */
 export const BACKUP_GRACE_MS = 10 * MINUTE_MS;
-/** A backup may be this many periods old: above it, one was missed. */
+/** The maximum age of the newest backup, in periods. If it is older, a backup was missed. */
 export const BACKUP_WARNING_PERIODS = 2;
 /** Above this many periods, several backups were missed. */
 export const BACKUP_ERROR_PERIODS = 4;

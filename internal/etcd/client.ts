@@ -21,7 +21,7 @@ import { conditionToWire, entryFromWire, keyBytes, prefixRange, rangeToWire, wri
 
 /** The number of entries per page, so that a page stays far below the maximum message size. */
 const PAGE = 500n;
-/** Keys have no values, so more of them fit. */
+/** The number of keys per page when only keys are listed. Without values, more keys fit into a page. */
 const KEYS_PAGE = 5_000n;
 /**
  * etcd renews the leases of one stream one after the other, and each renewal waits for the writes in

@@ -138,7 +138,7 @@ describe('watches', () => {
     await seen.end();
   });
 
-  test('watch() ends with the signal and its reason', async () => {
+  test('watch() ends when its signal fires, and throws the reason of the signal', async () => {
     const stop = new AbortController();
     const seen = follow(root.watch('w4/', { signal: stop.signal }));
     await seen.next();

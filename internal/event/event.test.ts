@@ -191,7 +191,7 @@ describe('map(), combine(), when() and follow()', () => {
     expect(await first).toEqual({ role: 'worker', curator: undefined });
   });
 
-  test('combine() reports a new value when any of its sources does', async () => {
+  test('combine() reports a new value when any of its sources has a new value', async () => {
     const a = new EventValue<number>();
     const b = new EventValue<number>();
     a.set(1);

@@ -32,7 +32,7 @@ describe('run()', () => {
     expect(stdout).toBe(`${strange.join('|')}|`);
   });
 
-  test('passes only PATH of its own environment', async () => {
+  test('passes only PATH of the environment of this process', async () => {
     process.env['LEAK'] = 'leaked';
     try {
       const { stdout } = await runner.run({ argv: ['env'], signal: never });

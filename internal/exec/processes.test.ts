@@ -27,7 +27,7 @@ describe('runAttached()', () => {
 });
 
 describe('startDetached()', () => {
-  test('starts its own session, can signal the program, and detects its end', async () => {
+  test('starts a program in a session of its own; sendSignal() signals it and detects its end', async () => {
     const pid = await processes.startDetached({ argv: ['sleep', '60'] });
     expect(processes.sendSignal(pid, 0)).toBe(true);
     expect(processes.sendSignal(-pid, 'SIGKILL')).toBe(true); // the program leads its own process group

@@ -33,7 +33,7 @@ export interface StreamPort {
   fileSystem(path: string): Promise<FileSystem>;
 }
 
-/** Size and use of a file system. What is left for the root user alone does not count as available. */
+/** Size and use of a file system. Space that only the root user may use does not count as available. */
 export interface FileSystem {
   readonly sizeBytes: number;
   readonly availableBytes: number;

@@ -5,7 +5,7 @@ const MAX_TEXT_BYTES = 4 * 1024 * 1024;
 
 /**
  * The text of a UTF-8 file, or undefined when it does not exist. A longer file is refused.
- * @throws FileError `file-too-large` and whatever `FilePort.read` throws
+ * @throws FileError `file-too-large` and the errors of `FilePort.read`
  */
 export async function readText(
   files: Pick<FilePort, 'read'>,

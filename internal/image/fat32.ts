@@ -198,7 +198,8 @@ function longEntries(name: string, short: string): readonly Uint8Array[] {
 }
 
 function countClusters(sectors: number): number {
-  // The table needs room too; each step makes the estimate smaller until it fits.
+  // The file allocation table needs sectors too. Each step reduces the number of clusters until the table and the
+  // clusters fit.
   let clusters = Math.floor((sectors - RESERVED_SECTORS) / CLUSTER_SECTORS);
   while (RESERVED_SECTORS + COPIES * tableSectorsFor(clusters) + clusters * CLUSTER_SECTORS > sectors)
     clusters--;
@@ -230,7 +231,7 @@ function bootSector(options: {
   sector.writeUInt32LE(options.tableSectors, 36);
   sector.writeUInt32LE(FIRST_CLUSTER, 44);
   sector.writeUInt16LE(1, 48); // sector with the free counts
-  sector.writeUInt16LE(6, 50); // sector with the copy of this one
+  sector.writeUInt16LE(6, 50); // sector with the copy of this sector
   sector.writeUInt8(0x80, 64);
   sector.writeUInt8(0x29, 66);
   sector.writeUInt32LE(options.serial, 67);

@@ -2,7 +2,10 @@ import type { CpioEntry } from './cpio.ts';
 import { ImageError } from './errors.ts';
 import type { PackageFiles } from './root-tree.ts';
 
-/** Where systemd-stub puts the files of `/loader/credentials` on the boot partition: an initrd of its own, which it measures. */
+/**
+ * The directory in which systemd-stub puts the files of `/loader/credentials` on the boot partition. The directory is
+ * in an additional initrd, which systemd-stub creates and measures.
+ */
 export const CREDENTIALS_DIRECTORY = '.extra/global_credentials';
 /** Name of the provisioning file on the boot partition. */
 export const PROVISIONING_CREDENTIAL = 'provisioning.cred';

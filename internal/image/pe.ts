@@ -79,8 +79,9 @@ export function addSections(stub: Uint8Array, added: readonly PeSection[]): Uint
 }
 
 /**
- * The digest of an EFI program that firmware measures: without the fields that signing changes (Microsoft, "Windows
- * Authenticode Portable Executable Signature Format"). The program has no gaps between its sections. @throws ImageError `image-pe`
+ * The digest of an EFI program that firmware measures. It covers all bytes except the fields that signing changes
+ * (Microsoft, "Windows Authenticode Portable Executable Signature Format"). The program has no gaps between its
+ * sections. @throws ImageError `image-pe`
  */
 export function authenticodeDigest(image: Uint8Array): Uint8Array {
   const { view, optional } = layoutOf(image);

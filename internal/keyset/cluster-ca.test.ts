@@ -21,7 +21,7 @@ test.each([
   { phase: 'retire', trusted: [next], signs: next },
   { phase: 'done', trusted: [next], signs: next },
 ] as const)(
-  'in phase $phase, members trust the CA that signs, also members that are still in the phase before',
+  'in phase $phase, members trust the signing CA even if they are still in the previous phase',
   ({ phase, trusted, signs }) => {
     const set = at(phase);
     const cas = trustedClusterCas(phase, publicHalvesOf(set));

@@ -39,7 +39,7 @@ test.each([
   },
 );
 
-test('API servers in neighboring phases decrypt what the other one encrypts', () => {
+test("two API servers in neighboring phases decrypt each other's objects", () => {
   for (const [index, phase] of KEY_PHASES.slice(0, -1).entries()) {
     const [now, later] = [phase, KEY_PHASES[index + 1] ?? phase].map((at) => encryptionKeysIn(at, keys));
     // The first key of each list encrypts, so the list of the neighboring phase must contain it.

@@ -23,7 +23,8 @@ import {
 } from './phases.ts';
 
 /**
- * Name of the key set file, on a control plane and in the sealed keys of a ticket. It exists after the first rotation.
+ * Name of the key set file, on a control plane and in the sealed keys of a ticket. The file exists from the first
+ * rotation on.
  */
 export const ROTATION_FILE = 'rotation.json';
 

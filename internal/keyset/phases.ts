@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
 /**
- * The key pairs of control planes that every rotation replaces: the CAs of clients and the service-account key. The key that encrypts
- * secrets at rest is rotated with them (encryption-keys.ts), and so are `LATER_KEYS`.
+ * The key pairs of control planes that every rotation replaces: the CAs of clients and the service-account key. A
+ * rotation also replaces the key that encrypts secrets at rest (encryption-keys.ts), and the pairs of `LATER_KEYS`.
  */
 export const ROTATING_KEYS = [
   'etcd-clients-ca',
@@ -64,13 +64,13 @@ export interface KeyStage {
   readonly phase: KeyPhase;
 }
 
-/** Whether a stage is the wanted one or a later one. */
+/** Whether a stage is the wanted stage or a later stage. */
 export function hasReached(now: KeyStage | undefined, wanted: KeyStage): boolean {
   if (now === undefined || now.generation < wanted.generation) return false;
   return now.generation > wanted.generation || rankOf(now.phase) >= rankOf(wanted.phase);
 }
 
-/** Whether a phase is `first` or a later one. */
+/** Whether a phase is the phase `first` or a later phase. */
 export function isPhaseAtLeast(phase: KeyPhase, first: KeyPhase): boolean {
   return rankOf(phase) >= rankOf(first);
 }

@@ -83,13 +83,13 @@ const cases: readonly {
     want: { kind: 'sign' },
   },
   {
-    name: 'creates other new keys when the control plane that created them is gone before an owner signed them',
+    name: 'creates new keys again when the control plane that created the keys is gone before an owner signed them',
     at: made('node-gone'),
     members: [member('a', '1/done')],
     want: { kind: 'make', again: true },
   },
   {
-    name: 'creates other new keys when their creator is no control plane any more',
+    name: 'creates new keys again when the node that created the keys is no control plane any more',
     at: made('node-w'),
     members: [member('a', '1/done'), worker('w', '1/done')],
     want: { kind: 'make', again: true },
@@ -107,7 +107,7 @@ const cases: readonly {
     want: { kind: 'next', phase: 'trust' },
   },
   {
-    name: 'creates other new keys when all control planes that had them are gone',
+    name: 'creates new keys again when all control planes that had the new keys are gone',
     at: now('distribute'),
     members: [member('b', '1/done'), member('c', '1/done')],
     want: { kind: 'make', again: true },

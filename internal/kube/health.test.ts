@@ -100,7 +100,7 @@ describe('listReleases()', () => {
 });
 
 describe('readKubeletDisks()', () => {
-  test('reads the disk of the kubelet and that of the images', async () => {
+  test('reads the disk of the kubelet and the disk of the images', async () => {
     const fs = { availableBytes: 1, capacityBytes: 2, inodes: 3, inodesFree: 4, time: 'x' };
     const access = await start({
       node: { fs, runtime: { imageFs: { availableBytes: 5, capacityBytes: 6 } } },

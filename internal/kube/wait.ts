@@ -15,9 +15,10 @@ interface WaitOptions {
 }
 
 /**
- * Waits until /readyz of the API server returns ok. Every authenticated client may read it once the first start of the API
- * server has written the default roles.
- * @throws KubeError `kube-unreachable`, `kube-wait-timeout`, with the last cause; `kube-refused` when it does not accept the credentials
+ * Waits until /readyz of the API server returns ok. Every authenticated client may read it once the first start of the
+ * API server has written the default roles.
+ * @throws KubeError `kube-unreachable`, `kube-wait-timeout`, with the last cause; `kube-refused` when the API server
+ * does not accept the credentials
  */
 export async function waitForApi(client: KubeClient, options: WaitOptions): Promise<void> {
   await poll(`waiting for the Kubernetes API at ${client.server}`, options, async () => {

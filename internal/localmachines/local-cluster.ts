@@ -103,8 +103,9 @@ export class LocalCluster {
   }
 
   /**
-   * Creates the TPM of a machine before the machine. Returns the identity that the machine will have: `sha256:…` of its endorsement
-   * key. Not to be called concurrently: the manufacturer counts its certificates in a file.
+   * Creates the TPM of a machine before the machine itself is created. Returns the identity that the machine will have:
+   * `sha256:…` of its endorsement key. Not to be called concurrently: the manufacturer counts its certificates in a
+   * file.
    */
   async manufactureTpm(name: string, signal: AbortSignal): Promise<string> {
     const { tpm: directory } = nodePaths(this.paths, parseName(name, 'node'));
@@ -122,7 +123,10 @@ export class LocalCluster {
     return fingerprint;
   }
 
-  /** Raises the inotify limit for this number of machines, beside those of all other clusters. */
+  /**
+   * Raises the inotify limit so that it is sufficient for this number of machines and for the machines of all other
+   * clusters.
+   */
   raiseInotifyLimit(machines: number, signal: AbortSignal): Promise<void> {
     return raiseInotifyLimit(this.#host, { directory: this.paths.directory, machines, signal });
   }

@@ -1,7 +1,8 @@
 /**
- * Domain layer: the LUKS2 header of a state disk. An own parser, because cryptsetup accepts headers that weaken the encryption: a null
- * cipher, a reencryption to the clear, other segments (CVE-2025-59054, CVE-2025-58356). It accepts one form only, which
- * `cryptsetup luksFormat` creates with the options of the state disk. `internal/statedisk` keeps the header.
+ * Domain layer: the LUKS2 header of a state disk. An own parser, because cryptsetup accepts headers that weaken the
+ * encryption: a null cipher, a reencryption to the clear, other segments (CVE-2025-59054, CVE-2025-58356). This parser
+ * accepts only the form that `cryptsetup luksFormat` creates with the options of the state disk. `internal/statedisk`
+ * keeps the header.
  */
 export { LAYOUT } from './layout.ts';
 export { LuksError } from './errors.ts';

@@ -4,7 +4,7 @@ import { renderMetrics } from './render-metrics.ts';
 import type { Page } from './serve-metrics.ts';
 
 const ETCDS = { state: PORTS.stateEtcd.metrics, kubernetes: PORTS.kubernetesEtcd.metrics } as const;
-/** In the response of etcd's health check while its quota is used up. */
+/** The response of etcd's health check contains this text when the quota of etcd is used up. */
 const NO_SPACE = 'NOSPACE';
 
 /** The programs whose metrics are read on this node, and how to read them. */

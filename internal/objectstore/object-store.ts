@@ -90,7 +90,7 @@ export class ObjectStore {
     throw new ObjectStoreError('objectstore-differs', `uploading ${key}: read back with other bytes`);
   }
 
-  /** Whether the object has the size and the SHA-256 of a file: reads all of it. */
+  /** Whether the object has the size and the SHA-256 of a file. Reads the whole object. */
   async isSame(key: string, file: Omit<Upload, 'path'>, signal: AbortSignal): Promise<boolean> {
     const hash = createHash('sha256');
     let sizeBytes = 0;

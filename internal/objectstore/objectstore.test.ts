@@ -336,7 +336,7 @@ describe('parseStoreCredentials()', () => {
     },
     { name: 'lines without a profile', text: 'aws_access_key_id=AK\r\naws_secret_access_key = s/e+c=\r\n' },
     {
-      name: 'the profile default after another one',
+      name: 'the profile default after another profile',
       text: '[other]\naws_access_key_id=NO\n[default] # mine\naws_access_key_id=AK\naws_secret_access_key=s/e+c=',
     },
   ])('reads $name', ({ text }) => {

@@ -66,8 +66,8 @@ const settingsBody = z.strictObject({ settingsSha256: sha256 });
 const digests = z.record(z.string().regex(/^[a-z0-9-]{1,64}$/), sha256);
 
 /**
- * A generation of the keys that control planes share, by the hashes of the public keys that it replaces and of the new ones
- * (`SignedKeys` in internal/keyset). The first generation, created with the cluster, has no document.
+ * A generation of the keys that control planes share, by the hashes of the replaced public keys and of the new public
+ * keys (`SignedKeys` in internal/keyset). The first generation, created with the cluster, has no document.
  */
 const keysBody = z.strictObject({ generation: z.int().min(2), previous: digests, next: digests });
 
@@ -89,7 +89,8 @@ const operatorsBody = z.strictObject({
 });
 
 /**
- * The roles that one node on one machine may have. A grant without control-plane roles withdraws those of an earlier grant.
+ * The roles that one node on one machine may have. A grant without control-plane roles withdraws the control-plane
+ * roles of an earlier grant.
  */
 const grantBody = z.strictObject({
   /** The machine, independent of its node key. */

@@ -12,7 +12,8 @@ export interface OwnerSet {
 /**
  * Determines the current owners. Each `owners` document is signed by an owner of the set before it.
  * @param start from provisioning or from the verifier's own disk
- * @param documents from etcd, untrusted, in the order of their serials; documents before the one of `start` are skipped
+ * @param documents from etcd, untrusted, in the order of their serials; documents before the document of `start` are
+ * skipped
  * @throws OwnerDocumentError for the first document that an owner of the set before it did not sign
  */
 export function resolveOwners(

@@ -99,7 +99,8 @@ function verifySignature(document: UnverifiedDocument, owners: readonly Uint8Arr
 }
 
 /**
- * Refuses a document that is older than the newest one accepted before, or differs from it under the same serial.
+ * Refuses a document that is older than the newest accepted document. Also refuses another document with the same
+ * serial as the newest accepted document.
  * @throws OwnerDocumentError `owner-document-serial-old`, `owner-document-serial-conflict`
  */
 export function verifySerial(

@@ -25,7 +25,7 @@ const KUBERNETES_UID = '1.3.6.1.4.1.57683.2';
 /** Extended key usage: TLS server or TLS client. */
 export type Usage = 'server' | 'client';
 
-/** The content of an end-entity certificate. The signer does not check it; its caller has to. */
+/** The content of an end-entity certificate. The signer does not check the content, so its caller must check it. */
 export interface LeafSpec {
   readonly commonName: string;
   readonly organization?: string;

@@ -55,7 +55,7 @@ export function fingerprintOfKey(spkiDer: Uint8Array): string {
 /** The form of the ids that `nodeIdOf` returns. */
 export const NODE_ID = /^node-[0-9a-f]{32}$/;
 
-/** The longest PEM text that a peer may send: a certificate, a few of them, or a key. */
+/** The longest PEM text that a peer may send: one certificate, a few certificates, or a key. */
 export const MAX_PEM_BYTES = 16 * 1024;
 
 /** The id of the node with this key: "node-" and, in hex, the first 16 bytes of the SHA-256 of its SubjectPublicKeyInfo. */
@@ -94,8 +94,8 @@ const SUPPORTED = [
 ] as const;
 
 /**
- * Refuses keys other than Ed25519 and ECDSA P-256 keys, and other encodings than the usual one. Does not check that the point is on
- * the curve, which the verification of any signature does. @throws TypeError
+ * Refuses keys other than Ed25519 and ECDSA P-256 keys, and other encodings than the usual one. Does not check that the
+ * point is on the curve, because the verification of any signature checks that. @throws TypeError
  */
 export function requireSupported(spkiDer: Uint8Array): void {
   const hex = Buffer.from(spkiDer).toString('hex');

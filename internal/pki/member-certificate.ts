@@ -88,7 +88,7 @@ export function operatorLeaf(options: {
 
 /** The CA, cluster ID and time with which certificates of cluster members are verified. */
 export interface MemberTrust {
-  /** Certificate of the cluster CA; two, one after the other, while it is replaced. */
+  /** Certificate of the cluster CA; two concatenated certificates while the CA is replaced. */
   readonly caPem: string;
   readonly clusterId: string;
   readonly nowMs: () => number;

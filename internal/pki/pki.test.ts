@@ -36,7 +36,7 @@ async function createSigner(nowMs = NOW) {
 const ed25519 = () =>
   new Secret(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
 
-/** A CA whose key identifier is derived as kubeadm does it, which differs from how this project does it. */
+/** A CA whose key identifier is derived in the way of kubeadm, which differs from the way of this project. */
 async function createForeignSigner(): Promise<KeyCertificateSigner> {
   const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);

@@ -2,7 +2,7 @@ import { readText, type FilePort } from '../file/index.ts';
 
 /** One mount, from a line of /proc/PID/mountinfo (proc_pid_mountinfo(5)). */
 export interface Mount {
-  /** The number of the block device, "8:1"; its major number is 0 where the file system has none of its own. */
+  /** The number of the block device, "8:1"; its major number is 0 if the file system has no block device of its own. */
   readonly device: string;
   /** The mount point. */
   readonly point: string;
@@ -10,7 +10,9 @@ export interface Mount {
   readonly root: string;
   readonly type: string;
   readonly source: string;
-  /** Options of the mount and of the file system; cgroup v1 lists its controllers among the latter. */
+  /**
+   * Options of the mount and of the file system; cgroup v1 lists its controllers among the options of the file system.
+   */
   readonly options: readonly string[];
   readonly superOptions: readonly string[];
 }

@@ -23,7 +23,7 @@ async function leaveLock(owner: object | undefined): Promise<void> {
   await writeFile(join(path, 'holder.json'), JSON.stringify(holder));
 }
 
-test('acquireProcessLock() admits one process, reports it to the next one, and leaves no files', async () => {
+test('acquireProcessLock() admits one process, names it in the error of the next process, and leaves no files', async () => {
   const first = await acquireProcessLock(files, path, { what: 'agent' });
   await expect(acquireProcessLock(files, path)).rejects.toMatchObject({
     code: 'platform-already-running',
@@ -67,7 +67,7 @@ test('acquireProcessLock() does not take over a lock of another machine, whose p
   await expect(acquireProcessLock(files, path)).rejects.toMatchObject({ code: 'platform-already-running' });
 });
 
-test('acquireProcessLock() replaces an empty directory, which a holder left that was killed during its release', async () => {
+test('acquireProcessLock() replaces an empty directory that a holder left when it was killed during its release', async () => {
   await mkdir(path);
   await (await acquireProcessLock(files, path))[Symbol.asyncDispose]();
 });

@@ -7,8 +7,8 @@ import { processStatus, currentProcessIdentity, type ProcessIdentity } from './p
 
 const MAX_TRIES = 8;
 /**
- * The age at which proper-lockfile counts a lock as stale. It sets a timer to half of this age, so this is
- * the longest delay of a Node timer.
+ * The age at which proper-lockfile counts a lock as stale. The value is the longest delay of a Node timer, because
+ * proper-lockfile sets a timer to half of this age.
  */
 const NEVER_STALE_MS = 2 ** 31 - 1;
 
@@ -50,8 +50,8 @@ type Release = () => Promise<void>;
 /** Undefined when another process holds the lock. */
 async function tryLock(directory: LockDirectory): Promise<Release | undefined> {
   try {
-    // proper-lockfile keeps one entry in memory for each path. A unique path keeps this call from changing
-    // the entry of another one.
+    // proper-lockfile keeps one entry in memory for each path. A unique path keeps this call from changing the entry of
+    // another call.
     return await lock(`${directory.path}#${randomUUID()}`, {
       realpath: false,
       lockfilePath: directory.path,

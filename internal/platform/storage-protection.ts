@@ -29,7 +29,10 @@ export async function readStorageProtection(
   return new Map(await Promise.all(found));
 }
 
-/** The mount that a path is on: the deepest one that contains it, and of several at the same point the latest. */
+/**
+ * The mount that contains a path: the mount with the deepest mount point, and of several mounts on the same point the
+ * latest.
+ */
 export function mountOf(mounts: readonly Mount[], path: string): Mount | undefined {
   const containing = mounts.filter(({ point }) => contains(point, path));
   const deepest = Math.max(...containing.map(({ point }) => point.length));

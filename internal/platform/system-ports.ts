@@ -5,7 +5,7 @@ import type { Logger } from '../logging/index.ts';
 import type { UnitPort } from './systemd-units.ts';
 
 /**
- * Interfaces (ports) to the system of one machine, which most parts of the agent use. A function takes those
+ * Interfaces (ports) to the system of one machine, which most parts of the agent use. A function takes only the ports
  * that it needs.
  */
 export interface SystemPorts {

@@ -24,7 +24,7 @@ export interface UnitStatus {
 }
 
 /**
- * Interface (port) to systemd units. The agent writes, starts and stops them; they keep running when it ends.
+ * Interface (port) to systemd units. The agent writes, starts and stops units. Units keep running when the agent ends.
  */
 export interface UnitPort {
   /**
@@ -85,8 +85,8 @@ export class SystemdUnits implements UnitPort {
   }
 
   /**
-   * Whether systemd has loaded this file. `systemctl show` makes it read a new unit, which is much cheaper than a reload: that runs all
-   * generators and reads all units.
+   * Whether systemd has loaded this file. `systemctl show` makes systemd read a new unit. This is much cheaper than a
+   * reload, which runs all generators and reads all units.
    */
   async #isRead(unit: string, signal: AbortSignal): Promise<boolean> {
     if (isDropIn(unit)) return false;

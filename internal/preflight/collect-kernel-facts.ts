@@ -11,7 +11,7 @@ type KernelFacts = Pick<
   'swaps' | 'kernelRelease' | 'modules' | 'sysctls' | 'cgroup' | 'memoryBytes' | 'processors'
 >;
 
-/** What the kernel tells in /proc and /sys. Parameters and modules are those of node-requirements.ts. */
+/** The facts about the kernel in /proc and /sys. Covers the parameters and modules of node-requirements.ts. */
 export async function kernelFacts(files: FilePort): Promise<KernelFacts> {
   const text = async (path: string): Promise<string> => (await readText(files, path)) ?? '';
   return {

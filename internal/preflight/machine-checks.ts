@@ -174,7 +174,9 @@ const ENTRIES: readonly (readonly [PreflightErrorCode, Observe])[] = [
   ['preflight-size', size],
 ];
 
-/** All checks of a machine. A problem comes before those that it causes: a full disk before a missing program. */
+/**
+ * All checks of a machine. A problem comes before the problems that it causes: a full disk before a missing program.
+ */
 export const MACHINE_CHECKS: readonly Check<MachineFacts>[] = ENTRIES.map(([code, observe]) => ({
   code,
   fix: preflightErrors[code].fix,

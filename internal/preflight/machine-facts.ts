@@ -14,7 +14,7 @@ export interface MachineFacts {
   readonly nodeName: string;
   /** The addresses that the name of the node resolves to. */
   readonly nameResolvesTo: readonly string[];
-  /** The resolv.conf that pods get: /etc/resolv.conf, or that of systemd-resolved where it runs. */
+  /** The resolv.conf that pods get: /etc/resolv.conf, or the file of systemd-resolved on a machine that runs it. */
   readonly resolvConf: string;
   /** Directories with a minimum of free space. */
   readonly diskSpace: readonly DiskSpace[];
@@ -43,7 +43,7 @@ export interface MachineFacts {
 /** A required port. */
 export interface PortProbe {
   readonly port: number;
-  /** The program that will listen on it. */
+  /** The program that will listen on the port. */
   readonly user: string;
   /** Why no program can listen on the port; undefined: it is free. */
   readonly problem?: string | undefined;

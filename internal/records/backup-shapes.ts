@@ -15,7 +15,10 @@ export const backupScheduleShape = z.strictObject({
 
 const backupFailure = { timeMs: z.int(), code: z.string().max(128), message: z.string().max(2_000) };
 
-/** The number of the last scheduled backup, and why the last attempt failed; without a failure, it succeeded. */
+/**
+ * The number of the last scheduled backup, and why the last attempt failed. Without `failure`, the last attempt
+ * succeeded.
+ */
 export const backupHeadShape = z.strictObject({
   version,
   seq: z.int().min(0),
@@ -42,7 +45,7 @@ export const backupShape = z.strictObject({
   nodeId: z.string(),
   name: z.string().regex(BACKUP_NAME),
   takenMs: z.int(),
-  /** When its content was restored and compared; absent if it was not. */
+  /** When the content of the backup was restored and compared; absent before that. */
   provedMs: z.int().optional(),
   epoch: z.int().positive(),
   /** Of the whole file. */

@@ -1,6 +1,6 @@
 /**
- * The queue of control planes that wait to change the members of etcd, one at a time. The nodes write it themselves
- * (bootstrapper/consensus/membership/slot.ts); curators read it to show positions.
+ * The queue of control planes that wait to change the members of etcd, one at a time. The nodes write the queue
+ * themselves (bootstrapper/consensus/membership/slot.ts); curators read the queue to show positions.
  *
  * ```
  * slots/control-plane/queue/NODE   on the lease of the node; the oldest entry holds the slot

@@ -148,7 +148,7 @@ export const traceShape = z.strictObject({
 export const removedShape = z.strictObject({
   version,
   identity: z.string().min(1),
-  /** The number of removals; a readmission covers one removal and those before. */
+  /** The number of removals; a readmission covers one removal and all removals before it. */
   removal: z.int().positive(),
   /** The last node ID of the machine. */
   nodeId: z.string(),

@@ -142,7 +142,7 @@ export const OPERATORS_PREFIX = 'operators/';
 export const REMOVED_PREFIX = 'removed/';
 /** Prefix of the documents records. */
 export const DOCUMENTS_PREFIX = 'documents/';
-/** Below it: the documents of kind `owners`, all of them. */
+/** Prefix of all documents of kind `owners`. */
 export const OWNERS_PREFIX = `${DOCUMENTS_PREFIX}owners/`;
 
 /**

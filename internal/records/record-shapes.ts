@@ -18,7 +18,10 @@ export const clusterShape = z.strictObject({
   firstNodeId: z.string(),
 });
 
-/** The epoch of the Kubernetes etcd, in that etcd itself: two epochs are two clusters with a common history. */
+/**
+ * The epoch of the Kubernetes etcd, stored in that etcd itself. Two etcds with different epochs are two clusters with a
+ * common history.
+ */
 export const etcdEpochShape = z.strictObject({ version, epoch: z.int().positive() });
 
 /** The Kubernetes settings of all nodes, with the bundle manifest. */

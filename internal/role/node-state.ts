@@ -20,7 +20,10 @@ const MOVES: Readonly<Record<NodeState, readonly NodeState[]>> = {
   DECOMMISSIONED: [],
 };
 
-/** Whether the state changes; false where it already has it. @throws RoleError `role-state-move` for a transition that is not allowed */
+/**
+ * Whether the state changes; false if the node already has the wanted state. @throws RoleError `role-state-move` for a
+ * transition that is not allowed
+ */
 export function checkNodeMove(from: NodeState, to: NodeState): boolean {
   if (from === to) return false;
   if (MOVES[from].includes(to)) return true;

@@ -39,7 +39,7 @@ interface BeforeAfter {
   readonly after: number;
 }
 
-/** What a role change means for etcd, and which guards refuse it. */
+/** The effect of a role change on etcd, and the guards that refuse the change. */
 interface RoleChangeCheck {
   readonly voters: BeforeAfter;
   readonly quorum: BeforeAfter;
@@ -113,8 +113,8 @@ export function leaveGuard(remaining: {
 }
 
 /**
- * Why the role change would leave Kubernetes without an API server. Undefined if another API server is ready, or
- * if that of this node does not work anyway (the node is lost, or reports it as not ready).
+ * Why the role change would leave Kubernetes without an API server. Undefined if another API server is ready, or if the
+ * API server of this node does not work anyway (the node is lost, or reports its API server as not ready).
  */
 function apiServerGuard(
   { roles: before, isAlive, apiServer }: GuardedNode,

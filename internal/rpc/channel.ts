@@ -9,7 +9,7 @@ export const FLOW_CONTROL_WINDOW = 4 * 1024 * 1024;
 export const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 const KEEPALIVE_MS = 10_000;
 
-/** What an `RpcChannel` connects to, and how it authenticates. */
+/** The endpoint of an `RpcChannel`, and the authentication of its connections. */
 interface ChannelOptions<P> {
   /** "host:port", IPv6 in brackets; or "unix:/path". */
   readonly endpoint: string;

@@ -20,7 +20,7 @@ export interface PendingLimits {
   readonly maxWaitMs: number;
 }
 
-/** Decides which connection gets the next handshake, and which one is closed when there are too many. */
+/** Decides which connection gets the next handshake, and which connection is closed when there are too many. */
 export class ConnectionLimiter {
   readonly maxSockets: number;
   readonly #pending: PendingLimits | undefined;
@@ -85,7 +85,10 @@ export class ConnectionLimiter {
     }
   }
 
-  /** Counts an authenticated connection. Beyond the limit, the source with most connections loses its newest. */
+  /**
+   * Counts an authenticated connection. Beyond the limit, the newest connection of the source with the most connections
+   * is closed.
+   */
   addEstablished(socket: Socket, path: SourcePath): void {
     if (this.#pending === undefined) return;
     this.#established.add(path, socket);

@@ -8,16 +8,17 @@ export interface FairQueueOptions {
   /** Slots: how many may be active at the same time. */
   readonly maxActive: number;
   /**
-   * The maximum number of callers that wait for a slot. Beyond this limit, the source with the most waiting
-   * callers loses its newest one.
+   * The maximum number of callers that wait for a slot. Beyond this limit, the newest caller of the source with the
+   * most waiting callers is refused.
    */
   readonly maxWaiting: number;
   readonly clock: Clock;
 }
 
 /**
- * The largest share of all slots for one source, by the levels of its path: first three networks of a direct client, the widest one
- * first (`SourcePath`), then the same three of a client behind a relay, which together have the share of that relay. So a
+ * The largest share of all slots for one source, by the levels of its path (`SourcePath`). The first three levels are
+ * the networks of a direct client or of a relay, the widest network first. The last three levels are the networks of a
+ * client behind a relay; all clients of a relay together have the share of the relay. The shares are below 1, so a
  * source that stalls leaves slots to others.
  */
 const MAX_SHARES = [3 / 4, 3 / 4, 3 / 8, 9 / 32, 9 / 32, 3 / 16] as const;

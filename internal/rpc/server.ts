@@ -60,7 +60,7 @@ export function implement<S extends DescService, P>(service: S, handlers: Handle
   return { service, handlers };
 }
 
-/** What an `RpcServer` serves, and its limits. */
+/** The services of an `RpcServer`, and its limits. */
 export interface RpcServerOptions<P> extends ConnectionLimits<P> {
   readonly upgrade: Upgrade<P>;
   readonly services: readonly [Implementation<P>, ...Implementation<P>[]];

@@ -8,8 +8,8 @@ import { isIPv6 } from 'node:net';
 export type SourcePath = readonly [organization: string, site: string, holder: string, ...relayed: string[]];
 
 /**
- * The path of a client behind a relay: the networks of the relay, then those of the client within the share of the relay. The relay
- * announced the client, so the first three are proved and the others are not.
+ * The path of a client behind a relay: the networks of the relay, then those of the client within the share of the
+ * relay. The relay announced the client, so the first three networks are proved, and the others are only claimed.
  */
 export function relayedPathOf(relay: string, client: string): SourcePath {
   const within = sourcePathOf(client).map((network) => `${relay} for ${network}`);

@@ -64,7 +64,7 @@ export class SourceTree<T> {
       const largest = [...node.children.values()].reduce((a, b) =>
         b.size > a.size || (b.size === a.size && b.lastServed > a.lastServed) ? b : a,
       );
-      // A relay has connections of its own beside those of its clients.
+      // A relay has connections of its own, besides the connections of its clients.
       if (node.items.length > largest.size) break;
       node = largest;
     }

@@ -137,7 +137,7 @@ describe('launcher()', () => {
     expect(it.tree.at('root.worker')).toMatchObject({ state: 'new', note: 'role absent' });
   });
 
-  test('does not begin a start before the aborted one has ended', async () => {
+  test('does not begin a start before the aborted start has ended', async () => {
     const role = new EventValue<Role>();
     let running = 0;
     let most = 0;

@@ -29,7 +29,7 @@ export interface Run {
   running: boolean;
   /** Aborted when the run has ended, to stop the grace timer. */
   readonly ended: AbortController;
-  /** The pause before the next run, set when this one ends. */
+  /** The pause before the next run, set when this run ends. */
   pauseMs: number;
 }
 

@@ -16,8 +16,9 @@ export interface RunEnd {
 }
 
 /**
- * Classifies the end of a run. Returning, or throwing the signal's reason (bare or as a cause), after the signal fired is
- * `canceled`. Any other error is a failure, also while stopping: it may be why the group is being stopped.
+ * Classifies the end of a run. Returning, or throwing the signal's reason (bare or as a cause), after the signal fired
+ * is `canceled`. Any other error is a failure, even while the run is being stopped, because this error may be the
+ * reason why its group is stopped.
  */
 export function outcomeOf({ signal, saidDone, result }: RunEnd): Outcome {
   if (result.kind === 'returned') {

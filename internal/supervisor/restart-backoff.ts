@@ -37,10 +37,7 @@ export class RestartBackoff {
     return this.#backoff.nextMs();
   }
 
-  /**
-   * A requested restart has no pause. After many short runs in a row it has one, so that other work can
-   * run.
-   */
+  /** A requested restart has no pause. After many short runs in a row, it has a pause, so that other work can run. */
   afterWantedRestart(run: PastRun): number {
     this.#resetIfHealthy(run);
     this.#shortRuns = run.endedMs - run.startedMs < SHORT_RUN_MS ? this.#shortRuns + 1 : 0;

@@ -114,7 +114,7 @@ describe('a requested restart', () => {
   test.each<{ name: string; ask: (scope: Scope) => never }>([
     { name: 'scope.restart()', ask: (scope) => scope.restart('role gone') },
     {
-      name: 'a RestartRequested with a cause around it',
+      name: 'an error whose cause is a RestartRequested',
       ask: () => {
         throw new Error('running', { cause: new RestartRequested('role gone') });
       },

@@ -27,12 +27,16 @@ describe('runProgram()', () => {
 
   test.each([
     {
-      name: 'that of the error code',
+      name: 'the exit code that belongs to the error code',
       error: new SampleError('sample-wrong', 'reading x'),
       exit: 'usage' as const,
     },
-    { name: '`internal` if the error has no code', error: new Error('x'), exit: 'internal' as const },
-  ])('logs a failure, and sets the exit code: $name', async ({ error, exit }) => {
+    {
+      name: 'the exit code `internal` if the error has no code',
+      error: new Error('x'),
+      exit: 'internal' as const,
+    },
+  ])('logs a failure, and sets $name', async ({ error, exit }) => {
     const process = fakeProcess();
     await runProgram(process, 'sample', () => Promise.reject(error));
     expect(process.exitCode).toBe(EXIT_CODES[exit].number);

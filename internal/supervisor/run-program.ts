@@ -2,7 +2,7 @@ import { SystemClock, type Clock } from '../clock/index.ts';
 import { describeError, EXIT_CODES, findCoded, isAbort } from '../errors/index.ts';
 import { createLogger, ignoreOutputErrors, lineSink, type Logger } from '../logging/index.ts';
 
-/** What a program gets from its process. */
+/** The clock, the logger and the signal that `runProgram()` gives to a program. */
 export interface ProgramScope {
   readonly clock: Clock;
   /** JSON lines on standard output. */

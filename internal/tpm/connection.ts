@@ -71,7 +71,10 @@ export class TpmConnection implements AsyncDisposable {
     return value;
   }
 
-  /** Registers a transient object or session. Disposing the result flushes it; otherwise the end of the task does. */
+  /**
+   * Registers a transient object or session. Disposing the result flushes the object; otherwise the end of the task
+   * flushes it.
+   */
   track(handle: number): LoadedHandle {
     this.#loaded.add(handle);
     return { handle, [Symbol.asyncDispose]: () => this.#flush(handle) };
@@ -98,7 +101,7 @@ export class TpmConnection implements AsyncDisposable {
 
   /**
    * Flushes one object or session. Takes no signal, because it also runs after aborts; the command has a timeout. Does
-   * nothing on a broken connection: the next connection flushes what this one left behind.
+   * nothing on a broken connection: the next connection flushes the objects that this connection left behind.
    */
   async #flush(handle: number): Promise<void> {
     this.#kept.delete(handle);

@@ -15,7 +15,8 @@ test('deviceSource() reports a missing device', async () => {
 test('deviceSource() sends a command in one write and reads the response in one read', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'cluster-device-'));
   const path = join(directory, 'device');
-  await writeFile(path, Uint8Array.of(0, 0, 0, 7, 8, 9)); // a regular file, unlike a device, is read after what was written
+  // A regular file, unlike a device, is read from the position after the written bytes.
+  await writeFile(path, Uint8Array.of(0, 0, 0, 7, 8, 9));
   try {
     await using transport = await deviceSource(path).open(never);
     expect(await transport.transmit(Uint8Array.of(1, 2, 3), never)).toEqual(Uint8Array.of(7, 8, 9));

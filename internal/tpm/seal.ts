@@ -15,8 +15,8 @@ export const STORAGE_PARENT = { hierarchy: HIERARCHY.owner, template: STORAGE_RO
 export const MAX_SEALED_SECRET_BYTES = 128;
 
 /**
- * Seals a secret so that only this TPM can unseal it, and only while the PCRs have the given values (SHA-256 bank). The values
- * may differ from the current ones: an installer seals to what the next boot will measure.
+ * Seals a secret so that only this TPM can unseal it, and only while the PCRs have the given values (SHA-256 bank). The
+ * values may differ from the current ones: an installer seals to the values that the next boot will measure.
  */
 export async function sealSecret(
   tpm: TpmConnection,

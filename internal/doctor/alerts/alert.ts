@@ -3,7 +3,10 @@ export type Severity = 'critical' | 'warning';
 
 /** How Prometheus computes a check from the metrics of the nodes (bootstrapper/exporter). */
 export interface MetricAlert {
-  /** `node`: each series of the figure has a label `node`. `cluster`: the series are about the whole cluster and have none. */
+  /**
+   * `node`: each series of the figure has a label `node`. `cluster`: the series are about the whole cluster and have no
+   * such label.
+   */
   readonly scope: 'node' | 'cluster';
   /**
    * PromQL of the number that the check compares with its limit, for all series and not only for bad ones. A comparison

@@ -30,7 +30,10 @@ export const apiServer: Observe = ({ apiServers }) => {
   return judgeEndpoints(apiServers, 'API server', (node) => `serves ${versions.get(node) ?? ''}`.trim());
 };
 
-/** Components of the control plane as the agents see them. A silent node's last report is outdated. */
+/**
+ * Judges the components of the control plane as the agents see them. Ignores the report of a silent node, because it is
+ * outdated.
+ */
 export const component: Observe = (facts) => {
   const threshold = 'every component ready';
   return judgeMembers(facts, threshold, ({ name, isControlPlane, health, componentsNotReady }) => {

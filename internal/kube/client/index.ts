@@ -1,6 +1,6 @@
 /**
- * Requests to the Kubernetes API with a client certificate, and kubeconfigs. The agent uses only this part: the shapes of objects and the
- * waits beside it are for the CLI, and would cost each node memory.
+ * Requests to the Kubernetes API with a client certificate, and kubeconfigs. The agent uses only this directory. The
+ * parent directory (shapes of objects, waits) is for the CLI, and in the agent it would cost memory on each node.
  */
 export { KubeError, type KubeErrorCode } from './errors.ts';
 export { isForbidden, KubeClient, type KubeAccess } from './kube-client.ts';

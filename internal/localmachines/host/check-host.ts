@@ -11,7 +11,7 @@ import type { HostRequirements } from './host-requirements.ts';
 interface MissingRequirement {
   readonly kind: 'user' | 'program' | 'file' | 'kernel' | 'cgroup' | 'disk' | 'folder';
   readonly name: string;
-  /** A command, or what else to do. */
+  /** A command, or another instruction for the operator. */
   readonly fix: string;
   /** The Debian package that contains a program or file. */
   readonly package?: string;

@@ -119,7 +119,7 @@ export function portName(address: string): string {
   return `p${address.split('.')[3] ?? ''}`;
 }
 
-/** Creates the switch unless it exists. An incomplete one is created again. */
+/** Creates the switch unless it exists. An incomplete switch is created again. */
 export async function ensureSwitch(
   host: HostPorts,
   network: NodeNetwork,

@@ -18,7 +18,9 @@ export function chooseNumber(taken: ReadonlySet<number>, routed: ReadonlySet<num
   throw new LocalMachineError('localmachines-no-network', 'no free network in 198.18.0.0/16');
 }
 
-/** Claims a number for the cluster whose data are in `directory`, or returns the one that it has. */
+/**
+ * Claims a number for the cluster whose data are in `directory`, or returns the number that the cluster has already.
+ */
 export async function claimNumber(
   host: HostPorts,
   directory: string,

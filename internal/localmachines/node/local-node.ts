@@ -96,7 +96,10 @@ export class LocalNode {
     }
   }
 
-  /** Shuts the machine down; after `withinMs`, its power is cut. Returns which of the two has ended it. */
+  /**
+   * Shuts the machine down, and cuts its power if it still runs after `withinMs`. Returns whether the shutdown or the
+   * power cut ended the machine.
+   */
   async stop(signal: AbortSignal, withinMs = POWER_OFF_MS): Promise<'orderly' | 'cut'> {
     const leader = await this.#leader(signal);
     if (leader !== undefined) this.#host.processes.sendSignal(leader, POWER_OFF_SIGNAL);

@@ -15,7 +15,7 @@ const nodeRecord = z.strictObject({
   /** Lower directories of the overlay, top first. */
   layers: z.array(z.string()).min(1),
   binds: z.array(bind),
-  /** Files that replace those of the kernel below /proc, by relative path: `swaps`, `sys/vm/panic_on_oom`. */
+  /** Files that replace files of the kernel below /proc, by relative path: `swaps`, `sys/vm/panic_on_oom`. */
   procFiles: z.record(z.string(), z.string()),
   /** Size of a tmpfs with the data of the node; default: on the disk of the host. */
   diskBytes: z.int().positive().optional(),

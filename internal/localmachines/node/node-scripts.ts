@@ -34,7 +34,8 @@ exec "$@"
 `;
 
 /**
- * Process 1 of a node until it executes systemd. Changes what systemd-nspawn leaves read-only or missing but the kubelet needs.
+ * Process 1 of a node until it executes systemd. Mounts or creates the files that the kubelet needs and that
+ * systemd-nspawn leaves read-only or missing.
  */
 export const nodeInitScript = `#!/bin/sh
 set -eu
@@ -73,8 +74,8 @@ exec /lib/systemd/systemd
 `;
 
 /**
- * The kernel parameters that the kubelet sets. Each node gets its own files with these values, so that the
- * kubelet does not change the host's.
+ * The kernel parameters that the kubelet sets. Each node gets its own files with these values, so that the kubelet does
+ * not change the parameters of the host.
  */
 export const kubeletTunables: Readonly<Record<string, string>> = {
   'sys/vm/overcommit_memory': '1\n',

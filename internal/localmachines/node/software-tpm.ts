@@ -40,7 +40,7 @@ export async function prepareManufacturer(host: HostPorts, directory: string): P
   await host.files.writeAtomic(`${directory}/setup.conf`, `${setup.join('\n')}\n`);
 }
 
-/** Manufactures the chip unless it exists. An incomplete one is manufactured again. */
+/** Manufactures the chip unless it exists. An incomplete chip is manufactured again. */
 export async function manufactureTpm(
   host: HostPorts,
   layout: CgroupLayout,

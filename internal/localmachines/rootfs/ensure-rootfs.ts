@@ -22,7 +22,7 @@ export const baseRootfs = {
     'chroot "$1" systemctl mask systemd-udevd.service systemd-udevd-control.socket systemd-udevd-kernel.socket ' +
       'systemd-udev-trigger.service systemd-logind.service console-getty.service getty.target ' +
       'apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer',
-    // Stores the journal on the disk of the node, without the kernel log, which is that of the host.
+    // Stores the journal on the disk of the node, without the kernel log, which belongs to the host.
     'mkdir -p "$1/etc/systemd/journald.conf.d"',
     'printf "[Journal]\\nStorage=persistent\\nReadKMsg=no\\nSystemMaxUse=256M\\n" > "$1/etc/systemd/journald.conf.d/node.conf"',
     // Removes files that each node creates for itself.
@@ -137,7 +137,10 @@ function reportPhase(line: string, report: (phase: string) => void): void {
     report(phase.startsWith('running --customize-hook') ? 'customizing the root file system' : phase);
 }
 
-/** Writes a file with the package sources of the host for the suite; undefined when it has none. */
+/**
+ * Writes a file with the package sources of the host for the suite. Returns undefined when the host has no such
+ * sources.
+ */
 async function writeHostSources(host: HostPorts, options: RootfsOptions): Promise<string | undefined> {
   const directory = '/etc/apt/sources.list.d';
   const paths = [

@@ -17,7 +17,10 @@ export interface TestClusterSettings {
   readonly bundleManifest?: string;
 }
 
-/** Records the owner of the cluster, the settings of its nodes and its join rules. They are active when it resolves. */
+/**
+ * Records the owner of the cluster, the settings of its nodes and its join rules. All of them are active when the
+ * promise resolves.
+ */
 export async function recordClusterSettings(
   space: KeySpace,
   cluster: TestCluster,

@@ -11,7 +11,7 @@ export interface SignedAttest {
   readonly signature: Uint8Array;
 }
 
-/** What a statement is signed with: the key and the extra data. */
+/** The key that signs a statement, and the extra data that the signature covers. */
 interface SigningOptions {
   readonly key: Pick<LoadedKey, 'handle' | 'auth'>;
   /** At most 64 bytes: a hash over everything that the statement is bound to. */
