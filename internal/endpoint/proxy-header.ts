@@ -32,8 +32,8 @@ export function encodeProxyHeader(clientAddress: string, clientPort: number): Ui
 }
 
 /**
- * Reads the header at the beginning of untrusted bytes. @throws SyntaxError for a header that has neither of the two
- * forms `IPV4` and `UNKNOWN`
+ * Reads the header at the beginning of untrusted bytes.
+ * @throws SyntaxError for a header that has neither of the two forms `IPV4` and `UNKNOWN`
  */
 export function readProxyHeader(bytes: Uint8Array): ProxyHeader {
   const given = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

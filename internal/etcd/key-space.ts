@@ -88,8 +88,8 @@ export interface KeySpace {
   get(key: string, options: CallOptions): Promise<Entry | undefined>;
   list(prefix: string, options: CallOptions): Promise<Listing>;
   /**
-   * Reads a few keys and small prefixes in one call, all at the same revision. @returns the entries of each range, in the order of
-   * the ranges. An answer of more than 4 MiB fails.
+   * Reads a few keys and small prefixes in one call, all at the same revision.
+   * @returns the entries of each range, in the order of the ranges. An answer of more than 4 MiB fails.
    */
   readTogether(ranges: readonly KeyRange[], options: CallOptions): Promise<readonly (readonly Entry[])[]>;
   commit(transaction: Transaction, options: CallOptions): Promise<TransactionResult>;

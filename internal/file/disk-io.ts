@@ -4,7 +4,8 @@ import { basename, dirname, join } from 'node:path';
 
 /**
  * Whether a file name is the name of a temporary file, which a crash may leave behind. `DiskFiles.list` hides such
- * files. @param path if given, only temporary files of this path count
+ * files.
+ * @param path if given, only temporary files of this path count
  */
 export function isTemporary(name: string, path?: string): boolean {
   const of = /^\.(.+)\.[0-9a-f]{12}\.tmp$/.exec(name)?.[1];

@@ -19,8 +19,9 @@ export interface DiskImage {
 }
 
 /**
- * Lays out a disk with a boot partition for the files, and an empty partition `cluster-state`. All identifiers follow from the
- * content, so that the same files give the same bytes. @throws ImageError `image-too-large`
+ * Lays out a disk with a boot partition for the files, and an empty partition `cluster-state`. All identifiers follow
+ * from the content, so that the same files give the same bytes.
+ * @throws ImageError `image-too-large`
  */
 export function createDisk(files: readonly FatFile[], stateBytes: number): DiskImage {
   if (stateBytes < MIN_STATE_BYTES || !Number.isSafeInteger(stateBytes))

@@ -29,8 +29,9 @@ interface PeLayout {
 }
 
 /**
- * Adds sections to the boot stub of systemd, which makes a unified kernel image (UKI). The bytes depend on the arguments
- * alone. @throws ImageError `image-pe`
+ * Adds sections to the boot stub of systemd, which makes a unified kernel image (UKI). The bytes depend on the
+ * arguments alone.
+ * @throws ImageError `image-pe`
  */
 export function addSections(stub: Uint8Array, added: readonly PeSection[]): Uint8Array {
   const { view, coff, optional, sections, count } = layoutOf(stub);
@@ -81,7 +82,8 @@ export function addSections(stub: Uint8Array, added: readonly PeSection[]): Uint
 /**
  * The digest of an EFI program that firmware measures. It covers all bytes except the fields that signing changes
  * (Microsoft, "Windows Authenticode Portable Executable Signature Format"). The program has no gaps between its
- * sections. @throws ImageError `image-pe`
+ * sections.
+ * @throws ImageError `image-pe`
  */
 export function authenticodeDigest(image: Uint8Array): Uint8Array {
   const { view, optional } = layoutOf(image);

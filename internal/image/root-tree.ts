@@ -20,8 +20,9 @@ const SHELLS = new Set(
 const PROGRAM_DIRECTORY = /^usr\/(local\/)?s?bin\//;
 
 /**
- * The root directory of the image: the files of the packages, then our own, which replace a package's. Sorted by path, parents
- * first. @throws ImageError
+ * The root directory of the image: the files of the packages, then our own, which replace a package's. Sorted by path,
+ * parents first.
+ * @throws ImageError
  */
 export function createRootTree(
   packages: readonly PackageFiles[],

@@ -52,8 +52,8 @@ export function createEncryptionKey(generation: number): EncryptionKey {
 }
 
 /**
- * Makes an `EncryptionKey` of a name and a secret that API servers use already. @throws RangeError for anything but 32
- * bytes in canonical base64
+ * Makes an `EncryptionKey` of a name and a secret that API servers use already.
+ * @throws RangeError for anything but 32 bytes in canonical base64
  */
 export function encryptionKeyFrom(name: string, secret: Secret<string>): EncryptionKey {
   return { name, id: idOf(secret), secret };
@@ -124,8 +124,8 @@ export function plainEncryptionKeys(keys: EncryptionKeys): z.infer<typeof encryp
 }
 
 /**
- * Decodes keys that `plainEncryptionKeys()` encoded. @throws RangeError if the hash of a secret differs from its
- * identifier
+ * Decodes keys that `plainEncryptionKeys()` encoded.
+ * @throws RangeError if the hash of a secret differs from its identifier
  */
 export function encryptionKeysFrom(plain: z.infer<typeof encryptionKeysShape>): EncryptionKeys {
   const key = ({ name, id, secret }: z.infer<typeof keyShape>): EncryptionKey => {

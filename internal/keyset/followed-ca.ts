@@ -24,7 +24,8 @@ interface FollowedCa {
 /**
  * Selects the CAs in a bundle that the caller may trust because an owner has signed their generation. Never selects a
  * CA that the known CA has replaced, because its private key may be stolen. The signature of an owner decides, and not
- * a signature of the known CA. Pure. @param shownPem a bundle from an untrusted peer
+ * a signature of the known CA. Pure.
+ * @param shownPem a bundle from an untrusted peer
  */
 export function followedClusterCas(
   shownPem: string,

@@ -63,8 +63,8 @@ export async function listPodsOn(
 }
 
 /**
- * Evicts a pod if the disruption budgets allow that. Succeeds when the pod does not exist. @throws KubeError
- * `kube-not-now` while a budget forbids the eviction
+ * Evicts a pod if the disruption budgets allow that. Succeeds when the pod does not exist.
+ * @throws KubeError `kube-not-now` while a budget forbids the eviction
  */
 export async function evictPod(
   client: KubeClient,

@@ -95,7 +95,8 @@ const SUPPORTED = [
 
 /**
  * Refuses keys other than Ed25519 and ECDSA P-256 keys, and other encodings than the usual one. Does not check that the
- * point is on the curve, because the verification of any signature checks that. @throws TypeError
+ * point is on the curve, because the verification of any signature checks that.
+ * @throws TypeError
  */
 export function requireSupported(spkiDer: Uint8Array): void {
   const hex = Buffer.from(spkiDer).toString('hex');

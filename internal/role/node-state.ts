@@ -21,8 +21,8 @@ const MOVES: Readonly<Record<NodeState, readonly NodeState[]>> = {
 };
 
 /**
- * Whether the state changes; false if the node already has the wanted state. @throws RoleError `role-state-move` for a
- * transition that is not allowed
+ * Whether the state changes; false if the node already has the wanted state.
+ * @throws RoleError `role-state-move` for a transition that is not allowed
  */
 export function checkNodeMove(from: NodeState, to: NodeState): boolean {
   if (from === to) return false;

@@ -55,9 +55,9 @@ export function quorumOf(voters: number): number {
 }
 
 /**
- * The guards of a role change, in one place: the curator enforces them, the CLI shows them before it calls
- * the curator, and the agent checks `leaveGuard` again with the responding members of etcd. @param cluster
- * `controlPlanes`: the nodes that are UP and run etcd, including the changing node if it is one of them
+ * The guards of a role change, in one place: the curator enforces them, the CLI shows them before it calls the curator,
+ * and the agent checks `leaveGuard` again with the responding members of etcd.
+ * @param cluster `controlPlanes`: the nodes that are UP and run etcd, including the changing node if it is one of them
  */
 export function checkRoleChange(
   change: { readonly node: GuardedNode; readonly roles: readonly Role[] },
@@ -100,8 +100,8 @@ export function checkRoleChange(
 }
 
 /**
- * Whether a voting member of etcd may leave; all counts exclude this member. @returns the guard that
- * refuses, undefined if the member may leave
+ * Whether a voting member of etcd may leave; all counts exclude this member.
+ * @returns the guard that refuses, undefined if the member may leave
  */
 export function leaveGuard(remaining: {
   readonly controlPlanes: number;
