@@ -18,13 +18,17 @@ export interface MeasuredImage {
 }
 
 /**
- * Computes the registers that follow from the image alone, on a machine whose firmware starts it as its first boot
- * option (TCG PC Client Platform Firmware Profile §3.3.4; systemd-stub(7)).
+ * Computes the registers that follow from the image alone, on a machine whose firmware starts it as its first boot option
+ * (TCG PC Client Platform Firmware Profile §3.3.4; systemd-stub(7)).
  *
- * | PCR | measured by | what | |---|---|---| | 4 | firmware | the boot image and the kernel in it | | 5 | firmware |
- * the partition table, and the exit from the firmware | | 12 | systemd-stub | the provisioning file | | 9 | kernel |
- * command line and initrd, with the provisioning file | | 11 | systemd-stub | kernel, release, command line, initrd | |
- * 8, 13, 14 | boot loaders, systemd-stub | nothing: there is no other loader, no extension, no key of a user |
+ * | PCR | measured by | what |
+ * |---|---|---|
+ * | 4 | firmware | the boot image and the kernel in it |
+ * | 5 | firmware | the partition table, and the exit from the firmware |
+ * | 12 | systemd-stub | the provisioning file |
+ * | 9 | kernel | command line and initrd, with the provisioning file |
+ * | 11 | systemd-stub | kernel, release, command line, initrd |
+ * | 8, 13, 14 | boot loaders, systemd-stub | nothing: there is no other loader, no extension, no key of a user |
  */
 export function predictRegisters(image: MeasuredImage): ReadonlyMap<number, Uint8Array> {
   const { parts, uki } = image;

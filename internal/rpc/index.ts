@@ -1,9 +1,11 @@
 /**
  * gRPC clients and servers whose connections are authenticated before any gRPC byte; the only user of grpc-js.
  *
- * ``` generated contract ─ createClient / implement ─ RpcChannel / RpcServer ─ Upgrade (TLS, attested TLS, local) ─
- * socket ``` An `Upgrade` turns a TCP or Unix socket into one whose peer has proved its identity. A server that
- * untrusted peers can reach limits the connections whose peer has not proved its identity yet (`ConnectionLimiter`).
+ * ```
+ * generated contract ─ createClient / implement ─ RpcChannel / RpcServer ─ Upgrade (TLS, attested TLS, local) ─ socket
+ * ```
+ * An `Upgrade` turns a TCP or Unix socket into one whose peer has proved its identity. A server that untrusted
+ * peers can reach limits the connections whose peer has not proved its identity yet (`ConnectionLimiter`).
  */
 export { RpcChannel } from './channel.ts';
 export { bindClient, createClient, type BoundClient, type Client } from './client.ts';

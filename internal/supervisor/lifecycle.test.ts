@@ -155,7 +155,8 @@ test('supervise() leaves no listener behind after 200,000 runs', async () => {
     monotonicMs: () => 0,
     sleep: (ms, signal) => (ms === graceMs ? untilAborted(signal) : Promise.resolve()),
   };
-  const broken = new RangeError('broken'); // one error for all runs, because creating its stack takes most of the time of a run
+  // One error for all runs, because creating the stack of an error takes most of the time of a run.
+  const broken = new RangeError('broken');
   let runs = 0;
   let parentSignal = AbortSignal.abort();
   const enough = Promise.withResolvers<void>();
