@@ -189,7 +189,7 @@ describe('a member that comes back', () => {
       );
       return Buffer.from((await files.read(path, 4096)) ?? []).toString('utf8');
     };
-    expect(await renew({ kind: 'unsigned', why: 'no owner has signed one' })).toBe('before');
+    expect(await renew({ kind: 'unsigned', why: 'no owner has signed such a document' })).toBe('before');
     const owner = new TestOwner({ clock: { nowMs: () => time.nowMs }, clusterId });
     const trust = { ownerKeys: [owner.pubKey], clusterId, epoch: 1, nowMs: time.nowMs } as const;
     const signed = owner.sign('keys', { ...signedKeysOf(keys) });

@@ -17,7 +17,11 @@ describe('parseFacts()', () => {
       bytes: new Uint8Array([0x22, 0xff, 0x22]),
       code: 'doctor-facts-malformed',
     },
-    { name: 'another version', bytes: bytesOf({ ...fakeFacts(), version: 2 }), code: 'doctor-facts-version' },
+    {
+      name: 'an unknown format version',
+      bytes: bytesOf({ ...fakeFacts(), version: 2 }),
+      code: 'doctor-facts-version',
+    },
     { name: 'a missing version', bytes: bytesOf({}), code: 'doctor-facts-malformed' },
     { name: 'an unknown member', bytes: bytesOf({ ...fakeFacts(), x: 1 }), code: 'doctor-facts-malformed' },
     {

@@ -40,8 +40,8 @@ describe('readProxyHeader()', () => {
   });
 
   test.each([
-    { name: 'another version', at: 12, value: 0x11 },
-    { name: 'another command', at: 12, value: 0x22 },
+    { name: 'an unknown version', at: 12, value: 0x11 },
+    { name: 'an unknown command', at: 12, value: 0x22 },
     { name: 'UDP', at: 13, value: 0x12 },
     { name: 'IPv6', at: 13, value: 0x21 },
     { name: 'a length with extensions', at: 15, value: 13 },

@@ -46,7 +46,10 @@ export function addSections(stub: Uint8Array, added: readonly PeSection[]): Uint
     // Firmware hashes one section after the other, and no bytes between sections. Without gaps, its digest equals the
     // digest of the whole file.
     if (view.getUint32(at + 20, true) !== offset)
-      throw new ImageError('image-pe', `section ${index} of the boot stub does not follow the one before`);
+      throw new ImageError(
+        'image-pe',
+        `section ${index} of the boot stub does not follow the section before it`,
+      );
     offset += view.getUint32(at + 16, true);
   }
   if (offset > stub.length || offset % FILE_ALIGNMENT !== 0)

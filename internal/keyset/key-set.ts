@@ -219,7 +219,7 @@ function checkLater(
   }: { readonly previous: RotatingPair | undefined; readonly next: RotatingPair | undefined },
 ): void {
   if ((previous === undefined) !== (next === undefined))
-    throw invalid(source, `${name} is in one generation only`);
+    throw invalid(source, `only one of the two generations contains ${name}`);
   if (previous === undefined || next?.cross === undefined) return;
   if (!isCrossCertificate(next.cross, { previousPem: previous.public, nextPem: next.public }))
     throw invalid(source, `the cross-certificate of ${name} is for other CAs`);

@@ -174,7 +174,7 @@ export class ObjectStore {
     if (sizeBytes === 0) return part;
     throw new ObjectStoreError(
       'objectstore-differs',
-      `uploading ${path}: it ends after ${offset + filled} bytes`,
+      `uploading ${path}: the file ends after ${offset + filled} bytes`,
     );
   }
 

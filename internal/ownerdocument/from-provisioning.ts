@@ -71,7 +71,7 @@ export function verifyFromProvisioning<K extends DocumentKind>(
   );
   const [signed, ...others] = parsed.filter((each) => each.kind === kind);
   if (signed === undefined)
-    throw new OwnerDocumentError('owner-document-required', `${doing}: no owner has signed one`);
+    throw new OwnerDocumentError('owner-document-required', `${doing}: no owner has signed such a document`);
   if (others.length > 0) throw new OwnerDocumentError('owner-document-malformed', `${doing}: more than one`);
   const document = verifyDocument(signed.bytes, { ...trust, owners, kind, floor: undefined });
   return { document, owners: floor };

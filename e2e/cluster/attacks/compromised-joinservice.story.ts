@@ -176,7 +176,8 @@ await test('attacks by a compromised join service on a live control plane', asyn
           `the agent of ${machine} logs that no owner has signed the keys`,
           90,
           () => cluster.log(machine),
-          (log) => /verifying the announced keys of generation 2: .*no owner has signed one/.test(log),
+          (log) =>
+            /verifying the announced keys of generation 2: .*no owner has signed such a document/.test(log),
         );
         assert.equal(
           await cluster.sh(

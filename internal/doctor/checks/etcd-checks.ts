@@ -18,7 +18,8 @@ function judgeEtcds(facts: ClusterFacts, threshold: string, judge: JudgeEtcd): r
   return ETCDS.flatMap(({ subject, key }) =>
     judgePart(facts.records, { subject, threshold }, (records) => {
       const etcd = records[key];
-      if (etcd === undefined) return [notMeasured({ subject, threshold }, 'no control plane reports it')];
+      if (etcd === undefined)
+        return [notMeasured({ subject, threshold }, 'no control plane reports its states state')];
       return judge(etcd, subject, records);
     }),
   );
@@ -50,7 +51,8 @@ export const quorum: Observe = (facts) => {
   return ETCDS.flatMap(({ subject, key }) =>
     judgePart(records, { subject, threshold }, (value) => {
       const etcd = value[key];
-      if (etcd === undefined) return [notMeasured({ subject, threshold }, 'no control plane reports it')];
+      if (etcd === undefined)
+        return [notMeasured({ subject, threshold }, 'no control plane reports its states state')];
       return [quorumOfEtcd(facts, { etcd, subject, key, nodes: value.nodes, threshold })];
     }),
   );

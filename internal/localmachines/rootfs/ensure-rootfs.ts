@@ -73,7 +73,7 @@ export async function ensureRootfs(host: HostPorts, options: RootfsOptions): Pro
   await using _lock = await waitForLock(`rootfs ${target}`, {
     clock: host.clock,
     limitMs: OTHERS_MS,
-    onWait: () => options.onProgress('another command is building it'),
+    onWait: () => options.onProgress('another command is building the same root file system'),
     signal: options.signal,
   });
   if ((await host.files.stat(target)) !== undefined) return target;

@@ -167,6 +167,6 @@ function readCreation(reader: WireReader): void {
 function readName(reader: WireReader, publicArea: TpmPublic): Uint8Array {
   const name = reader.sized('name', 66);
   if (Buffer.compare(name, nameOf(publicArea)) !== 0)
-    throw malformed('a name: it does not match the public area');
+    throw malformed('the name of an object: it does not match the public area');
   return name;
 }
