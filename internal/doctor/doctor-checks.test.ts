@@ -702,13 +702,13 @@ const ROWS: readonly Row[] = [
   ),
   row(
     'doctor-etcd-unused',
-    'a small database is unused',
+    'an unused database is smaller than the minimum size',
     () => withMetrics('n2', { stateEtcd: fakeMember({ dbSizeBytes: 256 * MIB - 1, dbInUseBytes: 0 }) }),
     'good',
   ),
   row(
     'doctor-etcd-unused',
-    'a database of just the minimum size is unused',
+    'an unused database has just the minimum size',
     () => withMetrics('n2', { stateEtcd: fakeMember({ dbSizeBytes: 256 * MIB, dbInUseBytes: 0 }) }),
     'warning',
   ),

@@ -67,7 +67,10 @@ export function writeFat32(
   ];
 }
 
-/** Sectors of a partition that has room for the files and as much again: a second image for an upgrade. */
+/**
+ * The number of sectors of a partition with room for twice the size of the files, because an upgrade writes a second
+ * image.
+ */
 export function sectorsFor(files: readonly FatFile[]): number {
   const bytes = files.reduce((sum, { content }) => sum + content.length + 2 * CLUSTER_BYTES, 0);
   const clusters = Math.max(MIN_CLUSTERS + CLUSTER_SECTORS, Math.ceil((2 * bytes) / CLUSTER_BYTES));

@@ -334,7 +334,7 @@ describe('resolveOwners()', () => {
     expect(() => resolveOwners(start, chain, trust)).toThrow(coded('owner-document-signer-unknown'));
   });
 
-  test('refuses another set with the serial of the current one', () => {
+  test('refuses a second set of owners with the serial of the current set', () => {
     const now = resolveOwners(start, [link(1, a, a, b)], trust);
     expect(() => resolveOwners(now, [link(1, a, a, c)], trust)).toThrow(
       coded('owner-document-serial-conflict'),

@@ -77,7 +77,7 @@ export async function readHolderText(files: FilePort, path: string): Promise<Hol
   const stat = await files.stat(path);
   if (stat !== undefined && stat.kind !== 'directory') return { kind: 'foreign' };
   const text = await readText(files, join(path, 'holder.json'), MAX_HOLDER_BYTES);
-  // An empty directory is not a lock either: the next holder replaces it.
+  // An empty directory is not a lock. The next holder replaces it.
   return text === undefined ? { kind: 'gone' } : { kind: 'text', text };
 }
 

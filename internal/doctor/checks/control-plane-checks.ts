@@ -47,7 +47,10 @@ export const component: Observe = (facts) => {
   });
 };
 
-/** Only owners have a kubeconfig. */
+/**
+ * The error code of an operator without a kubeconfig. Only owners have a kubeconfig, so this is no problem of the
+ * cluster.
+ */
 const NO_KUBECONFIG = 'cluster-no-kubeconfig';
 
 /** Whether the Kubernetes API could be read. */

@@ -75,7 +75,7 @@ function lockLimit({ clock }: HostPorts, signal: AbortSignal): Promise<AsyncDisp
   return waitForLock('inotify limit', { clock, limitMs: LOCK_MS, onWait: () => undefined, signal });
 }
 
-/** The numbers of inotify instances that all existing clusters except one need. */
+/** The number of inotify instances that each existing cluster needs, without one cluster. */
 async function needsOfExisting(
   host: HostPorts,
   record: WatchRecord | undefined,

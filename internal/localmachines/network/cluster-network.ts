@@ -43,7 +43,7 @@ export function nextAddress({ number }: NodeNetwork, taken: readonly string[]): 
   throw new LocalMachineError('localmachines-no-network', `no free address in 198.18.${number}.0/24`);
 }
 
-/** The numbers whose networks the host has routes to, from `ip -j -4 route show table all`. */
+/** The network numbers to which the host has routes, from `ip -j -4 route show table all`. */
 export function routedNumbers(routesJson: string): ReadonlySet<number> {
   const routes = JSON.parse(routesJson) as readonly { readonly dst?: string }[];
   const numbers = routes.flatMap(({ dst }) => {

@@ -99,7 +99,7 @@ export class FaultyFiles implements FilePort, AppendPort {
 
 /** One fault, the result of the run with this fault, and the disk after it. */
 export interface FaultCase {
-  /** `crash-after writeAtomic /var/lib/cluster/state.json` */
+  /** For example `crash-after writeAtomic /var/lib/cluster/state.json`. */
   readonly name: string;
   readonly fault: Fault;
   readonly disk: MemoryFiles;
