@@ -34,7 +34,10 @@ export const CREDENTIALS_WARNING_MS = 7 * DAY_MS;
 export const DOCUMENT_WARNING_MS = 30 * DAY_MS;
 /** AMD and Intel issue collateral for about 30 days and more. */
 export const COLLATERAL_WARNING_MS = 7 * DAY_MS;
-/** Time for taking and proving a backup, and for a control plane that is away. */
+/**
+ * The extra time before a backup counts as missed: for taking and proving a backup, and for a control plane that is
+ * down for a short time.
+ */
 export const BACKUP_GRACE_MS = 10 * MINUTE_MS;
 /** The maximum age of the newest backup, in periods. If it is older, a backup was missed. */
 export const BACKUP_WARNING_PERIODS = 2;

@@ -27,7 +27,7 @@ describe('RestartBackoff: pauses', () => {
     expect(seen.slice(-3)).toEqual([60_000, 60_000, 60_000]);
   });
 
-  test('stay within half and one and a half of their mean, and below one minute', async () => {
+  test('vary at random between 50 % and 150 % of their mean, and stay below one minute', async () => {
     expect((await pauses(3, 0)).concat(await pauses(3, 0.999))).toEqual([250, 375, 563, 750, 1124, 1686]);
     expect(Math.max(...(await pauses(16, 0.999)))).toBe(60_000);
   });

@@ -1,6 +1,9 @@
 import { TPM_SOCKET_IN_NODE } from './software-tpm.ts';
 
-/** The mount point of the host's blobs in a node: the root of a store with a directory `blobs`. */
+/**
+ * The directory of a node at which the blobs of the host are mounted. It is the root of a blob store, which has a
+ * directory `blobs`.
+ */
 export const SEED_IN_NODE = '/var/lib/cluster-seed';
 
 /** The values of `/etc/cluster/provisioning.json` of one node. */
