@@ -62,8 +62,7 @@ async function run(
     output,
     clock: new SystemClock(),
     signal,
-    // `probe` replaces `status`, because the name of a command decides whether it counts as one that only
-    // prints.
+    // `probe` takes the name `status`: the program decides by its name whether a command only prints.
     entries: [probe, ...COMMANDS.map((each) => (each.name === 'status' ? { ...probe, ...alone } : each))],
     createHost: () => host,
     readDescriptor: async () => new Uint8Array(Buffer.from('correct horse battery\n')),
@@ -75,7 +74,7 @@ async function run(
   return { code, out: String(out.read() ?? ''), err: String(err.read() ?? ''), host, loaded };
 }
 
-/** What scripts rely on: a number is never changed or used again. */
+/** Scripts rely on these exit codes: a number never changes its meaning and is never reused. */
 const NUMBERS: Readonly<Record<ExitName, number>> = {
   ...{ ok: 0, internal: 1, usage: 2, preflight: 3, refused: 4, precondition: 5, unreachable: 6, partial: 7 },
   ...{
@@ -164,10 +163,10 @@ describe('runApp()', () => {
     { name: 'an unknown flag', args: ['probe', 'one', '--nonsense'] },
     { name: 'too many arguments', args: ['probe', 'one', 'a', 'b'] },
     { name: 'an unknown output format', args: ['-o', 'xml', 'probe', 'one'] },
-    { name: 'an unknown place for events', args: ['--events', 'file', 'probe', 'one'] },
-    { name: 'names of a command that lists nothing', args: ['-o', 'name', 'probe', 'one'] },
-    { name: 'more columns of a command that lists nothing', args: ['-o', 'wide', 'probe', 'one'] },
-    { name: 'no header for a command that lists nothing', args: ['--no-headers', 'probe', 'one'] },
+    { name: 'an unknown value of --events', args: ['--events', 'file', 'probe', 'one'] },
+    { name: '--output name for a command that lists nothing', args: ['-o', 'name', 'probe', 'one'] },
+    { name: '--output wide for a command that lists nothing', args: ['-o', 'wide', 'probe', 'one'] },
+    { name: '--no-headers for a command that lists nothing', args: ['--no-headers', 'probe', 'one'] },
   ];
   test.each(usage)('refuses $name as a usage error', async ({ args }) => {
     const { code, host } = await run(args);
@@ -253,13 +252,13 @@ describe('standard output', () => {
     expect(code).toBe(EXIT_CODES.interrupted.number);
   });
 
-  test('that is lost ends a read-only command with an exit code for this case and no message', async () => {
+  test('that nobody reads any more ends a read-only command with a separate exit code and no message', async () => {
     const { code, host } = await run(['help', 'exit-codes'], one, running, lost('closed', 'EPIPE'));
     expect(code).toBe(EXIT_CODES.outputClosed.number);
     expect(host.codes).toEqual([]);
   });
 
-  test('that is lost does not change the exit code of a command that makes changes', async () => {
+  test('that nobody reads any more does not change the exit code of a command that makes changes', async () => {
     expect((await run(['probe', 'one'], one, running, lost('closed', 'EPIPE'))).code).toBe(0);
     const failed = await run(['probe', 'one'], failing('partial'), running, lost('closed', 'EPIPE'));
     expect(failed.code).toBe(EXIT_CODES.partial.number);
@@ -269,13 +268,13 @@ describe('standard output', () => {
     { error: 'ENOSPC', exit: 'diskFull' },
     { error: 'EDQUOT', exit: 'diskFull' },
     { error: 'EACCES', exit: 'readOnly' },
-  ] as const)('is an error when the output file cannot be written: $error', async ({ error, exit }) => {
+  ] as const)('fails the command when the output file cannot be written: $error', async ({ error, exit }) => {
     const { code, host } = await run(['probe', 'one'], one, running, lost('failed', error));
     expect(code).toBe(EXIT_CODES[exit].number);
     expect(host.records).toMatchObject([{ kind: 'fail', report: { exit } }]);
   });
 
-  test('stops a read-only command, but no command that makes changes', async () => {
+  test('that nobody reads any more stops a read-only command, but no command that makes changes', async () => {
     const closing = new AbortController();
     const output: Output = { closed: closing.signal, flush: async () => undefined };
     const seen: boolean[] = [];
@@ -311,11 +310,11 @@ describe('command effects', () => {
     expect(leaves.filter(({ path }) => !isListed(path)).map(({ path }) => path)).toEqual([]);
   });
 
-  test('every command that asks for a confirmation can show the loss without causing it', async () => {
+  test('every command that asks for a confirmation has --dry-run, which shows the loss without causing it', async () => {
     const destructive = (await allCommands()).filter(({ command }) => command.options.some(isNamed('--yes')));
     expect(destructive.map(({ path }) => path)).toContain('backup delete');
     const lacking = destructive.filter(({ command }) => !command.options.some(isNamed('--dry-run')));
-    // `sign` shows the request that it signs, and deletes nothing.
+    // `sign` needs no --dry-run: it shows the request that it signs, and deletes nothing.
     expect(lacking.map(({ path }) => path)).toEqual(['sign']);
   });
 });

@@ -111,11 +111,14 @@ export function isListed(command: string): boolean {
   return READING.has(command) !== CHANGING.has(command);
 }
 
-/** Commands that use no workspace, or make the current directory one: the current context does not count for them. */
+/** Commands that use no workspace, or that make the current directory a workspace. They ignore the current context. */
 const WITHOUT_CONTEXT =
   /^(completion|help|context|mini|bundle|image|package|restore|config generate|config schema|operator key|operator accept|provisioning (validate|schema))( |$)/;
 
-/** Whether the workspace of the command is the current directory, even if that is none and there is a current context. */
+/**
+ * Whether the command always works in the current directory: it ignores the current context, even if the current
+ * directory is no workspace.
+ */
 export function ignoresContext(command: string): boolean {
   return WITHOUT_CONTEXT.test(command) && command !== 'completion names';
 }
@@ -131,7 +134,7 @@ const LISTING: ReadonlySet<string> = new Set([
   'context ls',
 ]);
 
-/** Why a command cannot be shown as the flags ask; undefined if it can. */
+/** Why the flags ask for a form of output that the command does not have; undefined if it has the form. */
 export function listFlagMisuse(
   command: string,
   { output, headers }: { readonly output: string; readonly headers: boolean },

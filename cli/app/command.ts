@@ -33,12 +33,15 @@ export interface CommandContext {
   readonly host: Host;
   readonly ports: CommandPorts;
   readonly paths: CommandPaths;
-  /** Opens the encrypted files of the workspace. */
+  /** Provides the passphrases that open the encrypted files of the workspace. */
   readonly passphrases: PassphraseSource;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Fires at the first SIGINT or SIGTERM; its reason is an `Interruption`. */
   readonly signal: AbortSignal;
-  /** How long a call that no curator answers is repeated. Undefined, at the start of every command: it fails at once. */
+  /**
+   * For how long a call is repeated while no curator answers. Every command starts with undefined: then such a call
+   * fails at once.
+   */
   readonly curatorRetryMs?: number;
 }
 

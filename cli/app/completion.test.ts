@@ -13,7 +13,7 @@ let directory: string;
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'cluster-completion-'));
   mkdirSync(join(directory, 'empty'));
-  // Prints the kind of names that the script asks for, and the workspace that it names.
+  // A fake `cluster completion names KIND`: prints two names that contain KIND and the workspace flags of the call.
   const program = '#!/bin/sh\n[ "$1 $2" = "completion names" ] && printf "%s\\n" "$3-1" "$3-2$4$5"\n';
   writeFileSync(join(directory, 'cluster'), program);
   chmodSync(join(directory, 'cluster'), 0o755);
@@ -32,7 +32,7 @@ function runShell(shell: Shell, args: readonly string[]): string {
   });
 }
 
-/** What the shell offers at the end of the line. */
+/** The completions that the shell offers at the end of the line. */
 function complete(shell: 'bash' | 'fish', line: string): readonly string[] {
   const script = join(directory, shell);
   const text =
@@ -47,7 +47,7 @@ function complete(shell: 'bash' | 'fish', line: string): readonly string[] {
 }
 
 const BASH = `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cluster; printf '%s\\n' "\${COMPREPLY[@]}"`;
-/** Types a line and the key Tab twice at a terminal of zsh, whose completion runs at a terminal only. */
+/** Types a line and the key Tab twice at a terminal of zsh, because zsh completes only at a terminal. */
 const ZSH = `zmodload zsh/zpty
 zpty z zsh -f -i
 zpty -w z "PS1=; autoload -U compinit; compinit -u -D; source $2; bindkey '^I' complete-word; echo REA''DY"

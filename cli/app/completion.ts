@@ -21,8 +21,8 @@ interface CompletedFlag {
 }
 
 /**
- * A completion script that contains all words. Only for names of nodes, contexts and local clusters does the shell call this program,
- * which reads them from files on this workstation.
+ * A completion script that contains all words. The shell calls this program only for names of nodes, contexts and local
+ * clusters, which the program reads from files on this workstation.
  */
 export function completionScript(shell: 'bash' | 'zsh' | 'fish', program: Command): string {
   const parts = {
@@ -79,7 +79,10 @@ function flagsWithValue(program: Command): readonly string[] {
   return [...new Set(options.filter((each) => each.required || each.optional).flatMap(spellings))].sort();
 }
 
-/** The kind of names of an argument: a machine of `cluster mini` is not a node of the workspace. */
+/**
+ * The kind of names that complete an argument. The argument `node` of `cluster mini` is a machine of the local cluster,
+ * not a node of the workspace.
+ */
 function namesOf(path: string, argument: Argument): string {
   if (argument.name() === 'context') return 'contexts';
   if (argument.name() !== 'node') return '';

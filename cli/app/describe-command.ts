@@ -1,10 +1,10 @@
 import type { Argument, Command, Option } from 'commander';
 import { commandPath } from './find-command.ts';
 
-/** A command as data: what its help says, for programs and for man pages. */
+/** The help of a command as data, for programs and for man pages. */
 export type CommandDescription = ReturnType<typeof describeCommand>;
 
-/** Describes a command; the options of the program itself are those of every command. */
+/** Describes a command. The options of the program itself are also options of every command. */
 export function describeCommand(command: Command) {
   return {
     /** The words of the command, such as "node ls"; empty for the program. */

@@ -49,7 +49,8 @@ async function atTerminal(args: string, answers: readonly string[]): Promise<Run
   let given = 0;
   child.stdout.on('data', (chunk: Buffer) => {
     all += String(chunk);
-    // Each key repeats the question after a question mark, and a check mark ends it.
+    // After each key, the prompt prints the question again, behind a question mark. An answered question ends with a
+    // check mark.
     const current = all.split('✔');
     const isAsked = /\?\S* \S*(?:Passphrase of|New passphrase|The same passphrase)/.test(
       current.at(-1) ?? '',
@@ -113,7 +114,7 @@ describe('a workspace with a passphrase', () => {
     await expectNoSecret([right, wrong, none, closed]);
   });
 
-  test('reads a new passphrase from a second file descriptor, and can have its passphrase removed', async () => {
+  test('reads a new passphrase from a second file descriptor, and --remove removes the passphrase', async () => {
     const publicKey = await generate();
     const args = ['--passphrase-fd', '3', 'config', 'passphrase'];
     const changed = await cluster([...args, '--new-passphrase-fd', '4'], [OLD, NEW]);
@@ -126,7 +127,7 @@ describe('a workspace with a passphrase', () => {
     expect((await provisioning([])).out).toContain(publicKey);
   });
 
-  test('asks once at a terminal, twice for a new one, and shows no letter of it', async () => {
+  test('asks once for a passphrase at a terminal, twice for a new one, and never shows any of its letters', async () => {
     const created = await atTerminal('config generate --passphrase --attestation tpm', [OLD, OLD]);
     expect(created.all).toContain('remember their passphrase');
     const right = await atTerminal('provisioning generate', [OLD]);
@@ -161,7 +162,7 @@ describe('a workspace with a passphrase', () => {
     expect(child.exitCode).toBe(0);
   });
 
-  test('ends by SIGINT while it waits for a descriptor', async () => {
+  test('ends at SIGINT while it waits for the passphrase from a file descriptor', async () => {
     await generate();
     const child = spawn(
       process.execPath,

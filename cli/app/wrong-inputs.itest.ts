@@ -14,7 +14,7 @@ interface Row {
   readonly says?: string;
 }
 
-/** Rows with one code and one exit. Arguments in apostrophes are one word. */
+/** Rows that have the same error code and exit code. Text between apostrophes is one argument. */
 function rows(code: string, exit: ExitName, table: Readonly<Record<string, string>>): readonly Row[] {
   return Object.entries(table).map(([args, says]) => ({ args, code, exit, says }));
 }

@@ -140,7 +140,7 @@ const recorded = JSON.parse(
   Buffer.from(fixture('../../internal/attestation/tpm/fixtures/swtpm-quote.json')).toString('utf8'),
 ) as { readonly binding: string; readonly evidence: string; readonly attestationKeyName: string };
 const COMPOSITE = { ...REPORT, evidence: 'composite', variant: 'snp+tpm' };
-/** A genuine report and a genuine quote that do not belong together. */
+/** A genuine processor report and a genuine TPM quote: the report does not certify the key of the quote. */
 const composite = await new CompositeIssuer({
   variant: 'snp+tpm',
   processor: { variant: 'sev-snp', issue: async () => fixture(`${DIRECTORIES[0] ?? ''}milan.report`) },
@@ -190,8 +190,8 @@ describe('attest explain', () => {
   test('does not claim that a TPM holds the key of a quote', async () => {
     const { explanation } = await explain(QUOTE);
     const signer = explanation.checks.find(({ name }) => name === 'qualified-signer');
-    // The qualified name of a key depends on its parent key, which is not known here. So the check is
-    // skipped: it could only compare the value with itself.
+    // The qualified name of a key depends on its parent key, which is not known here. So the check is skipped: without
+    // the parent key, it could only compare the qualified name with itself.
     expect(signer).toMatchObject({ outcome: 'skipped' });
     expect(explanation.warnings.join()).toMatch(/nothing proves that a TPM holds this key/);
     expect(explanation.warnings.join()).not.toMatch(/genuine/);
@@ -251,12 +251,12 @@ describe('attest explain', () => {
       want: 'snp-debug',
     },
     {
-      name: 'a report of other software',
+      name: 'a report of a machine that runs other software',
       asked: { ...REPORT, policy: 'policy.yaml' },
       want: 'attestation-register-mismatch',
     },
     {
-      name: 'a report of another session',
+      name: 'a report that was made for another session',
       asked: { ...REPORT, binding: '00'.repeat(64) },
       want: 'snp-binding',
     },
@@ -302,11 +302,15 @@ describe('attest explain', () => {
       want: 'attestation-policy-missing',
     },
     {
-      name: 'a TPM quote of other software',
+      name: 'a TPM quote of a machine that runs other software',
       asked: { ...QUOTE, policy: 'policy.yaml' },
       want: 'attestation-register-mismatch',
     },
-    { name: 'a TPM quote of another session', asked: { ...QUOTE, binding: 'aabb' }, want: 'quote-binding' },
+    {
+      name: 'a TPM quote that was made for another session',
+      asked: { ...QUOTE, binding: 'aabb' },
+      want: 'quote-binding',
+    },
     {
       name: 'a TPM quote with a damaged event log',
       asked: { ...QUOTE, endorsements: [...QUOTE.endorsements, 'log'] },
@@ -397,13 +401,13 @@ describe('attest explain', () => {
       want: 'attest-evidence-incomplete',
     },
     {
-      name: 'a report of a processor that does not certify the key of the quote',
+      name: 'composite evidence whose processor report does not certify the key of its quote',
       asked: { ...COMPOSITE, binding: recorded.binding },
       more: { composite },
       want: 'snp-binding',
     },
     {
-      name: 'composite evidence under a policy without a binding, which alone certifies the key',
+      name: 'composite evidence without a binding under a policy, because only the binding shows that the report certifies the key',
       asked: { ...COMPOSITE, policy: 'any.yaml' },
       more: {
         composite,
@@ -463,7 +467,7 @@ describe('attest explain', () => {
     },
     { name: 'a day that does not exist', asked: { ...REPORT, at: '2026-02-31' }, want: 'attest-option' },
     {
-      name: 'collateral for TPM evidence',
+      name: 'TPM evidence with collateral, which does not apply to it',
       asked: { ...QUOTE, collateral: ['v4.collateral'] },
       want: 'attest-option',
     },

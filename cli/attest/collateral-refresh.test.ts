@@ -194,7 +194,7 @@ describe('attest collateral refresh', () => {
   });
 
   test.each([
-    { name: 'an FMSPC of another length', wanted: { fmspc: ['90c0'] } },
+    { name: 'an FMSPC of the wrong length', wanted: { fmspc: ['90c0'] } },
     { name: 'an unknown product', wanted: { product: ['Naples'] } },
     { name: 'a call without product and FMSPC', wanted: { fmspc: [], product: [] } },
   ])('refuses $name before any request', async ({ wanted }) => {

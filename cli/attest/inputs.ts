@@ -25,7 +25,10 @@ export type ExplainedVariant = (typeof EXPLAINED_VARIANTS)[number];
 /** The arguments with their files read. An attacker may control the evidence, endorsements and collateral. */
 export interface ExplainInputs {
   readonly variant: ExplainedVariant;
-  /** A function, as for `collateral`, so that a decoding error becomes a refusal. */
+  /**
+   * Decodes the evidence. A function, like `collateral`: it is called where a decoding error becomes the verdict
+   * "refused".
+   */
   readonly evidence: () => Uint8Array;
   readonly endorsements: readonly Uint8Array[];
   readonly collateral: () => readonly CollateralItem[];
@@ -68,7 +71,7 @@ export async function readInputs(options: ExplainOptions, ports: ReadingPorts): 
   };
 }
 
-/** Evidence above the file size limit becomes a refusal. */
+/** Evidence above the file size limit becomes the verdict "refused", not a usage error. */
 async function readEvidence(path: string, ports: ReadingPorts): Promise<() => Uint8Array> {
   try {
     const bytes = await readFile(path, ports);

@@ -10,8 +10,9 @@ import type { ExplainInputs } from './inputs.ts';
 import { explainTpm } from './judge-tpm.ts';
 
 /**
- * Verifies a processor report and the quote of the virtual TPM whose key the report certifies. Only the binding shows that it does:
- * without one, both parts are verified and the verdict says that they may come from two machines.
+ * Verifies a processor report and the quote of the virtual TPM whose key the report certifies. Only a binding shows
+ * that the report certifies this key. Without a binding, both parts are verified, and the verdict warns that they may
+ * come from two machines.
  * @param judgeReport verifies the report
  * @throws AttestationError
  */
@@ -33,7 +34,7 @@ export async function explainComposite(
     ...inputs,
     variant: 'tpm',
     evidence: () => parts.quote,
-    // Without a binding the report certifies no key, and a policy then refuses the quote.
+    // Without a binding, nothing shows that the report certifies the key. A policy then refuses the quote.
     endorsements: binding === 'not-judged' ? [] : [parts.attestationKey],
     policy: policies.tpm,
   });

@@ -45,8 +45,8 @@ export function explainSnp(inputs: ExplainInputs): Verdict {
 }
 
 /**
- * A document of an unknown issuer is not ignored: it may be a CRL whose issuer an attacker altered to hide
- * it.
+ * A document of an unknown issuer is not ignored: it may be a CRL in which an attacker altered the issuer, so that
+ * nobody finds the CRL.
  */
 function refuseUnknownDocuments(
   items: readonly CollateralItem[],

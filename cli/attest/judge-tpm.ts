@@ -122,10 +122,13 @@ function judgeParts(
   };
 }
 
-/** A quote whose key may be known without its public area. */
+/** A verified quote. `key` is missing if only the key itself was given (as PEM), without its public area. */
 type JudgedQuote = Pick<VerifiedQuote, 'statement' | 'pcrValues'> & Partial<Pick<VerifiedQuote, 'key'>>;
 
-/** A policy is about machines, and only the public area of a key says which one it is. */
+/**
+ * With a policy, the public area of the key is required: a policy decides about machines, and only the public area
+ * identifies the machine.
+ */
 function verifyParts(
   { attestationKey, ...parts }: RawTpmQuote,
   policy: ExplainInputs['policy'],
@@ -156,7 +159,7 @@ function checkRawBinding({ statement }: JudgedQuote, binding: ExplainInputs['bin
   list.require('quote-binding', actual === expected, { expected, actual });
 }
 
-/** As in attested TLS, a policy without a TPM section accepts no TPM. */
+/** As in attested TLS, a policy without a TPM section accepts no TPM quote. */
 function rulesOf(policy: Policy): TpmRules {
   if (policy.tpm !== undefined) return policy.tpm;
   throw new AppraisalError('attestation-policy-missing', 'the policy has no section for TPM quotes');

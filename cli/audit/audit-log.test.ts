@@ -103,7 +103,7 @@ describe('the log of requests', () => {
     );
   });
 
-  test('is not accepted as the log of decisions, nor the other way around', async () => {
+  test('is not accepted as the log of decisions, and the log of decisions is not accepted as the log of requests', async () => {
     expect(() => verifyChain(shown, [], { claimed: head, log: 'decisions' })).toThrow(
       broken('audit-chain-broken'),
     );
@@ -143,7 +143,7 @@ describe('Checkpoints', () => {
 });
 
 describe('an audit export', () => {
-  test('is verified without a workspace, with a note', async () => {
+  test('is verified without a workspace; the result shows that it was not compared with checkpoints', async () => {
     const files = new MemoryFiles();
     await files.makeDirectory('/nowhere');
     await files.writeAtomic('/nowhere/export', renderExport(chain(3).shown));
@@ -171,7 +171,7 @@ describe('an audit export', () => {
     expect(context.host.answered).toMatchObject({ entries: 3, requests: { entries: 4 } });
   });
 
-  test.each(['hello', 'e30=', '%%%', ''])('is refused as no export: %j', (text) => {
+  test.each(['hello', 'e30=', '%%%', ''])('is refused if it is not an export: %j', (text) => {
     expect(() => parseExport(text)).toThrow(broken('audit-export-invalid'));
   });
 

@@ -89,8 +89,10 @@ export interface VerifiedChain {
 }
 
 /**
- * Verifies the chain of one log from its first entry, or from the checkpoint before the oldest entry that is still kept, against every
- * checkpoint. The log of requests may begin anywhere: machines that nobody admitted push its old entries out within hours. Pure. @throws AuditError `audit-chain-broken`, AuditLogError `audit-log-altered`
+ * Verifies the chain of one log from its first entry, or from the checkpoint before the oldest entry that is still
+ * kept, against every checkpoint. The log of requests may begin at any entry: requests from machines that nobody
+ * admitted can displace all old entries within hours. Pure. @throws AuditError `audit-chain-broken`, AuditLogError
+ * `audit-log-altered`
  */
 export function verifyChain(
   shown: readonly ChainEntry[],
@@ -145,7 +147,10 @@ export function renderExport(shown: readonly ChainEntry[]): string {
   return shown.map(({ record }) => `${Buffer.from(record).toString('base64')}\n`).join('');
 }
 
-/** Parses what `renderExport` wrote. @throws AuditLogError `audit-export-invalid` if it is none, AuditError `audit-chain-broken` for a later line */
+/**
+ * Parses what `renderExport` wrote. @throws AuditLogError `audit-export-invalid` if the text is no export, AuditError
+ * `audit-chain-broken` for a later line
+ */
 export function parseExport(text: string): readonly ChainEntry[] {
   const lines = text.split('\n').filter((line) => line !== '');
   if (lines.length === 0) throw new AuditLogError('audit-export-invalid', 'the export has no entries');

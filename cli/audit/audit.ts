@@ -46,7 +46,7 @@ export async function runAuditList(context: CommandContext, options: AuditListOp
   });
 }
 
-/** The number of an entry; the log of requests counts for itself. */
+/** The number of an entry, with "r" in front for the log of requests, which has its own numbering. */
 function seqText({ log, seq }: AuditRecord): string {
   return `${log === 'requests' ? 'r' : ''}${seq}`;
 }

@@ -3,14 +3,14 @@ import { detailText } from './detail-text.ts';
 
 const cases = [
   {
-    name: 'names its members',
+    name: 'shows each member as name=value',
     given: { from: ['worker'], to: ['worker', 'x'] },
     want: 'from=worker to=worker,x',
   },
-  { name: 'names members of members', given: { set: { a: '1' }, remove: [] }, want: 'set.a=1' },
+  { name: 'shows a nested member with its path', given: { set: { a: '1' }, remove: [] }, want: 'set.a=1' },
   { name: 'quotes texts with blanks', given: { reason: 'too old', n: 2 }, want: 'reason="too old" n=2' },
   {
-    name: 'has the objects of a list one by one',
+    name: 'numbers the objects of a list',
     given: { d: [{ k: 1 }, { k: 2 }] },
     want: 'd[0].k=1 d[1].k=2',
   },

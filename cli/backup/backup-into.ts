@@ -11,7 +11,10 @@ import { planRetention } from './plan-retention.ts';
 import { removeBackup } from './proof-file.ts';
 import { proveBackup } from './verify-backup.ts';
 
-/** What an interrupted run left is deleted after this time, when no other run can still write it. */
+/**
+ * A file that an interrupted run left is deleted after this time: no run takes that long, so no run still writes the
+ * file.
+ */
 const LEFTOVER_MS = DAY_MS;
 const PARTIAL = '.backup.partial';
 
@@ -26,8 +29,9 @@ export interface BackupIntoOptions extends Omit<BackupCreateOptions, 'to'> {
 }
 
 /**
- * `cluster backup create --into`: takes a backup into a directory under a name of its own, proves it, and then deletes the oldest ones
- * (`plan-retention.ts`). Whatever fails, nothing was deleted before. Made for timers: it asks nothing.
+ * `cluster backup create --into`: takes a backup into a directory under a name of its own, proves it, and then deletes
+ * the oldest ones (`plan-retention.ts`). If any step fails, no older backup has been deleted. Made for timers: it never
+ * prompts.
  */
 export async function runBackupInto(context: CommandContext, options: BackupIntoOptions): Promise<void> {
   const { files, clock } = context.ports;

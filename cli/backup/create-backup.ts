@@ -80,8 +80,8 @@ export async function createBackup(
 }
 
 /**
- * Writes a backup to standard output and verifies it as it passes. What was written cannot be taken back, so the exit code says whether it is
- * a backup.
+ * Writes a backup to standard output and verifies it as it passes. Written bytes cannot be taken back, so the exit code
+ * tells whether the output is a valid backup.
  * @throws BackupCommandError `backup-output-unfit`; `backup-output-begun` if the stream breaks
  */
 async function streamToOutput(context: CommandContext, options: BackupCreateOptions): Promise<void> {
@@ -93,7 +93,8 @@ async function streamToOutput(context: CommandContext, options: BackupCreateOpti
   const created = await host.step('backup-create', order.title, async (progress) => {
     let isBegun = false;
     return callCurator(context, ({ nodeStreams }) => {
-      // Another curator would begin with the first byte again.
+      // No retry after the first byte: another curator would start the backup again, behind the bytes that are already
+      // written.
       if (isBegun) throw new BackupCommandError('backup-output-begun', 'creating a backup: its stream broke');
       const { node, certify, workspace } = order;
       const pass = async function* () {
@@ -115,11 +116,11 @@ async function streamToOutput(context: CommandContext, options: BackupCreateOpti
   host.say('backup-written', text, { sizeBytes, sha256, ...viewOf(header) });
 }
 
-/** What a control plane is asked for. */
+/** What the request to a control plane contains. */
 interface BackupOrder {
   readonly node: string;
   readonly title: string;
-  /** A new certificate for each attempt, because a node uses each once. */
+  /** Creates a new certificate for each attempt, because a node accepts each certificate only once. */
   readonly certify: () => Uint8Array;
   readonly workspace: Uint8Array;
   readonly trust: Parameters<typeof verifyBackup>[1];

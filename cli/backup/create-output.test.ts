@@ -101,19 +101,22 @@ describe('cluster backup create --to -', () => {
       want: 'backup-signature-invalid',
     },
     { name: 'cut', change: (file: Uint8Array) => file.subarray(0, -1), want: 'backup-truncated' },
-  ])('fails when the stream was $name, although it is written', async ({ change, want }) => {
-    const { owner } = await createCluster(change);
-    expect(await codeOf(runBackupCreate(owner, OPTIONS))).toBe(want);
-  });
+  ])(
+    'fails when the stream was $name, although all received bytes were already written',
+    async ({ change, want }) => {
+      const { owner } = await createCluster(change);
+      expect(await codeOf(runBackupCreate(owner, OPTIONS))).toBe(want);
+    },
+  );
 
-  test('refuses a terminal before anything is taken', async () => {
+  test('refuses a terminal before a backup is taken', async () => {
     const { owner, sent } = await createCluster();
     owner.host.written = undefined;
     expect(await codeOf(runBackupCreate(owner, OPTIONS))).toBe('backup-output-unfit');
     expect(sent).toEqual([]);
   });
 
-  test('fails when standard output does not take the bytes', async () => {
+  test('fails when writing to standard output fails', async () => {
     const { owner } = await createCluster();
     const full = new Error('no space left on device');
     Object.defineProperty(owner.host, 'bytes', { value: () => Promise.reject(full) });

@@ -8,7 +8,7 @@ export const backupErrors = defineErrors({
   ),
   'backup-output-unfit': fault.operator.usage(
     'Standard output cannot take the bytes of a backup: it is a terminal, or the events of the command go to it.',
-    'Redirect it to a file or a program, and use no --events stdout.',
+    'Redirect standard output to a file or a program, and do not use --events stdout.',
   ),
   'backup-output-begun': retryable.system.unhealthy(
     'The stream of the backup broke after a part of it was written to standard output. What was written is no backup.',
@@ -39,7 +39,7 @@ export const backupErrors = defineErrors({
     'Fetch another backup. A control plane may be compromised: see `cluster audit`.',
   ),
   'backup-fetched-damaged': fault.peer.refused(
-    'The object in the store is no complete backup. No file was written under the name.',
+    'The object in the store is no complete backup. No file was written.',
     'Fetch another backup: `cluster backup ls s3://BUCKET/PREFIX` lists all of them.',
   ),
   'backup-not-owner': fault.operator.refused(

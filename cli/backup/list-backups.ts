@@ -12,7 +12,7 @@ import { readCaller } from '../cluster/index.ts';
 import { readKnownEpoch } from './verify-backup.ts';
 import { isProof, readProofMs } from './proof-file.ts';
 
-/** Codes of a directory without a workspace, and of a workspace without a cluster. */
+/** Error codes for a directory without a workspace, and for a workspace without a cluster. */
 const NO_CLUSTER: readonly string[] = ['workspace-missing', 'cluster-not-initialized'];
 
 /** A backup file in a directory. */
@@ -20,8 +20,9 @@ export interface ListedBackup {
   readonly file: string;
   readonly sizeBytes: number;
   /**
-   * `good`: complete, unchanged, and of the workspace's cluster and owner. `owner-unknown`: complete and unchanged, but somebody else
-   * can have made it. Otherwise the code with which the file was refused.
+   * `good`: complete, unchanged, and of the workspace's cluster and owner. `owner-unknown`: complete and unchanged, but
+   * not certified by an owner that the workspace knows, so anybody may have made it. Otherwise the error code with
+   * which the file was refused.
    */
   readonly status: string;
   readonly header: BackupHeader | undefined;

@@ -22,7 +22,9 @@ afterEach(async () => {
   for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
 });
 
-/** A workspace and a directory for backups, in which each file is on the disk and in the memory of the workspace. */
+/**
+ * A workspace in memory and a directory for backups. Each file of the directory is on the real disk and also in memory.
+ */
 async function createWorkspace() {
   const harness = await createCuratorHarness({}, {});
   open.push(harness);
@@ -73,7 +75,7 @@ describe('backups in a directory', () => {
     });
   });
 
-  test('a backup of an older epoch than the current one is not good, but the last backup is not deleted', async () => {
+  test('a backup from an earlier epoch is not good, but is not deleted if it is the last backup', async () => {
     const { context, directory, put, files } = await createWorkspace();
     const own = await put('own.backup');
     await saveKnownCurators(files, '/owner/curators.json', { epoch: 2n, directory: [] });

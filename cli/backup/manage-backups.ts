@@ -78,7 +78,7 @@ export async function runBackupDelete(
   context.host.result({ file }, () => `Backup ${file} deleted.`);
 }
 
-/** A good file was taken, and perhaps proved since. Others prove nothing. */
+/** The column PROOF: a good file is at least TAKEN. Any other file proves nothing. */
 function proofOf({ status, provedMs }: Pick<ListedBackup, 'status' | 'provedMs'>): string {
   if (status !== 'good') return '<none>';
   return provedMs === undefined ? 'TAKEN' : 'FILE-PROVED';

@@ -43,7 +43,7 @@ describe('planRestore()', () => {
     const restore = { fileSha256: 'bb', epoch: 4 };
     expect(codeOf(() => planRestore({ restore, init: initOf('4') }, 1, at(3)))).toBe('backup-epoch-old');
     expect(codeOf(() => planRestore({ restore, init: initOf() }, 1, at(2)))).toBe('backup-epoch-old');
-    // The machines of both attempts must differ in their epoch.
+    // Both restore attempts use the same backup, so only a new epoch distinguishes their machines.
     expect(planRestore({ restore, init: initOf() }, 1, at(3))).toEqual({ kind: 'begin', epoch: 5 });
   });
 
@@ -64,7 +64,7 @@ describe('planRestore()', () => {
     const restore = { fileSha256: 'aa', epoch: 2 };
     const other = { ...at(1), fingerprint: 'sha256:02' };
     expect(planRestore({ restore, init: initOf() }, 1, other)).toEqual({ kind: 'begin', epoch: 3 });
-    // The restored cluster has run, so what it did would be lost.
+    // The restored cluster has already run, so a second restore would lose its changes.
     expect(codeOf(() => planRestore({ restore, init: initOf('2') }, 1, other))).toBe('backup-epoch-old');
   });
 });

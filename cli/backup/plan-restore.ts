@@ -13,8 +13,8 @@ export interface RestorePlan {
 }
 
 /**
- * Decides whether the restore of this file continues, and in which epoch the restored cluster runs. Pure. The same file resumes, unless
- * the operator names another machine than the one with which it was begun.
+ * Decides whether the restore of this file continues, and in which epoch the restored cluster runs. Pure. With the same
+ * file a restore resumes, unless the operator names another machine than the one with which the restore was begun.
  * @throws BackupError `backup-epoch-old`
  */
 export function planRestore(
@@ -31,7 +31,8 @@ export function planRestore(
   const { header, sha256, fingerprint } = backup;
   const isOtherMachine = fingerprint !== undefined && ![undefined, fingerprint].includes(init?.fingerprint);
   if (restore?.fileSha256 === sha256 && !isOtherMachine) return { kind: 'resume', epoch: restore.epoch };
-  // A restored cluster that never finished has written nothing that a backup could have.
+  // A restored cluster whose init never finished holds no data that this backup could lack, so its epoch does not
+  // count.
   const own = init?.result?.epoch ?? (restore?.epoch ?? 1) - 1;
   const known = Math.max(Number(own), seenEpoch);
   if (!backup.acceptOlderEpoch) refuseOlderEpoch(header, known);

@@ -6,8 +6,9 @@ interface Candidate extends Pick<ListedBackup, 'status' | 'provedMs'> {
 }
 
 /**
- * The backups that are deleted so that `keep` good ones stay. Pure. Only good ones count and are deleted: the newest that was proved always
- * stays. Their order is that of the records in them, so a clock that was set back does not change it.
+ * The backups to delete so that `keep` good ones stay. Pure. Only good backups are counted and deleted, and the newest
+ * proved backup always stays. Backups are ordered by the epoch and revision in their headers, so a clock that was set
+ * back does not change the order.
  */
 export function planRetention<T extends Candidate>(listed: readonly T[], keep: number): readonly T[] {
   const good = listed.filter(({ status }) => status === 'good').toSorted(newestFirst);

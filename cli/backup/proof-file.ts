@@ -14,14 +14,14 @@ const shape = z.strictObject({
   signature: z.base64(),
 });
 
-/** What a proof says. */
+/** The content of a proof. */
 export interface Proved {
   readonly clusterId: string;
   readonly sha256: string;
   readonly provedMs: number;
 }
 
-/** Saves beside a backup that it was decrypted and restored, signed by the owner who did it. */
+/** Saves a proof beside a backup: the signed statement of an owner who has decrypted and restored this backup. */
 export async function saveProof(
   files: Pick<FilePort, 'writeAtomic'>,
   file: string,
@@ -33,7 +33,7 @@ export async function saveProof(
   await files.writeAtomic(proofPath(file), `${text}\n`, { mode: 0o600 });
 }
 
-/** When an owner proved this very file; undefined if none did, or the file was exchanged since. */
+/** When an owner proved exactly this file; undefined if no owner did, or if the file was replaced since. */
 export async function readProofMs(
   files: Pick<FilePort, 'read'>,
   file: string,

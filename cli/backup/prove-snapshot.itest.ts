@@ -9,7 +9,7 @@ import { proveSnapshot } from './prove-snapshot.ts';
 const signal = new AbortController().signal;
 const ports = { commands: new ExecaRunner({ path: '/usr/bin:/bin' }), files: new DiskFiles() };
 
-test('proveSnapshot() accepts a snapshot with the hash of its etcd, and refuses every other one', async () => {
+test('proveSnapshot() accepts a snapshot whose hash equals the hash of its etcd, and refuses a different hash or revision', async () => {
   await using etcd = await TestEtcd.create();
   const client = await etcd.connect('root', (await etcd.startMember('m1')).endpoint);
   await using directory = await temporaryDirectory();

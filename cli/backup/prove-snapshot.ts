@@ -20,8 +20,8 @@ export interface ProvedSnapshot {
 }
 
 /**
- * Restores a snapshot of etcd into an empty data directory, and compares its revision and the hash of its data with what the
- * control plane had.
+ * Restores a snapshot of etcd into an empty data directory, and compares its revision and the hash of its data with the
+ * values that the control plane recorded in the backup.
  * @throws BackupCommandError `backup-unproved`
  */
 export async function proveSnapshot(

@@ -10,7 +10,7 @@ import type { CommandContext } from '../app/command.ts';
 
 const IDENTITY = /^AGE-SECRET-KEY-1\S+$/m;
 
-/** The key that opens a backup: that of a file with an age identity, or else the one of the owner. @throws BackupError */
+/** The key that opens a backup: the key in the given age identity file, or else the recovery key of the owner. */
 export async function readRecoveryKey(
   { ports }: CommandContext,
   ownerKeyPem: Secret<string>,

@@ -35,7 +35,7 @@ export interface RestoreOptions {
   readonly recoveryKey: string | undefined;
   /** Directory for the decrypted data. */
   readonly workDir: string | undefined;
-  /** Restore a backup from before the last known recovery. */
+  /** Restore a backup that was made before the last known quorum recovery or restore. */
   readonly acceptOlderEpoch: boolean;
 }
 
@@ -112,7 +112,7 @@ export async function beginRestore(
   await using workspace = await openWorkspace(context, 'cluster restore');
   const { layout, state } = workspace;
   const { files } = context.ports;
-  // The restored cluster has the CA of the backup, also if a rotation has replaced that one since.
+  // The restored cluster has the CA of the backup, even if a rotation has replaced this CA since.
   for (const path of [layout.curators, layout.ownerCert, layout.machines, layout.clusterCa])
     await files.remove(path);
   await state.update(({ init: _init, ...rest }) => ({ ...rest, charts: {}, restore }));
@@ -123,7 +123,7 @@ async function refuseLiveCluster(context: CommandContext, { clusterName }: Backu
   if (endpoints !== undefined)
     throw new BackupCommandError(
       'backup-cluster-alive',
-      `restoring cluster ${clusterName}: a curator of it responds (${endpoints.join(', ')})`,
+      `restoring cluster ${clusterName}: one of its curators responds (${endpoints.join(', ')})`,
     );
 }
 

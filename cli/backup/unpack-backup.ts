@@ -145,7 +145,10 @@ async function prove(
   return { state: await proved('state'), kubernetes: await proved('kubernetes') };
 }
 
-/** etcdutl of the bundle of the backup. Blobs are not executable, so it is copied. */
+/**
+ * The program etcdutl from the bundle that the backup names. Files in the bundle cache are not executable, so it is
+ * copied.
+ */
 async function etcdutlOf(context: CommandContext, bundle: Uint8Array): Promise<string> {
   const { kubernetesVersion, architecture } = parseManifest(bundle);
   const cache = openBundleCache(buildContext(context));

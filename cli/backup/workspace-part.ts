@@ -61,7 +61,8 @@ export interface WorkspaceKeys {
 }
 
 /**
- * Creates the workspace of the cluster in a backup, from the file and the owner key alone. Does nothing if it is there.
+ * Creates the workspace of the cluster in a backup, from the file and the owner key alone. Does nothing if the
+ * workspace exists already.
  * @param configure changes the text of cluster.yaml
  * @throws BackupError, BackupCommandError `backup-no-workspace`, WorkspaceError `workspace-other-cluster`
  */

@@ -65,7 +65,7 @@ describe('planCharts()', () => {
     expect(planCharts(configOf(THREE), { kind: 'none' })).toEqual([]);
   });
 
-  test('leaves the pod network out of a cluster with another one', () => {
+  test('leaves the pod network out of a cluster with another network plugin', () => {
     const plan = planCharts(configOf(THREE, 'networking: { plugin: none }\n'), { kind: 'all' });
     expect(names(plan)).toEqual(['db', 'web', 'other']);
   });
@@ -379,7 +379,7 @@ describe('installCharts()', () => {
     helm.calls.length = 0;
     expect(await install()).toMatchObject({ installed: [], kept: ['db'] });
     expect(helm.calls).toEqual(['list', 'list']);
-    // The checkpoint is saved now, and other inputs are not taken for those of the release.
+    // The checkpoint exists now. A release with other inputs does not count as installed.
     helm.calls.length = 0;
     expect(await install()).toMatchObject({ kept: ['db'] });
     expect(helm.calls).toEqual(['list']);

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { helmEnvironment } from './helm-environment.ts';
 
-test('helm gets its own variables of the operator and no others', () => {
+test('helm gets the variables that helm uses from the environment of the operator, and no other variables', () => {
   const env = { HOME: '/root', HELM_DEBUG: '1', SECRET: 'x', UNSET: undefined };
   expect(helmEnvironment(env, {}, '192.0.2.1')).toEqual({ HOME: '/root', HELM_DEBUG: '1' });
 });

@@ -106,7 +106,10 @@ export class Helm {
     });
   }
 
-  /** Whether a helm process of an earlier, killed run still works on this cluster: it survives its parent. */
+  /**
+   * Whether a helm process of an earlier, killed run still works on this cluster: helm continues when its parent
+   * process is killed.
+   */
   async isRunningElsewhere(signal: AbortSignal): Promise<boolean> {
     const path = this.#options.kubeconfig.replaceAll(/[^A-Za-z0-9/_-]/g, '.'); // escaped for the pattern of pgrep
     try {

@@ -11,8 +11,8 @@ import { ownerKeysToProvision } from '../operators/index.ts';
 import { AppError } from '../app/errors.ts';
 
 /**
- * The smallest user-data limit of the large clouds (EC2: 16 KiB before base64). Beyond it the collateral is
- * left out, because it can be added later; a machine without its provisioning file could never join.
+ * The smallest user-data limit of the large clouds (EC2: 16 KiB before base64). If the user data exceeds this limit,
+ * the collateral is left out, because it can be added later; without the provisioning file a machine could never join.
  */
 const MAX_USER_DATA_BYTES = 16 * 1024;
 const COLLATERAL_PATH = '/etc/cluster/collateral.json';
@@ -41,7 +41,7 @@ export async function runCloudInit(context: CommandContext, options: CloudInitOp
   const joinEndpoints =
     options.endpoints.length > 0 ? options.endpoints.map(endpointOf) : await currentJoinEndpoints(context);
   const ownerKeys = await ownerKeysToProvision(context, { asksCluster: options.endpoints.length === 0 });
-  // Read after the calls, which follow a CA that has replaced another one.
+  // Read after the calls to the cluster, because these calls adopt a new cluster CA if an owner has replaced it.
   const { clusterId, clusterCaPem, ca } = await readCaller(context);
   const caGeneration = ca.generation === 1 ? {} : { caGeneration: ca.generation };
   const provisioning = {

@@ -55,7 +55,7 @@ export const clusterErrors = defineErrors({
     'Correct the clock that is wrong (`timedatectl set-ntp true`, or `timedatectl set-time`), then run the same command again.',
   ),
   'cluster-config-exists': fault.operator.precondition(
-    'The workspace has a cluster.yaml, which `cluster config generate` does not change, and the flags ask for another one.',
+    'The workspace has a cluster.yaml, which `cluster config generate` does not change, and the flags ask for different values.',
     'Edit cluster.yaml, or run the command in another workspace (--workspace DIRECTORY), or leave out the flags that the message names.',
   ),
   'cluster-config-changed': fault.operator.precondition(

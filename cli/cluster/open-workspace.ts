@@ -8,7 +8,10 @@ export interface OpenWorkspace extends AsyncDisposable {
   readonly state: StateFile;
 }
 
-/** Locks the workspace and reads its state. @param command shown to others that find it locked */
+/**
+ * Locks the workspace and reads its state. @param command name of the command, shown to other processes that find the
+ * workspace locked
+ */
 export async function openWorkspace(context: CommandContext, command: string): Promise<OpenWorkspace> {
   const { ports, paths, env } = context;
   const { files, clock } = ports;

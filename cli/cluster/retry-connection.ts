@@ -16,7 +16,7 @@ export interface RetryConnectionOptions {
   readonly signal: AbortSignal;
   /** What the attempt does, for error messages: "following the init on 192.0.2.11:9000". */
   readonly doing: string;
-  /** Time limit without progress. An attempt that makes progress calls `alive`, which restarts it. */
+  /** Time limit without progress. An attempt that makes progress calls `alive`, which restarts the time limit. */
   readonly patienceMs?: number;
   /** Called each time the connection is lost, with the reason. */
   readonly onLost: (why: string) => void;

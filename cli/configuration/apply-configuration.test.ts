@@ -152,7 +152,7 @@ describe('cluster config apply', () => {
     expect(shared.document()).toMatchObject({ join: { policy: 'auto' }, certificates: { nodeMinutes: 60 } });
   });
 
-  test('needs --onto in a workspace that has never applied a configuration if another operator has', async () => {
+  test('needs --onto in a workspace that has never applied a configuration if another operator has applied one', async () => {
     await using shared = await createShared();
     shared.others((document) => (document.join.policy = 'auto'));
     const before = shared.now.text;
@@ -284,7 +284,7 @@ describe('a configuration that this version cannot read', () => {
     expect(record?.kind === 'result' ? record.text : '').toMatch(/\nversion: \[1$/);
   });
 
-  test('is replaced as a whole only with the revision of the stored one', async () => {
+  test('is replaced as a whole only with --onto and the revision of the stored configuration', async () => {
     await using shared = await createBroken();
     const broken = shared.now.text;
     for (const onto of [undefined, shared.now.revision - 1n])

@@ -129,8 +129,8 @@ export async function runConfigEdit(
 }
 
 /**
- * Gives nodes the user names and passwords that the configuration now needs, also if only a password has changed. A run that was
- * interrupted before this is repeated with the same command.
+ * Gives nodes the user names and passwords that the configuration now needs, also if only a password has changed. If an
+ * earlier run was interrupted before this step, running the same command again completes it.
  */
 async function storeRegistryLogins(context: CommandContext, { changes, merged }: Applied): Promise<void> {
   const { ports, paths, signal } = context;
@@ -165,7 +165,7 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
   let base: Json | undefined;
   for (let tries = 1; ; tries++) {
     const current = await readCurrentConfiguration(context);
-    if (isReadable(current)) base ??= options.baseFor(current); // only once: changes after this revision are those of other clients
+    if (isReadable(current)) base ??= options.baseFor(current); // computed only once: other clients made all changes after this revision
     const { changes, merged } = merging(mine, current, { base, replaces: options.replaces });
     const losses = lossesOf(current, merged);
     if (options.dryRun || changes.length === 0)

@@ -14,8 +14,9 @@ interface Choice extends UserDirectories {
 }
 
 /**
- * The workspace of a command: that of `--context`; else the named one; else the current directory, if it is a workspace; else that
- * of the current context; else the current directory. @throws ContextsError `contexts-unknown`, `contexts-file-damaged`
+ * The workspace of a command: the workspace of `--context`; else the workspace of `--workspace` or CLUSTER_WORKSPACE;
+ * else the current directory, if it is a workspace; else the workspace of the current context; else the current
+ * directory.
  */
 export async function chooseWorkspace(
   files: Pick<FilePort, 'read' | 'list' | 'stat'>,

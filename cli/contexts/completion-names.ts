@@ -15,8 +15,8 @@ const nodesShape = z.object({ nodes: z.array(z.object({ name: z.string() })) });
 const SAFE = /^[A-Za-z0-9][A-Za-z0-9._/-]*$/;
 
 /**
- * `cluster completion names`: prints names, one a line, from files on this workstation only: a shell waits for it at each key. Nodes
- * are those that a curator listed last. What cannot be read has no names.
+ * `cluster completion names`: prints names, one a line, from files on this workstation only: a shell waits for it at
+ * each key. Node names are those that a curator listed last. A file that cannot be read yields no names.
  */
 export async function runCompletionNames(context: CommandContext, kind: NameKind): Promise<void> {
   const names = (await readNames(context, kind).catch(() => [])).filter((name) => SAFE.test(name));
@@ -41,7 +41,10 @@ async function readNames(context: CommandContext, kind: NameKind): Promise<reado
   }
 }
 
-/** An operator's directory of its own is beside the identity. */
+/**
+ * Names from the last saved list of nodes: the list of the operator identity, in the directory beside the identity
+ * file, else the list of the workspace.
+ */
 async function readNodes({ ports, paths }: CommandContext): Promise<readonly string[]> {
   const { workspace, identity = join(workspace, 'identity.json') } = paths;
   const own = join(dirname(identity), basename(identity, '.json'));

@@ -93,7 +93,7 @@ describe('cluster context', () => {
     });
   });
 
-  test('add can be repeated, and refuses a directory that is no workspace and the name of another one', async () => {
+  test('add can be repeated, and refuses a directory that is no workspace, and a name that another workspace has', async () => {
     const { context } = await createUser();
     await runContextAdd(context('/prod'), 'prod', undefined);
     await runContextAdd(context('/prod'), 'prod', undefined);
@@ -106,7 +106,7 @@ describe('cluster context', () => {
     });
   });
 
-  test('use and remove refuse an unknown name, and remove forgets the current context', async () => {
+  test('use and remove refuse an unknown name, and removing the current context leaves no current context', async () => {
     const { context, choose } = await createUser();
     await expect(runContextUse(context('/here'), 'nope')).rejects.toMatchObject({ code: 'contexts-unknown' });
     await expect(runContextRemove(context('/here'), 'nope')).rejects.toMatchObject({

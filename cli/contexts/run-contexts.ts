@@ -41,7 +41,10 @@ export async function runContextAdd(
   host.result({ context: name, workspace }, () => `Context ${name} is workspace ${workspace}.`);
 }
 
-/** `cluster context use`: commands outside of a workspace use this one. @throws ContextsError `contexts-unknown` */
+/**
+ * `cluster context use`: commands that run outside of a workspace then use this context. @throws ContextsError
+ * `contexts-unknown`
+ */
 export async function runContextUse(
   { host, ports: { files }, paths }: CommandContext,
   name: string,

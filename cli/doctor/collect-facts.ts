@@ -106,7 +106,7 @@ function recordParts(answer: ReturnType<typeof plain<CuratorAnswer>>): RecordPar
   };
 }
 
-/** The control planes that the curator lists; without one, those that it listed last. */
+/** The control planes that a curator lists now; if no curator responds, those that it listed last. */
 async function controlPlanesOf(
   context: CommandContext,
   caller: Caller,
@@ -160,7 +160,7 @@ async function measure(context: CommandContext, of: Measured): Promise<ClusterFa
 
 /** The metrics of each node as text, through a curator that serves. */
 async function askMetrics(context: CommandContext, { found, serving, nodes }: Measured) {
-  // Control planes always: without them nothing is known about etcd as a whole.
+  // Control planes are always included: without their metrics nothing is known about etcd as a whole.
   const members = (found?.records.nodes ?? []).filter(
     ({ state, name, isControlPlane }) => state === 'up' && (isControlPlane || isWanted(nodes, name)),
   );
@@ -195,7 +195,8 @@ async function askKubernetes(
     askApiServers(context, of.controlPlanes, access.value),
   ]);
   const serving = apiServers.findIndex(({ answer }) => answer.ok);
-  // Without an API server that serves, that of the kubeconfig is asked: it may be an external balancer.
+  // If no control plane has an API server that responds, the server of the kubeconfig is called: it may be an external
+  // load balancer.
   const server = of.controlPlanes[serving]?.endpoint;
   const url = server === undefined ? access.value.server : apiServerUrlOf(server);
   using client = new KubeClient({ ...access.value, server: url }, context.ports);

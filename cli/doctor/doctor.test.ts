@@ -191,7 +191,7 @@ class RoundClock extends HarnessClock {
 }
 
 describe('watchDoctor()', () => {
-  test('has a result at first and whenever a problem appears or ends, not for a figure that changes', async () => {
+  test('writes a result at first and whenever a problem appears or ends, but not when only a figure changes', async () => {
     let version = 'v1.37.2';
     const set = (text: string) => () => void (version = text);
     const nothing = () => undefined;
@@ -216,7 +216,7 @@ describe('watchDoctor()', () => {
     expect(results[2]?.text).toMatch(/^ended: .*\[doctor-skew\]$/m);
   });
 
-  test('refuses flags that are about one judgement', async () => {
+  test('refuses --at, --facts and --save-facts', async () => {
     const { context } = await createCluster();
     for (const flags of [{ at: 1 }, { facts: 'f' }, { saveFacts: 'f' }])
       await expect(watchDoctor(context, flags, [])).rejects.toMatchObject({ code: 'app-usage' });
@@ -349,7 +349,7 @@ describe('runDoctor()', () => {
       exit: 'warnings',
     },
     {
-      name: 'a pod that runs since before the CA of API servers changed',
+      name: 'a pod that started before the CA of API servers changed',
       faults: {
         kubernetes: (url) =>
           url === SERVERS_CAS

@@ -58,7 +58,7 @@ describe('metricsFrom()', () => {
     { name: 'no samples', counts: [0, 0], want: undefined },
   ];
   test.each(percentiles)(
-    '99th percentile: $name',
+    'computes the 99th percentile: $name',
     ({ counts: [low = 0, high = 0], infinite = high, want }) => {
       const text = [
         'etcd_server_has_leader{etcd="state"} 1',
@@ -78,7 +78,7 @@ describe('metricsFrom()', () => {
       ].join('\n');
     expect(metricsFrom(page(110, 150), page(10, 50)).stateEtcd?.fsyncP99Ms).toBe(4);
     expect(metricsFrom(page(110, 150)).stateEtcd?.fsyncP99Ms).toBe(512);
-    // The process has started since: its counters are smaller than before.
+    // The process has restarted in between: its counters are smaller than before.
     expect(metricsFrom(page(5, 5), page(10, 50)).stateEtcd?.fsyncP99Ms).toBe(4);
     expect(metricsFrom(page(10, 50), page(10, 50)).stateEtcd).toEqual({ hasLeader: true });
   });

@@ -13,7 +13,8 @@ interface Sample {
 
 /**
  * The figures of a node that the checks need, from its metrics in Prometheus' text format. Pure.
- * @param earlier the metrics some seconds before: an fsync is judged by those since then, so that the load of a start is forgotten
+ * @param earlier the metrics some seconds before: only the fsyncs since then are judged, so that the load at the start
+ * of etcd does not count
  */
 export function metricsFrom(text: string, earlier = ''): NodeMetricsFacts {
   const before = new Map(
@@ -46,7 +47,7 @@ function keyOf({ name, labels }: Sample): string {
   return JSON.stringify([name, labels]);
 }
 
-/** The growth of a counter; a smaller value is that of a process which has started since. */
+/** The growth of a counter. A counter that became smaller starts at 0, because its process has restarted. */
 function grown(value: number, before = 0): number {
   return value >= before ? value - before : value;
 }

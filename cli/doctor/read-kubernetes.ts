@@ -72,7 +72,7 @@ function readsServersCa({ spec }: KubePod): boolean {
   );
 }
 
-/** When the program of a pod started that runs for the longest time; undefined if none runs. */
+/** The start of the container that has been running longest in a pod; undefined if none runs. */
 function oldestStartMs({ status }: KubePod): number | undefined {
   const starts = [...status.initContainerStatuses, ...status.containerStatuses]
     .map(({ state }) => Date.parse(state.running?.startedAt ?? ''))

@@ -138,7 +138,10 @@ function joinFrom(join: Join): {
   };
 }
 
-/** A document that this version cannot parse is judged by who uses it. */
+/**
+ * The kind and the end of an owner document. A document that this version cannot parse is left out here; commands that
+ * use it report it.
+ */
 function documentFrom(bytes: Uint8Array): { kind: string; endsMs: number }[] {
   try {
     const { kind, endsMs } = parseDocument(bytes);

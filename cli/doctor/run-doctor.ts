@@ -69,7 +69,7 @@ export async function watchDoctor(
   return watchResult(context, show, WATCH_EVERY_MS);
 }
 
-/** Findings that are not in `others`. The figure of a problem changes all the time, and is the same problem. */
+/** Findings that are not in `others`. Findings that differ only in their figure count as the same problem. */
 function without(findings: readonly Finding[], others: readonly Finding[]): readonly Finding[] {
   const known = new Set(others.map(keyOf));
   return findings.filter((each) => !known.has(keyOf(each)));

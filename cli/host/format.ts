@@ -1,6 +1,6 @@
 import { formatBytes, printable } from '../../internal/printable/index.ts';
 
-/** The share of a step that is finished. Of steps that can be measured in time, hosts show how long the rest takes. */
+/** The share of a step that is finished. Unless the unit is `steps`, hosts also estimate the time left. */
 export interface StepShare {
   readonly of: number;
   readonly value: number;

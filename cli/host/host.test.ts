@@ -250,7 +250,7 @@ describe('output in JSON', () => {
 });
 
 describe('ProgressMeter', () => {
-  test('tells no rate and no time before two seconds, and none of steps that take different times', () => {
+  test('shows no rate and no time left in the first two seconds, and never for the unit "steps"', () => {
     const meter = new ProgressMeter();
     const text = (value: number, nowMs: number) =>
       meter.textOf({ of: 4 * MIB, value, unit: 'bytes' }, nowMs, { bar: false });
@@ -263,7 +263,7 @@ describe('ProgressMeter', () => {
     expect([step(0, 0), step(2, 60_000)]).toEqual(['0 of 4', '2 of 4']);
   });
 
-  test('tells how long a build takes, without a rate', () => {
+  test('shows the time left of a build, without a rate', () => {
     const meter = new ProgressMeter();
     meter.textOf({ of: 900, value: 0, unit: 'packages' }, 0, { bar: true });
     expect(meter.textOf({ of: 900, value: 300, unit: 'packages' }, 60_000, { bar: true })).toBe(
@@ -286,7 +286,7 @@ describe('a host for a terminal', () => {
     expect(lines.some((line) => line.includes('✔ Outer 2.0s'))).toBe(true);
   });
 
-  test('shows uploads as a bar with the time left and the rate, counted from what was there at the start', async () => {
+  test('shows an upload as a bar with time left and rate; bytes uploaded before the start do not count for the rate', async () => {
     const { host, err, clock } = start({}, { terminal: true });
     await host.step('s', 'Uploading', async ({ update }) => {
       update('kubelet', { of: 100 * MIB, value: 20 * MIB, unit: 'bytes' });
@@ -423,20 +423,20 @@ describe('output formats', () => {
     { flags: { headers: false }, want: 'n1\n' },
     { flags: {}, want: 'NAME\nn1\n' },
   ] as const;
-  test.each(cases)('a list with $flags', ({ flags, want }) => {
+  test.each(cases)('are applied to a list: $flags', ({ flags, want }) => {
     const { host, out } = start(flags);
     host.list(listing);
     expect(out()).toBe(want);
   });
 
-  test('nothing is written for an empty list of names', () => {
+  test('write nothing for an empty list of names', () => {
     const { host, out } = start({ output: 'name' });
     host.list({ ...listing, items: [] });
     expect(out()).toBe('');
   });
 
   test.each(['json', 'yaml'] as const)(
-    '-o %s has points in time as RFC 3339 texts, and durations as numbers',
+    'write points in time as RFC 3339 texts, and durations as numbers: -o %s',
     (output) => {
       const { host, out } = start({ output });
       const seenMs = Date.UTC(2026, 0, 2);

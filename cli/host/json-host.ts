@@ -10,9 +10,9 @@ const PROGRESS_EVERY_MS = 500;
 const SAME_EVERY_MS = 10_000;
 
 /**
- * One JSON object per line, for programs: `{"time", "type", "code", …}`. stdout has one object of type result or error (with
- * --watch, one a change). Events (message, warning, step-started, step-progress, step-finished, step-failed) are on stderr
- * unless the user chose otherwise. Never prompts.
+ * One JSON object per line, for programs: `{"time", "type", "code", …}`. stdout has one object of type result or error
+ * (with --watch, one for each change). Events (message, warning, step-started, step-progress, step-finished,
+ * step-failed) are on stderr unless the user chose otherwise. Never prompts.
  */
 export class JsonHost extends NoPrompts implements AppHost {
   readonly interactive = false;

@@ -80,7 +80,7 @@ export class PlainHost extends NoPrompts implements AppHost {
     if (output === 'yaml') return this.#write(renderYaml(plainData(listing.data)));
     const format = output === 'name' || output === 'wide' ? output : 'table';
     const text = renderListing(listing, { format, headers });
-    // No line at all for no object: programs count lines.
+    // An empty list without a header writes no line at all, because programs count lines.
     if (text !== '' || (headers && format !== 'name')) this.#write(text);
   }
 

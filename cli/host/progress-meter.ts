@@ -2,11 +2,14 @@ import { formatDuration } from '../../internal/clock/index.ts';
 import { formatBytes } from '../../internal/printable/index.ts';
 import { formatShare, type StepShare } from './format.ts';
 
-/** Before this, a rate is a guess. */
+/** No rate is shown before this time: it would be a guess. */
 const FIRST_RATE_MS = 2_000;
 const BAR_COLUMNS = 10;
 
-/** Measures how fast the share of one step grows, from its first value on: a resumed upload begins with what is there. */
+/**
+ * Measures how fast the share of one step grows. The first value is the start: a resumed upload begins with the bytes
+ * that are already there.
+ */
 export class ProgressMeter {
   #first: { readonly value: number; readonly atMs: number } | undefined;
 

@@ -19,7 +19,9 @@ export class Screen {
     this.#isWatching = true;
   }
 
-  /** Whether to write a result. Prepares a terminal for it: ages change there, so that it is always written. */
+  /**
+   * Whether to write a result. On a terminal always, because ages in the text change; the terminal is cleared first.
+   */
   isNew(text: string): boolean {
     if (!this.#isWatching) return true;
     this.#terminal?.write(CLEAR);

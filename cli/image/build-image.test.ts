@@ -126,13 +126,13 @@ describe('readFirmwareValues()', () => {
   });
 
   test.each([
-    ['without one of them', { registers: { ...registers, pcr7: undefined } }],
+    ['in which a register is missing', { registers: { ...registers, pcr7: undefined } }],
     ['with a short value', { registers: { ...registers, pcr7: { expected: '00' } } }],
     [
       'with two values',
       { registers: { ...registers, pcr7: { expected: ['7'.repeat(64), '8'.repeat(64)] } } },
     ],
-    ['of another kind', []],
+    ['that contains no registers', []],
   ])('refuses a file %s', async (_, content) => {
     await expect(read(content)).rejects.toMatchObject({ code: 'image-option' });
   });

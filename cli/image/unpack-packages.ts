@@ -5,7 +5,10 @@ import type { CommandContext } from '../app/command.ts';
 const MAX_FILE_BYTES = 512 * 2 ** 20;
 const TRIPLET = 'x86_64-linux-gnu';
 const FIELDS = 4;
-/** What `indexModules()` writes. Its mode would follow from the umask of the process. */
+/**
+ * The files that `indexModules()` writes. They get a fixed mode, because otherwise their mode would depend on the umask
+ * of this process.
+ */
 const MODULE_LIST = /^lib\/modules\/[^/]+\/modules\.[^/]+$/;
 const MODULE_LIST_MODE = 0o644;
 

@@ -55,7 +55,10 @@ export function isAwaitingOwner({ phase, newKeys }: KeysView): boolean {
   return phase === 'asked' && newKeys?.isSigned !== true;
 }
 
-/** Signs new keys for the calling owner, each generation and creator once: a curator may go on asking for a signature. */
+/**
+ * Signs new keys for the calling owner. Signs the keys of each generation and creator only once, even if a curator asks
+ * again.
+ */
 class Signing {
   readonly #context: CommandContext;
   readonly #progress: StepProgress;

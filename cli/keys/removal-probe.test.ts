@@ -61,7 +61,7 @@ describe('probeResultsFrom()', () => {
     'state-etcd-peer etcd-peer',
     'etcd-client state-etcd-peer',
   ])(
-    '%s: a credential that another port of etcd accepts fails the check, but is no result for the shared key',
+    'an etcd credential that a foreign etcd port accepts fails the check, but is no result for the shared key (port, credential): %s',
     (row) => {
       const { proofs, sharedKeys } = probeResultsFrom(reportOf({ [`n1 ${row}`]: ADMITTED }), HELD);
       expect(proofs).toMatchObject([{ ok: false }]);

@@ -138,8 +138,8 @@ export function probeResultsFrom(
 const SHARED_CREDENTIALS = new Set(SHARED_KEYS.flatMap(({ credentials }) => credentials));
 
 /**
- * Whether a result tells something about a shared key. A credential for one port of etcd does not at another one: that port must
- * refuse it in any case.
+ * Whether a result tells something about a shared key. A credential for one etcd port, tested at another port, tells
+ * nothing: that port must refuse it in any case.
  */
 function usesSharedKey({ credential, endpoint }: ProbeResult): boolean {
   const isForeign = credential.includes('etcd-') && endpoint !== credential;

@@ -322,14 +322,14 @@ describe('cluster sign', () => {
     expect(fake.put).toEqual([]);
   });
 
-  test('signs again what an owner had signed', async () => {
+  test('signs again a generation that an owner had already signed', async () => {
     await using fake = done(await createRotation());
     fake.record('keys', signed);
     await runSign(fake.owner, { yes: true });
     expect(fake.signature()).toMatchObject({ serial: 2, body: signed });
   });
 
-  test('after a recovery that lost documents, signs above every serial that a node may have accepted, once', async () => {
+  test('after a recovery that lost documents, signs once, with serials above all that a node may have accepted', async () => {
     await using fake = done(await createRotation());
     fake.record('keys', signed, 3);
     fake.state.epoch = 2n;

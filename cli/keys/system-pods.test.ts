@@ -11,7 +11,10 @@ afterEach(async () => {
   for (const each of open.splice(0).toReversed()) await each[Symbol.asyncDispose]();
 });
 
-/** A cluster whose namespaces have these CAs of API servers, one after the other; "new" is that of the kubeconfig. */
+/**
+ * A cluster in which the namespaces return these CAs of API servers, one response after the other. "new" stands for the
+ * CA of the kubeconfig.
+ */
 async function create(cas: readonly string[]) {
   const harness = await createCuratorHarness({}, {});
   open.push(harness);
@@ -66,7 +69,7 @@ describe('restartSystemPods()', () => {
     expect(JSON.stringify(owner.host.records)).toMatch(/keys-pods-not-restarted.*another CA/);
   });
 
-  test('warns a person without a kubeconfig', async () => {
+  test('warns a caller without a kubeconfig', async () => {
     const { files } = await create(['new']);
     const nobody = contextOf(files, '/nobody');
     await restartSystemPods(nobody, 3);

@@ -22,9 +22,9 @@ const WORKLOADS: readonly Workload[] = [
 ];
 
 /**
- * Restarts the pods of the cluster itself after a rotation, so that they read the new CA of API servers. Kubernetes restarts those of a
- * workload one after the other; a second call for the same generation changes nothing. If it is not possible, the caller is warned: the
- * keys are replaced all the same, and `cluster doctor` names the pods.
+ * Restarts the pods of the cluster itself after a rotation, so that they read the new CA of API servers. Kubernetes
+ * restarts the pods of a workload one after the other; a second call for the same generation changes nothing. If the
+ * restart fails, the user is warned: the key rotation is complete all the same, and `cluster doctor` names the pods.
  */
 export async function restartSystemPods(context: CommandContext, generation: number): Promise<void> {
   const { host, signal } = context;
@@ -54,17 +54,17 @@ interface Restart {
   readonly progress: StepProgress;
 }
 
-/** Returns why nothing was restarted; undefined if it was. @throws KubeError, ClusterError */
+/** Returns the reason if the pods could not be restarted; otherwise undefined. @throws KubeError, ClusterError */
 async function restart(
   context: CommandContext,
   { client, generation, progress }: Restart,
 ): Promise<string | undefined> {
   const { ports, signal } = context;
-  // The rotation has renewed the kubeconfig.
+  // The kubeconfig has the new CA, because the rotation has already renewed it.
   const wanted = (await currentKubeAccess(context)).caPem.trim();
   const deadlineMs = ports.clock.monotonicMs() + CA_MS;
   for (const namespace of new Set(WORKLOADS.map((each) => each.namespace))) {
-    // A namespace without the CA does not exist.
+    // In a namespace that does not exist there is no CA to wait for.
     for (;;) {
       const found = await readServersCa(client, namespace, signal);
       if (found === undefined || found.trim() === wanted) break;

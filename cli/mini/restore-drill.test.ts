@@ -25,7 +25,7 @@ test('localConfiguration() keeps name and networks, and drops what a local machi
   expect(local.attestation.policy).toMatchObject({ name: 'drill' });
 });
 
-test('refuseOtherUse() leaves every local cluster alone that is not of a drill', async () => {
+test('refuseOtherUse() refuses to replace a local cluster that no drill created', async () => {
   const files = new MemoryFiles();
   const context = contextOf(files, '/owner');
   await refuseOtherUse(context, AT);

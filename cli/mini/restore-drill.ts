@@ -28,7 +28,7 @@ import { FIRST_MACHINE } from './machine-plan.ts';
 import { machineHostFrom, miniPathsFrom } from './paths.ts';
 import { prepareBundle } from './up.ts';
 
-/** Says that a local cluster is of a drill, which the next drill may delete. */
+/** The file that marks a local cluster as created by a drill. The next drill may delete such a cluster. */
 const MARKER = 'drill';
 const MACHINE = { name: FIRST_MACHINE, kind: 'control-plane' } as const;
 

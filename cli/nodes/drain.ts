@@ -93,8 +93,8 @@ async function cordon(
 }
 
 /**
- * Refuses a drain that would lose pods or their data for good. The error lists these pods and the flags that
- * allow it.
+ * Refuses a drain that would lose pods or their data for good. The error lists these pods and the flags that allow
+ * their loss.
  */
 function refusePodLoss(name: string, pods: readonly PodOnNode[], options: DrainOptions): void {
   const alone = options.force ? [] : pods.filter(({ kind }) => kind === 'alone').map(nameOf);

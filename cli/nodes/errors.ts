@@ -15,7 +15,7 @@ export const nodesErrors = defineErrors({
     'See which check refused it with `cluster explain MACHINE`, fix that, and approve the machine again.',
   ),
   'nodes-removed-unknown': fault.operator.precondition(
-    'No removed machine has this name, node id or identity, or several do.',
+    'No removed machine has this name, node ID or identity, or several removed machines have it.',
     'Give the identity that `cluster node ls --removed` shows.',
   ),
   'nodes-change-unsafe': fault.operator.precondition(

@@ -19,8 +19,8 @@ const pinShape = z.strictObject({
   clusterId: z.string(),
   name: z.string().regex(DNS_LABEL),
   /**
-   * Absent after this workspace has removed or reset the machine: the machine that is seen next, or its new
-   * keys, are saved here.
+   * Absent after this workspace has removed or reset the machine. Then the next verified machine, or the new keys of
+   * the reset machine, are saved here.
    */
   identity: z.string().optional(),
   nodeId: z.string().optional(),

@@ -4,7 +4,7 @@ import { runNodeLogs } from './index.ts';
 
 const options = { exact: false, units: [], audit: false, backlog: 1, follow: false };
 
-test('runNodeLogs() refuses an unknown runnable and accepts the parent of one', async () => {
+test('runNodeLogs() refuses an unknown runnable and accepts the parent of a known one', async () => {
   await using harness = await createCuratorHarness(
     {
       getNode: async () => ({

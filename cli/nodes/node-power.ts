@@ -14,11 +14,14 @@ import { planPower, showPowerPlan, type PowerPlan } from './power-plan.ts';
 const POLL_MS = 1_000;
 /** An order without an answer is sent again after this time. */
 const RESEND_MS = 15_000;
-/** Within this time an API server that has started has read the roles. */
+/** Within this time after its start, an API server has read the RBAC roles. */
 const ROLES_MS = 60_000;
 /** Codes of a caller without a kubeconfig, and of a node that Kubernetes does not know. */
 const WITHOUT_NODE: readonly string[] = ['cluster-no-kubeconfig', 'kube-not-found'];
-/** Value of the annotation of a Node that was cordoned for a restart; the boot that it was to end follows. */
+/**
+ * The annotation of a Node that was cordoned for a restart starts with this text. The ID of the boot that the restart
+ * ends follows.
+ */
 const CORDONED_BY_REBOOT = 'reboot ';
 
 /** Flags of `cluster node reboot` and `cluster node shutdown`. */
@@ -83,7 +86,10 @@ export async function runShutdown(
   );
 }
 
-/** The boot that an interrupted run has ended; undefined if there was none. Then only the cordon is left. */
+/**
+ * The boot that an interrupted earlier run has already ended; undefined if there was no such run. After such a run,
+ * only the cordon is left to remove.
+ */
 async function rebootedBefore(context: CommandContext, { name, status }: Node): Promise<string | undefined> {
   const by = await cordonOf(context, name).catch((error: unknown) => {
     if (error instanceof KubeError) return undefined; // Kubernetes is down: a drain would say so
@@ -109,7 +115,8 @@ async function cordonOf(context: CommandContext, name: string): Promise<string |
 }
 
 /**
- * Sends the order. A machine that stops at once may not answer any more, so that a lost answer says nothing.
+ * Sends the order. A machine that stops at once may not answer any more, so a lost response proves neither success nor
+ * failure.
  * @returns whether the machine has taken the order
  */
 async function sendOrder(context: CommandContext, plan: PowerPlan, action: PowerAction): Promise<boolean> {
@@ -129,7 +136,7 @@ async function sendOrder(context: CommandContext, plan: PowerPlan, action: Power
   }
 }
 
-/** Sends the order again, as long as it may be lost, until `look` finds nothing missing. */
+/** Sends the order again while it may have been lost, until `look` reports that nothing is missing. */
 async function order(
   context: CommandContext,
   plan: PowerPlan,
@@ -167,7 +174,10 @@ async function restart(context: CommandContext, plan: PowerPlan, waitMs: number)
   await order(context, plan, { ...step, action: PowerAction.REBOOT, look });
 }
 
-/** Switches the machine off, and waits until the node does not respond any more, unless the cluster ends with it. */
+/**
+ * Switches the machine off, and waits until the node does not respond any more, unless the etcd quorum is lost with
+ * this machine, because then no curator can report it.
+ */
 async function switchOff(context: CommandContext, plan: PowerPlan, waitMs: number): Promise<void> {
   const { node, endsQuorum } = plan;
   const step = { code: 'node-power-off', title: `Shutting down ${node.name}`, waitMs };
@@ -204,7 +214,7 @@ async function untilUncordoned(context: CommandContext, name: string, waitMs: nu
   );
 }
 
-/** Repeats `look` until it finds nothing missing. Errors that may pass count as missing. @throws NodesError `nodes-power-timeout` */
+/** Repeats `look` until it reports that nothing is missing. Errors that may pass count as missing. */
 async function until(
   context: CommandContext,
   step: { readonly code: string; readonly title: string; readonly waitMs: number },

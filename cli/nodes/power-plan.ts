@@ -61,7 +61,10 @@ export async function planPower(
   };
 }
 
-/** The voters of etcd while the node is off. `isComplete`: all voters are healthy now, so that it is back when the node is. */
+/**
+ * The voters of etcd while the node is off. `isComplete`: all voters are healthy now, so the quorum returns together
+ * with the node.
+ */
 function quorumWithout(node: Node, nodes: readonly Node[], { etcd }: GetClusterInfoResponse) {
   const voters = etcd?.members.filter(({ isLearner }) => !isLearner).length ?? 0;
   const isVoter = ({ roles }: Node): boolean => roles.includes(NodeRole.CONSENSUS_MEMBER);

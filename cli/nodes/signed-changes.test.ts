@@ -226,7 +226,7 @@ describe('documents that an owner signs', () => {
     expect(policy?.body.configurationSha256).toBe(createHash('sha256').update(document).digest('hex'));
   });
 
-  test('operator add signs the previously signed operators and the new one, not the records', async () => {
+  test('operator add signs the last signed list of operators plus the new operator, not the unsigned records of the cluster', async () => {
     const planted = { name: 'mallory', role: 'owner', fingerprint: `sha256:${'6'.repeat(64)}` };
     const putOperator = async (request: { readonly documents: readonly Uint8Array[] }) => {
       harness.sent.push({ call: 'putOperator', documents: request.documents, request });
@@ -251,7 +251,7 @@ describe('documents that an owner signs', () => {
     expect(harness.signed('owners')).toBeUndefined();
   });
 
-  test('operator remove of an owner signs the list of owners without that key, and signs again what the owner had signed', async () => {
+  test('operator remove of an owner signs the list of owners without that key, and signs again the documents of that owner', async () => {
     await using harness = await createSigned();
     const secondPem = generateEd25519Key();
     const second = Buffer.from(ed25519PubKeyFrom(secondPem) ?? []).toString('base64');
@@ -506,14 +506,14 @@ describe('an owner signs nothing that somebody else wrote to etcd', () => {
       pin: undefined,
       inventory: [{ identity: `tpm-ek:${'f'.repeat(64)}`, name: 'n2', roles: ['worker'] }],
     },
-  ])('node set-role refuses to grant a record that names $name', async ({ pin, inventory }) => {
+  ])('node set-role refuses to sign a grant for a record that names $name', async ({ pin, inventory }) => {
     const { harness, promotion } = await promote(pin, inventory);
     await using _ = harness;
     await expect(promotion).rejects.toMatchObject({ code: 'nodes-machine-changed' });
     expect(harness.sent).toEqual([]);
   });
 
-  test('node set-role grants a record that names the machine that the workspace knows', async () => {
+  test('node set-role signs a grant for a record that names the machine that the workspace knows', async () => {
     const known = { identity: EK, nodeId: NODE.nodeId };
     const { harness, promotion } = await promote(known, [{ identity: EK, name: 'n2', roles: ['worker'] }]);
     await using _ = harness;
@@ -530,7 +530,7 @@ describe('an owner signs nothing that somebody else wrote to etcd', () => {
 });
 
 describe('deleteNodeRecords()', () => {
-  test('deletes the inventory entries of the machine and signs the rest', async () => {
+  test('deletes the inventory entries of the machine and signs the remaining configuration', async () => {
     await using harness = await createSigned();
     harness.record('policy', { configurationSha256: LISTED_SHA256 });
     const entries = await deleteNodeRecords(harness.owner, NODE as never, { isReset: false });

@@ -221,7 +221,10 @@ function refuseUnknownMachine({ name, admission }: Node, variant: string): void 
   );
 }
 
-/** The variant of evidence to verify: that with which the node joined. It may not choose a weaker one. */
+/**
+ * The variant of evidence to verify: the variant with which the node joined, because the node must not choose a weaker
+ * one.
+ */
 function variantOf(given: string, { name, admission }: Node, config: ClusterConfig): Variant {
   const allowed = attestationSettings(config.attestation).variants;
   const variant = VARIANTS.find((each) => each === given);

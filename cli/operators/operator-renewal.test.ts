@@ -136,7 +136,7 @@ describe('the kubeconfig of an owner', () => {
     expect(harness.issued).toHaveLength(1);
   });
 
-  test('is left alone if its certificate is not one that this cluster issues to people', async () => {
+  test('is not renewed if its certificate is not one that the cluster issues to owners, operators and viewers', async () => {
     await using harness = await createHarnessWithKubeconfig();
     const certPem = await harness.authority.client(pubKeyDerOf(harness.keyPem), 'some');
     const text = renderKubeconfig('prod', { ...harness.access, certPem });

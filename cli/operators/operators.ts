@@ -12,9 +12,12 @@ import { signOwnership, vouchersFor } from './ownership.ts';
 import { kubernetesEndpointOf, readCaller, type Caller, callCurator, newMutation } from '../cluster/index.ts';
 import { AppError } from '../app/errors.ts';
 
-/** An administrator of Kubernetes can have created other credentials, which name no key of the cluster. */
+/**
+ * Warning after the removal of an owner: an administrator of Kubernetes may have created credentials that are not tied
+ * to the key of an operator.
+ */
 const OWNER_LEFTOVERS =
-  'Tokens and certificates that this owner has created in Kubernetes stay valid until they expire, and so does a kubeconfig from an earlier version of the cluster. To end all of them now: cluster keys rotate. Look for role bindings that you do not know: no rotation deletes them.';
+  'Tokens and certificates that this owner has created in Kubernetes stay valid until they expire. A kubeconfig that an earlier version of the cluster issued stays valid in the same way. To end all of them now: cluster keys rotate. Look for role bindings that you do not know: no rotation deletes them.';
 const MAX_REQUEST_BYTES = 64 * 1024;
 const BEGIN = '-----BEGIN CERTIFICATE REQUEST-----';
 const END = '-----END CERTIFICATE REQUEST-----';
@@ -126,7 +129,7 @@ async function documentsFor(
   return signedOperators(context, { kind: 'put', operator, ownerKey });
 }
 
-/** By these vouchers machines accept the key of the request as that of an owner. */
+/** The vouchers with which machines accept the key of the request as the key of an owner. */
 async function vouchersOf(
   member: Caller,
   certificateRequest: Uint8Array,

@@ -11,8 +11,6 @@ import { RpcError } from '../../internal/rpc/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readCaller, type Caller, callCurator, newMutation } from '../cluster/index.ts';
 
-/** Size of a raw Ed25519 public key: the last bytes of its SubjectPublicKeyInfo. */
-
 /** Whether the records of the cluster list the caller as an owner. The grant of the caller may be outdated. */
 export async function isOwnerOnRecord(context: CommandContext, member: Caller): Promise<boolean> {
   const fingerprint = fingerprintOfKey(pubKeyDerOf(member.keyPem));
@@ -45,9 +43,9 @@ export function vouchersFor(member: Caller, pubKeyDer: Uint8Array): readonly Own
 }
 
 /**
- * The owner keys (base64) for the provisioning file of a machine: the key of the caller, whose orders the
- * machine is to obey, and the key of the owner who signed the cluster ownership. Only the cluster knows the
- * second; where it is not asked, because the caller is the first owner, only the first key is returned.
+ * The owner keys (base64) for the provisioning file of a machine: the key of the caller, whose orders the machine is to
+ * obey, and the key of the owner who signed the cluster ownership. Only the cluster knows the second key. If the
+ * cluster is not asked, because the caller is the first owner, only the caller's key is returned.
  */
 export async function ownerKeysToProvision(
   context: CommandContext,

@@ -138,7 +138,7 @@ describe('cluster provisioning generate --state-disk', () => {
       '--state-disk-pcrs',
     ],
     [
-      'a recipient that is none',
+      'an invalid recipient',
       { stateDisk, recoveryRecipients: ['age1x'] },
       'provisioning-flag-invalid',
       '--recovery-recipient',

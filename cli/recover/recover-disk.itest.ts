@@ -59,7 +59,7 @@ afterAll(async () => {
   await harness[Symbol.asyncDispose]();
 });
 
-/** What the machine says and does, where a test changes it. */
+/** How a test changes what the machine reports. */
 interface Behaviour {
   readonly enrolmentState?: string;
   /** Recipient of the recovery key; default: the owner of the workspace. */
@@ -230,7 +230,7 @@ describe('cluster recover disk', () => {
     });
   });
 
-  test('sends nothing if the recovery key of the owner does not open what the machine shows', async () => {
+  test('sends nothing if the recovery key of the owner does not decrypt the recovery data that the machine shows', async () => {
     const recipient = 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0';
     await withLockedMachine({ recipient }, async ({ recover, received }) => {
       await expect(recover({ yes: true })).rejects.toMatchObject({ code: 'backup-no-recovery-key' });

@@ -15,9 +15,9 @@ import { layoutOf, readOwnerKey } from '../workspace/index.ts';
 import { RecoverError } from './errors.ts';
 
 const ANSWER_MS = 30_000;
-/** Key slots are derived and sealed again, on a slow machine. */
+/** Time limit for the machine, which derives keys and seals the disk again; this may be slow. */
 const RECOVER_MS = 300_000;
-/** What the agent calls the state of its enrolment while the disk is locked. */
+/** The agent's name for the state of its enrolment while the disk is locked. */
 const LOCKED = 'DiskLocked';
 const MAX_RECOVERY_BYTES = 64 * 1024;
 const MAX_REGISTERS = 24;
@@ -39,8 +39,9 @@ export interface RecoverDiskOptions {
 }
 
 /**
- * `cluster recover disk`: opens the state disk of a machine whose TPM does not release its shares, and seals it to what the machine
- * is now. The recovery key is decrypted here, and sent so that only the TPM of this machine can read it.
+ * `cluster recover disk`: opens the state disk of a machine whose TPM does not release the disk key, and seals the disk
+ * to the current registers of the machine. The recovery key is decrypted here, and sent so that only the TPM of this
+ * machine can read it.
  * @throws RecoverError, ClusterError, BackupError, RemoteError `disk-recovery-refused`
  */
 export async function runRecoverDisk(

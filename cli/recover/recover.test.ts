@@ -100,7 +100,7 @@ describe('cluster recover quorum', () => {
     },
   );
 
-  test('only shows the survey with --dry-run', async () => {
+  test('only shows the survey of etcd with --dry-run', async () => {
     const { run, ordered, host } = setUp(lost);
     expect(await run('blue', true)).toBeUndefined();
     expect(ordered).toEqual([]);

@@ -125,7 +125,7 @@ test('storeLogins() writes nothing if a server has no credentials, or the Secret
   expect(client.order).toEqual([]);
 });
 
-test('requireLogins() refuses a missing entry, a file that others can read, and a file of another form', async () => {
+test('requireLogins() refuses a missing entry, a file that others can read, and a file that is not in the format of Docker', async () => {
   const registries = [login('a.example')];
   const refusals = [
     { files: new MemoryFiles(), code: 'registries-credentials-missing' },

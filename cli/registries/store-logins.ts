@@ -19,7 +19,7 @@ const RBAC = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`;
 
 type ApiClient = Pick<KubeClient, 'getJson' | 'write'>;
 
-/** Where the credentials come from and which the nodes need. */
+/** Where the credentials come from, and for which registries the nodes need them. */
 interface StoreOptions {
   readonly client: ApiClient;
   readonly files: FilePort;
@@ -31,8 +31,8 @@ interface StoreOptions {
 }
 
 /**
- * Makes the Secret of the nodes have the credentials of these registries and no others. Credentials that the workspace does not
- * have stay as they are: another operator may have added them.
+ * Writes the Secret that nodes read, with the credentials of exactly these registries. Credentials that the workspace
+ * does not have stay as they are: another operator may have added them.
  * @throws RegistriesError, KubeError
  */
 export async function storeLogins(options: StoreOptions): Promise<void> {
@@ -45,7 +45,7 @@ export async function storeLogins(options: StoreOptions): Promise<void> {
   // The permission first: nodes may look for the Secret as soon as it exists.
   for (const { path, body } of objects(renderRegistryLogins(logins))) {
     const query = 'fieldManager=cluster&force=true';
-    const contentType = 'application/apply-patch+yaml'; // JSON is YAML
+    const contentType = 'application/apply-patch+yaml'; // JSON is also valid YAML
     await client.write({ method: 'PATCH', path: `${path}/${name}?${query}`, contentType, body }, signal);
   }
 }
@@ -69,7 +69,10 @@ async function deleteSecret(client: ApiClient, signal: AbortSignal): Promise<voi
     });
 }
 
-/** A Role lets the kubelets of all nodes read this one Secret. The webhook of the cluster refuses removed nodes before. */
+/**
+ * A Role lets the kubelets of all nodes read this one Secret. The authorization webhook of the cluster refuses removed
+ * nodes before the Role is evaluated.
+ */
 function objects(file: Secret<string>): readonly { readonly path: string; readonly body: object }[] {
   const metadata = { name, namespace };
   const rbac = 'rbac.authorization.k8s.io';

@@ -62,9 +62,10 @@ async function askForDocuments(context: CommandContext): Promise<ListDocumentsRe
 /** The epoch of a cluster that was never recovered or restored. */
 const FIRST_EPOCH = 1;
 /**
- * A recovery of the quorum may lose documents whose serials nodes have accepted; they refuse others with these serials. The first
- * document of each kind and subject in a new epoch therefore leaves a gap: nobody signs that many between two copies of etcd. Not so
- * `owners`: each set follows from the one before it, and curators accept the next serial only.
+ * A recovery of the quorum may lose documents that nodes have already accepted, and nodes refuse other documents with
+ * the same serials. So the first document of each kind and subject in a new epoch skips this many serials: more than
+ * owners sign between two copies of etcd. The kind `owners` has no gap: each set of owners follows from the one before,
+ * and curators accept only the next serial.
  */
 const MAX_LOST_SERIALS = 1_000;
 
@@ -82,7 +83,7 @@ export class DocumentSigner {
   readonly #member: Caller;
   readonly #epoch: number;
   readonly #nowMs: number;
-  /** The highest serial number of any owner's document and the newest epoch of one, by kind and subject. */
+  /** By kind and subject: the highest serial number and the newest epoch of all documents that any owner has signed. */
   readonly #serials = new Map<string, { readonly serial: number; readonly epoch: number }>();
 
   constructor(member: Caller, known: ListDocumentsResponse, nowMs: number) {

@@ -62,8 +62,8 @@ export async function grantForNode(
 }
 
 /**
- * Withdraws what an owner has granted this node, so that every signer frees its address and name and renews none of its
- * control-plane certificates.
+ * Withdraws what an owner has granted this node, so that the cluster's signers, which issue certificates, free its
+ * address and name, and renew none of its control-plane certificates.
  */
 export function withdrawalFor(signer: DocumentSigner, subject: GrantSubject): Uint8Array {
   return grantFor(signer, subject, ['KubernetesWorker']);
@@ -95,7 +95,7 @@ export async function grantForJoin(
   const join = joinNamed(joins, which);
   if (join === undefined) return []; // no machine has this name, and the curator reports that
   const { joinId: nodeId, fingerprint, identity } = join;
-  // The ID is derived from the key. A grant for another key under this ID would be a curator's choice.
+  // The ID is derived from the key. If the two do not match, a curator may have chosen the key, so no grant is signed.
   if (nodeId !== `node-${fingerprint.replace('sha256:', '').slice(0, ID_HEX)}`) return [];
   return [grantFor(signer, { nodeId, fingerprint, identity }, rolesFromWire(wanted))];
 }

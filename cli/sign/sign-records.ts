@@ -79,7 +79,10 @@ async function onRecord(context: CommandContext): Promise<OnRecord> {
   });
 }
 
-/** The signature over the shared keys on record, else again over those that an owner signed before; none before a rotation. */
+/**
+ * Signs the shared keys on record, or else the shared keys that an owner signed last; nothing before the first
+ * rotation.
+ */
 function keysFor(signer: DocumentSigner, { keys }: OnRecord): Uint8Array[] {
   const body = keys?.signed ?? signer.newest('keys')?.body;
   return body === undefined
@@ -88,8 +91,9 @@ function keysFor(signer: DocumentSigner, { keys }: OnRecord): Uint8Array[] {
 }
 
 /**
- * Requires that the shared keys are those that an owner signed before, or that a control plane of the cluster vouches for them. Only
- * keys of an earlier version have no signature of a node; an owner accepts them once, by their hash.
+ * Requires that the shared keys are those that an owner signed before, or that a control plane of the cluster vouches
+ * for them. Only keys that an earlier version of the agent created lack the signature of a node; an owner accepts them
+ * once, by their hash.
  */
 async function requireSignable(
   context: CommandContext,
@@ -116,7 +120,9 @@ function unlisted({ configuration, controlPlanes }: OnRecord): readonly Node[] {
   return controlPlanes.filter((node) => !listed.has(grantSubjectOf(node).identity));
 }
 
-/** What joining machines will run: an owner compares the hash of the manifest with that of the bundle. */
+/**
+ * The settings that joining machines get. An owner can compare the hash of the manifest with the hash of the bundle.
+ */
 function describeSettings({ settings }: DocumentSigner): readonly string[] {
   if (settings.length === 0) return [];
   const { kubernetesVersion, bundleManifest, podSubnet, serviceSubnet, apiEndpoint } =

@@ -28,7 +28,7 @@ const CONTROL_PLANE_UNITS = [
 /** Values of charts often contain passwords. */
 const CHART_VALUES = /^values/i;
 
-/** What to collect, and where to note what could not be. */
+/** What to collect, and where to list what could not be collected. */
 export interface CollectFilesOptions {
   readonly facts: ClusterFacts;
   /** Names of the nodes whose logs and metrics to collect; empty: all. */

@@ -19,7 +19,7 @@ const WINDOW_MS = 5_000;
 export interface SupportBundleOptions {
   /** Path of the new file. */
   readonly to: string;
-  /** Recovery keys ("age1…") that open it, besides that of the owner who makes it. */
+  /** Recovery keys ("age1…") that open the bundle, besides the recovery key of the owner who creates it. */
   readonly recipients: readonly string[];
   /** Lines of each log. */
   readonly lines: number;

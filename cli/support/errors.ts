@@ -8,7 +8,7 @@ export const supportErrors = defineErrors({
   ),
   'support-recipient-missing': fault.operator.usage(
     'This workspace has no owner key, so there is no recovery key to encrypt the support bundle to.',
-    'Name who may open it with --recipient age1…',
+    'Pass the recovery key of each person who may open the bundle: --recipient age1…',
   ),
   'support-key-refused': fault.operator.refused(
     'The support bundle was encrypted to other keys.',

@@ -1,6 +1,7 @@
 /**
- * Removes what looks like a secret from the text of logs, events and configurations. A support bundle contains no file that has
- * secrets by purpose; this finds those that a program wrote where none belongs. It removes too much rather than too little.
+ * Removes what looks like a secret from the text of logs, events and configurations. No file in a support bundle is
+ * meant to contain secrets. This module finds secrets that a program wrote in the wrong place, and removes too much
+ * rather than too little.
  */
 
 /** Stands for what was removed. */
@@ -9,7 +10,9 @@ export const REMOVED = '<removed>';
 /** Parts of names of settings whose values are secret. */
 const SENSITIVE =
   'passw(?:or)?d|passphrase|passcode|secret|token|api[_-]?key|private[_-]?key|access[_-]?key|account[_-]?key|encryption[_-]?key|master[_-]?key|key[_-]?data|credential|authorization|auth|cookie|session[_-]?id|connection[_-]?string';
-/** Names that end like this have no secret as their value, but say where it is, or of what kind. */
+/**
+ * Names that end like this do not have a secret as their value, but its location, kind or another harmless property.
+ */
 const HARMLESS_END = /(?:name|names|ref|path|file|type|kind|seconds|count|version|at|ms|id)["']?$/i;
 const SENSITIVE_NAME = new RegExp(SENSITIVE, 'i');
 

@@ -54,7 +54,7 @@ test('decodeSupportFile() returns the files and what is missing', async () => {
   expect(manifest).toMatchObject({ ...HEAD, missing });
 });
 
-test('a changed byte, a cut and another key are refused anywhere in the file', async () => {
+test('decodeSupportFile() refuses another key, and a file with a changed byte or a cut at any position', async () => {
   const bytes = await encode([file('facts.json', '{"a":1}')]);
   await expect(decode(bytes, [other])).rejects.toMatchObject({ code: 'support-key-refused' });
   for (let at = 0; at < bytes.length; at += 7) {
@@ -123,6 +123,6 @@ test.each([
     members: [{ name: 'manifest.json', text: manifest({ version: 2, cliVersion: '9.0.0' }) }],
     code: 'support-file-version',
   },
-])('$name is refused', async ({ members, code }) => {
+])('decodeSupportFile() refuses $name', async ({ members, code }) => {
   await expect(decode(await archive(members))).rejects.toMatchObject({ code });
 });

@@ -130,7 +130,7 @@ describe('runSupportBundle()', () => {
     expect(opened.verdict).toBe('unhealthy');
   });
 
-  test('is made without curators, and says what it lacks', async () => {
+  test('makes a bundle without curators, and lists what is missing', async () => {
     const cutOff = async (): Promise<never> => {
       throw new Error('closed');
     };

@@ -120,7 +120,7 @@ describe('changePassphrase()', () => {
         },
         run: (files) => set(accessOf(files, answers), remove),
       })) {
-        // After the crash, a file that was plain may ask for the current passphrase: that is the new one.
+        // The crash may have left a file encrypted that was plain before. Its current passphrase is then the new one.
         const again = { ...answers, ...(from === undefined && next && { current: next }) };
         const isComplete = name.startsWith('crash-after writeAtomic') && name.endsWith(layout.identity);
         const completed = set(accessOf(disk, again), remove);

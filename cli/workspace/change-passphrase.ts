@@ -61,7 +61,7 @@ export async function changePassphrase(
   const plain = await Promise.all(opened.map(async (each) => ({ ...each, text: await textOf(each, next) })));
   const changed: string[] = [];
   for (const { path, kind, text, sealed: wasSealed } of plain) {
-    // A writer that was killed may have left a copy under a temporary name: of a plain key, or under an old passphrase.
+    // A killed writer may have left a temporary copy that contains the plain key, or the key under an old passphrase.
     await files.removeTemporary(path);
     if (remove && !wasSealed) continue;
     await replaceSecretFile(files, path, { text, kind, passphrase: next });

@@ -50,8 +50,8 @@ export async function createWorkspace(
 }
 
 /**
- * The passphrase for the files that are missing; undefined for plain files. When an interrupted run has encrypted one file, the
- * other one gets the same passphrase, which must open the first.
+ * The passphrase for the files that are missing; undefined for plain files. If an interrupted run has encrypted one of
+ * the two files, the passphrase must open this file and is also used for the other file.
  */
 async function choosePassphrase(
   access: SecretAccess,

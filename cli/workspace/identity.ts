@@ -29,7 +29,10 @@ const grantSchema = z.object({
   clusterCaPem: z.string(),
   /** Generation of the shared keys to which the CA belongs, if this CA has replaced another CA. */
   clusterCaGeneration: z.int().min(2).optional(),
-  /** Raw Ed25519 keys, base64, of the first owners: the chain of owners to whom a new CA of the cluster can be traced. */
+  /**
+   * Raw Ed25519 keys, base64, of the first owners. A new CA of the cluster is trusted if a chain of signatures leads
+   * from them to an owner who signed it.
+   */
   ownerKeys: z.array(z.base64()).min(1).max(16).optional(),
   /** Certificate for the operator's key. */
   certificatePem: z.string(),

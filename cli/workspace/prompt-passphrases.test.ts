@@ -92,7 +92,7 @@ describe('PromptPassphrases', () => {
 
   test.each([
     { name: 'two entries that differ', secrets: [GOOD, 'correct horse batterz'] },
-    { name: 'a short one', secrets: ['short', 'short'] },
+    { name: 'a short text', secrets: ['short', 'short'] },
   ])('refuses $name as a new passphrase', async ({ secrets }) => {
     const { passphrases } = start({ secrets });
     await expect(passphrases.create({ replaces: false })).rejects.toMatchObject({

@@ -32,7 +32,7 @@ async function changed(change: (envelope: Envelope) => void): Promise<string> {
 const open = (text: string, kind: SecretKind = 'owner-key', by = passphrase) =>
   openSealed(text, { kind, passphrase: by, path });
 
-/** Another first byte. */
+/** The base64 text of the same bytes with the first byte changed. */
 function flipped(base64: string): string {
   const bytes = Buffer.from(base64, 'base64');
   bytes[0] = (bytes[0] ?? 0) ^ 1;
@@ -71,7 +71,7 @@ describe('openSealed()', () => {
     await expect(open(await changed(change))).rejects.toMatchObject({ code: 'workspace-passphrase-wrong' });
   });
 
-  test('refuses the encrypted file of another kind under the name of this one', async () => {
+  test('refuses an encrypted file in the place of a file with another secret', async () => {
     await expect(open(await sealed(), 'master-secret')).rejects.toMatchObject({
       code: 'workspace-key-invalid',
     });
@@ -93,7 +93,7 @@ describe('openSealed()', () => {
     { name: 'a long salt', change: (each) => (each.kdf.salt = 'A'.repeat(48)) },
     { name: 'a short nonce', change: (each) => (each.cipher.nonce = 'AAAA') },
     { name: 'a truncated tag', change: (each) => (each.cipher.tag = each.cipher.tag.slice(0, 4)) },
-    { name: 'no ciphertext', change: (each) => (each.ciphertext = '') },
+    { name: 'an empty ciphertext', change: (each) => (each.ciphertext = '') },
     { name: 'too much ciphertext', change: (each) => (each.ciphertext = 'A'.repeat(200_000)) },
     { name: 'text that is not base64', change: (each) => (each.ciphertext = '§§§§') },
     { name: 'an unknown member', change: (each) => (each.more = 1) },
@@ -120,7 +120,7 @@ describe('openSealed()', () => {
 
 describe('Passphrase.parse()', () => {
   test.each([
-    { name: 'an empty one', text: '' },
+    { name: 'an empty passphrase', text: '' },
     { name: 'two lines', text: 'correct\nhorse' },
     { name: 'a NUL character', text: 'correct\0horse' },
     { name: 'bytes that are not UTF-8', text: Buffer.from([0x63, 0xff, 0x63]).toString('utf8') },
@@ -131,7 +131,7 @@ describe('Passphrase.parse()', () => {
     );
   });
 
-  test('accepts a short one for a file that exists, but not for a new file', () => {
+  test('accepts a short passphrase for an existing file, but not for a new file', () => {
     const short = passphraseOf('eleven char');
     expect(() => short.assertStrong()).toThrow(
       expect.objectContaining({ code: 'workspace-passphrase-unusable' }),

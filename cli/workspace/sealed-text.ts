@@ -100,7 +100,7 @@ export async function openSealed(
       Buffer.concat([decipher.update(envelope.ciphertext), decipher.final()]).toString('utf8'),
     );
   } catch {
-    // The error of the cipher says nothing more, and says it differently in each release.
+    // The message of the cipher's error is left out: it adds nothing and differs between releases of Node.js.
     throw new WorkspaceError(
       'workspace-passphrase-wrong',
       `reading ${path}: the passphrase does not open it`,

@@ -16,7 +16,7 @@ export interface KeptBackup {
   readonly name: string;
   readonly seq: number;
   readonly nodeId: string;
-  /** Its ID if the node is no member any more. */
+  /** Name of the node; its ID if the node is no member any more. */
   readonly node: string;
   readonly takenMs: number;
   /** undefined if its content was not proved. */
@@ -115,7 +115,7 @@ export function isSignedByOwner(schedule: ScheduleCertificate, own: OwnCluster |
   }
 }
 
-/** How far the content of a backup on a control plane was proved. */
+/** What was proved about the content of a backup on a control plane. */
 export function contentProof({ provedMs }: Pick<KeptBackup, 'provedMs'>): 'TAKEN' | 'CONTENT-PROVED' {
   return provedMs === undefined ? 'TAKEN' : 'CONTENT-PROVED';
 }

@@ -55,7 +55,7 @@ function textOf({ host }: { readonly host: RecordingHost }): string {
   return last?.kind === 'result' ? last.text : '';
 }
 
-/** A cluster with one control plane, which keeps what is stored, and an owner's workstation. */
+/** A cluster with one control plane, which keeps the schedule that it receives, and an owner's workstation. */
 async function createCluster(role = 'owner') {
   const cluster = {
     certificate: new Uint8Array(),
@@ -144,12 +144,12 @@ describe('cluster backup schedule', () => {
       workspaceSha256: createHash('sha256').update(cluster.workspace).digest('hex'),
     });
     expect(signed.endsMs - signed.issuedMs).toBe(365 * DAY_MS);
-    // A second one is newer, even within a millisecond.
+    // A second schedule is newer, even if it is signed within the same millisecond.
     await runScheduleSet(owner, OPTIONS);
     expect(parseBackupCertificate(cluster.certificate).issuedMs).toBeGreaterThan(signed.issuedMs);
   });
 
-  test('show says who signed it, and stop ends it', async () => {
+  test('show names the owner who signed the schedule, and stop ends the schedule', async () => {
     const { owner, cluster } = await createCluster();
     await runScheduleShow(owner);
     expect(lastOf(owner)).toEqual({ schedule: null });
@@ -161,7 +161,7 @@ describe('cluster backup schedule', () => {
     expect(cluster.certificate).toHaveLength(0);
   });
 
-  test('show does not believe a schedule of somebody else', async () => {
+  test('show marks a schedule that no owner has signed as not verified', async () => {
     const { owner, cluster, clusterId } = await createCluster();
     const otherPem = generateEd25519Key();
     const content = {
@@ -174,7 +174,7 @@ describe('cluster backup schedule', () => {
     expect(lastOf(owner)).toMatchObject({ schedule: { isVerified: false, missing: ['n1'] } });
   });
 
-  test('set is for owners, and refuses a period below a minute', async () => {
+  test('set refuses a caller who is not an owner, and a period below a minute', async () => {
     const { owner } = await createCluster('operator');
     expect(await codeOf(runScheduleSet(owner, OPTIONS))).toBe('backup-not-owner');
     expect(await codeOf(runScheduleSet(owner, { ...OPTIONS, everyMs: 10_000 }))).toBe(
@@ -206,7 +206,7 @@ describe('an S3-compatible store', () => {
     return { ...created, files, written };
   }
 
-  test('set signs the place without its access key, which goes into a Secret', async () => {
+  test('set signs the target of the copies but not its access key, which is stored in a Secret', async () => {
     const { owner, cluster, files, written } = await createWithKubernetes();
     const ca = '-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n';
     await files.writeAtomic('/ca.pem', ca);
@@ -273,7 +273,7 @@ describe('an S3-compatible store', () => {
 });
 
 describe('backups that control planes keep', () => {
-  /** Puts a file into the cluster that a node took on the schedule. */
+  /** Adds a backup to the cluster that a control plane has taken by schedule. */
   async function withFile(change: { readonly sha256?: string } = {}) {
     const created = await createCluster();
     const { cluster, keyPem, clusterId } = created;
@@ -331,19 +331,19 @@ describe('backups that control planes keep', () => {
     expect(lastOf(owner)).toMatchObject({ node: 'n1', proof: 'CONTENT-PROVED', nodeId: NODE });
   });
 
-  test('another file than the recorded one is refused', async () => {
+  test('backup fetch refuses a file that differs from the hash in the record', async () => {
     const { owner, to } = await withFile({ sha256: '2'.repeat(64) });
     expect(await codeOf(runBackupFetch(owner, { name: undefined, to }))).toBe('backup-fetched-differs');
     await expect(readFile(to)).rejects.toThrow('ENOENT');
   });
 
-  test('a changed file is refused', async () => {
+  test('backup fetch refuses a file with an invalid signature', async () => {
     const { owner, cluster, to } = await withFile();
     cluster.file[cluster.file.length - 1] = (cluster.file.at(-1) ?? 0) ^ 1;
     expect(await codeOf(runBackupFetch(owner, { name: undefined, to }))).toBe('backup-signature-invalid');
   });
 
-  /** A store with a copy of a backup, and the flags by which it is reached. */
+  /** A store that has a copy of a backup, and the flags that select this store. */
   async function withStore() {
     const created = await withFile();
     const store = await new FakeObjectStore().start();
@@ -387,7 +387,7 @@ describe('backups that control planes keep', () => {
     await expect(readFile(to)).rejects.toThrow('ENOENT');
   });
 
-  test('backup fetch refuses an object that a store does not have, and one that it sends too much of', async () => {
+  test('backup fetch refuses an object that does not exist, and an object for which the store sends too many bytes', async () => {
     const { owner, store, to, url, flags } = await withStore();
     expect(await codeOf(runStoreFetch(owner, { ...flags, url: `${url}x`, to }))).toBe('backup-not-kept');
     store.fault = ({ method, key }, response) => {

@@ -42,8 +42,8 @@ export interface ScheduleOptions {
 }
 
 /**
- * `cluster backup schedule set`: an owner signs how often control planes take backups, which ones, for whom and until when. Replaces an
- * earlier schedule.
+ * `cluster backup schedule set`: an owner signs how often and until when backups are taken, which control planes take
+ * them, and which recovery keys open them. Replaces an earlier schedule.
  */
 export async function runScheduleSet(context: CommandContext, options: ScheduleOptions): Promise<void> {
   const { host, ports } = context;

@@ -63,7 +63,7 @@ export async function readStoreAccess(
   return parseStoreCredentials(s3Credentials, text);
 }
 
-/** The store of a place, as the caller reaches it. */
+/** Opens the store at this location, with the access key of the caller. */
 export async function openStore(
   context: CommandContext,
   target: CopyStore,

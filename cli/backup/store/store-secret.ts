@@ -23,7 +23,7 @@ export async function writeStoreSecret(
   const body = { apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace }, type: 'Opaque', data };
   using client = await openKubernetes(context);
   const path = `${PATH}?fieldManager=cluster&force=true`;
-  const contentType = 'application/apply-patch+yaml'; // JSON is YAML
+  const contentType = 'application/apply-patch+yaml'; // JSON is also valid YAML
   await client.write({ method: 'PATCH', path, contentType, body }, context.signal);
 }
 

@@ -90,7 +90,7 @@ export async function runConfigGenerate(context: CommandContext, options: Genera
   );
 }
 
-/** An existing cluster.yaml is never changed, so that a flag which asks for something else cannot be obeyed. */
+/** An existing cluster.yaml is never changed, so a flag that asks for a different value is refused. */
 function refuseOtherFlags(config: ClusterConfig, flags: GenerateFlags, path: string): void {
   const { podSubnet } = config.networking;
   const variants = flags.variants?.split(',').map((each) => each.trim());

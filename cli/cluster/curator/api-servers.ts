@@ -5,7 +5,7 @@ import type { CommandContext } from '../../app/command.ts';
 import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
 import { callCurator } from './call-curator.ts';
 
-/** An API server that answers does so in milliseconds; a machine that is off never does. */
+/** An API server that runs responds within milliseconds; a machine that is off never responds. */
 const PROBE_MS = 1_500;
 
 /** URL of the API server on the control plane of a curator "HOST:PORT". */
@@ -13,7 +13,9 @@ export function apiServerUrlOf(curator: string): string {
   return `https://${formatEndpoint(hostOf(curator), PORTS.apiServer)}`;
 }
 
-/** The access of the kubeconfig, at an API server that responds: the node that it names may be off. */
+/**
+ * The access of the kubeconfig, at an API server that responds, because the node that the kubeconfig names may be off.
+ */
 export async function servingAccess(context: CommandContext): Promise<KubeAccess> {
   return reachableAccess(await currentKubeAccess(context), knownApiServers(context));
 }

@@ -24,7 +24,10 @@ const ANSWER_MS = 10_000;
 const RETRY_MS = 2_000;
 /** Errors of a cluster in which no curator answers just now. */
 const NO_ANSWER: readonly string[] = ['cluster-curator-unreachable', 'cluster-quorum-lost'];
-/** A workspace that was away for long first follows to the CA that is being replaced. */
+/**
+ * How many new CAs one call adopts. A workspace that was not used for long first adopts the CA whose replacement is in
+ * progress, then its successor.
+ */
 const MAX_FOLLOWED_CAS = 2;
 
 /** Clients of the contracts that a curator serves, on one connection. A unary call ends after 10 s unless it sets a limit. */
@@ -35,8 +38,8 @@ export interface CuratorClients {
 }
 
 /**
- * The context of work that goes on once it was begun: a call is repeated for a minute while no curator answers. At load, or while the
- * cluster notices the loss of a member, a call can miss its deadline.
+ * The context for work that must continue once it has begun: while no curator answers, a call is repeated for a minute.
+ * A call can miss its deadline under load, or while the cluster detects the loss of a member.
  */
 export function withCuratorRetries(context: CommandContext): CommandContext {
   return { ...context, curatorRetryMs: 60_000 };
@@ -129,7 +132,7 @@ async function callFirst<T>(
   return { kind: 'none', failures };
 }
 
-/** Follows the CA of the cluster at the first curator that proves a newer one. */
+/** Adopts the new CA of the cluster from the first curator that proves one. */
 async function followFirst(
   context: CommandContext,
   caller: Caller,
@@ -139,7 +142,7 @@ async function followFirst(
   if (untrusted.length > 0 && caller.ownerKeys.length === 0)
     context.host.warn(
       'cluster-owners-unknown',
-      'A curator shows a certificate that the CA of the grant has not issued. If an owner has replaced that CA, ask an owner for a new grant (`cluster operator add`): this one names no owner whose signature could prove it.',
+      'A curator shows a certificate that the CA of the grant has not issued. If an owner has replaced that CA, ask an owner for a new grant (`cluster operator add`): the present grant names no owner whose signature could prove the new CA.',
     );
   for (const { endpoint } of untrusted) {
     try {
@@ -147,7 +150,8 @@ async function followFirst(
       if (ca !== undefined) return ca;
     } catch (error) {
       context.signal.throwIfAborted();
-      // Anything may answer there. The error of the call itself is reported.
+      // An unknown server may respond at this address, so its errors are ignored. The error of the original call is
+      // reported.
       if (!(error instanceof CodedError)) throw error;
     }
   }

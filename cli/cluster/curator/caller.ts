@@ -25,12 +25,17 @@ export interface Caller extends OperatorCertificate {
   readonly isOwner: boolean;
   /** Chain of owners from the one who created the cluster: each vouches for the key of the next, the last for this caller. */
   readonly vouchers: readonly OwnerVoucher[];
-  /** Endpoint and CA for the kubeconfig; undefined if the grant is older than kubeconfigs for its role. */
+  /**
+   * Endpoint and CA for the kubeconfig; undefined if the grant was made by a version without kubeconfigs for this role.
+   */
   readonly kubernetes: KubernetesEndpoint | undefined;
   /** The CA of the cluster that this caller trusts, and the owners whose signature can replace it. */
   readonly ca: WorkspaceCa;
   readonly caFile: CaFile;
-  /** Raw Ed25519 keys of the first owners; [] for an operator whose grant is older than the replacement of the CA. */
+  /**
+   * Raw Ed25519 keys of the first owners; [] for an operator whose grant was made by a version that could not replace
+   * the CA.
+   */
   readonly ownerKeys: readonly Uint8Array[];
   /** Documents of an earlier epoch of the cluster are refused. */
   readonly epoch: number;

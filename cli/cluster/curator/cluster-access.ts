@@ -8,7 +8,10 @@ import { readPart } from '../status/read-part.ts';
 import { callCurator } from './call-curator.ts';
 import { servingAccess } from './api-servers.ts';
 
-/** A node by its name or id. Sentences that name it come from what a curator says: the name is one line. @throws RemoteError `curator-node-unknown` */
+/**
+ * A node by its name or ID. The name comes from a curator and appears in messages, so it is reduced to one printable
+ * line. @throws RemoteError `curator-node-unknown`
+ */
 export async function findNode(context: CommandContext, name: string): Promise<Node> {
   const { node } = await callCurator(context, ({ curator }) => curator.getNode({ node: name }));
   if (node === undefined) throw new Error(`curator sent no node ${JSON.stringify(name)}`);

@@ -219,7 +219,10 @@ async function serve(
     log: createMemoryLogger().log,
   });
   endpoint = `${calls.address}:${await server.listen(calls.address, 0)}`;
-  /** Replaces the CA. `documentsFor` returns what the curator shows about it; `serves` undefined: the next CA. */
+  /**
+   * Replaces the CA. `documentsFor` returns the owner documents that the curator then serves. The curator gets a
+   * certificate of the CA `serves`, by default of the new CA.
+   */
   const replaceCa = async (
     documentsFor: (previousPem: string, nextPem: string) => Uint8Array[],
     serves?: KeyCertificateSigner,
@@ -234,13 +237,13 @@ async function serve(
   return { server, endpoint, replaceCa };
 }
 
-/** The operators after the init: only the owner. */
 /** Signed settings, as every init of this version makes them. */
 function settingsSignedBy(keyPem: Secret<string>): Uint8Array {
   const head = { clusterId: CLUSTER_ID, epoch: 1, serial: 1, issuedMs: 1, endsMs: Number.MAX_SAFE_INTEGER };
   return signDocument({ ...head, kind: 'settings', body: { settingsSha256: '0'.repeat(64) } }, keyPem);
 }
 
+/** The signed list of operators after the init: only the owner. */
 function operatorsSignedBy(keyPem: Secret<string>): Uint8Array {
   const fingerprint = fingerprintOfKey(pubKeyDerOf(keyPem));
   const body = { operators: [{ name: 'owner', fingerprint, role: 'owner' as const }] };

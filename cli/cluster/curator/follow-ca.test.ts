@@ -35,8 +35,8 @@ async function addAnn({ files, owner }: Harness) {
   return ann;
 }
 
-describe('a workspace that was away while the cluster CA was replaced', () => {
-  test('follows the CA that an owner has signed, says so, renews its certificate and trusts only the new one', async () => {
+describe('a workspace that was not used while the cluster CA was replaced', () => {
+  test('adopts the CA that an owner has signed, reports it, renews its certificate and trusts only the new CA', async () => {
     await using harness = await createCuratorHarness();
     const { owner, replaceCa, ownerKey, asked } = harness;
     const { next } = await replaceCa(signedBy(ownerKey));
@@ -51,7 +51,7 @@ describe('a workspace that was away while the cluster CA was replaced', () => {
     expect(owner.host.codes.filter((code) => code === 'cluster-ca-followed')).toHaveLength(1);
   });
 
-  test('follows as an operator, by the owners that the grant names', async () => {
+  test('adopts, for an operator, a CA that was signed by an owner named in the grant', async () => {
     await using harness = await createCuratorHarness();
     const ann = await addAnn(harness);
     await harness.replaceCa(signedBy(harness.ownerKey));
@@ -59,7 +59,7 @@ describe('a workspace that was away while the cluster CA was replaced', () => {
     expect(await readCaller(ann)).toMatchObject({ ca: { generation: 2 } });
   });
 
-  test('does not return to a CA that was replaced, whatever a holder of its key shows', async () => {
+  test('does not return to a replaced CA, even if a curator with the old key shows the signed documents', async () => {
     await using harness = await createCuratorHarness();
     const { owner, replaceCa, ownerKey } = harness;
     const documents = signedBy(ownerKey);
@@ -70,7 +70,7 @@ describe('a workspace that was away while the cluster CA was replaced', () => {
     expect(await readCaller(owner)).toMatchObject({ ca: { generation: 2 } });
   });
 
-  test('follows from one replacement to the next, and accepts no older document', async () => {
+  test('adopts the CA of each later replacement, and refuses documents older than the accepted ones', async () => {
     await using harness = await createCuratorHarness();
     const { owner, replaceCa, ownerKey } = harness;
     await replaceCa(signedBy(ownerKey));
@@ -98,7 +98,7 @@ describe('a workspace that was away while the cluster CA was replaced', () => {
     await expect(runOperatorList(harness.owner)).rejects.toEqual(coded('pki-untrusted'));
   });
 
-  test('refuses a file that is damaged, because it would trust the CA of its init again', async () => {
+  test('refuses a damaged file of trusted CAs, because without the file it would trust the CA of its init again', async () => {
     await using harness = await createCuratorHarness();
     const { owner, replaceCa, ownerKey, files } = harness;
     await replaceCa(signedBy(ownerKey));
@@ -107,7 +107,7 @@ describe('a workspace that was away while the cluster CA was replaced', () => {
     await expect(runOperatorList(owner)).rejects.toEqual(coded('cluster-ca-file-invalid'));
   });
 
-  test('an operator whose grant names no owner follows nothing, and learns why', async () => {
+  test('warns an operator whose grant names no owner, and adopts no new CA', async () => {
     await using harness = await createCuratorHarness();
     const ann = contextOf(harness.files, '/ann');
     await addAnn(harness);

@@ -16,9 +16,10 @@ import { verifySignedGeneration, type SignatureTrust, type SignedGeneration } fr
 const ANSWER_MS = 10_000;
 
 /**
- * Follows the CA of the cluster, when the curator at an endpoint shows a certificate of another one: the shared keys were replaced
- * since this workspace called a curator. What the curator says proves nothing. The workspace trusts the new CA only if an owner, to
- * whom a chain leads from the owners that it knows, has signed the generation. It trusts no CA that was replaced.
+ * Adopts a new CA of the cluster when the curator at an endpoint shows a certificate that the known CA has not issued:
+ * the shared keys may have been replaced since the last call. The response of the curator alone proves nothing. The
+ * workspace trusts the new CA only if an owner, to whom a chain leads from the owners that it knows, has signed the
+ * generation. It trusts no CA that was replaced.
  * @returns the CA, saved; undefined if the curator proves no newer one
  */
 export async function followClusterCa(

@@ -8,7 +8,7 @@ const MAX_BYTES = 64 * 1024;
 const floor = z.strictObject({ serial: z.int().min(0), sha256: z.string().optional() });
 const shape = z.strictObject({
   version: z.literal(1),
-  /** The init or the grant whose CA was replaced. The file counts for no other one. */
+  /** The init or the grant whose CA was replaced. For any other init or grant, this file is ignored. */
   of: z.string(),
   caPem: z.string().min(1),
   generation: z.int().min(1),
@@ -32,7 +32,7 @@ export interface CaFile {
 }
 
 /**
- * The CAs that the workspace has followed to; else `first`, the one of the init or of the grant.
+ * The newest CAs that the workspace has adopted; else `first`, the CA of the init or of the grant.
  * @throws ClusterError `cluster-ca-file-invalid`: without the file, the workspace would trust a CA that was replaced
  */
 export async function readWorkspaceCa(

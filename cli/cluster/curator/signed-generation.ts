@@ -10,7 +10,10 @@ import type { WorkspaceCa } from './known-ca.ts';
 /** A generation of the shared keys that an owner has signed. */
 export interface SignedGeneration {
   readonly keys: SignedKeys;
-  /** What later documents must not be older than; to be saved with what the workspace takes from this generation. */
+  /**
+   * Later documents must not be older than these. Save them together with the data that the workspace takes from this
+   * generation.
+   */
   readonly floors: WorkspaceCa['floors'];
 }
 
@@ -18,8 +21,8 @@ export interface SignedGeneration {
 export type SignatureTrust = Pick<Caller, 'ca' | 'clusterId' | 'epoch' | 'ownerKeys'>;
 
 /**
- * Verifies the `keys` document of the newest generation with the owners that the caller knows and those that follow from them. Refuses one
- * that is older than what the workspace has accepted: somebody with the keys of its time could show it.
+ * Verifies the `keys` document of the newest generation with the owners that the caller knows and those that follow
+ * from them. Refuses a document that is older than the last accepted one: an attacker who has old keys could replay it.
  * @param documents untrusted: what a curator returned
  * @throws OwnerDocumentError
  */

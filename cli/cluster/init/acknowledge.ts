@@ -58,9 +58,9 @@ interface Acknowledgement {
 }
 
 /**
- * Retries until the machine or the cluster has the acknowledgement. The machine closes its init service after it, so a lost
- * response looks like an unreachable machine; therefore the cluster is asked as well. Without the owner's signature on record
- * no machine could join.
+ * Retries until the machine or the cluster has the acknowledgement. The machine closes its init service after the
+ * acknowledgement, so a lost response looks like an unreachable machine; therefore the cluster is asked as well.
+ * Without the owner's signature on record no machine could join.
  * @throws ClusterError `cluster-unreachable` when neither responds; the same command tries again
  */
 async function sendAcknowledgement(context: CommandContext, acknowledgement: Acknowledgement): Promise<void> {

@@ -106,7 +106,7 @@ describe('runInit()', () => {
     expect(node.uploadOffsets).toEqual([]);
   });
 
-  test('skips preflight on a machine that accepted the init, whose services use the ports', async () => {
+  test('skips preflight on a machine that has already accepted the init, because its own services use the ports', async () => {
     const { files, node, options } = await start();
     node.failure = {
       case: 'failure',

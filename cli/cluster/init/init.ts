@@ -66,7 +66,7 @@ export async function runInit(context: CommandContext, options: InitOptions): Pr
   using client = new KubeClient(access, context.ports);
   await awaitApi(context, client);
   const { layout, state } = workspace;
-  // Before the charts, whose images may come from these registries.
+  // Runs before the charts are installed, because their images may come from these registries.
   if (serversWithCredentials(config.registries).length > 0) {
     const { signal, ports } = context;
     const { registries } = config;

@@ -179,7 +179,7 @@ describe('recoverResult()', () => {
   });
 
   describe('of a cluster whose CA was replaced', () => {
-    test('returns the result from a curator of the CA that the owner has signed, and that CA', async () => {
+    test('returns the result and the new CA, from a curator whose certificate the new, signed CA has issued', async () => {
       const next = await createSigner();
       const endpoint = await startCurator({ shownBy: next, documents: [rotation(ca, next)] });
       const { found, ca: followed, codes } = await recover([endpoint]);
@@ -188,7 +188,7 @@ describe('recoverResult()', () => {
       expect(followed).toMatchObject({ trustedPem: `${next.caPem.trim()}\n`, generation: 2 });
     });
 
-    test('returns the generation of a CA that a restored cluster was created with', async () => {
+    test('returns the generation in which the CA of a restored cluster was created', async () => {
       const before = await createSigner();
       const endpoint = await startCurator({ documents: [rotation(before, ca, { generation: 4 })] });
       expect((await recover([endpoint])).ca).toMatchObject({ generation: 4 });
@@ -203,7 +203,7 @@ describe('recoverResult()', () => {
       });
     });
 
-    test('refuses the replaced CA if the workspace has followed to a newer one', async () => {
+    test('refuses the replaced CA if the workspace has adopted a newer one', async () => {
       const next = await createSigner();
       const files = new MemoryFiles();
       await saveWorkspaceCa(files, caFile, { trustedPem: next.caPem, generation: 2, floors: {} });

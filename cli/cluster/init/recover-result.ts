@@ -142,8 +142,9 @@ function verifyResponse(
 }
 
 /**
- * Verifies that the sender is a curator of the cluster: by the CA that the owner has signed in its place, else by the CA of the result or
- * the one that the workspace has followed to. Returns the CA that an owner has signed; undefined if none was.
+ * Verifies that the sender is a curator of the cluster: by the new CA that an owner has signed, else by the newest CA
+ * that the workspace has adopted, else by the CA of the result. Returns the new CA that an owner has signed; undefined
+ * if there is none.
  * @throws ClusterError `cluster-result-invalid`, `cluster-ca-file-invalid`
  */
 async function verifySender(

@@ -57,7 +57,10 @@ export function snapshotUploads({ state, kubernetes }: RestoreSource): {
   };
 }
 
-/** The specification with the content of the backup. The state file has it without: the keys are never stored there. */
+/**
+ * The specification with the content of the backup. The state file contains the specification without this content,
+ * because the keys are never stored there.
+ */
 export function withRestore(spec: ClusterSpec, restore: RestoreSource | undefined): ClusterSpec {
   if (restore === undefined) return spec;
   return create(ClusterSpecSchema, {
@@ -71,7 +74,7 @@ export function withRestore(spec: ClusterSpec, restore: RestoreSource | undefine
   });
 }
 
-/** What the owner signs about the keys of a backup; undefined if they were never rotated. */
+/** The signed description of the shared keys in a backup; undefined if these keys were never rotated. */
 export function signedKeysIn({ sharedKeys }: RestoreSource): SignedKeys | undefined {
   const text = sharedKeys.reveal()[ROTATION_FILE];
   return text === undefined

@@ -135,8 +135,8 @@ function refuseOtherTime(machineMs: number, ownMs: number, { endpoint }: Machine
 }
 
 /**
- * The saved request if the configuration has not changed since. A new request replaces it only until the machine has accepted
- * the saved one.
+ * Returns the saved request if the configuration has not changed since. A changed configuration gets a new request,
+ * unless the machine has already accepted the saved one.
  */
 async function chooseRequest(
   options: InitJobOptions,

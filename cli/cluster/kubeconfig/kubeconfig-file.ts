@@ -36,7 +36,7 @@ export async function lacksKubeconfig(files: FilePort, layout: WorkspaceLayout):
   return stat === undefined || stat.sizeBytes === 0;
 }
 
-/** Writes the kubeconfig again if it is missing or empty. Returns whether it was. */
+/** Writes the kubeconfig again if it is missing or empty. Returns whether it was written. */
 export async function restoreKubeconfig(
   access: SecretAccess,
   workspace: OpenWorkspace,

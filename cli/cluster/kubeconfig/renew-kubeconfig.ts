@@ -21,7 +21,10 @@ import { certificateAge } from '../curator/operator-certificate.ts';
 import { saveWorkspaceCa } from '../curator/known-ca.ts';
 import { followServersCas } from './servers-ca.ts';
 
-/** Owners, operators and viewers may list nodes, and nobody else without being allowed to. */
+/**
+ * The roles owner, operator and viewer may list nodes. Without permission nobody else can, so this request proves the
+ * identity.
+ */
 const MEMBERS_ONLY_PATH = '/api/v1/nodes?limit=1';
 
 /**
@@ -137,7 +140,10 @@ export function checkCertificate(
   return certificate.verify(new X509Certificate(by.caPem).publicKey);
 }
 
-/** Whether `renewKubeconfig` has requested it. Another one, which somebody has put into the workspace, stays as it is. */
+/**
+ * Whether `renewKubeconfig` has requested this certificate. Any other certificate was put into the workspace by the
+ * user and is not replaced.
+ */
 function isIssuedByCluster(certPem: string): boolean {
   const { subject } = new X509Certificate(certPem);
   return Object.values(KUBERNETES_GROUPS).some((group) => subject.split('\n').includes(`O=${group}`));

@@ -32,7 +32,10 @@ const signed = signedKeysOf(
 );
 const both = `${first.public}${next.public}`;
 
-/** What a workspace that knows the first CA, or `known`, takes as the CAs of API servers; undefined if it keeps them. */
+/**
+ * The CAs of API servers that a workspace adopts if it knows the first CA, or `known`; undefined if it keeps the CAs
+ * that it has.
+ */
 async function take(
   told: string,
   by: {
@@ -85,42 +88,42 @@ async function addOperator(
   return ann;
 }
 
-test('takes the CAs of API servers that an owner has signed, and the next one alone once all servers have it', async () => {
+test('followServersCas() adopts CAs of API servers that an owner has signed, and drops the old CA once all servers have the new one', async () => {
   expect(await take(both, { phase: 'issue' })).toBe(both);
   for (const phase of ['refresh', 'retire', 'done']) expect(await take(both, { phase })).toBe(next.public);
   expect(await take(next.public, { phase: 'done' })).toBe(next.public);
 });
 
-test('refuses CAs that no owner has signed, and keeps its own from a curator that shows no other', async () => {
+test('followServersCas() refuses CAs that no owner has signed, and keeps the known CAs if a curator shows no other', async () => {
   const refused = 'cluster-result-invalid';
   expect(await take(forged.public, { phase: 'done' })).toBe(refused);
   expect(await take(`${next.public}${forged.public}`, { phase: 'done' })).toBe(refused);
   expect(await take(next.public, { phase: 'done', isSigned: false })).toBe(refused);
-  // Without the next CA, nothing is left in these phases.
+  // In these phases only the next CA counts, and this response does not contain it.
   expect(await take(` ${first.public}${first.public}`, { phase: 'done' })).toBe(refused);
   for (const told of ['', first.public])
     expect(await take(told, { phase: 'done', isSigned: false })).toBeUndefined();
 });
 
-test('never returns to a CA that was replaced, whatever phase a curator claims', async () => {
+test('followServersCas() never returns to a replaced CA, whatever phase a curator reports', async () => {
   const known = next.public;
   expect(await take(first.public, { phase: 'issue', known })).toBe('cluster-result-invalid');
   expect(await take(both, { phase: 'issue', known })).toBe(next.public);
 });
 
-test('refuses a signed generation that is older than one that the workspace has accepted', async () => {
+test('followServersCas() refuses a signed generation that is older than the accepted one', async () => {
   expect(await take(next.public, { phase: 'done', accepted: 1 })).toBe(next.public);
   expect(await take(next.public, { phase: 'done', accepted: 2 })).toBe('cluster-result-invalid');
 });
 
-test('an operator takes what the owners that the grant names have signed; without them the CA of the grant stays', async () => {
+test('followServersCas() adopts for an operator only CAs signed by owners in the grant; without owners there, the CA of the grant stays', async () => {
   const operator = { knowsOwners: true };
   expect(await take(next.public, { phase: 'done', operator })).toBe(next.public);
   expect(await take(forged.public, { phase: 'done', operator })).toBe('cluster-result-invalid');
   expect(await take(forged.public, { phase: 'done', operator: { knowsOwners: false } })).toBeUndefined();
 });
 
-test('the CAs count for their init or grant only: a new one brings its own', async () => {
+test('readCaller() uses the adopted CAs of API servers only with the init or the grant for which they were saved', async () => {
   await using harness = await createCuratorHarness();
   const { owner, files } = harness;
   const { ca, caFile, kubernetes } = await readCaller(owner);

@@ -26,7 +26,7 @@ export async function followServersCas(
   if (told.trim() === '' || told.trim() === known.trim()) return undefined;
   const { ownerDocuments } = await callCurator(context, ({ operatorApi }) => operatorApi.getClusterCa({}));
   const keys = await callCurator(context, fetchKeysView);
-  // The calls may have followed the CA of the cluster.
+  // Read after the calls, because these calls may have adopted a new CA of the cluster.
   const caller = await readCaller(context);
   if (caller.ownerKeys.length === 0) return undefined;
   const signed = signedGeneration(caller, ownerDocuments, context.ports.clock.nowMs());

@@ -62,8 +62,9 @@ function lockExpectation({ init }: WorkspaceState, clusterId: string): LockExpec
 }
 
 /**
- * Connects, with retries, and requests the description of the machine. The request contains nothing but the
- * version of this program. At the first contact with a machine, a node is refused at once; later the machine may just restart.
+ * Connects, with retries, and requests the description of the machine. The request contains nothing but the version of
+ * this program. At the first contact, a machine that is a node already is refused at once. Later such a refusal would
+ * be wrong, because the machine may just be restarting.
  */
 export async function connectMachine(
   context: CommandContext,
@@ -98,7 +99,7 @@ export async function connectMachine(
 }
 
 /**
- * A node closes its init port when it has joined, so that a connection to it would be retried in vain.
+ * A machine closes its init port when it has joined a cluster, so retrying the connection would be useless.
  * @throws ClusterError `cluster-machine-is-node` if its kubelet responds
  */
 async function refuseNode(endpoint: string, cause: unknown): Promise<void> {

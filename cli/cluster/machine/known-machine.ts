@@ -22,8 +22,9 @@ export interface KnownMachine {
 }
 
 /**
- * Connects to the init port of a machine whose TPM is known, and verifies that it is this machine and that its software is what the
- * configuration accepts. The TPM counts, not the manufacturer: it was verified when the machine was seen first.
+ * Connects to the init port of a machine whose TPM is known, and verifies that it is this machine and that its software
+ * is what the configuration accepts. Only the endorsement key of the TPM is compared here: its manufacturer was
+ * verified at the first contact with the machine.
  * @param expected the EK: SHA-256 over its SubjectPublicKeyInfo, hex
  * @throws ClusterError `cluster-other-machine`, `cluster-machine-is-node`; errors of the attestation checks
  */
@@ -70,7 +71,10 @@ export async function withKnownMachine<T>(
   return await use({ session, peer, endorsement, enrolmentState: described.enrolmentState });
 }
 
-/** The only trusted key is that of the expected TPM, so that of another TPM lacks an accepted certificate. */
+/**
+ * Only the endorsement key of the expected TPM is trusted, so the evidence of another TPM fails because it lacks an
+ * accepted certificate.
+ */
 function otherMachine(
   error: unknown,
   { endpoint, expected }: { readonly endpoint: string; readonly expected: string },

@@ -48,7 +48,7 @@ function keysViewFrom(response: GetKeysResponse) {
     // Nodes that the current phase waits for, and why.
     awaited: response.awaited.map(({ name, why }) => ({ name: printable(name), why: printable(why) })),
     ...(newKeys === undefined ? {} : { newKeys }),
-    // Nodes install no keys that no owner has signed.
+    // Nodes install only keys that an owner has signed.
     needsOwner: newKeys?.isSigned === false,
   };
 }

@@ -30,7 +30,7 @@ const nodeWith = (name: string, agentVersion: string, kubernetesVersion: string)
   status: { address: '192.0.2.1', agentVersion, kubernetesVersion },
 });
 
-test('shows the client alone in a workspace without a cluster', async () => {
+test('runVersion() shows only the client in a workspace without a cluster', async () => {
   const context = contextOf(new MemoryFiles(), '/new');
   await generateWorkspace(context, { name: 'prod' });
   expect(await runVersion(context)).toBe('ok');
@@ -42,13 +42,13 @@ test('shows the client alone in a workspace without a cluster', async () => {
   expect(context.host.answered).toEqual({ client, workspace: '/new', cluster: undefined });
 });
 
-test('shows the client alone outside of a workspace', async () => {
+test('runVersion() shows only the client outside of a workspace', async () => {
   const context = contextOf(new MemoryFiles(), '/nowhere');
   expect(await runVersion(context)).toBe('ok');
   expect(context.host.answered).toMatchObject({ client: { version: VERSION } });
 });
 
-test('shows bundle, agents and Kubernetes, and what does not fit together', async () => {
+test('runVersion() shows bundle, agents and Kubernetes, and notes versions that do not fit together', async () => {
   const minor = Number(VERSION.split('.')[1]);
   const far = `0.${minor + 2}.0`;
   const context = await createCluster(async () => ({
@@ -81,7 +81,7 @@ test('shows bundle, agents and Kubernetes, and what does not fit together', asyn
   });
 });
 
-test('shows the client, the error and exit code of a cluster that does not respond', async () => {
+test('runVersion() shows the client and the error of a cluster that does not respond, and returns unreachable', async () => {
   const context = await createCluster(async () => {
     throw new Error('closed');
   });

@@ -12,7 +12,7 @@ import { nodeViewsFrom, type NodeView } from './node-view.ts';
 import { readPart } from './read-part.ts';
 import type { Part } from './status-view.ts';
 
-/** Codes of a directory without a workspace, and of a workspace without a cluster. */
+/** Error codes for a directory without a workspace, and for a workspace without a cluster. */
 const NO_CLUSTER: readonly string[] = ['workspace-missing', 'cluster-not-initialized'];
 
 /** What a cluster runs. */

@@ -52,9 +52,9 @@ describe('the line of charts', () => {
   });
   test.each([
     { name: 'is missing for a caller who may not list them', charts: undefined, want: [] },
-    { name: 'says that there is none', charts: [], want: ['<none>'] },
+    { name: 'shows <none> if no chart is installed', charts: [], want: ['<none>'] },
     {
-      name: 'shows a status that is not deployed, and the namespace where two have one name',
+      name: 'shows any status but "deployed", and the namespaces of charts that have the same name',
       charts: [
         release('hello'),
         release('shop', 'failed'),

@@ -182,7 +182,10 @@ export function kubernetesLine(kubernetes: Part<KubernetesPart>): StatusLine {
   return ['kubernetes', `${server}, ${pods.total - pods.notReady.length} of ${pods.total} pods ready`];
 }
 
-/** The charts in the cluster, "hello, web/shop (failed)": the namespace where two have one name, the status unless it is deployed. */
+/**
+ * The charts in the cluster: "hello, web/shop (failed)". A chart is shown with its namespace if another chart has the
+ * same name, and with its status unless it is deployed.
+ */
 export function chartsLines(kubernetes: Part<KubernetesPart>): readonly StatusLine[] {
   const charts = kubernetes.ok ? kubernetes.value.charts : undefined;
   if (charts === undefined) return [];

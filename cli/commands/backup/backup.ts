@@ -34,8 +34,9 @@ export function register(backup: Command, action: ActionBinder): void {
     .addHelpText(
       'after',
       `
-TAKEN: complete, not proved. CONTENT-PROVED: a control plane restored the data
-that it encrypted into a throwaway etcd, and found no difference from the cluster.
+TAKEN: complete, not proved. CONTENT-PROVED: a control plane restored the
+unencrypted data of the backup into a throwaway etcd, and found no difference from
+the cluster.
 FILE-PROVED: the file itself was decrypted and restored (cluster backup verify).
 
 The command does not read the files in a store: fetch and verify the backup that
@@ -62,8 +63,8 @@ you need.`,
     .addHelpText(
       'after',
       `
-From a store no cluster and no workspace is needed: after a loss of every machine,
-fetch a backup and restore it (cluster restore).
+Fetching from a store needs no cluster and no workspace: after a loss of every
+machine, fetch a backup and restore it (cluster restore).
 
 Examples:
   cluster backup fetch --to newest.backup
@@ -140,7 +141,7 @@ function storeOptions(command: Command): Command {
 
 const SCHEDULE_HELP = `
 Control planes take turns: the control plane with the oldest backup takes the next
-backup. It restores the encrypted data into a throwaway etcd and compares hash and
+backup. It restores the unencrypted data into a throwaway etcd and compares hash and
 objects with the cluster: only then does the backup count. Each control plane keeps
 its newest backups, and never deletes its last proved backup. No node can decrypt
 a backup.

@@ -23,7 +23,7 @@ const kubelet = (status: string, message = '') => ({
   status: { conditions: [{ type: 'Ready', status, reason: 'KubeletNotReady', message }] },
 });
 
-/** One look of the program at the cluster; the last one lasts. */
+/** The state of the cluster at one poll of the program. The last state remains. */
 interface Look {
   readonly join?: object;
   readonly nodes?: readonly object[];
@@ -31,7 +31,7 @@ interface Look {
   readonly objects?: readonly object[];
 }
 
-/** A cluster whose state moves on with each look of the program. */
+/** A cluster whose state advances with each poll of the program. */
 async function createCluster(looks: readonly Look[], options: { readonly kubernetes?: boolean } = {}) {
   let at = -1;
   const now = (): Look => looks[Math.min(Math.max(at, 0), looks.length - 1)] ?? {};

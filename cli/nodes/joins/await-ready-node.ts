@@ -17,7 +17,7 @@ import { controlPlaneComponents } from '../roles/control-plane-components.ts';
 const POLL_MS = 1_000;
 const NO_KUBECONFIG = 'cluster-no-kubeconfig';
 
-/** What an approved machine still lacks, and the last error on record about it; '' without one. */
+/** What an approved machine still lacks, and the last recorded error that explains it; '' without an error. */
 interface Missing {
   readonly what: string;
   readonly why: string;

@@ -122,8 +122,8 @@ export interface ApproveOptions {
 }
 
 /**
- * `cluster node approve`: admits a machine, with an owner's grant if it becomes a control plane. With `waitMs` a machine that an
- * earlier run has approved and that has joined since is only waited for.
+ * `cluster node approve`: admits a machine, with an owner's grant if it becomes a control plane. With `waitMs`, a
+ * machine that an earlier run approved and that has joined since is not approved again: the command only waits for it.
  */
 export async function runApprove(
   context: CommandContext,

@@ -165,8 +165,8 @@ function without(document: Json | undefined, gone: readonly string[]): Json {
 }
 
 /**
- * Until a configuration is applied, cluster.yaml derives from the configuration of the init. Saves the latter
- * as base for the next merge.
+ * As long as no configuration was applied, cluster.yaml is based on the configuration of the init. Saves that
+ * configuration as the base of the next merge.
  */
 async function saveMergeBase(
   context: CommandContext,

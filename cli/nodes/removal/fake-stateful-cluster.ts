@@ -86,7 +86,7 @@ class Points {
   stopping = new AbortController();
 
   /**
-   * Called before and after each effect. After the program has ended, it throws, so that no further effect
+   * Called before and after each effect. After a test has ended the program, `pass()` throws, so that no further effect
    * takes place.
    */
   pass(): void {
@@ -114,7 +114,7 @@ export async function createStatefulCluster() {
     owner: '',
     boots: {} as Record<string, number>,
     losesAnswers: false,
-    /** From the first change on, every third call fails as while etcd has no leader. */
+    /** If true, every third call after the first change fails, as if etcd had no leader. */
     failsEveryThird: false,
   };
   let calls = 0;
@@ -229,8 +229,8 @@ const CONFIGURATION = Buffer.from(
 interface Parts {
   readonly find: (name: string) => State['nodes'][number];
   /**
-   * Wraps a call that changes nothing. The program is not interrupted at it, because the result would be the same
-   * as at the next effect.
+   * Wraps a call that changes nothing. The program is never interrupted at such a call, because the result would be the
+   * same as at the next effect.
    */
   readonly look: <Q, A>(work: (request: Q) => A) => (request: Q) => Promise<A>;
   readonly effect: <Q, A>(work: (request: Q) => A) => (request: Q) => Promise<A>;
@@ -238,7 +238,10 @@ interface Parts {
 
 interface Cluster {
   readonly state: State;
-  /** How often each machine was started. Not part of the state: a restart that is asked for again is made again. */
+  /**
+   * How often each machine was started. Not part of the compared state, because a repeated command may restart the
+   * machine again.
+   */
   readonly boots: Record<string, number>;
   /** Machines that restart end their session before they answer. */
   readonly losesAnswers: boolean;

@@ -60,8 +60,9 @@ export async function runReadmit(context: CommandContext, which: string): Promis
 }
 
 /**
- * Signs that a control plane, which an operator without an owner's key removed, is no control plane any more. Only then do
- * signers free its address and name. Does nothing for a caller who is not an owner.
+ * Signs that a removed control plane is no control plane any more, if an operator without an owner's key removed it.
+ * Only after this signature do the cluster's signers, which issue certificates, let another machine have its address
+ * and name. Does nothing for a caller who is not an owner.
  */
 export async function confirmRemoval(context: CommandContext, nodeId: string): Promise<void> {
   const signer = await openSigner(context);
@@ -84,8 +85,9 @@ async function putDocuments(context: CommandContext, documents: Uint8Array[]): P
 }
 
 /**
- * The withdrawal for a removed machine, unless an owner has signed one. A removal does not say whether the machine was a control
- * plane, and the inventory can make one without a grant: signers would reserve its address and name until a withdrawal.
+ * The withdrawal for a removed machine, unless an owner has signed one. The record of a removal does not tell whether
+ * the machine was a control plane, because machines in the inventory need no grant for this role. Without a withdrawal,
+ * the cluster's signers would reserve its address and name.
  * @param removals of one machine
  */
 function withdrawalsFor(signer: DocumentSigner, removals: readonly RemovedMachine[]): Uint8Array[] {
@@ -98,7 +100,7 @@ function withdrawalsFor(signer: DocumentSigner, removals: readonly RemovedMachin
 
 /**
  * The removals of one machine: recorded by hardware and by node key, so there may be two.
- * @throws NodesError `nodes-removed-unknown` unless one machine matches
+ * @throws NodesError `nodes-removed-unknown` unless exactly one machine matches
  */
 function removedAs(removed: readonly RemovedMachine[], which: string): readonly RemovedMachine[] {
   const isMeant = ({ identity, name, nodeId }: RemovedMachine): boolean =>
