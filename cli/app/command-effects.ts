@@ -101,7 +101,7 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'attest collateral upload',
 ]);
 
-/** Whether a command ("node ls") makes changes. A command on neither list counts as one that does. */
+/** Whether a command ("node ls") makes changes. A command on neither list counts as one that makes changes. */
 export function effectOf(command: string): 'reads' | 'changes' {
   return READING.has(command) ? 'reads' : 'changes';
 }

@@ -114,7 +114,7 @@ function bashScript({ nodes, flags, withValue }: Parts): string {
   const values = flags.map(
     ({ key, choices, names }) => `      '${key}') words='${choices.join(' ')}'; names='${names}' ;;`,
   );
-  // Not `path`: zsh would take it for its list of directories of programs.
+  // The variable is not named `path`: in zsh, `path` is the list of directories with programs.
   return `_cluster() {
   local current=\${COMP_WORDS[COMP_CWORD]} command='' flag='' word words='' flags='' names=''
   local -a scope=()

@@ -122,14 +122,17 @@ describe('attest explain --output json', () => {
       asked: { ...QUOTE, binding: '00' },
       want: { verdict: 'refused', code: 'quote-binding' },
     },
-  ])('has verdict, code and checks at its top when $name', async ({ asked, want }) => {
-    const { context, host } = await workspace();
-    const none = { endorsements: [], collateral: [], policy: undefined, binding: undefined, at: undefined };
-    await runAttestExplain(context, { ...none, ...asked });
-    const result = host.records.find((record) => record.kind === 'result');
-    expect(result).toMatchObject({ extra: want, data: { verdict: want.verdict } });
-    expect(Array.isArray(result?.extra?.['checks'])).toBe(true);
-  });
+  ])(
+    'has the verdict and the checks as top-level members, and a code if refused: $name',
+    async ({ asked, want }) => {
+      const { context, host } = await workspace();
+      const none = { endorsements: [], collateral: [], policy: undefined, binding: undefined, at: undefined };
+      await runAttestExplain(context, { ...none, ...asked });
+      const result = host.records.find((record) => record.kind === 'result');
+      expect(result).toMatchObject({ extra: want, data: { verdict: want.verdict } });
+      expect(Array.isArray(result?.extra?.['checks'])).toBe(true);
+    },
+  );
 });
 
 /** The attestation key of the test quote. */

@@ -33,8 +33,9 @@ export function isRawTpmQuote(bytes: Uint8Array): boolean {
 
 /**
  * Assembles a raw quote. Files are recognized by their content: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC,
- * TPM2B_PUBLIC or PEM), the event log, and the PCR values (JSON by index, concatenated in the order of the quote, or as tpm2-tools
- * serialize them). An unknown file is refused: it may be a log that somebody has altered to hide it.
+ * TPM2B_PUBLIC or PEM), the event log, and the PCR values (JSON by index, concatenated in the order of the quote, or as
+ * tpm2-tools serialize them). An unknown file is refused: it may be an event log that somebody altered so that nobody
+ * recognizes it.
  * @throws AttestError `attest-evidence-incomplete`, `attest-endorsement-unknown`
  */
 export function readRawTpmQuote(evidence: Uint8Array, files: readonly Uint8Array[]): RawTpmQuote {

@@ -89,7 +89,7 @@ describe('cluster backup create --to -', () => {
     const written = Buffer.concat(owner.host.written ?? []);
     expect(written.equals(Buffer.concat(sent))).toBe(true);
     expect((await readBackupHeader(one(written))).clusterId).toBe(clusterId);
-    // A result would go to standard output, too.
+    // No result is written, because it would be appended to the backup on standard output.
     expect(owner.host.records.filter(({ kind }) => kind === 'result')).toEqual([]);
     expect(owner.host.codes).toContain('backup-written');
   });

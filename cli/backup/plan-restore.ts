@@ -42,7 +42,8 @@ export function planRestore(
 const fixedPart = z.object({ name: z.string(), networking: z.json() });
 
 /**
- * What every machine got when it joined must be as before; join policy, attestation and charts may differ.
+ * Requires that the cluster name and the networks are the same as in the backup, because every machine got them when it
+ * joined. Join policy, attestation and charts may differ.
  * @param saved the configuration document of the backup
  * @throws BackupCommandError `backup-configuration-differs`
  */

@@ -104,7 +104,9 @@ export async function restoreCluster(
   });
 }
 
-/** From here on the workspace belongs to the restored cluster. What it knew about machines of the old one is deleted. */
+/**
+ * From here on the workspace belongs to the restored cluster. The files about machines of the old cluster are deleted.
+ */
 export async function beginRestore(
   context: CommandContext,
   restore: { readonly fileSha256: string; readonly epoch: number },

@@ -52,7 +52,7 @@ export async function sealWorkspacePart(
   return collect(encryptAge(one(Buffer.from(JSON.stringify(part), 'utf8')), recipients));
 }
 
-/** What restores the workspace of a backup. */
+/** The keys that restore the workspace from a backup. */
 export interface WorkspaceKeys {
   /** File with the owner key. */
   readonly ownerKey: string;

@@ -55,11 +55,14 @@ describe('planCharts()', () => {
     { endpoint: undefined, host: '127.0.0.1', port: 6445 },
     { endpoint: 'api.example.org:443', host: 'api.example.org', port: 443 },
     { endpoint: '[2001:db8::1]:6443', host: '2001:db8::1', port: 6443 },
-  ])('the pod network uses the API server of its node: $host', ({ endpoint, host, port }) => {
-    const more = endpoint === undefined ? '' : `apiServer: {endpoint: '${endpoint}'}\n`;
-    const [network] = planCharts(configOf(THREE, more), { kind: 'all' });
-    expect(network?.values['apiServer']).toEqual({ host, port });
-  });
+  ])(
+    'the pod network gets the address at which nodes reach the API server: $host',
+    ({ endpoint, host, port }) => {
+      const more = endpoint === undefined ? '' : `apiServer: {endpoint: '${endpoint}'}\n`;
+      const [network] = planCharts(configOf(THREE, more), { kind: 'all' });
+      expect(network?.values['apiServer']).toEqual({ host, port });
+    },
+  );
 
   test('selects nothing with --skip-charts', () => {
     expect(planCharts(configOf(THREE), { kind: 'none' })).toEqual([]);

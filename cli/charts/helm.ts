@@ -47,8 +47,8 @@ export class Helm {
   }
 
   /**
-   * Whether the newest revision of a release was installed with these inputs. Helm stores the label together with
-   * the release, so it is true also when the CLI was killed before it could record the installation.
+   * Whether the newest revision of a release was installed with these inputs. Helm stores the label together with the
+   * release, so the answer is right even if the CLI was killed before it could record the installation.
    * @param inputsHash hexadecimal SHA-256
    * @throws ChartError `charts-failed`, ExecError
    */

@@ -23,7 +23,7 @@ export const clusterErrors = defineErrors({
     'Generate the configuration with `--attestation tpm`, then edit `attestation` in cluster.yaml as described in docs/attestation.md and run `cluster config validate`.',
   ),
   'cluster-no-fingerprint': fault.operator.usage(
-    'The fingerprint of the machine is not known, and there is no terminal to confirm it at.',
+    'The fingerprint of the machine is not known, and there is no terminal at which you could confirm it.',
     'Read the fingerprint of the machine above the login prompt of its console or serial line, in `systemctl status bootstrapper`, or in /var/lib/cluster/machine/fingerprint. Then pass it: `cluster init --fingerprint sha256:…`, or `firstNode.fingerprint` in cluster.yaml.',
   ),
   'cluster-other-machine': fault.peer.refused(

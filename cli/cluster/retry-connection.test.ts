@@ -96,7 +96,7 @@ describe('retryConnection()', () => {
     expect(tries).toBe(6);
   });
 
-  test('ends with the reason of its signal while waiting', async () => {
+  test('ends with the reason of its abort signal if this signal fires during a pause', async () => {
     const stopping = new AbortController();
     const { error } = await start(async () => {
       stopping.abort(new Error('enough'));

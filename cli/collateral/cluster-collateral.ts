@@ -49,9 +49,9 @@ export async function runCollateralShow(context: CommandContext): Promise<ExitNa
 }
 
 /**
- * The encoded bundle for a new machine: that of the cluster, or that of the workspace if the cluster is not
- * to be called. Resolves with undefined and warns if there is none, or if a document in it has expired,
- * because the machine would refuse it.
+ * The encoded bundle for a new machine: the bundle of the cluster, or the bundle of the workspace if the caller must
+ * not call the cluster. Resolves with undefined and warns if there is none, or if a document in it has expired, because
+ * the machine would refuse it.
  */
 export async function collateralForMachine(
   context: CommandContext,

@@ -12,7 +12,7 @@ export function register(attest: Command, action: ActionBinder): void {
     .command('measure')
     .description('print the PCRs of this machine as reference values')
     .option('--tpm <path>', 'TPM device or socket', '/dev/tpmrm0')
-    .addHelpText('after', '\nRun it on a machine that you trust: its values become the reference.')
+    .addHelpText('after', '\nRun this command on a machine that you trust: its values become the reference.')
     .action(
       action<{ readonly tpm: string }>(async (context, { tpm }) =>
         (await useCases()).runAttestMeasure(context, { tpm }),

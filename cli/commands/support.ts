@@ -42,7 +42,7 @@ Examples:
     );
   support
     .command('open')
-    .description('decrypt a support bundle and let the doctor judge it')
+    .description('decrypt a support bundle and check its facts as `cluster doctor` does')
     .argument('<file>', 'support bundle')
     .option('--to <directory>', 'also unpack it into this new directory')
     .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')

@@ -97,7 +97,7 @@ async function createShared() {
 const machine = (digit: string, name: string) => ({ identity: `machine-key:${digit.repeat(64)}`, name });
 
 describe('cluster config apply', () => {
-  test('applies changes of the file and keeps those of others, repeatedly', async () => {
+  test('applies the changes in the file, and keeps the changes of other operators, also in a second run', async () => {
     await using shared = await createShared();
     await shared.edit((document) => (document.join.policy = 'inventory'));
     await shared.apply();

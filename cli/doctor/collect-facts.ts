@@ -147,7 +147,7 @@ interface Measured extends CollectOptions {
   readonly serving: readonly ControlPlane[];
 }
 
-/** The metrics of each node: two readings, because an fsync is judged by the seconds between them. */
+/** The metrics of each node: two readings, because the checks judge only the fsyncs between them. */
 async function measure(context: CommandContext, of: Measured): Promise<ClusterFacts['metrics']> {
   const before = await askMetrics(context, of);
   const pages = new Map(before.map(({ node, answer }) => [node, answer.ok ? answer.value : '']));

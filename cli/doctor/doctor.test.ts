@@ -366,7 +366,7 @@ describe('runDoctor()', () => {
       exit: 'warnings',
     },
   ];
-  test.each(faults)('names $name first', async ({ faults: injected, want, exit: code = 'unhealthy' }) => {
+  test.each(faults)('names first: $name', async ({ faults: injected, want, exit: code = 'unhealthy' }) => {
     const { context } = await createCluster(injected);
     const { exit, result } = await doctor(context);
     expect(result.problems[0]?.code).toBe(want);

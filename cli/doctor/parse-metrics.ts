@@ -84,7 +84,10 @@ function memberFrom(all: readonly Sample[], etcd: string): EtcdMemberFacts | und
   };
 }
 
-/** The upper bound of the bucket that contains the quantile; of the last bucket its lower bound. */
+/**
+ * The upper bound of the bucket that contains the quantile. The last bucket has no upper bound, so its lower bound is
+ * returned.
+ */
 function quantileMs(buckets: readonly Sample[], share: number): number | undefined {
   const sorted = buckets
     .map(({ labels, value }) => ({ le: labels['le'] === '+Inf' ? Infinity : Number(labels['le']), value }))

@@ -74,7 +74,7 @@ export function plain<T>(
     | { readonly ok: false; readonly error: string; readonly codes: readonly string[] },
 ): { ok: true; value: T } | { ok: false; error: string; codes: string[] } {
   if (part.ok) return { ...part };
-  // Within the limits of the facts, so that an error of many lines does not prevent saving them.
+  // Shortened to the limits of the facts file, so that a long error does not prevent saving the facts.
   return { ok: false, error: printable(part.error), codes: part.codes.slice(0, 32) };
 }
 

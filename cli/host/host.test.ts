@@ -103,7 +103,7 @@ describe('Host with human-readable output', () => {
     expect(err().split('\n').slice(0, 2)).toEqual(['error: of a node', '  ✔ verified']);
   });
 
-  test('lets no text of a message, a warning, a step or its stack begin a line of its own', async () => {
+  test('indents further lines of messages, warnings, steps and stacks, so that none looks like a line of the program', async () => {
     const { host, clock, err } = start({ verbose: true });
     const text = 'of a node\nerror: forged\n  aligned';
     host.say('a', text);
@@ -327,7 +327,7 @@ describe('a host for a terminal', () => {
     expect(await answerYes(host, streams)).toBe(true);
   });
 
-  test('hides the keyboard from the first secret to the last, so that nothing typed early is shown', async () => {
+  test('hides typed keys from the first secret to the last, also keys that are typed before their question', async () => {
     const { host, streams } = start({}, { terminal: true });
     let isHidden = false;
     const lasting: boolean[] = [];

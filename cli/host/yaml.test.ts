@@ -44,7 +44,7 @@ describe('renderYaml()', () => {
     '.inf',
     '=',
     '<<',
-  ])('quotes the text %j, which would not be read as this text', (word) => {
+  ])('quotes the text %j, which YAML would otherwise read as another value', (word) => {
     for (const version of ['1.1', '1.2'] as const)
       expect(YAML.parse(renderYaml({ [word]: word }), { version })).toEqual({ [word]: word });
   });

@@ -6,8 +6,8 @@ const EXPONENT = /^e[-+]?[0-9]+$/i;
 const PLAIN = /^[A-Za-z_](?:[A-Za-z0-9_./+@-]|:(?=[A-Za-z0-9_./+@-]))*(?: [A-Za-z0-9_./+@-]+)*$/;
 
 /**
- * A value in YAML, block style, as `kubectl -o yaml` prints objects. The value is one that JSON can express: a parser of YAML reads
- * the same value from it as one of JSON from `JSON.stringify`.
+ * A value in YAML, block style, as `kubectl -o yaml` prints objects. The value must be one that JSON can express. A
+ * YAML parser then reads the same value from this text as a JSON parser reads from `JSON.stringify()`.
  */
 export function renderYaml(value: unknown): string {
   const plain: unknown = JSON.parse(JSON.stringify(value ?? null));
@@ -46,7 +46,7 @@ function scalar(value: unknown): string {
   return Array.isArray(value) ? '[]' : JSON.stringify(value);
 }
 
-/** JSON texts are YAML too; they are needed where a plain text would be read as something else. */
+/** A JSON string is also valid YAML. It is used where YAML would read a plain text as something else. */
 function text(value: string): string {
   const isText = PLAIN.test(value) && !RESERVED.has(value.toLowerCase()) && !EXPONENT.test(value);
   return isText ? value : JSON.stringify(value);

@@ -150,7 +150,7 @@ test('runImageBuild() writes nothing without a provisioning file that an agent w
   expect(readdirSync(directory)).toEqual(['provisioning.json']);
 });
 
-test('runImageBuild() removes what an interrupted run left, and its own work when it fails', async () => {
+test('runImageBuild() deletes the files that an interrupted run left, and its own files when it fails', async () => {
   const provisioning = join(directory, 'provisioning.json');
   const ownerKeys = [Buffer.alloc(32, 1).toString('base64')];
   const tpm = { kind: 'device', path: '/dev/tpmrm0' };

@@ -14,7 +14,7 @@ export interface PackageSources {
 }
 
 /**
- * Returns the paths of the pinned packages in the cache. Downloads those that are missing from the package sources of this
+ * Returns the paths of the pinned packages in the cache. Downloads missing packages from the package sources of this
  * machine. Every file is verified against its hash, each time. @throws ImageError
  */
 export async function fetchPackages(

@@ -75,8 +75,8 @@ export async function readFile(context: CommandContext, path: string): Promise<U
 }
 
 /**
- * Writes the lists of modules by which the kernel's package is searched, with the pinned `depmod`, which runs from its
- * unpacked package. Returns the release of the kernel. @throws ImageError `image-tree`
+ * Writes the module lists (modules.dep and others) of the kernel's package. Runs the pinned `depmod` from its unpacked
+ * package. Returns the release of the kernel. @throws ImageError `image-tree`
  */
 export async function indexModules(
   context: CommandContext,

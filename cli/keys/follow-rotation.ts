@@ -23,9 +23,9 @@ const STALLED_MS = 10 * 60 * 1000;
 const RENEWABLE = ['refresh', 'retire', 'done'];
 
 /**
- * Signs the new keys of a requested rotation as soon as a control plane has created them, and returns the last view of it once
- * the rotation needs nothing more from an owner, or has stalled. Returns undefined if the caller is not an owner: then another
- * owner has to sign.
+ * Signs the new keys of a requested rotation as soon as a control plane has created them, and returns the last state of
+ * the rotation once it needs nothing more from an owner, or has stalled. Returns undefined if the caller is not an
+ * owner: then another owner has to sign.
  * @throws SignError `sign-new-keys-untrusted`
  */
 export async function followUntilSigned(
@@ -84,9 +84,9 @@ class Signing {
 }
 
 /**
- * Follows a rotation of the shared keys until it is done or has stalled; returns the last view of it. Meanwhile it signs the new
- * keys, if the caller is an owner, and renews the kubeconfig of the workspace, before the old one is refused. After the signature
- * the rotation does not depend on this program.
+ * Follows a rotation of the shared keys until it is done or has stalled; returns the last state of the rotation.
+ * Meanwhile this function signs the new keys, if the caller is an owner, and renews the kubeconfig of the workspace
+ * before the old kubeconfig is refused. After the signature the rotation does not depend on this program.
  * @throws SignError `sign-new-keys-untrusted`
  */
 export async function followRotation(context: CommandContext, generation: number): Promise<KeysView> {

@@ -82,7 +82,7 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
       ...describeReplacedKeys(sharedKeys),
       '',
       'Old kubeconfigs are refused. In every other workspace run: cluster kubeconfig --renew',
-      'Pods that read the CA of API servers before the rotation may accept servers of the old one until they restart. To list them: cluster doctor',
+      'Pods that read the CA of API servers before the rotation may accept API servers with certificates of the old CA until these pods restart. To list them: cluster doctor',
     ].join('\n'),
   );
 }

@@ -48,7 +48,7 @@ async function create(cas: readonly string[]) {
 }
 
 describe('restartSystemPods()', () => {
-  test('restarts kube-proxy, CoreDNS and the pod network when they read the new CA', async () => {
+  test('restarts kube-proxy, CoreDNS and the pod network as soon as new pods would read the new CA', async () => {
     const { owner, patches } = await create(['old', 'old', 'new']);
     await restartSystemPods(owner, 3);
     expect(patches.map(({ url }) => url)).toEqual([

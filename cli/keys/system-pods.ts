@@ -44,7 +44,7 @@ export async function restartSystemPods(context: CommandContext, generation: num
   if (why !== undefined)
     host.warn(
       'keys-pods-not-restarted',
-      `kube-proxy, CoreDNS and the pod network were not restarted, and may accept servers of the old CA: ${why}. Restart the pods that \`cluster doctor\` names.`,
+      `kube-proxy, CoreDNS and the pod network were not restarted, and may accept API servers with certificates of the old CA: ${why}. Restart the pods that \`cluster doctor\` names.`,
     );
 }
 

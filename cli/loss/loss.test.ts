@@ -25,7 +25,7 @@ describe('confirmLoss()', () => {
     ]);
   });
 
-  test('throws its own code after a no', async () => {
+  test('throws loss-declined if the user answers no', async () => {
     const host = new RecordingHost({ answer: () => false });
     await expect(confirmLoss({ host }, loss)).rejects.toMatchObject({ code: 'loss-declined' });
   });

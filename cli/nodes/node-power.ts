@@ -16,7 +16,7 @@ const POLL_MS = 1_000;
 const RESEND_MS = 15_000;
 /** Within this time after its start, an API server has read the RBAC roles. */
 const ROLES_MS = 60_000;
-/** Codes of a caller without a kubeconfig, and of a node that Kubernetes does not know. */
+/** Error codes for a caller without a kubeconfig, and for a node that Kubernetes does not know. */
 const WITHOUT_NODE: readonly string[] = ['cluster-no-kubeconfig', 'kube-not-found'];
 /**
  * The annotation of a Node that was cordoned for a restart starts with this text. The ID of the boot that the restart

@@ -448,7 +448,7 @@ describe('an owner signs nothing that somebody else wrote to etcd', () => {
     });
   });
 
-  test('config apply --onto replaces a configuration that no owner has signed with the file alone', async () => {
+  test('config apply --onto replaces a configuration that no owner has signed, and keeps nothing of it', async () => {
     await using harness = await createChanged();
     await apply(harness, 7n);
     const { document } = harness.sent[0]?.request as { readonly document: Uint8Array };

@@ -32,8 +32,8 @@ export async function signOwnership(context: CommandContext): Promise<void> {
 }
 
 /**
- * Vouchers by which machines that know only older owners accept the key of a new owner: those of the caller,
- * and one that the caller signs.
+ * Vouchers with which machines that know only older owners accept the key of a new owner: those of the caller, and one
+ * that the caller signs.
  */
 export function vouchersFor(member: Caller, pubKeyDer: Uint8Array): readonly OwnerVoucher[] {
   const { clusterId, keyPem, vouchers } = member;

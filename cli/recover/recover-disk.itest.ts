@@ -178,7 +178,7 @@ describe('cluster recover disk', () => {
     });
   });
 
-  test('asks at a terminal, and without one refuses unless the recovery is confirmed', async () => {
+  test('asks at a terminal; without a terminal, refuses unless the recovery is confirmed', async () => {
     const refused = { code: 'recover-disk-not-confirmed' };
     await withLockedMachine({}, async ({ recover, received }) => {
       await expect(recover()).rejects.toMatchObject(refused);

@@ -33,7 +33,7 @@ export async function signedOperators(
   if (before === undefined)
     throw new OwnerDocumentError(
       'owner-document-required',
-      'changing the operators: the current ones are not signed; check `cluster operator ls`, then run `cluster sign`',
+      'changing the operators: the current operators are not signed; check `cluster operator ls`, then run `cluster sign`',
     );
   const name = change.kind === 'put' ? change.operator.name : change.name;
   const gone = before.find((each) => each.name === name);

@@ -45,7 +45,7 @@ const SHAPES: readonly RegExp[] = [
 ];
 const USER_INFO = /(:\/\/)[^\s"'<>/@:]{0,256}:[^\s"'<>]{1,256}@/g;
 
-/** A text without what looks like a secret. Lines that are JSON stay JSON. */
+/** Removes everything that looks like a secret from a text. Lines that are JSON stay JSON. */
 export function redactText(text: string): string {
   const shaped = redactShapes(text);
   return shaped
@@ -54,7 +54,7 @@ export function redactText(text: string): string {
     .join('\n');
 }
 
-/** Plain JSON without what looks like a secret. `bigint` becomes text, bytes become their number. */
+/** Removes everything that looks like a secret from a JSON value. `bigint` becomes text, bytes become their number. */
 export function redactJson(value: unknown, name = ''): unknown {
   if (typeof value === 'string')
     return isSensitive(name) && value !== '' ? REMOVED : redactSettings(redactShapes(value));

@@ -106,7 +106,7 @@ describe('changePassphrase()', () => {
     { name: 'replacing', from: OLD, next: NEW, remove: false },
     { name: 'removing', from: OLD, next: undefined, remove: true },
   ])(
-    'interrupted at any write of $name it, leaves each file whole, and the same command completes it',
+    'if $name a passphrase is interrupted at any write, each file stays whole, and the same command completes the change',
     async ({ from, next, remove }) => {
       let before: readonly string[] = [];
       const answers = { ...(from && { current: from }), ...(next && { next }) };

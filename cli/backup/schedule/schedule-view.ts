@@ -46,7 +46,10 @@ export interface BackupFailure {
   readonly message: string;
 }
 
-/** The copies of one control plane's backups. Without a failure, all of its proved backups are there. */
+/**
+ * The copies of one control plane's backups. Without a failure, all proved backups of this control plane have been
+ * copied.
+ */
 export interface NodeCopies {
   readonly nodeId: string;
   readonly node: string;

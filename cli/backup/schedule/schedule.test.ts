@@ -313,7 +313,7 @@ describe('backups that control planes keep', () => {
     return { ...created, to: join(directory, 'fetched') };
   }
 
-  test('are listed with how far they were proved', async () => {
+  test('are listed with what was proved about them', async () => {
     const { owner } = await createCluster();
     await runClusterBackupList(owner, { node: undefined });
     expect(lastOf(owner)).toMatchObject([
@@ -358,7 +358,7 @@ describe('backups that control planes keep', () => {
     return { ...created, store, key, flags, url: `s3://${FAKE_BUCKET}/${key}` };
   }
 
-  test('backup ls shows the copies in a store, newest first, and nothing else that is there', async () => {
+  test('backup ls shows the copies in a store, newest first, and no other objects of the store', async () => {
     const { owner, store, key, url, flags, clusterId } = await withStore();
     store.objects.set(key.replace('00000007-20270115', '00000006-20270114'), Buffer.from('x'));
     await runStoreList(owner, `s3://${FAKE_BUCKET}/blue/`, flags);

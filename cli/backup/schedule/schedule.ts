@@ -33,7 +33,7 @@ export interface ScheduleOptions {
   readonly keep: number;
   /** For how long the owner's signature is valid. */
   readonly validMs: number;
-  /** Where each control plane copies its backups: a directory of it, or "s3://BUCKET/PREFIX". */
+  /** Where each control plane copies its backups: a directory on its file system, or "s3://BUCKET/PREFIX". */
   readonly copyTo?: string | undefined;
   /** How a store in `copyTo` is reached. */
   readonly store?: StoreFlags | undefined;

@@ -33,7 +33,7 @@ describe('runConfigGenerate() with an existing cluster.yaml', () => {
     { flag: '--node', flags: { endpoint: '192.0.2.2' } },
     { flag: '--fingerprint', flags: { fingerprint: `sha256:${'a'.repeat(64)}` } },
     { flag: '--attestation', flags: { variants: 'tpm,machine-key' } },
-  ])('refuses $flag where it differs, and changes nothing', async ({ flag, flags }) => {
+  ])('refuses $flag if it differs from the file, and changes nothing', async ({ flag, flags }) => {
     const files = await generated();
     const before = await textIn(files);
     await expect(runConfigGenerate(contextOf(files), flags)).rejects.toMatchObject({
@@ -43,7 +43,7 @@ describe('runConfigGenerate() with an existing cluster.yaml', () => {
     expect(await textIn(files)).toBe(before);
   });
 
-  test('refuses --local where the file has other networks', async () => {
+  test('refuses --local if the file has other networks', async () => {
     const files = new MemoryFiles();
     await runConfigGenerate(contextOf(files), { variants: 'tpm' });
     await expect(runConfigGenerate(contextOf(files), { local: true })).rejects.toMatchObject({

@@ -196,8 +196,8 @@ async function callWithRenewal<T>(
 }
 
 /**
- * Makes one call over one connection. Throws an error only if every curator would return the same one; other
- * errors are returned.
+ * Makes one call over one connection. Throws an error only if every curator would return the same error; other errors
+ * are returned.
  */
 async function callOnce<T>(
   context: CommandContext,

@@ -27,8 +27,8 @@ export interface OperatorCertificate {
 }
 
 /**
- * The age of a caller's certificate. It is also `due` once the CA that signed it was replaced: curators accept it until all nodes
- * have certificates of the next one.
+ * The age of a caller's certificate. A certificate is also `due` once the CA that signed it was replaced: curators
+ * accept it only until all nodes have certificates of the next CA.
  */
 export function operatorCertificateAge(
   { certPem, clusterCaPem }: Pick<OperatorCertificate, 'certPem' | 'clusterCaPem'>,

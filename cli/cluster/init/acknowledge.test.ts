@@ -66,7 +66,7 @@ describe('acknowledgeInit() without a response', () => {
     expect((await stateOf(files)).init?.stage).toBe('acknowledged');
   });
 
-  test('ignores the ownership record of the cluster that `--identity` selects, if it is another cluster', async () => {
+  test('ignores the ownership record of the cluster that `--identity` selects, if this is not the cluster of the workspace', async () => {
     const { files, node, options } = await start();
     const curator = await FakeCurator.start(node, OTHER_CLUSTER);
     curator.ownerPublicKey = new Uint8Array(32).fill(7);

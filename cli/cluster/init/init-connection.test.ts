@@ -40,7 +40,7 @@ describe('runInit() with a broken connection', () => {
     expect(node.inits).toHaveLength(0);
   });
 
-  test('shows that it reconnects between two phases', async () => {
+  test('shows that it reconnects, also if the connection breaks between two phases', async () => {
     const { files, node, options } = await start();
     node.cutsAfter = [2];
     const context = contextOf(files);

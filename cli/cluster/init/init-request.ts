@@ -37,8 +37,8 @@ export function clusterIdFrom(masterSecret: MasterSecret): string {
 }
 
 /**
- * The ID of the init, derived from the master secret: a workspace creates one cluster, and one that lost its state finds the
- * same init. A UUID of version 8 (RFC 9562).
+ * The ID of the init, derived from the master secret: a workspace creates only one cluster, and finds the same init
+ * again after it has lost its state. A UUID of version 8 (RFC 9562).
  */
 export function initIdFrom(masterSecret: MasterSecret): string {
   const id = Buffer.from(deriveKey(masterSecret, { kind: 'init-id' }, INIT_ID_BYTES).reveal());

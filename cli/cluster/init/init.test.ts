@@ -57,7 +57,7 @@ describe('runInit()', () => {
     { name: 'two hours ahead', aheadMs: 2 * HOUR_MS, message: '2h ahead of ours' },
     { name: 'a year behind', aheadMs: -365 * 24 * HOUR_MS, message: '365d behind ours' },
   ])(
-    'refuses a machine whose clock is $name before it sends anything, and continues after the clock is corrected',
+    'sends nothing to a machine whose clock is $name, refuses it, and continues after the clock is corrected',
     async ({ aheadMs, message }) => {
       const { files, node, options } = await start();
       node.aheadMs = aheadMs;
@@ -235,7 +235,7 @@ describe('runInit()', () => {
     },
   ];
   test.each(refusals)(
-    'refuses $name before any request to the machine',
+    'without any request to the machine, refuses $name',
     async ({ change, node: tweak, options: other, want }) => {
       const { files, node, options } = await start();
       tweak?.(node);

@@ -38,16 +38,20 @@ export interface RecoverOptions {
   readonly caFile: CaFile;
 }
 
-/** The result of an init, and the CA of the cluster that an owner has signed since; undefined if it was never replaced. */
+/**
+ * The result of an init, and the CA of the cluster that an owner has signed since; the CA is undefined if it was never
+ * replaced.
+ */
 export interface RecoveredResult {
   readonly result: InitStateResult;
   readonly ca: WorkspaceCa | undefined;
 }
 
 /**
- * Fetches the result of a finished init for a workspace that lost it: every curator returns it to the owner key. The owner's
- * signature of the acknowledgement identifies the cluster, and the curator must be a node of that cluster. undefined when no
- * curator has a result: then there is no cluster, or the init service of the machine still runs.
+ * Fetches the result of a finished init for a workspace that lost it: every curator returns the result to a caller who
+ * proves the owner key. The owner's signature of the acknowledgement identifies the cluster, and the curator must be a
+ * node of that cluster. undefined when no curator has a result: then there is no cluster, or the init service of the
+ * machine still runs.
  */
 export async function recoverResult(
   context: Pick<CommandContext, 'host' | 'ports' | 'signal'>,

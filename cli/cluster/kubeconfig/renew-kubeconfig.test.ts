@@ -14,7 +14,7 @@ async function createAuthority() {
 }
 
 describe('checkCertificate()', () => {
-  test('returns whether the known CA signed the certificate, and refuses one for a different key', async () => {
+  test('returns whether the known CA signed the certificate, and refuses a certificate for a different key', async () => {
     const [ca, other] = [await createAuthority(), await createAuthority()];
     const [keyPem, otherKey] = [generateKeyPem(), generateKeyPem()];
     const leaf = { commonName: 'owner', usages: ['client'], names: [], validDays: 1 } as const;

@@ -12,9 +12,9 @@ import { ClusterError } from '../errors.ts';
 const ALL_SERVERS_CHANGED = ['refresh', 'retire', 'done'];
 
 /**
- * The CAs of the workspace with those of API servers that a new kubeconfig is to trust. A rotation of the shared keys replaces them. The
- * workspace takes new ones only if an owner has signed them, and never returns to one that was replaced. An operator whose grant
- * names no owner keeps the CA of the grant, which works until the next rotation.
+ * The CAs of the workspace with those of API servers that a new kubeconfig is to trust. A rotation of the shared keys
+ * replaces the CAs of API servers. The workspace adopts new CAs only if an owner has signed them, and never returns to
+ * a replaced CA. An operator whose grant names no owner keeps the CA of the grant, which works until the next rotation.
  * @param told what a curator returned: untrusted; empty from curators of earlier versions
  * @returns undefined if the workspace keeps the CAs that it trusts
  * @throws ClusterError `cluster-result-invalid`; errors of `callCurator`

@@ -17,7 +17,10 @@ const PHASES: Readonly<Record<string, string>> = {
 const SIGNING = 'waiting for an owner to sign the new keys';
 const DONE = 'done';
 
-/** What an owner signs about the current generation of shared keys, as a curator shows it; plain JSON values. */
+/**
+ * The description of the current generation of shared keys, which an owner signs, as a curator shows it; plain JSON
+ * values.
+ */
 export interface NewKeysView {
   readonly nodeId: string;
   /** The node key of the node that created the keys (SubjectPublicKeyInfo, DER) and its signature; base64. */

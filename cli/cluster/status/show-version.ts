@@ -15,7 +15,7 @@ import type { Part } from './status-view.ts';
 /** Error codes for a directory without a workspace, and for a workspace without a cluster. */
 const NO_CLUSTER: readonly string[] = ['workspace-missing', 'cluster-not-initialized'];
 
-/** What a cluster runs. */
+/** The versions that a cluster runs. */
 interface ClusterVersions {
   readonly name: string;
   readonly clusterId: string;

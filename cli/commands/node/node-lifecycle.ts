@@ -92,7 +92,8 @@ function registerPower(command: Command, action: ActionBinder, use: 'runReboot' 
       'after',
       `
 If the remaining control planes would not be an etcd quorum, because one of them
-does not respond, the command refuses. It may be interrupted and run again.`,
+does not respond, the command refuses. The command may be interrupted and
+run again.`,
     )
     .action(
       action<PowerFlags>(async (context, flags, name = '') =>

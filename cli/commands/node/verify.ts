@@ -5,7 +5,10 @@ import type { ActionBinder } from '../../app/command.ts';
 export function register(command: Command, action: ActionBinder): void {
   command
     .argument('<node>', 'node name or ID')
-    .option('--accept-change', 'expect the machine on record from now on, if its evidence is valid')
+    .option(
+      '--accept-change',
+      'from now on expect the machine that the node record names, if its evidence is valid',
+    )
     .addHelpText(
       'after',
       '\nThe evidence is verified on this workstation. Exit code 4 if it is refused.\nA node whose record names another machine than this workspace knows is refused (nodes-machine-changed).\n\nExample:\n  cluster verify n2 --output json',

@@ -144,7 +144,7 @@ describe('runApprove() with a time limit', () => {
       text: 'etcd has a learner that does not vote yet, for',
     },
   ];
-  test.each(stuck)('names at its time limit: $name', async ({ look, text }) => {
+  test.each(stuck)('reports what is missing when the time limit ends: $name', async ({ look, text }) => {
     await using cluster = await createCluster([look]);
     await expect(cluster.approve(300_000)).rejects.toMatchObject({
       code: 'nodes-approve-timeout',
@@ -172,7 +172,7 @@ describe('runApprove() with a time limit', () => {
     expect(cluster.context.host.answered).toMatchObject({ ready: true });
   });
 
-  test('approves a machine that has joined with another role, so that the cluster refuses the approval', async () => {
+  test('sends the approval again if the machine has joined with another role, so that the cluster can refuse it', async () => {
     await using cluster = await createCluster([
       {
         join: { state: JoinState.JOINED, roles: CONTROL },

@@ -358,7 +358,7 @@ describe('key replacement for a removed node', () => {
     expect(harness.asked()).toBe(before + 1); // no owner needs to sign
   });
 
-  test('keeps following while etcd restarts', async () => {
+  test('keeps following the rotation while etcd restarts', async () => {
     await using harness = await createRotating([
       new Refusal('etcd-unavailable'),
       at(2, 'retire'),

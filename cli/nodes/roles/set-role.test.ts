@@ -88,7 +88,7 @@ describe('cluster node set-role and the reported status of the node', () => {
   const drainless = { dryRun: false, yes: true, drain } as const;
   const control = { ...drainless, roles: ['control-plane'] } as const;
 
-  test('waits after a promotion until all components are ready, and shows which is not, since when and why', async () => {
+  test('waits after a promotion until all components are ready, and shows which component is not, since when and why', async () => {
     const parts = (asked: number): Parts =>
       asked < 4 ? [] : asked < 8 ? reportedComponents('connection refused') : reportedComponents();
     await using harness = await createFollowing((asked) => (asked === 0 ? 1 : 2), parts, []);
@@ -101,7 +101,7 @@ describe('cluster node set-role and the reported status of the node', () => {
     expect(told.at(-1)).toMatch(/^kube-apiserver of n2 is not ready, for [1-9].*: connection refused$/);
   });
 
-  test('reports a component that does not start with its reason; a second run only waits', async () => {
+  test('reports a component that does not start, and the reason; a second run only waits', async () => {
     await using harness = await createFollowing(
       () => 2,
       () => reportedComponents('etcd failed'),
