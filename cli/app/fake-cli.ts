@@ -20,7 +20,7 @@ export interface CliHarness extends AsyncDisposable {
   /** A new directory; the current directory of the program and the parent of its home directory. */
   readonly root: string;
   run(args: readonly string[], options?: CliRunOptions): Promise<CliRun>;
-  /** Copies a directory of a workstation whose disk is in memory to `root`. */
+  /** Copies a directory from the in-memory disk of a workstation to `root`. */
   copy(files: MemoryFiles, from: string, to: string): Promise<void>;
   /** The text of every file below `root`, without the caches of the program, by its path. */
   snapshot(): Promise<Readonly<Record<string, string>>>;

@@ -63,7 +63,7 @@ describe('output in a pipe', () => {
     expect(out.trim()).toBe('100');
   });
 
-  test('the program exits with a code for this case and no message if the reader stops before the end', async () => {
+  test('the program exits with a separate exit code and no message if the reader stops before the end', async () => {
     const { out, code } = await inShell('help errors -o json 2>&1 | head -c 100');
     expect(code).toBe(EXIT_CODES.outputClosed.number);
     expect(out).toHaveLength(100);

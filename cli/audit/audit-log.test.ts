@@ -77,7 +77,7 @@ describe('verifyChain()', () => {
     );
   });
 
-  test('refuses a rewritten chain, and one that ends before a checkpoint', async () => {
+  test('refuses a rewritten chain, and a chain that ends before a checkpoint', async () => {
     const { checkpoints } = await harness();
     await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
     const known = await checkpoints.list();

@@ -15,7 +15,11 @@ const cases = [
     want: 'd[0].k=1 d[1].k=2',
   },
   { name: 'returns <none> for an entry without details', given: {}, want: '<none>' },
-  { name: 'is safe to print', given: { a: 'x\u001b[2J' }, want: expect.not.stringContaining('\u001b') },
+  {
+    name: 'removes control characters',
+    given: { a: 'x\u001b[2J' },
+    want: expect.not.stringContaining('\u001b'),
+  },
 ];
 test.each(cases)('detailText() $name', ({ given, want }) => {
   expect(detailText(given)).toEqual(want);

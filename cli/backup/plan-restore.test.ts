@@ -47,7 +47,7 @@ describe('planRestore()', () => {
     expect(planRestore({ restore, init: initOf() }, 1, at(3))).toEqual({ kind: 'begin', epoch: 5 });
   });
 
-  test('restores an older backup if the operator accepts the loss, in a new highest epoch', () => {
+  test('restores an older backup if the operator accepts the loss, in an epoch above all known ones', () => {
     const older = { ...at(1), acceptOlderEpoch: true };
     expect(planRestore({ init: initOf('1') }, 3, older)).toEqual({ kind: 'begin', epoch: 4 });
   });

@@ -13,7 +13,7 @@ const hashShape = z.object({ hash: z.int() });
 /** What a restored snapshot contains. */
 export interface ProvedSnapshot {
   readonly revision: number;
-  /** Keys with all their revisions that are not compacted. */
+  /** Number of keys, counted once for each revision that is not compacted. */
   readonly keys: number;
   /** Whether the hash was compared; otherwise etcd compacted its history while the backup was taken. */
   readonly isHashCompared: boolean;

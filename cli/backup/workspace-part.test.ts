@@ -102,7 +102,7 @@ describe('restoreWorkspace()', () => {
     },
     { name: 'of another cluster', change: { clusterId: 'f'.repeat(32) }, want: 'backup-content-invalid' },
     { name: 'that is missing', change: { withWorkspace: false }, want: 'backup-no-workspace' },
-  ])('refuses a workspace $name before anything is written', async ({ change, want }) => {
+  ])('writes nothing, and refuses a workspace $name', async ({ change, want }) => {
     const { files, file } = await createBackup(change);
     await expect(restoreWorkspace(contextOf(files, '/new'), file, KEYS)).rejects.toMatchObject({
       code: want,
@@ -110,7 +110,7 @@ describe('restoreWorkspace()', () => {
     expect(await files.list('/new')).toEqual([]);
   });
 
-  test('refuses a changed file, and another owner key, before anything is written', async () => {
+  test('writes nothing, and refuses a changed file and another owner key', async () => {
     const { files, file, bytes } = await createBackup();
     await generateWorkspace(contextOf(files, '/other'), OTHER);
     const other = { ...KEYS, ownerKey: '/other/owner-key.pem' };

@@ -27,7 +27,7 @@ import {
 import { BackupCommandError } from './errors.ts';
 import { readRecoveryKey } from './recovery-key.ts';
 
-/** What a workspace needs besides the owner key: the text of both files. */
+/** What a workspace needs besides the owner key: the texts of master-secret.json and cluster.yaml. */
 const partShape = z.strictObject({
   version: z.literal(1),
   masterSecret: z.string(),

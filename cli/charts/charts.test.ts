@@ -375,7 +375,7 @@ describe('installCharts()', () => {
     expect(await install()).toMatchObject({ installed: ['db'] });
   });
 
-  test('keeps a chart that helm installed after the command was killed', async () => {
+  test('keeps a chart that helm installed although the command was killed before its checkpoint', async () => {
     const { state, helm, install } = await start('  - {name: db, chart: ./db}\n');
     await install();
     await state.update((value) => ({ ...value, charts: {} })); // killed before its checkpoint

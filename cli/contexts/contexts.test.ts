@@ -41,7 +41,7 @@ async function createUser() {
 }
 
 describe('chooseWorkspace()', () => {
-  test('takes --context, then the named workspace, then a workspace that is current, then the current context', async () => {
+  test('chooses by --context, else by --workspace, else the current directory if it is a workspace, else by the current context', async () => {
     const { context, choose } = await createUser();
     await runContextAdd(context('/prod'), 'prod', undefined);
     expect(await choose({ at: '/here' })).toBe('/here');

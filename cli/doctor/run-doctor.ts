@@ -163,7 +163,7 @@ async function readFacts({ ports }: CommandContext, path: string): Promise<Clust
 }
 
 function checkNames({ records }: ClusterFacts, nodes: readonly string[]): void {
-  if (!records.ok) return; // nobody knows the names
+  if (!records.ok) return; // no curator has listed the nodes, so their names are unknown
   const known = new Set(records.value.nodes.map(({ name }) => name));
   const unknown = nodes.find((name) => !known.has(name));
   if (unknown !== undefined)

@@ -4,7 +4,7 @@ import { formatBytes, printable } from '../../internal/printable/index.ts';
 export interface StepShare {
   readonly of: number;
   readonly value: number;
-  /** `steps` take different times. */
+  /** `steps` take different times, so hosts estimate no time left for them. */
   readonly unit: 'bytes' | 'packages' | 'steps';
 }
 

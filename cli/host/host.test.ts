@@ -90,7 +90,7 @@ describe.each([
     host.result({ value: HOSTILE }, () => HOSTILE);
     host.fail({ ...report, message: HOSTILE, fix: HOSTILE, details: { value: HOSTILE }, stack: HOSTILE });
     await settle();
-    const written = out() + err().replace(/\u001b\[\?(25|2026)[lh]/g, ''); // without the sequences by which the spinner itself hides the cursor and updates the screen
+    const written = out() + err().replace(/\u001b\[\?(25|2026)[lh]/g, ''); // removes the sequences with which the spinner itself hides the cursor and updates the screen
     expect(written).toContain(flags.output === 'json' ? '\\u202ey' : '?y');
     expect(written.match(/(?!\n)[\p{Cc}\p{Cf}]/u)).toBeNull();
   });

@@ -9,7 +9,7 @@ export class Screen {
   #isWatching = false;
   #last: string | undefined;
 
-  /** @param out where results are written for people; undefined if for programs */
+  /** @param out stream of the results if people read them; undefined if programs read them */
   constructor(out?: OutputStream) {
     this.#terminal = out?.isTTY === true ? out : undefined;
   }

@@ -49,7 +49,7 @@ describe('renderYaml()', () => {
       expect(YAML.parse(renderYaml({ [word]: word }), { version })).toEqual({ [word]: word });
   });
 
-  test('is read as the same value as JSON, in both versions of YAML', () => {
+  test('renders text that YAML 1.1 and YAML 1.2 read as the same value as JSON', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const want: unknown = JSON.parse(JSON.stringify(value));

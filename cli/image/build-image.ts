@@ -72,7 +72,7 @@ export async function runImageBuild(context: CommandContext, options: ImageBuild
   });
   await ports.files.makeDirectory(out, 0o755);
   const work = join(out, 'work');
-  await ports.files.remove(work); // of an interrupted run
+  await ports.files.remove(work); // files of an interrupted run
   try {
     const packages = await host.step('image-packages', 'Fetching packages', () =>
       fetchPackages(context, { lock: pinnedPackages(), directory: options.packages }),

@@ -21,7 +21,7 @@ function reportOf(rows: Readonly<Record<string, Outcome>>, away: readonly string
 }
 
 describe('probeResultsFrom()', () => {
-  test("an endpoint that refuses all of the node's own credentials is one passed check", () => {
+  test("counts an endpoint that refuses all of the node's own credentials as one passed check", () => {
     const { proofs } = probeResultsFrom(
       reportOf({
         'n1 etcd-peer node': REFUSED,

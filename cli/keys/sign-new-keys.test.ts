@@ -250,7 +250,7 @@ describe('cluster keys rotate --no-wait', () => {
     await using fake = await createRotation();
     fake.grant(fake.node);
     const length = { value: 0 };
-    fake.put.push = (...documents) => (length.value += documents.length); // nothing is stored
+    fake.put.push = (...documents) => (length.value += documents.length); // counts the documents instead of storing them
     await expect(runKeysRotate(fake.owner, ROTATE)).rejects.toMatchObject({
       code: 'keys-rotation-stalled',
       message: expect.stringContaining('waiting for an owner to sign the new keys'),

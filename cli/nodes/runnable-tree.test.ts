@@ -13,7 +13,7 @@ const runnable = (init: Partial<Runnable>): Runnable =>
 const verdict = (init: Partial<Runnable>): unknown => runnableViews([runnable(init)], NOW)[0]?.verdict;
 
 describe('runnableViews()', () => {
-  test('tells idle from stuck', () => {
+  test('distinguishes an idle runnable from a stuck one', () => {
     expect(verdict({ state: Runnable_State.NEW, idleBecause: 'idle: role absent' })).toBe('idle');
     expect(verdict({ state: Runnable_State.NEW })).toBe('stuck');
     expect(verdict({ state: Runnable_State.NEW, sinceMs: BigInt(NOW - 1000) })).toBe('starts');

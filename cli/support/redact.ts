@@ -4,7 +4,7 @@
  * rather than too little.
  */
 
-/** Stands for what was removed. */
+/** The text that replaces each removed secret. */
 export const REMOVED = '<removed>';
 
 /** Parts of names of settings whose values are secret. */

@@ -15,7 +15,7 @@ type Holder = z.output<typeof holderSchema>;
 export interface LockOptions {
   readonly files: FilePort;
   readonly clock: Clock;
-  /** Shown to others that find the workspace locked: "cluster init". */
+  /** Shown to other processes that find the workspace locked: "cluster init". */
   readonly command: string;
   readonly user: string;
 }

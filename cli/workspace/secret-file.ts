@@ -76,7 +76,7 @@ export async function createSecretFile(
   path: string,
   secret: WrittenSecret,
 ): Promise<boolean> {
-  if ((await files.stat(path)) !== undefined) return false; // spares the derivation of a key
+  if ((await files.stat(path)) !== undefined) return false; // avoids a needless derivation of a key
   return files.createExclusive(path, await asStored(secret), { mode: 0o600 });
 }
 

@@ -115,7 +115,7 @@ const codeOf = (work: Promise<unknown>): Promise<string | undefined> =>
   );
 
 describe('cluster backup schedule', () => {
-  test('set signs the directory for copies, and refuses a path that is not absolute and plain', async () => {
+  test('set signs the directory for copies, and refuses relative paths and paths that are not in plain form', async () => {
     const { owner, cluster } = await createCluster();
     for (const copyTo of ['backups', '/', '/mnt/../etc', '/mnt/backups/', '/mnt/a b', '/mnt//b'])
       expect(await codeOf(runScheduleSet(owner, { ...OPTIONS, copyTo }))).toBe('app-usage');
@@ -253,7 +253,7 @@ describe('an S3-compatible store', () => {
     { name: 'a prefix that leads out of the bucket', change: { copyTo: 's3://backups/../x' } },
     { name: 'flags of a store for a directory', change: { copyTo: '/mnt/backups' } },
     { name: 'flags of a store without a target', change: { copyTo: undefined } },
-  ])('set refuses $name and writes nothing', async ({ change }) => {
+  ])('set refuses $name, and writes nothing', async ({ change }) => {
     const { owner, cluster, written } = await createWithKubernetes();
     expect(await codeOf(runScheduleSet(owner, { ...TARGET, ...change }))).toBe('app-usage');
     expect([cluster.certificate.length, written.length]).toEqual([0, 0]);

@@ -34,7 +34,7 @@ export function refuseStoreFlags({ s3Endpoint, s3Region, s3Ca, s3Credentials }: 
   throw new AppError('app-usage', 'the flags --s3-… are only for a target s3://BUCKET/PREFIX');
 }
 
-/** The place that "s3://BUCKET/PREFIX" and the flags name. @throws AppError `app-usage` */
+/** The store location that "s3://BUCKET/PREFIX" and the flags describe. */
 export async function copyStoreFrom(
   { ports }: Pick<CommandContext, 'ports'>,
   url: string,

@@ -36,7 +36,7 @@ export async function acknowledgeInit(context: CommandContext, parties: InitPart
   using session = await openSession(context, parties, init.result.clusterId);
   await context.host.step('init-acknowledge', 'Acknowledging the init', async (progress) => {
     if (session.trust.isFirstContact) {
-      const met = await connectMachine(context, session, progress); // a workspace of a version that did not record the machine
+      const met = await connectMachine(context, session, progress); // the workspace was written by a version that did not record the machine
       await verifyMachine(context, { session, ...met, known: init.machine });
     }
     await sendAcknowledgement(context, { init, signature, epoch, ownerKey, session, progress });

@@ -79,10 +79,7 @@ export class FakeNode implements AsyncDisposable {
   readonly acknowledged: Uint8Array[] = [];
   readonly blobs = new Map<string, Buffer>();
   readonly uploadOffsets: number[] = [];
-  /**
-   * The events of the job, in order. `hold` ends the stream of each connection after this many events,
-   * without a final event.
-   */
+  /** The events of the job, in order. */
   script: Event[] = ['lock', 'consensus', 'node'].flatMap((phase): Event[] => [
     { case: 'phaseStarted', value: { phase } },
     { case: 'phaseFinished', value: { phase, durationMs: 1n, already: false } },

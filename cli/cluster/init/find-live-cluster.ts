@@ -15,7 +15,7 @@ export async function findLiveCluster(context: CommandContext): Promise<readonly
   ];
   const { value } = await StateFile.read(files, layout);
   const known = await readKnownCurators(files, layout.curators);
-  // The machine of an init that did not finish here may have finished there.
+  // An init that did not finish on this workstation may have finished on its machine.
   const first = value.init?.endpoint.replace(/:[0-9]+$/, `:${PORTS.curator}`) ?? '';
   const named = [...known, ...(value.init?.result?.curatorEndpoints ?? []), first];
   const endpoints = [...new Set(named)].filter((each) => each !== '');

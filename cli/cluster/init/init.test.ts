@@ -81,7 +81,7 @@ describe('runInit()', () => {
   };
   const good = { ...swapIsOn, code: 'preflight-port', status: 'ok', cause: '', fix: '' };
 
-  test('refuses a machine that fails preflight before any upload, with the code and fix of the machine', async () => {
+  test('uploads nothing to a machine that fails preflight, and reports the code and fix of the machine', async () => {
     const { files, node, options } = await start();
     node.checks = [good, swapIsOn, { ...swapIsOn, code: 'preflight-disk', cause: 'the disk is full' }];
     const refused = runInit(contextOf(files), options);

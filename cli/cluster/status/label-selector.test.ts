@@ -15,9 +15,12 @@ const cases = [
   { selector: 'zone=a, example.org/disk=ssd', want: true },
   { selector: 'zone=a,example.org/disk=hdd', want: false },
 ];
-test.each(cases)('the selector $selector gives $want', ({ selector, want }) => {
-  expect(parseSelector(selector)?.(labels)).toBe(want);
-});
+test.each(cases)(
+  'the labels zone=a and example.org/disk=ssd match the selector $selector: $want',
+  ({ selector, want }) => {
+    expect(parseSelector(selector)?.(labels)).toBe(want);
+  },
+);
 
 test.each(['', ',', 'zone=a,', '=a', 'zone in (a,b)', 'zone=a b', 'zone>1', '-x', 'zone=!'])(
   'parseSelector() refuses %j',

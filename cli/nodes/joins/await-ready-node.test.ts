@@ -163,7 +163,7 @@ describe('runApprove() with a time limit', () => {
     });
   });
 
-  test('decides nothing again when the machine has joined since an earlier run', async () => {
+  test('sends no second approval when the machine has joined since an earlier run', async () => {
     await using cluster = await createCluster([
       { join: { state: JoinState.JOINED }, nodes: [NODE], objects: [kubelet('True')] },
     ]);
