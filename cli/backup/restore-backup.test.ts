@@ -5,7 +5,7 @@ import { layoutOf } from '../workspace/index.ts';
 import { MemoryFiles } from '../../internal/testing/index.ts';
 import { beginRestore } from './restore-backup.ts';
 
-test('a restore deletes the record of a replaced cluster CA, because the backup may be older than that rotation', async () => {
+test('a restore deletes the saved new cluster CA of the workspace, because the backup may be older than that rotation', async () => {
   const files = new MemoryFiles();
   const context = contextOf(files, '/owner');
   await generateWorkspace(context, { name: 'prod' });
