@@ -96,7 +96,9 @@ describe('commands on a software TPM', () => {
       const certificate = await readEndorsementCertificate(connection, kind, signal);
       return { attributes: key.publicArea.attributes, certificate };
     });
-    expect(opened.attributes & 0x30000).toBe(0x30000); // 0x30000 is `restricted` and `decrypt`. swtpm 0.7.1 writes certificates for RSA-2048 and P-384 only.
+    // 0x30000 is `restricted` and `decrypt`.
+    expect(opened.attributes & 0x30000).toBe(0x30000);
+    // swtpm 0.7.1 writes certificates for RSA-2048 and P-384 only.
     expect(opened.certificate === undefined).toBe(kind === 'ecc-p256');
   });
 
