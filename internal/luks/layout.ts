@@ -32,7 +32,10 @@ export const PLAIN_CIPHER: DiskCipher = {
   integrity: undefined,
   keyBytes: 64,
 };
-/** The same with HMAC-SHA-256 of each sector: a read of a changed sector fails. Every write is written twice, into a journal first. */
+/**
+ * The same cipher, with an HMAC-SHA-256 of each sector in addition: a read of a changed sector fails. All data is
+ * written twice, into a journal first.
+ */
 export const AUTHENTICATED_CIPHER: DiskCipher = {
   isAuthenticated: true,
   encryption: 'aes-xts-plain64',

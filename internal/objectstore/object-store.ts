@@ -14,10 +14,10 @@ const MIB = 1024 ** 2;
 const PART_BYTES = 8 * MIB;
 const MAX_PARTS = 10_000;
 const MAX_ANSWER_BYTES = 4 * MIB;
-/** 50,000 objects. */
+/** Enough for 50,000 objects. */
 const MAX_PAGES = 50;
 const CALL_MS = 10 * 60_000;
-/** For reading one object back from a slow store. */
+/** Time limit for reading one object back. It is long, because the store may be slow. */
 const OBJECT_MS = 6 * 3_600_000;
 const ATTEMPTS = 3;
 const RETRY_MS = 1_000;
