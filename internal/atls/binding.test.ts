@@ -3,7 +3,7 @@ import { createECDH } from 'node:crypto';
 import { bindingsOf, transcriptHash } from './binding.ts';
 import { encodeAlert, encodeEvidence, encodeHello, encodeReady } from './wire.ts';
 
-/** The test vector of docs/atls.md; e2e/atls-peer computes the same in Go. */
+/** The test vector of docs/atls.md. The Go program e2e/atls-peer computes the same values. */
 const vector = {
   clientHello: '010100000026' + '0002' + '0002' + '0001' + '11'.repeat(32),
   serverHello: '010100000024' + '0001' + '0002' + '22'.repeat(32),

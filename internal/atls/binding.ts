@@ -9,7 +9,7 @@ export const JOIN_CONTEXT = 'cluster/join/v1';
 /** Which end opened the connection. Part of the binding, so that evidence cannot be reflected to its sender. */
 export type Role = 'client' | 'server';
 
-/** What identifies one TLS session. Both ends have the same values, and no third party can produce them. */
+/** The values that identify one TLS session. Both ends have the same values, and no third party can produce them. */
 export interface Session {
   /** The cluster and service that this connection is for; configured at both ends and never sent. */
   readonly context: Uint8Array;
@@ -27,10 +27,14 @@ export const EXPORTER_LABEL = 'EXPERIMENTAL-aTLS/1 attestation binder';
 /** Size of the TLS exporter's output. */
 export const EXPORTER_BYTES = 32;
 
-/** The 64-byte values to which evidence of each role is bound, and proofs inside the session (`session`). */
+/**
+ * Three 64-byte values. The evidence of each role is bound to the value of its role; programs bind their own proofs to
+ * `session`.
+ */
 export interface Bindings extends Readonly<Record<Role | 'session', Uint8Array>> {
   /**
-   * For each role the statement whose SHA-512 is the binding. An issuer in another process checks the statement first.
+   * For each role, the statement whose SHA-512 is the binding. An issuer in another process checks this statement
+   * before it computes the binding.
    */
   readonly statements: Readonly<Record<Role, Uint8Array>>;
 }
@@ -41,9 +45,10 @@ export function transcriptHash(clientHello: Uint8Array, serverHello: Uint8Array)
 }
 
 /**
- * The 64 bytes that evidence of each role is bound to: REPORT_DATA of a TEE, or hashed into a TPM quote. The TLS exporter
- * ties them to this session. Both public keys are included because the exporter does not cover the client's certificate
- * (RFC 8446 §7.5). `session` is the same at both ends: programs sign it to prove a key of their own in this session.
+ * The 64 bytes that evidence of each role is bound to: REPORT_DATA of a TEE, or hashed into a TPM quote. The TLS
+ * exporter ties them to this session. Both public keys are included because the exporter does not cover the client's
+ * certificate (RFC 8446 §7.5). `session` is the same at both ends: a program signs it to prove to this peer that it
+ * holds a private key.
  */
 export function bindingsOf(session: Session, transcript: Uint8Array): Bindings {
   const shared = Buffer.concat([

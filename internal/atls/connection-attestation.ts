@@ -19,7 +19,7 @@ export class ConnectionAttestation implements EvidenceHandler {
     this.#nowMs = options.nowMs;
   }
 
-  /** What the peer proved; undefined until its evidence was accepted. */
+  /** The verdict about the peer; undefined until its evidence was accepted. */
   get verdict(): Verdict | undefined {
     return this.#verdict;
   }
@@ -67,8 +67,8 @@ export class ConnectionAttestation implements EvidenceHandler {
 }
 
 /**
- * Copies the measurements. Validators return views of the evidence, and the verdict lives as long as the connection: it would
- * keep 64 KiB of evidence in memory.
+ * Copies the measurements. Validators return views of the evidence, and the verdict lives as long as the connection:
+ * without the copies, each verdict would keep 64 KiB of evidence in memory.
  */
 function copied(measurements: Verdict['measurements']): Verdict['measurements'] {
   return new Map([...measurements].map(([register, value]) => [register, Uint8Array.from(value)]));

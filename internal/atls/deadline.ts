@@ -3,9 +3,9 @@ import { formatDuration, type Clock } from '../clock/index.ts';
 import { AtlsError } from './errors.ts';
 
 /**
- * Limits the time of each step of one connection with a single timer. Its signal fires with `atls-timeout` when the
- * current step is overdue, and with the reason of the parent signal when that fires. A handshake takes about 10ms; a
- * timer for each step would cost more than the steps.
+ * Limits the time of each step of one connection with a single timer. When the current step is overdue, `signal` fires
+ * with `atls-timeout`. When the parent signal fires, `signal` fires with the same reason. A handshake takes about 10ms;
+ * a timer for each step would cost more than the steps.
  */
 export class Deadline implements Disposable {
   readonly #clock: Clock;
@@ -31,7 +31,8 @@ export class Deadline implements Disposable {
   }
 
   /**
-   * Starts the next step, which may take `ms`. It must not be due before the current step: the timer is not shortened.
+   * Starts the next step, which may take `ms`. The new step must not end before the time limit of the current step,
+   * because the timer is never shortened.
    */
   next(what: string, ms: number): void {
     this.#step = { what, ms, dueMs: this.#clock.monotonicMs() + ms };

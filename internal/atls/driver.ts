@@ -11,7 +11,9 @@ import type { Evidence } from './wire.ts';
 
 const NOTHING = new Uint8Array(0);
 
-/** What this end does between frames. Both methods stop when their signal fires. */
+/**
+ * The work of this end between the frames: creating and verifying evidence. Both methods stop when their signal fires.
+ */
 export interface EvidenceHandler {
   /** Creates evidence in `format`, one of the formats that this end shows. */
   issue(format: number, binding: EvidenceBinding, signal: AbortSignal): Promise<Uint8Array>;
@@ -58,7 +60,10 @@ export class HandshakeDriver implements Disposable {
     return next.value;
   }
 
-  /** Waits for the callbacks of all writes: http2 aborts the process on a socket with unfinished writes. */
+  /**
+   * Waits for the callbacks of all writes. If http2 took over a socket with unfinished writes, Node would abort the
+   * process.
+   */
   async flush(): Promise<void> {
     for (this.#throwIfBroken(); this.#unwritten > 0; this.#throwIfBroken()) await this.#changed();
   }
@@ -122,7 +127,10 @@ export class HandshakeDriver implements Disposable {
     }
   }
 
-  /** Resolves when the socket changes; the caller checks again what it waits for. One caller waits at a time. */
+  /**
+   * Resolves at the next event of the socket. The caller then checks again whether the state for which it waits is
+   * reached. One caller waits at a time.
+   */
   #changed(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wake = resolve;

@@ -12,8 +12,8 @@ const LOOK_AT_PEER =
   'Check that the address is that of a cluster node and that no proxy or scanner terminates TLS in between.';
 
 /**
- * Every refusal of an attested connection: `atls-tls-…` before the first frame, `atls-alert-…` when the peer said why it
- * refuses this end, all others when this end refuses the peer.
+ * Every reason for which an attested connection is refused or fails. `atls-tls-…`: before the first frame.
+ * `atls-alert-…`: the peer refused this end and reported why. All other codes: this end refused the peer, or failed.
  */
 export const atlsErrors = defineErrors({
   'atls-config': fault.operator.usage(
@@ -49,7 +49,7 @@ export const atlsErrors = defineErrors({
   ),
   'atls-evidence-rejected': peerFault(
     'The evidence of the peer was refused. The cause of this error names the check that failed.',
-    'Follow the fix of the cause. For a register, compare the reference values in the cluster configuration with `cluster attest measure` on the machine.',
+    'Follow the fix of the cause. If the cause names a register, compare the reference values in the cluster configuration with `cluster attest measure` on the machine.',
   ),
   'atls-issue-failed': retryable.system.precondition(
     'This machine could not produce its own evidence. The cause of this error says why.',

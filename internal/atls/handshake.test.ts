@@ -99,19 +99,19 @@ describe('aTLS handshake between ends with different configurations or sessions'
       want: 'server: atls-evidence-rejected',
     },
     {
-      name: 'two ends of different TLS sessions, as behind a relay',
+      name: 'two ends of different TLS sessions, because a relay is between them',
       client: { session: sessionOf({ master: 'mallory' }) },
       server: {},
       want: 'server: atls-evidence-rejected',
     },
     {
-      name: 'two ends that see different server keys, as behind a relay',
+      name: 'two ends that see different server keys, because a relay is between them',
       client: { session: sessionOf({ serverKey: 'mallory' }) },
       server: {},
       want: 'server: atls-evidence-rejected',
     },
     {
-      name: 'two ends that see different client keys, as behind a relay',
+      name: 'two ends that see different client keys, because a relay is between them',
       client: { session: sessionOf({ clientKey: 'mallory' }) },
       server: {},
       want: 'server: atls-evidence-rejected',
@@ -127,7 +127,7 @@ describe('aTLS handshake between ends with different configurations or sessions'
     expect(converse(optionsOf('client', client), optionsOf('server', server)).at(-1)).toBe(want);
   });
 
-  test('a client refuses evidence of another session', () => {
+  test('a client refuses evidence that is bound to another session', () => {
     const client = optionsOf('client', { shows: [FORMAT_NONE], session: sessionOf({ master: 'mallory' }) });
     const server = optionsOf('server', { accepts: [FORMAT_NONE] });
     expect(converse(client, server)).toContain('client: atls-evidence-rejected');
@@ -352,7 +352,7 @@ function evidenceFor(binding: Uint8Array): Uint8Array {
   return createHmac('sha256', machineKey).update(binding).digest();
 }
 
-/** Performs a step that does not involve the peer. Returns undefined for a step that does. */
+/** Performs a step that does not involve the peer. Returns undefined for a step that reads from the peer. */
 function work(step: HandshakeStep): Uint8Array | undefined {
   switch (step.kind) {
     case 'issue':

@@ -39,7 +39,7 @@ export type HandshakeStep =
   /** Verify the peer's evidence over `binding`, or throw. The peer must be silent meanwhile. */
   | { readonly kind: 'validate'; readonly evidence: Evidence; readonly binding: Uint8Array };
 
-/** What evidence is bound to. */
+/** The values to which evidence is bound. */
 export interface EvidenceBinding {
   /** 64 bytes: the SHA-512 of `statement`. */
   readonly binding: Uint8Array;
@@ -49,7 +49,7 @@ export interface EvidenceBinding {
 /** A coroutine that yields the steps of a handshake. */
 export type HandshakeSteps<Result = void> = Generator<HandshakeStep, Result, Uint8Array>;
 
-/** What both ends have agreed on after the HELLO frames. */
+/** The result of the HELLO frames, which is the same at both ends. */
 export interface NegotiatedHandshake {
   readonly ownFormat: number;
   readonly bindings: Bindings;
@@ -174,7 +174,8 @@ function* receive(
 }
 
 /**
- * Reads what the peer sent while this end issued or validated evidence, when the peer may send only an alert. Always throws.
+ * While this end issues or validates evidence, the peer may send only an alert. Reads the bytes that the peer sent in
+ * this time and throws the alert or a refusal. Never returns.
  */
 export function* rejectUnexpectedBytes(): HandshakeSteps<never> {
   const type = (yield { kind: 'read', sizeBytes: 1 })[0];

@@ -1,10 +1,10 @@
 import type { MachineIdentity, Variant, Verdict } from '../attestation/index.ts';
 
-/** What both ends know about their connection, independent of the kind of evidence. */
+/** Facts that both ends know about their connection, independent of the kind of evidence. */
 export interface PeerSession {
   /**
-   * 64 bytes that are the same at both ends and unique to this session. A program signs them to prove a key of its own in
-   * this session (docs/atls.md §4). Not secret.
+   * 64 bytes that are the same at both ends and unique to this session. A program signs them to prove to this peer that
+   * it holds a private key (docs/atls.md §4). Not secret.
    */
   readonly session: Uint8Array;
 }

@@ -3,7 +3,7 @@ import { AtlsError } from './errors.ts';
 
 /** How many connections may be in the handshake at the same time. */
 export interface PendingConnectionLimits {
-  /** In total, and from one source: an IPv4 address or an IPv6 /64. */
+  /** `maxPending`: of all peers together. `maxPendingPerSource`: from one IPv4 address or one IPv6 /64. */
   readonly maxPending: number;
   readonly maxPendingPerSource: number;
 }

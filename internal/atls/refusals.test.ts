@@ -97,7 +97,7 @@ describe('TLS that violates aTLS/1', () => {
     expect(await server).toBe('atls-tls-failed');
   });
 
-  test('a session cannot be resumed, and a resumed session is refused', async () => {
+  test('a server offers no resumption, and refuses a resumed session of a TLS stack that offers it', async () => {
     const clock = new FakeClock();
     const identity = await createTestIdentity();
     const withTickets = createSecureContext({
@@ -142,7 +142,7 @@ describe('evidence of another session or context', () => {
     expect(ends.issuer.server.issued).toBe(1);
   });
 
-  test('a server refuses the replay of an earlier session and makes no quote', async () => {
+  test('a server refuses frames that are replayed from an earlier session, and requests no quote', async () => {
     const ends = await createAtlsEnds();
     const recorded: Buffer[] = [];
     await withRawClient(ends, peerIdentity, async (raw) => {
@@ -253,8 +253,9 @@ describe('a relay that has the TLS keys of both ends', () => {
     expect(ends.issuer.server.issued).toBe(0);
   });
 
-  test('the client refuses a relay that first obtains the server’s evidence with evidence of its own', async () => {
-    // Mallory is a machine of her own, so the server accepts her; she then shows its evidence to the client.
+  test('the client refuses a relay that shows its own evidence to the server and forwards the server’s evidence', async () => {
+    // Mallory has an accepted machine, so the server accepts her evidence. She then shows the server's evidence to the
+    // client.
     const ends = await createAtlsEnds();
     using near = await createTcpPair();
     using far = await createTcpPair();
@@ -277,7 +278,7 @@ describe('a relay that has the TLS keys of both ends', () => {
   });
 });
 
-describe('aTLS server and a peer that disconnects or sends unexpected bytes', () => {
+describe('aTLS server whose peer disconnects or sends unexpected bytes', () => {
   test('cancels its quote when the client disconnects', async () => {
     const issuer = new HangingIssuer();
     const ends = await createAtlsEnds({ serverIssuer: () => issuer });
@@ -402,7 +403,7 @@ async function resumeAt(serve: (tcp: Socket) => Promise<unknown>) {
   return { resumed, server: await server };
 }
 
-/** Gives each of two concurrent sessions the evidence of the other one. */
+/** Gives each of two concurrent sessions the evidence that was issued for the other session. */
 class MixedUpIssuer {
   #first:
     { readonly binding: Uint8Array; readonly give: (evidence: Promise<Uint8Array>) => void } | undefined;

@@ -60,7 +60,7 @@ describe('gRPC over attested TLS', () => {
     expect(await ask(b)).toBe(identityOf('machine-b'));
     expect(await ask(a)).toBe(identityOf('machine-a'));
 
-    /** Replaces the connection that grpc opened with one from the source port that the test chose. */
+    /** Closes the connection that grpc opened, and opens a new connection from the source port that the test chose. */
     function upgradeOver(name: string, to: { readonly host: string; readonly port: number }) {
       return async (tcp: Socket, signal: AbortSignal) => {
         tcp.destroy();
@@ -122,7 +122,7 @@ describe('gRPC over attested TLS', () => {
     expect(server.issuer.issued).toBeGreaterThanOrEqual(3);
   });
 
-  test('many connections with three concurrent first calls each succeed', async () => {
+  test('three concurrent first calls succeed on each of many connections', async () => {
     await using server = await serve();
     const rounds = Number(process.env['ATLS_STRESS'] ?? 40);
     let answered = 0;
@@ -154,7 +154,7 @@ describe('internals of grpc-js that attested TLS depends on', () => {
     server.forceShutdown();
   });
 
-  test('the client calls its credentials to secure a socket', async () => {
+  test('the client lets its channel credentials secure the TCP socket', async () => {
     const asked = Promise.withResolvers<Socket>();
     class Probe extends grpc.ChannelCredentials {
       override _isSecure() {

@@ -168,7 +168,7 @@ describe('a flood of silent connections', () => {
     const held = watched(ends.server(mute.server));
     using tcp = await createTcpPair();
     expect(await codeOf(ends.server(tcp.server))).toBe('atls-busy');
-    tcp.server.destroy(); // as internal/rpc destroys a refused socket
+    tcp.server.destroy(); // destroys the socket, as internal/rpc does after a refusal
     expect(await codeOf(ends.client(tcp.client))).toMatch(/^atls-(connection|truncated)$/);
     mute.client.destroy();
     await held.ended;

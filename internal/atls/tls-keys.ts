@@ -26,8 +26,8 @@ export interface TlsKeySource {
 
 /**
  * A self-signed P-256 certificate that exists in this process only and is replaced every hour. The evidence, not the
- * certificate, makes its key trusted. Client and server in one process need a source each, because an end refuses a peer that
- * shows its own key.
+ * certificate, makes its key trusted. Client and server in one process need a source each, because an end refuses a
+ * peer that has the same key as this end.
  */
 export class RotatingKeys implements TlsKeySource {
   readonly #clock: Clock;

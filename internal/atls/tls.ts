@@ -78,7 +78,8 @@ function clientSocket(tcp: Socket, keys: TlsKeys): TLSSocket {
 const ALPN_PROTOCOLS = new DataView(Uint8Array.of(ALPN_ID.length, ...Buffer.from(ALPN_ID, 'ascii')).buffer);
 
 /**
- * A callback, because Node would keep a copy of a list with each socket. If it returns undefined, TLS sends its alert.
+ * A callback and not a list, because Node would keep a copy of the list with each socket. If the callback returns
+ * undefined, Node refuses the client with a TLS alert.
  */
 function chosenProtocol({ protocols }: { readonly protocols: readonly string[] }): string | undefined {
   return protocols.find((protocol) => protocol === ALPN_ID);
@@ -103,7 +104,7 @@ function truncated(): AtlsError {
   return new AtlsError('atls-truncated', 'TLS handshake failed: the peer closed the connection');
 }
 
-/** Checks what was negotiated, in addition to restricting what may be negotiated. */
+/** Checks the negotiated values, although the options of the connection allow no others. */
 function checked(socket: TLSSocket, keys: TlsKeys): TlsConnection {
   if (socket.getProtocol() !== 'TLSv1.3') {
     throw new AtlsError(

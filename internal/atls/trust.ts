@@ -35,7 +35,8 @@ export interface OneWayShowTrust extends Shows {
 }
 
 /**
- * What one end shows and accepts. Trust in one direction must be configured explicitly; an omission never causes it.
+ * The evidence that one end shows and accepts. Trust in one direction must be configured explicitly; an omission never
+ * causes it.
  */
 export type Trust = MutualTrust | OneWayAcceptTrust | OneWayShowTrust;
 

@@ -141,8 +141,8 @@ export function encodeAlert(alert: Alert): Uint8Array {
 }
 
 /**
- * Parses the peer's ALERT body. Returns undefined for a code that this version does not know; it ends the handshake
- * too.
+ * Parses the peer's ALERT body. Returns undefined for a code that this version does not know; such an alert ends the
+ * handshake too.
  */
 export function parseAlert(body: Uint8Array): Alert | undefined {
   if (body.length !== 1) throw malformed('alert', `${body.length} bytes, 1 expected`);

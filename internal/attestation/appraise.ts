@@ -35,8 +35,8 @@ export function checkBinding(binding: Uint8Array): void {
 /**
  * Compares the measured registers with the policy and appends the results to `checks`. Throws AppraisalError at the
  * first mismatch that is not `warnOnly`. A policy may cover several attestation variants, so registers that this kind
- * of evidence does not have are skipped. At least one register must remain; with the profile `measured`, one that is
- * not `warnOnly`.
+ * of evidence does not have are skipped. At least one register must remain. With the profile `measured`, at least one
+ * of the remaining registers must not be `warnOnly`.
  */
 export function checkRegisters(
   measurements: ReadonlyMap<string, Uint8Array>,

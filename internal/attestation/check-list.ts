@@ -6,7 +6,7 @@ import type { Check, Claim } from './verdict.ts';
 interface Comparison {
   readonly expected?: Claim;
   readonly actual?: Claim;
-  /** Shown in place of `actual` when the check fails. For checks that have no value to show when they pass. */
+  /** Shown in place of `actual` when the check fails. Used by checks that have no value to show when they pass. */
   readonly problem?: string;
 }
 

@@ -40,8 +40,7 @@ export class KeyIssuer implements Issuer {
 
 interface KeyIssuerOptions {
   /**
-   * Start of the signed message; ends with \0. Because of it, signatures for other purposes of the key are not valid
-   * here.
+   * Start of the signed message; ends with \0. So a signature that the key made for another purpose is not valid here.
    */
   readonly label: string;
   readonly privKey: Secret<KeyObject>;

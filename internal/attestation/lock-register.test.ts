@@ -33,7 +33,7 @@ describe('withLockRegister()', () => {
     },
   );
 
-  test('computes locked values from all reference values of the register, and ignores its warnOnly', () => {
+  test('computes locked values from all reference values of the register, and enforces a register that was `warnOnly`', () => {
     const baselines = ['c3'.repeat(32), 'd4'.repeat(32)];
     const registers = { pcr14: { expected: baselines, warnOnly: true } };
     const used = parsePolicy({ ...written, registers, tpm: { requiredPcrs: [14] } });

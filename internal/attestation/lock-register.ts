@@ -24,9 +24,9 @@ export function lockedValue(baseline: Uint8Array, clusterId: string): Uint8Array
 /**
  * The value that the lock register must have:
  *
- *     boot-baseline   first init, first ticket: bound to no cluster since the machine was started
- *     locked          reconnect to an init, ticket retry, rejoin, renewal, verify: bound to this cluster
- *     either          an init that was sent and whose lock has not been verified yet
+ *     boot-baseline   first init or first join ticket: since its start, the machine was bound to no cluster
+ *     locked          every later contact (reconnect to an init, repeated ticket, rejoin, renewal, verify): bound to this cluster
+ *     either          an init request was sent, and nobody knows yet whether the machine has locked itself
  */
 export type LockExpectation =
   { readonly shows: 'boot-baseline' } | { readonly shows: 'locked' | 'either'; readonly clusterId: string };

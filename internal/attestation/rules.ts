@@ -9,7 +9,7 @@ import type { TpmEndorsements, TpmRules } from './tpm/rules.ts';
 export interface Policy {
   /** Names this set of values in every verdict, audit record and log line. */
   readonly version: string;
-  /** What is verified: `measured` machine and software, `identity` only the machine. */
+  /** `measured`: verifies machine and software. `identity`: verifies only the machine. */
   readonly profile?: 'measured' | 'identity';
   /** Reference values by register name. Other registers are reported but not checked. */
   readonly registers: ReadonlyMap<string, RegisterRule>;

@@ -80,7 +80,7 @@ async function ask(bytes: Uint8Array): Promise<string> {
 }
 
 describe('the evidence socket', () => {
-  test('gives another process evidence for its session', async () => {
+  test('gives evidence for the session of another process', async () => {
     const { server: binding, statements } = bindingsFor(JOIN_CONTEXT);
     const issuer = new SocketIssuer({ path, variant: 'tpm' });
     const evidence = await issuer.issueForSession(statements.server, never);
@@ -89,7 +89,7 @@ describe('the evidence socket', () => {
     await expect(validator.validate(evidence, binding, context)).resolves.toMatchObject({ accepted: true });
   });
 
-  test('provides the evidence of a complete attested connection', async () => {
+  test('gives a server the evidence for a complete attested connection', async () => {
     const issuer = new SocketIssuer({ path, variant: 'tpm' });
     const common = { context: JOIN_CONTEXT, clock } as const;
     const accepts = [new FakeValidator({ variant: 'tpm', key })] as const;
@@ -156,7 +156,7 @@ describe('the evidence socket', () => {
   test.each([
     { name: 'an empty request', bytes: Buffer.alloc(0) },
     {
-      name: 'a request without the statement that the evidence has to bind',
+      name: 'a request without the statement to which the evidence would be bound',
       bytes: encodeRequest('tpm', new Uint8Array()),
     },
     { name: 'a request with a wrong magic', bytes: Buffer.concat([Buffer.from('CEVX'), Buffer.alloc(100)]) },
@@ -170,7 +170,7 @@ describe('the evidence socket', () => {
     expect(machine.issued).toBe(0);
   });
 
-  test('responds "busy" when the TPM fails, and only logs the reason', async () => {
+  test('responds "busy" when the TPM fails, and writes the reason only to the log', async () => {
     machine.issue = () => Promise.reject(new Error('the chip is on fire'));
     const issuer = new SocketIssuer({ path, variant: 'tpm' });
     const { statements } = bindingsFor(JOIN_CONTEXT);

@@ -27,7 +27,7 @@ function zulu(text: string): number {
   const date = new Date(0);
   date.setUTCFullYear(year, month - 1, day);
   date.setUTCHours(hour, minute, second);
-  // `Date` turns 31 February into a day of March: a date that does not exist comes back as another text.
+  // `Date` turns 31 February into a day of March, so a date that does not exist gives another text than the input.
   if (date.toISOString().replace(/[-:T]|\.000/g, '') !== text) {
     throw new Asn1Error(`reading time: ${text} does not exist`);
   }

@@ -52,7 +52,7 @@ function check(items: readonly CollateralItem[], before: readonly CollateralItem
 }
 
 describe('verifyBundle()', () => {
-  test('accepts documents of both manufacturers and returns the evaluation number of those of Intel', () => {
+  test('accepts documents of both manufacturers and returns the evaluation number of Intel’s documents', () => {
     expect(check(whole(), [], 3)).toBe(17);
     expect(check([...whole(), certificate(amd.chip().der), certificate(amd.ask.der)])).toBe(17);
   });
@@ -66,7 +66,7 @@ describe('verifyBundle()', () => {
     expect(verifyBundle(given, options)).toEqual({ ...given, evaluationNumber: 4 });
   });
 
-  /** Creates a CA with the name of a real one, and a new key each time. */
+  /** Creates a CA with the name of a real CA and with a new key. */
   const namesake = () =>
     issueCertificate({
       name: [
@@ -121,7 +121,7 @@ describe('verifyBundle()', () => {
       given: () => [certificate(amd.chip({ certificate: { notAfterMs: TEST_NOW_MS - 1 } }).der)],
     },
     {
-      name: 'a certificate of neither AMD nor Intel',
+      name: 'a certificate that neither AMD nor Intel issued',
       code: 'collateral-malformed',
       given: () => [...whole(), certificate(untrusted.der)],
     },
@@ -165,7 +165,7 @@ describe('verifyBundle()', () => {
     expect(check(whole(), active)).toBe(17);
   });
 
-  test('accepts documents as old as the active ones, and those of other platforms of any age', () => {
+  test('accepts documents of the same age as the active ones, and documents of any age for other platforms', () => {
     expect(check(whole(), whole())).toBe(17);
     const other = { kind: 'tcb-info', ...intel.tcbInfo(issued(9, { fmspc: '00A067110000' })) } as const;
     expect(check([...whole(), other], whole())).toBe(17);

@@ -30,7 +30,7 @@ export interface ManufacturerTrust {
   readonly intel: TdxTrust;
 }
 
-/** Every manufacturer has fewer CAs. Limits the cost of building chains. */
+/** Each real manufacturer has fewer CAs. Limits the cost of building chains. */
 const MAX_AUTHORITIES = 64;
 
 /**
@@ -67,7 +67,7 @@ export function verifyBundle(
   return new VerifiedBundle(bundle, Math.max(previous.evaluationNumber, number));
 }
 
-/** What the documents of one manufacturer are verified with. */
+/** The CA certificates and options with which the documents of one manufacturer are verified. */
 interface Maker {
   readonly authorities: readonly Certificate[];
   readonly isPinned: (root: Certificate) => boolean;

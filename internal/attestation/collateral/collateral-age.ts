@@ -8,7 +8,10 @@ import { CollateralError } from './errors.ts';
 interface CollateralIssue {
   /** Name of the document in tables and messages. */
   readonly what: string;
-  /** Equal for all documents that replace one another. Undefined for certificates, which only expiry or a CRL ends. */
+  /**
+   * Equal for all documents that replace one another. Undefined for certificates: a newer certificate does not replace
+   * an older one.
+   */
   readonly subject: string | undefined;
   readonly issuedMs: number;
   readonly expiresMs: number;
@@ -67,7 +70,10 @@ export function refuseOlderCollateral(
   }
 }
 
-/** Adds to `next` the current CRLs of CAs for which it has none, so that omitting a CRL does not undo a revocation. */
+/**
+ * For each CA without a CRL in `next`, adds the CRL from `before` if the CRL is still current. So a bundle that omits a
+ * CRL does not undo a revocation.
+ */
 export function keepCurrentCrls(before: VerifiedBundle, next: VerifiedBundle, nowMs: number): VerifiedBundle {
   const told = newestIssues(next.items);
   const kept = before.items.filter((item) => {

@@ -74,7 +74,7 @@ export function withoutDuplicates(items: readonly CollateralItem[]): readonly Co
 /** Collateral in the form that validators of processor evidence take. */
 type ProcessorCollateral = Required<Pick<Collateral, 'snp' | 'tdx'>>;
 
-/** What workspaces, agents and etcd store of a `VerifiedBundle`. */
+/** The parts of a `VerifiedBundle` that workspaces, agents and etcd store. */
 interface StoredBundle {
   /** The encoded bundle; undefined: none was stored yet. */
   readonly bundle: string | Uint8Array | undefined;
@@ -83,7 +83,7 @@ interface StoredBundle {
 
 /** A bundle that passed every check (`verifyBundle()`). */
 export class VerifiedBundle implements CollateralBundle {
-  /** Stands for the bundle before the first one. */
+  /** An empty bundle, for the time before the first bundle. */
   static readonly NONE = new VerifiedBundle({ assembledMs: 0, items: [] }, 0);
   readonly assembledMs: number;
   readonly items: readonly CollateralItem[];
@@ -97,7 +97,10 @@ export class VerifiedBundle implements CollateralBundle {
     this.evaluationNumber = evaluationNumber;
   }
 
-  /** A bundle that was verified before it was stored. Validators verify each document again. @throws CollateralError */
+  /**
+   * Loads a bundle that was verified before it was stored. Validators verify each document again. @throws
+   * CollateralError
+   */
   static load(stored: StoredBundle | undefined): VerifiedBundle {
     if (stored === undefined) return VerifiedBundle.NONE;
     const { bundle, evaluationNumber } = stored;
@@ -107,7 +110,10 @@ export class VerifiedBundle implements CollateralBundle {
     );
   }
 
-  /** Always the same object. Empty without documents, so that evidence that needs them is refused. */
+  /**
+   * The collateral for validators, the same object at each call. Empty if the bundle has no documents; validators then
+   * refuse evidence that needs them.
+   */
   get forValidators(): Partial<ProcessorCollateral> {
     this.#forValidators ??= this.items.length === 0 ? {} : collateralFrom(this.items, this.evaluationNumber);
     return this.#forValidators;

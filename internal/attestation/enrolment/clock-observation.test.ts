@@ -72,13 +72,13 @@ describe('compareClockObservations()', () => {
     expect(compareClockObservations(first, now)).toEqual([expect.objectContaining({ kind })]);
   });
 
-  test('detects two copies of a TPM that run alternately at the second observation', () => {
+  test('detects at the second observation that two copies of a TPM run alternately', () => {
     const original = later(10 * MINUTE_MS);
-    const copy = later(11 * MINUTE_MS, { clock: { ...first.clock, clockMs: 100_500n } }); // just after it was started
+    const copy = later(11 * MINUTE_MS, { clock: { ...first.clock, clockMs: 100_500n } }); // the copy, just started
     expect(compareClockObservations(original, copy).map((each) => each.kind)).toEqual(['clock-behind']);
     const record = latestClockObservation(original, copy);
     expect(record).toBe(original);
-    expect(compareClockObservations(record, later(12 * MINUTE_MS))).toEqual([]); // its clock ran on
+    expect(compareClockObservations(record, later(12 * MINUTE_MS))).toEqual([]); // the original ran on
   });
 });
 

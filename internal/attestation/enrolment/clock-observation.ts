@@ -3,7 +3,7 @@ import { describeClock, isClockForward, type TpmClock } from '../tpm/index.ts';
 /** The TPM clock and keys of a machine in an accepted quote. */
 export interface ClockObservation {
   readonly attestationKeyNameHex: string;
-  /** Fingerprint of the machine's node key. A copy of the machine that joins separately has another one. */
+  /** Fingerprint of the machine's node key. A copy of the machine that joins separately has another node key. */
   readonly nodeKeyId: string;
   readonly clock: TpmClock;
   /** When the quote was verified, by the verifier's clock. */
@@ -74,8 +74,8 @@ export function latestClockObservation(
 }
 
 /**
- * Whether the clock is behind only because this session started before the last one and took longer (at most
- * `slackMs`).
+ * Whether the clock is behind only because two sessions overlapped: the session of `now` started before the session of
+ * `last`, and ended after it. The difference is at most `slackMs`.
  */
 function isOvertaken(last: TpmClock, now: TpmClock, slackMs: number): boolean {
   const isSamePower = last.resetCount === now.resetCount && last.restartCount === now.restartCount;

@@ -49,7 +49,7 @@ const endorsement: Endorsement = {
   checks: new CheckList(enrolErrors, 'testing'),
 };
 
-/** What TPM2_ActivateCredential does, in software. */
+/** Performs TPM2_ActivateCredential in software. */
 function openCredential(blob: Uint8Array, encryptedSeed: Uint8Array, name: Uint8Array): Uint8Array {
   const padding = {
     padding: constants.RSA_PKCS1_OAEP_PADDING,
@@ -167,7 +167,7 @@ describe('CredentialActivations', () => {
     );
   });
 
-  test('challenge() drops expired challenges and refuses more than the limit', () => {
+  test('challenge() drops expired challenges, and refuses a challenge above the limit', () => {
     const activations = new CredentialActivations({ lifetimeMs: 100, maxOpen: 2 });
     const old = activations.challenge(endorsement, 0);
     activations.challenge(endorsement, 50);

@@ -140,7 +140,8 @@ function verifyCertificate(
     const leaf = cache.parse(der);
     const pool = trust.authorities.map((authority) => cache.parse(authority));
     const isPinned = (root: Certificate): boolean => trust.roots.has(root.fingerprint);
-    // The subject alternative name, which describes the hardware, is critical and must be checked: `hardwareOf()` does.
+    // The subject alternative name, which describes the hardware, is critical, so this code must check it: see
+    // `hardwareOf()`.
     verifyPath({
       chain: buildChain(leaf, pool, cache),
       isPinned,

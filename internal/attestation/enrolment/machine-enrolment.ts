@@ -18,14 +18,17 @@ export interface MachineOptions {
   readonly attestationKeySecret?: Secret<Uint8Array>;
 }
 
-/** Strongest key first. The first key that has a certificate is used; if none has one, the first key. */
+/**
+ * Strongest key first. The first key that has a certificate is used. If no key has a certificate, the first key is
+ * used.
+ */
 const PREFERENCE: readonly [EndorsementKeyKind, ...EndorsementKeyKind[]] = [
   'ecc-p384',
   'ecc-p256',
   'rsa-2048',
 ];
 
-/** Reads the keys of this machine's TPM for enrolment. They are the same each time. Throws TpmError. */
+/** Reads the keys of this machine's TPM for enrolment. Each call returns the same keys. Throws TpmError. */
 export function readEnrolmentRequest(
   { tpm, attestationKeySecret }: MachineOptions,
   signal: AbortSignal,

@@ -8,7 +8,7 @@ const challenge = {
 };
 const request = { endorsementKey: Uint8Array.of(1), attestationKey: Uint8Array.of(2, 3) };
 
-test('decoding returns the encoded messages, with and without a certificate', () => {
+test('decodeChallenge() and decodeEnrolmentRequest() return what was encoded, with and without a certificate', () => {
   expect(decodeChallenge(encodeChallenge(challenge))).toEqual(challenge);
   for (const each of [request, { ...request, endorsementCertificate: Uint8Array.of(9) }])
     expect(decodeEnrolmentRequest(encodeEnrolmentRequest(each))).toEqual(each);

@@ -127,7 +127,7 @@ function isPadding(reader: LogReader): boolean {
   const start = rest.subarray(0, 12);
   const filler = start[0];
   if ((filler !== 0 && filler !== 0xff) || start.some((byte) => byte !== filler)) return false;
-  if (filler === 0 && start.length < 12) return false; // no padding, but a truncated event of register 0
+  if (filler === 0 && start.length < 12) return false; // a truncated event of register 0, not padding
   if (rest.some((byte) => byte !== filler)) {
     throw new EventlogError('eventlog-padding', `reading the padding at byte ${reader.offset}`);
   }

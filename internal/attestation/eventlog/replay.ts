@@ -82,7 +82,7 @@ function startValue(log: EventLog, sizeBytes: number): Uint8Array {
   if (records.length > 1 || late || (locality !== 0 && locality !== 3 && locality !== 4)) {
     throw new EventlogError('eventlog-locality', 'replaying PCR 0', {
       expected: 'one StartupLocality of 0, 3 or 4 before PCR 0 is extended',
-      actual: `${records.length} of ${locality ?? 'another form'}${late ? ', late' : ''}`,
+      actual: `${records.length} with locality ${locality ?? 'of another form'}${late ? ', after PCR 0 was extended' : ''}`,
     });
   }
   value[sizeBytes - 1] = locality;

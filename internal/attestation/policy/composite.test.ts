@@ -131,7 +131,7 @@ describe('CompositeValidator refuses', () => {
     expect(tpm.seen).toHaveLength(0);
   });
 
-  test('evidence of another session', async () => {
+  test('evidence that is bound to another session', async () => {
     const { validator } = validators();
     const evidence = await issuerWith(keyA).issue(new Uint8Array(64), never);
     await expect(validator.validate(evidence, BINDING, context)).rejects.toMatchObject({
@@ -154,7 +154,7 @@ describe('CompositeValidator refuses', () => {
     }
   });
 
-  test('a binding of another length, for issuer and validator', async () => {
+  test('a binding of a wrong length, which CompositeIssuer refuses too', async () => {
     await expect(issuerWith(keyA).issue(new Uint8Array(), never)).rejects.toMatchObject({
       code: 'attestation-binding-length',
     });

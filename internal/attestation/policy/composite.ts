@@ -50,14 +50,15 @@ export function decodeComposite(evidence: Uint8Array): CompositeParts {
   return { report, quote, attestationKey: decodeTpmEvidence(quote).attestationKey };
 }
 
-/** What the report data of the processor must be for a session, 64 bytes. */
+/** The value that the report data of the processor must have for a session, 64 bytes. */
 export function compositeReportBinding(binding: Uint8Array, { attestationKey }: CompositeParts): Uint8Array {
   return reportBinding(binding, nameOfBytes(attestationKey));
 }
 
 /**
- * The policy for each part: its own registers. The quote may be of any machine, because the report proves which machine it is, and its
- * key must be the one that the report certifies, which counts as enrolled.
+ * The policy for the report and the policy for the quote, each with its own registers. The policy for the quote accepts
+ * any machine, because the report proves which machine it is. It accepts only the key that the report certifies, as if
+ * that key were enrolled.
  */
 export function compositePolicies(policy: Policy): { readonly processor: Policy; readonly tpm: Policy } {
   const { tpm, ...rest } = partOf(policy, (register) => TPM_REGISTER.test(register));
@@ -93,9 +94,7 @@ export class CompositeIssuer implements Issuer {
   }
 }
 
-/**
- * Verifies the processor's report, then the TPM quote, which only the key that the report certifies may have signed.
- */
+/** Verifies the processor's report, then the TPM quote. The report must certify the key that signed the quote. */
 export class CompositeValidator implements Validator {
   readonly variant: CompositeVariant;
   readonly #processor: Validator;
@@ -136,7 +135,7 @@ function partOf(policy: Policy, isMine: (register: string) => boolean): Policy {
   return { ...policy, registers: new Map([...policy.registers].filter(([name]) => isMine(name))) };
 }
 
-/** One verdict of both: machine and TCB of the processor, the registers, checks, claims and warnings of both. */
+/** One verdict for both parts: machine and TCB from the processor; registers, checks, claims and warnings from both. */
 export function mergeVerdicts(variant: CompositeVariant, processor: Verdict, tpm: Verdict): Verdict {
   const prefixed = Object.entries(tpm.claims).map(([name, claim]) => [`tpm.${name}`, claim] as const);
   return {

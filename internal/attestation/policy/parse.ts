@@ -43,13 +43,13 @@ function checkProvesSomething({ profile, registers, machines }: WrittenPolicy): 
   if (profile === 'measured' && rules.every((rule) => rule.warnOnly === true)) {
     throw new PolicyError(
       'policy-proves-nothing',
-      'reading an attestation policy: `measured` without an enforced register',
+      'reading an attestation policy: the profile `measured` needs a register that is not `warnOnly`',
     );
   }
   if (profile === 'identity' && machines === 'any') {
     throw new PolicyError(
       'policy-proves-nothing',
-      'reading an attestation policy: `identity` with machines `any`',
+      'reading an attestation policy: the profile `identity` does not allow machines `any`',
     );
   }
 }

@@ -30,7 +30,7 @@ export function standardValidators(options: {
   };
 }
 
-/** What the issuers of this machine are created with. The functions are called only for a variant that needs them. */
+/** The inputs for creating the issuers of this machine. The functions are called only for a variant that needs them. */
 interface IssuerDependencies {
   readonly tsm: TsmPorts;
   readonly tpm: () => Issuer;

@@ -58,7 +58,10 @@ export function checkEndorsement(
   });
 }
 
-/** The certificate for this chip and TCB; if there is none, any of the right kind, so that a later check names the problem. */
+/**
+ * Returns the certificate for this chip and TCB. If there is none, returns any certificate of the right kind, so that a
+ * later check names the difference.
+ */
 function selectLeaf(report: SnpReport, pool: readonly Certificate[], checks: Checks): Certificate {
   const leaves = pool.filter((each) => endorsementKind(each) !== undefined);
   checks.require('snp-certificate-missing', leaves.length > 0, { problem: 'no chip certificate' });
@@ -80,8 +83,8 @@ function isForReport(certificate: Certificate, report: SnpReport, checks: Checks
 }
 
 /**
- * Since version 3 the report itself names the processor. The name in the certificate is then ignored, because AMD has issued
- * certificates with a wrong one. In both cases the chain must end in the pinned root of the product.
+ * Since version 3 the report itself names the processor. The name in the certificate is then ignored, because AMD has
+ * issued certificates with a wrong name. In both cases the chain must end in the pinned root of the product.
  */
 function productOf(report: SnpReport, endorsement: SnpEndorsement, checks: Checks): SnpProduct {
   const { cpuid } = report;

@@ -84,7 +84,9 @@ function readEndorsement({ extensions }: Certificate, kind: SnpEndorsement['kind
   };
   const other = kind === 'vcek' ? OID.cspId : OID.hardwareId;
   if (extensions.has(other))
-    throw new Asn1Error(`reading a ${kind} certificate: extension ${other} belongs to the other kind`);
+    throw new Asn1Error(
+      `reading a ${kind} certificate: extension ${other} belongs to the other kind of certificate`,
+    );
   return {
     kind,
     productName,

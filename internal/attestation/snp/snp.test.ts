@@ -135,7 +135,7 @@ describe('SnpValidator accepts', () => {
     expect(verdict.machineIdentity).toEqual({ kind: 'snp-csp', id: 'CN=cc-test.example', proof: 'endorsed' });
   });
 
-  test('a report of a chip with several certificates, using the one for its TCB', async () => {
+  test('a report of a chip with several certificates, and uses the certificate for the TCB of the report', async () => {
     const other = amd.Milan.chip({ key, tcb: { ...amd.Milan.tcb, snp: 3 } }).der;
     await expect(judge({ certificates: (chip) => [other, chip] })).resolves.toMatchObject({ accepted: true });
   });

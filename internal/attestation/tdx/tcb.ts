@@ -55,8 +55,8 @@ function evaluateSvn(
   platform: PckPlatform,
   { tcbInfo, checks }: { readonly tcbInfo: TcbInfo; readonly checks: Checks },
 ): TdxTcb {
-  // A TDX module of a version above 0 has an identity of its own in the TCB info; the first two SVNs then belong to it,
-  // not to the platform.
+  // A TDX module of a version above 0 has an identity of its own in the TCB info; the first two SVNs then belong to the
+  // module, not to the platform.
   const version = teeTcbSvn[1] ?? 0;
   const skip = version > 0 ? 2 : 0;
   const level = tcbInfo.tcbLevels

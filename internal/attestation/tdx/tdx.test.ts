@@ -178,7 +178,11 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     given: () => header(2, 3),
     want: 'tdx-key-type',
   },
-  { name: 'a quote of another vendor’s quoting enclave', given: () => header(12, 0), want: 'tdx-qe-vendor' },
+  {
+    name: 'a quote by a quoting enclave of another vendor than Intel',
+    given: () => header(12, 0),
+    want: 'tdx-qe-vendor',
+  },
   {
     name: 'a quote with a non-zero trailing byte',
     given: () => ({ quote: { tail: Uint8Array.of(0, 1) } }),
@@ -257,7 +261,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'x509-issuer-mismatch',
   },
   {
-    name: 'a quote of a self-made Intel root',
+    name: 'a quote under a self-made root CA with Intel’s name',
     given: () => ({ raw: new TestIntel().quote() }),
     want: 'x509-root-untrusted',
   },
@@ -399,7 +403,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'tdx-qe-identity',
   },
   {
-    name: 'a quote of another enclave by the quoting enclave’s signer',
+    name: 'a quote by another enclave that has the same signer as the quoting enclave',
     given: () => qeReport(256, 1),
     want: 'tdx-qe-identity',
   },
@@ -586,7 +590,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'x509-revoked',
   },
   {
-    name: 'a quote with TCB info of a revoked signing certificate',
+    name: 'a quote with TCB info whose signing certificate was revoked',
     given: () => ({
       collateral: {
         crls: [
@@ -728,7 +732,7 @@ describe('TDX quotes recorded from real machines', () => {
     ]);
   });
 
-  test('a quote of a platform below every TCB level is refused, as by Intel’s library', () => {
+  test('a quote of a platform below every TCB level is refused, as Intel’s library refuses it', () => {
     const { quote, options } = real('v5-td15', '2026-02-20', ['v5-td15.collateral']);
     expect(() => verifyTdxEvidence(quote, options)).toThrow(
       expect.objectContaining({ code: 'tdx-tcb-level' }),
@@ -787,7 +791,7 @@ describe('TDX quotes recorded from real machines', () => {
     const isPinned = (): boolean => true;
     const trust = { cache, nowMs: options.nowMs, isPinned, checks };
     const fmspc = Buffer.from('b0c06f000000', 'hex');
-    // Both documents need only the CRL of the root, which is also the shortest.
+    // Both documents need only the CRL of the root. Parsing only this shortest CRL makes the loop fast.
     const read = (edited: Partial<TdxCollateral>) =>
       prepareCollateral({ ...raw, crls: raw.crls.slice(0, 1), ...edited }, cache);
     const readers = {
@@ -883,7 +887,10 @@ function selfMadeSigner(): Given {
   };
 }
 
-/** One byte more than the certification data needs, which every length around it includes. */
+/**
+ * A quote whose certification data has one unused byte at its end. Every length field around the data includes this
+ * byte.
+ */
 function withUnusedByte(quote: Uint8Array): Uint8Array {
   const offset = 48 + 584;
   const view = Buffer.concat([quote, Buffer.of(0)]);

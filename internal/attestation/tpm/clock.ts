@@ -3,8 +3,8 @@ import type { QuoteErrorCode } from './errors.ts';
 import type { TpmClock } from './rules.ts';
 
 /**
- * Whether a clock can be later than the last one of the same key. Reset count, restart count and clock only increase, unless
- * the TPM lost power: then `safe` is 0 and the clock may go back by the time that was not yet saved.
+ * Whether the clock `now` can come after the clock `before` of the same TPM. Reset count, restart count and clock only
+ * increase, unless the TPM lost power: then `safe` is 0 and the clock may go back by the time that was not yet saved.
  */
 export function isClockForward(before: TpmClock, now: TpmClock): boolean {
   if (now.resetCount !== before.resetCount) {
@@ -14,7 +14,10 @@ export function isClockForward(before: TpmClock, now: TpmClock): boolean {
   return now.clockMs >= before.clockMs || (!now.safe && now.restartCount > before.restartCount);
 }
 
-/** Checks the clock of a quote against the last one. Throws AttestationError `quote-clock-…`. */
+/**
+ * Checks that the clock of a quote is not behind the clock of the last quote of the same key. Throws AttestationError
+ * `quote-clock-…`.
+ */
 export function checkClock(
   now: TpmClock,
   options: { readonly lastSeen: TpmClock | undefined; readonly requireSafe: boolean },

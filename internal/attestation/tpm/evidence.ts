@@ -23,8 +23,8 @@ import { quoteErrors } from './errors.ts';
  *   7 counter statement TPMS_ATTEST of type NV             signed; the lock counter, certified for the quote in 2
  *   8 counter signature TPMT_SIGNATURE, canonical          verified
  *
- * 7 and 8 are present if the lock counter of the machine has a value; the extraData in 2 covers whether they are.
- * No byte can be changed without a refusal. All numbers are big-endian.
+ * 7 and 8 are present if the lock counter of the machine has a value; the extraData in 2 covers whether they are
+ * present. No byte can be changed without a refusal. All numbers are big-endian.
  */
 export interface TpmEvidence extends QuoteParts {
   readonly proof: { readonly size: number; readonly index: number; readonly path: readonly Uint8Array[] };
@@ -96,7 +96,8 @@ function decodeValues(bytes: Uint8Array): ReadonlyMap<number, Uint8Array> {
   const reader = new WireReader(bytes, 'PCR values');
   let last = -1;
   while (reader.remaining > 0) {
-    if (reader.remaining < ENTRY_BYTES) throw refuse('quote-pcr-values', 'whole entries', 'a part of one');
+    if (reader.remaining < ENTRY_BYTES)
+      throw refuse('quote-pcr-values', 'whole entries', 'an incomplete entry');
     const pcr = reader.u8('index');
     const length = reader.u8('length');
     if (pcr <= last) throw refuse('quote-pcr-values', `an index above ${last}`, `${pcr}`);

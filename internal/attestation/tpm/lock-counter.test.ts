@@ -44,7 +44,7 @@ describe('TPM evidence with a certified lock counter', () => {
     expect(verdict.checks).toContainEqual({ name: 'lock-counter', outcome: 'skipped', actual: 'none' });
   });
 
-  test('lockCounterOf() also reads the counter of a TPM that a processor certifies', () => {
+  test('lockCounterOf() also reads the counter from a verdict about a TPM together with a processor', () => {
     expect(lockCounterOf({ claims: { 'tpm.lockCounter': '9' } })).toBe(9n);
   });
 
@@ -96,7 +96,7 @@ describe('TPM evidence with a certified lock counter', () => {
       code: 'quote-binding',
     },
     {
-      name: 'the lack of a lock counter certificate that the signed quote announces',
+      name: 'evidence without the lock counter certificate that the signed quote announces',
       counter: { isMissing: true },
       code: 'quote-binding',
     },

@@ -24,7 +24,10 @@ export interface MachineMeasurement {
 
 /** The firmware event log of a machine. */
 interface MeasuredLog {
-  /** Names of registers to which the log replays; in `unexplained`, those that software extended without logging it. */
+  /**
+   * `explained`: names of the registers to whose values the log replays. `unexplained`: registers that software
+   * extended without logging it.
+   */
   readonly explained: readonly string[];
   readonly unexplained: readonly string[];
   readonly events: readonly MeasuredEvent[];

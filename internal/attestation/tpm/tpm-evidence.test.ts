@@ -193,7 +193,7 @@ describe('a TPM quote', () => {
   const hostile: readonly {
     readonly name: string;
     readonly forged: () => Partial<ForgedEvidence>;
-    /** What the refusal must have found, where another check has the same code. */
+    /** The value that the refusal must report as found; set if another check refuses with the same code. */
     readonly found?: string;
     readonly code: string;
   }[] = [
@@ -343,7 +343,7 @@ describe('a TPM quote', () => {
       code: 'quote-binding',
     },
     {
-      name: 'a binding of a session with another key',
+      name: 'the binding of a session whose peer has another key',
       forged: () => ({ binding: new Uint8Array(64).fill(9) }),
       code: 'quote-binding',
     },
@@ -524,7 +524,7 @@ describe('quotes shared by a batch', () => {
   });
 
   test.each([
-    { name: 'another tree size with the same path length', change: { size: 6 } },
+    { name: 'another tree size but the same path length', change: { size: 6 } },
     { name: 'another leaf index', change: { index: 1 } },
     { name: 'exchanged sibling hashes', change: { path: [...(paths[0] ?? [])].reverse() } },
   ])('a Merkle proof with $name is refused', async ({ change }) => {
@@ -638,7 +638,7 @@ describe('the TPM section of a policy', () => {
     );
   });
 
-  test('refuses a mismatch, and only warns if the policy has warnOnly', async () => {
+  test('refuses a mismatch, but only warns if the register is warnOnly', async () => {
     const wrong = ['00'.repeat(32)];
     await expect(
       judge(forged(), binding, contextOf(known, { policy: { registers: register(wrong) } })),

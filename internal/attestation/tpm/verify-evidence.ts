@@ -131,7 +131,7 @@ function identify(
   return { kind: 'tpm-ak', id: nameHex, proof: 'pinned' };
 }
 
-/** Checks that the extraData of the quote covers the binding (through leaf, path and root) and the event log. */
+/** Checks that the extraData of the quote covers the binding (as a leaf of the Merkle tree) and the event log. */
 function checkBound(
   { proof, eventLog, lockCounter }: TpmEvidence,
   binding: Uint8Array,

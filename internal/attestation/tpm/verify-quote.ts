@@ -16,7 +16,9 @@ import type { QuoteErrorCode } from './errors.ts';
 import type { QuoteParts } from './evidence.ts';
 import { RESETTABLE_PCRS } from './rules.ts';
 
-/** A quote that a key in a TPM signed, with its PCR values. Which TPM, and for which session, is not yet verified. */
+/**
+ * A quote that a key in a TPM signed, with its PCR values. The owner of the key and the session are not yet verified.
+ */
 export interface VerifiedQuote {
   readonly key: AttestationKey;
   readonly statement: QuoteAttest;
@@ -51,8 +53,9 @@ export function verifyQuote(
 }
 
 /**
- * Verifies signature and PCR values of a quote whose key is known without its public area, as from a PEM file. Nothing then says that a
- * TPM holds the key, or that it signs only what a TPM measured. Throws AttestationError `quote-…`.
+ * Verifies signature and PCR values of a quote whose key is known only as a public key (for example from a PEM file),
+ * without its TPM attributes. So it is not proved that a TPM holds the key, or that the key signs only data of the TPM.
+ * Throws AttestationError `quote-…`.
  */
 export function verifyQuoteByKey(
   parts: Omit<QuoteParts, 'attestationKey'>,

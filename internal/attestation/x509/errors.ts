@@ -40,7 +40,10 @@ export const x509Errors = defineErrors({
     wrongChain,
   ),
   'x509-path-length': refusal('The chain is longer than the path length of a CA allows.', wrongChain),
-  'x509-key-usage': refusal('The key usage of a certificate does not allow how it is used.', wrongChain),
+  'x509-key-usage': refusal(
+    'The key of a certificate is used in a way that its key usage extension does not allow.',
+    wrongChain,
+  ),
   'x509-not-yet-valid': refusal(
     'A certificate is not valid yet.',
     'Compare the clock of this machine with the start date of the certificate, and correct the clock if it is behind.',

@@ -84,7 +84,8 @@ export function buildChain(
 }
 
 /**
- * If several issuers have the right name, the one whose key signed. If none signed, the first: its refusal is reported.
+ * Returns the issuer whose key signed, if several certificates have the right name. If none of them signed, returns the
+ * first, so that its refusal is reported.
  */
 function findIssuer(
   certificate: Certificate,

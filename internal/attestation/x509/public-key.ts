@@ -84,7 +84,7 @@ function checkSize(kind: PublicKeyKind, bytes: Uint8Array): void {
   if (bytes.length !== wanted || (kind !== 'ed25519' && bytes[0] !== 0x04)) {
     throw new X509Error(
       'x509-malformed',
-      `reading a public key of kind ${kind}: ${bytes.length} bytes in another form`,
+      `reading a public key of kind ${kind}: ${bytes.length} bytes in an unexpected form`,
     );
   }
 }

@@ -54,7 +54,7 @@ export function parseStandardExtensions(extensions: Extensions): StandardExtensi
   };
 }
 
-/** The key id of the authority key identifier extension. Its issuer and serial number are ignored. */
+/** The key id of the authority key identifier extension. The issuer and serial number in this extension are ignored. */
 export function parseAuthorityKeyId(extensions: Extensions): Uint8Array | undefined {
   return readExtension(extensions, EXTENSION.authorityKeyId, (reader) =>
     reader.sequence((parts) => {

@@ -267,7 +267,7 @@ describe('verifyPath()', () => {
     );
   });
 
-  test('checks the dates also for cached signatures', () => {
+  test('checks the dates of a certificate also if its signature is cached as verified', () => {
     const cache = new CertificateCache();
     const chain = [leafWith().der, middle.der, root.der].map((each) => cache.parse(each));
     verifyPath({ chain, isPinned: () => true, atMs: TEST_NOW_MS, cache });
@@ -310,7 +310,7 @@ describe('parseCertificate()', () => {
       want: 'x509-malformed',
     },
     {
-      name: 'a certificate with a path length that is not a CA',
+      name: 'a certificate that has a path length but is not a CA',
       given: () => leafWith({ extensions: [{ oid: '2.5.29.19', value: der.sequence(der.integer(0)) }] }).der,
       want: 'x509-malformed',
     },
