@@ -7,8 +7,8 @@ import { AuditError } from './errors.ts';
 
 const MAX_BYTES = 4096;
 /**
- * The beginning of the data that an owner signs, one for each audit log. So a signature for one log is never
- * valid for the other.
+ * The beginning of the data that an owner signs, one for each audit log. So a signature for one log is never valid for
+ * another log.
  */
 const LABELS: Readonly<Record<AuditLogName, string>> = {
   decisions: 'cluster/audit-checkpoint/v1\0',

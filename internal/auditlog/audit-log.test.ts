@@ -127,7 +127,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['a']);
   });
 
-  test('a full log of requests deletes no decision', async () => {
+  test('a full log of requests causes no deletion in the log of decisions', async () => {
     const etcd = new MemoryEtcd();
     const decisions = new AuditLog({ etcd });
     const requests = new AuditLog({ etcd, log: 'requests', maxEntries: 3 });

@@ -19,9 +19,9 @@ import {
 } from '../records/index.ts';
 
 /**
- * The maximum number of entries of each log in etcd: about 50 MiB of its 2 GiB together. Older entries are
- * deleted; operators can export them before. Machines that nobody has admitted can fill only the log of
- * requests.
+ * The maximum number of entries of each log in etcd. Both logs together take about 50 MiB of the 2 GiB that etcd may
+ * use. Older entries are deleted; operators can export them before. Machines that nobody has admitted can fill only the
+ * log of requests.
  */
 const AUDIT_LOG_MAX_ENTRIES: Readonly<Record<AuditLogName, number>> = {
   decisions: 65_536,

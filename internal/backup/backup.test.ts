@@ -69,20 +69,28 @@ const codeOf = async (work: Promise<unknown>): Promise<string> => {
 };
 
 describe('age', () => {
-  test.each([0, 1, 65_535, 65_536, 65_537, 200_000])('round trip of %d bytes', async (size) => {
-    const plain = Buffer.alloc(size, 7);
-    const sealed = await all(encryptAge(one(plain), [recovery.recipient]));
-    expect((await all(decryptAge(one(sealed), [recovery]))).equals(plain)).toBe(true);
-  });
+  test.each([0, 1, 65_535, 65_536, 65_537, 200_000])(
+    'decryptAge() returns the %d bytes that encryptAge() encrypted',
+    async (size) => {
+      const plain = Buffer.alloc(size, 7);
+      const sealed = await all(encryptAge(one(plain), [recovery.recipient]));
+      expect((await all(decryptAge(one(sealed), [recovery]))).equals(plain)).toBe(true);
+    },
+  );
 
-  test.each([7, 1000, 65_536, 65_552, 65_553])('round trip in pieces of %d bytes', async (size) => {
-    const plain = Buffer.from(Array.from({ length: 140_000 }, (_, i) => i % 251));
-    const pieces = (all: Buffer): Buffer[] =>
-      Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.subarray(i * size, (i + 1) * size));
-    const sealed = await all(encryptAge(one(...pieces(plain)), [recovery.recipient]));
-    const opened = await all(decryptAge(one(...pieces(sealed)), [recovery]));
-    expect(opened.equals(plain)).toBe(true);
-  });
+  test.each([7, 1000, 65_536, 65_552, 65_553])(
+    'decryptAge() returns what encryptAge() encrypted, in pieces of %d bytes',
+    async (size) => {
+      const plain = Buffer.from(Array.from({ length: 140_000 }, (_, i) => i % 251));
+      const pieces = (all: Buffer): Buffer[] =>
+        Array.from({ length: Math.ceil(all.length / size) }, (_, i) =>
+          all.subarray(i * size, (i + 1) * size),
+        );
+      const sealed = await all(encryptAge(one(...pieces(plain)), [recovery.recipient]));
+      const opened = await all(decryptAge(one(...pieces(sealed)), [recovery]));
+      expect(opened.equals(plain)).toBe(true);
+    },
+  );
 
   test('decrypts a file of another implementation (age-encryption 0.3.1)', async () => {
     const key = parseRecoveryKey(new Secret(FOREIGN.identity));
@@ -120,7 +128,7 @@ describe('a backup', () => {
     ]);
   });
 
-  test('is refused when truncated anywhere, and with a byte more', async () => {
+  test('is refused if it is truncated anywhere or has an extra byte', async () => {
     const file = await fileOf();
     for (let length = 0; length < file.length; length++) {
       const code = await codeOf(verifyBackup(one(file.subarray(0, length)), TRUST));
@@ -156,7 +164,7 @@ describe('a backup', () => {
 
   test('of a newer format is refused before the rest is read', async () => {
     const file = await fileOf();
-    file.writeUInt16BE(4, 8); // the newest is 3
+    file.writeUInt16BE(4, 8); // the newest format is 3
     expect(await codeOf(verifyBackup(one(file.subarray(0, 10)), TRUST))).toBe('backup-version-newer');
   });
 
@@ -170,7 +178,11 @@ describe('a backup', () => {
       trust: { ...TRUST, owners: [otherOwnerPub] },
       want: 'backup-certificate-invalid',
     },
-    { name: 'without a trusted owner', trust: { ...TRUST, owners: [] }, want: 'backup-certificate-invalid' },
+    {
+      name: 'read by a program that trusts no owner',
+      trust: { ...TRUST, owners: [] },
+      want: 'backup-certificate-invalid',
+    },
   ])('$name is refused', async ({ trust, want }) => {
     expect(await codeOf(verifyBackup(one(await fileOf()), trust))).toBe(want);
   });

@@ -16,12 +16,12 @@ export function bech32Encode(prefix: string, bytes: Uint8Array): string {
 /** Decodes 32 bytes with this prefix, in lower or upper case. @throws BackupError `backup-recipient-invalid` */
 export function bech32Decode(prefix: string, text: string): Uint8Array {
   const invalid = (why: string): BackupError =>
-    new BackupError('backup-recipient-invalid', `reading a recovery key ${prefix}1…: ${why}`);
+    new BackupError('backup-recipient-invalid', `reading a recovery key of the form ${prefix}1…: ${why}`);
   const lower = text.toLowerCase();
   if (text !== lower && text !== text.toUpperCase()) throw invalid('upper and lower case mixed');
-  if (!lower.startsWith(`${prefix}1`)) throw invalid(`it does not start with ${prefix}1`);
+  if (!lower.startsWith(`${prefix}1`)) throw invalid(`the text does not start with ${prefix}1`);
   const words = [...lower.slice(prefix.length + 1)].map((letter) => ALPHABET.indexOf(letter));
-  if (words.includes(-1)) throw invalid('a letter that Bech32 does not have');
+  if (words.includes(-1)) throw invalid('a character that Bech32 does not have');
   if (polymod([...expand(prefix), ...words]) !== 1) throw invalid('wrong checksum');
   const data = words.slice(0, -CHECKSUM_WORDS);
   const bytes = Uint8Array.from(regroup(data, 5, 8, false));

@@ -39,7 +39,7 @@ const nodeId = z.string().regex(/^node-[0-9a-f]{32}$/);
 const common = {
   clusterId: z.string().regex(/^[0-9a-z-]{1,64}$/),
   epoch: z.int().positive(),
-  /** Who can decrypt the backup, "age1…". */
+  /** The age recipients whose keys decrypt the backup, "age1…". */
   recipients: z.array(z.string().max(128)).min(1).max(MAX_RECIPIENTS),
   /** SHA-256 (hex) of the part `workspace`, which the owner has encrypted; absent if there is none. */
   workspaceSha256: z
@@ -50,7 +50,9 @@ const common = {
   endsMs: z.int().positive(),
   /** Raw Ed25519 key of the owner who signed it. */
   owner: base64Of(32),
-  /** A chain from the first owner to `owner`. */
+  /**
+   * A chain from the first owner to `owner`: each voucher is the signature of one owner over the key of the next owner.
+   */
   vouchers: z.array(z.strictObject({ by: base64Of(32), signature: base64Of(64) })).max(MAX_VOUCHERS),
   signature: base64Of(64),
 };
@@ -60,12 +62,15 @@ export function isCopyDirectory(path: string): boolean {
   return /^(\/(?!\.{1,2}(\/|$))[\w.@+-]+)+$/.test(path) && path.length <= MAX_PATH;
 }
 
-/** Names the target of copies in records and for people: a directory, or the URL of a place in a store; undefined if there is none. */
+/**
+ * The target of copies as records and messages name it: a directory, or the URL of a location in a store; undefined if
+ * there is none.
+ */
 export function copyPlaceOf({ copyTo, copyToStore }: ScheduleCertificate): string | undefined {
   return copyToStore === undefined ? copyTo : urlOfStore(copyToStore);
 }
 
-/** For one backup by one node. */
+/** A certificate for one backup by one node. */
 const onceShape = z.strictObject({
   version: z.literal(1),
   /** The node that takes the backup. Its ID is a hash of the key that signs the backup. */
@@ -73,7 +78,7 @@ const onceShape = z.strictObject({
   ...common,
 });
 
-/** For all backups that these nodes take by themselves. */
+/** A certificate for all backups that these nodes take on a schedule. */
 const scheduleShape = z
   .strictObject({
     version: z.literal(2),
@@ -104,7 +109,7 @@ export type SingleCertificate = z.infer<typeof onceShape>;
 /** The permission for all backups of a schedule, with the schedule itself. */
 export type ScheduleCertificate = z.infer<typeof scheduleShape>;
 
-/** What an owner says in a certificate; the rest follows from the owner key. */
+/** The fields of a certificate that an owner chooses. The other fields follow from the owner key. */
 export type CertificateContent =
   | Omit<SingleCertificate, 'version' | 'owner' | 'vouchers' | 'signature'>
   | Omit<ScheduleCertificate, 'version' | 'owner' | 'vouchers' | 'signature'>;
@@ -141,8 +146,8 @@ export function encodeBackupCertificate(certificate: BackupCertificate): Uint8Ar
 }
 
 /**
- * Identifies what the owner signed (SHA-256, hex), by which a node recognizes a certificate that it has used. Vouchers are not part of it:
- * a curator could add or remove one.
+ * A hash (SHA-256, hex) of the statement that the owner signed. By this hash a node recognizes a certificate that it
+ * has used. The hash does not cover the vouchers, because a curator could add or remove one.
  */
 export function backupCertificateId(certificate: BackupCertificate): string {
   return createHash('sha256').update(statementOf(certificate)).digest('hex');
@@ -171,7 +176,7 @@ export function verifyBackupCertificate(
   if (clusterId !== trust.clusterId)
     throw new BackupError(
       'backup-other-cluster',
-      `verifying a backup: of cluster ${clusterId}, not ${trust.clusterId}`,
+      `verifying a backup: its certificate is for cluster ${clusterId}, expected ${trust.clusterId}`,
     );
   const invalid = (why: string): BackupError =>
     new BackupError('backup-certificate-invalid', `verifying the certificate of a backup: ${why}`);

@@ -32,14 +32,14 @@ describe('parseCopyStore()', () => {
     { part: undefined, change: { prefix: 'x'.repeat(300) } },
     { part: 'ca', change: { ca: 'no certificate' } },
     { part: 'ca', change: { ca: `-----BEGIN CERTIFICATE-----${'x'.repeat(6_200)}` } },
-  ])('refuses the $part of $change', ({ part, change }) => {
+  ])('refuses a store with $change', ({ part, change }) => {
     const { problem } = parseCopyStore({ ...valid, ...change });
     expect(problem).toMatch(
       part === undefined ? /^expected at most 256 / : new RegExp(`^${part}: expected [^;]*$`),
     );
   });
 
-  test('refuses a member that it does not know', () => {
+  test('refuses an unknown property', () => {
     expect(parseCopyStore({ ...valid, secretAccessKey: 'hunter2' }).problem).toMatch(
       /^(?!.*hunter2).*secretAccessKey/,
     );

@@ -7,7 +7,10 @@ const ENDPOINT = /^https?:\/\/(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:]+\]
 /** Characters that need no encoding in a URL, so that every store computes the same signature. */
 const PREFIX = /^(?!\.{1,2}(\/|$))[\w.-]+(\/(?!\.{1,2}(\/|$))[\w.-]+)*$/;
 
-/** The Secret of Kubernetes from which control planes read the access key of the store: a file in the format of AWS. */
+/**
+ * The Kubernetes Secret from which control planes read the access key of the store. Its value is an AWS credentials
+ * file.
+ */
 export const COPY_STORE_SECRET = {
   namespace: 'kube-system',
   name: 'cluster-backup-store',
@@ -26,13 +29,13 @@ const endpoint = z.string().refine((text) => {
   return Number(port) >= 1 && Number(port) <= 65_535;
 }, 'expected https://HOST or https://HOST:PORT, without a path');
 
-/** A place in an S3-compatible store, and how it is reached and trusted. The access key is not in it. */
+/** A location in an S3-compatible store, and how nodes reach and trust the store. The access key is not part of it. */
 export const copyStoreShape = z
   .strictObject({
     endpoint,
     region: z.string().regex(/^[a-z0-9-]{1,64}$/, 'expected a region such as us-east-1'),
     bucket: z.string().regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'expected the name of a bucket'),
-    /** The first part of each key, without a slash at its ends; empty: none. */
+    /** Prefix of the object keys, without a slash at its start and end; empty: no prefix. */
     prefix: z
       .string()
       .refine(
@@ -51,7 +54,7 @@ export const copyStoreShape = z
 /** See `copyStoreShape`. */
 export type CopyStore = z.infer<typeof copyStoreShape>;
 
-/** Parses a place in a store that a person wrote; `problem` names the part that is not valid. */
+/** Parses a location in a store that a person wrote; `problem` names the property that is not valid. */
 export function parseCopyStore(
   place: unknown,
 ):
@@ -62,12 +65,12 @@ export function parseCopyStore(
   return { problem: error.issues.map(({ path, message }) => [...path, message].join(': ')).join('; ') };
 }
 
-/** "https://store.example.org:9000/BUCKET/PREFIX": names the place unambiguously. */
+/** "https://store.example.org:9000/BUCKET/PREFIX": names the location unambiguously. */
 export function urlOfStore({ endpoint: at, bucket, prefix }: StorePlace): string {
   return [at, bucket, ...(prefix === '' ? [] : [prefix])].join('/');
 }
 
-/** The first part of the keys of one node's backups, with a slash at its end. */
+/** Prefix of the object keys of one node's backups, with a slash at its end. */
 export function copyPrefixOf(
   { prefix }: Pick<StorePlace, 'prefix'>,
   clusterId: string,

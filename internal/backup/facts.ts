@@ -12,9 +12,9 @@ const etcdFacts = z.strictObject({
 });
 const factsShape = z.strictObject({ version: z.literal(1), state: etcdFacts, kubernetes: etcdFacts });
 
-/** What the taking node knows of one etcd. */
+/** Facts about one etcd, from the node that took the backup. */
 export type EtcdFacts = z.infer<typeof etcdFacts>;
-/** What a restored backup is compared with. */
+/** The facts with which a restored cluster is compared. */
 export type BackupFacts = z.infer<typeof factsShape>;
 
 /** Encodes the part `facts`. */

@@ -9,8 +9,9 @@ import { BackupError } from './errors.ts';
 /** The first bytes of every backup. */
 export const MAGIC = Buffer.from('clbackup', 'latin1');
 /**
- * The formats that this program reads. 1: without the part `workspace` and the counts of objects. 3: with a certificate of a schedule. It
- * writes 3 if the certificate is one, otherwise 2, so that older programs read what they can.
+ * The formats that this program reads. Format 1 has neither the part `workspace` nor the counts of objects. Format 3
+ * has the certificate of a schedule. This program writes format 3 only for such a certificate, otherwise format 2, so
+ * that older programs can read most backups.
  */
 const OLDEST_VERSION = 1;
 const SINGLE_VERSION = 2;
@@ -34,10 +35,10 @@ const headerShape = z.strictObject({
   certificate: certificateShape,
 });
 
-/** What a backup says about itself without a key. */
+/** The part of a backup that can be read without a key. */
 export type BackupHeader = z.infer<typeof headerShape>;
 
-/** What the reader of a backup trusts. */
+/** The owners, cluster and epoch that the reader of a backup trusts. */
 export interface BackupTrust {
   /** Raw Ed25519 keys of the owners. With an empty list every backup is refused. */
   readonly owners: readonly Uint8Array[];
@@ -61,7 +62,10 @@ export async function readHeader(
 ): Promise<{ readonly header: BackupHeader; readonly bytes: Uint8Array }> {
   const magic = await reader.takeUpTo(MAGIC.length);
   if (!magic.equals(MAGIC))
-    throw new BackupError('backup-not-a-backup', 'reading a backup: it does not start like one');
+    throw new BackupError(
+      'backup-not-a-backup',
+      'reading a backup: the file does not start with the bytes of a backup',
+    );
   const version = await reader.take(2);
   if (version.readUInt16BE(0) > FORMAT_VERSION)
     throw new BackupError(
@@ -75,7 +79,7 @@ export async function readHeader(
   const bytes = Buffer.concat([magic, version, length, json]);
   const header = headerFrom(json);
   if (header.certificate.version === 2 && version.readUInt16BE(0) < FORMAT_VERSION)
-    throw malformed('a certificate of a schedule in an older format');
+    throw malformed(`it has the certificate of a schedule, which needs format ${FORMAT_VERSION}`);
   if (!isSigned(header, statementOfHeader(bytes), await reader.take(SIGNATURE_BYTES)))
     throw new BackupError('backup-signature-invalid', 'reading a backup: its header was changed');
   return { header, bytes };
@@ -92,7 +96,7 @@ export function verifyHeader(header: BackupHeader, trust: BackupTrust): void {
   if (differs)
     throw new BackupError(
       'backup-certificate-invalid',
-      `verifying a backup: its certificate is for ${nodes.join(', ')} in epoch ${certificate.epoch} of ${certificate.clusterId}, the backup by ${nodeId} in epoch ${epoch} of ${clusterId}`,
+      `verifying a backup: its certificate is for ${nodes.join(', ')} in epoch ${certificate.epoch} of ${certificate.clusterId}, but the backup was taken by ${nodeId} in epoch ${epoch} of ${clusterId}`,
     );
   refuseOlderEpoch(header, trust.epoch);
 }
@@ -107,7 +111,7 @@ export function refuseOlderEpoch({ epoch }: Pick<BackupHeader, 'epoch'>, known: 
   if (epoch < known)
     throw new BackupError(
       'backup-epoch-old',
-      `verifying a backup: of epoch ${epoch}, the cluster is in epoch ${known}`,
+      `verifying a backup: its epoch is ${epoch}, but the cluster is in epoch ${known}`,
     );
 }
 
@@ -121,7 +125,7 @@ export function isSigned(header: BackupHeader, statement: Uint8Array, signature:
   }
 }
 
-/** What the node signs over the header. */
+/** The statement that the node signs for the header. */
 export function statementOfHeader(bytes: Uint8Array): Uint8Array {
   return Buffer.concat([Buffer.from('cluster/backup/header/v1\0', 'utf8'), bytes]);
 }
@@ -129,10 +133,11 @@ export function statementOfHeader(bytes: Uint8Array): Uint8Array {
 function headerFrom(json: Buffer): BackupHeader {
   try {
     const header = headerShape.parse(JSON.parse(json.toString('utf8')));
-    if (!json.equals(Buffer.from(canonicalJson(header), 'utf8'))) throw new TypeError('not canonical');
+    if (!json.equals(Buffer.from(canonicalJson(header), 'utf8')))
+      throw new TypeError('the JSON is not canonical');
     return header;
   } catch (cause) {
-    throw malformed('its header is not one', cause);
+    throw malformed('its header is malformed', cause);
   }
 }
 

@@ -13,7 +13,7 @@ test('ObjectCounts counts keys by resource, without the names of objects', () =>
   });
 });
 
-test('ObjectCounts bounds the number of resources', () => {
+test('ObjectCounts limits the number of resources that it counts separately', () => {
   const counts = new ObjectCounts();
   counts.add(Array.from({ length: 3_000 }, (_, index) => `/registry/r${index}/a`));
   expect(Object.keys(counts.byResource)).toHaveLength(2_001);

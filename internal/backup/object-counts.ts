@@ -27,7 +27,7 @@ const SHARED = 'services';
 
 /**
  * "pods" of `/registry/pods/default/a`, "apps.example.org/things" of `/registry/apps.example.org/things/a`, "nodes" of
- * `/cluster/nodes/a`. The names of objects are not part of it.
+ * `/cluster/nodes/a`. The result never contains the name of an object.
  */
 function resourceOf(key: string): string {
   const [first = '', second = '', third] = key.startsWith(REGISTRY)

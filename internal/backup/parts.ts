@@ -5,8 +5,9 @@ import { BackupError } from './errors.ts';
 import { frames, readFrames } from './frames.ts';
 
 /**
- * The parts of a backup, each exactly once and in this order. `workspace` is missing in files of format 1, and if the caller had no
- * workspace of the cluster. `facts` comes last: it has what the taking node saw after both snapshots.
+ * The parts of a backup, each exactly once and in this order. `workspace` is missing in files of format 1, and if the
+ * caller had no workspace of the cluster. `facts` comes last, because the node that takes the backup collects these
+ * facts after both snapshots.
  */
 export const PART_NAMES = [
   'workspace',

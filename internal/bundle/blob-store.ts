@@ -174,7 +174,7 @@ export class BlobStore {
   async #publish(blob: string | BlobReference, partial: string, signal: AbortSignal): Promise<void> {
     const { name, sha256 } = named(blob);
     if ((await this.#files.stat(partial)) === undefined) {
-      throw new BundleError('bundle-blob-missing', `completing ${name}: none of its bytes are here`);
+      throw new BundleError('bundle-blob-missing', `completing ${name}: no bytes were received`);
     }
     const digest = await this.#digestOf(partial, signal);
     try {

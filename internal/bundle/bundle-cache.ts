@@ -54,7 +54,7 @@ export class BundleCache {
     );
   }
 
-  /** Replaces the manifest of its version and returns its path. */
+  /** Writes the manifest, in place of an earlier manifest of the same version, and returns its path. */
   async write(manifest: BundleManifest): Promise<string> {
     const path = this.manifestPath(manifest.kubernetesVersion, manifest.architecture);
     await this.#files.makeDirectory(this.#manifests);

@@ -7,7 +7,7 @@ import {
 } from './component-versions.ts';
 
 describe('versionsFor()', () => {
-  test('versionsFor() knows three minors in a row, and the newest is the default', () => {
+  test('versionsFor() knows three consecutive minor versions of Kubernetes, and the newest is the default', () => {
     const minors = KUBERNETES_VERSIONS.map((version) => Number(version.split('.')[1]));
     const [oldest = 0] = minors;
     expect(minors).toEqual([oldest, oldest + 1, oldest + 2]);

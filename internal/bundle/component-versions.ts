@@ -59,7 +59,10 @@ export const DEFAULT_KUBERNETES_VERSION = 'v1.37.2';
 /** The supported versions of Kubernetes, oldest first. */
 export const KUBERNETES_VERSIONS: readonly string[] = RELEASES.map((each) => each.kubernetes);
 
-/** The versions for one version of Kubernetes (`v1.35.4`). @throws BundleError `bundle-version-unknown` */
+/**
+ * The versions of all components for one version of Kubernetes (`v1.35.4`).
+ * @throws BundleError `bundle-version-unknown`
+ */
 export function versionsFor(kubernetesVersion: string): BundleVersions {
   const found = RELEASES.find((each) => each.kubernetes === kubernetesVersion);
   if (found !== undefined) return found;

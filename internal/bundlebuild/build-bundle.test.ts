@@ -123,7 +123,7 @@ describe('verifyComponents()', () => {
 });
 
 describe('BundleCache', () => {
-  test('read() returns the manifest and list() the missing components', async () => {
+  test('read() returns the manifest, and list() returns the missing components', async () => {
     await using made = await workshop();
     expect(await made.bundles.list()).toEqual([]);
     const { manifest } = await buildBundle(made.context, VERSION);

@@ -20,7 +20,10 @@ export interface BuildOptions {
   readonly kubernetesVersion: string;
   /** Builds every component again, to prove that two builds give the same bytes. */
   readonly rebuild?: boolean;
-  /** Uses programs that upstream has released, where their hashes are pinned and the server answers. */
+  /**
+   * Uses the programs that upstream projects have released. Only releases whose hash is pinned and whose server answers
+   * are used.
+   */
   readonly releases?: ReleaseSource | undefined;
 }
 
@@ -33,8 +36,9 @@ export interface BuiltBundle {
 }
 
 /**
- * Builds the bundle of one Kubernetes version from the Go modules of its programs, or from released programs and the modules of all
- * others. A run that was interrupted is resumed: each component is in the cache as soon as it is built.
+ * Builds the bundle of one Kubernetes version from the Go modules of its programs. With `releases`, uses released
+ * programs where they exist, and Go modules for the other programs. A run that was interrupted is resumed: each
+ * component is in the cache as soon as it is built.
  * @throws BundleBuildError, BundleError, ExecError
  */
 export async function buildBundle(context: BuildContext, options: BuildOptions): Promise<BuiltBundle> {
@@ -52,7 +56,7 @@ export async function buildBundle(context: BuildContext, options: BuildOptions):
     const from = options.releases;
     const released = await useReleases(context, { versions, planned, cache: found, from, directory });
     const bundle = await buildPlanned(context, cache, { kubernetesVersion, ...released });
-    // Before this, the next run would have to download the files again.
+    // Not earlier: if the build fails, the next run does not have to download the files again.
     await removeDownloads(context, released.downloads);
     return bundle;
   } finally {

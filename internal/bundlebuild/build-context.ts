@@ -5,8 +5,8 @@ import type { FilePort, StreamPort } from '../file/index.ts';
 import type { HttpPort } from './download/http-port.ts';
 
 /**
- * What building and fetching a bundle needs: interfaces to the system (ports), directories, and the machine
- * that it runs on.
+ * The inputs for building and fetching a bundle: interfaces to the system (ports), directories, and the machine that
+ * builds.
  */
 export interface BuildContext {
   readonly reporter: BuildReporter;
@@ -33,7 +33,7 @@ export interface BuildMachine {
   readonly memoryBytes: number;
 }
 
-/** Where a build reports its progress. The CLI's `Host` is one. */
+/** Receives the progress of a build. In the CLI, `Host` implements this interface. */
 export interface BuildReporter {
   say(code: string, text: string, data?: Record<string, unknown>): void;
   step<T>(code: string, title: string, work: (progress: BuildProgress) => Promise<T>): Promise<T>;

@@ -48,7 +48,7 @@ describe('findOutdated()', () => {
     ]);
   });
 
-  test('lists a module once for each pinned version, and the pinned one as the newest where no other is known', async () => {
+  test('lists a module once for each pinned version, and names the pinned version as the newest if no other version is known', async () => {
     const { modules } = await find({});
     const kubernetes = modules.filter(({ module }) => module === 'k8s.io/kubernetes');
     expect(kubernetes.map(({ pinned }) => pinned)).toEqual(KUBERNETES_VERSIONS);

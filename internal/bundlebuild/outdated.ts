@@ -138,7 +138,7 @@ function partsOf(version: string): readonly number[] | undefined {
   return VERSION.exec(version)?.slice(1).map(Number);
 }
 
-/** The version of a toolchain without the form that the module proxy gives it. */
+/** The version of a Go toolchain as people write it (`v1.26.8`), without the additions of the module proxy. */
 function shown(version: string): string {
   return `v${(partsOf(version) ?? []).join('.')}`;
 }

@@ -8,7 +8,7 @@ import { readTar } from './archive/tar-reader.ts';
 const CHARTS = join(import.meta.dirname, '../../cli/charts');
 
 test.each(['flannel', 'hello', 'monitoring'])(
-  'packChart() packs the whole %s chart below its name, with Chart.yaml first',
+  'packChart() packs the whole %s chart into a directory of that name, with Chart.yaml first',
   async (name) => {
     const files = await readSourceFiles(new DiskFiles(), join(CHARTS, name));
     const paths: string[] = [];

@@ -11,7 +11,10 @@ import {
   type LayerRecipe,
 } from './recipes/recipe.ts';
 
-/** Increase a number when components of this kind are built in a new way that their recipes do not show. */
+/**
+ * Part of each cache key. Increase the number of a kind when the build of such components changes in a way that their
+ * recipes do not show.
+ */
 const GENERATIONS: Readonly<Record<ComponentRecipe['kind'], number>> = { binary: 1, image: 2, chart: 1 };
 
 /** One component of the bundle that is to be built. */

@@ -12,7 +12,7 @@ import {
 } from './download/pinned-releases.ts';
 import { programsOf, type PlannedComponent } from './plan-bundle.ts';
 
-/** What a build needs to know about released programs. */
+/** The released programs that a build uses. */
 export interface ReleasedComponents {
   /** The plan, in which a component of released programs has another key. */
   readonly planned: readonly PlannedComponent[];
@@ -77,7 +77,7 @@ export async function useReleases(
   };
 }
 
-/** The line about where the programs come from. Pure. */
+/** The line that tells which programs are released ones and which are built from source. Pure. */
 export function describeReleases(
   planned: readonly PlannedComponent[],
   result: readonly PlannedComponent[],

@@ -11,7 +11,7 @@ const UNITS_MS = { s: 1_000, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS } as const;
 
 /** Below this, tenths of a second are shown. */
 const TENTHS_BELOW_MS = 9_950;
-/** From here on hours are not shown, as in kubectl. */
+/** From this number of days on, hours are not shown, as in kubectl. */
 const DAYS_ONLY_FROM = 8;
 
 /** A time span as kubectl writes it, two units at most: 412ms, 3.2s, 45s, 5m30s, 3h7m, 6d23h, 89d. Negative is 0ms. */

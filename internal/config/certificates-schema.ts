@@ -25,7 +25,7 @@ export const certificatesSchema = z.strictObject({
   controlPlaneMinutes: minutes
     .default(DEFAULTS.controlPlaneCertificateMinutes)
     .describe(
-      'Lifetime of the certificates of etcd, the API server and its clients; default: one year. Set when the cluster is initialized. Clients reload certificates within five minutes: with less than 15 minutes, connections may be refused once.',
+      'Lifetime of the certificates of etcd, the API server and its clients; default: one year. Set when the cluster is initialized. Clients reload certificates within five minutes. If the lifetime is less than 15 minutes, a client may be refused once with an expired certificate.',
     ),
   operatorMinutes: minutes
     .default(DEFAULTS.operatorCertificateMinutes)

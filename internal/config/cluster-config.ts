@@ -13,8 +13,9 @@ import { clusterConfigSchema, type ClusterConfig } from './cluster-config-schema
 export const MAX_CONFIG_BYTES = 1024 * 1024;
 
 /**
- * What an operator may write now. An older version accepted labels of Kubernetes, so a configuration that a
- * cluster has stored may have them; refusing that one would end joins until an owner signs another.
+ * The schema for new files of operators: refuses labels of Kubernetes. An older version accepted such labels, so a
+ * stored configuration may have them. Refusing a stored configuration would end all joins until an owner signs another
+ * one.
  */
 const writableSchema = clusterConfigSchema.superRefine(({ join }, context) => {
   join.inventory.forEach(({ labels }, index) => {

@@ -16,7 +16,7 @@ export const DEFAULTS = {
 
 /** The Helm release of the pod network. It comes first, because pods need it. */
 export const NETWORK_CHART = 'flannel';
-/** Its namespace. */
+/** The namespace of the Helm release of the pod network. */
 export const NETWORK_NAMESPACE = 'kube-flannel';
 
 /** The networks of local clusters: in 198.18.0.0/15 (RFC 2544), which is reserved for tests. */

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
 /**
- * `hardening:` of `cluster.yaml`: where this cluster is stricter than Kubernetes by default. Each key undoes
- * one item. Immutable after the init.
+ * `hardening:` of `cluster.yaml`: restrictions that Kubernetes does not have by default. Each key relaxes one
+ * restriction. Immutable after the init.
  */
 export const hardeningSchema = z.strictObject({
   seccompDefault: z

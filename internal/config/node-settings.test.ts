@@ -13,24 +13,28 @@ const podSecurity = { enforce: 'baseline', exemptNamespaces: [], allowCloudMetad
 
 describe('nodeSettingsFrom()', () => {
   const cases = [
-    { name: 'an empty document has the defaults', given: '', want: { certificates, podSecurity, hardening } },
     {
-      name: 'settings that nodes do not use are ignored',
+      name: 'returns the defaults for an empty document',
+      given: '',
+      want: { certificates, podSecurity, hardening },
+    },
+    {
+      name: 'ignores settings that nodes do not use',
       given: '{"name":"blue","join":{}}',
       want: { certificates, podSecurity, hardening },
     },
     {
-      name: 'lifetimes of certificates are read',
+      name: 'reads lifetimes of certificates',
       given: '{"certificates":{"controlPlaneMinutes":6}}',
       want: { certificates: { ...certificates, controlPlaneMinutes: 6 }, podSecurity, hardening },
     },
     {
-      name: 'lifetimes that only a later version knows are ignored',
+      name: 'ignores certificate lifetimes that only a later version knows',
       given: '{"certificates":{"controlPlaneMinutes":6,"unheardMinutes":7}}',
       want: { certificates: { ...certificates, controlPlaneMinutes: 6 }, podSecurity, hardening },
     },
     {
-      name: 'the Pod Security settings are read',
+      name: 'reads the Pod Security settings',
       given: '{"podSecurity":{"enforce":"restricted","exemptNamespaces":["csi"],"unheard":1}}',
       want: {
         certificates,
@@ -39,22 +43,22 @@ describe('nodeSettingsFrom()', () => {
       },
     },
     {
-      name: 'one hardening option is turned off',
+      name: 'reads that one hardening option is turned off',
       given: '{"hardening":{"podPidsLimit":-1,"unheard":1}}',
       want: { certificates, podSecurity, hardening: { ...hardening, podPidsLimit: -1 } },
     },
     {
-      name: 'an API endpoint of the operator is read',
+      name: 'reads an API endpoint of the operator',
       given: '{"apiServer":{"extraSans":[],"endpoint":"api.example.test:6443"}}',
       want: { certificates, podSecurity, hardening, apiEndpoint: 'api.example.test:6443' },
     },
     {
-      name: 'an API endpoint with an IPv6 address is read',
+      name: 'reads an API endpoint with an IPv6 address',
       given: '{"apiServer":{"endpoint":"[2001:db8::1]:443"}}',
       want: { certificates, podSecurity, hardening, apiEndpoint: '[2001:db8::1]:443' },
     },
   ];
-  test.each(cases)('nodeSettingsFrom(): $name', ({ given, want }) => {
+  test.each(cases)('nodeSettingsFrom() $name', ({ given, want }) => {
     expect(nodeSettingsFrom(given)).toEqual(want);
   });
 

@@ -29,9 +29,7 @@ interface NodeSettings {
   readonly extraArguments?: ExtraArguments;
 }
 
-/**
- * Loose objects: the document has further keys, which other schemas validate where it is written and read.
- */
+/** Loose objects: the document has further keys. Other schemas validate those keys. */
 const schema = z.looseObject({
   apiServer: z.looseObject({ endpoint: apiEndpointSchema.optional() }).optional(),
   // Unknown keys of later versions are ignored. After the node lock is set, an unknown key in the document
@@ -77,8 +75,8 @@ export function nodeSettingsFrom(document: string): NodeSettings {
 }
 
 /**
- * The lifetime, in minutes, of the owner's certificate that an init issues, from the same document. @throws
- * ZodError, SyntaxError
+ * The lifetime, in minutes, of the owner's certificate that an init issues. `document`: see `nodeSettingsFrom()`.
+ * @throws ZodError, SyntaxError
  */
 export function operatorMinutesFrom(document: string): number {
   return parse(document).certificates.operatorMinutes;
@@ -86,7 +84,7 @@ export function operatorMinutesFrom(document: string): number {
 
 const withAuthentication = z.looseObject({ authentication: authenticationSchema.prefault({}) });
 
-/** The issuers of a configuration document, for control planes. @throws ZodError, SyntaxError */
+/** The OpenID Connect issuers in a configuration document, for control planes. @throws ZodError, SyntaxError */
 export function authenticationFrom(document: string): AuthenticationConfig {
   return withAuthentication.parse(JSON.parse(document)).authentication;
 }

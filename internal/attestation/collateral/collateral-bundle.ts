@@ -98,8 +98,8 @@ export class VerifiedBundle implements CollateralBundle {
   }
 
   /**
-   * Loads a bundle that was verified before it was stored. Validators verify each document again. @throws
-   * CollateralError
+   * Loads a bundle that was verified before it was stored. Validators verify each document again.
+   * @throws CollateralError
    */
   static load(stored: StoredBundle | undefined): VerifiedBundle {
     if (stored === undefined) return VerifiedBundle.NONE;

@@ -38,7 +38,7 @@ export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
       const { name: path, type, mode, size: sizeBytes, linkname } = member.header;
       const content = contentOf(member as AsyncIterable<Uint8Array>, failure);
       yield { path, type: memberType(type), mode, sizeBytes, target: linkname ?? '', content };
-      if (members.destroyed) break; // the caller has left the content before its end
+      if (members.destroyed) break; // the caller stopped reading before the end of the content
       member.resume();
     }
   } catch (error) {

@@ -28,8 +28,9 @@ interface TarFile {
 }
 
 /**
- * A tar archive (POSIX.1-2001 pax) with the entries in their order. The bytes depend on the entries alone (owner root, time zero,
- * no user names), so that equal content has equal hashes on all machines. tar-stream writes no binary extended attributes.
+ * A tar archive (POSIX.1-2001 pax) with the entries in their order. The bytes depend on the entries alone (owner root,
+ * time zero, no user names), so that equal content has equal hashes on all machines. The package tar-stream is not used
+ * here, because it cannot write binary extended attributes.
  */
 export async function* writeTar(
   entries: Iterable<TarEntry> | AsyncIterable<TarEntry>,

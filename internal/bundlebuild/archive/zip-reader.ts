@@ -7,7 +7,7 @@ export interface ZipMember {
   readonly content: AsyncIterable<Uint8Array>;
 }
 
-/** The bytes are not a zip archive, or a hostile one. */
+/** The bytes are not a zip archive, or are a hostile zip archive. */
 export class ZipError extends Error {
   override readonly name = 'ZipError';
 
@@ -17,8 +17,8 @@ export class ZipError extends Error {
 }
 
 /**
- * The files of a zip archive, one after the other. Every field may be hostile: the reader refuses paths that leave the archive,
- * offsets outside of it, and content that is longer than its directory says.
+ * The files of a zip archive, one after the other. Every field may be hostile: the reader refuses paths that leave the
+ * archive, offsets outside of it, and content that is longer than the central directory of the archive states.
  * @throws ZipError
  */
 export async function* readZip(archive: Uint8Array): AsyncGenerator<ZipMember> {

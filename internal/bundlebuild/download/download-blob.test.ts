@@ -90,7 +90,7 @@ describe('downloadBlob()', () => {
   });
 });
 
-test('downloadText() refuses a text without end', async () => {
+test('downloadText() refuses a text that never ends', async () => {
   await using place = await startPlace();
   place.server.files.set('/SHA256SUMS', new Uint8Array(2 * 1024 * 1024));
   const signal = new AbortController().signal;

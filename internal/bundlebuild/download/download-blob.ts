@@ -25,7 +25,7 @@ export interface Download {
   readonly sha256: string;
 }
 
-/** Reports the bytes that are here and the size of the file, where the server says it. */
+/** Reports the number of bytes received so far, and the size of the file if the server states it. */
 export type OnBytes = (bytes: number, sizeBytes: number | undefined) => void;
 
 /** Shows the bytes as progress of a step. */
@@ -36,7 +36,10 @@ export function showBytes(progress: BuildProgress): OnBytes {
   };
 }
 
-/** Where the bytes of a download go. They are not trusted before the caller has checked their hash. */
+/**
+ * The partial file to which the bytes of a download are written. Nobody may trust the bytes before the caller has
+ * checked their hash.
+ */
 export interface PartialFile {
   /** Bytes that earlier attempts left. */
   sizeBytes(): Promise<number>;
@@ -94,7 +97,7 @@ export async function downloadFile(
 }
 
 /**
- * Whether the server of this URL answers, whatever it answers. Waits ten seconds at most.
+ * Checks that the server of this URL answers, with any status. Waits ten seconds at most.
  * @throws BundleBuildError `bundlebuild-download` when it does not
  */
 export async function checkReachable(context: DownloadContext, url: string): Promise<void> {
@@ -145,7 +148,10 @@ async function appendRest(
   });
 }
 
-/** What `receive` tells with a chunk: whether it is the first one, and the offset and size that the response states. */
+/**
+ * The facts that `receive` reports with a chunk: whether the chunk is the first one, and the offset and size that the
+ * response states.
+ */
 interface Received extends Pick<HttpResponse, 'offset' | 'sizeBytes'> {
   readonly isFirst: boolean;
 }

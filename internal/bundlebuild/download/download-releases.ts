@@ -6,7 +6,10 @@ import { checkReachable, downloadFile, showBytes, type PartialFile } from './dow
 import type { PinnedRelease } from './pinned-releases.ts';
 import { unpackPrograms } from './unpack-programs.ts';
 
-/** More than twice the largest release, the server of Kubernetes. A server cannot fill the disk. */
+/**
+ * A size limit, so that a server cannot fill the disk. The largest release, the server programs of Kubernetes, has less
+ * than half of this size.
+ */
 const MAX_RELEASE_BYTES = 1024 ** 3;
 
 /** The programs of the releases that were downloaded. */
@@ -18,8 +21,9 @@ export interface ReleasedPrograms {
 }
 
 /**
- * Downloads releases one after the other, checks each against its pinned hash, and unpacks its programs to files in `directory`. A
- * release that cannot be had is reported, not thrown. An interrupted download is resumed by the next run.
+ * Downloads releases one after the other, checks each against its pinned hash, and unpacks its programs to files in
+ * `directory`. If a release cannot be downloaded, the result names it; no error is thrown. An interrupted download is
+ * resumed by the next run.
  */
 export async function downloadReleases(
   context: BuildContext,
@@ -56,7 +60,9 @@ export async function removeDownloads(
   for (const release of releases) await context.ports.files.remove(pathOf(context, release));
 }
 
-/** Asks each host once. Without this, each file of a network that drops packets would wait for minutes. */
+/**
+ * Asks each host once. Otherwise, on a network that drops packets, the download of each file would wait for minutes.
+ */
 async function findSilentHosts(
   context: BuildContext,
   releases: readonly PinnedRelease[],
@@ -80,7 +86,7 @@ async function findSilentHosts(
   return silent;
 }
 
-/** The hash names the file, so what an earlier run has downloaded is found. */
+/** A file is named by its hash, so that a run finds the file that an earlier run has downloaded. */
 function pathOf({ cache }: BuildContext, { hash }: PinnedRelease): string {
   return join(cache, 'downloads', hash.slice(0, 64));
 }
@@ -105,7 +111,7 @@ function partialFile(context: BuildContext, release: PinnedRelease): PartialFile
   };
 }
 
-/** Nothing reads the file before this. A file with another hash is removed. */
+/** No other code reads the file before this check. A file with another hash is removed. */
 async function checkHash(context: BuildContext, release: PinnedRelease): Promise<void> {
   const path = pathOf(context, release);
   if ((await context.ports.files.stat(path)) === undefined) {

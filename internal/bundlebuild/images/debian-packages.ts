@@ -35,7 +35,7 @@ export async function unpackPackages(
   return { root, archives, source: describePackages(names, packages) };
 }
 
-/** What one Debian package says of itself, and what it contains. */
+/** The control fields and the file names of one Debian package. */
 export interface PackageRecord {
   readonly name: string;
   /** Its fields as in dpkg's status file (deb-control(5)). */

@@ -84,7 +84,7 @@ test('writeImageArchive() stores a layer that two images have once, and lists bo
   expect(members.size).toBe(8);
 });
 
-test('writeImageArchive() writes a command, and no entrypoint for an image without one', async () => {
+test('writeImageArchive() writes the command of an image, and writes no entrypoint if the image has none', async () => {
   const { reference, architecture, layers } = IMAGE;
   const { config } = await imageOf({ reference, architecture, layers, command: ['sh'] });
   expect(config).toMatchObject({ config: { Cmd: ['sh'] } });

@@ -1,4 +1,7 @@
-/** What an ELF64 little-endian file needs from the dynamic loader (System V ABI, chapter 5). */
+/**
+ * The files that an ELF64 little-endian file needs at runtime, which the dynamic loader loads (System V ABI, chapter
+ * 5).
+ */
 export interface ElfNeeds {
   /** PT_INTERP: the path of the loader; undefined for libraries and static programs. */
   readonly interpreter: string | undefined;
@@ -64,7 +67,7 @@ function readNeeded(bytes: Buffer, dynamic: Segment, segments: readonly Segment[
     if (tag === DT_STRTAB) stringsAddress = value;
   }
   if (needed.length === 0) return [];
-  // DT_STRTAB is a memory address: the segment that is loaded there has the offset in the file.
+  // DT_STRTAB is a memory address. Its offset in the file follows from the segment that is loaded at this address.
   const address = stringsAddress ?? -1;
   const segment = segments.find(
     (each) => each.type === PT_LOAD && address >= each.address && address < each.address + each.sizeBytes,

@@ -33,8 +33,8 @@ const LEAN_PROTOBUF = 'google.golang.org/protobuf@v1.36.12';
 const PURE = { tags: [], ldflags: [], cgo: false } as const;
 
 /**
- * Which modules, packages and flags make which programs, long builds first. Unless a recipe says otherwise, the tags are those
- * of the upstream releases.
+ * The modules, packages and flags of each program, long builds first. Unless a recipe says otherwise, the tags are
+ * those of the upstream releases.
  */
 export function goRecipes(versions: BundleVersions): readonly GoModuleRecipe[] {
   return [

@@ -3,7 +3,7 @@ import type { ImageRecipe, LayerRecipe } from './recipe.ts';
 
 type ImageName = keyof ReturnType<typeof imageReferences>;
 
-/** Which programs go into which image, and at which path. */
+/** The programs of each image, and their paths in the image. */
 export function imageRecipes(v: BundleVersions): readonly ImageRecipe[] {
   const references = imageReferences(v);
   const image = (name: ImageName, version: string, rest: ImageContent): ImageRecipe => ({

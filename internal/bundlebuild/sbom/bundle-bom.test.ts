@@ -43,7 +43,8 @@ test('bundleBom() lists programs with their Go modules, images with programs and
 });
 
 test('bundleBom() writes what the schema of CycloneDX 1.6 accepts', async () => {
-  // Formats (addresses, e-mail) need further packages; no field with one is used but the schema's own.
+  // Ajv checks `format` (URLs, e-mail addresses) only with further packages. The tested bill has no such field except
+  // the address of its schema.
   const ajv = new Ajv({ strict: false, validateFormats: false });
   for (const name of ['spdx', 'jsf-0.82', 'cryptography-defs'])
     ajv.addSchema(
@@ -57,7 +58,7 @@ test('bundleBom() writes what the schema of CycloneDX 1.6 accepts', async () => 
   expect(validate({ ...(bom as object), serialNumber: 'none' })).toBe(false);
 });
 
-test('bundleBom() gives the same bytes for the same bundle, and another serial number for another one', async () => {
+test('bundleBom() gives the same bytes for the same bundle, and another serial number for another bundle', async () => {
   const bom = await readBom();
   expect(await readBom()).toEqual(bom);
   const { serialNumber } = await readBom({ ...MANIFEST, components: MANIFEST.components.slice(1) });

@@ -11,7 +11,7 @@ const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
 const ELF = Buffer.from('\x7fELF', 'latin1');
 /** Where `ustar` stands in the first header of a tar archive. */
 const TAR_MAGIC_AT = 257;
-/** Where images without dpkg keep the records of their packages; a few have the status file of dpkg itself. */
+/** Paths of the package records in images without dpkg; a few images have the status file of dpkg itself. */
 const DPKG_RECORDS = /^(\.\/)?var\/lib\/dpkg\/(status|status\.d\/[^/]+)$/;
 
 /** Reads the bytes of a component's file. */

@@ -12,7 +12,7 @@ const MODULES = [
   'build\t-trimpath=true',
 ];
 
-test('parseGoBuildInfo() has the version of Go and the modules, replacements under their own name', () => {
+test('parseGoBuildInfo() returns the version of Go and the modules, and names a replaced module by its replacement', () => {
   expect(parseGoBuildInfo(goProgram('go1.26.10', MODULES))).toEqual({
     goVersion: 'go1.26.10',
     modules: [
@@ -23,7 +23,7 @@ test('parseGoBuildInfo() has the version of Go and the modules, replacements und
   });
 });
 
-test('parseGoBuildInfo() passes over the magic in a program that reads build information', () => {
+test('parseGoBuildInfo() skips magic bytes that are not followed by build information', () => {
   const constant = Buffer.alloc(64);
   constant.write('\xff Go buildinf:', 16, 'latin1');
   const program = Buffer.concat([constant, goProgram('go1.26.10', MODULES)]);
@@ -33,7 +33,10 @@ test('parseGoBuildInfo() passes over the magic in a program that reads build inf
 test.each([
   ['a program without build information', Buffer.from('\x7fELF and no more')],
   ['a program that ends in its header', goProgram('go1.26.10', MODULES).subarray(0, 60)],
-  ['a length past the end of the program', goProgram('go1.26.10', MODULES).subarray(0, -40)],
+  [
+    'a program with a length field that exceeds the program',
+    goProgram('go1.26.10', MODULES).subarray(0, -40),
+  ],
 ])('parseGoBuildInfo() finds nothing in %s', (_, program) => {
   expect(parseGoBuildInfo(program)).toBeUndefined();
 });

@@ -4,11 +4,16 @@ export interface GoModule {
   readonly version: string;
 }
 
-/** What the Go linker writes into a program (https://pkg.go.dev/debug/buildinfo, `go version -m`). */
+/**
+ * The build information that the Go linker writes into a program (https://pkg.go.dev/debug/buildinfo, `go version -m`).
+ */
 export interface GoBuildInfo {
   /** `go1.26.10` */
   readonly goVersion: string;
-  /** The module of the main package first; replaced modules under the name and version of their replacement. Without `(devel)`. */
+  /**
+   * The module of the main package comes first. A replaced module has the name and version of its replacement. Modules
+   * of version `(devel)` are left out.
+   */
   readonly modules: readonly GoModule[];
 }
 
@@ -18,13 +23,14 @@ const ALIGNMENT = 16;
 const HEADER = 32;
 /** Bit of the byte after magic and pointer size: the strings follow the header (since Go 1.18). */
 const INLINE = 2;
-/** Before and after the list of modules stand 16 bytes each that enclose it. */
+/** Size of the sentinel before, and of the sentinel after the list of modules. */
 const SENTINEL = 16;
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
- * The build information in the bytes of a program; undefined when there is none, as in programs that are not written in Go. The
- * magic may also stand in programs that read build information: places that cannot be parsed are passed over.
+ * The build information in the bytes of a program; undefined when there is none, as in programs that are not written in
+ * Go. Programs that read build information also contain the magic bytes elsewhere; a place that cannot be parsed is
+ * skipped.
  */
 export function parseGoBuildInfo(program: Uint8Array): GoBuildInfo | undefined {
   const bytes = Buffer.from(program.buffer, program.byteOffset, program.byteLength);

@@ -23,7 +23,7 @@ function problemsOf(section: string): readonly string[] {
   }
 }
 
-test('extra arguments reach the settings of nodes, and settings without any have no such key', () => {
+test('nodeSettingsFrom() returns the extra arguments, and has no such key without extra arguments', () => {
   const section = `extraArguments:
   apiServer: { event-ttl: 2h30m, service-node-port-range: 20000-20999, runtime-config: "resource.k8s.io/v1beta2=true" }
   controllerManager: { node-cidr-mask-size: 25 }
@@ -45,44 +45,56 @@ test('extra arguments reach the settings of nodes, and settings without any have
 });
 
 test.each([
-  { what: 'authorization', section: 'apiServer: { authorization-mode: AlwaysAllow }' },
-  { what: 'anonymous requests', section: 'apiServer: { anonymous-auth: true }' },
-  { what: 'the files of etcd', section: 'apiServer: { etcd-servers: "http://192.0.2.1:2379" }' },
+  { what: 'another authorization mode', section: 'apiServer: { authorization-mode: AlwaysAllow }' },
+  { what: 'anonymous requests to the API server', section: 'apiServer: { anonymous-auth: true }' },
+  { what: 'other etcd servers', section: 'apiServer: { etcd-servers: "http://192.0.2.1:2379" }' },
   {
     what: 'feature gates',
     section: 'apiServer: { feature-gates: StructuredAuthorizationConfiguration=false }',
   },
-  { what: 'an API version that is disabled', section: 'apiServer: { runtime-config: "apps/v1=false" }' },
-  { what: 'bodies of requests in the log', section: 'apiServer: { v: 8 }' },
+  { what: 'disabling an API version', section: 'apiServer: { runtime-config: "apps/v1=false" }' },
+  { what: 'a verbosity that writes request bodies into the log', section: 'apiServer: { v: 8 }' },
   { what: 'a duration without a unit', section: 'apiServer: { event-ttl: "90" }' },
   { what: 'an empty duration', section: 'apiServer: { event-ttl: "" }' },
   {
-    what: 'a port range with a port of the cluster',
+    what: 'a port range that contains a port of this project',
     section: 'apiServer: { service-node-port-range: 10000-30000 }',
   },
   {
     what: 'a port range that ends before it begins',
     section: 'apiServer: { service-node-port-range: 30001-30000 }',
   },
-  { what: 'a second argument in a value', section: 'apiServer: { event-ttl: "1h --anonymous-auth" }' },
   {
-    what: 'anonymous requests at the kubelet',
+    what: 'a value that contains a second argument',
+    section: 'apiServer: { event-ttl: "1h --anonymous-auth" }',
+  },
+  {
+    what: 'anonymous requests to the kubelet',
     section: 'kubelet: { authentication: { anonymous: { enabled: true } } }',
   },
-  { what: 'a directory of static pods', section: 'kubelet: { staticPodPath: /tmp }' },
-  { what: 'kernel parameters of the node', section: 'kubelet: { allowedUnsafeSysctls: ["kernel.*"] }' },
-  { what: 'whole CPUs for pods without any for the node', section: 'kubelet: { cpuManagerPolicy: static }' },
-  { what: 'parallel pulls of images one after the other', section: 'kubelet: { maxParallelImagePulls: 3 }' },
+  { what: 'another directory for static pods', section: 'kubelet: { staticPodPath: /tmp }' },
   {
-    what: 'more addresses for a node than there are',
+    what: 'kernel parameters that affect the whole node',
+    section: 'kubelet: { allowedUnsafeSysctls: ["kernel.*"] }',
+  },
+  {
+    what: 'static CPUs for pods without reserved CPUs for the node',
+    section: 'kubelet: { cpuManagerPolicy: static }',
+  },
+  {
+    what: 'a number of parallel image pulls while pulls are serialized',
+    section: 'kubelet: { maxParallelImagePulls: 3 }',
+  },
+  {
+    what: 'a node subnet that is larger than the pod network',
     section: 'controllerManager: { node-cidr-mask-size: 16 }',
   },
-  { what: 'a signing key', section: 'controllerManager: { cluster-signing-key-file: /tmp/key }' },
-])('extra arguments refuse $what', ({ section }) => {
+  { what: 'another signing key', section: 'controllerManager: { cluster-signing-key-file: /tmp/key }' },
+])('extraArgumentsSchema refuses $what', ({ section }) => {
   expect(new Set(problemsOf(`extraArguments: { ${section} }`)).size).toBe(1);
 });
 
-test('extra arguments and the pod network cannot change after the init', () => {
+test('verifyConfigurationChange() refuses a change of the extra arguments or the pod network after the init', () => {
   for (const section of ['extraArguments: { scheduler: { v: 2 } }', 'networking: { plugin: none }'])
     expect(() => verifyConfigurationChange(partOf(''), partOf(section))).toThrow('cannot change');
 });

@@ -149,10 +149,11 @@ const kubelet = z
   });
 
 /**
- * `extraArguments:` of `cluster.yaml`: arguments of the control plane and fields of the KubeletConfiguration, by the names that they
- * have in Kubernetes. The schema is the list of what is allowed: nothing that changes who may do what, which keys and files a program
- * reads, where it listens, or a value that an agent sets. Feature gates are not allowed for this reason: they can turn off the webhook
- * that refuses removed nodes. Without extra arguments, the object is empty. Immutable after the init.
+ * `extraArguments:` of `cluster.yaml`: arguments of the control plane and fields of the KubeletConfiguration, by the
+ * names that they have in Kubernetes. The schema lists the allowed arguments. It has no argument that changes
+ * permissions, the keys and files that a program reads, the addresses on which a program listens, or a value that an
+ * agent sets. It has no feature gates, because a feature gate can turn off the webhook that refuses removed nodes.
+ * Without extra arguments, the object is empty. Immutable after the init.
  */
 export const extraArgumentsSchema = z.strictObject({
   apiServer: apiServer.optional().describe('Arguments of kube-apiserver.'),

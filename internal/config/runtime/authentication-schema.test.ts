@@ -57,12 +57,17 @@ const refusals = [
     column: 36,
   },
   {
-    name: 'the issuer of the tokens of pods',
+    name: 'the issuer of pod tokens',
     given: '{ url: "https://kubernetes.default.svc.cluster.local", audiences: [a] }',
     at: '0.url',
     column: 36,
   },
-  { name: 'no audience', given: '{ url: "https://i", audiences: [] }', at: '0.audiences', column: 60 },
+  {
+    name: 'an empty list of audiences',
+    given: '{ url: "https://i", audiences: [] }',
+    at: '0.audiences',
+    column: 60,
+  },
   {
     name: 'the same audience twice',
     given: '{ url: "https://i", audiences: [a, a] }',
@@ -70,37 +75,37 @@ const refusals = [
     column: 64,
   },
   {
-    name: 'a discovery URL that is the issuer',
+    name: 'a discovery URL that equals the issuer URL',
     given: `{ ${ONE}, discoveryUrl: "https://i/" }`,
     at: '0.discoveryUrl',
     column: 79,
   },
   {
-    name: 'the prefix of Kubernetes',
+    name: 'the user name prefix of Kubernetes',
     given: `{ ${ONE}, usernamePrefix: "system:" }`,
     at: '0.usernamePrefix',
     column: 81,
   },
   {
-    name: 'the prefix of nodes',
+    name: 'the user name prefix of nodes',
     given: `{ ${ONE}, usernamePrefix: "system:node:" }`,
     at: '0.usernamePrefix',
     column: 81,
   },
   {
-    name: 'the prefix of administrators',
+    name: 'the group prefix of administrators',
     given: `{ ${ONE}, groupsPrefix: "kubeadm:" }`,
     at: '0.groupsPrefix',
     column: 79,
   },
   {
-    name: 'the prefix of operators',
+    name: 'the group prefix of operators',
     given: `{ ${ONE}, groupsPrefix: "cluster:" }`,
     at: '0.groupsPrefix',
     column: 79,
   },
   {
-    name: 'a prefix that a claim could complete to a reserved one',
+    name: 'a prefix that a claim could complete to a reserved prefix',
     given: `{ ${ONE}, groupsPrefix: "sys" }`,
     at: '0.groupsPrefix',
     column: 79,
@@ -118,7 +123,7 @@ const refusals = [
     column: 119,
   },
   {
-    name: 'an issuer without prefix beside one with a prefix',
+    name: 'an issuer without prefix beside an issuer with a prefix',
     given: `{ ${ONE} }, { url: "https://j", audiences: [a], usernamePrefix: "" }`,
     at: '1.usernamePrefix',
     column: 119,
@@ -126,13 +131,16 @@ const refusals = [
   { name: 'a CA that is no PEM', given: `{ ${ONE}, ca: MIIB }`, at: '0.ca', column: 69 },
   { name: 'an unknown key', given: `{ ${ONE}, clientSecret: x }`, at: '0.clientSecret', column: 65 },
 ];
-test.each(refusals)('authentication refuses $name with line and column', ({ given, at, column }) => {
-  expect(problemsOf(given)).toEqual([
-    expect.objectContaining({ path: `authentication.issuers.${at}`, line: 4, column }),
-  ]);
-});
+test.each(refusals)(
+  'authenticationSchema refuses $name, and reports line and column',
+  ({ given, at, column }) => {
+    expect(problemsOf(given)).toEqual([
+      expect.objectContaining({ path: `authentication.issuers.${at}`, line: 4, column }),
+    ]);
+  },
+);
 
-test('verifyConfigurationChange() allows to change issuers of a running cluster', () => {
+test('verifyConfigurationChange() accepts a change of the issuers', () => {
   const next = `${YAML}authentication: { issuers: [{ ${ONE} }] }`;
   expect(verifyConfigurationChange(YAML, next)).toEqual([['authentication']]);
 });

@@ -121,7 +121,7 @@ function refuseRepeated(
 ): void {
   all.forEach((each, at) => {
     if (each !== undefined && all.indexOf(each) !== at)
-      addProblem(context, pathOf(at), 'unique: one before it is the same');
+      addProblem(context, pathOf(at), 'unique: an earlier entry is the same');
   });
 }
 

@@ -6,17 +6,17 @@ const PROXY = 'http://proxy.example.org:3128';
 
 describe('proxySchema', () => {
   test.each([
-    ['without a port', { http: 'http://proxy.example.org' }],
-    ['with a password', { http: 'http://ann:secret@proxy.example.org:3128' }],
-    ['with a path', { https: 'http://proxy.example.org:3128/way' }],
-    ['of another scheme', { http: 'socks5://proxy.example.org:1080' }],
-    ['with a line break', { http: `${PROXY}\nEnvironment=LD_PRELOAD=/x` }],
-    ['with a quotation mark', { http: `${PROXY}"` }],
+    ['a proxy without a port', { http: 'http://proxy.example.org' }],
+    ['a proxy with a password', { http: 'http://ann:secret@proxy.example.org:3128' }],
+    ['a proxy with a path', { https: 'http://proxy.example.org:3128/way' }],
+    ['a proxy of another scheme', { http: 'socks5://proxy.example.org:1080' }],
+    ['a proxy with a line break', { http: `${PROXY}\nEnvironment=LD_PRELOAD=/x` }],
+    ['a proxy with a quotation mark', { http: `${PROXY}"` }],
     ['exceptions without a proxy', { noProxy: ['.example.org'] }],
     ['a wildcard as an exception', { http: PROXY, noProxy: ['*'] }],
     ['an exception with a comma', { http: PROXY, noProxy: ['a.example,b.example'] }],
     ['an unknown key', { http: PROXY, ftp: PROXY }],
-  ])('refuses a proxy %s', (_, section) => {
+  ])('refuses %s', (_, section) => {
     expect(proxySchema.safeParse(section).success).toBe(false);
   });
 

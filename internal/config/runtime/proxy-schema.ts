@@ -14,7 +14,9 @@ const proxyUrl = z
   .regex(PROXY_URL, 'a URL with a port and without user and path, like “http://proxy.example.org:3128”')
   .optional();
 
-/** `proxy:` of `cluster.yaml`: the way to registries and chart repositories. May change while the cluster runs. */
+/**
+ * `proxy:` of `cluster.yaml`: the HTTP proxy to registries and chart repositories. May change while the cluster runs.
+ */
 export const proxySchema = z
   .strictObject({
     http: proxyUrl.describe('Proxy for http:// URLs.'),
@@ -41,7 +43,7 @@ export const proxySchema = z
 /** The parsed section. */
 export type ProxyConfig = z.output<typeof proxySchema>;
 
-/** What is never reached through a proxy, besides the machine itself. */
+/** The proxy of a cluster, and the networks and servers of the cluster that are never reached through it. */
 export interface ProxiedCluster {
   readonly proxy: ProxyConfig;
   readonly podSubnet: string;

@@ -31,7 +31,7 @@ function problemsOf(section: string): readonly Problem[] {
   }
 }
 
-test('registries accept mirrors, a private CA and credentials, and name each server with credentials once', () => {
+test('registriesSchema accepts mirrors, a private CA and credentials; serversWithCredentials() returns each server once', () => {
   const registries = registriesOf(`registries:
   - name: docker.io
     fallback: false
@@ -58,39 +58,49 @@ ${indented(caPem)}
 });
 
 const refusals = [
-  { name: 'a path in the name', given: '{ name: docker.io/library }', at: 'name', column: 22 },
-  { name: 'the parent directory as the name', given: '{ name: .. }', at: 'name', column: 22 },
-  { name: 'the directory of all registries', given: '{ name: _default }', at: 'name', column: 22 },
-  { name: 'a capital in the name', given: '{ name: Docker.io }', at: 'name', column: 22 },
-  { name: 'another name of docker.io', given: '{ name: index.docker.io }', at: 'name', column: 22 },
-  { name: 'an unknown key', given: '{ name: a, skipVerify: true }', at: 'skipVerify', column: 25 },
-  { name: 'no mirror and no fallback', given: '{ name: a, fallback: false }', at: 'fallback', column: 35 },
+  { name: 'a path in a registry name', given: '{ name: docker.io/library }', at: 'name', column: 22 },
+  { name: 'the parent directory as a registry name', given: '{ name: .. }', at: 'name', column: 22 },
   {
-    name: 'credentials of a registry that nodes never ask',
+    name: 'a registry name that containerd uses for all registries',
+    given: '{ name: _default }',
+    at: 'name',
+    column: 22,
+  },
+  { name: 'a capital letter in a registry name', given: '{ name: Docker.io }', at: 'name', column: 22 },
+  { name: 'an alias of docker.io', given: '{ name: index.docker.io }', at: 'name', column: 22 },
+  { name: 'an unknown key', given: '{ name: a, skipVerify: true }', at: 'skipVerify', column: 25 },
+  {
+    name: 'a registry without a mirror and without fallback',
+    given: '{ name: a, fallback: false }',
+    at: 'fallback',
+    column: 35,
+  },
+  {
+    name: 'credentials for a registry from which nodes never pull',
     given: '{ name: a, credentials: true, fallback: false, mirrors: [{ url: "https://m" }] }',
     at: 'credentials',
     column: 38,
   },
   {
-    name: 'a password in a URL',
+    name: 'a password in a mirror URL',
     given: '{ name: a, mirrors: [{ url: "https://u:p@m" }] }',
     at: 'mirrors.0.url',
     column: 42,
   },
   {
-    name: 'a quote in a URL',
+    name: 'a quotation mark in a mirror URL',
     given: `{ name: a, mirrors: [{ url: 'https://m/"' }] }`,
     at: 'mirrors.0.url',
     column: 42,
   },
   {
-    name: 'a query in a URL',
+    name: 'a query in a mirror URL',
     given: '{ name: a, mirrors: [{ url: "https://m/?a" }] }',
     at: 'mirrors.0.url',
     column: 42,
   },
   {
-    name: 'another scheme',
+    name: 'a mirror URL with an unsupported scheme',
     given: '{ name: a, mirrors: [{ url: "ftp://m" }] }',
     at: 'mirrors.0.url',
     column: 42,
@@ -109,13 +119,16 @@ const refusals = [
   },
   { name: 'a CA that is no PEM', given: '{ name: a, ca: MIIB }', at: 'ca', column: 29 },
 ];
-test.each(refusals)('registries refuse $name with line and column', ({ given, at, column }) => {
-  expect(problemsOf(`registries: [${given}]\n`)).toEqual([
-    expect.objectContaining({ path: `registries.0.${at}`, line: 4, column }),
-  ]);
-});
+test.each(refusals)(
+  'registriesSchema refuses $name, and reports line and column',
+  ({ given, at, column }) => {
+    expect(problemsOf(`registries: [${given}]\n`)).toEqual([
+      expect.objectContaining({ path: `registries.0.${at}`, line: 4, column }),
+    ]);
+  },
+);
 
-test('registries refuse a CA text that also has a private key, and a name that appears twice', () => {
+test('registriesSchema refuses a CA text that contains a private key, and a repeated registry name', () => {
   const withKey = `${caPem}${generateKeyPem().reveal()}`;
   expect(problemsOf(`registries:\n  - name: a\n    ca: |\n${indented(withKey)}\n`)).toEqual([
     expect.objectContaining({ path: 'registries.0.ca', line: 6 }),
@@ -125,6 +138,6 @@ test('registries refuse a CA text that also has a private key, and a name that a
   ]);
 });
 
-test('verifyConfigurationChange() allows to change registries of a running cluster', () => {
+test('verifyConfigurationChange() accepts a change of the registries', () => {
   expect(verifyConfigurationChange(YAML, `${YAML}registries: [{ name: a }]`)).toEqual([['registries']]);
 });

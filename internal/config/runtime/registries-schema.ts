@@ -12,7 +12,9 @@ const REGISTRY_NAME =
 /** Without user, query and fragment. Only characters that need no quoting in the configuration of containerd. */
 const MIRROR_URL =
   /^https?:\/\/[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*(:[0-9]{1,5})?(\/[A-Za-z0-9._~-]+)*\/?$/;
-/** Other names of the registry that images without a registry come from. containerd knows it as docker.io. */
+/**
+ * Other names of Docker Hub, from which images without a registry in their name come. containerd calls it docker.io.
+ */
 const DOCKER_HUB_ALIASES = ['index.docker.io', 'registry-1.docker.io', 'registry.hub.docker.com'];
 
 const ca = caPem

@@ -1,7 +1,10 @@
 import { z } from 'zod';
 import { Secret } from '../../secret/index.ts';
 
-/** The Secret from which nodes read the credentials of registries. Its one key has a file in Docker's format. */
+/**
+ * The Secret from which nodes read the credentials of registries. Its only key holds a configuration file in the format
+ * of Docker.
+ */
 export const REGISTRY_CREDENTIALS = {
   namespace: 'kube-system',
   name: 'cluster-registry-credentials',
