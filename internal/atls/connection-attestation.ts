@@ -58,7 +58,8 @@ export class ConnectionAttestation implements EvidenceHandler {
     const verdict = await validator.validate(document, binding, context).catch((error: unknown) => {
       throw refusal(doing, error);
     });
-    // Guards against a validator with a bug: the peer counts as attested only if the verdict accepts it, for the variant of this validator.
+    // Guards against a bug in a validator: the peer counts as attested only if the verdict accepts the peer and names
+    // the variant of this validator.
     if (verdict.variant !== validator.variant || !verdict.accepted) {
       throw new AtlsError('atls-internal', `${doing}: the verdict is about ${verdict.variant} evidence`);
     }
@@ -74,7 +75,10 @@ function copied(measurements: Verdict['measurements']): Verdict['measurements'] 
   return new Map([...measurements].map(([register, value]) => [register, Uint8Array.from(value)]));
 }
 
-/** A coded error is a refusal of the peer's evidence. Any other error is a bug of this program, and refuses as well. */
+/**
+ * A coded error is a refusal of the peer's evidence. Any other error is a bug of this program; the peer is refused in
+ * this case too.
+ */
 function refusal(doing: string, error: unknown): AtlsError {
   if (!(error instanceof CodedError)) return new AtlsError('atls-internal', doing, { cause: error });
   return new AtlsError('atls-evidence-rejected', doing, { cause: error, details: { check: error.code } });

@@ -17,13 +17,14 @@ const NOTHING = new Uint8Array(0);
 export interface EvidenceHandler {
   /** Creates evidence in `format`, one of the formats that this end shows. */
   issue(format: number, binding: EvidenceBinding, signal: AbortSignal): Promise<Uint8Array>;
-  /** Verifies the peer's evidence; rejects when it is refused. */
+  /** Verifies the peer's evidence. Rejects if this end refuses the evidence. */
   validate(evidence: Evidence, binding: Uint8Array, signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Performs the steps of the handshake on a socket. It reads with `read(n)` on 'readable', so that it takes no byte of the
- * application protocol, and removes its listeners when it is disposed. A socket has at most one driver at a time.
+ * Performs the steps of the handshake on a socket. The driver reads with `read(n)` on 'readable', so that it takes no
+ * byte of the application protocol. When the driver is disposed, it removes its listeners. A socket has at most one
+ * driver at a time.
  */
 export class HandshakeDriver implements Disposable {
   readonly #socket: TLSSocket;
@@ -33,7 +34,7 @@ export class HandshakeDriver implements Disposable {
   #failure: Error | undefined;
   #wake: () => void = () => undefined;
 
-  /** When `signal` fires, every pending call rejects with its reason. */
+  /** When `signal` fires, every pending call rejects with the reason of the signal. */
   constructor(socket: TLSSocket, handler: EvidenceHandler, signal: AbortSignal) {
     this.#socket = socket;
     this.#handler = handler;

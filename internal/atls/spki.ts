@@ -3,8 +3,8 @@ import { P256_SPKI_BYTES, P256_SPKI_PREFIX } from '../crypto/index.ts';
 import { AtlsError } from './errors.ts';
 
 /**
- * Extracts the SubjectPublicKeyInfo from a certificate without decoding it. It must be P-256 in its one canonical encoding of
- * 91 bytes. TLS has proved that the peer holds the key.
+ * Extracts the SubjectPublicKeyInfo from a certificate without decoding it. The key must be on P-256, in the only
+ * canonical encoding of 91 bytes. TLS has proved that the peer holds the key.
  * @throws AtlsError `atls-tls-certificate`
  */
 export function p256SpkiOf(certDer: Uint8Array): Uint8Array {

@@ -124,7 +124,7 @@ describe('aTLS connection between two honest ends', () => {
       expect(socket.listenerCount('readable')).toBe(0);
       expect(socket.writableLength).toBe(0);
       expect(socket.listenerCount('secure') + socket.listenerCount('secureConnect')).toBeLessThanOrEqual(1);
-      expect(socket.listeners('error').length).toBeLessThanOrEqual(2); // one for late errors, one of Node
+      expect(socket.listeners('error').length).toBeLessThanOrEqual(2); // one listener for late errors, one of Node
     }
   });
 

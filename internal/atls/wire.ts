@@ -25,7 +25,7 @@ export const FRAME = { hello: 1, evidence: 2, ready: 3, alert: 15 } as const;
 /** Kind of a frame. */
 export type FrameKind = keyof typeof FRAME;
 
-/** Why an end closes the connection. The peer learns only this byte. */
+/** The reasons for which an end closes the connection. The peer learns only this byte. */
 export const ALERT = {
   protocol: 1,
   tooLarge: 2,

@@ -2,7 +2,7 @@ import type { ErrorCatalogue } from '../errors/index.ts';
 import { AttestationError, type RefusalOptions } from './errors.ts';
 import type { Check, Claim } from './verdict.ts';
 
-/** What a check compared, for the table of checks and the local log. */
+/** The values that a check compared, for the table of checks and the local log. */
 interface Comparison {
   readonly expected?: Claim;
   readonly actual?: Claim;

@@ -3,8 +3,8 @@ import type { TdxCollateral, TdxRules } from './tdx/rules.ts';
 import type { TpmEndorsements, TpmRules } from './tpm/rules.ts';
 
 /**
- * Which software and machines are accepted. Each attestation variant has its own section and refuses evidence when the section
- * is missing. No default accepts anything.
+ * The accepted software and machines. Each attestation variant has its own section and refuses evidence when the
+ * section is missing. No default accepts anything.
  */
 export interface Policy {
   /** Names this set of values in every verdict, audit record and log line. */

@@ -25,7 +25,7 @@ type CheckOutcome = 'pass' | 'fail' | 'warn' | 'skipped';
 
 /** One check. `expected` and `actual` are for the local log and for tables; the peer never gets them. */
 export interface Check {
-  /** kebab-case: the code of its refusal without the prefix. */
+  /** The code of the refusal of this check, in kebab case and without its prefix. */
   readonly name: string;
   readonly outcome: CheckOutcome;
   readonly expected?: string;

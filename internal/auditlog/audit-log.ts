@@ -95,8 +95,8 @@ export class AuditLog {
   }
 
   /**
-   * Takes changes that fit into one transaction. No change of a batch writes or depends on a key that
-   * another one writes.
+   * Takes changes that fit into one transaction. No change of a batch writes or depends on a key that another change of
+   * the batch writes.
    */
   #takeBatch(): Waiting[] {
     const batch: Waiting[] = [];

@@ -29,9 +29,9 @@ const STANZA = /^-> X25519 ([A-Za-z0-9+/]{43})\n([A-Za-z0-9+/]{43})\n/;
 const MAC = /^--- ([A-Za-z0-9+/]{43})\n$/;
 
 /**
- * Encrypts a stream in the age format, version 1, to X25519 recipients ("age1…"). Written with the ciphers of node:crypto
- * instead of `age-encryption` from npm: that package brings five more packages and encrypts in JavaScript, four times slower, in the
- * process that also keeps the node alive (docs/decisions/backup-file.md).
+ * Encrypts a stream in the age format, version 1, to X25519 recipients ("age1…"). Written with the ciphers of
+ * node:crypto instead of `age-encryption` from npm: that package has five dependencies and encrypts in JavaScript, four
+ * times slower, in the agent, which also keeps the node alive (docs/decisions/backup-file.md).
  * @throws BackupError `backup-recipient-invalid`
  */
 export async function* encryptAge(

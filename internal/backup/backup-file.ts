@@ -36,7 +36,9 @@ export async function* writeBackup(
   yield signEd25519(keyPem, statementOfBody(head, { sizeBytes, sha256: hash.digest() }));
 }
 
-/** Reads the header of a backup and verifies that the node that it names signed it. @throws BackupError */
+/**
+ * Reads the header of a backup and verifies that the node named in the header signed the header. @throws BackupError
+ */
 export async function readBackupHeader(file: AsyncIterable<Uint8Array>): Promise<BackupHeader> {
   const reader = readerOf(file);
   try {

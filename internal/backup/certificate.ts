@@ -48,7 +48,7 @@ const common = {
     .optional(),
   issuedMs: z.int().positive(),
   endsMs: z.int().positive(),
-  /** Raw Ed25519 key of the owner who signed it. */
+  /** Raw Ed25519 key of the owner who signed the certificate. */
   owner: base64Of(32),
   /**
    * A chain from the first owner to `owner`: each voucher is the signature of one owner over the key of the next owner.
@@ -84,11 +84,11 @@ const scheduleShape = z
     version: z.literal(2),
     /** The control planes that may take backups. */
     nodeIds: z.array(nodeId).min(1).max(MAX_NODES),
-    /** A backup is due this long after the one before it. */
+    /** A backup is due this number of minutes after the previous one. */
     everyMinutes: z.int().min(MIN_EVERY_MINUTES).max(MAX_EVERY_MINUTES),
     /** How many proved backups each control plane keeps. */
     keep: z.int().min(1).max(MAX_KEEP),
-    /** Absolute path of a directory on each of these nodes to which it copies its backups; absent: none. */
+    /** Absolute path of the directory to which each of these nodes copies its backups; absent: none. */
     copyTo: z.string().refine(isCopyDirectory).optional(),
     /** Store to which each of these nodes copies its backups, instead of a directory; absent: none. */
     copyToStore: copyStoreShape.optional(),
@@ -120,7 +120,8 @@ export function nodesOf(certificate: BackupCertificate): readonly string[] {
 }
 
 /**
- * Signs a certificate with an owner's key (Ed25519, PKCS#8 PEM): for one backup, or for a schedule if it names several nodes.
+ * Signs a certificate with an owner's key (Ed25519, PKCS#8 PEM): for one backup, or for a schedule if `content` has
+ * `nodeIds`.
  * @throws BackupError `backup-recipient-invalid`
  */
 export function signBackupCertificate(

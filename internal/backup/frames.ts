@@ -3,7 +3,9 @@ import type { ByteReader } from './byte-reader.ts';
 
 const MAX_FRAME_BYTES = 1024 * 1024;
 
-/** Writes a stream of unknown length: each frame is its length (u32) and its bytes; a frame of length 0 ends it. */
+/**
+ * Writes a stream of unknown length: each frame is its length (u32) and its bytes; a frame of length 0 ends the stream.
+ */
 export async function* frames(
   content: AsyncIterable<Uint8Array>,
   onData: (data: Uint8Array) => void,

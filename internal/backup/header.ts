@@ -30,7 +30,7 @@ const headerShape = z.strictObject({
   /** The backup contains at least everything up to these revisions. */
   revisions: z.strictObject({ state: revision, kubernetes: revision }),
   versions: z.strictObject({ agent: z.string().max(64), kubernetes: z.string().max(64) }),
-  /** SubjectPublicKeyInfo (DER, base64) of the node that took the backup: the key that signs it. */
+  /** SubjectPublicKeyInfo (DER, base64) of the node that took the backup: the key that signs the backup. */
   signer: z.string().max(128),
   certificate: certificateShape,
 });

@@ -2,10 +2,13 @@
  * Domain layer: the backup file of a cluster. One file and an owner key are enough to read it; its header can be read
  * without a key.
  *
- * ``` "clbackup", u16 version, u32 length the start of the file header canonical JSON cluster, epoch, time, revisions,
- * versions, the owner's certificate 64 bytes Ed25519 of the node over all bytes before it frames age, X25519 recipients
- * the parts (`parts.ts`), each with length and SHA-256 64 bytes Ed25519 of the node over header, length and SHA-256 of
- * the encrypted content; the end of the file ```
+ * ```
+ * "clbackup", u16 version, u32 length    the start of the file
+ * header      canonical JSON             cluster, epoch, time, revisions, versions, the owner's certificate
+ * 64 bytes    Ed25519 of the node        over all bytes before it
+ * frames      age, X25519 recipients     the parts (`parts.ts`), each with length and SHA-256
+ * 64 bytes    Ed25519 of the node        over header, length and SHA-256 of the encrypted content; the end of the file
+ * ```
  *
  * The node signs with its machine key, of which its node ID is a hash. An owner signs the certificate: which node may
  * take the backup (or, for a schedule, which nodes may take backups until when), and for which recipients. A node

@@ -1,5 +1,5 @@
 const REGISTRY = '/registry/';
-/** More resources than any cluster has. Later ones are counted together. */
+/** More resources than any cluster has. Further resources are counted together. */
 const MAX_RESOURCES = 2_000;
 const OTHERS = 'others';
 const MAX_NAME_LENGTH = 256;
@@ -22,7 +22,7 @@ export class ObjectCounts {
   }
 }
 
-/** Kubernetes keeps services and their endpoints below one name. */
+/** Kubernetes stores services below /registry/services/specs and their endpoints below /registry/services/endpoints. */
 const SHARED = 'services';
 
 /**

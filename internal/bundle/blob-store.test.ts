@@ -223,14 +223,14 @@ describe('put()', () => {
   });
 });
 
-test('read() returns the bytes from an offset to the end', async () => {
+test('BlobStore.read() returns the bytes from an offset to the end', async () => {
   await fill(store);
   const got: Uint8Array[] = [];
   for await (const chunk of store.read(KUBELET.sha256, { offset: 4, signal })) got.push(chunk);
   expect(Buffer.concat(got).toString()).toBe('kubelet, more or less');
 });
 
-test('missing() lists the components of the given scopes that are in no root', async () => {
+test('BlobStore.missing() lists the components of the given scopes that no root directory has', async () => {
   const kubectl: Component = { ...KUBELET, name: 'kubectl', sha256: 'c'.repeat(64), scope: 'workstation' };
   const manifest: BundleManifest = {
     version: 1,

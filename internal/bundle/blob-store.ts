@@ -95,8 +95,8 @@ export class BlobStore {
   }
 
   /**
-   * Appends a piece to a partial blob. It must start where the pieces before it end; a piece that is stored already is accepted,
-   * because its acknowledgement may have been lost. Returns the new size.
+   * Appends a piece to a partial blob. The piece must start where the stored bytes end. A piece that is stored already
+   * is accepted, because its acknowledgement may have been lost. Returns the new size.
    * @throws BundleError `bundle-offset` with `details.expected`, `bundle-too-long`
    */
   append(blob: string | BlobReference, offset: number, bytes: Uint8Array): Promise<number> {

@@ -32,7 +32,7 @@ test.each([
   { version: 'v1.36.3', etcd: '3.6.8-0', coredns: 'v1.14.2', pause: '3.10.2' },
   { version: 'v1.37.2', etcd: '3.7.0-0', coredns: 'v1.14.6', pause: '3.10.2' },
 ])(
-  'the images of $version have the references that its kubeadm expects',
+  'imageReferences() returns the references that the kubeadm of $version expects',
   ({ version, etcd, coredns, pause }) => {
     expect(imageReferences(versionsFor(version))).toMatchObject({
       'kube-proxy': `registry.k8s.io/kube-proxy:${version}`,

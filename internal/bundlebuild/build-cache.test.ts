@@ -9,7 +9,7 @@ import { BuildCache, recipeKey } from './build-cache.ts';
 const signal = new AbortController().signal;
 const KEY = recipeKey('kubelet');
 
-test('find() returns a saved component as long as its blob exists', async () => {
+test('BuildCache.find() returns a saved component as long as its blob exists', async () => {
   await using directory = await temporaryDirectory();
   const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
   const store = openBundleCache(context).store;
@@ -25,7 +25,7 @@ test('find() returns a saved component as long as its blob exists', async () => 
 });
 
 test.each(['', '{', '{}', '{"sha256":"../../x","sizeBytes":1,"source":"x"}'])(
-  'find() ignores a damaged record %j',
+  'BuildCache.find() ignores a damaged record %j',
   async (text) => {
     await using directory = await temporaryDirectory();
     const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));

@@ -73,7 +73,7 @@ describe('fetchBundle()', () => {
     throw new Error('there is no manifest.json');
   });
 
-  test('locks every hash, and downloads nothing again when all files are stored', async () => {
+  test('writes every hash into the lock file, and downloads nothing again when all files are stored', async () => {
     await using place = await startPlace();
     const first = await place.fetch();
     const lock = JSON.parse(await readFile(place.lockFile, 'utf8')) as { files: Record<string, string> };
@@ -91,14 +91,14 @@ describe('fetchBundle()', () => {
     expect((await other.fetch()).manifest).toEqual((await place.fetch()).manifest);
   });
 
-  test('refuses a file whose hash differs from the published one, and does not lock its hash', async () => {
+  test('refuses a file whose hash differs from the published one, and does not write its hash into the lock file', async () => {
     await using place = await startPlace();
     place.server.files.set(`${KUBELET}.sha256`, Buffer.from('a'.repeat(64)));
     await expect(place.fetch()).rejects.toMatchObject({ code: 'bundlebuild-checksum' });
     expect(await readFile(place.lockFile, 'utf8')).not.toContain(`${KUBELET}"`);
   });
 
-  test('refuses a release file that has changed since it was locked', async () => {
+  test('refuses a release file that has changed since its hash was written into the lock file', async () => {
     await using place = await startPlace();
     await place.fetch();
     const before = sha256(place.server.files.get(KUBELET));

@@ -30,7 +30,10 @@ export interface PinnedModule {
   /** The newest patch of the pinned minor version. */
   readonly newestPatch: string;
   readonly newest: string;
-  /** Vulnerabilities of the pinned version; undefined when the database could not be read. Those of its dependencies do not count. */
+  /**
+   * Vulnerabilities of the pinned version; undefined when the database could not be read. Vulnerabilities of its
+   * dependencies do not count.
+   */
   readonly vulnerabilities: readonly string[] | undefined;
 }
 

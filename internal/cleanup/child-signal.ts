@@ -7,8 +7,8 @@ export interface ChildSignal extends Disposable {
 }
 
 /**
- * Derives a child of a long-lived signal. `AbortSignal.any` leaks listeners on long-lived parents
- * (nodejs/node#54614, #55351); this detaches on dispose.
+ * Derives a child of a long-lived signal. `AbortSignal.any` leaks listeners on long-lived parents (nodejs/node#54614,
+ * #55351); this child detaches when it is disposed.
  */
 export function childSignal(parent: AbortSignal): ChildSignal {
   const controller = new AbortController();

@@ -19,7 +19,7 @@ export class Backoff {
     this.#meanMs = options.firstMs;
   }
 
-  /** Call this after a success: the next pause is the first one again. */
+  /** Call this after a success: the next pause is `firstMs` again. */
   reset(): void {
     this.#meanMs = this.#options.firstMs;
   }

@@ -9,7 +9,7 @@ export const CLOCK_TOLERANCE_MS = 5 * MINUTE_MS;
 
 const UNITS_MS = { s: 1_000, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS } as const;
 
-/** Below this, tenths of a second are shown. */
+/** Below this time span, tenths of a second are shown. */
 const TENTHS_BELOW_MS = 9_950;
 /** From this number of days on, hours are not shown, as in kubectl. */
 const DAYS_ONLY_FROM = 8;

@@ -1,8 +1,8 @@
 import type { Clock } from './clock.ts';
 
 /**
- * Creates a function that returns what `read` returned last, and reads again when that is older than `ms`. A failed read is not
- * kept: its caller gets the error, and the next call reads again.
+ * Creates a function that returns the last result of `read`, and calls `read` again when that result is older than
+ * `ms`. A failed read is not kept: its caller gets the error, and the next call reads again.
  */
 export function readAtMostEvery<T>(
   ms: number,

@@ -239,7 +239,7 @@ describe('parseProvisioning()', () => {
     ['that is sealed to no PCR', {}, { pcrs: [] }, 'pcrs'],
     ['that is sealed to a PCR twice', {}, { pcrs: [7, 7] }, 'differ from each other'],
     ['that is sealed to a PCR that every process may reset', {}, { pcrs: [16] }, 'pcrs'],
-    ['that nobody can recover', {}, { recoveryRecipients: [] }, 'recoveryRecipients'],
+    ['without a recovery recipient', {}, { recoveryRecipients: [] }, 'recoveryRecipients'],
     [
       'for a recipient with a typing error',
       {},

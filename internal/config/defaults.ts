@@ -14,7 +14,7 @@ export const DEFAULTS = {
   operatorCertificateMinutes: 365 * 24 * 60,
 } as const;
 
-/** The Helm release of the pod network. It comes first, because pods need it. */
+/** The Helm release of the pod network. This chart is installed first, because pods need the network. */
 export const NETWORK_CHART = 'flannel';
 /** The namespace of the Helm release of the pod network. */
 export const NETWORK_NAMESPACE = 'kube-flannel';

@@ -14,7 +14,7 @@ export interface ClockObservation {
  * Signs of a copied TPM state.
  * - `clock-behind`: the TPM clock went back. The TPM state was restored, or a copy of it is running.
  * - `clock-ahead`: since power-on the TPM counted more time than has passed. Two copies are running.
- * - `two-nodes`: another node key uses the same TPM while the first one was seen recently.
+ * - `two-nodes`: another node key uses the same TPM, although the node with the first key was seen recently.
  * - `other-key`: another attestation key on the same TPM. The TPM was cleared, or the secret of the key was lost.
  */
 type TpmAnomalyKind = 'clock-behind' | 'clock-ahead' | 'two-nodes' | 'other-key';
@@ -30,7 +30,7 @@ export interface ClockTolerance {
 /** A sign of a copied TPM state. */
 interface TpmAnomaly {
   readonly kind: TpmAnomalyKind;
-  /** What the anomaly means, for the operator. */
+  /** The meaning of the anomaly, for the operator. */
   readonly text: string;
 }
 

@@ -7,8 +7,8 @@ import { PolicyError } from './errors.ts';
 import { policySchema, type WrittenPolicy } from './schema.ts';
 
 /**
- * Parses a policy from the value of a YAML or JSON document. Its version is the name that the operator gave it, with a
- * hash of the content, so that two policies of the same name can be distinguished. Throws PolicyError.
+ * Parses a policy from the value of a YAML or JSON document. The version of the policy is the name that the operator
+ * chose, with a hash of the content, so that two policies of the same name can be distinguished. Throws PolicyError.
  */
 export function parsePolicy(input: unknown): Policy {
   const parsed = policySchema.safeParse(input);

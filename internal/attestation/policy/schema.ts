@@ -134,7 +134,7 @@ const tdx = z.strictObject({
 
 /** The schema of a policy. */
 export const policySchema = z.strictObject({
-  /** The name that the operator gave to this set of values, e.g. that of a release. */
+  /** The name that the operator gave to this set of values, e.g. the name of a release. */
   name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'a short name without spaces expected'),
   profile: z.enum(['measured', 'identity']),
   registers: registers.default({}),

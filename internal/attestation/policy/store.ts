@@ -50,8 +50,8 @@ export class PolicyStore {
   }
 
   /**
-   * Parses a policy. Refuses one without the section of a variant in use, because it would refuse every machine of that
-   * variant.
+   * Parses a policy. Refuses a policy that lacks the section of a variant in use, because such a policy would refuse
+   * every machine of that variant.
    */
   #read(input: unknown): Policy {
     const policy = parsePolicy(input);

@@ -10,7 +10,7 @@ export interface SnpRules {
   readonly allowSmt: boolean;
   /** Committed firmware may differ from the running one. */
   readonly allowProvisionalFirmware: boolean;
-  /** Reports from VMPL 0 up to this one are accepted. */
+  /** Reports from VMPL 0 up to this level are accepted. */
   readonly maxVmpl: 0 | 1 | 2 | 3;
   /** Providers whose VLEK is accepted; empty accepts only VCEKs. */
   readonly cspIds: readonly string[];

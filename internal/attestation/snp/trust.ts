@@ -1,7 +1,7 @@
 import { AMD_AUTHORITIES, ARK_FINGERPRINTS } from './amd-authorities.ts';
 import type { SnpTrust } from './verify-report.ts';
 
-/** The real roots and CAs of AMD. Tests use their own. */
+/** The real roots and CAs of AMD. Tests use their own roots. */
 export function amdTrust(): SnpTrust {
   const authorities = Object.values(AMD_AUTHORITIES).flat();
   return {

@@ -8,7 +8,7 @@ import type { TdxTrust } from './verify-quote.ts';
 /** SHA-256 of the trusted root certificate. */
 export const INTEL_ROOT_FINGERPRINT = '44a0196b2b99f889b8e149e95b807a350e7424964399e885a7cbb8ccfab674d3';
 
-/** The real root of Intel. Tests use their own. */
+/** The real root of Intel. Tests use their own root. */
 export function intelTrust(): TdxTrust {
   return { roots: new Set([INTEL_ROOT_FINGERPRINT]) };
 }

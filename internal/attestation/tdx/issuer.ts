@@ -29,7 +29,7 @@ export class TdxIssuer implements Issuer {
     return encodeTdxEvidence({ quote: outblob, eventLog: await this.#readLog() });
   }
 
-  /** A kernel without this ACPI table has no log; a policy that requires one then refuses the evidence. */
+  /** A kernel without this ACPI table has no log; a policy that requires a log then refuses the evidence. */
   async #readLog(): Promise<Uint8Array | undefined> {
     try {
       return withoutPadding(await this.#ports.files.readAttribute(CCEL_PATH, MAX_LOG_BYTES));

@@ -36,8 +36,9 @@ const REQUIRED: readonly ObjectAttribute[] = [
 const FORBIDDEN: readonly ObjectAttribute[] = ['decrypt', 'encryptedDuplication', 'x509Sign', 'stClear'];
 
 /**
- * Parses a key and checks its attributes. Only the Name of the key, a hash, protects them: callers must compare the
- * Name with a trusted one, or have it proved by credential activation. Throws AttestationError `quote-key-…`.
+ * Parses a key and checks its attributes. Only the Name of the key, a hash, protects the attributes: callers must
+ * compare the Name with a trusted Name, or have it proved by credential activation. Throws AttestationError
+ * `quote-key-…`.
  */
 export function checkAttestationKey(
   bytes: Uint8Array,

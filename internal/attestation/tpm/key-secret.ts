@@ -20,9 +20,9 @@ const SECRET_BYTES = 32;
 const MAX_SEALED_BYTES = 4096;
 
 /**
- * Unseals the secret that the attestation key of this machine depends on, so that only the measured software can use the key.
- * Creates the secret and seals it to the current PCR values the first time. Throws TpmError `tpm-policy-failed` when other
- * software is running; it does not create a new secret then.
+ * Unseals the secret that the attestation key of this machine depends on, so that only the measured software can use
+ * the key. Creates the secret and seals it to the current PCR values the first time. Throws TpmError
+ * `tpm-policy-failed` when other software is running. In this case no new secret is created.
  */
 export function openKeySecret(options: KeySecretOptions, signal: AbortSignal): Promise<Secret<Uint8Array>> {
   const { tpm, files, path, pcrs } = options;

@@ -4,7 +4,7 @@ export const RESETTABLE_PCRS: readonly number[] = [16, 23];
 /** The `tpm` section of a policy. */
 export interface TpmRules {
   /**
-   * Which attestation keys may sign.
+   * The attestation keys that may sign.
    * - `enrolled`: only keys in `TpmEndorsements`, each linked to a machine.
    * - `enrolling`: also unknown keys, so that credential activation can run in the session; the identity in the verdict
    * is
@@ -29,7 +29,7 @@ export interface TpmEndorsements {
   readonly attestationKeys: ReadonlyMap<string, KnownAttestationKey>;
 }
 
-/** What the cluster has recorded about an attestation key (AK). */
+/** The record of the cluster about an attestation key (AK). */
 export interface KnownAttestationKey {
   /** SHA-256 of the SubjectPublicKeyInfo (DER) of the EK, hex; absent if only the AK is pinned. */
   readonly endorsementKeyId?: string;

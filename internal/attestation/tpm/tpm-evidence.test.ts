@@ -424,7 +424,8 @@ describe('a TPM quote', () => {
     },
     {
       name: 'a PCR value of 20 bytes',
-      // This value and the next one are as long as two correct values, so only their own lengths are wrong.
+      // This PCR value and the next one together have the right length, so only the length of each single value is
+      // wrong.
       forged: () => ({
         shownValues: new Map([
           [0, new Uint8Array(20)],
@@ -482,7 +483,9 @@ describe('a TPM quote', () => {
     });
   });
 
-  /** A software key with these attributes whose Name the cluster has enrolled. */
+  /**
+   * Evidence that is signed with a software key. The key has these attributes, and the cluster has enrolled its Name.
+   */
   function soft(attributes: number): Partial<ForgedEvidence> {
     const other = createSoftKey(attributes);
     context = contextOf([
@@ -746,7 +749,7 @@ test('decodeTpmEvidence() and the verifier throw only refusals for arbitrary byt
   );
 });
 
-/** Where TPML_PCR_SELECTION begins in a statement with a SHA-256 Name and a hash of 32 bytes as extraData. */
+/** The offset of TPML_PCR_SELECTION in a statement with a SHA-256 Name and a hash of 32 bytes as extraData. */
 const SELECTION_AT = 4 + 2 + 36 + 34 + 17 + 8;
 
 function bytes(...values: readonly number[]): Uint8Array {

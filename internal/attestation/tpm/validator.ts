@@ -87,8 +87,9 @@ export function clockOfVerdict({ claims }: Pick<Verdict, 'claims'>): TpmClock | 
 }
 
 /**
- * How often the machine was locked, from the claims of a verdict; undefined if the evidence has no lock counter. A higher value
- * than the recorded one means that the machine was locked again since: it was wiped and its disk was restored.
+ * How often the machine was locked, from the claims of a verdict; undefined if the evidence has no lock counter. A
+ * higher value than the recorded one means that the machine was locked again since then: somebody wiped the machine and
+ * restored an old copy of its disk.
  */
 export function lockCounterOf({ claims }: Pick<Verdict, 'claims'>): bigint | undefined {
   const counted = claims['lockCounter'] ?? claims['tpm.lockCounter'];

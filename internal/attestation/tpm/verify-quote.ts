@@ -90,7 +90,7 @@ export function verifyStatementSignature(
   checks.require('quote-signature', isSignedBy(key.keyObject, signature, attest));
 }
 
-/** Checks the PCRs: one bank, at least one that software cannot reset, and exactly the signed values. */
+/** Checks the PCRs: one bank, at least one PCR that software cannot reset, and exactly the signed values. */
 function checkPcrValues(
   { selection, pcrDigest: signed }: QuoteAttest,
   values: ReadonlyMap<number, Uint8Array>,

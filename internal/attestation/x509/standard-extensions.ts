@@ -27,11 +27,11 @@ type KeyUsage = keyof typeof KEY_USAGE_BITS;
 /** The standard extensions that trust depends on. Parsed with the document, so that malformed ones are refused at once. */
 export interface StandardExtensions {
   readonly isCa: boolean;
-  /** How many CAs may be between this one and a leaf; undefined: any number. */
+  /** How many CAs may be between this CA and a leaf; undefined: any number. */
   readonly pathLength: number | undefined;
-  /** What the key may be used for (RFC 5280 §4.2.1.3); undefined: anything. */
+  /** The allowed uses of the key (RFC 5280 §4.2.1.3); undefined: anything. */
   readonly keyUsages: ReadonlySet<KeyUsage> | undefined;
-  /** OIDs of what the certificate may be used for; undefined: anything. */
+  /** OIDs of the allowed uses of the certificate; undefined: anything. */
   readonly extendedKeyUsages: readonly string[] | undefined;
   readonly subjectKeyId: Uint8Array | undefined;
   readonly authorityKeyId: Uint8Array | undefined;

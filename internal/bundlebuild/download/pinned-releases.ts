@@ -12,7 +12,7 @@ export interface PinnedRelease {
   readonly content: ProgramContent | ArchiveContent;
 }
 
-/** Where releases come from. */
+/** The source of the releases. */
 export interface ReleaseSource {
   /** URL of a server that has the files of each upstream host below the name of the host; default: upstream. */
   readonly mirror?: string | undefined;
@@ -20,7 +20,7 @@ export interface ReleaseSource {
   readonly hashes?: typeof RELEASE_HASHES;
 }
 
-/** The programs of Kubernetes that a bundle contains, in the archive of its server. */
+/** The programs of Kubernetes that a bundle contains, in the archive `kubernetes-server` of a release. */
 const KUBERNETES_PROGRAMS = [
   ...['kubeadm', 'kubelet', 'kubectl'],
   ...['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kube-proxy'],

@@ -17,8 +17,7 @@ const MAX_ZIP_BYTES = 256 * 1024 * 1024;
 export async function ensureToolchain(context: BuildContext, progress: BuildProgress): Promise<string> {
   const { architecture } = context.machine;
   const goroot = join(context.cache, 'go', 'toolchain', moduleVersion(architecture));
-  // The directory is renamed into place after all files were checked and written. So an existing one is
-  // complete.
+  // The directory is renamed into place after all files were checked and written. So an existing directory is complete.
   if ((await context.ports.files.stat(goroot))?.kind === 'directory') return goroot;
   const archive = await download(context, architecture, progress);
   progress.update('checking and unpacking');
@@ -111,7 +110,8 @@ async function unpack(
       directories.add(dirname(path));
       await writeContent(streams, path, member.content);
     }
-    // Module zips have no file modes; the go command makes the same directories executable when it unpacks one.
+    // Module zips have no file modes; the go command makes the files of the same directories executable when it unpacks
+    // a toolchain.
     const programs = ['bin', 'pkg/tool'].map((directory) => join(incoming, directory));
     await commands.run({ argv: ['chmod', '-R', 'u+x', ...programs], signal: context.signal });
     await files.rename(incoming, goroot);

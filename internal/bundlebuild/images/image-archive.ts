@@ -12,7 +12,7 @@ export interface Image {
   /** The lowest layer is first. Parent directories are added, and entries are sorted. */
   readonly layers: readonly (readonly TarEntry[])[];
   readonly entrypoint?: string;
-  /** The arguments of the entrypoint, or the whole command of an image without one. */
+  /** The arguments of the entrypoint, or the whole command of an image without an entrypoint. */
   readonly command?: readonly string[];
   readonly user?: string;
 }

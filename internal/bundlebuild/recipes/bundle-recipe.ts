@@ -3,7 +3,7 @@ import { goRecipes } from './go-recipes.ts';
 import { imageRecipes } from './image-recipes.ts';
 import type { BinaryRecipe, BundleRecipe, ComponentRecipe } from './recipe.ts';
 
-/** How every component of a bundle of these versions is built. Pure. */
+/** The recipes of all components for a bundle with these versions. Pure. */
 export function bundleRecipe(versions: BundleVersions): BundleRecipe {
   return { modules: goRecipes(versions), components: componentRecipes(versions) };
 }

@@ -9,7 +9,7 @@ const MAX_LAYER_BYTES = 1024 ** 3;
 const GZIP = Buffer.from([0x1f, 0x8b]);
 const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
 const ELF = Buffer.from('\x7fELF', 'latin1');
-/** Where `ustar` stands in the first header of a tar archive. */
+/** The offset of `ustar` in the first header of a tar archive. */
 const TAR_MAGIC_AT = 257;
 /** Paths of the package records in images without dpkg; a few images have the status file of dpkg itself. */
 const DPKG_RECORDS = /^(\.\/)?var\/lib\/dpkg\/(status|status\.d\/[^/]+)$/;

@@ -34,7 +34,10 @@ export function packageUrl(type: PackageType, name: string, version: string): st
   return `pkg:${type}/${path}@${encodeURIComponent(version)}`;
 }
 
-/** A package of a registry as part of `parent`, whose reference it extends: one package can be in several files. */
+/**
+ * A package of a registry as a part of `parent`. Its reference starts with the reference of `parent`, because one
+ * package can be in several files.
+ */
 export function packageComponent(
   parent: string,
   type: PackageType,

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { addProblem } from '../errors.ts';
 
 const MAX_SECONDS = 86_400;
-/** Below are the ports of Kubernetes and of the programs of this project. */
+/** The ports below this one belong to Kubernetes and to the programs of this project. */
 const FIRST_NODE_PORT = 11_000;
 
 const seconds = (about: string) => z.int().min(1).max(MAX_SECONDS).optional().describe(about);
@@ -16,7 +16,7 @@ const duration = (about: string) =>
     .optional()
     .describe(about);
 
-/** Levels from 6 on write requests, and from 8 on their bodies, into the log. */
+/** Levels of 6 and above write requests into the log, levels of 8 and above also the bodies of requests. */
 const verbosity = z.int().min(0).max(5).optional().describe('Verbosity of the log.');
 
 const apiServer = z.strictObject({

@@ -23,8 +23,9 @@ const entry = z.looseObject({
 const file = z.looseObject({ auths: z.record(z.string(), entry) });
 
 /**
- * Reads a configuration file of Docker (`docker login` writes one, Secrets of the type kubernetes.io/dockerconfigjson have one).
- * @returns "USER:PASSWORD" by server ("host" or "host:port"); entries without both are left out
+ * Reads a configuration file of Docker (`docker login` writes one, Secrets of the type kubernetes.io/dockerconfigjson
+ * have one).
+ * @returns "USER:PASSWORD" by server ("host" or "host:port"); entries without a user name or password are left out
  * @throws Error that quotes nothing of the file
  */
 export function parseRegistryLogins(text: string): ReadonlyMap<string, Secret<string>> {
