@@ -103,13 +103,14 @@ function byFormat<T extends { readonly variant: Variant }>(
   const found = new Map<number, T>();
   for (const member of members ?? []) {
     if (!Object.hasOwn(FORMAT_OF_VARIANT, member.variant)) {
-      throw refused(`${what} names the unknown variant ${JSON.stringify(member.variant)}`);
+      throw refused(`the option ${what} names the unknown variant ${JSON.stringify(member.variant)}`);
     }
     const format = FORMAT_OF_VARIANT[member.variant];
-    if (found.has(format)) throw refused(`${what} names ${member.variant} twice`);
+    if (found.has(format)) throw refused(`the option ${what} names ${member.variant} twice`);
     found.set(format, member);
   }
-  if (found.size === 0 || found.size > MAX_FORMATS) throw refused(`${what} names ${found.size} variants`);
+  if (found.size === 0 || found.size > MAX_FORMATS)
+    throw refused(`the option ${what} names ${found.size} variants, 1 to ${MAX_FORMATS} expected`);
   return found;
 }
 

@@ -51,7 +51,7 @@ describe('aTLS connection between two honest ends', () => {
     expect(new Set(sessions).size).toBe(2);
   });
 
-  test('the verdict keeps no evidence except copies of the measurements in memory', async () => {
+  test('the verdict keeps nothing of the evidence in memory except copies of the measurements', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const [server] = await Promise.all([ends.server(tcp.server), ends.client(tcp.client)]);
@@ -112,7 +112,7 @@ describe('aTLS connection between two honest ends', () => {
     expect(ends.clock.sleeping).toBe(0);
   });
 
-  test('leaves no timer behind, and no listener except for late errors', async () => {
+  test('leaves behind no timer, and no listener except one for late errors', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const upgraded = await Promise.all([

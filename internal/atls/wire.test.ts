@@ -47,7 +47,7 @@ describe('aTLS frames', () => {
     );
   });
 
-  test('encodeEvidence() accepts the largest document and refuses one byte more', () => {
+  test('encodeEvidence() accepts a document of the largest size and refuses a document with one byte more', () => {
     const largest = encodeEvidence({ format: 2, document: new Uint8Array(MAX_DOCUMENT_BYTES) });
     expect(parseHeader(largest.subarray(0, HEADER_BYTES)).bodyBytes).toBe(65_536);
     expect(() => encodeEvidence({ format: 2, document: new Uint8Array(MAX_DOCUMENT_BYTES + 1) })).toThrow(

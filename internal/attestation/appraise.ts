@@ -25,7 +25,7 @@ export function checkSizes(evidence: Uint8Array, binding: Uint8Array): void {
 /** Checks that a binding has `BINDING_BYTES`. Throws AppraisalError `attestation-binding-length`. */
 export function checkBinding(binding: Uint8Array): void {
   if (binding.length !== BINDING_BYTES) {
-    throw new AppraisalError('attestation-binding-length', 'binding evidence', {
+    throw new AppraisalError('attestation-binding-length', 'checking the binding of evidence', {
       expected: `${BINDING_BYTES} bytes`,
       actual: `${binding.length} bytes`,
     });

@@ -27,7 +27,7 @@ export const attestationErrors = defineErrors({
   ),
   'attestation-policy-invalid': fault.operator.usage(
     'The policy contradicts itself or does not name anything to check.',
-    'Change the policy value shown as `actual` to what is shown as `expected`.',
+    'Change the policy value shown as `actual` to the value shown as `expected`.',
   ),
   'attestation-register-missing': fault.peer.refused(
     'The policy has reference values for a register that is not in the evidence.',

@@ -30,7 +30,7 @@ function follow(entries: readonly Uint8Array[], from?: ChainHead): ChainVerifier
 }
 
 describe('ChainVerifier', () => {
-  test('ChainVerifier verifies a chain up to its head, from the first entry and from any other', () => {
+  test('ChainVerifier verifies a chain up to its head, from the first entry and from any other entry', () => {
     const { entries, head } = chainOf(['a', 'b', 'c']);
     follow(entries).verifyHead(head);
     const middle = follow(entries.slice(0, 2)).head;

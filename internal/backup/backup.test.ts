@@ -111,7 +111,7 @@ describe('a backup', () => {
     expect(seen).toEqual(Object.fromEntries(PART_NAMES.map((name) => [name, `content of ${name}`])));
   });
 
-  test('is refused with every byte changed, one at a time, before its content is used', async () => {
+  test('is refused if any single byte is changed, before its content is used', async () => {
     const file = await fileOf();
     const codes = new Set<string>();
     for (let at = 0; at < file.length; at++) {

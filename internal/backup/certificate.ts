@@ -157,7 +157,8 @@ export function backupCertificateId(certificate: BackupCertificate): string {
 /** Parses untrusted bytes. The signature is not verified. @throws BackupError `backup-certificate-invalid` */
 export function parseBackupCertificate(bytes: Uint8Array): BackupCertificate {
   try {
-    if (bytes.length > MAX_CERTIFICATE_BYTES) throw new RangeError(`${bytes.length} bytes`);
+    if (bytes.length > MAX_CERTIFICATE_BYTES)
+      throw new RangeError(`${bytes.length} bytes, at most ${MAX_CERTIFICATE_BYTES} allowed`);
     return certificateShape.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
   } catch (cause) {
     throw new BackupError('backup-certificate-invalid', 'reading a backup certificate: malformed', { cause });

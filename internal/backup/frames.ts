@@ -28,7 +28,8 @@ export async function* readFrames(
   for (;;) {
     const length = await reader.takeU32();
     if (length === 0) return;
-    if (length > MAX_FRAME_BYTES) throw invalid(`a frame of ${length} bytes`);
+    if (length > MAX_FRAME_BYTES)
+      throw invalid(`a frame of ${length} bytes, at most ${MAX_FRAME_BYTES} allowed`);
     yield await reader.take(length);
   }
 }

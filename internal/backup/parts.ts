@@ -67,7 +67,8 @@ export async function* decodeParts(plain: AsyncIterable<Uint8Array>): AsyncGener
       yield { name, data };
     }
     const end = Buffer.concat([u64(sizeBytes), hash.digest()]);
-    if (!end.equals(await reader.take(8 + HASH_BYTES))) throw invalid(`part ${name} has another hash`);
+    if (!end.equals(await reader.take(8 + HASH_BYTES)))
+      throw invalid(`the hash of part ${name} differs from its recorded hash`);
     found = await takeName(reader);
   }
   if (found !== '' || !(await reader.isAtEnd())) throw invalid('data after the last part');

@@ -75,7 +75,7 @@ describe('append() and commit()', () => {
     expect(await store.partialSize(KUBELET.sha256)).toBe(0);
   });
 
-  test('refuses a blob with a flipped byte with an error that names it, and starts again', async () => {
+  test('refuses a blob with a flipped byte, names the blob in the error, and starts again', async () => {
     await store.append(KUBELET, 0, flipped(BYTES, 5));
     await expect(store.commit(KUBELET, signal)).rejects.toMatchObject({
       code: 'bundle-blob-corrupt',

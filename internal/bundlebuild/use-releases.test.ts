@@ -24,7 +24,7 @@ afterEach(async () => {
 });
 
 describe('buildBundle() with released programs', () => {
-  test('makes the components of a build from source, and compiles only modules without a pinned release', async () => {
+  test('makes the same components as a build from source, and compiles only modules without a pinned release', async () => {
     const place = await startPlace();
     const released = await place.build();
     const other = await startPlace();
@@ -141,7 +141,7 @@ describe('buildBundle() with released programs', () => {
 });
 
 describe('the pinned hashes', () => {
-  test.each(['v1.35.4', 'v1.36.3', 'v1.37.2'])('have all programs of Kubernetes %s', (version) => {
+  test.each(['v1.35.4', 'v1.36.3', 'v1.37.2'])('cover all programs of Kubernetes %s', (version) => {
     for (const architecture of ['amd64', 'arm64'] as const) {
       const programs = pinnedReleases(versionsFor(version), architecture).flatMap(programsIn);
       expect(programs).toEqual(

@@ -35,7 +35,7 @@ describe('childSignal()', () => {
     expect(child.signal.reason).toBe('first');
   });
 
-  test('the child signal detaches from its parent when it is disposed, any number of times', () => {
+  test('the child signal detaches from its parent when it is disposed, also if it is disposed again', () => {
     const parent = new AbortController();
     const child = childSignal(parent.signal);
     expect(listeners(parent.signal)).toBe(1);

@@ -241,7 +241,7 @@ describe('parseProvisioning()', () => {
     ['that is sealed to a PCR that every process may reset', {}, { pcrs: [16] }, 'pcrs'],
     ['without a recovery recipient', {}, { recoveryRecipients: [] }, 'recoveryRecipients'],
     [
-      'for a recipient with a typing error',
+      'with a typing error in a recovery recipient',
       {},
       { recoveryRecipients: [`${disk.recoveryRecipients[0]}q`] },
       'age1',

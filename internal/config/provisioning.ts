@@ -89,7 +89,7 @@ const schema = z.strictObject({
         .string()
         .regex(/^[0-9a-f]{64}$/, '64 lower-case hex digits')
         .describe(
-          'SHA-256 of the CA certificate of the cluster (DER). A CA with which an owner has replaced it is accepted as well.',
+          'SHA-256 of the CA certificate of the cluster (DER). A CA with which an owner has replaced this CA is accepted as well.',
         ),
       caGeneration: z
         .int()

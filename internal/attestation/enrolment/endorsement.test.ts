@@ -139,7 +139,7 @@ describe('verifyEndorsement()', () => {
       code: 'enrol-certificate-usage',
     },
     {
-      name: 'an EK certificate with the key usage of signing',
+      name: 'an EK certificate whose key usage is signing',
       judged: { certificate: certify({ keyUsage: [0] }) },
       code: 'enrol-certificate-usage',
     },

@@ -43,7 +43,7 @@ describe('parsePolicy()', () => {
       expect(() => parsePolicy({ ...written, machines: [name] })).toThrow('kind:id expected');
   });
 
-  test('accepts registers by index or name and several values, and applies strict defaults', () => {
+  test('accepts registers by index or by name and with several values, and applies strict defaults', () => {
     const policy = parsePolicy(written);
     expect([...policy.registers]).toEqual([
       ['pcr4', { accepted: [PCR], warnOnly: false }],

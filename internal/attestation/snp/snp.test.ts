@@ -271,12 +271,12 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'snp-product-unknown',
   },
   {
-    name: 'a report of an unknown product name',
+    name: 'a report whose certificate has an unknown product name',
     given: () => ({ report: { version: 2 }, chip: { productName: 'Rome-B0' } }),
     want: 'snp-product-unknown',
   },
   {
-    name: 'a report of another chip',
+    name: 'a report whose certificate is for another chip',
     given: () => ({ chip: { hardwareId: new Uint8Array(64).fill(9) } }),
     want: 'snp-chip-mismatch',
   },

@@ -565,7 +565,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'x509-revoked',
   },
   {
-    name: 'a quote of a revoked platform, when an older CRL precedes the one that revokes it',
+    name: 'a quote of a revoked platform, also if an older CRL precedes the CRL that revokes the platform',
     given: () => ({
       collateral: {
         crls: [

@@ -39,7 +39,7 @@ export const quoteErrors = defineErrors({
   ),
   'quote-signature': refusal('The attestation key did not sign this statement.', ALTERED),
   'quote-qualified-signer': refusal(
-    'The statement names another signer than the attestation key in its hierarchy.',
+    'The qualified signer in the statement is not the attestation key.',
     AGENT,
   ),
   'quote-proof-malformed': refusal('The Merkle path does not fit the size of its tree.', ALTERED),

@@ -183,7 +183,7 @@ describe('a TPM quote', () => {
     forgeEvidence({ binding, key, ...forged });
   const withAttributes = (attributes: number): Uint8Array => patched(key.publicArea, 4, u32(attributes));
 
-  test('is accepted unchanged (the base of the refused cases)', async () => {
+  test('is accepted if the test changes nothing (the next tests change one property each)', async () => {
     const verdict = await judge(forge(), binding, context);
     expect(verdict.machineIdentity).toEqual({ kind: 'tpm-ak', id: nameHexOf(key), proof: 'pinned' });
   });
@@ -676,7 +676,7 @@ describe('the TPM section of a policy', () => {
       change: (c: ValidationContext) => ({ ...c, collateral: {} }),
       code: 'attestation-policy-missing',
     },
-  ])('refuses all evidence with $name', async ({ change, code }) => {
+  ])('refuses all evidence because of $name', async ({ change, code }) => {
     await expect(judge(forged(), binding, change(contextOf(known)))).rejects.toThrow(coded(code));
   });
 
@@ -702,13 +702,13 @@ describe('the TPM section of a policy', () => {
     },
   );
 
-  test('accepts nothing with an empty list of reference values', async () => {
+  test('accepts no evidence if a list of reference values is empty', async () => {
     await expect(
       judge(forged(), binding, contextOf(known, { policy: { registers: register([]) } })),
     ).rejects.toThrow(coded('attestation-policy-invalid'));
   });
 
-  test('accepts an unknown key only for enrolment, as unproved, and never as a listed machine', async () => {
+  test('accepts an unknown key only for enrolment; the machine is then unproved and never counts as listed', async () => {
     const enrolling = { attestationKeys: 'enrolling' } as const;
     const verdict = await judge(
       forged(),

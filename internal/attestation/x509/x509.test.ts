@@ -424,7 +424,7 @@ describe('buildChain()', () => {
     expect(buildChain(leaf, [parseCertificate(selfMade.der), right])[1]).toBe(right);
   });
 
-  test('ends where an issuer is missing, and at a cycle of issuers', () => {
+  test('ends if an issuer is missing or if the issuers form a cycle', () => {
     const a = issueCertificate({
       name: [['CN', 'a']],
       key: keys.root,

@@ -45,7 +45,7 @@ describe('downloadBlob()', () => {
     expect(await place.verified()).toBe(true);
   });
 
-  test('only verifies a file that an earlier run has downloaded completely', async () => {
+  test('downloads nothing, but verifies a file that an earlier run has downloaded completely', async () => {
     await using place = await startPlace();
     await place.store.append(SHA256, 0, BYTES);
     await place.download();

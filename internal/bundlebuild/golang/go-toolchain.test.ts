@@ -37,7 +37,7 @@ describe('installToolchain()', () => {
   });
 
   test.each([
-    { name: 'an archive with another hash than the locked one', path: `${PREFIX}/bin/go`, hash: 'h1:other' },
+    { name: 'an archive with another hash than the pinned hash', path: `${PREFIX}/bin/go`, hash: 'h1:other' },
     {
       name: 'an archive with a path outside of its directory',
       path: `${PREFIX}/../../evil`,

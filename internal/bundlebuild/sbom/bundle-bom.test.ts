@@ -42,7 +42,7 @@ test('bundleBom() lists programs with their Go modules, images with programs and
   });
 });
 
-test('bundleBom() writes what the schema of CycloneDX 1.6 accepts', async () => {
+test('bundleBom() returns a bill that the schema of CycloneDX 1.6 accepts', async () => {
   // Ajv checks `format` (URLs, e-mail addresses) only with further packages. The tested bill has no such field except
   // the address of its schema.
   const ajv = new Ajv({ strict: false, validateFormats: false });

@@ -143,9 +143,9 @@ const kubelet = z
   .superRefine((own, context) => {
     const reservesCpu = own.kubeReserved?.cpu !== undefined || own.systemReserved?.cpu !== undefined;
     if (own.cpuManagerPolicy === 'static' && !reservesCpu)
-      addProblem(context, ['cpuManagerPolicy'], '“none” without `cpu` in kubeReserved or systemReserved');
+      addProblem(context, ['cpuManagerPolicy'], '“none”, unless kubeReserved or systemReserved has `cpu`');
     if (own.maxParallelImagePulls !== undefined && own.serializeImagePulls !== false)
-      addProblem(context, ['maxParallelImagePulls'], 'left out without `serializeImagePulls: false`');
+      addProblem(context, ['maxParallelImagePulls'], 'left out, unless `serializeImagePulls` is false');
   });
 
 /**

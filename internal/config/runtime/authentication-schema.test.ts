@@ -22,7 +22,7 @@ function problemsOf(issuers: string): readonly Problem[] {
   }
 }
 
-test('authentication accepts several issuers whose prefixes are apart, and has the defaults of one', () => {
+test('authenticationSchema accepts several issuers with different prefixes, and fills in the defaults of an issuer', () => {
   const { issuers } = authenticationOf(`authentication:
   issuers:
     - { url: "https://login.example.org/realms/a", audiences: [kubernetes, cli] }

@@ -36,7 +36,7 @@ export const proxySchema = z
   })
   .superRefine(({ http, https, noProxy }, context) => {
     if (http !== undefined || https !== undefined || noProxy.length === 0) return;
-    addProblem(context, ['noProxy'], 'left out without `http` and `https`');
+    addProblem(context, ['noProxy'], 'left out, because neither `http` nor `https` is set');
   })
   .describe('HTTP proxy through which nodes pull images, and this CLI charts.');
 

@@ -20,7 +20,7 @@ const DOCKER_HUB_ALIASES = ['index.docker.io', 'registry-1.docker.io', 'registry
 const ca = caPem
   .optional()
   .describe(
-    'CA certificates (PEM) that sign its certificate, in addition to the CA certificates of the machine.',
+    'CA certificates (PEM) that sign the certificate of the server, in addition to the CA certificates of the machine.',
   );
 
 const credentials = z
@@ -73,7 +73,7 @@ const registry = z
   .superRefine((one, context) => {
     if (one.fallback) return;
     if (one.mirrors.length === 0)
-      addProblem(context, ['fallback'], 'true without mirrors: no image could be pulled');
+      addProblem(context, ['fallback'], 'true, because without mirrors no image could be pulled');
     const unused = 'left out with `fallback: false`: nodes never ask the registry itself';
     if (one.ca !== undefined) addProblem(context, ['ca'], unused);
     if (one.credentials) addProblem(context, ['credentials'], unused);
