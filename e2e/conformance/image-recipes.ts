@@ -74,7 +74,7 @@ export const PROGRAM_PATHS: Readonly<Record<ProgramName, { readonly path: string
     'sample-apiserver': { path: 'sample-apiserver', mode: 0o755 },
   };
 
-/** The images of one release that are made here, by reference. */
+/** The images of one release for which this project has a recipe, by reference. */
 export function testImages(list: ImageList): ReadonlyMap<string, TestImage> {
   return new Map(
     [...list].flatMap(([id, reference]) => {

@@ -36,7 +36,7 @@ test.each(['0/3', '4/3', '1', '1/0', 'a/b', '1/3/5'])('parseShard() refuses %s',
   expect(() => parseShard(text)).toThrow(TypeError);
 });
 
-test('focusOf() matches its spec and none whose name is longer', () => {
+test('focusOf() matches its spec, and no other spec whose name only begins with the same text', () => {
   const name = '[sig-apps] B should (work) a+b [Conformance]';
   const focus = new RegExp(focusOf(name));
   expect(focus.test(`Kubernetes e2e suite ${name}`)).toBe(true);

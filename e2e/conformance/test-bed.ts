@@ -10,7 +10,7 @@ const NAME = 'conformance';
 const IMPORT_MS = 300_000;
 /** The directory in which the machines see the blobs from this user's cache. */
 const SEED = '/var/lib/cluster-seed/blobs/sha256';
-/** Both clusters install the programs of the bundle here. */
+/** The path of ctr. Both clusters install the programs of the bundle in this directory. */
 const CTR = '/opt/cluster/bin/ctr';
 
 /** Which cluster the tests run on. */

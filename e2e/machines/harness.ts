@@ -113,7 +113,7 @@ export class Harness implements AsyncDisposable {
     return spawn('unshare', argv, { env: this.#environment, stdio: ['ignore', 'pipe', 'pipe'] });
   }
 
-  /** Starts the CLI in a terminal. Data that is written to its stdin is typed there. */
+  /** Starts the CLI in a terminal. Data that is written to its stdin is typed into the terminal. */
   startCliAtTerminal(...args: readonly string[]): ChildProcess {
     return this.startCliAtTerminalIn({}, ...args);
   }

@@ -121,7 +121,7 @@ function awaitedIn(
   if (maker === undefined) return [];
   const why = maker.isAlive
     ? 'has not distributed the signed keys yet'
-    : 'not reachable, and has the new keys';
+    : 'has the new keys, but is not reachable';
   return [{ nodeId: maker.nodeId, name: maker.name, why }];
 }
 

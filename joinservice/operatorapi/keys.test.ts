@@ -158,7 +158,7 @@ test('getKeys() shows new keys that wait for an owner, then for the control plan
   expect((await shown()).newKeys).toMatchObject({ isSigned: false });
   await owner.record(etcd, owner.sign('keys', signed));
   expect(await shown()).toMatchObject({
-    awaited: [{ name: 'a', why: 'not reachable, and has the new keys' }],
+    awaited: [{ name: 'a', why: 'has the new keys, but is not reachable' }],
     newKeys: { isSigned: true },
   });
   // No owner is to sign keys whose creator was removed.

@@ -79,7 +79,10 @@ async function deleteOperator(
   return {};
 }
 
-/** Records an operator, then issues its certificate. Repeating the call issues a certificate that could not be issued at first. */
+/**
+ * Records an operator, then issues its certificate. If the certificate cannot be issued, a repetition of the call
+ * issues it.
+ */
 async function putOperator(
   { etcd, mutations, clock, signer, ownerDocs }: OperatorParts,
   request: PutOperatorRequest,

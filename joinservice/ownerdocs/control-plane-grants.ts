@@ -4,7 +4,7 @@ import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import { keyIdentityOf, type NodeRecord } from '../../internal/records/index.ts';
 import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
 
-/** A node key on a machine, to which an owner grants roles. */
+/** The subject of a grant: an owner grants roles to this node key on this machine. */
 export interface GrantSubject {
   readonly nodeId: string;
   /** SubjectPublicKeyInfo, DER. */
@@ -12,7 +12,10 @@ export interface GrantSubject {
   readonly identity: string;
 }
 
-/** The grant subject of a member. The first node, which never joined, is identified by its node key alone. */
+/**
+ * Returns the subject that a grant for this member must have. The first node, which never joined, is identified by
+ * its node key alone.
+ */
 export function grantSubjectOf({ nodeId, pubKey, admission }: NodeRecord): GrantSubject {
   const pubKeyDer = Buffer.from(pubKey, 'base64');
   return { nodeId, pubKeyDer, identity: admission?.identity ?? keyIdentityOf(pubKeyDer) };

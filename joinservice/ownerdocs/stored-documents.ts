@@ -65,7 +65,7 @@ export function ownersFrom(
   if (serial < (seen?.serial ?? 0))
     throw new OwnerDocumentError(
       'owner-document-serial-old',
-      `verifying the owners: serial ${serial}, serial ${seen?.serial ?? 0} was accepted before`,
+      `verifying the owners: etcd has serial ${serial}, but serial ${seen?.serial ?? 0} was accepted before`,
     );
   return owners;
 }

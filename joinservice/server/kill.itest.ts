@@ -266,7 +266,7 @@ async function killedEverywhere(
 
 describe('the join service, killed during a join that the machine repeats with the same key', () => {
   test(
-    'the join service is killed at each of its requests and writes: one membership, and no early signature',
+    'after a kill of the join service at each of its requests and writes, the machine has one membership, and nothing was signed before the membership was stored',
     async () => {
       const killed = await killedEverywhere('joinservice', ({ by }) => by === 'joinservice');
       const isWrite = ({ step }: Killed): boolean => step.includes('audit');
@@ -280,7 +280,7 @@ describe('the join service, killed during a join that the machine repeats with t
   );
 
   test(
-    'the signer is killed at each of its reads and at its answer: one membership',
+    'after a kill of the signer at each of its reads and at its answer, the machine has one membership',
     async () => {
       const killed = await killedEverywhere('signer', ({ by, to }) => by === 'signer' || to === 'signer');
       expect(killed.map(({ step }) => step)).toEqual(

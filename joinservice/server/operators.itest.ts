@@ -127,7 +127,7 @@ describe('operators over mTLS', () => {
       ).rejects.toEqual(coded('curator-not-member'));
   });
 
-  test('operators read and verify the audit log, and continue where they stopped', async () => {
+  test('operators read and verify the audit log, and a later read continues where the first one stopped', async () => {
     const verifier = new ChainVerifier();
     let head: AuditHead | undefined;
     for await (const { message } of service.admin.listAudit({}, { signal: never })) {

@@ -14,7 +14,7 @@ import { createJoinServer } from './join-listener.ts';
 
 const GRACE_MS = 2_000;
 
-/** The ports of this program. */
+/** The access of this program to files, the clock and the log. */
 export interface ServePorts {
   readonly files: FilePort;
   readonly streams: StreamPort;

@@ -60,7 +60,7 @@ export const signerErrors = defineErrors({
   ),
   'signer-memory-damaged': retryable.system.internal(
     'The file in which the signer remembers owner documents and statements cannot be read.',
-    'Take the control-plane role from the node and give it back. The signer then starts from the lowest serials that the grant of the owner contains.',
+    'Remove the control-plane role from the node and assign it again. The signer then starts from the lowest serials that the grant of the owner contains.',
   ),
 });
 

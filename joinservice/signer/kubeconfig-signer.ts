@@ -45,7 +45,7 @@ export async function signKubeconfig(
   const validDays = await ports.configuration.operatorDays(signal);
   const certificatePem = await signer.issue({
     ...{ commonName: name, organization: KUBERNETES_GROUPS[role], pubKeyDer, validDays },
-    // API servers ask whether this key is still on record (joinservice/authzwebhook).
+    // With this UID, API servers ask the webhook (joinservice/authzwebhook) whether the key is still on record.
     userId: fingerprintOfKey(operatorPublicKey),
     usages: ['client'],
     names: [],

@@ -150,7 +150,7 @@ export class MemberSigner {
     if (newest === undefined || timeMs > newest.timeMs || id === newest.id) return;
     throw new SignerError(
       'signer-statement-replayed',
-      `statement of ${nodeId} is ${formatDuration(newest.timeMs - timeMs)} older than the newest one`,
+      `statement of ${nodeId} is ${formatDuration(newest.timeMs - timeMs)} older than its newest statement`,
     );
   }
 

@@ -27,7 +27,7 @@ import { StoredConfiguration } from './stored-configuration.ts';
 const MAX_PEM_BYTES = 64 * 1024;
 const GRACE_MS = 2_000;
 
-/** The ports of this program. */
+/** The access of this program to files, the clock and the log. */
 export interface SignerPorts {
   readonly files: FilePort;
   readonly clock: Clock;

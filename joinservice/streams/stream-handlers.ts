@@ -134,15 +134,15 @@ function backupHandlers(parts: StreamHandlerParts): Pick<StreamHandlers, 'takeBa
     takeBackup: async function* ({ node, backup }, { signal }) {
       const sizeBytes = backup?.certificate.length ?? 0;
       if (backup === undefined || sizeBytes === 0 || sizeBytes > MAX_CERTIFICATE_BYTES)
-        return refuse('backup', `a certificate of ${sizeBytes} bytes`);
+        return refuse('backup', `a certificate of ${sizeBytes} bytes is empty or too large`);
       if (backup.workspace.length > MAX_WORKSPACE_BYTES)
-        return refuse('backup', `a workspace of ${backup.workspace.length} bytes`);
+        return refuse('backup', `a workspace of ${backup.workspace.length} bytes is too large`);
       const session = await sessionOf(parts, node, signal);
       for await (const { data } of session.runTask({ case: 'backup', value: backup }, signal)) yield { data };
     },
     fetchBackup: async function* ({ node, backup }, { signal }) {
       if (backup === undefined || !BACKUP_NAME.test(backup.name))
-        return refuse('name', 'not that of a backup');
+        return refuse('name', 'not the name of a backup');
       const session = await sessionOf(parts, node, signal);
       const what = { case: 'fetchBackup', value: backup } as const;
       for await (const { data } of session.runTask(what, signal)) yield { data };

@@ -5,7 +5,7 @@ import {
 import { createCertificateRequest, generateKeyPem } from '../../internal/pki/index.ts';
 import type { TestHardware, TestSession } from './test-machine.ts';
 
-/** Shows the evidence of its first session in every later one. */
+/** Hardware that shows the evidence of the first session again in every later session. */
 export function replaying(real: TestHardware): TestHardware {
   let shown: Promise<Uint8Array> | undefined;
   const { variant } = real.issuer;

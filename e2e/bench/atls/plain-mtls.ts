@@ -25,7 +25,8 @@ export function plainServerUpgrade({ certPem, keyPem }: TlsIdentity): Upgrade<st
       ALPNProtocols: ['h2'],
     });
     await once(socket, 'secure', { signal });
-    Object.assign(socket, { secureConnecting: false }); // Node sets this to false only in `tls.Server`
+    // `tls.Server` of Node also does this after the handshake; a bare TLSSocket would stay in the state "connecting".
+    Object.assign(socket, { secureConnecting: false });
     return { socket, peer: fingerprintOf(certificateOf(socket)) };
   };
 }

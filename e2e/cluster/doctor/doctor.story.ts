@@ -17,7 +17,7 @@ const AHEAD_SECONDS = 3_600;
  */
 const OF_THE_HOST: readonly string[] = ['doctor-fsync', 'doctor-latency', 'doctor-disk-space'];
 
-/** The members of the result that this story reads. */
+/** The fields of the result that this story reads. */
 interface Finding {
   readonly code: string;
   readonly grade: string;

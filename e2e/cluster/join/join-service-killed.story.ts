@@ -28,7 +28,7 @@ await test('kill -9 of the join service after each write of a join: the machine 
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
   await cluster.machines({ controlPlanes: 2, workers: 0 }, requireApproval);
-  await withoutEndpoints(cluster, 'n2'); // the machine asks to join only once the story watches all writes
+  await withoutEndpoints(cluster, 'n2'); // The machine must not ask to join before the story watches all writes.
   await cluster.init();
   const [first, machine] = await Promise.all(
     ['n1', 'n2'].map((name) => WatchedMachine.joining(bench, NAME, name)),

@@ -20,7 +20,7 @@ const CHAOS_SECONDS = Number(env['CHAOS_SECONDS'] ?? '240');
 const ORDERS = Number(env['ORDERS'] ?? '3');
 const seed = Number(env['CHAOS_SEED'] ?? Date.now() % 1_000_000);
 const QUORUM_SECONDS = 60;
-/** The parts of the story to run, separated by commas; one part alone takes minutes. */
+/** The parts of the story to run, separated by commas; a run of a single part takes only minutes. */
 const PARTS = (env['ROUGH_PARTS'] ?? 'kills,orders,idle,lost').split(',');
 /** Duration without any command or fault. `.ci/e2e` sets 600 for the long suite. */
 const IDLE_SECONDS = Number(env['IDLE_SECONDS'] ?? '120');

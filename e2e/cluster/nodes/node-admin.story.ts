@@ -9,7 +9,7 @@ const NAME = 'admin';
 const EXIT_PRECONDITION = 5;
 const SETTLED_MS = 5_000;
 
-/** The members of an audit.k8s.io/v1 Event that this story reads. */
+/** The fields of an audit.k8s.io/v1 Event that this story reads. */
 interface AuditEntry {
   readonly level: string;
   readonly verb: string;

@@ -134,7 +134,7 @@ await test('users of two OpenID Connect issuers log in to each API server', asyn
   );
 
   await story.test(
-    'while one issuer is down, the other logins work, also at an API server that starts then',
+    'while one issuer is down, logins of the other issuer work, also at an API server that starts during this time',
     async () => {
       await partner.stop();
       const ann = await staff.token('ann');

@@ -14,7 +14,7 @@ interface Options {
   readonly cluster: StoryCluster;
   readonly machines: readonly string[];
   /**
-   * For each machine, members of its provisioning. They replace these members in the provisioning file that the
+   * For each machine, some fields of its provisioning. They replace the same fields in the provisioning file that the
    * tutorial copies to the machine.
    */
   readonly own: Readonly<Record<string, object>>;

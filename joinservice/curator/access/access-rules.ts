@@ -203,7 +203,9 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   'OperatorApi.DeleteOperator': {
     ...owners,
     usedBy: '`operator remove`',
-    signed: [{ ...byCurator, what: 'every removal', signs: '`operators`, for an owner also `owners`' }],
+    signed: [
+      { ...byCurator, what: 'every removal', signs: '`operators`, and also `owners` if an owner is removed' },
+    ],
   },
   'Distribution.FetchBlob': { ...everybody, usedBy: 'agent' },
   'Distribution.WatchDirectory': { ...everybody, usedBy: 'agent' },

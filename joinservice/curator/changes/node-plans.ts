@@ -28,7 +28,10 @@ const GUARD_CODES: Partial<Record<RoleChangeGuard, CuratorErrorCode>> = {
 /** The facts that the guards of a role change evaluate. */
 export interface GuardedCluster {
   readonly nodes: readonly NodeView[];
-  /** Number of voting members of the etcd that stores the state of the cluster, not that of Kubernetes. */
+  /**
+   * Number of voting members of the etcd that stores the state of the cluster, not of the etcd that stores the
+   * objects of Kubernetes.
+   */
   readonly etcdVoters: number;
 }
 

@@ -30,7 +30,7 @@ export function planTaints(
   const taints = sortedTaints([...kept, ...set]);
   if (taints.length > MAX_TAINTS) refuseField('taints', `expected at most ${MAX_TAINTS}`);
   const isSame = JSON.stringify(taints) === JSON.stringify(sortedTaints(before));
-  // The record of a node without taints has no member `taints`, so that older releases can read it.
+  // The record of a node without taints has no field `taints`, so that older releases can read the record.
   const { taints: _, ...others } = record;
   const changed = taints.length === 0 ? others : { ...others, taints: [...taints] };
   return {

@@ -17,7 +17,7 @@ export interface ActiveConfiguration {
   readonly sha256: string;
 }
 
-/** Ports of the source, and its callback for a new configuration. */
+/** Dependencies of the source, and its callback for a new configuration. */
 interface ConfigurationSourceOptions {
   readonly etcd: KeySpace;
   readonly log: Logger;

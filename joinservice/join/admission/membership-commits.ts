@@ -47,7 +47,7 @@ export class MembershipCommits {
     });
   }
 
-  /** The applicant of a recorded request with a decision, if the evidence is of the same machine. */
+  /** The applicant of a recorded request with a decision, if the evidence comes from the same machine. */
   async #admittedApplicant(
     nodeId: string,
     evidence: EvidenceIdentity,

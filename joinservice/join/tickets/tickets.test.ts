@@ -250,7 +250,11 @@ test.each([
   { name: 'evidence of the recorded machine', shows: {}, want: true },
   { name: 'evidence with another attestation key', shows: { akName: 'cd' }, want: false },
   { name: 'evidence without an attestation key', shows: { akName: undefined }, want: false },
-  { name: 'evidence of the TPM without the processor', shows: { variant: 'tpm' }, want: false },
+  {
+    name: 'evidence of the same TPM without the report of its processor',
+    shows: { variant: 'tpm' },
+    want: false,
+  },
 ])('isSameMachine() is $want for $name', ({ shows, want }) => {
   const evidence = { akName: AK, identity: CHIP, variant: 'snp+tpm', ...shows };
   expect(isSameMachine(machine, evidence)).toBe(want);

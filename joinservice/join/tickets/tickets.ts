@@ -158,7 +158,8 @@ export class Tickets {
   async #member(nodeId: string, signal: AbortSignal): Promise<NodeRecord> {
     const doing = `renewing ticket of ${nodeId}`;
     const { record: node } = await records.node.read(this.#ports.etcd, records.node.key(nodeId), signal);
-    if (node === undefined) throw new JoinError('join-not-member', `${doing}: no record of a member`);
+    if (node === undefined)
+      throw new JoinError('join-not-member', `${doing}: no member is recorded with this key`);
     if (node.state === 'DECOMMISSIONED')
       throw new JoinError('join-decommissioned', `${doing}: node ${node.name} was decommissioned`);
     if (node.state !== 'UP') throw new JoinError('join-not-member', `${doing}: its state is ${node.state}`);
