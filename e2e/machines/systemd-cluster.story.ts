@@ -16,7 +16,7 @@ const DIST = join(import.meta.dirname, '../../dist');
  */
 await test('mini up creates a working cluster on a host with systemd and cgroup v2', async () => {
   await using bench = await createHarness();
-  await bench.up('any'); // so that the root file system is in the cache
+  await bench.up('any'); // Only puts the root file system into the cache.
   await bench.must('mini', 'down', '--name', 'any');
   const agent = (await readdir(DIST)).find((name) => /^cluster-agent_.*_amd64\.deb$/.test(name));
   assert.ok(agent, 'the agent package was built');

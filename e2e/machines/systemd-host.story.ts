@@ -13,7 +13,7 @@ import { runVirtualMachine } from './virtual-machine.ts';
  */
 await test('local machines run on a host with systemd and cgroup v2', async () => {
   await using bench = await createHarness();
-  await bench.up('any'); // so that the root file system is in the cache
+  await bench.up('any'); // Only puts the root file system into the cache.
   await bench.must('mini', 'down', '--name', 'any');
   const directory = await mkdtemp(join(tmpdir(), 'cluster-vm-'));
   try {

@@ -155,7 +155,8 @@ test('the webhook serves the API server however many silent connections are open
         const socket = connect({ host: '127.0.0.1', port });
         socket.on('error', () => undefined); // the webhook closes this connection to make room for a newer one
         silent.push(socket);
-        if (i % 2 === 0) socket.write(Buffer.from([0x16, 0x03, 0x01])); // the first bytes of a handshake
+        // Half of the clients begin a TLS handshake and do not continue it.
+        if (i % 2 === 0) socket.write(Buffer.from([0x16, 0x03, 0x01]));
       }
       await once(silent.at(-1) ?? new Socket(), 'connect');
       expect(await ask(kubeletOf('w3', idOf(live)), apiServer)).toMatchObject({ status: 200, denied: false });
@@ -172,7 +173,8 @@ test('the webhook denies an owner without a signed record, but gives no opinion 
   expect(await ask(unsigned, apiServer)).toMatchObject({ status: 200, denied: true });
   await member.freeze();
   try {
-    await new Promise((resolve) => setTimeout(resolve, 1_100)); // the answer is cached for a second
+    // Waits until the webhook has forgotten its answer, which it caches for a second.
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
     expect(await ask(unsigned, apiServer)).toMatchObject({ status: 200, denied: false, allowed: false });
   } finally {
     member.thaw();

@@ -53,7 +53,7 @@ describe('owner documents', () => {
     expect((await harness.list()).epoch).toBe(1n);
   });
 
-  test('the same owner document is accepted twice, and an older one is refused', async () => {
+  test('the same owner document is accepted again, and an older owner document is refused', async () => {
     await using harness = await createHarness();
     const [first, second] = [harness.signer.sign('policy', POLICY), harness.signer.sign('policy', POLICY)];
     await harness.put(second);
@@ -125,7 +125,7 @@ describe('owner documents', () => {
     );
   });
 
-  test('a slow read from before a change is read again, and does not bring a removed owner back', async () => {
+  test('a slow read that ends after a change is repeated, so that a removed owner does not become valid again', async () => {
     await using harness = await createHarness();
     const { signer, second, etcd, ownerDocs, keyOf } = harness;
     await harness.put(

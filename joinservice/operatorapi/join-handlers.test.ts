@@ -33,7 +33,7 @@ function joinOf(state: JoinRecord['state'], identity: string): JoinRecord {
   };
 }
 
-/** A cluster with one machine in each of these states. */
+/** A cluster with three join requests: one is pending, one is refused, and one machine has joined. */
 async function createHarness() {
   const curators = await TestCurators.create();
   const { etcd, clock, signer } = curators;

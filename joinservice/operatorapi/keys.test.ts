@@ -63,7 +63,7 @@ test('rotateKeys() refuses a call that is repeated after the rotation, and repor
   await rotate('c3 was lost', 0, key);
   await finish();
   const done = await onRecord();
-  // the client did not receive the answer
+  // The client repeats the call with the same idempotency key, as if it had not received the answer.
   expect(await rotate('c3 was lost', 0, key)).toEqual({ generation: 2n, isDone: true });
   await expect(rotate('c3 was lost')).rejects.toMatchObject({
     code: 'operatorapi-keys-already-rotated',

@@ -163,7 +163,7 @@ describe('operators', () => {
       expect(await harness.renew(ann, keyPem)).toMatchObject({ certificatePem: 'certificate' });
     const others = generateKeyPem();
     await expect(harness.renew(ann, others)).rejects.toEqual(coded('curator-request-invalid'));
-    // one entry for all renewals in the same minute
+    // The audit log has one entry for all renewals in the same minute.
     const { entries } = await harness.curators.etcd.list('audit/', { signal });
     expect(entries.map(({ value }) => JSON.parse(Buffer.from(value).toString()) as unknown)).toMatchObject([
       { caller: 'operator:ann', method: 'RenewOperator', subject: 'ann', detail: { fingerprint } },

@@ -25,8 +25,8 @@ import { Submission, type CurrentTrust } from './submission.ts';
 /** The sources of owner documents and of the first owners. */
 export interface OwnerDocumentsPorts {
   /**
-   * The state etcd, below the prefix of the cluster. Only the documents are read from it: who the first
-   * owners are must not come from etcd, which is not trusted.
+   * The state etcd, below the prefix of the cluster. Only the documents are read from etcd. The keys of the first
+   * owners must not come from there, because etcd is not trusted.
    */
   readonly etcd: KeySpace;
   readonly clock: Clock;

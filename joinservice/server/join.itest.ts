@@ -25,7 +25,7 @@ const never = new AbortController().signal;
 let service: TestService;
 serviceOfTheseTests((started) => (service = started));
 
-/** A relay that announces its client. @returns its endpoint */
+/** A relay that announces the address of its client to the join service. @returns its endpoint */
 async function startRelay(endpoint: string, clientAddress: string) {
   const { hostname: host, port } = new URL(`tcp://${endpoint}`);
   const sockets = new Set<Socket>();
@@ -64,7 +64,7 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
   test('a machine waits for approval, gets the name that the inventory assigns, and becomes a member', async () => {
     const tpm = await service.tpm();
     const a = new TestMachine(tpmHardware(tpm));
-    a.address = '192.0.2.9'; // the address of a control plane, which no other machine gets
+    a.address = '192.0.2.9'; // Becomes the address of a control plane, so no other test machine may have it.
     using session = await a.dial(service.endpoint);
     const events = session.admission({ wantedName: 'fast' });
     expect((await events.next()).value).toMatchObject({

@@ -270,7 +270,8 @@ describe('the join service, killed during a join that the machine repeats with t
     async () => {
       const killed = await killedEverywhere('joinservice', ({ by }) => by === 'joinservice');
       const isWrite = ({ step }: Killed): boolean => step.includes('audit');
-      expect(killed.filter(isWrite).length).toBe(4); // admission and commit, each killed before and after the write
+      // There are two writes (admission and membership), and a kill before and after each.
+      expect(killed.filter(isWrite).length).toBe(4);
       // The signer must sign nothing before the membership is recorded, because such a ticket could be lost.
       const committed = killed.findLastIndex(isWrite);
       expect(killed.slice(0, committed + 1).filter(({ signatures }) => signatures !== 1)).toEqual([]);

@@ -203,7 +203,7 @@ export class MemberSigner {
         nodeId
       );
     } catch {
-      return false; // not an earlier control plane, so the grant must not have expired
+      return false; // The node was not a control plane before, so its grant must not have expired.
     }
   }
 

@@ -120,7 +120,7 @@ export class SignerMemory {
   async #load(): Promise<Map<string, KnownControlPlane>> {
     const all = new Map<string, KnownControlPlane>();
     for (const name of await this.#files.list(`${this.#directory}/control-planes`)) {
-      if (!name.endsWith('.json')) continue; // left by an interrupted write
+      if (!name.endsWith('.json')) continue; // Other files are temporary files that an interrupted write has left.
       const known = await this.#read(`control-planes/${name}`, controlPlaneShape);
       if (known !== undefined) all.set(known.nodeId, known);
     }

@@ -24,8 +24,8 @@ import { FLOOR_KINDS, type FloorKind, type KnownControlPlane, type SignerMemory 
 /** The sources of owner documents and of the first owners. */
 export interface SignerOwnerDocumentsPorts {
   /**
-   * Only the documents are read from etcd. Who the first owners are comes from `ownerKeys`, because etcd is
-   * not trusted.
+   * Only the documents are read from etcd. The keys of the first owners come from `ownerKeys`, because etcd is not
+   * trusted.
    */
   readonly etcd: KeySpace;
   readonly memory: SignerMemory;
@@ -98,7 +98,8 @@ export class SignerOwnerDocuments {
           const grant = verifyDocument(documentBytes(entry), expected);
           return grant.body.nodeId === nodeId && !isControlPlane(grant.body.roles) ? grant : undefined;
         } catch (error) {
-          if (error instanceof OwnerDocumentError) return undefined; // an invalid document withdraws nothing
+          // An invalid document does not count as a withdrawal.
+          if (error instanceof OwnerDocumentError) return undefined;
           throw error;
         }
       }),

@@ -296,7 +296,7 @@ describe('a probe with test credentials of a removed node', () => {
   const wish = (nodeId: string) =>
     create(ProbeRemovedRequestSchema, { node: 'n1', probe: { removedNodeId: nodeId, heldKeys: true } });
 
-  test('is sent to the control-plane node that runs it, whose report is returned', async () => {
+  test('is sent to the control-plane node that runs it, and the report of this node is returned', async () => {
     const setup = setUp();
     const node = await openSession(setup);
     const answer = setup.handlers.probeRemoved(wish(removedNodeId), setup.asOperator);

@@ -296,7 +296,8 @@ export const FAULTS: readonly FaultKind[] = [
         expectedMessage: /no space left/i,
         undo: async () => {
           await done;
-          await machine.sh(`mount -o remount,size=4g ${content}`); // a larger disk
+          // Removes the fault, like a replacement by a larger disk.
+          await machine.sh(`mount -o remount,size=4g ${content}`);
         },
       };
     },

@@ -97,13 +97,14 @@ export class SlowConnection implements AsyncDisposable {
         }
         underWay += piece.length;
         handedOver = handOver(piece, handedOver, performance.now() + this.delayMs);
-        handedOver.catch(() => to.destroy()); // handles the rejection at once, because no later chunk may come
+        // A rejection must be handled here: if this is the last chunk, nothing else waits for it in time.
+        handedOver.catch(() => to.destroy());
         if (underWay > MOST_BYTES) await handedOver;
       }
       await handedOver;
       to.end();
     } catch {
-      to.destroy(); // the other end has closed the connection
+      to.destroy(); // The other end has closed the connection.
     }
   }
 

@@ -60,7 +60,8 @@ export async function initOverFaultyConnection(
     async ({ event: { phase } }) => {
       if (cli.over || done.cuts.has(phase)) return cli.over ? 'stop' : 'go on';
       done.cuts.add(phase);
-      const pid = await machine.signalAgent('SIGSTOP'); // keeps the phase from ending during the faults
+      // The agent is paused, so that the phase does not end during the faults.
+      const pid = await machine.signalAgent('SIGSTOP');
       cable.cut();
       await anotherConnection();
       cable.reset();
@@ -82,14 +83,15 @@ export async function initOverFaultyConnection(
         await delay(STALL_MS + 2000);
         cable.setSilent(false);
         done.stalls.add(phase);
-        cable.reset(); // connections that were opened during the silence stay dead
+        // Connections that the CLI opened during the silence carry no data even later, so they are reset.
+        cable.reset();
       }
       if (phase === plan.deaf.phase) await delay(plan.deaf.ms);
       await machine.signalAgent('SIGCONT', pid);
       if (phase === LAST_PHASE) {
         cli.child.kill('SIGSTOP');
         await delay(plan.asleepMs);
-        cable.reset(); // connections do not survive a suspended workstation
+        cable.reset(); // A workstation loses its connections while it is suspended, so the proxy resets them.
         cli.child.kill('SIGCONT');
       }
       return done.cuts.size === PHASES.length ? 'stop' : 'go on';

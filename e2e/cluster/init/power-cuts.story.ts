@@ -22,7 +22,8 @@ await test('after a power cut in any phase the same command continues to Ready',
     const watching = machine.eachStart(
       async ({ event: { phase } }) => {
         if (killed.has(phase)) return isOver() ? 'stop' : 'go on';
-        await machine.signalAgent('SIGSTOP', pid); // keeps the phase from ending before the power is cut
+        // The agent is paused, so that the phase does not end before the power is cut.
+        await machine.signalAgent('SIGSTOP', pid);
         caught.resolve(phase);
         return 'stop';
       },
@@ -35,7 +36,7 @@ await test('after a power cut in any phase the same command continues to Ready',
     const cli = new InitRun(bench, machine.init());
     isOver = () => cli.over;
     const phase = await Promise.race([caught.promise, cli.ended.then(() => undefined)]);
-    if (phase === undefined) break; // the init has ended; its result is checked below
+    if (phase === undefined) break; // No more phases start, because the init has ended. Its result is checked below.
     await watching;
     const inside = isInside(await machine.events(), phase);
     await bench.must('mini', 'stop', '--power-cut', '--name', machine.name, 'n1');

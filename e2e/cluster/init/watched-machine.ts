@@ -201,7 +201,8 @@ async function tail(path: string, from: number): Promise<{ text: readonly string
   }
   try {
     const { size } = await file.stat();
-    if (size < from) return { text: [], size }; // the agent has cut off an incomplete line
+    // The file became shorter, because the agent has removed an incomplete last line.
+    if (size < from) return { text: [], size };
     const { buffer, bytesRead } = await file.read(Buffer.alloc(size - from), 0, size - from, from);
     const end = buffer.subarray(0, bytesRead).lastIndexOf(0x0a) + 1;
     const text = buffer.subarray(0, end).toString('utf8').split('\n').slice(0, -1);

@@ -208,16 +208,22 @@ await test('the documented automation examples work', async (story) => {
     assert.match(again.stdout, /localhost\s+: ok=\d+\s+changed=0\s/);
   });
 
-  await story.test('metadata service: the machine polls it until it learns its cluster', async () => {
-    const answers = [503, 200];
-    await using service = await metadataService(await cluster.workstation(), () => ({
-      status: answers.shift() ?? 200,
-      body: answers.length === 0 ? JSON.stringify({ joinEndpoints: [first] }) : '',
-    }));
-    await reprovision(cluster, 'n4', (found) => ({ ...found, metadata: { kind: 'http', url: service.url } }));
-    await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 180);
-    assert.match(await cluster.log('n4'), /endpoint source not usable.*HTTP 503/);
-  });
+  await story.test(
+    'metadata service: a machine polls the service until it gets the data of its cluster, and then joins',
+    async () => {
+      const answers = [503, 200];
+      await using service = await metadataService(await cluster.workstation(), () => ({
+        status: answers.shift() ?? 200,
+        body: answers.length === 0 ? JSON.stringify({ joinEndpoints: [first] }) : '',
+      }));
+      await reprovision(cluster, 'n4', (found) => ({
+        ...found,
+        metadata: { kind: 'http', url: service.url },
+      }));
+      await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 180);
+      assert.match(await cluster.log('n4'), /endpoint source not usable.*HTTP 503/);
+    },
+  );
 
   await story.test('all machines are Ready, and each joined once', async () => {
     await made;

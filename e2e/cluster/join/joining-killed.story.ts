@@ -83,8 +83,9 @@ await test('kill -9 of the joining agent at every step: it resumes as one member
         continue;
       }
       await machine.signalAgent('SIGKILL', pid);
-      const meanwhile = await written.changed(); // files that the agent wrote before the signal hit
-      await written.settle(); // before systemd restarts the agent, which writes the files again
+      const meanwhile = await written.changed(); // Files that the agent still wrote before the signal reached it.
+      // Must happen before systemd restarts the agent, because the new agent writes the files again.
+      await written.settle();
       pid = await machine.agentAfter(pid);
       for (const path of [...fresh, ...meanwhile])
         if (!killedAt.has(path)) killedAt.set(path, `and ${newest}`);

@@ -8,7 +8,7 @@ const MODULE = 'github.com/aws/amazon-ec2-metadata-mock/cmd/ec2-metadata-mock';
 const SOURCE = resolve(import.meta.dirname, '../../metadata-peer');
 const PROGRAM = '/opt/ec2-metadata-mock';
 
-/** The default answers of amazon-ec2-metadata-mock. No machine in these stories has this address. */
+/** The default answers of amazon-ec2-metadata-mock. No machine in these stories has the address in them. */
 export const MOCKED = {
   name: 'ip-172-16-34-43',
   address: '172.16.34.43',

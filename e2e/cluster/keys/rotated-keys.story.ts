@@ -144,8 +144,8 @@ await test('after the loss of a control plane the shared keys are replaced, and 
       const { code, stderr } = await bench.cli('--workspace', to, 'operator', 'ls');
       assert.notEqual(code, 0);
       assert.match(stderr, /pki-untrusted/);
-      // The CLI sends only a request for a newer CA, which shows no more than its public key. It accepts no CA without
-      // an owner's signature.
+      // The only call of the CLI to this curator asks for a newer CA. The call reveals nothing but the public key of
+      // the CLI, and the CLI accepts no CA without an owner's signature.
       assert.deepEqual([...new Set(curator.calls)], ['getClusterCa']);
       reportRefused(
         step,

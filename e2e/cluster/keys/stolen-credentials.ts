@@ -37,7 +37,10 @@ interface Pair {
   readonly keyPem: Secret<string>;
 }
 
-/** An attacker with a copy of a control plane's disk, who forges credentials with its CA keys and tries them at endpoints. */
+/**
+ * An attacker with a copy of a control plane's disk. The attacker forges credentials with the copied CA keys and
+ * tries these credentials at endpoints.
+ */
 export class CredentialThief {
   readonly #credentials: Readonly<Record<string, Credential>>;
   readonly #cluster: Pair;

@@ -52,7 +52,7 @@ export class EncryptionKeyThief {
 
   #open(stored: Buffer): string | undefined {
     const [prefix] = PREFIX.exec(stored.toString('latin1')) ?? [];
-    if (prefix === undefined) return stored.toString('latin1'); // not encrypted
+    if (prefix === undefined) return stored.toString('latin1'); // This value is not encrypted.
     for (const key of this.#keys) {
       const text = openSecretbox(key, stored.subarray(prefix.length));
       if (text !== undefined) return Buffer.from(text).toString('latin1');

@@ -75,7 +75,7 @@ await test('an interrupted command succeeds when it is run again', async (story)
       const promote = ['node', 'set-role', 'n2', '--control-plane', '--worker'];
       const closed = await terminalAt(/Waiting for n2 to change its roles/, ...promote);
       const gone = waitForExit(closed);
-      closed.kill('SIGKILL'); // hangs up the terminal, which script(1) holds
+      closed.kill('SIGKILL'); // script(1) holds the terminal of the CLI, so its death hangs up this terminal.
       await gone;
       await must(...promote);
       const demote = ['node', 'set-role', 'n2', '--worker', ...FORCED];

@@ -11,7 +11,7 @@ for (const version of OLDER)
   await test(`Kubernetes ${version} can be built, verified and installed as a cluster`, async (story) => {
     await using bench = await createHarness();
 
-    await story.test('each component is built from its modules and has the recorded hash', async () => {
+    await story.test('each component is built from its Go modules and has the recorded hash', async () => {
       await bench.must('bundle', 'build', '--kubernetes-version', version);
       await bench.must('bundle', 'verify', '--kubernetes-version', version);
     });

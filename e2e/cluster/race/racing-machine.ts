@@ -17,7 +17,7 @@ export interface MachineTraces {
   readonly request: boolean;
   readonly admission: boolean;
   readonly kubeletCredentials: boolean;
-  /** Whether the CA key is on disk, which only the creator of a cluster has. */
+  /** Whether the CA key of a cluster is on disk. Only the machine that created the cluster has this key. */
   readonly clusterKeys: boolean;
 }
 

@@ -14,7 +14,7 @@ interface SignedChange {
 
 /** The rule about the callers of one method. */
 export interface AccessRule {
-  /** The lowest role of people that may call it; undefined: no person may. */
+  /** The lowest role of a person who may call the method; undefined: only nodes may call it. */
   readonly lowestRole: OperatorRole | undefined;
   readonly nodesToo: boolean;
   /**

@@ -44,7 +44,7 @@ export async function planSignedDeletion(
     await etcd.get(CONFIGURATION_KEY, { signal }),
     await ownerDocs.submission(request.documents, submitterOf(call)),
   ];
-  // checked first, so that an active member is always refused with this error
+  // This check comes first, so that an active member is always refused with the same error.
   const deletion = planDeletion(node);
   const inventory = readableConfiguration(entry)?.join.inventory ?? [];
   const isListed = (identity: string): boolean => inventory.some((each) => each.identity === identity);

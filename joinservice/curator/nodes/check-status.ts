@@ -112,7 +112,8 @@ export class StatusBudget {
         'curator-status-too-often',
         `storing the status of ${nodeId}: ${bytes} bytes are more than it may store now`,
       );
-    this.#nodes.delete(nodeId); // so that the newest node is last and the oldest can be dropped
+    // Deleted and added again, so that the most recent node is last and the oldest can be dropped.
+    this.#nodes.delete(nodeId);
     this.#nodes.set(nodeId, { atMs, leftBytes });
     const [oldest] = this.#nodes.keys();
     if (this.#nodes.size > MAX_NODES && oldest !== undefined) this.#nodes.delete(oldest);

@@ -99,7 +99,7 @@ describe('heartbeats', () => {
     },
   );
 
-  test('a node that starts many at once, at several curators, writes once', async () => {
+  test('a node that starts many heartbeat streams at once, at several curators, causes a single write', async () => {
     const clock = new FakeClock();
     const etcd = new TimedEtcd(clock);
     etcd.commitNow({ when: [], then: [put(records.node.key(NODE), new Uint8Array(1))] });

@@ -84,7 +84,8 @@ describe('watches', () => {
     const watch = follow(curator.watchNodes(request(ahead), as(owner)));
     const told = watch.next();
     await settle();
-    await cluster.addNode('n'); // the record and the name of the node are written at two revisions
+    // Raises the revision of etcd by two: one for the record and one for the name of the node.
+    await cluster.addNode('n');
     const later = await cluster.addNode('later');
     await settle();
     expect(await told).toMatchObject({ relist: false });

@@ -44,7 +44,7 @@ test('ActiveConfigurationSource applies a new policy at once, and keeps the prev
   write(etcd, document({ join: { policy: 'inventory' } }));
   await settle();
   expect([active(), reported()]).toEqual(['inventory', 0]);
-  // written to etcd without a curator, as an attacker with access to etcd could do
+  // This document is written to etcd without a curator, as an attacker with access to etcd could do.
   write(etcd, document({ join: { policy: 'everybody' } }));
   await settle();
   expect([active(), reported()]).toEqual(['inventory', 1]);

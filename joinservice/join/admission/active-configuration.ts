@@ -13,7 +13,7 @@ export interface ActiveConfiguration {
   readonly policy: JoinPolicy;
   /** The etcd revision at which the document was written; names it in the audit log. */
   readonly revision: bigint;
-  /** SHA-256 of the exact bytes of the document, hex: what owners sign. */
+  /** SHA-256 of the exact bytes of the document, hex. Owners sign this hash. */
   readonly sha256: string;
 }
 
@@ -22,7 +22,7 @@ interface ConfigurationSourceOptions {
   readonly etcd: KeySpace;
   readonly log: Logger;
   readonly ownerDocs: Pick<OwnerDocuments, 'whyConfigurationNotInEffect'>;
-  /** May throw, which makes the document invalid: the previous one stays. */
+  /** If it throws, the document counts as invalid and the previous one stays in use. */
   readonly onChange?: (active: ActiveConfiguration) => void;
 }
 

@@ -28,7 +28,7 @@ export interface ApplicantRecords {
   readonly nameHolder: (name: string) => string | undefined;
   /** Why an earlier removal excludes the machine; undefined if it was never removed, or an owner readmitted it. */
   readonly whyExcluded: string | undefined;
-  /** Whether an owner has signed that this machine may be a control plane. */
+  /** The signatures that are missing for this machine to become a control plane. */
   readonly missingSignatures: MissingSignatures;
 }
 
@@ -43,7 +43,10 @@ export interface MissingSignatures {
   readonly approval: string | undefined;
 }
 
-/** The node that a machine becomes: what operators configured or approved, never what the machine requests. */
+/**
+ * The node that a machine becomes. Its name, roles, labels and taints are those that operators configured or
+ * approved, never those that the machine requests.
+ */
 export interface NodeAssignment {
   readonly name: string;
   readonly roles: readonly Role[];

@@ -88,7 +88,8 @@ describe('a removed machine', () => {
   test('a removed machine is refused even if an operator approved it before its removal', async () => {
     const world = await createWorld(auto);
     await world.join(1);
-    await world.ask(2).catch(() => undefined); // refused, because one machine can have only one membership
+    // This call is refused, because one machine can have only one membership.
+    await world.ask(2).catch(() => undefined);
     const { harness } = world;
     await world.remove('node-1');
     const key = records.join.key('node-2');
@@ -102,7 +103,7 @@ describe('a removed machine', () => {
     await expect(committed).rejects.toEqual(coded('join-decommissioned'));
   });
 
-  test('a machine is refused at the commit if it is removed between the read and the write', async () => {
+  test('an admitted machine does not become a member if it is removed between the read and the write of the membership', async () => {
     const world = await createWorld(auto);
     await world.ask(1);
     const { harness } = world;
@@ -254,7 +255,7 @@ describe('a control plane', () => {
     expect(await world.ask(1, {})).toMatchObject({ kind: 'admitted' });
   });
 
-  test('a control plane is refused at the commit if the owner’s signature expired before it', async () => {
+  test('an admitted control plane does not become a member if the signature of the owner has expired in the meantime', async () => {
     const world = await createWorld(listed as Partial<JoinPolicy>);
     const endsMs = world.harness.clock.nowMs() + 1_000;
     await world.record(world.signer.sign('policy', POLICY, { endsMs }));

@@ -52,7 +52,7 @@ export class ClockObservations {
     const key = records.identity.key(admission.identity);
     for (let tries = 0; tries < TRIES; tries++) {
       const { record, unchanged } = await records.identity.read(etcd, key, signal);
-      if (record === undefined) return; // deleted meanwhile, so issuing the ticket fails later
+      if (record === undefined) return; // The record was deleted in the meantime. A later step then refuses the ticket.
       const last = storedObservation(record, now);
       const [copied] = last === undefined ? [] : compareClockObservations(last, now, TOLERANCE);
       if (copied !== undefined)

@@ -35,7 +35,10 @@ export function resultEvent({ nodeId, pubKeyDer }: ProvenKey, result: AdmissionR
   );
 }
 
-/** Other machines are served first. `position` is 1 for the next one. */
+/**
+ * The event for a machine that has to wait while other machines are served. `position` is 1 for the machine that is
+ * served next.
+ */
 export function queuedEvent(key: ProvenKey, position: number, estimateMs: number, nowMs: number) {
   return waiting(key, {
     code: 'join-queued',
@@ -47,7 +50,7 @@ export function queuedEvent(key: ProvenKey, position: number, estimateMs: number
   });
 }
 
-/** Sent before the refusal: when the machine may call again. */
+/** The event before a refusal because of load. It tells the machine when it may call again. */
 export function busyEvent(key: ProvenKey, estimateMs: number, nowMs: number): AdmissionEventInit {
   return waiting(key, {
     code: 'join-busy',

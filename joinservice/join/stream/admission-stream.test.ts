@@ -58,7 +58,7 @@ function createStreams(slots: number) {
 test('admissionStream() closes the challenge and frees the slot of a machine that disconnects', async () => {
   const { dial, outcomes, challengeSlots } = createStreams(4);
   const events = dial('203.0.113.9');
-  await events.next(); // the event with the cluster identity
+  await events.next(); // The first event has the cluster identity.
   expect((await events.next()).value).toMatchObject({ event: { case: 'challenge' } });
   expect(challengeSlots.active).toBe(1);
   await events.return(undefined);
@@ -75,7 +75,7 @@ test('admissionStream() limits the challenges of one address so that others are 
     stream.next().catch(() => undefined);
   }
   await settle();
-  expect(challenged).toHaveLength(3); // three eighths of the slots
+  expect(challenged).toHaveLength(3); // One address may use three eighths of the slots.
   const other = dial('198.51.100.1');
   await other.next();
   expect((await other.next()).value).toMatchObject({ event: { case: 'challenge' } });

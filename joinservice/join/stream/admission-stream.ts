@@ -75,7 +75,7 @@ async function* untilDecided(
 ): AsyncGenerator<AdmissionEventInit> {
   let reported = ''; // the code that was last sent to the machine
   for (;;) {
-    using news = feed.next(applicant.nodeId); // before deciding, so that no change is missed
+    using news = feed.next(applicant.nodeId); // Watches from here on, so that no change during the decision is missed.
     const result = await withWorkSlot(workSlots, { source: applicant.source, signal }, () =>
       admissions.decide(applicant, signal),
     );
@@ -119,7 +119,7 @@ async function* identify(
   using _slot = await challengeSlots.acquire(source, signal);
   const asked = Promise.withResolvers<Uint8Array>();
   const answered = Promise.withResolvers<Uint8Array>();
-  answered.promise.catch(() => undefined); // the identifier awaits this promise
+  answered.promise.catch(() => undefined); // The identifier awaits this promise and handles its error.
   const identified = identifier.identify(peer, enrolment, (challenge) => {
     asked.resolve(challenge);
     return answered.promise;
