@@ -54,7 +54,7 @@ export async function runNodeLogs(context: CommandContext, name: string, options
 /** Refuses flags that no node could obey, before any node is called. @throws AppError `app-usage` */
 function refuseUnusable({ path, exact, units }: LogOptions): void {
   if (path !== '' && units.length > 0) throw new AppError('app-usage', 'cannot combine --path with --unit');
-  if (exact && path === '') throw new AppError('app-usage', '--exact without --path');
+  if (exact && path === '') throw new AppError('app-usage', '--exact needs --path');
   if (!RUNNABLE.test(path)) throw new AppError('app-usage', `invalid path ${JSON.stringify(path)}`);
   const odd = units.find((unit) => !UNIT.test(unit));
   if (odd !== undefined) throw new AppError('app-usage', `invalid unit ${JSON.stringify(odd)}`);

@@ -51,7 +51,7 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
   if (everyMinutes < MIN_EVERY_MINUTES || everyMinutes > MAX_EVERY_MINUTES)
     throw new BackupCommandError(
       'backup-schedule-period',
-      `signing a schedule of backups: every ${formatDuration(options.everyMs)}`,
+      `signing a schedule of backups: invalid period ${formatDuration(options.everyMs)}`,
     );
   const target = await copyTargetOf(context, options);
   const credentials =

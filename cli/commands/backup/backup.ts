@@ -46,7 +46,10 @@ you need.`,
       action<StoreFlags & { readonly node?: string }>(async (context, { node, ...flags }, place) => {
         const cases = await useCases();
         if (place !== undefined && node !== undefined)
-          throw new cases.BackupCommandError('backup-list-target', 'listing backups: a directory and --node');
+          throw new cases.BackupCommandError(
+            'backup-list-target',
+            'listing backups: cannot combine a directory with --node',
+          );
         if (cases.isStoreUrl(place)) return cases.runStoreList(context, place, flags);
         cases.refuseStoreFlags(flags);
         return place === undefined

@@ -32,7 +32,7 @@ Examples:
     .action(
       action<JoinFlags>(async (context, { endpoint: endpoints = [], timeout: timeoutMs, ...flags }) => {
         if (flags.fingerprint !== undefined && flags.node === undefined)
-          throw usageError('--fingerprint without --node', 'join');
+          throw usageError('--fingerprint needs --node', 'join');
         const { runJoin } = await import('../../cluster/index.ts');
         return runJoin(context, { ...flags, endpoints, timeoutMs });
       }),

@@ -43,7 +43,8 @@ Examples:
       action<ListFlags>(async (context, { wide = false, joins, removed, watch, selector }) => {
         const { parseSelector, runNodeList, watchResult } = await import('../../cluster/index.ts');
         const wanted = selector === undefined ? () => true : parseSelector(selector);
-        if (wanted === undefined) throw usageError(`label selector ${JSON.stringify(selector)}`, 'node ls');
+        if (wanted === undefined)
+          throw usageError(`invalid label selector ${JSON.stringify(selector)}`, 'node ls');
         const show = async (): Promise<void> => {
           if (removed === true) return (await useCases()).runRemovedList(context);
           if (joins === true) return (await useCases()).runJoinList(context, { wide });

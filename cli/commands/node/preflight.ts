@@ -23,7 +23,7 @@ Examples:
     .action(
       action<PreflightCommandOptions>(async (context, options) => {
         if (options.fingerprint !== undefined && options.node === undefined)
-          throw usageError('--fingerprint without --node', 'preflight');
+          throw usageError('--fingerprint needs --node', 'preflight');
         const { runPreflightCommand } = await import('../../preflight/index.ts');
         const { DiskStreams } = await import('../../../internal/file/index.ts');
         const { LinuxMachine } = await import('../../../internal/platform/index.ts');
