@@ -44,7 +44,7 @@ export class RotatingKeys implements TlsKeySource {
       const made = { keys, untilMs: nowMs + ROTATION_MS };
       this.#current = made;
       keys.catch(() => {
-        if (this.#current === made) this.#current = undefined; // the next connection creates another
+        if (this.#current === made) this.#current = undefined; // the next connection creates another certificate
       });
     }
     return this.#current.keys;

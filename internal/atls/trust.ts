@@ -66,8 +66,8 @@ export const FORMAT_OF_VARIANT: Readonly<Record<Variant, number>> = {
 };
 
 /**
- * Converts the configured trust. Throws AtlsError `atls-config` for everything that would trust more than the mode
- * says. Also checks what the types forbid, because the value may come from a configuration file.
+ * Converts the configured trust. Throws AtlsError `atls-config` for a configuration that trusts more than its mode
+ * allows. Also checks what the types forbid, because the value may come from a configuration file.
  */
 export function formatsOf(trust: Trust): Formats {
   switch (trust?.trust) {

@@ -68,7 +68,10 @@ interface AtlsServerOptions<T extends Trust = Trust> extends AtlsOptions<T> {
 export type VerifyingTrust = MutualTrust | OneWayAcceptTrust;
 type Peer = AttestedPeer | UnattestedPeer;
 
-/** The client's end. Throws AtlsError `atls-config` for incomplete trust; the upgrade rejects with AtlsError. */
+/**
+ * Creates the client's end of attested TLS. Throws AtlsError `atls-config` for incomplete trust; the upgrade rejects
+ * with AtlsError.
+ */
 export function atlsClientUpgrade(options: AtlsOptions<VerifyingTrust>): Upgrade<AttestedPeer>;
 export function atlsClientUpgrade(options: AtlsOptions<OneWayShowTrust>): Upgrade<UnattestedPeer>;
 /** See the overloads. */
@@ -77,7 +80,7 @@ export function atlsClientUpgrade(options: AtlsOptions): Upgrade<Peer> {
   return (tcp, signal) => end.upgrade(tcp, signal);
 }
 
-/** The server's end: like the client's, with a limit on pending connections. */
+/** Creates the server's end of attested TLS, which also limits the pending connections. */
 export function atlsServerUpgrade(options: AtlsServerOptions<VerifyingTrust>): Upgrade<AttestedPeer>;
 export function atlsServerUpgrade(options: AtlsServerOptions<OneWayShowTrust>): Upgrade<UnattestedPeer>;
 /** See the overloads. */

@@ -188,7 +188,7 @@ export class AuditLog {
   }
 }
 
-/** The stored head, or that of an empty chain. */
+/** The stored head, or the head of an empty chain. */
 export function headFrom(entry: Entry | undefined): AuditHeadRecord {
   if (entry === undefined) return { version: 1, ...EMPTY_CHAIN, firstSeq: 1 };
   return records.auditHead.decode(entry.key, entry.value);

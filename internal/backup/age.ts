@@ -131,7 +131,7 @@ function unwrap(
     const secret = diffieHellman({ privateKey: x25519PrivateKey(secretKey), publicKey });
     return open(wrapKey(secret, share, recipient), Buffer.alloc(NONCE_BYTES), body);
   } catch {
-    return undefined; // for another recipient
+    return undefined; // the file key is encrypted for another recipient
   }
 }
 

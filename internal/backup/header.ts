@@ -121,7 +121,7 @@ export function isSigned(header: BackupHeader, statement: Uint8Array, signature:
   try {
     return verify(undefined, statement, ed25519KeyFromRaw(rawFromEd25519Spki(spki)), signature);
   } catch {
-    return false; // not a key
+    return false; // the signer is not a valid key
   }
 }
 

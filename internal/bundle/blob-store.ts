@@ -220,7 +220,7 @@ interface PutOptions {
   readonly signal: AbortSignal;
 }
 
-/** A bare hash has no name for messages. */
+/** The reference to a blob. A bare hash gets a name for messages. */
 function named(blob: string | BlobReference): BlobReference {
   return typeof blob === 'string' ? { name: `blob ${blob}`, sha256: blob } : blob;
 }

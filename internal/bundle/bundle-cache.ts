@@ -44,7 +44,7 @@ export class BundleCache {
     const path = this.manifestPath(kubernetesVersion, architecture);
     const bytes = await this.#files.read(path, MAX_MANIFEST_BYTES);
     if (bytes !== undefined) return parseManifest(bytes);
-    versionsFor(kubernetesVersion); // nobody can build a bundle of an unknown version
+    versionsFor(kubernetesVersion); // throws for an unknown version, because nobody can build such a bundle
     throw new BundleError(
       'bundle-not-found',
       `bundle for Kubernetes ${kubernetesVersion} not found: no ${path}`,

@@ -23,7 +23,7 @@ export interface ComponentBuilderOptions {
   readonly todo: readonly PlannedComponent[];
   /** Programs that need no build: name → path of the file. */
   readonly programs?: ReadonlyMap<string, string>;
-  /** Component name → source, for components that consist of such programs. */
+  /** Component name → source, for components whose programs need no build. */
   readonly sources?: ReadonlyMap<string, string>;
 }
 

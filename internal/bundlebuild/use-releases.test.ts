@@ -119,7 +119,7 @@ describe('buildBundle() with released programs', () => {
     const { clock } = place.fake;
     const sleep = clock.sleep.bind(clock);
     clock.sleep = (ms, signal) => {
-      // The time between two attempts.
+      // 500 ms is the time between two attempts.
       if (ms === 500) stopping.abort(new Error('interrupted'));
       return sleep(ms, signal);
     };

@@ -14,7 +14,7 @@ import { programsOf, type PlannedComponent } from './plan-bundle.ts';
 
 /** The released programs that a build uses. */
 export interface ReleasedComponents {
-  /** The plan, in which a component of released programs has another key. */
+  /** The plan. A component with released programs has another key than the same component built from source. */
   readonly planned: readonly PlannedComponent[];
   /** Program → path of its file. */
   readonly programs: ReadonlyMap<string, string>;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { MINUTES_PER_DAY } from '../clock/index.ts';
 import { DEFAULTS } from './defaults.ts';
 
-/** The shortest lifetime, because a slow TPM cannot quote for more frequent renewals. */
+/** The shortest allowed lifetime. A slow TPM cannot create quotes for more frequent renewals. */
 const SHORTEST_MINUTES = 2;
 
 const minutes = z

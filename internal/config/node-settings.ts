@@ -25,7 +25,7 @@ interface NodeSettings {
   readonly podSecurity: PodSecurityConfig;
   /** Like `podSecurity`. */
   readonly hardening: HardeningConfig;
-  /** Absent if there are none, also in new clusters. */
+  /** Absent if there are no extra arguments, also in new clusters. */
   readonly extraArguments?: ExtraArguments;
 }
 

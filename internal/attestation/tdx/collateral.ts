@@ -44,7 +44,10 @@ export interface IntelTrustOptions {
   readonly checks: Checks;
 }
 
-/** Parsed collateral. Caches which texts Intel signed; dates and revocation are checked each time. */
+/**
+ * Parsed collateral. Remembers the texts whose signature by Intel was verified; dates and revocation are checked each
+ * time.
+ */
 export class IntelCollateral {
   readonly #certificates: readonly Certificate[];
   readonly #crls: readonly Crl[];

@@ -44,7 +44,7 @@ export function parsePlatform({ extensions }: Certificate, checks: CheckList<Tdx
 
 type Fields = ReadonlyMap<number, DerElement>;
 
-/** SEQUENCE OF SEQUENCE { OID below `prefix`, value }, none twice. */
+/** SEQUENCE OF SEQUENCE { OID below `prefix`, value }, no OID twice. */
 function parseFields(reader: DerReader, prefix: string): Fields {
   const fields = new Map<number, DerElement>();
   reader.sequence((list) =>

@@ -41,7 +41,7 @@ export function showBytes(progress: BuildProgress): OnBytes {
  * checked their hash.
  */
 export interface PartialFile {
-  /** Bytes that earlier attempts left. */
+  /** Number of bytes that earlier attempts received. */
   sizeBytes(): Promise<number>;
   /** Returns the new size. */
   append(offset: number, bytes: Uint8Array): Promise<number>;
