@@ -19,8 +19,8 @@ import { workloadRunnables } from './workload-runnables.ts';
 
 const GRACE_MS = 10_000;
 /**
- * An order ends the agent, and with it the connection of its caller. The agent waits this long first, so that
- * the response arrives.
+ * After an order to reset or to recover, the agent ends. It waits this long first, so that the response reaches the
+ * caller of the order.
  */
 const RESPONSE_MS = 1_000;
 

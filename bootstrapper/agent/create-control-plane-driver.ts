@@ -19,7 +19,7 @@ export function createControlPlaneDriver(parts: ConnectedParts): MachineControlP
   );
 }
 
-/** What removing the Kubernetes control plane from this machine needs from the system. */
+/** Ports (injected dependencies) for the removal of the Kubernetes control plane from this machine. */
 export function retirePorts(ports: AgentPorts): AgentPorts & RetirePorts {
   const checkpoints = new StepCheckpoints(ports.files);
   return { ...ports, log: ports.log.child('kubernetes'), checkpoints, isListening };

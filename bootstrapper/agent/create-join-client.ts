@@ -52,7 +52,10 @@ export function createJoinClient(parts: OpenedParts): JoinClient {
   );
 }
 
-/** Where join endpoints come from: first those that operators set on this machine, then the provisioning. */
+/**
+ * Sources of join endpoints: first the endpoints that operators set on this machine, then the endpoints of the
+ * provisioning.
+ */
 function sourcesOf({ provisioning, operatorEndpoints, files }: OpenedParts): readonly EndpointSource[] {
   const { joinEndpoints, metadata } = provisioning;
   return [

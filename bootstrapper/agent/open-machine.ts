@@ -30,9 +30,9 @@ export interface OpenMachine extends Pick<MachineIdentity, 'nodeId' | 'fingerpri
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   /** The same keys as DER, with the names under which a new cluster records them. */
   readonly owners: readonly [NamedKey, ...NamedKey[]];
-  /** What the cloud of this machine suggests; nothing on bare metal. */
+  /** Hints from the metadata service of this machine's cloud, such as a name; empty on bare metal. */
   readonly cloudHints: CloudHints;
-  /** The address at which others reach this machine; a loopback address while it has none. */
+  /** The address at which others reach this machine; a loopback address while the machine has no other address. */
   readonly currentAddress: () => string;
   readonly hasAddress: () => boolean;
 }
@@ -72,7 +72,10 @@ export async function openMachine(
   };
 }
 
-/** A machine of `cluster mini` is a container: the firmware that it sees is that of its host. */
+/**
+ * A machine of `cluster mini` is a container. It sees the firmware of its host, so it must not guess a cloud from the
+ * firmware.
+ */
 function cloudOf({ platform, cloud }: Provisioning): CloudSetting {
   return platform === 'local' && cloud === 'auto' ? 'none' : cloud;
 }
@@ -87,8 +90,8 @@ function hostSettings({ containerRuntime, kubelet }: Provisioning, hints: CloudH
 }
 
 /**
- * Records the state of the node lock in a PCR before the machine creates any evidence, so that no evidence
- * contradicts it.
+ * Records the state of the node lock in a PCR before the machine creates any evidence. So all evidence shows the
+ * current state of the lock.
  */
 function openLockAndEvidence(
   ports: AgentPorts,

@@ -47,7 +47,7 @@ describe('runAgent() with a state disk', () => {
     ]);
   });
 
-  test('reads no order and no record from a disk in the clear', async () => {
+  test('reads no order and no record from an unencrypted disk', async () => {
     const { files, commands, units, run } = await createMachine();
     await files.makeDirectory(`${AGENT_PATHS.state}/reset`);
     await files.writeAtomic(AGENT_PATHS.resetOrder, '{}');

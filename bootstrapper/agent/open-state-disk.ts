@@ -17,7 +17,7 @@ import type { ResetDisk } from '../reset/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { ownerKeysOf } from './open-machine.ts';
 
-/** Files of a machine whose state disk is locked, in memory. */
+/** Paths in memory (tmpfs) for the files of a machine while its state disk is locked. */
 const LOCKED_PATHS = {
   directory: '/run/cluster/locked-disk',
   machineKey: '/run/cluster/locked-disk/key.pem',
@@ -28,9 +28,9 @@ const LOCKED_PATHS = {
 const EXTENSION_MS = 60_000;
 
 /**
- * Opens the state disk of the provisioning, if there is one, and mounts the directories of the node from it. Nothing else of the
- * agent runs before: none of its files is read from, or written to, a disk in the clear. If the TPM does not release the shares of
- * the disk, waits for an owner who recovers it.
+ * Opens the encrypted state disk that the provisioning names, if any, and mounts the directories of the node from it.
+ * The agent does nothing else before: it never reads its files from, or writes them to, an unencrypted disk. If the TPM
+ * does not release its shares of the disk's key, waits until an owner recovers the disk.
  * @throws DiskError, StateDiskError, LuksError, TpmError, ExecError
  */
 export async function openProvisionedDisk(ports: AgentPorts, options: AgentOptions): Promise<void> {
@@ -48,7 +48,10 @@ export async function openProvisionedDisk(ports: AgentPorts, options: AgentOptio
   });
 }
 
-/** Serves the init port with a key of this boot until an owner has recovered the disk. */
+/**
+ * Serves the init port until an owner has recovered the disk. The machine key is created for this boot, because the
+ * permanent key is on the locked disk.
+ */
 async function untilRecovered(
   ports: AgentPorts,
   { provisioning, agentVersion, onReady, signal }: AgentOptions,
@@ -62,7 +65,8 @@ async function untilRecovered(
   const evidence = createMachineEvidence({
     ...{ ...ports, provisioning, tpm: diskPorts.tpm, machineKeyPem: identity.keyPem },
     keySecretPath: LOCKED_PATHS.keySecret,
-    // The node lock is on the disk, so the register keeps its value of the boot.
+    // The state of the node lock is on the locked disk and unknown, so the lock register (a PCR) keeps its value of the
+    // boot.
     mirrorLock: () => Promise.resolve(),
   });
   const { code, message, fix } = reason;
@@ -81,7 +85,7 @@ async function untilRecovered(
   );
 }
 
-/** The state disk as a reset of the machine destroys it; undefined on a machine without one. */
+/** The state disk, with the function with which a reset destroys it; undefined on a machine without a state disk. */
 export function resetDiskOf(
   ports: AgentPorts,
   { provisioning, signal }: Pick<AgentOptions, 'provisioning' | 'signal'>,
@@ -95,7 +99,7 @@ export function resetDiskOf(
   };
 }
 
-/** The TPM is closed again: the agent opens it for itself later. */
+/** Opens the TPM only while `use` runs, because the agent opens the TPM again later. */
 async function withDisk(
   ports: AgentPorts,
   { stateDisk, tpm: provisionedTpm }: AgentOptions['provisioning'],
@@ -111,7 +115,7 @@ async function withDisk(
   }
 }
 
-/** Tells systemd again and again that the work goes on. */
+/** Extends systemd's start timeout repeatedly while `work` runs. */
 async function whileExtending<T>(
   { clock }: Pick<AgentPorts, 'clock'>,
   { onSlowStart, signal }: Pick<AgentOptions, 'onSlowStart' | 'signal'>,
@@ -123,7 +127,7 @@ async function whileExtending<T>(
       await onSlowStart('opening the state disk', 2 * EXTENSION_MS);
       await clock.sleep(EXTENSION_MS, running.signal);
     }
-  })().catch(() => undefined); // ends with the work; systemd then decides about the time
+  })().catch(() => undefined); // The loop ends with `work`. If a notification fails, systemd's timeout applies.
   try {
     return await work();
   } finally {

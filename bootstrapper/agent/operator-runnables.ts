@@ -42,7 +42,7 @@ export function operatorRunnables(agent: Agent): Readonly<Record<string, Runnabl
   };
 }
 
-/** What the agent reads for its metrics, with what it has read lately: Prometheus asks every few seconds. */
+/** Sources of the agent's metrics. They cache what they have read, because Prometheus scrapes every few seconds. */
 interface MetricSources {
   readonly health: ControlPlaneHealth;
   readonly certificates: ReturnType<typeof createCertificateExpiryLister>;
@@ -64,7 +64,7 @@ async function renderAgent(agent: Agent, { health, certificates: list }: MetricS
   return renderMetrics(agentMetrics({ version: agentVersion, ...found, ...now }));
 }
 
-/** The components of the control plane on this node; none before it is a member. */
+/** The components of the control plane on this node; empty before this node is a member. */
 async function readComponents(
   { reads }: Agent,
   health: ControlPlaneHealth,
@@ -76,7 +76,7 @@ async function readComponents(
   return health.check({ nodeAddress, hasRole }, signal);
 }
 
-/** The file systems of the directories with data that exist. */
+/** The file systems of those data directories that exist. */
 async function readFileSystems(streams: Agent['streams']): Promise<ReadonlyMap<string, FileSystem>> {
   const found = await Promise.all(
     DATA_DIRECTORIES.map(async ({ path }) => {

@@ -44,7 +44,7 @@ describe('parseForwardRules()', () => {
     { name: 'limits with an unknown limit', text: limited({ ...limits, perPort: 1 }) },
     { name: 'limits of the wrong type', text: limited('none') },
     {
-      name: 'an announcement that is not true',
+      name: 'a value of announcesClients other than true',
       text: JSON.stringify({ listen: endpoint, upstreams: [endpoint], announcesClients: 'yes' }),
     },
     ...[{}, { caPem: 5 }, { caPem: 'none' }, null].map((health) => ({

@@ -172,7 +172,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     expect(counted).toBeGreaterThan(second ?? 0n);
   });
 
-  test('a copy of the machine’s disk with another TPM cannot issue its evidence', async () => {
+  test('a copy of the machine’s disk cannot issue the machine’s evidence with another TPM', async () => {
     const known = await judge(boot().evidence, { shows: 'boot-baseline' });
     const copy = await mkdtemp(join(tmpdir(), 'attest-copy-'));
     await cp(directory, copy, { recursive: true });

@@ -15,7 +15,7 @@ export const backupTaskErrors = defineErrors({
     'Run `cluster backup create` again. If nobody has run it before, a control plane may be compromised: see `cluster audit`.',
   ),
   'backup-schedule-invalid': fault.peer.refused(
-    'The stored schedule of backups is not one that this node may follow: it is older than the schedule that the node followed last, or its signature is for something else.',
+    'The stored schedule of backups is not one that this node may follow: the schedule is older than the one that the node followed last, or the signature is not for a schedule.',
     'Sign the schedule again with `cluster backup schedule set`. If nobody has changed it, a control plane may be compromised: see `cluster audit`.',
   ),
   'backup-node-space': retryable.operator.unhealthy(
@@ -35,19 +35,19 @@ export const backupTaskErrors = defineErrors({
     'Run the command again. `cluster keys show` shows when the rotation is done. Scheduled backups are taken again by themselves.',
   ),
   'backup-node-claim-lost': retryable.system.precondition(
-    'This node could not prove in time that it still takes the backup of the cluster, so another control plane may take it.',
+    'This node could not renew its claim to take the next backup of the cluster in time, so another control plane may take that backup.',
     'Wait: the control planes try again by themselves. If it repeats, see `cluster doctor`.',
   ),
   'backup-node-copy-target': retryable.operator.unhealthy(
-    'The directory to which this node copies its backups cannot be read, is no directory, or is on the disk of the node itself (that of `/` or of its backups), as when its file system is not mounted. Nothing was written.',
+    'The directory to which this node copies its backups cannot be read, is no directory, or is on a disk of the node itself (the disk of `/` or of the backups), for example because its file system is not mounted. Nothing was written.',
     'Mount the file system on the node, or name another directory with `cluster backup schedule set --copy-to`. The node then copies what is missing.',
   ),
   'backup-node-copy-failed': retryable.operator.unhealthy(
-    'This node could not copy a backup to the directory of the schedule. Copies that were there stay.',
+    'This node could not copy a backup to the directory of the schedule. The existing copies stay.',
     'The message says which program failed and why: look at the space and permissions of the directory. The node tries again by itself.',
   ),
   'backup-node-file-unknown': fault.operator.usage(
-    'The node keeps no backup of this name.',
+    'The node keeps no backup with this name.',
     'See the backups of the cluster with `cluster backup ls`.',
   ),
   'backup-node-busy': retryable.system.precondition(

@@ -23,7 +23,7 @@ import type { Secret } from '../../internal/secret/index.ts';
 import { BackupTaskError } from './errors.ts';
 
 const READ_MS = 10_000;
-/** Enough to hash a database of some GiB. */
+/** Long enough to hash a database of some GiB. */
 const HASH_MS = 5 * 60_000;
 
 /** The part of an etcd client that a backup uses. */
@@ -55,10 +55,10 @@ export interface BackupStreamOptions {
 export interface BackupContent {
   /** Verified by the caller. */
   readonly certificate: BackupCertificate;
-  /** What a workspace needs, encrypted by the owner; empty if there is none. */
+  /** The files of a workspace, encrypted by the owner; empty if there are none. */
   readonly workspace: Uint8Array;
   readonly etcds: BackupEtcds;
-  /** Sees what is encrypted, in order to prove it. A slow observer slows the backup down. */
+  /** Receives the data before it is encrypted, in order to prove it. A slow observer slows the backup down. */
   readonly observer?: {
     snapshot(name: EtcdName, data: Uint8Array): Promise<void>;
     facts(facts: Omit<BackupFacts, 'version'>): void;
@@ -189,8 +189,9 @@ async function readKeys({ files, keyFiles }: BackupStreamOptions): Promise<Uint8
 }
 
 /**
- * The hash of an etcd at the revision before its snapshot. etcd hashes what it has not compacted, so the hash is taken before and
- * after: if both are of the same compaction, so is the snapshot in between.
+ * The hash of an etcd at the revision before its snapshot. etcd hashes only what it has not compacted, so the hash is
+ * taken before and after the snapshot. If etcd was not compacted between the two hashes, the hash is also valid for the
+ * snapshot.
  */
 class SnapshotWatch {
   readonly revision: bigint;

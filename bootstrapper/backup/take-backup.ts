@@ -20,14 +20,17 @@ export interface BackupTaskOptions extends BackupStreamOptions {
   readonly etcdMembers: () => BackupEtcds | undefined;
 }
 
-/** What an owner orders. */
+/** The order of an owner to take a backup. */
 export interface BackupOrder {
   readonly certificate: Uint8Array;
-  /** What a workspace needs, encrypted by the owner; empty if there is none. */
+  /** The files of a workspace, encrypted by the owner; empty if there are none. */
   readonly workspace: Uint8Array;
 }
 
-/** A function that takes one backup at a time. @throws BackupError, BackupTaskError, from the stream */
+/**
+ * Creates a function that takes one backup at a time. The stream that the function returns can fail.
+ * @throws BackupError, BackupTaskError
+ */
 export function createBackupTask(
   options: BackupTaskOptions,
 ): (order: BackupOrder, signal: AbortSignal) => AsyncGenerator<Uint8Array> {
@@ -60,7 +63,7 @@ async function* takeBackup(
   const etcds = etcdMembers();
   if (etcds === undefined)
     throw new BackupTaskError('backup-node-not-control-plane', `taking a backup: ${nodeId} runs no etcd`);
-  // A certificate of a schedule would be good for any number of orders of a curator.
+  // Refuses the certificate of a schedule, because a curator could order any number of backups with it.
   if (certificate.version !== 1 || certificate.nodeId !== nodeId)
     throw new BackupTaskError(
       'backup-node-mismatch',
@@ -70,7 +73,9 @@ async function* takeBackup(
   yield* streamBackup(options, { certificate, workspace: order.workspace, etcds }, signal);
 }
 
-/** The owner signs what the part `workspace` is, so that nobody else can put one into a backup. */
+/**
+ * Refuses a workspace other than the one that the owner signed, so that nobody else can put a workspace into a backup.
+ */
 export function refuseOtherWorkspace({ workspaceSha256 }: BackupCertificate, workspace: Uint8Array): void {
   const found = workspace.length === 0 ? undefined : createHash('sha256').update(workspace).digest('hex');
   if (found !== workspaceSha256)

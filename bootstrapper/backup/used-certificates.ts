@@ -9,8 +9,8 @@ const MAX_BYTES = 1024;
 const KEEP_MS = 7 * DAY_MS;
 
 /**
- * Records on disk that this node uses an owner's certificate. One certificate is good for one backup: otherwise a curator that has
- * seen it could take further ones.
+ * Records on disk that this node uses an owner's certificate. One certificate is valid for one backup: otherwise a
+ * curator that has seen the certificate could order further backups.
  * @throws BackupTaskError `backup-certificate-used`
  */
 export async function claimCertificate(

@@ -29,7 +29,7 @@ export function createMetadataClient(
   { host, port }: { readonly host: string; readonly port: number } = METADATA_SERVICE,
 ): AskMetadata {
   return async ({ method = 'GET', path, headers = {} }) => {
-    // An agent of its own: the global one uses the proxies of the environment if NODE_USE_ENV_PROXY is set.
+    // The global agent is not used: it takes the proxies from the environment if NODE_USE_ENV_PROXY is set.
     const agent = new Agent({ keepAlive: false });
     const options = {
       ...{ host, port, method, path, headers, agent, signal },

@@ -13,7 +13,7 @@ export interface CloudProvider {
   read(ports: { readonly ask: AskMetadata; readonly files: Pick<FilePort, 'read'> }): Promise<CloudHints>;
 }
 
-/** What the firmware of a machine says about it (SMBIOS tables 0, 1 and 3); '' for a missing value. */
+/** Facts about a machine in its firmware (SMBIOS tables 0, 1 and 3); '' for a missing value. */
 export interface Firmware {
   readonly biosVersion: string;
   readonly vendor: string;

@@ -1,7 +1,7 @@
 /**
- * What a cloud says about this machine, as hints: a node name, an own address, region and zone. Everything is untrusted. No
- * hint has influence on identity, admission, roles or certificates; what provisioning, inventory or an operator says comes
- * first (docs/decisions/cloud-hints.md).
+ * What a cloud says about this machine, as hints: a node name, an own address, region and zone. Everything is
+ * untrusted. No hint has influence on identity, admission, roles or certificates; values from the provisioning, the
+ * inventory or an operator come first (docs/decisions/cloud-hints.md).
  *
  * ```
  * SMBIOS ─▶ which cloud, if any ─▶ 169.254.169.254, or the file of cloud-init (NoCloud)

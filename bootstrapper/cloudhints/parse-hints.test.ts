@@ -14,7 +14,7 @@ describe('parseHints()', () => {
     { name: '../../etc', want: undefined },
     { name: 'a'.repeat(64), want: undefined },
     { name: '', want: undefined },
-  ])('makes $want of the name $name', ({ name, want }) => {
+  ])('turns the name "$name" of the metadata into $want', ({ name, want }) => {
     expect(parseHints({ ...NONE, name })).toEqual(want === undefined ? {} : { name: want });
   });
 
@@ -57,7 +57,7 @@ describe('addressFrom()', () => {
     expect(addressFrom({ address: provisioned }, own, { address: hinted })).toBe(want);
   });
 
-  test('knows no address of a machine that has none', () => {
+  test('returns undefined for a machine without an address', () => {
     expect(addressFrom({}, [], { address: '10.0.0.2' })).toBeUndefined();
   });
 });
@@ -66,11 +66,14 @@ test.each([
   { provisioned: 'n1', hinted: 'n2', want: 'n1' },
   { provisioned: undefined, hinted: 'n2', want: 'n2' },
   { provisioned: undefined, hinted: undefined, want: undefined },
-])('nameFrom() prefers the provisioned name $provisioned to $hinted', ({ provisioned, hinted, want }) => {
-  expect(nameFrom({ nodeName: provisioned }, { name: hinted })).toBe(want);
-});
+])(
+  'nameFrom() chooses $want if the provisioned name is $provisioned and the name from the cloud is $hinted',
+  ({ provisioned, hinted, want }) => {
+    expect(nameFrom({ nodeName: provisioned }, { name: hinted })).toBe(want);
+  },
+);
 
-test('topologyFrom() makes the two labels that a kubelet may set, and none without region and zone', () => {
+test('topologyFrom() creates the region and zone labels, which a kubelet may set on its own node, and none without region and zone', () => {
   expect(topologyFrom({ region: 'us-west-2', zone: 'us-west-2b', name: 'n1' })).toEqual({
     'topology.kubernetes.io/region': 'us-west-2',
     'topology.kubernetes.io/zone': 'us-west-2b',

@@ -17,7 +17,7 @@ const AWS_HINTS = {
   zone: 'us-west-2b',
 };
 
-/** A machine whose cloud answers so, with files by path. */
+/** Creates a machine whose cloud gives these answers, and which has these files, by path. */
 async function machine(answers: Answers, given: Readonly<Record<string, string | Uint8Array>> = {}) {
   const files = new MemoryFiles();
   await files.makeDirectory('/var/lib/cluster/machine');
@@ -114,7 +114,7 @@ test.each([
   expect(bed.service.requests).toEqual([]);
 });
 
-test('readCloudHints() sends nothing and uses nothing with `none`', async () => {
+test('readCloudHints() sends no request and returns no hint with the setting `none`', async () => {
   await using bed = await machine(AWS, firmware({ sys_vendor: 'Amazon EC2' }));
   await bed.read('auto');
   bed.service.requests.length = 0;
@@ -122,7 +122,7 @@ test('readCloudHints() sends nothing and uses nothing with `none`', async () => 
   expect(bed.service.requests).toEqual([]);
 });
 
-test('readCloudHints() asks once: later answers change nothing', async () => {
+test('readCloudHints() requests the metadata once: later answers change nothing', async () => {
   const answers: Record<string, Answer> = { ...AWS };
   await using bed = await machine(answers);
   await bed.read('aws');
@@ -133,14 +133,14 @@ test('readCloudHints() asks once: later answers change nothing', async () => {
   expect(bed.service.requests).toHaveLength(asked);
 });
 
-test('readCloudHints() does not ask on a machine that belongs to a cluster', async () => {
+test('readCloudHints() sends no request on a machine that belongs to a cluster', async () => {
   await using bed = await machine(AWS);
   expect(await bed.read('aws', { isBound: true })).toEqual({});
   expect(bed.service.requests).toEqual([]);
 });
 
 test.each(['', 'x', '{"cloud":"aws","zone":"a b"}', '{"cloud":"aws","roles":["ConsensusMember"]}'])(
-  'readCloudHints() asks again if the kept file is %j',
+  'readCloudHints() requests the metadata again if the saved file is %j',
   async (kept) => {
     await using bed = await machine(AWS, { [PATH]: kept });
     expect(await bed.read('aws')).toEqual(AWS_HINTS);

@@ -43,9 +43,9 @@ export interface CloudHintsOptions {
 }
 
 /**
- * Reads what the cloud says about this machine. Never rejects, except for the signal: a machine without hints is a machine on bare
- * metal. A cloud is asked once, before the machine belongs to a cluster; its answer is kept on disk, so that name and labels
- * of a node do not change with what a network says later.
+ * Reads the cloud's hints about this machine. Rejects only when the signal fires; on any other failure there are no
+ * hints, as on bare metal. The metadata is requested once, before the machine belongs to a cluster. The answer is saved
+ * on disk, so that the node's name and labels do not change with later answers.
  */
 export async function readCloudHints(
   { files, clock, log }: Pick<SystemPorts, 'files' | 'clock' | 'log'>,
@@ -83,7 +83,7 @@ async function cloudOf(files: Pick<FilePort, 'read'>, setting: CloudSetting): Pr
   return (found?.[0] ?? 'nocloud') as CloudName;
 }
 
-/** A damaged file counts as missing: hints are not worth an error. */
+/** A damaged file counts as missing, because hints are not needed. */
 async function loadKept(
   files: Pick<FilePort, 'read'>,
   path: string,
@@ -100,7 +100,7 @@ async function loadKept(
 }
 
 const DIRECTORY = '/sys/class/dmi/id';
-/** The kernel gives at most one page. */
+/** An SMBIOS attribute file of the kernel has at most one page. */
 const MAX_BYTES = 4096;
 
 /** Reads the SMBIOS values by which clouds are recognized. Machines without SMBIOS have none. Sends nothing. */

@@ -20,7 +20,9 @@ export function addressFrom(
   return provisioned ?? own.find((each) => each === hinted) ?? own[0];
 }
 
-/** Labels of the node, of those that Kubernetes lets a kubelet set on its own node; undefined without any. */
+/**
+ * The topology labels of the node, which Kubernetes lets a kubelet set on its own node; undefined if there are none.
+ */
 export function topologyFrom({ region, zone }: CloudHints): Readonly<Record<string, string>> | undefined {
   const labels = {
     ...(region === undefined ? {} : { 'topology.kubernetes.io/region': region }),

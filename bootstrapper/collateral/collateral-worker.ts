@@ -23,7 +23,7 @@ export interface CollateralWorkerOptions {
   readonly random: () => number;
 }
 
-/** Polls curators, so that the collateral of this member is as new as that of its cluster. */
+/** Polls curators, so that this member has the same collateral as its cluster. */
 export function collateralWorker(options: CollateralWorkerOptions): Runnable {
   return memberWorker(options, (scope) => void scope.run('look', (poll) => pollCurators(options, poll)));
 }

@@ -12,17 +12,18 @@ import { BackupTaskError } from '../errors.ts';
 const TTL_SECONDS = 60;
 const RENEW_MS = 15_000;
 
-/** The claim of this node, while it holds it. */
+/** The claim to take the next backup, while this node holds it. */
 export interface BackupClaim {
-  /** Fires with the caller's signal, and when this node may have lost the claim. */
+  /** Fires with the caller's signal, or when this node may have lost the claim. */
   readonly signal: AbortSignal;
-  /** A condition for writes: holds while the claim is that of this node. */
+  /** A condition for writes to etcd: it holds only while this node has the claim. */
   readonly held: Condition;
 }
 
 /**
- * Runs `work` while this node holds the claim to take the next backup of the cluster. Resolves to undefined if another node has it, or
- * took a backup since `head` was read. After a crash the claim ends by itself.
+ * Runs `work` while this node holds the claim to take the next backup of the cluster. Resolves to undefined if another
+ * node holds the claim, or has taken a backup since `head` was read. After a crash of this node, the claim expires by
+ * itself.
  */
 export async function withBackupClaim<T>(
   { etcd, clock }: { readonly etcd: KeySpace; readonly clock: Clock },
@@ -57,7 +58,7 @@ export async function withBackupClaim<T>(
       await renewing;
     }
   } finally {
-    // The claim ends with the lease; if this fails, a minute later.
+    // Revoking the lease ends the claim. If this fails, the lease expires within a minute.
     await etcd
       .revokeLease(leaseId, { signal: new AbortController().signal, timeoutMs: RENEW_MS })
       .catch(() => undefined);

@@ -7,7 +7,7 @@ import { BackupTaskError } from '../errors.ts';
 const FILE_MODE = 0o600;
 const SEQ_DIGITS = 8;
 
-/** What a file in the ring is verified with. */
+/** The cluster, node and keys with which a file in the ring is verified. */
 export interface RingTrust {
   readonly clusterId: string;
   readonly nodeId: string;
@@ -20,7 +20,7 @@ export interface RingTrust {
  *
  * ```
  * DIRECTORY/kept/NAME     complete and encrypted
- * DIRECTORY/work          the next file, and snapshots in the clear, as etcd's own data on the same disk is; emptied by every start
+ * DIRECTORY/work          the next file, and unencrypted snapshots (etcd's own data on this disk is unencrypted too); emptied by every start
  * ```
  */
 export class BackupRing {
@@ -63,7 +63,10 @@ export class BackupRing {
     return { version: 1, seq, nodeId: trust.nodeId, name: kept, ...found };
   }
 
-  /** The record of a file that has none, e.g. after a crash or a recovery of etcd; undefined if it is no backup of the cluster. */
+  /**
+   * Creates the record of a file that has no record, e.g. after a crash or a recovery of etcd; undefined if the file is
+   * no backup of the cluster.
+   */
   async describe(name: string, trust: RingTrust, signal: AbortSignal): Promise<BackupRecord | undefined> {
     const seq = Number.parseInt(name.slice(0, SEQ_DIGITS), 10);
     try {
@@ -87,7 +90,7 @@ export class BackupRing {
   /** The bytes of a kept file. @throws BackupTaskError `backup-node-file-unknown` */
   async *read(name: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const path = join(this.kept, name);
-    // The name comes from a curator.
+    // The name comes from a curator, so it is untrusted.
     if (!BACKUP_NAME.test(name) || (await this.#files.stat(path))?.kind !== 'file')
       throw new BackupTaskError(
         'backup-node-file-unknown',

@@ -5,7 +5,7 @@ import { BackupTaskError } from '../errors.ts';
 import type { CopyTarget, WantedCopies } from './copy-target.ts';
 
 const CALL_MS = 60_000;
-/** For one file on a slow network file system. */
+/** Time limit for copying or reading one file on a slow network file system. */
 const FILE_MS = 60 * 60_000;
 const PARTIAL = '.partial';
 
@@ -17,8 +17,8 @@ const PARTIAL = '.partial';
  * DIRECTORY/CLUSTER-ID/NODE-ID/.partial  the copy in progress
  * ```
  *
- * Every access is a program of its own: a network file system that does not respond blocks its callers, and would block the agent.
- * Its server can put symbolic links into it, so none is followed.
+ * Every access runs a separate program: a network file system that does not respond blocks its callers, and would block
+ * the agent. The file server can put symbolic links into the directory, so no symbolic link is followed.
  */
 export class CopyDirectory implements CopyTarget {
   readonly #commands: CommandRunner;
@@ -56,7 +56,8 @@ export class CopyDirectory implements CopyTarget {
       if (!present.has(backup.name)) await this.#copy(from, backup, signal);
       present.add(backup.name);
     }
-    // Names begin with the number of the backup. Nothing is deleted before everything newer is there.
+    // Names begin with the number of the backup, so they sort by age. Old copies are deleted only after all newer
+    // copies exist.
     const kept = [...present].toSorted().slice(-Math.max(1, keep, backups.length));
     for (const name of present)
       if (!kept.includes(name)) await this.#run(['rm', '--force', '--', `${this.#place}/${name}`], signal);
@@ -64,8 +65,8 @@ export class CopyDirectory implements CopyTarget {
   }
 
   /**
-   * Without its file system, the directory is an empty one on a disk of the machine, which would fill up instead: on that of the backups, or
-   * on that of the operating system.
+   * If its file system is not mounted, the directory is an empty one on a disk of the machine (the disk of the backups
+   * or of the operating system). Copies would then fill that disk.
    */
   async #requireOtherDisk(from: string, signal: AbortSignal): Promise<string> {
     const target = await this.#device(this.#root, signal);
@@ -78,7 +79,7 @@ export class CopyDirectory implements CopyTarget {
     return target;
   }
 
-  /** The device of a directory. A symbolic link is none. */
+  /** The device of a directory. Refuses a symbolic link. */
   async #device(path: string, signal: AbortSignal): Promise<string> {
     const argv = ['stat', '--format', '%d %F', '--', path] as const;
     const { stdout } = await this.#commands
@@ -100,7 +101,7 @@ export class CopyDirectory implements CopyTarget {
     return stdout.split('\n').filter((name) => BACKUP_NAME.test(name));
   }
 
-  /** The new name exists only once the copy was read back and is durable. */
+  /** The copy gets its final name only after it was read back and is durable. */
   async #copy(from: string, { name, sha256 }: BackupRecord, signal: AbortSignal): Promise<void> {
     const partial = `${this.#place}/${PARTIAL}`;
     const onto = ['--no-target-directory', '--'] as const;

@@ -1,19 +1,19 @@
 import type { BackupRecord } from '../../../internal/records/index.ts';
 
-/** What has to be at the target of copies. */
+/** The copies that the target has to contain. */
 export interface WantedCopies {
   /** Proved backups of this node. */
   readonly backups: readonly BackupRecord[];
-  /** How many copies stay: also those of backups that the node itself has lost. */
+  /** The number of copies to keep, including copies of backups that the node itself has lost. */
   readonly keep: number;
   /** Names of the copies that were read back. */
   readonly verified: readonly string[];
 }
 
-/** Where one node copies its backups to. */
+/** A target to which one node copies its backups. */
 export interface CopyTarget {
   /**
-   * Copies what is missing and deletes all but the newest. Resolves to the names that stay.
+   * Copies the missing backups and deletes all copies but the newest. Resolves to the names of the copies that remain.
    * @param from directory where this node keeps its backups
    */
   update(from: string, wanted: WantedCopies, signal: AbortSignal): Promise<readonly string[]>;

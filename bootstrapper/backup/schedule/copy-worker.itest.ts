@@ -48,7 +48,7 @@ async function makeDirectory(parent: string): Promise<string> {
   return path;
 }
 
-/** A backup on the node, recorded. */
+/** Puts a backup on the disk of the node, and its record into etcd. */
 async function take(seq: number, isProved = true): Promise<void> {
   const bytes = Buffer.from(`backup ${seq}`);
   await writeFile(join(kept, nameOf(seq)), bytes);
@@ -86,7 +86,7 @@ async function copies() {
   return entries.map(({ key, value }) => records.backupCopies.decode(key, value))[0];
 }
 
-/** Lets rounds pass until something holds. The programs are real ones, and take their time. */
+/** Advances the clock until the condition holds. The worker runs real programs, which take real time. */
 async function until(holds: () => Promise<boolean>): Promise<void> {
   for (const endMs = Date.now() + WAIT_MS; Date.now() < endMs;) {
     if (await holds()) return;
@@ -123,7 +123,7 @@ describe('backupCopyWorker()', () => {
     expect(await readFile(join(place(), nameOf(1)), 'utf8')).toBe('backup 1');
   });
 
-  test('deletes copies that the node no longer keeps, once the newer ones are there', async () => {
+  test('deletes the copies of backups that the node no longer keeps, once the newer copies exist', async () => {
     for (const seq of [1, 2]) await take(seq);
     await cluster.schedule([machine.nodeId], { copyTo: target });
     run();
@@ -134,7 +134,7 @@ describe('backupCopyWorker()', () => {
     expect(await there()).toEqual([nameOf(2), nameOf(3)]);
   });
 
-  test('says why a directory is away, keeps what it knows, and catches up', async () => {
+  test('records why a directory is missing, keeps the record of the copies, and copies the rest once the directory is back', async () => {
     await take(1);
     await cluster.schedule([machine.nodeId], { copyTo: target });
     run();
@@ -148,7 +148,7 @@ describe('backupCopyWorker()', () => {
     expect(await there()).toEqual([nameOf(1), nameOf(2)]);
   });
 
-  test('writes nothing to a directory on the disk of the node, as that of a file system that is not mounted', async () => {
+  test('writes nothing to a directory on the disk of the backups, such as the mount point of an unmounted file system', async () => {
     await take(1);
     const unmounted = join(kept, 'mnt');
     await mkdir(unmounted);
@@ -158,7 +158,7 @@ describe('backupCopyWorker()', () => {
     expect(await readdir(unmounted)).toEqual([]);
   });
 
-  test('writes nothing to a directory on the disk of the operating system, when backups are on another one', async () => {
+  test('writes nothing to a directory on the disk of the operating system, when the backups are on another disk', async () => {
     [kept, target] = [target, await directoryOfTheSystem()];
     await take(1);
     await cluster.schedule([machine.nodeId], { copyTo: target });
@@ -167,7 +167,7 @@ describe('backupCopyWorker()', () => {
     expect(await readdir(target)).toEqual([]);
   });
 
-  test('a copy that reads back with other bytes gets no name', async () => {
+  test('gives a copy no final name if its bytes differ when it is read back', async () => {
     await take(1);
     before = async ([program, ...args]) => {
       if (program === 'sha256sum') await writeFile(args.at(-1) ?? '', 'altered on its way');
@@ -223,7 +223,7 @@ describe('backupCopyWorker()', () => {
     expect(await readdir(elsewhere)).toEqual([]);
   });
 
-  test('a schedule without a directory ends the record, and the copies stay', async () => {
+  test('deletes the record of the copies, but no copy, when a new schedule names no directory', async () => {
     await take(1);
     await cluster.schedule([machine.nodeId], { copyTo: target });
     run();

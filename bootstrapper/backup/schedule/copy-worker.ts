@@ -29,8 +29,9 @@ export interface CopyWorkerOptions extends ScheduleTrust {
 }
 
 /**
- * Copies the proved backups of this node to the directory or the store that the schedule names, if it names one, and records what is
- * there. If the target is not there, that is recorded as a failure and delays no backup; missing copies are made when it is back.
+ * Copies the proved backups of this node to the directory or the store that the schedule names, if any, and records
+ * which copies exist. If the target is not available, records a failure and delays no backup; the missing copies are
+ * made when the target is back.
  * @param open resolves when this node is a member
  */
 export function backupCopyWorker(open: (signal: AbortSignal) => Promise<CopyWorkerOptions>): Runnable {
@@ -50,7 +51,10 @@ export function backupCopyWorker(open: (signal: AbortSignal) => Promise<CopyWork
   };
 }
 
-/** Copies what is missing. Resolves to what the worker waits for. @throws what prevented the copy, after it was recorded */
+/**
+ * Copies the missing backups. Resolves to a text that names the next event for which the worker waits.
+ * @throws the error that prevented the copy, after it was recorded
+ */
 async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promise<string> {
   const { nodeId, ring, clock } = options;
   const state = options.stateEtcd();
@@ -107,7 +111,7 @@ async function openTarget(
   return new StoreCopies(store, copyPrefixOf(copyToStore, clusterId, nodeId));
 }
 
-/** Deletes the records of nodes that the cluster does not have any more; their copies stay. */
+/** Deletes the records of nodes that are no longer in the cluster; the copies of their backups stay. */
 async function forgetRemovedNodes(etcd: KeySpace, signal: AbortSignal): Promise<void> {
   const { entries } = await etcd.list(BACKUP_COPIES_PREFIX, { signal });
   for (const { key, value } of entries) {

@@ -35,7 +35,7 @@ export const ownerPem = generateEd25519Key();
 /** Raw Ed25519. */
 export const owner = ed25519PubKeyFrom(ownerPem) ?? new Uint8Array();
 
-/** What a throwaway etcd says, so that tests can make it differ. */
+/** The content of a throwaway etcd, which tests can make differ from the cluster. */
 export interface Restored {
   hash: number;
   keys: readonly string[];
@@ -52,7 +52,7 @@ export class FakeCluster {
   /** How often etcd compacts its history during a backup from now on. */
   compactions = 0;
   freeBytes = 1024 ** 4;
-  /** What the workers say about the backups of the cluster. */
+  /** The values that the workers publish about the backups of the cluster. */
   readonly published = { scheduledBackups: new EventValue<ScheduledBackups | undefined>() };
   readonly files = new MemoryFiles();
   #compactRevision = 1n;

@@ -24,7 +24,7 @@ describe('planBackup()', () => {
     expect(plan()).toEqual({ kind: 'take', seq: 1 });
   });
 
-  test('lets one control plane go first, and the others after it if it does not', () => {
+  test('lets one control plane take the backup, and the next one half a minute later if it has not', () => {
     const fresh = { ...schedule, issuedMs: NOW };
     const decide = (nodeId: string, nowMs: number) => plan({ schedule: fresh, nodeId, nowMs }).kind;
     expect(['n1', 'n2', 'n3'].map((id) => decide(id, NOW))).toEqual(['take', 'wait', 'wait']);
@@ -32,7 +32,7 @@ describe('planBackup()', () => {
     expect(decide('n3', NOW + 60_000)).toBe('take');
   });
 
-  test('the next one comes a period after the newest proved one, from the node whose newest is the oldest', () => {
+  test('plans the next backup one period after the newest proved backup, on the node whose own newest backup is the oldest', () => {
     const all = [kept(1, 'n1'), kept(2, 'n2')];
     expect(plan({ kept: all })).toMatchObject({ kind: 'wait', untilMs: NOW + 30 * MINUTE + 30_000 });
     const later = NOW + 30 * MINUTE;
@@ -40,7 +40,7 @@ describe('planBackup()', () => {
     expect(plan({ kept: all, nodeId: 'n1', nowMs: later }).kind).toBe('wait');
   });
 
-  test('one that was not proved does not count', () => {
+  test('ignores an unproved backup when it computes the time of the next one', () => {
     const unproved = kept(2, 'n2', { takenMs: NOW - MINUTE, provedMs: undefined });
     expect(plan({ kept: [unproved] })).toEqual({ kind: 'take', seq: 3 });
   });
@@ -52,18 +52,18 @@ describe('planBackup()', () => {
     expect(plan({ head, nowMs: NOW + 9 * MINUTE })).toEqual({ kind: 'take', seq: 5 });
   });
 
-  test('takes one at once when the clock was set back, with the next number', () => {
+  test('takes a backup with the next number at once when the clock was set back', () => {
     const ahead = kept(7, 'n1', { takenMs: NOW + 400 * 24 * 60 * MINUTE });
     expect(plan({ kept: [ahead] })).toEqual({ kind: 'take', seq: 8 });
     const failure = { nodeId: 'n1', timeMs: NOW + 60 * MINUTE, code: 'x', message: 'y' };
     expect(plan({ kept: [ahead], head: { version: 1, seq: 7, failure } }).kind).toBe('take');
   });
 
-  test('a control plane that the owner did not name takes none', () => {
+  test('takes no backup on a control plane that the schedule does not name', () => {
     expect(plan({ nodeId: 'n4' })).toMatchObject({ kind: 'wait', why: expect.stringContaining('sign') });
   });
 
-  test('never uses a number again', () => {
+  test('takes a number above the number of the last attempt', () => {
     const head = { version: 1 as const, seq: 9 };
     expect(plan({ head })).toEqual({ kind: 'take', seq: 10 });
   });
@@ -73,24 +73,44 @@ describe('planRing()', () => {
   const seqs = (list: readonly BackupRecord[]): number[] => list.map(({ seq }) => seq);
 
   test.each([
-    { name: 'the oldest proved ones above the number', own: [[1], [2], [3]], keep: 2, want: [1] },
-    { name: 'none below it', own: [[1], [2]], keep: 2, want: [] },
-    { name: 'older ones without a proof', own: [[1, 'taken'], [2]], keep: 5, want: [1] },
-    { name: 'not the newest, which may be proved next', own: [[1], [2, 'taken']], keep: 1, want: [] },
     {
-      name: 'never the last good one',
+      name: 'deletes the oldest proved backups if there are more than the schedule keeps',
+      own: [[1], [2], [3]],
+      keep: 2,
+      want: [1],
+    },
+    {
+      name: 'deletes nothing if there are no more backups than the schedule keeps',
+      own: [[1], [2]],
+      keep: 2,
+      want: [],
+    },
+    {
+      name: 'deletes an unproved backup that is older than a proved one',
+      own: [[1, 'taken'], [2]],
+      keep: 5,
+      want: [1],
+    },
+    {
+      name: 'keeps the newest backup, which may still be proved',
+      own: [[1], [2, 'taken']],
+      keep: 1,
+      want: [],
+    },
+    {
+      name: 'keeps the last proved backup even if many newer backups are unproved',
       own: [[1], [2, 'taken'], [3, 'taken'], [4, 'taken']],
       keep: 1,
       want: [3, 2],
     },
-  ])('deletes $name', ({ own, keep, want }) => {
+  ])('$name', ({ own, keep, want }) => {
     const records = own.map(([seq, state]) =>
       kept(Number(seq), 'n1', state === 'taken' ? { provedMs: undefined } : {}),
     );
     expect(seqs(planRing(records, keep))).toEqual(want);
   });
 
-  test('keeps a proved backup if there is one, whatever clocks say', () => {
+  test('keeps the newest proved backup, no matter how the clocks were set', () => {
     const records = fc.uniqueArray(
       fc.record({ seq: fc.integer({ min: 1, max: 99 }), proved: fc.boolean(), takenMs: fc.nat() }),
       { selector: ({ seq }) => seq, minLength: 1 },

@@ -9,7 +9,7 @@ const RETRY_MS = 10 * MINUTE_MS;
 /** A backup that is this much in the future shows that a clock was set back. */
 const CLOCK_TOLERANCE_MS = 5 * MINUTE_MS;
 
-/** What a control plane knows when it decides. */
+/** The facts from which a control plane decides. */
 export interface BackupInputs {
   readonly nowMs: number;
   readonly nodeId: string;
@@ -19,16 +19,17 @@ export interface BackupInputs {
   readonly kept: readonly BackupRecord[];
 }
 
-/** What a control plane does next. */
+/** The next action of a control plane. */
 export type BackupPlan =
   | { readonly kind: 'take'; readonly seq: number }
   | { readonly kind: 'wait'; readonly why: string; readonly untilMs?: number };
 
 /**
- * Whether this control plane takes a backup now. Pure. A backup is due one period after the newest that was proved. The control plane
- * whose own newest backup is the oldest goes first, so that the backups spread over all of them; each further one waits a moment for those
- * before it, so that one that is away costs half a minute. A newest backup in the future means that a clock was set back: then a backup is
- * due at once, and numbers, not times, keep the order.
+ * Decides whether this control plane takes a backup now. Pure. A backup is due one period after the newest proved
+ * backup. The control plane whose own newest backup is the oldest goes first, so that the backups spread over all
+ * control planes. Each further control plane waits half a minute longer than the one before it in the order, in case
+ * that one is down. A newest backup in the future means that a clock was set back. Then a backup is due at once, and
+ * the numbers of the backups, not their times, keep the order.
  */
 export function planBackup({ nowMs, nodeId, schedule, head, kept }: BackupInputs): BackupPlan {
   const position = positionOf(nodeId, schedule.nodeIds, kept);
@@ -40,7 +41,7 @@ export function planBackup({ nowMs, nodeId, schedule, head, kept }: BackupInputs
   const dueMs =
     last === undefined || isClockBack ? Math.min(schedule.issuedMs, nowMs) : last.takenMs + periodMs;
   const failedMs = head?.failure?.timeMs;
-  // A failure in the future is of a clock that was set back, too.
+  // A failure in the future also means that a clock was set back, so it delays nothing.
   const retryMs =
     failedMs === undefined || failedMs > nowMs + CLOCK_TOLERANCE_MS
       ? 0
@@ -57,8 +58,8 @@ export function newestProved(kept: readonly BackupRecord[]): BackupRecord | unde
 }
 
 /**
- * The backups that a control plane deletes. Pure. The newest `keep` proved ones stay, so the last good one always does; of those that were
- * not proved, the newest stays while it is newer than all proved ones.
+ * The backups that a control plane deletes. Pure. The newest `keep` proved backups stay, so the last good one always
+ * stays. The newest backup stays even if it is not proved.
  * @param own the backups on the disk of this control plane
  */
 export function planRing(own: readonly BackupRecord[], keep: number): readonly BackupRecord[] {
@@ -68,7 +69,10 @@ export function planRing(own: readonly BackupRecord[], keep: number): readonly B
   return newest.filter((each) => !proved.includes(each) && each !== latest);
 }
 
-/** The position of a node in the order: its newest backup is the oldest. -1 if the schedule does not name it. */
+/**
+ * The position of a node in the order in which nodes take the next backup: the node with the oldest newest backup is
+ * first. -1 if the schedule does not name the node.
+ */
 function positionOf(nodeId: string, nodeIds: readonly string[], kept: readonly BackupRecord[]): number {
   const newestOf = (id: string): number =>
     Math.max(0, ...kept.filter((each) => each.nodeId === id).map(({ seq }) => seq));

@@ -43,7 +43,7 @@ async function start(count: number) {
         { clock },
       ),
     );
-  /** Lets time pass until something holds. */
+  /** Advances the clock until the condition holds. */
   const until = async (holds: () => Promise<boolean>, stepMs = 10_000): Promise<void> => {
     for (let steps = 0; steps < 200; steps++) {
       if (await holds()) return;
@@ -79,7 +79,7 @@ describe('backupScheduleWorker()', () => {
     const texts: string[] = [];
     for await (const { name, data } of readBackupParts(one(), [recoveryKeyOfOwner(ownerPem)]))
       if (name.endsWith('-etcd')) texts.push(Buffer.from(data).toString());
-    // What was restored is what was encrypted.
+    // The restored snapshots are the snapshots that were encrypted.
     expect(cluster.restoredSnapshots).toEqual(texts.filter((text) => text !== ''));
     expect(await cluster.files.list(join('/', machine.nodeId, 'work'))).toEqual([]);
     expect(await cluster.failure()).toBeUndefined();
@@ -115,9 +115,9 @@ describe('backupScheduleWorker()', () => {
     for (const machine of machines) expect(await filesOf(machine)).toHaveLength(1);
   });
 
-  test('one backup is taken when several control planes are due at once', async () => {
+  test('takes only one backup when several control planes are due at the same time', async () => {
     const { cluster, clock, machines, ids, run, until, proved } = await start(3);
-    // The order among them is long over.
+    // The schedule is one period old, so all control planes are due, whatever their position in the order.
     await cluster.schedule(ids, { issuedMs: NOW - PERIOD_MS });
     run(...machines);
     await until(proved(1));
@@ -126,7 +126,7 @@ describe('backupScheduleWorker()', () => {
     expect(await cluster.kept()).toHaveLength(1);
   });
 
-  test('the next control plane takes over when the first is away', async () => {
+  test('takes the backup on the next control plane when the first one is down', async () => {
     const { cluster, machines, ids, run, until, proved } = await start(2);
     await cluster.schedule(ids);
     const [, second = createMachine()] = machines;
@@ -140,7 +140,7 @@ describe('backupScheduleWorker()', () => {
     { name: 'fewer objects', restored: { hash: 4711, keys: [] } },
     { name: 'more objects', restored: { hash: 4711, keys: ['/registry/pods/default/a', '/registry/x/y'] } },
   ])(
-    'deletes a backup whose restored etcd has $name, says so, and keeps the last good one',
+    'deletes a backup whose restored etcd has $name, records the failure, and keeps the last good backup',
     async ({ restored }) => {
       const { cluster, machines, ids, run, until, proved, filesOf } = await start(1);
       await cluster.schedule(ids, { keep: 1 });
@@ -158,7 +158,7 @@ describe('backupScheduleWorker()', () => {
     },
   );
 
-  test('takes the backup again when etcd compacts its history meanwhile', async () => {
+  test('takes the backup again when etcd compacts its history during the backup', async () => {
     const { cluster, machines, ids, run, until, proved, filesOf } = await start(1);
     cluster.compactions = 2;
     await cluster.schedule(ids);
@@ -169,7 +169,7 @@ describe('backupScheduleWorker()', () => {
     expect(await cluster.failure()).toBeUndefined();
   });
 
-  test('takes none without space for it and its proof', async () => {
+  test('takes no backup when the disk lacks the space for the backup and its proof', async () => {
     const { cluster, machines, ids, run, until, filesOf } = await start(1);
     cluster.freeBytes = 1024;
     await cluster.schedule(ids);
@@ -179,7 +179,7 @@ describe('backupScheduleWorker()', () => {
     expect(await filesOf(machine)).toEqual([]);
   });
 
-  test('refuses a schedule that no owner signed, and one older than the one followed last', async () => {
+  test('refuses a schedule that no owner signed, and a schedule older than the one followed last', async () => {
     const { cluster, clock, machines, ids, run, until, proved } = await start(1);
     await cluster.schedule(ids, {}, generateEd25519Key());
     run(...machines);
@@ -193,7 +193,7 @@ describe('backupScheduleWorker()', () => {
     expect(await cluster.kept()).toHaveLength(1);
   });
 
-  test('after the records are lost, its number is not used again, and its proof does not count', async () => {
+  test('treats a backup whose record was lost as unproved, and does not use its number again', async () => {
     const { cluster, machines, ids, run, until, proved, filesOf } = await start(1);
     await cluster.schedule(ids);
     const [machine = createMachine()] = machines;
@@ -217,7 +217,7 @@ describe('backupScheduleWorker()', () => {
     await until(async () => !(await filesOf(machine)).includes(foreign));
   });
 
-  test('a lost file loses its record', async () => {
+  test('deletes the record of a backup whose file is lost', async () => {
     const { cluster, machines, ids, run, until, proved } = await start(1);
     await cluster.schedule(ids);
     const [machine = createMachine()] = machines;

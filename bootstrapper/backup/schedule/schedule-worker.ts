@@ -30,15 +30,16 @@ export type StateEtcd = ScheduledEtcd & KeySpace;
 export interface ScheduleWorkerOptions extends ScheduledBackupOptions, ScheduleTrust {
   /** Clients with root credentials of both local members, while they run. */
   readonly etcdMembers: () => { readonly state: StateEtcd; readonly kubernetes: ScheduledEtcd } | undefined;
-  /** The worker publishes here what the cluster has; undefined without a schedule. */
+  /** The worker publishes the state of the cluster's backups here; undefined without a schedule. */
   readonly writes: Pick<RoleValueWriters, 'scheduledBackups'>;
-  /** Removes what an earlier run of the agent left of a throwaway etcd. */
+  /** Removes the files of a throwaway etcd that an earlier run of the agent left behind. */
   readonly cleanUp: (signal: AbortSignal) => Promise<void>;
 }
 
 /**
- * Takes the scheduled backups of the cluster together with the other control planes: one of them each time (`planBackup`). Whatever
- * fails is recorded in the cluster, so that `cluster doctor` shows it, and tried again later.
+ * Takes the scheduled backups of the cluster together with the other control planes: each time, one of them takes the
+ * backup (`planBackup`). Records every failure in the cluster, so that `cluster doctor` shows it, and tries again
+ * later.
  * @param open resolves when this node is a member
  */
 export function backupScheduleWorker(
@@ -61,7 +62,7 @@ export function backupScheduleWorker(
   };
 }
 
-/** Takes one backup if it is due. Resolves to what the worker waits for. */
+/** Takes one backup if it is due. Resolves to a text that names the next event for which the worker waits. */
 async function runOnce(options: ScheduleWorkerOptions, scope: Scope): Promise<string> {
   const { signal } = scope;
   const etcds = options.etcdMembers();
@@ -129,7 +130,10 @@ function publish(
   });
 }
 
-/** Records a backup; a proved one ends an earlier failure. @throws BackupTaskError `backup-node-claim-lost` */
+/**
+ * Records a backup. The record of a proved backup also deletes the record of an earlier failure.
+ * @throws BackupTaskError `backup-node-claim-lost`
+ */
 async function recordBackup(etcd: KeySpace, record: BackupRecord, claim: BackupClaim): Promise<void> {
   const { signal } = claim;
   const { record: head } = await records.backupHead.read(etcd, BACKUP_HEAD_KEY, signal);
@@ -153,7 +157,8 @@ async function recordBackup(etcd: KeySpace, record: BackupRecord, claim: BackupC
 }
 
 /**
- * Makes the records and the files of this node agree, and deletes its backups above the number. Resolves to all backups of the cluster.
+ * Makes the records and the files of this node agree, and deletes the backups that exceed the number to keep. Resolves
+ * to all backups of the cluster.
  */
 async function reconcile(
   { ring, nodeId, ...trust }: ScheduleWorkerOptions,
@@ -188,7 +193,7 @@ async function reconcile(
   ];
 }
 
-/** Deletes the records of backups on nodes that the cluster does not have any more. */
+/** Deletes the records of backups on nodes that are no longer in the cluster. */
 async function forgetRemoved(
   etcd: KeySpace,
   kept: readonly BackupRecord[],
@@ -221,7 +226,7 @@ async function noteFailure(
   log.warn('a scheduled backup failed', { code, message });
   const failure = { nodeId, timeMs, code, message };
   const next = { version: 1 as const, seq: head.record?.seq ?? 0, failure };
-  // If another control plane has written meanwhile, it knows better.
+  // If another control plane has written a newer record meanwhile, that record stays.
   await etcd.commit(
     { when: [head.unchanged], then: [records.backupHead.put(BACKUP_HEAD_KEY, next)] },
     { signal },

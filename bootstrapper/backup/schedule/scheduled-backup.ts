@@ -10,7 +10,7 @@ import { proveContent } from './prove-content.ts';
 
 const READ_MS = 10_000;
 const FILE = 'backup.partial';
-/** A backup needs the file, both snapshots, and one of them restored at a time. */
+/** A backup needs space for the encrypted file, for both snapshots, and for one restored snapshot at a time. */
 const SPACE_FACTOR = 3;
 const SPACE_MIN_BYTES = 256 * 1024 ** 2;
 /** etcd compacts its history every five minutes, and a backup takes seconds: more compactions in a row are improbable. */
@@ -48,8 +48,9 @@ export interface ScheduledBackup {
 }
 
 /**
- * Takes a backup into the ring and proves its content: what was encrypted is restored into a throwaway etcd and compared with the
- * cluster. Resolves to the record with its proof. A backup that differs is deleted.
+ * Takes a backup into the ring and proves its content: restores the snapshots that were encrypted into a throwaway
+ * etcd, and compares that etcd with the cluster. Resolves to the record with its proof. A backup that differs is
+ * deleted.
  * @throws BackupError, BackupTaskError
  */
 export async function takeScheduledBackup(
@@ -92,7 +93,7 @@ async function requireSpace(ring: BackupRing, { etcds, signal }: ScheduledBackup
     throw new BackupTaskError('backup-node-space', `taking a backup: ${free} bytes free, ${needed} needed`);
 }
 
-/** Writes the encrypted file, and what is encrypted of each etcd beside it. */
+/** Writes the encrypted file and, beside it, the unencrypted snapshot of each etcd. */
 async function writeFiles(
   options: ScheduledBackupOptions,
   { certificate, workspace, etcds, signal }: ScheduledBackup,

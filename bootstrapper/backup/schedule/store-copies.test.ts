@@ -60,7 +60,7 @@ async function take(seq: number): Promise<void> {
   await cluster.records.commit({ when: [], then: [record] }, { signal });
 }
 
-/** The node lost a backup, or deleted it. */
+/** The node loses a backup, or deletes it. */
 async function lose(seq: number): Promise<void> {
   await cluster.records.commit({ when: [], then: [remove(records.backup.key(String(seq)))] }, { signal });
 }
@@ -97,7 +97,7 @@ async function copies() {
   return entries.map(({ key, value }) => records.backupCopies.decode(key, value))[0];
 }
 
-/** Lets rounds pass until something holds: requests go over real sockets. */
+/** Advances the clock until the condition holds. The requests go over real sockets, which take real time. */
 async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
   for (const endMs = Date.now() + WAIT_MS; Date.now() < endMs;) {
     if (await holds()) return;
@@ -130,7 +130,7 @@ describe('StoreCopies', () => {
     expect(puts()).toHaveLength(2);
   });
 
-  test('deletes older copies only after the newer one was read back, and nothing that is not its own', async () => {
+  test('deletes older copies only after the newer one was read back, and deletes no objects of others', async () => {
     for (const seq of [1, 2]) await take(seq);
     const others = [`blue/c0ffee/node-other/${nameOf(1)}`, `blue/c0ffee/${machine.nodeId}/notes.txt`];
     for (const key of others) store.objects.set(key, Buffer.from('not ours'));
@@ -147,7 +147,7 @@ describe('StoreCopies', () => {
     expect(stored()).toEqual([...others, keyOf(2), keyOf(3)].toSorted());
   });
 
-  test('names a store that is away, keeps what it knows, and catches up', async () => {
+  test('records that a store does not respond, keeps the record of the copies, and uploads the rest once the store responds', async () => {
     await take(1);
     await schedule(3);
     run();
@@ -164,7 +164,7 @@ describe('StoreCopies', () => {
     expect(stored()).toEqual([keyOf(1), keyOf(2), keyOf(3)]);
   });
 
-  test('names a wrong access key without quoting it, and goes on once the Secret is corrected', async () => {
+  test('records that the access key is wrong without quoting the key, and uploads once the Secret is corrected', async () => {
     secret = fileOf('a-wrong-secret');
     await take(1);
     await schedule();
@@ -177,8 +177,8 @@ describe('StoreCopies', () => {
 
   test.each([
     { name: 'there is no Secret', content: undefined },
-    { name: 'the Secret has another form', content: 'hunter2' },
-  ])('asks nobody while $name', async ({ content }) => {
+    { name: 'the Secret has the wrong format', content: 'hunter2' },
+  ])('sends no request while $name', async ({ content }) => {
     secret = content;
     await take(1);
     await schedule();
@@ -203,7 +203,7 @@ describe('StoreCopies', () => {
     expect(stored()).toEqual([keyOf(1)]);
   });
 
-  test('does not upload again what is complete, although an interruption kept it from being recorded', async () => {
+  test('does not repeat a complete upload that an interruption kept from being recorded', async () => {
     await take(1);
     store.objects.set(keyOf(1), Buffer.from('backup 1'));
     await schedule();
@@ -213,9 +213,9 @@ describe('StoreCopies', () => {
   });
 
   test.each([
-    { name: 'an empty one', bytes: '' },
-    { name: 'one with other bytes', bytes: 'backup X' },
-  ])('uploads again what an interruption left as $name', async ({ bytes }) => {
+    { name: 'an empty object', bytes: '' },
+    { name: 'an object with other bytes', bytes: 'backup X' },
+  ])('repeats an upload if an interruption left $name', async ({ bytes }) => {
     await take(1);
     store.objects.set(keyOf(1), Buffer.from(bytes));
     await schedule();
@@ -246,7 +246,7 @@ describe('StoreCopies', () => {
     expect(stored()).toEqual([keyOf(2), keyOf(3)]);
   });
 
-  test('an access key that may not delete is no failure: old copies stay', async () => {
+  test('records no failure if the access key has no permission to delete: old copies stay', async () => {
     for (const seq of [1, 2]) await take(seq);
     store.fault = ({ method }, response) => {
       if (method === 'DELETE') refuse(response, 403, 'AccessDenied');
@@ -261,7 +261,7 @@ describe('StoreCopies', () => {
     expect(stored()).toEqual([keyOf(1), keyOf(2), keyOf(3)]);
   });
 
-  test('a schedule without a store ends the record, and the copies stay', async () => {
+  test('deletes the record of the copies, but no copy, when a new schedule names no store', async () => {
     await take(1);
     await schedule();
     run();

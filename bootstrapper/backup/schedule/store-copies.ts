@@ -11,7 +11,8 @@ import type { CopyTarget, WantedCopies } from './copy-target.ts';
  * PREFIX/CLUSTER-ID/NODE-ID/NAME      the same bytes as on this node's disk
  * ```
  *
- * An object has its name from the moment when all of it is there, so a copy counts only once it was read back.
+ * The object gets its final name as soon as its upload ends, without a temporary name. So a copy counts only after it
+ * was read back.
  */
 export class StoreCopies implements CopyTarget {
   readonly #store: ObjectStore;
@@ -37,7 +38,8 @@ export class StoreCopies implements CopyTarget {
         await this.#upload(from, backup, signal);
       present.set(name, sizeBytes);
     }
-    // Names begin with the number of the backup. Nothing is deleted before everything newer is there.
+    // Names begin with the number of the backup, so they sort by age. Old copies are deleted only after all newer
+    // copies exist.
     const names = [...present.keys()].toSorted();
     const kept = names.slice(-Math.max(1, keep, backups.length));
     for (const name of names) if (!kept.includes(name)) await this.#remove(name, signal);
@@ -53,7 +55,7 @@ export class StoreCopies implements CopyTarget {
     );
   }
 
-  /** Whether an upload that was interrupted before it was read back is complete. */
+  /** Whether the stored object is complete. An earlier upload may have been interrupted before it was read back. */
   async #isSame({ name, sizeBytes, sha256 }: BackupRecord, signal: AbortSignal): Promise<boolean> {
     return this.#store.isSame(this.#prefix + name, { sizeBytes, sha256 }, signal);
   }
@@ -63,7 +65,10 @@ export class StoreCopies implements CopyTarget {
     await this.#store.put(this.#prefix + name, { path: join(from, name), sizeBytes, sha256 }, signal);
   }
 
-  /** An access key without the right to delete protects the copies from a node that was broken into: then they stay. */
+  /**
+   * An access key may lack the permission to delete, which protects the copies from a compromised node. Then the old
+   * copies stay.
+   */
   async #remove(name: string, signal: AbortSignal): Promise<void> {
     await this.#store.remove(this.#prefix + name, signal).catch((error: unknown) => {
       if (findCoded(error)?.code !== 'objectstore-refused') throw error;

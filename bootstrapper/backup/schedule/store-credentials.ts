@@ -16,7 +16,8 @@ const SOURCE = `Secret ${namespace}/${name}`;
 const secretShape = z.object({ data: z.object({ [key]: z.base64() }) });
 
 /**
- * Reads the access key of the S3-compatible store from its Secret, as the administrator that each control plane has. No other node may.
+ * Reads the access key of the S3-compatible store from its Secret, with the administrator credentials that only control
+ * planes have.
  * @throws ObjectStoreError `objectstore-credentials-invalid`, KubeError
  */
 export async function readStoreCredentials(
@@ -27,7 +28,7 @@ export async function readStoreCredentials(
     if (findCoded(error)?.code !== 'kube-not-found') throw error;
     throw new ObjectStoreError('objectstore-credentials-invalid', `reading ${SOURCE}: not found`);
   });
-  // The cause could quote the secret.
+  // The error of the parser is dropped, because it could quote the secret.
   const { data: secret } = secretShape.safeParse(parseJson(text));
   const file = Buffer.from(secret?.data[key] ?? '', 'base64').toString('utf8');
   return parseStoreCredentials(SOURCE, new Secret(file));

@@ -62,19 +62,27 @@ describe('verifySchedule()', () => {
       want: 'backup-certificate-invalid',
     },
     {
-      name: 'with other recovery keys',
+      name: 'whose recovery keys were changed after the signature',
       bytes: edited({ recipients: [recoveryKeyOfOwner(otherPem).recipient] }),
       want: 'backup-certificate-invalid',
     },
-    { name: 'with another period', bytes: edited({ everyMinutes: 1 }), want: 'backup-certificate-invalid' },
-    { name: 'with another number', bytes: edited({ keep: 1 }), want: 'backup-certificate-invalid' },
     {
-      name: 'with another control plane',
+      name: 'whose period was changed after the signature',
+      bytes: edited({ everyMinutes: 1 }),
+      want: 'backup-certificate-invalid',
+    },
+    {
+      name: 'whose number of kept backups was changed after the signature',
+      bytes: edited({ keep: 1 }),
+      want: 'backup-certificate-invalid',
+    },
+    {
+      name: 'whose control plane was changed after the signature',
       bytes: edited({ nodeIds: [`node-${'b'.repeat(32)}`] }),
       want: 'backup-certificate-invalid',
     },
     {
-      name: 'with another end',
+      name: 'whose end was changed after the signature',
       bytes: edited({ endsMs: NOW + 2 * HOUR }),
       want: 'backup-certificate-invalid',
     },
@@ -83,7 +91,7 @@ describe('verifySchedule()', () => {
     expect(await verify(bytes)).toBe(want);
   });
 
-  test('refuses the permission for a single backup', async () => {
+  test('refuses a certificate that an owner signed for a single backup', async () => {
     const content = {
       ...{ clusterId: 'c0ffee', epoch: 2, nodeId: NODE, issuedMs: NOW, endsMs: NOW + HOUR },
       recipients: [recoveryKeyOfOwner(ownerPem).recipient],
@@ -100,7 +108,7 @@ describe('verifySchedule()', () => {
     expect(await verify(signed(), { workspace })).toBe('backup-certificate-invalid');
   });
 
-  test('refuses one that is older than the one followed last, and takes one of a new epoch', async () => {
+  test('refuses a schedule that is older than the one followed last, but accepts an older schedule with a new epoch', async () => {
     const { files } = trustOf();
     const trust = trustOf(files);
     expect(await verify(signed(), { trust })).toBe('accepted');

@@ -17,7 +17,7 @@ const floorShape = z.strictObject({
   issuedMs: z.int().positive(),
 });
 
-/** What this node verifies a schedule with: nothing of it comes from etcd. */
+/** The keys and facts with which this node verifies a schedule. None of them comes from etcd. */
 export interface ScheduleTrust {
   readonly files: FilePort;
   readonly clock: Clock;
@@ -29,8 +29,8 @@ export interface ScheduleTrust {
 }
 
 /**
- * Verifies that an owner signed a schedule, and that this node has not followed a newer one before: a compromised curator could otherwise
- * bring an old one back, with recovery keys that are no longer trusted.
+ * Verifies that an owner signed a schedule, and that this node has not followed a newer schedule before. Otherwise a
+ * compromised curator could restore an old schedule with recovery keys that are no longer trusted.
  * @throws BackupError, BackupTaskError `backup-schedule-invalid`
  */
 export async function verifySchedule(
