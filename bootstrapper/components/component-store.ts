@@ -14,7 +14,7 @@ interface StorePorts {
   readonly signal: AbortSignal;
 }
 
-/** The blob store for uploads over the Init contract. */
+/** The blob store for components that an owner uploads through the Init contract (the API that creates a cluster). */
 export function createBlobUploads({ store, streams, signal }: StorePorts, directory: string): BlobUploads {
   return {
     state: async (sha256) => {

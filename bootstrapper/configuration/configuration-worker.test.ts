@@ -102,7 +102,7 @@ const refused: readonly {
   { name: 'an owner signed with other content', by: ({ owner }, document) => [owner.policy(`${document} `)] },
 ];
 test.each(refused)(
-  'the configuration worker keeps what it has when it gets a configuration that $name',
+  'the configuration worker keeps the current configuration when it gets a configuration that $name',
   async ({ by }) => {
     const node = new TestNode();
     await using tree = node.live();
@@ -130,7 +130,7 @@ test('the configuration worker refuses an older signed configuration, also after
   expect(tree.at('root.follow').note).toContain('nodeconfiguration-unsigned');
 });
 
-test('a signature on the configuration counts after its end', async () => {
+test('the configuration worker accepts a configuration whose signature has expired', async () => {
   const node = new TestNode();
   await using _tree = node.live();
   await node.clock.advance(2);
@@ -142,14 +142,14 @@ test('a signature on the configuration counts after its end', async () => {
   expect(node.published()).toBe('docker');
 });
 
-test('the configuration worker does not trust an owner again who was removed, although nobody shows the newer documents', async () => {
+test('the configuration worker refuses a removed owner’s signature even if the curator does not send the document that removed the owner', async () => {
   const node = new TestNode();
   await using tree = node.live();
   const next = new TestOwner({ clock: node.clock, clusterId: membership.clusterId });
   const owners = node.owner.sign('owners', { keys: [Buffer.from(next.pubKey).toString('base64')] });
   await node.send('docker', (document) => [owners, next.policy(document)]);
   expect(node.published()).toBe('docker');
-  node.owner.policy('x'); // raises the serial above that of the new owner
+  node.owner.policy('x'); // the removed owner's next document gets a higher serial
   await node.send('quay');
   expect(node.published()).toBe('docker');
   expect(tree.at('root.follow').note).toContain('nodeconfiguration-unsigned');

@@ -11,7 +11,7 @@ import { memberWorker, nextWithin, type RoleValues, type RoleValueWriters } from
 import { verifyConfiguration, type ConfigurationFloors } from './verify-configuration.ts';
 
 const MAX_PAUSE_MS = 600_000;
-/** Pauses after failures: a cluster that no owner has signed anything about must not be asked every few seconds for ever. */
+/** Pauses after failures. A cluster may stay without any signature of an owner, so the pauses grow. */
 const RETRY_PAUSES = { firstMs: 5_000, factor: 2, longestMs: MAX_PAUSE_MS };
 
 /** Inputs and ports (injected dependencies) of the configuration worker. */

@@ -24,8 +24,9 @@ interface SentConfiguration {
 }
 
 /**
- * The text of a configuration that a current owner has signed, and the floors to save. A signature counts after its end too, as
- * for everything that runs already.
+ * Verifies that a current owner has signed a configuration. Returns the text of the configuration, and the floors (the
+ * oldest documents to accept from now on) to save. An expired signature is accepted, because the node already runs with
+ * configurations that were signed before.
  * @throws NodeConfigurationError `nodeconfiguration-unsigned`
  */
 export function verifyConfiguration(

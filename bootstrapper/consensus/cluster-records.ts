@@ -24,7 +24,7 @@ export interface NewCluster {
   readonly caPem: string;
   readonly node: {
     readonly name: string;
-    /** Reserved for this node: nobody else gets a certificate for it. */
+    /** The address is reserved for this node: no other node gets a certificate for it. */
     readonly address: string;
     /** SubjectPublicKeyInfo, DER. A node is a member if the records contain its key. */
     readonly pubKeyDer: Uint8Array;
@@ -164,7 +164,7 @@ function identityWrite({ identity, akName }: NonNullable<NodeRecord['admission']
 }
 
 /**
- * Saves the owner's signature of the cluster ownership, so that every join service can present it. An
+ * Saves the owner's signature that confirms the ownership of the cluster, so that every join service can present it. An
  * existing signature is kept.
  */
 export async function saveOwnership(

@@ -72,8 +72,8 @@ export class EtcdPair {
     work: (signal: AbortSignal) => Promise<void>,
     signal: AbortSignal,
   ): Promise<void> {
-    // The order must be the same on all nodes: otherwise two nodes could each hold the membership slot of one
-    // etcd cluster and wait for that of the other.
+    // The order must be the same on all nodes. Otherwise two nodes could each hold the membership slot of one etcd
+    // cluster and wait for the slot that the other node holds.
     await rekey(
       this.#ports,
       configOf(config, STATE_ETCD),

@@ -28,7 +28,7 @@ export const noCommands: CommandRunner = {
 export class TestMember {
   readonly config: ConsensusConfig;
   readonly units = opened(new ProcessUnits());
-  /** What the member has waited for. */
+  /** The texts with which the member has reported that it waits. */
   readonly waits: string[] = [];
   readonly commands: CommandRunner;
 
@@ -99,7 +99,7 @@ export async function testMemberConfig(
   };
 }
 
-/** As many free ports of the loopback. */
+/** Finds `count` free ports on the loopback address. */
 export function findFreePorts(count: number): Promise<readonly number[]> {
   return Promise.all(Array.from({ length: count }, () => findFreePort()));
 }

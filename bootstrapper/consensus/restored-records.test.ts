@@ -109,7 +109,7 @@ describe('restoreClusterRecords()', () => {
     expect(await keys('removed/')).toHaveLength(1);
   });
 
-  test('records the CA of the backup where a rotation has replaced the one that the cluster was created with', async () => {
+  test('records the CA in the backup’s keys if a rotation has replaced the first CA of the cluster', async () => {
     await createOldCluster();
     const rotated = {
       ...({ version: 1, generation: 2, phase: 'done' } as const),
@@ -122,7 +122,7 @@ describe('restoreClusterRecords()', () => {
     expect(await restoreClusterRecords(etcd, created, { epoch: 2, signal })).toEqual(restored);
   });
 
-  test('repeated after a crash, changes nothing', async () => {
+  test('changes nothing when it is repeated after a crash', async () => {
     await createOldCluster();
     const created = cluster('n7', NEW_TPM);
     const first = await restoreClusterRecords(etcd, created, { epoch: 2, signal });
@@ -133,7 +133,7 @@ describe('restoreClusterRecords()', () => {
 
   test.each([
     { name: 'another cluster', over: { clusterId: 'decaf' }, epoch: 2 },
-    { name: 'another CA', over: { caPem: 'OTHER' }, epoch: 2 },
+    { name: 'a cluster with another CA', over: { caPem: 'OTHER' }, epoch: 2 },
     { name: 'an epoch that is not newer', over: {}, epoch: 1 },
   ])('refuses a snapshot of $name, and changes nothing', async ({ over, epoch }) => {
     await createOldCluster();

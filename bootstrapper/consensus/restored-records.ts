@@ -29,8 +29,8 @@ const WRITES_PER_TRANSACTION = 100;
 const REMOVED_BY = 'restore';
 
 /**
- * Records of the cluster that was backed up, which say who its members are and what its owners had signed. The
- * restored cluster has one member, and the owner signs again for the new epoch.
+ * Records of the cluster that was backed up: its members, and the documents that its owners had signed. They are
+ * replaced, because the restored cluster has only one member, and the owner signs again for the new epoch.
  */
 const REPLACED_PREFIXES = [
   NODES_PREFIX,
@@ -71,7 +71,8 @@ export async function restoreClusterRecords(
   const firstNodeId = nodeIdOf(created.node.pubKeyDer);
   const { entry, record: before } = await records.cluster.read(etcd, CLUSTER_KEY, signal);
   const { record: keys } = await records.keys.read(etcd, KEYS_KEY, signal);
-  // The record names the CA that the cluster was created with. A rotation of the shared keys replaces it.
+  // The record names the CA with which the cluster was created. After a rotation of the shared keys, the cluster uses
+  // another CA.
   const isOtherCa = before?.caPem !== created.caPem && keys === undefined;
   if (entry === undefined || before?.clusterId !== created.clusterId || isOtherCa)
     throw new ConsensusError(
@@ -94,7 +95,7 @@ export async function restoreClusterRecords(
   throw new ConsensusError('consensus-other-cluster', 'restoring: somebody else changed the cluster record');
 }
 
-/** Deletes what names machines of the cluster that was backed up. `etcd` is the whole Kubernetes etcd. */
+/** Deletes the objects that name machines of the cluster that was backed up. `etcd` is the whole Kubernetes etcd. */
 export async function forgetKubernetesNodes(etcd: KeySpace, signal: AbortSignal): Promise<void> {
   await deleteAll(etcd, KUBERNETES_PREFIXES, signal);
 }

@@ -101,7 +101,7 @@ test('stop() completes a stop that was killed before or after any of its writes'
   expect(faults).toBeGreaterThan(SHARED_KEYS.length);
 });
 
-test('stop() deletes the keys of a rotation first: an agent that starts in between would install the others from them', async () => {
+test('stop() deletes the files of a key rotation first, because an agent that starts in between would restore the other keys from these files', async () => {
   const disk = new MemoryFiles();
   await prepare(disk);
   const seen: (readonly string[])[] = [];
@@ -127,7 +127,7 @@ test('stop() changes nothing on a machine that is no member', async () => {
   expect(units.moves).toEqual([]);
 });
 
-test('startConsensus() refuses another address than those of this machine, and starts nothing', async () => {
+test('startConsensus() refuses an address that this machine does not have, and starts nothing', async () => {
   const { driver, units } = createDriver(new MemoryFiles(), { addresses: ['198.18.0.99'] });
   for (const start of [
     { kind: 'serve' as const, membership },

@@ -41,11 +41,11 @@ import { startCurator, type CuratorMachine } from './start-curator.ts';
 /** Ports (injected dependencies) of the control plane driver. */
 export interface ControlPlaneDriverPorts extends SystemPorts {
   readonly state: NodeState;
-  /** What the removal of the Kubernetes control plane from this node needs from the system. */
+  /** Ports (injected dependencies) for the removal of the Kubernetes control plane from this node. */
   readonly retire: RetirePorts;
 }
 
-/** This machine, and what its workers know about its cluster. */
+/** This machine, with the values that its workers have published about its cluster. */
 export interface ControlPlaneDriverOptions extends CuratorMachine {
   readonly ownAddress: () => string;
   readonly values: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory'>;
@@ -72,7 +72,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     this.#options = options;
   }
 
-  /** The cluster's records at the local state etcd, while it runs. */
+  /** The records of the cluster in the local state etcd; undefined while etcd does not run. */
   get records(): Namespace | undefined {
     const admin = this.#running.value?.state.admin;
     return admin && new Namespace(admin, CLUSTER_PREFIX);
@@ -122,8 +122,8 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
       { admin, authority, nowMs },
       { data, machine, evidence, address: ownAddress(), owners, signal },
     );
-    // The membership file is written last: a machine that finds it after a restart resumes, and then needs
-    // the credentials and the settings too.
+    // The membership file is written last: an agent that finds this file when it starts resumes as a member, and then
+    // needs the credentials and the settings too.
     if (data.spec.restore !== undefined)
       await writeEpoch(files, consensusLayout(AGENT_PATHS.state, 'state'), created.membership.epoch);
     await state.settings.save(settingsFromSpec(data.spec));
@@ -152,7 +152,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     const before = this.#running.value;
     if (config === undefined || membership === undefined || before === undefined) return;
     const renewed = await this.#etcdPair().renew(config, signal);
-    // If the role was removed meanwhile, no curator must be started.
+    // If this node lost its role in the meantime, the curator must not start.
     if (!this.#running.replace(before, renewed)) return;
     this.#repairs.restart();
     await this.startCurator(membership, signal);
@@ -207,7 +207,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     const membership = this.#membership();
     const config = this.#memberConfig();
     if (membership === undefined || config === undefined) return;
-    // If the file stayed, an agent that restarts in between would restore the keys from it.
+    // These files are deleted first. Otherwise an agent that restarts in between would restore the keys from them.
     for (const path of [AGENT_PATHS.rotation, AGENT_PATHS.newKeys]) await files.remove(path);
     await retireControlPlane(retire, { ...membership, signal });
     await units.stop(JOINSERVICE_UNIT, signal);
@@ -222,7 +222,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     await saveOwnership(this.#requireRecords(), ownership, signal);
   }
 
-  /** The recorded signature of the owner in base64; undefined without one. */
+  /** The recorded signature of the owner in base64; undefined if none is recorded. */
   async loadOwnership(signal: AbortSignal): Promise<string | undefined> {
     return readOwnership(this.#requireRecords(), signal);
   }

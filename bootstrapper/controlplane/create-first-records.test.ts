@@ -88,7 +88,7 @@ describe('createFirstRecords()', () => {
     });
   });
 
-  test('repeated after a crash, writes nothing and returns the same membership', async () => {
+  test('writes nothing and returns the same membership when it is repeated after a crash', async () => {
     const { create, list } = await createCluster();
     const { nodeCertPem: _first, ...first } = (await create({})).membership;
     const before = await list();

@@ -20,7 +20,7 @@ import { type BootstrapData, settingsFromSpec } from '../roleserve/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
 import type { MachineIdentity } from '../nodestate/index.ts';
 
-/** What the first records need of this machine's evidence. */
+/** The part of this machine's evidence that the first records need. */
 export type FirstEvidence = Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>;
 
 /** Writes the first records of a new or restored cluster. Resolves to the membership and the roles of the first node. */
@@ -79,8 +79,8 @@ export async function createFirstRecords(
 }
 
 /**
- * Parses the signed documents of the owner, whose readers verify them. Documents of a newer CLI that this
- * agent cannot parse are left out.
+ * Parses the signed documents of the owner. Their signatures are not verified here, because every reader of a document
+ * verifies them. Documents of a newer CLI that this agent cannot parse are left out.
  */
 function readDocuments(documents: readonly string[]): NonNullable<NewCluster['documents']> {
   return documents.flatMap((base64) => {

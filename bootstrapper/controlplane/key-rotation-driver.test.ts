@@ -38,7 +38,7 @@ describe('readSharedKeys()', () => {
     expect(names).toHaveLength(9);
   });
 
-  test('adds the first CAs that the rotation of an earlier version kept', async () => {
+  test('adds the first cluster CA and Kubernetes CA to the keys of a rotation by an earlier version, which did not replace them', async () => {
     await writeFirstKeys();
     const [previous, next] = [await createPairs(1, 1), await createPairs(2, 1)];
     await store.saveSet({ generation: 2, phase: 'issue', previous, next });
@@ -52,7 +52,7 @@ describe('readSharedKeys()', () => {
     expect(set.next['etcd-peers-ca'].public).toBe(next['etcd-peers-ca'].public);
   });
 
-  test('needs the first keys for nothing that a rotation has replaced', async () => {
+  test('does not need the files of the first keys that a rotation has replaced', async () => {
     const [previous, next] = await Promise.all(
       [1, 2].map(async (generation) => {
         const pairs = await createPairs(generation, 1);

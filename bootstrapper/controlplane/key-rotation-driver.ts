@@ -148,7 +148,10 @@ async function areIssuedBy(
   return isNodeCurrent && (await isKubeletClientIssuedBy(files, issuers.kubernetesClientsCaPem));
 }
 
-/** Nothing to do in a rotation that an agent of an earlier version began: it keeps the encryption key. */
+/**
+ * Encrypts the objects again with the new encryption key. Does nothing in a rotation that an agent of an earlier
+ * version began, because that rotation keeps the encryption key.
+ */
 async function rewriteEncrypted(
   { files, clock, store, kubernetesEtcd }: KeyRotationDriverPorts,
   say: (what: string) => void,
@@ -171,8 +174,9 @@ async function rewriteEncrypted(
 }
 
 /**
- * Reads all shared keys of this control plane. Those that no rotation has replaced yet are the same in both generations: the keys that
- * the cluster was created with. At that time, one CA signs all Kubernetes certificates.
+ * Reads all shared keys of this control plane. Keys that no rotation has replaced yet are the keys with which the
+ * cluster was created; they are the same in both generations. Before the first rotation, one CA signs all Kubernetes
+ * certificates.
  * @throws KeyRotationError `keyrotation-keys-unavailable`
  */
 export async function readSharedKeys(

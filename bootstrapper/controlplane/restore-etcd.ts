@@ -24,8 +24,9 @@ const ANSWER_MS = 10_000;
 export type Snapshots = Pick<BlobStore, 'verify' | 'remove'>;
 
 /**
- * Restores the data of both etcd clusters on a machine that has none, and then deletes the snapshots: the join
- * service distributes blobs, and must never have these. May be repeated after any crash.
+ * Restores the data of both etcd clusters on a machine that has no etcd data, and then deletes the snapshots. The join
+ * service distributes the blobs of this machine, and must never distribute the snapshots. May be repeated after any
+ * crash.
  */
 export async function restoreEtcdData(
   ports: Pick<SystemPorts, 'files' | 'commands' | 'units' | 'log'>,
@@ -58,8 +59,8 @@ export async function restoreEtcdData(
 }
 
 /**
- * Starts a new epoch of the restored Kubernetes etcd, so that members of the old cluster do not join it with
- * their data, and deletes what names their machines. May be repeated; each time the epoch rises.
+ * Starts a new epoch of the restored Kubernetes etcd, so that members of the old cluster do not join it with their
+ * data. Deletes the objects that name machines of the old cluster. May be repeated; each call raises the epoch.
  */
 export async function startKubernetesEpoch(
   files: FilePort,

@@ -11,7 +11,7 @@ import type { RoleValues, SignerDriver } from '../roleserve/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
 /**
- * What the signer must know of the cluster: the owner keys in the provisioning, the membership and the
+ * The facts about the cluster that the signer needs: the owner keys in the provisioning, the membership and the
  * settings.
  */
 interface SignerFacts {
@@ -33,7 +33,8 @@ export function signerDriver(ports: SignerUnitPorts, facts: SignerFacts): Signer
     start: (signal) => unit.start({ ...config, cluster: clusterOf(facts) }, signal),
     stop: async (signal) => {
       await unit.stop(signal);
-      // Deletes the minimum versions that the signer has saved: the owner's next grant sets them again.
+      // Deletes the minimum versions of owner documents that the signer has saved. The next document that an owner
+      // signs sets them again.
       await ports.files.remove(SIGNER_STATE_DIRECTORY);
     },
   };

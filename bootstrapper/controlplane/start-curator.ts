@@ -64,7 +64,7 @@ export async function startCurator(ports: SystemPorts, start: CuratorStart): Pro
     node: { certFile, keyFile: AGENT_PATHS.machineKey },
   };
   await ensureCurator(ports, config, signal);
-  // Early enough for the API server, which reads this file when it starts: it starts after the curator.
+  // The API server reads this file when it starts. It starts after the curator, so the file exists by then.
   const webhook = { nodeId, clusterCaPem, port: PORTS.authorization, client: apiServer };
   await writeAuthorizationConfig(files, webhook);
   return { apiServerEtcd: apiServer, curatorEndpoint: formatEndpoint(nodeAddress, PORTS.curator) };

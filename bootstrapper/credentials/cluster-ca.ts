@@ -8,8 +8,8 @@ import {
 import { Secret } from '../../internal/secret/index.ts';
 
 /**
- * Loads the CA of the cluster, the one that signs, on the node that creates the cluster, or creates it. The key is written before the certificate, so after
- * a crash in between only the certificate is created again, for the same key.
+ * Loads the signing CA of the cluster on the node that creates the cluster, or creates this CA. The key is written
+ * before the certificate. So after a crash in between, only the certificate is created again, for the same key.
  */
 export async function ensureClusterCa(
   ports: { readonly files: FilePort; readonly nowMs: () => number },

@@ -43,7 +43,7 @@ beforeEach(async () => {
   };
 });
 
-/** Creates a CA and places it as the one that signs. */
+/** Creates a CA and installs it as the signing CA of this node. */
 async function placeCa(): Promise<string> {
   const keyPem = generateKeyPem();
   const caPem = await createCaCertPem({ commonName: 'cluster', keyPem, nowMs: clock.nowMs() });
@@ -101,7 +101,7 @@ describe('ensureCuratorCredentials()', () => {
     expect(spkiDerOf((await shown()).publicKey)).not.toEqual(spkiDerOf(before.publicKey));
   });
 
-  test('issues a new certificate when the cluster CA is replaced, and by the next CA', async () => {
+  test('issues a new certificate from the next CA when the cluster CA is replaced', async () => {
     await ensure();
     const before = membership.clusterCaPem;
     const next = await placeCa();
@@ -111,7 +111,7 @@ describe('ensureCuratorCredentials()', () => {
     expect(verifyControlPlaneCertificate(await shown(), trust)).toMatchObject({ clusterId });
   });
 
-  test('issues nothing by a CA that this member does not trust yet', async () => {
+  test('issues no certificate from a CA that this member does not trust yet', async () => {
     await ensure();
     const before = await read(AGENT_PATHS.curatorCert);
     await placeCa();

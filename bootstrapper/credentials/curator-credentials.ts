@@ -50,13 +50,13 @@ export async function ensureCuratorCredentials(
   const authority = await authorityOf(files, options.membership, nowMs);
   const certPem = await readText(files, at.certFile);
   const keyPem = await readText(files, at.keyFile);
-  // A CA that was replaced in the meantime has signed the certificate that is there.
+  // If the cluster CA was replaced in the meantime, the existing certificate is from the previous CA and is not usable.
   const expected = { ...options, caPem: authority.caPem };
   if (certPem !== undefined && keyPem !== undefined && isUsable({ certPem, keyPem }, expected, nowMs()))
     return at;
   const { keyPem: madeKey, certPem: madeCert } = await make(authority, nowMs, options);
   await files.makeDirectory(AGENT_PATHS.credentials);
-  // After a crash in between, key and certificate do not match, and the next start replaces them.
+  // After a crash between these two writes, key and certificate do not match, and the next start replaces both.
   await files.writeAtomic(at.keyFile, madeKey.reveal());
   await files.writeAtomic(at.certFile, madeCert);
   return at;
@@ -100,7 +100,10 @@ async function make(
   return { keyPem, certPem: await authority.issue(leaf) };
 }
 
-/** The CA that signs. Members trust it: one that they do not trust yet must not sign for services that they call. */
+/**
+ * The signing CA of the cluster. Members must trust it already, because they call the services whose certificates it
+ * signs.
+ */
 async function authorityOf(
   files: FilePort,
   { clusterCaPem }: Membership,

@@ -5,7 +5,10 @@ import type { ConsensusConfig } from '../consensus-config.ts';
 import type { ListenPorts } from '../etcd-instances.ts';
 import { connectAsRoot } from '../unit/run-etcd.ts';
 
-/** The temporary etcd of a quorum recovery. A proof of a backup has one of its own, so that neither ends that of the other. */
+/**
+ * The unit of the temporary etcd of a quorum recovery. The proof of a backup uses a different unit, so that neither of
+ * them stops the etcd of the other.
+ */
 export const RECOVERY_ETCD_UNIT = 'cluster-etcd-recovery.service';
 const COPY_MS = 10 * 60_000;
 const SAVE_MS = 10 * 60_000;

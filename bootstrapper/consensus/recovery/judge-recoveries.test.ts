@@ -56,7 +56,7 @@ const cases: readonly Case[] = [
     losses: /kubernetes etcd: b is at raft index 8/,
   },
   {
-    name: 'refuses if both have the same data in the state etcd and another machine has newer data in the Kubernetes etcd',
+    name: 'refuses if both machines have the same data in the state etcd and another machine has newer data in the Kubernetes etcd',
     state: survey(9n, 9n),
     kubernetes: survey(7n, 8n),
     lost: ['state', 'kubernetes'],

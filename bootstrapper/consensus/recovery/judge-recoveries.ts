@@ -9,8 +9,8 @@ export interface RecoveryVerdict {
   /** The etcd clusters without a quorum; the others are not changed. */
   readonly lost: readonly EtcdName[];
   /**
-   * Reasons why this machine must not recover; empty if it is the right one. The recovery may need another
-   * machine, or none at all.
+   * Reasons why the clusters must not be recovered from this machine; empty if they can be. The recovery may need
+   * another machine, or no recovery may be needed.
    */
   readonly refusals: readonly string[];
   /** Data that the recovery may lose. */

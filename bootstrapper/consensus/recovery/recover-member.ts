@@ -11,8 +11,8 @@ const ANSWER_MS = 2_000;
 const READY_MS = 60_000;
 const POLL_MS = 200;
 /**
- * A copy that serves alone adds a few log entries: removed members, a leader, its address. This is an upper
- * bound.
+ * A temporary etcd on a copy of the data adds a few log entries when it becomes the only member: the removal of the
+ * other members, its election, its address. This is an upper bound of their number.
  */
 const ENTRIES_OF_COPY = 16n;
 

@@ -46,8 +46,8 @@ export async function restoreSnapshot(
 }
 
 /**
- * Restores the data of a machine that has none, before its etcd starts for the first time. May be repeated:
- * existing data is kept, because a rename publishes it only when it is complete.
+ * Restores a snapshot on a machine without etcd data, before its etcd starts for the first time. May be repeated:
+ * existing data is kept, because a rename publishes the data only when it is complete.
  */
 export async function restoreFirstMember(
   ports: Pick<SystemPorts, 'files' | 'commands' | 'units'>,
@@ -59,6 +59,6 @@ export async function restoreFirstMember(
   if ((await files.stat(layout.memberData)) !== undefined) return;
   await files.makeDirectory(layout.etcdHome);
   await restoreSnapshot(ports, target, { ...from, snapshot: await from.snapshot() });
-  await files.remove(layout.data); // without a member it is empty
+  await files.remove(layout.data); // The data directory is empty, because the member has no data yet.
   await files.rename(layout.restoredData, layout.data);
 }

@@ -46,7 +46,7 @@ async function keysOf(etcd: EtcdClient, revision: bigint): Promise<readonly stri
   return all;
 }
 
-test('a throwaway etcd has the content of the snapshot, while the member goes on', async () => {
+test('withRestoredSnapshot() runs a throwaway etcd with the content of the snapshot, while the member of this node serves', async () => {
   const { member, admin, recover, snapshot } = await start();
   const { revision } = await admin.list('/registry/', CALL);
   const { hash } = await admin.maintenance.hash(revision, CALL);
@@ -78,7 +78,7 @@ test('a throwaway etcd has the content of the snapshot, while the member goes on
     },
     signal,
   );
-  // systemd ends it before it harms the members beside it.
+  // systemd kills the throwaway etcd before its memory use harms the members on the same machine.
   expect(units[0]).toMatch(/^MemoryMax=1G$/m);
   expect((await ports.units.status(PROOF_ETCD_UNIT, signal)).active).not.toBe('active');
   await expect(stat(directory)).rejects.toThrow('ENOENT');
@@ -86,7 +86,7 @@ test('a throwaway etcd has the content of the snapshot, while the member goes on
   expect(await keysOf(admin, now)).toHaveLength(4);
 });
 
-test('a damaged snapshot is refused, and nothing is left', async () => {
+test('withRestoredSnapshot() refuses a damaged snapshot, and leaves no files', async () => {
   const { member, recover, snapshot } = await start();
   const bytes = await readFile(snapshot);
   bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 1;

@@ -6,7 +6,7 @@ import { PROOF_ETCD_UNIT, removeRestoredSnapshots } from './restored-etcd.ts';
 
 const { signal } = new AbortController();
 
-test('an agent that starts ends the etcd of a proof, not that of a quorum recovery that goes on', async () => {
+test('removeRestoredSnapshots() stops the throwaway etcd of a backup’s proof, but not the etcd of a running quorum recovery', async () => {
   const units = new FakeUnits();
   await units.start(RECOVERY_ETCD_UNIT);
   await units.start(PROOF_ETCD_UNIT);

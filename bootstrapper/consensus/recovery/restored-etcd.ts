@@ -9,15 +9,19 @@ import { connectAsRoot } from '../unit/run-etcd.ts';
 import type { RecoverConfig } from './data-copy.ts';
 import { RESTORE_MS } from './restore-snapshot.ts';
 
-/** Not the unit of a quorum recovery: an agent that starts ends this one, and a recovery may be going on then. */
+/**
+ * The unit of the throwaway etcd that proves a backup. The agent stops this unit when it starts. A quorum recovery may
+ * be running then, so it uses a different unit.
+ */
 export const PROOF_ETCD_UNIT = 'cluster-etcd-proof.service';
 const OWN_MS = 60_000;
-/** A large database is read from a disk that others use first. */
+/** Long enough to read a large database from disk, because the other services of the machine have priority. */
 const READY_MS = 5 * 60_000;
 
 /**
- * Settings that keep a throwaway etcd from harming the members beside it: systemd ends it above this memory, and it yields processor
- * and disk. etcd maps its database, and the kernel can take those pages back.
+ * Settings that keep a throwaway etcd from harming the etcd members on the same machine. systemd kills it if it uses
+ * more memory than MemoryMax, and the members have priority for processor and disk. etcd maps its database into memory;
+ * the kernel can reclaim those pages.
  */
 const LIMITS = `
 MemoryHigh=768M
@@ -31,8 +35,9 @@ Restart=no
 `;
 
 /**
- * Restores a snapshot into a new directory beside the data of this member and runs `work` with a throwaway etcd on it, on loopback ports
- * of its own. The directory is deleted afterwards. Nothing of the running member is touched. Revisions stay as in the snapshot.
+ * Restores a snapshot into a new directory beside the data of this member. Runs `work` with a throwaway etcd on the
+ * restored data, on separate loopback ports. The directory is deleted afterwards. The running member is not changed.
+ * Revisions stay as in the snapshot.
  * @throws ConsensusError `consensus-snapshot-invalid` if etcdutl refuses the snapshot
  */
 export async function withRestoredSnapshot<T>(
@@ -83,7 +88,7 @@ export async function withRestoredSnapshot<T>(
     await waitUntilServing(ports, restored, { etcd, readyTimeoutMs: READY_MS }, signal);
     return await work(restored);
   } finally {
-    // Also when the agent ends: the next start would otherwise find a running etcd.
+    // Stops the unit even when the agent ends. Otherwise the next run of the agent would find a running etcd.
     await units.stop(PROOF_ETCD_UNIT, new AbortController().signal);
     await files.remove(directory);
   }

@@ -15,9 +15,9 @@ import type { ConsensusLayout } from '../consensus-layout.ts';
 import { trustDigest } from '../pki/shared-keys.ts';
 
 /**
- * Writes the configuration and the unit of an etcd member and starts the member. A running member is
- * restarted only if one of the two files has changed. With `keepRunning` a running member is left alone: only one
- * control plane at a time may restart its member, and it is not the turn of this one.
+ * Writes the configuration and the unit of an etcd member and starts the member. A running member is restarted only if
+ * one of the two files has changed. With `keepRunning` a running member is not restarted: only one control plane at a
+ * time may restart its member, and this node does not hold the slot for that now.
  */
 export async function runEtcd(
   { files, commands, units, log }: Omit<SystemPorts, 'clock'>,
