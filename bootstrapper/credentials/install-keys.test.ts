@@ -83,7 +83,8 @@ test('installSharedKeys() places the cluster CA that signs in the phase on disk,
     await installSharedKeys(files, store, AGENT_PATHS.state);
     return [await textAt(files, `${AGENT_PATHS.ca}/ca.crt`), await textAt(files, `${AGENT_PATHS.ca}/ca.key`)];
   };
-  // A ticket brings files that nobody has signed; those of the set have a signature.
+  // The key files in a ticket are unsigned; the public keys of the set are signed by an owner. So the file must come
+  // from the set.
   await files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, next.public);
   expect(await placed('distribute')).toEqual([previous.public, previous.private.reveal()]);
   expect(await placed('trust')).toEqual([previous.public, previous.private.reveal()]);
@@ -145,13 +146,13 @@ describe('rotated keys in a ticket', () => {
     }
   });
 
-  test('are those that a signed generation replaces, while the issuer of the ticket does not have the next ones', async () => {
+  test('are installed if an owner signed the next keys as their replacement, and the issuer of the ticket does not have the next keys yet', async () => {
     const set = await aSet('done');
     const next: KeySet = { ...(await aSet('distribute')), generation: 3, previous: set.next };
     const files = new MemoryFiles();
     await installTicketKeys(files, { ...keysOf(set), signedKeys: signatureOver(next) });
     expect(await new KeyStore(files, KEY_PATHS).loadStage()).toEqual({ generation: 2, phase: 'done' });
-    // In an earlier phase this set would also trust keys that nobody has signed.
+    // In an earlier phase, the machine would also trust the previous keys of this set, which nobody has signed.
     const early = installTicketKeys(new MemoryFiles(), {
       ...keysOf({ ...set, phase: 'refresh' }),
       signedKeys: signatureOver(next),
@@ -159,7 +160,7 @@ describe('rotated keys in a ticket', () => {
     await expect(early).rejects.toEqual(refused('keyrotation-keys-unsigned'));
   });
 
-  test('are those that a signed generation replaces with its encryption key, also after a rotation by an earlier version', async () => {
+  test('must contain the encryption key that the signed next generation replaces, unless an earlier version rotated the keys without it', async () => {
     const [first, second, third] = [createEncryptionKey(1), createEncryptionKey(2), createEncryptionKey(3)];
     const encryption = { resources: ['secrets'] as const, previous: first, next: second, older: [] };
     const set: KeySet = { ...(await aSet('done')), encryption };
@@ -174,7 +175,7 @@ describe('rotated keys in a ticket', () => {
     await expect(install(set, await nextOf(first))).rejects.toEqual(refused('keyrotation-keys-unsigned'));
   });
 
-  test('are those that a signed generation replaces with its CA of servers, also after a rotation by an earlier version', async () => {
+  test('must contain the CA of API servers that the signed next generation replaces, unless an earlier version rotated the keys without it', async () => {
     const ca = { public: 'CA', private: new Secret('KEY') };
     const set = await aSet('done');
     const withCa: KeySet = { ...set, next: { ...set.next, [SERVERS_CA]: ca } };
@@ -249,7 +250,8 @@ describe('rotated keys in a ticket', () => {
     const unsigned = 'keyrotation-keys-unsigned';
     expect(await install({}, forged, signed)).toBe(unsigned);
     expect(await install({}, `${fresh}${forged}`, signed)).toBe(unsigned);
-    // Without a rotation of this CA: a machine that has none takes it, a member keeps its own.
+    // If this CA was never rotated, a machine without a CA accepts the CA of the ticket, and a member accepts only its
+    // present CA.
     for (const proof of [proofOf(), signatureOver(kept)]) {
       expect(await install({}, old, proof)).toBe(old);
       expect(await install({ has: old }, old, proof)).toBe(old);

@@ -79,8 +79,9 @@ export async function installKubeletServersCa(
 }
 
 /**
- * Refuses the CAs of API servers in a ticket, and with them its certificates, unless an owner has signed these CAs, or they are those
- * that this node has. A running member takes them from no ticket: it may come from a control plane that is one phase behind.
+ * Verifies the CAs of API servers in a ticket. Throws unless an owner has signed these CAs or this node has them
+ * already; the caller then refuses the whole ticket. A running member replaces its CAs with those of no ticket, because
+ * the ticket may come from a control plane that is one phase of the rotation behind.
  * @throws KeyRotationError if no owner has signed them
  */
 export async function verifyKubeletServersCa(
@@ -109,8 +110,9 @@ export async function installKubeletClientsCa(
 }
 
 /**
- * Installs the shared keys in a ticket, which the machine got from a join service that could be anybody with a key of the cluster.
- * @throws KeyRotationError if no owner has signed them, or this node has replaced them
+ * Installs the shared keys in a ticket. The ticket may come from anybody who holds a key of the cluster and poses as a
+ * join service, so the keys are verified.
+ * @throws KeyRotationError if no owner has signed the keys, or this node has replaced them
  */
 export async function installTicketKeys(
   files: FilePort,

@@ -21,15 +21,18 @@ test.each([
   { name: 'that accepts both CAs', stage: { generation: 3, phase: 'refresh' } as const, want: 2 },
   { name: 'that accepts the next CA only', stage: { generation: 3, phase: 'retire' } as const, want: 3 },
   {
-    name: 'provisioned before it took part',
+    name: 'that was provisioned before it took part in a rotation',
     stage: { generation: 3, phase: 'done' } as const,
     provisioned: 2,
     want: 3,
   },
-])('readKnownClusterCa() returns the generation of a machine $name', async ({ stage, provisioned, want }) => {
-  const machine = await machineAt(stage);
-  expect((await readKnownClusterCa(machine, provisioned)).generation).toBe(want);
-});
+])(
+  'readKnownClusterCa() returns the key generation of a machine $name',
+  async ({ stage, provisioned, want }) => {
+    const machine = await machineAt(stage);
+    expect((await readKnownClusterCa(machine, provisioned)).generation).toBe(want);
+  },
+);
 
 test('readKnownClusterCa() returns the CAs of the membership and the accepted documents', async () => {
   const machine = await machineAt({ generation: 2, phase: 'done' });
@@ -43,7 +46,7 @@ test('readKnownClusterCa() returns the CAs of the membership and the accepted do
   });
 });
 
-test('readKnownClusterCa() fails rather than to accept any generation, when its file is damaged', async () => {
+test('readKnownClusterCa() fails if the file with the generation is damaged, because the machine would otherwise accept any generation', async () => {
   const machine = await machineAt({ generation: 2, phase: 'done' });
   await machine.files.writeAtomic(KEY_PATHS.stage, '{}');
   await expect(readKnownClusterCa(machine)).rejects.toMatchObject({ code: 'keyrotation-stage-damaged' });

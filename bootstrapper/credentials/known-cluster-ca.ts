@@ -7,8 +7,9 @@ import { KEY_PATHS, type NodeState } from '../nodestate/index.ts';
 const FIRST_GENERATION = 1;
 
 /**
- * The cluster CA that this machine knows: that of its membership, and the generation that it has come to, so that nobody can show it
- * an earlier one. Before it has joined, only its provisioning may name a generation.
+ * Reads the cluster CA that this machine knows: the CA in its membership, and the key generation that the machine has
+ * reached. The generation prevents that somebody makes the machine trust the CA of an earlier generation. Before the
+ * machine has joined, only its provisioning may name a generation.
  * @throws KeyRotationError `keyrotation-stage-damaged`
  */
 export async function readKnownClusterCa(
@@ -18,7 +19,7 @@ export async function readKnownClusterCa(
   const store = new KeyStore(files, KEY_PATHS);
   const membership = await state.membership.load();
   const { generation, phase } = await store.loadStage();
-  // Before phase `retire`, the previous CA is as good as the next one.
+  // Before phase `retire`, the machine still trusts the previous CA, so it has not reached the next generation.
   const reached = isPhaseAtLeast(phase, 'retire') ? generation : generation - 1;
   return {
     trustedPem: membership?.clusterCaPem,

@@ -20,7 +20,7 @@ async function createNode() {
   return { files, state, clusterMembership, update };
 }
 
-test('changes of the membership at the same time lose nothing', async () => {
+test('a membership update keeps both of two changes that are made at the same time', async () => {
   const { state, clusterMembership, update, files } = await createNode();
   await Promise.all([
     update((now) => ({ ...now, clusterCaPem: 'CA 2' })),
@@ -33,7 +33,7 @@ test('changes of the membership at the same time lose nothing', async () => {
   expect(Buffer.from(ca ?? []).toString('utf8')).toBe('CA 2');
 });
 
-test('a change that fails leaves the membership, and the next one works', async () => {
+test('a failed membership update leaves the membership unchanged, and the next update works', async () => {
   const { clusterMembership, update } = await createNode();
   const failing = update(() => {
     throw new Error('no');

@@ -239,9 +239,9 @@ describe('CuratorClient', () => {
 
   test.each([
     { name: 'that this node cannot verify', believes: 'none' },
-    { name: 'which refuse the certificate of this node without a word', believes: 'both' },
+    { name: 'and close the connection because of this node’s certificate', believes: 'both' },
   ])(
-    'reports that a ticket is needed where all curators have certificates of another CA $name',
+    'reports that a ticket is needed when all curators have certificates of another CA $name',
     async ({ believes }) => {
       const first = cluster;
       const ofFirst = own;
@@ -265,7 +265,7 @@ describe('CuratorClient', () => {
     },
   );
 
-  test('needs no ticket where one curator works, or none answers', async () => {
+  test('needs no ticket when one curator works, or when no curator answers', async () => {
     const a = await startCurator('127.0.0.2');
     const first = cluster;
     cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
@@ -319,7 +319,7 @@ describe('CuratorClient', () => {
     ]);
   });
 
-  test('does not believe one curator that the node is removed while another curator knows the node', async () => {
+  test('does not report the node as removed when only one curator has no record of it and another curator has one', async () => {
     const [a, b] = [await startCurator('127.0.0.2', { disowns: true }), await startCurator('127.0.0.3')];
     const client = createClient([a, b]);
     expect(await ask(client)).toBe('127.0.0.3');

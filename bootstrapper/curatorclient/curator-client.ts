@@ -48,10 +48,10 @@ type CuratorWork<T> = (curator: CuratorConnection, signal: AbortSignal) => Promi
 /** Calls to the curators of the cluster, one curator at a time. */
 export interface Curators {
   /**
-   * Calls one curator: the curator of this node if it works, otherwise the least busy one. When that curator
-   * fails or leaves the list of curators, `work` starts again with the next curator. Each listed curator is
-   * tried once, and one curator that is not listed. If all of them fail, the last error is thrown. A
-   * permanent refusal is thrown at once, apart from one: a single curator cannot say that this node is removed.
+   * Calls one curator: the curator of this node if it works, otherwise the least busy one. When that curator fails or
+   * leaves the list of curators, `work` starts again with the next curator. Each listed curator is tried once, and one
+   * curator that is not listed. If all of them fail, the last error is thrown. A permanent refusal is thrown at once,
+   * except the report that this node is removed: a single curator does not suffice for that.
    * @param work may run for long, e.g. a watch; its signal is also aborted when the curator leaves the list
    */
   use<T>(
@@ -125,8 +125,9 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
   }
 
   /**
-   * Whether no curator could be called, and one of them showed a certificate of a cluster CA that has not signed this node's
-   * certificate: the CA was replaced while this node was off. A join service proves the new one, and issues a new certificate.
+   * Whether this node needs a ticket to get a new certificate: no curator could be called, and one of them showed a
+   * certificate of a cluster CA that has not signed this node's certificate. Then the cluster CA was replaced while
+   * this node was off. A join service can prove the new CA and issue a certificate from it.
    */
   get needsTicket(): Readable<boolean> {
     return this.#needsTicket;
@@ -322,7 +323,10 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     };
   }
 
-  /** A curator that trusts its own CA only refuses this node's certificate without a word. */
+  /**
+   * Remembers that a curator showed a certificate of another cluster CA. Such a curator may trust only its own CA, and
+   * then closes the connection without naming this reason.
+   */
   #noteCa(
     target: CuratorTarget,
     certificate: X509Certificate,
@@ -351,8 +355,9 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
 }
 
 /**
- * The error that this node is removed, if the curator does not know it. Curators answer from a linearizable read, so
- * that others only disagree with a curator that lies, or that closed a stream because of an older change.
+ * Returns the error that this node is removed if the curator has no record of this node; otherwise undefined. Curators
+ * answer from a linearizable read. So two curators disagree only if one of them lies, or has closed a stream because of
+ * an older change.
  */
 function disownedBy({ endpoint }: CuratorTarget, error: unknown): CuratorClientError | undefined {
   if (!(error instanceof RemoteError) || error.code !== NOT_MEMBER) return undefined;

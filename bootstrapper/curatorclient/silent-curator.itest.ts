@@ -99,7 +99,7 @@ async function createCluster() {
   return { client, wire };
 }
 
-test('a client leaves a curator that stops answering within seconds, and asks it last for a while', async () => {
+test('a client needs only seconds to leave a curator that stops answering, and calls that curator last for a while', async () => {
   const { client, wire } = await createCluster();
   const stop = new AbortController();
   const hosts: string[] = [];

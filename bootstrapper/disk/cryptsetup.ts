@@ -3,17 +3,23 @@ import { LAYOUT } from '../../internal/luks/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 
-/** An operation on a disk derives keys and may load kernel modules. */
+/** Time limit of one command, which derives keys and may load kernel modules. */
 const COMMAND_MS = 300_000;
-/** With tags, every sector is written once: a sector without a valid tag cannot be read, not even by mkfs. */
+/**
+ * Time limit for formatting. With integrity tags, formatting writes every sector, because a sector without a valid tag
+ * cannot be read, not even by mkfs.
+ */
 const FORMAT_MS = DAY_MS;
-/** What `internal/luks` accepts. Keys are random, so that more iterations would protect nothing. */
+/**
+ * The only key derivation that `internal/luks` accepts. The keys are random, so more iterations would not protect them
+ * better.
+ */
 const SLOT = ['--hash', 'sha256', '--pbkdf', 'pbkdf2', '--pbkdf-force-iterations', '1000'] as const;
 const SECTOR_BYTES = 512;
 
 /**
- * cryptsetup(8) with a header in a file in memory, never with one on the disk. Keys go through its standard input, or through a
- * file in memory where it reads two.
+ * Runs cryptsetup(8) with a LUKS header in a file in memory, never with a header on the disk. Keys are passed on
+ * standard input. If a command reads two keys, they are passed in a file in memory.
  */
 export class Cryptsetup {
   readonly #ports: Pick<DiskPorts, 'commands' | 'files'>;
@@ -37,7 +43,7 @@ export class Cryptsetup {
     this.#otherKey = `${settings.memory}/key`;
   }
 
-  /** Deletes what a killed run left in memory, and writes the header that the next operations use. */
+  /** Deletes the files in memory that a killed run left, and writes the header that the next operations use. */
   async putHeader(header: Uint8Array = new Uint8Array(LAYOUT.headerBytes)): Promise<void> {
     await this.clear();
     await this.#ports.files.makeDirectory(this.#settings.memory);

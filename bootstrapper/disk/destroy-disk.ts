@@ -3,10 +3,10 @@ import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 import { RecordSlots } from './record-slots.ts';
 
 /**
- * Destroys both records of a state disk, and with them the sealed shares and all key slots: nobody can open it any more, not its
- * owner either. An earlier copy of the disk is refused once the disk was formatted again, or the counter incremented. The disk that
- * is left is formatted at the next start. What is mapped and mounted stays so until the machine restarts, because the kernel has the
- * key. May be repeated.
+ * Destroys both records of a state disk, including the sealed shares and all key slots. Nobody can open the disk
+ * afterwards, not even its owner. An earlier copy of the disk is refused after the disk was formatted again, or after
+ * the counter was incremented. The next start of the agent formats the disk. Mapped and mounted parts of the disk stay
+ * usable until the machine restarts, because the kernel has the key. May be repeated.
  */
 export async function destroyStateDisk(
   ports: DiskPorts,

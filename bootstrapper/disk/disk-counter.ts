@@ -13,8 +13,9 @@ import {
 } from '../../internal/tpm/index.ts';
 
 /**
- * The NV counter that says which record of the state disk is the current one. It never goes back: defined again, it starts above
- * every value that a counter of this TPM ever had. It needs no authorization, because it can only be incremented.
+ * The NV counter (a counter in the TPM) that determines which record of the state disk is current. The counter never
+ * decreases: if it is deleted and defined again, it starts above every value that a counter of this TPM ever had. It
+ * needs no authorization, because it can only be incremented.
  */
 const INDEX = 0x0180636d;
 const AUTH = password();

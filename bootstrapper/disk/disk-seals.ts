@@ -5,10 +5,10 @@ import { readPcrs, sealProved, TpmError, unsealProved } from '../../internal/tpm
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 import { DiskError } from './errors.ts';
 
-/** What a record has of the shares. */
+/** The part of a record that belongs to the shares. */
 export type DiskSeals = Pick<RecordContent, 'nodeShare' | 'clusterShare' | 'registers'>;
 
-/** The codes of a TPM that has the sealed share, but does not release it. */
+/** Error codes of a TPM that has the sealed share, but refuses to release it. */
 const LOCKED: ReadonlySet<string> = new Set([
   'tpm-policy-failed',
   'tpm-credential-rejected',
@@ -44,15 +44,15 @@ export function sealShares(
   }));
 }
 
-/** A register of the TPM that the shares are sealed to. SHA-256. */
+/** A TPM register (PCR, SHA-256) to whose value the shares are sealed. */
 export interface SealedRegister {
   readonly pcr: number;
-  /** From the record of the disk: proved only once the share was unsealed. */
+  /** The value in the record of the disk. It is proved only after the share was unsealed. */
   readonly sealed: Uint8Array;
   readonly now: Uint8Array;
 }
 
-/** The registers that the shares are sealed to, and what they are now. */
+/** Reads the registers to which the shares are sealed, with their current values. */
 export function readSealedRegisters(
   { tpm }: Pick<DiskPorts, 'tpm'>,
   { pcrs }: DiskSettings,

@@ -3,7 +3,7 @@ import type { FilePort, StreamPort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
 
-/** What the state disk of a machine is and where it is used. */
+/** The device of a machine's state disk, and how the machine uses it. */
 export interface DiskSettings {
   /** Block device; a symbolic link is followed. */
   readonly device: string;

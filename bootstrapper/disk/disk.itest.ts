@@ -54,7 +54,7 @@ beforeEach(async () => {
   await writeFile(at('disk'), '');
   await truncate(at('disk'), 0);
   await truncate(at('disk'), DISK_BYTES);
-  // The TPM is that of the tests before, and remembers their disks.
+  // All tests use one TPM, which remembers the disk of the previous test.
   await writeFile(at('permit'), '');
 });
 
@@ -90,7 +90,7 @@ async function withMachine<T>(
   );
 }
 
-/** The record that counts. */
+/** Reads the current record of the disk. */
 async function currentRecord(device = 'disk'): Promise<RecordContent> {
   await using handle = await open(at(device));
   const { buffer } = await handle.read(Buffer.alloc(2 ** 24), 0, 2 ** 24, 0);
@@ -128,7 +128,7 @@ describe('openStateDisk()', () => {
     });
   });
 
-  test('opens with both shares only: neither of them alone, nor those of another disk', async () => {
+  test('opens only with both shares of this disk, not with one share or with the shares of another disk', async () => {
     await withMachine(async (ports) => {
       await openStateDisk(ports, settings(), signal);
       const content = await currentRecord();
@@ -188,7 +188,7 @@ describe('openStateDisk()', () => {
     });
   });
 
-  test('refuses an earlier copy of the disk, the disk of another formatting, an empty disk and a foreign one', async () => {
+  test('refuses an earlier copy of the disk, a disk from before the last formatting, an empty disk and a disk with another format', async () => {
     await withMachine(async (ports) => {
       await openStateDisk(ports, settings(), signal);
       await copyFile(at('disk'), at('copy'));
@@ -216,7 +216,7 @@ describe('openStateDisk()', () => {
       await truncate(at('small'), DISK_BYTES - 4096);
       expect(await refusal('small')).toBe('disk-too-small');
       expect(await refusal('missing')).toBe('disk-device-missing');
-      // Root says that the old disk is gone.
+      // Root confirms that the old disk is gone.
       await writeFile(at('permit'), '');
       kernel.reboot();
       expect(await openStateDisk(ports, settings('empty'), signal)).toBe('formatted');
@@ -225,7 +225,7 @@ describe('openStateDisk()', () => {
     });
   });
 
-  test('refuses to hide files in the clear', async () => {
+  test('refuses to mount the disk over a directory with unencrypted files', async () => {
     await mkdir(at('used'), { recursive: true });
     await writeFile(at('used/ca.key'), 'secret');
     const used = { ...settings(), directories: [{ name: 'cluster', path: at('used'), mode: 0o700 }] };
@@ -260,7 +260,7 @@ describe('recoverStateDisk()', () => {
 });
 
 describe('destroyStateDisk()', () => {
-  test('leaves no record, and neither an earlier copy nor the owner opens it any more', async () => {
+  test('leaves no record: then neither an earlier copy nor the owner’s recovery key opens the disk', async () => {
     await withMachine(async (ports) => {
       await openStateDisk(ports, settings(), signal);
       const content = await currentRecord();
@@ -279,7 +279,7 @@ describe('destroyStateDisk()', () => {
       await expect(openStateDisk(ports, settings('copy'), signal)).rejects.toMatchObject({
         code: 'statedisk-rolled-back',
       });
-      // Without a reboot as well: what is mounted of the destroyed disk is unmounted first.
+      // This also works without a reboot, because the mounts of the destroyed disk are unmounted first.
       expect(await openStateDisk(ports, settings(), signal)).toBe('formatted');
       await destroyStateDisk(ports, settings(), signal);
       expect(await openStateDisk(ports, settings(), signal)).toBe('formatted');
@@ -289,14 +289,17 @@ describe('destroyStateDisk()', () => {
   });
 });
 
-describe('a power cut at any effect', () => {
-  /** Runs `work` with a cut at each of its effects, and then `after` on the machine that was switched on again. */
+describe('a power cut at any step', () => {
+  /**
+   * Runs `work` repeatedly, each time with a power cut at another step, and then runs `after` on the machine that was
+   * switched on again.
+   */
   async function cutEverywhere(cut: {
     readonly prepare: () => Promise<void>;
     readonly work: () => Promise<unknown>;
     readonly after: (cutAt: number) => Promise<void>;
     readonly reboots: boolean;
-    /** Cuts at each effect, or at each third one. */
+    /** Distance between two cuts: 1 cuts at each step, 3 at every third step. */
     readonly step?: number;
   }): Promise<number> {
     for (let cutAt = 0; ; cutAt += cut.step ?? 1) {
@@ -325,10 +328,10 @@ describe('a power cut at any effect', () => {
   };
 
   test.each([
-    ['with a reboot', true],
-    ['with a restart of the agent only', false],
+    ['after a reboot', true],
+    ['after a restart of the agent alone', false],
   ])(
-    'of a formatting leaves a disk that is ready or formatted again, %s',
+    'of the formatting leaves a disk that is ready or gets formatted again, %s',
     async (_, reboots) => {
       await withMachine(async (ports) => {
         const count = await cutEverywhere({
@@ -352,7 +355,7 @@ describe('a power cut at any effect', () => {
     600_000,
   );
 
-  test('of an opening or a recovery leaves a disk that its shares or its owner open', async () => {
+  test('of opening or recovering leaves a disk that its shares open at the next start', async () => {
     await withMachine(async (ports) => {
       await openStateDisk(ports, settings(), signal);
       const { uuid } = await currentRecord();
@@ -380,7 +383,7 @@ describe('a power cut at any effect', () => {
     });
   }, 600_000);
 
-  test('of a recovery never leaves an open disk that is locked again at the next boot', async () => {
+  test('of a recovery never leaves a disk that is open now, but locked at the next boot', async () => {
     await withMachine(async (ports) => {
       await openStateDisk(ports, settings(), signal);
       const recover = async (): Promise<void> =>
@@ -408,7 +411,7 @@ describe('a power cut at any effect', () => {
     });
   }, 600_000);
 
-  test('of a destruction leaves a disk on which it is repeated, or which is formatted again', async () => {
+  test('of destroying a disk leaves a disk that can be destroyed again, or that gets formatted', async () => {
     await withMachine(async (ports) => {
       const count = await cutEverywhere({
         prepare: async () => {
@@ -418,7 +421,7 @@ describe('a power cut at any effect', () => {
         },
         work: () => destroyStateDisk(ports, settings(), signal),
         after: async () => {
-          // Opened again, the disk still has the order to reset.
+          // If the disk opens again, it still has the order to reset the machine.
           if ((await openStateDisk(ports, settings(), signal)) === 'opened') {
             await destroyStateDisk(ports, settings(), signal);
             kernel.reboot();
@@ -435,7 +438,7 @@ describe('a power cut at any effect', () => {
     });
   }, 600_000);
 
-  test('is what interrupts: no effect happens after it', async () => {
+  test('lets the fake kernel do nothing afterwards', async () => {
     kernel.restart(0);
     await expect(kernel.counted('one', () => Promise.resolve())).rejects.toThrow(PowerCut);
     await expect(kernel.counted('two', () => Promise.resolve())).rejects.toThrow(PowerCut);

@@ -37,7 +37,7 @@ export function isLockedDiskError(error: unknown): error is DiskError {
   return error instanceof DiskError && error.code === 'disk-locked';
 }
 
-/** A disk that is missing may still come. */
+/** Errors that may pass by themselves: a missing disk may still appear. */
 const PASSING: ReadonlySet<string> = new Set<DiskErrorCode>(['disk-device-missing']);
 
 /** Whether the disk stays closed until somebody has changed something: another try would give the same error. */

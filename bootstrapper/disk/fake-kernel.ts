@@ -36,7 +36,7 @@ export class FakeKernel {
     return this.#mounted.map(({ point }) => point);
   }
 
-  /** Begins to count again. `cutAt`: the effect, from 0, that does not happen any more. */
+  /** Starts to count effects from 0. `cutAt` is the number of the first effect that does not happen. */
   restart(cutAt = Number.POSITIVE_INFINITY): void {
     this.effects.length = 0;
     this.#cutAt = cutAt;

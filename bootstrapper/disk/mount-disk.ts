@@ -11,7 +11,10 @@ export function mappingOf({ name }: Pick<DiskSettings, 'name'>): string {
   return `/dev/mapper/${name}`;
 }
 
-/** Refuses to hide files in the clear below the disk. @throws DiskError `disk-directory-used` */
+/**
+ * Refuses to mount the disk over directories that contain unencrypted files.
+ * @throws DiskError `disk-directory-used`
+ */
 export async function refuseUsedDirectories(
   { files }: Pick<DiskPorts, 'files'>,
   { directories }: DiskSettings,
@@ -38,7 +41,7 @@ export async function createFileSystem(
   await run(ports, signal, 'sync', '--file-system', settings.mountPoint);
 }
 
-/** Mounts the file system and its directories, as far as they are not mounted. */
+/** Mounts the file system and its directories, unless they are mounted already. */
 export async function mountDisk(
   ports: DiskPorts,
   settings: DiskSettings,
@@ -52,7 +55,7 @@ export async function mountDisk(
   }
 }
 
-/** Unmounts what a formatting that was cut, or a reset without a restart of the machine, left mounted. */
+/** Removes the mounts that an interrupted formatting, or a reset without a restart of the machine, left behind. */
 export async function unmountDisk(
   ports: DiskPorts,
   { mountPoint, directories }: DiskSettings,

@@ -33,9 +33,9 @@ const OPENS = { shares: 0, recovery: 1 } as const;
 type Ready = Extract<DiskState, { readonly kind: 'ready' }>;
 
 /**
- * Opens the state disk and mounts its directories; formats it first if it is empty or its formatting was cut. After any
- * interruption the next call goes on: a disk that was once ready is never formatted. Does nothing on a machine where all of this is
- * done.
+ * Opens the state disk and mounts its directories. First formats the disk if it is empty or if an earlier formatting
+ * was interrupted. After an interruption, the next call continues; a disk that was ready once is never formatted. Does
+ * nothing if the disk is open and mounted.
  * @returns what was done
  * @throws DiskError, StateDiskError, LuksError, TpmError: nothing was written to the disk
  */
@@ -63,7 +63,10 @@ export async function openStateDisk(
   return wasMapped ? 'open' : 'opened';
 }
 
-/** What an owner needs to recover a disk. It is read from the record on the disk, which is authenticated only when the disk opens. */
+/**
+ * The data with which an owner recovers a disk. It comes from the record on the disk, which is authenticated only when
+ * the disk opens.
+ */
 export interface LockedDisk {
   readonly uuid: string;
   /** The recovery key, encrypted to the owners (age). */
@@ -71,7 +74,10 @@ export interface LockedDisk {
   readonly registers: readonly SealedRegister[];
 }
 
-/** Reads what an owner needs to recover the disk. Changes nothing. @throws DiskError `disk-recovery-refused` */
+/**
+ * Reads the data with which an owner recovers the disk. Changes nothing.
+ * @throws DiskError `disk-recovery-refused`
+ */
 export async function readLockedDisk(
   ports: DiskPorts,
   settings: DiskSettings,
@@ -118,7 +124,8 @@ export async function recoverStateDisk(
     checkHeader(next);
     const slot = ready.slot === 0 ? 1 : 0;
     await commit(ports, { slots, slot, content: next, key: recordKey(shares.node, uuid) }, signal);
-    // Last: an agent that is killed before finds the disk closed, and opens or recovers it.
+    // The disk is opened last. So an agent that is killed earlier finds the disk closed at its next start, and opens or
+    // recovers it.
     if (!(await isMapped(ports, settings))) await cryptsetup.open(OPENS.recovery, recoveryKey);
   } finally {
     await cryptsetup.clear();

@@ -39,7 +39,7 @@ export class RecordSlots {
     return this.#read(signal);
   }
 
-  /** Marks a disk as one that is being formatted. Nothing else of an earlier formatting counts after it. */
+  /** Marks the disk as one that is being formatted. Records of an earlier formatting are invalid from then on. */
   async writeFormatting(): Promise<void> {
     await this.#write(0, encodeFormatting());
     await this.wipe(1);

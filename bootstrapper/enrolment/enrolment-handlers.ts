@@ -57,7 +57,7 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
     },
     CreatingCluster: async (signal) => {
       const record = await when(job.accepted, () => true, signal);
-      // Before the workers create keys: they keep those that exist.
+      // The restored keys are written before the workers create keys, because the workers keep existing keys.
       const keys = record.spec.restore && restoredKeys(record.spec.restore);
       if (keys !== undefined) await installControlPlaneKeys(ports.files, keys);
       node.creating(settingsFromSpec(record.spec), { initId: record.initId, spec: record.spec });
@@ -100,8 +100,8 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
 }
 
 /**
- * The shared keys of the cluster that is restored, from the owner of the init. Once they are deleted from the request, the cluster
- * exists.
+ * The shared keys of the cluster that is restored, from the owner's init request. The request contains no keys any more
+ * once the cluster exists.
  */
 function restoredKeys({ sharedKeys }: InitRestore): ReadonlyMap<string, Secret<string>> | undefined {
   const keys = Object.entries(sharedKeys).map(([name, text]) => [name, new Secret(text)] as const);
@@ -126,7 +126,7 @@ async function admittedOrInit(
   const admitted = joinClient.admit(race.signal).then((granted) => lockFor(ports, granted));
   try {
     const winner = await Promise.race([accepted, admitted]);
-    // Without an admission here, an init took the node lock first; `accepted` then resolves in a moment.
+    // If this machine was not admitted, an init has taken the node lock first; `accepted` then resolves soon.
     return winner ?? (await accepted);
   } finally {
     race.abort(new Error('this machine is locked to a cluster'));

@@ -196,8 +196,8 @@ async function waitIterations(count: number): Promise<void> {
 
 test('if an init and a join admission arrive at the same instant, one wins, the other ends cleanly, and a restarted agent finds the winner (100 rounds)', async () => {
   const wins = { init: 0, join: 0 };
-  // The head start of the admission, in iterations of the event loop (negative: of the init): corrected after each round, so
-  // that it stays a race.
+  // How many iterations of the event loop the admission starts before the init (negative: after it). Each round
+  // corrects the number, so that both have a chance to win.
   let headStart = 0;
   for (let round = 0; round < ROUNDS; round++) {
     const stop = new AbortController();

@@ -101,7 +101,7 @@ async function mayReadMetrics(account: string): Promise<void> {
   });
 }
 
-test('a real API server allows metrics to a service account with the role of the chart, and refuses them after it is gone', async () => {
+test('a real API server allows metrics to a service account with the role of the Helm chart, and refuses them once the service account is deleted', async () => {
   const token = await tokenOf('prometheus');
   await mayReadMetrics('prometheus');
   expect(await ask(token, signal)).toBe(true);

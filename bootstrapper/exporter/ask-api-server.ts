@@ -6,7 +6,7 @@ import type { AskAboutToken } from './token-reviews.ts';
 
 const ASK_MS = 3_000;
 const PATH = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
-/** The right that Prometheus needs at API servers and kubelets too. */
+/** The right to read metrics. Prometheus needs the same right at API servers and kubelets. */
 const REVIEW = {
   apiVersion: 'authorization.k8s.io/v1',
   kind: 'SelfSubjectAccessReview',

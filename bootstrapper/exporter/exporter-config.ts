@@ -9,7 +9,10 @@ export interface ExporterConfig {
   readonly isControlPlane: boolean;
 }
 
-/** Parses the configuration. Without a library of schemas, which would be half of the program's memory. @throws SyntaxError */
+/**
+ * Parses the configuration without a schema library, which would need half of the program's memory.
+ * @throws SyntaxError
+ */
 export function parseExporterConfig(text: string): ExporterConfig {
   const value = (JSON.parse(text) ?? {}) as { readonly [Name in keyof ExporterConfig]?: unknown };
   const { host, port } = (value.listen ?? {}) as { readonly host?: unknown; readonly port?: unknown };

@@ -20,7 +20,10 @@ const HOST = '127.0.0.1';
 const PROMETHEUS = 'head.prometheus.signature';
 const TENANT = 'head.tenant.signature';
 const stop = new AbortController();
-/** What the API server was asked, and its answer to somebody whom it knows: the status, and what Prometheus may do. */
+/**
+ * The reviews that the fake API server received, and its response to a known token: the HTTP status, and whether the
+ * holder may read metrics.
+ */
 const api = { asked: [] as unknown[], status: 201, allowed: true as unknown, readyz: 200 };
 let caPem: string;
 let server: Server;
@@ -56,7 +59,7 @@ beforeAll(async () => {
     {
       listen: { host: HOST, port: 0 },
       tls: { certPem, keyPem },
-      // Each request is judged without what earlier ones have shown.
+      // Each request gets new `TokenReviews`, so no decision about an earlier request is reused.
       reviews: { judge: (token, signal) => new TokenReviews({ ask, clock }).judge(token, signal) },
       render: async () => 'cluster_program_up 1\n',
       onListening: listening.resolve,
@@ -146,28 +149,28 @@ describe('the exporter', () => {
   });
 
   test.each([
-    { name: 'no token', headers: {}, status: 401, asked: 0 },
+    { name: 'a request without a token', headers: {}, status: 401, asked: 0 },
     { name: 'a text that is no token', headers: bearer('secret'), status: 401, asked: 0 },
     { name: 'a user name and a password', headers: { authorization: 'Basic YTpi' }, status: 401, asked: 0 },
-    { name: 'a token of nobody', headers: bearer('a.b.c'), status: 403, asked: 1 },
-    { name: 'a token of a tenant', headers: bearer(TENANT), status: 403, asked: 1 },
+    { name: 'a token that the API server does not know', headers: bearer('a.b.c'), status: 403, asked: 1 },
+    { name: 'a token without the right to read metrics', headers: bearer(TENANT), status: 403, asked: 1 },
   ])('refuses $name', async ({ headers, status, asked }) => {
     expect(await get(headers)).toEqual({ status, text: '' });
     expect(api.asked.length).toBe(asked);
   });
 
-  test('says 503 while the API server does not decide', async () => {
+  test('responds 503 while the API server does not decide', async () => {
     api.status = 500;
     expect(await get(bearer(PROMETHEUS))).toEqual({ status: 503, text: '' });
   });
 
-  test('says 503 when an API server refuses a token that is not ready itself, as one without etcd does', async () => {
+  test('responds 503 when the API server that refuses a token is not ready, e.g. because it lacks etcd', async () => {
     api.readyz = 500;
     expect(await get(bearer('a.b.c'))).toEqual({ status: 503, text: '' });
     expect(await get(bearer(TENANT))).toEqual({ status: 503, text: '' });
   });
 
-  test('says 503 when the API server answers with something else than a review', async () => {
+  test('responds 503 when the API server’s response is no review', async () => {
     api.allowed = 'yes';
     expect(await get(bearer(PROMETHEUS))).toEqual({ status: 503, text: '' });
   });

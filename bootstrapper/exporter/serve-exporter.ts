@@ -11,7 +11,7 @@ const LIMITS = {
   handshakeTimeout: 5_000,
   headersTimeout: 5_000,
   requestTimeout: 5_000,
-  /** Longer than an interval of Prometheus, which keeps its connection. */
+  /** Longer than the scrape interval of Prometheus, so that Prometheus can keep its connection. */
   keepAliveTimeout: 90_000,
   maxHeaderSize: 16 * 1024,
 } as const;
@@ -21,7 +21,7 @@ const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 const BEARER = /^Bearer ([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/;
 const STATUS: Readonly<Record<Exclude<Verdict, 'allowed'>, number>> = { refused: 403, unknown: 503 };
 
-/** Where to listen, and what to serve to whom. */
+/** The address to listen on, the metrics to serve, and the rule that decides who may read them. */
 export interface ExporterOptions {
   readonly listen: { readonly host: string; readonly port: number };
   readonly tls: { readonly certPem: string; readonly keyPem: Secret<string> };

@@ -47,7 +47,7 @@ test('TokenReviews.judge() allows a known token for an hour without an API serve
   expect(await judge('good')).toBe('unknown');
 });
 
-test('TokenReviews.judge() does not allow a token that was refused since, while no API server answers', async () => {
+test('TokenReviews.judge() does not allow a formerly allowed token that was refused later, while no API server answers', async () => {
   const { clock, api, judge } = create();
   await judge('good');
   api.allows.delete('good');

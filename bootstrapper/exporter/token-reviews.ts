@@ -6,8 +6,8 @@ import { Secret } from '../../internal/secret/index.ts';
 const ALLOWED_MS = MINUTE_MS;
 const REFUSED_MS = 10_000;
 /**
- * How long a token that was allowed stays so while no API server answers: metrics are needed most when the control plane is down, and
- * tokens of pods are valid for an hour.
+ * How long an allowed token stays allowed while no API server answers. Metrics are needed most when the control plane
+ * is down, and tokens of pods are valid for an hour.
  */
 const UNANSWERED_MS = HOUR_MS;
 /** Clients with invented tokens cannot make this node ask more reviews than this at once. */
@@ -15,13 +15,13 @@ const MAX_PENDING = 4;
 const MAX_ALLOWED = 16;
 const MAX_REFUSED = 64;
 
-/** What an API server says about a token; `unknown`: none has answered. */
+/** The decision of an API server about a token; `unknown`: no API server has answered. */
 export type Verdict = 'allowed' | 'refused' | 'unknown';
 
 /** Asks an API server whether the holder of a token may read metrics. Throws when no API server answers. */
 export type AskAboutToken = (token: Secret<string>, signal: AbortSignal) => Promise<boolean>;
 
-/** Whether holders of tokens may read metrics, as an API server has said lately. Keeps hashes of tokens only. */
+/** Recent decisions of the API server whether the holder of a token may read metrics. Stores only hashes of tokens. */
 export class TokenReviews {
   readonly #ask: AskAboutToken;
   readonly #clock: Pick<Clock, 'monotonicMs'>;

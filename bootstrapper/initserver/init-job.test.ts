@@ -201,7 +201,7 @@ describe('InitJob', () => {
     await expect(next.accept(other, never)).rejects.toMatchObject({ code: 'initserver-spec-changed' });
   });
 
-  test('a crash at any write of acknowledge() leaves no unlock key on disk once the acknowledgement counts', async () => {
+  test('after a crash at any write of acknowledge(), no unlock key is on disk if the acknowledgement was saved', async () => {
     const counted: boolean[] = [];
     for await (const { disk } of everyFault({
       faults: ['crash-before', 'crash-after', 'no-space'],
@@ -262,7 +262,7 @@ describe('InitJob', () => {
       },
     ]),
   )(
-    'refuses a $name that is $how with an error that names it, and resumes and changes nothing',
+    'refuses a $name that is $how with an error that names it, does not resume, and changes nothing',
     async ({ name, damage }) => {
       const files = await createFiles();
       const job = createJob(files);

@@ -24,7 +24,7 @@ const MAX_CONNECTIONS = 64;
 /** A connection is closed gracefully after this time, so that both ends attest again with fresh evidence. */
 const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 
-/** Who may call, and what this machine proves to them. */
+/** The owners that may call, and the evidence that this machine shows to them. */
 export interface OwnerServerOptions {
   /** The evidence that this machine shows, the preferred issuer first: `MachineEvidence.issuers`. */
   readonly shows: readonly [Issuer, ...Issuer[]];

@@ -119,7 +119,10 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
   };
 }
 
-/** Handlers that refuse everything but to describe the machine and its TPM: for a machine that is not ready for an init. */
+/**
+ * Handlers for a machine that is not ready for an init. They describe the machine and its TPM, and refuse all other
+ * calls.
+ */
 export function createRefusingInitHandlers(
   ports: MachineDescriptionPorts,
   options: { readonly enrolmentState: string; readonly reason: CodedError },
@@ -138,13 +141,13 @@ export function createRefusingInitHandlers(
   };
 }
 
-/** What describes a machine and its TPM. */
+/** Ports (injected dependencies) that describe a machine and its TPM. */
 export type MachineDescriptionPorts = Pick<
   InitServicePorts,
   'clock' | 'machine' | 'evidence' | 'agentVersion' | 'fingerprint'
 >;
 
-/** Describes the machine, and is its side of TPM credential activation. */
+/** Handlers that describe the machine and answer the challenges of TPM credential activation. */
 function machineHandlers(
   ports: MachineDescriptionPorts,
   state: () => { readonly enrolmentState: string; readonly clusterId?: string; readonly initId?: string },

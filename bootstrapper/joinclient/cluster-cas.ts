@@ -17,15 +17,16 @@ export interface KnownCa extends KnownClusterCa {
 /** CAs with which a join service may prove that it belongs to the cluster: a PEM bundle. */
 interface ClusterCas {
   readonly pem: string;
-  /** Whether an owner's signature over the shared keys names them. */
+  /** Whether these CAs are the replacements that an owner has signed with the shared keys. */
   readonly isFollowed: boolean;
 }
 
 /**
- * The cluster CAs that this machine may trust, those to try first in front. A member keeps those that it trusts while they still
- * verify the peer: another control plane may be one phase of a rotation behind. Otherwise only CAs count that an owner has signed
- * in the place of others. The CA in the owner's signature over the cluster counts for machines that join, and only until they know
- * that it was replaced: anybody with a copy of its key could pose as the cluster.
+ * The cluster CAs that this machine may trust, most preferred first. A member keeps its trusted CAs as long as they
+ * verify the peer, because another control plane may be one phase of a key rotation behind. Otherwise the machine
+ * trusts only CAs that an owner has signed as a replacement. The CA in the owner's signature over the cluster is
+ * trusted only by machines that join, and only until they know that this CA was replaced. Anybody with a copy of a
+ * replaced CA's key could pose as the cluster.
  * @param identity untrusted, except for the owner's signature over `clusterCaPem`, which was verified
  * @throws JoinClientError `joinclient-ca-replaced` if there are none
  */
@@ -51,7 +52,10 @@ export function clusterCasToTry(
   );
 }
 
-/** [] for CAs that no owner has signed, and for documents that are older than those that this machine has accepted. */
+/**
+ * The replacement CAs that an owner has signed. Empty for unsigned CAs, and for documents older than those that this
+ * machine has accepted.
+ */
 function followedIn(currentCaPem: string, proof: DocumentProof<'keys'>, known: KnownCa): readonly string[] {
   if (proof.kind === 'unsigned') return [];
   const { owners, keys } = known.floors;

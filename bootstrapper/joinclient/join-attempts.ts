@@ -150,13 +150,13 @@ export class JoinAttempts {
     );
   }
 
-  /** What a server must prove. */
+  /** Collects the facts with which a server's identity is verified. */
   async trust(boundTo: string | undefined, server: ClusterTrust['server']): Promise<ClusterTrust> {
     const { ownerKeys, pinned, readKnownCa } = this.#options;
     return { ownerKeys, pinned, ca: await readKnownCa(), boundTo, server };
   }
 
-  /** Whether the status is not of this kind yet. */
+  /** Whether the current status is of a different kind. */
   isNews(kind: JoinStatus['kind']): boolean {
     const now = this.#status.peek();
     return !now.set || now.value.kind !== kind;

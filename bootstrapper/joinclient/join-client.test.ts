@@ -236,7 +236,7 @@ describe('JoinClient', () => {
     });
   });
 
-  test('a ticket has what an owner has signed about the shared keys, verified with the owners of the provisioning', async () => {
+  test('a ticket contains the owner’s signature over the shared keys, verified with the owner keys in the provisioning', async () => {
     const { client } = createMachine();
     using granted = await client.admit(life.signal);
     const signedKeys = async () => (await granted.requestTicket(life.signal)).signedKeys;
@@ -246,7 +246,7 @@ describe('JoinClient', () => {
     expect(await signedKeys()).toMatchObject({ kind: 'unsigned' });
     cluster.behaviour.keyDocuments = [cluster.keysDocument(body)];
     expect(await signedKeys()).toMatchObject({ kind: 'signed', document: { body } });
-    // The set of owners in the ticket counts for the keys as well.
+    // The owners document in the ticket also applies to the signature over the keys.
     cluster.behaviour.settings = () => {
       const settings = cluster.signedSettings(FAKE_SETTINGS, { by: otherKey });
       return {
@@ -259,7 +259,7 @@ describe('JoinClient', () => {
     expect(await signedKeys()).toMatchObject({ kind: 'signed', owners: { serial: 1 } });
   });
 
-  test('a joining machine follows the owners from the one that it was provisioned with', async () => {
+  test('a joining machine trusts an owner whom the owner in its provisioning has added', async () => {
     const next = generateKeyPairSync('ed25519');
     const { client } = createMachine();
     using granted = await client.admit(life.signal);
@@ -517,7 +517,7 @@ describe('JoinClient', () => {
     { name: 'with another CA', change: { caSha256: 'f'.repeat(64) } },
   ];
   test.each(pins)(
-    'a machine whose provisioning pins another cluster $name sends no facts to the cluster that answers',
+    'a machine whose provisioning names a cluster $name sends no facts to the cluster that answers',
     async ({ change }) => {
       const { client } = createMachine({ pinned: { ...pinOf(cluster), ...change } });
       const requesting = client.admit(life.signal);
