@@ -54,8 +54,8 @@ export interface OpenedTicket {
    */
   readonly controlPlaneKeys: ReadonlyMap<string, Secret<string>> | undefined;
   /**
-   * What an owner has signed about the shared keys. Before this machine installs rotated keys, or CAs for clients of the kubelet, it
-   * compares them with this.
+   * The signature of an owner over the shared keys, or the proof that no owner has signed them. The machine verifies
+   * rotated keys, and CAs for clients of the kubelet, with it before it installs them.
    */
   readonly signedKeys: DocumentProof<'keys'>;
 }
@@ -68,7 +68,10 @@ export interface TicketExpectations {
   readonly keys: TicketKeyRing;
   /** Raw Ed25519 keys that this machine was provisioned with. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-  /** Whether the machine is about to use the settings, as it does when it joins. A member keeps those that it has. */
+  /**
+   * Whether the machine will use the settings in the ticket. A joining machine does; a member keeps its present
+   * settings.
+   */
   readonly usesSettings: boolean;
   /** Whether the machine requested the keys of a control plane. */
   readonly wantsControlPlaneKeys: boolean;

@@ -48,7 +48,10 @@ function generationOf(generation: number, previous: Ca, next: Ca): DocumentBodie
 const signedSecond = owner.sign('keys', generationOf(2, first, second));
 const signedThird = owner.sign('keys', generationOf(3, second, third));
 
-/** What a join service says. The owner has signed the first CA when the cluster was created. */
+/**
+ * Creates the identity that a join service shows. The owner signed the first CA when the cluster was created;
+ * `documents` can contain signatures over later CAs.
+ */
 async function identityOf(shown: {
   /** The CA that issued the certificate of the service. */
   readonly by: Ca;
@@ -98,20 +101,24 @@ const accepted: readonly {
   readonly want: readonly Ca[];
 }[] = [
   { name: 'the first CA, before the first rotation', shown: { by: first }, want: [first] },
-  { name: 'the CA that an owner has put in its place', shown: replaced, want: [second] },
+  {
+    name: 'the CA that an owner has signed as the replacement of the first CA',
+    shown: replaced,
+    want: [second],
+  },
   {
     name: 'both CAs during a rotation',
     shown: { ...replaced, by: first, trusts: [first, second] },
     want: [first, second],
   },
   {
-    name: 'the next CA on a machine provisioned for the first',
+    name: 'the next CA on a machine that was provisioned with the first CA',
     shown: replaced,
     trust: provisioned(first),
     want: [second],
   },
   {
-    name: 'the next CA on a machine provisioned for it',
+    name: 'the next CA on a machine that was provisioned with the next CA',
     shown: replaced,
     trust: provisioned(second, 2),
     want: [second],
@@ -123,7 +130,7 @@ const accepted: readonly {
     want: [second],
   },
   {
-    name: 'on a member, the CAs that it trusts, from a control plane that is one phase behind',
+    name: 'a control plane that is one phase behind, on a member that keeps its trusted CAs',
     shown: { by: second, trusts: [first, second], documents: [signedSecond] },
     trust: memberOf(2, second),
     want: [second],
@@ -135,7 +142,7 @@ const accepted: readonly {
     want: [third],
   },
   {
-    name: 'on a member, the CA of a rotation that did not replace it',
+    name: 'the first CA on a member after a rotation that did not replace the cluster CA',
     shown: {
       by: first,
       trusts: [first],
@@ -164,31 +171,31 @@ const refused: readonly {
   readonly want: string;
 }[] = [
   {
-    name: 'a copy of the first CA on a member that has replaced it, with the signed generation',
+    name: 'a copy of the first CA with the signed next generation, on a member that trusts only the second CA',
     shown: old,
     trust: memberOf(2, second),
     want: 'joinclient-cluster-unverified',
   },
   {
-    name: 'a copy of the first CA on a member that has replaced it, without documents',
+    name: 'a copy of the first CA without documents, on a member that trusts only the second CA',
     shown: { by: first },
     trust: memberOf(2, second),
     want: 'joinclient-cluster-unverified',
   },
   {
-    name: 'a copy of the second CA, with its old generation, on a member that is one further',
+    name: 'a copy of the second CA with its signed generation, on a member that trusts only the third CA',
     shown: replaced,
     trust: memberOf(3, third),
     want: 'joinclient-cluster-unverified',
   },
   {
-    name: 'a copy of the first CA on a machine provisioned for the second',
+    name: 'a copy of the first CA with the signed next generation, on a machine that was provisioned with the second CA',
     shown: old,
     trust: provisioned(second, 2),
     want: 'joinclient-ca-replaced',
   },
   {
-    name: 'the same without documents',
+    name: 'a copy of the first CA without documents, on a machine that was provisioned with the second CA',
     shown: { by: first },
     trust: provisioned(second, 2),
     want: 'joinclient-ca-replaced',
@@ -213,7 +220,7 @@ const refused: readonly {
     want: 'joinclient-cluster-unverified',
   },
   {
-    name: 'a document that is older than the accepted one',
+    name: 'a document about the keys that is older than the one that the member has accepted',
     shown: replaced,
     trust: {
       boundTo: clusterId,
@@ -222,7 +229,7 @@ const refused: readonly {
     want: 'joinclient-cluster-unverified',
   },
   {
-    name: 'owners that are older than the accepted ones',
+    name: 'a document about the owners that is older than the one that the member has accepted',
     shown: replaced,
     trust: {
       boundTo: clusterId,
@@ -231,7 +238,7 @@ const refused: readonly {
     want: 'joinclient-cluster-unverified',
   },
   {
-    name: 'another cluster than the provisioned one, whatever its owner has signed',
+    name: 'another cluster than the one in the provisioning, even if its owner has signed the CA',
     shown: replaced,
     trust: { pinned: { id: 'd1'.repeat(16), caSha256: certificateSha256(second.caPem) } },
     want: 'joinclient-not-pinned-cluster',

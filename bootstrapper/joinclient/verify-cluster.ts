@@ -27,7 +27,10 @@ export interface VerifiedCluster {
   readonly clusterName: string;
   /** The cluster CAs that this machine trusts, a PEM bundle: for a member those that it trusts already, unless they were replaced. */
   readonly clusterCaPem: string;
-  /** The CA in the owner's signature over the cluster: one that was replaced once the shared keys were. */
+  /**
+   * The CA in the owner's signature over the cluster. It is no longer the current CA after a rotation of the shared
+   * keys has replaced it.
+   */
   readonly ownedCaPem: string;
   readonly epoch: number;
   /** The node at the other end. */
@@ -148,8 +151,8 @@ function verifyPin(
 }
 
 /**
- * Verifies the certificate of the node that responded, by the clock of this machine or, if that fails, of the
- * cluster. Returns the CAs of those to try that have issued it.
+ * Verifies the certificate of the node that responded, by the clock of this machine or, if that fails, by the clock of
+ * the cluster. Tries the CAs in their order, and returns the CA bundle that verified the certificate.
  */
 function verifyServer(
   { clusterId, nodeCertificatePem }: ClusterIdentity,

@@ -106,7 +106,7 @@ test.each(KEY_PHASES)(
     });
     for await (const { name, disk } of faults) {
       points.push(name);
-      // The next start of the agent, before etcd and Kubernetes: with the phase that reached the disk.
+      // Simulates the next start of the agent before etcd and Kubernetes start, in the phase that was saved on disk.
       await installSharedKeys(disk, new KeyStore(disk, KEYS), STATE);
       await reach(disk, phase);
       expect({ name, texts: await textsOf(disk) }).toEqual({ name, texts: wanted });

@@ -21,7 +21,10 @@ export async function installSharedKeys(
   await placeKubernetesKeys(files, set);
 }
 
-/** Also in phase `distribute`, in which the CA stays: the files in a ticket have no signature, the keys in the set do. */
+/**
+ * Writes the signing CA of the cluster in every phase, even in `distribute`, which does not change it. The key files in
+ * a ticket are not signed by an owner, but the keys in the set are.
+ */
 async function placeClusterCa(files: FilePort, stateDir: string, set: KeySet): Promise<void> {
   const pair = signingClusterCa(set);
   if (pair === undefined) return;

@@ -61,7 +61,10 @@ export class KeyStore {
     return this.#readSet(this.#paths.rotation);
   }
 
-  /** Saves keys that this node uses or distributes. Keys that waited for a signature are deleted: they are these, or obsolete. */
+  /**
+   * Saves keys that this node uses or distributes. Deletes the keys that waited for an owner's signature: they are
+   * either the same keys or obsolete.
+   */
   async saveSet(set: KeySet): Promise<void> {
     await this.#write(this.#paths.rotation, encodeKeySet(set).reveal());
     await this.#files.remove(this.#paths.newKeys);

@@ -67,7 +67,7 @@ class TestNode implements Curators, KeyRotationDriver {
   readonly store = new KeyStore(this.files, TEST_PATHS);
   readonly clock = new FakeClock();
   readonly owner = new TestOwner({ clock: this.clock, clusterId: membership.clusterId });
-  /** What curators show beside the record. */
+  /** The owner documents that curators send beside the record. */
   documents: Uint8Array[] = [this.owner.sign('keys', signedKeysOf(publicKeysOf(set)))];
   readonly did: string[] = [];
   readonly values = {
@@ -136,7 +136,7 @@ class TestNode implements Curators, KeyRotationDriver {
   };
   rewriteEncrypted = () => this.#do('rewrite', undefined);
   removeRetiredKeys = () => this.#do('forget', undefined);
-  /** The cluster CAs that the node was told to trust, each with what it did before. */
+  /** The cluster CAs that the node was told to trust, each with the step that the node had done before. */
   readonly trusted: (readonly [before: string | undefined, ...cas: string[]])[] = [];
   trustClusterCas = async (pem: string) => {
     this.trusted.push([this.did.at(-1), ...certificatesIn(pem)]);
@@ -179,7 +179,7 @@ describe('the cluster CA', () => {
     expect(node.reached()).toBe('2/done');
   };
 
-  test('is trusted beside the next one before a control plane issues with that, and dropped when nothing uses it', async () => {
+  test('stays trusted together with the next CA from before a control plane issues certificates with the next CA until nothing uses the previous CA', async () => {
     node = new TestNode(CONTROL_PLANE);
     await follow();
     const [both, one] = [[pemOf('previous'), pemOf('next')], [pemOf('next')]];
@@ -192,14 +192,14 @@ describe('the cluster CA', () => {
     ]);
   });
 
-  test('is followed by a worker, which then gets a certificate of the next one', async () => {
+  test('changes on a worker too, which then gets a certificate from the next CA', async () => {
     node = new TestNode(['KubernetesWorker']);
     await follow();
     expect(node.trusted.map(([, ...cas]) => cas.length)).toEqual([2, 2, 2, 1, 1]);
     expect(node.issuers?.clusterCaPem).toBe(pemOf('next'));
   });
 
-  test('stays where a rotation of an earlier version does not replace it', async () => {
+  test('stays unchanged in a rotation by an earlier version, which does not replace this CA', async () => {
     const { [CLUSTER_CA]: _previous, ...previous } = set.previous;
     const { [CLUSTER_CA]: _next, ...next } = set.next;
     const older: KeySet = { ...set, previous, next };
@@ -244,7 +244,7 @@ describe('the key rotation worker on a control plane', () => {
     ]);
   });
 
-  test('restarts a kubelet that was started with other CAs of API servers, also one that joined in between', async () => {
+  test('restarts a kubelet that was started with other CAs of API servers, even if the node joined during the rotation', async () => {
     node.wasOther = false;
     node.isOutdated = true;
     await using _life = node.live();
@@ -291,7 +291,7 @@ describe('the key rotation worker on a control plane', () => {
       ]);
     }
     expect(node.secretsAtActivation).toEqual([true, false]);
-    expect(node.reached()).toBe('2/done'); // and an owner's signature over the keys still holds
+    expect(node.reached()).toBe('2/done'); // the owner's signature over the keys is still valid
   });
 
   test('activates no received key before the rotation reaches a phase that uses it', async () => {
@@ -315,7 +315,7 @@ describe('the key rotation worker on a control plane', () => {
     expect([node.did, (await node.store.loadSet())?.phase]).toEqual([['fetch'], 'issue']);
   });
 
-  test('completes a rotation whose agent ends at any step, and repeats that step', async () => {
+  test('completes a rotation if the agent ends at any step, and repeats that step', async () => {
     const run = async (step?: string): Promise<readonly string[]> => {
       node = new TestNode(CONTROL_PLANE);
       node.failing = step;

@@ -40,8 +40,8 @@ export interface KeyRotationDriver {
   /** Makes etcd, the Kubernetes control plane, the signer and the join service use the keys on disk. */
   activate(say: (what: string) => void, signal: AbortSignal): Promise<void>;
   /**
-   * Writes every encrypted object of Kubernetes again that is not under the new encryption key on disk, and resolves once the local
-   * etcd member has none. Every API server encrypts with the new key by then.
+   * Writes the encrypted Kubernetes objects again that are not encrypted with the new key on disk. Resolves once the
+   * local etcd member has no such object. Every API server already encrypts with the new key then.
    */
   rewriteEncrypted(say: (what: string) => void, signal: AbortSignal): Promise<void>;
   /** Deletes the previous keys, after all nodes have stopped using them. */
@@ -49,8 +49,8 @@ export interface KeyRotationDriver {
   /** Makes this node accept members whose certificates were signed by these cluster CAs. */
   trustClusterCas(bundlePem: string, signal: AbortSignal): Promise<void>;
   /**
-   * Ensures that these CAs have signed the certificates of the node and of its kubelet. Resolves to whether others had.
-   * Restarts nothing, and works while nothing runs.
+   * Ensures that these CAs have signed the certificates of the node and of its kubelet. Resolves to true if other CAs
+   * had signed them before. Restarts nothing, and works while nothing runs.
    */
   renewCertificates(issuers: CertificateIssuers, signal: AbortSignal): Promise<boolean>;
   /** Makes the kubelet accept clients, and after its next start API servers, whose certificates were signed by these CAs. */
@@ -120,7 +120,7 @@ async function follow(options: NodeKeysWorkerOptions, scope: Scope): Promise<voi
 type Idle = Extract<NodeKeysPlan, { readonly kind: 'rest' | 'wait' }>;
 type Step = Exclude<NodeKeysPlan, Idle> & { readonly made: NewKeys };
 
-/** Plans the next step. Whatever the node would install is verified first: what a curator says proves nothing. */
+/** Plans the next step. Verifies the keys and CAs before the node installs them, because a curator is not trusted. */
 async function planNow(options: NodeKeysWorkerOptions, scope: Scope): Promise<Idle | Step> {
   const { reads, store, curators } = options;
   const { record, documents } = await curators.use(
@@ -174,7 +174,8 @@ async function carryOut(options: NodeKeysWorkerOptions, step: Step, scope: Scope
   scope.log.info('starting phase of the key rotation', { generation: made.generation, phase });
   const reached = await store.loadStage();
   const isLate = isPhaseAtLeast(phase, 'refresh') && !hasReached(reached, { ...made, phase: 'refresh' });
-  // Before a control plane issues with the next CA, and before this node calls one that does.
+  // The node must trust the next CA before a control plane issues certificates with it, and before this node calls a
+  // control plane with such a certificate.
   const clusterCas = trustedClusterCas(phase, made);
   if (clusterCas !== undefined) await driver.trustClusterCas(clusterCas, scope.signal);
   const issuers = {
@@ -205,7 +206,8 @@ async function activate(
 ): Promise<void> {
   const set = await store.loadSet();
   if (set?.generation !== made.generation || !isPhaseAtLeast(phase, 'trust')) return;
-  // No control plane has the previous encryption key in use any more: `done` follows when all have completed `retire`.
+  // In phase `done` the previous encryption key is deleted. No control plane uses it any more, because `done` starts
+  // only after all nodes have completed `retire`.
   const encryption =
     phase === 'done' ? set.encryption && withoutReplacedSecrets(set.encryption) : set.encryption;
   await store.saveSet({ ...set, phase, encryption });

@@ -35,7 +35,8 @@ export function planNodeKeys({
 }: NodeKeysInputs): NodeKeysPlan {
   if (told === undefined || told.phase === 'asked') return { kind: 'rest' };
   const { generation, phase } = told;
-  // Records of an older cluster, or somebody who poses as a curator: keys that this node has replaced stay replaced.
+  // The announced keys are older than keys that this node has used. They come from records of an older cluster or from
+  // somebody who poses as a curator. Replaced keys are never installed again.
   if (generation < reached.generation)
     return {
       kind: 'wait',

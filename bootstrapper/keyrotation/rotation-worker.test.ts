@@ -320,7 +320,7 @@ describe('the new keys replace the encryption key', () => {
     });
   });
 
-  test('of an unfinished rotation, whose other key stays until nothing is under it', async () => {
+  test('of an unfinished rotation, whose previous key stays until no object is encrypted with it', async () => {
     expect(await createdAfter({ phase: 'refresh', encryption: earlier })).toMatchObject({
       ...{ previous: earlier.next, older: [firstKey] },
     });
@@ -369,7 +369,7 @@ describe('the new keys replace the CA of servers', () => {
     await ask();
     const { previous, next } = await newKeys();
     const made = await store.loadNewKeys();
-    // An owner signs the recorded texts.
+    // The record contains the same texts as the saved keys, because an owner signs the record.
     expect([previous[SERVERS_CA], next[SERVERS_CA]]).toEqual([
       made?.previous[SERVERS_CA]?.public,
       made?.next[SERVERS_CA]?.public,
@@ -440,7 +440,7 @@ describe('new keys that wait for an owner', () => {
     ]);
   });
 
-  test('are not distributed with a signature over other keys, or of a key that is no owner', async () => {
+  test('are not distributed if the signature is over other keys, or by a key of somebody who is no owner', async () => {
     const { worker, store } = part(a);
     await using _life = superviseForTest(worker, { clock });
     await ask();

@@ -66,7 +66,7 @@ export interface RotationOptions {
   readonly nodeId: string;
   /** The node key, which tells owners that this node created the new keys. */
   readonly identity: { readonly keyPem: Secret<string>; readonly pubKeyDer: Uint8Array };
-  /** What this node verifies an owner's signature with; undefined while it is no member. */
+  /** The facts with which this node verifies an owner's signature; undefined while it is no member. */
   readonly trust: () => ProvisionedTrust | undefined;
 }
 
@@ -221,7 +221,7 @@ async function ensureNewKeys(options: RotationOptions, generation: number): Prom
   return set;
 }
 
-/** The CA before the previous one is of no use any more. */
+/** Removes the cross-certificate that the CA before this one has signed. It is of no use after the next rotation. */
 function withoutCross({ cross: _, ...pair }: RotatingPair): RotatingPair {
   return pair;
 }

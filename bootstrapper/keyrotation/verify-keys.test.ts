@@ -59,7 +59,7 @@ interface Row {
 const rows: readonly Row[] = [
   { name: 'that no owner has signed', given: () => [], code: 'keyrotation-keys-unsigned' },
   {
-    name: 'that a key which is no owner has signed',
+    name: 'that were signed with a key of somebody who is no owner',
     given: () => [document(signed, {}, new TestOwner({ clock, clusterId }))],
     code: 'keyrotation-keys-unsigned',
   },

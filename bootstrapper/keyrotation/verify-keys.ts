@@ -58,8 +58,8 @@ export async function verifyClientsCa(
 }
 
 /**
- * Verifies the CAs of API servers in a ticket. Those of a cluster whose rotations have kept this CA have no signature: only a machine
- * that has none yet (`isFirst`) takes them.
+ * Verifies the CAs of API servers in a ticket. If no rotation of the cluster has replaced this CA, no owner has signed
+ * it. Then only a machine that has no such CA yet (`isFirst`) accepts it.
  * @throws like `verifyAnnouncedKeys()`
  */
 export async function verifyServersCa(
@@ -75,8 +75,8 @@ export async function verifyServersCa(
 }
 
 /**
- * Whether these are the keys that the signed generation replaces, and only these are trusted: an owner has signed the next
- * generation, and the control plane that issued the ticket does not have it yet.
+ * Whether these are exactly the keys that the signed generation replaces. This is the case when an owner has signed the
+ * next generation, and the control plane that issued the ticket does not have the next keys yet.
  */
 function isReplacedBy(set: KeySet, { previous, ...signed }: SignedKeys): boolean {
   const { generation, phase, next, encryption } = set;

@@ -72,13 +72,13 @@ describe('EventRateLimit', () => {
       enabled: ['NodeRestriction', 'EventRateLimit', 'DenyServiceExternalIPs'],
     },
     {
-      name: 'a cluster with both undone does neither',
+      name: 'a cluster whose configuration disables both does not limit events and allows external IPs',
       hardening: { ...DEFAULT_HARDENING, eventRateLimit: false, serviceExternalIps: true },
       configured: ['PodSecurity'],
       enabled: ['NodeRestriction'],
     },
     {
-      name: 'a cluster of an earlier release does neither',
+      name: 'a cluster of an earlier release does not limit events and allows external IPs',
       hardening: undefined,
       configured: ['PodSecurity'],
       enabled: ['NodeRestriction'],

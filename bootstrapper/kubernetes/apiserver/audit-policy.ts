@@ -66,7 +66,7 @@ export const AUDIT_POLICY: AuditPolicy = {
       verbs: ['get'],
       nonResourceURLs: ['/healthz*', '/livez*', '/readyz*', '/version'],
     },
-    // Secrets, tokens and what applications treat as such: who read or wrote them, never the contents.
+    // Secrets, ConfigMaps and tokens: the log shows which user read or wrote them, but never their contents.
     {
       level: 'Metadata',
       resources: [

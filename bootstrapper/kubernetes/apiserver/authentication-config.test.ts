@@ -49,7 +49,7 @@ test('writeAuthenticationConfig() maps an issuer, and refuses users and groups w
   expect(await writeAuthenticationConfig(files, settings, issuers)).toBe(false);
 });
 
-test('writeAuthenticationConfig() keeps anonymous requests to health checks and, without issuers of its own, those in the file', async () => {
+test('writeAuthenticationConfig() allows anonymous requests only for health checks, and keeps the issuers in the file if it is called without issuers', async () => {
   const files = new MemoryFiles();
   const paths = ['/healthz', '/livez', '/readyz'].map((path) => ({ path }));
   await writeAuthenticationConfig(files, settings);

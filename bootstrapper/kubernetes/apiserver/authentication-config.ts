@@ -15,10 +15,11 @@ const HEALTH_PATHS = ['/healthz', '/livez', '/readyz'] as const;
 const written = z.object({ jwt: z.array(z.unknown()) });
 
 /**
- * Writes the authentication configuration of the API server, which reads it again when it changes. Requests without credentials
- * are anonymous only for its health; any other path answers them with 401 before an authorizer runs.
- * @param authentication issuers whose tokens are accepted; undefined: those in the file, because an API server that starts before
- * this node has verified the configuration of the cluster must not end logins
+ * Writes the authentication configuration of the API server, which reads it again when it changes. Requests without
+ * credentials are allowed only for the health of the API server; for any other path it responds 401 before an
+ * authorizer runs.
+ * @param authentication issuers whose tokens are accepted. If undefined, the issuers in the file are kept: an API
+ * server may start before this node has verified the configuration of the cluster, and must still accept logins then
  * @returns whether the file changed
  */
 export async function writeAuthenticationConfig(
@@ -48,7 +49,8 @@ function issuersIn(text: string | undefined): readonly unknown[] {
   try {
     return text === undefined ? [] : written.parse(JSON.parse(text)).jwt;
   } catch {
-    // An API server refuses to start with a damaged file. Its issuers follow when the configuration is verified.
+    // An API server refuses to start with a damaged file, so the file is written without issuers. They are added when
+    // the configuration of the cluster is verified.
     return [];
   }
 }

@@ -38,9 +38,9 @@ export interface AuthorizationOptions {
 
 /**
  * Writes the authorization configuration: the membership webhook of the join service, then the authorizers of
- * Kubernetes. The API server denies a kubelet or an operator if the webhook does not answer. Otherwise a removed one could
- * regain access by overloading the join service. An owner must be able to repair a cluster in which no join service responds, so
- * that nobody denies an owner then.
+ * Kubernetes. If the webhook does not answer, the API server denies kubelets and operators. Otherwise a removed kubelet
+ * or operator could regain access by overloading the join service. Owners are not denied then, because an owner must be
+ * able to repair a cluster in which no join service responds.
  */
 export async function writeAuthorizationConfig(
   files: FilePort,

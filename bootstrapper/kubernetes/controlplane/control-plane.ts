@@ -112,7 +112,7 @@ export class ControlPlane {
     const { files, checkpoints } = this.#ports;
     if (await this.#isDone('settings')) {
       await files.remove(PATHS.superAdminConf); // the `pki` step may have written this file again
-      await storeOperatorRoles(this.#ports, signal); // an earlier release has not stored them
+      await storeOperatorRoles(this.#ports, signal); // clusters of earlier releases lack these roles
       return progress.reportUnchanged();
     }
     await this.#begin('settings');

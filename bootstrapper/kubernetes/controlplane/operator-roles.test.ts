@@ -7,7 +7,7 @@ import {
   runAll,
 } from '../fake-machine.ts';
 
-/** What the control plane has told kubectl to store. */
+/** The kubectl commands that stored the operator roles. */
 const reconciled = ({ commands }: ReturnType<typeof createControlPlane>) =>
   commands.runs.filter((argv) => argv.includes('reconcile'));
 
@@ -19,7 +19,7 @@ test('the first control plane stores the rights of operators once', async () => 
   expect(reconciled(bed)).toHaveLength(1);
 });
 
-test('a control plane of an earlier release stores them at the next start, and fails if it cannot', async () => {
+test('a control plane of an earlier release stores the rights of operators at its next start, and fails if kubectl fails', async () => {
   let isBroken = true;
   const bed = createControlPlane((argv) =>
     isBroken && argv.includes('reconcile') ? { exitCode: 1, output: 'forbidden' } : undefined,

@@ -7,7 +7,10 @@ const STEP = 'operator-roles';
 const API = 'rbac.authorization.k8s.io';
 const READ = ['get', 'list', 'watch'];
 
-/** Reads what is no object of a namespace. Secrets are not in it, nor is `nodes/proxy`, which runs commands in pods. */
+/**
+ * Viewers may read the objects that belong to no namespace. They may not read Secrets. They also have no right on
+ * `nodes/proxy`, with which a user can run commands in pods.
+ */
 const VIEWER_RULES = [
   { apiGroups: [''], resources: ['nodes', 'persistentvolumes'], verbs: READ },
   { apiGroups: ['storage.k8s.io'], resources: ['storageclasses'], verbs: READ },
@@ -17,8 +20,8 @@ const VIEWER_RULES = [
 ];
 
 /**
- * What `cluster node` does with the rights of an operator: cordon, drain, remove. Creating pods is not in it: an operator who creates pods
- * in a namespace of the system is root on the nodes, and has the keys of the owner's control planes.
+ * Operators have the rights that `cluster node` needs to cordon, drain and remove nodes. They may not create pods: a
+ * pod in a system namespace can be root on a node, and can read the keys on a control plane.
  */
 const OPERATOR_RULES = [
   { apiGroups: [''], resources: ['nodes'], verbs: ['patch', 'delete'] },
