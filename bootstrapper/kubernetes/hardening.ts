@@ -2,8 +2,8 @@ import type { HardeningConfig } from '../../internal/config/index.ts';
 import type { KubernetesSettings } from './settings.ts';
 
 /**
- * Kubernetes by default. Clusters of releases without these settings keep it, because their workloads may
- * depend on it.
+ * The defaults of Kubernetes. Clusters that were created by releases without these settings keep the defaults, because
+ * their workloads may depend on them.
  */
 const UNHARDENED: HardeningConfig = {
   seccompDefault: false,

@@ -129,12 +129,12 @@ describe('buildKubeadmConfig()', () => {
   test.each([
     { name: 'a new cluster', hardening: DEFAULT_HARDENING, want: 'false' },
     { name: 'a cluster of an earlier release', hardening: undefined, want: undefined },
-  ])('extends the lifetime of tokens in $name: $want', ({ hardening, want }) => {
+  ])('sets service-account-extend-token-expiration to $want in $name', ({ hardening, want }) => {
     expect(argumentsOf('apiServer', { hardening })['service-account-extend-token-expiration']).toBe(want);
   });
 
   test.each(['apiServer', 'controllerManager', 'scheduler'] as const)(
-    '%s gets the extra arguments of the configuration, none of which is set already',
+    '%s gets the extra arguments of the configuration, which can contain no argument that the agent sets',
     (pod) => {
       const allowed = Object.keys(extraArgumentsSchema.shape[pod].unwrap().shape);
       const own = argumentsOf(pod, { hardening: DEFAULT_HARDENING });

@@ -158,7 +158,7 @@ describe('a machine with a locked state disk', () => {
     });
   });
 
-  test('opens the disk with the recovery key of an owner, once', async () => {
+  test('opens the disk only once when the recovery key of an owner arrives twice', async () => {
     await withMachine(async ({ channel, tried, isRecovered }) => {
       const client = createClient(LockedDiskApi, channel);
       await expect(client.recover(await sealed(channel, KEY.with(0, 1)), call)).rejects.toMatchObject({

@@ -22,7 +22,7 @@ const CLOSE_MS = 2_000;
 /** A challenge, or a key of 32 bytes with its tag. */
 const MAX_PART_BYTES = 4096;
 const KEY_BYTES = 32;
-/** What `DescribeResponse.enrolment_state` says: the records of the enrolment are on the disk. */
+/** The value of `DescribeResponse.enrolment_state`. The real state is unknown, because it is on the locked disk. */
 const ENROLMENT_STATE = 'DiskLocked';
 
 /** Ports (injected dependencies) of a machine whose state disk does not open. */
@@ -33,15 +33,15 @@ export interface LockedDiskPorts extends MachineDescriptionPorts {
   readonly device: string;
   /** Why the disk does not open. */
   readonly reason: CodedError;
-  /** What an owner needs to recover the disk. */
+  /** Reads the data with which an owner recovers the disk. */
   read(signal: AbortSignal): Promise<LockedDisk>;
-  /** Opens the disk with the recovery key, 32 bytes. Rejects without a change for another key. */
+  /** Opens the disk with the recovery key (32 bytes). Rejects if the key is wrong, and then changes nothing. */
   recover(recoveryKey: Secret<Uint8Array>): Promise<void>;
 }
 
 /**
- * Serves the init port of a machine whose state disk does not open, until an owner has recovered the disk. The machine has no
- * identity meanwhile but its TPM: its key and the records of its cluster are on the disk.
+ * Serves the init port of a machine whose state disk does not open, until an owner has recovered the disk. Until then,
+ * only the TPM identifies the machine, because the machine key and the records of its cluster are on the locked disk.
  */
 export async function serveLockedDisk(ports: LockedDiskPorts, signal: AbortSignal): Promise<void> {
   const { server: created, recovered } = createLockedDiskServer(ports);
@@ -96,7 +96,7 @@ function lockedDiskHandlers(
           evidence.answerChallenge(challenge, session, signal),
         ),
       );
-      // One after the other, and not given up with the connection of the caller.
+      // Runs one recovery at a time. A recovery continues even if the connection of its caller ends.
       const running = last.then(() => recoverOnce(recoveryKey));
       last = running.catch(() => undefined);
       await running;

@@ -203,7 +203,7 @@ describe('NodeLock', () => {
       expect(register.counter.value).toBe(7n);
     });
 
-    test('after a reset without a reboot, a lock of the same cluster keeps the register and increases the counter', async () => {
+    test('after a reset without a reboot, locking to the same cluster again keeps the value of the PCR and increases the counter', async () => {
       await createLock(register).acquire(init);
       await rm(join(directory, 'lock.json'));
       await createLock(register).acquire({ ...init, id: 'init-2' });
@@ -213,7 +213,7 @@ describe('NodeLock', () => {
       expect(register).toMatchObject({ value: locked, extensions: 2, counter: { value: 7n } });
     });
 
-    test('after a reset without a reboot, a lock of another cluster extends the locked value, which no verifier accepts', async () => {
+    test('after a reset without a reboot, locking to another cluster extends the PCR to a value that no verifier accepts', async () => {
       await createLock(register).acquire(init);
       await rm(join(directory, 'lock.json'));
       await createLock(register).acquire(ticket);

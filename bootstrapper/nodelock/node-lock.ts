@@ -159,8 +159,8 @@ function bootBaseline(now: Uint8Array | undefined, { clusterId }: LockClaim): Ui
 }
 
 /**
- * Increments the counter once each time the machine is locked: a counter above its baseline has counted this
- * time already.
+ * Increments the counter once each time the machine is locked. If the counter is above its baseline, this lock has been
+ * counted already.
  */
 async function count({ counter }: LockRegister, { counterBaseline }: LockRecord): Promise<void> {
   if (counter === undefined || counterBaseline === undefined) return;

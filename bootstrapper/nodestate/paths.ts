@@ -27,7 +27,7 @@ export const AGENT_PATHS = {
   machineKey: `${STATE}/machine/key.pem`,
   fingerprint: `${STATE}/machine/fingerprint`,
   keySecret: `${STATE}/machine/attestation-key.sealed`,
-  /** What the cloud of this machine has suggested (bootstrapper/cloudhints). */
+  /** Hints of this machine's cloud, such as a name (bootstrapper/cloudhints). */
   cloudHints: `${STATE}/machine/cloud-hints.json`,
   enrolment: `${STATE}/enrolment`,
   lock: `${STATE}/enrolment/lock.json`,

@@ -48,7 +48,7 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
     },
     {
       name: 'cluster_agent_runnable_failing',
-      help: 'Runnables of the agent whose last run failed, and that do not work again.',
+      help: 'Runnables of the agent whose last run failed, and that have not recovered since.',
       kind: 'gauge',
       samples: tree.filter(isFailing).map(({ path }) => ({ labels: { path }, value: 1 })),
     },
@@ -119,7 +119,7 @@ function backupMetrics(backups: ScheduledBackups | undefined): readonly MetricFa
       'When the newest proved backup was taken; before the first one, when the schedule was signed.',
       backups.newestMs,
     ),
-    family('schedule_end_timestamp_seconds', 'When the signature of the schedule ends.', backups.endsMs),
+    family('schedule_end_timestamp_seconds', 'When the signature of the schedule expires.', backups.endsMs),
   ];
 }
 

@@ -59,7 +59,7 @@ export interface EtcdFacts {
   readonly dbSizeBytes: number;
   readonly quotaBytes: number;
   readonly hasLeader: boolean;
-  /** It refuses writes, because its quota is used up. */
+  /** The member refuses writes, because its quota is used up. */
   readonly isFull: boolean;
   readonly members: readonly {
     readonly name: string;

@@ -11,7 +11,7 @@ export interface NodeStreamOptions {
   readonly reads: Pick<RoleValues, 'clusterMembership'>;
   readonly curators: AllCurators;
   readonly agentVersion: string;
-  /** What the streams of this member serve. */
+  /** Ports (injected dependencies) of the tasks that this member serves over its streams. */
   readonly portsOf: (membership: Membership) => TaskPorts;
 }
 

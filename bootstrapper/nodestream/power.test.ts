@@ -14,7 +14,7 @@ describe('obeyPowerOrder()', () => {
   test.each([
     { action: 'reboot', verb: 'reboot' },
     { action: 'off', verb: 'poweroff' },
-  ] as const)('hands $action to systemd', async ({ action, verb }) => {
+  ] as const)('runs systemctl $verb for the order "$action"', async ({ action, verb }) => {
     const { commands, ports } = start();
     await obeyPowerOrder(ports, { action, bootId: 'boot-1' }, signal);
     expect(commands.runs).toEqual([['systemctl', '--no-block', verb]]);

@@ -3,7 +3,7 @@ import type { Logger } from '../../internal/logging/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import { NodeStreamError } from './errors.ts';
 
-/** systemd answers at once: it only queues the job. */
+/** Time limit of the systemctl call. systemd only queues the job, so it answers at once. */
 const QUEUE_MS = 10_000;
 const VERBS = { reboot: 'reboot', off: 'poweroff' } as const;
 

@@ -77,7 +77,7 @@ describe('PhaseLog', () => {
   });
 
   test.each([0, 10, 1000])(
-    'writes all events in order once the disk has space again, after it took %d characters of each line',
+    'writes all events in order once the disk has space again, after the full disk had written %d characters of each line',
     async (taken) => {
       const files = new FullDisk(taken);
       await files.makeDirectory('/init');

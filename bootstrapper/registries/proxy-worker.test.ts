@@ -57,7 +57,7 @@ function startNode(units: UnitsOnDisk) {
   return { tree, configure, clock };
 }
 
-test('the proxy of each configuration reaches containerd, and its end too', async () => {
+test('the proxy worker passes the proxy of each configuration to containerd, and removes it when the configuration has none', async () => {
   const units = await withContainerd();
   const { tree, configure } = startNode(units);
   await using _ = tree;
@@ -84,7 +84,7 @@ test('a configuration without a proxy, or with the same one, restarts nothing', 
   expect(units.moves.filter((move) => move === RESTART)).toHaveLength(1);
 });
 
-test('after a crash between the write and the restart, containerd is still to be restarted', async () => {
+test('after a crash between the write and the restart, the next start of the agent restarts containerd', async () => {
   const units = await withContainerd();
   units.failsAfterWrite = true;
   const { tree, configure } = startNode(units);
@@ -92,7 +92,7 @@ test('after a crash between the write and the restart, containerd is still to be
   await configure({ http: PROXY });
   units.failsAfterWrite = false;
   expect(units.moves).not.toContain(RESTART);
-  // What the agent's next start asks when it ensures the unit.
+  // The agent's next start installs the unit and must then restart containerd.
   expect(await units.install(CONTAINERD_UNIT, UNIT)).toBe(true);
 });
 
@@ -107,7 +107,7 @@ test('a restart of containerd that failed is repeated', async () => {
   expect(units.moves.filter((move) => move === RESTART)).toHaveLength(1);
 });
 
-test('a proxy of a form that this version does not know changes nothing', async () => {
+test('a proxy in an unknown format changes nothing', async () => {
   const units = new UnitsOnDisk();
   const { tree, configure } = startNode(units);
   await using _ = tree;

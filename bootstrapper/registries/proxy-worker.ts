@@ -25,7 +25,10 @@ export function proxyWorker(options: ProxyWorkerOptions): Runnable {
   });
 }
 
-/** Whether containerd still runs without the drop-in that was written. Outlives an attempt that failed. */
+/**
+ * Whether containerd still runs without the drop-in on disk. This state is kept when an attempt fails and the worker
+ * starts again.
+ */
 interface Outdated {
   readonly containerd: { isOutdated: boolean };
 }

@@ -54,7 +54,7 @@ class TestNode {
   }
 }
 
-test('the registries worker applies each configuration, also one without registries, and none that it does not understand', async () => {
+test('the registries worker applies each configuration, even one without registries, but not one in an unknown format', async () => {
   const node = new TestNode();
   await using tree = node.live();
   await settle();
@@ -70,7 +70,7 @@ test('the registries worker applies each configuration, also one without registr
   expect(await node.directories()).toEqual([]);
 });
 
-test('the registries worker follows the credentials, keeps them while no API server answers, and logs none', async () => {
+test('the registries worker applies changed credentials, keeps them while no API server answers, and logs no credentials', async () => {
   const node = new TestNode();
   await using tree = node.live();
   await node.configure(mirrorOf('docker.io', true));

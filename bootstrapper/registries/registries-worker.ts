@@ -14,11 +14,11 @@ import { NodeRegistriesError } from './errors.ts';
 import { registryDirectories, type RegistryCredentials } from './registry-files.ts';
 import { writeRegistries } from './write-registries.ts';
 
-/** Until the next attempt after a failure, and until credentials that are missing are looked for again. */
+/** Time until the next attempt after a failure, and between attempts to read missing credentials. */
 const RETRY_MS = 5_000;
-/** Until changed credentials are noticed. Kubernetes has no cheaper way to ask for one object. */
+/** Interval at which credentials are read again. Kubernetes has no cheaper way to watch one object. */
 const CREDENTIALS_MS = 30_000;
-/** Until the files on disk are compared again, in case somebody has changed them. */
+/** Time until the files on disk are compared again, in case somebody has changed them. */
 const RECHECK_MS = 600_000;
 
 /** Inputs and ports (injected dependencies) of the registries worker. */

@@ -80,7 +80,7 @@ function endpointsOf(
   ];
 }
 
-/** The last endpoint is what containerd calls the server; it asks the others before it. */
+/** Renders a hosts.toml. The last endpoint is its `server`, which containerd calls only after all `host` entries. */
 function hostsToml(endpoints: readonly Endpoint[], directory: string): string {
   const [server] = endpoints.slice(-1);
   const hosts = endpoints
@@ -98,7 +98,7 @@ function hostsToml(endpoints: readonly Endpoint[], directory: string): string {
 }
 
 function settingsOf({ url, isMirror, ca }: Endpoint, directory: string): readonly string[] {
-  // A path that begins with the root of the API is whole; containerd would append another /v2.
+  // A path that begins with /v2/ is complete. Without `override_path`, containerd would append another /v2.
   const isWhole = new URL(url).pathname.startsWith('/v2/');
   return [
     ...(isMirror ? ['capabilities = ["pull", "resolve"]'] : []),

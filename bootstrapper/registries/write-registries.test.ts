@@ -31,7 +31,7 @@ async function contentOf(files: MemoryFiles): Promise<Record<string, string>> {
   return all;
 }
 
-test('registryDirectories() writes mirrors before the registry, each with its own CA and login, and no fallback if it is off', () => {
+test('registryDirectories() writes mirrors before the registry, each with its own CA and login, and no registry if the fallback to it is off', () => {
   const [hub, own] = directories({ ...HUB, fallback: true }, PRIVATE);
   const [alone] = directories(HUB);
   const caName = [...(own?.cas.keys() ?? [])][0] ?? '';
@@ -58,7 +58,7 @@ Authorization = ["Basic ${Buffer.from('bob:other').toString('base64')}"]
   expect(JSON.stringify([hub, own, alone])).not.toContain(Buffer.from('ann:secret').toString('base64'));
 });
 
-test('writeRegistries() writes files that only root can read, changes nothing twice, and removes what is no longer configured', async () => {
+test('writeRegistries() writes files that only root can read, changes nothing when it is repeated, and removes registries that are no longer configured', async () => {
   const files = new MemoryFiles();
   expect(await writeRegistries(files, ROOT, directories(HUB, PRIVATE))).toEqual({
     changed: ['docker.io', 'registry.example.org_5001_'],

@@ -3,16 +3,16 @@ import { CA_FILE, MARKER, type RegistryDirectory } from './registry-files.ts';
 
 const HOSTS_TOML = 'hosts.toml';
 
-/** What `writeRegistries()` has done, by the names of directories. */
+/** The result of `writeRegistries()`, as names of directories. */
 export interface WrittenRegistries {
   readonly changed: readonly string[];
-  /** Left alone because an operator made them. */
+  /** Directories that were not changed, because an operator made them. */
   readonly foreign: readonly string[];
 }
 
 /**
- * Makes the directories of the agent in certs.d those of the configuration. Never changes a directory that somebody else has
- * made. After a crash the next call completes the work: at each moment a hosts.toml names only CA files that exist.
+ * Makes the agent's directories in certs.d match the configuration. Never changes a directory that somebody else has
+ * made. After a crash the next call completes the work: at each moment, a hosts.toml names only CA files that exist.
  */
 export async function writeRegistries(
   files: FilePort,
@@ -44,7 +44,10 @@ export async function removeRegistries(files: FilePort, root: string): Promise<v
   if ((await files.stat(root))?.kind === 'directory') await writeRegistries(files, root, []);
 }
 
-/** Whether the agent made a directory. Without a hosts.toml it may have been interrupted: then there are only CA files. */
+/**
+ * Whether the agent made a directory. A directory without a hosts.toml is the agent's if it contains only CA files,
+ * because an interrupted write leaves only these.
+ */
 async function isOurs(files: FilePort, path: string): Promise<boolean> {
   if ((await files.stat(path))?.kind !== 'directory') return false;
   const text = await readText(files, `${path}/${HOSTS_TOML}`);
@@ -74,7 +77,10 @@ async function writeDirectory(
   return isChanged;
 }
 
-/** The hosts.toml first: without it, what is left is still known as ours. Keeps files that an operator has added. */
+/**
+ * Deletes a directory of the agent, the hosts.toml first: if the deletion is interrupted, only CA files remain, which
+ * identify the directory as the agent's. Keeps files that an operator has added.
+ */
 async function removeDirectory(files: FilePort, path: string): Promise<void> {
   const added = (await files.list(path)).filter((name) => name !== HOSTS_TOML && !CA_FILE.test(name));
   await files.remove(`${path}/${HOSTS_TOML}`);

@@ -14,8 +14,8 @@ interface RemovedPorts extends SystemPorts {
 }
 
 /**
- * Runs the agent of a removed machine: stops everything that the node ran, then tells everybody who asks that the machine
- * was removed, until the signal fires.
+ * Runs the agent of a removed machine: stops all units of the node. Then reports on the console, at the agent socket
+ * and to systemd that the machine was removed, until the signal fires.
  */
 export async function runRemoved(
   ports: RemovedPorts,

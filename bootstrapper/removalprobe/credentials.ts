@@ -22,7 +22,7 @@ const ISSUER = 'https://kubernetes.default.svc.cluster.local';
 /** The account that test tokens name: the default account of the namespace that every user may read. It has no permissions. */
 export const ACCOUNT = { namespace: 'kube-public', name: 'default' } as const;
 
-/** What test credentials say. */
+/** The values from which test credentials are created. */
 export interface CredentialSource {
   /** Id of the removed node. */
   readonly nodeId: string;
@@ -41,7 +41,7 @@ export interface TestCertificate extends TlsIdentity {
 /** The credential in a request: a client certificate or a bearer token. */
 export type TestCredential = TestCertificate | { readonly token: Secret<string> };
 
-/** The key that creates a credential, and what differs from the client certificate of a user without permissions. */
+/** The key that signs a credential, and its differences from the client certificate of a user without permissions. */
 type CredentialRule = readonly [
   key: keyof RotatingPairs,
   differences?: (source: CredentialSource & Pick<LeafSpec, 'pubKeyDer' | 'commonName'>) => Partial<LeafSpec>,

@@ -34,7 +34,7 @@ beforeEach(() => {
   store('/registry/configmaps/a/two', next.name);
 });
 
-test('a replaced encryption key with which nothing is encrypted is proved useless, the current one is not', async () => {
+test('probeEncryption() proves that a replaced encryption key decrypts nothing, and reports what the current key decrypts', async () => {
   expect(await probe('previous')).toEqual({
     ...{ outcome: 'REFUSED', detail: 'it decrypts 0 of 2 stored secrets and ConfigMaps' },
   });
@@ -44,7 +44,7 @@ test('a replaced encryption key with which nothing is encrypted is proved useles
   });
 });
 
-test('one object under a replaced encryption key is reported', async () => {
+test('probeEncryption() reports one object that is still encrypted with a replaced encryption key', async () => {
   store('/registry/configmaps/a/left', previous.name);
   expect(await probe('previous')).toMatchObject({
     outcome: 'ADMITTED',
@@ -52,17 +52,17 @@ test('one object under a replaced encryption key is reported', async () => {
   });
 });
 
-test('the key of a generation before the previous one, and an etcd without objects, prove nothing', async () => {
+test('probeEncryption() is inconclusive for a key older than the previous one, and for an etcd without objects', async () => {
   expect((await probe(undefined)).outcome).toBe('INCONCLUSIVE');
   values.clear();
   expect((await probe('previous')).outcome).toBe('INCONCLUSIVE');
 });
 
-test('without a configuration of the agent, nothing is proved', async () => {
+test('probeEncryption() is inconclusive without an encryption configuration on this node', async () => {
   expect(await probe('previous', {})).toMatchObject({ outcome: 'INCONCLUSIVE' });
 });
 
-test('after a rotation that did not replace it, the key of every generation is the first one', async () => {
+test('probeEncryption() uses the first encryption key for every generation if no rotation has replaced the key', async () => {
   await files.makeDirectory('/etc/kubernetes/encryption');
   const keys = [{ name: 'key1', secret: previous.secret?.reveal() }];
   const providers = [{ secretbox: { keys } }, { identity: {} }];

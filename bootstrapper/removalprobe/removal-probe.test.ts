@@ -79,7 +79,7 @@ describe('createTestCredential()', () => {
     { name: 'front-proxy', issuer: 'front-proxy-ca 2' },
     { name: 'member', issuer: 'lasting' },
     { name: 'operator', issuer: 'lasting' },
-  ] as const)('signs $name with the CA $issuer', async ({ name, issuer }) => {
+  ] as const)('signs the credential "$name" with the CA "$issuer"', async ({ name, issuer }) => {
     expect(new X509Certificate((await create(name)).certPem).issuer).toBe(`CN=${issuer}`);
   });
 
@@ -170,12 +170,15 @@ describe('judgeAnswer()', () => {
     ['curator', 'member', 'etcd-unavailable', 'INCONCLUSIVE'],
     ['curator', 'member', 'HTTP 200', 'ADMITTED'],
   ];
-  test.each(table)('%s, %s credential, %j: %s', (endpoint, credential, detail, outcome) => {
-    expect(judgeAnswer(ENDPOINT_RULES[endpoint], credential, detail)).toEqual({
-      outcome: Outcome[outcome],
-      detail,
-    });
-  });
+  test.each(table)(
+    'endpoint %s, credential %s, answer %j: the result is %s',
+    (endpoint, credential, detail, outcome) => {
+      expect(judgeAnswer(ENDPOINT_RULES[endpoint], credential, detail)).toEqual({
+        outcome: Outcome[outcome],
+        detail,
+      });
+    },
+  );
 });
 
 const record = (nodeId: string, over: Partial<NodeRecord> = {}): NodeRecord => ({

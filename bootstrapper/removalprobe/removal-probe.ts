@@ -87,7 +87,7 @@ export async function runRemovalProbe(...inputs: Parameters<typeof prepareProbe>
   return { results: [...results, ofKey], away };
 }
 
-/** What all tests of a probe need. */
+/** The inputs that all tests of a probe share. */
 export type Probe = Awaited<ReturnType<typeof prepareProbe>>;
 
 /** Refuses the id of a member, finds the endpoints, and reads the keys. */
@@ -173,8 +173,8 @@ function controlOf(name: TestCredentialName): TestCredentialName | undefined {
 }
 
 /**
- * Tests what a copy of the encryption key is good for: reads every stored value of Kubernetes from the local etcd member, and counts
- * those that are encrypted with the key. "Refused" means that there is none.
+ * Tests what a copy of the encryption key can decrypt. Reads every stored value of Kubernetes from the local etcd
+ * member, and counts the values that are encrypted with the key. "Refused" means that there are none.
  */
 export async function probeEncryption({ etcds, files, keys, which, signal }: Probe): Promise<Verdict> {
   try {

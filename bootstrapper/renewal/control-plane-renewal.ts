@@ -16,7 +16,7 @@ import type { RoleValues } from '../roleserve/index.ts';
 import { curatorCertificateTimes } from '../credentials/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
-/** What the renewal of a control plane's certificates needs from the system and from other workers. */
+/** Ports (injected dependencies) and inputs of the renewal of a control plane's certificates. */
 export interface ControlPlaneRenewalPorts extends Pick<SystemPorts, 'files' | 'clock' | 'log'> {
   readonly reads: Pick<RoleValues, 'clusterSettings' | 'localControlPlane'>;
   readonly driver: {

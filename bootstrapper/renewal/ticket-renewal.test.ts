@@ -296,7 +296,7 @@ describe('ticketRenewal()', () => {
     expect(await state.membership.load()).toEqual(wanted);
   });
 
-  test('the CA that a ticket has proved replaces the one of the membership', async () => {
+  test('replaces the cluster CA in the membership with the CA in the ticket', async () => {
     const { ports, state } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
     const { rejoin } = ports.joinClient;
     ports.joinClient.rejoin = async (member) => ({ ...(await rejoin(member)), clusterCaPem: 'PROVED' });

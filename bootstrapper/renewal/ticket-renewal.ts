@@ -43,7 +43,10 @@ export interface TicketRenewalPorts {
   /** Whether this node is creating the cluster. If so, it creates the shared keys itself. */
   readonly isCreatingCluster: () => boolean;
   readonly updateMembership: UpdateMembership;
-  /** Whether every curator refuses this node's certificate, or shows one that this node cannot verify. */
+  /**
+   * Whether the node needs a ticket at once: every curator refuses this node's certificate, or shows a certificate that
+   * this node cannot verify.
+   */
   readonly needsTicket: Readable<boolean>;
   /** Restarts the services that use the old certificate. */
   readonly onRenewed: (membership: Membership, signal: AbortSignal) => Promise<void>;
@@ -140,8 +143,8 @@ async function byTicket(
 }
 
 /**
- * Installs the CAs for clients of the kubelet if an owner has signed them. Without a signature the node returns with those that it
- * has, and learns newer ones from a curator.
+ * Installs the CAs for clients of the kubelet if an owner has signed them. Otherwise the node keeps its present CAs,
+ * and gets newer ones from a curator later.
  */
 async function installSignedClientsCa(
   { files, log }: Parameters<typeof ensureValidCertificates>[0],

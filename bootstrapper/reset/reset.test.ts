@@ -143,7 +143,7 @@ COMMIT
 COMMIT
 `;
 
-test('deletionOf() deletes the chains of the cluster and what leads to them, and no rule of others', () => {
+test('deletionOf() deletes the chains of the cluster and the rules that lead to them, but no other rules', () => {
   expect(deletionOf(RULES)).toBe(`*filter
 :KUBE-FORWARD - [0:0]
 -D INPUT -m comment --comment "kubernetes -j KUBE-X" -j KUBE-FORWARD
@@ -287,7 +287,7 @@ describe('runReset()', () => {
     expect(await there([paths.resetOrder, ...SECRETS])).toHaveLength(SECRETS.length + 1);
   });
 
-  test('destroys the state disk last, deletes what is not on it, and restarts the machine', async () => {
+  test('destroys the state disk last, deletes the directories on other disks, and restarts the machine', async () => {
     const { files, orders, commands, there, carryOut } = await createMachine();
     await orders.accept('c', orderFor('node-1'));
     files.mounts += '\n50 22 253:0 /kubelet /var/lib/kubelet rw - ext4 /dev/mapper/disk rw';
@@ -300,7 +300,7 @@ describe('runReset()', () => {
       expect(await carryOut({ stateDisk })).toBe('restarting');
       expect(commands.runs.at(-1)).toEqual(['systemctl', 'reboot']);
     }
-    // The request is on the disk that is destroyed, so that a crash before that is continued.
+    // When the disk is destroyed, the request is still on it. So after a crash before that, the reset continues.
     expect(found[0]).toEqual([paths.resetOrder, '/var/lib/kubelet/pods/token']);
     expect(commands.runs).not.toContainEqual(['umount', '--lazy', '/var/lib/kubelet']);
     expect(commands.runs).toContainEqual(['umount', '--lazy', '/var/lib/kubelet/pods/a/volumes/token']);

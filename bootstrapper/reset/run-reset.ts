@@ -25,7 +25,10 @@ export interface ResetOptions extends StopOptions {
   /** Whether this machine has a lock register: a PCR that shows the node lock until the machine reboots, so a reset ends with a reboot. */
   readonly hasLockRegister: boolean;
   readonly bootId: string;
-  /** The encrypted disk with the agent's state and some of the directories; undefined: all of them are in the clear. */
+  /**
+   * The encrypted disk with the agent's state and some of the directories; undefined if no directory is on an encrypted
+   * disk.
+   */
   readonly stateDisk?: ResetDisk | undefined;
 }
 
@@ -33,7 +36,7 @@ export interface ResetOptions extends StopOptions {
 export interface ResetDisk {
   /** Directories of the machine that are mounted from the disk. */
   readonly directories: readonly string[];
-  /** Makes everything on the disk unreadable, the request of this reset too. */
+  /** Makes everything on the disk unreadable, including the request of this reset. */
   readonly destroy: () => Promise<void>;
 }
 
@@ -78,8 +81,8 @@ export async function runReset(ports: ResetPorts, options: ResetOptions): Promis
 }
 
 /**
- * Unmounts first, because deleting a directory would also delete what is mounted in it. Deletes the machine
- * key last.
+ * Deletes the state of the node. Unmounts first, because deleting a directory would also delete the files that are
+ * mounted in it. Deletes the machine key last.
  */
 async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   const { files } = ports;

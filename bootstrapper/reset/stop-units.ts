@@ -9,9 +9,9 @@ export interface StopPorts extends Pick<SystemPorts, 'commands' | 'log'> {
   readonly units: Pick<SystemPorts['units'], 'stop'>;
 }
 
-/** What a node runs. */
+/** The units and containers that a node runs. */
 export interface StopOptions {
-  /** Units of the workloads. A unit that needs another one comes before that one. */
+  /** Units of the workloads, in the order in which they stop: a unit stops before the units that it needs. */
   readonly unitsToStop: readonly string[];
   /** The unit of the container runtime. Its shims keep running when it stops. */
   readonly runtimeUnit: string;

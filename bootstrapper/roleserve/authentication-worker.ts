@@ -49,7 +49,7 @@ async function apply(
   try {
     authentication = authenticationFrom(configuration);
   } catch (error) {
-    // Another version may know more. What this API server accepts stays as it is.
+    // A newer agent version may know this format. The issuers that this API server accepts stay unchanged.
     scope.log.warn('issuers not updated: their configuration has an unknown form', { error });
     scope.waiting('issuers in a form that this version knows');
     return;

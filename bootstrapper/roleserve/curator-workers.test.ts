@@ -288,7 +288,7 @@ describe('the status push worker', () => {
   };
   const endpoints = ({ statuses }: FakeCurator) => statuses.map(({ curatorEndpoint }) => curatorEndpoint);
 
-  test('an agent that restarts keeps its curator, which serves all the time, in the directory', async () => {
+  test('announces the curator without interruption when the agent restarts and the curator keeps serving', async () => {
     const { values, curator, clock, worker } = create();
     curator.announced = serving.curatorEndpoint;
     await using _tree = superviseForTest(worker, { clock });

@@ -20,7 +20,7 @@ export interface DirectoryOptions {
     'clusterDirectory' | 'clusterRelays' | 'clusterKeys' | 'clusterConfiguration'
   >;
   readonly curators: Curators;
-  /** The list of control planes on disk: after a restart, those of the join ticket may have been removed. */
+  /** The list of control planes on disk. After a restart, the control planes in the join ticket may no longer exist. */
   readonly saved: SavedRecord<ClusterDirectory>;
   /** Relays on disk, for the case that all known control planes have been removed. */
   readonly savedRelays: SavedRecord<readonly string[]>;

@@ -26,7 +26,7 @@ async function createNode() {
   return { values, files, units, clock, worker, config };
 }
 
-test('a node runs no exporter unless an owner has signed that it does, and an exporter of an earlier run goes on until then', async () => {
+test('a node runs an exporter only if a signed configuration enables it; an exporter of an earlier run keeps running until the configuration is known', async () => {
   const { values, units, worker } = await createNode();
   units.active.add(UNIT);
   await using _tree = superviseForTest(worker);
@@ -37,7 +37,7 @@ test('a node runs no exporter unless an owner has signed that it does, and an ex
   expect(units.moves).toEqual([`stop ${UNIT}`]);
 });
 
-test('a section of a later version switches no exporter on', async () => {
+test('a section in the format of a later version starts no exporter', async () => {
   const { values, units, worker } = await createNode();
   values.signedConfiguration.set('{"monitoring":{"exporter":"everybody"}}');
   await using _tree = superviseForTest(worker);
@@ -92,7 +92,7 @@ test('the exporter waits for the certificate of the kubelet', async () => {
   expect(tree.at('root.follow').note).toContain('kubelet-serving.crt');
 });
 
-test('systemd is asked about an unchanged exporter every five minutes, and starts one that is gone', async () => {
+test('the worker checks an unchanged exporter every five minutes, and starts it if it does not run', async () => {
   const { values, units, clock, worker } = await createNode();
   values.signedConfiguration.set(configuration(true));
   await using _tree = superviseForTest(worker, { clock });

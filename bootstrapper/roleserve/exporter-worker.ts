@@ -15,7 +15,10 @@ const FILES = {
   apiServersCa: KUBELET_FILES.ca,
 };
 
-/** systemd is asked about an unchanged unit once in so many rounds: each question starts a process. */
+/**
+ * Number of rounds after which the worker queries systemd about an unchanged unit. It does not query in each round,
+ * because each query starts a process.
+ */
 const UNCHECKED_ROUNDS = 5;
 
 /** Inputs and ports (injected dependencies) of the exporter worker. */
@@ -32,7 +35,7 @@ export function planExporter({
   signedConfiguration,
 }: Pick<RoleState, 'clusterMembership' | 'signedConfiguration'>): Plan<undefined> {
   if (clusterMembership === undefined) return { kind: 'wait', why: 'the membership of this node' };
-  // An exporter of an earlier run goes on.
+  // The plan waits instead of stopping the unit, so an exporter of an earlier run of the agent keeps running.
   if (signedConfiguration === undefined) return { kind: 'wait', why: 'the configuration of the cluster' };
   if (!isWanted(signedConfiguration)) return { kind: 'stop', why: 'idle: monitoring.exporter is off' };
   return { kind: 'start', config: undefined };
@@ -76,7 +79,7 @@ async function follow({ reads, clock, ...ports }: ExporterOptions, scope: Scope)
   }
 }
 
-/** A section in a form of a later version switches nothing on. */
+/** Whether the configuration enables the exporter. A section in the format of a later version does not enable it. */
 function isWanted(configuration: string): boolean {
   try {
     return monitoringFrom(configuration).exporter;

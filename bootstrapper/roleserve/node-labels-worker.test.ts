@@ -152,7 +152,7 @@ test('a label of the same key that somebody else has set gets the value on recor
   expect(labelsOf(cluster, 'n1')).toEqual({ zone: 'x' });
 });
 
-test('labels of Kubernetes in a record are not copied; those of node-restriction.kubernetes.io are', async () => {
+test('labels with a prefix of Kubernetes are not copied from a record, except labels with the prefix node-restriction.kubernetes.io', async () => {
   const cluster = createCluster({ n1: {}, standby: {} });
   await using _tree = await cluster.start();
   const restricted = { 'node-restriction.kubernetes.io/tenant': 'a' };
@@ -198,7 +198,7 @@ test('an API server that does not answer is asked again', async () => {
   expect(labelsOf(cluster, 'n1')).toEqual({ zone: 'x' });
 });
 
-test('a node without a control plane asks nobody', async () => {
+test('a node without a control plane copies nothing', async () => {
   const cluster = createCluster({ n1: {} });
   await using tree = await cluster.start();
   cluster.values.kubernetesStatus.set({ version: 'v1', controlPlane: false });
@@ -221,7 +221,7 @@ describe('taints on record', () => {
     return { ...cluster, tree, [Symbol.asyncDispose]: () => tree[Symbol.asyncDispose]() };
   }
 
-  test('reach the node beside the taints of others, which stay when they are removed again', async () => {
+  test('reach the node; taints that others have set stay, even when the taints on record are removed again', async () => {
     await using cluster = await createTainted();
     cluster.setTaints('n1', [gpu, { key: 'a', effect: 'NoExecute' }]);
     await settle();
@@ -248,7 +248,7 @@ describe('taints on record', () => {
     expect(taintsOf(cluster)).toEqual([]);
   });
 
-  test('are written again after the node changed meanwhile, with what has changed', async () => {
+  test('are written again, together with the changes of others, if the node changed meanwhile', async () => {
     await using cluster = await createTainted([theirs]);
     let changes = 2;
     cluster.calls.onList = () => {

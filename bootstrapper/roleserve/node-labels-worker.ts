@@ -30,7 +30,10 @@ const UNREGISTERED_MS = 15_000;
 /** Time after which a label or taint that somebody has changed in Kubernetes, or a node that registered again, is noticed. */
 const RECHECK_MS = 600_000;
 
-/** How often a node that changed meanwhile is read again: other control planes copy the same taints at the same time. */
+/**
+ * How often a Node object is read again because it has changed meanwhile. Other control planes copy the same taints at
+ * the same time.
+ */
 const MAX_CONFLICTS = 5;
 
 /** The labels and taints on record. */
@@ -40,7 +43,10 @@ interface DeclaredNode {
 }
 /** The labels and taints on record, by node name. */
 type DeclaredByNode = ReadonlyMap<string, DeclaredNode>;
-/** Copies what is on record. Resolves to the nodes that Kubernetes does not know yet although they have something to copy. */
+/**
+ * Copies the labels and taints on record. Resolves to the nodes that have labels or taints on record, but are not
+ * registered in Kubernetes yet.
+ */
 type CopyOnce = (
   options: NodeLabelsOptions,
   wanted: DeclaredByNode,
@@ -101,7 +107,10 @@ async function watchLabels(
   );
 }
 
-/** Labels of Kubernetes itself are left out: nobody may set them here, so such a record is not ours. */
+/**
+ * Labels of Kubernetes itself are left out. Operators cannot set them on record, so such a record is not from this
+ * cluster's programs.
+ */
 function declaredOf(nodes: Iterable<Node>): DeclaredByNode {
   const members = [...nodes].filter(({ state }) => state === NodeState.UP);
   const own = members.map(({ name, labels, taints }): [string, DeclaredNode] => [

@@ -45,7 +45,7 @@ export async function ensureRelay(
     listen: { host: '0.0.0.0', port: listen },
     upstreams: controlPlanes.map((host) => ({ host, port })),
     limits: LIMITS,
-    // So that clients of this relay have separate shares at a control plane.
+    // The control plane then knows the clients of this relay, and limits the connections of each client separately.
     announcesClients: true,
   });
   const passages = [rule(PORTS.curatorRelay, PORTS.curator), rule(PORTS.joinRelay, PORTS.join)];

@@ -42,12 +42,12 @@ export async function createSharedKeys({ files, clock }: CredentialPorts): Promi
     keyFile: `${PATHS.pki}/sa.key`,
     publicFile: `${PATHS.pki}/sa.pub`,
     createPublicPem: (key) => Promise.resolve(publicPemOf(key)),
-    // In a rotation the file has two keys: a backup that was taken meanwhile restores both.
+    // During a rotation this file contains two keys. A backup from that time contains, and restores, both keys.
     matches: (publicPem, key) => publicPem.includes(publicPemOf(key).trim()),
   };
   await files.makeDirectory(PATHS.pki, 0o755);
   for (const pair of [
-    // It signs the cross-certificate of the CA that replaces it (internal/keyset/servers-ca.ts).
+    // This CA signs the cross-certificate of the next CA in a rotation (internal/keyset/servers-ca.ts).
     authority('ca', SERVERS_CA_NAME, 1),
     authority('front-proxy-ca', 'front-proxy-ca', 0),
     serviceAccount,
@@ -77,9 +77,10 @@ async function makeEncryptionKey(files: FilePort): Promise<void> {
   await files.makeDirectory(dirname(PATHS.encryption));
   const { secret } = createEncryptionKey(1);
   if (secret === undefined) throw new TypeError('secret expected in a new key');
-  // ConfigMaps often contain passwords too, and the API servers rarely write them.
+  // ConfigMaps are encrypted too: they often contain passwords, and the API servers rarely write them.
   const config = renderEncryptionConfig(ENCRYPTABLE_RESOURCES, [encryptionKeyFrom(FIRST_KEY, secret)]);
-  // Only a rotation replaces this key: it writes existing objects again.
+  // An existing key is kept. Only a rotation replaces the key, because a rotation also encrypts the existing objects
+  // again.
   await files.createExclusive(PATHS.encryption, config);
 }
 

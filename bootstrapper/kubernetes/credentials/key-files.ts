@@ -34,7 +34,10 @@ export const ROTATED_FILES = {
   issuerKey: `${PATHS.pki}/clients-issuer.key`,
   /** Trusted CAs with which extension API servers verify API servers as their clients, PEM. */
   frontProxyTrustBundle: `${PATHS.pki}/front-proxy-believed.crt`,
-  /** Trusted CAs of API servers and kubelets as servers, PEM. Exists once a rotation has replaced that CA. */
+  /**
+   * Trusted CAs of API servers and kubelets as servers, PEM. Exists only after a rotation has replaced the CA of
+   * servers.
+   */
   serversTrustBundle: `${PATHS.pki}/servers-ca.crt`,
   /** The cross-certificate of the CA in `ca.crt`, which servers send. */
   serversCross: `${PATHS.pki}/servers-cross.crt`,

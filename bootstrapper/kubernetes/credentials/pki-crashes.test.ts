@@ -179,7 +179,7 @@ describe('ControlPlane.createPki() on the node that creates the cluster', () => 
     },
   );
 
-  test('keeps the service account keys of a rotation, in which two are trusted', async () => {
+  test('keeps a file with two trusted service account keys, as it exists during a rotation', async () => {
     const files = await made();
     const [path, before] = [pki('sa.pub'), (await textOf(files, pki('sa.pub'))) ?? ''];
     const other = (await textOf(await made(), path)) ?? '';

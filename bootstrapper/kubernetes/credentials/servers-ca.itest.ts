@@ -121,7 +121,7 @@ async function outcomeOf(argv: readonly [string, ...string[]]): Promise<string> 
       timeout: 20_000,
       env: { PATH: process.env['PATH'] ?? '', HOME: directory },
     });
-    running.child.stdin?.end(); // openssl ends then
+    running.child.stdin?.end(); // openssl exits when its input ends
     await running;
     return 'accepted';
   } catch (error) {
@@ -193,7 +193,8 @@ test('clients that trust only the next CA refuse a server that a copy of the pre
   await present(previous);
   await until('the server shows the forged certificate', async () => (await ask.node('next')) === 'refused');
   expect(await outcomes()).toEqual(expected({ previous: 'accepted', next: 'refused', both: 'accepted' }));
-  // Nor does the cross-certificate help its holder: it has the next CA's key, not the previous one's.
+  // The cross-certificate does not help an attacker who has only the previous CA's key, because it is for the next CA's
+  // key.
   await present({ ...previous, cross: next.cross });
   expect(await ask.kubectl('next')).toBe('refused');
 }, 150_000);

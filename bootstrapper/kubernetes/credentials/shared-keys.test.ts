@@ -82,7 +82,7 @@ const everything = async (): Promise<readonly string[]> => {
 
 beforeEach(() => create());
 
-test('the Kubernetes CA of a new cluster may sign the one that replaces it', async () => {
+test('the Kubernetes CA of a new cluster may sign the cross-certificate of the CA that replaces it', async () => {
   files = new MemoryFiles();
   await createSharedKeys({ files, clock: new FakeClock(Date.now()) });
   expect(maySignCas(await text(`${PATHS.pki}/ca.crt`))).toBe(true);
@@ -130,7 +130,7 @@ describe('placeKubernetesKeys()', () => {
     expect(await everything()).toEqual(before);
   });
 
-  describe('and the encryption key', () => {
+  describe('with an encryption key', () => {
     const { secret } = createEncryptionKey(1);
     if (secret === undefined) throw new TypeError('secret expected');
     const [previous, next] = [encryptionKeyFrom('key1', secret), createEncryptionKey(2)];
@@ -169,7 +169,7 @@ describe('placeKubernetesKeys()', () => {
       expect(await digest()).not.toBe(before);
     });
 
-    test('replaces a key that no owner has signed, as a ticket may have it', async () => {
+    test('replaces a key from a ticket that no owner has signed', async () => {
       await files.writeAtomic(PATHS.encryption, render(createEncryptionKey(9)));
       await placeKubernetesKeys(files, { ...at('distribute'), encryption });
       expect(await text(PATHS.encryption)).toBe(render(previous));
@@ -210,7 +210,7 @@ describe('the CA of servers', () => {
     return Object.entries(names).flatMap(([name, pem]) => (found.includes(pem.trim()) ? [name] : []));
   };
 
-  test('is replaced in phase `issue`, with both CAs trusted until `retire`, and by the kubelet until `refresh`', async () => {
+  test('is replaced in phase `issue`; the control plane trusts both CAs until `retire`, and the kubelet until `refresh`', async () => {
     const seen: unknown[] = [];
     for (const phase of KEY_PHASES) {
       const set = await withServersCa(phase);
@@ -258,7 +258,7 @@ describe('the CA of servers', () => {
     ]);
   });
 
-  test('stays in a rotation that an agent of an earlier version began', async () => {
+  test('stays unchanged in a rotation that an agent of an earlier version began', async () => {
     await placeKubernetesKeys(files, at('done'));
     expect(await which(`${PATHS.pki}/ca.crt`)).toEqual(['previous']);
     expect(await files.stat(ROTATED_FILES.serversTrustBundle)).toBeUndefined();

@@ -26,7 +26,8 @@ const CA_FILE = `${PATHS.pki}/ca.crt`;
 export async function placeKubernetesKeys(files: FilePort, set: KeySet): Promise<void> {
   await placeEncryptionKeys(files, set);
   await placeClientKeys(files, set);
-  // Afterwards: until the first rotation, the kubelet verifies its clients with the CA of servers.
+  // The client keys come first, because until the first rotation the kubelet verifies its clients with the CA of
+  // servers.
   await placeServersCa(files, set);
 }
 
@@ -51,7 +52,10 @@ async function placeClientKeys(files: FilePort, set: KeySet): Promise<void> {
   await put(files, `${PATHS.pki}/sa.key`, serviceAccount.private.reveal(), 0o600);
 }
 
-/** Nothing to do while trust and issuer are still those that the cluster was created with. */
+/**
+ * Writes the CA of servers and its trust bundle. Does nothing while both are still those with which the cluster was
+ * created.
+ */
 async function placeServersCa(files: FilePort, set: KeySet): Promise<void> {
   if (!isReplaced(set, SERVERS_CA)) return;
   const [previous, next] = [set.previous[SERVERS_CA].public, set.next[SERVERS_CA].public];
@@ -68,7 +72,10 @@ async function placeServersCa(files: FilePort, set: KeySet): Promise<void> {
   else await put(files, ROTATED_FILES.serversCross, issuer.cross);
 }
 
-/** Also in phase `distribute`, in which the key stays: the file in a ticket has no signature, the keys in the set do. */
+/**
+ * Writes the encryption keys in every phase, even in `distribute`, which does not change them. The file in a ticket is
+ * not signed by an owner, but the keys in the set are.
+ */
 async function placeEncryptionKeys(files: FilePort, { phase, encryption }: KeySet): Promise<void> {
   if (encryption === undefined) return;
   const config = renderEncryptionConfig(encryption.resources, encryptionKeysIn(phase, encryption));
@@ -95,9 +102,8 @@ export interface SharedKeyState {
   /** Whether a rotation has replaced the CA of servers. */
   readonly hasServersTrustBundle: boolean;
   /**
-   * Digest of the files that a static pod reads only at its start; a new digest restarts the pod. undefined
-   * for a pod that has no variable in addition to kubeadm's settings, and for all static pods before the
-   * first rotation.
+   * Digest of the files that a static pod reads only at its start; a new digest restarts the pod. undefined for a pod
+   * whose files are all still as kubeadm created them, and for all static pods before the first rotation.
    */
   readonly podDigests: Readonly<Record<StaticPod, string | undefined>> | undefined;
 }
@@ -133,10 +139,11 @@ export async function readSharedKeyState(
   // These components reload trusted CAs at once. They notice a new issuer of their own certificates only
   // after up to 5 min, so the digest includes `issuerCert`.
   const [pub, key] = [`${PATHS.pki}/sa.pub`, `${PATHS.pki}/sa.key`];
-  // API servers reload this file too, but only now and then, and nothing shows which one they use. Without a rotation of its key
-  // the file is left out, so that an upgrade of the agent restarts no API server.
+  // API servers reload this file only from time to time, and nothing shows which content they use. So the digest
+  // includes it. A file that no rotation has changed is left out, so that an upgrade of the agent restarts no API
+  // server.
   const encryption = isFirstEncryption(await textOf(files, PATHS.encryption)) ? [] : [PATHS.encryption];
-  // Clients of Kubernetes 1.35 never read this file again, later ones do so every few minutes.
+  // Clients in Kubernetes 1.35 read this file only once; clients in later versions read it again every few minutes.
   const servers = hasServersTrustBundle ? [ROTATED_FILES.serversTrustBundle] : [];
   const podDigests = {
     'kube-apiserver': await digestOf([etcd.caFile, pub, key, issuerCert, ...servers, ...encryption]),

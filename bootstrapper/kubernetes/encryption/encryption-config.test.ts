@@ -21,7 +21,7 @@ beforeEach(async () => {
   await files.makeDirectory('/etc/kubernetes/encryption');
 });
 
-test('the configuration has the keys in their order, and reads objects in the clear', () => {
+test('renderEncryptionConfig() keeps the order of the keys, and lets API servers read unencrypted objects', () => {
   expect(JSON.parse(renderEncryptionConfig(['secrets'], [next, key]))).toMatchObject({
     kind: 'EncryptionConfiguration',
     resources: [
@@ -61,7 +61,7 @@ describe('readFirstEncryption() refuses, without a key in the error,', () => {
       given: mutate((of) => ({ ...of, providers: [{ kms: {} }, ...of.providers] })),
     },
     {
-      name: 'a configuration that reads nothing in the clear',
+      name: 'a configuration that does not allow unencrypted objects',
       given: mutate((of) => ({ ...of, providers: of.providers.slice(0, 1) })),
     },
     { name: 'a resource that it does not know', given: mutate((of) => ({ ...of, resources: ['pods'] })) },

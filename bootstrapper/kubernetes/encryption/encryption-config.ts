@@ -16,8 +16,9 @@ import { PATHS } from '../settings.ts';
 export const FIRST_KEY = 'key1';
 
 /**
- * Renders the configuration with which API servers encrypt objects in etcd (apiserver.config.k8s.io/v1). The first key encrypts,
- * all of them decrypt. Objects in the clear are readable too, because objects from before the encryption may exist.
+ * Renders the configuration with which API servers encrypt objects in etcd (apiserver.config.k8s.io/v1). The first key
+ * encrypts, all keys decrypt. Unencrypted objects are readable too, because some may have been stored before encryption
+ * was configured.
  */
 export function renderEncryptionConfig(
   resources: readonly EncryptableResource[],

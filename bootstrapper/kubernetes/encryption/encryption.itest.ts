@@ -124,7 +124,7 @@ const readAll = async (): Promise<readonly Omit<Read, 'kind'>[]> => {
 };
 const countUnder = (keyName: string) => countObjects({ etcd: root, resources, keyName }, signal);
 
-/** As the agent does it. */
+/** Rewrites the objects like the agent. */
 async function rewrite(said: string[]): Promise<{ readonly objects: number; readonly others: number }> {
   using api = new KubeClient({ server: `https://127.0.0.1:${server.port}`, ...admin }, { clock });
   const options = { etcd: root, clock, resources, keyName: keys.next.name };
@@ -134,7 +134,7 @@ async function rewrite(said: string[]): Promise<{ readonly objects: number; read
   );
 }
 
-test('an encryption key is replaced: every object is readable in each phase, and in the end nothing is under the old key', async () => {
+test('a rotation of the encryption key keeps every object readable in each phase, and leaves no object that is encrypted with the old key', async () => {
   await startIn('distribute');
   for (let index = 0; index < OBJECTS; index++) await create(index);
   await ask('POST', '/api/v1/namespaces/default/configmaps', { metadata: { name: 'c' }, data: { a: 'b' } });
@@ -144,7 +144,7 @@ test('an encryption key is replaced: every object is readable in each phase, and
   expect(count.objects).toBeGreaterThan(OBJECTS);
 
   await startIn('trust');
-  await create(OBJECTS); // still under the old key
+  await create(OBJECTS); // still encrypted with the old key
   expect((await countUnder(FIRST_KEY)).others).toBe(0);
 
   await startIn('issue');
@@ -154,7 +154,7 @@ test('an encryption key is replaced: every object is readable in each phase, and
   expect(inBetween.others).toBeGreaterThan(OBJECTS);
 
   const said: string[] = [];
-  // While other clients write: conflicts are retried, and objects come and go.
+  // Other clients write during the rewrite: conflicts are retried, and objects are created and deleted.
   const meddle = (async () => {
     for (let index = 0; index < 40; index++) {
       await ask('DELETE', `${secretsPath}/s${index * 3}`);
@@ -165,7 +165,7 @@ test('an encryption key is replaced: every object is readable in each phase, and
   const [{ objects, others }] = await Promise.all([rewrite(said), meddle]);
   expect([others, objects > 80]).toEqual([0, true]);
   expect((await countUnder(keys.next.name)).others).toBe(0);
-  // The history is gone, too: before it, etcd shows only that it was deleted.
+  // The history in etcd is deleted too: a read of an old revision fails because etcd has compacted it.
   const { revision } = await root.list('/registry/none/', { signal });
   const old = root.keys('/registry/secrets/', revision - BigInt(OBJECTS), { signal });
   await expect(old.next()).rejects.toMatchObject({ code: 'etcd-compacted' });
@@ -178,7 +178,7 @@ test('an encryption key is replaced: every object is readable in each phase, and
   expect(kept.length).toBeGreaterThan(OBJECTS / 2);
   for (const one of kept) expect(after).toContainEqual(one); // content, uid and managed fields are unchanged
 
-  // And an API server with the old key only can read none of them.
+  // An API server that has only the old key can read none of the objects.
   await startIn('distribute').catch(() => undefined);
   expect((await ask('GET', `${secretsPath}/s1`).catch(() => ({ status: 500 }))).status).toBe(500);
 }, 400_000);

@@ -56,7 +56,7 @@ class FakeKubernetes implements EncryptedEtcd {
     const options = { etcd: this, clock: this.clock, resources, keyName: NEW, rewrite: this.rewrite };
     return rewriteObjects({ ...options, say: (what) => void this.said.push(what) }, signalOfRun);
   }
-  /** Passes of a second and more. */
+  /** Advances the clock by more than one pass. */
   async advance(): Promise<void> {
     for (let round = 0; round < 40; round++) {
       await settle();
@@ -77,7 +77,7 @@ beforeEach(() => {
 });
 
 describe('rewriteObjects()', () => {
-  test('rewrites every object that is not under the key, also in the clear, then deletes the history', async () => {
+  test('rewrites every object that is unencrypted or encrypted with another key, then deletes the history', async () => {
     const done = kubernetes.run();
     await kubernetes.advance();
     expect(await done).toEqual({ objects: 13, others: 0 });
@@ -91,7 +91,7 @@ describe('rewriteObjects()', () => {
     expect(kubernetes.compacted).toEqual([100n]);
   });
 
-  test('after another control plane has done it, only reads', async () => {
+  test('only reads after another control plane has rewritten all objects', async () => {
     const first = kubernetes.run();
     await kubernetes.advance();
     await first;
@@ -100,7 +100,7 @@ describe('rewriteObjects()', () => {
     expect(kubernetes.asked).toEqual([]);
   });
 
-  test('does not end, and deletes no history, while an object is under another key', async () => {
+  test('does not end, and deletes no history, while an object is encrypted with another key', async () => {
     kubernetes.answer = (object) => {
       if (object.name !== 's3') kubernetes.store(object);
       return object.name === 's3'
@@ -119,7 +119,7 @@ describe('rewriteObjects()', () => {
     expect(await done).toEqual({ objects: 13, others: 0 });
   });
 
-  test('does not believe an API server that rewrites an object under another key', async () => {
+  test('checks the stored value even if the API server reports that it has rewritten the object', async () => {
     kubernetes.answer = () => Promise.resolve();
     const stop = new AbortController();
     const done = kubernetes.run(stop.signal);
@@ -130,7 +130,7 @@ describe('rewriteObjects()', () => {
     await refused;
   });
 
-  test('goes on where etcd has deleted the history itself', async () => {
+  test('succeeds if etcd has already deleted the history', async () => {
     kubernetes.compact = () => Promise.reject(new EtcdError('etcd-compacted', 'compacted'));
     const done = kubernetes.run();
     await kubernetes.advance();
@@ -138,7 +138,7 @@ describe('rewriteObjects()', () => {
   });
 });
 
-test('countObjects() counts the values under another key, and objects that are deleted meanwhile as neither', async () => {
+test('countObjects() counts the objects that are encrypted with another key, and leaves out objects that are deleted meanwhile', async () => {
   const { get } = kubernetes;
   kubernetes.get = (key) => (key.endsWith('s9') ? Promise.resolve(undefined) : get(key));
   const count = (keyName: string) => countObjects({ etcd: kubernetes, resources, keyName }, signal);
@@ -162,7 +162,7 @@ describe('rewriteWith()', () => {
     return asked;
   };
 
-  test('patches nothing, and gets no content back', async () => {
+  test('sends an empty patch, and requests a response without the content of the object', async () => {
     expect(await answered()).toMatchObject([
       {
         ...{ method: 'PATCH', path: '/api/v1/namespaces/a/secrets/x..y', body: {} },
@@ -174,7 +174,7 @@ describe('rewriteWith()', () => {
     ]);
   });
 
-  test('accepts that the object is deleted, and no other refusal', async () => {
+  test('succeeds if the object was deleted, and fails on any other refusal', async () => {
     await answered(new KubeError('kube-not-found', 'gone'));
     await expect(answered(new KubeError('kube-refused', 'no'))).rejects.toMatchObject({
       code: 'kube-refused',

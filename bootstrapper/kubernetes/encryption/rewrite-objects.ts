@@ -13,7 +13,7 @@ export interface RewriteOptions {
   readonly etcd: EncryptedEtcd;
   readonly clock: Clock;
   readonly resources: readonly EncryptableResource[];
-  /** Name of the key under which every object must be. */
+  /** Name of the key with which every object must be encrypted. */
   readonly keyName: string;
   /** Lets an API server write an object again without a change; resolves also if the object no longer exists. */
   readonly rewrite: (object: ObjectName, signal: AbortSignal) => Promise<void>;
@@ -28,7 +28,7 @@ export interface ObjectName {
   readonly name: string;
 }
 
-/** What a raw read of Kubernetes' etcd found. */
+/** The result of reading the stored values in Kubernetes' etcd. */
 export interface EncryptionCount {
   readonly objects: number;
   /** Objects that are not encrypted with the given key. */
@@ -36,7 +36,7 @@ export interface EncryptionCount {
 }
 
 const READ_MS = 10_000;
-/** Reads and writes at a time: as many as an API server notices, but not feels. */
+/** Number of parallel reads and writes. It is low, so that the API server stays fast for other clients. */
 const PARALLEL = 4;
 const PAUSE_MS = 1_000;
 const RETRY_PAUSES = { firstMs: 2_000, factor: 2, longestMs: 30_000 };
@@ -44,10 +44,10 @@ const COMPACT_MS = 5 * 60_000;
 const SAY_EACH = 200;
 
 /**
- * Writes every object again that is not encrypted with the given key, until a whole pass through the raw values in etcd finds
- * none, and then deletes the history in which older values remain. Every API server must encrypt with that key already, so that
- * no object can come back under another one. Each pass starts from what is in etcd, so that a rewrite continues after a crash,
- * and several control planes may work at once.
+ * Writes every object again that is not encrypted with the given key, until a pass over all stored values in etcd finds
+ * no such object. Then deletes the history of etcd, which still contains older values. Every API server must already
+ * encrypt with the given key, so that no object is written with another key meanwhile. Each pass reads the current
+ * values from etcd. So a rewrite continues after a crash, and several control planes can rewrite at the same time.
  */
 export async function rewriteObjects(options: RewriteOptions, signal: AbortSignal): Promise<EncryptionCount> {
   const { clock, keyName, say } = options;
@@ -70,9 +70,9 @@ export async function rewriteObjects(options: RewriteOptions, signal: AbortSigna
 }
 
 /**
- * Rewrites objects with a patch that changes nothing. An API server writes such an object only if it is encrypted with another
- * key than the first one (k8s.io/apiserver/pkg/storage/etcd3/store.go, GuaranteedUpdate). It retries conflicts with other
- * writers, and the response has no content of the object.
+ * Rewrites objects with an empty patch. An API server writes an object after an empty patch only if the object is not
+ * encrypted with the first key of its configuration (k8s.io/apiserver/pkg/storage/etcd3/store.go, GuaranteedUpdate).
+ * The API server retries conflicts with other writers. The response does not contain the object's content.
  */
 export function rewriteWith(api: Pick<KubeClient, 'write'>): RewriteOptions['rewrite'] {
   return async ({ resource, namespace, name }, signal) => {
@@ -115,7 +115,8 @@ export async function countObjects(
     await onOther(objectFrom(resource, key));
   };
   for (const resource of resources)
-    // The newest revision of each page: an object that appears behind this read is under the key that API servers encrypt with.
+    // Reads the newest revision for each page. An object that is created after this read is already encrypted with the
+    // new key.
     for await (const keys of etcd.keys(prefixOf(resource), 0n, { signal, timeoutMs: READ_MS }))
       await inParallel(keys, (key) => read(resource, key));
   return { objects, others };
@@ -148,7 +149,10 @@ class Pass {
   }
 }
 
-/** Deletes the history of Kubernetes' etcd, in which values under replaced keys remain. Nobody could decrypt them any more. */
+/**
+ * Deletes the history of Kubernetes' etcd, because it contains values that are encrypted with replaced keys. After the
+ * rotation, no key decrypts them.
+ */
 async function deleteHistory(etcd: EncryptedEtcd, signal: AbortSignal): Promise<void> {
   const { revision } = await etcd.list('/registry/none/', { signal, timeoutMs: READ_MS });
   try {

@@ -113,7 +113,7 @@ function clusterConfiguration(
         // Anonymous requests are for health checks only (apiserver/authentication-config.ts).
         { name: 'authentication-config', value: PATHS.authentication },
         { name: 'enable-admission-plugins', value: admissionPlugins(settings).join(',') },
-        // A token that a pod lost is of no use after an hour.
+        // Limits the lifetime of a pod's token to an hour, in case the token is stolen.
         ...(hardeningOf(settings).extendedTokens
           ? []
           : [{ name: 'service-account-extend-token-expiration', value: 'false' }]),
@@ -160,7 +160,8 @@ function controllerManager(settings: KubernetesSettings, variant: StaticPodVaria
       { name: 'kube-api-qps', value: '100' },
       { name: 'kube-api-burst', value: '200' },
       ...(variant.keys.podDigests === undefined ? [] : [...CLIENT_CAS, ...REQUEST_SIGNERS]),
-      // The CAs that pods get to verify API servers with (the ConfigMap kube-root-ca.crt); kubeadm sets the CA that signs.
+      // The CAs with which pods verify API servers (the ConfigMap kube-root-ca.crt). kubeadm would set only the signing
+      // CA.
       ...(variant.keys.hasServersTrustBundle
         ? [{ name: 'root-ca-file', value: serversCaFile(variant) }]
         : []),
@@ -171,7 +172,10 @@ function controllerManager(settings: KubernetesSettings, variant: StaticPodVaria
   };
 }
 
-/** The arguments that the operator chose. The schema of the configuration allows none that is set here. */
+/**
+ * The extra arguments that the operator configured. The configuration schema does not allow arguments that this file
+ * sets.
+ */
 function extraArguments(
   { extraArguments: all }: KubernetesSettings,
   component: 'apiServer' | 'controllerManager' | 'scheduler',
@@ -179,7 +183,7 @@ function extraArguments(
   return Object.entries(all?.[component] ?? {}).map(([name, value]) => ({ name, value: String(value) }));
 }
 
-/** The file with the CAs of servers: of kubelets for the API server, of API servers for pods. */
+/** The file with the CAs of servers. With them, the API server verifies kubelets, and pods verify API servers. */
 function serversCaFile({ keys }: StaticPodVariant): string {
   return keys.hasServersTrustBundle ? ROTATED_FILES.serversTrustBundle : `${PATHS.pki}/ca.crt`;
 }

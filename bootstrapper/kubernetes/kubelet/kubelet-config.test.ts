@@ -40,7 +40,7 @@ describe('kubeletFiles()', () => {
     });
   });
 
-  test('changes nothing for the pods of a cluster of an earlier release', () => {
+  test('keeps the process limit and seccomp profile of pods unchanged in a cluster of an earlier release', () => {
     const config = configOf({ hardening: undefined });
     expect(config).toMatchObject({ seccompDefault: false, podPidsLimit: -1, tlsMinVersion: 'VersionTLS12' });
     expect(config).not.toHaveProperty('tlsCipherSuites');
@@ -61,7 +61,7 @@ describe('kubeletFiles()', () => {
     expect(configOf()).not.toHaveProperty('registerWithTaints');
   });
 
-  test('has the fields that the configuration adds, none of which is set already', () => {
+  test('adds the extra fields of the configuration, which can contain no field that the agent sets', () => {
     const allowed = Object.keys(extraArgumentsSchema.shape.kubelet.unwrap().shape);
     expect(Object.keys(configOf()).filter((name) => allowed.includes(name))).toEqual([]);
     expect(configOf({ extraArguments: { kubelet: { maxPods: 60 } } })).toEqual({
@@ -129,7 +129,7 @@ test('Kubelet.start() has its unit set the kernel parameters that the kubelet re
   expect(bed.units.installed.get(KUBELET_UNIT)).toContain(`systemd-sysctl ${path}`);
 });
 
-test('Kubelet.start() restarts no kubelet of an earlier release, and restarts it for a changed limit', async () => {
+test('Kubelet.start() does not restart a kubelet for missing hardening settings of an earlier release, but restarts it for a changed limit', async () => {
   const bed = createControlPlane();
   await placeKubelet(bed.files);
   await bed.kubelet().start(silent, never);

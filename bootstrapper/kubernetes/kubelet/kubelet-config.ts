@@ -53,8 +53,8 @@ export function kubeletConfiguration(
     // The defaults of the kubelet, written down for auditors.
     streamingConnectionIdleTimeout: '4h0m0s',
     eventRecordQPS: 50,
-    // Unused images go before pods do. Images of the bundle are pinned, and static pods and those with the
-    // priority classes of the system are never evicted.
+    // The kubelet deletes unused images before it evicts pods. Images of the bundle are pinned. The kubelet never
+    // evicts static pods, or pods with a system priority class.
     imageGCHighThresholdPercent: 85,
     imageGCLowThresholdPercent: 80,
     evictionHard: {
@@ -65,7 +65,7 @@ export function kubeletConfiguration(
       'imagefs.inodesFree': '5%',
       'pid.available': '5%',
     },
-    // Fields that the operator chose; the schema of the configuration allows none of the above.
+    // Fields that the operator chose. The configuration schema does not allow any of the fields above.
     ...extraArguments?.kubelet,
   };
 }
@@ -84,8 +84,8 @@ export function kubeletFiles(
   const config = {
     ...kubeletConfiguration(settings, keys),
     ...(resolvConf === undefined ? {} : { resolvConf }),
-    // Used only when the kubelet creates its Node object: no pod comes before the taint. Later, control planes copy the taints
-    // (taints/declared-taints.ts).
+    // The kubelet uses this setting only when it creates its Node object, so no pod runs on the node before the taints
+    // are set. Later, control planes copy the taints to the node (taints/declared-taints.ts).
     ...(settings.taints.length === 0 ? {} : { registerWithTaints: settings.taints }),
   };
   const flags = [`--hostname-override=${settings.nodeName}`, `--node-ip=${settings.nodeAddress}`];

@@ -27,8 +27,8 @@ export async function recordServingCertificate({
 }
 
 /**
- * Whether the kubelet was started with other CAs of API servers than those on disk. A kubelet of Kubernetes 1.35 never reads them
- * again, and would go on to accept a server of a replaced CA.
+ * Whether the kubelet was started with other CAs of API servers than those on disk. A kubelet of Kubernetes 1.35 reads
+ * these CAs only at its start, so it would still accept a server with a certificate of a replaced CA.
  */
 export async function hasOutdatedServersCa(files: FilePort): Promise<boolean> {
   const used = await readText(files, USED_CA_COPY);

@@ -2,11 +2,10 @@
 export const KERNEL_DEFAULTS_FILE = '/etc/sysctl.d/60-cluster-kubelet.conf';
 
 /**
- * The kernel parameters that the kubelet requires (setupKernelTunables in
- * pkg/kubelet/cm/container_manager_linux.go). With `protectKernelDefaults` it only checks them, so that a
- * kubelet never overwrites what an operator has set: a later sysctl.d file with another value makes it refuse
- * to start, and its log names the parameter. A local machine has a copy of its own of each of these files of
- * /proc (internal/localmachines).
+ * The kernel parameters that the kubelet requires (setupKernelTunables in pkg/kubelet/cm/container_manager_linux.go).
+ * With `protectKernelDefaults` it only checks them, so that a kubelet never overwrites what an operator has set: a
+ * later sysctl.d file with another value makes it refuse to start, and its log names the parameter. On a local machine
+ * (a container of `cluster mini`), each of these files in /proc is a separate copy (internal/localmachines).
  */
 const KERNEL_DEFAULTS: Readonly<Record<string, number>> = {
   'vm.overcommit_memory': 1,

@@ -87,7 +87,7 @@ export async function declareTaints(
   }
 }
 
-/** What somebody else wrote into the annotation declares nothing. */
+/** An annotation that somebody else has written in another format counts as empty. */
 function idsIn(text: string | undefined): readonly string[] {
   if (text === undefined) return [];
   try {
