@@ -15,9 +15,9 @@ import type { OpenMachine } from './open-machine.ts';
 import type { OpenStorage } from './open-storage.ts';
 
 /**
- * All parts of the agent, each created once and under one name. Most workers take this whole object, and the
- * type of their options says which parts they use. So a search for a name finds where the part is created
- * and everything that uses it.
+ * All parts of the agent, each created once and under one name. Most workers take this whole object, and the type of
+ * their options says which parts they use. So a text search for the name of a part finds the code that creates the part
+ * and all code that uses it.
  */
 export interface Agent
   extends AgentPorts, Omit<AgentOptions, 'onReady' | 'onSlowStart'>, AgentControl, OpenMachine, OpenStorage {

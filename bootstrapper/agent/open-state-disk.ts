@@ -107,7 +107,7 @@ async function withDisk(
 ): Promise<void> {
   const tpm = createTpm(provisionedTpm, ports.clock);
   if (tpm === undefined || stateDisk === undefined)
-    throw new TypeError('the provisioning has a state disk and no TPM, or none of both');
+    throw new TypeError('the provisioning must name both a state disk and a TPM');
   try {
     await use({ ...ports, tpm, log: ports.log.child('disk') }, provisionedDisk(stateDisk));
   } finally {

@@ -15,7 +15,7 @@ async function registerAnswering(...codes: readonly number[]) {
   const clock = new FakeClock();
   const fake = new FakeTpm({ clock });
   const tpm = new Tpm({ source: fake, clock });
-  await tpm.use(signal, () => Promise.resolve()); // the TPM is opened and flushed, so the next commands are those of the counter
+  await tpm.use(signal, () => Promise.resolve()); // the TPM is opened and flushed, so the codes answer the counter's commands
   fake.commands.length = 0;
   fake.script.push(...codes);
   return { fake, register: createTpmLockRegister({ tpm, pcr: 15, signal }) };

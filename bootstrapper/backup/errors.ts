@@ -12,11 +12,11 @@ export const backupTaskErrors = defineErrors({
   ),
   'backup-certificate-used': fault.peer.refused(
     'This node has used the owner’s certificate for another backup. Each certificate is valid for one backup. Nothing was read.',
-    'Run `cluster backup create` again. If nobody has run it before, a control plane may be compromised: see `cluster audit`.',
+    'Run `cluster backup create` again. If no owner has run this command before, a control plane may be compromised: see `cluster audit`.',
   ),
   'backup-schedule-invalid': fault.peer.refused(
-    'The stored schedule of backups is not one that this node may follow: the schedule is older than the one that the node followed last, or the signature is not for a schedule.',
-    'Sign the schedule again with `cluster backup schedule set`. If nobody has changed it, a control plane may be compromised: see `cluster audit`.',
+    'This node refuses the stored schedule of backups: the schedule is older than the one that the node followed last, or the signature is not for a schedule.',
+    'Sign the schedule again with `cluster backup schedule set`. If no owner has changed the schedule, a control plane may be compromised: see `cluster audit`.',
   ),
   'backup-node-space': retryable.operator.unhealthy(
     'The state disk of this control plane has too little space for a scheduled backup and its proof.',

@@ -51,7 +51,7 @@ export interface BackupStreamOptions {
   readonly keyFiles: Readonly<Record<string, string>>;
 }
 
-/** What goes into one backup. */
+/** The content of one backup. */
 export interface BackupContent {
   /** Verified by the caller. */
   readonly certificate: BackupCertificate;

@@ -4,7 +4,7 @@ import type { AskMetadata } from './ask-metadata.ts';
 
 /** One cloud: how a machine on it is recognized, and where its metadata is. */
 export interface CloudProvider {
-  /** Whether the firmware says that the machine is on this cloud. */
+  /** Whether the firmware identifies the machine as one of this cloud. */
   isHere(firmware: Firmware): boolean;
   /**
    * Reads the hints. `ask` sends a request to the metadata service.

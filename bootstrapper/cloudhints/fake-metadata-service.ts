@@ -3,9 +3,9 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import type { AddressInfo } from 'node:net';
 import { type AskMetadata, createMetadataClient } from './ask-metadata.ts';
 
-/** What the service answers at a path: a text with status 200, or anything that a test writes. */
+/** The answer of the service at a path: a text with status 200, or any response that the test writes. */
 export type Answer = string | ((response: ServerResponse, headers: IncomingHttpHeaders) => void);
-/** Answers by method and path ("GET /latest/meta-data/local-ipv4"); anything else is 404. */
+/** Answers by method and path ("GET /latest/meta-data/local-ipv4"). All other requests get 404. */
 export type Answers = Readonly<Record<string, Answer>>;
 
 /** A metadata service on the loopback address. */

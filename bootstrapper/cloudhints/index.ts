@@ -1,5 +1,5 @@
 /**
- * What a cloud says about this machine, as hints: a node name, an own address, region and zone. Everything is
+ * Hints from the cloud's metadata about this machine: its name, its address, its region and its zone. Everything is
  * untrusted. No hint has influence on identity, admission, roles or certificates; values from the provisioning, the
  * inventory or an operator come first (docs/decisions/cloud-hints.md).
  *

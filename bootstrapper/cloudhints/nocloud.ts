@@ -2,7 +2,10 @@ import { z } from 'zod';
 import type { CloudProvider } from './cloud-provider.ts';
 import { type CloudHints, parseHints, parseJson } from './parse-hints.ts';
 
-/** What cloud-init has read; world-readable, without secrets (cloud-init documentation, "Instance metadata"). */
+/**
+ * The metadata that cloud-init has read; world-readable, without secrets (cloud-init documentation, "Instance
+ * metadata").
+ */
 const INSTANCE_DATA = '/run/cloud-init/instance-data.json';
 const MAX_BYTES = 1024 * 1024;
 const NO_CLOUD = 'nocloud';

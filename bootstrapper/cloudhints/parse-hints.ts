@@ -5,7 +5,8 @@ import { isLabelValue } from '../../internal/role/index.ts';
 import { CloudHintsError } from './errors.ts';
 
 /**
- * What a cloud says about a machine. All of it is untrusted: an attacker in the link-local network of the machine can answer instead.
+ * The hints of a cloud about a machine. All of them are untrusted: an attacker in the link-local network of the machine
+ * can answer instead of the metadata service.
  */
 export interface CloudHints {
   /** A DNS label. */

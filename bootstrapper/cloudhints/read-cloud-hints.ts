@@ -74,7 +74,10 @@ export async function readCloudHints(
   }
 }
 
-/** The cloud to ask. `auto` asks over the network only where the firmware names a cloud; bare metal is never delayed. */
+/**
+ * Selects the cloud to query. With `auto`, a request is sent over the network only if the firmware names a cloud, so
+ * bare metal is never delayed.
+ */
 async function cloudOf(files: Pick<FilePort, 'read'>, setting: CloudSetting): Promise<CloudName | undefined> {
   if (setting === 'none') return undefined;
   if (setting !== 'auto') return setting;

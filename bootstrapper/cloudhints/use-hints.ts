@@ -9,8 +9,8 @@ export function nameFrom(
 }
 
 /**
- * The address of a machine: the provisioned one, else the one that the cloud names if the machine has it, else the first of its
- * own; undefined if it has none.
+ * The address of a machine: the provisioned address; otherwise the address that the cloud names, if the machine has it;
+ * otherwise the first of its own addresses. undefined if the machine has no address.
  */
 export function addressFrom(
   { address: provisioned }: { readonly address?: string | undefined },

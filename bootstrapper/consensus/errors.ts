@@ -66,7 +66,7 @@ export const consensusErrors = defineErrors({
     'Promote another node with `cluster node set-role`; this node then leaves by itself. Or give this node its former role back.',
   ),
   'consensus-quorum': retryable.system.unhealthy(
-    'This node is to leave etcd, but too few other members answer: the rest would have no quorum.',
+    'This node is to leave etcd, but too few other members answer: without this node, etcd would have no quorum.',
     'Start the other control-plane nodes, or remove lost ones with `cluster node remove NODE --lost`; this node then leaves by itself.',
   ),
   'consensus-single-etcd': fault.operator.precondition(

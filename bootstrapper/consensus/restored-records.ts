@@ -58,9 +58,9 @@ const KUBERNETES_PREFIXES = [
 ];
 
 /**
- * Turns the records of a restored state etcd into those of a cluster with this node as its only member, in a
- * new epoch. Every other machine of the old cluster is recorded as removed: it is refused until an owner
- * readmits it. May be repeated after any crash; the cluster record is written last.
+ * Changes the records of a restored state etcd so that the cluster has this node as its only member, in a new epoch.
+ * Every other machine of the old cluster is recorded as removed: it is refused until an owner readmits it. May be
+ * repeated after any crash; the cluster record is written last.
  * @throws ConsensusError `consensus-other-cluster`
  */
 export async function restoreClusterRecords(

@@ -30,8 +30,8 @@ interface CuratorStart extends CuratorMachine {
 }
 
 /**
- * Starts join service and curator, or restarts them if their configuration or credentials changed. Also writes the
- * configuration with which the API server reaches the authorization webhook beside them.
+ * Starts the join service and the curator, or restarts them if their configuration or credentials changed. Also writes
+ * the configuration with which the API server reaches the authorization webhook, which runs in the join service.
  */
 export async function startCurator(ports: SystemPorts, start: CuratorStart): Promise<LocalControlPlane> {
   const { membership, blobStores: stores, machine, lifetimes, owners, evidence, signal } = start;

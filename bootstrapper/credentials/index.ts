@@ -1,5 +1,7 @@
-/** Keys and certificates that the agent writes to disk: those of a join ticket, the CA of a new cluster, and the TLS key of the join
- * service and the curator. */
+/**
+ * Keys and certificates that the agent writes to disk: the keys and certificates in a join ticket, the CA of a new
+ * cluster, and the TLS key of the join service and the curator.
+ */
 export { ensureClusterCa } from './cluster-ca.ts';
 export {
   curatorCertificateTimes,

@@ -204,7 +204,7 @@ describe('rotated keys in a ticket', () => {
     }
   });
 
-  test('are refused with a document, or owners, older than those that this node has accepted', async () => {
+  test('are refused if the ticket’s document about the keys or about the owners is older than the one that this node has accepted', async () => {
     const set = await aSet('trust');
     for (const floors of [{ keys: { serial: 99 } }, { owners: { serial: 1 } }]) {
       const files = new MemoryFiles();

@@ -80,8 +80,8 @@ export async function installKubeletServersCa(
 
 /**
  * Verifies the CAs of API servers in a ticket. Throws unless an owner has signed these CAs or this node has them
- * already; the caller then refuses the whole ticket. A running member replaces its CAs with those of no ticket, because
- * the ticket may come from a control plane that is one phase of the rotation behind.
+ * already; the caller then refuses the whole ticket. A running member never replaces its CAs with the CAs of a ticket,
+ * because the ticket may come from a control plane that is one phase of the rotation behind.
  * @throws KeyRotationError if no owner has signed them
  */
 export async function verifyKubeletServersCa(

@@ -326,7 +326,7 @@ describe('CuratorClient', () => {
     expect(client.removed.peek()).toEqual({ set: true, value: false });
   });
 
-  test('asks configured addresses when no curator in the list of control planes answers', async () => {
+  test('calls configured addresses when no curator in the list of control planes answers', async () => {
     const b = await startCurator('127.0.0.3');
     const gone = { ...b, host: '127.0.0.9', nodeId: 'node-gone' };
     expect(await ask(createClient([gone], ['127.0.0.3']))).toBe('127.0.0.3');
@@ -345,7 +345,7 @@ describe('CuratorClient', () => {
     await expect(ask(createClient([], ['127.0.0.3']))).rejects.toMatchObject({ code: 'pki-untrusted' });
   });
 
-  test('asks a relay last, and leaves it for a curator that it learned of through the relay', async () => {
+  test('calls a relay last, and then switches to a curator whose address it received through the relay', async () => {
     const [b, c] = [await startCurator('127.0.0.3'), await startCurator('127.0.0.4')];
     await using relay = await relayTo('127.0.0.3');
     const client = createClient([{ ...b, host: '127.0.0.9', nodeId: 'node-gone' }], ['127.0.0.8']);

@@ -101,7 +101,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
   readonly #subscriptions: readonly Disposable[];
   readonly #removed = new EventValue<boolean>();
   readonly #needsTicket = new EventValue<boolean>();
-  /** Targets that showed a certificate of another cluster CA than that of this node's certificate, by `targetKey`. */
+  /** Targets, by `targetKey`, whose certificate was issued by another cluster CA than the certificate of this node. */
   readonly #otherCa = new Set<string>();
 
   constructor(options: CuratorClientOptions) {

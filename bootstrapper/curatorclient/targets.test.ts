@@ -39,7 +39,7 @@ describe('targetsOf()', () => {
     expect(of(given)).toEqual(want);
   });
 
-  test('adds each configured address once, also that of a listed curator, since another node may have the address now; adds relays', () => {
+  test('adds the relays and each configured address once, even the address of a listed curator, because another node may have the address now', () => {
     const staticHosts = ['a.example.test', '192.0.2.1', '192.0.2.1'];
     expect(of([node('a')], { staticHosts, relays: ['192.0.2.1'] })).toEqual([
       'directory a=a.example.test:9091',
@@ -64,7 +64,7 @@ describe('rankTargets()', () => {
   const cases = [
     { name: 'the curator of this node comes first', given: { ...calm, ownNodeId: 'c' }, want: [c, a, b, x] },
     {
-      name: 'the least busy one of the others comes next',
+      name: 'after the curator of this node comes the least busy curator',
       given: {
         ...calm,
         callsInFlight: new Map([
@@ -75,7 +75,7 @@ describe('rankTargets()', () => {
       want: [c, b, a, x],
     },
     {
-      name: 'a curator that failed recently comes after the others, even the one of this node, and before configured addresses and relays',
+      name: 'a curator that failed recently comes after the other curators, even if it is on this node, but before configured addresses and relays',
       given: { ...calm, ownNodeId: 'c', failedAtMs: new Map([[targetKey(c), 99_000]]) },
       want: [a, b, c, x],
     },
@@ -89,7 +89,7 @@ describe('rankTargets()', () => {
     expect(rankTargets([a, b, c, x], given)).toEqual(want);
   });
 
-  test('curators that were not seen serving come after those that were, even the one of this node; then configured addresses, then relays', () => {
+  test('curators that were not seen serving come after the curators that were, even if one of them is on this node; then configured addresses, then relays', () => {
     const [u, r] = [target('u', 'unseen'), target(undefined, 'relay')];
     expect(rankTargets([r, x, u, a, b], { ...calm, ownNodeId: 'u' })).toEqual([a, b, u, x, r]);
   });

@@ -13,7 +13,7 @@ export const diskErrors = defineErrors({
     'Use a device of at least 64 MiB; a node needs much more for images and etcd.',
   ),
   'disk-directory-used': fault.operator.precondition(
-    'A directory that should be on the state disk contains files already, which are in the clear.',
+    'A directory that should be on the state disk already contains unencrypted files.',
     'Use a state disk from the first start of a machine on. Reset a machine that is a node, and delete what is left in the directory.',
   ),
   'disk-locked': retryable.operator.precondition(

@@ -94,7 +94,7 @@ export class FakeKernel {
     };
   }
 
-  /** Counts something else, e.g. a command to the TPM, as an effect. */
+  /** Counts another operation, e.g. a command to the TPM, as an effect. */
   counted<T>(what: string, effect: () => Promise<T>): Promise<T> {
     return this.#effect(what, effect);
   }

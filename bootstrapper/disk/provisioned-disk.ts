@@ -6,8 +6,8 @@ import type { DiskSettings } from './disk-settings.ts';
 const PERMIT = '/etc/cluster/new-state-disk';
 
 /**
- * The state disk of a provisioning file, with all directories that hold secrets or data of a node. The provisioning itself stays
- * on the disk of the operating system: it has no secret, and it says where the state disk is.
+ * The state disk in the provisioning, with all directories that hold secrets or data of a node. The provisioning file
+ * itself stays on the disk of the operating system, because it contains no secret and names the state disk.
  */
 export function provisionedDisk({
   device,

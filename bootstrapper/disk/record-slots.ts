@@ -5,7 +5,7 @@ import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 const COMMAND_MS = 60_000;
 const MIN_BYTES = 64 * 2 ** 20;
 
-/** Which of the two slots: 0 is at the beginning of the device, 1 directly after it. */
+/** One of the two slots: 0 is at the beginning of the device, 1 directly after it. */
 export type Slot = 0 | 1;
 
 /** The two slots for records at the beginning of a block device. Each write is durable when its promise resolves. */

@@ -25,7 +25,7 @@ export type EnrolmentStatus<M> =
   | { readonly state: 'Running'; readonly membership: M }
   | { readonly state: 'Failed'; readonly reason: CodedError };
 
-/** What the handler of a state returns: the next state. */
+/** The result of a state's handler: the next state. */
 export type Transition<M> =
   | { readonly to: 'CreatingCluster' | 'Joining' | 'Resuming' }
   | { readonly to: 'Running'; readonly membership: M };

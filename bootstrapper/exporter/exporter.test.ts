@@ -136,7 +136,7 @@ describe('parseExporterConfig()', () => {
 });
 
 describe('the exporter', () => {
-  test('serves metrics to the holder of a token that may get /metrics, and asks the API server as this holder', async () => {
+  test('serves metrics to the holder of a token with the right to get /metrics, and checks this right at the API server with that token', async () => {
     expect(await get(bearer(PROMETHEUS))).toEqual({ status: 200, text: 'cluster_program_up 1\n' });
     expect(api.asked).toEqual([
       [

@@ -17,7 +17,7 @@ function create() {
   return { clock, api, reviews, judge: (token: string) => reviews.judge(token, signal) };
 }
 
-test('TokenReviews.judge() asks about a token once a minute, and then follows a withdrawn right', async () => {
+test('TokenReviews.judge() asks the API server about a token once a minute, and then refuses a token whose right was withdrawn', async () => {
   const { clock, api, judge } = create();
   for (let times = 0; times < 3; times++) expect(await judge('good')).toBe('allowed');
   expect(api.asked).toEqual(['good']);
@@ -26,7 +26,7 @@ test('TokenReviews.judge() asks about a token once a minute, and then follows a 
   expect(await judge('good')).toBe('refused');
 });
 
-test('TokenReviews.judge() asks again about a refused token after ten seconds, not before', async () => {
+test('TokenReviews.judge() asks the API server about a refused token again only after ten seconds', async () => {
   const { clock, api, judge } = create();
   expect(await judge('bad')).toBe('refused');
   expect(await judge('bad')).toBe('refused');
@@ -58,7 +58,7 @@ test('TokenReviews.judge() does not allow a formerly allowed token that was refu
   expect(await judge('good')).toBe('unknown');
 });
 
-test('TokenReviews.judge() asks about four tokens at once, however many are invented', async () => {
+test('TokenReviews.judge() asks the API server about at most four tokens at once, however many invented tokens clients send', async () => {
   const clock = new FakeClock();
   const answers: ((allowed: boolean) => void)[] = [];
   const ask = () => new Promise<boolean>((resolve) => answers.push(resolve));
@@ -83,7 +83,7 @@ test('TokenReviews.judge() notices a withdrawn right also while invented tokens 
   expect(await reviews.judge('good', signal)).toBe('refused');
 });
 
-test('TokenReviews.judge() asks again about a known token after many others', async () => {
+test('TokenReviews.judge() asks the API server again about a known token after decisions about many other tokens', async () => {
   const { api, judge } = create();
   await judge('good');
   for (let index = 0; index < 200; index++) await judge(`invented ${index}`);

@@ -16,7 +16,7 @@ export interface JoinRecord {
   readonly clusterId: string;
   /** The node id of this machine, which also identifies its join: each machine key has one join. */
   readonly joinId: string;
-  /** Endpoints to try first after a crash: the one that admitted the machine. */
+  /** Endpoints to try first after a crash: the endpoint that admitted the machine. */
   readonly endpoints: readonly string[];
 }
 

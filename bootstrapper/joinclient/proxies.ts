@@ -2,9 +2,8 @@
 const VARIABLES = ['https_proxy', 'http_proxy', 'grpc_proxy', 'all_proxy'] as const;
 
 /**
- * Proxies that are configured for this process, as "NAME=scheme://host:port" without passwords. The
- * connection to a cluster uses none of them: evidence binds the two ends of a connection, and a proxy would
- * need the address of the cluster.
+ * Proxies that are configured for this process, as "NAME=scheme://host:port" without passwords. The connection to a
+ * cluster uses none of these proxies, because evidence binds the two ends of a connection.
  */
 export function proxiesIn(environment: Readonly<Record<string, string | undefined>>): readonly string[] {
   return VARIABLES.flatMap((name) => [name, name.toUpperCase()]).flatMap((name) => {

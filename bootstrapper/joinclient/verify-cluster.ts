@@ -25,7 +25,10 @@ const CLUSTER_ID = /^[0-9a-f]{32}$/;
 export interface VerifiedCluster {
   readonly clusterId: string;
   readonly clusterName: string;
-  /** The cluster CAs that this machine trusts, a PEM bundle: for a member those that it trusts already, unless they were replaced. */
+  /**
+   * The cluster CAs that this machine trusts, as a PEM bundle. A member keeps its trusted CAs unless they were
+   * replaced.
+   */
   readonly clusterCaPem: string;
   /**
    * The CA in the owner's signature over the cluster. It is no longer the current CA after a rotation of the shared
@@ -133,8 +136,9 @@ function verifyOwner(identity: ClusterIdentity, { ownerKeys }: ClusterTrust): vo
 }
 
 /**
- * Called after the owner's signature was verified, so the CA is not that of an untrusted peer. A CA that the provisioning does not
- * name must be one that an owner has put in the place of another (`isFollowed`).
+ * Verifies that the cluster is the one that the provisioning names. The owner's signature was verified before, so the
+ * CA is not from an untrusted peer. A CA that the provisioning does not name must be the replacement that an owner has
+ * signed (`isFollowed`).
  */
 function verifyPin(
   { clusterId, clusterCaPem }: ClusterIdentity,

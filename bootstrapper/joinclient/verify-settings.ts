@@ -7,8 +7,9 @@ import {
 import { JoinClientError } from './errors.ts';
 
 /**
- * Verifies that an owner has signed the settings in a ticket. They name the programs that this machine will run as root, by the
- * hashes in the manifest, so neither a join service nor etcd may choose them. `settings` and `documents` are untrusted.
+ * Verifies that an owner has signed the settings in a ticket. The settings contain the hashes of the programs that this
+ * machine will run as root, so neither a join service nor etcd may choose the settings. `settings` and `documents` are
+ * untrusted.
  * @throws JoinClientError `joinclient-settings-unsigned`
  */
 export function verifySettings(

@@ -7,9 +7,10 @@
  *      status: stage of each node ─────────────┘             directory: "GEN/PHASE" ▼
  *                       keys (all nodes): verify ─▶ fetch │ enforce, follow ─▶ refresh ─▶ finished, on disk
  * ```
- * A node installs only keys that an owner has signed, and verifies that itself (`verify-keys.ts`): curators are no authority.
- * Nodes learn the current phase from curators, also a control plane whose etcd has lost its peers. That control plane gets
- * the new keys in a ticket after attestation, like a machine that joins. Each step depends only on the record and the disk.
+ * A node installs only keys that an owner has signed, and verifies the signature itself (`verify-keys.ts`), because it
+ * does not trust curators for that. Nodes learn the current phase from curators, even a control plane that lost the
+ * connection to the other etcd members. That control plane gets the new keys in a ticket after attestation, like a
+ * machine that joins. Each step depends only on the record and the disk.
  */
 export { rotationWorker } from './rotation-worker.ts';
 export { KeyRotationError } from './errors.ts';

@@ -67,7 +67,7 @@ class TestNode implements Curators, KeyRotationDriver {
   readonly store = new KeyStore(this.files, TEST_PATHS);
   readonly clock = new FakeClock();
   readonly owner = new TestOwner({ clock: this.clock, clusterId: membership.clusterId });
-  /** The owner documents that curators send beside the record. */
+  /** The owner documents that curators send together with the record. */
   documents: Uint8Array[] = [this.owner.sign('keys', signedKeysOf(publicKeysOf(set)))];
   readonly did: string[] = [];
   readonly values = {
@@ -457,7 +457,7 @@ describe('a node refuses new keys', () => {
       await rest();
       expect([node.did, node.reached(), await node.store.loadSet()]).toEqual([[], '1/done', undefined]);
       expect(inspect(life.records, { depth: 6 })).toContain('verifying the announced keys of generation 2');
-      // An owner signs them: the node goes on by itself.
+      // After an owner signs the keys, the node continues by itself.
       node.documents = [node.owner.sign('keys', signedKeysOf(publicKeysOf(set)))];
       await node.clock.advance(120_000);
       await rest();

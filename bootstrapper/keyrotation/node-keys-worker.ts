@@ -186,8 +186,8 @@ async function carryOut(options: NodeKeysWorkerOptions, step: Step, scope: Scope
   if (step.kind === 'enforce') await activate(options, step, scope);
   else if (isPhaseAtLeast(phase, 'trust')) await driver.trustCas(trustedCas(phase, made), scope.signal);
   const isOutdated = isPhaseAtLeast(phase, 'refresh') && (await driver.hasOutdatedServersCa());
-  // Pods of nodes that took part in the rotation have tokens of the previous key. Nodes that joined later
-  // have none of those tokens.
+  // Pods of nodes that took part in the rotation have tokens that were signed with the previous key. Pods of nodes that
+  // joined later have no such tokens.
   if (isOutdated || (isLate && (wasOther || reached.generation === made.generation)))
     await driver.restartKubelet(scope.signal);
   if (isLate && phase === 'refresh') {

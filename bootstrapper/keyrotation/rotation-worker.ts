@@ -56,7 +56,9 @@ export interface RotationOptions {
     KeyStore,
     'loadSet' | 'saveSet' | 'loadNewKeys' | 'saveNewKeys' | 'loadFloors' | 'saveFloors'
   >;
-  /** Reads all shared keys of this control plane; those that no rotation has replaced are in both generations. */
+  /**
+   * Reads all shared keys of this control plane. A key that no rotation has replaced is the same in both generations.
+   */
   readonly readSharedKeys: () => Promise<KeySet<keyof RotatingPairs>>;
   /** Reads the encryption key that API servers use while no rotation has replaced it. */
   readonly readFirstEncryption: () => Promise<CurrentEncryption>;
@@ -73,7 +75,7 @@ export interface RotationOptions {
 /** A rotation as it was read from the records. */
 interface Rotation {
   readonly etcd: KeySpace;
-  /** Holds while nobody has written the record since it was read. */
+  /** A condition for writes: it holds if the record has not changed since it was read. */
   readonly unchanged: Condition;
   readonly record: KeysRecord;
 }

@@ -25,7 +25,7 @@ export interface KubernetesSettings {
   readonly serviceSubnet: string;
   /** Further DNS names and addresses in the certificate of the API server. */
   readonly apiServerSans: readonly string[];
-  /** Whether workloads may run beside the control plane. */
+  /** Whether ordinary workloads may run on this node if it is a control plane. */
   readonly runsWorkloads: boolean;
   /** Taints with which the kubelet registers this node. */
   readonly taints: readonly Taint[];
@@ -75,7 +75,7 @@ export const PATHS = {
   admission: '/etc/kubernetes/admission/config.json',
   authentication: '/etc/kubernetes/authentication/config.json',
   auditPolicy: '/etc/kubernetes/audit/policy.json',
-  /** Log of the API server's audit policy. Rotated files are beside it. */
+  /** Log of the API server's audit policy. Rotated files are in the same directory. */
   auditLog: '/var/log/kubernetes/audit.log',
   manifests: '/etc/kubernetes/manifests',
 } as const;

@@ -116,7 +116,7 @@ async function withMachine(
   }
 }
 
-/** The key as an owner sends it. `session` may be that of another connection. */
+/** The key in the form in which an owner sends it. A test may pass the `session` of another connection. */
 async function sealed(channel: RpcChannel<AttestedPeer>, key: Uint8Array, session?: Uint8Array) {
   const { enrolment } = await createClient(InitApi, channel).readEnrolment({}, { signal, timeoutMs: 30_000 });
   const endorsement = verifyEndorsement(decodeEnrolmentRequest(enrolment), {

@@ -6,9 +6,9 @@ import { NodeStatusSchema, type NodeStatus } from '../../joinservice/curatorprot
 
 /** A member of the cluster, as the records of the cluster describe it. */
 export interface MemberOnRecord extends NodeRecord {
-  /** Whether it has a heartbeat. */
+  /** Whether the member has a heartbeat. */
   readonly isAlive: boolean;
-  /** What it reported last; undefined before its first report. */
+  /** The status that the member reported last; undefined before its first report. */
   readonly status: NodeStatus | undefined;
 }
 

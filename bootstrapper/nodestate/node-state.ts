@@ -25,7 +25,7 @@ export function createNodeState(files: FilePort) {
     removed: new ChecksummedFile<RemovalRecord>(files, AGENT_PATHS.removed),
     /** The admission of this machine to its cluster; it is kept after the machine has joined. */
     join: new ChecksummedFile<JoinRecord>(files, AGENT_PATHS.join),
-    /** Endpoints that an operator added to those of the provisioning. */
+    /** Endpoints that an operator has added to the endpoints of the provisioning. */
     operatorEndpoints: new ChecksummedFile<readonly string[]>(files, AGENT_PATHS.operatorEndpoints),
     /** Certificates and revocation lists of AMD and Intel; they can be downloaded again. */
     collateral: new ChecksummedFile<CachedCollateral>(files, AGENT_PATHS.collateral),

@@ -22,7 +22,7 @@ export const AGENT_PATHS = {
   provisioning: '/etc/cluster/provisioning.json',
   /** `joinEndpoints` written by cloud-init or other automation, even while the agent runs. */
   cloudInit: '/etc/cluster/join.json',
-  /** Certificates and revocation lists of AMD and Intel, optional beside the provisioning. */
+  /** Certificates and revocation lists of AMD and Intel; an optional file in the directory of the provisioning. */
   provisionedCollateral: '/etc/cluster/collateral.json',
   machineKey: `${STATE}/machine/key.pem`,
   fingerprint: `${STATE}/machine/fingerprint`,
@@ -63,7 +63,7 @@ export const AGENT_PATHS = {
   ca: `${STATE}/ca`,
   /** Two generations of the keys that control planes share (internal/keyset); absent before the first rotation. */
   rotation: `${STATE}/keys/${ROTATION_FILE}`,
-  /** New keys that this control plane created and no owner has signed yet; nobody gets them. */
+  /** New keys that this control plane has created and no owner has signed yet. They are not distributed. */
   newKeys: `${STATE}/keys/new.json`,
   /** The stage of the key rotation that this node has completed, and the newest owner documents that it has seen. */
   keysStage: `${STATE}/keys/stage.json`,

@@ -36,7 +36,7 @@ function create(controlPlanes: string[] = ['node-a']) {
   return { clock, now, health, controlPlanes, stop: () => (isRunning = false) };
 }
 
-test('check() asks a healthy etcd every 20 s and reports its size in steps of 1/64 of the quota', async () => {
+test('check() reads the status of a healthy etcd every 20 s and reports the size of etcd in steps of 1/64 of the quota', async () => {
   const { clock, now, health } = create();
   const first = await health.check(signal);
   expect(first).toMatchObject({ dbSizeBytes: GIB / 16, quotaBytes: 4 * GIB, hasLeader: true });
@@ -55,7 +55,7 @@ test.each([
   { name: 'a removed node is still a member', change: ({ now }: Given) => now.members.push('node-b') },
   { name: 'a member is a learner', change: ({ now }: Given) => (now.learner = 'node-a') },
   { name: 'there is no leader', change: ({ now }: Given) => (now.leaderId = 0n) },
-])('check() asks etcd at each call while $name', async ({ change }) => {
+])('check() reads the status of etcd at each call while $name', async ({ change }) => {
   const given = create();
   change(given);
   for (let times = 0; times < 3; times++) await given.health.check(signal);

@@ -46,7 +46,7 @@ export interface StatusFacts {
   certificates(): Promise<readonly { readonly name: string; readonly notAfterMs: number }[]>;
   /** Whether private keys that control planes share are on this disk. */
   holdsKeys(): Promise<boolean>;
-  /** Health of the control-plane components; empty when none of them runs and none is needed. */
+  /** Health of the control-plane components; empty when no component runs and this node needs none. */
   controlPlane(question: ControlPlaneHealthQuery, signal: AbortSignal): Promise<readonly StaticPodHealth[]>;
   /** How each directory with secrets and data is kept. */
   directories(): Promise<ReadonlyMap<string, StorageProtection>>;

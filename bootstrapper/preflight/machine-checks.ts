@@ -8,10 +8,10 @@ import type { StreamPort } from '../../internal/file/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
-/** Disk space beside the bundle itself: for unpacked images, etcd and logs. */
+/** Disk space that is needed in addition to the bundle: for unpacked images, etcd and logs. */
 const HEADROOM_BYTES = 1024 ** 3;
 
-/** The checks of this machine before anything is changed. */
+/** The checks of this machine before the agent changes anything. */
 export interface MachineChecks {
   /** Before an init. @throws PreflightError */
   checkForInit(spec: InitSpec): Promise<void>;
@@ -69,7 +69,7 @@ export function createMachineChecks(
     report: ({ nodeName, bundleManifest, missingBytes, callerNowMs: askerMs }) => {
       const needed = neededFor(bundleManifest, missingBytes);
       const options = optionsFor(nodeName || machine.hostname(), needed, askerMs);
-      // A local machine uses the clock of its host, so its own time service says nothing about the clock.
+      // A local machine uses the clock of its host, so the state of its own time service is irrelevant.
       const checkPorts = provisioning.platform === 'local' ? probe : { ...probe, commands };
       return afterLast(() => check(checkPorts, options));
     },

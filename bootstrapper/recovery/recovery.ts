@@ -40,8 +40,8 @@ interface RecoveryServicePorts extends SystemPorts {
 }
 
 /**
- * Configuration of this etcd member and of the others, from the membership and the list of control planes.
- * @param temporaryPorts loopback ports of the etcd that runs beside the member
+ * Configuration of this etcd member and of the other members, from the membership and the list of control planes.
+ * @param temporaryPorts loopback ports of the temporary etcd that runs in addition to the member
  */
 export function temporaryEtcdConfig(
   name: EtcdName,

@@ -37,7 +37,7 @@ export async function readRegistryCredentials(
     throw unreadable(`GET ${endpoint}${PATH}`, cause);
   });
   if (status === 404) return new Map();
-  // The body of a refusal has no secret, but it is not needed either.
+  // The body of a refusal contains no secret, but the error does not need it.
   if (status !== 200) throw unreadable(`GET ${endpoint}${PATH}: ${status}`);
   return loginsOf(body);
 }

@@ -28,7 +28,7 @@ export interface RegistryDirectory {
   readonly cas: ReadonlyMap<string, string>;
 }
 
-/** A server that containerd asks for images. */
+/** A server from which containerd requests images. */
 interface Endpoint {
   readonly url: string;
   readonly isMirror: boolean;

@@ -76,7 +76,7 @@ test('writeRegistries() writes files that only root can read, changes nothing wh
   expect(await contentOf(files)).toEqual({});
 });
 
-test('writeRegistries() never changes what an operator has written, under either name of a registry with a port', async () => {
+test('writeRegistries() never changes files of an operator, under either directory name of a registry with a port', async () => {
   const files = new MemoryFiles();
   const own = {
     'docker.io/hosts.toml': 'server = "https://own.example.org"\n',

@@ -45,7 +45,7 @@ test('removalRunnable() saves the removal before it ends the agent', async () =>
   expect(await removed.load()).toEqual({ ...names, foundMs: 7 });
 });
 
-test('runRemoved() stops everything, and says on console, socket and status that the machine was removed', async () => {
+test('runRemoved() stops all units of the node, and reports on console, socket and systemd status that the machine was removed', async () => {
   await using directory = await temporaryDirectory();
   const socket = join(directory.path, 'agent.sock');
   const files = new MemoryFiles();

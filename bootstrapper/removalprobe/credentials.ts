@@ -13,8 +13,8 @@ import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 
 /**
- * Long enough for all probes of one endpoint. If a server's clock is further ahead, its answer says that the
- * certificate expired, which proves nothing.
+ * Long enough for all probes of one endpoint. If a server's clock is further ahead, the server reports that the
+ * certificate has expired, and the result is inconclusive.
  */
 const LIFETIME_SECONDS = 60;
 /** The value that kubeadm sets for `--service-account-issuer`. */
@@ -48,9 +48,9 @@ type CredentialRule = readonly [
 ];
 
 /**
- * Credentials with which the probe tests whether the cluster still accepts a removed node. `node` and `kubelet`
- * are like those that the node had. The others could be forged with the keys of a removed control plane. Their
- * subjects have no permissions, so they only test whether the key is trusted.
+ * Credentials with which the probe tests whether the cluster still accepts a removed node. `node` and `kubelet` are
+ * like the credentials that the node had. A removed control plane could forge the other credentials with its keys. The
+ * subjects of these have no permissions, so they only test whether the key is trusted.
  */
 export const TEST_CREDENTIALS = {
   node: [
@@ -60,8 +60,8 @@ export const TEST_CREDENTIALS = {
       names: [{ type: 'dns', value: nodeId }],
     }),
   ],
-  // Kubernetes checks the uid first, which is the node id. The name is the node id too: if the caller chose
-  // the name, it could name another node.
+  // Kubernetes checks the uid first, which is the node id. The common name contains the node id too: a caller who could
+  // choose the name could use the name of another node.
   kubelet: [
     'kubernetes-clients-ca',
     ({ nodeId }) => ({ commonName: `system:node:${nodeId}`, organization: 'system:nodes', userId: nodeId }),

@@ -41,7 +41,7 @@ const REQUEST_OF_KUBELET: Proofs = { refused: /^HTTP 403\b/, admitted: /^HTTP (2
 /** A member that is probed, and its members of both etcd clusters. */
 type ProbedNode = MemberOnRecord & { readonly etcd: Readonly<Record<EtcdName, Member | undefined>> };
 
-/** What is known about one kind of endpoint, and what is tested there. */
+/** The facts about one kind of endpoint, and the credentials that are tested there. */
 export interface EndpointRule {
   /** The URLs of such endpoints on a node. */
   readonly urls: (node: ProbedNode) => readonly string[] | undefined;

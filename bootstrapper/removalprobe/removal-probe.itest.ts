@@ -167,7 +167,9 @@ function etcdsWith(members: readonly Member[]) {
   };
 }
 
-/** The ports of a control plane whose key files are those of this test, apart from those in `over`. */
+/**
+ * The ports (injected dependencies) of a control plane with the key files of this test; `over` replaces some of them.
+ */
 function ports(over: Readonly<Record<string, string>> = {}) {
   const { log } = createMemoryLogger();
   const at = new Map(moved);

@@ -141,7 +141,7 @@ async function probeEndpoint(probe: Probe, { node, kind, rule, address }: Endpoi
   const toValid = await send(await readKeyPair(probe.files, rule.valid), probe.nodeName);
   const test = async (name: TestCredentialName, pairs: Probe['held']): Promise<Verdict> => {
     if (!/^HTTP 200\b/.test(toValid))
-      return inconclusive(`a valid credential is not admitted either: ${toValid}`);
+      return inconclusive(`the endpoint does not admit a valid credential: ${toValid}`);
     const credential = await createTestCredential(name, pairs, probe);
     if (typeof credential === 'string') return inconclusive(credential);
     return judgeAnswer(rule, name, await send(credential, probe.nodeId));
@@ -153,7 +153,7 @@ async function probeEndpoint(probe: Probe, { node, kind, rule, address }: Endpoi
     if (verdict.outcome !== Outcome.REFUSED || control === undefined) return verdict;
     const { outcome, detail } = await test(control, current);
     if (outcome === Outcome.ADMITTED) return verdict;
-    return inconclusive(`made with the current keys it is not admitted either: ${detail}`);
+    return inconclusive(`the endpoint does not admit the same credential with the current keys: ${detail}`);
   };
   const results = [];
   for (const credential of [...rule.own, ...(heldKeys ? rule.foreign : [])])

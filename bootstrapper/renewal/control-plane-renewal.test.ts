@@ -88,7 +88,7 @@ describe('controlPlaneRenewals()', () => {
     expect(done).toEqual(['etcd']);
   });
 
-  test('the curator certificate is due like the others, and the driver issues it', async () => {
+  test('the curator certificate is due like the other certificates, and the driver issues it', async () => {
     const { values, done, curator } = await createNode();
     expect(await curator.certificateTimes(never)).toEqual([]);
     values.localControlPlane.set(running);

@@ -26,9 +26,9 @@ export function hasExpired({ nodeCertPem }: Membership, nowMs: number): boolean 
 }
 
 /**
- * Renews the certificates of a control plane with its copy of the cluster CA. If all control planes were off,
- * none of them can ask another one. This grants no access, because curators authorize by the recorded key.
- * undefined when this node has no CA.
+ * Renews the certificates of a control plane with its copy of the cluster CA. This is needed if all control planes were
+ * off, because then none of them can request certificates from another. It grants no access: curators authorize a node
+ * by its recorded key. undefined when this node has no CA.
  */
 export async function renewFromLocalCa(
   ports: { readonly files: FilePort; readonly nowMs: () => number },

@@ -22,9 +22,9 @@ export interface Renewal {
   /** Whether the group is due now, whatever its validity. */
   readonly isDue?: Readable<boolean>;
   /**
-   * Requests what this renewal needs from other nodes. This may take days and changes nothing on this node,
-   * so other renewals can run meanwhile. The returned function then applies the renewal. It is called once,
-   * and never while another renewal is applied.
+   * Requests the certificates of this renewal from other nodes. This may take days and changes nothing on this node, so
+   * other renewals can run in the meantime. The returned function applies the renewal. It is called once, and never
+   * while another renewal is applied.
    */
   prepare(signal: AbortSignal): Promise<ApplyRenewal>;
 }

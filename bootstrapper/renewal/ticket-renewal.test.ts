@@ -147,7 +147,7 @@ describe('a member that comes back', () => {
     expect(await state.membership.load()).toEqual(renewed);
   });
 
-  test('asks the curators of the last saved directory, then relays, and saves the directory of the new ticket', async () => {
+  test('calls the control planes in the last saved directory, then relays, and saves the directory in the new ticket', async () => {
     const { ports, membership, asked, time, state } = await createMember({
       roles: ['KubernetesWorker'],
       hasCa: false,

@@ -20,7 +20,7 @@ export interface ResetOptions extends StopOptions {
   /** Directories and files outside the agent's state. */
   readonly directoriesToRemove: readonly string[];
   readonly linksToRemove: readonly string[];
-  /** Directory of registries, of which only those of the agent are deleted. */
+  /** Directory of registries. A reset deletes only the entries that the agent has written. */
   readonly registries: string;
   /** Whether this machine has a lock register: a PCR that shows the node lock until the machine reboots, so a reset ends with a reboot. */
   readonly hasLockRegister: boolean;

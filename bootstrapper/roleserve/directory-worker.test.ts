@@ -160,7 +160,7 @@ describe('the directory worker', () => {
     await tell('198.51.100.9');
     expect(relaySaves).toEqual([['198.51.100.8', '198.51.100.9'], ['198.51.100.9']]);
     expect(values.clusterRelays.peek()).toEqual({ set: true, value: ['198.51.100.9'] });
-    expect(saves).toEqual([]); // the list equals that of the membership, so it is not saved again
+    expect(saves).toEqual([]); // the list equals the one in the membership, so it is not saved again
   });
 
   test('starts with the saved list of control planes, so that a node comes back through curators that it did not join with', async () => {

@@ -61,7 +61,7 @@ export function directoryWorker(options: DirectoryOptions): Runnable {
   });
 }
 
-/** Loads a record; a damaged one counts as missing. `damaged`: what the log says about a damaged one. */
+/** Loads a record. A damaged record counts as missing. `damaged` is the log message about a damaged record. */
 async function load<T>(saved: SavedRecord<T>, damaged: string, scope: Scope): Promise<T | undefined> {
   try {
     return await saved.load();

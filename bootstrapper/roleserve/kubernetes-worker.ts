@@ -85,9 +85,9 @@ export function planKubernetes(
 }
 
 /**
- * Runs the kubelet on every node with a Kubernetes role, and the control plane on nodes with that role.
- * Certificates are created while etcd starts and images are imported. A control plane starts and stops beside
- * a kubelet that keeps running.
+ * Runs the kubelet on every node with a Kubernetes role, and the control plane on nodes with that role. Certificates
+ * are created while etcd starts and images are imported. The kubelet keeps running when a control plane starts or
+ * stops.
  */
 export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
   const { writes, ports, host, nodeId, ownAddress } = options;
@@ -140,7 +140,7 @@ interface Work {
    */
   readonly runs: {
     controller: 'not' | 'partly' | 'wholly';
-    /** Whether ordinary pods may run beside the control plane; undefined while that is being changed. */
+    /** Whether ordinary pods may run on this control plane; undefined while that is being changed. */
     workloads: boolean | undefined;
   };
 }

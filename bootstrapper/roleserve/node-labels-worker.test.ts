@@ -15,7 +15,7 @@ interface TaintLike {
   readonly timeAdded?: string;
 }
 
-/** A Node object: its labels, and the keys of those that were applied by field manager `cluster`. */
+/** A Node object: its labels, and the keys of the labels that field manager `cluster` has applied. */
 interface FakeObject {
   uid: string;
   labels: Labels;
@@ -144,7 +144,7 @@ test('labels on record reach the nodes; labels of others stay, and a removed lab
   });
 });
 
-test('a label of the same key that somebody else has set gets the value on record', async () => {
+test('a label on record replaces the value that somebody else has set for the same key', async () => {
   const cluster = createCluster({ n1: { zone: 'theirs' } });
   await using _tree = await cluster.start();
   cluster.records.set({ n1: { zone: 'x' } });

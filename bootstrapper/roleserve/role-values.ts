@@ -22,7 +22,7 @@ export interface BootstrapData {
   readonly spec: InitSpec;
 }
 
-/** Which components of the bundle are installed on this node. */
+/** The state of the bundle's components on this node. */
 export interface LocalComponents {
   readonly kubernetesVersion: string;
   /** Whether the components of a control plane are installed. */

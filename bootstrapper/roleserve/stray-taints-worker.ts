@@ -32,11 +32,11 @@ export function planStrayTaints({
 }
 
 /**
- * Removes the label and the taint of a control plane from nodes that no longer have the role. A demoted node
- * does that itself while it still has the permission. If no API server responds at that moment, ordinary pods
- * would be kept off the node for ever. The worker checks at its start and whenever the list of control planes changes. A
- * node that has not reported its control plane as stopped keeps its taint: it may get the role again, and
- * would not set the taint again.
+ * Removes the label and the taint of a control plane from nodes that no longer have the role. A demoted node does that
+ * itself while it still has the permission. If no API server responds at that moment, the taint stays and would keep
+ * ordinary pods off the node for ever, so this worker removes it. The worker checks at its start and whenever the list
+ * of control planes changes. If a node has not reported that its control plane has stopped, the worker does not remove
+ * its taint: the node may get the role again, and would not set the taint again.
  */
 export function strayTaintsWorker(options: StrayTaintsOptions): Runnable {
   const { reads, clock } = options;

@@ -1,6 +1,6 @@
 /**
- * The systemd units of the agent's own services. The agent writes the configuration and the unit of each
- * service, starts the service and checks whether it serves. The services keep running when the agent stops.
+ * The systemd units of the agent's own services. The agent writes the configuration and the unit of each service,
+ * starts the service and checks whether it serves. The services keep running when the agent stops.
  *
  * ```
  * unit                 runs on        user                        files and keys
@@ -15,9 +15,9 @@
  * node that was off for long ── 9093 ─▶ cluster-relay.service ── 9091 ─▶ curator
  *                            ── 9094 ─▶   (this worker)       ── 9090 ─▶ join service, for new certificates
  * ```
- * The relay serves nodes that know none of the current control planes. It is a separate unit, not a part of
- * the node-local balancer, so that untrusted peers cannot affect services on which this node depends. A peer
- * that is reached through a relay must present a certificate of a node that runs a control plane.
+ * The relay (`node that was off for long` above) serves nodes that know none of the current control planes. It is a
+ * separate unit, not a part of the node-local balancer, so that untrusted peers cannot affect services on which this
+ * node depends. A peer that is reached through a relay must present a certificate of a node that runs a control plane.
  */
 export { ensureCurator } from './curator-unit.ts';
 export { ensureSystemUser, ensureUnit } from './ensure-unit.ts';

@@ -37,7 +37,7 @@ describe('writeAdmissionConfig()', () => {
       want: { enforce: 'restricted', warn: 'restricted', audit: 'restricted' },
     },
     {
-      name: 'a cluster created by an earlier release refuses no pods and warns about those that violate baseline',
+      name: 'a cluster created by an earlier release refuses no pods, but warns about pods that violate the level baseline',
       given: undefined,
       want: { enforce: 'privileged', warn: 'baseline', audit: 'restricted' },
     },

@@ -22,7 +22,7 @@ class FakeKubernetes implements EncryptedEtcd {
   readonly asked: string[] = [];
   readonly clock = new FakeClock();
   readonly said: string[] = [];
-  /** What happens instead of a rewrite. */
+  /** The behaviour of the fake API server instead of a rewrite. */
   answer: ((object: ObjectName) => Promise<void>) | undefined;
   revision = 100n;
 

@@ -92,8 +92,9 @@ export function rewriteWith(api: Pick<KubeClient, 'write'>): RewriteOptions['rew
 }
 
 /**
- * Reads every value of the resources from Kubernetes' etcd, as it is stored, and counts those that are not encrypted with a key.
- * @param onOther called with each of them
+ * Reads every stored value of the resources from Kubernetes' etcd, and counts the values that are not encrypted with
+ * the given key.
+ * @param onOther called for each of these values
  */
 export async function countObjects(
   {

@@ -36,12 +36,11 @@ export async function hasOutdatedServersCa(files: FilePort): Promise<boolean> {
 }
 
 /**
- * The validity of the old serving certificate that a running kubelet still presents after a new one was written to disk. undefined
- * if the kubelet presents the certificate on disk, or does not run. The caller restarts the kubelet when the old certificate is due
- * for renewal; until then, no restart is needed.
- *
- * The kubelet needs the restart although it reloads the file: clients that connect by address, as the API server does, still get
- * the old certificate. Go's crypto/tls asks for the current one (Config.getCertificate) only if a client sends a server name.
+ * The validity of the old serving certificate that a running kubelet still presents after a new one was written to
+ * disk. undefined if the kubelet presents the certificate on disk, or does not run. The caller restarts the kubelet
+ * when the old certificate is due for renewal; until then, no restart is needed. The kubelet needs the restart although
+ * it reloads the file. Clients that connect by address, such as the API server, still get the old certificate, because
+ * Go's crypto/tls uses the current certificate (Config.getCertificate) only if a client sends a server name.
  */
 export async function servedCertificateTimes(
   { files, units }: ServingCertificatePorts,

@@ -45,7 +45,7 @@ export async function listDeclaredLabels(
   });
 }
 
-/** Whether a node has other labels than those that it should have from us. */
+/** Whether the labels that `declareLabels` has set on a node differ from the wanted labels. */
 export function declaresOther(node: NodeLabels, wanted: Readonly<Record<string, string>>): boolean {
   const keys = Object.keys(wanted);
   const isSame = keys.length === node.declared.length && keys.every((key) => node.declared.includes(key));

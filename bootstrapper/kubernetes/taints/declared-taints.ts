@@ -4,8 +4,8 @@ import { taintIdOf, type Taint } from '../../../internal/role/index.ts';
 import { kubectl } from '../kubectl.ts';
 
 /**
- * Remembers which taints `declareTaints` has set, as a JSON list of "KEY:EFFECT". The taints of a Node object are one atomic value
- * for server-side apply: an apply as for labels would remove the taints of everybody else.
+ * Annotation with the taints that `declareTaints` has set, as a JSON list of "KEY:EFFECT". For server-side apply, the
+ * taints of a Node object are one value, so an apply would remove the taints that others have set.
  */
 const ANNOTATION = 'cluster/taints';
 /** A line per node: name, resource version, annotations and taints; the last two as JSON or empty. */
@@ -48,7 +48,7 @@ export async function listDeclaredTaints(
   });
 }
 
-/** Whether a node has other taints than those that it should have from us. */
+/** Whether the taints that `declareTaints` has set on a node differ from the wanted taints. */
 export function isOtherTaints(node: NodeTaints, wanted: readonly Taint[]): boolean {
   const ids = wanted.map(taintIdOf);
   const isSame = ids.length === node.declared.length && ids.every((id) => node.declared.includes(id));
