@@ -26,7 +26,10 @@ export interface AgentOptions {
   readonly agentVersion: string;
   /** Called when all runnables have been started, with one line for `systemctl status`. */
   readonly onReady: (status: string) => Promise<void>;
-  /** Called while the start takes long, with one line for `systemctl status`: it will take at most `durationMs` until the next call. */
+  /**
+   * Called repeatedly while the start takes long, with one line for `systemctl status`. The next call follows within
+   * `durationMs`.
+   */
   readonly onSlowStart: (status: string, durationMs: number) => Promise<void>;
   readonly signal: AbortSignal;
 }

@@ -28,7 +28,7 @@ export interface OpenMachine extends Pick<MachineIdentity, 'nodeId' | 'fingerpri
   readonly host: HostSettings;
   /** Raw Ed25519 public keys of the owners, for comparisons. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-  /** The same keys as DER, with the names under which a new cluster records them. */
+  /** The owners' keys as DER, with the names under which a new cluster records them. */
   readonly owners: readonly [NamedKey, ...NamedKey[]];
   /** Hints from the metadata service of this machine's cloud, such as a name; empty on bare metal. */
   readonly cloudHints: CloudHints;

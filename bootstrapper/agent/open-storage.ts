@@ -21,7 +21,7 @@ export interface OpenStorage {
   readonly keys: KeyStore;
   readonly phases: PhaseLog;
   readonly blobs: BlobStore;
-  /** Directories of blobs: first the one that the agent writes to, then read-only seed directories. */
+  /** Directories of blobs: first the directory to which the agent writes, then read-only seed directories. */
   readonly blobRoots: readonly [string, ...string[]];
   readonly operatorEndpoints: OperatorEndpoints;
   /** Certificates and revocation lists of AMD and Intel. */

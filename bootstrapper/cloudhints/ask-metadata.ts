@@ -4,7 +4,7 @@ import { CloudHintsError } from './errors.ts';
 
 /** The address of the metadata service on every cloud: link-local, so no router forwards a request to it. */
 export const METADATA_SERVICE = { host: '169.254.169.254', port: 80 } as const;
-/** The maximum size of an answer. The largest one that is used, of Azure, has about 4 KiB. */
+/** The maximum size of an answer. The largest answer that the agent uses (Azure's) has about 4 KiB. */
 const MAX_BYTES = 64 * 1024;
 const MAX_HEADER_BYTES = 8 * 1024;
 

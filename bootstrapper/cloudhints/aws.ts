@@ -2,7 +2,7 @@ import type { AskMetadata } from './ask-metadata.ts';
 import type { CloudProvider } from './cloud-provider.ts';
 import { type CloudHints, invalid, parseHints, parseText } from './parse-hints.ts';
 
-/** Seconds for which the token is valid: it is used at once. */
+/** Seconds for which the token is valid. The agent uses the token at once. */
 const TOKEN_SECONDS = '60';
 /** A header value: visible ASCII. */
 const TOKEN = /^[!-~]{1,1024}$/;

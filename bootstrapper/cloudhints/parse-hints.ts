@@ -25,8 +25,8 @@ export type RawHints = Readonly<Record<'name' | 'address' | 'region' | 'zone', s
 const MAX_CHARS = 253;
 
 /**
- * Checks the values of a cloud. A name is shortened to its first label, in lower case; one that is no DNS label is legal in a
- * cloud and gives no hint. Every other malformed value makes the whole answer unusable.
+ * Checks the values of a cloud. A name is shortened to its first label, in lower case. A name that is no DNS label
+ * gives no hint, because such names are legal in a cloud. Any other malformed value makes the whole answer unusable.
  * @throws CloudHintsError `cloudhints-answer-invalid`
  */
 export function parseHints(raw: RawHints): CloudHints {

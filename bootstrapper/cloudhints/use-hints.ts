@@ -1,6 +1,9 @@
 import type { CloudHints } from './parse-hints.ts';
 
-/** The node name that a machine requests: the provisioned one, else the one of the cloud; undefined: it requests none. */
+/**
+ * The node name that a machine requests: the name in the provisioning, otherwise the name from the cloud; undefined if
+ * the machine requests no name.
+ */
 export function nameFrom(
   { nodeName: provisioned }: { readonly nodeName?: string | undefined },
   { name: hinted }: CloudHints,

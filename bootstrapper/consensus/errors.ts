@@ -38,7 +38,7 @@ export const consensusErrors = defineErrors({
     'Compare `etcdctl member list` with the nodes of the cluster, remove a learner that belongs to no node, then delete the named key.',
   ),
   'consensus-address-taken': retryable.operator.precondition(
-    'Another member of etcd has the address of this node. It belongs to an earlier node at this address that was not removed.',
+    'Another member of etcd has the address of this node. That member belongs to an earlier node at this address that was not removed.',
     'Remove the old node with `cluster node remove`; this node then continues by itself.',
   ),
   'consensus-outdated': retryable.system.partial(

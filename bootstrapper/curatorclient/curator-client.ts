@@ -42,7 +42,7 @@ export interface CuratorConnection {
   readonly of: <S extends DescService>(service: S) => Client<S>;
 }
 
-/** Work with one curator. Its signal is aborted when the work is no longer wanted there. */
+/** Work with one curator. The signal is aborted when the work must stop, e.g. because the curator has left the list. */
 type CuratorWork<T> = (curator: CuratorConnection, signal: AbortSignal) => Promise<T>;
 
 /** Calls to the curators of the cluster, one curator at a time. */

@@ -50,10 +50,9 @@ export interface Acknowledgement {
 
 /**
  * The init of this machine. It is accepted once, saved on disk, and continues without the connection of the owner:
- *
- *     request checked → request on disk → node lock → (enrolment and role server do the work) → outcome on disk → acknowledged
- *
- * A crash before the node lock leaves an unlocked machine. After it, the agent resumes with the request on disk.
+ * request checked → request on disk → node lock → (enrolment and role server do the work) → outcome on disk →
+ * acknowledged A crash before the node lock leaves an unlocked machine. After a later crash, the agent resumes with the
+ * request on disk.
  */
 export class InitJob {
   readonly #ports: InitJobPorts;

@@ -36,7 +36,7 @@ beforeEach(() => {
 
 test('probeEncryption() proves that a replaced encryption key decrypts nothing, and reports what the current key decrypts', async () => {
   expect(await probe('previous')).toEqual({
-    ...{ outcome: 'REFUSED', detail: 'it decrypts 0 of 2 stored secrets and ConfigMaps' },
+    ...{ outcome: 'REFUSED', detail: 'the key decrypts 0 of 2 stored secrets and ConfigMaps' },
   });
   expect(await probe('next')).toMatchObject({
     outcome: 'ADMITTED',

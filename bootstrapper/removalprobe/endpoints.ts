@@ -102,7 +102,10 @@ export const ENDPOINT_RULES = {
   },
 } as const satisfies Readonly<Record<string, EndpointRule>>;
 
-/** A port of an etcd member: it admits every certificate of one CA, which also issued its own, and no other. */
+/**
+ * A port of an etcd member. The member admits every certificate of one CA, which also issued the member's own
+ * certificate, and no other certificate.
+ */
 function etcdPort(ca: RotatingKey, valid: KeyPairFiles, urls: EndpointRule['urls']): EndpointRule {
   const { held = [], foreign = [] } = Object.groupBy(ETCD_CREDENTIALS, (name) =>
     TEST_CREDENTIALS[name][0] === ca ? 'held' : 'foreign',

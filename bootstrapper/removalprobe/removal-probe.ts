@@ -119,8 +119,9 @@ async function prepareProbe(
 }
 
 /**
- * The uid of the account that test tokens name; undefined if it cannot be read. It is the first one in the stored object,
- * because its metadata starts with name, namespace and uid (k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto).
+ * The uid of the account that test tokens name; undefined if it cannot be read. It is the first uid in the stored
+ * object, because the metadata of the object starts with name, namespace and uid
+ * (k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto).
  */
 export async function readAccountUid(etcd: Pick<KeySpace, 'get'>, signal: AbortSignal) {
   try {
@@ -185,7 +186,7 @@ export async function probeEncryption({ etcds, files, keys, which, signal }: Pro
       return inconclusive('the name of the encryption key of this generation is unknown');
     const options = { etcd: etcds.kubernetes, resources: ENCRYPTABLE_RESOURCES, keyName: key.name };
     const { objects, others } = await countObjects(options, signal);
-    const detail = `it decrypts ${objects - others} of ${objects} stored secrets and ConfigMaps`;
+    const detail = `the key decrypts ${objects - others} of ${objects} stored secrets and ConfigMaps`;
     if (objects === 0) return inconclusive(detail);
     return { outcome: objects === others ? Outcome.REFUSED : Outcome.ADMITTED, detail };
   } catch (error) {

@@ -55,8 +55,8 @@ export interface TicketRenewalPorts {
 /** Renews everything that a ticket contains, with fresh evidence, at any control plane including this node. */
 export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
   const { files, reads } = ports;
-  // Whether this run of the agent has requested a certificate that names the control-plane role. It does so
-  // only once, because signers of older releases issue no such certificate.
+  // Whether this run of the agent has requested a certificate that names the control-plane role. The agent requests
+  // such a certificate only once, because signers of older releases issue none.
   let hasAskedForName = false;
   return {
     name: 'node and kubelet',

@@ -9,7 +9,10 @@ import { readText, type FilePort } from '../../../internal/file/index.ts';
 import { hardeningOf } from '../hardening.ts';
 import { PATHS, type KubernetesSettings } from '../settings.ts';
 
-/** Paths that load balancers and probes request without credentials. Single checks below them are not open. */
+/**
+ * Paths that load balancers and probes request without credentials. The paths of single checks below them need
+ * credentials.
+ */
 const HEALTH_PATHS = ['/healthz', '/livez', '/readyz'] as const;
 
 const written = z.object({ jwt: z.array(z.unknown()) });

@@ -10,7 +10,7 @@ const KUBECONFIG = `${dirname(PATHS.authorization)}/membership.json`;
  */
 const CACHE_TTL = '5s';
 const TIMEOUT = '3s';
-/** The groups whose members have access only while the webhook finds them. */
+/** The groups whose members have access only while the webhook finds a record of them. */
 const GROUPS = ['system:nodes', KUBERNETES_GROUPS.operator, KUBERNETES_GROUPS.viewer];
 /** CEL expression: the API server sends only the requests of kubelets, operators and viewers to the webhook. */
 const IS_MEMBER = [

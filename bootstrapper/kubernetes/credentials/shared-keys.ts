@@ -89,7 +89,10 @@ export async function writeKubeletClientsCa(files: FilePort, trustedPemText: str
   await put(files, KUBELET_CLIENTS_CA, trustedPemText);
 }
 
-/** Writes the CA certificates with which the kubelet of this node verifies API servers. It reads them when it starts. */
+/**
+ * Writes the CA certificates with which the kubelet of this node verifies API servers. The kubelet reads the file only
+ * when it starts.
+ */
 export async function writeKubeletServersCa(files: FilePort, trustedPemText: string): Promise<void> {
   await files.makeDirectory(dirname(KUBELET_FILES.ca));
   await put(files, KUBELET_FILES.ca, trustedPemText);
