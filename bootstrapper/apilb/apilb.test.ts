@@ -87,7 +87,7 @@ describe('UpstreamPool', () => {
     expect(pool.inOrder(7000)).toEqual([a, b, c]);
   });
 
-  test('UpstreamPool orders healthy upstreams before unready, and unready before silent ones', () => {
+  test('UpstreamPool orders healthy upstreams before unready upstreams, and unready upstreams before silent ones', () => {
     const verdicts: Record<string, Verdict> = { a: 'silent', b: 'unready', c: 'healthy' };
     const pool = new UpstreamPool([a, b, c], ({ host }) => verdicts[host] ?? 'unknown');
     expect(pool.inOrder(0)).toEqual([c, b, a]);

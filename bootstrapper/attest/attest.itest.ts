@@ -123,7 +123,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     expect(boot().evidence.issuers.map(({ variant }) => variant)).toEqual(['tpm', 'machine-key']);
   });
 
-  test('shows the node lock as soon as it is acquired, and from the first quote after a power cycle', async () => {
+  test('shows the node lock as soon as the lock is acquired, and from the first quote after a power cycle', async () => {
     const { evidence, lock } = boot();
     await judge(evidence, { shows: 'boot-baseline' });
     await lock.acquire({ clusterId, by: 'init', id: 'one' });

@@ -136,7 +136,7 @@ describe('createBackupTask()', () => {
     });
   });
 
-  test('gives up if the shared keys change after they were read: they may not decrypt the snapshots', async () => {
+  test('gives up if the shared keys change after they were read, because the keys in the backup may not decrypt the snapshots', async () => {
     const { files, task } = taskOf({
       etcdMembers: () => ({
         state: fakeEtcd('state data'),

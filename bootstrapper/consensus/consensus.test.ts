@@ -214,7 +214,7 @@ describe('certificates of etcd', () => {
     expect(kept).toEqual(before);
   });
 
-  test('ensureLeaf() renews a certificate with a lifetime of minutes at two thirds of it, and keeps the key', async () => {
+  test('ensureLeaf() renews a certificate with a lifetime of minutes after two thirds of its lifetime, and keeps the key', async () => {
     const { clock, kept, ports, signer } = await createPki();
     const ensure = () => ensureLeaf(ports, layout.server, { signer, template, validDays: 6 / (24 * 60) });
     expect(await ensure()).toBe(true);

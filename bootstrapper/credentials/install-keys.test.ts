@@ -68,7 +68,7 @@ test('a control plane that joins a cluster before its first key rotation has no 
     expect(await files.stat(path)).toBeUndefined();
 });
 
-test('installSharedKeys() places the cluster CA that signs in the phase on disk, also after a crash in between', async () => {
+test('installSharedKeys() installs the cluster CA that signs in the saved phase, even after a crash between its two files', async () => {
   const files = new MemoryFiles();
   await files.makeDirectory(AGENT_PATHS.ca);
   const store = new KeyStore(files, KEY_PATHS);

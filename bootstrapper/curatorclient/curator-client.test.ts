@@ -291,7 +291,7 @@ describe('CuratorClient', () => {
     expect(other).toBe(`127.0.0.2:${port}`);
   });
 
-  test('refuses another node at the address of a curator and a curator of another cluster, and uses the next one', async () => {
+  test('refuses another node at the address of a curator, refuses a curator of another cluster, and uses the next curator', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([{ ...a, nodeId: 'node-of-somebody-else' }, b]);
     expect(await ask(client)).toBe('127.0.0.3');
@@ -376,7 +376,7 @@ describe('CuratorClient', () => {
   });
 });
 
-test('fetchBlob() resumes where a source stopped, leaves a source with wrong data, and keeps no wrong byte', async () => {
+test('fetchBlob() resumes at the byte at which a source stopped, stops using a source with wrong data, and keeps no wrong byte', async () => {
   const bytes = new Uint8Array(randomBytes(600_000));
   const files = new DiskFiles();
   const streams = new DiskStreams();

@@ -113,7 +113,7 @@ const extend = ({ tpm }: DiskPorts, pcr: number): Promise<void> =>
   );
 
 describe('openStateDisk()', () => {
-  test('formats an empty disk, opens it after a reboot, and leaves an open one alone', async () => {
+  test('formats an empty disk, opens it after a reboot, and does not change an open disk', async () => {
     await withMachine(async (ports) => {
       expect(await openStateDisk(ports, settings(), signal)).toBe('formatted');
       expect(kernel.mountPoints).toEqual(['/mounted/disk', '/on-disk/cluster', '/on-disk/kubelet']);
@@ -237,7 +237,7 @@ describe('openStateDisk()', () => {
 });
 
 describe('recoverStateDisk()', () => {
-  test('opens with the key of the owner on another machine, which then opens the disk by itself at its next start', async () => {
+  test('opens the disk on another machine with the owner’s recovery key; that machine opens the disk by itself at its next start', async () => {
     await withMachine((ports) => openStateDisk(ports, settings(), signal));
     const before = await currentRecord();
     kernel.reboot();

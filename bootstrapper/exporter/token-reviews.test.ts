@@ -36,7 +36,7 @@ test('TokenReviews.judge() asks the API server about a refused token again only 
   expect(await judge('bad')).toBe('allowed');
 });
 
-test('TokenReviews.judge() allows a known token for an hour without an API server, and an unknown one never', async () => {
+test('TokenReviews.judge() allows a known token for an hour without an API server, but never an unknown token', async () => {
   const { clock, api, judge } = create();
   await judge('good');
   api.isDown = true;
@@ -70,7 +70,7 @@ test('TokenReviews.judge() asks the API server about at most four tokens at once
   expect([counted.get('refused')?.length, counted.get('unknown')?.length]).toEqual([4, 36]);
 });
 
-test('TokenReviews.judge() notices a withdrawn right also while invented tokens occupy all reviews', async () => {
+test('TokenReviews.judge() notices a withdrawn right even while invented tokens occupy all reviews', async () => {
   const clock = new FakeClock();
   const rights = new Set(['good']);
   const ask = (token: { reveal(): string }) =>

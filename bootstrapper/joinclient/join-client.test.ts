@@ -528,7 +528,7 @@ describe('JoinClient', () => {
     },
   );
 
-  test('a machine provisioned for this cluster is admitted; once it is a member, the provisioned cluster no longer counts', async () => {
+  test('a machine provisioned for this cluster is admitted; once it is a member, the cluster in its provisioning is ignored', async () => {
     using _granted = await createMachine({ pinned: pinOf(cluster) }).client.admit(life.signal);
     const { client, nodeId } = createMachine({
       pinned: { ...pinOf(cluster), caSha256: 'f'.repeat(64) },

@@ -265,7 +265,7 @@ describe('the key rotation worker on a control plane', () => {
     expect((await node.store.loadSet())?.next['etcd-peers-ca'].public).toBe(set.next['etcd-peers-ca'].public);
   });
 
-  test('completes no phase in which objects under the previous encryption key remain, and tries again', async () => {
+  test('does not complete the phase while objects are still encrypted with the previous key, and tries again', async () => {
     node.failing = 'rewrite';
     await using _life = node.live();
     for (const phase of ['distribute', 'trust', 'issue', 'refresh'] as const) {

@@ -103,7 +103,7 @@ const rows: readonly Row[] = [
     code: 'keyrotation-generation-old',
   },
   {
-    name: 'with another document of the serial that this node has accepted',
+    name: 'with another document that has the same serial as the document that this node has accepted',
     given: async () => {
       await verify([document(signed, { serial: 3 })]);
       return [document(signed, { serial: 3, issuedMs: 5 })];

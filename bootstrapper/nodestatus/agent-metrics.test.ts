@@ -5,7 +5,7 @@ import { agentMetrics } from './agent-metrics.ts';
 const NOW_MS = Date.UTC(2026, 0, 1);
 const USAGE = { uptimeSeconds: 1, residentBytes: 2, heapBytes: 3, cpuMicroseconds: 4 };
 
-test('agentMetrics() has what the alerts judge: clock, failures, certificates, file systems, components, backups, API servers', () => {
+test('agentMetrics() contains the metrics that the alerts use: clock, failures, certificates, file systems, components, backups, API servers', () => {
   const runnable = { sinceMs: NOW_MS, restarts: 0, note: undefined };
   const text = renderMetrics(
     agentMetrics({

@@ -44,7 +44,7 @@ async function supervised() {
 }
 
 describe('addressRunnable()', () => {
-  test('reports a lost address within seconds, uses no other, and continues when it is back', async () => {
+  test('reports a lost address within seconds, uses no other address, and continues when the address is back', async () => {
     await using tree = await supervised();
     expect(tree.at('root').state).toBe('healthy');
     now.addresses = [OTHER];

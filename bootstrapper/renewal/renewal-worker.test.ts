@@ -111,7 +111,7 @@ describe('renewalWorker()', () => {
     expect(state.renewedAtMs).toHaveLength(1);
   });
 
-  test('after one renewal the others check their certificates at once', async () => {
+  test('after one renewal, the other renewals check their certificates at once', async () => {
     const looks: number[] = [];
     const idle: Renewal = {
       name: 'idle',

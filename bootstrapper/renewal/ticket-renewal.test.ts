@@ -230,7 +230,7 @@ describe('a member that comes back', () => {
     );
   });
 
-  test('a control plane issues the client certificate of its kubelet from the separate client CA, where there is one', async () => {
+  test('a control plane issues the client certificate of its kubelet from the separate client CA, if one exists', async () => {
     const { ports, membership, time, files } = await createMember({
       roles: ['ConsensusMember'],
       hasCa: true,

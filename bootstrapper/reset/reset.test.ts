@@ -169,11 +169,11 @@ describe('a reset request', () => {
   const [second, third, otherKey] = [generateEd25519Key(), generateEd25519Key(), generateEd25519Key()];
   test.each([
     {
-      name: 'a listed owner key vouches for the key that signed it',
+      name: 'a listed owner key vouches for the key that signed the request',
       order: { ...orderFor('node-1', second), vouchers: [voucher(owner, second)] },
     },
     {
-      name: 'a listed owner key vouches for a second key, and that one for the key that signed it',
+      name: 'a listed owner key vouches for a second key, and the second key vouches for the key that signed the request',
       order: { ...orderFor('node-1', third), vouchers: [voucher(owner, second), voucher(second, third)] },
     },
     {
@@ -187,34 +187,34 @@ describe('a reset request', () => {
   });
 
   test.each([
-    { name: 'a key that is not the owner’s', order: orderFor('node-1', otherKey) },
+    { name: 'signed with a key that is not the owner’s', order: orderFor('node-1', otherKey) },
     {
-      name: 'another key that names the owner’s public key',
+      name: 'signed with another key but naming the owner’s public key',
       order: { ...orderFor('node-1', otherKey), ownerPubKey: raw(owner) },
     },
-    { name: 'the owner, for another machine', order: orderFor('node-2') },
-    { name: 'the owner, for another cluster', order: orderFor('node-1', owner, 'd') },
+    { name: 'signed by the owner for another machine', order: orderFor('node-2') },
+    { name: 'signed by the owner for another cluster', order: orderFor('node-1', owner, 'd') },
     {
-      name: 'a key with a voucher of a key that is not the owner’s',
+      name: 'signed with a key for which a key that is not the owner’s vouches',
       order: { ...orderFor('node-1', second), vouchers: [voucher(otherKey, second)] },
     },
     {
-      name: 'a key with a voucher of the owner for another cluster',
+      name: 'signed with a key for which the owner vouches in another cluster',
       order: { ...orderFor('node-1', second), vouchers: [voucher(owner, second, 'd')] },
     },
     {
-      name: 'another key with a voucher for a different key',
+      name: 'signed with a key although the owner’s voucher is for a different key',
       order: { ...orderFor('node-1', otherKey), vouchers: [voucher(owner, second)] },
     },
     {
-      name: 'a key whose chain of vouchers does not reach the owner',
+      name: 'signed with a key whose chain of vouchers does not reach the owner',
       order: { ...orderFor('node-1', third), vouchers: [voucher(owner, second), voucher(otherKey, third)] },
     },
     {
-      name: 'no key',
+      name: 'without a signature',
       order: { ownerPubKey: new Uint8Array(), signature: new Uint8Array(), vouchers: [] },
     },
-  ])('of $name is refused, and nothing is changed', async ({ order }) => {
+  ])('$name is refused, and nothing is changed', async ({ order }) => {
     const { orders, there, carryOut } = await createMachine();
     await expect(orders.accept('c', order)).rejects.toMatchObject({ code: 'reset-not-authorized' });
     expect(orders.ordered.peek()).toEqual({ set: true, value: false });

@@ -357,7 +357,7 @@ describe('the status push worker', () => {
     expect(curator.statuses).toMatchObject([{ bootId: 'boot 1' }, { bootId: 'boot 2' }]);
   });
 
-  test('leaves a curator that accepts heartbeats and answers none, before its lease expires', async () => {
+  test('leaves a curator that accepts heartbeats but answers none, before the node’s lease expires', async () => {
     const { values, curator, clock, worker } = create();
     curator.mute = true;
     await using _tree = superviseForTest(worker, { clock });

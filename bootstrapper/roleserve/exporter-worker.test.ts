@@ -66,7 +66,7 @@ test('the exporter starts and stops with the configuration', async () => {
   expect(units.moves).toEqual([`start ${UNIT}`, `stop ${UNIT}`]);
 });
 
-test('the exporter is restarted for a renewed certificate within a minute, and for other roles at once', async () => {
+test('the exporter is restarted within a minute after a renewed certificate, and at once when the roles of the node change', async () => {
   const { values, files, units, clock, worker, config } = await createNode();
   values.signedConfiguration.set(configuration(true));
   await using _tree = superviseForTest(worker, { clock });

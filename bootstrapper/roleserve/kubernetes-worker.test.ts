@@ -261,7 +261,7 @@ test('a control plane accepts ordinary pods while it is also a worker, and chang
   expect({ phases: phases.names, moves: units.moves, life: tree.at('root').sinceMs }).toEqual(before);
 });
 
-test('a control plane that becomes a worker again after a failed try to set the taint removes the taint', async () => {
+test('a control plane that becomes a worker again removes the taint, even if an earlier attempt to set it failed', async () => {
   let isDown = false;
   const kubernetes = await createKubernetes(() =>
     isDown ? { exitCode: 1, output: 'The connection to the server was refused' } : undefined,

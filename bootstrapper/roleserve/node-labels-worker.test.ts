@@ -189,7 +189,7 @@ test('a node that registers later, or registers again, gets its labels', async (
   expect(labelsOf(cluster, 'n1')).toEqual({ zone: 'x' });
 });
 
-test('an API server that does not answer is asked again', async () => {
+test('the worker retries while the API server does not answer', async () => {
   const cluster = createCluster({ n1: {} });
   await using tree = await cluster.start();
   cluster.fail(3);

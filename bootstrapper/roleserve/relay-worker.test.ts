@@ -41,7 +41,7 @@ interface RelayRule {
   readonly limits: unknown;
 }
 
-test('a worker relays to curators and join services of the current control planes, without a restart', async () => {
+test('a worker relays connections to the curators and join services of the current control planes, and follows changes without a restart', async () => {
   const { values, units, worker, readRules, podsHaveStarted } = await createRelay(WORKER);
   await using _tree = superviseForTest(worker);
   await settle();

@@ -49,7 +49,7 @@ test('an agent that restarts leaves the signer running until it knows that the r
   expect(calls).toContain('start');
 });
 
-test('the signer gets keys until none is missing, and its unit stops with the control plane', async () => {
+test('the worker passes keys to the signer until no key is missing, and stops the signer with the control plane', async () => {
   const localControlPlane = new EventValue<LocalControlPlane | undefined>();
   const localRoles = new EventValue<RoleSet | undefined>();
   localControlPlane.set(undefined);

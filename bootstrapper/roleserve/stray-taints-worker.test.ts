@@ -88,7 +88,7 @@ test('a control plane removes the taint of a node that is no control plane any m
   });
 });
 
-test('a control plane checks the taints again only when control planes come or go; a worker never does', async () => {
+test('a control plane checks the taints again only when control planes are added or removed; a worker never checks them', async () => {
   const cluster = createTaintedNodes(['n1'], { n1: CONTROL });
   await using tree = cluster.start();
   await tree.clock.advance(60_000);
@@ -126,7 +126,7 @@ test('a node that is off or is still stopping its control plane keeps its taint 
   );
 });
 
-test('an API server that does not answer is asked again until it does', async () => {
+test('a control plane retries until the API server answers', async () => {
   const cluster = createTaintedNodes(['n2'], { n2: WORKER });
   await using tree = cluster.start();
   cluster.setDown(true);

@@ -77,7 +77,7 @@ test('SignerUnit.start() loads an optional key once the key exists', async () =>
   expect(units.moves.filter((line) => line.startsWith('restart'))).toHaveLength(1);
 });
 
-test('SignerUnit.start() starts a failed signer at the fifth call, without calling systemd in between', async () => {
+test('SignerUnit.start() starts a failed signer at the fifth call, and does not call systemd in the calls before', async () => {
   const { units, unit } = await create();
   await unit.start(config, signal);
   await units.stop(SIGNER_UNIT);

@@ -194,7 +194,7 @@ describe('backupCopyWorker()', () => {
   });
 
   test.each([
-    { name: 'of the copy in progress', link: '.partial' },
+    { name: 'with the name of the copy in progress', link: '.partial' },
     { name: 'with the name of a backup', link: nameOf(2) },
   ])('does not write through a symbolic link $name', async ({ link }) => {
     await take(1);
@@ -213,7 +213,7 @@ describe('backupCopyWorker()', () => {
     expect(await readdir(elsewhere)).toEqual(['victim']);
   });
 
-  test('writes nothing where a symbolic link leads out of the directory', async () => {
+  test('writes nothing if a symbolic link below the directory leads out of it', async () => {
     await take(1);
     const elsewhere = await makeDirectory(tmpdir());
     await symlink(elsewhere, join(target, 'c0ffee'));

@@ -85,7 +85,7 @@ describe('backupScheduleWorker()', () => {
     expect(await cluster.failure()).toBeUndefined();
   });
 
-  test('publishes the period, the end of the signature and the newest proved backup', async () => {
+  test('publishes the period, the expiry of the signature and the time of the newest proved backup', async () => {
     const { cluster, machines, ids, run, until, proved, clock } = await start(1);
     const published = () => currentValue(cluster.published.scheduledBackups);
     run(...machines);
@@ -100,7 +100,7 @@ describe('backupScheduleWorker()', () => {
     expect(published()?.endsMs).toBeGreaterThan(clock.nowMs());
   });
 
-  test('three control planes take one backup each period, in turns, and each keeps its newest', async () => {
+  test('three control planes take one backup each period, in turns, and each keeps its newest backup', async () => {
     const { cluster, clock, machines, ids, run, until, proved, filesOf } = await start(3);
     await cluster.schedule(ids, { keep: 1 });
     run(...machines);

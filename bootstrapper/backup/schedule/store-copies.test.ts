@@ -118,7 +118,7 @@ const stored = (): readonly string[] => [...store.objects.keys()].toSorted();
 const puts = (): readonly string[] => store.requests.filter((each) => each.startsWith('PUT'));
 
 describe('StoreCopies', () => {
-  test('uploads the proved backups of this node, byte for byte, and nothing twice', async () => {
+  test('uploads the proved backups of this node, byte for byte, and each of them only once', async () => {
     for (const seq of [1, 2]) await take(seq);
     await schedule();
     run();
@@ -224,7 +224,7 @@ describe('StoreCopies', () => {
     expect(store.objects.get(keyOf(1))?.toString()).toBe('backup 1');
   });
 
-  test('uploads again a copy that was deleted or cut later', async () => {
+  test('uploads a copy again if it was deleted or truncated later', async () => {
     for (const seq of [1, 2]) await take(seq);
     await schedule();
     run();

@@ -138,7 +138,7 @@ describe('startMember() of further members', () => {
 });
 
 describe('repairMember()', () => {
-  test('removes the member of a lost node once the node’s record is deleted, not before', async () => {
+  test('removes the member of a lost node only after the node’s record is deleted', async () => {
     const nodes = await createMembers(3);
     const [first, second, third] = nodes;
     const one = await first.start();

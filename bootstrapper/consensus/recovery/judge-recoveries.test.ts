@@ -48,7 +48,7 @@ const cases: readonly Case[] = [
     refusals: /^state etcd: b is at raft index 8/,
   },
   {
-    name: 'allows and lists the losses if this machine has newer data in the state etcd and another one in the Kubernetes etcd',
+    name: 'allows a recovery and lists the losses if this machine has newer data in the state etcd, and another machine has newer data in the Kubernetes etcd',
     state: survey(9n, 8n),
     kubernetes: survey(7n, 8n),
     lost: ['state', 'kubernetes'],
@@ -63,7 +63,7 @@ const cases: readonly Case[] = [
     refusals: /^kubernetes etcd: b is at raft index 8/,
   },
   {
-    name: 'allows and lists possible losses if no other member answers',
+    name: 'allows a recovery and lists possible losses if no other member answers',
     state: survey(9n, undefined),
     kubernetes: survey(9n, undefined),
     lost: ['state', 'kubernetes'],

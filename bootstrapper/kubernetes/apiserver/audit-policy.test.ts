@@ -96,8 +96,12 @@ describe('AUDIT_POLICY', () => {
       want: 'Request',
     },
     { name: 'a created pod', request: { verb: 'create', target: 'pods' }, want: 'Metadata' },
-    { name: 'a read of an ordinary user', request: { verb: 'list', target: 'pods' }, want: 'Metadata' },
-    { name: 'a path of an ordinary user', request: { verb: 'get', target: '/metrics' }, want: 'Metadata' },
+    { name: 'a read by an ordinary user', request: { verb: 'list', target: 'pods' }, want: 'Metadata' },
+    {
+      name: 'a request by an ordinary user for a path',
+      request: { verb: 'get', target: '/metrics' },
+      want: 'Metadata',
+    },
     {
       name: 'a pod that a kubelet deletes',
       request: { ...KUBELET, verb: 'delete', target: 'pods' },
@@ -114,18 +118,18 @@ describe('AUDIT_POLICY', () => {
       want: 'None',
     },
     {
-      name: 'no heartbeat of a kubelet',
+      name: 'no heartbeat from a kubelet',
       request: { ...KUBELET, verb: 'update', target: 'coordination.k8s.io/leases' },
       want: 'None',
     },
     {
-      name: 'no status of a kubelet',
+      name: 'no status update from a kubelet',
       request: { ...KUBELET, verb: 'patch', target: 'nodes/status' },
       want: 'None',
     },
-    { name: 'no watch of a kubelet', request: { ...KUBELET, verb: 'watch', target: 'pods' }, want: 'None' },
+    { name: 'no watch by a kubelet', request: { ...KUBELET, verb: 'watch', target: 'pods' }, want: 'None' },
     {
-      name: 'no endpoints of a Service',
+      name: 'no update of the endpoints of a Service',
       request: { ...CONTROLLER, verb: 'update', target: 'discovery.k8s.io/endpointslices' },
       want: 'None',
     },

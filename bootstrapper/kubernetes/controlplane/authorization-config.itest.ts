@@ -235,7 +235,7 @@ async function untilReady(): Promise<void> {
   }
 }
 
-test('an API server calls the membership webhook for kubelets and people of the cluster only, and sends the id', async () => {
+test('an API server calls the membership webhook only for kubelets, operators and viewers, and sends their ids', async () => {
   const one = await kubelet('w1', 'node-1');
   // The node authorizer of Kubernetes lets a kubelet read its own Node object. The answer is 404 because the
   // object does not exist yet.
