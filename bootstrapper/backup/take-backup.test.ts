@@ -168,7 +168,7 @@ describe('createBackupTask()', () => {
       want: 'backup-node-mismatch',
     },
     { name: 'that is malformed', bytes: Buffer.from('{}'), want: 'backup-certificate-invalid' },
-  ])('refuses a certificate $name before anything is read', async ({ bytes, want }) => {
+  ])('reads nothing and refuses a certificate $name', async ({ bytes, want }) => {
     expect(await codeOf(all(taskOf().task(order(bytes), signal)))).toBe(want);
   });
 

@@ -87,9 +87,9 @@ function refuseOtherLock({ clusterId }: Membership, held: LockRecord | undefined
 }
 
 /**
- * The node that created the cluster also created its keys, and after a loss would create new ones. Every
- * other node can request its keys again. The Kubernetes keys are created during the init, so they must exist
- * only when the init has its result.
+ * Refuses to resume on the node that created the cluster if keys are missing: this node also created the keys of the
+ * cluster, and would create new ones. Every other node can request its keys again. The Kubernetes keys are created
+ * during the init, so they must exist only when the init has its result.
  */
 async function refuseLostInit(
   { files, job, state }: ResumePointPorts,

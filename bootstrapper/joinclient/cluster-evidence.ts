@@ -52,7 +52,7 @@ export interface ClusterEvidenceOptions {
  */
 const TIMERS = { ...ATLS_TIMERS, tlsMs: 45_000, helloMs: 45_000, wholeMs: 90_000 };
 
-/** Creates the upgrade of one connection to a join service; each connection needs a new one. */
+/** Creates the attested TLS upgrade of one connection to a join service. Each connection needs a new upgrade. */
 export function createJoinUpgrades({
   issuers,
   attestation,

@@ -204,8 +204,8 @@ async function lacksSharedKeys({ files, reads, isCreatingCluster }: TicketRenewa
 }
 
 /**
- * Whether the certificate of this control plane does not yet identify it as one. Operators and members
- * require that.
+ * Whether the certificate of this control plane does not identify it as a control plane yet. Operators and members
+ * require a certificate that does.
  */
 function lacksName({ reads }: TicketRenewalPorts, { nodeCertPem }: Membership): boolean {
   if (!isControlPlane([...(currentValue(reads.localRoles) ?? [])])) return false;
