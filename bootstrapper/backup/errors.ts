@@ -7,7 +7,7 @@ export const backupTaskErrors = defineErrors({
     'Name a control plane that is up (`cluster node ls`).',
   ),
   'backup-node-mismatch': fault.peer.refused(
-    'The owner’s certificate is for a backup by another node, or of another epoch of the cluster. Nothing was read.',
+    'The owner’s certificate is for a backup by another node, or for another epoch of the cluster. Nothing was read.',
     'Run `cluster backup create` again.',
   ),
   'backup-certificate-used': fault.peer.refused(

@@ -29,7 +29,10 @@ export const azure: CloudProvider = {
   },
 };
 
-/** Zones are "REGION-NUMBER", as Azure's own controllers for Kubernetes label nodes. @throws CloudHintsError `cloudhints-answer-invalid` */
+/**
+ * Zones have the form "REGION-NUMBER", as in the node labels that Azure's own controllers for Kubernetes set.
+ * @throws CloudHintsError `cloudhints-answer-invalid`
+ */
 export function hintsFromAzure(bytes: Uint8Array | undefined): CloudHints {
   const { compute, network } = parseJson(bytes, answer);
   const region = compute.location.toLowerCase();

@@ -13,7 +13,7 @@ import { nocloud } from './nocloud.ts';
 import { openstack } from './openstack.ts';
 import { type CloudHints, parseHints } from './parse-hints.ts';
 
-/** All questions to a cloud together may delay the start of the agent by this long. */
+/** All requests to the metadata service together may delay the start of the agent by at most this long. */
 const LIMIT_MS = 5_000;
 const MAX_KEPT_BYTES = 4096;
 

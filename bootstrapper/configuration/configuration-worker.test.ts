@@ -41,7 +41,10 @@ class TestNode implements Curators {
     return superviseForTest(worker, { clock });
   }
 
-  /** A curator sends this configuration. @param by default: the owner of the cluster signs it */
+  /**
+   * Makes the curator send this configuration.
+   * @param by signs the document; by default, the owner of the cluster signs it
+   */
   async send(name: string, by = (document: string) => [this.owner.policy(document)]): Promise<void> {
     const document = documentOf(name);
     this.sent = { document: Buffer.from(document), ownerDocuments: by(document) };

@@ -170,7 +170,7 @@ async function rewriteEncrypted(
   const { resources, next } = encryption;
   const options = { etcd, clock, resources, keyName: next.name, say, rewrite: rewriteWith(api) };
   const { objects } = await rewriteObjects(options, signal);
-  say(`all ${objects} encrypted objects are under key ${next.name}`);
+  say(`all ${objects} objects are encrypted with key ${next.name}`);
 }
 
 /**

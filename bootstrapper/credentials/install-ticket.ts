@@ -130,8 +130,8 @@ export async function installTicketKeys(
 }
 
 /**
- * Installs the shared keys of control planes by their names; the caller has verified them. All control planes share these keys,
- * so they replace those on this disk.
+ * Installs the shared keys of control planes by their names; the caller has verified them. They replace such keys on
+ * this disk, because all control planes must have the same keys.
  */
 export async function installControlPlaneKeys(
   files: FilePort,

@@ -10,7 +10,9 @@ const REFUSED_MS = 10_000;
  * is down, and tokens of pods are valid for an hour.
  */
 const UNANSWERED_MS = HOUR_MS;
-/** Clients with invented tokens cannot make this node ask more reviews than this at once. */
+/**
+ * The maximum number of pending reviews, so that clients with invented tokens cannot make this node send more requests.
+ */
 const MAX_PENDING = 4;
 const MAX_ALLOWED = 16;
 const MAX_REFUSED = 64;

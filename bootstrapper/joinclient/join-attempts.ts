@@ -14,7 +14,7 @@ import type { ClusterTrust } from './verify-cluster.ts';
 
 /** Interval between searches for endpoints while no endpoint is known. */
 const IDLE_MS = 5_000;
-/** A failure after a session of at least this length starts with the shortest pause again. */
+/** After a session of at least this length, the pauses after failures start again with the shortest pause. */
 const SETTLED_MS = 10_000;
 const PAUSES = { firstMs: 500, factor: 1.6, longestMs: 60_000 };
 /** The longest pause that a cluster can ask for. */

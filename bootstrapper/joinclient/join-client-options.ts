@@ -23,7 +23,7 @@ export interface JoinClientPorts extends SessionPorts {
 export interface JoinClientOptions {
   readonly sources: readonly EndpointSource[];
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-  /** The one cluster of these owners that the machine was provisioned for, if its provisioning names one. */
+  /** The cluster for which the machine was provisioned, if its provisioning names one of the owners' clusters. */
   readonly pinned: PinnedCluster | undefined;
   /** The cluster CA that this machine knows now: from its membership, else from its provisioning. */
   readonly readKnownCa: () => Promise<KnownCa>;

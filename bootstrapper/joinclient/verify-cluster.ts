@@ -46,9 +46,9 @@ export interface VerifiedCluster {
 export interface ClusterTrust {
   /** Raw Ed25519 keys that this machine was provisioned with. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-  /** The cluster that this machine is bound to; undefined before that. */
+  /** The cluster to which this machine is bound; undefined before the machine is bound. */
   readonly boundTo: string | undefined;
-  /** The one cluster of its owners that the machine was provisioned for, if its provisioning names one. */
+  /** The cluster for which the machine was provisioned, if its provisioning names one of the owners' clusters. */
   readonly pinned: PinnedCluster | undefined;
   readonly ca: KnownCa;
   /**

@@ -3,7 +3,7 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 /** Codes of this directory's errors, with meaning and fix. */
 export const removalErrors = defineErrors({
   'removal-found': retryable.operator.partial(
-    'The cluster has removed this node. The agent saves that, and stops everything that the node ran when systemd starts the agent again.',
+    'The cluster has removed this node. The agent saves that and ends. After systemd has started it again, the agent stops everything that the node ran.',
     'Nothing to do: the agent continues automatically.',
   ),
   'removal-removed': fault.operator.refused(

@@ -28,7 +28,7 @@ type Proofs = Readonly<Record<'refused' | 'admitted', RegExp>>;
 
 /** etcd refuses certificates in the TLS handshake; the other servers authenticate each request. */
 const ETCD_SERVER: Proofs = { refused: /^TLS: unknown ca$/, admitted: /^HTTP / };
-/** A curator refuses keys without a record. If it only denies the call, it knows the caller. */
+/** A curator refuses keys without a record. If the curator denies only the call, it has a record of the key. */
 const CURATOR: Proofs = {
   refused: RegExp(`^(curator-not-member|${CLOSED})$`),
   admitted: /^(curator-denied|HTTP 200)$/,
@@ -38,7 +38,7 @@ const REQUEST: Proofs = { refused: /^HTTP 401\b/, admitted: /^HTTP (2\d\d|403|40
 /** 403 is the expected refusal of a kubelet, by its record. 401 means that its CA is not trusted, so no record was checked. */
 const REQUEST_OF_KUBELET: Proofs = { refused: /^HTTP 403\b/, admitted: /^HTTP (2\d\d|404)\b/ };
 
-/** A member that is probed, and its members of both etcd clusters. */
+/** A member of the cluster that is probed, with its etcd members in both etcd clusters. */
 type ProbedNode = MemberOnRecord & { readonly etcd: Readonly<Record<EtcdName, Member | undefined>> };
 
 /** The facts about one kind of endpoint, and the credentials that are tested there. */

@@ -27,7 +27,7 @@ import { sendCredential } from './send-credential.ts';
 
 /** Limit on parallel probes, so that a probe does not overload the kubelets of a large cluster. */
 const CONCURRENT_ENDPOINTS = 8;
-/** How reports name the test of the encryption key: there is no endpoint. */
+/** The name of the encryption-key test in reports. This test has no endpoint. */
 const ENCRYPTED_DATA = { endpoint: 'kubernetes-etcd-data', credential: 'encryption-key' };
 const ACCOUNT_KEY = `/registry/serviceaccounts/${ACCOUNT.namespace}/${ACCOUNT.name}`;
 const UID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;

@@ -54,7 +54,7 @@ describe('startMember() of further members', () => {
     expect((await three.admin.get('/registry/before', { signal }))?.key).toBe('/registry/before');
     await write(two.admin, '/registry/after');
     expect([...second.waits, ...third.waits].join()).toMatch(/the slot to change the members .*position 1/);
-    // Nobody holds the membership slot or waits for it: only the duration of the last change is left.
+    // No node holds the membership slot or waits for it. Only the record of how long the last change took is left.
     const slots = await one.admin.list(`${CLUSTER_PREFIX}slots/control-plane/`, { signal });
     expect(slots.entries.map(({ key }) => key)).toEqual([`${CLUSTER_PREFIX}slots/control-plane/pace`]);
     for (const node of [first, second, third]) await node.kill();

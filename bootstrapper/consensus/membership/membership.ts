@@ -99,7 +99,8 @@ export async function promoteOwnMember(ports: MembershipPorts, slot: Slot, self:
 }
 
 /**
- * Makes the same check as a role change, but counts the voting members that answer this node.
+ * Refuses if the other members would have no quorum. A role change makes the same check before, but this check counts
+ * the voting members that answer this node.
  * @throws ConsensusError `consensus-last-member`, `consensus-quorum`
  */
 export function checkLeaveGuard(others: number, answering: number): void {

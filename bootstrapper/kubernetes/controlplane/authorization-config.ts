@@ -17,7 +17,10 @@ const IS_MEMBER = [
   "request.user.startsWith('system:node:')",
   `(has(request.groups) && request.groups.exists(group, group in ['${GROUPS.join("', '")}']))`,
 ].join(' || ');
-/** CEL expression: the certificates of owners. Other administrators have no key of a person as UID. */
+/**
+ * CEL expression that matches the certificates of owners. Their UID is the hash of the owner's key; other
+ * administrators have no such UID.
+ */
 const IS_OWNER = [
   "has(request.uid) && request.uid.startsWith('sha256:')",
   `has(request.groups) && '${KUBERNETES_GROUPS.owner}' in request.groups`,

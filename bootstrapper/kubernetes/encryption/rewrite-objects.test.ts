@@ -111,7 +111,7 @@ describe('rewriteObjects()', () => {
     await kubernetes.advance();
     expect(kubernetes.compacted).toEqual([]);
     expect(kubernetes.said.at(-1)).toMatch(
-      /^1 of 13 objects are not under key .*secrets a\/s3: denied by a webhook/,
+      /^1 of 13 objects are not encrypted with key .*secrets a\/s3: denied by a webhook/,
     );
     kubernetes.answer = undefined;
     await kubernetes.advance();

@@ -62,7 +62,7 @@ export async function rewriteObjects(options: RewriteOptions, signal: AbortSigna
     say(
       pass.failure === undefined
         ? `reading ${objects} objects again`
-        : `${pass.failures} of ${objects} objects are not under key ${keyName} yet: ${pass.failure}`,
+        : `${pass.failures} of ${objects} objects are not encrypted with key ${keyName} yet: ${pass.failure}`,
     );
     if (pass.failure === undefined) backoff.reset();
     await clock.sleep(pass.failure === undefined ? PAUSE_MS : backoff.nextMs(), signal);
@@ -146,7 +146,8 @@ class Pass {
       this.failure = `${object.resource} ${object.namespace}/${object.name}: ${describeError(error)}`;
     }
     this.#done += 1;
-    if (this.#done % SAY_EACH === 1) say(`writing objects again under key ${keyName}, ${this.#done} so far`);
+    if (this.#done % SAY_EACH === 1)
+      say(`encrypting objects again with key ${keyName}, ${this.#done} so far`);
   }
 }
 

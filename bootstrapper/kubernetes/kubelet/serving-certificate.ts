@@ -13,7 +13,7 @@ const LONG_DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
 /** Ports (injected dependencies) of the renewal of the serving certificate. */
 export type ServingCertificatePorts = Pick<SystemPorts, 'files' | 'units'>;
 
-/** Copies the files on disk that the kubelet reads only at its start. Call this when it starts. */
+/** Copies the files on disk that the kubelet reads only at its start. Call this function when the kubelet starts. */
 export async function recordServingCertificate({
   files,
 }: Pick<ServingCertificatePorts, 'files'>): Promise<void> {
