@@ -29,7 +29,7 @@ export interface ExporterOptions extends Pick<SystemPorts, 'files' | 'units' | '
   >;
 }
 
-/** A member runs an exporter where an owner has signed that it does. Pure. */
+/** Every member runs an exporter if the signed configuration enables it. Pure. */
 export function planExporter({
   clusterMembership,
   signedConfiguration,
