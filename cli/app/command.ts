@@ -43,6 +43,14 @@ export interface CommandContext {
    * fails at once.
    */
   readonly curatorRetryMs?: number;
+  /** How an operator without an owner key gets an owner's signature. Undefined: the cluster refuses what needs one. */
+  readonly ownerSignature?: OwnerSignature | undefined;
+}
+
+/** `request`: writes the request for a signature to a new file. `signed`: uses what an owner has signed. */
+export interface OwnerSignature {
+  readonly kind: 'request' | 'signed';
+  readonly path: string;
 }
 
 /**

@@ -96,6 +96,11 @@ const USAGE = rows('app-usage', 'usage', {
   '-w owner operator add ann --role viewer --request nofile': 'file nofile not found',
   '-w owner operator add ann --role viewer --request text': 'not a PEM certificate request',
   'operator remove': "missing required argument 'name'",
+  'sign --out x': '--out without a request',
+  '-w owner sign nofile': 'file nofile not found',
+  'node approve x --request-signature a --signed b': "cannot be used with option '--signed <file>'",
+  'config apply --request-signature a --signed b': "cannot be used with option '--signed <file>'",
+  '-w owner node readmit w1 --signed nofile': 'this workspace has an owner key',
   'audit verify nofile': 'file nofile not found',
   'audit ls --last -1': 'Must be 1 to 1000000',
   'audit ls --last x': 'Must be 1 to 1000000',
@@ -141,6 +146,7 @@ const FILES = [
     '-w owner provisioning generate --out /dev/null/x': 'creating /dev/null/x',
     '-w owner operator add ann --role viewer --request directory': 'reading directory',
     'audit verify directory': 'reading directory',
+    '-w owner sign directory': 'reading directory',
     'backup show directory': 'reading directory',
   }),
   ...rows('file-missing', 'precondition', {
@@ -158,6 +164,7 @@ const FILES = [
   ...rows('provisioning-exists', 'precondition', {
     '-w owner provisioning generate --out text': 'text exists',
   }),
+  ...rows('sign-file-malformed', 'usage', { '-w owner sign text': 'reading a request' }),
   ...rows('audit-export-invalid', 'usage', {
     'audit verify text': 'line 1 of the export is not an entry',
     'audit verify empty': 'the export has no entries',

@@ -1,6 +1,14 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
-import { confirmFrom, fileDescriptor, withConfirmFlags, type ConfirmFlags } from './flags.ts';
+import {
+  confirmFrom,
+  fileDescriptor,
+  signatureFrom,
+  withConfirmFlags,
+  withSignatureFlags,
+  type ConfirmFlags,
+  type SignatureFlags,
+} from './flags.ts';
 
 interface GenerateFlags {
   readonly name?: string;
@@ -17,7 +25,7 @@ interface PassphraseFlags {
   readonly newPassphraseFd?: number;
 }
 
-interface ApplyFlags extends ConfirmFlags {
+interface ApplyFlags extends ConfirmFlags, SignatureFlags {
   readonly file?: string;
   readonly onto?: bigint;
 }
@@ -101,12 +109,14 @@ function registerActive(config: Command, action: ActionBinder): void {
     .command('show')
     .description('show the active configuration of the cluster, and its last change')
     .action(action(async (context) => (await clusterUseCases()).runConfigShow(context)));
-  withConfirmFlags(
-    config
-      .command('apply')
-      .description('apply the changes made to cluster.yaml since the last apply')
-      .option('--file <file>', 'use this file instead of cluster.yaml')
-      .option('--onto <revision>', 'revision that the file is based on (`config show`)', revision),
+  withSignatureFlags(
+    withConfirmFlags(
+      config
+        .command('apply')
+        .description('apply the changes made to cluster.yaml since the last apply')
+        .option('--file <file>', 'use this file instead of cluster.yaml')
+        .option('--onto <revision>', 'revision that the file is based on (`config show`)', revision),
+    ),
   )
     .addHelpText(
       'after',
@@ -118,9 +128,10 @@ Example:
   cluster config apply --dry-run`,
     )
     .action(
-      action<ApplyFlags>(async (context, { file, onto, ...flags }) =>
-        (await clusterUseCases()).runConfigApply(context, { file, onto, ...confirmFrom(flags) }),
-      ),
+      action<ApplyFlags>(async (context, { file, onto, ...flags }) => {
+        const own = { ...context, ...signatureFrom(flags) };
+        return (await clusterUseCases()).runConfigApply(own, { file, onto, ...confirmFrom(flags) });
+      }),
     );
   config
     .command('edit')

@@ -1,5 +1,6 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { formatDuration, parseDuration } from '../../internal/clock/index.ts';
+import type { OwnerSignature } from '../app/command.ts';
 import { DNS_LABEL, parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 
 /** Collects the values of a flag that may be repeated. */
@@ -97,4 +98,30 @@ export function withConfirmFlags(command: Command, yes = REQUIRED_PROMPT): Comma
 /** The flags of `withConfirmFlags` in the form that use cases take. */
 export function confirmFrom({ dryRun = false, yes = false }: ConfirmFlags) {
   return { dryRun, yes };
+}
+
+/** Flags added by `withSignatureFlags`. */
+export interface SignatureFlags {
+  readonly requestSignature?: string;
+  readonly signed?: string;
+}
+
+/** Adds the flags by which an operator without an owner key gets an owner's signature. */
+export function withSignatureFlags(command: Command): Command {
+  return command
+    .addOption(
+      new Option(
+        '--request-signature <file>',
+        'without an owner key: change nothing, write the request for a signature to this new file',
+      ).conflicts('signed'),
+    )
+    .option('--signed <file>', 'without an owner key: use the file that `cluster sign` has written');
+}
+
+/** The flags of `withSignatureFlags` as a part of the context. */
+export function signatureFrom({ requestSignature, signed }: SignatureFlags): {
+  readonly ownerSignature: OwnerSignature | undefined;
+} {
+  if (requestSignature !== undefined) return { ownerSignature: { kind: 'request', path: requestSignature } };
+  return { ownerSignature: signed === undefined ? undefined : { kind: 'signed', path: signed } };
 }

@@ -1,7 +1,14 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 import type { OperatorOptions } from '../operators/index.ts';
-import { confirmFrom, withConfirmFlags, type ConfirmFlags } from './flags.ts';
+import {
+  confirmFrom,
+  signatureFrom,
+  withConfirmFlags,
+  withSignatureFlags,
+  type ConfirmFlags,
+  type SignatureFlags,
+} from './flags.ts';
 
 const useCases = () => import('../operators/index.ts');
 
@@ -12,17 +19,19 @@ export function register(operator: Command, action: ActionBinder): void {
     .description('list operators')
     .action(action(async (context) => (await useCases()).runOperatorList(context)));
   registerIdentity(operator, action);
-  operator
-    .command('add')
-    .description('add an operator, or change the role or key of one')
-    .argument('<name>', 'operator name')
-    .addOption(
-      new Option('--role <role>', 'viewer: read; operator: also change; owner: also manage operators')
-        .choices(['viewer', 'operator', 'owner'])
-        .makeOptionMandatory(),
-    )
-    .requiredOption('--request <file>', 'request file written by `cluster operator key`')
-    .option('--out <file>', 'write the grant to this file (default: print it)')
+  withSignatureFlags(
+    operator
+      .command('add')
+      .description('add an operator, or change the role or key of one')
+      .argument('<name>', 'operator name')
+      .addOption(
+        new Option('--role <role>', 'viewer: read; operator: also change; owner: also manage operators')
+          .choices(['viewer', 'operator', 'owner'])
+          .makeOptionMandatory(),
+      )
+      .requiredOption('--request <file>', 'request file written by `cluster operator key`')
+      .option('--out <file>', 'write the grant to this file (default: print it)'),
+  )
     .addHelpText(
       'after',
       `
@@ -33,19 +42,22 @@ Example:
   cluster operator add ann --role operator --request ann.csr --out ann.grant`,
     )
     .action(
-      action<OperatorOptions>(async (context, options, name = '') =>
-        (await useCases()).runOperatorAdd(context, name, options),
+      action<OperatorOptions & SignatureFlags>(async (context, flags, name = '') =>
+        (await useCases()).runOperatorAdd({ ...context, ...signatureFrom(flags) }, name, flags),
       ),
     );
-  withConfirmFlags(
-    operator
-      .command('remove')
-      .description('remove an operator; the last owner cannot be removed')
-      .argument('<name>', 'operator name'),
-  ).action(
-    action<ConfirmFlags>(async (context, flags, name = '') =>
-      (await useCases()).runOperatorRemove(context, name, confirmFrom(flags)),
+  withSignatureFlags(
+    withConfirmFlags(
+      operator
+        .command('remove')
+        .description('remove an operator; the last owner cannot be removed')
+        .argument('<name>', 'operator name'),
     ),
+  ).action(
+    action<ConfirmFlags & SignatureFlags>(async (context, flags, name = '') => {
+      const own = { ...context, ...signatureFrom(flags) };
+      return (await useCases()).runOperatorRemove(own, name, confirmFrom(flags));
+    }),
   );
 }
 

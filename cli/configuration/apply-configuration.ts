@@ -21,7 +21,7 @@ import { KubeClient } from '../../internal/kube/index.ts';
 import { storeLogins } from '../registries/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { openSigner, policyFor } from '../sign/index.ts';
+import { openChangeSigner } from '../sign/index.ts';
 import { layoutOf } from '../workspace/index.ts';
 import { readLastApplied, saveLastApplied } from './last-applied.ts';
 import { droppedSettings } from './dropped-settings.ts';
@@ -172,12 +172,13 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
       return { revision: current.revision, changes, losses, merged };
     await confirmLoss(context, { doing: `applying ${mine.path}`, losses, yes: options.yes });
     try {
-      const document = Buffer.from(canonicalJson(merged), 'utf8');
-      const signer = await openSigner(context);
+      const after = canonicalJson(merged);
+      const document = Buffer.from(after, 'utf8');
+      const signer = await openChangeSigner(context);
       // The owner has seen the file, but not what the merge keeps of the active configuration.
-      if (canonicalJson(merged) !== canonicalJson(mine.document))
+      if (after !== canonicalJson(mine.document))
         requireSignedConfiguration(signer, current, `applying ${mine.path}`);
-      const documents = policyFor(signer, document);
+      const documents = (await signer?.signAll([{ kind: 'policy', before: current.text, after }])) ?? [];
       const request = { document, baseRevision: current.revision, documents, mutation: newMutation() };
       const { revision } = await callCurator(context, ({ curator }) => curator.updateConfiguration(request));
       return { revision, changes, losses, merged };

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { DocumentSigner } from '../sign/index.ts';
+import type { SignedRecords } from '../sign/index.ts';
 import type { CurrentConfiguration } from './current-configuration.ts';
 import { ConfigurationError } from './errors.ts';
 
@@ -9,7 +9,7 @@ import { ConfigurationError } from './errors.ts';
  * @throws ConfigurationError `configuration-unsigned`
  */
 export function requireSignedConfiguration(
-  signer: DocumentSigner | undefined,
+  signer: SignedRecords | undefined,
   { text, revision }: Pick<CurrentConfiguration, 'text' | 'revision'>,
   doing: string,
 ): void {

@@ -14,7 +14,8 @@ import { CodedError, defineErrors, fault } from '../../internal/errors/index.ts'
 import { fingerprintOfKey, generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { layoutOf, readOwnerKey } from '../workspace/index.ts';
-import { runSign } from '../sign/index.ts';
+import { readCaller } from '../cluster/index.ts';
+import { runSign, runSignRequest } from '../sign/index.ts';
 import {
   contextOf,
   createCuratorHarness,
@@ -25,6 +26,7 @@ import { reportedComponents } from './roles/fake-components.ts';
 import {
   inventoryEntriesOf,
   deleteNodeRecords,
+  requestDeletion,
   requireOwnerForInventory,
 } from './removal/delete-node-records.ts';
 import type { Role } from '../../internal/role/index.ts';
@@ -594,4 +596,40 @@ describe('an operator who is not an owner', () => {
     for (const refused of [runReadmit(ann, 'w9'), runSign(ann, { yes: true })])
       await expect(refused).rejects.toMatchObject({ code: 'owner-document-required', exit: 'refused' });
   });
+
+  test('deletes the inventory entries of a removed machine with the signature of an owner from a file', async () => {
+    await using harness = await createSigned({
+      curator: { getClusterInfo: async () => ({ directory: [{ curatorEndpoint: harness.endpoint }] }) },
+    });
+    harness.record('policy', { configurationSha256: LISTED_SHA256 });
+    harness.record('operators', { operators: [operatorOf('owner', harness.ownerKey.keyPem, 'owner')] });
+    const ann = await asOperator(harness);
+    const { keyPem } = await readCaller(ann);
+    const operators = [
+      operatorOf('owner', harness.ownerKey.keyPem, 'owner'),
+      operatorOf('ann', keyPem, 'operator'),
+    ];
+    harness.record('operators', { operators }, 2);
+    const asked = { ...ann, ownerSignature: { kind: 'request', path: '/ann/r' } as const };
+    await expect(requestDeletion(asked, NODE as never)).rejects.toMatchObject({
+      code: 'owner-document-required',
+    });
+    await requestDeletion(ann, NODE as never); // without the flag, nothing is requested
+    expect(harness.sent).toEqual([]);
+    await runSignRequest(harness.owner, '/ann/r', { yes: true, out: undefined });
+    const signed = { ...ann, ownerSignature: { kind: 'signed', path: '/ann/r.signed' } as const };
+    await requireOwnerForInventory(signed, NODE as never, {
+      entries: [LISTED_ENTRY as never],
+      isLost: false,
+    });
+    await deleteNodeRecords(signed, NODE as never, { isReset: false });
+    expect(harness.sent).toMatchObject([{ call: 'deleteNode', request: { baseRevision: 7n } }]);
+    expect(harness.signed('policy')?.serial).toBe(2);
+  });
 });
+
+const [LISTED_ENTRY] = LISTED.join.inventory;
+
+function operatorOf(name: string, keyPem: Parameters<typeof pubKeyDerOf>[0], role: 'owner' | 'operator') {
+  return { name, fingerprint: fingerprintOfKey(pubKeyDerOf(keyPem)), role };
+}

@@ -159,7 +159,8 @@ export async function runOperatorRemove(
   try {
     await remove();
   } catch (error) {
-    if (!(error instanceof CodedError) || error.code !== 'operatorapi-ownership-signer') throw error;
+    const isSigner = error instanceof CodedError && error.code === 'operatorapi-ownership-signer';
+    if (!isSigner || context.ownerSignature !== undefined) throw error;
     await signOwnership(context);
     hasSigned = true;
     await remove();

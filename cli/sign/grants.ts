@@ -1,10 +1,13 @@
-import { fingerprintOfKey } from '../../internal/pki/index.ts';
+import { fingerprintOfKey, nodeIdOfFingerprint } from '../../internal/pki/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import type { Join } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator } from '../cluster/index.ts';
-import { openSigner, type DocumentSigner } from './document-signer.ts';
+import type { DocumentBodies } from '../../internal/ownerdocument/index.ts';
+import { nothingToSign, openChangeSigner } from './change-signer.ts';
+import type { Proposal } from './proposal.ts';
+import type { SignedRecords } from './signed-records.ts';
 
 const ROLES: Readonly<Record<NodeRole, Role | undefined>> = {
   [NodeRole.UNSPECIFIED]: undefined,
@@ -12,9 +15,6 @@ const ROLES: Readonly<Record<NodeRole, Role | undefined>> = {
   [NodeRole.KUBERNETES_CONTROLLER]: 'KubernetesController',
   [NodeRole.KUBERNETES_WORKER]: 'KubernetesWorker',
 };
-
-/** Hexadecimal digits of a key fingerprint in a node ID (`nodeIdOf` in internal/pki). */
-const ID_HEX = 32;
 
 /** The machine and node key that a grant is for. */
 export interface GrantSubject {
@@ -31,16 +31,20 @@ export function grantSubjectOf({ nodeId, publicKey, admission }: Node): GrantSub
   return { nodeId, fingerprint, identity };
 }
 
-/** Signs a grant of roles. It contains the serials of the current owner documents: a new node refuses older ones. */
-export function grantFor(signer: DocumentSigner, subject: GrantSubject, roles: readonly Role[]): Uint8Array {
+/** The grant of roles to a node. It contains the serials of the current owner documents: a new node refuses older ones. */
+export function grantFor(
+  records: SignedRecords,
+  { nodeId, fingerprint, identity }: GrantSubject,
+  roles: readonly Role[],
+): DocumentBodies['grant'] {
   const serialOf = (kind: 'owners' | 'policy' | 'operators'): number =>
-    Math.max(0, ...signer.documents.filter((each) => each.kind === kind).map(({ serial }) => serial));
+    Math.max(0, ...records.documents.filter((each) => each.kind === kind).map(({ serial }) => serial));
   const floors = {
     owners: serialOf('owners'),
     policy: serialOf('policy'),
     operators: serialOf('operators'),
   };
-  return signer.sign('grant', { ...subject, roles: [...roles], floors });
+  return { nodeId, fingerprint, identity, roles: [...roles], floors };
 }
 
 /**
@@ -53,30 +57,31 @@ export async function grantForNode(
   wanted: readonly NodeRole[],
 ): Promise<Uint8Array[]> {
   const gains = isControlPlane(wanted);
-  if (!gains && !isControlPlane(node.roles)) return [];
-  const signer = await openSigner(context);
+  if (!gains && !isControlPlane(node.roles)) return nothingToSign(context);
+  const signer = await openChangeSigner(context);
   if (signer === undefined) return [];
   const subject = grantSubjectOf(node);
-  if (gains) return [grantFor(signer, subject, rolesFromWire(wanted))];
-  return isControlPlaneGranted(signer, node.nodeId) ? [withdrawalFor(signer, subject)] : [];
+  if (gains)
+    return signer.signAll([{ kind: 'grant', body: grantFor(signer, subject, rolesFromWire(wanted)) }]);
+  return signer.signAll(isControlPlaneGranted(signer, node.nodeId) ? [withdrawalFor(signer, subject)] : []);
 }
 
 /**
  * Withdraws what an owner has granted this node, so that the cluster's signers, which issue certificates, free its
  * address and name, and renew none of its control-plane certificates.
  */
-export function withdrawalFor(signer: DocumentSigner, subject: GrantSubject): Uint8Array {
-  return grantFor(signer, subject, ['KubernetesWorker']);
+export function withdrawalFor(records: SignedRecords, subject: GrantSubject): Proposal {
+  return { kind: 'grant', body: grantFor(records, subject, ['KubernetesWorker']) };
 }
 
 /** Whether the newest grant of a node gives it control-plane roles. */
-export function isControlPlaneGranted(signer: DocumentSigner, nodeId: string): boolean {
-  return signer.newest('grant', nodeId)?.body.roles.includes('ConsensusMember') === true;
+export function isControlPlaneGranted(records: SignedRecords, nodeId: string): boolean {
+  return records.newest('grant', nodeId)?.body.roles.includes('ConsensusMember') === true;
 }
 
 /** Whether the newest grant of a node withdraws its control-plane roles. */
-export function isControlPlaneWithdrawn(signer: DocumentSigner, nodeId: string): boolean {
-  return signer.newest('grant', nodeId)?.body.roles.includes('ConsensusMember') === false;
+export function isControlPlaneWithdrawn(records: SignedRecords, nodeId: string): boolean {
+  return records.newest('grant', nodeId)?.body.roles.includes('ConsensusMember') === false;
 }
 
 /**
@@ -88,16 +93,17 @@ export async function grantForJoin(
   which: string,
   wanted: readonly NodeRole[],
 ): Promise<Uint8Array[]> {
-  if (!isControlPlane(wanted)) return [];
-  const signer = await openSigner(context);
+  if (!isControlPlane(wanted)) return nothingToSign(context);
+  const signer = await openChangeSigner(context);
   if (signer === undefined) return [];
   const { joins } = await callCurator(context, ({ operatorApi }) => operatorApi.listJoins({}));
   const join = joinNamed(joins, which);
   if (join === undefined) return []; // no machine has this name, and the curator reports that
   const { joinId: nodeId, fingerprint, identity } = join;
   // The ID is derived from the key. If the two do not match, a curator may have chosen the key, so no grant is signed.
-  if (nodeId !== `node-${fingerprint.replace('sha256:', '').slice(0, ID_HEX)}`) return [];
-  return [grantFor(signer, { nodeId, fingerprint, identity }, rolesFromWire(wanted))];
+  if (nodeId !== nodeIdOfFingerprint(fingerprint)) return [];
+  const body = grantFor(signer, { nodeId, fingerprint, identity }, rolesFromWire(wanted));
+  return signer.signAll([{ kind: 'grant', body }]);
 }
 
 /** Finds a join request by the rules of the curator: a whole name, or a prefix that only one machine has. */

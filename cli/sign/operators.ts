@@ -8,7 +8,8 @@ import { fingerprintOfKey, spkiDerOf } from '../../internal/pki/index.ts';
 import type { Operator } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator } from '../cluster/index.ts';
-import { openSigner, type DocumentSigner } from './document-signer.ts';
+import { openChangeSigner } from './change-signer.ts';
+import { DocumentSigner } from './document-signer.ts';
 
 type SignedOperator = DocumentBodies['operators']['operators'][number];
 
@@ -27,7 +28,7 @@ export async function signedOperators(
   context: CommandContext,
   change: OperatorChange,
 ): Promise<Uint8Array[]> {
-  const signer = await openSigner(context);
+  const signer = await openChangeSigner(context);
   if (signer === undefined) return [];
   const before = signer.newest('operators')?.body.operators;
   if (before === undefined)
@@ -42,6 +43,8 @@ export async function signedOperators(
     ...(change.kind === 'put' ? [change.operator] : []),
   ];
   if (after.length === 0) return []; // empty only if the last owner would be removed, which the curator refuses
+  if (!(signer instanceof DocumentSigner))
+    return signer.signAll([{ kind: 'operators', body: { operators: after } }]);
   const owners = ownersAfter(signer, gone, change);
   const nowMs = context.ports.clock.nowMs();
   return [

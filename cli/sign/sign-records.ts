@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { OwnerDocumentError } from '../../internal/ownerdocument/index.ts';
 import { records, SETTINGS_KEY } from '../../internal/records/index.ts';
 import { canonicalJson, parseClusterConfig } from '../../internal/config/index.ts';
@@ -6,10 +5,11 @@ import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_
 import type { CommandContext } from '../app/command.ts';
 import { callCurator, fetchKeysView, newMutation, type NewKeysView } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { openSigner, policyFor, settingsFor, type DocumentSigner } from './document-signer.ts';
+import { openSigner, settingsFor, type DocumentSigner } from './document-signer.ts';
 import { grantFor, grantSubjectOf } from './grants.ts';
 import { requireKnownMaker } from './known-maker.ts';
 import { operatorsOnRecord } from './operators.ts';
+import { sha256Of } from './proposal.ts';
 
 /** Records that an owner is about to sign. */
 interface OnRecord {
@@ -44,12 +44,15 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
     ...(signer.documents.some(({ kind }) => kind === 'owners')
       ? []
       : [signer.sign('owners', { keys: [...signer.owners] })]),
-    ...policyFor(signer, now.configuration),
+    signer.sign('policy', { configurationSha256: sha256Of(now.configuration) }),
     ...settingsFor(signer),
     ...keysFor(signer, now),
     signer.sign('operators', { operators: [...now.operators] }),
     ...unlisted(now).map((node) =>
-      grantFor(signer, grantSubjectOf(node), ['ConsensusMember', 'KubernetesController']),
+      signer.sign(
+        'grant',
+        grantFor(signer, grantSubjectOf(node), ['ConsensusMember', 'KubernetesController']),
+      ),
     ),
   ];
   const mutation = newMutation();
@@ -127,7 +130,7 @@ function describeSettings({ settings }: DocumentSigner): readonly string[] {
   if (settings.length === 0) return [];
   const { kubernetesVersion, bundleManifest, podSubnet, serviceSubnet, apiEndpoint } =
     records.settings.decode(SETTINGS_KEY, settings);
-  const sha256 = createHash('sha256').update(bundleManifest).digest('hex');
+  const sha256 = sha256Of(bundleManifest);
   const endpoint = apiEndpoint === undefined ? '' : `, API at ${apiEndpoint}`;
   return [
     `  bundle          Kubernetes ${printable(kubernetesVersion)}, SHA-256 of the manifest ${sha256}`,
@@ -138,7 +141,7 @@ function describeSettings({ settings }: DocumentSigner): readonly string[] {
 /** The keys that an owner is about to sign: their hash tells apart two sets of one generation. */
 function describeKeys({ keys }: OnRecord): readonly string[] {
   if (keys === undefined) return [];
-  const sha256 = createHash('sha256').update(canonicalJson(keys.signed)).digest('hex');
+  const sha256 = sha256Of(canonicalJson(keys.signed));
   const by = keys.signature === '' ? 'no node vouches for them' : `created by ${printable(keys.nodeId)}`;
   return [`  shared keys     generation ${keys.signed.generation}, SHA-256 ${sha256}, ${by}`];
 }

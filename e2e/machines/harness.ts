@@ -61,17 +61,13 @@ export class Harness implements AsyncDisposable {
   }
 
   /** Runs the CLI and waits until it ends. */
-  async cli(...args: readonly string[]): Promise<CliResult> {
-    const child = this.startCli(...args);
-    let stdout = '';
-    let stderr = '';
-    child.stdout?.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
-    child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
-    const code = await new Promise<number>((resolve, reject) => {
-      child.once('error', reject);
-      child.once('close', (exit) => resolve(exit ?? -1));
-    });
-    return { code, stdout, stderr };
+  cli(...args: readonly string[]): Promise<CliResult> {
+    return resultOf(this.startCli(...args));
+  }
+
+  /** Like `cli`, in a network namespace without any network, not even loopback. */
+  cliOffline(...args: readonly string[]): Promise<CliResult> {
+    return resultOf(this.startCliOffline(...args));
   }
 
   /**
@@ -210,4 +206,17 @@ export async function buildPlaceholder(
     env: { PATH: SEARCH_PATH, SOURCE_DATE_EPOCH: '1767225600' },
     signal: new AbortController().signal,
   });
+}
+
+/** Waits until a program has ended. */
+async function resultOf(child: ChildProcess): Promise<CliResult> {
+  let stdout = '';
+  let stderr = '';
+  child.stdout?.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  const code = await new Promise<number>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (exit) => resolve(exit ?? -1));
+  });
+  return { code, stdout, stderr };
 }

@@ -55,7 +55,14 @@ export {
 export { ConfigError } from './errors.ts';
 export type { InventoryMachine, JoinConfig } from './join-schema.ts';
 export { positionOf, type Problem } from './parse-located.ts';
-export { mergeThreeWay, type Conflict, type Json, type JsonPath, type Merge } from './merge-three-way.ts';
+export {
+  differencesOf,
+  mergeThreeWay,
+  type Conflict,
+  type Json,
+  type JsonPath,
+  type Merge,
+} from './merge-three-way.ts';
 export {
   MAX_PROVISIONING_BYTES,
   parseProvisioning,

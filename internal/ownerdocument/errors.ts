@@ -51,7 +51,7 @@ export const ownerDocumentErrors = defineErrors({
   ),
   'owner-document-required': fault.peer.refused(
     'Control-plane roles, trusted machines and measurements, operators and readmissions need an owner’s signature.',
-    'Ask an owner to run the same command with the owner key.',
+    'Ask an owner to run the same command with the owner key. An owner who cannot reach the cluster signs a request: run the command with `--request-signature FILE`, if it has this flag.',
   ),
 });
 

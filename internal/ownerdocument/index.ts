@@ -9,7 +9,9 @@
  * ```
  */
 export {
+  bodyShapes,
   DOCUMENT_LIFETIMES_MS,
+  rawKey,
   subjectOf,
   type DocumentBodies,
   type DocumentKind,

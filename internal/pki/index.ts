@@ -31,6 +31,7 @@ export {
   MAX_PEM_BYTES,
   NODE_ID,
   nodeIdOf,
+  nodeIdOfFingerprint,
   pubKeyDerOf,
   spkiDerOf,
 } from './keys.ts';

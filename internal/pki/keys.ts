@@ -60,7 +60,12 @@ export const MAX_PEM_BYTES = 16 * 1024;
 
 /** The id of the node with this key: "node-" and, in hex, the first 16 bytes of the SHA-256 of its SubjectPublicKeyInfo. */
 export function nodeIdOf(spkiDer: Uint8Array): string {
-  return `node-${createHash('sha256').update(spkiDer).digest('hex').slice(0, 32)}`;
+  return nodeIdOfFingerprint(`sha256:${createHash('sha256').update(spkiDer).digest('hex')}`);
+}
+
+/** The id of the node whose key has this fingerprint ("sha256:HEX"). */
+export function nodeIdOfFingerprint(fingerprint: string): string {
+  return `node-${fingerprint.replace('sha256:', '').slice(0, 32)}`;
 }
 
 type Algorithm =

@@ -1,11 +1,23 @@
 import { canonicalJson } from '../../internal/crypto/index.ts';
+import { parseDocument, type DocumentKind } from '../../internal/ownerdocument/index.ts';
 import { DOCUMENTS_PREFIX, records, REMOVED_PREFIX, SETTINGS_KEY } from '../../internal/records/index.ts';
 import { documentBytes } from '../ownerdocs/index.ts';
-import { mutationFrom, readCluster, refuseField, submitterOf, withDocuments } from '../curator/index.ts';
+import {
+  mutationFrom,
+  readCluster,
+  refuseField,
+  submitterOf,
+  withDocuments,
+  type Caller,
+} from '../curator/index.ts';
 import { PutDocumentsRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApiError } from './errors.ts';
 import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
-/** Owner documents: every operator may read them, only owners change them. */
+/** Kinds that concern one machine. Another kind, stored without the record it is about, would put that record out of effect. */
+const KINDS_OF_OPERATORS: readonly DocumentKind[] = ['grant', 'readmission'];
+
+/** Owner documents: every operator may read them, an owner signs each change of them. */
 export function documentHandlers({
   etcd,
   mutations,
@@ -38,6 +50,7 @@ export function documentHandlers({
     },
     putDocuments: async (request, call) => {
       if (request.documents.length === 0) refuseField('documents', 'expected at least one');
+      requireKindsFor(call.peer, request.documents);
       const mutation = mutationFrom(PutDocumentsRequestSchema, request, { ...call, subject: 'documents' });
       await mutations.run(mutation, async () => {
         const submission = await ownerDocs.submission(request.documents, submitterOf(call));
@@ -46,4 +59,14 @@ export function documentHandlers({
       return {};
     },
   };
+}
+
+/** An operator who is no owner submits what an owner has signed for them. @throws OperatorApiError `operatorapi-document-kind` */
+function requireKindsFor(caller: Caller, documents: readonly Uint8Array[]): void {
+  if (caller.kind === 'operator' && caller.role === 'owner') return;
+  const other = documents
+    .map((bytes) => parseDocument(bytes).kind)
+    .find((kind) => !KINDS_OF_OPERATORS.includes(kind));
+  if (other !== undefined)
+    throw new OperatorApiError('operatorapi-document-kind', `cannot store a document of kind ${other} alone`);
 }

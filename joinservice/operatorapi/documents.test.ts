@@ -22,6 +22,7 @@ async function createHarness() {
   const ownerDocs = signer.ownerDocs(etcd);
   const handlers = documentHandlers({ etcd, mutations: curator.mutations, ownerDocs });
   const peer: Caller = { kind: 'operator', name: 'owner', role: 'owner', fingerprint: 'sha256:00' };
+  const operator: Caller = { ...peer, name: 'ann', role: 'operator' };
   const call = { peer, signal, address: '127.0.0.1' };
   const keyOf = (owner: FakeOwner): string => Buffer.from(owner.pubKey).toString('base64');
   const mutation = () => ({ idempotencyKey: crypto.randomUUID() });
@@ -31,6 +32,11 @@ async function createHarness() {
     second: new FakeOwner({ clock }),
     put: (...documents: Uint8Array[]) =>
       handlers.putDocuments(create(putDocuments.input, { documents, mutation: mutation() }), call),
+    putAsOperator: (...documents: Uint8Array[]) =>
+      handlers.putDocuments(create(putDocuments.input, { documents, mutation: mutation() }), {
+        ...call,
+        peer: operator,
+      }),
     list: async () => handlers.listDocuments(create(listDocuments.input), call),
     /** Kinds of the listed documents, without `operators`, which an owner had signed before the test. */
     kinds: async () => {
@@ -69,6 +75,21 @@ describe('owner documents', () => {
     await harness.put(first);
     await expect(harness.put(second)).rejects.toEqual(coded('owner-document-serial-conflict'));
     expect((await harness.ownerDocs.newest('policy', '', { signal }))?.body).toEqual(POLICY);
+  });
+
+  test('an operator who is no owner stores only documents about one machine', async () => {
+    await using harness = await createHarness();
+    const { signer, putAsOperator, keyOf } = harness;
+    const readmission = signer.sign('readmission', { identity: `tpm-ek:${'e'.repeat(64)}`, removal: 1 });
+    for (const other of [
+      signer.sign('policy', POLICY),
+      signer.sign('owners', { keys: [keyOf(signer)] }),
+      signer.sign('keys', { generation: 2, previous: {}, next: {} }),
+    ])
+      await expect(putAsOperator(readmission, other)).rejects.toEqual(coded('operatorapi-document-kind'));
+    expect(await harness.kinds()).toEqual([]);
+    await putAsOperator(readmission);
+    expect(await harness.kinds()).toEqual(['readmission 1']);
   });
 
   test('the owner documents of one call are stored all or none', async () => {

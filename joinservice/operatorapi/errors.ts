@@ -22,6 +22,10 @@ export const operatorApiErrors = defineErrors({
     'The key of this owner signed the ownership of the cluster, and joining machines verify that signature. Another owner has to sign first. Nothing was changed.',
     'Have another owner run `cluster operator remove NAME`, which signs before it removes. To replace the key of the only owner, add the new key as an owner with another name and run the command with that key.',
   ),
+  'operatorapi-document-kind': fault.operator.refused(
+    'An operator who is not an owner can store grants and readmissions that an owner has signed. Any other document is stored only with the change that it is about. Nothing was changed.',
+    'Run the command that makes the change, with `--signed FILE`.',
+  ),
   'operatorapi-last-owner': fault.operator.precondition(
     'This is the last owner. Without an owner nobody could administer the cluster.',
     'Make another operator an owner first.',

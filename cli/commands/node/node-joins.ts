@@ -1,9 +1,16 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
 import type { CloudInitOptions } from '../../cloudinit/index.ts';
-import { collect, nodeName, timeoutOption } from '../flags.ts';
+import {
+  collect,
+  nodeName,
+  signatureFrom,
+  timeoutOption,
+  withSignatureFlags,
+  type SignatureFlags,
+} from '../flags.ts';
 
-interface ApproveFlags {
+interface ApproveFlags extends SignatureFlags {
   readonly name?: string;
   readonly roles: string;
   readonly label?: readonly string[];
@@ -22,16 +29,18 @@ const useCases = () => import('../../nodes/index.ts');
 
 /** Adds the subcommands for machines that are not members yet. */
 export function registerNodeJoins(node: Command, action: ActionBinder): void {
-  node
-    .command('approve')
-    .description('admit a machine that asked to join')
-    .argument('<machine>', MACHINE)
-    .option('--name <name>', 'node name (default: the name the machine requests)', nodeName)
-    .option('--roles <roles>', 'control-plane, worker, or both (comma-separated)', 'worker')
-    .option('--label <key=value>', 'node label; may be repeated', collect)
-    .option('--taint <key=value:effect>', 'node taint; may be repeated', collect)
-    .option('--wait', 'wait until the machine is a ready node of Kubernetes')
-    .addOption(timeoutOption('time limit for --wait', DEFAULT_WAIT_MS))
+  withSignatureFlags(
+    node
+      .command('approve')
+      .description('admit a machine that asked to join')
+      .argument('<machine>', MACHINE)
+      .option('--name <name>', 'node name (default: the name the machine requests)', nodeName)
+      .option('--roles <roles>', 'control-plane, worker, or both (comma-separated)', 'worker')
+      .option('--label <key=value>', 'node label; may be repeated', collect)
+      .option('--taint <key=value:effect>', 'node taint; may be repeated', collect)
+      .option('--wait', 'wait until the machine is a ready node of Kubernetes')
+      .addOption(timeoutOption('time limit for --wait', DEFAULT_WAIT_MS)),
+  )
     .addHelpText(
       'after',
       `
@@ -46,7 +55,7 @@ Examples:
       action<ApproveFlags>(async (context, flags, machine = '') => {
         const { name, roles, label = [], taint = [], wait, timeout } = flags;
         const { parseLabelChanges, parseRoleNames, parseTaints, runApprove } = await useCases();
-        return runApprove(context, machine, {
+        return runApprove({ ...context, ...signatureFrom(flags) }, machine, {
           name,
           roles: parseRoleNames(roles),
           labels: parseLabelChanges(label).set,

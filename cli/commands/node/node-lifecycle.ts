@@ -1,6 +1,15 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
-import { confirmFrom, durationOption, timeoutOption, withConfirmFlags, type ConfirmFlags } from '../flags.ts';
+import {
+  confirmFrom,
+  durationOption,
+  signatureFrom,
+  timeoutOption,
+  withConfirmFlags,
+  withSignatureFlags,
+  type ConfirmFlags,
+  type SignatureFlags,
+} from '../flags.ts';
 
 interface DrainFlags {
   readonly force?: boolean;
@@ -8,12 +17,12 @@ interface DrainFlags {
   readonly timeout: number;
 }
 
-interface RoleFlags extends DrainFlags, ConfirmFlags {
+interface RoleFlags extends DrainFlags, ConfirmFlags, SignatureFlags {
   readonly controlPlane?: true;
   readonly worker?: true;
 }
 
-interface RemoveFlags extends DrainFlags, ConfirmFlags {
+interface RemoveFlags extends DrainFlags, ConfirmFlags, SignatureFlags {
   readonly lost?: true;
   readonly keepKeys?: true;
   readonly wait: boolean;
@@ -108,11 +117,13 @@ run again.`,
 }
 
 function registerSetRole(setRole: Command, action: ActionBinder): void {
-  withDrainFlags(
-    withConfirmFlags(
-      setRole
-        .option('--control-plane', 'run etcd, the API server and the curator')
-        .option('--worker', 'run ordinary pods'),
+  withSignatureFlags(
+    withDrainFlags(
+      withConfirmFlags(
+        setRole
+          .option('--control-plane', 'run etcd, the API server and the curator')
+          .option('--worker', 'run ordinary pods'),
+      ),
     ),
   )
     .addHelpText(
@@ -128,7 +139,7 @@ Examples:
     )
     .action(
       action<RoleFlags>(async (context, flags, name = '') =>
-        (await useCases()).runSetRole(context, name, {
+        (await useCases()).runSetRole({ ...context, ...signatureFrom(flags) }, name, {
           roles: [
             ...(flags.controlPlane === true ? (['control-plane'] as const) : []),
             ...(flags.worker === true ? (['worker'] as const) : []),
@@ -141,10 +152,12 @@ Examples:
 }
 
 function registerReadmit(node: Command, action: ActionBinder): void {
-  node
-    .command('readmit')
-    .description('allow a removed machine to join again (owners only)')
-    .argument('<machine>', 'former node name or ID, or machine identity')
+  withSignatureFlags(
+    node
+      .command('readmit')
+      .description('allow a removed machine to join again (needs an owner’s signature)')
+      .argument('<machine>', 'former node name or ID, or machine identity'),
+  )
     .addHelpText(
       'after',
       `
@@ -155,16 +168,22 @@ Examples:
   cluster node ls --removed
   cluster node readmit w2`,
     )
-    .action(action(async (context, _flags, which = '') => (await useCases()).runReadmit(context, which)));
+    .action(
+      action<SignatureFlags>(async (context, flags, which = '') =>
+        (await useCases()).runReadmit({ ...context, ...signatureFrom(flags) }, which),
+      ),
+    );
 }
 
 function registerRemove(remove: Command, action: ActionBinder): void {
-  withDrainFlags(
-    withConfirmFlags(
-      remove
-        .option('--lost', 'the machine will not return: do not wait for it; rotate shared keys')
-        .option('--keep-keys', 'with --lost: do not rotate shared keys; its disk is unreadable')
-        .option('--no-wait', 'do not wait for the key rotation to finish'),
+  withSignatureFlags(
+    withDrainFlags(
+      withConfirmFlags(
+        remove
+          .option('--lost', 'the machine will not return: do not wait for it; rotate shared keys')
+          .option('--keep-keys', 'with --lost: do not rotate shared keys; its disk is unreadable')
+          .option('--no-wait', 'do not wait for the key rotation to finish'),
+      ),
     ),
   )
     .addHelpText(
@@ -172,11 +191,11 @@ function registerRemove(remove: Command, action: ActionBinder): void {
       `
 From then on the machine is refused under every join policy until an owner
 readmits it (\`cluster node readmit\`). Its entries in the join inventory are
-deleted, which requires the owner role: the owner key signs the configuration.`,
+deleted, which requires the signature of an owner over the configuration.`,
     )
     .action(
       action<RemoveFlags>(async (context, flags, name = '') =>
-        (await useCases()).runRemove(context, name, {
+        (await useCases()).runRemove({ ...context, ...signatureFrom(flags) }, name, {
           ...confirmFrom(flags),
           isLost: flags.lost === true,
           drain: drainFrom(flags),

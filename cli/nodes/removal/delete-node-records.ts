@@ -13,10 +13,10 @@ import { printable } from '../../../internal/printable/index.ts';
 import {
   grantSubjectOf,
   isControlPlaneGranted,
-  openSigner,
-  policyFor,
+  openChangeSigner,
   withdrawalFor,
-  type DocumentSigner,
+  type ChangeSigner,
+  type Proposal,
 } from '../../sign/index.ts';
 import { readCaller, callCurator, newMutation } from '../../cluster/index.ts';
 import {
@@ -51,33 +51,50 @@ export async function deleteNodeRecords(
   options: DeleteOptions,
 ): Promise<readonly InventoryMachine[]> {
   for (let tries = 1; ; tries++) {
-    const signer = await openSigner(context);
-    const current = await readCurrentConfiguration(context);
-    const entries = inventoryEntriesOf(node, current);
-    const deletesEntries = !options.isReset && entries.length > 0 && signer !== undefined;
-    if (deletesEntries) requireSignedConfiguration(signer, current, `removing node ${node.name}`);
-    const changed = deletesEntries ? withoutEntries(signer, current, entries) : undefined;
-    const request = {
-      nodeId: node.nodeId,
-      mutation: newMutation(),
-      ...changed?.change,
-      documents: [
-        ...(options.isReset ? readmissionsFor(signer, node) : []),
-        ...(changed?.documents ?? []),
-        ...withdrawalsFor(signer, node, entries),
-      ],
-    };
+    const { request, deleted, current } = await signedDeletion(context, node, options);
     try {
-      await callCurator(context, ({ curator }) => curator.deleteNode(request));
+      await callCurator(context, ({ curator }) =>
+        curator.deleteNode({ ...request, mutation: newMutation() }),
+      );
     } catch (error) {
       if (error instanceof CodedError && CONFLICTS.includes(String(error.code)) && tries < TRIES) continue;
       throw error;
     }
-    if (!deletesEntries) return [];
+    if (deleted.length === 0) return [];
     await saveMergeBase(context, current);
-    context.host.say('node-inventory', `Deleted from the inventory: ${namesOf(entries)}`, { entries });
-    return entries;
+    context.host.say('node-inventory', `Deleted from the inventory: ${namesOf(deleted)}`, {
+      entries: deleted,
+    });
+    return deleted;
   }
+}
+
+/**
+ * Before anything is removed: writes the request for what an owner has to sign, if the command is only to do that.
+ * @throws OwnerDocumentError `owner-document-required` when the request was written
+ */
+export async function requestDeletion(context: CommandContext, node: Node): Promise<void> {
+  if (context.ownerSignature?.kind === 'request') await signedDeletion(context, node, { isReset: false });
+}
+
+/** The call that deletes the records of a node, with its documents; `deleted` are the inventory entries that it deletes. */
+async function signedDeletion(context: CommandContext, node: Node, { isReset }: DeleteOptions) {
+  const signer = await openChangeSigner(context);
+  const current = await readCurrentConfiguration(context);
+  const entries = inventoryEntriesOf(node, current);
+  const deleted = !isReset && signer !== undefined ? entries : [];
+  if (deleted.length > 0) requireSignedConfiguration(signer, current, `removing node ${node.name}`);
+  const changed = deleted.length > 0 ? withoutEntries(current, deleted) : undefined;
+  const documents = await signer?.signAll([
+    ...(isReset ? readmissionsFor(signer, node) : []),
+    ...(changed?.proposals ?? []),
+    ...withdrawalsFor(signer, node, entries),
+  ]);
+  return {
+    request: { nodeId: node.nodeId, ...changed?.change, documents: documents ?? [] },
+    deleted,
+    current,
+  };
 }
 
 /** The entries of the join inventory in the cluster's configuration that identify the machine of a node. */
@@ -106,7 +123,8 @@ export async function requireOwnerForInventory(
   { name }: Node,
   { entries, isLost }: { readonly entries: readonly InventoryMachine[]; readonly isLost: boolean },
 ): Promise<void> {
-  if (entries.length === 0 || (await readCaller(context)).isOwner) return;
+  if (entries.length === 0 || context.ownerSignature !== undefined) return;
+  if ((await readCaller(context)).isOwner) return;
   const text = `removing node ${name}: its machine is in the inventory: ${namesOf(entries)}`;
   if (!isLost) throw new OwnerDocumentError('owner-document-required', text);
   context.host.warn(
@@ -124,24 +142,16 @@ export function machineIdentitiesOf({
   return admission === undefined ? [byKey] : [admission.identity, byKey];
 }
 
-/** The owner's signed readmission that cancels the removal recorded by the same call. */
-function readmissionsFor(signer: DocumentSigner | undefined, node: Node): Uint8Array[] {
+/** The readmission that cancels the removal recorded by the same call. */
+function readmissionsFor(signer: ChangeSigner, node: Node): Proposal[] {
   const [identity] = machineIdentitiesOf(node);
-  if (signer === undefined || identity === undefined) return [];
+  if (identity === undefined) return [];
   const before = signer.removed.find((each) => each.identity === identity)?.removal ?? 0;
-  return [signer.sign('readmission', { identity, removal: before + 1 })];
+  return [{ kind: 'readmission', body: { identity, removal: before + 1 } }];
 }
 
-/**
- * The signed document that withdraws the control-plane roles that owners have granted a node; none for a
- * worker, or without a signer.
- */
-function withdrawalsFor(
-  signer: DocumentSigner | undefined,
-  node: Node,
-  entries: readonly InventoryMachine[],
-): Uint8Array[] {
-  if (signer === undefined) return [];
+/** The document that withdraws the control-plane roles that owners have granted a node; none for a worker. */
+function withdrawalsFor(signer: ChangeSigner, node: Node, entries: readonly InventoryMachine[]): Proposal[] {
   const isListed = entries.some(({ roles }) => roles.includes('control-plane'));
   const wasControlPlane =
     node.roles.includes(NodeRole.CONSENSUS_MEMBER) || isControlPlaneGranted(signer, node.nodeId);
@@ -149,13 +159,13 @@ function withdrawalsFor(
 }
 
 function withoutEntries(
-  signer: DocumentSigner,
-  { document, revision: baseRevision }: CurrentConfiguration,
+  { document, text, revision: baseRevision }: CurrentConfiguration,
   entries: readonly InventoryMachine[],
 ) {
   const gone = entries.map(({ identity }) => identity);
-  const configuration = Buffer.from(canonicalJson(without(document, gone)), 'utf8');
-  return { change: { configuration, baseRevision }, documents: policyFor(signer, configuration) };
+  const after = canonicalJson(without(document, gone));
+  const proposals: Proposal[] = [{ kind: 'policy', before: text, after }];
+  return { change: { configuration: Buffer.from(after, 'utf8'), baseRevision }, proposals };
 }
 
 function without(document: Json | undefined, gone: readonly string[]): Json {

@@ -112,7 +112,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   preflight: 'cli/preflight: --fix repairs what a second run finds repaired',
   'package repo': 'a directory that is written again as a whole',
   'node readmit': 'cli/nodes/signed-changes.test.ts: one request',
-  sign: 'cli/sign: one request for each document, and those on record stay',
+  sign: 'cli/sign: one request for each document, and those on record stay; with a file: one file, written whole or not at all',
   'operator add': 'cli/nodes/repeated-calls.test.ts: one request',
   'operator key': 'cli/operators/operators.test.ts: one file',
   'operator accept': 'cli/operators/operators.test.ts: one file',

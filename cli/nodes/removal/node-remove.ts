@@ -25,6 +25,7 @@ import { readRolePlan } from '../roles/set-role.ts';
 import {
   deleteNodeRecords,
   inventoryEntriesOf,
+  requestDeletion,
   requireOwnerForInventory,
   type DeleteOptions,
 } from './delete-node-records.ts';
@@ -85,6 +86,7 @@ export async function runRemove(
     showRemovalPreview(context, node, { done: 'removed', ...preview });
     return 'ok';
   }
+  await requestDeletion(context, node);
   const { losses, plan } = preview;
   await confirmLoss(context, { doing: `removing node ${node.name}`, losses, yes: options.yes });
   if (node.state === NodeState.UP) await drainAndTakeRoles(context, node, plan.voters.after, options);

@@ -3,7 +3,13 @@ import { OwnerDocumentError } from '../../../internal/ownerdocument/index.ts';
 import type { RemovedMachine } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { isControlPlaneWithdrawn, openSigner, withdrawalFor, type DocumentSigner } from '../../sign/index.ts';
+import {
+  isControlPlaneWithdrawn,
+  openChangeSigner,
+  withdrawalFor,
+  type Proposal,
+  type SignedRecords,
+} from '../../sign/index.ts';
 import { callCurator, newMutation } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 
@@ -42,13 +48,16 @@ export async function runRemovedList(context: CommandContext): Promise<void> {
 
 /** `cluster node readmit`: allows a removed machine, by name, node id or identity, to ask to join again. Needs an owner. */
 export async function runReadmit(context: CommandContext, which: string): Promise<void> {
-  const signer = await openSigner(context);
+  const signer = await openChangeSigner(context);
   if (signer === undefined)
     throw new OwnerDocumentError('owner-document-required', `readmitting ${which}: requires role owner`);
   const found = removedAs(signer.removed, which);
   const open = found.filter(({ readmitted }) => !readmitted);
-  const readmissions = open.map(({ identity, removal }) => signer.sign('readmission', { identity, removal }));
-  await putDocuments(context, [...readmissions, ...withdrawalsFor(signer, found)]);
+  const readmissions = open.map(({ identity, removal }): Proposal => ({
+    kind: 'readmission',
+    body: { identity, removal },
+  }));
+  await putDocuments(context, await signer.signAll([...readmissions, ...withdrawalsFor(signer, found)]));
   const identities = found.map(({ identity }) => printable(identity));
   context.host.result({ identities, readmitted: open.length }, () =>
     [
@@ -65,10 +74,10 @@ export async function runReadmit(context: CommandContext, which: string): Promis
  * and name. Does nothing for a caller who is not an owner.
  */
 export async function confirmRemoval(context: CommandContext, nodeId: string): Promise<void> {
-  const signer = await openSigner(context);
+  const signer = await openChangeSigner(context);
   if (signer === undefined) return;
   const found = signer.removed.filter((each) => each.nodeId === nodeId);
-  await putDocuments(context, withdrawalsFor(signer, found));
+  await putDocuments(context, await signer.signAll(withdrawalsFor(signer, found)));
 }
 
 /** The node ID of the removed machine with this name; undefined unless there is exactly one. */
@@ -90,7 +99,7 @@ async function putDocuments(context: CommandContext, documents: Uint8Array[]): P
  * the cluster's signers would reserve its address and name.
  * @param removals of one machine
  */
-function withdrawalsFor(signer: DocumentSigner, removals: readonly RemovedMachine[]): Uint8Array[] {
+function withdrawalsFor(signer: SignedRecords, removals: readonly RemovedMachine[]): Proposal[] {
   const byKey = removals.find(({ identity }) => identity.startsWith(BY_KEY));
   if (byKey === undefined || isControlPlaneWithdrawn(signer, byKey.nodeId)) return [];
   const { identity } = removals.find((each) => each !== byKey) ?? byKey;

@@ -73,11 +73,12 @@ export async function runSetRole(
     return;
   }
   if (wanted.includes(NodeRole.CONSENSUS_MEMBER)) await requireKnownMachine(context, name, node);
+  // Before the first change: an operator may lack the signature of an owner.
+  const documents = await grantForNode(context, node, wanted);
   await confirmLoss(context, { doing: `changing the roles of ${node.name}`, losses, yes: options.yes });
   if (plan.needsDrain)
     await drainNode(context, node.name, { ...options.drain, cordonedBy: CORDONED_BY_SET_ROLE });
   const mutation = newMutation();
-  const documents = await grantForNode(context, node, wanted);
   await callCurator(context, ({ curator }) =>
     curator.setNodeRoles({ nodeId: node.nodeId, roles: [...wanted], documents, mutation }),
   );

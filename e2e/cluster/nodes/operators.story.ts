@@ -99,10 +99,13 @@ await test('operators with their own keys may do what their role allows', async 
   await story.test('an operator manages nodes and cannot manage operators', async (step) => {
     await owner('operator', 'add', 'ann', '--role', 'operator', '--request', ann.request, '--out', ann.grant);
     assert.match(await ann.must('node', 'label', 'n2', 'zone=a'), /zone=a/);
-    const { code, stderr } = await ann.cli('operator', 'remove', '--yes', 'owner');
+    const asOwner = ['operator', 'add', 'ann', '--role', 'owner', '--request', ann.request];
+    const { code, stderr } = await ann.cli(...asOwner);
     assert.equal(code, EXIT_REFUSED);
-    assert.match(stderr, /curator-denied/);
-    reportRefused(step, 'an operator removes the owner', 'the curator', 'curator-denied');
+    assert.match(stderr, /owner-document-required/);
+    reportRefused(step, 'an operator makes themselves an owner', 'the curator', 'owner-document-required');
+    const asked = await ann.cli(...asOwner, '--request-signature', join(ann.directory, 'owner.request'));
+    assert.match(asked.stderr, /sign-request-owners/);
   });
 
   await story.test('an operator has a kubeconfig that drains nodes and opens no Secret', async (step) => {
@@ -147,6 +150,76 @@ await test('operators with their own keys may do what their role allows', async 
     );
   });
 
+  await story.test('an owner without a network signs what an operator requests', async (step) => {
+    const file = join(ann.directory, 'changed.yaml');
+    const request = join(ann.directory, 'certificates.request');
+    const shown = await ann.must('config', 'show');
+    await writeFile(file, shown.replace(/nodeMinutes: \d+/, 'nodeMinutes: 9000'));
+    const revision = /Revision (\d+)/.exec(shown)?.[1] ?? '';
+    const apply = ['config', 'apply', '--yes', '--file', file, '--onto', revision];
+    const alone = await ann.cli(...apply);
+    assert.equal(alone.code, EXIT_REFUSED);
+    assert.match(alone.stderr, /owner-document-required/);
+    const asked = await ann.cli(...apply, '--request-signature', request);
+    assert.equal(asked.code, EXIT_REFUSED);
+    assert.match(asked.stderr, /cluster sign .*certificates\.request/);
+
+    const own = await ann.cli('sign', '--yes', request);
+    assert.match(own.stderr, /owner-document-required/);
+    reportRefused(step, 'an operator signs their own request', 'the CLI', 'owner-document-required');
+    await writeFile(`${request}.forged`, (await readFile(request, 'utf8')).replaceAll(':9000', ':9001'));
+    const forged = await offline(bench, bob, 'sign', '--yes', `${request}.forged`);
+    assert.match(forged.stderr, /sign-request-altered/);
+    reportRefused(
+      step,
+      'a request that was changed on its way',
+      'the CLI of the owner',
+      'sign-request-altered',
+    );
+
+    assert.match((await offline(bench, bob, 'node', 'ls')).stderr, /cluster-curator-unreachable/);
+    const signed = await offline(bench, bob, 'sign', '--yes', request);
+    assert.equal(signed.code, 0, signed.stderr);
+    assert.match(signed.stderr + signed.stdout, /certificates\.nodeMinutes\n +before +\d+\n +after +9000/);
+    const submit = [...apply, '--signed', `${request}.signed`];
+    assert.match(await ann.must(...submit), /certificates\.nodeMinutes/);
+    assert.match(await ann.must('config', 'show'), /nodeMinutes: 9000/);
+    assert.match(await ann.must(...submit), /No changes/);
+  });
+
+  await story.test('an operator adds a viewer whom an owner has signed, and nobody else', async (step) => {
+    const add = (name: string, ...flags: readonly string[]) =>
+      ann.cli(
+        'operator',
+        'add',
+        name,
+        '--role',
+        'viewer',
+        '--request',
+        join(ann.directory, name, `${name}.csr`),
+        ...flags,
+      );
+    const requestOf = (name: string) => join(ann.directory, `${name}.request`);
+    for (const name of ['carl', 'dora']) {
+      await mkdir(join(ann.directory, name));
+      await bench.must('--workspace', join(ann.directory, name), 'operator', 'key', name);
+      assert.match(
+        (await add(name, '--request-signature', requestOf(name))).stderr,
+        /owner-document-required/,
+      );
+      assert.equal((await offline(bench, bob, 'sign', '--yes', requestOf(name))).code, 0);
+    }
+    const signed = ['--signed', `${requestOf('carl')}.signed`];
+    for (const _ of ['once', 'again']) assert.equal((await add('carl', ...signed)).code, 0);
+    assert.match(await ann.must('operator', 'ls'), /carl +viewer/);
+    const late = await add('dora', '--signed', `${requestOf('dora')}.signed`);
+    assert.match(late.stderr, /sign-signed-other/);
+    reportRefused(step, 'a signature over an older list of operators', 'the CLI', 'sign-signed-other');
+    const other = await add('dora', ...signed);
+    assert.equal(other.code, EXIT_REFUSED);
+    reportRefused(step, 'a signature for another operator', 'the CLI', 'sign-signed-other');
+  });
+
   await story.test(
     'a machine that trusts only the new owner refuses the cluster while only the first owner has signed its ownership',
     async () => {
@@ -186,10 +259,22 @@ await test('operators with their own keys may do what their role allows', async 
     },
   );
 
-  await story.test('machines of the new owner join and accept a reset order', async () => {
-    await cluster.allReady(['n1', 'n2', 'n3'], 240);
-    assert.match(await bob.must('node', 'reset', '--yes', 'n3'), /n3 is removed/);
-  });
+  await story.test(
+    'machines of the new owner join, become control planes by a signed request, and accept a reset order',
+    async () => {
+      await cluster.allReady(['n1', 'n2', 'n3'], 240);
+      const request = join(ann.directory, 'n3.request');
+      const promote = ['node', 'set-role', 'n3', '--control-plane', '--worker'];
+      assert.match(
+        (await ann.cli(...promote, '--request-signature', request)).stderr,
+        /owner-document-required/,
+      );
+      const signed = await offline(bench, bob, 'sign', '--yes', request);
+      assert.match(signed.stderr + signed.stdout, /control plane +machine \S+ may become one/);
+      assert.match(await ann.must(...promote, '--signed', `${request}.signed`), /Roles of node n3/);
+      assert.match(await bob.must('node', 'reset', '--yes', 'n3'), /n3 is removed/);
+    },
+  );
 
   await story.test('every curator refuses a removed operator at once', async (step) => {
     assert.equal(endpoints.length, 2);
@@ -227,6 +312,11 @@ async function ownKubectl(
   const quoted = args.map((arg) => `'${arg}'`).join(' ');
   const script = `umask 077; echo ${text} | base64 -d > /root/own.conf; kubectl --kubeconfig /root/own.conf ${quoted} 2>&1 || true`;
   return cluster.run('n1', 'sh', '-c', script);
+}
+
+/** Runs the CLI in the workspace of a person, without any network. */
+function offline(bench: Harness, { directory }: Person, ...args: readonly string[]) {
+  return bench.cliOffline('--workspace', directory, ...args);
 }
 
 function ownersOf(table: string): readonly string[] {

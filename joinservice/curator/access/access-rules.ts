@@ -106,7 +106,7 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   'OperatorApi.GetTrace': { ...people, usedBy: '`explain`' },
   'OperatorApi.ListOperators': { ...people, usedBy: '`operator ls`' },
   'OperatorApi.PutOperator': {
-    ...owners,
+    ...operators,
     usedBy: '`operator add`',
     signed: [
       {
@@ -196,12 +196,13 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   'OperatorApi.GetKeys': { ...people, usedBy: '`keys show`, `status`, `sign`' },
   'OperatorApi.ListDocuments': { ...people, usedBy: '`sign`, `node ls --removed`' },
   'OperatorApi.PutDocuments': {
-    ...owners,
-    usedBy: '`sign`, `node readmit`, `keys rotate`, `node remove --lost`',
+    ...operators,
+    usedBy:
+      '`sign`, `node readmit`, `keys rotate`, `node remove --lost`; an operator may submit `grant` and `readmission` only',
     signed: [{ ...byCurator, what: 'every document', signs: 'the document' }],
   },
   'OperatorApi.DeleteOperator': {
-    ...owners,
+    ...operators,
     usedBy: '`operator remove`',
     signed: [
       { ...byCurator, what: 'every removal', signs: '`operators`, and also `owners` if an owner is removed' },

@@ -1,0 +1,97 @@
+import { differencesOf, MAX_CONFIG_BYTES, type Json, type JsonPath } from '../../internal/config/index.ts';
+import type { DocumentBodies } from '../../internal/ownerdocument/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import { sha256Of, type Proposal } from './proposal.ts';
+import type { SignedRecords } from './signed-records.ts';
+
+type SignedOperator = DocumentBodies['operators']['operators'][number];
+
+/**
+ * What a document that passed `checkProposal` would allow, and how it differs from what owners have signed before. An owner signs
+ * nothing that these lines do not say, so no text is truncated.
+ * @param knownNodes the nodes, by ID, that this workspace has seen without relying on a curator
+ */
+export function describeProposal(
+  records: SignedRecords,
+  proposal: Proposal,
+  knownNodes: ReadonlyMap<string, unknown>,
+): readonly string[] {
+  switch (proposal.kind) {
+    case 'grant':
+      return describeGrant(records, proposal.body, knownNodes);
+    case 'readmission':
+      return [
+        `  readmission     machine ${proposal.body.identity} may ask to join again`,
+        `    lifts         its removals up to number ${proposal.body.removal}`,
+      ];
+    case 'operators':
+      return describeOperators(records.newest('operators')?.body.operators ?? [], proposal.body.operators);
+    case 'policy':
+      return describePolicy(proposal);
+  }
+}
+
+function describeGrant(
+  records: SignedRecords,
+  { nodeId, identity, fingerprint, roles }: DocumentBodies['grant'],
+  knownNodes: ReadonlyMap<string, unknown>,
+): readonly string[] {
+  const before = records.newest('grant', nodeId)?.body;
+  const isControlPlane = roles.some((role) => role !== 'KubernetesWorker');
+  return [
+    isControlPlane
+      ? `  control plane   machine ${identity} may become one`
+      : `  withdrawal      machine ${identity} is no control plane any more`,
+    `    roles         ${roles.join(', ')}`,
+    `    node          ${nodeId}, ${knownNodes.has(nodeId) ? 'known to this workspace' : 'not known to this workspace'}`,
+    `    key           ${fingerprint}`,
+    `    before        ${before === undefined ? '<none>' : `${before.roles.join(', ')} on machine ${before.identity}`}`,
+  ];
+}
+
+function describeOperators(
+  before: readonly SignedOperator[],
+  after: readonly SignedOperator[],
+): readonly string[] {
+  const lineOf = ({ name, role, fingerprint }: SignedOperator): string => `${name} (${role}, ${fingerprint})`;
+  const had = new Set(before.map(lineOf));
+  const has = new Set(after.map(lineOf));
+  return [
+    '  operators       from now on, these and no others:',
+    ...after.map((each) => `    ${had.has(lineOf(each)) ? 'stays' : 'NEW  '}         ${lineOf(each)}`),
+    ...before.filter((each) => !has.has(lineOf(each))).map((each) => `    GONE          ${lineOf(each)}`),
+  ];
+}
+
+function describePolicy({ before, after }: Proposal & { readonly kind: 'policy' }): readonly string[] {
+  const [was, will] = [JSON.parse(before) as Json, JSON.parse(after) as Json];
+  const changes = differencesOf(was, will);
+  return [
+    `  configuration   SHA-256 ${sha256Of(after)}; differs from the signed one in:`,
+    ...changes.flatMap((path) => [
+      `    ${shown(path.join('.')) || 'the whole file'}`,
+      `      before      ${shownValue(was, path)}`,
+      `      after       ${shownValue(will, path)}`,
+    ]),
+    ...(changes.length === 0 ? ['    <none>'] : []),
+  ];
+}
+
+function shownValue(document: Json, path: JsonPath): string {
+  const value = path.reduce<Json | undefined>(memberOf, document);
+  return value === undefined ? '<none>' : shown(JSON.stringify(value));
+}
+
+/** The member of a map, or the element `[identity]` of a list. */
+function memberOf(value: Json | undefined, key: string): Json | undefined {
+  if (Array.isArray(value)) {
+    const all = value as readonly Readonly<Record<string, Json>>[];
+    return all.find(({ identity }) => `[${identity as string}]` === key);
+  }
+  const map = value as Readonly<Record<string, Json>> | undefined;
+  return map !== undefined && Object.hasOwn(map, key) ? map[key] : undefined;
+}
+
+function shown(text: string): string {
+  return printable(text, { maxChars: 2 * MAX_CONFIG_BYTES });
+}
