@@ -17,7 +17,7 @@ const resultSchema = z.strictObject({
 });
 
 const suiteSchema = z.strictObject({
-  /** When it was measured, RFC 3339. */
+  /** The time of the measurement, RFC 3339. */
   measured: z.iso.datetime(),
   /** The machine: processors, Node, kernel. */
   machine: z.string().min(1),

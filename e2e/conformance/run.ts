@@ -120,7 +120,7 @@ function commands(): ExecaRunner {
   return new ExecaRunner({ path: env['PATH'] ?? '' });
 }
 
-/** Without proxies: the tests connect to the machines of the cluster. */
+/** The environment without variables for proxies, because the tests connect to the machines directly. */
 function environment(): Record<string, string> {
   return { PATH: env['PATH'] ?? '', HOME: homedir() };
 }

@@ -9,7 +9,7 @@ export interface Selection {
   readonly focus: RegExp | undefined;
   readonly skip: RegExp | undefined;
   readonly shard: Shard | undefined;
-  /** Only the specs of a kept list. */
+  /** Run only the specs in the stored list of quick specs. */
   readonly quick: boolean;
 }
 

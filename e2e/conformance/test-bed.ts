@@ -13,7 +13,7 @@ const SEED = '/var/lib/cluster-seed/blobs/sha256';
 /** The path of ctr. Both clusters install the programs of the bundle in this directory. */
 const CTR = '/opt/cluster/bin/ctr';
 
-/** Which cluster the tests run on. */
+/** Options of the cluster on which the tests run. */
 export interface BedOptions {
   readonly kubernetesVersion: string;
   readonly controlPlanes: number;
@@ -28,7 +28,7 @@ export interface TestBed extends AsyncDisposable {
   readonly importImages: (archives: readonly string[]) => Promise<void>;
 }
 
-/** A cluster by `cluster mini up`. */
+/** Creates a cluster with `cluster mini up`. */
 export async function createBed(options: BedOptions): Promise<TestBed> {
   const bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
@@ -46,7 +46,10 @@ export async function createBed(options: BedOptions): Promise<TestBed> {
   };
 }
 
-/** A cluster by manual kubeadm on equal machines, to see whether a failure comes from the machines. It has one control plane. */
+/**
+ * Creates a cluster with manual kubeadm on equal machines, to see whether a failure comes from the machines. It has
+ * one control plane.
+ */
 export async function createPlainBed({ workers }: BedOptions): Promise<TestBed> {
   const environment = await BenchEnvironment.open();
   const { bench } = environment;

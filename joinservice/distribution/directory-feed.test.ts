@@ -186,7 +186,7 @@ test('watchDirectory() wakes a few watchers at a time until all have the new dir
   expect(told.filter((address) => address === '192.0.2.3')).toHaveLength(200);
 });
 
-test('fetchKeys() sends the record with the owner documents that machines verify it with', async () => {
+test('fetchKeys() sends the record and the owner documents with which machines verify the record', async () => {
   const etcd = new MemoryEtcd();
   const clock = new FakeClock();
   const owner = new FakeOwner({ clock });
@@ -212,7 +212,7 @@ test('fetchKeys() sends the record with the owner documents that machines verify
   expect(await fetched()).toEqual({ record, ownerDocuments: [owners, signed] });
 });
 
-test('fetchConfiguration() sends the configuration with the owner documents that machines verify it with', async () => {
+test('fetchConfiguration() sends the configuration and the owner documents with which machines verify it', async () => {
   const etcd = new MemoryEtcd();
   const owner = new FakeOwner({ clock: new FakeClock() });
   const feed = { directory: new EventValue<never>() };

@@ -4,7 +4,10 @@ export interface RelayCandidate {
   readonly isAlive: boolean;
 }
 
-/** Enough that a node finds a reachable relay after a long absence, and few enough that every node can store the list. */
+/**
+ * Maximum number of relays: enough that a node finds a reachable relay after a long absence, and few enough that
+ * every node can store the list.
+ */
 export const MAX_RELAYS = 8;
 
 /**
@@ -17,7 +20,7 @@ export class RelayChoice {
   readonly #candidates = new Map<string, RelayCandidate>();
   #chosen: readonly string[] = [];
 
-  /** Forgets all candidates, but not the choice. */
+  /** Forgets all candidates, but remembers which workers were chosen. */
   clear(): void {
     this.#candidates.clear();
   }

@@ -212,7 +212,7 @@ describe('the address of a control plane that is off', () => {
     expect(entries.map(({ key }) => key)).toEqual([`${ADDRESSES_PREFIX}192.0.2.1`]);
   });
 
-  test('is not reserved by a worker for itself', async () => {
+  test('is not reserved when a worker gets its ticket: workers do not reserve addresses', async () => {
     expect(await rejoin(sessionOf())).toBe('signed 1');
     expect((await etcd.list(ADDRESSES_PREFIX, { signal: stop.signal })).entries).toEqual([]);
   });

@@ -33,8 +33,8 @@ import { ClockObservations } from './machine/clock-observations.ts';
 import { Tickets, type TicketPorts } from './tickets/tickets.ts';
 
 /**
- * Limits of the work on decisions and tickets: machines that are served at the same time, and machines that
- * wait for that.
+ * Limits of the work on decisions and tickets: the number of machines that are served at the same time, and the
+ * number of machines that wait for a slot.
  */
 const WORK_SLOTS = { maxActive: 16, maxWaiting: 4_096 };
 /** Limits of TPM challenges: fewer at the same time than `CredentialActivations` keeps open. */

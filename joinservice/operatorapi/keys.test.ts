@@ -124,7 +124,7 @@ test('getKeys() lists the nodes that the rotation waits for, and since when', as
   });
 });
 
-test('getKeys() shows new keys that wait for an owner, then for the control plane that created them', async () => {
+test('getKeys() shows that new keys first wait for an owner, and then for the control plane that created them', async () => {
   const cluster = await TestCluster.create(etcd, () => clock.nowMs());
   const { identity } = await cluster.addNode('a', { roles: ['ConsensusMember', 'KubernetesController'] });
   if (identity.kind !== 'node') throw new TypeError('a node has no id');

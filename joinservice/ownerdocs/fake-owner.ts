@@ -7,7 +7,7 @@ import { Submission } from './submission.ts';
 
 const never = new AbortController().signal;
 
-/** A `TestOwner` whose documents the result of `ownerDocs()` accepts. */
+/** A `TestOwner` whose documents are valid for the `OwnerDocuments` that `ownerDocs()` returns. */
 export class FakeOwner extends TestOwner {
   readonly #clock: Clock;
 
@@ -16,7 +16,7 @@ export class FakeOwner extends TestOwner {
     this.#clock = options.clock;
   }
 
-  /** Reads the owner documents in `etcd`, with this owner as the first one. */
+  /** Reads the owner documents in `etcd`, with this owner as the first owner. */
   ownerDocs(etcd: KeySpace): OwnerDocuments {
     const { clusterId, pubKey } = this;
     return new OwnerDocuments({ etcd, clock: this.#clock, clusterId, ownerKeys: [pubKey] });

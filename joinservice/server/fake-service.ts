@@ -58,7 +58,7 @@ export const mutation = () => ({ mutation: { idempotencyKey: crypto.randomUUID()
 /** Matches an error with this code in `expect`. */
 export const coded = (code: string): unknown => expect.objectContaining({ code });
 
-/** A channel to a curator of the cluster `trust`. */
+/** A channel to a curator. The client verifies the curator with `trust`. */
 export function openCuratorChannel(endpoint: string, identity: TlsIdentity, trust: MemberTrust): RpcChannel {
   const accept = (certificate: Parameters<typeof verifyNodeCertificate>[0]) =>
     verifyNodeCertificate(certificate, trust);

@@ -40,7 +40,7 @@ const MANUFACTURERS = { amd: amdTrust(), intel: intelTrust() };
 
 /**
  * Serves the curator and, on a port of its own, the join service, until the signal fires.
- * @param options the callbacks get the port once it is open; `metrics` are served only where given
+ * @param options the callbacks get the port when it is open; without `metrics`, no metrics are served
  */
 export async function serve(
   config: JoinserviceConfig,

@@ -54,9 +54,12 @@ export interface KubernetesClientsCa {
 /** The CA that signs for API servers and kubelets as servers, and the CAs that their clients trust. */
 export interface KubernetesServersCa {
   readonly signer: KeyCertificateSigner;
-  /** PEM bundle for users. */
+  /** PEM bundle of the CAs that users trust. */
   readonly trustedPem: string;
-  /** PEM bundle for kubelets, which trust the next CA alone one phase earlier. */
+  /**
+   * PEM bundle of the CAs that kubelets trust. In a rotation, kubelets stop trusting the previous CA one phase
+   * earlier than users.
+   */
   readonly kubeletTrustedPem: string;
 }
 

@@ -9,9 +9,9 @@ import type { Logger } from '../../internal/logging/index.ts';
 const MAX_CONNECTIONS = 8;
 
 /**
- * Forwards bytes between a Unix socket and the local etcd member, for the signer, which has no network. The signer uses TLS with
- * its own certificate through it, so this process can delay the data, but neither read nor change it.
- * Runs until the signal fires.
+ * Forwards bytes between a Unix socket and the local etcd member, for the signer, which has no network. The signer
+ * uses TLS with its own certificate through this proxy, so this process can delay the data, but can neither read nor
+ * change the data. Runs until the signal fires.
  */
 export async function runEtcdPipe(
   options: {

@@ -369,8 +369,8 @@ describe('invalid requests', () => {
   test.each([
     { name: 'no order', power: undefined },
     { name: 'no action', power: { action: PowerAction.UNSPECIFIED, bootId: BOOT } },
-    { name: 'no boot', power: { action: PowerAction.OFF, bootId: '' } },
-    { name: 'an option instead of a boot', power: { action: PowerAction.OFF, bootId: '--force' } },
+    { name: 'no boot ID', power: { action: PowerAction.OFF, bootId: '' } },
+    { name: 'an option instead of a boot ID', power: { action: PowerAction.OFF, bootId: '--force' } },
   ])('an order to restart is refused before a node is called: $name', async ({ power }) => {
     const { handlers, asOperator } = setUp();
     await expect(handlers.changePower({ node: 'n1', power } as never, asOperator)).rejects.toEqual(

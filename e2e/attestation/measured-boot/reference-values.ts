@@ -6,7 +6,7 @@ export interface BootFiles {
   readonly kernel: Uint8Array;
   readonly initrd: Uint8Array;
   readonly commandLine: string;
-  /** The memory of the machine. QEMU derives the load address of the initrd from it. */
+  /** The memory of the machine. QEMU derives the load address of the initrd from its size. */
   readonly memoryBytes: number;
 }
 

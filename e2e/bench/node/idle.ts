@@ -61,7 +61,7 @@ export interface Reading {
   readonly cpuSeconds: number;
 }
 
-/** Parses lines of "UNIT PID KIB TICKS TICKS TICKS TICKS". */
+/** Parses lines of "UNIT PID KIB TICKS TICKS TICKS TICKS": memory, and the four CPU times of /proc/PID/stat. */
 export function parseReadings(text: string): ReadonlyMap<string, Reading> {
   return new Map(
     text

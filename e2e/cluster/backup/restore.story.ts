@@ -13,7 +13,7 @@ const NAME = 'restore';
 const DRILL = 'restore-drill';
 const OBJECTS = 300;
 const SECRET = 'a-secret-that-survives';
-/** Revisions of a restored etcd are above this one. */
+/** The revisions of a restored etcd are higher than this number. */
 const BUMP = 1_000_000_000;
 const EXIT_PRECONDITION = 5;
 

@@ -10,7 +10,7 @@ import { WrittenFiles } from '../harness/written-files.ts';
 
 const NAME = 'killjoin';
 const LOOK_MS = 2;
-/** The outcome of a kill that hit right after this file: the agent wrote no other file before it died. */
+/** The text for a kill that hit right after a file: the agent wrote no other file before it died. */
 const ALONE = 'behind it';
 /** How many times the story tries to kill the agent between a file and the next one. */
 const TRIES = 3;

@@ -10,7 +10,7 @@ export interface Series {
 interface Fired {
   readonly alert: string;
   readonly severity: 'critical' | 'warning';
-  /** undefined: about the whole cluster. */
+  /** The node that the alert names; undefined if the alert is about the whole cluster. */
   readonly node?: string;
   /** How many alerts have these labels; default: 1. */
   readonly count?: number;

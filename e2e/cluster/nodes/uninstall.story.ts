@@ -12,7 +12,7 @@ const NAME = 'uninstall';
  */
 const OTHERS =
   /^\.\/(usr\/lib\/(cluster-mini|modules)|proc|sys|dev|run|tmp|root|var\/(log|cache|tmp|lib\/(dpkg|systemd|apt|dbus|cluster-seed|swtpm))|etc\/(machine-id|resolv\.conf|hostname|hosts|\.pwd\.lock|(passwd|shadow|group|gshadow)-?))(\/|$)/;
-/** Mount points that the host makes on a local machine; not compared themselves, but their content is. */
+/** Mount points that the host makes on a local machine; they are not compared, but the files in them are. */
 const MOUNT_POINTS: readonly string[] = ['./opt/cluster', './var/lib/cluster'];
 const LIST = 'find . \\( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run \\) -prune -o -print';
 

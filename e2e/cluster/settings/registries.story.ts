@@ -114,7 +114,7 @@ await test('registries with a private CA, logins and a mirror of docker.io on ea
         const shown = await bench.must('--workspace', workspace, 'config', 'show');
         assert.ok(!forms.some((form) => shown.includes(form)));
       }
-      // Not with kubectl, because workers do not have it.
+      // Reads the Secret with Node instead of kubectl, because workers have no kubectl.
       const asNode = (secret: string) =>
         cluster.run('n2', '/usr/lib/cluster/node', '-e', readSecretAsKubelet(secret));
       assert.equal(await asNode('cluster-registry-credentials'), '200');

@@ -23,9 +23,9 @@ import {
 
 /** The records about an applicant, and the etcd conditions that the records are unchanged. */
 export interface CheckedRecords extends ApplicantRecords {
-  /** The request of the applicant is unchanged. */
+  /** The condition that the request of the applicant is unchanged. */
   readonly joinUnchanged: Condition;
-  /** The removals of this machine are unchanged. */
+  /** The conditions that the removals of this machine are unchanged. */
   readonly removalsUnchanged: readonly Condition[];
 }
 

@@ -216,7 +216,10 @@ function missingSignature(
   return why === undefined ? undefined : { kind: 'wait', code: 'join-awaiting-owner', why };
 }
 
-/** The policy `auto`: machines with proved hardware and measured software become workers; operators decide about others. */
+/**
+ * The policy `auto`: machines with proved hardware and measured software become workers; operators decide about all
+ * other machines.
+ */
 function automaticAssignment(
   { nodeId, machine, claimed }: JudgedApplicant,
   decidedBy: string,

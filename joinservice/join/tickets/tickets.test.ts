@@ -73,7 +73,7 @@ const join: JoinRecord = {
   attempts: 1,
 };
 
-/** Evidence of this session. */
+/** A peer with evidence that belongs to this session. */
 function peerOf(over: { variant?: string; policyVersion?: string } = {}): AttestedPeer {
   const { variant = 'snp+tpm', policyVersion = 'now' } = over;
   const claims = variant === 'tpm' ? { attestationKey: AK } : { 'tpm.attestationKey': AK };
