@@ -161,7 +161,7 @@ test('getKeys() shows that new keys first wait for an owner, and then for the co
     awaited: [{ name: 'a', why: 'has the new keys, but is not reachable' }],
     newKeys: { isSigned: true },
   });
-  // No owner is to sign keys whose creator was removed.
+  // No owner must sign keys if the control plane that created them was removed.
   await record('node-gone');
   expect((await shown()).newKeys).toBeUndefined();
 });

@@ -83,7 +83,7 @@ async function refusedSince(
 }
 
 /**
- * The fact about the join slot: only the control plane that holds it may change the members of etcd. Empty
+ * The fact about the join slot: only the control plane that holds the slot may change the members of etcd. Empty
  * before the roles are known.
  */
 function slotFacts(

@@ -204,7 +204,7 @@ async function requireOtherSigner(
   who: {
     readonly all: readonly Found[];
     readonly name: string;
-    /** The fingerprint of the key that remains an owner's. */
+    /** The fingerprint of the key that remains the key of an owner; undefined if no key remains. */
     readonly remaining: string | undefined;
   },
   signal: AbortSignal,

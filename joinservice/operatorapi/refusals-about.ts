@@ -17,8 +17,8 @@ const NAMES: Readonly<Record<string, string>> = { Attest: 'evidence', RequestAdm
 
 /**
  * The newest refusals of a machine in the audit log, one fact for each kind, oldest first. Both logs are searched,
- * because earlier releases wrote refusals to the log of decisions. They explain machines without a stored request,
- * because their evidence was refused or their request was removed.
+ * because earlier releases wrote refusals to the log of decisions. These refusals explain machines that have no
+ * stored request, because their evidence was refused or their request was removed.
  */
 export async function refusalsAbout(
   etcd: KeySpace,

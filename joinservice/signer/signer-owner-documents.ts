@@ -152,8 +152,8 @@ export class SignerOwnerDocuments {
   }
 
   /**
-   * The epoch whose documents are valid. etcd, which is not trusted, can only raise it above the configured
-   * one; that makes documents invalid and admits no node.
+   * The epoch whose documents are valid. etcd, which is not trusted, can only raise this epoch above the configured
+   * epoch. A raised epoch makes documents invalid, but never admits a node.
    */
   async #epoch(signal: AbortSignal): Promise<number> {
     const { etcd, epoch } = this.#ports;

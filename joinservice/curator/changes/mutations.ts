@@ -23,7 +23,7 @@ const TRIES = 16;
 export interface Mutation {
   readonly caller: Caller;
   readonly method: string;
-  /** What is changed, e.g. the ID of a node; for the audit log. */
+  /** The object that is changed, e.g. the ID of a node; for the audit log. */
   readonly subject: string;
   readonly idempotencyKey: string;
   /** The serialized request. The same idempotency key with another request is refused. */
