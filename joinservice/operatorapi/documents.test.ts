@@ -92,7 +92,7 @@ describe('owner documents', () => {
     expect(await harness.kinds()).toEqual(['readmission 1']);
   });
 
-  test('the owner documents of one call are stored all or none', async () => {
+  test('either all owner documents of one call are stored or none', async () => {
     await using harness = await createHarness();
     const { signer, second } = harness;
     await expect(harness.put(signer.sign('policy', POLICY), second.sign('policy', POLICY))).rejects.toEqual(

@@ -45,7 +45,7 @@ export function ownershipHandlers({
       const cluster = await readCluster(etcd, signal);
       if (epoch < 1n || epoch > BigInt(cluster.epoch)) refuseField('epoch', `expected 1 to ${cluster.epoch}`);
       const { clusterId } = cluster;
-      // An owner signs the CA that the workspace trusts, which may have replaced the one on record.
+      // An owner signs the CA that the owner's workspace trusts. This CA may have replaced the CA on record.
       const caPem = [cluster.caPem, ...certificatesIn(trustedPem)].find((clusterCaPem) =>
         isSignedByEd25519Key(spki, ownershipStatement({ clusterId, clusterCaPem, epoch }), signature),
       );

@@ -119,7 +119,7 @@ describe('an owner without a certificate', () => {
     ]);
   });
 
-  test('is refused every call except the one for the init result', async () => {
+  test('may make only the call for the init result, and is refused every other call', async () => {
     const client = connect(await createBare('owner'));
     await expect(client.listNodes({}, { signal, timeoutMs: 5_000 })).rejects.toMatchObject({
       code: 'curator-denied',

@@ -36,7 +36,7 @@ export class ChartHarness {
     await this.#bench.must('--workspace', this.#workspace, 'config', 'validate');
   }
 
-  /** Runs `cluster init`. Returns the charts that it installed, in order, and whether it changed nothing. */
+  /** Runs `cluster init`. Returns the charts that the command installed, in order, and whether it changed nothing. */
   async init(
     ...flags: readonly string[]
   ): Promise<{ readonly charts: readonly string[]; readonly unchanged: boolean }> {

@@ -48,7 +48,7 @@ await test('a removed machine stops its programs and reports its removal, and af
     assert.equal(await cluster.run('n2', 'systemctl', 'is-active', 'bootstrapper'), 'active');
   });
 
-  await story.test('`node remove` says what to do with the machine', async () => {
+  await story.test('`node remove` prints what to do with the machine', async () => {
     const said = await must('node', 'remove', 'n2', '--yes');
     assert.match(said, /Its data is still on its disk\. To use the machine again, reset it there as root/);
   });

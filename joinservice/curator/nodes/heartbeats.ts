@@ -63,7 +63,7 @@ export class Heartbeats {
     const nodeKey = records.node.key(nodeId);
     const lease = await this.#ports.etcd.grantLease(HEARTBEAT_TIMEOUT_MS / 1000, { signal });
     const value = records.heartbeat.encode({ version: 1, sinceMs: this.#ports.clock.nowMs() });
-    // On the condition that the node has a record: a deleted node must not leave a key behind.
+    // The commit requires that the node has a record, so that a deleted node does not leave a key behind.
     const result = await this.#ports.etcd.commit(
       {
         when: [present(nodeKey), found === undefined ? absent(key) : unchanged(found)],

@@ -32,7 +32,7 @@ export class JoinFeed {
     }
   }
 
-  /** All requests, those of members included. */
+  /** All requests, including the requests of members. */
   get all(): readonly JoinEntry[] {
     return [...this.#joins.values()];
   }
