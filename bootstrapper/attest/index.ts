@@ -23,3 +23,4 @@ export { createMachineEvidence, type MachineEvidence } from './machine-evidence.
 export { evidenceSocketRunnable } from './evidence-socket.ts';
 export { createTpmLockRegister } from './tpm-lock-register.ts';
 export { createTpm } from './create-tpm.ts';
+export { createTpmCounter, type MachineCounter } from './tpm-counter.ts';

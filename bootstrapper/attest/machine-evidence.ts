@@ -18,7 +18,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { FilePort, KernelFilePort } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import { readLockCounter, type Tpm } from '../../internal/tpm/index.ts';
+import { lockCounter, type Tpm } from '../../internal/tpm/index.ts';
 import { TpmEvidence } from './tpm-evidence.ts';
 
 /** Inputs from which the evidence of a machine is created. */
@@ -97,7 +97,8 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
     proveKey: (label, session) => proveKey(label, session, privKey),
     readEnrolment: async (signal) =>
       machine === undefined ? undefined : readEnrolmentRequest(await machine.options(signal), signal),
-    readLockCounter: async (signal) => options.tpm?.use(signal, readLockCounter),
+    readLockCounter: async (signal) =>
+      options.tpm?.use(signal, (connection, task) => lockCounter.read(connection, task)),
     answerChallenge: async (challenge, session, signal) => {
       if (machine === undefined)
         throw new TypeError('this machine has no TPM enrolment and cannot answer a challenge');

@@ -1,14 +1,7 @@
 import { lockDigest } from '../../internal/attestation/index.ts';
-import {
-  extendPcr,
-  incrementLockCounter,
-  readLockCounter,
-  readPcrs,
-  startLockCounter,
-  TpmError,
-  type Tpm,
-} from '../../internal/tpm/index.ts';
+import { extendPcr, lockCounter, readPcrs, TpmError, type Tpm } from '../../internal/tpm/index.ts';
 import type { LockCounter, LockRegister } from '../nodelock/index.ts';
+import { createTpmCounter } from './tpm-counter.ts';
 
 /**
  * The PCR (SHA-256 bank) that shows the state of the node lock, and the NV counter of locks. The TPM port
@@ -34,25 +27,6 @@ export function createTpmLockRegister(options: {
       const extension = { pcr, hash: 'sha256', digest: lockDigest(clusterId) } as const;
       return tpm.use(agentSignal, (connection, signal) => extendPcr(connection, extension, signal));
     },
-    counter: {
-      start: () => startCounter(tpm, agentSignal),
-      increment: () => tpm.use(agentSignal, incrementLockCounter),
-    },
+    counter: createTpmCounter({ tpm, counter: lockCounter, signal: agentSignal }),
   };
-}
-
-/**
- * Starts the counter. Returns undefined if the owner hierarchy has a password: then there is no counter, and
- * the evidence contains none.
- */
-async function startCounter(tpm: Tpm, agentSignal: AbortSignal): Promise<bigint | undefined> {
-  try {
-    return await tpm.use(agentSignal, async (connection, signal) => {
-      await startLockCounter(connection, signal);
-      return readLockCounter(connection, signal);
-    });
-  } catch (error) {
-    if (error instanceof TpmError && error.code === 'tpm-auth-failed') return undefined;
-    throw error;
-  }
 }

@@ -1,4 +1,4 @@
-import { incrementDiskCounter } from './disk-counter.ts';
+import { diskCounter } from './disk-counter.ts';
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 import { RecordSlots } from './record-slots.ts';
 
@@ -15,6 +15,6 @@ export async function destroyStateDisk(
 ): Promise<void> {
   const slots = await RecordSlots.open(ports, settings, signal);
   await slots.destroy();
-  await ports.tpm.use(signal, (connection) => incrementDiskCounter(connection, signal));
+  await ports.tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
   ports.log.warn('records of the state disk destroyed', { device: slots.device });
 }

@@ -13,7 +13,7 @@ import {
   type RecordContent,
 } from '../../internal/statedisk/index.ts';
 import { Cryptsetup } from './cryptsetup.ts';
-import { incrementDiskCounter, readDiskCounter, startDiskCounter } from './disk-counter.ts';
+import { diskCounter } from './disk-counter.ts';
 import {
   createShares,
   randomSecret,
@@ -118,7 +118,7 @@ export async function recoverStateDisk(
     const { uuid, recovery } = content;
     await cryptsetup.removeSlot(OPENS.shares, recoveryKey);
     await cryptsetup.addSlot(OPENS.shares, { key: slotKey(shares, uuid), opensWith: recoveryKey });
-    await ports.tpm.use(signal, (connection) => startDiskCounter(connection, signal));
+    await ports.tpm.use(signal, (connection) => diskCounter.start(connection, signal));
     const seals = await sealShares(ports, settings, { shares, uuid }, signal);
     const next = { uuid, recovery, ...seals, header: await cryptsetup.readHeader() };
     checkHeader(next);
@@ -166,10 +166,10 @@ async function unlock(
   const node = await unsealShare(ports, settings, { which: 'node', content }, signal);
   verify(recordKey(node, content.uuid));
   checkHeader(content);
-  const counter = await ports.tpm.use(signal, (connection) => readDiskCounter(connection, signal));
+  const counter = await ports.tpm.use(signal, (connection) => diskCounter.read(connection, signal));
   const isAhead = isAheadOfCounter(sequence, counter);
   const cluster = await unsealShare(ports, settings, { which: 'cluster', content }, signal);
-  if (isAhead) await ports.tpm.use(signal, (connection) => incrementDiskCounter(connection, signal));
+  if (isAhead) await ports.tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
   if (state.hasOther) await slots.wipe(state.slot === 0 ? 1 : 0);
   await cryptsetup.putHeader(content.header);
   try {
@@ -187,7 +187,7 @@ async function format(
 ): Promise<void> {
   const [uuid, shares, recoveryKey] = [randomUUID(), createShares(), randomSecret()];
   await slots.writeFormatting();
-  await ports.tpm.use(signal, (connection) => startDiskCounter(connection, signal));
+  await ports.tpm.use(signal, (connection) => diskCounter.start(connection, signal));
   await cryptsetup.putHeader();
   try {
     const key = slotKey(shares, uuid);
@@ -219,9 +219,9 @@ async function commit(
   signal: AbortSignal,
 ): Promise<void> {
   const { slots, slot, content, key } = next;
-  const counter = await tpm.use(signal, (connection) => readDiskCounter(connection, signal));
+  const counter = await tpm.use(signal, (connection) => diskCounter.read(connection, signal));
   await slots.write(slot, encodeReady((counter ?? 0n) + 1n, content, key));
-  await tpm.use(signal, (connection) => incrementDiskCounter(connection, signal));
+  await tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
   await slots.wipe(slot === 0 ? 1 : 0);
 }
 
@@ -236,7 +236,7 @@ async function refuseLostDisk(
   { permit }: DiskSettings,
   signal: AbortSignal,
 ): Promise<void> {
-  const counter = await ports.tpm.use(signal, (connection) => readDiskCounter(connection, signal));
+  const counter = await ports.tpm.use(signal, (connection) => diskCounter.read(connection, signal));
   if (counter === undefined || (await ports.files.stat(permit)) !== undefined) return;
   throw new StateDiskError('statedisk-lost', `formatting the state disk: the TPM remembers disk ${counter}`);
 }

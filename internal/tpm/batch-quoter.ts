@@ -6,7 +6,7 @@ import type { LoadedKey } from './commands/keys.ts';
 import type { TpmConnection } from './connection.ts';
 import { TpmError } from './errors.ts';
 import { createAttestationKey } from './keys.ts';
-import { certifyLockCounter, hasLockCounterValue } from './lock-counter.ts';
+import { certifyLockCounter, lockCounter } from './lock-counter.ts';
 import { leafHash, MAX_LEAVES, merkleTree, type MerkleProof } from './merkle.ts';
 import { parseQuoteAttest } from './structures/attest.ts';
 import { pcrDigest, type PcrSelection } from './structures/pcr-selection.ts';
@@ -120,7 +120,7 @@ export class BatchQuoter {
     const { root, paths } = merkleTree(batch.map((waiter) => waiter.leaf));
     const attachment = (await this.#options.attachment?.(signal)) ?? new Uint8Array();
     const hasLockCounter =
-      this.#options.lockCounter === true && (await hasLockCounterValue(connection, signal));
+      this.#options.lockCounter === true && (await lockCounter.hasValue(connection, signal));
     const extraData = quoteExtraData({ root, size: batch.length, attachment, hasLockCounter });
     const signed = await this.#sign(connection, { extraData, hasLockCounter }, signal);
     batch.forEach((waiter, index) => {

@@ -34,14 +34,9 @@ export {
   withEndorsementAuth,
   type EndorsementKeyKind,
 } from './keys.ts';
-export {
-  incrementLockCounter,
-  LOCK_COUNTER,
-  lockCounterExtraData,
-  readLockCounter,
-  startLockCounter,
-} from './lock-counter.ts';
+export { LOCK_COUNTER, lockCounter, lockCounterExtraData } from './lock-counter.ts';
 export { leafHash, MAX_LEAVES, MAX_PATH, merkleTree, NODE_BYTES, rootFromProof } from './merkle.ts';
+export { NvCounter } from './nv-counter.ts';
 export { sealProved, unsealProved } from './proved-seal.ts';
 export { sealSecret, unsealSecret } from './seal.ts';
 export { socketSource } from './socket-transport.ts';

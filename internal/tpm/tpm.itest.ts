@@ -35,10 +35,8 @@ import {
   unsealSecret,
   type Tpm,
   type TpmTask,
-  incrementLockCounter,
   LOCK_COUNTER,
-  readLockCounter,
-  startLockCounter,
+  lockCounter,
 } from './index.ts';
 import { attestationKeyTemplate } from './structures/templates.ts';
 
@@ -239,14 +237,14 @@ describe('commands on a software TPM', () => {
     expect(statement.contents).toHaveLength(8);
   });
 
-  test('startLockCounter() defines the counter once, and refuses the NV index if other software uses it', async () => {
-    const value = () => use((connection, signal) => readLockCounter(connection, signal));
+  test('NvCounter.start() defines the counter once, and refuses the NV index if other software uses it', async () => {
+    const value = () => use((connection, signal) => lockCounter.read(connection, signal));
     expect(await value()).toBeUndefined();
-    await use((connection, signal) => startLockCounter(connection, signal));
+    await use((connection, signal) => lockCounter.start(connection, signal));
     const first = await value();
-    await use((connection, signal) => startLockCounter(connection, signal));
+    await use((connection, signal) => lockCounter.start(connection, signal));
     expect(await value()).toBe(first);
-    await use((connection, signal) => incrementLockCounter(connection, signal));
+    await use((connection, signal) => lockCounter.increment(connection, signal));
     expect(await value()).toBe((first ?? 0n) + 1n);
     const fresh = { ...LOCK_COUNTER, attributes: LOCK_COUNTER.attributes & ~NV_ATTRIBUTE.written };
     for (const foreign of [
@@ -259,7 +257,7 @@ describe('commands on a software TPM', () => {
         await defineNv(connection, { ...fresh, ...foreign }, new Uint8Array(), signal);
       });
       await expect(value()).rejects.toMatchObject({ code: 'tpm-nv-foreign' });
-      const starting = use((connection, signal) => startLockCounter(connection, signal));
+      const starting = use((connection, signal) => lockCounter.start(connection, signal));
       await expect(starting).rejects.toMatchObject({ code: 'tpm-nv-foreign' });
     }
     await use((connection, signal) => undefineNv(connection, LOCK_COUNTER.index, signal));

@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { records, type JoinRecord } from '../../internal/records/index.ts';
 import { tpmHardware, tpmIdentity } from '../../internal/testing/index.ts';
-import { incrementLockCounter, type Tpm } from '../../internal/tpm/index.ts';
+import { lockCounter, type Tpm } from '../../internal/tpm/index.ts';
 import { endorsedBy, keysNaming, replaying, TestMachine } from '../testing/index.ts';
 import { coded, serviceOfTheseTests, until, type TestService } from './fake-service.ts';
 
@@ -178,7 +178,7 @@ describe('the join service refuses', () => {
     const g = await member(own, 'g');
     using before = await g.dial(service.endpoint);
     expect((await before.rejoin()).nodeName).toBe('g');
-    await own.use(never, incrementLockCounter);
+    await own.use(never, (connection, signal) => lockCounter.increment(connection, signal));
     using after = await g.dial(service.endpoint);
     await expectRefused(() => after.rejoin(), { code: 'join-locked-again' });
     await expectRefused(() => after.ticketHere(), { code: 'join-locked-again' });

@@ -11,7 +11,7 @@ import {
 import { MachineKeyIssuer } from '../../attestation/machinekey/index.ts';
 import { createTpmIssuer } from '../../attestation/tpm/index.ts';
 import { Secret } from '../../secret/index.ts';
-import { extendPcr, incrementLockCounter, readPcrs, startLockCounter, type Tpm } from '../../tpm/index.ts';
+import { extendPcr, lockCounter, readPcrs, type Tpm } from '../../tpm/index.ts';
 
 const never = new AbortController().signal;
 const QUOTED = Array.from({ length: 16 }, (_, pcr) => pcr);
@@ -50,8 +50,8 @@ export function tpmHardware(tpm: Tpm, attestationKeySecret?: Secret<Uint8Array>)
         const selection = { hash: 'sha256', pcrs: [DEFAULT_LOCK_PCR] } as const;
         const before = (await readPcrs(connection, selection, signal)).get(DEFAULT_LOCK_PCR);
         if (before?.some((byte) => byte !== 0) === true) return;
-        await startLockCounter(connection, signal);
-        await incrementLockCounter(connection, signal);
+        await lockCounter.start(connection, signal);
+        await lockCounter.increment(connection, signal);
         const digest = lockDigest(clusterId);
         await extendPcr(connection, { pcr: DEFAULT_LOCK_PCR, hash: 'sha256', digest }, signal);
       }),
