@@ -72,6 +72,9 @@ class TestNode implements Curators {
 }
 
 const documentOf = (name: string): string => JSON.stringify({ name });
+const policyOf = (name: string) => ({
+  configurationSha256: createHash('sha256').update(documentOf(name)).digest('hex'),
+});
 
 test('the configuration worker publishes each configuration that an owner has signed, once', async () => {
   const node = new TestNode();
@@ -131,6 +134,27 @@ test('the configuration worker refuses an older signed configuration, also after
   await node.send('quay', () => [old]);
   expect(node.published()).toBe('docker');
   expect(tree.at('root.follow').note).toContain('nodeconfiguration-unsigned');
+});
+
+test('on an old disk the configuration worker takes the configuration that it had, and another one once an owner signs again', async () => {
+  const node = new TestNode();
+  {
+    await using _tree = node.live();
+    await node.send('docker');
+  }
+  await node.clock.advance(1_000);
+  await node.floors.save({ ...(await node.floors.load()), signedAfterMs: node.clock.nowMs() });
+  const { document, ownerDocuments } = node.sent;
+  const lost = node.owner.sign('policy', policyOf('quay'), { issuedMs: node.clock.nowMs() - 1 });
+  await using tree = node.live();
+  await node.send('docker', () => ownerDocuments);
+  expect(node.sent.document).toEqual(document);
+  expect(node.published()).toBe('docker');
+  await node.send('quay', () => [lost]);
+  expect(node.published()).toBe('docker');
+  expect(tree.at('root.follow').note).toContain('owner-document-before-rollback');
+  await node.send('quay');
+  expect(node.published()).toBe('quay');
 });
 
 test('the configuration worker accepts a configuration whose signature has expired', async () => {

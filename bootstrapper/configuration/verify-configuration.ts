@@ -13,8 +13,10 @@ const MAX_DOCUMENT_BYTES = 1024 * 1024;
 
 /** The newest documents about the configuration and the owners that this node has accepted. Older ones are refused. */
 export interface ConfigurationFloors {
-  readonly policy: Floor;
-  readonly owners: Floor | undefined;
+  readonly policy?: Floor | undefined;
+  readonly owners?: Floor | undefined;
+  /** When this machine found an old copy of its disk (bootstrapper/rollback): documents signed before are refused. */
+  readonly signedAfterMs?: number | undefined;
 }
 
 /** The configuration as a curator sent it. Everything in it is untrusted. */
@@ -28,6 +30,7 @@ interface SentConfiguration {
  * oldest documents to accept from now on) to save. An expired signature is accepted, because the node already runs with
  * configurations that were signed before.
  * @throws NodeConfigurationError `nodeconfiguration-unsigned`
+ * @throws OwnerDocumentError `owner-document-before-rollback`
  */
 export function verifyConfiguration(
   { document, ownerDocuments }: SentConfiguration,
@@ -38,13 +41,18 @@ export function verifyConfiguration(
   try {
     if (document.length > MAX_DOCUMENT_BYTES) throw unsigned(`${doing}: ${document.length} bytes`);
     const proven = verifyFromProvisioning('policy', ownerDocuments, { ...trust, acceptExpired: true });
-    verifyNotOlder(proven, { owners: floors?.owners, document: floors?.policy });
+    const { signedAfterMs } = floors ?? {};
+    verifyNotOlder(proven, { owners: floors?.owners, document: floors?.policy, signedAfterMs });
     const { document: policy, owners } = proven;
     if (policy.body.configurationSha256 !== createHash('sha256').update(document).digest('hex'))
       throw unsigned(`${doing}: an owner signed another configuration`);
-    return { document: Buffer.from(document).toString('utf8'), floors: { policy: floorOf(policy), owners } };
+    return {
+      document: Buffer.from(document).toString('utf8'),
+      floors: { ...floors, policy: floorOf(policy), owners },
+    };
   } catch (cause) {
-    if (cause instanceof OwnerDocumentError) throw unsigned(doing, cause);
+    if (cause instanceof OwnerDocumentError && cause.code !== 'owner-document-before-rollback')
+      throw unsigned(doing, cause);
     throw cause;
   }
 }

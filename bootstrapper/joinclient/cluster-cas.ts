@@ -11,7 +11,11 @@ import { JoinClientError } from './errors.ts';
 
 /** The cluster CA that this machine knows, and the newest owner documents that it has accepted. */
 export interface KnownCa extends KnownClusterCa {
-  readonly floors: { readonly owners?: Floor | undefined; readonly keys?: Floor | undefined };
+  readonly floors: {
+    readonly owners?: Floor | undefined;
+    readonly keys?: Floor | undefined;
+    readonly signedAfterMs?: number | undefined;
+  };
 }
 
 /** CAs with which a join service may prove that it belongs to the cluster: a PEM bundle. */
@@ -58,9 +62,9 @@ export function clusterCasToTry(
  */
 function followedIn(currentCaPem: string, proof: DocumentProof<'keys'>, known: KnownCa): readonly string[] {
   if (proof.kind === 'unsigned') return [];
-  const { owners, keys } = known.floors;
+  const { owners, keys, signedAfterMs } = known.floors;
   try {
-    verifyNotOlder(proof, { owners, document: keys });
+    verifyNotOlder(proof, { owners, document: keys, signedAfterMs });
   } catch (error) {
     if (error instanceof OwnerDocumentError) return [];
     throw error;

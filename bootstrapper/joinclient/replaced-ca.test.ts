@@ -229,6 +229,15 @@ const refused: readonly {
     want: 'joinclient-cluster-unverified',
   },
   {
+    name: 'a document that was signed before the machine found an old copy of its disk',
+    shown: replaced,
+    trust: {
+      boundTo: clusterId,
+      ca: { trustedPem: first.caPem, generation: 1, floors: { signedAfterMs: 8.64e15 } },
+    },
+    want: 'joinclient-cluster-unverified',
+  },
+  {
     name: 'a document about the owners that is older than the one that the member has accepted',
     shown: replaced,
     trust: {

@@ -25,7 +25,13 @@ const stageShape = z.strictObject({
   version: z.literal(1),
   generation: z.int().positive(),
   phase: storedPhase,
-  floors: z.strictObject({ owners: floorShape.optional(), keys: floorShape.optional() }).optional(),
+  floors: z
+    .strictObject({
+      owners: floorShape.optional(),
+      keys: floorShape.optional(),
+      signedAfterMs: z.int().positive().optional(),
+    })
+    .optional(),
 });
 
 /** Paths of the files of a rotation. */
@@ -44,6 +50,8 @@ export interface KeyPaths {
 export interface KeyFloors {
   readonly owners?: Floor | undefined;
   readonly keys?: Floor | undefined;
+  /** When this machine found an old copy of its disk (bootstrapper/rollback): documents signed before are refused. */
+  readonly signedAfterMs?: number | undefined;
 }
 
 /** The keys and the stage of a rotation on this node's disk. */

@@ -51,6 +51,15 @@ test('announced keys that an owner has signed are accepted, again and again', as
   expect(await store.loadStage()).toEqual({ generation: 1, phase: 'done' });
 });
 
+test('on an old disk the announced keys that this node had accepted stay accepted, and an owner may sign newer ones', async () => {
+  const [first, lost] = [document(), document()];
+  await verify([first]);
+  await store.saveFloors({ signedAfterMs: clock.nowMs() + 1 });
+  await verify([first]);
+  await verify([document(signed, { issuedMs: clock.nowMs() + 1 })]);
+  await expect(verify([lost])).rejects.toMatchObject({ code: 'keyrotation-generation-old' });
+});
+
 interface Row {
   readonly name: string;
   readonly given: () => readonly Uint8Array[] | Promise<readonly Uint8Array[]>;
@@ -109,6 +118,15 @@ const rows: readonly Row[] = [
       return [document(signed, { serial: 3, issuedMs: 5 })];
     },
     code: 'keyrotation-generation-old',
+  },
+  {
+    name: 'that an owner has signed before this machine found an old copy of its disk',
+    given: async () => {
+      await verify([document()]);
+      await store.saveFloors({ signedAfterMs: clock.nowMs() + 1 });
+      return [document()];
+    },
+    code: 'owner-document-before-rollback',
   },
   {
     name: 'without the newer owners that this node has accepted',

@@ -101,9 +101,10 @@ async function requireSigned(
   const { document, owners } = proof;
   const floors = await store.loadFloors();
   try {
-    verifyNotOlder(proof, { owners: floors.owners, document: floors.keys });
+    const { signedAfterMs } = floors;
+    verifyNotOlder(proof, { owners: floors.owners, document: floors.keys, signedAfterMs });
   } catch (cause) {
-    if (cause instanceof OwnerDocumentError)
+    if (cause instanceof OwnerDocumentError && cause.code !== 'owner-document-before-rollback')
       throw new KeyRotationError('keyrotation-generation-old', doing, { cause });
     throw cause;
   }

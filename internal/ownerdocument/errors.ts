@@ -41,6 +41,10 @@ export const ownerDocumentErrors = defineErrors({
     'A newer document of the same kind was accepted before, so this document is a replay of an old one.',
     'Use the newest document. If it is lost, ask an owner to sign again.',
   ),
+  'owner-document-before-rollback': fault.peer.refused(
+    'An owner signed the document before the machine found that its disk is an old copy. The machine may have forgotten a newer document. What runs on the machine goes on, and so do renewals.',
+    'Ask an owner to run `cluster sign`, then repeat the step. Or reset the machine and let it join again. If nobody restored the disk, find out who had it. If the time in the message is in the far future, the TPM of the machine does not respond: repair it.',
+  ),
   'owner-document-serial-conflict': fault.peer.refused(
     'Another document with the same serial number was accepted before; the document that was accepted first stays valid.',
     'Find out whether two owners signed at the same time. If they did not, an owner key was copied: remove that owner.',

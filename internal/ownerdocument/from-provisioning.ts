@@ -5,6 +5,7 @@ import { resolveOwners } from './owners.ts';
 import {
   verifyDocument,
   verifySerial,
+  verifySignedAfter,
   type DocumentTrust,
   type Floor,
   type VerifiedDocument,
@@ -81,19 +82,23 @@ export function verifyFromProvisioning<K extends DocumentKind>(
 interface AcceptedDocuments {
   readonly owners: Floor | undefined;
   readonly document: Floor | undefined;
+  /** As in `ExpectedDocument`. The document of `document` itself stays valid, so that what it has begun goes on. */
+  readonly signedAfterMs?: number | undefined;
 }
 
 /**
  * Verifies that a document is not older than the last accepted document, and that the `owners` document behind its
  * signer is not older than the last accepted one. Without the second check, a removed owner could hide the newer
  * `owners` documents from a machine and be accepted as an owner again.
- * @throws OwnerDocumentError `owner-document-serial-old`, `owner-document-serial-conflict`
+ * @throws OwnerDocumentError `owner-document-serial-old`, `owner-document-serial-conflict`,
+ * `owner-document-before-rollback`
  */
 export function verifyNotOlder<K extends DocumentKind>(
   { document, owners }: ProvenDocument<K>,
   accepted: AcceptedDocuments,
 ): void {
   verifySerial(document, accepted.document);
+  if (document.sha256 !== accepted.document?.sha256) verifySignedAfter(document, accepted.signedAfterMs);
   if (accepted.owners === undefined) return;
   const { serial = 0, sha256 = '' } = owners ?? {};
   verifySerial({ kind: 'owners', serial, sha256 }, accepted.owners);

@@ -149,6 +149,11 @@ describe('verifyDocument()', () => {
       expected: { floor: { serial: 7, sha256: goodDigest } },
       code: 'owner-document-serial-conflict',
     },
+    {
+      name: 'a document signed before the verifier found an old copy of its disk',
+      expected: { signedAfterMs: NOW - 999 },
+      code: 'owner-document-before-rollback',
+    },
     { name: 'a document after its expiry', expected: { nowMs: NOW + 1000 }, code: 'owner-document-expired' },
     {
       name: 'a document of another kind',

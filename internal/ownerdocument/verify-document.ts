@@ -31,6 +31,11 @@ export interface ExpectedDocument<K extends DocumentKind> extends DocumentTrust 
    * the admission of a new machine, operator or owner.
    */
   readonly acceptExpired?: boolean;
+  /**
+   * Documents signed before this time are refused: the verifier found an old copy of its disk at that time, so it may have
+   * forgotten newer ones.
+   */
+  readonly signedAfterMs?: number | undefined;
 }
 
 /** A document whose signature by an owner of the cluster was verified. */
@@ -73,6 +78,7 @@ export function verifyDocument<K extends DocumentKind>(
       `signed in epoch ${document.epoch}, the cluster is in epoch ${expected.epoch}`,
     );
   verifySerial(document, expected.floor);
+  verifySignedAfter(document, expected.signedAfterMs);
   if (document.endsMs <= expected.nowMs && expected.acceptExpired !== true)
     throw refused(
       'owner-document-expired',
@@ -112,6 +118,23 @@ export function verifySerial(
   if (document.serial < floor.serial) throw refused('owner-document-serial-old', document, known);
   if (floor.sha256 !== undefined && floor.sha256 !== document.sha256)
     throw refused('owner-document-serial-conflict', document, `${known} with other content`);
+}
+
+/**
+ * Refuses a document that an owner signed before the verifier found an old copy of its disk.
+ * @throws OwnerDocumentError `owner-document-before-rollback`
+ */
+export function verifySignedAfter(
+  document: Pick<UnverifiedDocument, 'kind' | 'serial' | 'issuedMs'>,
+  signedAfterMs: number | undefined,
+): void {
+  if (signedAfterMs === undefined || document.issuedMs >= signedAfterMs) return;
+  const [signed, found] = [document.issuedMs, signedAfterMs].map((ms) => new Date(ms).toISOString());
+  throw refused(
+    'owner-document-before-rollback',
+    document,
+    `signed on ${signed}, this machine needs one signed after ${found}`,
+  );
 }
 
 function isOfKind<K extends DocumentKind>(

@@ -136,11 +136,11 @@ export class FakeSigner {
   }
 
   /** Starts a new signer process with the files of the previous one. */
-  restart(epoch = 1): void {
-    this.reads = this.#start(epoch);
+  restart(epoch = 1, signedAfterMs?: number): void {
+    this.reads = this.#start(epoch, signedAfterMs);
   }
 
-  #start(epoch: number): SignerReads {
+  #start(epoch: number, signedAfterMs?: number): SignerReads {
     const { clusterId } = this.cluster;
     const own = { nodeId: this.own.nodeId, name: 'c1', address: '192.0.2.1' };
     const networks = {
@@ -149,7 +149,7 @@ export class FakeSigner {
       apiServerSans: ['192.0.2.100'],
     };
     const ownerKey = Buffer.from(this.owner.pubKey).toString('base64');
-    const cluster = { clusterId, epoch, own, networks, ownerKeys: [ownerKey] as [string] };
+    const cluster = { clusterId, epoch, own, networks, signedAfterMs, ownerKeys: [ownerKey] as [string] };
     return createReads({ cluster, keys: '/keys', memory: '/memory' }, this);
   }
 

@@ -163,17 +163,18 @@ export class MemberSigner {
     { shows, nodeCertPem }: { readonly shows: Shown; readonly nodeCertPem: string },
     signal: AbortSignal,
   ): Promise<OwnerApproval> {
-    const { documents, configuration, memory } = this.#reads;
+    const { documents, configuration, memory, clock } = this.#reads;
     const { config, sha256 } = await configuration.now(signal);
     const roles = node.roles.filter((role) => role !== 'KubernetesWorker');
     const isListed = isListedAs(config.join.inventory, shows.machine.identity, roles);
-    const isRunning = await this.#wasControlPlane(node, nodeCertPem);
-    const grant = await documents.grant(node, { isRunning, signal }).catch((error: unknown) => {
+    const wasRunning = await this.#isControlPlane(node, nodeCertPem);
+    const isRunning = wasRunning && (await this.#isControlPlane(node, nodeCertPem, clock.nowMs()));
+    const grant = await documents.grant(node, { wasRunning, isRunning, signal }).catch((error: unknown) => {
       if (isListed && isMissing(error)) return undefined;
       throw error;
     });
     // Read after the grant, because the minimum serials in the grant may show that this policy is outdated.
-    const signed = await documents.configurationSha256(signal);
+    const signed = await documents.configurationSha256({ isRunning, signal });
     if (signed !== sha256)
       throw new SignerError(
         'signer-policy-unsigned',
@@ -189,15 +190,18 @@ export class MemberSigner {
     return { grant };
   }
 
-  /** Whether the cluster CA has issued a control-plane certificate to this node before. That alone grants nothing. */
-  async #wasControlPlane({ nodeId }: NodeRecord, nodeCertPem: string): Promise<boolean> {
+  /**
+   * Whether the cluster CA has issued this control-plane certificate to the node, valid at `atMs` or at any time. That alone grants
+   * nothing.
+   */
+  async #isControlPlane({ nodeId }: NodeRecord, nodeCertPem: string, atMs?: number): Promise<boolean> {
     const { cluster, keys } = this.#reads;
     if (nodeId === cluster.own.nodeId) return true;
     if (nodeCertPem === '' || nodeCertPem.length > MAX_PEM_BYTES) return false;
     const caPem = await keys.trustedClusterCas();
     try {
       const certificate = new X509Certificate(nodeCertPem);
-      const nowMs = (): number => Date.parse(certificate.validFrom);
+      const nowMs = (): number => atMs ?? Date.parse(certificate.validFrom);
       return (
         verifyControlPlaneCertificate(certificate, { caPem, clusterId: cluster.clusterId, nowMs }).nodeId ===
         nodeId
@@ -213,10 +217,13 @@ export class MemberSigner {
     const statement = { id: verified.statement.id, timeMs: verified.statement.timeMs };
     if (approval === undefined) return memory.keepWorker(nodeId, statement);
     const { identity } = shows.machine;
+    // The grant stays known where the inventory is enough today: an earlier one must not count again.
+    const known = (await memory.controlPlanes()).get(nodeId)?.grant;
+    const grant = approval.grant === undefined ? known : floorOf(approval.grant);
     await memory.keepControlPlane({
       ...{ version: 1, nodeId, name, address, identity, statement },
       ...(shows.akName === undefined ? {} : { akName: shows.akName }),
-      ...(approval.grant === undefined ? {} : { grant: floorOf(approval.grant) }),
+      ...(grant === undefined ? {} : { grant }),
     });
   }
 

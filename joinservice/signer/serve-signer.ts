@@ -72,7 +72,7 @@ export function createReads(
   ports: Pick<SignerPorts, 'files' | 'clock'> & { readonly etcd: KeySpace },
 ): SignerReads {
   const { files, clock, etcd } = ports;
-  const { clusterId, epoch, own, networks } = cluster;
+  const { clusterId, epoch, own, networks, signedAfterMs } = cluster;
   const [first, ...others] = cluster.ownerKeys.map((key) => new Uint8Array(Buffer.from(key, 'base64')));
   if (first === undefined) throw new TypeError('configuration without an owner');
   const nowMs = (): number => clock.nowMs();
@@ -82,7 +82,7 @@ export function createReads(
     ...{ etcd, memory, configuration, clock },
     keys: new KeyRing({ files, directory: keys, nowMs }),
     documents: new SignerOwnerDocuments({
-      ...{ etcd, memory, nowMs, clusterId, epoch },
+      ...{ etcd, memory, nowMs, clusterId, epoch, signedAfterMs },
       ownerKeys: [first, ...others],
     }),
     evidence: new EvidenceVerifier({

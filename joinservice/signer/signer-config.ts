@@ -23,6 +23,8 @@ const shape = z.strictObject({
   cluster: z.strictObject({
     clusterId: z.string().min(1),
     epoch: z.int().positive(),
+    /** Documents signed before this time give nobody anything new. Set on a machine that found an old copy of its disk. */
+    signedAfterMs: z.int().positive().optional(),
     /** Raw Ed25519 keys of the first owners, base64. */
     ownerKeys: z.tuple([ownerKey], ownerKey),
     /** The node that this signer runs on. */

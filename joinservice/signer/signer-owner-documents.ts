@@ -36,6 +36,8 @@ export interface SignerOwnerDocumentsPorts {
    * planes.
    */
   readonly epoch: number;
+  /** As in `ExpectedDocument`: nobody gets anything new by a document signed before this time. */
+  readonly signedAfterMs?: number | undefined;
   /** Raw Ed25519 keys of the first owners, from the configuration of this program, which root writes. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
 }
@@ -53,30 +55,27 @@ export class SignerOwnerDocuments {
 
   /**
    * Finds the grant with which an owner allows this node key, on this machine, to have these control-plane roles. A running
-   * control plane may renew its certificates after the grant expired, and after a recovery of the quorum.
+   * control plane may renew its certificates after the grant expired, and after a recovery of the quorum. With a valid certificate it may
+   * do so even where only a grant signed after `signedAfterMs` would make a new control plane.
    * @throws SignerError `signer-grant-missing`, `signer-grant-other`; OwnerDocumentError
    */
   async grant(
     node: NodeRecord,
-    {
-      isRunning: wasRunning,
-      signal,
-    }: {
-      /** The control-plane certificate of the node proves that it was a control plane before. */
-      readonly isRunning: boolean;
-      readonly signal: AbortSignal;
-    },
+    { wasRunning, isRunning, signal }: GrantUse,
   ): Promise<VerifiedDocument<'grant'>> {
-    const { etcd, memory } = this.#ports;
+    const { etcd, memory, signedAfterMs } = this.#ports;
     const { nodeId } = node;
     const entry = await etcd.get(documentKey('grant', nodeId), { signal });
     if (entry === undefined)
       throw new SignerError('signer-grant-missing', `signing for ${nodeId} as a control plane: no grant`);
     const bytes = documentBytes(entry);
     const floor = (await memory.controlPlanes()).get(nodeId)?.grant;
-    const isRunning = wasRunning || floor?.sha256 === parseDocument(bytes).sha256;
-    const trust = await this.#trust(isRunning, signal);
-    const grant = verifyDocument(bytes, { ...trust, kind: 'grant', floor, acceptExpired: isRunning });
+    const isKnown = wasRunning || floor?.sha256 === parseDocument(bytes).sha256;
+    const trust = await this.#trust(isKnown, signal);
+    const grant = verifyDocument(bytes, {
+      ...{ ...trust, kind: 'grant', floor, acceptExpired: isKnown },
+      signedAfterMs: isRunning ? undefined : signedAfterMs,
+    });
     checkGrant(grant, node);
     for (const kind of FLOOR_KINDS)
       if (grant.body.floors[kind] > 0) await memory.raiseFloor(kind, { serial: grant.body.floors[kind] });
@@ -88,7 +87,9 @@ export class SignerOwnerDocuments {
     known: readonly Pick<KnownControlPlane, 'nodeId' | 'grant'>[],
     signal: AbortSignal,
   ): Promise<readonly (VerifiedDocument<'grant'> | undefined)[]> {
-    const trust = await this.#trust(true, signal);
+    // A withdrawal gives the address of a control plane to others, so an old one must not count.
+    const { signedAfterMs } = this.#ports;
+    const trust = { ...(await this.#trust(true, signal)), signedAfterMs };
     return Promise.all(
       known.map(async ({ nodeId, grant: floor }) => {
         const entry = await this.#ports.etcd.get(documentKey('grant', nodeId), { signal });
@@ -115,27 +116,33 @@ export class SignerOwnerDocuments {
     const isOwner = (await this.#trust(true, signal)).owners.some(
       (raw) => fingerprintOfKey(ed25519SpkiFromRaw(raw)) === fingerprint,
     );
-    const document = await this.#once('operators', signal);
+    const document = await this.#once('operators', { isRunning: isOwner, signal });
     const listed = document?.body.operators.find((each) => each.fingerprint === fingerprint);
     return listed ?? (isOwner ? { name: 'owner', role: 'owner' } : undefined);
   }
 
   /** SHA-256 of the configuration that an owner signed, hex; undefined if none did. */
-  async configurationSha256(signal: AbortSignal): Promise<string | undefined> {
-    return (await this.#once('policy', signal))?.body.configurationSha256;
+  async configurationSha256(use: DocumentUse): Promise<string | undefined> {
+    return (await this.#once('policy', use))?.body.configurationSha256;
   }
 
   /**
    * The newest document of a kind that has only one document. It stays valid after its end date, because
    * every new certificate needs another valid document as well.
    */
-  async #once<K extends FloorKind>(kind: K, signal: AbortSignal): Promise<VerifiedDocument<K> | undefined> {
-    const { etcd, memory } = this.#ports;
+  async #once<K extends FloorKind>(
+    kind: K,
+    { isRunning, signal }: DocumentUse,
+  ): Promise<VerifiedDocument<K> | undefined> {
+    const { etcd, memory, signedAfterMs } = this.#ports;
     const entry = await etcd.get(documentKey(kind, ''), { signal });
     if (entry === undefined) return undefined;
     const trust = await this.#trust(true, signal);
     const floor = await memory.floor(kind);
-    const document = verifyDocument(documentBytes(entry), { ...trust, kind, floor, acceptExpired: true });
+    const document = verifyDocument(documentBytes(entry), {
+      ...{ ...trust, kind, floor, acceptExpired: true },
+      signedAfterMs: isRunning ? undefined : signedAfterMs,
+    });
     await memory.raiseFloor(kind, floorOf(document));
     return document;
   }
@@ -160,6 +167,18 @@ export class SignerOwnerDocuments {
     const { record } = await records.cluster.read(etcd, CLUSTER_KEY, signal);
     return Math.max(epoch, record?.epoch ?? 1);
   }
+}
+
+/** What a document is needed for. */
+interface DocumentUse {
+  /** Whether it gives nobody anything new: the node has a valid certificate of a control plane, or the person is an owner. */
+  readonly isRunning: boolean;
+  readonly signal: AbortSignal;
+}
+
+interface GrantUse extends DocumentUse {
+  /** The control-plane certificate of the node, which may have expired, proves that it was a control plane before. */
+  readonly wasRunning: boolean;
 }
 
 function checkGrant(
