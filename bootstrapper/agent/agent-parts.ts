@@ -10,6 +10,7 @@ import type { Membership } from '../membership/index.ts';
 import type { RecoveryService } from '../recovery/index.ts';
 import type { ResetOrders } from '../reset/index.ts';
 import type { NodeMembership, RoleValues, RoleValueStore } from '../roleserve/index.ts';
+import type { RollbackGuard } from '../rollback/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import type { OpenMachine } from './open-machine.ts';
 import type { OpenStorage } from './open-storage.ts';
@@ -21,6 +22,8 @@ import type { OpenStorage } from './open-storage.ts';
  */
 export interface Agent
   extends AgentPorts, Omit<AgentOptions, 'onReady' | 'onSlowStart'>, AgentControl, OpenMachine, OpenStorage {
+  /** Whether the disk of this machine is an old copy. */
+  readonly rollback: RollbackGuard;
   /** Every runnable can read a value; only the runnable that has claimed it writes it. */
   readonly valueStore: RoleValueStore;
   readonly reads: RoleValues;

@@ -7,6 +7,7 @@ import { enrolmentRunnable } from '../enrolment/index.ts';
 import { AGENT_PATHS, createNodeState } from '../nodestate/index.ts';
 import { runPendingRecovery } from '../recovery/index.ts';
 import { removalRunnable, runRemoved } from '../removal/index.ts';
+import { rollbackRunnable } from '../rollback/index.ts';
 import { runPendingReset } from '../reset/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { entryRunnables } from './entry-runnables.ts';
@@ -68,6 +69,7 @@ function createRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
     reset: orderRunnable('reset order', agent.resetOrders, agent),
     recovery: orderRunnable('recovery order', agent.recovery, agent),
     removal: removalRunnable(agent),
+    rollback: rollbackRunnable(agent),
     ...entryRunnables(agent),
     ...memberRunnables(agent),
     ...operatorRunnables(agent),

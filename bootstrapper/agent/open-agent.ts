@@ -10,6 +10,9 @@ import { RecoveryService } from '../recovery/index.ts';
 import { certificateLifetimes, ensureValidCertificates } from '../renewal/index.ts';
 import { ResetOrders } from '../reset/index.ts';
 import { NodeMembership, RoleValueStore } from '../roleserve/index.ts';
+import { FLOOR_COUNTER, RollbackGuard } from '../rollback/index.ts';
+import { createTpmCounter } from '../attest/index.ts';
+import { SIGNER_STATE_DIRECTORY } from '../units/index.ts';
 import type { Agent, AgentControl, ConnectedParts, OpenedParts } from './agent-parts.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { createControlPlaneDriver } from './create-control-plane-driver.ts';
@@ -25,9 +28,11 @@ import { openStorage } from './open-storage.ts';
 export async function openAgent(ports: AgentPorts, options: AgentOptions & AgentControl): Promise<Agent> {
   const machine = await openMachine(ports, options);
   const storage = await openStorage(ports, options.provisioning);
+  const rollback = openRollbackGuard({ ...ports, ...options, ...machine, ...storage });
+  await rollback.check();
   const valueStore = new RoleValueStore();
   const membership = new NodeMembership(valueStore);
-  const opened = { ...ports, ...options, ...machine, ...storage, valueStore, membership };
+  const opened = { ...ports, ...options, ...machine, ...storage, rollback, valueStore, membership };
   const { checks, currentAddress, lock, state, streams, signal, blobs: store } = opened;
   const job = new InitJob(
     { ...opened, preflight: (spec) => checks.checkForInit(spec), ownAddress: currentAddress },
@@ -61,6 +66,21 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
     recovery: new RecoveryService(connected),
     resetOrders: new ResetOrders({ ...connected, paths: AGENT_PATHS }),
   };
+}
+
+/** Finds out before anything runs whether the disk of this machine is an old copy. */
+function openRollbackGuard(
+  parts: AgentPorts & Pick<OpenedParts, 'signal' | 'tpm' | 'state' | 'keys'>,
+): RollbackGuard {
+  const { tpm, state, clock, log, signal } = parts;
+  return new RollbackGuard({
+    ...{ ...parts, log: log.child('rollback'), record: state.acceptedDocuments },
+    configurationFloors: state.configurationFloors,
+    signerDirectory: SIGNER_STATE_DIRECTORY,
+    counter: tpm && createTpmCounter({ tpm, counter: FLOOR_COUNTER, signal }),
+    isMember: async () => (await state.membership.load()) !== undefined,
+    nowMs: () => clock.nowMs(),
+  });
 }
 
 function createEnrolment(parts: ConnectedParts): Enrolment<Membership> {

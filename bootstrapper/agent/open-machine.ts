@@ -6,6 +6,7 @@ import {
   type MachineEvidence,
   createTpmLockRegister,
 } from '../attest/index.ts';
+import type { Tpm } from '../../internal/tpm/index.ts';
 import { addressFrom, type CloudHints, readCloudHints, topologyFrom } from '../cloudhints/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
 import { refuseLostMachineKey } from '../enrolment/index.ts';
@@ -24,6 +25,8 @@ export interface OpenMachine extends Pick<MachineIdentity, 'nodeId' | 'fingerpri
   readonly lock: NodeLock;
   /** Proves to others which machine this is: see bootstrapper/attest. */
   readonly evidence: MachineEvidence;
+  /** undefined if the machine has none. */
+  readonly tpm: Tpm | undefined;
   readonly checks: MachineChecks;
   readonly host: HostSettings;
   /** Raw Ed25519 public keys of the owners, for comparisons. */
@@ -54,7 +57,7 @@ export async function openMachine(
   const identity = await loadMachineIdentity(files, AGENT_PATHS);
   const { fingerprint, nodeId } = identity;
   log.info('machine key loaded', { fingerprint, nodeId, version });
-  const { lock, evidence } = openLockAndEvidence(ports, { provisioning, identity, signal });
+  const { tpm, lock, evidence } = openLockAndEvidence(ports, { provisioning, identity, signal });
   const isBound = async (): Promise<boolean> => (await lock.read()) !== undefined;
   await requireUsableTpm(ports, { tpm: provisioning.tpm, isBound, signal });
   const cloudHints = await readCloudHints(ports, {
@@ -63,7 +66,7 @@ export async function openMachine(
   });
   const address = (): string | undefined => addressFrom(provisioning, machine.addresses(), cloudHints);
   return {
-    ...{ identity, fingerprint, nodeId, lock, evidence, cloudHints },
+    ...{ identity, fingerprint, nodeId, tpm, lock, evidence, cloudHints },
     checks: createMachineChecks(ports, { provisioning, signal }),
     host: hostSettings(provisioning, cloudHints),
     ...ownersFrom(provisioning),
@@ -96,7 +99,7 @@ function hostSettings({ containerRuntime, kubelet }: Provisioning, hints: CloudH
 function openLockAndEvidence(
   ports: AgentPorts,
   at: Pick<AgentOptions, 'provisioning' | 'signal'> & Pick<OpenMachine, 'identity'>,
-): Pick<OpenMachine, 'lock' | 'evidence'> {
+): Pick<OpenMachine, 'tpm' | 'lock' | 'evidence'> {
   const { files, clock } = ports;
   const { provisioning, identity, signal } = at;
   const tpm = createTpm(provisioning.tpm, clock);
@@ -110,7 +113,7 @@ function openLockAndEvidence(
     keySecretPath: AGENT_PATHS.keySecret,
     mirrorLock: () => lock.mirrorToRegister(),
   });
-  return { lock, evidence };
+  return { tpm, lock, evidence };
 }
 
 /** Raw Ed25519 public keys of the owners in the provisioning, which has at least one. */

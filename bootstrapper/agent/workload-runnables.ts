@@ -30,8 +30,8 @@ import type { Agent } from './agent-parts.ts';
 
 /** The workers that run the workloads of a role on this machine. */
 export function workloadRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
-  const { clock, log, valueStore, ownerKeys, reads, keys } = agent;
-  const signer = signerDriver(agent, { ownerKeys, values: reads });
+  const { clock, log, valueStore, ownerKeys, reads, keys, rollback } = agent;
+  const signer = signerDriver(agent, { ownerKeys, values: reads, rollback });
   const kubeadm = new Kubeadm({ ...agent, log: log.child('kubeadm') });
   const kubernetes = {
     ...{ ...agent, ...retirePorts(agent), probe: probeReadyz, probeNode, kubeadm },

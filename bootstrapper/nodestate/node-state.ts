@@ -5,6 +5,7 @@ import { ChecksummedFile, type Membership, type RemovalRecord } from '../members
 import type { JoinRecord } from '../joinclient/index.ts';
 import type { ClusterSettings } from '../roleserve/index.ts';
 import type { ConfigurationFloors } from '../configuration/index.ts';
+import type { FloorRecord } from '../rollback/index.ts';
 import { AGENT_PATHS } from './paths.ts';
 
 /** The records from which a member starts without a curator, each in its own checksummed file. */
@@ -21,6 +22,7 @@ export function createNodeState(files: FilePort) {
     /** Workers that forward connections to control planes. */
     relays: new ChecksummedFile<readonly string[]>(files, AGENT_PATHS.relays),
     configurationFloors: new ChecksummedFile<ConfigurationFloors>(files, AGENT_PATHS.configurationFloors),
+    acceptedDocuments: new ChecksummedFile<FloorRecord>(files, AGENT_PATHS.acceptedDocuments),
     /** The removal of this node from its cluster. */
     removed: new ChecksummedFile<RemovalRecord>(files, AGENT_PATHS.removed),
     /** The admission of this machine to its cluster; it is kept after the machine has joined. */

@@ -44,6 +44,8 @@ export const AGENT_PATHS = {
   relays: `${STATE}/membership/relays.json`,
   /** The newest owner documents about the configuration that this node has accepted. */
   configurationFloors: `${STATE}/membership/configuration-floors.json`,
+  /** The serials of all owner documents that agent and signer have accepted, bound to a counter of the TPM. */
+  acceptedDocuments: `${STATE}/membership/accepted-documents.json`,
   /** Exists once the cluster has removed this node. */
   removed: `${STATE}/membership/removed.json`,
   collateral: `${STATE}/collateral/collateral.json`,

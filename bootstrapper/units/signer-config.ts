@@ -34,6 +34,8 @@ export interface SignerEtcdFiles {
 export interface SignerCluster {
   readonly clusterId: string;
   readonly epoch: number;
+  /** Documents signed before this time give nobody anything new; absent unless this machine has found an old copy of its disk. */
+  readonly signedAfterMs?: number;
   /** Raw Ed25519 public keys (base64) of the first owners, from the provisioning of this machine. */
   readonly ownerKeys: readonly string[];
   /** Id, name and address of this node. */

@@ -1,0 +1,330 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { createLogger, type LogRecord } from '../../internal/logging/index.ts';
+import { FakeClock, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
+import type { MachineCounter } from '../attest/index.ts';
+import type { ConfigurationFloors } from '../configuration/index.ts';
+import { KeyStore } from '../keyrotation/index.ts';
+import { ChecksummedFile } from '../membership/index.ts';
+import { RollbackGuard, type FloorRecord } from './rollback-guard.ts';
+import { rollbackRunnable } from './rollback-runnable.ts';
+
+const NOW = 1_700_000_000_000;
+const RECORD = '/m/record.json';
+const CONFIGURATION = '/m/configuration.json';
+const STAGE = '/k/stage.json';
+const FLOORS = '/signer/floors.json';
+const GRANT = '/signer/control-planes/n1.json';
+const DISK = [RECORD, CONFIGURATION, STAGE, FLOORS, GRANT];
+
+class PowerCut extends Error {}
+
+/** A machine whose disk can be copied, and whose power can be cut at each effect. */
+class TestMachine implements MachineCounter {
+  readonly files = new MemoryFiles();
+  readonly records: LogRecord[] = [];
+  /** As in a TPM, the first value is above that of all earlier counters. */
+  value: bigint | undefined;
+  highest = 6n;
+  hasTpm = true;
+  responds = true;
+  hasPassword = false;
+  isMember = true;
+  /** Effects until the power is cut. */
+  left = Infinity;
+  increments = 0;
+  keys = this.#keys();
+  configuration = new ChecksummedFile<ConfigurationFloors>(this.files, CONFIGURATION);
+  guard = this.#start();
+
+  #keys(): KeyStore {
+    return new KeyStore(this.files, { rotation: '/k/r', newKeys: '/k/n', stage: STAGE, lastKey: '/k/l' });
+  }
+
+  #start(): RollbackGuard {
+    const record = new ChecksummedFile<FloorRecord>(this.files, RECORD);
+    const saves = <T>(file: ChecksummedFile<T>) => ({
+      load: () => file.load(),
+      save: async (value: T) => (this.#effect(), file.save(value)),
+    });
+    return new RollbackGuard({
+      ...{ files: this.files, keys: this.keys, signerDirectory: '/signer' },
+      record: saves(record),
+      configurationFloors: saves(this.configuration),
+      counter: this.hasTpm ? this : undefined,
+      isMember: async () => this.isMember,
+      nowMs: () => NOW,
+      log: createLogger({ path: 't', nowMs: () => 0, sink: (each) => this.records.push(each) }),
+      signal: new AbortController().signal,
+    });
+  }
+
+  /** The agent starts, or starts again. */
+  async boot(): Promise<void> {
+    this.left = Infinity;
+    this.guard = this.#start();
+    await this.guard.check();
+  }
+
+  #effect(): void {
+    if (!this.responds) throw new Error('the TPM does not respond');
+    if (this.left-- <= 0) throw new PowerCut();
+  }
+
+  async read(): Promise<bigint | undefined> {
+    if (!this.responds) throw new Error('the TPM does not respond');
+    return this.value;
+  }
+
+  async start(): Promise<bigint | undefined> {
+    this.#effect();
+    if (this.value === undefined && this.hasPassword) return undefined;
+    this.value ??= this.highest += 1n;
+    return this.value;
+  }
+
+  async increment(): Promise<void> {
+    this.#effect();
+    this.increments += 1;
+    this.value = this.highest += 1n;
+  }
+
+  /** Agent and signer accept documents with this serial. */
+  async accept(serial: number): Promise<void> {
+    await this.keys.saveFloors({ keys: { serial }, owners: { serial } });
+    await this.configuration.save({ ...(await this.configuration.load()), policy: { serial } });
+    await this.files.makeDirectory('/signer/control-planes');
+    await this.files.writeAtomic(FLOORS, JSON.stringify({ version: 1, operators: { serial, sha256: 'x' } }));
+    await this.files.writeAtomic(GRANT, JSON.stringify({ nodeId: 'n1', more: 1, grant: { serial } }));
+  }
+
+  /** Copies the disk. Returns a function that restores it, or some of its files. */
+  async copy(): Promise<(only?: readonly string[]) => Promise<void>> {
+    const bytes = new Map<string, Uint8Array | undefined>();
+    for (const path of DISK) bytes.set(path, await this.files.read(path, 65_536));
+    return async (only = DISK) => {
+      for (const path of only) {
+        const old = bytes.get(path);
+        if (old === undefined) await this.files.remove(path);
+        else await this.files.writeAtomic(path, old);
+      }
+    };
+  }
+
+  async stored(): Promise<FloorRecord | undefined> {
+    return new ChecksummedFile<FloorRecord>(this.files, RECORD).load();
+  }
+}
+
+let machine: TestMachine;
+beforeEach(async () => {
+  machine = new TestMachine();
+  await machine.boot();
+  await machine.accept(1);
+  await machine.guard.check();
+});
+
+describe('RollbackGuard', () => {
+  test('records the serials of every accepted document with the next value of the counter, once', async () => {
+    expect(machine.increments).toBe(1);
+    await machine.accept(2);
+    await machine.guard.check();
+    await machine.guard.check();
+    await machine.boot();
+    expect(machine.increments).toBe(2);
+    expect(await machine.stored()).toEqual({
+      count: machine.value?.toString(),
+      serials: {
+        ...{ 'keys/keys': 2, 'keys/owners': 2, 'configuration/policy': 2 },
+        ...{ 'signer/operators': 2, 'signer/grant/n1': 2 },
+      },
+    });
+    expect(machine.guard.signedAfterMs).toBeUndefined();
+    expect(machine.records).toEqual([]);
+  });
+
+  test('writes nothing on a machine that has accepted no document', async () => {
+    const fresh = new TestMachine();
+    await fresh.boot();
+    expect(await fresh.stored()).toBeUndefined();
+    expect(fresh.value).toBeUndefined();
+  });
+
+  test('completes a change that a power cut interrupted at any effect, of the first record too', async () => {
+    for (let effects = 0; effects < 6; effects++) {
+      for (const isFirst of [true, false]) {
+        const cut = new TestMachine();
+        await cut.boot();
+        if (!isFirst) {
+          await cut.accept(1);
+          await cut.guard.check();
+        }
+        await cut.accept(2);
+        cut.left = effects;
+        await cut.guard.check();
+        await cut.boot();
+        await cut.guard.check();
+        expect(cut.guard.signedAfterMs).toBeUndefined();
+        expect(await cut.stored()).toMatchObject({
+          count: cut.value?.toString(),
+          serials: { 'signer/grant/n1': 2 },
+        });
+      }
+    }
+  });
+
+  test('starts again on a machine that was reset', async () => {
+    for (const path of DISK) await machine.files.remove(path);
+    machine.isMember = false;
+    await machine.boot();
+    machine.isMember = true;
+    await machine.boot();
+    expect(machine.guard.signedAfterMs).toBeUndefined();
+  });
+
+  test('forgets the documents of the signer with its files, also after a power cut in between', async () => {
+    const remove = () => machine.files.remove('/signer');
+    await machine.guard.forgetSigner(() => Promise.reject(new PowerCut())).catch(() => undefined);
+    await machine.boot();
+    await machine.guard.forgetSigner(remove);
+    await machine.guard.check();
+    await machine.boot();
+    expect(machine.guard.signedAfterMs).toBeUndefined();
+    expect(Object.keys((await machine.stored())?.serials ?? {})).toEqual([
+      ...['keys/owners', 'keys/keys', 'configuration/policy'],
+    ]);
+  });
+});
+
+const old: readonly {
+  readonly name: string;
+  readonly restore: (machine: TestMachine) => Promise<void>;
+}[] = [
+  { name: 'all files are older', restore: async () => undefined },
+  { name: 'the record is missing', restore: (at) => at.files.remove(RECORD) },
+  { name: 'the record is damaged', restore: (at) => at.files.writeAtomic(RECORD, '{"version":1') },
+  { name: 'the counter was deleted', restore: async (at) => void (at.value = undefined) },
+  { name: 'the TPM is another one', restore: async (at) => void (at.value = 3n) },
+];
+describe('RollbackGuard finds an old disk', () => {
+  test.each(old)('when $name', async ({ restore }) => {
+    const before = await machine.copy();
+    await machine.accept(2);
+    await machine.guard.check();
+    await before();
+    await restore(machine);
+    await machine.boot();
+    expect(machine.guard.signedAfterMs).toBe(NOW);
+    expect(await machine.keys.loadFloors()).toMatchObject({ keys: { serial: 1 }, signedAfterMs: NOW });
+    expect(await machine.configuration.load()).toMatchObject({ policy: { serial: 1 }, signedAfterMs: NOW });
+    expect(machine.records).toMatchObject([
+      { level: 'error', fields: { code: 'owner-document-before-rollback' } },
+    ]);
+  });
+
+  test.each([CONFIGURATION, STAGE, FLOORS, GRANT])('when only %s is older than the record', async (path) => {
+    const before = await machine.copy();
+    await machine.accept(2);
+    await machine.guard.check();
+    await before([path]);
+    await machine.boot();
+    expect(machine.guard.signedAfterMs).toBe(NOW);
+  });
+
+  test('once: it stays found after restarts, and until the same copy is restored again nothing is logged', async () => {
+    const before = await machine.copy();
+    await machine.accept(2);
+    await machine.guard.check();
+    await before();
+    for (let boots = 0; boots < 3; boots++) await machine.boot();
+    await machine.accept(3);
+    await machine.guard.check();
+    await machine.boot();
+    expect(machine.guard.signedAfterMs).toBe(NOW);
+    expect(machine.records).toHaveLength(1);
+    await before();
+    await machine.boot();
+    expect(machine.records).toHaveLength(2);
+  });
+
+  test('and says so again to an agent whose files are restored alone', async () => {
+    const before = await machine.copy();
+    await machine.accept(2);
+    await machine.guard.check();
+    await before();
+    await machine.boot();
+    await before([STAGE, CONFIGURATION]);
+    await machine.boot();
+    expect(await machine.keys.loadFloors()).toMatchObject({ signedAfterMs: NOW });
+    expect(await machine.configuration.load()).toMatchObject({ signedAfterMs: NOW });
+  });
+
+  test('also if the power is cut at any effect while it does', async () => {
+    const before = await machine.copy();
+    await machine.accept(2);
+    await machine.guard.check();
+    for (let effects = 0; effects < 6; effects++) {
+      await before();
+      const booting = machine.boot();
+      machine.left = effects;
+      await booting;
+      await machine.boot();
+      expect(machine.guard.signedAfterMs).toBe(NOW);
+      expect(await machine.keys.loadFloors()).toMatchObject({ signedAfterMs: NOW });
+      expect(await machine.configuration.load()).toMatchObject({ signedAfterMs: NOW });
+    }
+  });
+});
+
+describe('RollbackGuard, if the TPM', () => {
+  test('does not respond, lets no document count for anything new until it does', async () => {
+    machine.responds = false;
+    await machine.boot();
+    await machine.guard.check();
+    expect(machine.guard.signedAfterMs).toBeGreaterThan(NOW);
+    expect(machine.records).toHaveLength(1);
+    machine.responds = true;
+    await machine.guard.check();
+    expect(machine.guard.signedAfterMs).toBeUndefined();
+  });
+
+  test('has a password for the owner hierarchy, compares files only', async () => {
+    const locked = new TestMachine();
+    locked.hasPassword = true;
+    await locked.boot();
+    await locked.accept(2);
+    await locked.guard.check();
+    await locked.boot();
+    expect(locked.guard.signedAfterMs).toBeUndefined();
+    await locked.accept(1);
+    await locked.boot();
+    expect(locked.guard.signedAfterMs).toBe(NOW);
+  });
+
+  test('is missing, finds nothing and forgets the files of the signer all the same', async () => {
+    const plain = new TestMachine();
+    plain.hasTpm = false;
+    await plain.boot();
+    await plain.accept(2);
+    await plain.guard.check();
+    expect(await plain.stored()).toBeUndefined();
+    await plain.guard.forgetSigner(() => plain.files.remove('/signer'));
+    expect(await plain.files.list('/signer')).toEqual([]);
+    expect(plain.guard.signedAfterMs).toBeUndefined();
+  });
+});
+
+test('rollbackRunnable() checks every ten seconds, and says that the disk is an old copy', async () => {
+  const clock = new FakeClock();
+  await using tree = superviseForTest(rollbackRunnable({ rollback: machine.guard, clock }), { clock });
+  await settle();
+  expect(tree.at('root').note).toBe('newer owner documents');
+  const before = await machine.copy();
+  await machine.accept(2);
+  await clock.advance(10_000);
+  expect((await machine.stored())?.serials['keys/keys']).toBe(2);
+  await before([STAGE]);
+  await clock.advance(10_000);
+  expect(tree.at('root').note).toMatch(
+    /^owner documents signed after 2023-11-14T.*: the disk is an old copy$/,
+  );
+});
