@@ -14,7 +14,10 @@ import { PutDocumentsRequestSchema } from '../curatorproto/gen/operatorapi_pb.js
 import { OperatorApiError } from './errors.ts';
 import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
-/** Kinds that concern one machine. Another kind, stored without the record it is about, would put that record out of effect. */
+/**
+ * Kinds of documents that concern only one machine. A document of any other kind is stored only together with the
+ * record that it is about, because alone it would make the present record invalid.
+ */
 const KINDS_OF_OPERATORS: readonly DocumentKind[] = ['grant', 'readmission'];
 
 /** Owner documents: every operator may read them, an owner signs each change of them. */
@@ -61,7 +64,10 @@ export function documentHandlers({
   };
 }
 
-/** An operator who is no owner submits what an owner has signed for them. @throws OperatorApiError `operatorapi-document-kind` */
+/**
+ * Checks the documents that an operator who is not an owner submits. An owner has signed them for this operator.
+ * @throws OperatorApiError `operatorapi-document-kind`
+ */
 function requireKindsFor(caller: Caller, documents: readonly Uint8Array[]): void {
   if (caller.kind === 'operator' && caller.role === 'owner') return;
   const other = documents

@@ -77,7 +77,7 @@ describe('owner documents', () => {
     expect((await harness.ownerDocs.newest('policy', '', { signal }))?.body).toEqual(POLICY);
   });
 
-  test('an operator who is no owner stores only documents about one machine', async () => {
+  test('an operator who is not an owner may store only documents about one machine', async () => {
     await using harness = await createHarness();
     const { signer, putAsOperator, keyOf } = harness;
     const readmission = signer.sign('readmission', { identity: `tpm-ek:${'e'.repeat(64)}`, removal: 1 });

@@ -187,7 +187,7 @@ await test('operators with their own keys may do what their role allows', async 
     assert.match(await ann.must(...submit), /No changes/);
   });
 
-  await story.test('an operator adds a viewer whom an owner has signed, and nobody else', async (step) => {
+  await story.test('an operator can add a viewer whom an owner has signed, but nobody else', async (step) => {
     const add = (name: string, ...flags: readonly string[]) =>
       ann.cli(
         'operator',
