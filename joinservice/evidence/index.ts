@@ -1,6 +1,6 @@
 /**
- * Code that the join service and the signer share to verify evidence: the attestation policy of the configuration,
- * the collateral of manufacturers, the machine that evidence identifies, and the addresses that a machine may have.
+ * Code that the join service and the signer share to verify evidence. It reads the attestation policy and the
+ * collateral of manufacturers, finds the machine that evidence identifies, and checks the address of a machine.
  */
 export { bundleIn, ClusterCollateral } from './cluster-collateral.ts';
 export {

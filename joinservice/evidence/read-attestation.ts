@@ -30,9 +30,10 @@ export interface ActiveAttestation {
 }
 
 /**
- * The attestation settings of a configuration. The attestation key of a joining machine is unknown and tied to its TPM in the
- * session, so unknown keys may sign (`enrolling`), and the list of machines is checked afterwards. The rest of the policy is
- * enforced before the first call is served. Throws if the configuration is unusable.
+ * The attestation settings of a configuration. The attestation key of a joining machine is unknown at first: the
+ * session ties the key to the TPM of the machine. So unknown keys may sign (`enrolling`), and the list of machines is
+ * checked afterwards. The rest of the policy is enforced before the first call is served. Throws if the configuration
+ * is unusable.
  */
 export function readAttestation(config: ClusterConfig): ActiveAttestation {
   const { policyInput, trust, lockPcr, variants } = attestationSettings(config.attestation);

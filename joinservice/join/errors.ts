@@ -56,7 +56,7 @@ export const joinErrors = defineErrors({
     'Restart bootstrapper.service on the machine. If this persists, reset the machine as root (`cluster node reset --help` shows how) and let it join again.',
   ),
   'join-machine-copied': fault.peer.refused(
-    'The clock of the machine’s TPM went backward, or ran faster than time: the TPM state was restored from a copy, or a copy of it runs elsewhere.',
+    'The clock of the machine’s TPM went backward, or ran faster than time. The TPM state was restored from a copy, or a copy of the TPM is in use elsewhere.',
     'Find out which machine is the real one. Run `cluster node remove NODE --lost`, have an owner run `cluster node readmit NODE`, reset the real machine as root (`cluster node reset --help` shows how) and let it join again. Replace a virtual TPM that was copied.',
   ),
   'join-locked-again': fault.peer.refused(
@@ -100,7 +100,7 @@ export const joinErrors = defineErrors({
     'Give it a name when approving or in `join.inventory`, or set its host name.',
   ),
   'join-address-invalid': fault.peer.refused(
-    'The address that the machine reports for other nodes is missing or cannot belong to one machine: the address is loopback, link-local, of the service or pod network, or of the Kubernetes API.',
+    'The address that the machine reports for other nodes is missing or cannot belong to a single machine. It is a loopback or link-local address, belongs to the service or pod network, or is the address of the Kubernetes API.',
     'Set the address in the provisioning of the machine.',
   ),
   'join-address-taken': retryable.operator.refused(

@@ -122,8 +122,8 @@ export class OwnerDocuments {
   /**
    * The record of the operator with this key, and what owners have signed about it; undefined if there is no record.
    * A list of operators stays in effect after its end and after a recovery of the quorum. An owner whose key is in
-   * the set of owners needs no list; the name of such an owner is in no document until an owner signs a list of
-   * operators.
+   * the set of owners needs no list of operators. The name of such an owner is in no document until an owner signs
+   * such a list.
    * @param fingerprint "sha256:HEX" of the key
    */
   async recordedOperator(fingerprint: string, signal: AbortSignal): Promise<RecordedOperator | undefined> {

@@ -44,8 +44,8 @@ export function storedFloor(entry: Entry | undefined, trust: DocumentTrust): Flo
 /**
  * The current owners: the stored `owners` documents form a chain that begins with the first owners.
  * @param entries all documents of kind `owners`, as they were read below `OWNERS_PREFIX`
- * @param options `seen` is the newest of these documents that the program has accepted: a removed owner would be valid again if
- * etcd hid the documents after it
+ * @param options `seen` is the newest of these documents that the program has accepted. Without it, a removed owner
+ * would become valid again if etcd hid the newest documents
  * @throws OwnerDocumentError if the chain is broken, or older than `seen`: then no document is valid
  */
 export function ownersFrom(

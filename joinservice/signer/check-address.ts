@@ -14,9 +14,9 @@ export type ReservedNetworks = Pick<
 export type ReservedNode = Pick<KnownControlPlane, 'nodeId' | 'name' | 'address'>;
 
 /**
- * Returns the address for a certificate, in canonical form. The signer trusts neither the checks of the join
- * service nor etcd: the reserved networks come from the agent of this node, the control planes from the
- * signer's own memory.
+ * Returns the address for a certificate, in canonical form. The signer trusts neither the checks of the join service
+ * nor etcd. The agent of this node provides the reserved networks, and the signer's own memory has the control
+ * planes.
  * @throws SignerError `signer-request-invalid`, `signer-address-other`
  */
 export function checkAddress(

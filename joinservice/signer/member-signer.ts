@@ -155,8 +155,9 @@ export class MemberSigner {
   }
 
   /**
-   * Finds the owner's approval of this control plane: a grant for its node key and machine, or a signed inventory,
-   * which can list a machine before it has a node key. A machine with another attestation key needs a newer grant.
+   * Finds the owner's approval of this control plane: a grant for its node key and machine, or a signed inventory. An
+   * inventory can list a machine before the machine has a node key. A machine with another attestation key needs a
+   * newer grant.
    */
   async #ownerApproval(
     node: NodeRecord,

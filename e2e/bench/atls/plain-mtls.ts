@@ -5,8 +5,8 @@ import { fingerprintOf, type TlsIdentity, type Upgrade } from '../../../internal
 
 /**
  * The server of plain mutual TLS with the defaults of Node. Attested TLS is compared with this server and not with
- * our own mTLS server (`tlsServerUpgrade`), because each improvement of our server, such as its smaller receive
- * buffer, would change the reference.
+ * our own mTLS server (`tlsServerUpgrade`). Improvements of our own server, such as its smaller receive buffer, would
+ * change the reference.
  */
 export function plainServerUpgrade({ certPem, keyPem }: TlsIdentity): Upgrade<string> {
   const secureContext = createSecureContext({

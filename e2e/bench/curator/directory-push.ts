@@ -38,9 +38,9 @@ export interface PushFigures {
   /** Time from the call until the last node has received the change, while no node sends heartbeats. */
   readonly silentMs: number;
   /**
-   * Mean CPU time of the curator per change while no node sends heartbeats. A median would be misleading,
-   * because a garbage collection falls on a few changes only: with few nodes the median would contain none of
-   * its cost, with many nodes too much.
+   * Mean CPU time of the curator per change while no node sends heartbeats. A median would be misleading, because
+   * only a few changes include a garbage collection. With few nodes the median would contain none of its cost, and
+   * with many nodes too much.
    */
   readonly cpuMs: number;
 }

@@ -100,8 +100,8 @@ export class BenchMachine {
   }
 
   /**
-   * Joins as the agent does, up to the ticket: one session for the admission, then the node lock, then another
-   * session that proves the node lock and requests the ticket. A failed step is not retried.
+   * Joins as the agent does, up to the ticket. The first session gets the admission. Then the machine takes the node
+   * lock. Another session proves the node lock and requests the ticket. A failed step is not retried.
    */
   async join(host: string, port: number): Promise<Ticket> {
     {

@@ -52,9 +52,9 @@ export interface ManualMachine {
 }
 
 /**
- * Creates a cluster on one machine as the documentation of kubeadm describes it, without pauses between the
- * commands: copy programs, import images one after the other, `kubeadm init`, then install the same two
- * charts with the same helm.
+ * Creates a cluster on one machine as the documentation of kubeadm describes it, without pauses between the commands.
+ * Copies the programs, imports the images one after the other and runs `kubeadm init`. Then installs the same two
+ * charts as our CLI, with the same helm.
  */
 export async function createManualCluster(hand: ManualMachine, hooks: ManualHooks): Promise<ManualTimes> {
   const programsMs = await timed(() => installPrograms(hand));

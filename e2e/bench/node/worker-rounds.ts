@@ -128,9 +128,8 @@ export class WorkerRounds implements AsyncDisposable {
   }
 
   /**
-   * Adds this many workers at the same time. The machines have booted and are approved before their agents
-   * start together; otherwise the result would include the boot of machines on two processors and the time of
-   * the operator.
+   * Adds this many workers at the same time. The machines are booted and approved before their agents start together.
+   * Otherwise the result would include the time of the operator, and of the boot of many machines on two processors.
    */
   async ours(count: number): Promise<WorkerTimes> {
     const names = Array.from({ length: count }, (_, index) => `n${this.#ourWorkers + index + 2}`);

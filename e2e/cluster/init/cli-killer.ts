@@ -76,7 +76,7 @@ export class CliKiller {
       await delay(5);
     const pid = await machine.signalAgent('SIGSTOP');
     const cli = this.#cli;
-    // A phase of a few milliseconds ends before the CLI can report it, so a kill of the CLI that started the init
+    // A phase of a few milliseconds ends before the CLI can report it. So a kill of the CLI that started the init
     // counts as a kill in this phase.
     const isBrief = KILL_MATRIX[phase]['killed-cli'] === 'beginning' && cli.lines.some(calls);
     const follower = phase === 'preflight' || cli.lines.some(follows) || isBrief;

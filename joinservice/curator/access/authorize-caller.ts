@@ -33,9 +33,9 @@ export interface CallerReads {
 const RANKS: readonly OperatorRole[] = ['viewer', 'operator', 'owner'];
 
 /**
- * Authorizes a call. The certificate identifies the caller; its record and role are read from etcd for each call,
- * linearizably, so every curator refuses a deleted caller at once, and all callers while etcd is unavailable.
- * A record alone is not enough for an operator: an owner must have signed its name, key and role.
+ * Authorizes a call. The certificate identifies the caller. The record and role of the caller are read from etcd for
+ * each call, linearizably. So every curator refuses a deleted caller at once, and refuses all callers while etcd is
+ * unavailable. A record alone is not enough for an operator: an owner must have signed its name, key and role.
  * @throws CuratorError `curator-denied`, `curator-not-member`, `curator-operator-unsigned`
  */
 export async function authorizeCaller(

@@ -42,8 +42,9 @@ export interface MutationPlan {
 }
 
 /**
- * Makes the changes that callers request: each in one transaction with its audit entry and a record under the caller's
- * idempotency key, so that a repeated call is not made twice. A mutation that loses a race is planned again.
+ * Makes the changes that callers request. One transaction contains the change, its audit entry and a record under the
+ * caller's idempotency key, so that a repeated call does not repeat the change. A mutation that loses a race is
+ * planned again.
  */
 export class Mutations {
   readonly #ports: { readonly etcd: KeySpace; readonly clock: Clock; readonly audit: AuditLog };

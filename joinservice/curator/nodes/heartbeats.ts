@@ -17,8 +17,8 @@ export const HEARTBEAT_TIMEOUT_MS = 15_000;
 export const HEARTBEAT_INTERVAL_MS = 5_000;
 
 /**
- * Heartbeats of nodes as keepalives of etcd leases, which write nothing. The heartbeat of a node is a key bound to a lease; every
- * curator reads the lease from the key, so that a node may use another curator at any time.
+ * Heartbeats of nodes as keepalives of etcd leases, which write nothing. The heartbeat of a node is a key that is
+ * bound to a lease. Every curator reads the lease from the key, so that a node may use another curator at any time.
  */
 export class Heartbeats {
   readonly #ports: { readonly etcd: KeySpace; readonly clock: Clock };
