@@ -6,6 +6,9 @@ import { SignError } from './errors.ts';
 import { sha256Of, type Proposal } from './proposal.ts';
 import type { SignedRecords } from './signed-records.ts';
 
+/** No configuration has more levels. */
+const MAX_DEPTH = 64;
+
 type ProposalOf<K extends Proposal['kind']> = Proposal & { readonly kind: K };
 
 /**
@@ -44,10 +47,17 @@ function checkOperators(records: SignedRecords, { body }: ProposalOf<'operators'
 function checkPolicy(records: SignedRecords, { before, after }: ProposalOf<'policy'>): void {
   if (records.newest('policy')?.body.configurationSha256 !== sha256Of(before))
     throw unfounded('no owner has signed the configuration that it changes');
+  const next = parseJson(after);
   // A second member of the same name would be signed and not shown.
-  if (canonicalJson(parseJson(after) ?? null) !== after)
+  if (isDeeperThan(MAX_DEPTH, next) || canonicalJson(next ?? null) !== after)
     throw unfounded('the configuration is not in the canonical encoding');
   verifyConfigurationChange(before, after);
+}
+
+/** Whether a JSON value is nested more deeply than this. Functions that call themselves for each level would fail. */
+function isDeeperThan(levels: number, value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((each) => isDeeperThan(levels - 1, each));
 }
 
 function unfounded(why: string): SignError {

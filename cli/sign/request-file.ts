@@ -119,10 +119,10 @@ function parseFile<T>(shape: z.ZodType<T>, bytes: Uint8Array, what: string): T {
     throw new SignError('sign-file-malformed', `reading ${what}: ${why}`, { cause });
   };
   if (bytes.length > MAX_REQUEST_BYTES) fail(`${bytes.length} bytes, at most ${MAX_REQUEST_BYTES} allowed`);
-  const text = Buffer.from(bytes).toString('utf8');
-  const parsed = shape.safeParse(parseJson(text));
+  const parsed = shape.safeParse(parseJson(Buffer.from(bytes).toString('utf8')));
   if (!parsed.success) return fail('not in the form that this version writes', parsed.error);
-  if (`${canonicalJson(parsed.data)}\n` !== text) fail('not in the canonical encoding');
+  const canonical = Buffer.from(`${canonicalJson(parsed.data)}\n`, 'utf8');
+  if (!canonical.equals(bytes)) fail('not in the canonical encoding');
   return parsed.data;
 }
 

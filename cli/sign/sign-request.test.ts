@@ -269,6 +269,17 @@ describe('cluster sign FILE refuses a request', () => {
       write: edited((text) => text.replace('{"request"', '{ "request"')),
     },
     {
+      name: 'whose bytes are not UTF-8',
+      code: 'sign-file-malformed',
+      write: async (cluster) => {
+        await write(cluster, { proposals: [POLICY(cluster.text, '\ufffd')] });
+        const bytes = Buffer.from(await read(cluster, REQUEST));
+        const at = bytes.indexOf('\ufffd');
+        const other = Buffer.concat([bytes.subarray(0, at), Buffer.from([0xff]), bytes.subarray(at + 3)]);
+        await cluster.files.writeAtomic(REQUEST, other);
+      },
+    },
+    {
       name: 'with an unknown member',
       code: 'sign-file-malformed',
       write: edited((text) => text.replace('"version":1}', '"version":1,"x":1}')),
@@ -370,6 +381,11 @@ describe('cluster sign FILE refuses a request', () => {
       name: 'for a configuration in another encoding',
       code: 'sign-request-unfounded',
       write: proposing(({ text }) => POLICY(text, text.replace('{', '{"name":"x",'))),
+    },
+    {
+      name: 'for a configuration that is nested too deeply',
+      code: 'sign-request-unfounded',
+      write: proposing(({ text }) => POLICY(text, '['.repeat(100_000) + ']'.repeat(100_000))),
     },
     {
       name: 'for a configuration that is invalid',
