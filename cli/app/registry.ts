@@ -62,7 +62,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   command('operator', 'manage the people who may use the cluster', () => import('../commands/operator.ts')),
   command(
     'sign',
-    'sign the current configuration, operators and control planes (owners only)',
+    'sign what an operator requests in a file, or the current records (owners only)',
     () => import('../commands/sign.ts'),
   ),
   command(

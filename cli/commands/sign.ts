@@ -30,11 +30,13 @@ quorum recovery, or when a signature has expired. Check the records first:
 
 Example:
   # an operator
-  cluster node approve tpm-ek:90ab --roles control-plane --request-signature n4.request
+  cluster node approve tpm-ek:90ab --roles control-plane \\
+    --request-signature n4.request
   # an owner, who receives n4.request and sends back n4.request.signed
   cluster sign n4.request
   # the operator
-  cluster node approve tpm-ek:90ab --roles control-plane --signed n4.request.signed`,
+  cluster node approve tpm-ek:90ab --roles control-plane \\
+    --signed n4.request.signed`,
     )
     .action(
       action<SignFlags>(async (context, { yes = false, out }, file) => {
