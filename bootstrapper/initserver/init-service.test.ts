@@ -54,7 +54,7 @@ function createCaPem(): Promise<string> {
 
 const signedBy = (key: KeyObject, text = statement): Uint8Array => sign(undefined, text, key);
 
-describe('acknowledge', () => {
+describe('acknowledge()', () => {
   const otherKey = generateKeyPairSync('ed25519').privateKey;
   const another = ownershipStatement({ ...outcome, clusterCaPem: anotherCaPem, epoch: 1n });
   test.each([
@@ -82,7 +82,7 @@ describe('acknowledge', () => {
     expect(job.acknowledged.peek().set).toBe(false);
   });
 
-  test('accepts the owner’s signature over this cluster and saves it', async () => {
+  test('accepts the owner’s signature over this cluster and saves the signature', async () => {
     await job.finish(outcome);
     const signature = signedBy(owner.privateKey);
     await acknowledge('one', signature);

@@ -9,9 +9,9 @@ import { when, type Readable } from '../../internal/event/index.ts';
 const REFUSE_MS = 10_000;
 
 /**
- * Resolves when the init port is no longer needed. Either the owner has acknowledged the result, however long
- * that takes, because no other node serves an unacknowledged result. Or a join locked this machine some
- * seconds ago.
+ * Resolves when the init port is no longer needed. Either the owner has acknowledged the result. The port waits for
+ * that without a limit, because no other node serves an unacknowledged result. Or a join locked this machine
+ * `REFUSE_MS` ago.
  */
 export async function untilInitIsOver(
   { job, enrolment, clock }: InitWaits,

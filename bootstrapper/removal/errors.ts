@@ -8,7 +8,7 @@ export const removalErrors = defineErrors({
   ),
   'removal-removed': fault.operator.refused(
     'This machine was a node, and its cluster has removed it. The machine runs nothing for the cluster any more, and the data of the cluster is still on its disk.',
-    'To use the machine again, reset it as root: `install -D /dev/null /var/lib/cluster/reset/order.json && systemctl restart --no-block bootstrapper`. To join the same cluster again, an owner must also run `cluster node readmit NODE`. Otherwise erase its disk.',
+    'To use the machine again, reset it as root: `install -D /dev/null /var/lib/cluster/reset/order.json && systemctl restart --no-block bootstrapper`. To let the machine join the same cluster again, have an owner also run `cluster node readmit NODE`. If you do not use the machine again, erase its disk.',
   ),
 });
 

@@ -33,7 +33,7 @@ export interface KubernetesWorkerOptions {
   readonly phases: PhaseReporter;
   readonly host: HostSettings;
   readonly nodeId: string;
-  /** The address of a node that is not a member yet. */
+  /** The address of this node before it is a member. */
   readonly ownAddress: () => string;
   /** Whether this node is creating the cluster. Only then may it create the shared keys. */
   readonly isCreatingCluster: () => boolean;

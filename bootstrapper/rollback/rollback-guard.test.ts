@@ -29,7 +29,7 @@ class TestMachine implements MachineCounter {
   responds = true;
   hasPassword = false;
   isMember = true;
-  /** Effects until the power is cut. */
+  /** The number of writes and increments until the power is cut. */
   left = Infinity;
   increments = 0;
   keys = this.#keys();
@@ -172,7 +172,7 @@ describe('RollbackGuard', () => {
     }
   });
 
-  test('starts again on a machine that was reset', async () => {
+  test('reports no rollback on a machine that was reset and joined again', async () => {
     for (const path of DISK) await machine.files.remove(path);
     machine.isMember = false;
     await machine.boot();
@@ -199,13 +199,25 @@ const old: readonly {
   readonly name: string;
   readonly restore: (machine: TestMachine) => Promise<void>;
 }[] = [
-  { name: 'all files are older', restore: async () => undefined },
-  { name: 'the record is missing', restore: (at) => at.files.remove(RECORD) },
-  { name: 'the record is damaged', restore: (at) => at.files.writeAtomic(RECORD, '{"version":1') },
-  { name: 'the counter was deleted', restore: async (at) => void (at.value = undefined) },
-  { name: 'the TPM is another one', restore: async (at) => void (at.value = 3n) },
+  { name: 'all files were restored from the copy', restore: async () => undefined },
+  {
+    name: 'the files were restored, and the record of the guard is missing',
+    restore: (at) => at.files.remove(RECORD),
+  },
+  {
+    name: 'the files were restored, and the record of the guard is damaged',
+    restore: (at) => at.files.writeAtomic(RECORD, '{"version":1'),
+  },
+  {
+    name: 'the files were restored, and the counter of the TPM was deleted',
+    restore: async (at) => void (at.value = undefined),
+  },
+  {
+    name: 'the files were restored to a machine with another TPM',
+    restore: async (at) => void (at.value = 3n),
+  },
 ];
-describe('RollbackGuard finds an old disk', () => {
+describe('RollbackGuard detects that the disk is an old copy', () => {
   test.each(old)('when $name', async ({ restore }) => {
     const before = await machine.copy();
     await machine.accept(2);
@@ -221,16 +233,19 @@ describe('RollbackGuard finds an old disk', () => {
     ]);
   });
 
-  test.each([CONFIGURATION, STAGE, FLOORS, GRANT])('when only %s is older than the record', async (path) => {
-    const before = await machine.copy();
-    await machine.accept(2);
-    await machine.guard.check();
-    await before([path]);
-    await machine.boot();
-    expect(machine.guard.signedAfterMs).toBe(NOW);
-  });
+  test.each([CONFIGURATION, STAGE, FLOORS, GRANT])(
+    'when only %s was restored from the copy',
+    async (path) => {
+      const before = await machine.copy();
+      await machine.accept(2);
+      await machine.guard.check();
+      await before([path]);
+      await machine.boot();
+      expect(machine.guard.signedAfterMs).toBe(NOW);
+    },
+  );
 
-  test('once: it stays found after restarts, and until the same copy is restored again nothing is logged', async () => {
+  test('and logs one error, not one at each restart, until the copy is restored again', async () => {
     const before = await machine.copy();
     await machine.accept(2);
     await machine.guard.check();
@@ -246,7 +261,7 @@ describe('RollbackGuard finds an old disk', () => {
     expect(machine.records).toHaveLength(2);
   });
 
-  test('and says so again to an agent whose files are restored alone', async () => {
+  test('and saves the time of the detection again after only the files with this time were restored', async () => {
     const before = await machine.copy();
     await machine.accept(2);
     await machine.guard.check();
@@ -258,7 +273,7 @@ describe('RollbackGuard finds an old disk', () => {
     expect(await machine.configuration.load()).toMatchObject({ signedAfterMs: NOW });
   });
 
-  test('also if the power is cut at any effect while it does', async () => {
+  test('also if a power cut interrupts the guard at any write or increment', async () => {
     const before = await machine.copy();
     await machine.accept(2);
     await machine.guard.check();
@@ -275,8 +290,8 @@ describe('RollbackGuard finds an old disk', () => {
   });
 });
 
-describe('RollbackGuard, if the TPM', () => {
-  test('does not respond, lets no document count for anything new until it does', async () => {
+describe('RollbackGuard without a usable counter in the TPM', () => {
+  test('trusts no owner document for new decisions until the TPM responds', async () => {
     machine.responds = false;
     await machine.boot();
     await machine.guard.check();
@@ -287,7 +302,7 @@ describe('RollbackGuard, if the TPM', () => {
     expect(machine.guard.signedAfterMs).toBeUndefined();
   });
 
-  test('has a password for the owner hierarchy, compares files only', async () => {
+  test('compares only the files with each other if a password protects the owner hierarchy of the TPM', async () => {
     const locked = new TestMachine();
     locked.hasPassword = true;
     await locked.boot();
@@ -300,7 +315,7 @@ describe('RollbackGuard, if the TPM', () => {
     expect(locked.guard.signedAfterMs).toBe(NOW);
   });
 
-  test('is missing, finds nothing and forgets the files of the signer all the same', async () => {
+  test('detects nothing if the machine has no TPM, but still deletes the files of the signer on request', async () => {
     const plain = new TestMachine();
     plain.hasTpm = false;
     await plain.boot();

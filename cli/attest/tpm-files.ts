@@ -184,8 +184,10 @@ function inOrder(file: Uint8Array): readonly Uint8Array[] {
 }
 
 /**
- * `tpm2_quote --pcr` writes C structures of this machine: a TPML_PCR_SELECTION (132 bytes), then a count and that many
- * TPML_DIGEST of 8 × { size u16, buffer[64] } behind a count (532 bytes each), little-endian.
+ * `tpm2_quote --pcr` writes C structures in the byte order of the machine; this parser expects little-endian:
+ * - a TPML_PCR_SELECTION of 132 bytes,
+ * - the number of lists (u32),
+ * - the lists (TPML_DIGEST), each of 532 bytes: the number of digests (u32), then 8 × { size u16, buffer[64] }.
  */
 function fromTpm2Tools(file: Uint8Array): readonly Uint8Array[] {
   const SELECTION = 132;

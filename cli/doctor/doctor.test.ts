@@ -366,12 +366,15 @@ describe('runDoctor()', () => {
       exit: 'warnings',
     },
   ];
-  test.each(faults)('names first: $name', async ({ faults: injected, want, exit: code = 'unhealthy' }) => {
-    const { context } = await createCluster(injected);
-    const { exit, result } = await doctor(context);
-    expect(result.problems[0]?.code).toBe(want);
-    expect(exit).toBe(code);
-  });
+  test.each(faults)(
+    'reports as the first problem: $name',
+    async ({ faults: injected, want, exit: code = 'unhealthy' }) => {
+      const { context } = await createCluster(injected);
+      const { exit, result } = await doctor(context);
+      expect(result.problems[0]?.code).toBe(want);
+      expect(exit).toBe(code);
+    },
+  );
 
   test('without curators and API servers, judges the other facts and lists what it could not read', async () => {
     const { context } = await createCluster();

@@ -52,9 +52,9 @@ describe('metricsFrom()', () => {
   });
 
   const percentiles = [
-    { name: 'one of 101 above a bucket', counts: [100, 101], want: 4 },
-    { name: 'two of 101 above a bucket', counts: [99, 101], want: 8 },
-    { name: 'more than 1% above the last bucket', counts: [0, 0], infinite: 10, want: 8 },
+    { name: 'one of 101 samples is above a bucket', counts: [100, 101], want: 4 },
+    { name: 'two of 101 samples are above a bucket', counts: [99, 101], want: 8 },
+    { name: 'more than 1% of the samples are above the last bucket', counts: [0, 0], infinite: 10, want: 8 },
     { name: 'no samples', counts: [0, 0], want: undefined },
   ];
   test.each(percentiles)(

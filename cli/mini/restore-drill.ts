@@ -71,7 +71,8 @@ export async function runMiniRestore(context: CommandContext, options: MiniResto
     const cluster = await createCluster(machines, { ...at, signal });
     result = await drill(context, options, { cluster, layers });
   } finally {
-    const left = new AbortController().signal; // also after an interruption
+    // `signal` may be aborted already. The cleanup then needs a signal that nobody aborts.
+    const left = new AbortController().signal;
     if (options.keep !== true)
       await host.step('mini-down', `Deleting local cluster ${name}`, () =>
         destroyCluster(machines, { ...at, signal: left }),

@@ -62,8 +62,8 @@ export async function planPower(
 }
 
 /**
- * The voters of etcd while the node is off. `isComplete`: all voters are healthy now, so the quorum returns together
- * with the node.
+ * Counts the voters of etcd that stay healthy while the node is off. `ends`: these are too few for a quorum.
+ * `isComplete`: all voters are healthy now, so if etcd loses its quorum, the quorum returns together with the node.
  */
 function quorumWithout(node: Node, nodes: readonly Node[], { etcd }: GetClusterInfoResponse) {
   const voters = etcd?.members.filter(({ isLearner }) => !isLearner).length ?? 0;

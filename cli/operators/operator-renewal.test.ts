@@ -88,7 +88,7 @@ describe.each(['owner', 'ann'] as const)('the certificate of %s', (who) => {
   });
 });
 
-describe('the kubeconfig of an owner', () => {
+describe('the kubeconfig in the workspace of an owner', () => {
   /** A harness whose workspace has a kubeconfig as old as the test cluster. */
   async function createHarnessWithKubeconfig(isRefused = false) {
     const [issued, refused]: [number[], number[]] = [[], []];
@@ -125,7 +125,7 @@ describe('the kubeconfig of an owner', () => {
     };
   }
 
-  test('is renewed once, after two thirds of its lifetime', async () => {
+  test('is renewed once, when two thirds of its lifetime have passed', async () => {
     await using harness = await createHarnessWithKubeconfig();
     harness.clock.aheadMs = 240 * DAY_MS;
     expect((await harness.ask()).certPem).toBe(harness.certPem);

@@ -4,7 +4,7 @@ import type { TpmEndorsements, TpmRules } from './tpm/rules.ts';
 
 /**
  * The accepted software and machines. Each attestation variant has its own section and refuses evidence when the
- * section is missing. No default accepts anything.
+ * section is missing. A missing rule accepts nothing.
  */
 export interface Policy {
   /** Names this set of values in every verdict, audit record and log line. */

@@ -38,7 +38,7 @@ export const attestationSchema = z
     variants: z
       .array(z.enum(MACHINE_VARIANTS, `one of ${MACHINE_VARIANTS.join(', ')}`))
       .min(1, 'at least one kind of evidence')
-      .refine((all) => new Set(all).size === all.length, 'each kind once')
+      .refine((all) => new Set(all).size === all.length, 'a list that has each kind at most once')
       .describe('Accepted kinds of evidence, preferred first.'),
     firstContact: z
       .enum(['endorsed', 'fingerprint'])

@@ -23,7 +23,7 @@ const writableSchema = clusterConfigSchema.superRefine(({ join }, context) => {
       context.addIssue({
         code: 'custom',
         path: ['join', 'inventory', index, 'labels', key],
-        message: 'another label: those of kubernetes.io and k8s.io belong to Kubernetes',
+        message: 'a label outside of kubernetes.io and k8s.io, because those labels belong to Kubernetes',
       });
   });
 });

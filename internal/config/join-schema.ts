@@ -41,7 +41,7 @@ const machine = z.strictObject({
           .regex(LABEL_KEY, 'a taint’s key')
           .refine(
             (key) => !isReservedTaint(key),
-            'another key: taints of kubernetes.io and k8s.io belong to Kubernetes',
+            'a key outside of kubernetes.io and k8s.io, because those taints belong to Kubernetes',
           )
           .describe('Key, like the key of a label.'),
         value: z.string().regex(LABEL_VALUE, 'a taint’s value').default('').describe('Value; may be empty.'),

@@ -1,5 +1,5 @@
 /**
- * Child processes (a port), with argv instead of a shell, an explicit environment and bounded output. An
+ * Child processes (a replaceable interface), with argv instead of a shell, an explicit environment and bounded output. An
  * abort signal ends them.
  */
 export type { Command, CommandResult, CommandRunner } from './command.ts';

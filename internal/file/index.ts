@@ -1,5 +1,5 @@
 /**
- * Files (a port). A write is either complete and durable, or did not happen. This directory turns errno into a
+ * Files (a replaceable interface). A write is either complete and durable, or did not happen. This directory turns errno into a
  * `FileError`; no other directory imports `node:fs`. The parent of a path is `dirname` of `node:path`.
  */
 export { keepCompiledCode, type CodeCacheOptions } from './code-cache.ts';

@@ -26,7 +26,7 @@ describe('createRootTree()', () => {
     expect(tree[2]).toEqual(file('etc/x', 'ours'));
   });
 
-  test('drops manuals and logins, and keeps licences', () => {
+  test('drops manuals and login programs, and keeps licences', () => {
     const entries = ['usr/share/man/man1/a.1', 'usr/share/doc/a/README', 'sbin/agetty', 'bin/su'].map(
       (path) => file(path),
     );

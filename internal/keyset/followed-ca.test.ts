@@ -21,18 +21,18 @@ const cases: readonly {
   readonly known?: KnownClusterCa;
   readonly want: readonly (readonly [string, number])[];
 }[] = [
-  { name: 'the next CA', shown: [SECOND], want: [[SECOND, 2]] },
+  { name: 'the CA that replaces the known CA', shown: [SECOND], want: [[SECOND, 2]] },
   {
-    name: 'both CAs for a machine that knows no CA, because the rotation may still be running',
+    name: 'the old and the new CA to a machine that knows no CA, because the rotation may still be running',
     shown: [FIRST, SECOND],
     want: [
       [FIRST, 1],
       [SECOND, 2],
     ],
   },
-  { name: "no CA without an owner's signature", shown: [OTHER, SECOND], want: [[SECOND, 2]] },
+  { name: "no CA that the owner's signature does not name", shown: [OTHER, SECOND], want: [[SECOND, 2]] },
   {
-    name: 'no old CA whose successor the caller knows already',
+    name: 'no CA if the bundle has only the first CA and the caller knows the second CA already',
     shown: [FIRST],
     known: { trustedPem: SECOND, generation: 1 },
     want: [],
@@ -50,7 +50,7 @@ const cases: readonly {
     want: [],
   },
   {
-    name: 'the CA that is being replaced, to a workspace that knows only the CA before that one',
+    name: 'the second CA to a workspace that knows only the first CA, while the third CA replaces the second',
     shown: [SECOND],
     signed: third,
     known: { trustedPem: FIRST, generation: 1 },

@@ -1,5 +1,5 @@
 /**
- * Local machines (a port), for `cluster mini` and the end-to-end stories only. Each node is a systemd-nspawn container with its own root
+ * Local machines (a replaceable interface), for `cluster mini` and the end-to-end stories only. Each node is a systemd-nspawn container with its own root
  * file system, network namespace, cgroups, disk directories and software TPM, in which the real agent runs under a real systemd.
  *
  *     checkHost → ensureRootfs → ensureAgentLayer → createCluster → addNode → start

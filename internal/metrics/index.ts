@@ -1,6 +1,6 @@
 /**
- * Metrics of programs (a port) in Prometheus' text format, served on the loopback address of their machine. Operators get them through
- * a curator.
+ * Metrics of programs in Prometheus' text format, served on the loopback address of their machine. Operators get them
+ * through a curator.
  */
 export { renderNodeMetrics } from './node-metrics.ts';
 export { renderMetrics, type MetricFamily } from './render-metrics.ts';

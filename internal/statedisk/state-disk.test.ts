@@ -136,7 +136,7 @@ describe('diskStateOf()', () => {
     ],
     ['a disk with one record in its first slot', disk(RECORD, NOTHING), { kind: 'ready', slot: 0 }],
     [
-      'a disk with a newer record in its second slot',
+      'a disk with a record in its first slot and a newer record in its second slot',
       disk(RECORD, later),
       { slot: 1, record: { sequence: 6n } },
     ],

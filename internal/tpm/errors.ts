@@ -20,7 +20,7 @@ export const tpmErrors = defineErrors({
   ),
   'tpm-malformed': fault.peer.internal(
     'A TPM structure violates the TPM 2.0 specification: a length, tag or value is wrong.',
-    'If the local TPM sent it, update the firmware of the TPM. If it came over the network, do not trust the sender.',
+    'If the local TPM sent the structure, update the firmware of the TPM. If the structure came over the network, do not trust the sender.',
   ),
   'tpm-refused': fault.system.precondition(
     'The TPM refused a command. The details name the command and the response code.',
@@ -40,7 +40,7 @@ export const tpmErrors = defineErrors({
   ),
   'tpm-seal-unproved': fault.peer.refused(
     'The TPM does not prove that a secret was sealed for this purpose by the software that is running now.',
-    'Do not use the disk that the secret comes from. If you restored it, or the boot software changed since, recover the disk with the owner key.',
+    'If you restored the disk that the secret comes from, or the boot software changed after the sealing, recover the disk with the owner key. Otherwise do not use the disk: somebody may have replaced the secret.',
   ),
   'tpm-credential-rejected': fault.peer.refused(
     'The TPM refused a credential or a sealed blob, because it was created for another key or was altered.',

@@ -48,8 +48,8 @@ export function parseReview(text: string): ReviewSubject {
 
 /**
  * Returns the identity whose record decides about the subject; undefined for users who need no record. The
- * administrators in the kubeadm files on control planes are in the group of owners too, but their certificates have
- * no UID with the key of a person.
+ * administrators in the kubeadm files on control planes are in the group of owners too. They need no record: their
+ * certificates have no UID with the key of a person.
  */
 export function claimOf({ user, groups, uid }: ReviewSubject): Claim | undefined {
   if (user.startsWith(NODE_USER) || groups.includes(NODES_GROUP))

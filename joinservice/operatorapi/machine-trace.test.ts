@@ -85,7 +85,7 @@ const granted = (...roles: ('ConsensusMember' | 'KubernetesController' | 'Kubern
   decision: { name: 'n', roles, labels: {}, by: 'operator:ann', timeMs: 1, expiresMs: 2 },
 });
 
-describe('getTrace() of a machine whose evidence was refused', () => {
+describe('getTrace() reads refusals of evidence from the audit log:', () => {
   const mismatch = { code: 'attestation-register-mismatch', expected: '00', actual: 'ab' };
 
   test('finds the refusals by source address, with expected and actual values and the number of refusals', async () => {
@@ -134,7 +134,7 @@ describe('getTrace() of a machine whose evidence was refused', () => {
     await expect(office.trace(ADDRESS)).rejects.toMatchObject({ code: 'operatorapi-join-unknown' });
   });
 
-  test('getTrace() of an admitted machine shows only refusals after its evidence was accepted', async () => {
+  test('getTrace() of an admitted machine omits the refusals before the cluster accepted its evidence', async () => {
     const office = new Office();
     office.join({}, [passed]);
     await office.refuse(`address:${ADDRESS}`, { ...mismatch, code: 'of-before' }, 'Attest', 9);
@@ -149,7 +149,7 @@ describe('getTrace() of a machine whose evidence was refused', () => {
     }
   });
 
-  test('getTrace() shows only refusals if two machines report the address', async () => {
+  test('getTrace() of an address that two machines report shows the refusals and no join', async () => {
     const office = new Office();
     office.join();
     office.join({ nodeId: 'node-other' });

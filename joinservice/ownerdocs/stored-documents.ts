@@ -59,7 +59,7 @@ export function ownersFrom(
 ): OwnerSet {
   const { clusterId, nowMs, seen } = options;
   const start = { keys: firstKeys, floor: undefined };
-  // Documents of all epochs are part of the chain.
+  // `epoch` is the lowest accepted epoch. It is 1, because documents of all epochs are part of the chain.
   const owners = resolveOwners(start, entries.map(documentBytes), { clusterId, epoch: 1, nowMs });
   const serial = owners.floor?.serial ?? 0;
   if (serial < (seen?.serial ?? 0))

@@ -37,7 +37,7 @@ function reservation(address: string, nodeId: string) {
   return put(records.address.key(address), records.address.encode({ version: 1, nodeId }));
 }
 
-/** A machine of the attacker, whose etcd records the attacker writes. */
+/** A machine that belongs to the attacker. The attacker writes the etcd records about this machine. */
 function forged(roles: Parameters<SignerMachine['record']>[1] = CONTROL_PLANE): SignerMachine {
   const machine = new SignerMachine();
   signer.put(machine.record('c9', roles));

@@ -48,7 +48,7 @@ export const signerErrors = defineErrors({
   ),
   'signer-grant-missing': retryable.operator.refused(
     'A control plane needs a grant signed by an owner, and no owner has signed a grant for this node.',
-    'Have an owner approve the node, or set its roles.',
+    'Have an owner approve the machine (`cluster node approve`) or set the roles of the node (`cluster node set-role`). Both sign a grant.',
   ),
   'signer-grant-other': fault.peer.refused(
     'The owner’s grant names another key, machine or role than the record of the node.',

@@ -70,7 +70,7 @@ describe('signKubeconfig()', () => {
     expect(certificate.verify(new X509Certificate(kubernetesCaPem).publicKey)).toBe(true);
   });
 
-  test('signKubeconfig() signs with the client CA after a rotation; server certificates keep their CA', async () => {
+  test('signKubeconfig() signs with the new client CA after a rotation, and returns the unchanged CA of API servers', async () => {
     const set = await rotation('issue');
     await signer.files.writeAtomic('/keys/rotation.json', encodeKeySet(set).reveal());
     const { certificatePem, kubernetesCaPem } = await sign();

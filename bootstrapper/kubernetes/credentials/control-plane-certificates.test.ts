@@ -130,7 +130,7 @@ describe('renewControlPlaneCertificates()', () => {
     expect(await renewControlPlaneCertificates(ports, YEAR)).toEqual([]);
   });
 
-  test('renews expired certificates and keeps the key in a kubeconfig', async () => {
+  test('renews an expired certificate in a kubeconfig and does not replace the key', async () => {
     const { clock, ports, text } = await createDisk();
     await clock.advance(400 * DAY_MS);
     expect(await renewControlPlaneCertificates(ports, YEAR)).toContain(PATHS.adminConf);

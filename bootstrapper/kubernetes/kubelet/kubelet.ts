@@ -149,8 +149,8 @@ export class Kubelet {
   #inputs({ hasKubeletClientsCa }: SharedKeyState): unknown {
     const { version, nodeName, nodeAddress, serviceSubnet, host, hardening, extraArguments } = this.#settings;
     const settings: unknown[] = [version, nodeName, nodeAddress, serviceSubnet, host];
-    // Clusters of earlier releases have neither setting. They are left out then, so that an upgrade of the agent
-    // restarts no kubelet.
+    // Clusters of earlier releases have neither of these two settings. This list then omits the missing settings: a
+    // changed list would restart the kubelet when the agent is upgraded.
     for (const own of [hardening, extraArguments?.kubelet]) if (own !== undefined) settings.push(own);
     return hasKubeletClientsCa ? [...settings, 'clients-ca'] : settings;
   }

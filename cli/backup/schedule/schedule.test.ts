@@ -124,7 +124,7 @@ describe('cluster backup schedule', () => {
     expect(parseBackupCertificate(cluster.certificate)).toMatchObject({ copyTo: '/mnt/backups' });
     await runScheduleShow(owner);
     expect(textOf(owner)).toMatch(/^Copied to: +\/mnt\/backups by each of them$/m);
-    expect(textOf(owner)).toMatch(/^Copies: +1 of n1$/m);
+    expect(textOf(owner)).toMatch(/^Copies: +1 \(made by n1\)$/m);
     await runClusterBackupList(owner, { node: undefined });
     expect(lastOf(owner)).toMatchObject([
       { seq: 2, copied: false },

@@ -31,7 +31,7 @@ export interface ScheduleOptions {
   readonly everyMs: number;
   /** How many proved backups each control plane keeps. */
   readonly keep: number;
-  /** For how long the owner's signature is valid. */
+  /** For how long the owner's signature on the schedule is valid. Afterwards control planes take no backups. */
   readonly validMs: number;
   /** Where each control plane copies its backups: a directory on its file system, or "s3://BUCKET/PREFIX". */
   readonly copyTo?: string | undefined;
@@ -148,7 +148,7 @@ export async function runScheduleShow(context: CommandContext): Promise<void> {
         : []),
       ...copies.map(({ node, names: copied, failure: failed }) =>
         failed === undefined
-          ? `Copies:     ${copied.length} of ${node}`
+          ? `Copies:     ${copied.length} (made by ${node})`
           : `Not copied: since ${formatDuration(nowMs - failed.timeMs)} on ${node}: ${failed.message}`,
       ),
     ].join('\n'),

@@ -8,7 +8,10 @@ const MAX_BYTES = 64 * 1024;
 const floor = z.strictObject({ serial: z.int().min(0), sha256: z.string().optional() });
 const shape = z.strictObject({
   version: z.literal(1),
-  /** The init or the grant whose CA was replaced. For any other init or grant, this file is ignored. */
+  /**
+   * The ID of the init, or the SHA-256 of the operator's certificate, that provided the first CA. With another value,
+   * this file is ignored.
+   */
   of: z.string(),
   caPem: z.string().min(1),
   generation: z.int().min(1),
@@ -21,18 +24,21 @@ export interface WorkspaceCa extends KnownClusterCa {
   readonly trustedPem: string;
   /** The newest owner documents that the workspace has accepted; older ones are refused. */
   readonly floors: { readonly owners?: Floor | undefined; readonly keys?: Floor | undefined };
-  /** The CAs of API servers that have replaced those of the init or of the grant, a PEM bundle. */
+  /** PEM bundle of the CAs of API servers that have replaced the CAs from the init or from the operator's grant file. */
   readonly kubernetesCaPem?: string | undefined;
 }
 
-/** The file with the CAs, and the init or the grant that it belongs to. */
+/**
+ * The file with the CAs that the workspace or an operator has adopted. `of` is the ID of the init, or the SHA-256 of
+ * the operator's certificate, that provided the first CA.
+ */
 export interface CaFile {
   readonly path: string;
   readonly of: string;
 }
 
 /**
- * The newest CAs that the workspace has adopted; else `first`, the CA of the init or of the grant.
+ * The newest CAs that the workspace has adopted; else `first`, the CA from the init or from the operator's grant file.
  * @throws ClusterError `cluster-ca-file-invalid`: without the file, the workspace would trust a CA that was replaced
  */
 export async function readWorkspaceCa(

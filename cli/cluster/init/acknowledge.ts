@@ -22,8 +22,8 @@ const MACHINE_MS = 15_000;
 const PATIENCE_MS = 3 * 60_000;
 
 /**
- * Confirms to the machine, with the owner's signature, that the result of the init is saved here. Afterwards the secrets of the
- * request are deleted from the state.
+ * Confirms to the machine, with the owner's signature, that this workspace has saved the result of the init. Then
+ * deletes the request of the init, which contains secrets, from the state file of the workspace.
  * @throws ClusterError `cluster-not-initialized`, `cluster-unreachable`
  */
 export async function acknowledgeInit(context: CommandContext, parties: InitParties): Promise<void> {

@@ -177,7 +177,10 @@ function registerSchedule(backup: Command, action: ActionBinder): void {
     .addOption(durationOption('--every <duration>', 'time between two backups').default(DAY_MS / 4, '6h'))
     .option('--keep <n>', 'proved backups that each control plane keeps', wholeNumber(1, 1_000), 7)
     .addOption(
-      durationOption('--valid <duration>', 'how long the signature is valid').default(365 * DAY_MS, '365d'),
+      durationOption(
+        '--valid <duration>',
+        'how long the signed schedule is valid; afterwards control planes take no backups',
+      ).default(365 * DAY_MS, '365d'),
     )
     .option(
       '--copy-to <target>',

@@ -103,7 +103,7 @@ const table = [
 ];
 
 describe('cluster explain', () => {
-  test.each(table)('shows the checks of both sides: $name', async ({ given, want }) => {
+  test.each(table)('shows the checks by the machine and by the cluster: $name', async ({ given, want }) => {
     await using harness = await createCuratorHarness({}, { getTrace: async () => given });
     expect(await runExplainJoin(harness.owner, 'subject')).toBe(want.exit);
     const [shown] = harness.owner.host.records.flatMap((each) => (each.kind === 'result' ? [each.text] : []));
@@ -111,7 +111,7 @@ describe('cluster explain', () => {
     expect(withoutAges?.split('\n')).toEqual(want.lines);
   });
 
-  test('sorts the checks of both sides by time', async () => {
+  test('sorts the checks by the time at which the machine or the cluster made them', async () => {
     const facts = [3n, 1n, 2n].map((timeMs) => fact(PASS, 'machine', `${timeMs}`, { timeMs }));
     await using harness = await createCuratorHarness(
       {},

@@ -122,8 +122,9 @@ export interface ApproveOptions {
 }
 
 /**
- * `cluster node approve`: admits a machine, with an owner's grant if it becomes a control plane. With `waitMs`, a
- * machine that an earlier run approved and that has joined since is not approved again: the command only waits for it.
+ * `cluster node approve`: admits a machine, with an owner's grant if it becomes a control plane. With `waitMs`, the
+ * command then waits until the machine is a ready node. If the machine has joined after an earlier approval, the command
+ * does not approve it again and only waits.
  */
 export async function runApprove(
   context: CommandContext,

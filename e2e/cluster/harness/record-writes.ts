@@ -41,8 +41,8 @@ export function recordWrites(bench: Harness, cluster: string, onWrite: (what: st
 }
 
 /**
- * Describes a written key by its kind, its state and its method, without IDs. So the description is the same
- * for every machine that joins.
+ * Describes a written etcd record: the kind from its key, then the fields `state`, `method` (an RPC method) and
+ * `verdict` from its value. The description has no IDs, so it is the same for every machine that joins.
  */
 function nameOf(
   { key, value = '' }: { readonly key: string; readonly value?: string },

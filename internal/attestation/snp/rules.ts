@@ -1,7 +1,7 @@
 import type { SnpProduct } from './product.ts';
 import type { SnpTcb } from './tcb.ts';
 
-/** The `sev-snp` section of a policy. No default accepts anything. */
+/** The `sev-snp` section of a policy. A missing rule accepts nothing. */
 export interface SnpRules {
   /** The accepted products, each with the minimum of its reported, committed and launch TCB. */
   readonly minimumTcb: ReadonlyMap<SnpProduct, SnpTcb>;

@@ -17,7 +17,7 @@ export type TdxTcbStatus = (typeof TDX_TCB_STATUSES)[number];
 /** Accepted values of a field: `any`, `zero`, or a list in lower-case hex. */
 export type FieldRule = 'any' | 'zero' | readonly string[];
 
-/** The `tdx` section of a policy. No default accepts anything. */
+/** The `tdx` section of a policy. A missing rule accepts nothing. */
 export interface TdxRules {
   /** Accepted statuses. `Revoked` is refused even if it is listed. */
   readonly tcbStatuses: readonly TdxTcbStatus[];

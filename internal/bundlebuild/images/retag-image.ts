@@ -60,19 +60,23 @@ async function withReference(
   sizeBytes: number,
   reference: string,
 ): Promise<string> {
-  const doing = `retagging image ${reference}: manifest.json`;
+  const doing = `retagging image ${reference}`;
   if (sizeBytes > MAX_MANIFEST_BYTES)
     throw new BundleBuildError(
       'bundlebuild-archive',
-      `${doing} has ${sizeBytes} bytes, at most ${MAX_MANIFEST_BYTES} are allowed`,
+      `${doing}: manifest.json has ${sizeBytes} bytes, at most ${MAX_MANIFEST_BYTES} are allowed`,
     );
   const bytes = Buffer.concat(await Array.fromAsync(content));
   try {
     const [image] = schema.parse(JSON.parse(bytes.toString()));
     return JSON.stringify([{ Config: image.Config, RepoTags: [reference], Layers: image.Layers }]);
   } catch (cause) {
-    throw new BundleBuildError('bundlebuild-archive', `${doing} does not describe exactly one image`, {
-      cause,
-    });
+    throw new BundleBuildError(
+      'bundlebuild-archive',
+      `${doing}: manifest.json does not describe exactly one image`,
+      {
+        cause,
+      },
+    );
   }
 }

@@ -62,12 +62,12 @@ export const copies: Observe = (facts) => {
   const subject = 'copies of backups';
   const threshold = 'all proved backups copied';
   return judgePart(partOf(facts), { subject, threshold }, ({ schedule: signed, copies: reported }) => {
-    if (reported === undefined) return [{ subject, figure: 'no target named', threshold }];
+    if (reported === undefined) return [{ subject, figure: 'no target for copies', threshold }];
     const seen = reported.map(({ node, count, failure }) => {
       const copied = { subject: `copies of ${node}`, node, threshold };
       if (failure === undefined) return { ...copied, figure: `${count} copied` };
       const forMs = formatDuration(facts.takenMs - failure.timeMs);
-      const cause = `node ${node} cannot copy its backups for ${forMs}: ${failure.code}: ${failure.message}`;
+      const cause = `node ${node} has failed to copy its backups for ${forMs}: ${failure.code}: ${failure.message}`;
       return { ...copied, figure: `failing for ${forMs}`, problem: failed(cause) };
     });
     const isNew = signed === undefined || facts.takenMs - signed.issuedMs <= BACKUP_GRACE_MS;
@@ -75,7 +75,7 @@ export const copies: Observe = (facts) => {
     const missing = silent.map(({ name: node }) => ({
       ...{ subject: `copies of ${node}`, node, figure: 'not reported', threshold },
       problem: warned(
-        `node ${node} reports no copies of its backups; an agent of an earlier version makes none`,
+        `node ${node} reports no copies of its backups; agents of earlier versions make no copies`,
       ),
     }));
     const all = [...seen, ...missing];
@@ -121,7 +121,7 @@ export const schedule: Observe = (facts) => {
       end,
       ...missing.map(({ name: node }) => ({
         ...{ subject: `backups by ${node}`, node, figure: 'not signed', threshold: 'signed' },
-        problem: warned(`the schedule does not name control plane ${node}, which takes no backups`),
+        problem: warned(`control plane ${node} takes no backups, because the schedule does not name it`),
       })),
     ];
   });

@@ -133,7 +133,7 @@ export const serversCa: Observe = ({ kubernetes, takenMs }) => {
     const isOlder = ({ namespace, serversCaReadMs }: Pod): boolean =>
       (serversCaReadMs ?? Infinity) < (changes.get(namespace) ?? 0);
     const older = Map.groupBy(all.filter(isOlder), ({ namespace }) => namespace);
-    if (older.size === 0) return [{ subject, figure: 'none is older', threshold }];
+    if (older.size === 0) return [{ subject, figure: 'all have the current CA', threshold }];
     return [...older].slice(0, MAX_LISTED).map(([namespace, found]) => {
       const names = found.slice(0, MAX_NAMED).map(({ name }) => name);
       const more = found.length > MAX_NAMED ? ` and ${found.length - MAX_NAMED} more` : '';

@@ -73,7 +73,7 @@ export const balancer: Observe = ({ metrics, records }) => {
 
 /** Judges the free space of the file systems that the kubelet watches. */
 export const space: Observe = (facts) => {
-  const threshold = `at least ${percent(SPACE_WARNING_SHARE)} free, never below ${percent(SPACE_ERROR_SHARE)}`;
+  const threshold = `at least ${percent(SPACE_WARNING_SHARE)} free; less than ${percent(SPACE_ERROR_SHARE)} is an error`;
   return fileSystems(facts, threshold, ({ availableBytes, capacityBytes }) => ({
     free: availableBytes,
     of: capacityBytes,
@@ -84,7 +84,7 @@ export const space: Observe = (facts) => {
 
 /** Judges the free inodes of the file systems that the kubelet watches. */
 export const inodes: Observe = (facts) => {
-  const threshold = `at least ${percent(INODES_WARNING_SHARE)} free, never below ${percent(INODES_ERROR_SHARE)}`;
+  const threshold = `at least ${percent(INODES_WARNING_SHARE)} free; less than ${percent(INODES_ERROR_SHARE)} is an error`;
   return fileSystems(facts, threshold, ({ inodes: all, inodesFree }) =>
     // File systems such as btrfs have no fixed number of inodes, and report 0.
     all === undefined || inodesFree === undefined || all === 0

@@ -34,10 +34,10 @@ test.each([
   expect(watchedKey(body)).toBe(want);
 });
 
-const ten = bytes('/cluster/k'); // its length, 10, is also the tag of the first field in protobuf
+const ten = bytes('/cluster/k'); // the length of this key, 10, is also the byte that starts the first field in protobuf
 test.each([
-  { name: 'a read', body: bodyOf(RangeRequestSchema, { key, rangeEnd }) },
-  { name: 'a read of ten bytes', body: bodyOf(RangeRequestSchema, { key: ten }) },
+  { name: 'a Range request', body: bodyOf(RangeRequestSchema, { key, rangeEnd }) },
+  { name: 'a Range request whose key has ten bytes', body: bodyOf(RangeRequestSchema, { key: ten }) },
   {
     name: 'a transaction',
     body: bodyOf(TxnRequestSchema, {

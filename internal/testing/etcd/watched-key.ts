@@ -1,6 +1,6 @@
 /**
- * Matches WatchRequest { create_request: 1 { key: 1 } } after the five bytes of the gRPC frame. A read
- * request has its key one level higher.
+ * Matches WatchRequest { create_request: 1 { key: 1 } } after the five bytes of the gRPC frame. In a
+ * Range request, the key is one level higher.
  */
 const CREATE = /^[^]{5}\n[^]{1,2}\n[^](\/[ -~]+)/;
 

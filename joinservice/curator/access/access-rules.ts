@@ -171,7 +171,7 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
     signed: [
       {
         what: 'every schedule',
-        signs: 'how often, the control planes and the recovery keys',
+        signs: 'the period, the control planes and the recovery keys',
         verifiedBy: ['agent'],
         test: 'bootstrapper/backup/schedule/verify-schedule.test.ts',
       },
@@ -199,7 +199,7 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
     ...operators,
     usedBy:
       '`sign`, `node readmit`, `keys rotate`, `node remove --lost`; an operator may submit `grant` and `readmission` only',
-    signed: [{ ...byCurator, what: 'every document', signs: 'the document' }],
+    signed: [{ ...byCurator, what: 'every submitted document', signs: 'the content of the document' }],
   },
   'OperatorApi.DeleteOperator': {
     ...operators,

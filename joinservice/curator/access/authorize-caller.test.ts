@@ -197,7 +197,7 @@ describe('authorizeCaller()', () => {
     for (const end of ends) await expect(end).rejects.toEqual(coded('curator-not-member'));
   });
 
-  test('the curator closes a heartbeat stream that waits for its next message when the membership ends', async () => {
+  test('when the membership of a node ends, the curator closes the node’s heartbeat stream without waiting for a message', async () => {
     const { curator, cluster } = await createCurators();
     const node = await cluster.addNode('n');
     const heartbeats = curator.heartbeat(one({}, true) as never, as(node))[Symbol.asyncIterator]();

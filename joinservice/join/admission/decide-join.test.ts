@@ -264,7 +264,7 @@ describe('decideJoin()', () => {
       name: 'a clock that is off by more than five minutes is refused',
       asks: offBy(300_001),
       policy: inventory,
-      want: { kind: 'refuse', code: 'join-clock-off', why: 'its clock is off by 300 s' },
+      want: { kind: 'refuse', code: 'join-clock-off', why: 'the clock of the machine is off by 300 s' },
     },
   ];
   test.each(cases)('$name', ({ asks, onRecord, policy, nowMs = 50, want }) => {

@@ -129,12 +129,12 @@ function refusalOf(
   const offset = Math.round(claimed.clockOffsetMs / 1000);
   const isClockNear = Math.abs(claimed.clockOffsetMs) <= CLOCK_TOLERANCE_MS;
   check('clock', isClockNear, '±300 s', `${offset >= 0 ? '+' : ''}${offset} s`);
-  if (!isClockNear) return refuse('join-clock-off', `its clock is off by ${offset} s`);
+  if (!isClockNear) return refuse('join-clock-off', `the clock of the machine is off by ${offset} s`);
   const taken = [node, machineHolder].find((each) => each?.state === 'DECOMMISSIONED');
   check(
     'not decommissioned',
     taken === undefined,
-    'no decommissioned node of this machine or ID',
+    'no decommissioned node has this machine or this node ID',
     taken?.name ?? 'none',
   );
   if (taken !== undefined) return refuse('join-decommissioned', `node ${taken.name} was decommissioned`);
@@ -146,7 +146,11 @@ function refusalOf(
   const known = node?.admission?.identity ?? (join?.state === 'approved' ? join.machine.identity : undefined);
   const isSame = known === undefined || known === machine.identity;
   check('same machine', isSame, known ?? 'any', machine.identity);
-  if (!isSame) return refuse('join-identity-changed', `the key is on record for ${known}`);
+  if (!isSame)
+    return refuse(
+      'join-identity-changed',
+      `the key of this machine is on record for another machine, ${known}`,
+    );
   const other = machineHolder?.nodeId === nodeId ? undefined : machineHolder;
   check('one membership', other === undefined, 'no other node', other?.name ?? 'none');
   if (other !== undefined) return refuse('join-identity-taken', `this machine is node ${other.name}`);
@@ -165,7 +169,7 @@ function assignmentOf(
   const { machine } = applicant;
   const decision = join?.decision;
   if (join?.state === 'refused' && isOperatorDecision(decision))
-    return refuse('join-refused', `${decision.by} refused it`);
+    return refuse('join-refused', `${decision.by} refused the machine`);
   if (join?.state === 'approved' && isOperatorDecision(decision) && decision.expiresMs > nowMs)
     return {
       assignment: {
@@ -229,7 +233,8 @@ function automaticAssignment(
       'join-identity-unproved',
       `no trusted manufacturer or inventory vouches for ${machine.identity}`,
     );
-  if (machine.profile !== 'measured') return wait('its software is not measured (profile identity)');
+  if (machine.profile !== 'measured')
+    return wait('the software of the machine is not measured (profile identity)');
   return {
     assignment: {
       name: requestedName(claimed) ?? nodeId,
@@ -252,16 +257,19 @@ function denialOf(
   check(
     'roles',
     excess.length === 0,
-    `within ${assignment.roles.join(' ')}`,
+    `no roles except ${assignment.roles.join(' ')}`,
     claimed.roles.join(' ') || 'no roles requested',
   );
   if (excess.length > 0)
-    return refuse('join-role-denied', `it requests ${excess.join(' ')}, which nobody assigned to it`);
+    return refuse(
+      'join-role-denied',
+      `the machine requests ${excess.join(' ')}, which nobody assigned to it`,
+    );
   if (!isNodeName(assignment.name))
     return refuse('join-name-invalid', `invalid node name ${JSON.stringify(assignment.name)}`);
   const holder = nameHolder(assignment.name);
   const isFree = holder === undefined || holder === nodeId;
-  check('name', isFree, `${assignment.name} is free`, isFree ? 'free' : `it belongs to ${holder}`);
+  check('name', isFree, `${assignment.name} is free`, isFree ? 'free' : `the name belongs to ${holder}`);
   return isFree ? undefined : refuse('join-name-taken', `${assignment.name} belongs to ${holder}`);
 }
 
