@@ -4,7 +4,7 @@ import { defineErrors, errorClass, retryable } from '../../internal/errors/index
 export const joinClientErrors = defineErrors({
   'joinclient-no-endpoint': retryable.operator.unreachable(
     'This machine knows no endpoint of a cluster.',
-    'List control-plane nodes in `joinEndpoints` of its provisioning, or run `cluster join --node ADDRESS`.',
+    'List control-plane nodes in `joinEndpoints` of the machine’s provisioning, or run `cluster join --node ADDRESS`.',
   ),
   'joinclient-unreachable': retryable.peer.unreachable(
     'The machine reached no known control-plane node, or every node that it reached failed. The message lists every error.',

@@ -4,7 +4,7 @@ import { defineErrors, errorClass, retryable } from '../../internal/errors/index
 export const unitErrors = defineErrors({
   'units-curator-not-ready': retryable.system.unreachable(
     'The join service was started on this node, but its curator does not answer.',
-    'Read its log: `journalctl -u cluster-joinservice` on the node.',
+    'Read the log of the join service: `journalctl -u cluster-joinservice` on the node.',
   ),
   'units-no-cluster-ca': retryable.system.precondition(
     'This control-plane node lacks the cluster CA, which signs the certificate of its join service.',

@@ -16,7 +16,7 @@ export const attestErrors = defineErrors({
   ),
   'attest-collateral-missing': fault.operator.precondition(
     'The workspace has no collateral to upload.',
-    'Fetch it with `cluster attest collateral refresh --product Milan` (AMD) or `--fmspc HEX` (Intel).',
+    'Fetch collateral with `cluster attest collateral refresh --product Milan` (AMD) or `--fmspc HEX` (Intel).',
   ),
   'attest-collateral-store': fault.system.needsReset(
     'The file that records which collateral was used before is damaged. Without it, older collateral could not be detected.',
@@ -24,7 +24,7 @@ export const attestErrors = defineErrors({
   ),
   'attest-evidence-incomplete': fault.operator.refused(
     'A raw TPM quote was passed without its signature, the public area of its key or the PCR values.',
-    'Pass them with `--endorsements`: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or TPM2B_PUBLIC; PEM only without `--policy`), the PCR values, and the event log if there is one.',
+    'Pass all of these with `--endorsements`: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or TPM2B_PUBLIC; PEM only without `--policy`), the PCR values, and the event log if there is one.',
   ),
   'attest-collateral-unknown': fault.operator.refused(
     'A document that was passed with an SNP report was not issued by one of AMD’s CAs. The document is refused because it may be an altered CRL, and ignoring an altered CRL would hide a revocation.',

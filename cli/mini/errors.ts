@@ -20,7 +20,7 @@ export const miniErrors = defineErrors({
   ),
   'mini-drill-exists': fault.operator.precondition(
     'A local cluster with this name exists, and no drill created it. Nothing was changed.',
-    'Choose another name with --name, or delete it with `cluster mini down`.',
+    'Choose another name with --name, or delete the existing cluster with `cluster mini down`.',
   ),
   'mini-machine-refused': fault.peer.refused(
     'The cluster refused to admit a machine.',
@@ -32,7 +32,7 @@ export const miniErrors = defineErrors({
   ),
   'mini-demo-timeout': retryable.system.unhealthy(
     'The cluster runs, but the sample chart does not respond.',
-    'Check its pods with `cluster mini exec NODE -- kubectl get pods -A`. A cluster created without --demo has no sample chart: add it to cluster.yaml, or create the cluster again.',
+    'Check the pods of the chart with `cluster mini exec NODE -- kubectl get pods -A`. A cluster created without --demo has no sample chart: add it to cluster.yaml, or create the cluster again.',
   ),
 });
 

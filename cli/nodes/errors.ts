@@ -4,7 +4,7 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 export const nodesErrors = defineErrors({
   'nodes-power-timeout': retryable.peer.unreachable(
     'The machine did not return, or did not stop, within the time limit.',
-    'Look at its console. Run the command again to wait longer; a machine that has restarted is not restarted again.',
+    'Look at the console of the machine. Run the command again to wait longer; a machine that has restarted is not restarted again.',
   ),
   'nodes-approve-timeout': retryable.peer.unreachable(
     'The machine was approved, but it was not a ready node within the time limit.',
@@ -12,7 +12,7 @@ export const nodesErrors = defineErrors({
   ),
   'nodes-join-refused': fault.peer.refused(
     'The machine was refused while it joined.',
-    'See which check refused it with `cluster explain MACHINE`, fix that, and approve the machine again.',
+    'See with `cluster explain MACHINE` which check refused the machine, fix the cause, and approve the machine again.',
   ),
   'nodes-removed-unknown': fault.operator.precondition(
     'No removed machine has this name, node ID or identity, or several removed machines have it.',

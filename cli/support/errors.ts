@@ -12,7 +12,7 @@ export const supportErrors = defineErrors({
   ),
   'support-key-refused': fault.operator.refused(
     'The support bundle was encrypted to other keys.',
-    'Use the workspace of the owner who made it, or name the file of a recovery key with --recovery-key.',
+    'Use the workspace of the owner who made the bundle, or name the file of a recovery key with --recovery-key.',
   ),
   'support-file-malformed': fault.peer.refused(
     'The file is not a support bundle, or it was changed or cut.',
@@ -20,7 +20,7 @@ export const supportErrors = defineErrors({
   ),
   'support-file-version': fault.operator.precondition(
     'The support bundle was made by another version of this program.',
-    'Open it with the version that is named in the message.',
+    'Open the bundle with the version of this program that the message names.',
   ),
 });
 

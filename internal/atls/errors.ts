@@ -57,7 +57,7 @@ export const atlsErrors = defineErrors({
   ),
   'atls-internal': fault.system.internal(
     'A bug in this program ended the attestation.',
-    'Report it together with the cause in the log.',
+    'Report the bug together with the cause in the log.',
   ),
   'atls-truncated': temporary(
     'The peer closed the connection before the attestation was complete.',

@@ -24,7 +24,7 @@ export const bundleBuildErrors = defineErrors({
   ),
   'bundlebuild-lock-invalid': fault.operator.usage(
     'The lock file of upstream hashes cannot be parsed.',
-    'Restore it from version control, or delete it to create it again from the hashes that are published now.',
+    'Restore the lock file from version control, or delete the file: the next build then creates it from the hashes that are published at that time.',
   ),
   'bundlebuild-download': retryable.peer.unreachable(
     'A file could not be downloaded.',

@@ -35,7 +35,10 @@ export const etcdErrors = defineErrors({
     'The etcd member, user or role already exists.',
     'Use the existing member, user or role.',
   ),
-  'etcd-absent': fault.system.precondition('The etcd user or role does not exist.', 'Create it first.'),
+  'etcd-absent': fault.system.precondition(
+    'The etcd user or role does not exist.',
+    'Create the user or role first.',
+  ),
   'etcd-failed': fault.system.internal(
     'etcd refused the call for an unexpected reason.',
     'Report the error message, which contains the reason.',

@@ -20,7 +20,7 @@ export const localMachineErrors = defineErrors({
   ),
   'localmachines-not-running': fault.operator.precondition(
     'The local node is not running.',
-    'Start it with `cluster mini start NODE`.',
+    'Start the node with `cluster mini start NODE`.',
   ),
   'localmachines-locked': retryable.operator.locked(
     'Another process is changing the same local cluster or cache.',

@@ -29,7 +29,7 @@
  * backups/claim         who takes a backup now, on a lease
  * backups/kept/SEQ      a backup on a control plane       the control plane
  * documents/KIND/NAME   signed by an owner               curator; every reader verifies it
- * traces/ID             checks of a join by both sides     joinservice
+ * traces/ID             checks of a machine’s join       joinservice
  * slots/control-plane/  queue for changes of etcd members  control planes
  * ```
  */

@@ -124,7 +124,7 @@ export const joinShape = z.strictObject({
 /** The outcomes of one check of a join. */
 export const TRACE_OUTCOMES = ['pass', 'warn', 'fail', 'wait'] as const;
 
-/** The checks that both sides made in a join: the latest result for each side and name of a check. */
+/** The checks that the machine and the cluster made in a join: the latest result for each of the two and each check. */
 export const traceShape = z.strictObject({
   version,
   nodeId: z.string(),

@@ -40,7 +40,7 @@ export const curatorErrors = defineErrors({
   ),
   'curator-node-in-use': fault.operator.precondition(
     'The node is not decommissioned yet, or still has roles. Its record can be deleted only after that.',
-    'Remove its control-plane role, then decommission it, then delete it. `cluster node remove NODE` does all three.',
+    'Remove the control-plane role of the node, then decommission the node, then delete its record. `cluster node remove NODE` does all three.',
   ),
   'curator-inventory-names': fault.operator.precondition(
     'The inventory in the configuration still lists the machine that is to be removed. A decommissioned machine is excluded already; its record stays until the entry is gone.',

@@ -77,7 +77,7 @@ export const joinErrors = defineErrors({
   ),
   'join-decommissioned': retryable.operator.refused(
     'This machine was removed from the cluster. It is refused under every policy and with every key until an owner readmits it.',
-    'To bring it back, finish the removal (`cluster node remove NODE`), have an owner run `cluster node readmit NODE`, and reset the machine as root (`cluster node reset --help` shows how).',
+    'To bring the machine back, finish the removal (`cluster node remove NODE`), have an owner run `cluster node readmit NODE`, and reset the machine as root (`cluster node reset --help` shows how).',
   ),
   'join-unknown-machine': retryable.operator.refused(
     'The machine is not in the inventory (`join.policy: inventory`) or not in `attestation.policy.machines`.',
@@ -89,7 +89,7 @@ export const joinErrors = defineErrors({
   ),
   'join-role-denied': fault.peer.refused(
     'The machine asks for a role that neither the policy nor the operator gives it.',
-    'Give it the role in `join.inventory` or when approving, or remove the role from its provisioning.',
+    'Give the machine the role in `join.inventory` or when approving, or remove the role from its provisioning.',
   ),
   'join-name-taken': retryable.operator.refused(
     'Another node already has the name that this machine would get.',
@@ -97,7 +97,7 @@ export const joinErrors = defineErrors({
   ),
   'join-name-invalid': retryable.operator.refused(
     'The machine has no usable name. A name has at most 63 lower-case letters, digits and dashes, and is neither `kubernetes` nor `localhost`.',
-    'Give it a name when approving or in `join.inventory`, or set its host name.',
+    'Give the machine a name when approving or in `join.inventory`, or set its host name.',
   ),
   'join-address-invalid': fault.peer.refused(
     'The address that the machine reports for other nodes is missing or cannot belong to a single machine. It is a loopback or link-local address, belongs to the service or pod network, or is the address of the Kubernetes API.',

@@ -12,7 +12,7 @@ export const operatorApiErrors = defineErrors({
   ),
   'operatorapi-already-joined': fault.operator.precondition(
     'The machine is already a member, so its request cannot be approved or refused.',
-    'Change its roles or labels, or remove it, like any other node.',
+    'Change the roles or labels of the node, or remove the node.',
   ),
   'operatorapi-operator-unknown': fault.operator.precondition(
     'No operator has this name.',

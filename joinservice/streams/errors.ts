@@ -4,11 +4,11 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 export const streamErrors = defineErrors({
   'streams-node-away': retryable.peer.unreachable(
     'The node has no session with this curator: it is down, disconnected or still starting.',
-    'Check its health with `cluster node ls`. On the machine, run `journalctl -u bootstrapper`.',
+    'Check the health of the node with `cluster node ls`. On the machine, run `journalctl -u bootstrapper`.',
   ),
   'streams-node-gone': retryable.peer.unreachable(
     'The node disconnected during the call.',
-    'Check its health with `cluster node ls`, then repeat the call.',
+    'Check the health of the node with `cluster node ls`, then repeat the call.',
   ),
   'streams-node-silent': retryable.peer.unreachable(
     'The node is connected, but did not answer in time.',
@@ -28,7 +28,7 @@ export const streamErrors = defineErrors({
   ),
   'streams-protocol': retryable.peer.refused(
     'A node sent a message that the protocol does not allow. Its session was closed.',
-    'Compare the version of its agent with that of the cluster (`cluster node ls --wide`).',
+    'Compare the version of the node’s agent with the version of the cluster (`cluster node ls --wide`).',
   ),
 });
 

@@ -50,7 +50,7 @@ export const x509Errors = defineErrors({
   ),
   'x509-expired': refusal(
     'A certificate is expired.',
-    `Renew it. If a chip manufacturer issued it: ${REFRESH_COLLATERAL}`,
+    `Renew the certificate. If a chip manufacturer issued the certificate: ${REFRESH_COLLATERAL}`,
   ),
   'x509-signature': refusal('A certificate or CRL was not signed by the key of its issuer.', altered),
   'x509-root-untrusted': refusal(

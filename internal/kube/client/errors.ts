@@ -31,7 +31,7 @@ export const kubeErrors = defineErrors({
   ),
   'kube-wait-timeout': retryable.system.unreachable(
     'A part of the cluster did not become ready in time; the error message names it.',
-    'Inspect it with `kubectl describe`, then run the command again to keep waiting.',
+    'Inspect this part with `kubectl describe`, then run the command again to keep waiting.',
   ),
 });
 
