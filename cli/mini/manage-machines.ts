@@ -73,11 +73,14 @@ export async function runMiniLs(context: CommandContext): Promise<void> {
       { title: 'FINGERPRINT', textOf: ({ agentFingerprint }) => shortened(agentFingerprint) },
     ],
   });
-  const stopped = new Set(rows.filter(({ state }) => state === 'off').map(({ cluster }) => cluster));
-  for (const cluster of stopped)
+  const stopped = Map.groupBy(
+    rows.filter(({ state }) => state === 'off'),
+    ({ cluster }) => cluster,
+  );
+  for (const [cluster, machines] of stopped)
     context.host.say(
       'mini-stopped',
-      `Machines of local cluster ${cluster} do not run; a reboot of this host stops all. \`cluster mini up --name ${cluster}\` starts them.`,
+      `Stopped machines of local cluster ${cluster}: ${machines.map(({ node }) => node).join(', ')}. \`cluster mini up --name ${cluster}\` starts them. A reboot of this host stops all machines.`,
       { cluster },
     );
 }
