@@ -38,6 +38,8 @@ const USAGE = rows('app-usage', 'usage', {
   "context add 'A B'": 'at most 63 lower-case letters',
   'completion names clouds': 'Allowed choices are nodes, contexts, local-clusters, machines',
   'completion tcsh': 'Allowed choices are bash, zsh, fish',
+  'kubeconfig --server http://192.0.2.1:6443': 'Must be https://HOST:PORT',
+  'kubeconfig --server https://user:secret@192.0.2.1:6443': 'Must be https://HOST:PORT',
   verify: "missing required argument 'node'",
   explain: "missing required argument 'node'",
   'node label n1': "missing required argument 'change'",

@@ -23,6 +23,7 @@ export { withKnownMachine, type KnownMachine } from './machine/known-machine.ts'
 export { callPreflight, type MachineCheckResult } from './machine/machine-preflight.ts';
 export { readKubeAccess } from './kubeconfig/kubeconfig-file.ts';
 export { runKubeconfig } from './kubeconfig/kubeconfig.ts';
+export { changeServer } from './kubeconfig/change-server.ts';
 export { currentKubeAccess, kubernetesEndpointOf, renewKubeconfig } from './kubeconfig/renew-kubeconfig.ts';
 export { describeDisk, nodeViewFrom, renderNodes, type NodeView } from './status/node-view.ts';
 export { parseSelector } from './status/label-selector.ts';

@@ -67,6 +67,12 @@ export function webUrl(text: string): string {
   throw new InvalidArgumentError('Must be a URL such as https://mirror.example.com.');
 }
 
+/** Parser of a flag whose value is the URL of an API server: no user, no path. */
+export function apiServerUrl(text: string): string {
+  if (URL.canParse(text) && /^https:\/\/[^/?#@]+\/?$/.test(text)) return text.replace(/\/$/, '');
+  throw new InvalidArgumentError('Must be https://HOST:PORT.');
+}
+
 /** Parser of a flag whose value is the name of a node. */
 export function nodeName(text: string): string {
   if (DNS_LABEL.test(text)) return text;

@@ -49,7 +49,7 @@ export async function runProvisioningGenerate(
   await warnOfVariant(context, { hasTpm: tpmDevice !== undefined, processor });
   if (out !== undefined) await write(context, out, json);
   context.host.result({ provisioning, ...(out !== undefined && { path: out }) }, () =>
-    out === undefined ? json.trimEnd() : `Wrote ${out}.\n\nNext: systemctl start bootstrapper`,
+    out === undefined ? json.trimEnd() : `Wrote ${out}.\n\nNext: systemctl restart bootstrapper`,
   );
 }
 

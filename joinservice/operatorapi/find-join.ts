@@ -8,7 +8,6 @@ import {
   type JoinRecord,
   type SlotPosition,
 } from '../../internal/records/index.ts';
-import { refuseField } from '../curator/index.ts';
 import { OperatorApiError } from './errors.ts';
 import { fingerprintOf } from './join-wire.ts';
 
@@ -44,7 +43,6 @@ export async function readSlotQueue(
 
 /** Finds a request by join ID, fingerprint or identity, whole or a unique prefix. @throws OperatorApiError */
 export async function findJoin(etcd: KeySpace, given: string, signal: AbortSignal): Promise<Found> {
-  if (given.length < MIN_PREFIX) refuseField('join', `a prefix needs at least ${MIN_PREFIX} characters`);
   const all = await listJoins(etcd, signal);
   const names = ({ record }: Found): readonly string[] =>
     [record.nodeId, fingerprintOf(record), record.machine.identity].flatMap((name) => [
@@ -52,12 +50,18 @@ export async function findJoin(etcd: KeySpace, given: string, signal: AbortSigna
       name.replace(/^[a-z0-9-]+:|^node-/, ''),
     ]);
   const exact = all.filter((each) => names(each).includes(given));
+  const isPrefix = given.length >= MIN_PREFIX;
   const found =
-    exact.length > 0 ? exact : all.filter((each) => names(each).some((name) => name.startsWith(given)));
+    exact.length > 0 || !isPrefix
+      ? exact
+      : all.filter((each) => names(each).some((name) => name.startsWith(given)));
   const [only, ...others] = found;
   const shown = JSON.stringify(given.slice(0, 80));
   if (only === undefined)
-    throw new OperatorApiError('operatorapi-join-unknown', `machine ${shown} not found`);
+    throw new OperatorApiError(
+      'operatorapi-join-unknown',
+      `machine ${shown} not found${isPrefix ? '' : `; a prefix of an ID or fingerprint needs at least ${MIN_PREFIX} characters`}`,
+    );
   if (others.length > 0) {
     const ids = found.map(({ record }) => record.nodeId).slice(0, 8);
     throw new OperatorApiError(

@@ -117,7 +117,7 @@ describe('getTrace() reads refusals of evidence from the audit log:', () => {
     ]);
   });
 
-  test.each(['192.0.2.8', '192.0.2.', 'sha256:ffffffff', `${IDENTITY}00`, 'x'.repeat(8)])(
+  test.each(['192.0.2.8', '192.0.2.', 'sha256:ffffffff', `${IDENTITY}00`, 'x'.repeat(8), 'n9'])(
     'getTrace() does not find the machine by %s',
     async (given) => {
       const office = new Office();

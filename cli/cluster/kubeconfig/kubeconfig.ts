@@ -9,10 +9,13 @@ import { currentKubeAccess } from './renew-kubeconfig.ts';
 
 const MAX_KUBECONFIG_BYTES = 4 * 1024 * 1024;
 
-/** `cluster kubeconfig`: prints the kubeconfig of the workspace, or merges it into that of the user. */
+/**
+ * `cluster kubeconfig`: prints the kubeconfig of the workspace, or merges it into that of the user. A kubeconfig that the command
+ * has changed is not printed for people, because its private key would stay on the screen.
+ */
 export async function runKubeconfig(
   context: CommandContext,
-  options: { readonly merge: boolean; readonly home: string },
+  options: { readonly merge: boolean; readonly isChanged?: boolean; readonly home: string },
 ): Promise<void> {
   const layout = layoutOf(context.paths.workspace);
   const caller = await readCaller(context);
@@ -22,7 +25,9 @@ export async function runKubeconfig(
   const access = await currentKubeAccess(context);
   const text = await readKubeconfig(files, layout);
   if (!options.merge) {
-    context.host.result({ path: layout.kubeconfig, kubeconfig: text }, () => text.trimEnd());
+    context.host.result({ path: layout.kubeconfig, kubeconfig: text }, () =>
+      options.isChanged === true ? `Next: KUBECONFIG=${layout.kubeconfig} kubectl get nodes` : text.trimEnd(),
+    );
     return;
   }
   const path = targetPath(context, options.home);

@@ -46,6 +46,8 @@ export interface CuratorPart {
 /** The part of the status that the Kubernetes API reports. */
 export interface KubernetesPart {
   readonly server: string;
+  /** The server of the kubeconfig, if it did not respond and `server` is another one. */
+  readonly silentServer?: string;
   readonly nodes: readonly { readonly name: string; readonly ready: boolean; readonly why: string }[];
   readonly pods: { readonly total: number; readonly notReady: readonly string[] };
   /** Releases of helm; undefined if the caller may not list them. */
@@ -126,6 +128,11 @@ export function problemsOf(
     ...(kubernetes?.nodes ?? [])
       .filter(({ ready }) => !ready)
       .map(({ name, why }) => `kubelet on node ${name}: ${why}`),
+    ...(kubernetes?.silentServer === undefined
+      ? []
+      : [
+          `API server ${kubernetes.silentServer} of the kubeconfig does not respond: run \`cluster kubeconfig --server ${kubernetes.server}\` to use kubectl`,
+        ]),
     ...(kubernetes?.pods.notReady ?? []).map((name) => `pod ${name} is not ready`),
   ];
 }

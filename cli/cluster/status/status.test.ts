@@ -24,7 +24,14 @@ import { createMemoryLogger, FakeCommands, MemoryFiles } from '../../../internal
 import type { CommandContext } from '../../app/command.ts';
 import { RecordingHost } from '../../host/fake-host.ts';
 import { createKubernetes } from '../curator/fake-kubernetes.ts';
-import { generateWorkspace, openWorkspace, runKubeconfig, runNodeList, runStatus } from '../index.ts';
+import {
+  changeServer,
+  generateWorkspace,
+  openWorkspace,
+  runKubeconfig,
+  runNodeList,
+  runStatus,
+} from '../index.ts';
 import { readOwnerKey } from '../../workspace/index.ts';
 import { noPassphrases, plainSecrets } from '../../workspace/fake-passphrases.ts';
 
@@ -358,6 +365,28 @@ describe('when the machine that the kubeconfig names is off', () => {
     expect(context.host.answered).toMatchObject({ kubernetes: { ok: true } });
   });
 
+  test('runStatus() names the command that writes an API server that responds into the kubeconfig', async () => {
+    const context = await startWithout('127.0.71.22');
+    expect(await runStatus(context, { wide: false })).toBe('unhealthy');
+    const [text] = context.host.records.flatMap((record) => (record.kind === 'result' ? [record.text] : []));
+    expect(text).toMatch(
+      /^! API server https:\/\/127\.0\.0\.1:1 of the kubeconfig .* `cluster kubeconfig --server https:\/\/127\.0\.71\.22:6443`/m,
+    );
+  });
+
+  test('changeServer() writes an API server that responds, and keeps the kubeconfig if none responds', async () => {
+    const context = await startWithout('127.0.71.23');
+    const kubeconfig = async () =>
+      Buffer.from((await context.ports.files.read('/workspace/kubeconfig', 65_536)) ?? '').toString();
+    const before = await kubeconfig();
+    await expect(changeServer(context, 'https://127.0.71.23:1')).rejects.toMatchObject({
+      code: 'kube-unreachable',
+    });
+    expect(await kubeconfig()).toBe(before);
+    await changeServer(context, 'https://127.0.71.23:6443');
+    expect(await kubeconfig()).toContain('server: https://127.0.71.23:6443');
+  });
+
   test('runNodeList() shows the kubelets that another control plane lists', async () => {
     const context = await startWithout('127.0.71.21');
     await runNodeList(context, { wide: false });
@@ -386,6 +415,14 @@ describe('runKubeconfig()', () => {
       path: '/workspace/kubeconfig',
       kubeconfig: expect.stringContaining('current-context: prod'),
     });
+  });
+
+  test('does not print the private key of a kubeconfig that the command has changed', async () => {
+    const files = await start(async () => []);
+    const context = contextOf(files);
+    await runKubeconfig(context, { merge: false, isChanged: true, home: '/home/me' });
+    const [text] = context.host.records.flatMap((record) => (record.kind === 'result' ? [record.text] : []));
+    expect(text).toBe('Next: KUBECONFIG=/workspace/kubeconfig kubectl get nodes');
   });
 
   test('merges into the file that kubectl reads, under another context name when the name is taken', async () => {

@@ -13,7 +13,8 @@ import {
 } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { formatFields } from '../../host/index.ts';
-import { servingAccess } from '../curator/api-servers.ts';
+import { knownApiServers, reachableAccess, servingAccess } from '../curator/api-servers.ts';
+import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
 import { callCurator } from '../curator/call-curator.ts';
 import { fetchKeysView } from './keys-view.ts';
 import { saveKnownCurators } from '../curator/known-curators.ts';
@@ -160,7 +161,8 @@ function kubeletsOf(nodes: readonly KubeNode[]): (name: string) => KubeletState 
 }
 
 async function readKubernetes(context: CommandContext): Promise<KubernetesPart> {
-  const access = await servingAccess(context);
+  const named = await currentKubeAccess(context);
+  const access = await reachableAccess(named, knownApiServers(context));
   using client = new KubeClient(access, context.ports);
   const { signal } = context;
   const [nodes, pods, charts] = await Promise.all([
@@ -175,6 +177,7 @@ async function readKubernetes(context: CommandContext): Promise<KubernetesPart> 
   );
   return {
     server: access.server,
+    ...(named.server === access.server ? {} : { silentServer: named.server }),
     nodes: nodes.map((node) => ({ name: node.metadata.name, ...readinessOf(node) })),
     pods: {
       total: pods.length,

@@ -56,10 +56,13 @@ export function renderTrace(
   nowMs: number,
 ): string {
   const { subject, nodeName, join, facts } = trace;
+  // Somebody has approved a member, also if its request first waited for that.
+  const needsFix = ({ name, fix, outcome }: FactView): boolean =>
+    fix !== '' && outcome !== 'pass' && !(name === 'policy' && join?.state === 'joined');
   const lines = facts.flatMap((fact) => [
     `${SYMBOLS[fact.outcome]} ${fact.side.padEnd(8)} ${fact.name.padEnd(14)} ${comparison(fact)}  ${formatDuration(nowMs - fact.timeMs)} ago`.trimEnd(),
     ...(fact.code === '' ? [] : [`    code  ${fact.code}`]),
-    ...(fact.fix === '' || fact.outcome === 'pass' ? [] : [`    fix   ${fact.fix}`]),
+    ...(needsFix(fact) ? [`    fix   ${fact.fix}`] : []),
   ]);
   return [
     `${nodeName || subject}: ${verdictOf(join, facts)}`,
