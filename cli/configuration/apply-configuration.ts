@@ -288,7 +288,7 @@ function report(context: CommandContext, { revision, changes, losses }: Applied,
   context.host.result({ revision, changes: names, losses, dryRun }, () => {
     if (names.length === 0) return `No changes: revision ${revision} is the same.`;
     const head = dryRun ? 'Would change:' : `Applied as revision ${revision}. Changed:`;
-    const taken = losses.length === 0 ? [] : ['This deletes:', renderLosses(losses)];
+    const taken = losses.length === 0 ? [] : ['Consequences:', renderLosses(losses)];
     return [head, ...names.map((name) => `  ${name}`), ...(dryRun ? taken : [])].join('\n');
   });
 }

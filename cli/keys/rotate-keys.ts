@@ -23,7 +23,7 @@ const UNSIGNED = 'No owner has signed these keys, so no machine can join: an own
 const ROTATION_LOSSES: readonly string[] = [
   'all existing kubeconfigs: they are refused, and owners get new ones with `cluster kubeconfig --renew`',
   'all existing service account tokens: pods get new ones, but copies outside the cluster stop working',
-  'etcd and the API server of one control plane after the other, for some seconds each',
+  'one control plane after the other: its etcd and its API server restart, and are away for some seconds',
 ];
 
 /** `cluster keys show`: the generation of the shared keys and the progress of a rotation. */
@@ -108,7 +108,7 @@ async function showRotationPlan(context: CommandContext, options: RotateOptions)
     isRequested
       ? `Nothing to do: generation ${generation} is ${isDone ? 'current' : 'being created'}.`
       : [
-          `The keys of generation ${generation} would be replaced. Nothing was changed. This deletes:`,
+          `The keys of generation ${generation} would be replaced. Nothing was changed. Consequences:`,
           renderLosses(losses),
         ].join('\n'),
   );

@@ -18,7 +18,11 @@ export async function confirmLoss({ host }: Pick<CommandContext, 'host'>, loss: 
   const details = { losses };
   if (!host.interactive)
     throw new LossError('loss-not-confirmed', `${doing}: ${losses.join('; ')}`, { details });
-  host.say('loss', [`${capitalized(doing)} deletes:`, renderLosses(losses)].join('\n'), details);
+  host.say(
+    'loss',
+    [`${capitalized(doing)} has these consequences:`, renderLosses(losses)].join('\n'),
+    details,
+  );
   if (!(await host.confirm('Continue?', false))) throw new LossError('loss-declined', doing, { details });
 }
 

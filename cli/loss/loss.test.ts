@@ -20,7 +20,7 @@ describe('confirmLoss()', () => {
     const host = new RecordingHost({ answer: () => true });
     await confirmLoss({ host }, loss);
     expect(host.records).toMatchObject([
-      { kind: 'say', text: 'Removing node n3 deletes:\n  - its roles\n  - its records' },
+      { kind: 'say', text: 'Removing node n3 has these consequences:\n  - its roles\n  - its records' },
       { kind: 'confirm', answer: true },
     ]);
   });

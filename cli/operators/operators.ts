@@ -206,7 +206,7 @@ async function confirmOperatorRemoval(
   context.host.result({ name, removed: false, dryRun, losses }, () =>
     known === undefined
       ? `operator ${JSON.stringify(name)} not found. Nothing would be changed.`
-      : [`Operator ${name} would be removed. Nothing was changed. This deletes:`, renderLosses(losses)].join(
+      : [`Operator ${name} would be removed. Nothing was changed. Consequences:`, renderLosses(losses)].join(
           '\n',
         ),
   );

@@ -214,11 +214,18 @@ function decidedText(which: string): string {
   return `Decided about join request ${which}.`;
 }
 
+/** Who vouches for the identity of a machine, by `proof`. The machine itself has always proved that it has the key. */
+const VOUCHED: Readonly<Record<string, string>> = {
+  endorsed: 'endorsed by its manufacturer',
+  pinned: 'listed in the configuration',
+  unproved: 'neither endorsed by a trusted manufacturer nor listed in the configuration',
+};
+
 function approvedText(view: JoinView): string {
   return [
     `Machine ${view.hostname || view.joinId} approved as ${view.name}, ${view.roles.join(' and ') || 'worker'}.`,
     `  key       ${view.fingerprint}`,
-    `  identity  ${view.identity} (${view.proof})`,
+    `  identity  ${view.identity} (${VOUCHED[view.proof] ?? view.proof})`,
   ].join('\n');
 }
 

@@ -29,7 +29,7 @@ export function showRemovalPreview(
       ...notes,
       ...steps.map((step, index) => `  ${index + 1}. ${step}`),
       ...(plan === undefined ? [] : [`  quorum  ${describeQuorum(plan)}`]),
-      'This deletes:',
+      'Consequences:',
       renderLosses(losses),
     ].join('\n'),
   );

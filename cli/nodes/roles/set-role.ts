@@ -114,6 +114,6 @@ function renderPlan(name: string, plan: RolePlan, losses: readonly string[]): st
     `Roles of node ${name} would change. Nothing was changed.`,
     ...plan.steps.map((step, index) => `  ${index + 1}. ${step}`),
     `  quorum  ${describeQuorum(plan)}`,
-    ...(losses.length === 0 ? [] : ['This deletes:', renderLosses(losses)]),
+    ...(losses.length === 0 ? [] : ['Consequences:', renderLosses(losses)]),
   ].join('\n');
 }

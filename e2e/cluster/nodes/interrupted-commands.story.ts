@@ -60,7 +60,7 @@ await test('an interrupted command succeeds when it is run again', async (story)
     }
     assert.deepEqual(await nodes(), before);
     const dry = await must('node', 'reset', 'n2', '--dry-run');
-    assert.match(dry, /This deletes:[^]*all data of the cluster on the machine/);
+    assert.match(dry, /Consequences:[^]*all data of the cluster on the machine/);
   });
 
   await story.test('drain: after kill -9 the same command succeeds', async () => {
