@@ -21,12 +21,12 @@ export interface EtcdClientFiles extends KeyPairFiles {
  *
  * ```
  * STATE/consensus/NAME/    readable by root only
- *   clients/ca.{key,crt}   signs etcd's client and server certificates; believed.crt is added by a key rotation
- *   peers/ca.{key,crt}     signs only peer certificates: etcd must not accept a client certificate from a peer
+ *   clients/ca.{key,crt}   CA of etcd's client and server certificates; a key rotation adds believed.crt
+ *   peers/ca.{key,crt}     separate CA of the peer certificates, so that no client of etcd can pose as a peer
  *   users/CLIENT/          ca.crt, client.{key,crt}
- *   formed                 exists once this node has been a member with data
- *   epoch                  epoch of that data; if the file does not exist, the epoch is 1
- *   recovery/              the data of etcd before each recovery
+ *   formed                 exists from the time when this node first was a member with data
+ *   epoch                  epoch of this member's data; if the file does not exist, the epoch is 1
+ *   recovery/              for each recovery, the data that etcd had before it
  * STATE/etcd-NAME/         the only part of STATE that etcd can access; owned by etcd's system user
  *   data/                  written by etcd
  *   pki/                   server.*, peer.*, clients-ca.crt, peers-ca.crt

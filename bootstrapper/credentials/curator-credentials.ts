@@ -101,8 +101,8 @@ async function make(
 }
 
 /**
- * The signing CA of the cluster. Members must trust it already, because they call the services whose certificates it
- * signs.
+ * The CA on disk that signs the certificates of this curator. @throws UnitError `units-no-cluster-ca` without a CA on
+ * disk, and if the membership does not trust that CA: members would refuse the certificates.
  */
 async function authorityOf(
   files: FilePort,
@@ -114,7 +114,10 @@ async function authorityOf(
     await readText(files, `${AGENT_PATHS.ca}/ca.key`),
   ];
   if (caPem === undefined || keyPem === undefined || !hasCertificate(clusterCaPem, caPem))
-    throw new UnitError('units-no-cluster-ca', `cluster CA not found in ${AGENT_PATHS.ca}`);
+    throw new UnitError(
+      'units-no-cluster-ca',
+      `reading the cluster CA in ${AGENT_PATHS.ca}: not found, or not trusted by the membership of this node`,
+    );
   return new KeyCertificateSigner({ caPem, keyPem: new Secret(keyPem), nowMs });
 }
 

@@ -183,6 +183,6 @@ export class KeyStore {
 export function oldGeneration(given: number, used: number): KeyRotationError {
   return new KeyRotationError(
     'keyrotation-generation-old',
-    `installing shared keys of generation ${given}: this node has used generation ${used}`,
+    `installing shared keys of generation ${given}: older than generation ${used}, which this node has used`,
   );
 }

@@ -26,7 +26,7 @@ export async function untilInitIsOver(
   try {
     await Promise.race(ends);
   } finally {
-    waiting.abort(new Error('the init is over'));
+    waiting.abort(new Error('the init port is no longer needed'));
     await Promise.allSettled(ends);
   }
 }

@@ -78,8 +78,11 @@ interface QuorumSurvey extends Pick<ReturnType<typeof judgeRecoveries>, 'refusal
 export class RecoveryService {
   /** Whether a recovery was requested. If so, the agent has to end. */
   readonly ordered: Readable<boolean>;
-  /** Why the agent then ends. */
-  readonly reason = new ConsensusError('consensus-recovering', 'ending the agent');
+  /** The reason with which the agent ends after such a request. */
+  readonly reason = new ConsensusError(
+    'consensus-recovering',
+    'ending the agent, which recovers the quorum after systemd has restarted it',
+  );
   readonly #ports: RecoveryServicePorts;
   readonly #ordered = new EventValue<boolean>();
 

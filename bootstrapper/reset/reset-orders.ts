@@ -30,8 +30,11 @@ export interface ResetPaths {
 export class ResetOrders {
   /** Whether a reset was requested. If so, the agent has to end. */
   readonly ordered: Readable<boolean>;
-  /** Why the agent then ends. */
-  readonly reason = new ResetError('reset-started', 'ending the agent');
+  /** The reason with which the agent ends after such an order. */
+  readonly reason = new ResetError(
+    'reset-started',
+    'ending the agent, which resets this machine after systemd has restarted it',
+  );
   readonly #ordered = new EventValue<boolean>();
   readonly #options: ResetOrdersOptions;
 

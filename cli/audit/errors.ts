@@ -12,5 +12,5 @@ export const auditLogErrors = defineErrors({
   ),
 });
 
-/** The audit log differs from what was verified before. */
+/** The audit log differs from what was verified before, or a file is not an undamaged export of an audit log. */
 export class AuditLogError extends errorClass(auditLogErrors) {}

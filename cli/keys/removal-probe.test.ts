@@ -203,7 +203,7 @@ describe('describeSharedKeys()', () => {
     const said = describeSharedKeys(keys, { isLost: true, outcome: 'owner-needed', generation: 2 }).join(
       '\n',
     );
-    expect(said).toMatch(/an owner must replace them: cluster keys rotate --replace 2$/);
+    expect(said).toMatch(/an owner must replace these keys: cluster keys rotate --replace 2$/);
   });
 
   test('lists the test results of replaced keys, and what copies of the other keys allow', () => {

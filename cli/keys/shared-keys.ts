@@ -124,13 +124,13 @@ export function describeSharedKeys(
 function adviceFor(outcome: Exclude<KeysOutcome, 'none' | 'replaced'>, command: string): string {
   switch (outcome) {
     case 'under-way':
-      return 'The cluster is replacing them. To see its progress: cluster keys show';
+      return 'The cluster is replacing these keys. To see the progress: cluster keys show';
     case 'kept':
-      return `Unless the disk is destroyed and was never copied, replace them: ${command}`;
+      return `Unless the disk is destroyed and was never copied, replace these keys: ${command}`;
     case 'owner-needed':
-      return `Unless the disk is destroyed, an owner must replace them: ${command}`;
+      return `Unless the disk is destroyed, an owner must replace these keys: ${command}`;
     case 'unknown':
-      return `Unless they have been replaced since, or the disk is destroyed, replace them: ${command}`;
+      return `Unless these keys have been replaced since, or the disk is destroyed, replace these keys: ${command}`;
   }
 }
 

@@ -129,7 +129,10 @@ export async function createSignedCluster() {
   };
 }
 
-/** The signed list of operators: the owner, and operators. */
+/**
+ * The unsigned content of the list of operators: first the owner, who is the entry `owner`, then `operators`. The caller
+ * signs the list.
+ */
 export function operatorsOf(
   ownerKey: Secret<string>,
   operators: Readonly<Record<string, Secret<string>>> = {},

@@ -27,7 +27,7 @@ const MAX_FILE_BYTES = 4 * 1024 * 1024;
 /** The inputs of the images. */
 export interface ImageSources {
   readonly kubernetesVersion: string;
-  /** Program name → path. */
+  /** Name of each program → its path on the machine that builds the archive. */
   readonly programs: ReadonlyMap<string, string>;
   /** A directory for packages. */
   readonly directory: string;

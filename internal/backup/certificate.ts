@@ -88,9 +88,9 @@ const scheduleShape = z
     everyMinutes: z.int().min(MIN_EVERY_MINUTES).max(MAX_EVERY_MINUTES),
     /** How many proved backups each control plane keeps. */
     keep: z.int().min(1).max(MAX_KEEP),
-    /** Absolute path of the directory to which each of these nodes copies its backups; absent: none. */
+    /** Absolute path of the directory to which each of `nodeIds` copies its backups; absent: to no directory. */
     copyTo: z.string().refine(isCopyDirectory).optional(),
-    /** Store to which each of these nodes copies its backups, instead of a directory; absent: none. */
+    /** Object store to which each of `nodeIds` copies its backups, instead of a directory; absent: to no store. */
     copyToStore: copyStoreShape.optional(),
     ...common,
   })

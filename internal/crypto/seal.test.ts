@@ -115,7 +115,7 @@ describe('unseal() refuses', () => {
       given: { ...sealedV1, ephemeralPublicKey: pair().pubKeyDer },
     },
     {
-      name: 'an ephemeral key of zero bytes',
+      name: 'an ephemeral key that consists of 91 zeros',
       given: { ...sealedV1, ephemeralPublicKey: new Uint8Array(91) },
     },
   ];

@@ -1,6 +1,7 @@
 /**
  * Files (a replaceable interface). A write is either complete and durable, or did not happen. This directory turns errno into a
- * `FileError`; no other directory imports `node:fs`. The parent of a path is `dirname` of `node:path`.
+ * `FileError`. Apart from tests, scripts and each `main.ts`, no other code may import `node:fs`. There is no function for
+ * the parent directory of a path: use `dirname` of `node:path`.
  */
 export { keepCompiledCode, type CodeCacheOptions } from './code-cache.ts';
 export { readDescriptor } from './descriptor.ts';

@@ -54,7 +54,7 @@ describe('isCrossCertificate()', () => {
       name: 'a cross-certificate for another new CA of the same name',
       given: async () => createCrossCertPem((await createCa('kubernetes 2', 1)).caPem, previous, NOW),
     },
-  ])('refuses $name', async ({ given }) => {
+  ])('returns false for $name', async ({ given }) => {
     expect(isCrossCertificate(await given(), cas)).toBe(false);
   });
 });

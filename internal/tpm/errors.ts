@@ -48,7 +48,7 @@ export const tpmErrors = defineErrors({
   ),
   'tpm-handle-missing': fault.system.precondition(
     'A persistent key or an NV index does not exist in the TPM.',
-    'Provision the TPM with EK certificate and counter (for a software TPM: `swtpm_setup --create-ek-cert`).',
+    'Restart the agent, which creates its own keys and NV indices if the TPM lacks them. If the error appears again, find the software that removes keys or NV indices from this TPM.',
   ),
   'tpm-lockout': retryable.system.precondition(
     'The TPM is in lockout after too many wrong authorization values.',

@@ -74,7 +74,7 @@ describe('decideReview()', () => {
       want: 'deny',
     },
     {
-      name: 'an operator without a key in the certificate is denied',
+      name: 'an operator whose certificate does not name the fingerprint of a key is denied',
       subject: { ...ann, uid: '' },
       node: operator,
       want: 'deny',

@@ -113,7 +113,7 @@ export function signerHandlers(reads: SignerReads, log: Logger): Handlers<typeof
       const { nodeId: node, address } = request;
       const asked = { ...request, timeMs: Number(BigInt.asIntN(53, request.timeMs)) };
       const signed = await signer.signMember(asked, signal).catch((error: unknown) => {
-        log.warn('request for a node refused', { node, error });
+        log.warn('refused to sign certificates for a node', { node, error });
         throw error;
       });
       log.info('signed for a node', { node, address, keys: 'controlPlaneKeys' in signed });

@@ -178,7 +178,7 @@ describe('recoverResult()', () => {
     expect((await recover([forged, await startCurator()])).found).toMatchObject({ clusterId });
   });
 
-  describe('of a cluster whose CA was replaced', () => {
+  describe('after the CA of the cluster was replaced', () => {
     test('returns the result and the new CA, from a curator whose certificate the new, signed CA has issued', async () => {
       const next = await createSigner();
       const endpoint = await startCurator({ shownBy: next, documents: [rotation(ca, next)] });

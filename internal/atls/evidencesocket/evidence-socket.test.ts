@@ -124,7 +124,7 @@ describe('the evidence socket', () => {
   test.each([
     { name: 'for a client', statement: () => bindingsFor(JOIN_CONTEXT).statements.client },
     {
-      name: 'for a server of another service',
+      name: 'for the statement of the server of another service',
       statement: () => bindingsFor('cluster/init/v1').statements.server,
     },
     {

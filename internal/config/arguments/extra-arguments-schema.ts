@@ -46,7 +46,7 @@ const apiServer = z.strictObject({
     .max(1024)
     .regex(
       /^[a-z0-9.-]+\/[a-z0-9]+=true(,[a-z0-9.-]+\/[a-z0-9]+=true)*$/,
-      'API versions to enable, like “resource.k8s.io/v1beta2=true”',
+      'API versions, each with “=true” and separated by commas, like “resource.k8s.io/v1beta2=true”',
     )
     .optional()
     .describe('Additional API versions to enable. No API version can be disabled.'),

@@ -127,7 +127,7 @@ export async function* everyFault(options: {
         (thrown: unknown) => thrown,
       );
       const what = files.writes[point];
-      if (what === undefined) break; // this run had fewer writes, so all of them were visited
+      if (what === undefined) break; // the run has no write number `point`, so each write has had this fault
       yield { name: `${fault} ${what}`, fault, disk, error };
     }
   }

@@ -110,7 +110,10 @@ export interface ReadHandlerParts {
   readonly facts: CuratorFacts;
 }
 
-/** Facts that a curator reports from its own configuration, not from the records of the cluster. */
+/**
+ * Facts that are not in the records of the cluster. A curator takes them from its own configuration, or asks its etcd
+ * member at each call.
+ */
 export interface CuratorFacts {
   readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
   etcdStatus(signal: AbortSignal): Promise<{
