@@ -1,7 +1,7 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import { EtcdClient, Namespace, type KeySpace } from '../../internal/etcd/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
+import type { LogFields, Logger } from '../../internal/logging/index.ts';
 import { CLUSTER_PREFIX, COLLATERAL_KEY, records } from '../../internal/records/index.ts';
 import {
   implement,
@@ -112,23 +112,34 @@ export function signerHandlers(reads: SignerReads, log: Logger): Handlers<typeof
     signMember: async (request, { signal }) => {
       const { nodeId: node, address } = request;
       const asked = { ...request, timeMs: Number(BigInt.asIntN(53, request.timeMs)) };
-      const signed = await signer.signMember(asked, signal).catch((error: unknown) => {
-        log.warn('refused to sign certificates for a node', { node, error });
-        throw error;
-      });
+      const signed = await signer
+        .signMember(asked, signal)
+        .catch(refused(log, 'refused to sign certificates for a node', { node }));
       log.info('signed for a node', { node, address, keys: 'controlPlaneKeys' in signed });
       return signed;
     },
     signOperator: async ({ certificateRequest }, { signal }) => {
-      const certificatePem = await signer.signOperator(certificateRequest, signal);
+      const certificatePem = await signer
+        .signOperator(certificateRequest, signal)
+        .catch(refused(log, 'refused to sign a certificate for an operator'));
       log.info('signed for an operator');
       return { certificatePem };
     },
     signKubeconfig: async (request, { signal }) => {
-      const signed = await signKubeconfig(reads, request, signal);
+      const signed = await signKubeconfig(reads, request, signal).catch(
+        refused(log, 'refused to sign a kubeconfig'),
+      );
       log.info('signed for a kubeconfig');
       return signed;
     },
+  };
+}
+
+/** Logs a refusal, of which the caller gets only a code, and throws it on. */
+function refused(log: Logger, message: string, fields: LogFields = {}): (error: unknown) => never {
+  return (error) => {
+    log.warn(message, { ...fields, error });
+    throw error;
   };
 }
 
