@@ -69,6 +69,7 @@ function memberFrom(all: readonly Sample[], etcd: string): EtcdMemberFacts | und
     samples.filter(({ name }) => name === ROUND_TRIP),
     ({ labels }) => labels['To'] ?? '',
   );
+  const startedSeconds = value('process_start_time_seconds');
   const roundTrips = [...peers.values()].flatMap((buckets) => quantileMs(buckets, 0.5) ?? []);
   return {
     hasLeader: leader === 1,
@@ -80,6 +81,7 @@ function memberFrom(all: readonly Sample[], etcd: string): EtcdMemberFacts | und
       peerRoundTripMs: roundTrips.length === 0 ? undefined : Math.max(...roundTrips),
       dbSizeBytes: value('etcd_mvcc_db_total_size_in_bytes'),
       dbInUseBytes: value('etcd_mvcc_db_total_size_in_use_in_bytes'),
+      startedMs: startedSeconds === undefined ? undefined : Math.round(startedSeconds * 1_000),
     }),
   };
 }

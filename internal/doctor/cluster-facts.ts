@@ -76,6 +76,8 @@ const etcdMember = z.strictObject({
   peerRoundTripMs: number.optional(),
   dbSizeBytes: number.optional(),
   dbInUseBytes: number.optional(),
+  /** When the process of the member started, by the clock of its node. */
+  startedMs: timeMs.optional(),
 });
 
 const nodeMetrics = z.strictObject({

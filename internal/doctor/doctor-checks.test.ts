@@ -64,11 +64,16 @@ const clocks = (ms: number): ClusterFacts =>
   fakeFacts({ clocks: [{ node: 'n1', offset: { ok: true, value: { ms } } }] });
 const certificates = (leftMs: number, name = '/etc/x.crt'): ClusterFacts =>
   withNode('n2', { certificates: [{ name, notAfterMs: NOW_MS + leftMs }] });
-const learner = (ageMs: number): ClusterFacts => ({
+/** n4 has been a node for 90 days and is a learner of the state etcd, which started `ageMs` ago on n4. */
+const learner = (ageMs?: number): ClusterFacts => ({
   ...factsWithRecords({
     stateEtcd: fakeEtcd({ members: [...fakeEtcd().members, { name: 'id-n4', isLearner: true }] }),
-    nodes: [fakeNode('n1'), fakeNode('n2'), fakeNode('n3'), fakeNode('n4', { createdMs: NOW_MS - ageMs })],
+    nodes: ['n1', 'n2', 'n3', 'n4'].map((each) => fakeNode(each, { createdMs: NOW_MS - 90 * DAY_MS })),
   }),
+  metrics: withMetrics('n4', {
+    stateEtcd: fakeMember(ageMs === undefined ? {} : { startedMs: NOW_MS - ageMs }),
+    kubernetesEtcd: fakeMember({ startedMs: NOW_MS - 90 * DAY_MS }),
+  }).metrics,
 });
 const pods = (ageMs: number): ClusterFacts =>
   withKubernetes(({ pods: all }) => ({
@@ -667,13 +672,31 @@ const ROWS: readonly Row[] = [
   row('doctor-join', 'a machine was refused a day ago', () => refusedJoin(DAY_MS), 'good'),
   row('doctor-join', 'a machine was refused less than a day ago', () => refusedJoin(DAY_MS - 1), 'warning'),
   row('doctor-join', 'a join request is pending', () => refusedJoin(0, 'pending'), 'good'),
-  row('doctor-etcd-learner', 'a learner has waited for ten minutes', () => learner(10 * MINUTE_MS), 'good'),
   row(
     'doctor-etcd-learner',
-    'a learner has waited for more than ten minutes',
+    'the etcd of a learner started ten minutes ago',
+    () => learner(10 * MINUTE_MS),
+    'good',
+  ),
+  row(
+    'doctor-etcd-learner',
+    'the etcd of a learner started more than ten minutes ago',
     () => learner(10 * MINUTE_MS + 1),
     'warning',
     'n4',
+  ),
+  row(
+    'doctor-etcd-learner',
+    'the metrics of a learner do not tell when its etcd started',
+    () => learner(),
+    'unknown',
+    'n4',
+  ),
+  row(
+    'doctor-etcd-learner',
+    'a learner belongs to no node',
+    () => withEtcd({ members: [...fakeEtcd().members, { name: 'id-n9', isLearner: true }] }),
+    'warning',
   ),
   row(
     'doctor-etcd-size',
@@ -875,6 +898,11 @@ describe('the checks of a cluster', () => {
         .filter(({ grade }) => grade === 'good')
         .map(({ code }) => code),
     ).toEqual(['doctor-credentials', 'doctor-credentials']);
+  });
+
+  test('doctor-etcd-learner shows how long the etcd of an old node has been a learner, not how old the node is', () => {
+    const finding = diagnose(learner(MINUTE_MS)).find(({ code }) => code === 'doctor-etcd-learner');
+    expect(finding).toMatchObject({ grade: 'good', figure: 'learner for at least 1m' });
   });
 
   test('doctor-certificate warns later if the configured lifetime of certificates is shorter', () => {

@@ -117,7 +117,11 @@ export const member: Observe = (facts) => {
     );
 };
 
-/** Whether a learner of etcd has waited unusually long for its promotion. */
+/**
+ * Whether a learner of etcd has waited unusually long for its promotion. A voter never becomes a learner again, so a
+ * learner has been one at least since its process started. The record of the node only tells when the node joined: a
+ * worker may become a control plane much later.
+ */
 export const learner: Observe = (facts) => {
   const threshold = `promoted within ${formatDuration(LEARNER_WARNING_MS)}`;
   return judgeEtcds(facts, threshold, ({ members }, subject, { nodes }) => {
@@ -125,18 +129,36 @@ export const learner: Observe = (facts) => {
     if (learners.length === 0) return [{ subject, figure: 'no learner', threshold }];
     return learners.map(({ name: id }) => {
       const node = nodes.find((each) => each.id === id);
-      const ageMs = node === undefined ? Infinity : facts.takenMs - node.createdMs;
-      const figure = node === undefined ? 'learner without a node' : `learner for ${formatDuration(ageMs)}`;
-      const who = node?.name ?? id;
-      const cause = `${who} is a ${subject} ${figure}, and not promoted`;
+      const seen = { subject: `${subject} of ${node?.name ?? id}`, threshold };
+      if (node === undefined)
+        return {
+          ...{ ...seen, figure: 'learner without a node' },
+          problem: warned(`${id} is a learner of the ${subject}, and no node has this ID`),
+        };
+      const { name } = node;
+      const startedMs = startOfMember(facts, name, subject);
+      if (startedMs === undefined)
+        return notMeasured(
+          { ...seen, node: name },
+          `${name} is a learner of the ${subject}, and its metrics do not tell since when`,
+        );
+      const waitedMs = Math.max(0, facts.takenMs - startedMs);
+      const figure = `learner for at least ${formatDuration(waitedMs)}`;
+      const cause = `${name} is a ${subject} ${figure}, and not promoted`;
       return {
-        ...{ subject: `${subject} of ${who}`, figure, threshold },
-        ...(node && { node: node.name }),
-        problem: warned(ageMs > LEARNER_WARNING_MS ? cause : undefined),
+        ...{ ...seen, figure, node: name },
+        problem: warned(waitedMs > LEARNER_WARNING_MS ? cause : undefined),
       };
     });
   });
 };
+
+/** When the etcd member of a node started; undefined if its metrics could not be read or do not contain the time. */
+function startOfMember({ metrics }: ClusterFacts, name: string, subject: string): number | undefined {
+  const key = ETCDS.find((etcd) => etcd.subject === subject)?.key;
+  const answer = metrics.find(({ node }) => node === name)?.answer;
+  return key === undefined || answer?.ok !== true ? undefined : answer.value[key]?.startedMs;
+}
 
 /** The size of each database against its quota. */
 export const size: Observe = (facts) => {
