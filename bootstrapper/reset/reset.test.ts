@@ -82,6 +82,12 @@ class MountedFiles extends MemoryFiles {
       : super.read(path, maxBytes);
   }
 
+  /** The kernel refuses to delete a mount point: EBUSY. */
+  override remove(path: string): Promise<void> {
+    const isMounted = mountsBelow(this.mounts, [path]).includes(path);
+    return isMounted ? Promise.reject(new Error(`EBUSY: ${path}`)) : super.remove(path);
+  }
+
   unmount(path: string): void {
     const written = path.replaceAll(' ', '\\040');
     this.mounts = this.mounts
@@ -238,6 +244,16 @@ describe('runReset()', () => {
       ['iptables-restore', '--noflush', '--wait=10'],
     ]);
     expect(await carryOut()).toBe('none');
+  });
+
+  test('empties a directory that is a disk of its own, and leaves it mounted', async () => {
+    const { files, orders, commands, there, carryOut } = await createMachine();
+    await orders.accept('c', orderFor('node-1'));
+    files.mounts += '\n50 22 8:17 / /var/lib/kubelet rw - ext4 /dev/sdb1 rw';
+    expect(await carryOut()).toBe('fresh');
+    expect(await there(SECRETS)).toEqual([]);
+    expect(commands.runs).not.toContainEqual(['umount', '--lazy', '/var/lib/kubelet']);
+    expect(commands.runs).toContainEqual(['umount', '--lazy', '/var/lib/kubelet/pods/a/volumes/token']);
   });
 
   test('continues after a crash at any change of the disk', async () => {

@@ -82,14 +82,15 @@ export async function runReset(ports: ResetPorts, options: ResetOptions): Promis
 
 /**
  * Deletes the state of the node. Unmounts first, because deleting a directory would also delete the files that are
- * mounted in it. Deletes the machine key last.
+ * mounted in it. A directory that is a mount point itself is emptied and stays mounted: it may be a disk of its own, which
+ * would have its data again after the next boot. Deletes the machine key last.
  */
 async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   const { files } = ports;
   const { paths, directoriesToRemove, linksToRemove, registries, signal } = options;
   const onDisk = new Set(options.stateDisk?.directories);
   const mounts = async (): Promise<readonly string[]> =>
-    (await mountsIn(files, directoriesToRemove)).filter((path) => !onDisk.has(path));
+    (await mountsIn(files, directoriesToRemove)).filter((path) => !directoriesToRemove.includes(path));
   for (const path of await mounts()) await tryCommand(ports, ['umount', '--lazy', path], signal);
   const [left] = await mounts();
   if (left !== undefined)
@@ -97,8 +98,11 @@ async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
       details: { path: left },
     });
   for (const link of linksToRemove) await tryCommand(ports, ['ip', 'link', 'delete', link], signal);
-  for (const directory of directoriesToRemove.filter((path) => !onDisk.has(path)))
-    await files.remove(directory);
+  const mountPoints = new Set(await mountsIn(files, directoriesToRemove));
+  for (const directory of directoriesToRemove.filter((path) => !onDisk.has(path))) {
+    if (!mountPoints.has(directory)) await files.remove(directory);
+    else for (const name of await files.list(directory)) await files.remove(`${directory}/${name}`);
+  }
   await removeRegistries(files, registries);
   const kept = [paths.store, dirname(paths.resetOrder), dirname(paths.machineKey)];
   for (const name of await files.list(paths.state)) {

@@ -13,7 +13,12 @@ const NAME = 'uninstall';
 const OTHERS =
   /^\.\/(usr\/lib\/(cluster-mini|modules)|proc|sys|dev|run|tmp|root|var\/(log|cache|tmp|lib\/(dpkg|systemd|apt|dbus|cluster-seed|swtpm))|etc\/(machine-id|resolv\.conf|hostname|hosts|\.pwd\.lock|(passwd|shadow|group|gshadow)-?))(\/|$)/;
 /** Mount points that the host makes on a local machine; they are not compared, but the files in them are. */
-const MOUNT_POINTS: readonly string[] = ['./opt/cluster', './var/lib/cluster'];
+const MOUNT_POINTS: readonly string[] = [
+  './opt/cluster',
+  './var/lib/cluster',
+  './var/lib/containerd',
+  './var/lib/kubelet',
+];
 const LIST = 'find . \\( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run \\) -prune -o -print';
 
 /**
@@ -137,7 +142,7 @@ await test('a removed machine stops its programs and reports its removal, and af
       assert.doesNotMatch(await cluster.sh('n2', rules), /KUBE|CNI|FLANNEL|cluster/);
       assert.equal(await cluster.sh('n2', 'ip -o link | grep -E "cni|flannel|veth" || true'), '');
       assert.equal(
-        await cluster.sh('n2', 'findmnt -rno TARGET | grep -E "kubelet|containerd|netns|cni" || true'),
+        await cluster.sh('n2', 'findmnt -rno TARGET | grep -E "kubelet/|containerd/|netns|cni" || true'),
         '',
       );
     },
