@@ -662,6 +662,12 @@ const ROWS: readonly Row[] = [
   row('doctor-document', 'no owner has signed the settings', unsignedSettings, 'warning'),
   row(
     'doctor-document',
+    'no owner has signed anything',
+    () => fakeFacts({ documents: { ok: true, value: [] } }),
+    'warning',
+  ),
+  row(
+    'doctor-document',
     'a grant, which admits one machine, has expired',
     () => documents(-DAY_MS, 'grant'),
     'good',

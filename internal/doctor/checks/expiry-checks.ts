@@ -99,10 +99,9 @@ export const keys: Observe = ({ keys: part, takenMs }) => {
 export const document: Observe = ({ documents, takenMs }) => {
   const threshold = `ends in more than ${formatDuration(DOCUMENT_WARNING_MS)}`;
   return judgePart(documents, { subject: 'owner documents', threshold }, (all) => {
-    const lasting = all.filter(({ kind }) => LASTING_DOCUMENTS.includes(kind));
-    if (lasting.length === 0) return [{ subject: 'owner documents', figure: 'none', threshold }];
-    const missing = lasting.some(({ kind }) => kind === 'settings') ? [] : [UNSIGNED_SETTINGS];
-    const ends = lasting.map(({ kind, endsMs: endMs }) =>
+    const needed = all.filter(({ kind }) => LASTING_DOCUMENTS.includes(kind));
+    const missing = needed.some(({ kind }) => kind === 'settings') ? [] : [UNSIGNED_SETTINGS];
+    const ends = needed.map(({ kind, endsMs: endMs }) =>
       judgeEnd(takenMs, {
         ...{ subject: `document ${kind}`, endMs, threshold },
         marginMs: DOCUMENT_WARNING_MS,
