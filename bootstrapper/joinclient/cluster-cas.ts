@@ -21,7 +21,7 @@ export interface KnownCa extends KnownClusterCa {
 /** CAs with which a join service may prove that it belongs to the cluster: a PEM bundle. */
 interface ClusterCas {
   readonly pem: string;
-  /** Whether these CAs are the replacements that an owner has signed with the shared keys. */
+  /** Whether an owner has signed these CAs as replacements. One owner document names them and the other new shared keys. */
   readonly isFollowed: boolean;
 }
 

@@ -14,6 +14,7 @@ import { SHARED_KEYS, type SharedKey } from './shared-keys.ts';
 /** Longer than the two minutes for which a curator waits for a control plane. */
 const PROBE_TIMEOUT_MS = 130_000;
 
+/** Names of the places at which the probe tests credentials and keys. */
 const ENDPOINT_NAMES: Readonly<Record<string, string>> = {
   'etcd-client': 'Kubernetes etcd client port',
   'etcd-peer': 'Kubernetes etcd peer port',
@@ -22,7 +23,7 @@ const ENDPOINT_NAMES: Readonly<Record<string, string>> = {
   'api-server': 'API server',
   kubelet: 'kubelet',
   curator: 'curator',
-  'kubernetes-etcd-data': 'stored objects',
+  'kubernetes-etcd-data': 'objects in the Kubernetes etcd',
 };
 const OUTCOME_NAMES: Readonly<Partial<Record<Outcome, string>>> = {
   [Outcome.REFUSED]: 'refused',

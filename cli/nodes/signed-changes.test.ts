@@ -419,7 +419,7 @@ describe('documents that an owner signs', () => {
 describe('an owner signs nothing that somebody else wrote to etcd', () => {
   const apply = (harness: Awaited<ReturnType<typeof createSigned>>, onto?: bigint) =>
     runConfigApply(harness.owner, { file: undefined, dryRun: false, yes: true, onto });
-  /** A workspace that has applied `BASE`, and then changes its join policy. */
+  /** A workspace that has applied `BASE` with the join policy `auto`, and then changes the lifetime of node certificates. */
   const createChanged = async () => {
     const harness = await createSigned();
     const { clusterId, files } = harness;

@@ -109,7 +109,7 @@ export type SingleCertificate = z.infer<typeof onceShape>;
 /** The permission for all backups of a schedule, with the schedule itself. */
 export type ScheduleCertificate = z.infer<typeof scheduleShape>;
 
-/** The fields of a certificate that an owner chooses. The other fields follow from the owner key. */
+/** The fields of a certificate that an owner chooses. `signBackupCertificate()` adds the others. */
 export type CertificateContent =
   | Omit<SingleCertificate, 'version' | 'owner' | 'vouchers' | 'signature'>
   | Omit<ScheduleCertificate, 'version' | 'owner' | 'vouchers' | 'signature'>;

@@ -12,7 +12,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-credentials': retryable.operator.unhealthy(
     'A credential of this workspace has expired, or expires soon.',
-    'Run `cluster kubeconfig --renew`. Each command that reaches a curator renews the certificate for curators.',
+    'Run `cluster kubeconfig --renew`. Each command that reaches a curator also renews your operator certificate if it is due.',
   ),
   'doctor-etcd-full': retryable.operator.unhealthy(
     'An etcd database has used up its quota and refuses every write.',

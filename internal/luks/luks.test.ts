@@ -69,11 +69,15 @@ describe('parseLuksHeader()', () => {
       want: 'luks-version',
     },
     {
-      name: 'another size of a copy',
+      name: 'a copy that states a wrong size',
       given: () => bytesAt(8, Uint8Array.of(0, 0, 0, 0, 0, 0, 0x80, 0)),
       want: 'luks-size',
     },
-    { name: 'another offset of a copy', given: () => bytesAt(256, Uint8Array.of(1)), want: 'luks-size' },
+    {
+      name: 'a copy that states a wrong offset',
+      given: () => bytesAt(256, Uint8Array.of(1)),
+      want: 'luks-size',
+    },
     { name: 'another checksum algorithm', given: () => bytesAt(72, text('sha512')), want: 'luks-checksum' },
     { name: 'a label', given: () => bytesAt(24, text('x')), want: 'luks-label' },
     { name: 'a subsystem', given: () => bytesAt(208, text('x')), want: 'luks-label' },

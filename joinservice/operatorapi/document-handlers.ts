@@ -15,8 +15,8 @@ import { OperatorApiError } from './errors.ts';
 import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
 /**
- * Kinds of documents that concern only one machine. A document of any other kind is stored only together with the
- * record that it is about, because alone it would make the present record invalid.
+ * Kinds of documents that an operator who is not an owner may store alone. Each one concerns only one machine. A document
+ * of another kind could make the present record invalid, so it is stored only together with a new record.
  */
 const KINDS_OF_OPERATORS: readonly DocumentKind[] = ['grant', 'readmission'];
 

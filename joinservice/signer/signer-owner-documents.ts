@@ -21,7 +21,7 @@ import { documentBytes, ownersFrom } from '../ownerdocs/index.ts';
 import { SignerError } from './errors.ts';
 import { FLOOR_KINDS, type FloorKind, type KnownControlPlane, type SignerMemory } from './signer-memory.ts';
 
-/** The sources of owner documents and of the first owners. */
+/** The sources of owner documents and of the first owners, and the limits on the documents that are accepted. */
 export interface SignerOwnerDocumentsPorts {
   /**
    * Only the documents are read from etcd. The keys of the first owners come from `ownerKeys`, because etcd is not

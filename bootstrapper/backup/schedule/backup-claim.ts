@@ -21,9 +21,9 @@ export interface BackupClaim {
 }
 
 /**
- * Runs `work` while this node holds the claim to take the next backup of the cluster. Resolves to undefined if another
- * node holds the claim, or has taken a backup since `head` was read. After a crash of this node, the claim expires by
- * itself.
+ * Runs `work` while this node holds the claim to take the next backup of the cluster. Does not run it, and resolves to
+ * undefined, if another node holds the claim or has taken a backup since `head` was read. The claim of a node that crashed
+ * expires by itself.
  */
 export async function withBackupClaim<T>(
   { etcd, clock }: { readonly etcd: KeySpace; readonly clock: Clock },

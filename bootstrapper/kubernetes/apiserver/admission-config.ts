@@ -7,8 +7,8 @@ import { PATHS, type KubernetesSettings } from '../settings.ts';
 type AdmissionSettings = Pick<KubernetesSettings, 'podSecurity' | 'hardening'>;
 
 /**
- * Namespaces of the distribution's own pods. These pods set up the network of the node and need privileges
- * for it.
+ * Namespaces of the distribution's own pods. Some of these pods need privileges, for example to set up the network of
+ * the node.
  */
 const SYSTEM_NAMESPACES = ['kube-system', NETWORK_NAMESPACE] as const;
 

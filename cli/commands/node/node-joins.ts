@@ -83,7 +83,7 @@ function registerCloudInit(node: Command, action: ActionBinder): void {
     .description('generate cloud-init user data for machines that join')
     .option('--endpoint <host>', 'control-plane node; may be repeated (default: all current ones)', collect)
     .option('--package <url>', 'Debian package of the agent: https://… or file:///PATH')
-    .option('--package-sha256 <hex>', 'SHA-256 of the package; required with https and http')
+    .option('--package-sha256 <hex>', 'SHA-256 of the package; required with https')
     .option('--no-tpm', 'for machines without a TPM')
     .addOption(
       new Option('--format <format>', 'complete user data, or only the provisioning file')

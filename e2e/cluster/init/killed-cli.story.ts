@@ -31,7 +31,7 @@ await test('after kill -9 of the CLI in every phase and step, the same command c
   assert.deepEqual(killed.missing(), []);
 });
 
-/** Phases that started a second time although nothing on the machine had failed. */
+/** Phases other than `preflight` that started a second time although nothing on the machine had failed. */
 function ranTwice(events: readonly StoredEvent[]): readonly string[] {
   const starts = events.filter(({ event }) => event.kind === 'started' && event.phase !== 'preflight');
   return starts

@@ -128,7 +128,7 @@ await test('after the loss of a control plane the shared keys are replaced, and 
     step.diagnostic(`${Math.round((Date.now() - startMs) / 1000)} s`);
     assert.match(said, /The keys were replaced\. Credentials made with the old ones are refused/);
     assert.match(said, /service account key +refused at API server on n1, n2, kubelet on/);
-    assert.match(said, /encryption key +refused at stored objects on n[12]/);
+    assert.match(said, /encryption key +refused at objects in the Kubernetes etcd on n[12]/);
     assert.match(
       await must('keys', 'show'),
       /^generation 2, .*requested .*: n3 \(node-\w+\) was lost with these keys/,

@@ -70,7 +70,7 @@ export class Tickets {
     if (request.joinId !== nodeId)
       throw new JoinError(
         'join-ticket-other-key',
-        `issuing ticket of ${request.joinId.slice(0, 64)} to ${nodeId}: the machine has proved another key than the key of this request`,
+        `issuing the ticket of join request ${request.joinId.slice(0, 64)} to ${nodeId}: the machine proved its own key, but the join request belongs to another key`,
       );
     const keys = readKeys(request.keys);
     const asked = await this.#request(nodeId, signal);
