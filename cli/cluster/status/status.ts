@@ -13,7 +13,7 @@ import {
 } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { formatFields } from '../../host/index.ts';
-import { knownApiServers, reachableAccess, servingAccess } from '../curator/api-servers.ts';
+import { servingAccess } from '../curator/api-servers.ts';
 import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
 import { callCurator } from '../curator/call-curator.ts';
 import { fetchKeysView } from './keys-view.ts';
@@ -161,8 +161,8 @@ function kubeletsOf(nodes: readonly KubeNode[]): (name: string) => KubeletState 
 }
 
 async function readKubernetes(context: CommandContext): Promise<KubernetesPart> {
+  const access = await servingAccess(context);
   const named = await currentKubeAccess(context);
-  const access = await reachableAccess(named, knownApiServers(context));
   using client = new KubeClient(access, context.ports);
   const { signal } = context;
   const [nodes, pods, charts] = await Promise.all([
