@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { CLUSTER_PREFIX, documentKey } from '../../../internal/records/index.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { WatchedMachine } from '../init/watched-machine.ts';
 import { eventually } from '../harness/node-shell.ts';
@@ -78,6 +81,10 @@ const CASES = [
  * time.
  */
 const FINGERPRINT = `find ${STATE} /etc/kubernetes -path '${STATE}/etcd-*/data' -prune -o -path ${STATE}/store/blobs -prune -o -type f -printf '%p %s %m %T@\\n' -exec sha256sum {} \\; | sort | sha256sum`;
+/** The files in which agent and signer store which owner documents they have accepted. */
+const RECORD = `${STATE}/membership/accepted-documents.json`;
+const ACCEPTED = `${RECORD} ${STATE}/membership/configuration-floors.json /var/lib/cluster-signer`;
+const SERVING_CERT = `${STATE}/kubernetes/kubelet-serving.crt`;
 const UNITS = [
   'cluster-etcd-state',
   'cluster-etcd-kubernetes',
@@ -86,6 +93,8 @@ const UNITS = [
   'cluster-containerd',
   'kubelet',
 ];
+/** A renewal restarts join service and curator, and nothing else. */
+const KUBERNETES = 'for name in kubelet kube-apiserver kube-scheduler etcd; do pgrep -x $name; done';
 const WORKLOADS = `${UNITS.map((unit) => `systemctl show -p MainPID --value ${unit}`).join('; ')}; pgrep -x kube-apiserver; pgrep -x kube-scheduler`;
 
 await test('a machine with a damaged disk refuses a second init, changes nothing and resumes when the file is restored', async (story) => {
@@ -117,6 +126,61 @@ await test('a machine with a damaged disk refuses a second init, changes nothing
     });
 
   assert.match(await bench.must(...machine.init()), /nothing was changed/);
+
+  await story.test(
+    'older files of accepted documents give nobody anything new until an owner signs again',
+    async () => {
+      const owner = (...args: readonly string[]) => bench.must('--workspace', machine.workspace, ...args);
+      const directory = join(bench.directory, 'ann');
+      await mkdir(directory);
+      const ann = (...args: readonly string[]) => bench.cli('--workspace', directory, ...args);
+      const [request, grant] = ['ann.csr', 'ann.grant'].map((name) => join(directory, name)) as [
+        string,
+        string,
+      ];
+      const addAnn = async (): Promise<void> => {
+        await owner('operator', 'add', 'ann', '--role', 'operator', '--request', request, '--out', grant);
+        await bench.must('--workspace', directory, 'operator', 'accept', grant);
+        await bench.must('--workspace', directory, 'kubeconfig', '--renew');
+      };
+      const kubernetes = await machine.sh(KUBERNETES);
+      const bound = (): Promise<string> => machine.sh(`cat ${RECORD}`);
+      await bench.must('--workspace', directory, 'operator', 'key', 'ann');
+      await addAnn();
+      const first = await eventually('the list of operators is bound', 30, bound, (text) =>
+        text.includes('signer/operators'),
+      );
+      await machine.sh(`rm -rf /run/old; mkdir /run/old; cp -a --parents ${ACCEPTED} /run/old`);
+      const list = `${CLUSTER_PREFIX}${documentKey('operators', '')}`;
+      const { stdout: old } = await machine.node.etcdctl('root', 'get', '--print-value-only', list);
+      await addAnn();
+      await eventually('the newer list is bound', 30, bound, (text) => text !== first);
+
+      await machine.sh(
+        `systemctl stop bootstrapper cluster-signer; cp -a /run/old/. /; echo x > ${SERVING_CERT}; systemctl start cluster-signer`,
+      );
+      const found = await startAgent(machine);
+      await found((said) => said.includes('"owner-document-before-rollback"'));
+      assert.match(await nodes(), / Ready /, 'Kubernetes answers');
+      assert.equal(await machine.sh(KUBERNETES), kubernetes, 'the same processes run');
+      const isRenewed = (): Promise<string> => machine.sh(`cat ${SERVING_CERT}`);
+      await eventually('the node renews its certificates', 60, isRenewed, (text) => text.includes('BEGIN'));
+
+      // An attacker restores the older list of operators. A curator that has just started has forgotten the newer one.
+      await machine.node.etcdctl('root', 'put', list, old.trim());
+      await machine.sh('systemctl restart cluster-joinservice');
+      const refusals = `journalctl -u cluster-signer -u cluster-joinservice -o cat --since -1min | grep -E '"(warn|error)"' || true`;
+      await eventually(
+        'the signer refuses ann',
+        60,
+        async () => `${(await ann('kubeconfig', '--renew')).stderr} ${await machine.sh(refusals)}`,
+        (text) => /refused to sign a kubeconfig.*owner-document-before-rollback/.test(text),
+      );
+      await owner('sign', '--yes');
+      await bench.must('--workspace', directory, 'kubeconfig', '--renew');
+      assert.equal(await machine.sh(KUBERNETES), kubernetes, 'the same processes run');
+    },
+  );
 });
 
 type Wanted = (line: string) => boolean;
