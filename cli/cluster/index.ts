@@ -25,7 +25,7 @@ export { readKubeAccess } from './kubeconfig/kubeconfig-file.ts';
 export { runKubeconfig } from './kubeconfig/kubeconfig.ts';
 export { changeServer } from './kubeconfig/change-server.ts';
 export { currentKubeAccess, kubernetesEndpointOf, renewKubeconfig } from './kubeconfig/renew-kubeconfig.ts';
-export { describeDisk, nodeViewFrom, renderNodes, type NodeView } from './status/node-view.ts';
+export { describeDisk, errorText, nodeViewFrom, renderNodes, type NodeView } from './status/node-view.ts';
 export { parseSelector } from './status/label-selector.ts';
 export { watchResult } from './status/watch.ts';
 export { fetchKeysView, describeRotationPhase, type KeysView, type NewKeysView } from './status/keys-view.ts';
