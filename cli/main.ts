@@ -48,6 +48,10 @@ async function runProgram(): Promise<number> {
     output: new StandardOutput(streams),
     clock,
     signal: stopping.signal,
+    onExit: (restore) => {
+      process.on('exit', restore);
+      return () => process.off('exit', restore);
+    },
     readDescriptor: async (descriptor, options) =>
       (await import('../internal/file/index.ts')).readDescriptor(descriptor, options),
     createPorts: async () => {

@@ -38,6 +38,8 @@ export interface AppOptions {
   /** Reads an inherited file descriptor to its end. */
   readonly readDescriptor: ReadDescriptor;
   readonly signal: AbortSignal;
+  /** Calls `restore` when this process ends in whatever way; returns how to forget it. */
+  readonly onExit?: (restore: () => void) => () => void;
   readonly createHost?: typeof createStreamHost;
   readonly entries?: readonly CommandEntry[];
 }

@@ -1,4 +1,5 @@
 import { Secret } from '../../internal/secret/index.ts';
+import type { FullScreen, ScreenEvents } from './screen-port.ts';
 import { renderListing, type Listing } from './listing.ts';
 import type { AppHost, ErrorReport, StepProgress } from './host.ts';
 
@@ -85,6 +86,13 @@ export class RecordingHost implements AppHost {
 
   beginScreen(): void {
     // every result is recorded
+  }
+
+  /** The screen that commands get; undefined: the host is no terminal. */
+  fullScreen: ((events: ScreenEvents) => FullScreen) | undefined;
+
+  openFullScreen(events: ScreenEvents): FullScreen | undefined {
+    return this.fullScreen?.(events);
   }
 
   confirm(question: string, defaultAnswer: boolean): Promise<boolean> {

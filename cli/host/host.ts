@@ -2,6 +2,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { StepShare } from './format.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
+import type { FullScreen, ScreenEvents } from './screen-port.ts';
 import type { Listing } from './listing.ts';
 
 /** The interface between a command and its user, who is a person or a program. Each message has a code, which is stable for scripts. */
@@ -30,6 +31,11 @@ export interface Host {
    * one is not written again.
    */
   beginScreen(): void;
+  /**
+   * Takes the whole terminal, until the result is disposed. undefined unless keyboard and results are a terminal that can be
+   * drawn on, and the user wants text.
+   */
+  openFullScreen(events: ScreenEvents): FullScreen | undefined;
   /**
    * Writes bytes to stdout, for a command whose result is a file; resolves when more may be written. undefined where bytes would do harm:
    * stdout is a terminal, or events go to it. Such a command reports with `say`.
@@ -90,7 +96,11 @@ export interface HostFlags {
 }
 
 /** An output stream of this process. */
-export type OutputStream = NodeJS.WritableStream & { readonly isTTY?: boolean; readonly columns?: number };
+export type OutputStream = NodeJS.WritableStream & {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  readonly rows?: number;
+};
 
 /** The standard streams. Results go to `out`, messages to `err`. */
 export interface Streams {
@@ -105,4 +115,6 @@ export interface HostOptions {
   readonly clock: Clock;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
+  /** Calls `restore` when this process ends in whatever way; returns how to forget it. */
+  readonly onExit?: ((restore: () => void) => () => void) | undefined;
 }

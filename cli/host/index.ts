@@ -3,6 +3,8 @@
  * results with codes; this directory decides how they look.
  */
 export { createHost } from './create-host.ts';
+export type { ScreenLine, Span } from './screen-port.ts';
+export type { Key } from './keys.ts';
 export { formatBytes } from '../../internal/printable/index.ts';
 export { formatFields, formatShare, formatTable } from './format.ts';
 export { renderListing, type Listing } from './listing.ts';

@@ -76,6 +76,10 @@ export class JsonHost extends NoPrompts implements AppHost {
     this.#screen.begin();
   }
 
+  openFullScreen(): undefined {
+    return undefined;
+  }
+
   fail({ stack: _stack, ...report }: ErrorReport): void {
     this.#write(this.#options.streams.out, { type: 'error', ...report });
   }

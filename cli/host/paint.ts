@@ -1,9 +1,8 @@
 import { styleText } from 'node:util';
 import { printableJson } from '../../internal/printable/index.ts';
 import type { ErrorReport, OutputStream } from './host.ts';
+import type { Style } from './screen-port.ts';
 
-/** Colors and styles in use. */
-export type Style = 'red' | 'green' | 'yellow' | 'dim' | 'bold';
 /** Styles a text, or returns it unchanged if colors are off. */
 export type Paint = (style: Style, text: string) => string;
 

@@ -1,11 +1,13 @@
 import { printableJson, printableLines } from '../../internal/printable/index.ts';
 import { formatDuration } from '../../internal/clock/index.ts';
 import { byteOutput } from './byte-output.ts';
+import { openFullScreen } from './full-screen.ts';
 import { ProgressMeter } from './progress-meter.ts';
 import type { AppHost, ErrorReport, HostFlags, HostOptions, StepProgress } from './host.ts';
 import { renderListing, type Listing } from './listing.ts';
 import { NoPrompts } from './no-prompts.ts';
 import { createPaint, renderError, type Paint } from './paint.ts';
+import type { FullScreen, ScreenEvents } from './screen-port.ts';
 import { plainData, Screen } from './screen.ts';
 import { renderYaml } from './yaml.ts';
 
@@ -86,6 +88,11 @@ export class PlainHost extends NoPrompts implements AppHost {
 
   beginScreen(): void {
     this.#screen.begin();
+  }
+
+  openFullScreen(events: ScreenEvents): FullScreen | undefined {
+    const wanted = this.#flags.output === 'human' || this.#flags.output === 'wide';
+    return wanted ? openFullScreen(this.options, events) : undefined;
   }
 
   fail(report: ErrorReport): void {
