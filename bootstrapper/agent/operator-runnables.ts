@@ -1,7 +1,13 @@
 import { PORTS } from '../../internal/endpoint/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
 import { DiskStreams, type FileSystem } from '../../internal/file/index.ts';
-import { readPage, renderMetrics, renderNodeMetrics, serveMetrics } from '../../internal/metrics/index.ts';
+import {
+  machineUsage,
+  readPage,
+  renderMetrics,
+  renderNodeMetrics,
+  serveMetrics,
+} from '../../internal/metrics/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { BackupRing, createBackupTask } from '../backup/index.ts';
@@ -58,7 +64,7 @@ async function renderAgent(agent: Agent, { health, certificates: list }: MetricS
     readFileSystems(streams),
     readComponents(agent, health, signal),
   ]);
-  const now = { usage: usage(), tree: tree(), nowMs: clock.nowMs() };
+  const now = { usage: usage(), machine: machineUsage(), tree: tree(), nowMs: clock.nowMs() };
   const backups = currentValue(agent.reads.scheduledBackups);
   const found = { certificates, servers, fileSystems, components, backups };
   return renderMetrics(agentMetrics({ version: agentVersion, ...found, ...now }));

@@ -68,7 +68,7 @@ export class FakeKernel {
       rename: (...all) => files.rename(...all),
       removeTemporary: (path) => files.removeTemporary(path),
       sync: (path) => this.#effect('sync', () => files.sync(path)),
-      list: (...all) => files.list(...all),
+      list: (path) => files.list(path),
       stat: (path) =>
         path.startsWith(MAPPING)
           ? Promise.resolve(this.#mapped.has(path.slice(MAPPING.length)) ? FOUND : undefined)

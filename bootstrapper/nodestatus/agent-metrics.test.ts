@@ -4,12 +4,13 @@ import { agentMetrics } from './agent-metrics.ts';
 
 const NOW_MS = Date.UTC(2026, 0, 1);
 const USAGE = { uptimeSeconds: 1, residentBytes: 2, heapBytes: 3, cpuMicroseconds: 4 };
+const MACHINE = { cpuBusySeconds: 1.5, cpuSeconds: 20, memoryBytes: 8000, memoryAvailableBytes: 5000 };
 
-test('agentMetrics() contains the metrics that the alerts use: clock, failures, certificates, file systems, components, backups, API servers', () => {
+test('agentMetrics() contains the metrics that the alerts use: clock, failures, certificates, file systems, components, backups, API servers; and the load of the machine', () => {
   const runnable = { sinceMs: NOW_MS, restarts: 0, note: undefined };
   const text = renderMetrics(
     agentMetrics({
-      ...{ version: '1.2.3', usage: USAGE, nowMs: NOW_MS },
+      ...{ version: '1.2.3', usage: USAGE, machine: MACHINE, nowMs: NOW_MS },
       tree: [
         { ...runnable, path: 'root.a', state: 'healthy', lastError: 'an earlier error' },
         { ...runnable, path: 'root.b', state: 'dead', lastError: 'no route' },
@@ -26,6 +27,10 @@ test('agentMetrics() contains the metrics that the alerts use: clock, failures, 
   const samples = text.split('\n').filter((line) => line !== '' && !/^#|^cluster_program/.test(line));
   expect(samples).toEqual([
     `cluster_node_time_seconds ${NOW_MS / 1000}`,
+    'cluster_node_cpu_busy_seconds_total 1.5',
+    'cluster_node_cpu_seconds_total 20',
+    'cluster_node_memory_bytes 8000',
+    'cluster_node_memory_available_bytes 5000',
     'cluster_agent_runnable_state{path="root.a",state="healthy"} 1',
     'cluster_agent_runnable_state{path="root.b",state="dead"} 1',
     'cluster_agent_runnable_restarts_total{path="root.a"} 0',

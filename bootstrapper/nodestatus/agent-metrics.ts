@@ -1,5 +1,10 @@
 import type { FileSystem } from '../../internal/file/index.ts';
-import { processMetrics, type MetricFamily, type ProcessUsage } from '../../internal/metrics/index.ts';
+import {
+  processMetrics,
+  type MachineUsage,
+  type MetricFamily,
+  type ProcessUsage,
+} from '../../internal/metrics/index.ts';
 import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
 import type { ApiServerHealth, StaticPodHealth } from '../kubernetes/index.ts';
 import type { CertificateExpiry } from './certificate-expiry.ts';
@@ -10,6 +15,7 @@ import { isFailing } from './is-failing.ts';
 export interface AgentMetricsInput {
   readonly version: string;
   readonly usage: ProcessUsage;
+  readonly machine: MachineUsage;
   readonly tree: TreeSnapshot;
   readonly certificates: readonly CertificateExpiry[];
   /** The file systems of directories with data, by the path of the directory. */
@@ -25,7 +31,8 @@ export interface AgentMetricsInput {
 
 /** Metrics of the agent: its process, its runnables, its certificates, and the balancer. Pure. */
 export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] {
-  const { version, usage, tree, certificates, fileSystems, components, backups, servers, nowMs } = input;
+  const { version, usage, machine, tree, certificates, fileSystems, components, backups, servers, nowMs } =
+    input;
   return [
     ...processMetrics({ program: 'agent', version }, usage),
     {
@@ -34,6 +41,7 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
       kind: 'gauge',
       samples: [{ value: nowMs / 1000 }],
     },
+    ...machineMetrics(machine),
     {
       name: 'cluster_agent_runnable_state',
       help: 'Runnables of the agent by path; 1 for the current state.',
@@ -82,6 +90,25 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
     ...fileSystemMetrics(fileSystems),
     ...backupMetrics(backups),
     ...balancerMetrics(servers),
+  ];
+}
+
+function machineMetrics(machine: MachineUsage): readonly MetricFamily[] {
+  const { cpuBusySeconds, cpuSeconds, memoryBytes, memoryAvailableBytes } = machine;
+  const family = (name: string, kind: MetricFamily['kind'], help: string, value: number): MetricFamily => ({
+    name: `cluster_node_${name}`,
+    ...{ kind, help, samples: [{ value }] },
+  });
+  return [
+    family('cpu_busy_seconds_total', 'counter', 'Time that all processors were not idle.', cpuBusySeconds),
+    family('cpu_seconds_total', 'counter', 'Time of all processors, idle time included.', cpuSeconds),
+    family('memory_bytes', 'gauge', 'Memory of this machine.', memoryBytes),
+    family(
+      'memory_available_bytes',
+      'gauge',
+      'Memory that programs can still use without swapping.',
+      memoryAvailableBytes,
+    ),
   ];
 }
 
