@@ -4,18 +4,30 @@
  */
 export { runCordon, runDrain, type DrainOptions } from './drain.ts';
 export { NodesError, nodesErrors } from './errors.ts';
-export { runExplainJoin } from './joins/explain-join.ts';
-export { JOIN_STATES, runApprove, runJoinList, runRefuse, type ApproveOptions } from './joins/joins.ts';
+export { runExplainJoin, type ExplainOptions } from './joins/explain-join.ts';
+export { readTrace } from './joins/join-trace.ts';
+export {
+  describeQueuePosition,
+  joinViewFrom,
+  JOIN_STATES,
+  runApprove,
+  runJoinList,
+  runRefuse,
+  type ApproveOptions,
+  type JoinView,
+} from './joins/joins.ts';
 export { expectMachine, MachinePins } from './machine-pins.ts';
 export { runLabel } from './node-label.ts';
 export { runTaint } from './node-taint.ts';
 export { parseTaints } from './taint-changes.ts';
-export { runNodeLogs, type LogOptions } from './node-logs.ts';
+export { traceSection } from './joins/trace-page.ts';
+export { followRunnable, runNodeLogs, type LogOptions } from './node-logs.ts';
 export { runNodeMetrics } from './node-metrics.ts';
 export { runReboot, runShutdown } from './node-power.ts';
 export { runRemove, type RemoveOptions } from './removal/node-remove.ts';
 export { runReset, type ResetOptions } from './removal/node-reset.ts';
 export { runReadmit, runRemovedList } from './removal/readmit.ts';
+export { runnableViews, verdictAt, VERDICT_NAMES, type RunnableView } from './runnable-tree.ts';
 export { runNodeShow } from './node-show.ts';
 export { parseLabelChanges, parseRoleNames, rolesFromNames, type RoleName } from './roles/role-names.ts';
 export { runSetRole, type SetRoleOptions } from './roles/set-role.ts';

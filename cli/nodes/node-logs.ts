@@ -1,3 +1,4 @@
+import type { StreamLogsResponse } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { callCurator, findNode } from '../cluster/index.ts';
@@ -6,6 +7,8 @@ import { AppError } from '../app/errors.ts';
 /** A line has at most 32 KiB: agents cut longer ones. A JSON entry that is cut again here could not be parsed. */
 const LINE = { maxChars: 32 * 1024 } as const;
 
+/** How many earlier lines a followed log begins with. */
+const FOLLOWED_BACKLOG = 200;
 /** Paths of runnables and names of systemd units, as curators accept them. */
 const RUNNABLE = /^[A-Za-z0-9._-]{0,255}$/;
 const UNIT = /^[a-z][a-z0-9-]{0,63}(?:\.service)?$/;
@@ -36,18 +39,48 @@ export async function runNodeLogs(context: CommandContext, name: string, options
     const stream = audit
       ? nodeStreams.streamAuditLog({ node: name, auditLog: { backlog, follow } })
       : nodeStreams.streamLogs({ node: name, logs: logsOf(options) });
-    let rest = '';
-    for await (const { lines, dropped } of stream) {
-      if (dropped > 0n)
-        context.host.warn(
-          'node-logs-dropped',
-          `${dropped} lines dropped: they arrived faster than they could be sent`,
-        );
-      const parts = (rest + Buffer.from(lines).toString('utf8')).split('\n');
-      rest = parts.pop() ?? '';
-      for (const line of parts) print(context, line);
+    for await (const { lines, dropped } of wholeLines(stream)) {
+      if (dropped > 0n) context.host.warn('node-logs-dropped', droppedText(dropped));
+      for (const line of lines) print(context, line);
     }
-    if (rest !== '') print(context, rest);
+  });
+}
+
+/** Lines of a log that arrived together, and how many were lost before them. */
+interface LogLines {
+  readonly lines: readonly string[];
+  readonly dropped: bigint;
+}
+
+/** The stream of a log in whole lines; the last one may lack its line feed. */
+async function* wholeLines(stream: AsyncIterable<StreamLogsResponse>): AsyncGenerator<LogLines> {
+  let rest = '';
+  for await (const { lines, dropped } of stream) {
+    const parts = (rest + Buffer.from(lines).toString('utf8')).split('\n');
+    rest = parts.pop() ?? '';
+    yield { lines: parts, dropped };
+  }
+  if (rest !== '') yield { lines: [rest], dropped: 0n };
+}
+
+function droppedText(dropped: bigint): string {
+  return `${dropped} lines dropped: they arrived faster than they could be sent`;
+}
+
+/**
+ * Follows the log of a runnable of an agent, with all runnables below it, until the signal of the context fires or the
+ * stream ends. Lines are text for people, without control characters.
+ * @param path empty for the whole agent
+ */
+export async function followRunnable(
+  context: CommandContext,
+  { node, path }: { readonly node: string; readonly path: string },
+  onLines: (lines: readonly string[]) => void,
+): Promise<void> {
+  await callCurator(context, async ({ nodeStreams }) => {
+    const logs = logsOf({ path, exact: false, units: [], backlog: FOLLOWED_BACKLOG, follow: true });
+    for await (const { lines, dropped } of wholeLines(nodeStreams.streamLogs({ node, logs })))
+      onLines([...(dropped > 0n ? [`… ${droppedText(dropped)}`] : []), ...lines.map(renderLine)]);
   });
 }
 
@@ -60,7 +93,7 @@ function refuseUnusable({ path, exact, units }: LogOptions): void {
   if (odd !== undefined) throw new AppError('app-usage', `invalid unit ${JSON.stringify(odd)}`);
 }
 
-function logsOf({ path, exact, units, backlog, follow }: LogOptions) {
+function logsOf({ path, exact, units, backlog, follow }: Omit<LogOptions, 'audit'>) {
   const source =
     units.length > 0
       ? { case: 'units' as const, value: { names: units.map(unitName) } }
@@ -93,7 +126,7 @@ function print(context: CommandContext, line: string): void {
 }
 
 /** A JSON line of the agent as text; any other line unchanged. */
-export function renderLine(line: string): string {
+function renderLine(line: string): string {
   try {
     const { time, level, path, message, ...fields } = JSON.parse(line) as Record<string, unknown>;
     if (typeof time !== 'string' || typeof message !== 'string') return printable(line, LINE);

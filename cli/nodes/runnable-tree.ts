@@ -1,7 +1,6 @@
 import { formatDuration } from '../../internal/clock/index.ts';
 import { Runnable_State, type Runnable } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { printable } from '../../internal/printable/index.ts';
-import { errorText } from '../cluster/index.ts';
 
 /** A runnable counts as stuck if it has been starting for this long without a reason for waiting. */
 const STUCK_MS = 60_000;
@@ -21,11 +20,11 @@ const STATES: Readonly<Record<Runnable_State, State>> = {
 };
 
 /** Texts for people. `-o json` has the shorter values, which earlier versions used too. */
-const VERDICT_NAMES: Readonly<Record<string, string>> = { runs: 'running', starts: 'starting' };
+export const VERDICT_NAMES: Readonly<Record<string, string>> = { runs: 'running', starts: 'starting' };
 
 /**
  * Runnables with their state at `nowMs`. `why`: what the runnable waits for, or empty; `sinceMs`: time of its
- * last state change; `failedMs`: time of its last error, which it may have recovered from.
+ * last state change.
  */
 export function runnableViews(runnables: readonly Runnable[], nowMs: number) {
   return runnables.map((runnable) => {
@@ -36,17 +35,21 @@ export function runnableViews(runnables: readonly Runnable[], nowMs: number) {
       path: printable(path),
       depth: path === '' ? 0 : path.split('.').length - 1,
       state,
-      verdict: verdictOf(state, { why: idleBecause, forMs: nowMs - sinceMs }),
+      verdict: verdictAt({ state, why: idleBecause, sinceMs }, nowMs),
       why: printable(idleBecause),
       sinceMs,
       restarts,
-      lastError: lastError && errorText(lastError),
-      failedMs: lastError && Number(lastError.timeMs),
+      lastError:
+        lastError === undefined ? undefined : printable(`${lastError.code} ${lastError.message}`.trim()),
     };
   });
 }
 
-function verdictOf(state: State, { why, forMs }: { readonly why: string; readonly forMs: number }) {
+/** The verdict at a later time: a runnable that starts for long is stuck, without a report of its agent. */
+export function verdictAt(
+  { state, why, sinceMs }: { readonly state: State; readonly why: string; readonly sinceMs: number },
+  nowMs: number,
+) {
   switch (state) {
     case 'healthy':
       return 'runs';
@@ -59,7 +62,7 @@ function verdictOf(state: State, { why, forMs }: { readonly why: string; readonl
     case 'new':
     case 'unknown':
       if (why !== '') return 'idle';
-      return forMs > STUCK_MS ? 'stuck' : 'starts';
+      return nowMs - sinceMs > STUCK_MS ? 'stuck' : 'starts';
   }
 }
 
@@ -72,9 +75,7 @@ export function renderTree(views: readonly RunnableView[], nowMs: number): reado
       `${(VERDICT_NAMES[view.verdict] ?? view.verdict).padEnd(8)} ${formatDuration(nowMs - view.sinceMs).padStart(4)}`,
       ...(view.why === '' ? [] : [`(${view.why})`]),
       ...(view.restarts === 0 ? [] : [`${view.restarts} restarts`]),
-      ...(view.lastError === undefined
-        ? []
-        : [`last error ${formatDuration(nowMs - (view.failedMs ?? nowMs))} ago: ${view.lastError}`]),
+      ...(view.lastError === undefined ? [] : [`last error: ${view.lastError}`]),
     ];
     return `  ${name}  ${parts.join('  ')}`.trimEnd();
   });

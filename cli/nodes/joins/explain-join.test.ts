@@ -126,3 +126,29 @@ describe('cluster explain', () => {
     });
   });
 });
+
+test('runExplainJoin() with --html writes the trace as a page, with texts of machines as text', async () => {
+  const evil = '<script>alert(1)</script>';
+  await using harness = await createCuratorHarness(
+    {},
+    {
+      getTrace: async () => ({
+        nodeName: 'n2',
+        join: { ...joined, message: evil },
+        facts: [
+          fact(PASS, 'machine', 'dns', { actual: evil }),
+          fact(FAIL, 'cluster', 'policy', { code: evil, fix: 'Ask them.', timeMs: 90_000n }),
+        ],
+      }),
+    },
+  );
+  const { host } = harness.owner;
+  await harness.files.makeDirectory('.');
+  await runExplainJoin(harness.owner, 'n2', { html: true });
+  await runExplainJoin(harness.owner, 'n2', { html: '/owner/trace.html' });
+  expect(host.answered).toMatchObject({ path: 'explain-n2.html', nodeName: 'n2' });
+  const page = Buffer.from((await harness.files.read('/owner/trace.html', 1_000_000))!).toString('utf8');
+  expect(page).toContain('joined by operator:ann');
+  expect(page).toContain('+1m30s');
+  expect(page).not.toContain(evil);
+});

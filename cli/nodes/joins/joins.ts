@@ -104,7 +104,7 @@ export function joinListing(
 }
 
 /** E.g. "position 2, about 30s". `turn` and its members are keys of `-o json`. */
-function describeQueuePosition(queue: JoinView['turn']): string {
+export function describeQueuePosition(queue: JoinView['turn']): string {
   if (queue === undefined) return '<none>';
   return queue.place === 0
     ? 'joining now'

@@ -1,0 +1,78 @@
+import { TraceFact_Outcome, type TraceFact } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { CommandContext } from '../../app/command.ts';
+import { fixOfCode } from '../../app/explain.ts';
+import { printable } from '../../../internal/printable/index.ts';
+import { callCurator } from '../../cluster/index.ts';
+import { joinViewFrom, type JoinView } from './joins.ts';
+
+/** One check of a join, as plain values. */
+export type FactView = Readonly<ReturnType<typeof factFrom>>;
+
+type Outcome = 'pass' | 'warn' | 'fail' | 'wait' | 'unknown';
+
+const OUTCOMES: Readonly<Record<TraceFact_Outcome, Outcome>> = {
+  [TraceFact_Outcome.UNSPECIFIED]: 'unknown',
+  [TraceFact_Outcome.PASS]: 'pass',
+  [TraceFact_Outcome.WARN]: 'warn',
+  [TraceFact_Outcome.FAIL]: 'fail',
+  [TraceFact_Outcome.WAIT]: 'wait',
+};
+/** What the cluster and a machine recorded about a join, oldest check first. */
+export interface Trace {
+  readonly subject: string;
+  readonly joinId: string;
+  readonly nodeName: string;
+  /** undefined for a machine without a stored request. */
+  readonly join: JoinView | undefined;
+  readonly facts: readonly FactView[];
+}
+
+/** Reads the trace of a join, by any name of the machine that `cluster explain` takes. */
+export async function readTrace(context: CommandContext, subject: string): Promise<Trace> {
+  const trace = await callCurator(context, ({ operatorApi }) => operatorApi.getTrace({ subject }));
+  return {
+    subject,
+    joinId: printable(trace.joinId),
+    nodeName: printable(trace.nodeName),
+    join: trace.join === undefined ? undefined : joinViewFrom(trace.join),
+    facts: trace.facts.map(factFrom).toSorted((a, b) => a.timeMs - b.timeMs),
+  };
+}
+
+/** Whether the fix of a check is worth showing. Somebody has approved a member, also if its request first waited for that. */
+export function needsFix({ name, fix, outcome }: FactView, join: JoinView | undefined): boolean {
+  return fix !== '' && outcome !== 'pass' && !(name === 'policy' && join?.state === 'joined');
+}
+
+/** How the join ended, or stands, in one line. */
+export function traceVerdict({ join, facts }: Pick<Trace, 'join' | 'facts'>): string {
+  const failed = facts.findLast(({ outcome }) => outcome === 'fail');
+  if (join === undefined) {
+    if (failed === undefined) return 'no problems found';
+    return `failed at ${failed.name}${failed.code === '' ? '' : `: ${failed.code}`}`;
+  }
+  const by = join.decidedBy === '' ? '' : ` by ${join.decidedBy}`;
+  const why = join.code === '' ? '' : `: ${join.code} ${join.message}`;
+  return `${join.state}${by}${why}`.trim();
+}
+
+/** What a check has found, beside what it expected if that differs. */
+export function comparison({ expected, actual, outcome }: FactView): string {
+  if (expected === '' || outcome === 'pass') return actual;
+  return actual === expected ? actual : `expected ${expected}, found ${actual || '<none>'}`;
+}
+
+function factFrom(fact: TraceFact) {
+  const code = printable(fact.code);
+  return {
+    side: printable(fact.side),
+    name: printable(fact.name),
+    outcome: OUTCOMES[fact.outcome],
+    expected: printable(fact.expected),
+    actual: printable(fact.actual),
+    // Checks from the audit log have a code and no fix.
+    fix: printable(fact.fix) || (fixOfCode(code) ?? ''),
+    code,
+    timeMs: Number(fact.timeMs),
+  };
+}
