@@ -10,6 +10,7 @@ const READING: ReadonlySet<string> = new Set([
   'config schema',
   'config show',
   'status',
+  'dashboard',
   'version',
   'doctor',
   'support open',

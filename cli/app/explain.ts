@@ -60,7 +60,8 @@ export function explainErrors(host: Host, given: string | undefined): void {
       '',
       `  fix:       ${spec.fix}`,
       `  retryable: ${spec.retryable ? 'yes' : 'no'}`,
-      `  cause in:  ${FAULTS[spec.fault]}`,
+      `  fault:     ${FAULTS[spec.fault]}`,
+      `  source:    ${spec.source}`,
     ].join('\n'),
   );
 }

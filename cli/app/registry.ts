@@ -36,7 +36,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     'tell a machine which cluster to join, and show its progress',
     () => import('../commands/node/join.ts'),
   ),
-  command('status', 'show cluster status', () => import('../commands/status.ts')),
+  command('status', 'show cluster status', () => import('../commands/status/status.ts')),
+  command(
+    'dashboard',
+    'show the cluster live, on the terminal',
+    () => import('../commands/status/dashboard.ts'),
+  ),
   command(
     'version',
     'show the versions of client, agents, Kubernetes and bundle',

@@ -3,4 +3,5 @@
  * keeps where the cluster cannot reach them.
  */
 export { runAuditExport, runAuditList, runAuditVerify, type AuditListOptions } from './audit.ts';
+export { detailText } from './detail-text.ts';
 export { AuditLogError, auditLogErrors } from './errors.ts';

@@ -25,7 +25,13 @@ export { readKubeAccess } from './kubeconfig/kubeconfig-file.ts';
 export { runKubeconfig } from './kubeconfig/kubeconfig.ts';
 export { changeServer } from './kubeconfig/change-server.ts';
 export { currentKubeAccess, kubernetesEndpointOf, renewKubeconfig } from './kubeconfig/renew-kubeconfig.ts';
-export { describeDisk, errorText, nodeViewFrom, renderNodes, type NodeView } from './status/node-view.ts';
+export {
+  describeDisk,
+  nodeStatusText,
+  nodeViewFrom,
+  renderNodes,
+  type NodeView,
+} from './status/node-view.ts';
 export { parseSelector } from './status/label-selector.ts';
 export { watchResult } from './status/watch.ts';
 export { fetchKeysView, describeRotationPhase, type KeysView, type NewKeysView } from './status/keys-view.ts';
@@ -33,8 +39,17 @@ export { readWorkspace, openWorkspace, type OpenWorkspace } from './open-workspa
 export { readCredentialExpiry } from './status/credential-expiry.ts';
 export { readLastNodes } from './status/last-nodes.ts';
 export { readPart } from './status/read-part.ts';
-export { etcdFrom, kubernetesEtcdOf, type Part } from './status/status-view.ts';
+export {
+  curatorLines,
+  etcdFrom,
+  kubernetesEtcdOf,
+  problemsOf,
+  quorumFrom,
+  type CuratorPart,
+  type KubernetesPart,
+  type Part,
+} from './status/status-view.ts';
 export { runVersion } from './status/show-version.ts';
-export { runNodeList, runStatus, type StatusOptions } from './status/status.ts';
+export { readKubernetes, runNodeList, runStatus, type StatusOptions } from './status/status.ts';
 export { runJoin, type JoinOptions } from './join/join.ts';
 export { localChannel, remoteChannel } from './join/machine-channel.ts';

@@ -3,4 +3,5 @@
  * the checks of internal/doctor. Changes nothing in the cluster. `--save-facts` writes the facts, `--facts` judges such a file.
  */
 export { collectFacts } from './collect-facts.ts';
+export { metricsFrom, samplesFrom, type Sample } from './parse-metrics.ts';
 export { judgeFacts, runDoctor, watchDoctor, type DoctorOptions } from './run-doctor.ts';

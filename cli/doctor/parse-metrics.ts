@@ -5,7 +5,8 @@ const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 const FSYNC = 'etcd_disk_wal_fsync_duration_seconds_bucket';
 const ROUND_TRIP = 'etcd_network_peer_round_trip_time_seconds_bucket';
 
-interface Sample {
+/** One line of a page of metrics. */
+export interface Sample {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
@@ -17,18 +18,10 @@ interface Sample {
  * of etcd does not count
  */
 export function metricsFrom(text: string, earlier = ''): NodeMetricsFacts {
-  const before = new Map(
-    earlier
-      .split('\n')
-      .flatMap(sampleFrom)
-      .map((each) => [keyOf(each), each.value]),
+  const before = new Map(samplesFrom(earlier).map((each) => [keyOf(each), each.value]));
+  const samples = samplesFrom(text).map((each) =>
+    isWindowed(each) ? { ...each, value: grown(each.value, before.get(keyOf(each))) } : each,
   );
-  const samples = text
-    .split('\n')
-    .flatMap(sampleFrom)
-    .map((each) =>
-      isWindowed(each) ? { ...each, value: grown(each.value, before.get(keyOf(each))) } : each,
-    );
   const [stateEtcd, kubernetesEtcd] = [memberFrom(samples, 'state'), memberFrom(samples, 'kubernetes')];
   return {
     ...(stateEtcd && { stateEtcd }),
@@ -37,6 +30,11 @@ export function metricsFrom(text: string, earlier = ''): NodeMetricsFacts {
       .filter(({ name, value }) => name === 'cluster_balancer_upstream_verdict' && value === 1)
       .map(({ labels }) => ({ server: labels['server'] ?? '', verdict: labels['verdict'] ?? '' })),
   };
+}
+
+/** All samples of a page of metrics in Prometheus' text format. */
+export function samplesFrom(text: string): readonly Sample[] {
+  return text.split('\n').flatMap(sampleFrom);
 }
 
 function isWindowed({ name }: Sample): boolean {

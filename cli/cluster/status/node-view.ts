@@ -3,8 +3,6 @@ import {
   NodeHealth,
   NodeRole,
   NodeState,
-  Runnable_State,
-  type LastError,
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { roleNames } from '../../../internal/role/index.ts';
@@ -36,8 +34,6 @@ const ROLES: Readonly<Record<NodeRole, string>> = {
   [NodeRole.KUBERNETES_WORKER]: 'worker',
 };
 
-const RECOVERED: ReadonlySet<Runnable_State> = new Set([Runnable_State.HEALTHY, Runnable_State.DONE]);
-
 /** Converts nodes, and sorts them by name: n2 before n10. */
 export function nodeViewsFrom(nodes: readonly Node[]): readonly NodeView[] {
   return nodes.map(nodeViewFrom).toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
@@ -49,6 +45,9 @@ export function nodeViewsFrom(nodes: readonly Node[]): readonly NodeView[] {
  */
 export function nodeViewFrom(node: Node) {
   const { status } = node;
+  const troubles = (status?.runnables ?? []).flatMap(({ path, lastError }) =>
+    lastError === undefined ? [] : [printable(`${path}: ${lastError.code} ${lastError.message}`)],
+  );
   const certificates = (status?.certificates ?? []).map(({ name, notAfterMs }) => ({
     name: printable(name),
     notAfterMs: Number(notAfterMs),
@@ -67,16 +66,11 @@ export function nodeViewFrom(node: Node) {
     labels: Object.fromEntries(
       Object.entries(node.labels).map(([key, value]) => [printable(key), printable(value)]),
     ),
-    lastError: status?.lastError && errorText(status.lastError),
+    lastError: status?.lastError && printable(`${status.lastError.code}: ${status.lastError.message}`),
     certificates,
     // The certificate that expires first.
     expiry: first && { certificate: first.name, notAfterMs: first.notAfterMs },
-    // Runnables whose last run failed and that have not recovered since.
-    troubles: (status?.runnables ?? []).flatMap(({ path, state, lastError }) =>
-      lastError === undefined || RECOVERED.has(state)
-        ? []
-        : [{ path: printable(path), error: errorText(lastError), failedMs: Number(lastError.timeMs) }],
-    ),
+    troubles,
     partsNotReady: (status?.controlPlane ?? [])
       .filter(({ ready }) => !ready)
       .map(({ name, why }) => ({ name: printable(name), why: printable(why) })),
@@ -86,11 +80,6 @@ export function nodeViewFrom(node: Node) {
       protection: printable(protection),
     })),
   };
-}
-
-/** "CODE: MESSAGE". */
-export function errorText({ code, message }: Pick<LastError, 'code' | 'message'>): string {
-  return printable(code === '' ? message : `${code}: ${message}`);
 }
 
 function byEnd(a: { readonly notAfterMs: number }, b: { readonly notAfterMs: number }): number {
@@ -140,7 +129,7 @@ export function nodeListing(
     wide,
     columns: [
       { title: 'NAME', textOf: ({ name }) => name },
-      { title: 'STATUS', textOf: statusText },
+      { title: 'STATUS', textOf: nodeStatusText },
       { title: 'KUBELET', textOf: ({ kubelet = NONE }) => kubelet },
       { title: 'ROLES', textOf: ({ roles }) => roleNames(roles).join(',') || NONE },
       { title: 'AGE', textOf: ({ createdMs }) => formatDuration(nowMs - createdMs) },
@@ -174,8 +163,8 @@ export function renderCertificates(nodes: readonly NodeView[], nowMs: number): s
   return formatTable(['NODE', 'CERTIFICATE', 'STATUS'], rows);
 }
 
-/** The column STATUS, such as "Healthy", "Standby" or "Standby,NotResponding". The state is left out if it is up. */
-function statusText({ state, health }: NodeView): string {
+/** The status of a node, such as "Healthy", "Standby" or "Standby,NotResponding". The state is left out if it is up. */
+export function nodeStatusText({ state, health }: NodeView): string {
   const parts = state === 'up' ? [health] : health === 'healthy' ? [state] : [state, health];
   return [...new Set(parts)].map((part) => STATUSES[part] ?? part).join(',');
 }

@@ -160,7 +160,8 @@ function kubeletsOf(nodes: readonly KubeNode[]): (name: string) => KubeletState 
   };
 }
 
-async function readKubernetes(context: CommandContext): Promise<KubernetesPart> {
+/** What the Kubernetes API reports, with the kubeconfig of the workspace. */
+export async function readKubernetes(context: CommandContext): Promise<KubernetesPart> {
   const access = await servingAccess(context);
   const named = await currentKubeAccess(context);
   using client = new KubeClient(access, context.ports);

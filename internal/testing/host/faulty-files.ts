@@ -3,7 +3,6 @@ import {
   type AppendPort,
   type FilePort,
   type FileStat,
-  type ListOptions,
   type WriteOptions,
 } from '../../file/index.ts';
 import { MemoryFiles } from './memory-files.ts';
@@ -41,8 +40,8 @@ export class FaultyFiles implements FilePort, AppendPort {
     return this.#look(() => this.#inner.read(path, maxBytes));
   }
 
-  list(path: string, options?: ListOptions): Promise<readonly string[]> {
-    return this.#look(() => this.#inner.list(path, options));
+  list(path: string): Promise<readonly string[]> {
+    return this.#look(() => this.#inner.list(path));
   }
 
   stat(path: string): Promise<FileStat | undefined> {

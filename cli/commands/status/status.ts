@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
-import type { ActionBinder } from '../app/command.ts';
-import { WATCH_FLAG } from './flags.ts';
-import type { StatusOptions } from '../cluster/index.ts';
+import type { ActionBinder } from '../../app/command.ts';
+import { WATCH_FLAG } from '../flags.ts';
+import type { StatusOptions } from '../../cluster/index.ts';
 
 /** `cluster status`. */
 export function register(command: Command, action: ActionBinder): void {
@@ -10,7 +10,7 @@ export function register(command: Command, action: ActionBinder): void {
     .option(...WATCH_FLAG)
     .action(
       action<StatusOptions>(async (context, options) =>
-        (await import('../cluster/index.ts')).runStatus(context, options),
+        (await import('../../cluster/index.ts')).runStatus(context, options),
       ),
     );
 }
