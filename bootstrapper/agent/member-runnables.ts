@@ -83,6 +83,7 @@ function statusFacts(agent: Agent): StatusFacts {
     bootId: () => machine.bootId(),
     certificates: createCertificateExpiryLister(files, clock),
     holdsKeys: () => keys.holdsKeys(),
+    oldDiskMs: () => agent.rollback.foundMs,
     directories: readAtMostEvery(MINUTE_MS, clock, () =>
       readStorageProtection(
         files,

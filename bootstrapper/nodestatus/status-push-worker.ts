@@ -50,6 +50,8 @@ export interface StatusFacts {
   controlPlane(question: ControlPlaneHealthQuery, signal: AbortSignal): Promise<readonly StaticPodHealth[]>;
   /** How each directory with secrets and data is kept. */
   directories(): Promise<ReadonlyMap<string, StorageProtection>>;
+  /** When this machine found that its disk is an old copy; undefined while it is the newest one, or while nobody knows. */
+  oldDiskMs(): number | undefined;
   /** The Kubernetes etcd as this node sees it; undefined when this node runs no etcd member. */
   kubernetesEtcd(signal: AbortSignal): Promise<EtcdFacts | undefined>;
 }
@@ -227,6 +229,7 @@ async function statusOf(
     bootId: await facts.bootId(),
     holdsKeys: await facts.holdsKeys(),
     controlPlane: parts.map(partToWire),
+    oldDiskMs: BigInt(facts.oldDiskMs() ?? 0),
     dataDirectories: [...(await facts.directories())].map(([path, protection]) => ({ path, protection })),
     ...(keys === undefined
       ? {}

@@ -173,6 +173,7 @@ describe('the status push worker', () => {
       tree: () => [],
       certificates: () => Promise.resolve([]),
       holdsKeys: () => Promise.resolve(false),
+      oldDiskMs: () => 7,
       directories: () => Promise.resolve(new Map([['/var/lib/cluster', 'clear' as const]])),
       isApiReady: true,
       looks: 0,
@@ -247,6 +248,7 @@ describe('the status push worker', () => {
         keys: { generation: 1n, phase: 'done' },
         holdsKeys: false,
         dataDirectories: [{ path: '/var/lib/cluster', protection: 'clear' }],
+        oldDiskMs: 7n,
       },
       { keys: { generation: 2n, phase: 'believe' } },
     ]);

@@ -59,6 +59,11 @@ export class RollbackGuard {
     return this.#record === undefined ? NEVER_MS : this.#record.signedAfterMs;
   }
 
+  /** When this machine found that its disk is an old copy; undefined while it is the newest one, or while nobody knows. */
+  get foundMs(): number | undefined {
+    return this.#record?.signedAfterMs;
+  }
+
   /** Compares the serials on disk with the record and the counter, and records higher ones. A failure is logged; the next call tries again. */
   check(): Promise<void> {
     return this.#withLock((counter) => this.#check(counter));

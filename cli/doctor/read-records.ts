@@ -112,6 +112,7 @@ function nodeFactsFrom(node: Node): NodeFacts {
     ...{ id, name, address, state, health, createdMs, agentVersion, kubernetesVersion },
     isControlPlane: view.roles.includes('consensus'),
     ...(lastError !== undefined && { lastError }),
+    ...(view.oldDiskMs !== undefined && { oldDiskMs: view.oldDiskMs }),
     certificates: view.certificates,
     componentsNotReady: view.partsNotReady,
     ...(view.directories.length > 0 && { directories: view.directories }),
@@ -142,10 +143,10 @@ function joinFrom(join: Join): {
  * The kind and the end of an owner document. A document that this version cannot parse is left out here; commands that
  * use it report it.
  */
-function documentFrom(bytes: Uint8Array): { kind: string; endsMs: number }[] {
+function documentFrom(bytes: Uint8Array): { kind: string; endsMs: number; issuedMs: number }[] {
   try {
-    const { kind, endsMs } = parseDocument(bytes);
-    return [{ kind, endsMs }];
+    const { kind, endsMs, issuedMs } = parseDocument(bytes);
+    return [{ kind, endsMs, issuedMs }];
   } catch {
     return [];
   }

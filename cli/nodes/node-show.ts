@@ -52,6 +52,9 @@ function facts(node: Node, view: NodeView, nowMs: number): readonly (readonly [s
     ['kubernetes', view.kubernetesVersion || 'not running'],
     ['boot', printable(node.status?.bootId ?? '') || 'unknown'],
     ['disk', describeDisk(view) ?? 'unknown'],
+    ...(view.oldDiskMs === undefined
+      ? []
+      : [['', `found to be an old copy ${formatDuration(nowMs - view.oldDiskMs)} ago`] as const]),
     ['status', `changed ${changed}`],
     ...(view.lastError === undefined ? [] : [['last error', view.lastError] as const]),
   ];

@@ -43,6 +43,8 @@ const node = z.strictObject({
   agentVersion: name,
   kubernetesVersion: name,
   lastError: text.optional(),
+  /** When the node found that its disk is an old copy (bootstrapper/rollback). */
+  oldDiskMs: timeMs.optional(),
   certificates: z.array(z.strictObject({ name, notAfterMs: timeMs })).max(256),
   componentsNotReady: z.array(z.strictObject({ name, why: text })).max(16),
   deadRunnables: z.array(text).max(256),
@@ -203,7 +205,10 @@ const factsShape = z.strictObject({
   joins: part(
     z.array(z.strictObject({ name, state: name, code: name, message: text, lastSeenMs: timeMs })).max(10_000),
   ),
-  documents: part(z.array(z.strictObject({ kind: name, endsMs: timeMs })).max(10_000)),
+  /** `issuedMs` is absent in facts from older versions. */
+  documents: part(
+    z.array(z.strictObject({ kind: name, endsMs: timeMs, issuedMs: timeMs.optional() })).max(10_000),
+  ),
   collateral: part(z.array(z.strictObject({ what: name, expiresMs: timeMs })).max(10_000)),
   /** Scheduled backups; undefined in facts that an older release saved. */
   backups: part(backups).optional(),

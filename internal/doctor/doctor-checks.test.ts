@@ -153,6 +153,19 @@ const scheduleWithout = (id: string): ClusterFacts =>
     schedule: schedule && { ...schedule, nodeIds: schedule.nodeIds.filter((each) => each !== id) },
   }));
 const unscheduled = (): ClusterFacts => fakeFacts({ backups: { ok: true, value: {} } });
+/** Facts of a cluster where n2 found an old disk an hour ago, and where an owner signed policy and settings this long after that. */
+const oldDisk = (policyMs: number, settingsMs = policyMs): ClusterFacts => {
+  const oldDiskMs = NOW_MS - HOUR_MS;
+  const endsMs = NOW_MS + 300 * DAY_MS;
+  const signed = (kind: string, ms: number) => ({ kind, endsMs, issuedMs: oldDiskMs + ms });
+  return {
+    ...withNode('n2', { oldDiskMs }),
+    documents: {
+      ok: true,
+      value: [signed('owners', -DAY_MS), signed('policy', policyMs), signed('settings', settingsMs)],
+    },
+  };
+};
 const documents = (leftMs: number, kind = 'policy'): ClusterFacts => {
   const signed = { kind: 'settings', endsMs: NOW_MS + 3000 * DAY_MS };
   return fakeFacts({ documents: { ok: true, value: [{ kind, endsMs: NOW_MS + leftMs }, signed] } });
@@ -656,6 +669,9 @@ const ROWS: readonly Row[] = [
     'warning',
     'n2',
   ),
+  row('doctor-old-disk', 'an owner has signed since a node found an old disk', () => oldDisk(1), 'good'),
+  row('doctor-old-disk', 'no owner has signed since', () => oldDisk(0), 'warning', 'n2'),
+  row('doctor-old-disk', 'one document was not signed since', () => oldDisk(1, 0), 'warning', 'n2'),
   row('doctor-document', 'more than 30 days are left', () => documents(30 * DAY_MS + 1), 'good'),
   row('doctor-document', '30 days are left', () => documents(30 * DAY_MS), 'warning'),
   row('doctor-document', 'a document has expired', () => documents(0, 'operators'), 'error'),

@@ -219,6 +219,10 @@ const ENTRIES: readonly Entry[] = [
     what: 'pods that started before the CA of API servers was replaced',
     observe: kubernetes.serversCa,
   }),
+  entry('doctor-old-disk', 'certificates and documents', {
+    what: 'nodes on an old copy of their disk',
+    observe: expiry.oldDisk,
+  }),
   entry('doctor-document', 'certificates and documents', {
     what: 'when the owner-signed documents expire',
     observe: expiry.document,

@@ -66,6 +66,10 @@ export const doctorErrors = defineErrors({
     'The agent of a node reports an error.',
     'Run `cluster help errors CODE` with the code of the reported error, and `cluster node logs NODE`.',
   ),
+  'doctor-old-disk': retryable.operator.unhealthy(
+    'A node found that its disk is an old copy, e.g. a restored snapshot. What runs goes on, but the node gives nobody anything new until an owner signs the records again.',
+    'Find out who restored the disk. If it was you, let an owner run `cluster sign`; otherwise remove the node with `cluster node remove NODE --lost`.',
+  ),
   'doctor-balancer': retryable.operator.unhealthy(
     'The balancer of a node does not reach an API server, or sees it as not ready. Other API servers serve the node.',
     'If the API server serves the workstation, check firewalls and routes between the two nodes (port 6443).',

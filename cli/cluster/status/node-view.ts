@@ -74,6 +74,8 @@ export function nodeViewFrom(node: Node) {
     partsNotReady: (status?.controlPlane ?? [])
       .filter(({ ready }) => !ready)
       .map(({ name, why }) => ({ name: printable(name), why: printable(why) })),
+    // When the node found that its disk is an old copy.
+    oldDiskMs: Number(status?.oldDiskMs ?? 0) || undefined,
     // Empty from agents of an older version.
     directories: (status?.dataDirectories ?? []).map(({ path, protection }) => ({
       path: printable(path),

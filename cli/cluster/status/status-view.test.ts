@@ -21,6 +21,7 @@ function node(name: string, over: Partial<NodeView> = {}): NodeView {
     certificates: [],
     expiry: undefined,
     troubles: [],
+    oldDiskMs: undefined,
     partsNotReady: [],
     directories: [],
     ...over,

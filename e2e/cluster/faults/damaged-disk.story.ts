@@ -176,7 +176,12 @@ await test('a machine with a damaged disk refuses a second init, changes nothing
         async () => `${(await ann('kubeconfig', '--renew')).stderr} ${await machine.sh(refusals)}`,
         (text) => /refused to sign a kubeconfig.*owner-document-before-rollback/.test(text),
       );
+      const doctor = async (): Promise<string> =>
+        (await bench.cli('--workspace', machine.workspace, 'doctor')).stdout;
+      const warning = /runs on an old copy of its disk/;
+      await eventually('the doctor names the old disk', 30, doctor, (text) => warning.test(text));
       await owner('sign', '--yes');
+      assert.doesNotMatch(await doctor(), warning);
       await bench.must('--workspace', directory, 'kubeconfig', '--renew');
       assert.equal(await machine.sh(KUBERNETES), kubernetes, 'the same processes run');
     },

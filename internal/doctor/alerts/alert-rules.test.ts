@@ -13,6 +13,7 @@ const WITHOUT_ALERT: readonly CheckCode[] = [
   ...(['doctor-credentials', 'doctor-kubernetes'] as const),
   ...(['doctor-node-pressure', 'doctor-network', 'doctor-proxy', 'doctor-dns'] as const),
   ...(['doctor-keys', 'doctor-servers-ca', 'doctor-document', 'doctor-collateral', 'doctor-join'] as const),
+  'doctor-old-disk',
   ...(['doctor-backup-copies', 'doctor-disk-clear'] as const),
   ...(['doctor-pods', 'doctor-budget', 'doctor-chart', 'doctor-skew'] as const),
 ];

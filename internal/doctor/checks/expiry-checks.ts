@@ -1,7 +1,7 @@
 import { formatDuration, formatExpiry } from '../../clock/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import type { ClusterFacts, NodeFacts } from '../cluster-facts.ts';
-import { judgeMembers, judgePart, type Observe } from '../observe.ts';
+import { judgeMembers, judgePart, notMeasured, type Observe } from '../observe.ts';
 import {
   CA_WARNING_MS,
   CERTIFICATE_WARNING_MS,
@@ -17,6 +17,8 @@ import {
  * machine each, so nothing breaks when they expire.
  */
 export const LASTING_DOCUMENTS: readonly string[] = ['owners', 'policy', 'operators', 'settings'];
+/** The kinds that `cluster sign` signs again each time. */
+const SIGNED_AGAIN: readonly string[] = ['policy', 'operators', 'settings'];
 const CA_FILE = /(^|[/-])ca\.crt$/;
 
 /** Whether a certificate that a node reports is a CA certificate. */
@@ -108,6 +110,23 @@ export const document: Observe = ({ documents, takenMs }) => {
       }),
     );
     return [...ends, ...missing.map((each) => ({ ...each, threshold }))];
+  });
+};
+
+/** Judges whether an owner has signed the lasting documents again since a node found an old copy of its disk. */
+export const oldDisk: Observe = (facts) => {
+  const threshold = 'the newest disk, or documents signed later';
+  const { documents } = facts;
+  return judgeMembers(facts, threshold, ({ name, oldDiskMs }) => {
+    const seen = { subject: `disk of ${name}`, node: name, threshold };
+    if (oldDiskMs === undefined) return [{ ...seen, figure: 'no old copy found' }];
+    const found = `old copy found ${formatDuration(facts.takenMs - oldDiskMs)} ago`;
+    if (!documents.ok) return [notMeasured(seen, documents.error)];
+    const isSignedLater = documents.value
+      .filter(({ kind }) => SIGNED_AGAIN.includes(kind))
+      .every(({ issuedMs = 0 }) => issuedMs > oldDiskMs);
+    if (isSignedLater) return [{ ...seen, figure: `${found}, signed again since` }];
+    return [{ ...seen, figure: found, problem: warned(`node ${name} runs on an old copy of its disk`) }];
   });
 };
 

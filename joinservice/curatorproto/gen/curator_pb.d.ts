@@ -290,6 +290,13 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
    * @generated from field: repeated cluster.curator.v1.DataDirectory data_directories = 14;
    */
   dataDirectories: DataDirectory[];
+
+  /**
+   * When the node found that its disk is an old copy: it and its signer accept only newer owner documents. 0 otherwise.
+   *
+   * @generated from field: int64 old_disk_ms = 15;
+   */
+  oldDiskMs: bigint;
 };
 
 /**
