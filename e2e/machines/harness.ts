@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { env, execPath } from 'node:process';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { ExecaRunner, HostProcesses } from '../../internal/exec/index.ts';
-import { DiskFiles } from '../../internal/file/index.ts';
+import { DiskFiles, readText } from '../../internal/file/index.ts';
 import {
   findCluster,
   linkName,
@@ -18,6 +18,9 @@ const CLI = join(import.meta.dirname, '../../cli/main.ts');
 /** The built CLI. It starts faster than the sources. */
 const BUILT_CLI = join(import.meta.dirname, '../../dist/cluster/main.mjs');
 const SEARCH_PATH = env['PATH'] ?? '';
+
+/** Relative to the data directory of a machine. */
+const ACCEPTED_DOCUMENTS = 'cluster/membership/accepted-documents.json';
 
 /** A public key whose private key nobody has, so no agent in these stories obeys an owner. */
 export const OWNER_KEY = Buffer.alloc(32, 1).toString('base64');
@@ -43,10 +46,16 @@ export class Harness implements AsyncDisposable {
   };
   readonly signal = new AbortController().signal;
   readonly #environment: Readonly<Record<string, string>>;
+  readonly #givesOldDisks: boolean;
 
-  constructor(directory: string, agent: string, cache: string | undefined) {
+  constructor(
+    directory: string,
+    agent: string,
+    { cache, givesOldDisks = false }: { readonly cache?: string; readonly givesOldDisks?: boolean },
+  ) {
     this.directory = directory;
     this.agent = agent;
+    this.#givesOldDisks = givesOldDisks;
     this.#environment = {
       PATH: SEARCH_PATH,
       HOME: homedir(),
@@ -145,21 +154,42 @@ export class Harness implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const name of await this.machines.files.list(this.root))
+    const wrong: string[] = [];
+    for (const name of await this.machines.files.list(this.root)) {
+      if (!this.#givesOldDisks) wrong.push(...(await this.#nodesOnOldDisks(name)));
       await this.must('mini', 'down', '--name', name);
+    }
     await rm(this.directory, { recursive: true });
+    if (wrong.length > 0) throw new Error(`${wrong.join(', ')} took the newest disk for an old copy`);
+  }
+
+  /** Machines that have found that their disk is an old copy (bootstrapper/rollback). */
+  async #nodesOnOldDisks(name: string): Promise<readonly string[]> {
+    const cluster = await findCluster(this.machines, { root: this.root, name });
+    const found: string[] = [];
+    for (const node of (await cluster?.nodes()) ?? []) {
+      const text = await readText(this.machines.files, join(node.paths.data, ACCEPTED_DOCUMENTS));
+      if (text?.includes('"signedAfterMs"') === true) found.push(`${node.name} of ${name}`);
+    }
+    return found;
   }
 }
 
 /**
  * @param options `ownCache` gives the story its own cache directory. By default it shares the user's cache,
- * so that the root file system is built only once.
+ * so that the root file system is built only once. `givesOldDisks`: the story restores older files of a machine, which the machine
+ * must notice; in any other story that is an error.
  */
-export async function createHarness(options: { readonly ownCache?: true } = {}): Promise<Harness> {
+export async function createHarness(
+  options: { readonly ownCache?: true; readonly givesOldDisks?: true } = {},
+): Promise<Harness> {
   const directory = await mkdtemp(join(tmpdir(), 'cluster-story-'));
   const agent = join(directory, 'cluster-agent_0.0.0_all.deb');
   await buildPlaceholder(directory, agent);
-  return new Harness(directory, agent, options.ownCache === true ? join(directory, 'cache') : undefined);
+  return new Harness(directory, agent, {
+    ...(options.ownCache && { cache: join(directory, 'cache') }),
+    ...options,
+  });
 }
 
 function othersRun(after: HostFacts): boolean {

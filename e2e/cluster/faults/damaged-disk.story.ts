@@ -98,7 +98,7 @@ const KUBERNETES = 'for name in kubelet kube-apiserver kube-scheduler etcd; do p
 const WORKLOADS = `${UNITS.map((unit) => `systemctl show -p MainPID --value ${unit}`).join('; ')}; pgrep -x kube-apiserver; pgrep -x kube-scheduler`;
 
 await test('a machine with a damaged disk refuses a second init, changes nothing and resumes when the file is restored', async (story) => {
-  await using bench = await createHarness();
+  await using bench = await createHarness({ givesOldDisks: true });
   const machine = await WatchedMachine.create(bench, 'damaged');
   await bench.must(...machine.init());
   const nodes = (): Promise<string> => machine.sh('kubectl get nodes --no-headers');
