@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { build, type BuildOptions, type Metafile, type Plugin } from 'esbuild';
 import { readyModule } from './answers.ts';
@@ -51,6 +51,19 @@ const ENGLISH_ONLY: Plugin = {
 };
 
 /**
+ * Makes zod interpret schemas. By default it compiles each one, which takes longer than the one check that a command makes with it.
+ */
+const INTERPRETED: Plugin = {
+  name: 'zod interprets schemas',
+  setup: (building) => {
+    building.onLoad({ filter: /\/zod\/v4\/core\/core\.js$/ }, ({ path }) => ({
+      contents: `${readFileSync(path, 'utf8')}\nglobalConfig.jitless = true;\n`,
+      loader: 'js',
+    }));
+  },
+};
+
+/**
  * An ESM import of node:http reads all its exports, which loads WebSocket and an HTTP client: 6 MB and 50 ms for each program that only
  * serves metrics. `getBuiltinModule` does not. Add further exports here when a program needs them.
  */
@@ -84,6 +97,7 @@ export function bundleOptions(root: string, program: Program): BuildOptions {
     plugins: [
       ...Object.entries(program.written ?? {}).map(([path, text]) => writtenFile(root, path, text)),
       ENGLISH_ONLY,
+      ...(program.shape === 'directory' ? [INTERPRETED] : []),
       HTTP_ALONE,
     ],
   };

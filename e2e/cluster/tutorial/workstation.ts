@@ -71,7 +71,7 @@ export class Workstation {
       ].join('\n'),
       'apt-get': [
         `for file do :; done; dpkg-deb --extract "$file" '${directory}/root'`,
-        `printf '#!/bin/sh\\nexec "%s/node" "%s/main.mjs" "$@"\\n' '${directory}/root/usr/lib/cluster-cli' '${directory}/root/usr/lib/cluster-cli' > '${programs}/cluster'`,
+        `sed 's,/usr/lib/,${directory}/root/usr/lib/,g' '${directory}/root/usr/bin/cluster' > '${programs}/cluster'`,
         `chmod 755 '${programs}/cluster'`,
       ].join('\n'),
     };
