@@ -131,6 +131,23 @@ describe('the programs that are shipped', () => {
   const isKubernetesClient = (path: string): boolean =>
     path.startsWith('internal/kube/') && !path.startsWith('internal/kube/client/');
 
+  test('no command of the built cluster program loads the library that writes certificates at its start', async () => {
+    const metafile = await bundle('cluster');
+    const isWriter = (path: string): boolean => path.includes('/@peculiar/');
+    const entries = Object.values(metafile.outputs).flatMap(({ entryPoint = '' }) => entryPoint || []);
+    const loading = entries.filter((entry) => inputsAtStart(metafile, entry).some(isWriter));
+    expect(loading.filter((entry) => !isWriter(entry))).toEqual([]);
+    expect(loading).not.toEqual([]);
+  });
+
+  test('the cluster program interprets its schemas, which takes less time than compiling them', async () => {
+    await bundle('cluster');
+    const texts = readdirSync(join(directory, 'cluster')).map((name) =>
+      readFileSync(join(directory, 'cluster', name), 'utf8'),
+    );
+    expect(texts.filter((text) => text.includes('.jitless=!0;'))).toHaveLength(1);
+  });
+
   test('the built cluster program answers --version, --help and completion from ready texts, and loads no other file', async () => {
     const metafile = await bundle('cluster');
     expect(inputsAtStart(metafile, 'cli/main.ts')).toEqual([

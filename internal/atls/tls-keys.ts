@@ -1,8 +1,7 @@
-import 'reflect-metadata';
-import { X509CertificateGenerator } from '@peculiar/x509';
 import { KeyObject, webcrypto, X509Certificate } from 'node:crypto';
 import type { SecureContext } from 'node:tls';
 import { type Clock, DAY_MS } from '../clock/index.ts';
+import { loadX509 } from '../crypto/index.ts';
 import { tls13Context, type TlsIdentity } from '../rpc/index.ts';
 import { Secret } from '../secret/index.ts';
 import { AtlsError } from './errors.ts';
@@ -62,6 +61,7 @@ export function tlsKeysFrom(identity: TlsIdentity): TlsKeys {
 }
 
 async function selfSigned(nowMs: number): Promise<TlsIdentity> {
+  const { X509CertificateGenerator } = await loadX509();
   const keys = await webcrypto.subtle.generateKey(P256, true, ['sign', 'verify']);
   const certificate = await X509CertificateGenerator.createSelfSigned({
     name: [{ CN: [ALPN_ID] }],

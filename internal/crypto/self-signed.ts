@@ -1,7 +1,6 @@
-import 'reflect-metadata';
-import { X509CertificateGenerator } from '@peculiar/x509';
 import { createPrivateKey, createPublicKey, webcrypto, type KeyObject } from 'node:crypto';
 import { DAY_MS } from '../clock/index.ts';
+import { loadX509 } from './x509-library.ts';
 
 const YEAR_MS = 365 * DAY_MS;
 const BACKDATE_MS = 5 * 60 * 1000;
@@ -17,6 +16,7 @@ export async function selfSignedCertificate(options: {
   readonly commonName: string;
   readonly nowMs: number;
 }): Promise<string> {
+  const { X509CertificateGenerator } = await loadX509();
   const privKey = createPrivateKey(options.keyPem);
   const algorithm = { name: 'Ed25519' } as const;
   const certificate = await X509CertificateGenerator.createSelfSigned(

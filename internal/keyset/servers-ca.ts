@@ -23,7 +23,7 @@ export async function createServersCa(
   const [caPem, { private: keyPem }] = [replaced.public, replaced];
   const create = (commonName: string, key: RotatingPair['private']): Promise<string> =>
     createCaCertPem({ commonName, keyPem: key, nowMs, pathLength: 1 });
-  if (!maySignCas(caPem)) return { public: await create(SERVERS_CA_NAME, keyPem), private: keyPem };
+  if (!(await maySignCas(caPem))) return { public: await create(SERVERS_CA_NAME, keyPem), private: keyPem };
   const key = generateKeyPem();
   const newPem = await create(`${SERVERS_CA_NAME} ${generation}`, key);
   return { public: newPem, private: key, cross: await createCrossCertPem(newPem, { caPem, keyPem }, nowMs) };

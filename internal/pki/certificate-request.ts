@@ -1,6 +1,5 @@
-import 'reflect-metadata';
-import { Pkcs10CertificateRequest, Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
 import { webcrypto } from 'node:crypto';
+import { loadX509 } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { PkiError } from './errors.ts';
 import { requireSupported, webPrivateKey, webPublicKey } from './keys.ts';
@@ -20,6 +19,7 @@ export async function verifyCertificateRequest(requestDer: Uint8Array): Promise<
       'pki-request-invalid',
       `reading a certificate request: ${requestDer.length} bytes, at most ${MAX_BYTES} allowed`,
     );
+  const { Pkcs10CertificateRequest } = await loadX509();
   try {
     const request = new Pkcs10CertificateRequest(Buffer.from(requestDer));
     const pubKeyDer = new Uint8Array(request.publicKey.rawData);
@@ -36,6 +36,7 @@ export async function createCertificateRequest(
   keyPem: Secret<string>,
   commonName: string,
 ): Promise<Uint8Array> {
+  const { Pkcs10CertificateRequestGenerator } = await loadX509();
   const privateKey = webPrivateKey(keyPem);
   const request = await Pkcs10CertificateRequestGenerator.create(
     {

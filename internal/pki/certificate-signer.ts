@@ -1,20 +1,7 @@
-import 'reflect-metadata';
-import {
-  AuthorityKeyIdentifierExtension,
-  BasicConstraintsExtension,
-  ExtendedKeyUsage,
-  ExtendedKeyUsageExtension,
-  KeyUsageFlags,
-  KeyUsagesExtension,
-  type Name,
-  PublicKey,
-  SubjectAlternativeNameExtension,
-  SubjectKeyIdentifierExtension,
-  X509Certificate,
-  X509CertificateGenerator,
-} from '@peculiar/x509';
+import type { AuthorityKeyIdentifierExtension, Extension, Name, X509Certificate } from '@peculiar/x509';
 import { randomBytes, webcrypto } from 'node:crypto';
 import { CLOCK_TOLERANCE_MS, DAY_MS } from '../clock/index.ts';
+import { loadX509 } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { requireSupported, webPrivateKey, webPublicKey } from './keys.ts';
 
@@ -62,17 +49,19 @@ export async function createCaCertPem(options: {
    */
   readonly pathLength?: 0 | 1;
 }): Promise<string> {
+  const x509 = await loadX509();
+  const { KeyUsageFlags } = x509;
   const publicKey = webPublicKey(options.keyPem);
-  const certificate = await X509CertificateGenerator.createSelfSigned(
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned(
     {
       serialNumber: randomSerial(),
       name: [{ CN: [options.commonName] }],
       ...datesFrom(options.nowMs, CA_YEARS * 365),
       keys: { publicKey, privateKey: webPrivateKey(options.keyPem) },
       extensions: [
-        new BasicConstraintsExtension(true, options.pathLength ?? 0, true),
-        new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
-        await SubjectKeyIdentifierExtension.create(publicKey, false, webcrypto),
+        new x509.BasicConstraintsExtension(true, options.pathLength ?? 0, true),
+        new x509.KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
+        await x509.SubjectKeyIdentifierExtension.create(publicKey, false, webcrypto),
       ],
     },
     webcrypto,
@@ -104,15 +93,16 @@ export class KeyCertificateSigner implements CertificateSigner {
   }
 
   async issue(spec: LeafSpec): Promise<string> {
+    const x509 = await loadX509();
     const issuer = await issuerOf(this.caPem);
     requireSupported(spec.pubKeyDer);
-    const publicKey = new PublicKey(Buffer.from(spec.pubKeyDer));
+    const publicKey = new x509.PublicKey(Buffer.from(spec.pubKeyDer));
     const subject = [
       { CN: [spec.commonName] },
       ...(spec.organization === undefined ? [] : [{ O: [spec.organization] }]),
       ...(spec.userId === undefined ? [] : [{ [KUBERNETES_UID]: [spec.userId] }]),
     ];
-    const certificate = await X509CertificateGenerator.create(
+    const certificate = await x509.X509CertificateGenerator.create(
       {
         serialNumber: randomSerial(),
         issuer: issuer.name,
@@ -121,12 +111,11 @@ export class KeyCertificateSigner implements CertificateSigner {
         publicKey,
         signingKey: webPrivateKey(this.#keyPem),
         extensions: [
-          NO_CA,
-          SIGNS_ONLY,
-          new ExtendedKeyUsageExtension(spec.usages.map((usage) => PURPOSES[usage])),
-          await SubjectKeyIdentifierExtension.create(publicKey, false, webcrypto),
+          ...(await sharedExtensions()),
+          new x509.ExtendedKeyUsageExtension(spec.usages.map((usage) => PURPOSES[usage])),
+          await x509.SubjectKeyIdentifierExtension.create(publicKey, false, webcrypto),
           issuer.keyIdentifier,
-          ...(spec.names.length === 0 ? [] : [new SubjectAlternativeNameExtension([...spec.names])]),
+          ...(spec.names.length === 0 ? [] : [new x509.SubjectAlternativeNameExtension([...spec.names])]),
         ],
       },
       webcrypto,
@@ -136,12 +125,19 @@ export class KeyCertificateSigner implements CertificateSigner {
   }
 }
 
+let shared: Promise<readonly Extension[]> | undefined;
+
 /**
  * Two extensions of every end-entity certificate. They are encoded once, because encoding one takes the library about
  * as long as signing.
  */
-const NO_CA = new BasicConstraintsExtension(false, undefined, true);
-const SIGNS_ONLY = new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true);
+function sharedExtensions(): Promise<readonly Extension[]> {
+  shared ??= loadX509().then(({ BasicConstraintsExtension, KeyUsageFlags, KeyUsagesExtension }) => [
+    new BasicConstraintsExtension(false, undefined, true),
+    new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+  ]);
+  return shared;
+}
 
 /** The fields that a certificate copies from the certificate of its CA. */
 interface Issuer {
@@ -159,7 +155,8 @@ const issuers = new Map<string, Issuer>();
 async function issuerOf(caPem: string): Promise<Issuer> {
   const known = issuers.get(caPem);
   if (known !== undefined) return known;
-  const ca = new X509Certificate(caPem);
+  const { X509Certificate: Certificate } = await loadX509();
+  const ca = new Certificate(caPem);
   const issuer = { name: ca.subjectName, keyIdentifier: await authorityKeyIdentifierOf(ca) };
   if (issuers.size >= MAX_ISSUERS) issuers.clear();
   issuers.set(caPem, issuer);
@@ -173,12 +170,14 @@ async function issuerOf(caPem: string): Promise<Issuer> {
 export async function authorityKeyIdentifierOf(
   ca: X509Certificate,
 ): Promise<AuthorityKeyIdentifierExtension> {
-  const own = ca.getExtension(SubjectKeyIdentifierExtension);
-  if (own === null) return AuthorityKeyIdentifierExtension.create(ca, false, webcrypto);
-  return new AuthorityKeyIdentifierExtension(own.keyId, false);
+  const x509 = await loadX509();
+  const own = ca.getExtension(x509.SubjectKeyIdentifierExtension);
+  if (own === null) return x509.AuthorityKeyIdentifierExtension.create(ca, false, webcrypto);
+  return new x509.AuthorityKeyIdentifierExtension(own.keyId, false);
 }
 
-const PURPOSES = { server: ExtendedKeyUsage.serverAuth, client: ExtendedKeyUsage.clientAuth } as const;
+/** Extended key usages (RFC 5280 4.2.1.12). */
+export const PURPOSES = { server: '1.3.6.1.5.5.7.3.1', client: '1.3.6.1.5.5.7.3.2' } as const;
 
 function datesFrom(nowMs: number, days: number): { readonly notBefore: Date; readonly notAfter: Date } {
   return { notBefore: new Date(nowMs - CLOCK_TOLERANCE_MS), notAfter: new Date(nowMs + days * DAY_MS) };

@@ -29,7 +29,7 @@ test('createCrossCertPem() signs name and key of the new CA with the replaced CA
 
 test('createCrossCertPem() refuses a replaced CA that may not sign other CAs', async () => {
   const old = await createCa('kubernetes', 0);
-  expect([maySignCas(old.caPem), maySignCas(previous.caPem)]).toEqual([false, true]);
+  expect([await maySignCas(old.caPem), await maySignCas(previous.caPem)]).toEqual([false, true]);
   await expect(createCrossCertPem(next.caPem, old, NOW)).rejects.toThrow(RangeError);
 });
 

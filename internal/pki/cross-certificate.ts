@@ -1,18 +1,9 @@
-import 'reflect-metadata';
-import {
-  BasicConstraintsExtension,
-  ExtendedKeyUsage,
-  ExtendedKeyUsageExtension,
-  KeyUsageFlags,
-  KeyUsagesExtension,
-  SubjectKeyIdentifierExtension,
-  X509Certificate,
-  X509CertificateGenerator,
-} from '@peculiar/x509';
+import type { X509Certificate } from '@peculiar/x509';
 import { webcrypto, X509Certificate as NodeCertificate } from 'node:crypto';
 import { CLOCK_TOLERANCE_MS } from '../clock/index.ts';
+import { loadX509 } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
-import { authorityKeyIdentifierOf, pem, randomSerial } from './certificate-signer.ts';
+import { authorityKeyIdentifierOf, pem, PURPOSES, randomSerial } from './certificate-signer.ts';
 import { webPrivateKey } from './keys.ts';
 
 /** A CA with its key. PEM. */
@@ -28,9 +19,10 @@ interface CaPair {
  * @throws RangeError unless `maySignCas(replaced)`: every client would refuse the chain
  */
 export async function createCrossCertPem(newCaPem: string, replaced: CaPair, nowMs: number): Promise<string> {
-  if (!maySignCas(replaced.caPem)) throw new RangeError('the replaced CA may not sign other CAs');
-  const [ca, issuer] = [new X509Certificate(newCaPem), new X509Certificate(replaced.caPem)];
-  const certificate = await X509CertificateGenerator.create(
+  if (!(await maySignCas(replaced.caPem))) throw new RangeError('the replaced CA may not sign other CAs');
+  const x509 = await loadX509();
+  const [ca, issuer] = [new x509.X509Certificate(newCaPem), new x509.X509Certificate(replaced.caPem)];
+  const certificate = await x509.X509CertificateGenerator.create(
     {
       serialNumber: randomSerial(),
       issuer: issuer.subject,
@@ -40,12 +32,12 @@ export async function createCrossCertPem(newCaPem: string, replaced: CaPair, now
       publicKey: ca.publicKey,
       signingKey: webPrivateKey(replaced.keyPem),
       extensions: [
-        new BasicConstraintsExtension(true, 0, true),
-        new KeyUsagesExtension(KeyUsageFlags.keyCertSign, true),
+        new x509.BasicConstraintsExtension(true, 0, true),
+        new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
         // Before the first rotation, the replaced CA also signs client certificates. This extension prevents that
         // client certificates of the new CA are accepted through the replaced CA.
-        new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth]),
-        new SubjectKeyIdentifierExtension(subjectKeyIdOf(ca), false),
+        new x509.ExtendedKeyUsageExtension([PURPOSES.server]),
+        new x509.SubjectKeyIdentifierExtension(await subjectKeyIdOf(ca), false),
         await authorityKeyIdentifierOf(issuer),
       ],
     },
@@ -55,8 +47,9 @@ export async function createCrossCertPem(newCaPem: string, replaced: CaPair, now
 }
 
 /** Whether clients accept a CA that this CA has signed. CAs of earlier versions permit end-entity certificates only. */
-export function maySignCas(caPem: string): boolean {
-  const constraints = new X509Certificate(caPem).getExtension(BasicConstraintsExtension);
+export async function maySignCas(caPem: string): Promise<boolean> {
+  const { BasicConstraintsExtension, X509Certificate: Certificate } = await loadX509();
+  const constraints = new Certificate(caPem).getExtension(BasicConstraintsExtension);
   return constraints?.ca === true && constraints.pathLength !== 0;
 }
 
@@ -82,7 +75,8 @@ export function isCrossCertificate(
   }
 }
 
-function subjectKeyIdOf(ca: X509Certificate): string {
+async function subjectKeyIdOf(ca: X509Certificate): Promise<string> {
+  const { SubjectKeyIdentifierExtension } = await loadX509();
   const own = ca.getExtension(SubjectKeyIdentifierExtension);
   if (own === null) throw new RangeError('a CA certificate with a key identifier expected');
   return own.keyId;

@@ -1,15 +1,17 @@
-import 'reflect-metadata';
+import type * as X509 from '@peculiar/x509';
+import type { X509Certificate } from '@peculiar/x509';
+import { loadX509 } from '../crypto/index.ts';
 import {
-  ExtendedKeyUsage,
-  ExtendedKeyUsageExtension,
-  SubjectAlternativeNameExtension,
-  X509Certificate,
-} from '@peculiar/x509';
-import type { LeafSpec, CertificateSigner, SubjectName, Usage } from './certificate-signer.ts';
+  PURPOSES,
+  type CertificateSigner,
+  type LeafSpec,
+  type SubjectName,
+  type Usage,
+} from './certificate-signer.ts';
 
 const USAGES: Readonly<Record<string, Usage>> = {
-  [ExtendedKeyUsage.serverAuth]: 'server',
-  [ExtendedKeyUsage.clientAuth]: 'client',
+  [PURPOSES.server]: 'server',
+  [PURPOSES.client]: 'client',
 };
 
 /**
@@ -22,9 +24,10 @@ export async function reissueCertificate(
   signer: CertificateSigner,
   validDays: number,
 ): Promise<string> {
-  const before = new X509Certificate(certPem);
-  const issued = await signer.issue({ ...leafOf(before), validDays });
-  if (partsOf(new X509Certificate(issued)) !== partsOf(before))
+  const x509 = await loadX509();
+  const before = new x509.X509Certificate(certPem);
+  const issued = await signer.issue({ ...leafOf(before, x509), validDays });
+  if (partsOf(new x509.X509Certificate(issued)) !== partsOf(before))
     throw new TypeError(`reissuing a certificate: unsupported subject ${before.subject}`);
   return issued;
 }
@@ -38,7 +41,7 @@ function partsOf({ subjectName }: X509Certificate): string {
     .join();
 }
 
-function leafOf(certificate: X509Certificate): Omit<LeafSpec, 'validDays'> {
+function leafOf(certificate: X509Certificate, x509: typeof X509): Omit<LeafSpec, 'validDays'> {
   const field = (name: string): string | undefined => {
     const [value, ...more] = certificate.subjectName.getField(name);
     if (more.length > 0) throw new TypeError(`reissuing a certificate: several ${name} in its subject`);
@@ -46,18 +49,21 @@ function leafOf(certificate: X509Certificate): Omit<LeafSpec, 'validDays'> {
   };
   const [commonName, organization] = [field('CN'), field('O')];
   if (commonName === undefined) throw new TypeError('reissuing a certificate: no common name');
-  const [usage, ...usages] = usagesOf(certificate);
+  const [usage, ...usages] = usagesOf(certificate, x509);
   if (usage === undefined) throw new TypeError('reissuing a certificate: no extended key usage');
   return {
     commonName,
     ...(organization === undefined ? {} : { organization }),
     pubKeyDer: new Uint8Array(certificate.publicKey.rawData),
     usages: [usage, ...usages],
-    names: namesOf(certificate),
+    names: namesOf(certificate, x509),
   };
 }
 
-function usagesOf(certificate: X509Certificate): readonly Usage[] {
+function usagesOf(
+  certificate: X509Certificate,
+  { ExtendedKeyUsageExtension }: typeof X509,
+): readonly Usage[] {
   const usages = certificate.getExtension(ExtendedKeyUsageExtension)?.usages ?? [];
   return usages.map((oid) => {
     const usage = USAGES[String(oid)];
@@ -67,7 +73,10 @@ function usagesOf(certificate: X509Certificate): readonly Usage[] {
   });
 }
 
-function namesOf(certificate: X509Certificate): readonly SubjectName[] {
+function namesOf(
+  certificate: X509Certificate,
+  { SubjectAlternativeNameExtension }: typeof X509,
+): readonly SubjectName[] {
   const names = certificate.getExtension(SubjectAlternativeNameExtension)?.names.items ?? [];
   return names.map(({ type, value }) => {
     if (type !== 'dns' && type !== 'ip' && type !== 'url')

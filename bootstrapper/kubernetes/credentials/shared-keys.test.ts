@@ -85,8 +85,8 @@ beforeEach(() => create());
 test('the Kubernetes CA of a new cluster may sign the cross-certificate of the CA that replaces it', async () => {
   files = new MemoryFiles();
   await createSharedKeys({ files, clock: new FakeClock(Date.now()) });
-  expect(maySignCas(await text(`${PATHS.pki}/ca.crt`))).toBe(true);
-  expect(maySignCas(await text(`${PATHS.pki}/front-proxy-ca.crt`))).toBe(false);
+  expect(await maySignCas(await text(`${PATHS.pki}/ca.crt`))).toBe(true);
+  expect(await maySignCas(await text(`${PATHS.pki}/front-proxy-ca.crt`))).toBe(false);
 });
 
 describe('placeKubernetesKeys()', () => {
