@@ -15,6 +15,13 @@ export default {
   projects: [
     { ...common, displayName: 'unit', testMatch: [`${programs}/**/*.test.ts`] },
     // Against real parts on this machine: etcd, a software TPM.
-    { ...common, displayName: 'integration', testMatch: [`${programs}/**/*.itest.ts`] },
+    {
+      ...common,
+      displayName: 'integration',
+      testMatch: [`${programs}/**/*.itest.ts`],
+      testPathIgnorePatterns: ['\\.browser\\.itest\\.ts$'],
+    },
+    // In a real browser, which `npm run browser` installs.
+    { ...common, displayName: 'browser', testMatch: [`${programs}/**/*.browser.itest.ts`] },
   ],
 };

@@ -39,7 +39,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   command('status', 'show cluster status', () => import('../commands/status/status.ts')),
   command(
     'dashboard',
-    'show the cluster live, on the terminal',
+    'show the cluster live, on the terminal or in a browser',
     () => import('../commands/status/dashboard.ts'),
   ),
   command(

@@ -1,4 +1,5 @@
 import type { CommandContext } from '../app/command.ts';
+import { AppError } from '../app/errors.ts';
 
 /** Flags of `cluster dashboard`. */
 export interface DashboardOptions {
@@ -8,8 +9,9 @@ export interface DashboardOptions {
   readonly port?: number;
 }
 
-/** `cluster dashboard`: shows the cluster until the user ends it. */
-export async function runDashboard(context: CommandContext, _options: DashboardOptions): Promise<void> {
-  const { runTerminal } = await import('./terminal/run-terminal.ts');
-  return runTerminal(context);
+/** `cluster dashboard`: shows the cluster until the user ends it. @throws DashboardError, ClusterError */
+export async function runDashboard(context: CommandContext, { web, port }: DashboardOptions): Promise<void> {
+  if (web === true) return (await import('./web/serve-page.ts')).servePage(context, port ?? 0);
+  if (port !== undefined) throw new AppError('app-usage', '--port needs --web');
+  return (await import('./terminal/run-terminal.ts')).runTerminal(context);
 }

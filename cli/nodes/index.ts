@@ -5,7 +5,7 @@
 export { runCordon, runDrain, type DrainOptions } from './drain.ts';
 export { NodesError, nodesErrors } from './errors.ts';
 export { runExplainJoin, type ExplainOptions } from './joins/explain-join.ts';
-export { readTrace } from './joins/join-trace.ts';
+export { readTrace, type Trace } from './joins/join-trace.ts';
 export {
   describeQueuePosition,
   joinViewFrom,

@@ -68,6 +68,7 @@ test.each([
       [
         {
           name: HOSTILE,
+          color: 9,
           points: [
             { atMs: 0, value: 1 },
             { atMs: 5, value: 2 },

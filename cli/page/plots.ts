@@ -18,6 +18,8 @@ export interface JoinCheck {
 /** A curve of a line chart. */
 export interface Curve {
   readonly name: string;
+  /** Number of its color; curves of one subject have the same. */
+  readonly color: number;
   readonly isDashed?: boolean;
   readonly points: readonly { readonly atMs: number; readonly value: number }[];
 }
@@ -89,21 +91,21 @@ export function lineChart(
         y2="${fixed(y(value))}"
       /><text class="end" x="${LEFT - 6}" y="${fixed(y(value) + 4)}">${number(value)} ms</text>`;
   });
-  const lines = curves.map(({ name, points, isDashed = false }, index) => {
+  const lines = curves.map(({ name, color, points, isDashed = false }) => {
     const path = points.map(({ atMs, value }) => `${fixed(x(atMs))},${fixed(y(value))}`).join(' ');
     return html`<g
       ><title>${name}</title
-      ><polyline class="curve c${index % COLORS}${isDashed ? ' dash' : ''}" points="${path}"
+      ><polyline class="curve c${color % COLORS}${isDashed ? ' dash' : ''}" points="${path}"
     /></g>`;
   });
   const perRow = 2;
-  const legend = curves.map(({ name, isDashed = false }, index) => {
+  const legend = curves.map(({ name, color, isDashed = false }, index) => {
     const [at, row] = [
       LEFT + (index % perRow) * (INNER / perRow),
       height + 8 + 16 * Math.floor(index / perRow),
     ];
     return html`<line
-        class="curve c${index % COLORS}${isDashed ? ' dash' : ''}"
+        class="curve c${color % COLORS}${isDashed ? ' dash' : ''}"
         x1="${fixed(at)}"
         x2="${fixed(at + 18)}"
         y1="${row}"
@@ -145,7 +147,7 @@ export function stripPlot(
             x="${fixed(LEFT + INNER * from)}"
             y="${fixed(y)}"
             width="${fixed(Math.max(1, INNER * (to - from)))}"
-            height="${fixed(Math.max(1, step - (isThin ? 1 : 5)))}"
+            height="${fixed(Math.max(1, step - (isThin ? 0 : 5)))}"
         /></g>`,
     )}`;
   });

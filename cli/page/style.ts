@@ -13,12 +13,13 @@ h1 { font-size: 1.35rem; margin: 0; } h2 { font-size: 1rem; margin: 0 0 .5rem; }
 .bad { color: var(--bad); } .idle { color: var(--idle); }
 main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr)); gap: 1rem; align-items: start; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .75rem 1rem; min-width: 0; }
-section.wide { grid-column: 1 / -1; }
-.scroll { overflow: auto; max-height: 26rem; }
+.wide { grid-column: 1 / -1; min-width: 0; } #trace section + section { margin-top: 1rem; }
+[hidden] { display: none; }
+.scroll { overflow: auto; } div.scroll { max-height: 26rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; color: var(--dim); position: sticky; top: 0; background: var(--card); }
-th, td { padding: .2rem .75rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
-td.name, td.when { white-space: nowrap; overflow-wrap: normal; }
+th, td { padding: .2rem .75rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; white-space: nowrap; }
+td.text { white-space: normal; overflow-wrap: anywhere; min-width: 10rem; width: 40%; }
 tr.chosen td { background: color-mix(in srgb, var(--accent) 15%, transparent); }
 ul { margin: 0; padding-left: 1.1rem; } dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: 0; }
 dt { color: var(--dim); } dd { margin: 0; overflow-wrap: anywhere; }
@@ -26,8 +27,9 @@ code, pre { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size:
 pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; max-height: 24rem; overflow: auto; }
 button { font: inherit; color: var(--accent); background: none; border: 0; padding: 0; cursor: pointer; text-align: left; }
 button:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
-meter { width: 6rem; height: .6rem; vertical-align: baseline; }
-svg { display: block; width: 100%; height: auto; overflow: visible; }
+meter { width: 4rem; height: .6rem; vertical-align: baseline; }
+svg { display: block; width: 100%; max-width: 60rem; height: auto; overflow: visible; }
+svg rect { shape-rendering: crispEdges; }
 svg text { fill: var(--dim); font: 11px system-ui, "DejaVu Sans", sans-serif; }
 svg text.strong { fill: var(--fg); } svg text.inside { fill: var(--card); font-weight: 600; font-size: 10px; text-anchor: middle; }
 svg text.middle { text-anchor: middle; } svg text.end { text-anchor: end; }

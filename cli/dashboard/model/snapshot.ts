@@ -1,3 +1,4 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import type { AuditRecord } from '../../../internal/records/index.ts';
 import { curatorLines, problemsOf, quorumFrom, type CuratorPart } from '../../cluster/index.ts';
 import { detailText } from '../../audit/index.ts';
@@ -132,4 +133,14 @@ function verdictOf(
 function decisionFrom({ seq, timeMs, caller, method, subject, detail }: AuditRecord): Decision {
   const texts = { caller: printable(caller), method: printable(method), subject: printable(subject) };
   return { seq, timeMs, ...texts, detail: detailText(detail) };
+}
+
+/** Why a source is not current: what is refused to the role of the caller, or since when it fails and how old its data are. */
+export function failureText(
+  { source, text, sinceMs, isRefused, readMs }: FailingSource,
+  nowMs: number,
+): string {
+  if (isRefused) return `${source}: not for your role (${text})`;
+  const age = readMs === undefined ? 'nothing read yet' : `data of ${formatDuration(nowMs - readMs)} ago`;
+  return `${source}: failing for ${formatDuration(nowMs - sinceMs)}, ${age}: ${text}`;
 }

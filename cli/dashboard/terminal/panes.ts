@@ -3,7 +3,7 @@ import { formatBytes } from '../../../internal/printable/index.ts';
 import type { ScreenLine } from '../../host/index.ts';
 import { diskShare, memoryShare, percent } from '../model/figures.ts';
 import type { NodeRow } from '../model/node-row.ts';
-import type { FailingSource, Snapshot } from '../model/snapshot.ts';
+import { failureText, type Snapshot } from '../model/snapshot.ts';
 import { axisLabels, positionOf } from '../model/time-line.ts';
 import { bar, fill, fit, header, row, STYLES, textLine, windowOf, type Column } from './cells.ts';
 
@@ -195,16 +195,6 @@ export function problemsPane(snapshot: Snapshot, size: PaneSize): readonly Scree
   return shown.map(({ text, style }, index) =>
     textLine(fit(text, size.columns), first + index === size.cursor ? 'chosen' : style),
   );
-}
-
-/** Why a source is not current: what is refused to the role of the caller, or since when it fails and how old its data are. */
-export function failureText(
-  { source, text, sinceMs, isRefused, readMs }: FailingSource,
-  nowMs: number,
-): string {
-  if (isRefused) return `${source}: not for your role (${text})`;
-  const age = readMs === undefined ? 'nothing read yet' : `data of ${formatDuration(nowMs - readMs)} ago`;
-  return `${source}: failing for ${formatDuration(nowMs - sinceMs)}, ${age}: ${text}`;
 }
 
 function table<T>(

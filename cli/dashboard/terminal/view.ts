@@ -1,11 +1,10 @@
 import type { ScreenLine, Span } from '../../host/index.ts';
-import type { Snapshot } from '../model/snapshot.ts';
+import { failureText, type Snapshot } from '../model/snapshot.ts';
 import { fit, fitLine, STYLES, textLine, widthOf } from './cells.ts';
 import { nodePane } from './node-pane.ts';
 import {
   certificatesPane,
   decisionsPane,
-  failureText,
   nodesPane,
   problemsPane,
   resourcesPane,

@@ -44,7 +44,7 @@ export function traceSection(trace: Trace): Html {
     ${
       facts.length === 0
         ? undefined
-        : html`<section class="wide">
+        : html`<section class="wide scroll">
             <h2>Checks</h2>
             <table>
               <thead>
@@ -62,11 +62,11 @@ export function traceSection(trace: Trace): Html {
                   (fact, index) =>
                     html`<tr>
                       <td>${index + 1}</td>
-                      <td class="when">+${formatDuration(fact.timeMs - first)}</td>
+                      <td>+${formatDuration(fact.timeMs - first)}</td>
                       <td>${fact.side}</td>
                       <td>${fact.name}</td>
                       <td class="${TONES[fact.outcome]}">${fact.outcome}</td>
-                      <td>
+                      <td class="text">
                         ${comparison(fact)}${fact.code === '' ? undefined : html`<br /><code>${fact.code}</code>`}${needsFix(fact, join) ? html`<br /><span class="dim">fix: ${fact.fix}</span>` : undefined}
                       </td>
                     </tr> `,
