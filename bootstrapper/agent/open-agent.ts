@@ -72,14 +72,13 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
 function openRollbackGuard(
   parts: AgentPorts & Pick<OpenedParts, 'signal' | 'tpm' | 'state' | 'keys'>,
 ): RollbackGuard {
-  const { tpm, state, clock, log, signal } = parts;
+  const { tpm, state, log, signal } = parts;
   return new RollbackGuard({
     ...{ ...parts, log: log.child('rollback'), record: state.acceptedDocuments },
     configurationFloors: state.configurationFloors,
     signerDirectory: SIGNER_STATE_DIRECTORY,
     counter: tpm && createTpmCounter({ tpm, counter: FLOOR_COUNTER, signal }),
     isMember: async () => (await state.membership.load()) !== undefined,
-    nowMs: () => clock.nowMs(),
   });
 }
 

@@ -71,7 +71,8 @@ async function startCurator(
     services: [
       implement(Curator, {
         checkHealth: async () => {
-          if (over.disowns === true) throw new CodedError(refusals, 'curator-not-member', 'admitting a node');
+          if (over.disowns?.() === true)
+            throw new CodedError(refusals, 'curator-not-member', 'admitting a node');
           return { nodeId: host, epoch: 1n };
         },
       } as never),
@@ -108,7 +109,8 @@ const refusals = {
 } as const;
 
 interface FakeBehaviour {
-  readonly disowns: boolean;
+  /** Whether the curator has no record of the caller at this call. */
+  readonly disowns: () => boolean;
   /** Whether this member is a worker, which answers although it runs no control plane. */
   readonly isWorker: boolean;
   readonly fetchBlob: (request: { readonly offset: bigint }) => AsyncIterable<{ readonly data: Uint8Array }>;
@@ -140,6 +142,7 @@ function createClient(
     relayPort: port + 1,
     staticHosts: () => staticHosts,
     random: () => 0,
+    confirmRemovalMs: 1,
   });
   opened(client);
   return client;
@@ -304,8 +307,8 @@ describe('CuratorClient', () => {
 
   test('reports that the node is removed when no curator that answers has a record of its key', async () => {
     const [a, b] = [
-      await startCurator('127.0.0.2', { disowns: true }),
-      await startCurator('127.0.0.3', { disowns: true }),
+      await startCurator('127.0.0.2', { disowns: () => true }),
+      await startCurator('127.0.0.3', { disowns: () => true }),
     ];
     const client = createClient([a, b, { ...b, host: '127.0.0.9', nodeId: 'node-off' }]);
     expect(client.removed.peek()).toEqual({ set: true, value: false });
@@ -320,9 +323,19 @@ describe('CuratorClient', () => {
   });
 
   test('does not report the node as removed when only one curator has no record of it and another curator has one', async () => {
-    const [a, b] = [await startCurator('127.0.0.2', { disowns: true }), await startCurator('127.0.0.3')];
+    const [a, b] = [
+      await startCurator('127.0.0.2', { disowns: () => true }),
+      await startCurator('127.0.0.3'),
+    ];
     const client = createClient([a, b]);
     expect(await ask(client)).toBe('127.0.0.3');
+    expect(client.removed.peek()).toEqual({ set: true, value: false });
+  });
+
+  test('does not report the node as removed when the only curator has no record of it for a moment', async () => {
+    let calls = 0;
+    const client = createClient([await startCurator('127.0.0.2', { disowns: () => ++calls === 1 })]);
+    expect(await ask(client)).toBe('127.0.0.2');
     expect(client.removed.peek()).toEqual({ set: true, value: false });
   });
 

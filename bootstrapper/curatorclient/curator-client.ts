@@ -31,6 +31,12 @@ const PAUSES = { firstMs: 500, factor: 1.5, longestMs: 15_000 };
 /** A peer that disappears is detected after twice this time. */
 const KEEPALIVE_MS = 5_000;
 
+/**
+ * After this time a node that is refused as removed asks again before it believes it. A removal stops everything on the
+ * node for good, and a record may be missing for an instant, e.g. while a broken one is being replaced.
+ */
+const CONFIRM_REMOVAL_MS = 5_000;
+
 /** The code with which a curator refuses a caller without a record. */
 const NOT_MEMBER = 'curator-not-member';
 
@@ -51,7 +57,8 @@ export interface Curators {
    * Calls one curator: the curator of this node if it works, otherwise the least busy one. When that curator fails or
    * leaves the list of curators, `work` starts again with the next curator. Each listed curator is tried once, and one
    * curator that is not listed. If all of them fail, the last error is thrown. A permanent refusal is thrown at once,
-   * except the report that this node is removed: a single curator does not suffice for that.
+   * except the report that this node is removed: a single curator does not suffice for that, and the curators are asked
+   * twice, five seconds apart.
    * @param work may run for long, e.g. a watch; its signal is also aborted when the curator leaves the list
    */
   use<T>(
@@ -85,6 +92,8 @@ export interface CuratorClientOptions {
   /** The hosts that operators have configured. They are used if no listed curator responds. */
   readonly staticHosts: () => readonly string[];
   readonly random: () => number;
+  /** After how long curators without a record of this node are asked again. Default: 5 s. */
+  readonly confirmRemovalMs?: number;
 }
 
 /**
@@ -119,7 +128,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     this.#subscriptions = [clusterDirectory.subscribe(onChange), clusterMembership.subscribe(onMembership)];
   }
 
-  /** Whether this node is removed: no curator that answers has a record of its key. */
+  /** Whether this node is removed: no curator that answers has a record of its key, asked twice. */
   get removed(): Readable<boolean> {
     return this.#removed;
   }
@@ -143,12 +152,13 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     work: CuratorWork<T>,
     options: { readonly signal: AbortSignal; readonly exceptOwn?: boolean },
   ): Promise<T> {
-    const { clock, log } = this.#options;
+    const { clock, log, confirmRemovalMs = CONFIRM_REMOVAL_MS } = this.#options;
     const { signal, exceptOwn = false } = options;
     const tried = new Set<string>();
     let isAtLast = false;
     let last: unknown = new CuratorClientError('curatorclient-no-curator', 'no curator known');
     let disowned: CuratorClientError | undefined;
+    let isConfirming = false;
     let isOutdated = false;
     for (;;) {
       signal.throwIfAborted();
@@ -157,7 +167,15 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
       );
       if (target === undefined) {
         if (isOutdated && currentValue(this.#needsTicket) === false) this.#needsTicket.set(true);
-        throw disowned === undefined ? last : this.#reportRemoved(disowned);
+        if (disowned === undefined) throw last;
+        if (isConfirming) throw this.#reportRemoved(disowned);
+        log.warn('no curator has a record of this node: asking once more', { error: disowned });
+        await clock.sleep(confirmRemovalMs, signal);
+        isConfirming = true;
+        disowned = undefined;
+        tried.clear();
+        isAtLast = false;
+        continue;
       }
       tried.add(targetKey(target));
       isAtLast ||= isLastResort(target);

@@ -68,7 +68,7 @@ export class FakeKernel {
       rename: (...all) => files.rename(...all),
       removeTemporary: (path) => files.removeTemporary(path),
       sync: (path) => this.#effect('sync', () => files.sync(path)),
-      list: (path) => files.list(path),
+      list: (...all) => files.list(...all),
       stat: (path) =>
         path.startsWith(MAPPING)
           ? Promise.resolve(this.#mapped.has(path.slice(MAPPING.length)) ? FOUND : undefined)

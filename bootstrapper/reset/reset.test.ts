@@ -106,7 +106,8 @@ async function createMachine(answer: CommandAnswer = () => undefined) {
   const units = new FakeUnits();
   for (const unit of [...options.unitsToStop, 'kubepods.slice', options.runtimeUnit]) units.active.add(unit);
   const commands = new FakeCommands((argv, command) => {
-    const said = answer(argv, command) ?? (argv[0] === 'iptables-save' ? RULES : undefined);
+    const output = { realpath: argv.slice(3).join('\n'), 'iptables-save': RULES }[argv[0] ?? ''];
+    const said = answer(argv, command) ?? output;
     if (said === undefined && argv[0] === 'umount') files.unmount(argv.at(-1) ?? '');
     return said;
   });

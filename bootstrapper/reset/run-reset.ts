@@ -7,6 +7,7 @@ import type { ResetPaths } from './reset-orders.ts';
 import { stopUnits, tryCommand, type StopOptions, type StopPorts } from './stop-units.ts';
 
 const MAX_BYTES = 64 * 1024;
+const COMMAND_MS = 30_000;
 const REBOOT_MS = 60_000;
 
 /** Ports (injected dependencies) of a reset. */
@@ -81,16 +82,18 @@ export async function runReset(ports: ResetPorts, options: ResetOptions): Promis
 }
 
 /**
- * Deletes the state of the node. Unmounts first, because deleting a directory would also delete the files that are
- * mounted in it. A directory that is a mount point itself is emptied and stays mounted: it may be a disk of its own, which
- * would have its data again after the next boot. Deletes the machine key last.
+ * Deletes the state of the node. Unmounts volumes of pods first, because deleting a directory would also delete the files that are
+ * mounted in it. Deletes the machine key last.
  */
 async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   const { files } = ports;
   const { paths, directoriesToRemove, linksToRemove, registries, signal } = options;
   const onDisk = new Set(options.stateDisk?.directories);
+  // The kernel lists mounts by paths without symbolic links.
+  const realOf = await realPaths(ports, [paths.state, ...directoriesToRemove], signal);
+  const directories = directoriesToRemove.map(realOf);
   const mounts = async (): Promise<readonly string[]> =>
-    (await mountsIn(files, directoriesToRemove)).filter((path) => !directoriesToRemove.includes(path));
+    (await mountsIn(files, directories)).filter((path) => !directories.includes(path));
   for (const path of await mounts()) await tryCommand(ports, ['umount', '--lazy', path], signal);
   const [left] = await mounts();
   if (left !== undefined)
@@ -98,18 +101,42 @@ async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
       details: { path: left },
     });
   for (const link of linksToRemove) await tryCommand(ports, ['ip', 'link', 'delete', link], signal);
-  const mountPoints = new Set(await mountsIn(files, directoriesToRemove));
-  for (const directory of directoriesToRemove.filter((path) => !onDisk.has(path))) {
-    if (!mountPoints.has(directory)) await files.remove(directory);
-    else for (const name of await files.list(directory)) await files.remove(`${directory}/${name}`);
+  const mountPoints = await mountsIn(files, [realOf(paths.state), ...directories]);
+  for (const path of directoriesToRemove.filter((each) => !onDisk.has(each))) {
+    const isLink = (await files.stat(path))?.kind === 'symlink';
+    await clear(files, realOf(path), isLink ? [...mountPoints, realOf(path)] : mountPoints);
   }
   await removeRegistries(files, registries);
   const kept = [paths.store, dirname(paths.resetOrder), dirname(paths.machineKey)];
-  for (const name of await files.list(paths.state)) {
-    const path = `${paths.state}/${name}`;
-    if (!kept.includes(path)) await files.remove(path);
+  for (const name of await files.list(paths.state, { temporary: true }))
+    if (!kept.includes(`${paths.state}/${name}`))
+      await clear(files, `${realOf(paths.state)}/${name}`, mountPoints);
+  for (const path of [paths.fingerprint, paths.machineKey]) {
+    await files.removeTemporary(path);
+    await files.remove(path);
   }
-  for (const path of [paths.fingerprint, paths.machineKey]) await files.remove(path);
+}
+
+/**
+ * Removes a path. A mount point is emptied and stays mounted: it may be a disk of its own, which would have its data again after the
+ * next boot. The same is true for what a symbolic link leads to.
+ */
+async function clear(files: FilePort, path: string, kept: readonly string[]): Promise<void> {
+  if (!kept.some((each) => each === path || each.startsWith(`${path}/`))) return files.remove(path);
+  for (const name of await files.list(path, { temporary: true })) await clear(files, `${path}/${name}`, kept);
+}
+
+/** A function that resolves all symbolic links in these paths. */
+async function realPaths(
+  { commands }: Pick<ResetPorts, 'commands'>,
+  paths: readonly string[],
+  signal: AbortSignal,
+): Promise<(path: string) => string> {
+  const argv = ['realpath', '--canonicalize-missing', '--', ...paths] as const;
+  const { stdout } = await commands.run({ argv: [...argv], timeoutMs: COMMAND_MS, signal });
+  const resolved = stdout.trimEnd().split('\n');
+  if (resolved.length !== paths.length) throw new TypeError(`realpath printed ${resolved.length} paths`);
+  return (path) => resolved[paths.indexOf(path)] ?? path;
 }
 
 /**

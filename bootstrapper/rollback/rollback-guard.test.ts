@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { createLogger, type LogRecord } from '../../internal/logging/index.ts';
 import { FakeClock, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
+import { TpmError } from '../../internal/tpm/index.ts';
 import type { MachineCounter } from '../attest/index.ts';
 import type { ConfigurationFloors } from '../configuration/index.ts';
 import { KeyStore } from '../keyrotation/index.ts';
@@ -28,7 +29,15 @@ class TestMachine implements MachineCounter {
   hasTpm = true;
   responds = true;
   hasPassword = false;
+  /** Whether a counter can still be created. */
+  hasSpace = true;
   isMember = true;
+  readonly clock = {
+    nowValueMs: NOW,
+    monotonicValueMs: 0,
+    nowMs: () => this.clock.nowValueMs,
+    monotonicMs: () => this.clock.monotonicValueMs,
+  };
   /** The number of writes and increments until the power is cut. */
   left = Infinity;
   increments = 0;
@@ -52,7 +61,7 @@ class TestMachine implements MachineCounter {
       configurationFloors: saves(this.configuration),
       counter: this.hasTpm ? this : undefined,
       isMember: async () => this.isMember,
-      nowMs: () => NOW,
+      clock: this.clock,
       log: createLogger({ path: 't', nowMs: () => 0, sink: (each) => this.records.push(each) }),
       signal: new AbortController().signal,
     });
@@ -66,23 +75,29 @@ class TestMachine implements MachineCounter {
   }
 
   #effect(): void {
-    if (!this.responds) throw new Error('the TPM does not respond');
     if (this.left-- <= 0) throw new PowerCut();
   }
 
-  async read(): Promise<bigint | undefined> {
+  #requireResponse(): void {
     if (!this.responds) throw new Error('the TPM does not respond');
+  }
+
+  async read(): Promise<bigint | undefined> {
+    this.#requireResponse();
     return this.value;
   }
 
   async start(): Promise<bigint | undefined> {
+    this.#requireResponse();
     this.#effect();
     if (this.value === undefined && this.hasPassword) return undefined;
+    if (this.value === undefined && !this.hasSpace) throw new TpmError('tpm-refused', 'no space');
     this.value ??= this.highest += 1n;
     return this.value;
   }
 
   async increment(): Promise<void> {
+    this.#requireResponse();
     this.#effect();
     this.increments += 1;
     this.value = this.highest += 1n;
@@ -181,6 +196,30 @@ describe('RollbackGuard', () => {
     expect(machine.guard.signedAfterMs).toBeUndefined();
   });
 
+  test('reports no rollback on such a machine if its TPM responds only after the join', async () => {
+    for (const path of DISK) await machine.files.remove(path);
+    machine.isMember = false;
+    machine.responds = false;
+    await machine.boot();
+    machine.isMember = true;
+    machine.responds = true;
+    await machine.guard.check();
+    expect(machine.guard.signedAfterMs).toBeUndefined();
+  });
+
+  test.each([
+    { name: 'while', boots: false },
+    { name: 'after a start at which', boots: true },
+  ])('forgets the documents of the signer $name the TPM does not respond', async ({ boots }) => {
+    machine.responds = false;
+    if (boots) await machine.boot();
+    await machine.guard.forgetSigner(() => machine.files.remove('/signer'));
+    machine.responds = true;
+    await machine.guard.check();
+    await machine.boot();
+    expect(machine.guard.signedAfterMs).toBeUndefined();
+  });
+
   test('forgets the documents of the signer with its files, also after a power cut in between', async () => {
     const remove = () => machine.files.remove('/signer');
     await machine.guard.forgetSigner(() => Promise.reject(new PowerCut())).catch(() => undefined);
@@ -244,6 +283,42 @@ describe('RollbackGuard detects that the disk is an old copy', () => {
       expect(machine.guard.signedAfterMs).toBe(NOW);
     },
   );
+
+  test('when the copy is from a time in which the TPM could not increment the counter', async () => {
+    await machine.accept(2);
+    machine.left = 2;
+    await machine.guard.check();
+    const before = await machine.copy();
+    machine.left = Infinity;
+    await machine.accept(3);
+    await machine.guard.check();
+    await before();
+    await machine.boot();
+    expect(machine.guard.signedAfterMs).toBe(NOW);
+  });
+
+  test.each([
+    { name: 'ahead', offMs: 1e12 },
+    { name: 'behind', offMs: -1e11 },
+  ])('and corrects the time of the detection if the clock was $name until it was set', async ({ offMs }) => {
+    const before = await machine.copy();
+    await machine.accept(2);
+    await machine.guard.check();
+    await before();
+    machine.clock.nowValueMs = NOW + offMs;
+    await machine.boot();
+    const found = (): Promise<unknown> => machine.keys.loadFloors();
+    expect(await found()).toMatchObject({ signedAfterMs: NOW + offMs });
+    machine.clock.monotonicValueMs += 60_000;
+    machine.clock.nowValueMs = NOW + 60_000;
+    await machine.guard.check();
+    expect(machine.guard.signedAfterMs).toBe(NOW);
+    expect(await found()).toMatchObject({ signedAfterMs: NOW });
+    machine.clock.monotonicValueMs += 3_600_000;
+    machine.clock.nowValueMs = NOW - 1e9;
+    await machine.guard.check();
+    expect(machine.guard.signedAfterMs).toBe(NOW);
+  });
 
   test('and logs one error, not one at each restart, until the copy is restored again', async () => {
     const before = await machine.copy();
@@ -315,6 +390,19 @@ describe('RollbackGuard without a usable counter in the TPM', () => {
     expect(locked.guard.signedAfterMs).toBe(NOW);
   });
 
+  test('compares only the files with each other if the TPM cannot create another counter, also after a restart', async () => {
+    const full = new TestMachine();
+    full.hasSpace = false;
+    await full.boot();
+    await full.accept(2);
+    await full.guard.check();
+    await full.boot();
+    expect(full.guard.signedAfterMs).toBeUndefined();
+    await full.accept(1);
+    await full.boot();
+    expect(full.guard.signedAfterMs).toBe(NOW);
+  });
+
   test('detects nothing if the machine has no TPM, but still deletes the files of the signer on request', async () => {
     const plain = new TestMachine();
     plain.hasTpm = false;
@@ -342,4 +430,13 @@ test('rollbackRunnable() checks every ten seconds, and says that the disk is an 
   expect(tree.at('root').note).toMatch(
     /^owner documents signed after 2023-11-14T.*: the disk is an old copy$/,
   );
+});
+
+test('rollbackRunnable() says that it waits for the TPM, and not that the disk is an old copy', async () => {
+  machine.responds = false;
+  await machine.boot();
+  const clock = new FakeClock();
+  await using tree = superviseForTest(rollbackRunnable({ rollback: machine.guard, clock }), { clock });
+  await settle();
+  expect(tree.at('root').note).toMatch(/^the TPM: /);
 });

@@ -1,6 +1,6 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
-import type { RollbackGuard } from './rollback-guard.ts';
+import { NEVER_MS, type RollbackGuard } from './rollback-guard.ts';
 
 /**
  * A document that was accepted this short before the power was cut is not bound to the counter yet. An attacker who can cut the power
@@ -27,5 +27,6 @@ export function rollbackRunnable(options: {
 /** What `cluster node show` says. */
 function describe({ signedAfterMs }: Pick<RollbackGuard, 'signedAfterMs'>): string {
   if (signedAfterMs === undefined) return 'newer owner documents';
+  if (signedAfterMs === NEVER_MS) return 'the TPM: it has to say whether the disk is an old copy';
   return `owner documents signed after ${new Date(signedAfterMs).toISOString()}: the disk is an old copy`;
 }

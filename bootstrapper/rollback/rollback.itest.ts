@@ -11,7 +11,7 @@ import {
   type SwtpmFactory,
 } from '../../internal/testing/index.ts';
 import { undefineNv } from '../../internal/testing/tpm/test-commands.ts';
-import type { Tpm } from '../../internal/tpm/index.ts';
+import { defineCounter, type Tpm } from '../../internal/tpm/index.ts';
 import { createTpmCounter } from '../attest/index.ts';
 import type { ConfigurationFloors } from '../configuration/index.ts';
 import { KeyStore } from '../keyrotation/index.ts';
@@ -56,7 +56,7 @@ function run(serial?: number): Promise<number | undefined> {
       configurationFloors: new ChecksummedFile<ConfigurationFloors>(files, at('configuration.json')),
       counter: createTpmCounter({ tpm, counter: FLOOR_COUNTER, signal }),
       isMember: async () => true,
-      nowMs: () => NOW,
+      clock: { nowMs: () => NOW, monotonicMs: () => 0 },
       log: createLogger({ path: 't', nowMs: () => 0, sink: () => undefined }),
     });
     await guard.check();
@@ -82,6 +82,23 @@ describe('RollbackGuard with the counter of a TPM', () => {
     expect(await run()).toBe(NOW);
     expect(await run(3)).toBe(NOW);
     await restore('new');
+    expect(await run()).toBe(NOW);
+  });
+
+  test('finds an old copy by the files alone if the TPM has no space for the counter, also after a restart', async () => {
+    const refused = await withTpm((tpm) =>
+      tpm.use(signal, async (connection, task) => {
+        for (let index = 0x01810000; ; index++) {
+          const ended = await defineCounter(connection, index, new Uint8Array(), task).catch(String);
+          if (ended !== undefined) return ended;
+        }
+      }),
+    );
+    expect(refused).toContain('nvDefineSpace');
+    expect(await run(1)).toBeUndefined();
+    await copy('old');
+    expect(await run(2)).toBeUndefined();
+    await cp(join(directory, 'old', 'stage.json'), join(disk(), 'stage.json'));
     expect(await run()).toBe(NOW);
   });
 

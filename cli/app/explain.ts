@@ -60,8 +60,7 @@ export function explainErrors(host: Host, given: string | undefined): void {
       '',
       `  fix:       ${spec.fix}`,
       `  retryable: ${spec.retryable ? 'yes' : 'no'}`,
-      `  fault:     ${FAULTS[spec.fault]}`,
-      `  source:    ${spec.source}`,
+      `  cause in:  ${FAULTS[spec.fault]}`,
     ].join('\n'),
   );
 }

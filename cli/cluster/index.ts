@@ -27,6 +27,7 @@ export { changeServer } from './kubeconfig/change-server.ts';
 export { currentKubeAccess, kubernetesEndpointOf, renewKubeconfig } from './kubeconfig/renew-kubeconfig.ts';
 export {
   describeDisk,
+  errorText,
   nodeStatusText,
   nodeViewFrom,
   renderNodes,

@@ -30,14 +30,14 @@ describe('runnableViews()', () => {
           path: 'root.kubernetes',
           state: Runnable_State.DEAD,
           restarts: 3,
-          lastError: { code: 'x', message: 'no\u001b[31m' } as never,
+          lastError: { code: 'x', message: 'no\u001b[31m', timeMs: BigInt(NOW - 60_000) } as never,
         }),
       ],
       NOW,
     );
     expect(renderTree(views, NOW)).toEqual([
       '  root          running    2m',
-      '    kubernetes  failed     2m  3 restarts  last error: x no?[31m',
+      '    kubernetes  failed     2m  3 restarts  last error 1m ago: x: no?[31m',
     ]);
   });
 });

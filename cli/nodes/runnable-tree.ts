@@ -1,6 +1,7 @@
 import { formatDuration } from '../../internal/clock/index.ts';
 import { Runnable_State, type Runnable } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { printable } from '../../internal/printable/index.ts';
+import { errorText } from '../cluster/index.ts';
 
 /** A runnable counts as stuck if it has been starting for this long without a reason for waiting. */
 const STUCK_MS = 60_000;
@@ -24,7 +25,7 @@ export const VERDICT_NAMES: Readonly<Record<string, string>> = { runs: 'running'
 
 /**
  * Runnables with their state at `nowMs`. `why`: what the runnable waits for, or empty; `sinceMs`: time of its
- * last state change.
+ * last state change; `failedMs`: time of its last error, which it may have recovered from.
  */
 export function runnableViews(runnables: readonly Runnable[], nowMs: number) {
   return runnables.map((runnable) => {
@@ -39,8 +40,8 @@ export function runnableViews(runnables: readonly Runnable[], nowMs: number) {
       why: printable(idleBecause),
       sinceMs,
       restarts,
-      lastError:
-        lastError === undefined ? undefined : printable(`${lastError.code} ${lastError.message}`.trim()),
+      lastError: lastError && errorText(lastError),
+      failedMs: lastError && Number(lastError.timeMs),
     };
   });
 }
@@ -75,7 +76,9 @@ export function renderTree(views: readonly RunnableView[], nowMs: number): reado
       `${(VERDICT_NAMES[view.verdict] ?? view.verdict).padEnd(8)} ${formatDuration(nowMs - view.sinceMs).padStart(4)}`,
       ...(view.why === '' ? [] : [`(${view.why})`]),
       ...(view.restarts === 0 ? [] : [`${view.restarts} restarts`]),
-      ...(view.lastError === undefined ? [] : [`last error: ${view.lastError}`]),
+      ...(view.lastError === undefined
+        ? []
+        : [`last error ${formatDuration(nowMs - (view.failedMs ?? nowMs))} ago: ${view.lastError}`]),
     ];
     return `  ${name}  ${parts.join('  ')}`.trimEnd();
   });

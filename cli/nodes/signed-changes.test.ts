@@ -11,8 +11,8 @@ import {
 import { canonicalJson, clusterPartOf, parseClusterConfig } from '../../internal/config/index.ts';
 import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
 import { CodedError, defineErrors, fault } from '../../internal/errors/index.ts';
-import { fingerprintOfKey, generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.ts';
-import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { fingerprintOfKey, pubKeyDerOf } from '../../internal/pki/index.ts';
+import { NodeRole } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { layoutOf, readOwnerKey } from '../workspace/index.ts';
 import { readCaller } from '../cluster/index.ts';
 import { runSign, runSignRequest } from '../sign/index.ts';
@@ -34,21 +34,11 @@ import { confirmRemoval, removedNodeId } from './removal/readmit.ts';
 import { runApprove, runReadmit, runSetRole } from './index.ts';
 import { runConfigApply } from '../configuration/index.ts';
 import { runOperatorAccept, runOperatorAdd, runOperatorKey, runOperatorRemove } from '../operators/index.ts';
+import { EK, NODE, NODE_FINGERPRINT } from '../sign/fake-signed-cluster.ts';
 import { plainSecrets } from '../workspace/fake-passphrases.ts';
 
 const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 1 };
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
-const NODE_KEY = pubKeyDerOf(generateKeyPem());
-const EK = `tpm-ek:${'e'.repeat(64)}`;
-const NODE = {
-  nodeId: nodeIdOf(NODE_KEY),
-  name: 'n2',
-  publicKey: NODE_KEY,
-  state: NodeState.UP,
-  health: NodeHealth.HEALTHY,
-  roles: [NodeRole.KUBERNETES_WORKER],
-  admission: { identity: EK },
-};
 const BASE = {
   version: 1,
   name: 'prod',
@@ -103,7 +93,7 @@ async function createSigned(calls: { curator?: FakeCuratorCalls; admission?: Fak
       listDocuments: async () => onRecord,
       getKeys: async () => ({ stage: { generation: 1n, phase: 'done' } }),
       listJoins: async () => ({
-        joins: [{ joinId: NODE.nodeId, fingerprint: fingerprintOfKey(NODE_KEY), identity: EK }],
+        joins: [{ joinId: NODE.nodeId, fingerprint: NODE_FINGERPRINT, identity: EK }],
       }),
       decideJoin: noting('decideJoin', {}),
       deleteOperator: noting('deleteOperator', {}),
@@ -166,7 +156,7 @@ describe('documents that an owner signs', () => {
     });
     expect(harness.signed('grant')?.body).toEqual({
       nodeId: NODE.nodeId,
-      fingerprint: fingerprintOfKey(NODE_KEY),
+      fingerprint: NODE_FINGERPRINT,
       identity: EK,
       roles: ['ConsensusMember', 'KubernetesController'],
       floors: { owners: 0, policy: 0, operators: 0 },
@@ -312,11 +302,11 @@ describe('documents that an owner signs', () => {
   });
 
   describe('a removal', () => {
-    const body = { nodeId: NODE.nodeId, identity: EK, fingerprint: fingerprintOfKey(NODE_KEY) };
+    const body = { nodeId: NODE.nodeId, identity: EK, fingerprint: NODE_FINGERPRINT };
     const floors = { owners: 0, policy: 0, operators: 0 };
     const granted = { ...body, floors, roles: ['ConsensusMember', 'KubernetesController'] as Role[] };
     const removedBy = { nodeId: NODE.nodeId, name: 'n2', removedMs: 1n, removedBy: 'operator:o' };
-    const removals = [EK, fingerprintOfKey(NODE_KEY).replace('sha256', 'machine-key')].map((identity) => ({
+    const removals = [EK, NODE_FINGERPRINT.replace('sha256', 'machine-key')].map((identity) => ({
       ...removedBy,
       identity,
       removal: 1,
@@ -524,7 +514,7 @@ describe('an owner signs nothing that somebody else wrote to etcd', () => {
 
   test('node approve signs no grant for a join whose ID does not belong to its key', async () => {
     const foreign = `node-${'0'.repeat(32)}`;
-    const join = { joinId: foreign, fingerprint: fingerprintOfKey(NODE_KEY), identity: EK };
+    const join = { joinId: foreign, fingerprint: NODE_FINGERPRINT, identity: EK };
     await using harness = await createSigned({ admission: { listJoins: async () => ({ joins: [join] }) } });
     await runApprove(harness.owner, foreign, { name: undefined, roles: ['control-plane'], labels: {} });
     expect(harness.signed('grant')).toBeUndefined();

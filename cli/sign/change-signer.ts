@@ -16,7 +16,7 @@ import { openSigner, readRecords } from './document-signer.ts';
 import { SignError } from './errors.ts';
 import { contentOf, type Proposal } from './proposal.ts';
 import { encodeRequest, MAX_REQUEST_BYTES, parseSignedFile } from './request-file.ts';
-import { SignedRecords, type KnownRecords } from './signed-records.ts';
+import { SignedRecords, subjectKeyOf, type KnownRecords } from './signed-records.ts';
 
 /** Gets the documents that a change needs. They are derived from documents that owners have signed. */
 export type ChangeSigner = SignedRecords & {
@@ -94,11 +94,11 @@ class RequestWriter extends SignedRecords {
 
   /** The documents that the new ones follow: all sets of owners, those that grants and checks name, and the one before each new one. */
   #basesOf(proposals: readonly Proposal[]): readonly Uint8Array[] {
-    const followed = new Set(proposals.map((proposal) => keyOf(contentOf(proposal))));
+    const followed = new Set(proposals.map((proposal) => subjectKeyOf(contentOf(proposal))));
     return this.everSigned
       .filter(
         ({ document }) =>
-          ['owners', 'policy', 'operators'].includes(document.kind) || followed.has(keyOf(document)),
+          ['owners', 'policy', 'operators'].includes(document.kind) || followed.has(subjectKeyOf(document)),
       )
       .map(({ bytes }) => bytes);
   }
@@ -160,10 +160,6 @@ function firstOwnersOf({ ownerKeys }: Caller): readonly [Uint8Array, ...Uint8Arr
       },
     );
   return [first, ...others];
-}
-
-function keyOf({ kind, body }: { readonly kind: DocumentKind; readonly body: DocumentBodies[DocumentKind] }) {
-  return `${kind}/${subjectOf({ body })}`;
 }
 
 /** What a body says, without the lowest serials of a grant: the owner's program derives them. */

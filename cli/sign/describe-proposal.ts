@@ -22,7 +22,7 @@ export function describeProposal(
     case 'readmission':
       return [
         `  readmission     machine ${proposal.body.identity} may ask to join again`,
-        `    lifts         its removals up to number ${proposal.body.removal}`,
+        `    lifts         its removal number ${proposal.body.removal}, and no other`,
       ];
     case 'operators':
       return describeOperators(records.newest('operators')?.body.operators ?? [], proposal.body.operators);

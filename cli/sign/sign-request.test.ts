@@ -106,7 +106,7 @@ const COMMANDS: readonly {
     sends: ['putDocuments', 'readmission 1'],
     shows: [
       `  readmission     machine ${EK} may ask to join again`,
-      '    lifts         its removals up to number 3',
+      '    lifts         its removal number 3, and no other',
     ],
   },
   {

@@ -80,7 +80,7 @@ export class SignedRecords {
 
   /** The serial of the next document of this kind and subject. */
   protected nextSerial(kind: DocumentKind, body: DocumentBodies[DocumentKind]): number {
-    const before = this.#serials.get(serialKeyOf(kind, body)) ?? { serial: 0, epoch: FIRST_EPOCH };
+    const before = this.#serials.get(subjectKeyOf({ kind, body })) ?? { serial: 0, epoch: FIRST_EPOCH };
     const isFirst = kind !== 'owners' && before.epoch < this.epoch;
     return before.serial + (isFirst ? MAX_LOST_SERIALS : 1);
   }
@@ -90,7 +90,7 @@ export class SignedRecords {
     body: DocumentBodies[DocumentKind],
     { serial, epoch }: { readonly serial: number; readonly epoch: number },
   ): void {
-    const key = serialKeyOf(kind, body);
+    const key = subjectKeyOf({ kind, body });
     const before = this.#serials.get(key) ?? { serial: 0, epoch: 0 };
     this.#serials.set(key, {
       serial: Math.max(serial, before.serial),
@@ -127,7 +127,14 @@ export class SignedRecords {
   }
 }
 
-function serialKeyOf(kind: DocumentKind, body: DocumentBodies[DocumentKind]): string {
+/** Names the series of documents, one replacing the other, to which a document belongs. */
+export function subjectKeyOf({
+  kind,
+  body,
+}: {
+  readonly kind: DocumentKind;
+  readonly body: DocumentBodies[DocumentKind];
+}): string {
   return `${kind}/${subjectOf({ body })}`;
 }
 

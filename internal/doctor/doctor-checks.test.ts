@@ -927,6 +927,11 @@ describe('the checks of a cluster', () => {
     expect(finding).toMatchObject({ grade: 'good', figure: 'learner for at least 1m' });
   });
 
+  test('doctor-pods does not count a pod that is still starting as ready', () => {
+    const [finding] = diagnose(pods(MINUTE_MS)).filter(({ code }) => code === 'doctor-pods');
+    expect(finding).toMatchObject({ grade: 'good', figure: '0 of 1 ready, 1 starting' });
+  });
+
   test('doctor-certificate warns later if the configured lifetime of certificates is shorter', () => {
     const facts = (leftMs: number): ClusterFacts => {
       const seen = certificates(leftMs);

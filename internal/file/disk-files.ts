@@ -3,7 +3,7 @@ import { chmod, link, lstat, mkdir, open, readdir, rename, rm, stat } from 'node
 import { dirname, join, resolve } from 'node:path';
 import { isTemporary, readAtMost, syncDirectory, withTemporary, writeSynced } from './disk-io.ts';
 import { attempt, FileError } from './errors.ts';
-import type { AppendPort, FilePort, FileStat, WriteOptions } from './file-port.ts';
+import type { AppendPort, FilePort, FileStat, ListOptions, WriteOptions } from './file-port.ts';
 
 const SECRET_FILE = 0o600;
 const SECRET_DIRECTORY = 0o700;
@@ -104,9 +104,11 @@ export class DiskFiles implements FilePort, AppendPort {
     });
   }
 
-  async list(path: string): Promise<readonly string[]> {
+  async list(path: string, { temporary = false }: ListOptions = {}): Promise<readonly string[]> {
     return attempt(`listing ${path}`, async () =>
-      ((await readdir(path).catch(undefinedIfAbsent)) ?? []).filter((name) => !isTemporary(name)).sort(),
+      ((await readdir(path).catch(undefinedIfAbsent)) ?? [])
+        .filter((name) => temporary || !isTemporary(name))
+        .sort(),
     );
   }
 

@@ -244,6 +244,9 @@ describe('DiskFiles on a real disk', () => {
     await writeFile(at('.state.json.0123456789ab.tmp'), 'half');
     await writeFile(at('.hidden'), 'mine');
     expect(await files.list(directory)).toEqual(['.hidden']);
+    expect(await files.list(directory, { temporary: true })).toEqual([
+      ...['.hidden', '.state.json.0123456789ab.tmp'],
+    ]);
   });
 
   test('removeTemporary() removes only the temporary files that a crash left for this path', async () => {

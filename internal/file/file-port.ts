@@ -13,6 +13,12 @@ export interface WriteOptions {
   readonly mode?: number;
 }
 
+/** Options of a listing. */
+export interface ListOptions {
+  /** Whether to list temporary files, too, which a crash has left; default: false. */
+  readonly temporary?: boolean;
+}
+
 /**
  * Interface (port) to whole files, synced to disk. Paths are absolute. Every method rejects with a
  * `FileError`.
@@ -40,7 +46,7 @@ export interface FilePort {
    */
   sync(path: string): Promise<void>;
   /** The names in a directory, sorted; empty when it does not exist. */
-  list(path: string): Promise<readonly string[]>;
+  list(path: string, options?: ListOptions): Promise<readonly string[]>;
   /** Does not follow a symbolic link. Undefined when the path does not exist. */
   stat(path: string): Promise<FileStat | undefined>;
 }

@@ -109,7 +109,7 @@ const grantBody = z.strictObject({
 /** Allows a removed machine to enrol again. */
 const readmissionBody = z.strictObject({
   identity,
-  /** Number of a removal of the machine. The document cancels this removal and all earlier ones, but no later one. */
+  /** Number of the newest removal of the machine. The document lifts this removal and no later one. */
   removal: z.int().positive(),
 });
 

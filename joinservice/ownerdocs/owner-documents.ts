@@ -172,13 +172,16 @@ export class OwnerDocuments {
     }
   }
 
-  /** Why a removed machine is still excluded; undefined if an owner readmitted it. */
+  /**
+   * Why a removed machine is still excluded; undefined if an owner readmitted it after its newest removal. A readmission
+   * with a higher number has no effect either: it would cancel removals that have not happened yet.
+   */
   async whyNotReadmitted(
     { identity, removal, name }: Pick<RemovedRecord, 'identity' | 'removal' | 'name'>,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { document, why } = await this.tryNewest('readmission', identity, signal);
-    if ((document?.body.removal ?? 0) >= removal) return undefined;
+    if (document?.body.removal === removal) return undefined;
     const text = `it was removed as node ${name}, and no owner has readmitted it`;
     return why === undefined ? text : `${text}: ${why}`;
   }

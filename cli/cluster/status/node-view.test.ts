@@ -1,11 +1,25 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from '@jest/globals';
-import { NodeSchema } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { nodeViewsFrom } from './node-view.ts';
+import { NodeSchema, Runnable_State } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { nodeViewFrom, nodeViewsFrom } from './node-view.ts';
 
 test('nodeViewsFrom() sorts nodes by name, numbers as numbers', () => {
   const nodes = ['n10', 'db-1', 'n2', 'n1'].map((name) =>
     create(NodeSchema, { name, nodeId: `node-${name}` }),
   );
   expect(nodeViewsFrom(nodes).map(({ name }) => name)).toEqual(['db-1', 'n1', 'n2', 'n10']);
+});
+
+test('a node lists the last errors of the runnables that have not recovered, with their times', () => {
+  const lastError = { code: 'x', message: 'no\u001b[31m', timeMs: 7n };
+  const runnables = [
+    { path: 'root.renewal', state: Runnable_State.HEALTHY, lastError },
+    { path: 'root.once', state: Runnable_State.DONE, lastError },
+    { path: 'root.kubernetes', state: Runnable_State.NEW, lastError },
+    { path: 'root.disk', state: Runnable_State.NEW },
+  ];
+  const node = create(NodeSchema, { nodeId: 'n', status: { runnables } });
+  expect(nodeViewFrom(node).troubles).toEqual([
+    { path: 'root.kubernetes', error: 'x: no?[31m', failedMs: 7 },
+  ]);
 });

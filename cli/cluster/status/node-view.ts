@@ -3,6 +3,8 @@ import {
   NodeHealth,
   NodeRole,
   NodeState,
+  Runnable_State,
+  type LastError,
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { roleNames } from '../../../internal/role/index.ts';
@@ -34,6 +36,8 @@ const ROLES: Readonly<Record<NodeRole, string>> = {
   [NodeRole.KUBERNETES_WORKER]: 'worker',
 };
 
+const RECOVERED: ReadonlySet<Runnable_State> = new Set([Runnable_State.HEALTHY, Runnable_State.DONE]);
+
 /** Converts nodes, and sorts them by name: n2 before n10. */
 export function nodeViewsFrom(nodes: readonly Node[]): readonly NodeView[] {
   return nodes.map(nodeViewFrom).toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
@@ -45,9 +49,6 @@ export function nodeViewsFrom(nodes: readonly Node[]): readonly NodeView[] {
  */
 export function nodeViewFrom(node: Node) {
   const { status } = node;
-  const troubles = (status?.runnables ?? []).flatMap(({ path, lastError }) =>
-    lastError === undefined ? [] : [printable(`${path}: ${lastError.code} ${lastError.message}`)],
-  );
   const certificates = (status?.certificates ?? []).map(({ name, notAfterMs }) => ({
     name: printable(name),
     notAfterMs: Number(notAfterMs),
@@ -66,11 +67,16 @@ export function nodeViewFrom(node: Node) {
     labels: Object.fromEntries(
       Object.entries(node.labels).map(([key, value]) => [printable(key), printable(value)]),
     ),
-    lastError: status?.lastError && printable(`${status.lastError.code}: ${status.lastError.message}`),
+    lastError: status?.lastError && errorText(status.lastError),
     certificates,
     // The certificate that expires first.
     expiry: first && { certificate: first.name, notAfterMs: first.notAfterMs },
-    troubles,
+    // Runnables whose last run failed and that have not recovered since.
+    troubles: (status?.runnables ?? []).flatMap(({ path, state, lastError }) =>
+      lastError === undefined || RECOVERED.has(state)
+        ? []
+        : [{ path: printable(path), error: errorText(lastError), failedMs: Number(lastError.timeMs) }],
+    ),
     partsNotReady: (status?.controlPlane ?? [])
       .filter(({ ready }) => !ready)
       .map(({ name, why }) => ({ name: printable(name), why: printable(why) })),
@@ -82,6 +88,11 @@ export function nodeViewFrom(node: Node) {
       protection: printable(protection),
     })),
   };
+}
+
+/** "CODE: MESSAGE". */
+export function errorText({ code, message }: Pick<LastError, 'code' | 'message'>): string {
+  return printable(code === '' ? message : `${code}: ${message}`);
 }
 
 function byEnd(a: { readonly notAfterMs: number }, b: { readonly notAfterMs: number }): number {

@@ -42,6 +42,7 @@ export async function runRemovedList(context: CommandContext): Promise<void> {
       { title: 'READMITTED', textOf: ({ readmitted }) => (readmitted ? 'yes' : 'no') },
       { title: 'AGE', textOf: ({ removedMs }) => formatDuration(nowMs - removedMs) },
       { title: 'NODE ID', textOf: ({ nodeId }) => nodeId, isWide: true },
+      { title: 'REMOVAL', textOf: ({ removal }) => String(removal), isWide: true },
     ],
   });
 }

@@ -105,11 +105,14 @@ export const dns: Observe = ({ kubernetes }) => {
 
 /** Whether all pods are ready that `network`, `proxy` and `dns` do not judge. */
 export const pods: Observe = ({ kubernetes, takenMs }) => {
-  const threshold = 'all ready';
+  const threshold = `all ready within ${formatDuration(POD_START_MS)}`;
   return judgePart(kubernetes, { subject: 'pods', threshold }, ({ pods: all }) => {
     const others = all.filter((pod) => !isNetwork(pod) && !isProxy(pod) && !isDns(pod));
-    const wrong = others.filter(({ isReady, createdMs }) => !isReady && takenMs - createdMs > POD_START_MS);
-    const figure = `${others.length - wrong.length} of ${others.length} ready`;
+    const notReady = others.filter(({ isReady }) => !isReady);
+    const wrong = notReady.filter(({ createdMs }) => takenMs - createdMs > POD_START_MS);
+    const starting = notReady.length - wrong.length;
+    const ready = `${others.length - notReady.length} of ${others.length} ready`;
+    const figure = starting === 0 ? ready : `${ready}, ${starting} starting`;
     if (wrong.length === 0) return [{ subject: 'pods', figure, threshold }];
     const listed = wrong.slice(0, MAX_LISTED).map(({ namespace, name, node, why }) => ({
       ...{ subject: `pod ${namespace}/${name}`, figure: 'not ready', threshold },

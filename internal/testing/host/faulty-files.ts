@@ -3,6 +3,7 @@ import {
   type AppendPort,
   type FilePort,
   type FileStat,
+  type ListOptions,
   type WriteOptions,
 } from '../../file/index.ts';
 import { MemoryFiles } from './memory-files.ts';
@@ -40,8 +41,8 @@ export class FaultyFiles implements FilePort, AppendPort {
     return this.#look(() => this.#inner.read(path, maxBytes));
   }
 
-  list(path: string): Promise<readonly string[]> {
-    return this.#look(() => this.#inner.list(path));
+  list(path: string, options?: ListOptions): Promise<readonly string[]> {
+    return this.#look(() => this.#inner.list(path, options));
   }
 
   stat(path: string): Promise<FileStat | undefined> {

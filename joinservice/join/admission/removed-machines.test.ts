@@ -152,10 +152,11 @@ describe('a removed machine', () => {
   const others = [
     { name: 'for another machine', made: (world: World) => world.readmit(1, `tpm-ek:${'f'.repeat(64)}`) },
     {
-      name: 'for a later removal than the recorded one',
+      name: 'for an earlier removal than the recorded one',
       made: (world: World) => world.readmit(1),
       removals: 2,
     },
+    { name: 'for a removal that has not happened yet', made: (world: World) => world.readmit(2) },
     {
       name: 'that has expired',
       made: ({ signer }: World) =>
