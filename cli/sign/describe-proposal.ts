@@ -27,7 +27,7 @@ export function describeProposal(
     case 'operators':
       return describeOperators(records.newest('operators')?.body.operators ?? [], proposal.body.operators);
     case 'policy':
-      return describePolicy(proposal);
+      return describePolicy(records, proposal);
   }
 }
 
@@ -63,11 +63,23 @@ function describeOperators(
   ];
 }
 
-function describePolicy({ before, after }: Proposal & { readonly kind: 'policy' }): readonly string[] {
+/**
+ * The operator chooses which signed configuration comes before. If it was never submitted, its changes are not in effect, and these
+ * lines do not show them again. So they show when it was signed.
+ */
+function describePolicy(
+  records: SignedRecords,
+  { before, after }: Proposal & { readonly kind: 'policy' },
+): readonly string[] {
+  const signed = records.newest('policy');
+  const from =
+    signed === undefined
+      ? 'none'
+      : `the one signed on ${new Date(signed.issuedMs).toISOString()} (serial ${signed.serial})`;
   const [was, will] = [JSON.parse(before) as Json, JSON.parse(after) as Json];
   const changes = differencesOf(was, will);
   return [
-    `  configuration   SHA-256 ${sha256Of(after)}; differs from the signed one in:`,
+    `  configuration   SHA-256 ${sha256Of(after)}; differs from ${from} in:`,
     ...changes.flatMap((path) => [
       `    ${shown(path.join('.')) || 'the whole file'}`,
       `      before      ${shownValue(was, path)}`,

@@ -106,10 +106,11 @@ export async function createSignedCluster() {
       readonly epoch?: number;
       readonly by?: Secret<string>;
       readonly of?: string;
+      readonly issuedMs?: number;
     } = {},
   ): Uint8Array => {
-    const { serial = 1, epoch = 1, by = harness.ownerKey, of = clusterId } = over;
-    const head = { kind, clusterId: of, epoch, serial, issuedMs: 1, endsMs: Date.now() + 1e9 };
+    const { serial = 1, epoch = 1, by = harness.ownerKey, of = clusterId, issuedMs = 1 } = over;
+    const head = { kind, clusterId: of, epoch, serial, issuedMs, endsMs: Date.now() + 1e9 };
     return signDocument({ ...head, body }, by);
   };
   onRecord.documents.push(sign('operators', operatorsOf(harness.ownerKey)));

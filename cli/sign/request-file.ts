@@ -17,6 +17,8 @@ import type { Proposal } from './proposal.ts';
 export const MAX_REQUEST_BYTES = 4 * MAX_CONFIG_BYTES;
 const MAX_PROPOSALS = 16;
 const MAX_DOCUMENTS = 256;
+/** The latest time of a Date. */
+const LATEST_MS = 8_640_000_000_000_000;
 const LABEL = 'cluster/authority/request/v1\0';
 
 const base64 = z.string().refine((text) => Buffer.from(text, 'base64').toString('base64') === text);
@@ -27,7 +29,7 @@ const requestShape = z.strictObject({
   version: z.literal(1),
   clusterId,
   epoch: z.int().positive(),
-  requestedMs: z.int().positive(),
+  requestedMs: z.int().positive().max(LATEST_MS),
   /** The key of the operator who asks: raw Ed25519, base64. */
   requester: rawKey,
   proposals: z

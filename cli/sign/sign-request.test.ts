@@ -1,8 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import { stringify } from 'yaml';
-import { canonicalJson, generateEd25519Key } from '../../internal/crypto/index.ts';
+import {
+  canonicalJson,
+  generateEd25519Key,
+  labeledStatement,
+  signEd25519,
+} from '../../internal/crypto/index.ts';
 import { parseDocument, subjectOf, verifyDocument } from '../../internal/ownerdocument/index.ts';
 import { pubKeyDerOf } from '../../internal/pki/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
 import type { CommandContext, OwnerSignature } from '../app/command.ts';
 import { contextOf } from '../cluster/curator/fake-curator.ts';
 import { readCaller, saveKnownCurators } from '../cluster/index.ts';
@@ -19,7 +25,7 @@ import {
   operatorsOf,
 } from './fake-signed-cluster.ts';
 import { describeProposal } from './describe-proposal.ts';
-import type { Proposal } from './proposal.ts';
+import { sha256Of, type Proposal } from './proposal.ts';
 import { encodeRequest, encodeSignedFile, parseRequest, parseSignedFile } from './request-file.ts';
 import { runSignRequest } from './sign-request.ts';
 
@@ -241,6 +247,20 @@ async function write(
   await cluster.files.writeAtomic(REQUEST, encodeRequest(content, keyPem));
 }
 
+/** The request that `write()` wrote, as JSON. */
+async function readRequest(cluster: Cluster): Promise<object> {
+  await write(cluster);
+  const text = Buffer.from(await read(cluster, REQUEST)).toString();
+  return (JSON.parse(text) as { readonly request: object }).request;
+}
+
+/** A request file that this key has signed, whatever the request says. */
+function signedBy(keyPem: Secret<string>, request: object): string {
+  const statement = labeledStatement('cluster/authority/request/v1\0', canonicalJson(request));
+  const signature = Buffer.from(signEd25519(keyPem, statement)).toString('base64');
+  return `${canonicalJson({ request, signature })}\n`;
+}
+
 /** The owner's workspace knows the node on this machine. */
 async function pin({ files, clusterId }: Cluster, identity: string): Promise<void> {
   await files.makeDirectory('/owner/machines');
@@ -283,6 +303,14 @@ describe('cluster sign FILE refuses a request', () => {
       name: 'with an unknown member',
       code: 'sign-file-malformed',
       write: edited((text) => text.replace('"version":1}', '"version":1,"x":1}')),
+    },
+    {
+      name: 'from a time that no calendar has',
+      code: 'sign-file-malformed',
+      write: async (cluster) => {
+        const request = { ...(await readRequest(cluster)), requestedMs: Number.MAX_SAFE_INTEGER };
+        await cluster.files.writeAtomic(REQUEST, signedBy(cluster.annKey, request));
+      },
     },
     {
       name: 'whose machine was changed',
@@ -475,19 +503,34 @@ describe('cluster sign FILE', () => {
     expect(saidBy(cluster.owner.host)).toContain(`    node          ${NODE.nodeId}, known to this workspace`);
   });
 
-  test('shows whole texts, without control characters', () => {
-    const gone = describeProposal(
-      undefined as never,
-      POLICY('{"l":[{"identity":"x"}]}', '{"l":[]}'),
-      new Map(),
+  test('shows when the configuration was signed that a request is based on, which may not be the active one', async () => {
+    await using cluster = await createSignedCluster();
+    const neverSent = cluster.text.replace('"policy":"inventory"', '"policy":"auto"');
+    const document = cluster.sign(
+      'policy',
+      { configurationSha256: sha256Of(neverSent) },
+      { serial: 5, issuedMs: Date.UTC(2026, 1, 3) },
     );
+    await write(cluster, {
+      documents: [...cluster.onRecord.documents, document],
+      proposals: [POLICY(neverSent, neverSent.replace('"labels":{}', '"labels":{"a":"b"}'))],
+    });
+    await runSignRequest(cluster.owner, REQUEST, yes);
+    expect(saidBy(cluster.owner.host)[0]).toMatch(
+      /; differs from the one signed on 2026-02-03T00:00:00\.000Z \(serial 5\) in:$/,
+    );
+  });
+
+  test('shows whole texts, without control characters', () => {
+    const unsigned = { newest: () => undefined } as never;
+    const gone = describeProposal(unsigned, POLICY('{"l":[{"identity":"x"}]}', '{"l":[]}'), new Map());
     expect(gone.slice(1)).toEqual([
       '    l.[x]',
       '      before      {"identity":"x"}',
       '      after       <none>',
     ]);
     const after = JSON.stringify({ a: { 'k\u202e': `${'x'.repeat(9_000)}\u001b[2J` } });
-    const lines = describeProposal(undefined as never, POLICY('{"a":{}}', after), new Map());
+    const lines = describeProposal(unsigned, POLICY('{"a":{}}', after), new Map());
     expect(lines.slice(1)).toEqual([
       '    a.k?',
       '      before      <none>',
