@@ -9,7 +9,7 @@ type SignedOperator = DocumentBodies['operators']['operators'][number];
 /**
  * What a document that passed `checkProposal` would allow, and how it differs from what owners have signed before. An owner signs
  * nothing that these lines do not say, so no text is truncated.
- * @param knownNodes the nodes, by ID, that this workspace has seen without relying on a curator
+ * @param knownNodes the nodes, by ID, that this workspace has seen without relying on a curator, with their machines
  */
 export function describeProposal(
   records: SignedRecords,
@@ -38,12 +38,14 @@ function describeGrant(
 ): readonly string[] {
   const before = records.newest('grant', nodeId)?.body;
   const isControlPlane = roles.some((role) => role !== 'KubernetesWorker');
+  const seen = knownNodes.has(nodeId) ? 'known to this workspace' : 'not known to this workspace';
+  const isMachineUnknown = knownNodes.has(nodeId) && knownNodes.get(nodeId) === undefined;
   return [
     isControlPlane
       ? `  control plane   machine ${identity} may become one`
       : `  withdrawal      machine ${identity} is no control plane any more`,
     `    roles         ${roles.join(', ')}`,
-    `    node          ${nodeId}, ${knownNodes.has(nodeId) ? 'known to this workspace' : 'not known to this workspace'}`,
+    `    node          ${nodeId}, ${seen}${isMachineUnknown ? ', but not on which machine' : ''}`,
     `    key           ${fingerprint}`,
     `    before        ${before === undefined ? '<none>' : `${before.roles.join(', ')} on machine ${before.identity}`}`,
   ];

@@ -261,8 +261,8 @@ function signedBy(keyPem: Secret<string>, request: object): string {
   return `${canonicalJson({ request, signature })}\n`;
 }
 
-/** The owner's workspace knows the node on this machine. */
-async function pin({ files, clusterId }: Cluster, identity: string): Promise<void> {
+/** The owner's workspace knows the node, on this machine. */
+async function pin({ files, clusterId }: Cluster, identity: string | undefined): Promise<void> {
   await files.makeDirectory('/owner/machines');
   const known = { version: 1, clusterId, name: 'n2', nodeId: NODE.nodeId, identity };
   await files.writeAtomic('/owner/machines/n2.json', JSON.stringify(known));
@@ -495,12 +495,19 @@ describe('cluster sign FILE', () => {
     expect(parseDocument(signed).serial).toBe(8);
   });
 
-  test('says whether the workspace knows the node', async () => {
+  test.each([
+    { name: 'the node and its machine', identity: EK, text: 'known to this workspace' },
+    {
+      name: 'the node only',
+      identity: undefined,
+      text: 'known to this workspace, but not on which machine',
+    },
+  ])('says that the workspace knows $name', async ({ identity, text }) => {
     await using cluster = await createSignedCluster();
-    await pin(cluster, EK);
+    await pin(cluster, identity);
     await write(cluster);
     await runSignRequest(cluster.owner, REQUEST, yes);
-    expect(saidBy(cluster.owner.host)).toContain(`    node          ${NODE.nodeId}, known to this workspace`);
+    expect(saidBy(cluster.owner.host)).toContain(`    node          ${NODE.nodeId}, ${text}`);
   });
 
   test('shows when the configuration was signed that a request is based on, which may not be the active one', async () => {
