@@ -21,7 +21,7 @@ import { KubeClient } from '../../internal/kube/index.ts';
 import { storeLogins } from '../registries/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { openChangeSigner } from '../sign/index.ts';
+import { openChangeSigner, saveSubmittedDocuments } from '../sign/index.ts';
 import { layoutOf } from '../workspace/index.ts';
 import { readLastApplied, saveLastApplied } from './last-applied.ts';
 import { droppedSettings } from './dropped-settings.ts';
@@ -181,6 +181,7 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
       const documents = (await signer?.signAll([{ kind: 'policy', before: current.text, after }])) ?? [];
       const request = { document, baseRevision: current.revision, documents, mutation: newMutation() };
       const { revision } = await callCurator(context, ({ curator }) => curator.updateConfiguration(request));
+      await saveSubmittedDocuments(context, documents);
       return { revision, changes, losses, merged };
     } catch (error) {
       const isStale = error instanceof CodedError && error.code === 'curator-configuration-stale';

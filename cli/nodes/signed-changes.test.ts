@@ -599,7 +599,7 @@ describe('an operator who is not an owner', () => {
       operatorOf('owner', harness.ownerKey.keyPem, 'owner'),
       operatorOf('ann', keyPem, 'operator'),
     ];
-    harness.record('operators', { operators }, 2);
+    harness.record('operators', { operators }, 3);
     const asked = { ...ann, ownerSignature: { kind: 'request', path: '/ann/r' } as const };
     await expect(requestDeletion(asked, NODE as never)).rejects.toMatchObject({
       code: 'owner-document-required',

@@ -5,7 +5,7 @@ import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/i
 import { OPERATOR_ROLES } from '../../internal/role/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { signedOperators } from '../sign/index.ts';
+import { saveSubmittedDocuments, signedOperators } from '../sign/index.ts';
 import { renderGrant, type OperatorGrant } from '../workspace/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { signOwnership, vouchersFor } from './ownership.ts';
@@ -82,6 +82,7 @@ export async function runOperatorAdd(
     const { directory } = await curator.getClusterInfo({});
     return { answer: made, curatorEndpoints: directory.map((each) => each.curatorEndpoint) };
   });
+  await saveSubmittedDocuments(context, documents);
   // The grant contains the CA that this caller trusts now, not one from the response.
   const { clusterCaPem, ca, ownerKeys } = await readCaller(context);
   const { certificatePem } = answer;
@@ -165,6 +166,7 @@ export async function runOperatorRemove(
     hasSigned = true;
     await remove();
   }
+  await saveSubmittedDocuments(context, documents);
   context.host.result({ name, removed: true, hasSigned }, () =>
     [
       `Operator ${name} removed: every curator refuses the key, and API servers refuse the kubeconfig within seconds.`,

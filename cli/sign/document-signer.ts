@@ -8,6 +8,7 @@ import { RpcError } from '../../internal/rpc/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator, readCaller, saveKnownCurators, type Caller } from '../cluster/index.ts';
 import { contentOf, sha256Of, type Proposal } from './proposal.ts';
+import { saveSeenDocuments } from './seen-documents.ts';
 import { SignedRecords, type KnownRecords } from './signed-records.ts';
 
 /**
@@ -20,7 +21,9 @@ export async function openSigner(context: CommandContext): Promise<DocumentSigne
   const known = await readRecords(context, member);
   if (known === undefined) return undefined;
   const signer = new DocumentSigner(member, known, context.ports.clock.nowMs());
-  return signer.isOwner ? signer : undefined;
+  if (!signer.isOwner) return undefined;
+  await saveSeenDocuments(context.ports.files, member, signer);
+  return signer;
 }
 
 /** The documents on record, not verified; undefined from a curator that is too old for owner documents. Saves the epoch. */

@@ -12,6 +12,7 @@ import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/
 import { contextOf, createCuratorHarness } from '../cluster/curator/fake-curator.ts';
 import { readCaller } from '../cluster/index.ts';
 import { runOperatorAccept, runOperatorAdd, runOperatorKey } from '../operators/index.ts';
+import { openSigner } from './document-signer.ts';
 import { sha256Of } from './proposal.ts';
 
 const NODE_KEY = pubKeyDerOf(generateKeyPem());
@@ -123,6 +124,7 @@ export async function createSignedCluster() {
     sign('operators', operatorsOf(harness.ownerKey, { ann: annKey })),
     sign('policy', { configurationSha256: sha256Of(text) }, { serial: 4 }),
   ];
+  await openSigner(owner); // the owner's workspace has seen these documents
   return {
     ...{ ...harness, ann, annKey, onRecord, sent, reads, sign, text },
     /** What was sent since the last call of this function: the call, and kind and serial of each document. */

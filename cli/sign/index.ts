@@ -21,6 +21,7 @@ export {
 export { requireKnownMaker } from './known-maker.ts';
 export { signedOperators } from './operators.ts';
 export type { Proposal } from './proposal.ts';
+export { saveSubmittedDocuments } from './seen-documents.ts';
 export { runSignRequest } from './sign-request.ts';
 export type { SignedRecords } from './signed-records.ts';
 export { runSign } from './sign-records.ts';

@@ -27,6 +27,7 @@ import {
 import { describeProposal } from './describe-proposal.ts';
 import { sha256Of, type Proposal } from './proposal.ts';
 import { encodeRequest, encodeSignedFile, parseRequest, parseSignedFile } from './request-file.ts';
+import { openSigner } from './document-signer.ts';
 import { runSignRequest } from './sign-request.ts';
 
 type Cluster = Awaited<ReturnType<typeof createSignedCluster>>;
@@ -381,7 +382,8 @@ describe('cluster sign FILE refuses a request', () => {
         const operators = body.operators.map((each) =>
           each.name === 'ann' ? { ...each, role: 'viewer' as const } : each,
         );
-        await write(cluster, { documents: [cluster.sign('operators', { operators })] });
+        const viewers = cluster.sign('operators', { operators }, { serial: 2 });
+        await write(cluster, { documents: [...cluster.onRecord.documents, viewers] });
       },
     },
     {
@@ -419,6 +421,47 @@ describe('cluster sign FILE refuses a request', () => {
       name: 'for a configuration that is invalid',
       code: 'config-invalid',
       write: proposing(({ text }) => POLICY(text, canonicalJson({ ...CONFIGURATION, unknown: 1 }))),
+    },
+    {
+      name: 'from a removed owner who leaves out the removal, and signs operators and a configuration',
+      code: 'sign-request-unfounded',
+      write: async (cluster) => {
+        const { owner, ownerKey, onRecord, sign, text } = cluster;
+        const [gone, fake] = [generateEd25519Key(), generateEd25519Key()];
+        const raw = (key: Secret<string>): string =>
+          Buffer.from(pubKeyDerOf(key).slice(-32)).toString('base64');
+        const both = sign('owners', { keys: [raw(ownerKey), raw(gone)] });
+        onRecord.documents.push(both, sign('owners', { keys: [raw(ownerKey)] }, { serial: 2 }));
+        await openSigner(owner);
+        const before = text.replace('"policy":"inventory"', '"policy":"auto"');
+        const documents = [
+          both,
+          sign('operators', operatorsOf(ownerKey, { ann: fake }), { serial: 50, by: gone }),
+          sign('policy', { configurationSha256: sha256Of(before) }, { serial: 50, by: gone }),
+        ];
+        const after = before.replace('"labels":{}', '"labels":{"a":"b"}');
+        await write(cluster, { documents, proposals: [POLICY(before, after)] }, fake);
+      },
+    },
+    {
+      name: 'of an operator whom this workspace has removed, and who leaves out the removal',
+      code: 'sign-request-unfounded',
+      write: async (cluster) => {
+        await removeAnn(cluster.owner);
+        await write(cluster);
+      },
+    },
+    {
+      name: 'for a configuration based on one that was never submitted, after this workspace applied another one',
+      code: 'sign-request-unfounded',
+      write: async (cluster) => {
+        const neverSent = cluster.text.replace('"labels":{}', '"labels":{"z":"1"}');
+        const sha256 = { configurationSha256: sha256Of(neverSent) };
+        const documents = [...cluster.onRecord.documents, cluster.sign('policy', sha256, { serial: 5 })];
+        await apply(cluster.owner);
+        const after = neverSent.replace('"labels":{"z"', '"labels":{"a":"b","z"');
+        await write(cluster, { documents, proposals: [POLICY(neverSent, after)] });
+      },
     },
     {
       name: 'that makes the operator an owner',

@@ -12,6 +12,7 @@ import { SignError } from './errors.ts';
 import { grantFor } from './grants.ts';
 import { readKnownNodes } from './known-nodes.ts';
 import type { Proposal } from './proposal.ts';
+import { whyOutdated } from './seen-documents.ts';
 import { encodeSignedFile, MAX_REQUEST_BYTES, parseRequest, type SignatureRequest } from './request-file.ts';
 
 /** Arguments of `cluster sign FILE`. */
@@ -84,6 +85,8 @@ async function verifiedSigner(
       'owner-document-required',
       'signing the request: the key of this workspace was removed',
     );
+  const outdated = await whyOutdated(ports.files, member, signer);
+  if (outdated !== undefined) fail('sign-request-unfounded', outdated);
   const seen = await readSeenEpoch(ports.files, member.curatorsPath);
   // An epoch that owners have signed in is as good as one that a curator has reported.
   const current = Math.max(member.epoch, seen, ...signer.documents.map((each) => each.epoch));
