@@ -1,4 +1,4 @@
-import { create } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
 import {
   EnrolmentEvent_Stage as Stage,
@@ -13,11 +13,14 @@ import { follow } from './join.ts';
 const broken = new RpcError('rpc-unreachable', 'following the machine');
 
 /** A machine that sends these streams one after the other, and is unreachable after the last one. */
-function createMachine(...streams: readonly (readonly Stage[])[]) {
+function createMachine(
+  ...streams: readonly (readonly (Stage | MessageInitShape<typeof EnrolmentEventSchema>)[])[]
+) {
   const left = [...streams];
   return {
     watchEnrolment: async function* (): AsyncGenerator<EnrolmentEvent> {
-      for (const stage of left.shift() ?? []) yield create(EnrolmentEventSchema, { stage });
+      for (const sent of left.shift() ?? [])
+        yield create(EnrolmentEventSchema, typeof sent === 'number' ? { stage: sent } : sent);
       throw broken;
     },
   };
@@ -44,6 +47,21 @@ describe('follow()', () => {
     await clock.advance(500);
     expect(await following).toMatchObject({ end: 'running' });
     expect(seen.connectionError).toBeUndefined();
+  });
+
+  test('ends at once with the code of a check of the machine that failed, but not with the error of an attempt', async () => {
+    const { context, at } = createFollower();
+    const problem = { code: 'preflight-swap', message: 'swap is on', fix: 'swapoff', exit: 'config' };
+    const failed = { stage: Stage.ASKING, problem };
+    const retried = { stage: Stage.ASKING, problem: { ...problem, code: 'rpc-unreachable' } };
+    await expect(follow(context, createMachine([retried, failed]), at)).rejects.toMatchObject({
+      code: 'preflight-swap',
+      message: 'swap is on',
+      fix: 'swapoff',
+    });
+    expect(await follow(context, createMachine([retried, Stage.RUNNING]), at)).toMatchObject({
+      end: 'running',
+    });
   });
 
   test('keeps the connection error for the timeout message', async () => {

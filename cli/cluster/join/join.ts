@@ -1,4 +1,4 @@
-import { Machine } from '../../../initproto/gen/machine_pb.js';
+import { EnrolmentEvent_Stage, Machine, type EnrolmentEvent } from '../../../initproto/gen/machine_pb.js';
 import { TimeoutError, withTimeout } from '../../../internal/cleanup/index.ts';
 import { formatEndpoint, hostOf, PORTS } from '../../../internal/endpoint/index.ts';
 import { CodedError } from '../../../internal/errors/index.ts';
@@ -131,7 +131,8 @@ export async function follow(
         if (JSON.stringify(view.data) !== JSON.stringify(seen.last?.data))
           context.host.say(view.code, view.text, view.data);
         seen.last = view;
-        if (view.end === 'refused' || view.end === 'failed') throw ended(event.problem, view);
+        if (view.end === 'refused' || view.end === 'failed' || isUnfit(event))
+          throw ended(event.problem, view);
         if (!options.wait || view.end === 'running') return view;
         // A machine that has joined closes its init port: nothing more can be read remotely.
         if (options.node !== undefined && view.end === 'member') return view;
@@ -145,6 +146,11 @@ export async function follow(
       await context.ports.clock.sleep(POLL_MS, signal);
     }
   }
+}
+
+/** Whether the machine asks nobody because its own checks fail. It repeats them, but somebody has to change the machine first. */
+function isUnfit({ stage, problem }: EnrolmentEvent): boolean {
+  return stage === EnrolmentEvent_Stage.ASKING && problem?.code.startsWith('preflight-') === true;
 }
 
 /** The problem with which the join ended, under the machine's own code. */
