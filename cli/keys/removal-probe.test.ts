@@ -194,9 +194,11 @@ describe('describeSharedKeys()', () => {
   });
 
   test('does not claim to know the roles of a deleted node', () => {
-    expect(describeSharedKeys(keys, { isLost: true, outcome: 'unknown', generation: 2 }).join('\n')).toMatch(
-      /^\nIf the node was/,
-    );
+    for (const isLost of [true, false]) {
+      const said = describeSharedKeys(keys, { isLost, outcome: 'unknown', generation: 2 }).join('\n');
+      expect(said).toMatch(/If the node was a control plane/);
+      expect(said).toMatch(/Whether they were wiped from its disk is not known/);
+    }
   });
 
   test('tells an operator who is not an owner that an owner is needed', () => {

@@ -108,10 +108,17 @@ export function describeSharedKeys(
   if (outcome === 'replaced') return ['', head, ...describeReplacedKeys(keys).slice(1)];
   return [
     '',
-    outcome === 'unknown' ? 'If the node was a control plane, it held keys that all of them share.' : head,
-    isLost
-      ? 'They were not wiped from its disk and are not revoked:'
-      : 'They were wiped from its disk. An earlier copy is not revoked:',
+    ...(outcome === 'unknown'
+      ? [
+          'Its records are deleted. If the node was a control plane, it held keys that all of them share.',
+          'Whether they were wiped from its disk is not known, and a copy is not revoked:',
+        ]
+      : [
+          head,
+          isLost
+            ? 'They were not wiped from its disk and are not revoked:'
+            : 'They were wiped from its disk. An earlier copy is not revoked:',
+        ]),
     ...rowsOf(keys),
     adviceFor(outcome, `cluster keys rotate --replace ${generation ?? 1}`),
   ];

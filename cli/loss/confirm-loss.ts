@@ -17,7 +17,11 @@ export async function confirmLoss({ host }: Pick<CommandContext, 'host'>, loss: 
   if (yes || losses.length === 0) return;
   const details = { losses };
   if (!host.interactive)
-    throw new LossError('loss-not-confirmed', `${doing}: ${losses.join('; ')}`, { details });
+    throw new LossError(
+      'loss-not-confirmed',
+      `${doing}: nothing was changed; the consequences would be: ${losses.join('; ')}`,
+      { details },
+    );
   host.say(
     'loss',
     [`${capitalized(doing)} has these consequences:`, renderLosses(losses)].join('\n'),

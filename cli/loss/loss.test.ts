@@ -10,7 +10,7 @@ describe('confirmLoss()', () => {
     await expect(confirmLoss({ host }, loss)).rejects.toMatchObject({
       code: 'loss-not-confirmed',
       exit: 'usage',
-      message: 'removing node n3: its roles; its records',
+      message: 'removing node n3: nothing was changed; the consequences would be: its roles; its records',
       details: { losses: loss.losses },
     });
     expect(host.records).toEqual([]);

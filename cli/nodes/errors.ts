@@ -18,6 +18,10 @@ export const nodesErrors = defineErrors({
     'No removed machine has this name, node ID or identity, or several removed machines have it.',
     'Give the identity that `cluster node ls --removed` shows.',
   ),
+  'nodes-already-removed': fault.operator.precondition(
+    'The node is removed already. Its machine takes no order from the cluster, and this command has not reset it: its data is still on its disk unless another operator has reset it. Nothing was changed.',
+    'To delete the data, run as root on the machine `install -D /dev/null /var/lib/cluster/reset/order.json`, then `systemctl restart --no-block bootstrapper`. To let it join again after that, run `cluster node readmit NODE`.',
+  ),
   'nodes-change-unsafe': fault.operator.precondition(
     'The change would endanger the cluster. Nothing was changed.',
     'Resolve each reason first. `cluster status` shows etcd members and control planes, `cluster node show NODE` one node.',

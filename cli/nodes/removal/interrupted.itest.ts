@@ -212,3 +212,50 @@ describe('a node whose name another machine has taken', () => {
     expect(state.kubernetes.map(({ name }) => name)).toContain('n4');
   });
 });
+
+describe('node reset of a node that is removed already', () => {
+  const ordered = () => living.cluster.state.machines['n4'] === 'fresh';
+
+  test('is refused after node remove: its machine takes no order', async () => {
+    await living.reset();
+    await runRemove(living.program(Infinity), 'n4', { ...leaving, isLost: false });
+    for (const options of [agreed, { ...agreed, dryRun: true }])
+      await expect(runReset(living.program(Infinity), 'n4', options)).rejects.toMatchObject({
+        code: 'nodes-already-removed',
+        exit: 'precondition',
+      });
+    expect(ordered()).toBe(false);
+  });
+
+  test('is refused for a node that this workspace does not know', async () => {
+    await living.reset();
+    await expect(runReset(living.program(Infinity), idOf('n9'), agreed)).rejects.toMatchObject({
+      code: 'nodes-already-removed',
+    });
+  });
+
+  test('can be repeated after node reset, and after a node remove that completed an interrupted reset', async () => {
+    for (const completes of [runReset, runRemove]) {
+      await living.reset();
+      await runReset(living.program(Infinity), 'n4', agreed);
+      const points = living.points.reached;
+      await living.reset();
+      await expect(runReset(living.program(points - 12), 'n4', agreed)).rejects.toBeDefined();
+      expect([ordered(), living.cluster.state.nodes.length]).toEqual([true, 4]);
+      await completes(living.program(Infinity), 'n4', { ...leaving, isLost: true });
+      await runReset(living.program(Infinity), 'n4', agreed);
+      expect(living.cluster.state.nodes).toHaveLength(3);
+    }
+  });
+});
+
+test('a repeated node remove of a worker does not claim that keys were wiped', async () => {
+  await living.reset();
+  const removed = { ...leaving, keys: { keep: false, wait: false }, isLost: false };
+  await runRemove(living.program(Infinity), 'n4', removed);
+  for (const keep of [true, false]) {
+    const again = living.program(Infinity);
+    await runRemove(again, 'n4', { ...removed, keys: { keep, wait: false } });
+    expect(JSON.stringify(again.host.records)).not.toMatch(/were wiped from its disk\.|The node held/);
+  }
+});

@@ -34,7 +34,11 @@ export function lossesOfRemoval(
   const isControlPlane = node.roles.includes(NodeRole.CONSENSUS_MEMBER);
   const isWorker = node.roles.includes(NodeRole.KUBERNETES_WORKER);
   return [
-    `its membership: ${node.nodeId} is deleted and refused; the machine needs a new approval to join again`,
+    `its membership: ${node.nodeId} is deleted and refused; ${
+      kind === 'reset'
+        ? 'the machine needs a new approval to join again'
+        : 'the machine is refused until an owner readmits it, and then needs a new approval'
+    }`,
     ...(isControlPlane ? ['its API server, its curator and its etcd member, with their data'] : []),
     ...(isWorker && !isLost ? ['its pods, by eviction'] : []),
     ...(isWorker && isLost ? ['its pods, without an eviction'] : []),

@@ -69,8 +69,9 @@ export async function runRemove(
   options: RemoveOptions,
 ): Promise<ExitName> {
   await currentKubeAccess(context); // fails here, before the first change, because the last steps need Kubernetes
-  const { node } = await findRemovalTarget(context, name);
+  const { node, earlierRun } = await findRemovalTarget(context, name);
   const choice = { isLost: options.isLost, ...options.keys };
+  const order = earlierRun?.order ?? 'none'; // an interrupted reset may have ordered the machine to reset itself
   if (isRecordDeleted(node)) {
     const steps = ['check again that every part of the cluster has forgotten it and refuses its credentials'];
     if (options.dryRun)
@@ -90,6 +91,7 @@ export async function runRemove(
   const { losses, plan } = preview;
   await confirmLoss(context, { doing: `removing node ${node.name}`, losses, yes: options.yes });
   if (node.state === NodeState.UP) await drainAndTakeRoles(context, node, plan.voters.after, options);
+  await savePendingRemoval(context, { nodeId: node.nodeId, name: node.name, order });
   return deleteAndReport(context, node, choice);
 }
 
@@ -121,7 +123,6 @@ async function deleteAndReport(
   choice: KeyReplacementOptions,
 ): Promise<ExitName> {
   const { name, nodeId } = node;
-  if (!isRecordDeleted(node)) await savePendingRemoval(context, { nodeId, name, order: 'none' });
   const { keys, lines, ...checked } = await deleteAndCheck(context, node, { ...choice, isReset: false });
   const next = nextForMachine(node, { isReset: false, isLost: choice.isLost });
   context.host.result({ node: name, nodeId, ...checked, keys, next }, () =>

@@ -38,6 +38,7 @@ export async function runReset(context: CommandContext, name: string, options: R
   await currentKubeAccess(context);
   const target = await findRemovalTarget(context, name);
   const { node } = target;
+  requireOrderable(target);
   const hasOrder = mayHaveOrder(target);
   const plan = hasOrder ? undefined : await planReset(context, node);
   const losses = lossesOfRemoval(node, { kind: 'reset', isLost: false, replacesKeys: false });
@@ -60,6 +61,17 @@ export async function runReset(context: CommandContext, name: string, options: R
       ...(next.length === 0 ? [] : ['', ...next]),
     ].join('\n'),
   );
+}
+
+/**
+ * A removed machine takes no order from the cluster, and nothing else resets it, unless an earlier run of this
+ * workspace has sent the order.
+ * @throws NodesError `nodes-already-removed`
+ */
+function requireOrderable({ node, earlierRun }: RemovalTarget): void {
+  if (!isRecordDeleted(node) || (earlierRun !== undefined && earlierRun.order !== 'none')) return;
+  const text = `resetting node ${node.name}: it is removed already, so its machine takes no order; this workspace has not reset it`;
+  throw new NodesError('nodes-already-removed', text);
 }
 
 /**

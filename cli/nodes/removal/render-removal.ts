@@ -49,7 +49,7 @@ export function nextForMachine(
     isLost
       ? 'If its machine comes back, it stops everything that it ran for the cluster and says that it was removed.'
       : 'Its machine stops everything that it ran for the cluster, and says so on its console and in `systemctl status bootstrapper`.',
-    'Its data is still on its disk. To use the machine again, reset it there as root (see `cluster node reset --help`); otherwise erase the disk.',
+    'Its disk is not erased: images, logs and the data of its pods are still on it. To use the machine again, reset it there as root (see `cluster node reset --help`); otherwise erase the disk.',
     `To let it join this cluster again afterwards: \`cluster node readmit ${name}\`.`,
   ];
 }

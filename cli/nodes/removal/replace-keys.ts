@@ -1,5 +1,5 @@
 import { FIRST_GENERATION } from '../../../internal/keyset/index.ts';
-import { NodeRole, NodeState, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeRole, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { CodedError } from '../../../internal/errors/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { fetchKeysView, type KeysView, callCurator } from '../../cluster/index.ts';
@@ -11,6 +11,7 @@ import {
   type HeldKeys,
   type KeysOutcome,
 } from '../../keys/index.ts';
+import { isRecordDeleted } from './pending-removals.ts';
 
 /** What the operator states about the machine, and how the operator wants its keys to be treated. */
 export interface KeyReplacementOptions {
@@ -47,9 +48,10 @@ export async function startKeyReplacement(
     outcome,
     held: { generation, isReplaced: outcome === 'replaced' },
   });
-  if (now === undefined || choice.keep) return replacement('kept');
+  const isUnknown = isRecordDeleted(node);
+  if (now === undefined || choice.keep) return replacement(isUnknown ? 'unknown' : 'kept');
   if (now.generation > held) return replacement(now.isDone ? 'replaced' : 'under-way');
-  if (node.state === NodeState.UNSPECIFIED) return replacement('unknown');
+  if (isUnknown) return replacement('unknown');
   if (!choice.isLost) return replacement('kept');
   try {
     // After a recovery from a backup, the node may have held a newer generation than the restored records
@@ -99,7 +101,7 @@ export function heldGeneration(
   { nodeId, roles, state, status }: Pick<Node, 'nodeId' | 'roles' | 'state' | 'status'>,
   now: KeysView | undefined,
 ): number | undefined {
-  if (state === NodeState.UNSPECIFIED) {
+  if (isRecordDeleted({ state })) {
     // The records of the node are deleted. If the newest rotation was requested because of this node, it held
     // the previous generation.
     const because = now?.reason.includes(nodeId) === true;
