@@ -106,6 +106,10 @@ const USAGE = rows('app-usage', 'usage', {
   'audit verify nofile': 'file nofile not found',
   'audit ls --last -1': 'Must be 1 to 1000000',
   'audit ls --last x': 'Must be 1 to 1000000',
+  'restore x --control-plane n2': 'Must be sha256: and 64 lower-case hex digits',
+  [`restore x --control-plane N_2=sha256:${'0'.repeat(64)}`]: 'at most 63 lower-case letters',
+  [`restore x --control-plane n2=sha256:${'0'.repeat(64)} --control-plane n3=sha256:${'0'.repeat(64)}`]:
+    'Must name each machine once',
   'backup schedule set --copy-to s3://b/p': '--s3-endpoint is needed',
   'backup schedule set --copy-to /mnt/b --s3-region eu-1': 'only for a target s3://',
   'backup ls directory --s3-region eu-1': 'only for a target s3://',

@@ -15,6 +15,7 @@ import {
   type RestoreSource,
   type SnapshotSource,
 } from '../cluster/index.ts';
+import { admitControlPlanes, type ChosenMachine } from '../nodes/index.ts';
 import { layoutOf, readConfig, readMasterSecret, readOwnerKey, StateFile } from '../workspace/index.ts';
 import { BackupCommandError } from './errors.ts';
 import { planRestore, refuseOtherConfiguration } from './plan-restore.ts';
@@ -22,6 +23,8 @@ import { readRecoveryKey } from './recovery-key.ts';
 import { withUnpackedBackup, type SnapshotFile, type UnpackedBackup } from './unpack-backup.ts';
 import { restoreWorkspace } from './workspace-part.ts';
 
+/** How long to wait for each machine of `controlPlanes`. */
+const JOIN_MS = 10 * 60_000;
 const keysShape = z.strictObject({ version: z.literal(1), files: z.record(z.string(), z.string()) });
 
 /** Flags of `cluster restore`. */
@@ -31,6 +34,8 @@ export interface RestoreOptions {
   /** Address of the fresh machine; undefined: that of cluster.yaml. */
   readonly node: string | undefined;
   readonly fingerprint: string | undefined;
+  /** Machines that become control planes when the first one runs. They ask it to join. */
+  readonly controlPlanes: readonly ChosenMachine[];
   /** File with an age identity; undefined: the recovery key of the owner. */
   readonly recoveryKey: string | undefined;
   /** Directory for the decrypted data. */
@@ -44,8 +49,6 @@ export interface RestoredCluster {
   readonly summary: InitSummary;
   readonly header: BackupHeader;
   readonly epoch: number;
-  /** Objects of Kubernetes in the backup, by resource; undefined for files of format 1. */
-  readonly objects: Readonly<Record<string, number>> | undefined;
 }
 
 /** `cluster restore`. */
@@ -60,8 +63,17 @@ export async function runRestore(
     ...options,
     charts: { kind: 'all' },
   });
-  context.host.result({ ...summary, epoch, takenMs: header.takenMs }, () =>
-    render(summary, { ...header, epoch }),
+  const { controlPlanes } = options;
+  if (controlPlanes.length > 0) {
+    const { firstNode } = await readConfig(context.ports.files, layoutOf(context.paths.workspace));
+    await admitControlPlanes(context, controlPlanes, {
+      roles: firstNode.runsWorkloads ? ['control-plane', 'worker'] : ['control-plane'],
+      timeoutMs: JOIN_MS,
+    });
+  }
+  const joined = controlPlanes.map(({ name }) => name);
+  context.host.result({ ...summary, epoch, takenMs: header.takenMs, joined }, () =>
+    render(summary, { ...header, epoch, joined }),
   );
 }
 
@@ -73,7 +85,7 @@ export async function runRestore(
 export async function restoreCluster(
   context: CommandContext,
   file: string,
-  options: Omit<RestoreOptions, 'ownerKey'> & { readonly charts: InitOptions['charts'] },
+  options: Omit<RestoreOptions, 'ownerKey' | 'controlPlanes'> & { readonly charts: InitOptions['charts'] },
 ): Promise<RestoredCluster> {
   const { host, signal } = context;
   const layout = layoutOf(context.paths.workspace);
@@ -100,7 +112,7 @@ export async function restoreCluster(
       charts: options.charts,
       restore: sourceOf(unpacked, epoch),
     });
-    return { summary, header, epoch, objects: unpacked.facts.kubernetes.objects };
+    return { summary, header, epoch };
   });
 }
 
@@ -143,7 +155,11 @@ function sourceOf({ state, kubernetes, sharedKeys }: UnpackedBackup, epoch: numb
 
 function render(
   summary: Awaited<ReturnType<typeof runInit>>,
-  { takenMs, epoch }: Pick<BackupHeader, 'takenMs' | 'epoch'>,
+  {
+    takenMs,
+    epoch,
+    joined,
+  }: Pick<BackupHeader, 'takenMs' | 'epoch'> & { readonly joined: readonly string[] },
 ): string {
   const { clusterName, clusterId, nodeName, apiServer, kubeconfig } = summary;
   return [
@@ -151,6 +167,7 @@ function render(
     `  cluster ID  ${clusterId}`,
     `  epoch       ${epoch}`,
     `  first node  ${nodeName}`,
+    ...joined.map((name) => `  joined      ${name}`),
     `  API server  ${apiServer}`,
     `  kubeconfig  ${kubeconfig}`,
     '',

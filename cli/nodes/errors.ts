@@ -10,6 +10,10 @@ export const nodesErrors = defineErrors({
     'The machine was approved, but it was not a ready node within the time limit.',
     'Fix what the message names; `cluster explain NODE` shows the checks of the join, `cluster node show NODE` the parts of the node. Run the command again to wait longer.',
   ),
+  'nodes-not-asking': retryable.peer.unreachable(
+    'A machine that is to become a control plane did not ask to join within the time limit.',
+    'Check that the machine runs, that its fingerprint is the one in the command, and that its provisioning file names the first machine as a join endpoint. Then run the same command again: it resumes.',
+  ),
   'nodes-join-refused': fault.peer.refused(
     'The machine was refused while it joined.',
     'See with `cluster explain MACHINE` which check refused the machine, fix the cause, and approve the machine again.',

@@ -1,13 +1,25 @@
-import type { Command } from 'commander';
+import { InvalidArgumentError, type Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
+import type { ChosenMachine } from '../../nodes/index.ts';
+import { fingerprintValue, nodeName } from '../flags.ts';
 
 interface RestoreFlags {
   readonly ownerKey?: string;
   readonly node?: string;
   readonly fingerprint?: string;
+  readonly controlPlane?: readonly ChosenMachine[];
   readonly recoveryKey?: string;
   readonly workDir?: string;
   readonly acceptOlderEpoch?: true;
+}
+
+/** Parser of a flag NAME=FINGERPRINT that may be repeated. */
+function chosenMachine(text: string, before: readonly ChosenMachine[] = []): readonly ChosenMachine[] {
+  const [name = '', fingerprint = ''] = text.split(/=(.*)/s);
+  const machine = { name: nodeName(name), fingerprint: fingerprintValue(fingerprint) };
+  if (before.some((each) => each.name === machine.name || each.fingerprint === machine.fingerprint))
+    throw new InvalidArgumentError('Must name each machine once.');
+  return [...before, machine];
 }
 
 /** `cluster restore`. */
@@ -17,6 +29,11 @@ export function register(command: Command, action: ActionBinder): void {
     .option('--owner-key <file>', 'file with the owner key: creates the workspace from the backup')
     .option('--node <address>', 'address of a fresh machine: HOST or HOST:PORT')
     .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine')
+    .option(
+      '--control-plane <name=fingerprint>',
+      'further fresh machine that becomes a control plane; may be repeated',
+      chosenMachine,
+    )
     .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
     .option('--work-dir <directory>', 'directory for the decrypted data (default: /dev/shm)')
     .option('--accept-older-epoch', 'restore a backup from before a known recovery or restore of the cluster')
@@ -37,14 +54,22 @@ refused, because what the cluster did since then would be lost. With
 --accept-older-epoch it is restored, in an epoch above all known ones. With the
 --fingerprint of another machine, the restore begins again on that machine.
 
+A machine of --control-plane asks the first machine to join: its provisioning file
+names the owner and FIRST:9090 as a join endpoint. The command compares its
+fingerprint, signs its place as the owner, and waits until it is a ready control
+plane. It may be a machine of the old cluster that was reset.
+
 Examples:
   cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c…
+  cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c… \\
+    --control-plane n2=sha256:90ab… --control-plane n3=sha256:77de…
   cluster restore blue.backup --workspace new --owner-key owner-key.pem --node 10.0.0.21`,
     )
     .action(
       action<RestoreFlags>(async (context, { acceptOlderEpoch, ...flags }, file = '') =>
         (await import('../../backup/index.ts')).runRestore(context, file, {
           ...{ ownerKey: flags.ownerKey, node: flags.node, fingerprint: flags.fingerprint },
+          controlPlanes: flags.controlPlane ?? [],
           ...{ recoveryKey: flags.recoveryKey, workDir: flags.workDir },
           acceptOlderEpoch: acceptOlderEpoch === true,
         }),

@@ -167,7 +167,8 @@ async function findJoined(
   return isSame ? join : undefined;
 }
 
-async function approve(
+/** Approves a machine, with an owner's grant if it becomes a control plane, and remembers the machine in the workspace. */
+export async function approve(
   context: CommandContext,
   which: string,
   options: ApproveOptions,

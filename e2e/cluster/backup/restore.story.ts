@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +7,7 @@ import { addMachine } from '../harness/add-machine.ts';
 import { eventually } from '../harness/node-shell.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { cliJson, reprovision, StoryCluster } from '../harness/story-cluster.ts';
+import { contentHash, createObjects, resetOnMachine } from './restored-objects.ts';
 
 const NAME = 'restore';
 const DRILL = 'restore-drill';
@@ -31,6 +31,7 @@ interface Drilled {
     readonly backup: number;
     readonly restored: number;
   }[];
+  readonly charts: readonly { readonly name: string; readonly revision: number; readonly status: string }[];
 }
 
 await test('a cluster is restored from one file onto a machine that was never part of it', async (story) => {
@@ -42,12 +43,9 @@ await test('a cluster is restored from one file onto a machine that was never pa
   await using _kept = { [Symbol.asyncDispose]: () => rm(kept, { recursive: true, force: true }) };
   const [file, ownerKey] = [join(kept, 'restored.backup'), join(kept, 'owner-key.pem')];
   const cli = (...args: readonly string[]) => bench.cli('--workspace', workspace, ...args);
-  await cluster.sh(
-    'n1',
-    `for i in $(seq ${OBJECTS}); do printf 'apiVersion: v1\\nkind: ConfigMap\\nmetadata: {name: o%s}\\ndata: {n: "%s"}\\n---\\n' $i $i; done | kubectl apply -f - >/dev/null
-     kubectl create secret generic kept --from-literal=text=${SECRET}`,
-  );
-  const before = await contentHash(cluster, 'n1');
+  await createObjects(cluster, 'n1', OBJECTS);
+  await cluster.sh('n1', `kubectl create secret generic kept --from-literal=text=${SECRET}`);
+  const before = await contentHash(cluster, 'n1', OBJECTS);
   const revision = Number(
     await cluster.sh('n1', `kubectl get configmap o1 -o jsonpath='{.metadata.resourceVersion}'`),
   );
@@ -70,6 +68,10 @@ await test('a cluster is restored from one file onto a machine that was never pa
       const result = await cliJson<Drilled>(bench, '--workspace', workspace, ...drill);
       const configmaps = result.objects.find(({ resource }) => resource === 'configmaps');
       assert.ok((configmaps?.backup ?? 0) >= OBJECTS, JSON.stringify(result.objects));
+      assert.deepEqual(
+        result.charts.map(({ name, revision, status }) => `${name} ${revision} ${status}`).toSorted(),
+        ['flannel 1 deployed', 'hello 1 deployed'],
+      );
       assert.ok(result.objects.every(({ backup, restored }) => backup === restored));
       assert.deepEqual([result.clusterId, result.epoch], [clusterId, 2]);
       assert.doesNotMatch(await bench.must('mini', 'ls'), new RegExp(DRILL));
@@ -136,7 +138,7 @@ await test('a cluster is restored from one file onto a machine that was never pa
   await story.test(
     'every object of the backup is restored unchanged, and objects that were created after the backup are gone',
     async () => {
-      assert.equal(await contentHash(cluster, 'n3'), before);
+      assert.equal(await contentHash(cluster, 'n3', OBJECTS), before);
       const secret = await cluster.sh('n3', `kubectl get secret kept -o jsonpath='{.data.text}' | base64 -d`);
       assert.equal(secret, SECRET);
       const late = await cluster.sh('n3', 'kubectl get configmap written-after-the-backup 2>&1 || true');
@@ -181,16 +183,7 @@ await test('a cluster is restored from one file onto a machine that was never pa
     assert.match(removed, / n2 /);
     // The old worker is reset on the machine itself and pointed to the restored cluster. Its TPM is the same.
     await cluster.start('n2');
-    const order =
-      'install -D /dev/null /var/lib/cluster/reset/order.json && systemctl restart --no-block bootstrapper';
-    await cluster.sh('n2', order);
-    await eventually(
-      'n2 goes off to restart',
-      60,
-      () => cluster.try('n2', 'true'),
-      ({ code }) => code !== 0,
-    );
-    await cluster.start('n2');
+    await resetOnMachine(cluster, 'n2');
     const endpoint = `${await cluster.address('n3')}:9090`;
     await reprovision(cluster, 'n2', ({ cluster: _, ...rest }) => ({ ...rest, joinEndpoints: [endpoint] }));
     await eventually(
@@ -216,13 +209,3 @@ await test('a cluster is restored from one file onto a machine that was never pa
     assert.equal(again.unchanged, true);
   });
 });
-
-/** A hash of the data of the objects that the story has created. */
-async function contentHash(cluster: StoryCluster, machine: string): Promise<string> {
-  const text = await cluster.sh(
-    machine,
-    `kubectl get configmaps -o jsonpath='{range .items[*]}{.metadata.name}{" "}{.metadata.uid}{" "}{.data}{"\\n"}{end}' | grep '^o[0-9]' | sort`,
-  );
-  assert.equal(text.split('\n').length, OBJECTS);
-  return createHash('sha256').update(text).digest('hex');
-}
