@@ -1,6 +1,8 @@
 import { createPublicKey } from 'node:crypto';
 import {
   encodeFacts,
+  encodeObjects,
+  OBJECTS_PREFIX,
   writeBackup,
   ObjectCounts,
   type BackupCertificate,
@@ -10,7 +12,7 @@ import {
   type EtcdFacts,
 } from '../../internal/backup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
-import type { EtcdClient } from '../../internal/etcd/index.ts';
+import { EtcdError, type EtcdClient } from '../../internal/etcd/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   CLUSTER_KEY,
@@ -27,7 +29,7 @@ const READ_MS = 10_000;
 const HASH_MS = 5 * 60_000;
 
 /** The part of an etcd client that a backup uses. */
-export interface BackupEtcd extends Pick<EtcdClient, 'get' | 'list' | 'keys'> {
+export interface BackupEtcd extends Pick<EtcdClient, 'get' | 'list' | 'keys' | 'entries'> {
   readonly maintenance: Pick<EtcdClient['maintenance'], 'hash' | 'snapshot'>;
 }
 
@@ -126,6 +128,7 @@ function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupP
     { name: 'shared-keys', content: later(async () => (keys = await readKeys(options))) },
     { name: 'state-etcd', content: snapshot('state') },
     { name: 'kubernetes-etcd', content: snapshot('kubernetes') },
+    { name: 'objects', content: objectsOf(taking) },
     {
       name: 'facts',
       content: later(async () => {
@@ -143,6 +146,20 @@ function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupP
       }),
     },
   ];
+}
+
+/** The objects of Kubernetes that the snapshot has, so that a restored cluster can be compared with them. Called after the snapshot. */
+async function* objectsOf({ etcds, watches, signal }: Taking): AsyncGenerator<Uint8Array> {
+  const { kubernetes: etcd } = etcds;
+  const { revision: since } = watches.kubernetes;
+  const limits = { signal, timeoutMs: READ_MS };
+  const { revision } = await etcd.list(`${OBJECTS_PREFIX}none/`, limits);
+  yield* encodeObjects({
+    since,
+    before: etcd.keys(OBJECTS_PREFIX, since, limits),
+    after: etcd.entries(OBJECTS_PREFIX, revision, limits),
+    isCompacted: (error) => error instanceof EtcdError && error.code === 'etcd-compacted',
+  });
 }
 
 async function* later(read: () => Uint8Array | Promise<Uint8Array>): AsyncGenerator<Uint8Array> {

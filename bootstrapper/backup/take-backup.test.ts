@@ -11,6 +11,7 @@ import {
 } from '../../internal/backup/index.ts';
 import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
+import { EtcdError } from '../../internal/etcd/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import { CLUSTER_KEY, CLUSTER_PREFIX, records, SETTINGS_KEY } from '../../internal/records/index.ts';
 import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
@@ -47,6 +48,13 @@ function fakeEtcd(snapshot: string, compactions = 0, onSnapshot = () => Promise.
     keys: async function* () {
       yield await Promise.resolve(['/registry/pods/default/a', '/registry/pods/default/b']);
       yield ['/cluster/nodes/n1'];
+    },
+    entries: async function* (prefix) {
+      for (const name of ['a', 'b'])
+        yield await Promise.resolve([
+          { ...entry, key: `${prefix}pods/default/${name}`, value: Buffer.from(snapshot) },
+        ]);
+      if (compactions > 0) throw new EtcdError('etcd-compacted', 'reading');
     },
     maintenance: {
       hash: () => Promise.resolve({ hash: 4711, compactRevision }),
@@ -128,6 +136,7 @@ describe('createBackupTask()', () => {
       ...{ 'state-etcd': 'state data', 'kubernetes-etcd': 'kubernetes data' },
     });
     expect(JSON.parse(parts['shared-keys'] ?? '')).toEqual({ version: 1, files: { 'ca.key': 'PRIVATE' } });
+    expect(parts['objects']).toMatch(/^(\["\/registry\/pods\/default\/[ab]","[^"]{44}"\]\n){2}$/);
     // The hash of an etcd that was compacted during its snapshot cannot be compared.
     expect(parseFacts(Buffer.from(parts['facts'] ?? ''))).toEqual({
       version: 1,

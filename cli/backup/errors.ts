@@ -67,7 +67,7 @@ export const backupErrors = defineErrors({
     'Repeat the drill with --keep and compare the objects with `cluster mini exec`. Take a new backup on another control plane.',
   ),
   'backup-drill-uncounted': fault.operator.precondition(
-    'An older release took the backup, so the backup contains no counts of objects for a comparison.',
+    'An older release took the backup, or etcd compacted its history meanwhile, so the backup contains no complete list of objects for a comparison.',
     'Take a new backup. To restore this one, use `cluster restore`.',
   ),
   'backup-cluster-alive': fault.operator.precondition(

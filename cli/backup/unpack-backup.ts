@@ -2,9 +2,11 @@ import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import {
   BackupError,
+  decodeObjects,
   parseFacts,
   readBackupParts,
   type BackupFacts,
+  type ObjectDigests,
   type PartName,
   type RecoveryKey,
 } from '../../internal/backup/index.ts';
@@ -70,16 +72,22 @@ export async function withUnpackedBackup<T>(
   }
 }
 
-/** The encrypted facts of a backup. @throws BackupError */
-export async function readFacts(
+/**
+ * The objects of Kubernetes in a backup; undefined if an older release took it, or if etcd compacted its history
+ * meanwhile.
+ * @throws BackupError
+ */
+export async function readObjects(
   { signal }: CommandContext,
   file: string,
   key: RecoveryKey,
-): Promise<BackupFacts> {
-  const found: Uint8Array[] = [];
-  for await (const { name, data } of readBackupParts(new DiskStreams().readChunks(file, { signal }), [key]))
-    if (name === 'facts') found.push(data);
-  return parseFacts(new Uint8Array(Buffer.concat(found)));
+): Promise<ObjectDigests | undefined> {
+  const parts = readBackupParts(new DiskStreams().readChunks(file, { signal }), [key]);
+  return decodeObjects(
+    (async function* () {
+      for await (const { name, data } of parts) if (name === 'objects') yield data;
+    })(),
+  );
 }
 
 /** What was proved about both databases. */
@@ -102,6 +110,7 @@ async function unpack(
     signal.throwIfAborted();
     const offset = sizes.get(name) ?? 0;
     sizes.set(name, offset + data.length);
+    if (name === 'objects') continue; // of any size, and not part of a restore
     if (name.endsWith('-etcd')) {
       await streams.writeAt(join(directory, name), offset, data);
       const hash = hashes.get(name) ?? createHash('sha256');

@@ -60,8 +60,8 @@ function registerRestore(mini: Command, action: ActionBinder): void {
       `
 The cluster of the backup may run: the machine is on a network of its own, and
 the drill needs nothing of that cluster but the file and the owner key. It
-restores the backup, compares the number of objects of each resource with the
-backup, and deletes the machine unless you give --keep. Resources that Kubernetes changes by itself, such as pods and leases, are
+restores the backup, compares each object with the backup by its content,
+and deletes the machine unless you give --keep. Resources that Kubernetes changes by itself, such as pods and leases, are
 not compared. Charts are not installed again.
 
 Example:

@@ -50,8 +50,8 @@ export interface MiniRestoreOptions {
 }
 
 /**
- * `cluster mini restore`: the drill. Restores a backup onto a local machine that cannot reach other networks, compares the objects with
- * those in the backup, and deletes the machine. The cluster of the backup may run: the drill needs nothing of it but the file and
+ * `cluster mini restore`: the drill. Restores a backup onto a local machine that cannot reach other networks, compares the objects and charts
+ * with those in the backup, and deletes the machine. The cluster of the backup may run: the drill needs nothing of it but the file and
  * the owner key.
  */
 export async function runMiniRestore(context: CommandContext, options: MiniRestoreOptions): Promise<void> {
@@ -78,11 +78,11 @@ export async function runMiniRestore(context: CommandContext, options: MiniResto
         destroyCluster(machines, { ...at, signal: left }),
       );
   }
-  const { compared, epoch } = result;
+  const { compared, charts, epoch } = result;
   const { clusterId, clusterName, takenMs } = result.header;
   const takenAt = new Date(takenMs).toISOString();
   host.result(
-    { clusterId, clusterName, takenAt, epoch, objects: compared, kept: options.keep === true },
+    { clusterId, clusterName, takenAt, epoch, objects: compared, charts, kept: options.keep === true },
     () =>
       [
         formatTable(
@@ -90,7 +90,15 @@ export async function runMiniRestore(context: CommandContext, options: MiniResto
           compared.map((each) => [printable(each.resource), String(each.backup), String(each.restored)]),
         ),
         '',
-        `The backup of cluster ${printable(clusterName)} from ${takenAt} was restored, and has the objects above.`,
+        formatTable(
+          ['CHART', 'NAMESPACE', 'REVISION', 'STATUS'],
+          charts.map(({ name, namespace, revision, status }) => [
+            ...[printable(name), printable(namespace)],
+            ...[String(revision), printable(status)],
+          ]),
+        ),
+        '',
+        `The backup of cluster ${printable(clusterName)} from ${takenAt} was restored. The objects above have the content of the backup, and the charts its revisions.`,
         options.keep === true ? `Local cluster ${name} is kept: cluster mini down --name ${name}` : '',
       ]
         .join('\n')

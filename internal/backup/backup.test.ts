@@ -111,6 +111,17 @@ describe('a backup', () => {
     expect(seen).toEqual(Object.fromEntries(PART_NAMES.map((name) => [name, `content of ${name}`])));
   });
 
+  test.each(['workspace', 'objects'])(
+    'is read without the part %s, which older files do not have',
+    async (name) => {
+      const older = parts().filter((part) => part.name !== name);
+      const file = await all(writeBackup(headerOf(), older, nodePem));
+      const seen = new Set<string>();
+      for await (const part of readBackupParts(one(file), [recovery])) seen.add(part.name);
+      expect([...seen]).toEqual(older.map((part) => part.name));
+    },
+  );
+
   test('is refused if any single byte is changed, before its content is used', async () => {
     const file = await fileOf();
     const codes = new Set<string>();
@@ -164,7 +175,7 @@ describe('a backup', () => {
 
   test('of a newer format is refused before the rest is read', async () => {
     const file = await fileOf();
-    file.writeUInt16BE(4, 8); // the newest format is 3
+    file.writeUInt16BE(5, 8); // the newest format is 4
     expect(await codeOf(verifyBackup(one(file.subarray(0, 10)), TRUST))).toBe('backup-version-newer');
   });
 

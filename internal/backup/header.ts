@@ -9,13 +9,12 @@ import { BackupError } from './errors.ts';
 /** The first bytes of every backup. */
 export const MAGIC = Buffer.from('clbackup', 'latin1');
 /**
- * The formats that this program reads. Format 1 has neither the part `workspace` nor the counts of objects. Format 3
- * has the certificate of a schedule. This program writes format 3 only for such a certificate, otherwise format 2, so
- * that older programs can read most backups.
+ * The formats that this program reads; it writes format 4. Format 1 has neither the part `workspace` nor the counts of
+ * objects, format 2 has no certificates of schedules, format 3 has no part `objects`.
  */
 const OLDEST_VERSION = 1;
-const SINGLE_VERSION = 2;
-const FORMAT_VERSION = 3;
+const SCHEDULE_VERSION = 3;
+const FORMAT_VERSION = 4;
 /** Size of an Ed25519 signature. */
 export const SIGNATURE_BYTES = 64;
 const MAX_HEADER_BYTES = 64 * 1024;
@@ -51,7 +50,7 @@ export interface BackupTrust {
 export function encodeHeader(header: BackupHeader): Uint8Array {
   const json = Buffer.from(canonicalJson(headerShape.parse(header)), 'utf8');
   const numbers = Buffer.alloc(6);
-  numbers.writeUInt16BE(header.certificate.version === 1 ? SINGLE_VERSION : FORMAT_VERSION, 0);
+  numbers.writeUInt16BE(FORMAT_VERSION, 0);
   numbers.writeUInt32BE(json.length, 2);
   return Buffer.concat([MAGIC, numbers, json]);
 }
@@ -78,8 +77,8 @@ export async function readHeader(
   const json = await reader.take(length.readUInt32BE(0));
   const bytes = Buffer.concat([magic, version, length, json]);
   const header = headerFrom(json);
-  if (header.certificate.version === 2 && version.readUInt16BE(0) < FORMAT_VERSION)
-    throw malformed(`it has the certificate of a schedule, which needs format ${FORMAT_VERSION}`);
+  if (header.certificate.version === 2 && version.readUInt16BE(0) < SCHEDULE_VERSION)
+    throw malformed(`it has the certificate of a schedule, which needs format ${SCHEDULE_VERSION}`);
   if (!isSigned(header, statementOfHeader(bytes), await reader.take(SIGNATURE_BYTES)))
     throw new BackupError('backup-signature-invalid', 'reading a backup: its header was changed');
   return { header, bytes };

@@ -33,7 +33,8 @@ export {
 } from './certificate.ts';
 export { COPY_STORE_SECRET, copyPrefixOf, parseCopyStore, type CopyStore } from './copy-store.ts';
 export { BackupError } from './errors.ts';
-export { ObjectCounts } from './object-counts.ts';
+export { OBJECTS_PREFIX, ObjectCounts, resourceOf } from './object-counts.ts';
+export { CHANGED, decodeObjects, encodeObjects, type ObjectDigests } from './object-list.ts';
 export { encodeFacts, parseFacts, type BackupFacts, type EtcdFacts } from './facts.ts';
 export { refuseOlderEpoch, takerOf, type BackupHeader } from './header.ts';
 export type { BackupPart, PartName } from './parts.ts';

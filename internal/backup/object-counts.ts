@@ -1,4 +1,5 @@
-const REGISTRY = '/registry/';
+/** The prefix of all objects of Kubernetes in etcd. */
+export const OBJECTS_PREFIX = '/registry/';
 /** More resources than any cluster has. Further resources are counted together. */
 const MAX_RESOURCES = 2_000;
 const OTHERS = 'others';
@@ -29,9 +30,9 @@ const SHARED = 'services';
  * "pods" of `/registry/pods/default/a`, "apps.example.org/things" of `/registry/apps.example.org/things/a`, "nodes" of
  * `/cluster/nodes/a`. The result never contains the name of an object.
  */
-function resourceOf(key: string): string {
-  const [first = '', second = '', third] = key.startsWith(REGISTRY)
-    ? key.slice(REGISTRY.length).split('/')
+export function resourceOf(key: string): string {
+  const [first = '', second = '', third] = key.startsWith(OBJECTS_PREFIX)
+    ? key.slice(OBJECTS_PREFIX.length).split('/')
     : key.split('/').slice(2);
   const isGroup = (first.includes('.') || first === SHARED) && third !== undefined;
   return (isGroup ? `${first}/${second}` : first).slice(0, MAX_NAME_LENGTH);

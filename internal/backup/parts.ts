@@ -6,8 +6,8 @@ import { frames, readFrames } from './frames.ts';
 
 /**
  * The parts of a backup, each exactly once and in this order. `workspace` is missing in files of format 1, and if the
- * caller had no workspace of the cluster. `facts` comes last, because the node that takes the backup collects these
- * facts after both snapshots.
+ * caller had no workspace of the cluster. `objects` is missing in files of formats 1 to 3. `objects` and `facts`
+ * come last, because the node that takes the backup collects them after both snapshots.
  */
 export const PART_NAMES = [
   'workspace',
@@ -16,10 +16,12 @@ export const PART_NAMES = [
   'shared-keys',
   'state-etcd',
   'kubernetes-etcd',
+  'objects',
   'facts',
 ] as const;
 /** One of `PART_NAMES`. */
 export type PartName = (typeof PART_NAMES)[number];
+const OPTIONAL: ReadonlySet<PartName> = new Set(['workspace', 'objects']);
 
 const HASH_BYTES = 32;
 const MAX_NAME_BYTES = 64;
@@ -56,7 +58,7 @@ export async function* decodeParts(plain: AsyncIterable<Uint8Array>): AsyncGener
   const reader = new ByteReader(plain, (missing) => invalid(`${missing} bytes missing`));
   let found = await takeName(reader);
   for (const name of PART_NAMES) {
-    if (name === 'workspace' && found !== name) continue;
+    if (OPTIONAL.has(name) && found !== name) continue;
     if (found !== name) throw invalid(`part ${name} expected`);
     yield { name, data: new Uint8Array() };
     const hash = createHash('sha256');

@@ -1,6 +1,7 @@
 import { createClient } from '../rpc/index.ts';
 import { AccessControl } from './access-control.ts';
 import { EtcdConnection, type EtcdOptions } from './connection.ts';
+import { EtcdError } from './errors.ts';
 import type {
   CallOptions,
   Entry,
@@ -106,6 +107,31 @@ export class EtcdClient implements KeySpace, Disposable {
           ),
       );
       yield page.kvs.map((each) => Buffer.from(each.key).toString('utf8'));
+      const last = page.kvs.at(-1);
+      if (!page.more || last === undefined) return;
+      key = Uint8Array.from([...last.key, 0]);
+    }
+  }
+
+  /** The entries below a prefix at a revision, in pages. */
+  async *entries(prefix: string, revision: bigint, options: CallOptions): AsyncGenerator<readonly Entry[]> {
+    const { key: first, rangeEnd } = prefixRange(prefix);
+    let limit = PAGE;
+    for (let key = first; ;) {
+      const page = await this.#connection
+        .read(`reading ${prefix} from etcd`, options, (channel, call) =>
+          createClient(KV, channel).range({ key, rangeEnd, limit, revision }, call),
+        )
+        .catch((error: unknown) => {
+          // The values may not fit into one message. A single value always does.
+          if (!(error instanceof EtcdError) || error.code !== 'etcd-failed' || limit === 1n) throw error;
+          return undefined;
+        });
+      if (page === undefined) {
+        limit /= 2n;
+        continue;
+      }
+      yield page.kvs.map(entryFromWire);
       const last = page.kvs.at(-1);
       if (!page.more || last === undefined) return;
       key = Uint8Array.from([...last.key, 0]);

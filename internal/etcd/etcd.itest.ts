@@ -78,6 +78,20 @@ describe('keys', () => {
     expect(new Set(entries.map(({ key }) => key)).size).toBe(1200);
   });
 
+  test('entries() pages through values that do not fit into one message, at the given revision', async () => {
+    const value = Buffer.alloc(1024 ** 2, 'x');
+    let revision = 0n;
+    for (let i = 0; i < 9; i++) {
+      const result = await root.commit({ when: [], then: [put(`large/${i}`, value)] }, { signal });
+      revision = result.revision;
+    }
+    await root.commit({ when: [], then: [put('large/later', value)] }, { signal });
+    const seen: string[] = [];
+    for await (const page of root.entries('large/', revision, { signal }))
+      seen.push(...page.filter((entry) => value.equals(entry.value)).map(({ key }) => key));
+    expect(seen).toEqual(Array.from({ length: 9 }, (_, i) => `large/${i}`));
+  });
+
   test('Namespace adds and hides its prefix', async () => {
     const inner = new Namespace(root, '/ns/');
     await inner.commit({ when: [absent('k')], then: [put('k', bytes('v'))] }, { signal });

@@ -177,8 +177,11 @@ export class FakeCluster {
     const keys = async function* () {
       yield await Promise.resolve(['/registry/pods/default/a']);
     };
+    const entries = async function* () {
+      yield await Promise.resolve([{ key: '/registry/pods/default/a', value: Buffer.from('a') }]);
+    };
     return Object.assign(Object.create(etcd) as MemoryEtcd, {
-      ...{ maintenance, keys },
+      ...{ maintenance, keys, entries },
       ...boundMethods(etcd),
     }) as unknown as StateEtcd;
   }
