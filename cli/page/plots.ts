@@ -188,7 +188,7 @@ export function timeLinePlot(
     ),
     lines.map(({ name, dots }, index) => {
       const y = 32 + index * 20;
-      return html`<text class="strong" x="0" y="${y + 4}">${name.slice(0, 30)}</text>${dots.map(
+      return html`<text class="strong" x="0" y="${y + 4}">${name.slice(-30)}</text>${dots.map(
           ({ position, tone, text }) =>
             html`<g
               ><title>${text}</title

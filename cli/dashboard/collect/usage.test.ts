@@ -24,6 +24,12 @@ describe('UsageReader.read()', () => {
     expect(reader.read('n1', page(15, 120))).toMatchObject({ cpuShare: 0.25 });
   });
 
+  test('takes more than all time as all of it: the idle time of Linux can go back', () => {
+    const reader = new UsageReader();
+    reader.read('n1', page(10, 100));
+    expect(reader.read('n1', page(21, 110)).cpuShare).toBe(1);
+  });
+
   test('knows no share after a restart of the machine', () => {
     const reader = new UsageReader();
     reader.read('n1', page(10, 100));

@@ -40,7 +40,8 @@ function cpuShare(now: readonly Sample[], before: readonly Sample[]): number | u
     growth('cluster_node_cpu_busy_seconds_total'),
     growth('cluster_node_cpu_seconds_total'),
   ];
-  return all > 0 && busy >= 0 && busy <= all ? busy / all : undefined;
+  // The kernel's idle time can go back a little, and then more than all time was busy.
+  return all > 0 && busy >= 0 ? Math.min(1, busy / all) : undefined;
 }
 
 function disksOf(samples: readonly Sample[]): readonly DiskUsage[] {

@@ -45,7 +45,10 @@ export function fakeNode(index: number, more: Partial<Node> = {}): Node {
       kubernetesVersion: 'v1.37.2',
       runnables: RUNNABLES.map(runnable),
       certificates: [
-        { name: 'node', notAfterMs: BigInt(NOW_MS + 4 * DAY_MS + index * 1000) },
+        {
+          name: '/var/lib/cluster/credentials/node.crt',
+          notAfterMs: BigInt(NOW_MS + 4 * DAY_MS + index * 1000),
+        },
         { name: 'kubelet client', notAfterMs: BigInt(NOW_MS + 200 * DAY_MS) },
       ],
       ...(isControlPlane && {

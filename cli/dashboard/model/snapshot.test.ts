@@ -87,8 +87,8 @@ describe('judge()', () => {
   test('lists certificates of all nodes by their end', () => {
     const { certificates } = judge(fakeObservations(2), NOW_MS);
     expect(certificates.map(({ node, name }) => `${node} ${name}`)).toEqual([
-      'n1 node',
-      'n2 node',
+      'n1 credentials/node.crt',
+      'n2 credentials/node.crt',
       'n1 kubelet client',
       'n2 kubelet client',
     ]);

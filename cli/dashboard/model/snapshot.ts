@@ -73,11 +73,18 @@ export function judge(seen: Observations, nowMs: number): Snapshot {
     failing,
     nodes,
     certificates: nodes
-      .flatMap(({ name: node, certificates }) => certificates.map((each) => ({ node, ...each })))
+      .flatMap(({ name: node, certificates }) =>
+        certificates.map(({ name, notAfterMs }) => ({ node, name: shortName(name), notAfterMs })),
+      )
       .toSorted((a, b) => a.notAfterMs - b.notAfterMs),
     decisions: seen.decisions.value?.map(decisionFrom).toReversed(),
     history: seen.history,
   };
+}
+
+/** Agents name certificates by their path, whose end tells them apart in a narrow column. */
+function shortName(path: string): string {
+  return path.replace(/^\/var\/lib\/cluster\//, '');
 }
 
 /** The part of the status that curators tell; undefined until both of its sources have told something. */

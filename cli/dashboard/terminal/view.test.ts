@@ -67,7 +67,7 @@ describe('view()', () => {
   });
 
   test.each([
-    { name: 'certificates', tab: 'Certificates', want: /n1 +node +in 4d +─+◆/ },
+    { name: 'certificates', tab: 'Certificates', want: /n1 +credentials\/node.crt +in 4d +─+◆/ },
     { name: 'decisions', tab: 'Decisions', want: /5m +operator:ann +DecideJoin +n5 +decision=approve/ },
     { name: 'resources', tab: 'Resources', want: /n1 + 25% █░+ +25% █░+ +8.0 GiB +40% █+░+/ },
     { name: 'problems', tab: 'Problems', want: /No problems/ },
@@ -136,11 +136,15 @@ describe('view()', () => {
 
   test('draws 200 nodes in less than twenty times the time of 5 nodes', () => {
     const [few, many] = [fakeObservations(5), fakeObservations(200)];
-    const timed = (seen: Observations): number => {
-      const startMs = performance.now();
-      for (let round = 0; round < 20; round++) draw(seen, { columns: 200, rows: 50 });
-      return performance.now() - startMs;
-    };
+    /** The shortest of several: this machine also does other work. */
+    const timed = (seen: Observations): number =>
+      Math.min(
+        ...Array.from({ length: 30 }, () => {
+          const startMs = performance.now();
+          draw(seen, { columns: 200, rows: 50 });
+          return performance.now() - startMs;
+        }),
+      );
     timed(few);
     timed(many);
     expect(timed(many)).toBeLessThan(20 * timed(few));
