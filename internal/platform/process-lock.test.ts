@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DiskFiles } from '../file/index.ts';
+import { DiskFiles, FileError } from '../file/index.ts';
 import { acquireProcessLock } from './process-lock.ts';
 import { currentProcessIdentity } from './process-identity.ts';
 
@@ -66,6 +66,22 @@ test('acquireProcessLock() does not take over a lock of another machine, whose p
   await leaveLock({ ...(await currentProcessIdentity(files)), machineId: 'another' });
   await expect(acquireProcessLock(files, path)).rejects.toMatchObject({ code: 'platform-already-running' });
 });
+
+test.each(['file-permission', 'file-no-space', 'file-read-only'] as const)(
+  'acquireProcessLock() fails with %s, and not with an internal error, when its directory cannot be written',
+  async (code) => {
+    const unwritable = Object.assign(new DiskFiles(), {
+      makeDirectory: async (prepared: string): Promise<never> => {
+        throw new FileError(code, `creating directory ${prepared}`, { cause: new Error('EX: reason') });
+      },
+    });
+    await expect(acquireProcessLock(unwritable, path)).rejects.toMatchObject({
+      code,
+      message: `locking ${path}`,
+      cause: { message: 'EX: reason' },
+    });
+  },
+);
 
 test('acquireProcessLock() replaces an empty directory that a holder left when it was killed during its release', async () => {
   await mkdir(path);

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { lock } from 'proper-lockfile';
-import type { FilePort } from '../file/index.ts';
+import { FileError, type FilePort } from '../file/index.ts';
 import { PlatformError } from './errors.ts';
 import { removeStaleLock, LockDirectory, readHolderText } from './lock-directory.ts';
 import { processStatus, currentProcessIdentity, type ProcessIdentity } from './process-identity.ts';
@@ -20,7 +20,7 @@ const NEVER_STALE_MS = 2 ** 31 - 1;
  * @param path of the lock's directory; paths that begin with it and a dot belong to the lock too
  * @param about facts about the holder that other processes get in the error
  * @throws PlatformError `platform-already-running` with the holder's process id and these facts,
- * `platform-lock-failed`
+ * `platform-lock-failed`; FileError when the directory cannot be written
  */
 export async function acquireProcessLock(
   files: FilePort,
@@ -62,6 +62,8 @@ async function tryLock(directory: LockDirectory): Promise<Release | undefined> {
     });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ELOCKED') return undefined;
+    // A directory that cannot be written, or a full disk. The path of a temporary file is left out.
+    if (error instanceof FileError) throw new FileError(error.code, `locking ${directory.path}`, error);
     throw new PlatformError('platform-lock-failed', `locking ${directory.path}`, { cause: error });
   }
 }
