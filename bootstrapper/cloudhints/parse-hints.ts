@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import type { z } from 'zod';
+import { describeShape } from '../../internal/errors/index.ts';
 import { DNS_LABEL } from '../../internal/endpoint/index.ts';
 import { isLabelValue } from '../../internal/role/index.ts';
 import { CloudHintsError } from './errors.ts';
@@ -58,8 +59,7 @@ export function parseJson<T extends z.ZodType>(bytes: Uint8Array | undefined, sc
   if (bytes === undefined) throw invalid('no answer');
   const parsed = schema.safeParse(jsonIn(decode(bytes)));
   if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  throw invalid(`${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`);
+  throw invalid(describeShape(parsed.error));
 }
 
 /** Reports an answer of the metadata service that cannot be used. */

@@ -1,5 +1,6 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { z } from 'zod';
+import { describeShape } from '../../internal/errors/index.ts';
 import type { QuoteParts } from '../../internal/attestation/tpm/index.ts';
 import {
   canonicalSignature,
@@ -120,11 +121,7 @@ const rawSchema = z.strictObject({
 function fromJson(bytes: Uint8Array): RawTpmQuote {
   const parsed = rawSchema.safeParse(parseJson(Buffer.from(bytes).toString('utf8')));
   if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    throw new AttestError(
-      'attest-evidence-incomplete',
-      `invalid TPM quote: ${issue?.path.join('.')}: ${issue?.message}`,
-    );
+    throw new AttestError('attest-evidence-incomplete', `invalid TPM quote: ${describeShape(parsed.error)}`);
   }
   const { quote: attest, attestationKey: key, pcrs, eventLog = new Uint8Array() } = parsed.data;
   const attestationKey = asPublicArea(key) ?? key;

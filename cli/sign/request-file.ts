@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { describeShape } from '../../internal/errors/index.ts';
 import { MAX_CONFIG_BYTES } from '../../internal/config/index.ts';
 import {
   canonicalJson,
@@ -117,12 +118,12 @@ export function parseSignedFile(bytes: Uint8Array): SignedFile {
 
 /** Parses a file that has exactly one encoding. */
 function parseFile<T>(shape: z.ZodType<T>, bytes: Uint8Array, what: string): T {
-  const fail = (why: string, cause?: unknown): never => {
-    throw new SignError('sign-file-malformed', `reading ${what}: ${why}`, { cause });
+  const fail = (why: string): never => {
+    throw new SignError('sign-file-malformed', `reading ${what}: ${why}`);
   };
   if (bytes.length > MAX_REQUEST_BYTES) fail(`${bytes.length} bytes, at most ${MAX_REQUEST_BYTES} allowed`);
   const parsed = shape.safeParse(parseJson(Buffer.from(bytes).toString('utf8')));
-  if (!parsed.success) return fail('not in the form that this version writes', parsed.error);
+  if (!parsed.success) return fail(describeShape(parsed.error));
   const canonical = Buffer.from(`${canonicalJson(parsed.data)}\n`, 'utf8');
   if (!canonical.equals(bytes)) fail('not in the canonical encoding');
   return parsed.data;

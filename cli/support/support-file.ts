@@ -5,7 +5,7 @@ import { createGunzip, createGzip } from 'node:zlib';
 import { z } from 'zod';
 import { BackupError, decryptAge, encryptAge, type RecoveryKey } from '../../internal/backup/index.ts';
 import { readTar, tarFileOf, writeTar } from '../../internal/bundlebuild/index.ts';
-import { findCoded } from '../../internal/errors/index.ts';
+import { describeShape, findCoded } from '../../internal/errors/index.ts';
 import { SupportError } from './errors.ts';
 
 /** Manifest of a support bundle; its last member. */
@@ -142,7 +142,7 @@ function parseManifest(content: Uint8Array): SupportManifest {
       `opening a support bundle: format ${head.version} of version ${JSON.stringify(head.cliVersion)}, this program reads format ${VERSION}`,
     );
   const parsed = manifestShape.safeParse(json);
-  if (!parsed.success) throw malformed(z.prettifyError(parsed.error));
+  if (!parsed.success) throw malformed(describeShape(parsed.error));
   return parsed.data;
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { describeShape } from '../errors/index.ts';
 
 const MAX_URL = 256;
 /** Enough for three certificates of a usual size, and small enough for the header of each backup. */
@@ -62,7 +63,7 @@ export function parseCopyStore(
   | { readonly store?: never; readonly problem: string } {
   const { data: store, error } = copyStoreShape.safeParse(place);
   if (store !== undefined) return { store };
-  return { problem: error.issues.map(({ path, message }) => [...path, message].join(': ')).join('; ') };
+  return { problem: describeShape(error) };
 }
 
 /** "https://store.example.org:9000/BUCKET/PREFIX": names the location unambiguously. */

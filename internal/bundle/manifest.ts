@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { describeShape } from '../errors/index.ts';
 import {
   ARCHITECTURES,
   bundleName,
@@ -84,7 +85,7 @@ export function parseManifest(bytes: Uint8Array): BundleManifest {
     throw invalid('not JSON in UTF-8', cause);
   }
   const parsed = schema.safeParse(json);
-  if (!parsed.success) throw invalid(z.prettifyError(parsed.error).replaceAll(/\s*\n\s*/g, ' '));
+  if (!parsed.success) throw invalid(describeShape(parsed.error));
   const manifest = { ...parsed.data, components: parsed.data.components.map(withoutUndefined) };
   // Two parsers could read different manifests from the same bytes if a key is repeated.
   if (!Buffer.from(encodeManifest(manifest)).equals(bytes)) throw invalid('not in canonical encoding');

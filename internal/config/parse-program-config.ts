@@ -1,4 +1,5 @@
-import { z } from 'zod';
+import type { z } from 'zod';
+import { describeShape } from '../errors/index.ts';
 
 /**
  * The frozen configuration of a program, which another program of the same release writes as JSON. Throws an Error with a message
@@ -6,6 +7,6 @@ import { z } from 'zod';
  */
 export function parseProgramConfig<T>(shape: z.ZodType<T>, text: string): Readonly<T> {
   const parsed = shape.safeParse(JSON.parse(text));
-  if (!parsed.success) throw new Error(z.prettifyError(parsed.error).replaceAll('\n', ' '));
+  if (!parsed.success) throw new Error(describeShape(parsed.error));
   return Object.freeze(parsed.data);
 }

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
+import { shapeProblemOf } from '../errors/index.ts';
 import { DEFAULT_LOCK_PCR } from '../attestation/index.ts';
 import { parseRecipient } from '../backup/index.ts';
 import { DNS_LABEL, parseEndpoint, PORTS } from '../endpoint/index.ts';
@@ -237,10 +238,7 @@ export type PinnedCluster = NonNullable<Provisioning['cluster']>;
 export function parseProvisioning(text: string, path = PROVISIONING_PATH): Provisioning {
   const parsed = consistent.safeParse(parseJson(text, path));
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map((issue) => ({
-    path: issue.path.join('.'),
-    message: issue.message,
-  }));
+  const problems = parsed.error.issues.map(shapeProblemOf);
   const lines = problems.map((each) => `${each.path || 'the file'}: ${each.message}`);
   throw invalid(path, lines.join('; '), { problems });
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { describeShape } from '../errors/index.ts';
 import { DoctorError } from './errors.ts';
 
 /** The largest file of facts: 1,000 nodes with their certificates and pods need less. */
@@ -258,7 +259,7 @@ export function parseFacts(bytes: Uint8Array): ClusterFacts {
     );
   const parsed = factsShape.safeParse(json);
   if (!parsed.success)
-    throw new DoctorError('doctor-facts-malformed', `reading facts: ${z.prettifyError(parsed.error)}`);
+    throw new DoctorError('doctor-facts-malformed', `reading facts: ${describeShape(parsed.error)}`);
   return parsed.data;
 }
 

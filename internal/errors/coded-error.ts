@@ -1,5 +1,7 @@
 import { inspect } from 'node:util';
+import type { z } from 'zod';
 import { EXIT_CODES, type ExitName } from './exit-codes.ts';
+import { describeShape } from './shape-problem.ts';
 
 /** The party that can fix the error: the operator, the other end of a connection, or this machine. */
 export type Fault = 'operator' | 'peer' | 'system';
@@ -134,6 +136,7 @@ function describeOne(error: unknown): string {
   if (error.message === '' && 'errors' in error && Array.isArray(error.errors)) {
     return [...new Set(error.errors.map(describeError))].join('; ');
   }
+  if ('issues' in error && /^\$?ZodError$/.test(error.name)) return describeShape(error as z.core.$ZodError);
   return error.message === '' ? error.name : error.message;
 }
 

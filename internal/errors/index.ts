@@ -15,3 +15,4 @@ export {
   type ErrorSpec,
   type Fault,
 } from './coded-error.ts';
+export { describeShape, shapeProblemOf, type ShapeProblem } from './shape-problem.ts';

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { describeShape } from '../errors/index.ts';
 import { type KubeClient, KubeError } from './client/index.ts';
 
 const MIRROR = 'kubernetes.io/config.mirror';
@@ -52,7 +53,7 @@ export async function listPodsOn(
     .object({ items: z.array(podOnNode) })
     .safeParse(await client.getJson(`/api/v1/pods?fieldSelector=${selector}`, signal));
   if (!parsed.success)
-    throw new KubeError('kube-failed', `listing pods on ${nodeName}: ${z.prettifyError(parsed.error)}`);
+    throw new KubeError('kube-failed', `listing pods on ${nodeName}: ${describeShape(parsed.error)}`);
   return parsed.data.items.map((pod) => ({
     namespace: pod.metadata.namespace,
     name: pod.metadata.name,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { describeShape } from '../errors/index.ts';
 import { type KubeClient, KubeError } from './client/index.ts';
 
 /**
@@ -34,7 +35,7 @@ export async function readScheduling(
 ): Promise<NodeScheduling> {
   const parsed = nodeObject.safeParse(await client.getJson(pathOf(nodeName), signal));
   if (!parsed.success)
-    throw new KubeError('kube-failed', `reading node ${nodeName}: ${z.prettifyError(parsed.error)}`);
+    throw new KubeError('kube-failed', `reading node ${nodeName}: ${describeShape(parsed.error)}`);
   const { metadata, spec } = parsed.data;
   return {
     isSchedulable: !spec.unschedulable,

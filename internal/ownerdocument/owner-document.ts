@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { describeShape } from '../errors/index.ts';
 import { canonicalJson } from '../config/index.ts';
 import { ED25519_SIGNATURE_BYTES, ed25519PubKeyFrom, lengthPrefixed, signEd25519 } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
@@ -119,7 +120,7 @@ export function recordKeyOf(document: UnverifiedDocument): string {
 
 function contentFrom(content: Uint8Array): DocumentContent<DocumentKind> & { readonly signer: Uint8Array } {
   const parsed = headShape.safeParse(jsonFrom(content));
-  if (!parsed.success) throw malformed(z.prettifyError(parsed.error), parsed.error);
+  if (!parsed.success) throw malformed(describeShape(parsed.error));
   const { kind: named, signer, body: unknownBody, version: _, ...head } = parsed.data;
   const kind = DOCUMENT_KINDS.find((each) => each === named);
   if (kind === undefined)
@@ -128,7 +129,7 @@ function contentFrom(content: Uint8Array): DocumentContent<DocumentKind> & { rea
       `reading an owner-signed document: unknown kind ${JSON.stringify(named.slice(0, 40))}`,
     );
   const body = bodyShapes[kind].safeParse(unknownBody);
-  if (!body.success) throw malformed(`${kind}: ${z.prettifyError(body.error)}`, body.error);
+  if (!body.success) throw malformed(`${kind}: ${describeShape(body.error)}`);
   if (head.endsMs <= head.issuedMs) throw malformed('its end date is before its issue date');
   if (!Buffer.from(canonicalJson(parsed.data), 'utf8').equals(content))
     throw malformed('not in the canonical encoding');

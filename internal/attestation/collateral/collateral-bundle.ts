@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { describeShape } from '../../errors/index.ts';
 import { parseJson } from '../bytes.ts';
 import type { Collateral } from '../rules.ts';
 import { attributeOf, decodeBase64, parseCertificate, parseCrl, X509Error } from '../x509/index.ts';
@@ -59,10 +60,7 @@ export function parseBundle(encoded: string | Uint8Array, maxBytes = MAX_BUNDLE_
     throw malformed(`reading a collateral bundle: ${encoded.length} bytes, at most ${maxBytes} allowed`);
   const text = typeof encoded === 'string' ? encoded : Buffer.from(encoded).toString('utf8');
   const parsed = shape.safeParse(parseJson(text));
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    throw malformed(`reading a collateral bundle: ${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`);
-  }
+  if (!parsed.success) throw malformed(`reading a collateral bundle: ${describeShape(parsed.error)}`);
   return { assembledMs: parsed.data.assembled, items: parsed.data.items };
 }
 

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { describeShape } from '../../errors/index.ts';
 import { canonicalJson } from '../../crypto/index.ts';
 import type { Policy, RegisterRule } from '../rules.ts';
 import type { SnpProduct } from '../snp/product.ts';
@@ -13,14 +14,11 @@ import { policySchema, type WrittenPolicy } from './schema.ts';
 export function parsePolicy(input: unknown): Policy {
   const parsed = policySchema.safeParse(input);
   if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    const path = issue?.path.join('.') || 'the document';
+    const path = parsed.error.issues[0]?.path.join('.') || 'the document';
     throw new PolicyError(
       'policy-malformed',
-      `reading an attestation policy: ${path}: ${issue?.message ?? 'malformed'}`,
-      {
-        details: { path },
-      },
+      `reading an attestation policy: ${describeShape(parsed.error)}`,
+      { details: { path } },
     );
   }
   const written = parsed.data;
