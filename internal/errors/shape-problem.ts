@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 
 /** What is wrong with a value, and where: `nodes.0.name`, or empty for the whole document. */
-export interface ShapeProblem {
+interface ShapeProblem {
   readonly path: string;
   readonly message: string;
 }
