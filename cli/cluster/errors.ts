@@ -27,8 +27,8 @@ export const clusterErrors = defineErrors({
     'Read the fingerprint of the machine above the login prompt of its console or serial line, in `systemctl status bootstrapper`, or in /var/lib/cluster/machine/fingerprint. Then pass it: `cluster init --fingerprint sha256:…`, or `firstNode.fingerprint` in cluster.yaml.',
   ),
   'cluster-other-machine': fault.peer.refused(
-    'The machine at this address is not the expected one: its fingerprint or its TPM differs. Nothing was sent to this machine.',
-    'Compare the fingerprint with the console of the machine. To resume an interrupted init, use the machine that it was started with. If that machine was reinstalled, start again in a new workspace.',
+    'The machine at this address is not the expected one: its fingerprint or its TPM differs. Another machine may answer at this address, perhaps of an attacker. Nothing secret was sent to it.',
+    'Compare the fingerprint with the console of the machine. If the console shows the expected one, find out which machine answers at the address. To resume an interrupted init, use the machine that it was started with. If that machine was reinstalled, start again in a new workspace.',
   ),
   'cluster-evidence-unknown': fault.peer.refused(
     'The evidence of the machine is of a kind that cluster.yaml does not accept, or it contradicts itself.',
@@ -49,6 +49,10 @@ export const clusterErrors = defineErrors({
   'cluster-machine-is-node': fault.operator.precondition(
     'The machine is a node of a cluster already: it has closed its init port, and its kubelet responds. Nothing was changed.',
     'To use that cluster, run the command in its workspace. To create another cluster on the machine, release it first: `cluster node reset NODE` there, or as root on the machine (see `cluster node reset --help`).',
+  ),
+  'cluster-init-port-closed': retryable.peer.unreachable(
+    'Nothing listens at the init port of the machine. The agent opens this port only while the machine belongs to no cluster.',
+    'If the machine is a node already, this is expected: run `cluster preflight` without --node on the machine itself. Otherwise see on the machine why the agent does not run: `systemctl status bootstrapper`.',
   ),
   'cluster-clocks-differ': retryable.operator.clock(
     'The clocks of the machine and of this workstation differ by more than five minutes, so certificates issued by one would not be valid on the other. Nothing was changed.',

@@ -53,4 +53,4 @@ export {
 export { runVersion } from './status/show-version.ts';
 export { readKubernetes, runNodeList, runStatus, type StatusOptions } from './status/status.ts';
 export { runJoin, type JoinOptions } from './join/join.ts';
-export { localChannel, remoteChannel } from './join/machine-channel.ts';
+export { explainRemoteError, localChannel, remoteChannel } from './join/machine-channel.ts';

@@ -1,6 +1,9 @@
-import { describe, expect, test } from '@jest/globals';
-import { FakeCommands, MemoryFiles, type CommandAnswer } from '../../internal/testing/index.ts';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { closeOpened, FakeCommands, MemoryFiles, type CommandAnswer } from '../../internal/testing/index.ts';
 import { FakeClock } from '../../internal/testing/fake-clock.ts';
+import { contextOf, start } from '../cluster/init/fake-workstation.ts';
 import { RecordingHost } from '../host/fake-host.ts';
 import { runPreflightCommand } from './index.ts';
 import { REQUIRED_PROGRAMS } from '../../internal/preflight/index.ts';
@@ -114,3 +117,37 @@ describe('cluster preflight', () => {
     });
   });
 });
+
+describe('cluster preflight --node', () => {
+  afterEach(closeOpened);
+
+  test('names both fingerprints when the machine has another key than the given one', async () => {
+    const { files, node } = await start();
+    const other = `sha256:${'0'.repeat(64)}`;
+    const asked = runPreflightCommand(contextOf(files), local, { node: node.endpoint, fingerprint: other });
+    await expect(asked).rejects.toMatchObject({
+      code: 'cluster-other-machine',
+      exit: 'refused',
+      message: expect.stringContaining(`has fingerprint ${node.fingerprint}, expected ${other}`),
+    });
+  });
+
+  test('says that a machine does not listen at its init port', async () => {
+    const { files } = await start();
+    const asked = runPreflightCommand(contextOf(files), local, { node: await closedEndpoint() });
+    await expect(asked).rejects.toMatchObject({
+      code: 'cluster-init-port-closed',
+      fix: expect.stringContaining('If the machine is a node already, this is expected'),
+    });
+  });
+});
+
+/** "HOST:PORT" on which nothing listens any more. */
+async function closedEndpoint(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return `127.0.0.1:${port}`;
+}

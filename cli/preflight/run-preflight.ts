@@ -4,7 +4,13 @@ import type { ExitName } from '../../internal/errors/index.ts';
 import { createClient } from '../../internal/rpc/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { exitOfCode } from '../app/explain.ts';
-import { callPreflight, readWorkspace, remoteChannel, type MachineCheckResult } from '../cluster/index.ts';
+import {
+  callPreflight,
+  explainRemoteError,
+  readWorkspace,
+  remoteChannel,
+  type MachineCheckResult,
+} from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
 import { PreflightCommandError } from './errors.ts';
 import { checkThisMachine, type LocalMachine } from './local-machine.ts';
@@ -64,7 +70,11 @@ async function elsewhere(
   const { layout } = await readWorkspace(context);
   using channel = await remoteChannel(context, layout, { node, fingerprint });
   const client = createClient(InitApi, channel);
-  return await callPreflight(context, client, { nodeName: '', bundleManifest: new Uint8Array() });
+  try {
+    return await callPreflight(context, client, { nodeName: '', bundleManifest: new Uint8Array() });
+  } catch (error) {
+    throw await explainRemoteError({ node, fingerprint }, error);
+  }
 }
 
 function render(machine: string, results: readonly MachineCheckResult[]): string {

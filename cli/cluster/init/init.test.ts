@@ -206,7 +206,11 @@ describe('runInit()', () => {
     {
       name: 'a machine with another fingerprint',
       options: { fingerprint: `sha256:${'0'.repeat(64)}` },
-      want: { code: 'cluster-other-machine', exit: 'refused' },
+      want: {
+        code: 'cluster-other-machine',
+        exit: 'refused',
+        message: expect.stringMatching(/has fingerprint sha256:(?!0{9})[0-9a-f]{64}, expected sha256:0{64}$/),
+      },
     },
     {
       name: 'a machine with an unknown fingerprint, which nobody can confirm without a terminal,',

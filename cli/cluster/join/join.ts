@@ -6,7 +6,7 @@ import { createClient, RpcError, type Client, type RpcChannel } from '../../../i
 import type { CommandContext } from '../../app/command.ts';
 import { ClusterError } from '../errors.ts';
 import { readWorkspace } from '../open-workspace.ts';
-import { localChannel, remoteChannel } from './machine-channel.ts';
+import { explainRemoteError, localChannel, remoteChannel } from './machine-channel.ts';
 import { exitOf, stageView, type StageView } from './stage.ts';
 
 const CALL_MS = 30_000;
@@ -85,14 +85,15 @@ async function open(
 async function sendEndpoints(
   { ports: { clock }, signal }: CommandContext,
   machine: Client<typeof Machine>,
-  { endpoints, node }: JoinOptions,
+  { endpoints, node, fingerprint }: JoinOptions,
 ) {
   const deadlineMs = clock.monotonicMs() + AGENT_MS;
   for (;;) {
     try {
       return await machine.direct({ endpoints: [...endpoints] }, { signal, timeoutMs: CALL_MS });
     } catch (error) {
-      if (!(error instanceof RpcError) || error.code !== 'rpc-unreachable') throw error;
+      if (!(error instanceof RpcError) || error.code !== 'rpc-unreachable')
+        throw node === undefined ? error : await explainRemoteError({ node, fingerprint }, error);
       if (clock.monotonicMs() > deadlineMs) {
         const code = node === undefined ? 'cluster-join-no-agent' : 'cluster-join-node-unreachable';
         throw new ClusterError(code, `calling the agent of ${node ?? 'this machine'}`, { cause: error });

@@ -1,8 +1,10 @@
 import { parseEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
+import { describeError } from '../../../internal/errors/index.ts';
 import { localUpgrade, RpcChannel } from '../../../internal/rpc/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { readOwnerKey, type WorkspaceLayout } from '../../workspace/index.ts';
 import { ClusterError } from '../errors.ts';
+import { refuseNode, translateError } from '../machine/connect-machine.ts';
 import { machineKeyUpgrade, ownerIssuer } from '../machine/init-session.ts';
 
 /** Socket of the agent, for root only (bootstrapper/machineservice). */
@@ -19,6 +21,13 @@ export async function localChannel(context: CommandContext): Promise<RpcChannel>
   return new RpcChannel({ endpoint: `unix:${AGENT_SOCKET}`, upgrade: localUpgrade });
 }
 
+/** Another machine, as the operator specified it. */
+export interface RemoteMachine {
+  readonly node: string;
+  /** Expected fingerprint, "sha256:HEX"; undefined to accept any machine. */
+  readonly fingerprint?: string | undefined;
+}
+
 /**
  * The agent of another machine, over its init port. The request contains no secret and the cluster decides about the join, so
  * any machine key is accepted unless a fingerprint is given.
@@ -27,15 +36,35 @@ export async function localChannel(context: CommandContext): Promise<RpcChannel>
 export async function remoteChannel(
   context: CommandContext,
   layout: WorkspaceLayout,
-  machine: { readonly node: string; readonly fingerprint?: string | undefined },
+  machine: RemoteMachine,
 ): Promise<RpcChannel> {
-  const endpoint = parseEndpoint(machine.node, PORTS.init);
-  if (endpoint === undefined) {
-    const text = `invalid address ${JSON.stringify(machine.node)}`;
-    throw new ClusterError('cluster-join-node-unreachable', text);
-  }
+  const endpoint = initEndpointOf(machine);
   const { clock } = context.ports;
   const owner = ownerIssuer(await readOwnerKey(context, layout));
   const upgrade = machineKeyUpgrade({ owner, clock, fingerprint: machine.fingerprint });
   return new RpcChannel({ endpoint, upgrade });
+}
+
+/**
+ * Why a call on `remoteChannel` failed: another machine responds, or nothing listens at the init port, which a node has
+ * closed.
+ */
+export async function explainRemoteError(machine: RemoteMachine, error: unknown): Promise<unknown> {
+  const endpoint = initEndpointOf(machine);
+  const translated = translateError({ endpoint, fingerprint: machine.fingerprint }, error);
+  if (translated !== error) return translated;
+  try {
+    await refuseNode(endpoint, error);
+  } catch (isNode) {
+    return isNode;
+  }
+  if (!describeError(error).includes('ECONNREFUSED')) return error;
+  const text = `machine ${endpoint} does not listen at its init port`;
+  return new ClusterError('cluster-init-port-closed', text, { cause: error });
+}
+
+function initEndpointOf({ node }: RemoteMachine): string {
+  const endpoint = parseEndpoint(node, PORTS.init);
+  if (endpoint !== undefined) return endpoint;
+  throw new ClusterError('cluster-join-node-unreachable', `invalid address ${JSON.stringify(node)}`);
 }

@@ -1,5 +1,6 @@
 import type { DescribeResponse } from '../../../initproto/gen/init_pb.js';
 import { AtlsError, type AttestedPeer } from '../../../internal/atls/index.ts';
+import { findCoded } from '../../../internal/errors/index.ts';
 import { hostOf, PORTS } from '../../../internal/endpoint/index.ts';
 import { isListening, RpcError } from '../../../internal/rpc/index.ts';
 import { VERSION } from '../../../internal/versions/index.ts';
@@ -13,7 +14,7 @@ import { MachineTrust } from './machine-trust.ts';
 import { isConnectionLoss, retryConnection } from '../retry-connection.ts';
 import type { OpenWorkspace } from '../open-workspace.ts';
 import { InitSession, type Machine } from './init-session.ts';
-import { provedFingerprint } from './verify-machine.ts';
+import { otherFingerprint, provedFingerprint } from './verify-machine.ts';
 
 const ANSWER_MS = 10_000;
 const CONNECT_PATIENCE_MS = 90_000;
@@ -86,8 +87,8 @@ export async function connectMachine(
     const described = await session.client
       .describe({ clientVersion: VERSION }, { signal, timeoutMs: ANSWER_MS })
       .catch(async (error: unknown) => {
-        if (isFirstContact && isConnectionLoss(error)) await refuseNode(endpoint, error);
-        throw translateError(endpoint, error);
+        if (isFirstContact) await refuseNode(endpoint, error);
+        throw translateError(session.machine, error);
       });
     const peer = session.peer;
     // The machine proves its key in one session only, so after a reconnect its description is requested
@@ -99,10 +100,11 @@ export async function connectMachine(
 }
 
 /**
- * A machine closes its init port when it has joined a cluster, so retrying the connection would be useless.
+ * A machine closes its init port when it has joined a cluster, so retrying a lost connection would be useless.
  * @throws ClusterError `cluster-machine-is-node` if its kubelet responds
  */
-async function refuseNode(endpoint: string, cause: unknown): Promise<void> {
+export async function refuseNode(endpoint: string, cause: unknown): Promise<void> {
+  if (!isConnectionLoss(cause)) return;
   if (!(await isListening(hostOf(endpoint), PORTS.kubelet))) return;
   const text = `machine ${endpoint} is a node of a cluster: its kubelet responds on port ${PORTS.kubelet}`;
   throw new ClusterError('cluster-machine-is-node', text, { cause });
@@ -112,15 +114,15 @@ async function refuseNode(endpoint: string, cause: unknown): Promise<void> {
  * Our only evidence is the owner key. So if the machine rejects it, the machine does not know this owner key;
  * if we reject the key of the machine, the fingerprint is wrong. Other errors already name the failed check.
  */
-function translateError(endpoint: string, error: unknown): unknown {
+export function translateError({ endpoint, fingerprint }: Machine, error: unknown): unknown {
   if (!(error instanceof AtlsError)) return error;
   if (error.code === 'atls-alert-evidence-rejected') {
     const text = `machine ${endpoint} does not know the owner key of this workspace`;
     return new ClusterError('cluster-owner-refused', text, { cause: error });
   }
   if (error.details['check'] === 'machine-key-unknown') {
-    const text = `machine ${endpoint} does not have the expected fingerprint`;
-    return new ClusterError('cluster-other-machine', text, { cause: error });
+    const shown = findCoded(error.cause)?.details['actual'];
+    return otherFingerprint(endpoint, { shown: `sha256:${String(shown)}`, expected: fingerprint });
   }
   return error;
 }

@@ -55,11 +55,16 @@ export function provedFingerprint(
   const { publicKey = new Uint8Array(), signature = new Uint8Array() } = described.key ?? {};
   const shown = verifyKeyProof(KEY_LABEL, peer.session, { publicKey, signature });
   if (expected === undefined || shown === expected) return shown;
-  throw new ClusterError(
-    'cluster-other-machine',
-    `machine ${endpoint} has fingerprint ${shown}, expected ${expected}`,
-    { details: { endpoint, shown, expected } },
-  );
+  throw otherFingerprint(endpoint, { shown, expected });
+}
+
+/** The error for a machine whose key is not the one that the operator named. */
+export function otherFingerprint(
+  endpoint: string,
+  { shown, expected }: { readonly shown: string; readonly expected: string | undefined },
+): ClusterError {
+  const text = `the key of machine ${endpoint} has fingerprint ${shown}, expected ${expected ?? 'another one'}`;
+  return new ClusterError('cluster-other-machine', text, { details: { endpoint, shown, expected } });
 }
 
 /** A connection to the machine, and what is known about it so far. */
