@@ -97,8 +97,14 @@ export class JoinAttempts {
           this.#status.set({ kind: 'asking', endpoints, sinceMs, lastError });
           // A bound machine is not checked again, because its own programs already use the ports that the
           // check would test.
-          if (target.boundTo === undefined) await this.#ports.checkMachine();
-          const session = await this.#open(endpoints, target, round.signal);
+          const unfit = target.boundTo === undefined ? await this.#checkMachine() : undefined;
+          const session = await this.#open(endpoints, target, round.signal).catch((error: unknown) => {
+            throw unfit ?? error;
+          });
+          if (unfit !== undefined) {
+            await this.#reportUnfit(session, unfit, round.signal);
+            throw unfit;
+          }
           at.endpoint = session.endpoint;
           at.openedMs = this.#ports.clock.monotonicMs();
           return await work(session, round.signal);
@@ -120,6 +126,35 @@ export class JoinAttempts {
         log.warn('join attempt failed, retrying', { error, pauseMs });
         await clock.sleep(pauseMs, round.signal).catch(() => signal.throwIfAborted());
       }
+    }
+  }
+
+  /** The check of this machine that fails; undefined if all pass. */
+  async #checkMachine(): Promise<Error | undefined> {
+    const unfit = await this.#ports.checkMachine().then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    this.#facts.recordChecks(unfit);
+    return unfit;
+  }
+
+  /** Reports a failed check to the cluster, which refuses the machine and shows the check to operators. */
+  async #reportUnfit(session: JoinSession, unfit: Error, signal: AbortSignal): Promise<void> {
+    using open = session;
+    const introduction = { ...this.#options.introduction(), facts: this.#facts.list() };
+    try {
+      // A join service of an older version does not know the check: it lets the machine wait, or admits it.
+      await open.requestAdmission(
+        introduction,
+        () => {
+          throw unfit;
+        },
+        signal,
+      );
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#ports.log.debug('failed check reported to the cluster', { endpoint: open.endpoint, error });
     }
   }
 

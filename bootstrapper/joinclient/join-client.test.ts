@@ -14,6 +14,7 @@ import { findFreePort } from '../../internal/testing/network/free-port.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { untilAborted } from '../../internal/cleanup/index.ts';
+import { MACHINE_CHECKS } from '../../joinservice/joinproto/index.ts';
 import { createJoinUpgrades } from './cluster-evidence.ts';
 import { knownEndpoints } from './discovery.ts';
 import {
@@ -319,14 +320,17 @@ describe('JoinClient', () => {
     expect(taints).toEqual(cluster.behaviour.taints);
   });
 
-  test('requests nothing while a preflight check fails, reports the check, and continues when it passes', async () => {
+  test('reports a failed preflight check to the cluster, is not admitted while it fails, and continues when it passes', async () => {
     let lacks = 1;
     const { client } = createMachine({
       checkMachine: () => (lacks-- > 0 ? Promise.reject(unfit) : Promise.resolve()),
     });
     const requesting = client.admit(life.signal);
     expect(await firstProblem(client)).toBe('preflight-swap');
-    expect(cluster.said).toEqual([]);
+    expect(cluster.said).toEqual(['introduce', 'hello']);
+    expect(cluster.facts).toContainEqual(
+      expect.objectContaining({ name: MACHINE_CHECKS, outcome: 'fail', code: 'preflight-swap', fix: 'off' }),
+    );
     using granted = await requesting;
     expect(granted.record.clusterId).toBe(cluster.clusterId);
   });
@@ -551,6 +555,7 @@ describe('JoinClient', () => {
     });
     using _granted = await client.admit(life.signal);
     expect(cluster.facts.map(({ name, outcome }) => `${outcome} ${name}`)).toEqual([
+      'pass machine checks',
       'pass dns localhost',
       `pass path localhost:${port}`,
       `pass owner localhost:${port}`,

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
 import { CLOCK_TOLERANCE_MS } from '../../internal/clock/index.ts';
+import { MACHINE_CHECKS } from '../../joinservice/joinproto/index.ts';
 import type { FactSchema } from '../../joinservice/joinproto/gen/join_pb.js';
 import { joinClientErrors, type JoinClientError } from './errors.ts';
 import type { VerifiedCluster } from './verify-cluster.ts';
@@ -35,6 +36,12 @@ export class JoinFacts {
 
   recordFailure(endpoint: string, error: unknown): void {
     this.#fail(`path ${endpoint}`, 'a response', error);
+  }
+
+  /** Records whether the checks of this machine passed. @param error the failed check */
+  recordChecks(error: unknown): void {
+    if (error === undefined) this.#pass(MACHINE_CHECKS, 'all passed', 'all passed');
+    else this.#fail(MACHINE_CHECKS, 'all passed', error);
   }
 
   /** Records the addresses to which this machine resolves the host name of an endpoint. */

@@ -43,6 +43,10 @@ export const joinErrors = defineErrors({
     'The clock of the machine differs from the cluster’s by more than five minutes, so certificates would not be valid there.',
     'Set the clock of the machine. `cluster explain` shows the difference in seconds.',
   ),
+  'join-machine-unfit': retryable.peer.refused(
+    'A check that the machine makes before it joins fails, so it cannot become a node yet. The message names the check.',
+    'Do what `cluster explain` says about the machine. `cluster preflight` shows all of its checks. The machine tries again by itself.',
+  ),
   'join-evidence-mismatch': fault.peer.refused(
     'The evidence was made with another attestation key or another machine key than the key with which the machine joins.',
     'Do not trust this machine. Find out which machine answers at its address.',

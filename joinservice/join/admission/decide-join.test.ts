@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { JoinRecord, NodeRecord } from '../../../internal/records/index.ts';
+import { MACHINE_CHECKS } from '../../joinproto/index.ts';
 import { decideJoin, type JudgedApplicant, type JoinPolicy, type ApplicantRecords } from './decide-join.ts';
 
 const identity = `tpm-ek:${'a'.repeat(64)}`;
@@ -22,6 +23,7 @@ const applicant: JudgedApplicant = {
     agentVersion: '',
     clockOffsetMs: 0,
   },
+  facts: [],
 };
 const GPU = { key: 'dedicated', value: 'gpu', effect: 'NoSchedule' as const };
 const nobody: ApplicantRecords = {
@@ -70,6 +72,14 @@ const join = (over: Partial<JoinRecord>): JoinRecord => ({
   ...over,
 });
 const measured = { ...applicant.machine, profile: 'measured' as const };
+const checked = (outcome: 'pass' | 'fail') => ({
+  facts: [
+    {
+      ...{ side: 'machine' as const, name: MACHINE_CHECKS, outcome, expected: 'all passed', timeMs: 1 },
+      ...{ actual: 'swap is on', fix: 'swapoff', code: 'preflight-swap' },
+    },
+  ],
+});
 const offBy = (ms: number) => ({ claimed: { ...applicant.claimed, clockOffsetMs: ms } });
 
 interface Case {
@@ -265,6 +275,26 @@ describe('decideJoin()', () => {
       asks: offBy(300_001),
       policy: inventory,
       want: { kind: 'refuse', code: 'join-clock-off', why: 'the clock of the machine is off by 300 s' },
+    },
+    {
+      name: 'a machine whose own checks fail is refused, also if an operator approved it',
+      asks: checked('fail'),
+      onRecord: { join: join({ state: 'approved', decision }) },
+      policy: inventory,
+      want: { kind: 'refuse', code: 'join-machine-unfit', why: 'preflight-swap: swap is on' },
+    },
+    {
+      name: 'a machine whose own checks pass is admitted',
+      asks: checked('pass'),
+      policy: inventory,
+      want: { kind: 'admit' },
+    },
+    {
+      name: 'a member stays a member although it reports a failed check',
+      asks: checked('fail'),
+      onRecord: { node: node() },
+      policy: approve,
+      want: { kind: 'member' },
     },
   ];
   test.each(cases)('$name', ({ asks, onRecord, policy, nowMs = 50, want }) => {

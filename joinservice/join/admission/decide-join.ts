@@ -1,8 +1,14 @@
 import { CLOCK_TOLERANCE_MS } from '../../../internal/clock/index.ts';
 import type { JoinConfig } from '../../../internal/config/index.ts';
 import { DNS_LABEL } from '../../../internal/endpoint/index.ts';
-import type { JoinRecord, MachineRecord, NodeRecord } from '../../../internal/records/index.ts';
+import type {
+  JoinRecord,
+  MachineRecord,
+  NodeRecord,
+  TraceFactRecord,
+} from '../../../internal/records/index.ts';
 import { isControlPlane, type Role, type Taint } from '../../../internal/role/index.ts';
+import { MACHINE_CHECKS } from '../../joinproto/index.ts';
 import { rolesOfEntry } from '../../ownerdocs/index.ts';
 import type { JoinErrorCode } from '../errors.ts';
 import { isOperatorDecision, type Applicant } from './applicant.ts';
@@ -14,7 +20,7 @@ export interface JoinPolicy extends JoinConfig {
 }
 
 /** The part of an applicant that a decision depends on. */
-export type JudgedApplicant = Pick<Applicant, 'nodeId' | 'machine' | 'claimed'>;
+export type JudgedApplicant = Pick<Applicant, 'nodeId' | 'machine' | 'claimed' | 'facts'>;
 
 /** The records of the cluster about an applicant. Read by `readApplicantRecords`. */
 export interface ApplicantRecords {
@@ -117,11 +123,11 @@ type Refusal = { readonly kind: 'refuse'; readonly code: JoinErrorCode; readonly
 type Wait = { readonly kind: 'wait'; readonly code: JoinErrorCode; readonly why: string };
 
 /**
- * The reason for which every policy refuses a machine: a wrong clock, a removal, or a second membership of
- * the same machine.
+ * The reason for which every policy refuses a machine: a wrong clock, a removal, a second membership of the same machine,
+ * or a check that the machine itself has made and that failed.
  */
 function refusalOf(
-  { nodeId, machine, claimed }: JudgedApplicant,
+  { nodeId, machine, claimed, facts }: JudgedApplicant,
   { node, machineHolder, join, whyExcluded }: ApplicantRecords,
   checks: DecisionCheck[],
 ): Refusal | undefined {
@@ -154,6 +160,10 @@ function refusalOf(
   const other = machineHolder?.nodeId === nodeId ? undefined : machineHolder;
   check('one membership', other === undefined, 'no other node', other?.name ?? 'none');
   if (other !== undefined) return refuse('join-identity-taken', `this machine is node ${other.name}`);
+  const isUnfit = ({ side, name, outcome }: TraceFactRecord): boolean =>
+    side === 'machine' && name === MACHINE_CHECKS && outcome === 'fail';
+  const unfit = node === undefined ? facts.find(isUnfit) : undefined;
+  if (unfit !== undefined) return refuse('join-machine-unfit', `${unfit.code}: ${unfit.actual}`);
   return undefined;
 }
 

@@ -7,6 +7,7 @@ import type { JoinErrorCode } from '../errors.ts';
 /** For how long an admission by policy is valid. A machine may request admission again as often as it likes. */
 export const POLICY_ADMISSION_MS = 60 * MINUTE_MS;
 const CLOCK_OFF: JoinErrorCode = 'join-clock-off';
+const UNFIT: JoinErrorCode = 'join-machine-unfit';
 /** How often a repeated request is written if nothing in it changed. */
 const SEEN_MS = 10 * MINUTE_MS;
 
@@ -23,7 +24,7 @@ export function keepsStoredRecord(join: JoinRecord | undefined, record: JoinReco
 
 /** Whether a request differs from the stored one, or the stored one is about to expire. */
 export function isWorthWriting(join: JoinRecord, record: JoinRecord, nowMs: number): boolean {
-  const essentials = ({ state, machine, claimed, decision, code }: JoinRecord): string =>
+  const essentials = ({ state, machine, claimed, decision, code, message }: JoinRecord): string =>
     JSON.stringify([
       state,
       code,
@@ -39,8 +40,9 @@ export function isWorthWriting(join: JoinRecord, record: JoinRecord, nowMs: numb
       claimed.address,
       claimed.name,
       claimed.roles,
-      // The new offset is written at once, so that an operator who corrects the clock in steps sees the
+      // The failed check and the new offset are written at once, so that an operator who repairs the machine in steps sees the
       // result of each step.
+      code === UNFIT ? message : '',
       code === CLOCK_OFF ? Math.round(claimed.clockOffsetMs / CLOCK_TOLERANCE_MS) : 0,
     ]);
   if (essentials(join) !== essentials(record)) return true;
