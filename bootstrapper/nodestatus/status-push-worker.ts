@@ -200,7 +200,7 @@ function etcdToWire({ dbSizeBytes, quotaBytes, hasLeader, isFull, members }: Etc
   };
 }
 
-function lastErrorOf(message: string | undefined, timeMs: number) {
+function lastErrorOf(message: string | undefined, timeMs = 0) {
   return message === undefined
     ? {}
     : { lastError: { code: '', message, timeMs: BigInt(Math.round(timeMs)) } };
@@ -248,12 +248,12 @@ async function statusOf(
       sinceMs: BigInt(Math.round(each.sinceMs)),
       restarts: each.restarts,
       idleBecause: each.note ?? '',
-      ...lastErrorOf(each.lastError, 0),
+      ...lastErrorOf(each.lastError, each.failedMs),
     })),
     certificates: (await facts.certificates()).map(({ name, notAfterMs }) => ({
       name,
       notAfterMs: BigInt(notAfterMs),
     })),
-    ...lastErrorOf(failed && `${failed.path}: ${failed.lastError ?? ''}`, failed?.sinceMs ?? 0),
+    ...lastErrorOf(failed && `${failed.path}: ${failed.lastError ?? ''}`, failed?.failedMs),
   };
 }

@@ -31,6 +31,7 @@ export {
   nodeStatusText,
   nodeViewFrom,
   renderNodes,
+  timeOf,
   type NodeView,
 } from './status/node-view.ts';
 export { parseSelector } from './status/label-selector.ts';

@@ -40,4 +40,9 @@ describe('runnableViews()', () => {
       '    kubernetes  failed     2m  3 restarts  last error 1m ago: x: no?[31m',
     ]);
   });
+
+  test('shows no age of an error from an agent that does not report when it occurred', () => {
+    const views = runnableViews([runnable({ lastError: { code: '', message: 'refused' } as never })], NOW);
+    expect(renderTree(views, NOW)).toEqual(['    a  stuck      2m  last error: refused']);
+  });
 });

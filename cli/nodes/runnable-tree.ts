@@ -1,7 +1,7 @@
 import { formatDuration } from '../../internal/clock/index.ts';
 import { Runnable_State, type Runnable } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { printable } from '../../internal/printable/index.ts';
-import { errorText } from '../cluster/index.ts';
+import { errorText, timeOf } from '../cluster/index.ts';
 
 /** A runnable counts as stuck if it has been starting for this long without a reason for waiting. */
 const STUCK_MS = 60_000;
@@ -41,7 +41,7 @@ export function runnableViews(runnables: readonly Runnable[], nowMs: number) {
       sinceMs,
       restarts,
       lastError: lastError && errorText(lastError),
-      failedMs: lastError && Number(lastError.timeMs),
+      failedMs: timeOf(lastError),
     };
   });
 }
@@ -78,7 +78,9 @@ export function renderTree(views: readonly RunnableView[], nowMs: number): reado
       ...(view.restarts === 0 ? [] : [`${view.restarts} restarts`]),
       ...(view.lastError === undefined
         ? []
-        : [`last error ${formatDuration(nowMs - (view.failedMs ?? nowMs))} ago: ${view.lastError}`]),
+        : [
+            `last error${view.failedMs === undefined ? '' : ` ${formatDuration(nowMs - view.failedMs)} ago`}: ${view.lastError}`,
+          ]),
     ];
     return `  ${name}  ${parts.join('  ')}`.trimEnd();
   });

@@ -144,6 +144,7 @@ describe('tree()', () => {
       sinceMs: tree.clock.nowMs() - 1500,
       restarts: 1,
       lastError: 'dialing: refused',
+      failedMs: tree.clock.nowMs() - 2000,
     });
   });
 });

@@ -15,6 +15,8 @@ export interface TreeNode {
   sinceMs: number;
   restarts: number;
   lastError: string | undefined;
+  /** Wall-clock time of `lastError`. */
+  failedMs: number | undefined;
   note: string | undefined;
   run: Run;
 }
@@ -66,6 +68,7 @@ export function createGroup(
       sinceMs: options.nowMs,
       restarts: 0,
       lastError: undefined,
+      failedMs: undefined,
       note: undefined,
       run: createRun(options.monotonicMs),
     });

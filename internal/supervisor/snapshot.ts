@@ -11,6 +11,8 @@ export interface RunnableSnapshot {
   readonly restarts: number;
   /** The error chain of the last failure; kept after the restart. */
   readonly lastError?: string;
+  /** Wall-clock time of `lastError`. */
+  readonly failedMs?: number;
   /** Wall-clock time of the next start, during the pause after a failure. */
   readonly backoffUntilMs?: number;
   /** What the runnable waits for, as it reported. */
@@ -31,6 +33,7 @@ function describeNode({
   sinceMs,
   restarts,
   lastError,
+  failedMs,
   group,
   note,
 }: TreeNode): RunnableSnapshot {
@@ -40,6 +43,7 @@ function describeNode({
     sinceMs,
     restarts,
     ...(lastError === undefined ? {} : { lastError }),
+    ...(failedMs === undefined ? {} : { failedMs }),
     ...(group.pause === undefined ? {} : { backoffUntilMs: group.pause.untilMs }),
     ...(note === undefined ? {} : { note }),
   };

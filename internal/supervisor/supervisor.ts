@@ -136,6 +136,7 @@ class Supervisor implements ScopeHost {
   #recordFailure(node: TreeNode, past: PastRun, error: unknown): void {
     const facts = describeFailure(error);
     node.lastError = facts.error;
+    node.failedMs = this.#options.clock.nowMs();
     if (node.run.controller.signal.aborted) {
       // Logged only: the earlier failure that stopped the group determines the pause.
       node.log.warn('failed while stopping', facts);

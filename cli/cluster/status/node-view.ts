@@ -75,7 +75,7 @@ export function nodeViewFrom(node: Node) {
     troubles: (status?.runnables ?? []).flatMap(({ path, state, lastError }) =>
       lastError === undefined || RECOVERED.has(state)
         ? []
-        : [{ path: printable(path), error: errorText(lastError), failedMs: Number(lastError.timeMs) }],
+        : [{ path: printable(path), error: errorText(lastError), failedMs: timeOf(lastError) }],
     ),
     partsNotReady: (status?.controlPlane ?? [])
       .filter(({ ready }) => !ready)
@@ -88,6 +88,11 @@ export function nodeViewFrom(node: Node) {
       protection: printable(protection),
     })),
   };
+}
+
+/** When an error occurred; undefined from agents of older versions, which do not say it. */
+export function timeOf(error: Pick<LastError, 'timeMs'> | undefined): number | undefined {
+  return Number(error?.timeMs ?? 0) || undefined;
 }
 
 /** "CODE: MESSAGE". */
