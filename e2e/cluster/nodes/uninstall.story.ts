@@ -55,7 +55,7 @@ await test('a removed machine stops its programs and reports its removal, and af
 
   await story.test('`node remove` prints what to do with the machine', async () => {
     const said = await must('node', 'remove', 'n2', '--yes');
-    assert.match(said, /Its data is still on its disk\. To use the machine again, reset it there as root/);
+    assert.match(said, /Its disk is not erased: .* To use the machine again, reset it there as root/);
   });
 
   await story.test(
