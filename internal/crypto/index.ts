@@ -43,7 +43,7 @@ export { seal, unseal } from './seal.ts';
 export type { Sealed } from './sealed.ts';
 export { sealV1 } from './sealed-v1.ts';
 export { selfSignedCertificate } from './self-signed.ts';
-export { loadX509 } from './x509-library.ts';
+export { loadX509, type X509Library } from './x509-library.ts';
 export {
   encodeTicketStatement,
   ticketEvidenceBinding,

@@ -1,6 +1,5 @@
-import type * as X509 from '@peculiar/x509';
 import type { X509Certificate } from '@peculiar/x509';
-import { loadX509 } from '../crypto/index.ts';
+import { loadX509, type X509Library } from '../crypto/index.ts';
 import {
   PURPOSES,
   type CertificateSigner,
@@ -41,7 +40,7 @@ function partsOf({ subjectName }: X509Certificate): string {
     .join();
 }
 
-function leafOf(certificate: X509Certificate, x509: typeof X509): Omit<LeafSpec, 'validDays'> {
+function leafOf(certificate: X509Certificate, x509: X509Library): Omit<LeafSpec, 'validDays'> {
   const field = (name: string): string | undefined => {
     const [value, ...more] = certificate.subjectName.getField(name);
     if (more.length > 0) throw new TypeError(`reissuing a certificate: several ${name} in its subject`);
@@ -62,7 +61,7 @@ function leafOf(certificate: X509Certificate, x509: typeof X509): Omit<LeafSpec,
 
 function usagesOf(
   certificate: X509Certificate,
-  { ExtendedKeyUsageExtension }: typeof X509,
+  { ExtendedKeyUsageExtension }: X509Library,
 ): readonly Usage[] {
   const usages = certificate.getExtension(ExtendedKeyUsageExtension)?.usages ?? [];
   return usages.map((oid) => {
@@ -75,7 +74,7 @@ function usagesOf(
 
 function namesOf(
   certificate: X509Certificate,
-  { SubjectAlternativeNameExtension }: typeof X509,
+  { SubjectAlternativeNameExtension }: X509Library,
 ): readonly SubjectName[] {
   const names = certificate.getExtension(SubjectAlternativeNameExtension)?.names.items ?? [];
   return names.map(({ type, value }) => {
