@@ -106,7 +106,7 @@ describe('cluster preflight', () => {
       exit: 'usage',
       first: {
         code: 'preflight-provisioning',
-        cause: expect.stringContaining('Unrecognized key: "colour"'),
+        cause: expect.stringContaining('unknown key "colour"'),
       },
     });
     const ownerKeys = [Buffer.alloc(32, 1).toString('base64')];

@@ -156,7 +156,7 @@ describe('cluster provisioning validate', () => {
   const good = { version: 1, platform: 'metal', ownerKeys: [KEY], tpm: { kind: 'none' } };
 
   test.each([
-    { name: 'an unknown key', given: { ...good, color: 'blue' }, want: 'Unrecognized key: "color"' },
+    { name: 'an unknown key', given: { ...good, color: 'blue' }, want: 'unknown key "color"' },
     { name: 'an empty list of owner keys', given: { ...good, ownerKeys: [] }, want: 'ownerKeys' },
   ])('reports $name with the name of the file', async ({ given, want }) => {
     const { context, files } = await createWorkspace();

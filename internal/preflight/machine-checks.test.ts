@@ -51,7 +51,7 @@ describe('MACHINE_CHECKS', () => {
   const unfit: { name: string; given: Partial<MachineFacts>; want: string; says: string }[] = [
     {
       name: 'a provisioning file that the agent refuses',
-      given: { provisioningProblem: 'the file: Unrecognized key: "colour"' },
+      given: { provisioningProblem: 'the file: unknown key "colour"' },
       want: 'preflight-provisioning',
       says: 'colour',
     },
