@@ -165,7 +165,8 @@ export async function createStatefulCluster() {
     /** Restores the initial state of the cluster and of the workspace. */
     reset: async () => {
       cluster.state = createState();
-      for (const name of ['leaving.json', 'applied.json']) await files.remove(`/owner/${name}`);
+      for (const name of ['leaving.json', 'applied.json', 'seen-documents.json'])
+        await files.remove(`/owner/${name}`);
     },
     /** A context for a program that is ended at its effect number `at`; Infinity lets it run to its own end. */
     program: (at: number) => {
