@@ -16,7 +16,7 @@ import type {
 import { LeaseStream } from './lease-stream.ts';
 import { Maintenance } from './maintenance.ts';
 import { Members } from './members.ts';
-import { KV, Lease } from './proto/gen/etcdserverpb_pb.js';
+import { KV, Lease, type RangeResponse } from './proto/gen/etcdserverpb_pb.js';
 import { watchPrefix } from './watch.ts';
 import { conditionToWire, entryFromWire, keyBytes, prefixRange, rangeToWire, writeToWire } from './wire.ts';
 
@@ -31,6 +31,14 @@ const KEYS_PAGE = 5_000n;
  */
 const LEASE_STREAMS = 32;
 const KEEPALIVE_MS = 3_000;
+
+/** Which part of a key space to read, and how much of it in one page. */
+interface PageOptions {
+  readonly limit: bigint;
+  /** Default: the newest one. */
+  readonly revision?: bigint;
+  readonly keysOnly?: boolean;
+}
 
 /** A client of one etcd cluster: keys, leases and watches; members, maintenance and access control. */
 export class EtcdClient implements KeySpace, Disposable {
@@ -61,20 +69,13 @@ export class EtcdClient implements KeySpace, Disposable {
   }
 
   async list(prefix: string, options: CallOptions): Promise<Listing> {
-    const { key: first, rangeEnd } = prefixRange(prefix);
     const entries: Entry[] = [];
-    let key = first;
     let revision = 0n;
-    for (;;) {
-      const page = await this.#connection.read(`listing ${prefix} in etcd`, options, (channel, call) =>
-        createClient(KV, channel).range({ key, rangeEnd, limit: PAGE, revision }, call),
-      );
+    for await (const page of this.#pages(prefix, { limit: PAGE }, options)) {
       if (revision === 0n) revision = page.header?.revision ?? 0n;
       entries.push(...page.kvs.map(entryFromWire));
-      const last = page.kvs.at(-1);
-      if (!page.more || last === undefined) return { revision, entries };
-      key = Uint8Array.from([...last.key, 0]);
     }
+    return { revision, entries };
   }
 
   async readTogether(
@@ -95,43 +96,40 @@ export class EtcdClient implements KeySpace, Disposable {
 
   /** The keys below a prefix at a revision, in pages. */
   async *keys(prefix: string, revision: bigint, options: CallOptions): AsyncGenerator<readonly string[]> {
-    const { key: first, rangeEnd } = prefixRange(prefix);
-    for (let key = first; ;) {
-      const page = await this.#connection.read(
-        `listing keys of ${prefix} in etcd`,
-        options,
-        (channel, call) =>
-          createClient(KV, channel).range(
-            { key, rangeEnd, limit: KEYS_PAGE, revision, keysOnly: true },
-            call,
-          ),
-      );
-      yield page.kvs.map((each) => Buffer.from(each.key).toString('utf8'));
-      const last = page.kvs.at(-1);
-      if (!page.more || last === undefined) return;
-      key = Uint8Array.from([...last.key, 0]);
-    }
+    for await (const page of this.#pages(prefix, { limit: KEYS_PAGE, revision, keysOnly: true }, options))
+      yield page.kvs.map(({ key }) => Buffer.from(key).toString('utf8'));
   }
 
   /** The entries below a prefix at a revision, in pages. */
   async *entries(prefix: string, revision: bigint, options: CallOptions): AsyncGenerator<readonly Entry[]> {
+    for await (const page of this.#pages(prefix, { limit: PAGE, revision }, options))
+      yield page.kvs.map(entryFromWire);
+  }
+
+  /** What is below a prefix, in pages that all belong to one revision: the given one, or the newest. */
+  async *#pages(
+    prefix: string,
+    { revision = 0n, keysOnly = false, ...range }: PageOptions,
+    options: CallOptions,
+  ): AsyncGenerator<RangeResponse> {
     const { key: first, rangeEnd } = prefixRange(prefix);
-    let limit = PAGE;
+    let { limit } = range;
+    let at = revision;
     for (let key = first; ;) {
       const page = await this.#connection
-        .read(`reading ${prefix} from etcd`, options, (channel, call) =>
-          createClient(KV, channel).range({ key, rangeEnd, limit, revision }, call),
+        .read(`listing ${prefix} in etcd`, options, (channel, call) =>
+          createClient(KV, channel).range({ key, rangeEnd, limit, revision: at, keysOnly }, call),
         )
         .catch((error: unknown) => {
-          // The values may not fit into one message. A single value always does.
-          if (!(error instanceof EtcdError) || error.code !== 'etcd-failed' || limit === 1n) throw error;
+          if (!isTooLarge(error) || limit === 1n) throw error;
           return undefined;
         });
       if (page === undefined) {
         limit /= 2n;
         continue;
       }
-      yield page.kvs.map(entryFromWire);
+      yield page;
+      if (at === 0n) at = page.header?.revision ?? 0n;
       const last = page.kvs.at(-1);
       if (!page.more || last === undefined) return;
       key = Uint8Array.from([...last.key, 0]);
@@ -188,4 +186,10 @@ export class EtcdClient implements KeySpace, Disposable {
       createClient(KV, channel).compact({ revision, physical: true }, call),
     );
   }
+}
+
+/** Whether an answer does not fit into one message of gRPC. */
+function isTooLarge(error: unknown): boolean {
+  if (!(error instanceof EtcdError) || !(error.cause instanceof Error)) return false;
+  return error.cause.message.startsWith('Received message larger than max');
 }
