@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { canonicalJson } from '../../internal/crypto/index.ts';
-import { readJson, type FilePort } from '../../internal/file/index.ts';
+import { parseJson, readText, type FilePort } from '../../internal/file/index.ts';
 import { floorOf, parseDocument, type Floor } from '../../internal/ownerdocument/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readCaller, type Caller } from '../cluster/index.ts';
@@ -40,7 +40,8 @@ export async function saveSubmittedDocuments(
     const kind = KINDS.find((each) => each === document.kind);
     return kind === undefined ? [] : [[kind, floorOf(document)] as const];
   });
-  await save(files, member, { ...(await read(files, member)), ...Object.fromEntries(submitted) });
+  const before = await read(files, member);
+  await save(files, member, { ...(before === 'damaged' ? {} : before), ...Object.fromEntries(submitted) });
 }
 
 /**
@@ -53,11 +54,13 @@ export async function whyOutdated(
   records: SignedRecords,
 ): Promise<string | undefined> {
   const seen = await read(files, member);
+  if (seen === 'damaged')
+    return `${pathOf(member)} is damaged: it has the documents that this workspace has seen`;
   const missing = KINDS.find((kind) => {
     const last = seen[kind];
     if (last === undefined) return false;
-    // Each set of owners leads to the next one, so a set that was seen has to be among them.
-    if (kind === 'owners') return !records.documents.some(({ sha256 }) => sha256 === last.sha256);
+    // Each set of owners leads to the next one, so a set that was seen has to be among them. Who signed it may be no owner any more.
+    if (kind === 'owners') return !records.everSigned.some(({ document }) => document.sha256 === last.sha256);
     const { serial = 0, sha256 = '' } = newestOf(records, kind) ?? {};
     return serial < last.serial || (serial === last.serial && sha256 !== last.sha256);
   });
@@ -73,9 +76,12 @@ function newestOf(records: SignedRecords, kind: (typeof KINDS)[number]): Floor |
     .reduce<Floor | undefined>((last, each) => (each.serial > (last?.serial ?? 0) ? each : last), undefined);
 }
 
-async function read(files: Pick<FilePort, 'read'>, member: Caller): Promise<Seen> {
-  const { data } = shape.safeParse(await readJson(files, pathOf(member), MAX_BYTES));
-  const { owners, policy, operators } = data ?? {};
+async function read(files: Pick<FilePort, 'read'>, member: Caller): Promise<Seen | 'damaged'> {
+  const text = await readText(files, pathOf(member), MAX_BYTES);
+  if (text === undefined) return {};
+  const { data } = shape.safeParse(parseJson(text));
+  if (data === undefined) return 'damaged';
+  const { owners, policy, operators } = data;
   return { owners, policy, operators };
 }
 

@@ -489,6 +489,18 @@ describe('cluster sign FILE refuses a request', () => {
     expect(await cluster.files.stat(SIGNED)).toBeUndefined();
   });
 
+  test('that this workspace cannot compare with the documents it has seen', async () => {
+    await using cluster = await createSignedCluster();
+    await openSigner(cluster.owner);
+    const [path = ''] = (await cluster.files.list('/owner')).filter((name) => name.startsWith('seen-'));
+    await cluster.files.writeAtomic(`/owner/${path}`, '{"version":2}');
+    await request(cluster, approve);
+    await expect(runSignRequest(cluster.owner, REQUEST, yes)).rejects.toMatchObject({
+      code: 'sign-request-unfounded',
+      message: expect.stringContaining('seen-documents.json is damaged'),
+    });
+  });
+
   test('that the owner declines', async () => {
     await using cluster = await createSignedCluster();
     await request(cluster, approve);
@@ -511,6 +523,22 @@ describe('cluster sign FILE refuses a request', () => {
 });
 
 describe('cluster sign FILE', () => {
+  test('signs although the owner who signed an earlier set of owners was removed', async () => {
+    await using cluster = await createSignedCluster();
+    const { owner, ownerKey, onRecord, sign } = cluster;
+    const gone = generateEd25519Key();
+    const [own, other] = [ownerKey, gone].map((key) =>
+      Buffer.from(pubKeyDerOf(key).slice(-32)).toString('base64'),
+    ) as [string, string];
+    const both = { keys: [own, other] };
+    onRecord.documents.push(sign('owners', both), sign('owners', both, { serial: 2, by: gone }));
+    await openSigner(owner); // this workspace has seen the set that `gone` signed
+    onRecord.documents.push(sign('owners', { keys: [own] }, { serial: 3 }));
+    await request(cluster, approve);
+    await runSignRequest(owner, REQUEST, yes);
+    expect(await cluster.files.stat(SIGNED)).toBeDefined();
+  });
+
   test('signs a grant with the lowest serials of the verified documents, not those of the request', async () => {
     await using cluster = await createSignedCluster();
     await write(cluster);
