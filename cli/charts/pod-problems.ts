@@ -1,5 +1,11 @@
 import { printable } from '../../internal/printable/index.ts';
-import { listEvents, listPods, type KubeClient, type KubePod } from '../../internal/kube/index.ts';
+import {
+  isPodReady,
+  listEvents,
+  listPods,
+  type KubeClient,
+  type KubePod,
+} from '../../internal/kube/index.ts';
 
 const MAX_PROBLEMS = 5;
 
@@ -28,12 +34,6 @@ export async function podProblems(
 function isOf(pod: KubePod, release: string): boolean {
   const instance = pod.metadata.labels['app.kubernetes.io/instance'] ?? pod.metadata.labels['release'];
   return instance === undefined ? pod.metadata.name.startsWith(release) : instance === release;
-}
-
-/** Whether a pod is ready, or has ended with success. */
-export function isPodReady(pod: KubePod): boolean {
-  if (pod.status.phase === 'Succeeded') return true;
-  return pod.status.conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
 }
 
 /** Why a pod is not ready, in a clause: image, crash, scheduling or probes. */

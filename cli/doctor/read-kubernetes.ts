@@ -1,5 +1,6 @@
 import type { KubernetesFacts } from '../../internal/doctor/index.ts';
 import {
+  isPodReady,
   listBudgets,
   listNodes,
   listPods,
@@ -12,7 +13,7 @@ import {
   type KubePod,
 } from '../../internal/kube/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { isPodReady, podReason } from '../charts/index.ts';
+import { podReason } from '../charts/index.ts';
 
 /** Reads what the Kubernetes API knows. @throws KubeError */
 export async function readKubernetes(client: KubeClient, signal: AbortSignal): Promise<KubernetesFacts> {

@@ -2,8 +2,8 @@ import { formatDuration } from '../../internal/clock/index.ts';
 import { NodeHealth, Runnable_State, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { MachineKind } from './machine-plan.ts';
 import { JoinState, type Join } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
-import { readinessOf, type KubeNode, type KubePod } from '../../internal/kube/index.ts';
-import { isPodReady, podReason } from '../charts/index.ts';
+import { isPodReady, readinessOf, type KubeNode, type KubePod } from '../../internal/kube/index.ts';
+import { podReason } from '../charts/index.ts';
 
 /** State of the cluster; a part that could not be read is empty. */
 export interface ClusterSnapshot {

@@ -21,7 +21,15 @@ export {
   type HelmRelease,
 } from './health.ts';
 export { deleteNodeObject, evictPod, listPodsOn, type PodOnNode } from './disruption.ts';
-export { listEvents, listNodes, listPods, readinessOf, type KubeNode, type KubePod } from './objects.ts';
+export {
+  isPodReady,
+  listEvents,
+  listNodes,
+  listPods,
+  readinessOf,
+  type KubeNode,
+  type KubePod,
+} from './objects.ts';
 export { readScheduling, setSchedulable } from './scheduling.ts';
 export {
   listServersCaChanges,

@@ -108,6 +108,12 @@ export function readinessOf(node: KubeNode): { readonly ready: boolean; readonly
   return { ready: ready.status === 'True', why: printable(ready.message || ready.reason) };
 }
 
+/** Whether a pod is ready, or has ended with success. */
+export function isPodReady(pod: KubePod): boolean {
+  if (pod.status.phase === 'Succeeded') return true;
+  return pod.status.conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
+}
+
 /** The items of a list. @param accept the wanted representation, such as metadata only @throws KubeError */
 export async function list<T>(
   client: KubeClient,

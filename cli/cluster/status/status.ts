@@ -23,6 +23,7 @@ import type { LabelSelector } from './label-selector.ts';
 import { readPart } from './read-part.ts';
 import { watchResult } from './watch.ts';
 import { readLastNodes, renderLastNodes, saveLastNodes } from './last-nodes.ts';
+import { countPods } from './count-pods.ts';
 import {
   nodeViewsFrom,
   renderCertificates,
@@ -171,19 +172,11 @@ export async function readKubernetes(context: CommandContext): Promise<Kubernete
     listPods(client, { signal }),
     readReleases(client, signal),
   ]);
-  const notReady = pods.filter(
-    ({ status }) =>
-      status.phase !== 'Succeeded' &&
-      !status.conditions.some(({ type, status: is }) => type === 'Ready' && is === 'True'),
-  );
   return {
     server: access.server,
     ...(named.server === access.server ? {} : { silentServer: named.server }),
     nodes: nodes.map((node) => ({ name: node.metadata.name, ...readinessOf(node) })),
-    pods: {
-      total: pods.length,
-      notReady: notReady.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`),
-    },
+    pods: countPods(pods, nodes),
     charts,
   };
 }
