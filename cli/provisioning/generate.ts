@@ -49,7 +49,9 @@ export async function runProvisioningGenerate(
   await warnOfVariant(context, { hasTpm: tpmDevice !== undefined, processor });
   if (out !== undefined) await write(context, out, json);
   context.host.result({ provisioning, ...(out !== undefined && { path: out }) }, () =>
-    out === undefined ? json.trimEnd() : `Wrote ${out}.\n\nNext: systemctl restart bootstrapper`,
+    out === undefined
+      ? json.trimEnd()
+      : `Wrote ${out}.\n\nNext: copy it to /etc/cluster/provisioning.json on the machine, and run there: systemctl restart bootstrapper`,
   );
 }
 
