@@ -6,6 +6,10 @@ export const operatorApiErrors = defineErrors({
     'No machine that requested to join has this ID, fingerprint, identity or address, and the newest refusals in the audit log are not about it.',
     'List the requests with `cluster node ls --joins`, and all refusals with `cluster audit ls`.',
   ),
+  'operatorapi-join-removed': fault.operator.precondition(
+    'The machine was removed from the cluster and has not asked to join since.',
+    'See `cluster node ls --removed`. To use the machine again, have an owner run `cluster node readmit NODE`, and reset the machine as root (`cluster node reset --help` shows how).',
+  ),
   'operatorapi-join-ambiguous': fault.operator.usage(
     'The prefix matches the ID, fingerprint or identity of more than one machine.',
     'Use a longer prefix. The error lists the matches.',

@@ -206,3 +206,46 @@ test('getTrace() finds a node by name, including the first node, which never joi
   office.write(nodeNameKey('n1'), text(ID));
   expect(await office.trace('n1')).toMatchObject({ joinId: ID, nodeName: '', facts: [] });
 });
+
+test.each([
+  { by: 'its host name', subject: 'h' },
+  { by: 'the name that it requests', subject: 'wanted' },
+  { by: 'the name of its approval', subject: 'n' },
+])(
+  'getTrace() finds a machine that asks to join by $by, unless two machines have it',
+  async ({ subject }) => {
+    const office = new Office();
+    const claimed = {
+      hostname: 'h',
+      address: ADDRESS,
+      name: 'wanted',
+      roles: [],
+      agentVersion: '',
+      clockOffsetMs: 0,
+    };
+    const over = { state: 'approved' as const, claimed, ...granted('KubernetesWorker') };
+    office.join(over);
+    expect((await office.trace(subject)).joinId).toBe(ID);
+    office.join({ ...over, nodeId: `node-${'cd'.repeat(16)}` });
+    await expect(office.trace(subject)).rejects.toMatchObject({ code: 'operatorapi-join-unknown' });
+  },
+);
+
+test('getTrace() says of a removed machine that it was removed', async () => {
+  const office = new Office();
+  const removed = {
+    version: 1 as const,
+    identity: IDENTITY,
+    name: 'n4',
+    nodeId: ID,
+    removal: 1,
+    removedMs: 1,
+    removedBy: 'operator:ann',
+  };
+  office.write(records.removed.key(IDENTITY), records.removed.encode(removed));
+  for (const subject of ['n4', ID, IDENTITY])
+    await expect(office.trace(subject)).rejects.toMatchObject({
+      code: 'operatorapi-join-removed',
+      message: expect.stringContaining('node n4 was removed'),
+    });
+});

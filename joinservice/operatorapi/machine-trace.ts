@@ -5,6 +5,7 @@ import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
   nodeNameKey,
   records,
+  REMOVED_PREFIX,
   type JoinRecord,
   type SlotPosition,
   type TraceFactRecord,
@@ -25,8 +26,9 @@ type TraceParts = Pick<OperatorApiParts, 'etcd' | 'clock'>;
 
 /**
  * Everything that the cluster knows about the join of one machine.
- * @param subject the name or ID of a node, what `findJoin` finds, or the address of a machine whose evidence was refused
- * @throws OperatorApiError `operatorapi-join-unknown`
+ * @param subject the name or ID of a node, what `findJoin` finds, a name of a machine that asks to join, or the address of a machine whose
+ * evidence was refused
+ * @throws OperatorApiError `operatorapi-join-unknown`, `operatorapi-join-removed`
  */
 export async function machineTrace(
   parts: TraceParts,
@@ -36,11 +38,16 @@ export async function machineTrace(
   const { etcd } = parts;
   const address = canonicalAddress(subject);
   const nodeId =
-    address === undefined ? await nodeIdNamed(etcd, subject, signal) : await nodeIdAt(etcd, address, signal);
+    address === undefined
+      ? await nodeIdNamed(etcd, subject, signal)
+      : await onlyJoin(etcd, ({ claimed }) => claimed.address === address, signal);
   if (nodeId !== undefined) return traceOfNode(parts, nodeId, signal);
   const isAbout = address === undefined ? matchesPrefix(subject) : matchesAddress(address);
   const facts = await refusalsAbout(etcd, isAbout, signal);
   if (facts.length > 0) return { facts: facts.map(factToWire) };
+  const removed = await removedNodeNamed(etcd, subject, signal);
+  if (removed !== undefined)
+    throw new OperatorApiError('operatorapi-join-removed', `node ${removed} was removed from the cluster`);
   throw new OperatorApiError(
     'operatorapi-join-unknown',
     `node or machine ${JSON.stringify(subject.slice(0, 80))} not found`,
@@ -132,15 +139,33 @@ async function nodeIdNamed(
   try {
     return (await findJoin(etcd, subject, signal)).record.nodeId;
   } catch (error) {
-    if (findCoded(error)?.code === 'operatorapi-join-unknown') return undefined;
-    throw error;
+    if (findCoded(error)?.code !== 'operatorapi-join-unknown') throw error;
   }
+  return onlyJoin(
+    etcd,
+    ({ claimed, decision }) => [claimed.hostname, claimed.name, decision?.name].includes(subject),
+    signal,
+  );
 }
 
-/** The ID of the only machine that reports this address; undefined if several machines or none report it. */
-async function nodeIdAt(etcd: KeySpace, address: string, signal: AbortSignal): Promise<string | undefined> {
-  const all = await listJoins(etcd, signal);
-  const [only, ...others] = all.filter(({ record }) => record.claimed.address === address);
+/** The name of a removed node, given its name, its ID or the identity of its machine; undefined if none was removed. */
+async function removedNodeNamed(
+  etcd: KeySpace,
+  subject: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const { entries } = await etcd.list(REMOVED_PREFIX, { signal });
+  const all = entries.map(({ key, value }) => records.removed.decode(key, value));
+  return all.find(({ name, nodeId, identity }) => [name, nodeId, identity].includes(subject))?.name;
+}
+
+/** The ID of the only machine whose request fits; undefined if several or none fit. What machines claim is not proved. */
+async function onlyJoin(
+  etcd: KeySpace,
+  fits: (record: JoinRecord) => boolean,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const [only, ...others] = (await listJoins(etcd, signal)).filter(({ record }) => fits(record));
   return others.length === 0 ? only?.record.nodeId : undefined;
 }
 
