@@ -67,7 +67,7 @@ export async function openMachine(
   const address = (): string | undefined => addressFrom(provisioning, machine.addresses(), cloudHints);
   return {
     ...{ identity, fingerprint, nodeId, tpm, lock, evidence, cloudHints },
-    checks: createMachineChecks(ports, { provisioning, signal }),
+    checks: createMachineChecks(ports, { provisioning, tpm, signal }),
     host: hostSettings(provisioning, cloudHints),
     ...ownersFrom(provisioning),
     currentAddress: () => address() ?? '127.0.0.1',

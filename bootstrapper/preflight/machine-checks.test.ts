@@ -38,8 +38,14 @@ function createChecks() {
     return end.promise;
   };
   const check = (_: unknown, options: PreflightOptions): Promise<[]> => run(_, options).then(() => []);
-  const provisioning = { platform: 'metal' as const, address: '192.0.2.7', kubelet: { failCgroupV1: false } };
-  const checks = createMachineChecks(ports, { provisioning, signal, run, check });
+  const provisioning = {
+    platform: 'metal' as const,
+    address: '192.0.2.7',
+    kubelet: { failCgroupV1: false },
+    tpm: { kind: 'device' as const, path: '/dev/tpmrm0', lockPcr: 15, sealedPcrs: [] },
+  };
+  const tpm = { use: () => Promise.reject(new Error('no response')) };
+  const checks = createMachineChecks(ports, { provisioning, tpm, signal, run, check });
   return { begun, checks };
 }
 
@@ -54,7 +60,9 @@ test('checkForJoin() runs the checks of an init with the machine’s own name, a
     allowsCgroupV1: true,
     callerClockMs: undefined,
     signal,
+    tpm: { path: '/dev/tpmrm0', findProblem: expect.any(Function) },
   });
+  expect(await begun[0]?.options.tpm?.findProblem(signal)).toBe('no response');
   begun[0]?.end.resolve();
   await checked;
 });

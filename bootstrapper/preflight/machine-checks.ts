@@ -1,5 +1,6 @@
 import { parseManifest } from '../../internal/bundle/index.ts';
-import type { CheckResult } from '../../internal/preflight/index.ts';
+import { findProblemOf, type CheckResult } from '../../internal/preflight/index.ts';
+import type { Tpm } from '../../internal/tpm/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { InitSpec, PreflightQuery } from '../initserver/index.ts';
 import { checkMachine, type PreflightOptions, type PreflightPorts, runPreflight } from './preflight.ts';
@@ -22,7 +23,9 @@ export interface MachineChecks {
 }
 
 interface ChecksOptions {
-  readonly provisioning: Pick<Provisioning, 'address' | 'kubelet' | 'platform'>;
+  readonly provisioning: Pick<Provisioning, 'address' | 'kubelet' | 'platform' | 'tpm'>;
+  /** The TPM of the provisioning, opened. */
+  readonly tpm: Pick<Tpm, 'use'> | undefined;
   readonly signal: AbortSignal;
   readonly run?: typeof runPreflight;
   readonly check?: typeof checkMachine;
@@ -43,7 +46,7 @@ type Needed = PreflightOptions['neededBytes'];
  */
 export function createMachineChecks(
   { files, machine, streams, clock, commands }: MachineChecksPorts,
-  { provisioning, signal, run = runPreflight, check = checkMachine }: ChecksOptions,
+  { provisioning, tpm, signal, run = runPreflight, check = checkMachine }: ChecksOptions,
 ): MachineChecks {
   const probe: PreflightPorts = {
     files,
@@ -59,6 +62,13 @@ export function createMachineChecks(
   };
   const optionsFor = (nodeName: string, needed: Needed, askerMs?: number): PreflightOptions => ({
     ...{ nodeName, neededBytes: needed, callerClockMs: askerMs, signal },
+    ...(tpm !== undefined &&
+      provisioning.tpm.kind !== 'none' && {
+        tpm: {
+          path: provisioning.tpm.path,
+          findProblem: (within: AbortSignal) => findProblemOf(tpm, within),
+        },
+      }),
     configuredAddress: provisioning.address,
     allowsCgroupV1: provisioning.kubelet.failCgroupV1 === false,
   });

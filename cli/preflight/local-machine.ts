@@ -1,5 +1,7 @@
+import type { Clock } from '../../internal/clock/index.ts';
 import {
   collectMachineFacts,
+  findTpmProblem,
   runChecks,
   MACHINE_CHECKS,
   type CheckResult,
@@ -41,7 +43,7 @@ export async function checkThisMachine(
     configuredAddress: provisioning?.address,
     neededBytes: { [STATE]: LEAST_FREE_BYTES, [IMAGES]: LEAST_FREE_BYTES },
     provisioningProblem: problem,
-    tpm: provisioning === undefined || provisioning.tpm.kind === 'none' ? undefined : provisioning.tpm,
+    tpm: probedTpm(provisioning?.tpm, clock),
     allowsCgroupV1: provisioning?.kubelet.failCgroupV1 === false,
     isNode: (await files.stat(LOCK_PATH).catch(() => undefined)) !== undefined,
     callerClockMs: undefined,
@@ -65,4 +67,9 @@ async function readProvisioning({ ports }: CommandContext): Promise<{
     if (!(error instanceof ConfigError)) throw error;
     return { problem: error.message };
   }
+}
+
+function probedTpm(tpm: Provisioning['tpm'] | undefined, clock: Clock): CollectOptions['tpm'] {
+  if (tpm === undefined || tpm.kind === 'none') return undefined;
+  return { path: tpm.path, findProblem: (signal) => findTpmProblem(tpm, clock, signal) };
 }

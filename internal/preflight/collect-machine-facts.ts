@@ -10,7 +10,6 @@ import { type MachinePort, type Mount, mountOf, readMounts } from '../platform/i
 import { kernelFacts } from './collect-kernel-facts.ts';
 import type { MachineFacts, PortProbe } from './machine-facts.ts';
 import { REQUIRED_PORTS, REQUIRED_PROGRAMS, WRITABLE_DIRECTORIES } from './node-requirements.ts';
-import { findTpmProblem, type TpmLocation } from './probe-tpm.ts';
 
 const PROGRAM_DIRECTORIES = ['/usr/sbin', '/usr/bin', '/sbin', '/bin', '/usr/local/sbin', '/usr/local/bin'];
 /**
@@ -30,6 +29,13 @@ export interface CollectPorts {
   readonly commands?: CommandRunner | undefined;
 }
 
+/** A TPM, and how to find out why it is not usable. */
+export interface ProbedTpm {
+  readonly path: string;
+  /** Resolves with undefined if the TPM responds. */
+  readonly findProblem: (signal: AbortSignal) => Promise<string | undefined>;
+}
+
 /** The requirements that the machine is checked for. */
 export interface CollectOptions {
   readonly nodeName: string;
@@ -39,8 +45,8 @@ export interface CollectOptions {
   readonly allowsCgroupV1: boolean;
   /** The problem of the provisioning file, if the caller has read it. */
   readonly provisioningProblem?: string | undefined;
-  /** The TPM of the provisioning; undefined: none, or the caller has checked it already. */
-  readonly tpm?: TpmLocation | undefined;
+  /** The TPM of the provisioning; undefined without one. */
+  readonly tpm?: ProbedTpm | undefined;
   /** The machine is a node: its own services listen on the ports. */
   readonly isNode: boolean;
   readonly callerClockMs: number | undefined;
@@ -64,7 +70,7 @@ export async function collectMachineFacts(
     provisioningProblem: options.provisioningProblem,
     tpm: options.tpm && {
       path: options.tpm.path,
-      problem: await findTpmProblem(options.tpm, clock, options.signal),
+      problem: await options.tpm.findProblem(options.signal),
     },
     ports: options.isNode ? undefined : await tryPorts(clock, options.signal),
     addresses: machine.addresses(),

@@ -22,7 +22,7 @@ export { collectMachineFacts, type CollectOptions, type CollectPorts } from './c
 export { PreflightError, preflightErrors, type PreflightErrorCode } from './errors.ts';
 export { MACHINE_CHECKS } from './machine-checks.ts';
 export type { MachineFacts } from './machine-facts.ts';
-export { findTpmProblem } from './probe-tpm.ts';
+export { findProblemOf, findTpmProblem } from './probe-tpm.ts';
 export {
   MAX_CLOCK_OFFSET_MS,
   MODULES_FILE,

@@ -19,6 +19,11 @@ export async function findTpmProblem(
 ): Promise<string | undefined> {
   const source = kind === 'device' ? deviceSource(path) : socketSource({ path });
   await using tpm = new Tpm({ source, clock });
+  return await findProblemOf(tpm, signal);
+}
+
+/** Like `findTpmProblem`, with a TPM that this program has opened already: a second client would flush what the first one has loaded. */
+export async function findProblemOf(tpm: Pick<Tpm, 'use'>, signal: AbortSignal): Promise<string | undefined> {
   try {
     await tpm.use(signal, (connection, inside) => getRandom(connection, 8, inside));
     return undefined;
