@@ -48,9 +48,10 @@ export class PageAccess {
     if (method !== 'GET') return refuse(405, 'Only GET is served: nothing can be changed here.');
     // A page of another site can give its own name this address (DNS rebinding); the browser still sends that name.
     if (!isLoopback(headers.host))
-      return refuse(421, 'This server answers to the names of the loopback only.');
+      return refuse(421, 'This server answers only to names of the loopback address.');
     const site = headers['sec-fetch-site'] ?? 'none';
-    if (site !== 'none' && site !== 'same-origin') return refuse(403, 'Requests of other pages are refused.');
+    if (site !== 'none' && site !== 'same-origin')
+      return refuse(403, 'Requests from other pages are refused.');
     const target = url.length <= MAX_URL_CHARS ? URL.parse(url, 'http://127.0.0.1') : null;
     if (target === null || !url.startsWith('/')) return refuse(400, 'The address is invalid.');
     if (target.pathname === '/') return this.#admit(target.searchParams.get('token') ?? '');

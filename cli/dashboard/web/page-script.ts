@@ -24,7 +24,7 @@ async function refresh() {
     part('lost').hidden = true;
   } catch (error) {
     part('lost').hidden = false;
-    part('lost').textContent = 'No answer of the command since ' + new Date().toISOString().slice(11, 19) + 'Z: ' + error.message;
+    part('lost').textContent = 'No answer from the command since ' + new Date().toISOString().slice(11, 19) + 'Z: ' + error.message;
   }
 }
 

@@ -112,7 +112,7 @@ class PageServer {
     if (decision.kind === 'admit') {
       this.#context.host.say(
         'dashboard-opened',
-        'A browser has opened the page; the address works no longer.',
+        'A browser has opened the page; the address no longer works.',
       );
       response.writeHead(303, { 'set-cookie': decision.cookie, location: decision.location }).end();
       return;
