@@ -1,3 +1,4 @@
+import type { CommandContext } from '../app/command.ts';
 import { CloudInitError } from './errors.ts';
 
 /** The agent package that a machine installs. */
@@ -11,6 +12,37 @@ export interface AgentPackage {
 /** Part of apt, so on every Debian, unlike curl and wget. It verifies the hash before it renames the file into place. */
 const APT_HELPER = '/usr/lib/apt/apt-helper';
 const DOWNLOADED = '/var/tmp/cluster-agent.deb';
+
+/** Flags of a command that prints user data. */
+export interface PackageOptions {
+  /** URL of the agent package, for images without it. */
+  readonly package?: string | undefined;
+  readonly packageSha256?: string | undefined;
+  readonly format: 'cloud-init' | 'provisioning';
+}
+
+/**
+ * The package of the flags; undefined without one. Warns of a package that the machine installs whatever its content.
+ * @throws CloudInitError also for a package beside a format that installs nothing
+ */
+export function readAgentPackage(
+  { host }: CommandContext,
+  options: PackageOptions,
+): AgentPackage | undefined {
+  const agentPackage = parseAgentPackage(options.package, options.packageSha256);
+  if (agentPackage === undefined) return undefined;
+  if (options.format === 'provisioning')
+    throw new CloudInitError(
+      'cloudinit-package-invalid',
+      '--package needs --format cloud-init: a provisioning file installs nothing',
+    );
+  if (agentPackage.sha256 === undefined)
+    host.warn(
+      'cloud-init-package-unverified',
+      'The machine installs any package that its image has at this path. Pin it with --package-sha256.',
+    );
+  return agentPackage;
+}
 
 /** Parses the flags --package and --package-sha256; undefined without a package. @throws CloudInitError */
 export function parseAgentPackage(

@@ -1,33 +1,27 @@
-import { gzipSync } from 'node:zlib';
-import { stringify } from 'yaml';
 import { certificateSha256 } from '../../internal/crypto/index.ts';
 import { formatEndpoint, hostOf, parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { collateralForMachine } from '../collateral/index.ts';
-import { installCommand, parseAgentPackage, type AgentPackage } from './agent-package.ts';
+import { readAgentPackage, type PackageOptions } from './agent-package.ts';
 import { readCaller, callCurator } from '../cluster/index.ts';
 import { fileOrClusterConfiguration } from '../configuration/index.ts';
 import { ownerKeysToProvision } from '../operators/index.ts';
 import { AppError } from '../app/errors.ts';
+import { COLLATERAL_PATH, userDataOf, type UserData } from './user-data.ts';
 
 /**
  * The smallest user-data limit of the large clouds (EC2: 16 KiB before base64). If the user data exceeds this limit,
  * the collateral is left out, because it can be added later; without the provisioning file a machine could never join.
  */
 const MAX_USER_DATA_BYTES = 16 * 1024;
-const COLLATERAL_PATH = '/etc/cluster/collateral.json';
 /** The resource manager of the kernel, on every machine with a TPM. */
 const TPM_DEVICE = '/dev/tpmrm0';
 
 /** Arguments of `cluster node cloud-init`. */
-export interface CloudInitOptions {
+export interface CloudInitOptions extends PackageOptions {
   /** "HOST:PORT" of control planes; default: those of the cluster. */
   readonly endpoints: readonly string[];
-  /** URL of the agent package, for images without it. */
-  readonly package?: string | undefined;
-  readonly packageSha256?: string | undefined;
   readonly tpm: boolean;
-  readonly format: 'cloud-init' | 'provisioning';
 }
 
 /**
@@ -36,7 +30,7 @@ export interface CloudInitOptions {
  * contains no secret and is the same for every machine. @throws AppError `app-usage`, CloudInitError
  */
 export async function runCloudInit(context: CommandContext, options: CloudInitOptions): Promise<void> {
-  const agentPackage = parseAgentPackage(options.package, options.packageSha256);
+  const agentPackage = readAgentPackage(context, options);
   const config = await fileOrClusterConfiguration(context);
   const joinEndpoints =
     options.endpoints.length > 0 ? options.endpoints.map(endpointOf) : await currentJoinEndpoints(context);
@@ -57,64 +51,25 @@ export async function runCloudInit(context: CommandContext, options: CloudInitOp
   const collateral = hasProcessors(config.attestation.variants)
     ? await collateralForMachine(context, { asksCluster: options.endpoints.length === 0 })
     : undefined;
-  const userData = userDataOf(context, { json, collateral, agentPackage });
-  if (agentPackage !== undefined && agentPackage.sha256 === undefined)
-    context.host.warn(
-      'cloud-init-package-unverified',
-      'The machine installs any package that its image has at this path. Pin it with --package-sha256.',
-    );
+  const userData = fittingUserData(context, { json, collateral, agentPackage });
   context.host.result({ provisioning, cloudConfig: userData, ...(collateral && { collateral }) }, () =>
     options.format === 'provisioning' ? json.trimEnd() : userData.trimEnd(),
   );
 }
 
-interface UserData {
-  readonly json: string;
-  readonly collateral: string | undefined;
-  readonly agentPackage: AgentPackage | undefined;
-}
-
 /** Leaves the collateral out if it exceeds the limit for user data. */
-function userDataOf(context: CommandContext, { json, collateral, agentPackage }: UserData): string {
-  const whole = cloudConfig({ json, collateral, agentPackage });
+function fittingUserData(context: CommandContext, { json, collateral, agentPackage }: UserData): string {
+  const whole = userDataOf({ json, collateral, agentPackage });
   if (collateral === undefined || Buffer.byteLength(whole) <= MAX_USER_DATA_BYTES) return whole;
   context.host.warn(
     'cloud-init-collateral-left-out',
     `The collateral does not fit into user data of ${MAX_USER_DATA_BYTES} bytes and is left out. Add it to the image as ${COLLATERAL_PATH}; --output json has it in data.collateral.`,
   );
-  return cloudConfig({ json, collateral: undefined, agentPackage });
+  return userDataOf({ json, collateral: undefined, agentPackage });
 }
 
 function hasProcessors(variants: readonly string[]): boolean {
   return variants.some((variant) => variant !== 'tpm' && variant !== 'machine-key');
-}
-
-/** User data for cloud-init: the files, then the package that reads them. */
-function cloudConfig({ json, collateral, agentPackage }: UserData): string {
-  const config = {
-    write_files: [
-      {
-        path: '/etc/cluster/provisioning.json',
-        permissions: '0600',
-        owner: 'root:root',
-        content: json,
-      },
-      ...(collateral === undefined ? [] : [compressed(collateral)]),
-    ],
-    runcmd: [installCommand(agentPackage)],
-  };
-  return `#cloud-config\n${stringify(config, { lineWidth: 0 })}`;
-}
-
-/** TCB infos compress to a quarter. */
-function compressed(collateral: string) {
-  return {
-    path: COLLATERAL_PATH,
-    permissions: '0644',
-    owner: 'root:root',
-    encoding: 'gz+b64',
-    content: gzipSync(collateral, { level: 9 }).toString('base64'),
-  };
 }
 
 function endpointOf(text: string): string {

@@ -1,11 +1,12 @@
 import { ConfigError, parseProvisioning, type ClusterConfig } from '../../internal/config/index.ts';
 import { recoveryKeyOfOwner } from '../../internal/backup/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { readAgentPackage, userDataOf, type PackageOptions } from '../cloudinit/index.ts';
 import { layoutOf, readConfig, readOwnerKey } from '../workspace/index.ts';
 import { ProvisioningError } from './errors.ts';
 
 /** Flags of `cluster provisioning generate`. */
-export interface GenerateProvisioningOptions {
+export interface GenerateProvisioningOptions extends PackageOptions {
   /** Raw Ed25519 public keys in base64. Empty: the key of the workspace. */
   readonly ownerKeys: readonly string[];
   /** Path of the TPM device; undefined for a machine without one. */
@@ -35,6 +36,7 @@ export async function runProvisioningGenerate(
   options: GenerateProvisioningOptions,
 ): Promise<void> {
   const { tpmDevice, processor, nodeName, address, joinEndpoints, out } = options;
+  const agentPackage = readAgentPackage(context, options);
   const provisioning = {
     version: 1,
     platform: 'metal',
@@ -47,13 +49,20 @@ export async function runProvisioningGenerate(
   const json = `${JSON.stringify(provisioning, undefined, 2)}\n`;
   verifyFlags(json);
   await warnOfVariant(context, { hasTpm: tpmDevice !== undefined, processor });
-  if (out !== undefined) await write(context, out, json);
-  context.host.result({ provisioning, ...(out !== undefined && { path: out }) }, () =>
-    out === undefined
-      ? json.trimEnd()
-      : `Wrote ${out}.\n\nNext: copy it to /etc/cluster/provisioning.json on the machine, and run there: systemctl restart bootstrapper`,
+  const userData = options.format === 'cloud-init' ? userDataOf({ json, agentPackage }) : undefined;
+  const text = userData ?? json;
+  if (out !== undefined) await write(context, out, text);
+  const result = { provisioning, ...(userData !== undefined && { cloudConfig: userData }) };
+  context.host.result({ ...result, ...(out !== undefined && { path: out }) }, () =>
+    out === undefined ? text.trimEnd() : `Wrote ${out}.\n\nNext: ${NEXT[options.format]}`,
   );
 }
+
+const NEXT: Readonly<Record<PackageOptions['format'], string>> = {
+  provisioning:
+    'copy it to /etc/cluster/provisioning.json on the machine, and run there: systemctl restart bootstrapper',
+  'cloud-init': 'create the machine with this file as its user data.',
+};
 
 /** The flag of each member of the file. */
 const FLAGS: Readonly<Record<string, string>> = {
@@ -122,8 +131,8 @@ async function ownKey(context: CommandContext): Promise<string> {
   return (await readOwnerKey(context, layout)).pubKeyBase64;
 }
 
-async function write({ ports }: CommandContext, path: string, json: string): Promise<void> {
-  if (!(await ports.files.createExclusive(path, json, { mode: 0o600 })))
+async function write({ ports }: CommandContext, path: string, text: string): Promise<void> {
+  if (!(await ports.files.createExclusive(path, text, { mode: 0o600 })))
     throw new ProvisioningError('provisioning-exists', `${path} exists`);
 }
 

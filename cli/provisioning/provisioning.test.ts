@@ -5,6 +5,7 @@ import { FakeClock } from '../../internal/testing/fake-clock.ts';
 import { FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parse } from 'yaml';
 import { RecordingHost } from '../host/fake-host.ts';
 import { generateWorkspace } from '../cluster/index.ts';
 import { asProcess } from '../cluster/init/fake-workstation.ts';
@@ -18,7 +19,8 @@ const plain = {
   tpmDevice: '/dev/tpmrm0',
   joinEndpoints: [],
   recoveryRecipients: [],
-};
+  format: 'provisioning',
+} as const;
 
 async function createWorkspace() {
   const files = new MemoryFiles();
@@ -47,6 +49,34 @@ describe('cluster provisioning generate', () => {
       ownerKeys: [KEY],
       tpm: { kind: 'device', path: '/dev/tpmrm0' },
     });
+  });
+
+  test('prints user data for cloud-init that writes the same file and installs the verified package', async () => {
+    const { context, textOf } = await createWorkspace();
+    const given = {
+      package: 'https://x.example/a.deb',
+      packageSha256: 'ab'.repeat(32),
+      out: '/etc/cluster/u',
+    };
+    await runProvisioningGenerate(context, { ...plain, ...given, format: 'cloud-init' });
+    const userData = await textOf(given.out);
+    expect(userData).toMatch(/^#cloud-config\n/);
+    const { write_files, runcmd } = parse(userData) as {
+      write_files: readonly { path: string; permissions: string; content: string }[];
+      runcmd: readonly (readonly string[])[];
+    };
+    expect(write_files).toMatchObject([{ path: '/etc/cluster/provisioning.json', permissions: '0600' }]);
+    expect(parseProvisioning(write_files[0]?.content ?? '').ownerKeys).toEqual([KEY]);
+    expect(runcmd[0]?.slice(-2)).toEqual([given.package, given.packageSha256]);
+  });
+
+  test('refuses a package beside a provisioning file, which would install nothing', async () => {
+    const { context, files } = await createWorkspace();
+    const given = { package: 'file:///a.deb', out: '/etc/cluster/u' };
+    await expect(runProvisioningGenerate(context, { ...plain, ...given })).rejects.toMatchObject({
+      code: 'cloudinit-package-invalid',
+    });
+    expect(await files.stat(given.out)).toBeUndefined();
   });
 
   test('creates a file with mode 0600, and never overwrites one', async () => {

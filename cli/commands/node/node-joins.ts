@@ -1,4 +1,4 @@
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
 import type { CloudInitOptions } from '../../cloudinit/index.ts';
 import {
@@ -9,6 +9,7 @@ import {
   withSignatureFlags,
   type SignatureFlags,
 } from '../flags.ts';
+import { formatOption, PACKAGE, PACKAGE_SHA256 } from './user-data-flags.ts';
 
 interface ApproveFlags extends SignatureFlags {
   readonly name?: string;
@@ -82,14 +83,10 @@ function registerCloudInit(node: Command, action: ActionBinder): void {
     .command('cloud-init')
     .description('generate cloud-init user data for machines that join')
     .option('--endpoint <host>', 'control-plane node; may be repeated (default: all current ones)', collect)
-    .option('--package <url>', 'Debian package of the agent: https://… or file:///PATH')
-    .option('--package-sha256 <hex>', 'SHA-256 of the package; required with https')
+    .option('--package <url>', PACKAGE)
+    .option('--package-sha256 <hex>', PACKAGE_SHA256)
     .option('--no-tpm', 'for machines without a TPM')
-    .addOption(
-      new Option('--format <format>', 'complete user data, or only the provisioning file')
-        .choices(['cloud-init', 'provisioning'])
-        .default('cloud-init'),
-    )
+    .addOption(formatOption('cloud-init'))
     .addHelpText(
       'after',
       `

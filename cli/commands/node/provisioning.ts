@@ -2,6 +2,7 @@ import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
 import type { GenerateProvisioningOptions } from '../../provisioning/index.ts';
 import { collect } from '../flags.ts';
+import { formatOption, PACKAGE, PACKAGE_SHA256 } from './user-data-flags.ts';
 
 type Renamed = 'ownerKeys' | 'tpmDevice' | 'joinEndpoints' | 'recoveryRecipients';
 
@@ -63,6 +64,9 @@ function registerGenerate(provisioning: Command, action: ActionBinder): void {
     )
     .option('--no-state-disk-integrity', 'encrypt sectors without authenticating them')
     .option('--recovery-recipient <age1…>', 'key that also recovers the disk; may be repeated', collect)
+    .addOption(formatOption('provisioning'))
+    .option('--package <url>', PACKAGE)
+    .option('--package-sha256 <hex>', PACKAGE_SHA256)
     .option('--out <file>', 'write to this new file, mode 0600 (default: print)')
     .addHelpText(
       'after',
@@ -74,7 +78,8 @@ the owner key of the workspace recovers it if the TPM does not open it. For mach
 Examples:
   cluster provisioning generate > provisioning.json
   cluster provisioning generate --owner-key KEY \\
-    --out /etc/cluster/provisioning.json`,
+    --out /etc/cluster/provisioning.json
+  cluster provisioning generate --format cloud-init > user-data`,
     )
     .action(
       action<GenerateFlags>(async (context, flags) => {
