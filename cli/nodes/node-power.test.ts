@@ -30,7 +30,7 @@ describe('runReboot()', () => {
     expect(scheduling('n4')).toMatchObject({ isCordoned: false });
   });
 
-  test('waits for the next boot when the machine did not answer the order', async () => {
+  test('waits for the next boot when the machine restarted before it answered the order', async () => {
     living.cluster.losesAnswers = true;
     await runReboot(living.program(Infinity), 'n4', options);
     expect(living.cluster.boots).toEqual({ n4: 1 });

@@ -1,6 +1,7 @@
 import { CodedError } from '../../internal/errors/index.ts';
 import { KubeError, readScheduling, setSchedulable } from '../../internal/kube/index.ts';
 import { formatDuration } from '../../internal/clock/index.ts';
+import { RemoteError } from '../../internal/rpc/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { NodeHealth, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { PowerAction } from '../../joinservice/curatorproto/gen/streams_pb.js';
@@ -130,7 +131,7 @@ async function sendOrder(context: CommandContext, plan: PowerPlan, action: Power
     context.signal.throwIfAborted();
     if (!(error instanceof CodedError)) throw error;
     // The machine has restarted since an earlier attempt.
-    if (error.code === 'nodestream-other-boot') return true;
+    if (error instanceof RemoteError && error.causeCode === 'nodestream-other-boot') return true;
     if (error.retryable) return false;
     throw error;
   }

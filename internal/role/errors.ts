@@ -1,6 +1,6 @@
 import { defineErrors, errorClass, fault } from '../errors/index.ts';
 
-/** The errors of this directory, for `cluster explain CODE`. */
+/** The errors of this directory, for `cluster help errors CODE`. */
 export const roleErrors = defineErrors({
   'role-unknown': fault.operator.usage(
     'No role has this name.',

@@ -45,6 +45,9 @@ export class RpcError extends errorClass(rpcErrors) {}
 
 /** An error that the peer sent with its code. The texts are the peer's; `errorFromStatus` made them printable. */
 export class RemoteError extends CodedError {
+  /** The code of the error that caused it at the peer, such as the code of a node that a curator has called. */
+  readonly causeCode: string | undefined;
+
   constructor(wire: WireError) {
     const spec = {
       fault: wire.fault,
@@ -54,7 +57,15 @@ export class RemoteError extends CodedError {
       fix: wire.fix,
     };
     super({ [wire.code]: spec }, wire.code, wire.message);
+    this.causeCode = wire.causeCode;
   }
+}
+
+/** An error that somebody reported as a code and a text, without its catalogue; undefined if that is no code. */
+export function reportedError(code: string, message: string): RemoteError | undefined {
+  if (!CODE.test(code)) return undefined;
+  const spec = { fault: 'peer', exit: 'precondition', retryable: false, fix: '' } as const;
+  return new RemoteError({ code, message: printableLines(message), ...spec });
 }
 
 interface WireError {
@@ -64,8 +75,10 @@ interface WireError {
   readonly fault: Fault;
   readonly exit: ExitName;
   readonly retryable: boolean;
+  readonly causeCode?: string | undefined;
 }
 
+const CODE = /^[a-z][a-z0-9-]{0,63}$/;
 const TRAILER = 'cluster-error-bin';
 const MAX_TEXT = 2000;
 const FAULTS: readonly string[] = ['operator', 'peer', 'system'] satisfies readonly Fault[];
@@ -93,6 +106,7 @@ export function statusFromError(
     exit,
     retryable,
     fix: disclosure === 'chain' ? coded.fix : '',
+    causeCode: disclosure === 'chain' ? findCoded(coded.cause)?.code : undefined, // JSON omits undefined members
   };
   metadata.set(TRAILER, Buffer.from(JSON.stringify(wire)));
   return { code: retryable ? status.ABORTED : status.FAILED_PRECONDITION, details: code, metadata };
@@ -133,8 +147,8 @@ function parseWireError(raw: unknown): WireError | undefined {
     return undefined;
   }
   if (typeof value !== 'object' || value === null) return undefined;
-  const { code, message, fix, fault, exit, retryable } = value as Record<string, unknown>;
-  if (typeof code !== 'string' || !/^[a-z][a-z0-9-]{0,63}$/.test(code)) return undefined;
+  const { code, message, fix, fault, exit, retryable, causeCode } = value as Record<string, unknown>;
+  if (typeof code !== 'string' || !CODE.test(code)) return undefined;
   if (typeof message !== 'string' || typeof fix !== 'string' || typeof retryable !== 'boolean')
     return undefined;
   if (typeof fault !== 'string' || !FAULTS.includes(fault)) return undefined;
@@ -146,5 +160,6 @@ function parseWireError(raw: unknown): WireError | undefined {
     fault: fault as Fault,
     exit: exit as ExitName,
     retryable,
+    causeCode: typeof causeCode === 'string' && CODE.test(causeCode) ? causeCode : undefined,
   };
 }

@@ -9,7 +9,7 @@
  */
 export { RpcChannel } from './channel.ts';
 export { bindClient, createClient, type BoundClient, type Client } from './client.ts';
-export { RemoteError, RpcError } from './errors.ts';
+export { RemoteError, reportedError, RpcError } from './errors.ts';
 export { FairQueue } from './fair-queue.ts';
 export { relayedPathOf, sourcePathOf, type SourcePath } from './source-path.ts';
 export {

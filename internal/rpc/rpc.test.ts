@@ -8,7 +8,7 @@ import { Secret } from '../secret/index.ts';
 import { createMemoryLogger } from '../testing/index.ts';
 import { RpcChannel } from './channel.ts';
 import { createClient } from './client.ts';
-import { RpcError } from './errors.ts';
+import { reportedError, RpcError } from './errors.ts';
 import { implement, RpcServer, type Handlers, type RpcServerOptions } from './server.ts';
 import { fingerprintOf, tlsClientUpgrade, tlsServerUpgrade, type TlsIdentity } from './tls-upgrade.ts';
 import { InitApi } from '../../initproto/gen/init_pb.js';
@@ -148,6 +148,17 @@ describe('an authenticated connection', () => {
       retryable: false,
       fix: 'ask nicely',
     });
+  });
+
+  test('transports the code of the cause, because a caller must know why a node refused what its curator asked', async () => {
+    const { dial, client, server } = await start({
+      describe: () => {
+        const cause = reportedError('node-busy', 'no');
+        return Promise.reject(new CodedError(testErrors, 'test-refused', 'asking n1', { cause }));
+      },
+    });
+    const failure = dial(client, server.fingerprint).describe({}, { signal: never });
+    await expect(failure).rejects.toMatchObject({ code: 'test-refused', causeCode: 'node-busy' });
   });
 
   test('ends a refused upload with the error of the peer, not with a broken pipe', async () => {

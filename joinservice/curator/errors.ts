@@ -1,6 +1,6 @@
 import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
-/** The errors of this directory, for `cluster explain CODE`. */
+/** The errors of this directory, for `cluster help errors CODE`. */
 export const curatorErrors = defineErrors({
   'curator-not-member': fault.operator.refused(
     'The key of the caller is not recorded for a member: the caller was deleted, decommissioned or never admitted.',

@@ -1,6 +1,6 @@
 import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
-/** The errors of this directory, for `cluster explain CODE`. */
+/** The errors of this directory, for `cluster help errors CODE`. */
 export const distributionErrors = defineErrors({
   'distribution-blob-missing': retryable.peer.precondition(
     'This control plane does not have the requested component.',

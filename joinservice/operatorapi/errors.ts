@@ -1,6 +1,6 @@
 import { defineErrors, errorClass, fault, isAbort, retryable } from '../../internal/errors/index.ts';
 
-/** The errors of this directory, for `cluster explain CODE`. */
+/** The errors of this directory, for `cluster help errors CODE`. */
 export const operatorApiErrors = defineErrors({
   'operatorapi-join-unknown': fault.operator.precondition(
     'No machine that requested to join has this ID, fingerprint, identity or address, and the newest refusals in the audit log are not about it.',

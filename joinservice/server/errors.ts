@@ -1,6 +1,6 @@
 import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts';
 
-/** The errors of this directory, for `cluster explain CODE`. */
+/** The errors of this directory, for `cluster help errors CODE`. */
 export const joinserviceErrors = defineErrors({
   'joinservice-config-invalid': fault.system.usage(
     'The configuration file of the join service is invalid.',

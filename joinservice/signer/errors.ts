@@ -1,6 +1,6 @@
 import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
-/** The errors of this directory, for `cluster explain CODE`. */
+/** The errors of this directory, for `cluster help errors CODE`. */
 export const signerErrors = defineErrors({
   'signer-config-invalid': fault.system.usage(
     'The configuration file of the signer is invalid.',

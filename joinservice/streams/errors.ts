@@ -1,6 +1,6 @@
 import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
-/** The errors of this directory, for `cluster explain CODE`. */
+/** The errors of this directory, for `cluster help errors CODE`. */
 export const streamErrors = defineErrors({
   'streams-node-away': retryable.peer.unreachable(
     'The node has no session with this curator: it is down, disconnected or still starting.',
@@ -16,7 +16,7 @@ export const streamErrors = defineErrors({
   ),
   'streams-node-refused': fault.peer.precondition(
     'The node itself refused the task. The error ends with the code and message of the node.',
-    'Run `cluster explain CODE` with that code.',
+    'Run `cluster help errors CODE` with the code of the node.',
   ),
   'streams-busy': retryable.system.unreachable(
     'The node already runs as many tasks as allowed.',

@@ -7,6 +7,7 @@ import type {
   TaskDone,
   TaskSchema,
 } from '../curatorproto/gen/streams_pb.js';
+import { reportedError } from '../../internal/rpc/index.ts';
 import { StreamError } from './errors.ts';
 
 /**
@@ -113,8 +114,11 @@ export class NodeSession {
     if (answers === undefined) return;
     this.#tasks.delete(task);
     if (error === undefined) return answers.close();
-    const reported = `${error.code.slice(0, 100)} ${error.message.slice(0, 1000)}`.trim();
-    answers.close({ error: new StreamError('streams-node-refused', `calling ${this.name}: ${reported}`) });
+    const [code, message] = [error.code.slice(0, 100), error.message.slice(0, 1000)];
+    const cause = reportedError(code, message);
+    const known = cause === undefined ? {} : { cause, fix: `Run \`cluster help errors ${code}\`.` };
+    const text = `calling ${this.name}: ${code} ${message}`.trim();
+    answers.close({ error: new StreamError('streams-node-refused', text, known) });
   }
 
   #send(message: Outgoing): void {

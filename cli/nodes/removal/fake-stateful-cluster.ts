@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { CodedError, defineErrors, fault, retryable } from '../../../internal/errors/index.ts';
 import { fingerprintOfKey, generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../../internal/pki/index.ts';
+import { reportedError } from '../../../internal/rpc/index.ts';
 import type { MemoryFiles } from '../../../internal/testing/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import {
@@ -28,6 +29,7 @@ const refusals = defineErrors({
   'curator-node-unknown': fault.operator.precondition('-', '-'),
   'etcd-unavailable': retryable.peer.unreachable('-', '-'),
   'streams-node-gone': retryable.peer.unreachable('-', '-'),
+  'streams-node-refused': fault.peer.precondition('-', '-'),
 });
 
 const keys = new Map<string, Uint8Array>();
@@ -113,6 +115,7 @@ export async function createStatefulCluster() {
     state: createState(),
     owner: '',
     boots: {} as Record<string, number>,
+    reportedBoots: {} as Record<string, number>,
     losesAnswers: false,
     /** If true, every third call after the first change fails, as if etcd had no leader. */
     failsEveryThird: false,
@@ -244,7 +247,9 @@ interface Cluster {
    * machine again.
    */
   readonly boots: Record<string, number>;
-  /** Machines that restart end their session before they answer. */
+  /** The boot on record: what a machine has reported since it restarted. */
+  readonly reportedBoots: Record<string, number>;
+  /** Machines that restart end their session before they answer, and report their boot only when they are called again. */
   readonly losesAnswers: boolean;
   /** Fingerprint of the owner's key. */
   readonly owner: string;
@@ -256,7 +261,20 @@ interface ById {
   readonly nodeId: string;
 }
 
-function withBoot({ boots }: Cluster, node: State['nodes'][number]) {
+/** What a node does with an order, and what its curator returns. */
+function restart({ boots, reportedBoots, losesAnswers }: Cluster, name: string, bootId = ''): void {
+  const current = boots[name] ?? 0;
+  if (bootId !== `boot-${current}`) {
+    reportedBoots[name] = current;
+    const cause = reportedError('nodestream-other-boot', 'the order is for another boot');
+    throw new CodedError(refusals, 'streams-node-refused', `calling ${name}`, { cause });
+  }
+  boots[name] = current + 1;
+  if (losesAnswers) throw new CodedError(refusals, 'streams-node-gone', `calling ${name}`);
+  reportedBoots[name] = current + 1;
+}
+
+function withBoot({ reportedBoots: boots }: Cluster, node: State['nodes'][number]) {
   return { ...node, status: { ...node.status, bootId: `boot-${boots[node.name] ?? 0}` } };
 }
 
@@ -342,12 +360,17 @@ function streamsOf(cluster: Cluster, { find, look, effect }: Parts) {
   return {
     getMetrics: look(({ node }: ByName) => ({ text: find(node).name })),
     changePower: effect(
-      ({ node, power }: ByName & { readonly power?: { readonly action: PowerAction } | undefined }) => {
+      ({
+        node,
+        power,
+      }: ByName & {
+        readonly power?: { readonly action: PowerAction; readonly bootId: string } | undefined;
+      }) => {
         const ordered = find(node);
         if (power?.action === PowerAction.OFF) {
           cluster.state.machines[ordered.name] = 'off';
           ordered.health = NodeHealth.TIMEOUT;
-        } else cluster.boots[ordered.name] = (cluster.boots[ordered.name] ?? 0) + 1;
+        } else restart(cluster, ordered.name, power?.bootId);
         return {};
       },
     ),
