@@ -12,15 +12,15 @@ import {
 } from '../../sign/index.ts';
 import { callCurator, newMutation } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
+import { BY_KEY, findRemoved, removedNodesOf } from './removed-machines.ts';
 
-const MIN_PREFIX = 8;
-/** Every removal is recorded under the node key, and under the hardware where that is known. */
-const BY_KEY = 'machine-key:';
-
-/** `cluster node ls --removed`: machines that were removed, which every policy refuses until an owner readmits them. */
+/**
+ * `cluster node ls --removed`: machines that were removed, which every policy refuses until an owner readmits them. The
+ * table has one row for each machine; its data has all records.
+ */
 export async function runRemovedList(context: CommandContext): Promise<void> {
   const { removed } = await callCurator(context, ({ operatorApi }) => operatorApi.listDocuments({}));
-  const views = removed.map((each) => ({
+  const viewOf = (each: RemovedMachine) => ({
     identity: printable(each.identity),
     name: printable(each.name),
     nodeId: printable(each.nodeId),
@@ -28,11 +28,12 @@ export async function runRemovedList(context: CommandContext): Promise<void> {
     removedMs: Number(each.removedMs),
     removedBy: printable(each.removedBy),
     readmitted: each.readmitted,
-  }));
+  });
+  const machines = removedNodesOf(removed).filter(({ isFormer }) => !isFormer);
   const nowMs = context.ports.clock.nowMs();
   context.host.list({
-    data: { removed: views },
-    items: views,
+    data: { removed: removed.map(viewOf) },
+    items: machines.map(({ main }) => viewOf(main)),
     nameOf: ({ identity }) => identity,
     empty: 'No removed machines.',
     columns: [
@@ -52,7 +53,7 @@ export async function runReadmit(context: CommandContext, which: string): Promis
   const signer = await openChangeSigner(context);
   if (signer === undefined)
     throw new OwnerDocumentError('owner-document-required', `readmitting ${which}: requires role owner`);
-  const found = removedAs(signer.removed, which);
+  const { records: found } = findRemoved(signer.removed, which);
   const open = found.filter(({ readmitted }) => !readmitted);
   const readmissions = open.map(({ identity, removal }): Proposal => ({
     kind: 'readmission',
@@ -84,8 +85,15 @@ export async function confirmRemoval(context: CommandContext, nodeId: string): P
 /** The node ID of the removed machine with this name; undefined unless there is exactly one. */
 export async function removedNodeId(context: CommandContext, name: string): Promise<string | undefined> {
   const { removed } = await callCurator(context, ({ operatorApi }) => operatorApi.listDocuments({}));
-  const ids = new Set(openOnes(removed.filter((each) => each.name === name)).map(({ nodeId }) => nodeId));
-  return ids.size === 1 ? [...ids][0] : undefined;
+  try {
+    return findRemoved(
+      removed.filter((each) => each.name === name),
+      name,
+    ).main.nodeId;
+  } catch (error) {
+    if (error instanceof NodesError) return undefined;
+    throw error;
+  }
 }
 
 async function putDocuments(context: CommandContext, documents: Uint8Array[]): Promise<void> {
@@ -106,31 +114,4 @@ function withdrawalsFor(signer: SignedRecords, removals: readonly RemovedMachine
   const { identity } = removals.find((each) => each !== byKey) ?? byKey;
   const fingerprint = byKey.identity.replace(BY_KEY, 'sha256:');
   return [withdrawalFor(signer, { nodeId: byKey.nodeId, fingerprint, identity })];
-}
-
-/**
- * The removals of one machine: recorded by hardware and by node key, so there may be two.
- * @throws NodesError `nodes-removed-unknown` unless exactly one machine matches
- */
-function removedAs(removed: readonly RemovedMachine[], which: string): readonly RemovedMachine[] {
-  const isMeant = ({ identity, name, nodeId }: RemovedMachine): boolean =>
-    [name, nodeId, identity].includes(which) ||
-    (which.length >= MIN_PREFIX &&
-      identity.replace(/^[a-z0-9-]+:/, '').startsWith(which.replace(/^[a-z0-9-]+:/, '')));
-  const nodes = new Set(openOnes(removed.filter(isMeant)).map(({ nodeId }) => nodeId));
-  const [nodeId, ...others] = [...nodes];
-  if (nodeId === undefined || others.length > 0)
-    throw new NodesError(
-      'nodes-removed-unknown',
-      nodeId === undefined
-        ? `removed machine ${JSON.stringify(which)} not found`
-        : `${JSON.stringify(which)} matches ${nodes.size} removed machines`,
-    );
-  return removed.filter((each) => each.nodeId === nodeId);
-}
-
-/** A machine that was readmitted and removed again has a removal for each of its node keys: those without a readmission are meant. */
-function openOnes(removals: readonly RemovedMachine[]): readonly RemovedMachine[] {
-  const open = removals.filter(({ readmitted }) => !readmitted);
-  return open.length === 0 ? removals : open;
 }
