@@ -30,15 +30,16 @@ export async function explainComposite(
     policy: policies.processor,
     binding: binding === 'not-judged' ? binding : compositeReportBinding(binding, parts),
   });
-  const tpm = await explainTpm({
-    ...inputs,
-    variant: 'tpm',
-    evidence: () => parts.quote,
-    // Without a binding, nothing shows that the report certifies the key. A policy then refuses the quote.
-    endorsements: binding === 'not-judged' ? [] : [parts.attestationKey],
-    policy: policies.tpm,
-  });
-  const verdict = mergeVerdicts(variant, processor, tpm);
+  const verdict = await mergeVerdicts(variant, processor, () =>
+    explainTpm({
+      ...inputs,
+      variant: 'tpm',
+      evidence: () => parts.quote,
+      // Without a binding, nothing shows that the report certifies the key. A policy then refuses the quote.
+      endorsements: binding === 'not-judged' ? [] : [parts.attestationKey],
+      policy: policies.tpm,
+    }),
+  );
   if (binding !== 'not-judged') return verdict;
   const warning = 'No binding given: nothing shows that the report certifies the key of the quote.';
   return { ...verdict, warnings: [...verdict.warnings, warning] };

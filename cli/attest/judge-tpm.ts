@@ -189,7 +189,12 @@ function checkLog(
   } catch (error) {
     if (!(error instanceof EventlogError)) throw error;
     const { code, message, details } = error;
-    throw new AttestationError(eventlogErrors, code, message, { details, checks: list.checks, cause: error });
+    throw new AttestationError(eventlogErrors, code, message, {
+      details,
+      checks: list.checks,
+      check: 'eventlog-missing',
+      cause: error,
+    });
   }
 }
 

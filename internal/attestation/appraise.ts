@@ -78,6 +78,7 @@ function checkRegister(
       `checking ${register}: the policy accepts no value`,
       {
         checks,
+        check: `register-${register}`,
       },
     );
   }
@@ -93,6 +94,7 @@ function checkRegister(
       ...compared,
       details: { register },
       checks,
+      check: `register-${register}`,
     });
   }
   checks.push({ name: `register-${register}`, outcome: matches ? 'pass' : 'warn', ...compared });
@@ -117,6 +119,7 @@ export function checkMachine(identity: MachineIdentity, policy: Policy, checks: 
       expected,
       actual,
       checks,
+      check: 'machine',
     });
   }
   checks.push({ name: 'machine', outcome: 'pass', expected, actual });

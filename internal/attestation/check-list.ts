@@ -1,5 +1,5 @@
 import type { ErrorCatalogue } from '../errors/index.ts';
-import { AttestationError, type RefusalOptions } from './errors.ts';
+import { AttestationError, checkName, type RefusalOptions } from './errors.ts';
 import type { Check, Claim } from './verdict.ts';
 
 /** The values that a check compared, for the table of checks and the local log. */
@@ -8,6 +8,8 @@ interface Comparison {
   readonly actual?: Claim;
   /** Shown in place of `actual` when the check fails. Used by checks that have no value to show when they pass. */
   readonly problem?: string;
+  /** What was checked, if the same check is made more than once: `certificate-missing/chip`. */
+  readonly subject?: string;
 }
 
 /**
@@ -52,26 +54,25 @@ export class CheckList<Code extends string> {
       ...comparison,
       ...(comparison.problem && { actual: comparison.problem }),
     });
+    const check = nameOf(code, comparison);
     const compared = [expected && `expected ${expected}`, actual && `found ${actual}`].filter(Boolean);
-    const message = [`${this.#doing}: check "${checkName(code)}" failed`, compared.join(', ')].filter(
-      Boolean,
-    );
+    const message = [`${this.#doing}: check "${check}" failed`, compared.join(', ')].filter(Boolean);
     return new AttestationError(this.#catalogue, code, message.join(': '), {
       ...options,
       ...(expected === undefined ? {} : { expected }),
       ...(actual === undefined ? {} : { actual }),
       checks: this.#checks,
+      check,
     });
   }
 
   #record(code: Code, outcome: Check['outcome'], comparison: Comparison): void {
-    this.#checks.push({ name: checkName(code), outcome, ...asText(comparison) });
+    this.#checks.push({ name: nameOf(code, comparison), outcome, ...asText(comparison) });
   }
 }
 
-/** The code without its prefix: `snp-debug` is the refusal of the check `debug`. */
-function checkName(code: string): string {
-  return code.slice(code.indexOf('-') + 1);
+function nameOf(code: string, { subject }: Comparison): string {
+  return [checkName(code), ...(subject === undefined ? [] : [subject])].join('/');
 }
 
 function asText({ expected, actual }: Comparison): { readonly expected?: string; readonly actual?: string } {

@@ -50,6 +50,13 @@ export interface RefusalOptions extends CodedErrorOptions {
   readonly actual?: string;
   /** The checks that passed before this one. */
   readonly checks?: readonly Check[];
+  /** Name of the failed check, the same as when it passes. Default: the code without its prefix. */
+  readonly check?: string;
+}
+
+/** The code without its prefix: `snp-debug` is the refusal of the check `debug`. */
+export function checkName(code: string): string {
+  return code.slice(code.indexOf('-') + 1);
 }
 
 /**
@@ -59,16 +66,40 @@ export interface RefusalOptions extends CodedErrorOptions {
 export class AttestationError<Code extends string = string> extends CodedError<Code> {
   /** All checks up to and including the one that failed. */
   readonly checks: readonly Check[];
+  readonly #catalogue: ErrorCatalogue<Code>;
 
   constructor(catalogue: ErrorCatalogue<Code>, code: Code, message: string, options: RefusalOptions = {}) {
-    const { expected, actual, checks = [], ...rest } = options;
-    const compared = {
-      ...(expected === undefined ? {} : { expected }),
-      ...(actual === undefined ? {} : { actual }),
-    };
-    super(catalogue, code, message, { ...rest, details: { ...compared, ...rest.details } });
-    this.checks = [...checks, { name: code, outcome: 'fail', ...compared }];
+    const { checks = [], check = checkName(code), ...rest } = options;
+    const compared = { ...textIn(rest, 'expected'), ...textIn(rest, 'actual') };
+    super(catalogue, code, message, { ...rest, details: { ...rest.details, ...compared } });
+    this.checks = [...checks, { name: check, outcome: 'fail', ...compared }];
+    this.#catalogue = catalogue;
   }
+
+  /**
+   * The same refusal in a wider context: `doing` comes before its message, and `checks` replaces its checks.
+   * @param doing for example `reading log.bin`
+   */
+  within(doing: string, checks: readonly Check[] = this.checks): AttestationError<Code> {
+    const { code, details, fix, retryable } = this;
+    return new AttestationError(this.#catalogue, code, doing, {
+      cause: this,
+      details,
+      fix,
+      retryable,
+      checks: checks.slice(0, -1),
+      check: checks.at(-1)?.name ?? checkName(code),
+    });
+  }
+}
+
+/** One compared value, from the options or from their details. */
+function textIn(
+  options: Pick<RefusalOptions, 'expected' | 'actual' | 'details'>,
+  name: 'expected' | 'actual',
+): Partial<Record<'expected' | 'actual', string>> {
+  const value = options[name] ?? options.details?.[name];
+  return typeof value === 'string' ? { [name]: value } : {};
 }
 
 /** Creates the base class for the errors of one attestation variant, as `errorClass()` does for other errors. */

@@ -136,7 +136,7 @@ function verifyCertificate(
   { trust, cache, nowMs }: EndorsementOptions,
   checks: CheckList<EnrolErrorCode>,
 ): Certificate {
-  const certificate = refuseOnCertificateError(checks, () => {
+  const certificate = refuseOnCertificateError(checks, 'certificate-missing', () => {
     const leaf = cache.parse(der);
     const pool = trust.authorities.map((authority) => cache.parse(authority));
     const isPinned = (root: Certificate): boolean => trust.roots.has(root.fingerprint);

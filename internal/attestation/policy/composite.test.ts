@@ -102,7 +102,7 @@ describe('CompositeValidator', () => {
       claims: { of: 'sev-snp', 'tpm.of': 'tpm' },
     });
     expect([...verdict.measurements.keys()]).toEqual(['launch', 'pcr4']);
-    expect(verdict.checks.map(({ name }) => name)).toEqual(['of-sev-snp', 'of-tpm']);
+    expect(verdict.checks.map(({ name }) => name)).toEqual(['of-sev-snp', 'tpm.of-tpm']);
   });
 
   test('gives each validator its own registers, and the TPM validator only the key that the report certifies', async () => {
@@ -129,6 +129,20 @@ describe('CompositeValidator refuses', () => {
       code: 'snp-binding',
     });
     expect(tpm.seen).toHaveLength(0);
+  });
+
+  test('a quote with the checks of both parts, each with the name that it has in a verdict', async () => {
+    const { snp } = validators();
+    const quoteRefused = new AttestationError({ 'quote-signature': refusal }, 'quote-signature', 'judging', {
+      checks: [{ name: 'binding', outcome: 'pass' }],
+    });
+    const tpm: Validator = { variant: 'tpm', validate: () => Promise.reject(quoteRefused) };
+    const validator = new CompositeValidator({ variant: 'snp+tpm', processor: snp, tpm });
+    const evidence = await issuerWith(keyA).issue(BINDING, never);
+    await expect(validator.validate(evidence, BINDING, context)).rejects.toMatchObject({
+      code: 'quote-signature',
+      checks: [{ name: 'of-sev-snp' }, { name: 'tpm.binding' }, { name: 'tpm.signature', outcome: 'fail' }],
+    });
   });
 
   test('evidence that is bound to another session', async () => {

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { checkBinding, checkSizes } from '../appraise.ts';
 import { decodeDocument, encodeDocument } from '../document.ts';
-import { AppraisalError, attestationErrors } from '../errors.ts';
+import { AppraisalError, AttestationError, attestationErrors } from '../errors.ts';
 import type { Policy } from '../rules.ts';
 import { decodeTpmEvidence } from '../tpm/evidence.ts';
 import { nameOfBytes } from '../tpm/verify-evidence.ts';
-import type { Issuer, ValidationContext, Validator, Verdict } from '../verdict.ts';
+import type { Check, Issuer, ValidationContext, Validator, Verdict } from '../verdict.ts';
 
 /** Machines whose confidential processor certifies the attestation key of their virtual TPM. */
 export type CompositeVariant = 'snp+tpm' | 'tdx+tpm';
@@ -116,12 +116,13 @@ export class CompositeValidator implements Validator {
     });
     const keyName = nameOfBytes(parts.attestationKey);
     const known = context.collateral.tpm?.attestationKeys.get(keyName) ?? {};
-    const tpm = await this.#tpm.validate(parts.quote, binding, {
-      nowMs: context.nowMs,
-      policy: policies.tpm,
-      collateral: { ...context.collateral, tpm: { attestationKeys: new Map([[keyName, known]]) } },
-    });
-    return mergeVerdicts(this.variant, processor, tpm);
+    return mergeVerdicts(this.variant, processor, () =>
+      this.#tpm.validate(parts.quote, binding, {
+        nowMs: context.nowMs,
+        policy: policies.tpm,
+        collateral: { ...context.collateral, tpm: { attestationKeys: new Map([[keyName, known]]) } },
+      }),
+    );
   }
 }
 
@@ -135,15 +136,31 @@ function partOf(policy: Policy, isMine: (register: string) => boolean): Policy {
   return { ...policy, registers: new Map([...policy.registers].filter(([name]) => isMine(name))) };
 }
 
-/** One verdict for both parts: machine and TCB from the processor; registers, checks, claims and warnings from both. */
-export function mergeVerdicts(variant: CompositeVariant, processor: Verdict, tpm: Verdict): Verdict {
+/**
+ * Verifies the quote and returns one verdict for both parts: machine and TCB from the processor; registers, checks, claims and
+ * warnings from both. A refusal of the quote has the checks of both parts too.
+ */
+export async function mergeVerdicts(
+  variant: CompositeVariant,
+  processor: Verdict,
+  verifyQuote: () => Promise<Verdict>,
+): Promise<Verdict> {
+  const tpm = await verifyQuote().catch((error: unknown) => {
+    if (!(error instanceof AttestationError)) throw error;
+    throw error.within('verifying composite evidence', [...processor.checks, ...ofTpm(error.checks)]);
+  });
   const prefixed = Object.entries(tpm.claims).map(([name, claim]) => [`tpm.${name}`, claim] as const);
   return {
     ...processor,
     variant,
-    checks: [...processor.checks, ...tpm.checks],
+    checks: [...processor.checks, ...ofTpm(tpm.checks)],
     measurements: new Map([...processor.measurements, ...tpm.measurements]),
     claims: { ...processor.claims, ...Object.fromEntries(prefixed) },
     warnings: [...processor.warnings, ...tpm.warnings],
   };
+}
+
+/** The checks of a quote with names that differ from those of the processor's report. */
+function ofTpm(checks: readonly Check[]): readonly Check[] {
+  return checks.map((check) => ({ ...check, name: `tpm.${check.name}` }));
 }

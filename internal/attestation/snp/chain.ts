@@ -38,7 +38,8 @@ export function findChain(
   const product = productOf(report, endorsement, checks);
   const chain = buildChain(leaf, pool, cache);
   checks.require('snp-certificate-missing', chain.length > 1, {
-    actual: 'no certificate of the chip’s issuer',
+    subject: 'issuer',
+    problem: 'no certificate of the chip’s issuer',
   });
   checkAuthority(chain, product, { kind: endorsement.kind, checks });
   return { product, endorsement, chain };
@@ -64,7 +65,10 @@ export function checkEndorsement(
  */
 function selectLeaf(report: SnpReport, pool: readonly Certificate[], checks: Checks): Certificate {
   const leaves = pool.filter((each) => endorsementKind(each) !== undefined);
-  checks.require('snp-certificate-missing', leaves.length > 0, { problem: 'no chip certificate' });
+  checks.require('snp-certificate-missing', leaves.length > 0, {
+    subject: 'chip',
+    problem: 'no chip certificate',
+  });
   const rightKind = leaves.filter((each) => endorsementKind(each) === report.signingKey);
   const [first, ...others] = rightKind;
   if (first === undefined) {
@@ -72,11 +76,14 @@ function selectLeaf(report: SnpReport, pool: readonly Certificate[], checks: Che
     throw checks.refusal('snp-certificate-kind', { expected: report.signingKey, ...(actual && { actual }) });
   }
   checks.require('snp-certificate-kind', true, { expected: report.signingKey, actual: report.signingKey });
-  return others.length === 0 ? first : (rightKind.find((each) => isForReport(each, report, checks)) ?? first);
+  if (others.length === 0) return first;
+  const endorsed = rightKind.map((each, at) =>
+    parseEndorsement(each, report.signingKey, checks, `candidate-${at + 1}`),
+  );
+  return rightKind[endorsed.findIndex((each) => isForReport(each, report))] ?? first;
 }
 
-function isForReport(certificate: Certificate, report: SnpReport, checks: Checks): boolean {
-  const endorsement = parseEndorsement(certificate, report.signingKey, checks);
+function isForReport(endorsement: SnpEndorsement, report: SnpReport): boolean {
   const product = productFromName(endorsement.productName);
   const isTcb = product !== undefined && isSameTcb(parseTcb(report.tcb.reported, product), endorsement.tcb);
   return isTcb && (endorsement.hardwareId === undefined || isChip(report, endorsement.hardwareId));

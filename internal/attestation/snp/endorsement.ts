@@ -44,19 +44,22 @@ export function endorsementKind(certificate: Certificate): SnpEndorsement['kind'
 /**
  * Reads the AMD extensions of a chip certificate. All extensions of its kind must be present, and none of the other kind; the
  * certificate parser has refused duplicates. Throws AttestationError `snp-certificate-extension`.
+ * @param subject names the certificate among several
  */
 export function parseEndorsement(
   certificate: Certificate,
   kind: SnpEndorsement['kind'],
   checks: CheckList<SnpErrorCode>,
+  subject?: string,
 ): SnpEndorsement {
+  const which = subject === undefined ? {} : { subject };
   try {
     const endorsement = readEndorsement(certificate, kind);
-    checks.require('snp-certificate-extension', true);
+    checks.require('snp-certificate-extension', true, which);
     return endorsement;
   } catch (cause) {
     if (!(cause instanceof Asn1Error)) throw cause;
-    throw checks.refusal('snp-certificate-extension', { actual: cause.message }, { cause });
+    throw checks.refusal('snp-certificate-extension', { ...which, actual: cause.message }, { cause });
   }
 }
 

@@ -1,6 +1,8 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import {
+  failedChecks,
+  passedChecks,
   readFixture,
   TestAmd,
   type TestChipOptions,
@@ -46,7 +48,7 @@ interface Given {
   readonly collateral?: Partial<SnpCollateral>;
   readonly certificates?: (chip: Uint8Array) => Uint8Array[];
   readonly binding?: Uint8Array;
-  readonly trust?: TestAmd;
+  readonly trust?: Pick<TestAmd, 'trust'>;
 }
 
 function strictRules(overrides: Partial<SnpRules> = {}): SnpRules {
@@ -487,6 +489,27 @@ describe('SNP verification refuses', () => {
     const refusal = await judge(given()).catch((error: unknown) => error);
     expect(refusal).toBeInstanceOf(AttestationError);
     expect(refusal).toMatchObject({ code: want });
+  });
+
+  test('evidence with the name of the failed check that the check has when it passes', async () => {
+    const crl = issueCrl({ issuer: amd.Milan.ark });
+    const vlek: Given = {
+      report: { kind: 'vlek', chipId: new Uint8Array(64) },
+      rules: { cspIds: ['CN=cc-test.example'] },
+    };
+    const other = amd.Milan.chip({ key, tcb: { ...amd.Milan.tcb, snp: 3 } }).der;
+    const accepted: readonly Given[] = [
+      { collateral: { crls: [crl] }, certificates: (chip) => [other, chip] },
+      vlek,
+    ];
+    const passed = await passedChecks(accepted.map((given) => judge(given)));
+    const failed = await failedChecks(cases.map(({ given }) => judge(given())));
+    const lacksIssuer = judge({ trust: { trust: { ...amd.Milan.trust, authorities: [] } } });
+    expect(await failedChecks([lacksIssuer, judge({ certificates: () => [] })])).toEqual([
+      'certificate-missing/issuer',
+      'certificate-missing/chip',
+    ]);
+    expect(failed.filter((name) => !passed.has(name))).toEqual([]);
   });
 
   test('a report under a self-made chain with AMD’s names, because the root is not pinned', async () => {

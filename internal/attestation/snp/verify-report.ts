@@ -48,9 +48,9 @@ export function verifySnpReport(evidence: SnpEvidence, options: SnpVerifyOptions
   const checks: CheckList<SnpErrorCode> = new CheckList(snpErrors, 'verifying an SNP report');
   const report = parseReport(evidence.report, checks);
   const ders = [...evidence.certificates, ...collateral.certificates, ...trust.authorities];
-  const pool = refuseOnCertificateError(checks, () => ders.map((der) => cache.parse(der)));
+  const pool = refuseOnCertificateError(checks, 'chain', () => ders.map((der) => cache.parse(der)));
   const found = findChain(report, pool, { checks, cache });
-  refuseOnCertificateError(checks, () => {
+  refuseOnCertificateError(checks, 'chain', () => {
     const isPinned = (root: Certificate): boolean => trust.roots.get(root.fingerprint) === found.product;
     verifyPath({ chain: found.chain, isPinned, atMs: nowMs, cache });
   });
@@ -58,7 +58,9 @@ export function verifySnpReport(evidence: SnpEvidence, options: SnpVerifyOptions
     actual: found.chain.map((each) => describeName(each.subject)).join(' ← '),
   });
   checkEndorsement(report, found, checks);
-  const crlIssuedMs = refuseOnCertificateError(checks, () => checkRevocation(found.chain, collateral, nowMs));
+  const crlIssuedMs = refuseOnCertificateError(checks, 'revocation', () =>
+    checkRevocation(found.chain, collateral, nowMs),
+  );
   const [leaf] = found.chain;
   const isSigned =
     leaf !== undefined && isEcdsaSignatureValid(leaf.publicKey, 'sha384', report.signed, report.signature);

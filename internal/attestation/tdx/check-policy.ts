@@ -31,9 +31,14 @@ function checkCollateral(
   rules: TdxRules,
   { checks, nowMs }: { readonly checks: CheckList<TdxErrorCode>; readonly nowMs: number },
 ): void {
-  for (const document of [tcbInfo, qeIdentity]) {
+  const documents = [
+    ['tcb-info', tcbInfo],
+    ['qe-identity', qeIdentity],
+  ] as const;
+  for (const [subject, document] of documents) {
     const ageMs = nowMs - document.issueDate;
     checks.require('tdx-collateral-age', ageMs <= rules.maxCollateralAgeMs, {
+      subject,
       expected: `at most ${wholeDays(rules.maxCollateralAgeMs)} days`,
       actual: `${wholeDays(ageMs)} days`,
     });
@@ -41,6 +46,7 @@ function checkCollateral(
       'tdx-evaluation-number',
       document.tcbEvaluationDataNumber >= rules.minimumEvaluationNumber,
       {
+        subject: `${subject}-policy`,
         expected: `at least ${rules.minimumEvaluationNumber}`,
         actual: document.tcbEvaluationDataNumber,
       },

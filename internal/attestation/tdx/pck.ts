@@ -35,6 +35,7 @@ export function parsePlatform({ extensions }: Certificate, checks: CheckList<Tdx
   try {
     const platform = readExtension(extensions, SGX, (reader) => platformFrom(parseFields(reader, SGX)));
     if (platform === undefined) throw new Asn1Error('reading a PCK certificate: no SGX extension');
+    checks.require('tdx-pck-extension', true);
     return platform;
   } catch (cause) {
     if (!(cause instanceof Asn1Error)) throw cause;

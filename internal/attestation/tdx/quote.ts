@@ -24,8 +24,8 @@ const HEADER_BYTES = 48;
 const ECDSA_P256 = 2;
 const TEE_TDX = 0x81;
 const INTEL_QE_VENDOR = Buffer.from('939a7233f79c4ca9940a0db3957f0607', 'hex');
-const QE_REPORT_CERTIFICATION = 6;
-const PCK_CHAIN_CERTIFICATION = 5;
+const QE_REPORT_CERTIFICATION = { type: 6, subject: 'quoting-enclave' };
+const PCK_CHAIN_CERTIFICATION = { type: 5, subject: 'pck' };
 const QE_REPORT_BYTES = 384;
 const ECDSA_BYTES = 64;
 
@@ -45,7 +45,9 @@ export function parseQuote(
   const signed = bytes.subarray(0, reader.offset);
   const signatureData = reader.nested(reader.u32());
   checks.require('tdx-tail', isZero(reader.rest()));
-  return { version, report, signed, ...parseSignatureData(signatureData, checks) };
+  const signature = parseSignatureData(signatureData, checks);
+  checks.require('tdx-quote-malformed', true);
+  return { version, report, signed, ...signature };
 }
 
 function parseHeader(header: Uint8Array, checks: Checks): 4 | 5 {
@@ -86,9 +88,13 @@ function parseSignatureData(reader: QuoteReader, checks: Checks) {
   return { signature, attestationKey, qeReport, qeReportSignature, qeAuthData, pckChainPem };
 }
 
-function parseCertification(reader: QuoteReader, expected: number, checks: Checks): QuoteReader {
+function parseCertification(
+  reader: QuoteReader,
+  { type: expected, subject }: { readonly type: number; readonly subject: string },
+  checks: Checks,
+): QuoteReader {
   const type = reader.u16();
-  checks.require('tdx-certification-type', type === expected, { expected, actual: type });
+  checks.require('tdx-certification-type', type === expected, { subject, expected, actual: type });
   return reader.nested(reader.u32());
 }
 

@@ -32,15 +32,23 @@ export function evaluateTcb(
   checks: Checks,
 ): TdxTcb {
   checks.require('tdx-tcb-info', equalBytes(tcbInfo.pceId, platform.pceId), {
+    subject: 'pce-id',
     expected: `PCE id ${toHex(tcbInfo.pceId)}`,
     actual: `PCE id ${toHex(platform.pceId)}`,
   });
   checkModule(report, tcbInfo, checks);
   checkQe(qeReport, qeIdentity, checks);
-  const qe = levelOf(qeIdentity.tcbLevels, qeReport.isvSvn, { what: 'quoting enclave', checks });
-  const atLaunch = converge(evaluateSvn(report.teeTcbSvn, platform, { tcbInfo, checks }), [qe]);
+  const qe = levelOf(qeIdentity.tcbLevels, qeReport.isvSvn, {
+    subject: 'quoting-enclave',
+    what: 'quoting enclave',
+    checks,
+  });
+  const atLaunch = converge(evaluateSvn(report.teeTcbSvn, platform, { when: 'launch', tcbInfo, checks }), [
+    qe,
+  ]);
   const now =
-    report.teeTcbSvn2 && converge(evaluateSvn(report.teeTcbSvn2, platform, { tcbInfo, checks }), [qe]);
+    report.teeTcbSvn2 &&
+    converge(evaluateSvn(report.teeTcbSvn2, platform, { when: 'now', tcbInfo, checks }), [qe]);
   const isRevoked = atLaunch.status === 'Revoked' || now?.status === 'Revoked';
   const advisories = atLaunch.advisories.join(' ');
   checks.require('tdx-tcb-revoked', !isRevoked, {
@@ -53,7 +61,11 @@ export function evaluateTcb(
 function evaluateSvn(
   teeTcbSvn: Uint8Array,
   platform: PckPlatform,
-  { tcbInfo, checks }: { readonly tcbInfo: TcbInfo; readonly checks: Checks },
+  {
+    when,
+    tcbInfo,
+    checks,
+  }: { readonly when: 'launch' | 'now'; readonly tcbInfo: TcbInfo; readonly checks: Checks },
 ): TdxTcb {
   // A TDX module of a version above 0 has an identity of its own in the TCB info; the first two SVNs then belong to the
   // module, not to the platform.
@@ -67,12 +79,19 @@ function evaluateSvn(
         platform.pceSvn >= tcb.pcesvn &&
         isAtLeast([...teeTcbSvn].slice(skip), tcb.tdxtcbcomponents.slice(skip)),
     );
-  checks.require('tdx-tcb-level', level !== undefined, { actual: describeSvn(platform, teeTcbSvn) });
+  checks.require('tdx-tcb-level', level !== undefined, {
+    subject: `platform-${when}`,
+    actual: describeSvn(platform, teeTcbSvn),
+  });
   const base = toTcb(level as TcbLevel);
   const identity = moduleIdentity(tcbInfo, version);
   if (identity === undefined) return base;
   return converge(base, [
-    levelOf(identity.tcbLevels, teeTcbSvn[0] ?? 0, { what: `TDX module ${identity.id}`, checks }),
+    levelOf(identity.tcbLevels, teeTcbSvn[0] ?? 0, {
+      subject: `module-${when}`,
+      what: `TDX module ${identity.id}`,
+      checks,
+    }),
   ]);
 }
 
@@ -99,12 +118,15 @@ function isAtLeast(actual: readonly number[], minimum: readonly number[]): boole
 function levelOf(
   levels: readonly IsvLevel[],
   isvSvn: number,
-  { what, checks }: { readonly what: string; readonly checks: Checks },
+  { subject, what, checks }: { readonly subject: string; readonly what: string; readonly checks: Checks },
 ): TdxTcb {
   const level = levels
     .toSorted((a, b) => b.tcb.isvsvn - a.tcb.isvsvn)
     .find(({ tcb }) => isvSvn >= tcb.isvsvn);
-  checks.require('tdx-tcb-level', level !== undefined, { actual: `${what}: ISVSVN ${isvSvn}` });
+  checks.require('tdx-tcb-level', level !== undefined, {
+    subject,
+    actual: `${what}: ISVSVN ${isvSvn}`,
+  });
   return toTcb(level as IsvLevel);
 }
 

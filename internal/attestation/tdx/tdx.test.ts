@@ -1,7 +1,13 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
-import { readFixture, TestIntel, type TestQuoteOptions } from '../../testing/evidence/index.ts';
+import {
+  failedChecks,
+  passedChecks,
+  readFixture,
+  TestIntel,
+  type TestQuoteOptions,
+} from '../../testing/evidence/index.ts';
 import { fuzz } from '../../testing/fuzz.ts';
 import { der, generateKey, issueCertificate, issueCrl, TEST_NOW_MS } from '../../testing/pki/index.ts';
 import { collateralFrom, readCollateralFile } from '../collateral/index.ts';
@@ -652,6 +658,20 @@ describe('TDX verification refuses', () => {
     const refusal = await judge(given()).catch((error: unknown) => error);
     expect(refusal).toMatchObject({ code: want });
     expect(refusal).toBeInstanceOf(AttestationError);
+  });
+
+  test('evidence with the name of the failed check that the check has when it passes', async () => {
+    const { log, rtmrs } = runtimeLog();
+    const older = intel.tcbInfo((info) => void Object.assign(info, { issueDate: '2026-01-01T00:00:00Z' }));
+    const accepted: readonly Given[] = [
+      { quote: { rtmrs }, eventLog: log },
+      { quote: { version: 5, bodyType: 4 } },
+      { collateral: { tcbInfos: [older, intel.tcbInfo()] } },
+    ];
+    const passed = await passedChecks(accepted.map((given) => judge(given)));
+    const failed = await failedChecks(cases.map(({ given }) => judge(given())));
+    // Certificates and CRLs are parsed once, before there is evidence.
+    expect(failed.filter((name) => !passed.has(name))).toEqual(['collateral-malformed']);
   });
 
   test('a quote when the policy or the collateral has no section for TDX', async () => {

@@ -53,6 +53,7 @@ export class TdxValidator implements Validator {
 export function prepareCollateral(raw: TdxCollateral, cache: CertificateCache): IntelCollateral {
   return refuseOnCertificateError(
     new CheckList(tdxErrors, 'reading TDX collateral'),
+    'collateral-malformed',
     () => new IntelCollateral(raw, cache),
   );
 }

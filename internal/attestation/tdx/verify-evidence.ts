@@ -161,6 +161,11 @@ function replayRuntimeLog(log: Uint8Array, checks: readonly Check[]): readonly U
   } catch (error) {
     if (!(error instanceof EventlogError)) throw error;
     const { code, message, details } = error;
-    throw new AttestationError(eventlogErrors, code, message, { details, checks, cause: error });
+    throw new AttestationError(eventlogErrors, code, message, {
+      details,
+      checks,
+      check: 'event-log',
+      cause: error,
+    });
   }
 }

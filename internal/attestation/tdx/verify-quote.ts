@@ -88,12 +88,12 @@ function verifyPckChain(
   { pckChainPem }: TdxQuote,
   { checks, cache, isPinned, nowMs }: IntelTrustOptions,
 ): PckChain {
-  const chain = refuseOnCertificateError(checks, () =>
+  const chain = refuseOnCertificateError(checks, 'pck-chain', () =>
     parsePem(pckChainPem, { label: 'CERTIFICATE', maxBlocks: 8 }).map((der) => cache.parse(der)),
   );
   const names = chain.map((each) => describeName(each.subject)).join(' ← ');
   checks.require('tdx-pck-chain', isPckChain(chain), { actual: names });
-  refuseOnCertificateError(checks, () => verifyPath({ chain, isPinned, atMs: nowMs, cache }));
+  refuseOnCertificateError(checks, 'pck-chain', () => verifyPath({ chain, isPinned, atMs: nowMs, cache }));
   return chain as unknown as PckChain;
 }
 

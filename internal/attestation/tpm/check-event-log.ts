@@ -28,12 +28,10 @@ export function checkEventLog(
     return log.events.length;
   } catch (error) {
     if (!(error instanceof EventlogError)) throw error;
-    const { expected, actual } = error.details as Readonly<Record<string, string | undefined>>;
     throw new AttestationError(eventlogErrors, error.code, error.message, {
-      ...(expected === undefined ? {} : { expected }),
-      ...(actual === undefined ? {} : { actual }),
       details: error.details,
       checks: checks.checks,
+      check: 'eventlog-missing',
       cause: error,
     });
   }

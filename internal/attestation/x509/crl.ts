@@ -9,7 +9,7 @@ import {
 } from '../asn1/index.ts';
 import type { SignatureAlgorithm } from './algorithm.ts';
 import { parseSerial, parseSignaturePart, type Certificate } from './certificate.ts';
-import { withX509Errors, X509Error } from './errors.ts';
+import { datesOf, withX509Errors, X509Error } from './errors.ts';
 import { checkCritical, EXTENSION, parseExtensions, readExtension } from './extensions.ts';
 import { allowsUsage, parseAuthorityKeyId } from './standard-extensions.ts';
 import { describeName, type DistinguishedName, isIssuer, parseName } from './name.ts';
@@ -65,8 +65,13 @@ export function verifyCrl(crl: Crl, issuer: Certificate, atMs: number): void {
   }
   verifySignature(crl, issuer.publicKey, what);
   if (atMs < crl.thisUpdateMs)
-    throw new X509Error('x509-crl-not-yet-valid', `verifying ${what}: its issue date is in the future`);
-  if (atMs > crl.nextUpdateMs) throw new X509Error('x509-crl-expired', `verifying ${what}: expired`);
+    throw new X509Error('x509-crl-not-yet-valid', `verifying ${what}: its issue date is in the future`, {
+      details: datesOf('from', crl.thisUpdateMs, atMs),
+    });
+  if (atMs > crl.nextUpdateMs)
+    throw new X509Error('x509-crl-expired', `verifying ${what}: expired`, {
+      details: datesOf('until', crl.nextUpdateMs, atMs),
+    });
 }
 
 /** Throws X509Error `x509-revoked` if the CRL, which must have been verified, lists the certificate. */

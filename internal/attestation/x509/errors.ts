@@ -88,3 +88,12 @@ export function withX509Errors<T>(doing: string, parse: () => T): T {
     throw error;
   }
 }
+
+/** The date that a document is valid from or until, and the date that it was verified for, as details of a refusal. */
+export function datesOf(
+  bound: 'from' | 'until',
+  boundMs: number,
+  atMs: number,
+): { readonly expected: string; readonly actual: string } {
+  return { expected: `${bound} ${new Date(boundMs).toISOString()}`, actual: new Date(atMs).toISOString() };
+}

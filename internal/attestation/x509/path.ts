@@ -1,6 +1,6 @@
 import type { Certificate } from './certificate.ts';
 import type { CertificateCache } from './certificate-cache.ts';
-import { X509Error } from './errors.ts';
+import { datesOf, X509Error } from './errors.ts';
 import { checkCritical, EXTENSION } from './extensions.ts';
 import { describeName, isIssuer } from './name.ts';
 import { verifySignature } from './signature.ts';
@@ -108,10 +108,14 @@ function findIssuer(
 
 function checkDates(certificate: Certificate, atMs: number): void {
   if (atMs < certificate.notBeforeMs) {
-    throw new X509Error('x509-not-yet-valid', `verifying ${nameOf(certificate)}: not valid yet`);
+    throw new X509Error('x509-not-yet-valid', `verifying ${nameOf(certificate)}: not valid yet`, {
+      details: datesOf('from', certificate.notBeforeMs, atMs),
+    });
   }
   if (atMs > certificate.notAfterMs)
-    throw new X509Error('x509-expired', `verifying ${nameOf(certificate)}: expired`);
+    throw new X509Error('x509-expired', `verifying ${nameOf(certificate)}: expired`, {
+      details: datesOf('until', certificate.notAfterMs, atMs),
+    });
 }
 
 /** The leaf must not be a CA; all others must be CAs with a sufficient path length. */
