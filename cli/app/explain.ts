@@ -7,7 +7,7 @@ import explained from './explained-errors.json' with { type: 'json' };
 type Explained = ErrorSpec & { readonly source: string };
 
 /** Every error code of every program, collected from their catalogs. */
-export const EXPLAINED_ERRORS = explained as Readonly<Record<string, Explained>>;
+const EXPLAINED_ERRORS = explained as Readonly<Record<string, Explained>>;
 
 /** Codes of earlier releases, which older agents and scripts may still use, with their present names. */
 const ALIASES = aliases as Readonly<Record<string, string>>;
@@ -68,6 +68,11 @@ export function explainErrors(host: Host, given: string | undefined): void {
 /** The exit name of a code of any program; undefined for an unknown code. */
 export function exitOfCode(code: string): ExitName | undefined {
   return findSpec(code)?.exit;
+}
+
+/** The meaning of a code of any program; undefined for an unknown code. */
+export function meaningOfCode(code: string): string | undefined {
+  return findSpec(code)?.meaning;
 }
 
 /** The fix of a code of any program; undefined for an unknown code. */

@@ -157,14 +157,23 @@ async function dispatch(options: AppOptions, { preparsed, host, run }: Started):
       if (!isData(preparsed)) options.streams.err.write(text);
     },
   });
-  run.command = commandPath(findCommand(program, preparsed.words).found);
+  const { found } = findCommand(program, preparsed.words);
+  run.command = commandPath(found);
   try {
     if (options.args.length === 0) program.outputHelp();
+    else if (isBareGroup(found, options.args)) found.help({ error: true });
     else await program.parseAsync(options.args, { from: 'user' });
   } finally {
     await showHelp(options, { program, preparsed, host, text: help.join('') });
   }
   return exit;
+}
+
+/** Whether nothing follows the name of a command that has subcommands and cannot run without an argument. */
+function isBareGroup(command: Command, args: readonly string[]): boolean {
+  const { commands, registeredArguments } = command;
+  const isGroup = commands.length > 0 && registeredArguments.some(({ required }) => required);
+  return isGroup && args.at(-1) === command.name();
 }
 
 /** The directories of a command; its workspace may be that of a context. @throws ContextsError */

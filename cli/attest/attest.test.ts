@@ -232,9 +232,103 @@ describe('attest explain', () => {
       fix: expect.stringMatching(/./),
     });
     expect(text).toContain(
-      'meaning: A document that was passed with an SNP report was not issued by one of AMD’s CAs',
+      'meaning:  A document that was passed with an SNP report was not issued by one of AMD’s CAs',
     );
     expect(text).not.toContain('?');
+  });
+
+  const tcbPolicy = (minimum: object): string =>
+    JSON.stringify({ ...POLICY, 'sev-snp': { ...POLICY['sev-snp'], minimumTcb: { Milan: minimum } } });
+
+  test('shows which machine and which TCB were refused, and which TCB the policy wants', async () => {
+    const policy = tcbPolicy({ bootloader: 3, tee: 0, snp: 9, microcode: 115 });
+    const { explanation, text } = await explain({ ...REPORT, policy: 'tcb.yaml' }, { 'tcb.yaml': policy });
+    expect(explanation).toMatchObject({
+      code: 'snp-tcb-reported',
+      expected: 'at least bootloader 3, tee 0, snp 9, microcode 115',
+      actual: 'bootloader 3, tee 0, snp 8, microcode 115',
+      unverified: { tcb: { snp: 8 }, claims: { chipId: expect.stringMatching(/^d49554ec/) as unknown } },
+      claims: {},
+    });
+    expect(text).toMatch(/Evidence \(not verified\)\n.*Milan\n(.*\n)*  chipId +d49554ec[0-9a-f]{120}\n/);
+  });
+
+  test.each([
+    {
+      name: 'an SNP report without its certificate',
+      asked: { ...REPORT, endorsements: [] },
+      shows: 'chipId',
+    },
+    { name: 'a TDX quote', asked: { ...TD_QUOTE, at: '2026-01-01' }, shows: 'ppid' },
+    { name: 'an incomplete TPM quote', asked: { ...QUOTE, endorsements: [] }, shows: 'pcrs' },
+    { name: 'a TPM quote', asked: { ...QUOTE, binding: '00' }, shows: 'attestationKey' },
+    {
+      name: 'composite evidence',
+      asked: { ...COMPOSITE, binding: recorded.binding },
+      shows: 'tpm.attestationKey',
+    },
+  ])('shows the fields of refused evidence: $name', async ({ asked, shows }) => {
+    const { explanation } = await explain(asked, { composite });
+    expect(explanation.verdict).toBe('refused');
+    expect(Object.keys(explanation.unverified?.claims ?? {})).toContain(shows);
+  });
+
+  test('shows no fields of evidence that cannot be decoded', async () => {
+    const { explanation } = await explain({ ...REPORT, evidence: 'v4.quote' });
+    expect(explanation).toMatchObject({ code: 'snp-report-size', evidence: 'v4.quote' });
+    expect(explanation.unverified).toBeUndefined();
+  });
+
+  test('names both dates of an expired CRL', async () => {
+    const { explanation, text } = await explain({ ...TD_QUOTE, at: '2026-01-01' });
+    const dates = { expected: 'until 2025-07-19T10:00:35.000Z', actual: '2026-01-01T00:00:00.000Z' };
+    expect(explanation).toMatchObject({ code: 'x509-crl-expired', ...dates });
+    expect(explanation.checks.at(-1)).toMatchObject({ name: 'revocation', outcome: 'fail' });
+    expect(text).toContain(`  expected: ${dates.expected}\n  found:    ${dates.actual}\n`);
+  });
+
+  const broken = eventLog('arch-linux-workstation.bin');
+  test.each([
+    { name: 'a certificate', asked: { ...REPORT, endorsements: ['bad'] }, bad: Uint8Array.of(0x30, 1) },
+    { name: 'collateral', asked: { ...TD_QUOTE, collateral: ['bad'] }, bad: 'text' },
+    { name: 'a CRL of another issuer', asked: { ...REPORT, collateral: ['bad'] }, bad: FORGED_CRL },
+    {
+      name: 'the event log of a TPM quote',
+      asked: { ...QUOTE, endorsements: [...QUOTE.endorsements, 'bad'] },
+      bad: broken.slice(0, 500),
+    },
+    {
+      name: 'the event log of a TDX quote',
+      asked: { ...TD_QUOTE, endorsements: ['bad'] },
+      bad: eventLog('cos-113-tdx.ccel').slice(0, 500),
+    },
+    {
+      name: 'the signature of a TPM quote',
+      asked: { ...QUOTE, endorsements: ['bad', 'quote.pcrs', 'ak.pub'] },
+      bad: fixture('./fixtures/quote.sig').slice(0, 20),
+    },
+    {
+      name: 'an unknown file beside a TPM quote',
+      asked: { ...QUOTE, endorsements: [...QUOTE.endorsements, 'bad'] },
+      bad: 'text',
+    },
+    {
+      name: 'the PCR values of a TPM quote',
+      asked: { ...QUOTE, endorsements: ['quote.sig', 'bad', 'ak.pub'] },
+      bad: fixture('./fixtures/quote.pcrs').with(300, 1),
+    },
+  ])('names the malformed file: $name', async ({ asked, bad }) => {
+    const { explanation } = await explain(asked, { bad });
+    expect(explanation.verdict).toBe('refused');
+    expect(explanation.reason).toMatch(/^(reading )?bad: /);
+  });
+
+  test('names the file of a malformed policy', async () => {
+    const policy = JSON.stringify({ ...POLICY, profile: 'none' });
+    await expect(explain({ ...REPORT, policy: 'bad.yaml' }, { 'bad.yaml': policy })).rejects.toMatchObject({
+      code: 'policy-malformed',
+      message: 'reading bad.yaml',
+    });
   });
 
   const refused: readonly {
@@ -464,8 +558,8 @@ describe('attest explain', () => {
     { name: 'a binding that is not hex', asked: { ...REPORT, binding: 'xyz' }, want: 'attest-option' },
     { name: 'an invalid time', asked: { ...REPORT, at: 'yesterday' }, want: 'attest-option' },
     {
-      name: 'a time beyond the range of dates',
-      asked: { ...REPORT, at: '99999999999999' },
+      name: 'a bare number as time, which could be a year or seconds',
+      asked: { ...REPORT, at: '2020' },
       want: 'attest-option',
     },
     { name: 'a day that does not exist', asked: { ...REPORT, at: '2026-02-31' }, want: 'attest-option' },
@@ -528,6 +622,16 @@ describe('attest explain of an evidence document', () => {
 });
 
 describe('attest collateral', () => {
+  test('names the malformed file', async () => {
+    const { context } = await workspace({ bad: 'text' });
+    await expect(
+      runAttestCollateral(context, { files: ['v4.collateral', 'bad'], out: undefined }),
+    ).rejects.toMatchObject({
+      code: 'collateral-malformed',
+      message: 'reading bad',
+    });
+  });
+
   test('writes one bundle, shows ages, and exits unhealthy if a document has expired', async () => {
     const { context, files, host } = await workspace();
     const exit = await runAttestCollateral(context, {

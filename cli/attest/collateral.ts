@@ -3,13 +3,12 @@ import type { ExitName } from '../../internal/errors/index.ts';
 import {
   ageOf,
   encodeBundle,
-  readCollateralFile,
   withoutDuplicates,
   type CollateralAge,
   type CollateralItem,
 } from '../../internal/attestation/collateral/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { readFile } from './inputs.ts';
+import { documentsIn, readFile } from './inputs.ts';
 
 /** Arguments of `cluster attest collateral FILE…`. */
 export interface CollateralOptions {
@@ -26,8 +25,10 @@ export async function runAttestCollateral(
   const { ports, paths, host } = context;
   const nowMs = ports.clock.nowMs();
   const reading = { files: ports.files, base: paths.workspace, nowMs };
-  const files = await Promise.all(options.files.map((path) => readFile(path, reading)));
-  const items = withoutDuplicates(files.flatMap(readCollateralFile));
+  const files = await Promise.all(
+    options.files.map(async (name) => ({ name, bytes: await readFile(name, reading) })),
+  );
+  const items = withoutDuplicates(files.flatMap(documentsIn));
   if (options.out !== undefined) {
     const path = isAbsolute(options.out) ? options.out : join(paths.workspace, options.out);
     await ports.files.writeAtomic(path, encodeBundle({ assembledMs: nowMs, items }), { mode: 0o644 });

@@ -1,10 +1,11 @@
+import { MEASURED_VARIANTS } from '../../internal/attestation/index.ts';
 import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
 /** Errors of the commands `cluster attest …`. */
 export const attestErrors = defineErrors({
   'attest-option': fault.operator.usage(
     'An option of `cluster attest` has a malformed value, or does not apply to the attestation variant of the evidence.',
-    'Use a variant of tpm, sev-snp and tdx, a binding in hex, and a time like 2026-01-31T12:00:00Z. Pass collateral only for sev-snp and tdx, and the files of a TPM quote with `--endorsements`.',
+    `Use one of the variants ${MEASURED_VARIANTS.join(', ')}, a binding in hex, and a time like 2026-01-31T12:00:00Z. Pass no collateral for tpm; pass the files of a TPM quote with \`--endorsements\`.`,
   ),
   'attest-file': fault.operator.usage(
     'A file named on the command line does not exist or is too large.',

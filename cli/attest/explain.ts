@@ -1,14 +1,21 @@
-import { AttestationError, machineIdentityText, type Verdict } from '../../internal/attestation/index.ts';
+import {
+  AttestationError,
+  machineIdentityText,
+  type DecodedEvidence,
+  type MeasuredVariant,
+  type Verdict,
+} from '../../internal/attestation/index.ts';
 import { type CodedError, describeError, findCoded, type ExitName } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { EXPLAINED_ERRORS } from '../app/explain.ts';
-import { readInputs, type ExplainedVariant, type ExplainInputs, type ExplainOptions } from './inputs.ts';
+import { meaningOfCode } from '../app/explain.ts';
+import { decodeUnverified } from './decode-evidence.ts';
+import { readInputs, type ExplainInputs, type ExplainOptions } from './inputs.ts';
 import { explainSnp, explainTdx } from './judge-processor.ts';
 import { explainComposite } from './judge-composite.ts';
 import { explainTpm } from './judge-tpm.ts';
 import { renderExplanation, type Explanation } from './render-explanation.ts';
 
-const JUDGES: Readonly<Record<ExplainedVariant, (inputs: ExplainInputs) => Verdict | Promise<Verdict>>> = {
+const JUDGES: Readonly<Record<MeasuredVariant, (inputs: ExplainInputs) => Verdict | Promise<Verdict>>> = {
   tpm: explainTpm,
   'sev-snp': explainSnp,
   tdx: explainTdx,
@@ -44,12 +51,11 @@ async function explain(inputs: ExplainInputs): Promise<Explanation> {
 
 function accepted(verdict: Verdict, inputs: ExplainInputs): Explanation {
   const { checks, measurements, tcb = {}, machineIdentity, claims, warnings } = verdict;
-  const hex = [...measurements].map(([name, value]) => [name, Buffer.from(value).toString('hex')] as const);
   return {
     ...frame(inputs),
     verdict: 'accepted',
     checks,
-    measurements: Object.fromEntries(hex),
+    measurements: inHex(measurements),
     tcb,
     machineIdentity: `${machineIdentityText(machineIdentity)} (${machineIdentity.proof})`,
     claims,
@@ -59,13 +65,14 @@ function accepted(verdict: Verdict, inputs: ExplainInputs): Explanation {
 
 function refused(error: CodedError, inputs: ExplainInputs): Explanation {
   const { expected, actual } = error.details;
-  const explained = EXPLAINED_ERRORS[error.code];
+  const decoded = decodeUnverified(inputs);
+  const meaning = meaningOfCode(error.code);
   return {
     ...frame(inputs),
     verdict: 'refused',
     code: error.code,
     reason: describeError(error),
-    ...(explained === undefined ? {} : { meaning: explained.meaning }),
+    ...(meaning === undefined ? {} : { meaning }),
     fix: error.fix,
     ...(typeof expected === 'string' ? { expected } : {}),
     ...(typeof actual === 'string' ? { actual } : {}),
@@ -73,20 +80,35 @@ function refused(error: CodedError, inputs: ExplainInputs): Explanation {
     measurements: {},
     tcb: {},
     claims: {},
+    ...(decoded && {
+      unverified: { ...decoded, tcb: decoded.tcb ?? {}, measurements: inHex(decoded.measurements) },
+    }),
     warnings: [],
   };
 }
 
-function frame({ variant, policy, nowMs }: ExplainInputs): Pick<Explanation, 'variant' | 'policy' | 'at'> {
+function inHex(measurements: DecodedEvidence['measurements']): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    [...measurements].map(([name, value]) => [name, Buffer.from(value).toString('hex')] as const),
+  );
+}
+
+function frame({
+  variant,
+  name,
+  policy,
+  nowMs,
+}: ExplainInputs): Pick<Explanation, 'variant' | 'evidence' | 'policy' | 'at'> {
   return {
     variant,
+    evidence: name,
     policy: policy === 'not-judged' ? null : policy.version,
     at: new Date(nowMs).toISOString(),
   };
 }
 
 /** What an accepted signature means without a policy. A software key signs like a TPM. */
-const GENUINE: Readonly<Record<ExplainedVariant, string>> = {
+const GENUINE: Readonly<Record<MeasuredVariant, string>> = {
   tpm: 'the signature is valid for the key that came with the evidence, but nothing proves that a TPM holds this key.',
   'sev-snp': 'the evidence is signed by genuine hardware.',
   tdx: 'the evidence is signed by genuine hardware.',

@@ -1,7 +1,8 @@
-import { type CollateralItem, readCollateralFile } from '../../internal/attestation/collateral/index.ts';
+import type { CollateralItem } from '../../internal/attestation/collateral/index.ts';
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { AttestError } from './errors.ts';
+import { documentsIn } from './inputs.ts';
 
 /** Base URLs of the services of AMD and Intel; a mirror has the same layout. */
 export interface CollateralServices {
@@ -74,7 +75,8 @@ export async function fetchDocuments(
     throw new AttestError('attest-collateral-unreachable', `fetching ${url}`, { cause });
   });
   const text = chain.length > MAX_CHAIN_LENGTH ? '' : decodeChain(chain);
-  return [...readCollateralFile(bytes), ...(text === '' ? [] : readCollateralFile(Buffer.from(text)))];
+  const certificates = { name: `${chainHeader} of ${url}`, bytes: Buffer.from(text) };
+  return [...documentsIn({ name: url, bytes }), ...(text === '' ? [] : documentsIn(certificates))];
 }
 
 /** A header that is not percent-encoded is returned unchanged; the parser then refuses it as a certificate. */

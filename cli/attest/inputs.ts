@@ -1,8 +1,18 @@
 import { isAbsolute, join } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { FileError, type FilePort } from '../../internal/file/index.ts';
-import { AppraisalError, MAX_EVIDENCE_BYTES, type Policy } from '../../internal/attestation/index.ts';
-import { readCollateralFile, type CollateralItem } from '../../internal/attestation/collateral/index.ts';
+import {
+  AppraisalError,
+  MAX_EVIDENCE_BYTES,
+  MEASURED_VARIANTS,
+  type MeasuredVariant,
+  type Policy,
+} from '../../internal/attestation/index.ts';
+import {
+  CollateralError,
+  readCollateralFile,
+  type CollateralItem,
+} from '../../internal/attestation/collateral/index.ts';
 import { parsePolicy, PolicyError } from '../../internal/attestation/policy/index.ts';
 import { AttestError } from './errors.ts';
 
@@ -17,21 +27,21 @@ export interface ExplainOptions {
   readonly at?: string | undefined;
 }
 
-/** Variants of evidence that can be explained. */
-const EXPLAINED_VARIANTS = ['tpm', 'sev-snp', 'tdx', 'snp+tpm', 'tdx+tpm'] as const;
-/** A variant of evidence that can be explained. */
-export type ExplainedVariant = (typeof EXPLAINED_VARIANTS)[number];
+/** A file as the operator named it. Its bytes may be an attacker's. */
+export interface NamedFile {
+  readonly name: string;
+  readonly bytes: Uint8Array;
+}
 
 /** The arguments with their files read. An attacker may control the evidence, endorsements and collateral. */
 export interface ExplainInputs {
-  readonly variant: ExplainedVariant;
-  /**
-   * Decodes the evidence. A function, like `collateral`: it is called where a decoding error becomes the verdict
-   * "refused".
-   */
+  readonly variant: MeasuredVariant;
+  /** The file with the evidence, as the operator named it. */
+  readonly name: string;
+  /** A function: it is called where an error becomes the verdict "refused". */
   readonly evidence: () => Uint8Array;
-  readonly endorsements: readonly Uint8Array[];
-  readonly collateral: () => readonly CollateralItem[];
+  readonly endorsements: readonly NamedFile[];
+  readonly collateral: readonly NamedFile[];
   readonly policy: Policy | 'not-judged';
   readonly binding: Uint8Array | 'not-judged';
   readonly nowMs: number;
@@ -49,7 +59,7 @@ const MAX_FILE_BYTES = 8 << 20;
 
 /** Reads the files and parses the options. @throws AttestError `attest-option`, `attest-file` */
 export async function readInputs(options: ExplainOptions, ports: ReadingPorts): Promise<ExplainInputs> {
-  const variant = EXPLAINED_VARIANTS.find((each) => each === options.variant);
+  const variant = MEASURED_VARIANTS.find((each) => each === options.variant);
   if (variant === undefined) {
     throw new AttestError('attest-option', `unknown --variant ${JSON.stringify(options.variant)}`);
   }
@@ -57,14 +67,14 @@ export async function readInputs(options: ExplainOptions, ports: ReadingPorts): 
   const { endorsements = [], collateral: collateralPaths = [] } = options;
   if (variant === 'tpm' && collateralPaths.length > 0)
     throw new AttestError('attest-option', '--collateral does not apply to TPM evidence');
-  const readAll = (paths: readonly string[]): Promise<Uint8Array[]> =>
-    Promise.all(paths.map((path) => readFile(path, ports)));
-  const collateral = await readAll(collateralPaths);
+  const readAll = (paths: readonly string[]): Promise<NamedFile[]> =>
+    Promise.all(paths.map(async (name) => ({ name, bytes: await readFile(name, ports) })));
   return {
     variant,
+    name: options.evidence,
     evidence: await readEvidence(options.evidence, ports),
     endorsements: await readAll(endorsements),
-    collateral: () => collateral.flatMap(readCollateralFile),
+    collateral: await readAll(collateralPaths),
     policy: options.policy === undefined ? 'not-judged' : await readPolicy(options.policy, ports),
     binding: options.binding === undefined ? 'not-judged' : parseBinding(options.binding),
     nowMs: options.at === undefined ? ports.nowMs : parseTime(options.at),
@@ -97,6 +107,17 @@ export async function readFile(path: string, { files, base }: ReadingPorts): Pro
   return bytes;
 }
 
+/** The documents of manufacturers in a file. @throws CollateralError that names the file */
+export function documentsIn({ name, bytes }: NamedFile): readonly CollateralItem[] {
+  try {
+    return readCollateralFile(bytes);
+  } catch (cause) {
+    throw cause instanceof CollateralError
+      ? new CollateralError(cause.code, `reading ${name}`, { cause })
+      : cause;
+  }
+}
+
 function isTooLarge(error: unknown): boolean {
   return (
     error instanceof AttestError && error.cause instanceof FileError && error.cause.code === 'file-too-large'
@@ -113,7 +134,11 @@ function isWrongFile(error: unknown): boolean {
 async function readPolicy(path: string, ports: ReadingPorts): Promise<Policy> {
   const text = Buffer.from(await readFile(path, ports)).toString('utf8');
   const input = parseText(text, path);
-  return parsePolicy(sectionOf(sectionOf(input, 'attestation'), 'policy'));
+  try {
+    return parsePolicy(sectionOf(sectionOf(input, 'attestation'), 'policy'));
+  } catch (cause) {
+    throw cause instanceof PolicyError ? new PolicyError(cause.code, `reading ${path}`, { cause }) : cause;
+  }
 }
 
 /** The section `name` of a document; a document without this section is returned whole. */
@@ -137,12 +162,12 @@ function parseBinding(text: string): Uint8Array {
 
 const TIME = /^(\d{4}-\d\d-\d\d)(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/;
 
-/** RFC 3339 or seconds since the epoch. */
+/** RFC 3339, or a day. A bare number is refused: `2020` could be a year or seconds. */
 function parseTime(text: string): number {
   const day = TIME.exec(text)?.[1];
-  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : day === undefined ? NaN : Date.parse(text);
-  const isTime = !Number.isNaN(new Date(ms).getTime()) && (day === undefined || isDay(day));
-  if (!isTime) throw new AttestError('attest-option', `invalid time ${JSON.stringify(text)} for --at`);
+  const ms = day === undefined || !isDay(day) ? NaN : Date.parse(text);
+  if (Number.isNaN(ms))
+    throw new AttestError('attest-option', `invalid time ${JSON.stringify(text)} for --at`);
   return ms;
 }
 

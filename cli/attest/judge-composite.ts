@@ -36,7 +36,7 @@ export async function explainComposite(
       variant: 'tpm',
       evidence: () => parts.quote,
       // Without a binding, nothing shows that the report certifies the key. A policy then refuses the quote.
-      endorsements: binding === 'not-judged' ? [] : [parts.attestationKey],
+      endorsements: binding === 'not-judged' ? [] : [{ name: inputs.name, bytes: parts.attestationKey }],
       policy: policies.tpm,
     }),
   );

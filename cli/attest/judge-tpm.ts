@@ -35,7 +35,13 @@ import {
 } from '../../internal/attestation/tpm/index.ts';
 import { AttestError } from './errors.ts';
 import type { ExplainInputs } from './inputs.ts';
-import { isRawTpmQuote, publicAreasOf, readRawTpmQuote, type RawTpmQuote } from './tpm-files.ts';
+import {
+  isRawTpmQuote,
+  publicAreasOf,
+  readRawTpmQuote,
+  type QuoteFile,
+  type RawTpmQuote,
+} from './tpm-files.ts';
 
 type Checks = CheckList<QuoteErrorCode>;
 
@@ -49,10 +55,13 @@ const LAST_FIRMWARE_PCR = 7;
 export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
   const { policy, binding, endorsements, nowMs } = inputs;
   const evidence = inputs.evidence();
-  if (isRawTpmQuote(evidence)) return judgeParts(readRawTpmQuote(evidence, endorsements), inputs, []);
+  if (isRawTpmQuote(evidence)) {
+    const quote = readRawTpmQuote(evidence, endorsements);
+    return namingFile(quote.files, () => judgeParts(quote, inputs, []));
+  }
   const parts = decodeTpmEvidence(evidence);
   const names = publicAreasOf(endorsements).map(nameOfBytes);
-  if (binding === 'not-judged') return judgeParts(parts, inputs, names);
+  if (binding === 'not-judged') return judgeParts({ ...parts, files: {} }, inputs, names);
   if (binding.length !== BINDING_BYTES) {
     throw new AttestError(
       'attest-option',
@@ -66,6 +75,27 @@ export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
     policy: rules,
     collateral: { tpm: { attestationKeys } },
   });
+}
+
+/** The file that is malformed, or does not fit the quote, when a check fails. Other checks are about the quote itself. */
+const FILE_OF_CHECK: Readonly<Record<string, QuoteFile>> = {
+  'key-malformed': 'key',
+  'signature-malformed': 'signature',
+  'pcr-values': 'PCR values',
+  'pcr-digest': 'PCR values',
+  'eventlog-missing': 'log',
+};
+
+/** Names the file of a raw quote in a refusal of this file. */
+function namingFile(files: RawTpmQuote['files'], verify: () => Verdict): Verdict {
+  try {
+    return verify();
+  } catch (error) {
+    if (!(error instanceof AttestationError)) throw error;
+    const part = FILE_OF_CHECK[error.checks.at(-1)?.name ?? ''];
+    const name = part && files[part];
+    throw name === undefined ? error : error.within(`reading ${name}`);
+  }
 }
 
 /**

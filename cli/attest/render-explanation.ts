@@ -1,14 +1,16 @@
-import type { Check, Claim } from '../../internal/attestation/index.ts';
+import type { Check, Claim, MeasuredVariant } from '../../internal/attestation/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import type { ExplainedVariant } from './inputs.ts';
 
 const SYMBOLS: Readonly<Record<Check['outcome'], string>> = { pass: '✓', fail: '✗', warn: '!', skipped: '–' };
-const MAX_VALUE = 100;
+/** A chip id or a SHA-512 in hex. */
+const MAX_VALUE = 128;
 
 /** Result of `cluster attest explain`, printed as it is by `-o json`. */
 export interface Explanation {
   readonly verdict: 'accepted' | 'refused';
-  readonly variant: ExplainedVariant;
+  readonly variant: MeasuredVariant;
+  /** The file with the evidence, as the operator named it. */
+  readonly evidence: string;
   /** Code of the failed check. */
   readonly code?: string;
   readonly reason?: string;
@@ -22,6 +24,8 @@ export interface Explanation {
   readonly tcb: Readonly<Record<string, Claim>>;
   readonly machineIdentity?: string;
   readonly claims: Readonly<Record<string, Claim>>;
+  /** What refused evidence says of its machine. Nothing of it is verified. */
+  readonly unverified?: Readonly<Record<'measurements' | 'tcb' | 'claims', Readonly<Record<string, Claim>>>>;
   readonly warnings: readonly string[];
   /** Version of the policy, null without one. */
   readonly policy: string | null;
@@ -31,28 +35,42 @@ export interface Explanation {
 
 /** The explanation as text: the verdict, its reason, then everything that was checked and read. */
 export function renderExplanation(explanation: Explanation): string {
-  const { verdict, variant, policy, at } = explanation;
-  const head =
-    verdict === 'accepted'
-      ? `ACCEPTED  ${variant} evidence, verified at ${at} under ${policy ?? 'no policy'}`
-      : `REFUSED   ${variant} evidence, verified at ${at} under ${policy ?? 'no policy'}: ${explanation.code}`;
-  const { reason: why, meaning, fix } = explanation;
-  const reason = [
-    ...(why === undefined ? [] : [`  ${printable(why)}`]),
-    ...(meaning === undefined ? [] : [`  meaning: ${meaning}`]),
-    ...(fix === undefined ? [] : [`  fix:     ${fix}`]),
-  ];
+  const { verdict, variant, evidence, policy, at, unverified } = explanation;
+  const what = `${variant} evidence ${printable(evidence)}, verified at ${at} under ${policy ?? 'no policy'}`;
+  const head = verdict === 'accepted' ? `ACCEPTED  ${what}` : `REFUSED   ${what}: ${explanation.code}`;
   return [
     head,
-    ...reason,
-    ...section('Checks', explanation.checks.map(checkLine)),
+    ...reasonLines(explanation),
+    ...section('Checks (✓ passed, ✗ failed, ! warning, – skipped)', explanation.checks.map(checkLine)),
     ...section('Machine', explanation.machineIdentity === undefined ? [] : [explanation.machineIdentity]),
     ...section('Registers', pairs(explanation.measurements)),
     ...section('TCB', pairs(explanation.tcb)),
     ...section('Claims', pairs(explanation.claims)),
+    ...section('Evidence (not verified)', unverifiedLines(unverified)),
     ...section('Note', explanation.warnings),
     '',
   ].join('\n');
+}
+
+/** Why evidence was refused. Both compared values are shown in full: the table of checks cuts them. */
+function reasonLines({ reason, meaning, expected, actual, fix }: Explanation): string[] {
+  return [
+    ...(reason === undefined ? [] : [`  ${printable(reason)}`]),
+    ...labelled('meaning', meaning),
+    ...labelled('expected', reason?.includes(expected ?? '') ? undefined : expected),
+    ...labelled('found', reason?.includes(actual ?? '') ? undefined : actual),
+    ...labelled('fix', fix),
+  ];
+}
+
+/** The machine first, then its TCB, then its registers. */
+function unverifiedLines(unverified: Explanation['unverified']): string[] {
+  if (unverified === undefined) return [];
+  return [unverified.claims, unverified.tcb, unverified.measurements].flatMap(pairs);
+}
+
+function labelled(label: string, text: string | undefined): string[] {
+  return text === undefined ? [] : [`  ${`${label}:`.padEnd(10)}${printable(text)}`];
 }
 
 function checkLine({ name, outcome, expected, actual }: Check): string {

@@ -12,13 +12,19 @@ import {
 } from '../../internal/tpm/index.ts';
 import { parseJson } from '../../internal/file/index.ts';
 import { AttestError } from './errors.ts';
+import type { NamedFile } from './inputs.ts';
 
 /** A quote as TPM tools write it: several files, or one JSON object. */
 export interface RawTpmQuote extends Omit<QuoteParts, 'attestationKey'> {
   /** The public area (TPMT_PUBLIC), or only the key, from a PEM file. */
   readonly attestationKey: Uint8Array | KeyObject;
   readonly eventLog: Uint8Array;
+  /** The files that the parts came from, as the operator named them; none for parts of the evidence itself. */
+  readonly files: Partial<Readonly<Record<QuoteFile, string>>>;
 }
+
+/** What a file beside a raw quote contains. */
+export type QuoteFile = 'signature' | 'key' | 'log' | 'PCR values';
 
 const ATTEST_MAGIC = 0xff544347;
 const SIGNATURE_ALGORITHMS = [0x0014, 0x0016, 0x0018];
@@ -39,7 +45,7 @@ export function isRawTpmQuote(bytes: Uint8Array): boolean {
  * recognizes it.
  * @throws AttestError `attest-evidence-incomplete`, `attest-endorsement-unknown`
  */
-export function readRawTpmQuote(evidence: Uint8Array, files: readonly Uint8Array[]): RawTpmQuote {
+export function readRawTpmQuote(evidence: Uint8Array, files: readonly NamedFile[]): RawTpmQuote {
   if (isJson(evidence)) {
     refuseUnused(files, []);
     return fromJson(evidence);
@@ -51,21 +57,31 @@ export function readRawTpmQuote(evidence: Uint8Array, files: readonly Uint8Array
   const log = partOf('log');
   const rest = files.filter((file) => file !== key && file !== signature && file !== log);
   const pcrFile = partOf('PCR values') ?? rest[0];
-  const attestationKey = key && (asPublicArea(key) ?? asPemKey(key));
-  if (attestationKey === undefined || signature === undefined || pcrFile === undefined) {
+  const attestationKey = key && (asPublicArea(key.bytes) ?? asPemKey(key.bytes));
+  if (key === undefined || attestationKey === undefined || signature === undefined || pcrFile === undefined) {
     const missing = { key: attestationKey, signature, 'PCR values': pcrFile };
     const names = Object.entries(missing).flatMap(([name, found]) => (found === undefined ? [name] : []));
     throw new AttestError('attest-evidence-incomplete', `TPM quote incomplete: no ${names.join(', no ')}`);
   }
   refuseUnused(files, [key, signature, log, pcrFile]);
-  const eventLog = log ?? new Uint8Array();
-  const pcrValues = pcrValuesFrom(pcrFile, attest);
-  return { attest, signature: canonical(signature, attestationKey), attestationKey, pcrValues, eventLog };
+  return {
+    attest,
+    signature: canonical(signature.bytes, attestationKey),
+    attestationKey,
+    pcrValues: pcrValuesFrom(pcrFile.bytes, attest),
+    eventLog: log?.bytes ?? new Uint8Array(),
+    files: {
+      key: key.name,
+      signature: signature.name,
+      'PCR values': pcrFile.name,
+      ...(log && { log: log.name }),
+    },
+  };
 }
 
 /** Attestation keys passed with an evidence document, which contains everything else. */
-export function publicAreasOf(files: readonly Uint8Array[]): readonly Uint8Array[] {
-  const keys = files.map(asPublicArea);
+export function publicAreasOf(files: readonly NamedFile[]): readonly Uint8Array[] {
+  const keys = files.map(({ bytes }) => asPublicArea(bytes));
   refuseUnused(
     files,
     files.filter((_, at) => keys[at] !== undefined),
@@ -73,14 +89,15 @@ export function publicAreasOf(files: readonly Uint8Array[]): readonly Uint8Array
   return keys.filter((key) => key !== undefined);
 }
 
-type Part = 'signature' | 'key' | 'log' | 'PCR values';
-
 /**
  * The first file of each kind. Concatenated PCR values are recognized by their length, because they can start
  * with any bytes.
  */
-function partsIn(files: readonly Uint8Array[], valuesBytes: number): (part: Part) => Uint8Array | undefined {
-  const kinds = files.map((file): Part | undefined => {
+function partsIn(
+  files: readonly NamedFile[],
+  valuesBytes: number,
+): (part: QuoteFile) => NamedFile | undefined {
+  const kinds = files.map(({ bytes: file }): QuoteFile | undefined => {
     if (valuesBytes > 0 && file.length === valuesBytes) return 'PCR values';
     if (isEventLog(file)) return 'log';
     if (asPublicArea(file) !== undefined || asPemKey(file) !== undefined) return 'key';
@@ -91,14 +108,14 @@ function partsIn(files: readonly Uint8Array[], valuesBytes: number): (part: Part
 }
 
 /** Refuses files that were not used, except duplicates of used ones. */
-function refuseUnused(files: readonly Uint8Array[], used: readonly (Uint8Array | undefined)[]): void {
-  const unused = files.findIndex(
-    (file) => !used.some((each) => each !== undefined && Buffer.compare(each, file) === 0),
+function refuseUnused(files: readonly NamedFile[], used: readonly (NamedFile | undefined)[]): void {
+  const unused = files.find(
+    ({ bytes }) => !used.some((each) => each !== undefined && Buffer.compare(each.bytes, bytes) === 0),
   );
-  if (unused < 0) return;
+  if (unused === undefined) return;
   throw new AttestError(
     'attest-endorsement-unknown',
-    `file ${unused + 1} of --endorsements is not part of the TPM quote, or is the second file of its kind`,
+    `${unused.name}: not part of the TPM quote, or the second file of its kind`,
   );
 }
 
@@ -126,7 +143,7 @@ function fromJson(bytes: Uint8Array): RawTpmQuote {
   const { quote: attest, attestationKey: key, pcrs, eventLog = new Uint8Array() } = parsed.data;
   const attestationKey = asPublicArea(key) ?? key;
   const signature = canonical(parsed.data.signature, attestationKey);
-  return { attest, signature, attestationKey, pcrValues: byIndex(pcrs), eventLog };
+  return { attest, signature, attestationKey, pcrValues: byIndex(pcrs), eventLog, files: {} };
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { MEASURED_VARIANTS } from '../../internal/attestation/index.ts';
 import type { ActionBinder } from '../app/command.ts';
 import type { ExplainOptions } from '../attest/index.ts';
 
@@ -81,14 +82,14 @@ function registerExplain(attest: Command, action: ActionBinder): void {
     .command('explain')
     .description('decode and verify evidence, field by field')
     .argument('<evidence>', 'SNP report, TDX quote, TPM quote or evidence document')
-    .requiredOption('--variant <name>', 'tpm, sev-snp, tdx, snp+tpm or tdx+tpm')
+    .requiredOption('--variant <name>', `what the evidence is: ${MEASURED_VARIANTS.join(', ')}`)
     .option(
       '--endorsements <file...>',
       'chip certificates; for a raw TPM quote: signature, key, PCR values and event log',
     )
     .option(
       '--collateral <file...>',
-      'for sev-snp and tdx: CRLs, TCB info, QE identity, quote collateral or a bundle',
+      'except for tpm: CRLs, TCB info, QE identity, quote collateral or a bundle',
     )
     .option('--policy <file>', 'attestation policy (default: check authenticity only)')
     .option('--binding <hex>', 'expected report data (default: replays are not detected)')

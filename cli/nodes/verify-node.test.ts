@@ -82,7 +82,13 @@ describe('cluster verify', () => {
   ];
   test.each(refused)('refuses a node $name', async ({ given }) => {
     const report = await given();
-    expect(report).toMatchObject({ verdict: 'refused', code: 'attestation-register-mismatch' });
+    expect(report).toMatchObject({
+      verdict: 'refused',
+      code: 'attestation-register-mismatch',
+      meaning: expect.stringMatching(/none of its reference values/) as unknown,
+      fix: expect.stringMatching(/cluster attest measure/) as unknown,
+    });
+    expect(report.checks.at(-1)?.name).toMatch(/^register-pcr\d+$/);
     expect(report.registers.filter(({ verdict }) => verdict === 'differs')).toHaveLength(1);
     expect(report.registers.every(({ actual }) => actual !== '')).toBe(true);
   });

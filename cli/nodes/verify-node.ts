@@ -9,6 +9,7 @@ import {
   type Policy,
   type Variant,
   type Verdict,
+  VARIANTS,
   VERIFY_NONCE_BYTES,
   withLockRegister,
 } from '../../internal/attestation/index.ts';
@@ -17,13 +18,13 @@ import {
   createValidators,
   parsePolicy,
   standardValidators,
-  VARIANTS,
 } from '../../internal/attestation/policy/index.ts';
 import { decodeTpmEvidence, tpmMeasurements } from '../../internal/attestation/tpm/index.ts';
 import { attestationSettings, type ClusterConfig } from '../../internal/config/index.ts';
-import { describeError, type ExitName } from '../../internal/errors/index.ts';
+import { describeError, type ExitName, findCoded } from '../../internal/errors/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { meaningOfCode } from '../app/explain.ts';
 import { readCollateral } from '../attest/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { readCaller, callCurator, findNode } from '../cluster/index.ts';
@@ -147,13 +148,16 @@ export async function judge(what: {
       warnings: verdict.warnings,
     };
   } catch (error) {
-    const { code } = error as { readonly code?: unknown };
+    const coded = findCoded(error);
+    const meaning = meaningOfCode(coded?.code ?? '');
     return {
       ...frame,
       verdict: 'refused',
       identity: printable(node.admission?.identity ?? 'none on record'),
-      code: typeof code === 'string' ? code : 'internal',
+      code: coded?.code ?? 'internal',
       reason: printable(describeError(error)),
+      ...(meaning !== undefined && { meaning }),
+      ...(coded !== undefined && { fix: coded.fix }),
       checks: error instanceof AttestationError ? error.checks : [],
       registers: registerRows(policy, shownRegisters(what.variant, evidence)),
       warnings: [],

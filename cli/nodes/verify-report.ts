@@ -13,6 +13,9 @@ export interface VerifyReport {
   readonly policy: string;
   readonly code?: string;
   readonly reason?: string;
+  /** What `cluster help errors CODE` shows about the code. */
+  readonly meaning?: string;
+  readonly fix?: string;
   readonly checks: readonly Check[];
   readonly registers: readonly RegisterRow[];
   readonly warnings: readonly string[];
@@ -54,6 +57,8 @@ export function renderReport(report: VerifyReport): string {
   return [
     head,
     ...(report.reason === undefined ? [] : [`  ${report.reason}`]),
+    ...(report.meaning === undefined ? [] : [`  meaning  ${report.meaning}`]),
+    ...(report.fix === undefined ? [] : [`  fix      ${report.fix}`]),
     `  machine  ${identity}, ${PIN_TEXTS[report.pin]}`,
     `  policy   ${policy}, profile ${profile}${profile === 'identity' ? ': identity verified; software not attested' : ''}`,
     '',

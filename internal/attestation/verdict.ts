@@ -5,11 +5,18 @@ import type { Collateral, Policy } from './rules.ts';
  * or throws an `AttestationError` that names the failed check. So there is no boolean that a caller could forget to test.
  */
 
+/** The attestation variants that say something about the software of a machine. */
+export const MEASURED_VARIANTS = ['tpm', 'sev-snp', 'tdx', 'snp+tpm', 'tdx+tpm'] as const;
+/** A variant that says something about the software of a machine. */
+export type MeasuredVariant = (typeof MEASURED_VARIANTS)[number];
+
 /**
- * Attestation variants, i.e. kinds of evidence. `owner-key` (an operator) and `machine-key` (a machine without a TPM) are
+ * All attestation variants, i.e. kinds of evidence. `owner-key` (an operator) and `machine-key` (a machine without a TPM) are
  * signatures over the binding; they prove identity and nothing about software.
  */
-export type Variant = 'tpm' | 'sev-snp' | 'tdx' | 'snp+tpm' | 'tdx+tpm' | 'owner-key' | 'machine-key';
+export const VARIANTS = [...MEASURED_VARIANTS, 'owner-key', 'machine-key'] as const;
+/** An attestation variant. */
+export type Variant = (typeof VARIANTS)[number];
 
 /**
  * Size of the binding that evidence covers: a SHA-512 over the verifier's nonce, the session and both public keys
@@ -82,6 +89,9 @@ export interface Verdict {
   readonly warnings: readonly string[];
   readonly policyVersion: string;
 }
+
+/** What evidence says of its machine. Nothing of it is verified: shown for refused evidence only. */
+export type DecodedEvidence = Pick<Verdict, 'measurements' | 'tcb' | 'claims'>;
 
 /** Creates evidence on the machine itself. */
 export interface Issuer {

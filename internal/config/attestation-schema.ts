@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { DEFAULT_LOCK_PCR } from '../attestation/index.ts';
+import { DEFAULT_LOCK_PCR, MEASURED_VARIANTS } from '../attestation/index.ts';
 import { PolicyError, policySchema, PolicyStore } from '../attestation/policy/index.ts';
 import { CertificateCache, parsePem, X509Error } from '../attestation/x509/index.ts';
 import { Asn1Error } from '../attestation/asn1/index.ts';
 
 /** The kinds of evidence of machines. Operators have another kind, which is not configured here. */
-const MACHINE_VARIANTS = ['tpm', 'sev-snp', 'tdx', 'snp+tpm', 'tdx+tpm', 'machine-key'] as const;
+const MACHINE_VARIANTS = [...MEASURED_VARIANTS, 'machine-key'] as const;
 const MAX_CERTIFICATES = 8;
 
 const certificate = z
@@ -73,9 +73,8 @@ export const KEYS_ONLY_POLICY = { name: 'keys-only', profile: 'identity', machin
 /** Reports every problem at its position. The policy stays unparsed, because its hash is its version. */
 function checkPolicy(policy: unknown, context: z.RefinementCtx): void {
   const parsed = policySchema.safeParse(policy);
-  for (const { path, message } of parsed.error?.issues ?? []) {
-    context.addIssue({ code: 'custom', path, message });
-  }
+  for (const issue of parsed.error?.issues ?? [])
+    context.addIssue(issue as Parameters<typeof context.addIssue>[0]);
 }
 
 function checkWhole(config: AttestationConfig, context: z.RefinementCtx): void {

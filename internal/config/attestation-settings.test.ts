@@ -69,7 +69,7 @@ describe('the section attestation', () => {
     {
       name: 'an unknown key of the policy',
       given: { ...endorsed, policy: { ...tpmPolicy, tpm: { requiredPcrs: [0], allowAll: true } } },
-      path: 'attestation.policy.tpm',
+      path: 'attestation.policy.tpm.allowAll',
     },
     {
       name: 'a policy with a PCR that every process can reset',
@@ -93,6 +93,33 @@ describe('the section attestation', () => {
     },
   ])('parseClusterConfig() refuses $name and reports the position', ({ given, path }) => {
     expect(problemsOf(given).map((problem) => problem.path)).toContain(path);
+  });
+
+  test.each([
+    {
+      name: 'an unknown profile',
+      policy: { ...tpmPolicy, profile: 'none' },
+      says: /\.profile is "none"; it must be one of measured, identity$/,
+    },
+    {
+      name: 'machines of another type',
+      policy: { ...tpmPolicy, machines: 7 },
+      says: /\.machines is 7; it must be /,
+    },
+    {
+      name: 'a PCR that is no number',
+      policy: { ...tpmPolicy, tpm: { requiredPcrs: ['a'] } },
+      says: /\.0 is "a"; it must be a number$/,
+    },
+    {
+      name: 'a missing key',
+      policy: { ...tpmPolicy, tpm: {} },
+      says: /\.requiredPcrs is missing; it must be a list/,
+    },
+  ])('describes a malformed policy in our own words: $name', ({ policy, says }) => {
+    const messages = problemsOf({ ...endorsed, policy }).map(({ message }) => message);
+    expect(messages).toContainEqual(expect.stringMatching(says));
+    expect(messages.join()).not.toMatch(/Invalid|expected .* received/);
   });
 
   test('keeps the policy as it is written, so that the policy has the same version on all machines', () => {

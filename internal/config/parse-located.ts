@@ -1,5 +1,6 @@
 import { isMap, isNode, isScalar, isSeq, LineCounter, parseDocument, type Document } from 'yaml';
 import type { z } from 'zod';
+import { expectedShape, innermostIssue } from '../errors/index.ts';
 
 /** A problem of a file. */
 export interface Problem {
@@ -37,7 +38,7 @@ export function parseLocated<T>(schema: z.ZodType<T>, text: string): LocatedResu
   const parsed = schema.safeParse(plain ?? {});
   if (parsed.success) return { kind: 'valid', value: parsed.data };
   const problems = parsed.error.issues
-    .flatMap((issue) => problemsFrom(issue, document))
+    .flatMap((issue) => problemsFrom(innermostIssue(issue), document))
     .map(({ offset, ...problem }) => ({ ...problem, ...at(offset) }))
     .sort((a, b) => a.line - b.line || a.column - b.column);
   return { kind: 'invalid', problems };
@@ -105,24 +106,11 @@ function problemsFrom(issue: z.core.$ZodIssue, document: Document): readonly Unp
   ];
 }
 
-/** The expected value. Our own messages contain it; the messages of zod are replaced. */
+/** What the value must be, in the words of YAML. */
 function wantOf(issue: z.core.$ZodIssue): string {
-  switch (issue.code) {
-    case 'invalid_type':
-      if (issue.expected === 'object') return 'keys with values (`key: value`)';
-      if (issue.expected === 'array') return 'a list (`- item`)';
-      return `${/^[aeiou]/.test(issue.expected) ? 'an' : 'a'} ${issue.expected}`;
-    case 'invalid_value':
-      return issue.message.startsWith('Invalid')
-        ? `one of ${issue.values.map(String).join(', ')}`
-        : issue.message;
-    case 'too_small':
-      return `at least ${String(issue.minimum)}`;
-    case 'too_big':
-      return `at most ${String(issue.maximum)}`;
-    default:
-      return issue.message;
-  }
+  if (issue.code === 'invalid_type' && issue.expected === 'object') return 'keys with values (`key: value`)';
+  if (issue.code === 'invalid_type' && issue.expected === 'array') return 'a list (`- item`)';
+  return expectedShape(issue);
 }
 
 function describeFound(value: unknown): string {

@@ -15,4 +15,4 @@ export {
   type ErrorSpec,
   type Fault,
 } from './coded-error.ts';
-export { describeShape, shapeProblemOf } from './shape-problem.ts';
+export { describeShape, expectedShape, innermostIssue, shapeProblemOf } from './shape-problem.ts';

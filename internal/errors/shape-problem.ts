@@ -23,52 +23,56 @@ export function describeShape({ issues }: { readonly issues: readonly Issue[] })
 
 /** The problem that an issue of zod stands for. */
 export function shapeProblemOf(issue: Issue): ShapeProblem {
-  const path = issue.path.map((part) => String(part).slice(0, MAX_NAME)).join('.');
-  const inner = innerOf(issue);
-  if (inner === undefined) return { path, message: messageOf(issue) };
-  const { path: below, message } = shapeProblemOf(inner);
-  return { path: [path, below].filter((part) => part !== '').join('.'), message };
+  const inner = innermostIssue(issue);
+  const path = inner.path.map((part) => String(part).slice(0, MAX_NAME)).join('.');
+  return { path, message: messageOf(inner) };
 }
 
-/** Of the alternatives of a union, the one that fits best tells most: its problem lies deepest. */
-function innerOf(issue: Issue): Issue | undefined {
-  if (issue.code !== 'invalid_union') return undefined;
+/**
+ * The issue that tells most, with its whole path. Of the alternatives of a union, the one that fits best has the deepest
+ * problem.
+ */
+export function innermostIssue(issue: Issue): Issue {
+  if (issue.code !== 'invalid_union') return issue;
   const firsts = issue.errors.flatMap(([first]) => (first === undefined ? [] : [first]));
-  return firsts.reduce<Issue | undefined>(
-    (best, each) => (best === undefined || each.path.length > best.path.length ? each : best),
+  const best = firsts.reduce<Issue | undefined>(
+    (deepest, each) => (deepest === undefined || each.path.length > deepest.path.length ? each : deepest),
     undefined,
   );
+  return best === undefined ? issue : innermostIssue({ ...best, path: [...issue.path, ...best.path] });
 }
 
-function messageOf(issue: Issue): string {
+/** What a value must be, as a noun: `a number`, `one of a, b`, or the words of our own schema. */
+export function expectedShape(issue: Issue): string {
+  if (isOwn(issue.message)) return issue.message;
   switch (issue.code) {
     case 'invalid_type':
-      return typeMessage(issue.expected, issue.message, issue.path.length === 0);
+      return withArticle(issue.expected);
     case 'invalid_value':
-      return expectation(issue, `${issue.values.length > 1 ? 'one of ' : ''}${issue.values.join(', ')}`);
+      return `${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map(String).join(', ')}`;
     case 'too_small':
-      return expectation(issue, `at least ${String(issue.minimum)}${unitOf(issue.origin)}`);
+      return `at least ${String(issue.minimum)}${unitOf(issue.origin)}`;
     case 'too_big':
-      return expectation(issue, `at most ${String(issue.maximum)}${unitOf(issue.origin)}`);
-    case 'unrecognized_keys':
-      return `unknown key ${JSON.stringify(issue.keys[0]?.slice(0, MAX_NAME))}`;
+      return `at most ${String(issue.maximum)}${unitOf(issue.origin)}`;
     case 'invalid_format':
-      return expectation(issue, issue.format === 'regex' ? 'another form' : `the form ${issue.format}`);
+      return issue.format === 'regex' ? 'a text of another form' : `a text of the form ${issue.format}`;
     default:
-      return isOwn(issue.message) ? issue.message : 'not in the expected form';
+      return 'a value of another form';
   }
 }
 
-/** `undefined` as a whole document means that the text was not JSON. */
-function typeMessage(expected: string, zodMessage: string, isWhole: boolean): string {
-  if (!zodMessage.startsWith('Invalid input: expected')) return zodMessage;
-  const found = /received (.+)$/.exec(zodMessage)?.[1] ?? 'something else';
-  if (found !== 'undefined') return `expected ${withArticle(expected)}, found ${withArticle(found)}`;
-  return isWhole ? 'not JSON' : `missing, expected ${withArticle(expected)}`;
+function messageOf(issue: Issue): string {
+  if (issue.code === 'unrecognized_keys')
+    return `unknown key ${JSON.stringify(issue.keys[0]?.slice(0, MAX_NAME))}`;
+  if (isOwn(issue.message)) return issue.message;
+  return issue.code === 'invalid_type' ? typeMessage(issue) : `expected ${expectedShape(issue)}`;
 }
 
-function expectation({ message }: Issue, want: string): string {
-  return isOwn(message) ? message : `expected ${want}`;
+/** `undefined` as a whole document means that the text was not JSON. */
+function typeMessage(issue: Issue): string {
+  const found = /received (.+)$/.exec(issue.message)?.[1] ?? 'something else';
+  if (found !== 'undefined') return `expected ${expectedShape(issue)}, found ${withArticle(found)}`;
+  return issue.path.length === 0 ? 'not JSON' : `missing, expected ${expectedShape(issue)}`;
 }
 
 /** Whether the message is of this program. */

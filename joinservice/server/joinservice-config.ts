@@ -1,7 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import type { Variant } from '../../internal/attestation/index.ts';
-import { VARIANTS } from '../../internal/attestation/policy/index.ts';
+import { VARIANTS } from '../../internal/attestation/index.ts';
 import { parseProgramConfig } from '../../internal/config/index.ts';
 import { JoinserviceError } from './errors.ts';
 
@@ -33,7 +32,7 @@ const shape = z.strictObject({
       /** The address at which other nodes reach this node, without a port. */
       address: z.string().refine((text) => isIP(text) !== 0, 'an IP address'),
       /** The socket of the agent for evidence, and the variant of this machine. */
-      evidence: z.strictObject({ socket: path, variant: z.enum(VARIANTS as [Variant, ...Variant[]]) }),
+      evidence: z.strictObject({ socket: path, variant: z.enum(VARIANTS) }),
       /** Two sockets: one of the signer, and one through which the signer reaches etcd. */
       signer: z.strictObject({ socket: path, etcdPipe: path }),
     })

@@ -1,9 +1,10 @@
+import { MEASURED_VARIANTS } from '../../../internal/attestation/index.ts';
 import { attestationTemplate, SIMPLE_VARIANTS, type SimpleVariant } from '../../../internal/config/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { ClusterError } from '../errors.ts';
 
 /** Kinds of evidence for which an operator must supply reference values, such as minimum firmware versions. */
-const WITH_VALUES = ['sev-snp', 'tdx', 'snp+tpm', 'tdx+tpm'];
+const WITH_VALUES: readonly string[] = MEASURED_VARIANTS.filter((each) => each !== 'tpm');
 
 /**
  * The section `attestation` of a new cluster.yaml: from the flag, else from prompts, else (without a terminal) TPMs only.

@@ -20,4 +20,5 @@ export {
   type CollateralItem,
 } from './collateral-bundle.ts';
 export { verifyBundle, type ManufacturerTrust } from './check-collateral.ts';
+export { CollateralError } from './errors.ts';
 export { readCollateralFile } from './read-collateral-file.ts';

@@ -1,4 +1,5 @@
 import { defineErrors, errorClass, fault } from '../../errors/index.ts';
+import { VARIANTS } from '../verdict.ts';
 
 /** Errors of attestation policies. */
 export const policyErrors = defineErrors({
@@ -12,7 +13,7 @@ export const policyErrors = defineErrors({
   ),
   'policy-variant-unknown': fault.operator.usage(
     'An attestation variant is missing, unknown or named twice, or the policy has no section for it.',
-    'Use the variants tpm, sev-snp, tdx, snp+tpm, tdx+tpm, owner-key and machine-key, each once, and add to the policy the sections tpm, sev-snp and tdx that these variants need.',
+    `Use the variants ${VARIANTS.join(', ')}, each once, and add to the policy the sections tpm, sev-snp and tdx that these variants need.`,
   ),
 });
 

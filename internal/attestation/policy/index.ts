@@ -16,7 +16,7 @@ export {
 } from './composite.ts';
 export { PolicyError } from './errors.ts';
 export { parsePolicy } from './parse.ts';
-export { createValidators, parseVariants, VARIANTS, type ValidatorDependencies } from './registry.ts';
+export { createValidators, parseVariants, type ValidatorDependencies } from './registry.ts';
 export { createIssuer, standardValidators } from './standard.ts';
 export { policySchema } from './schema.ts';
 export { PolicyStore } from './store.ts';

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
 import { FakeClock, FakeTsm } from '../../testing/index.ts';
 import { rawFromOwnerKey } from '../ownerkey/index.ts';
-import type { Issuer, Validator, Variant } from '../verdict.ts';
+import { VARIANTS, type Issuer, type Validator, type Variant } from '../verdict.ts';
 import {
   createIssuer,
   createValidators,
@@ -11,7 +11,6 @@ import {
   PolicyError,
   PolicyStore,
   standardValidators,
-  VARIANTS,
   type ValidatorDependencies,
 } from './index.ts';
 

@@ -1,16 +1,5 @@
-import type { Validator, Variant } from '../verdict.ts';
+import { VARIANTS, type Validator, type Variant } from '../verdict.ts';
 import { PolicyError } from './errors.ts';
-
-/** All attestation variants. */
-export const VARIANTS: readonly Variant[] = [
-  'tpm',
-  'sev-snp',
-  'tdx',
-  'snp+tpm',
-  'tdx+tpm',
-  'owner-key',
-  'machine-key',
-];
 
 /** For each variant, a function that creates its validator. Called only for variants in use. */
 export type ValidatorDependencies = Readonly<Record<Variant, () => Validator>>;

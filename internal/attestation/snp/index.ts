@@ -11,6 +11,7 @@ export { certificatesFromTable, decodeSnpEvidence, encodeSnpEvidence } from './e
 export { SnpIssuer } from './issuer.ts';
 export { type SnpProduct } from './product.ts';
 export { parseReport } from './report.ts';
+export { describeSnpEvidence } from './report-claims.ts';
 export type { SnpCollateral, SnpRules } from './rules.ts';
 export { type SnpTcb } from './tcb.ts';
 export { amdTrust } from './trust.ts';

@@ -5,8 +5,8 @@ import type { Policy } from '../rules.ts';
 import type { MachineIdentity, Verdict } from '../verdict.ts';
 import { checkSnpPolicy, checkSnpBinding } from './check-policy.ts';
 import { decodeSnpEvidence } from './evidence.ts';
-import type { SnpReport } from './report.ts';
-import { describeTcb, parseTcb } from './tcb.ts';
+import { reportClaims, snpMeasurements } from './report-claims.ts';
+import { parseTcb } from './tcb.ts';
 import { verifySnpReport, type VerifiedSnpReport, type SnpVerifyOptions } from './verify-report.ts';
 
 /**
@@ -55,11 +55,6 @@ export function verifySnpEvidence(evidence: Uint8Array, options: SnpEvidenceOpti
 const NO_RUNTIME_REGISTERS =
   'An SNP report covers the software that was launched; it has no register for changes after launch.';
 
-/** SNP has one register, the launch digest. */
-function snpMeasurements(report: SnpReport): ReadonlyMap<string, Uint8Array> {
-  return new Map([['launch', Uint8Array.from(report.measurement)]]);
-}
-
 /** A VCEK identifies a chip. A VLEK identifies only a cloud provider. */
 function snpIdentity({ endorsement }: VerifiedSnpReport): MachineIdentity {
   return endorsement.hardwareId === undefined
@@ -67,39 +62,7 @@ function snpIdentity({ endorsement }: VerifiedSnpReport): MachineIdentity {
     : { kind: 'snp-chip', id: toHex(endorsement.hardwareId), proof: 'endorsed' };
 }
 
-/** The signed fields of the report, for display and policies. */
 function snpClaims({ report, product, endorsement }: VerifiedSnpReport): Verdict['claims'] {
-  const { guestPolicy, cpuid, firmware } = report;
-  const tcb = (name: keyof SnpReport['tcb']): string => describeTcb(parseTcb(report.tcb[name], product));
-  return {
-    product,
-    reportVersion: report.version,
-    signedBy: endorsement.kind,
-    ...(endorsement.cspId === undefined ? {} : { provider: endorsement.cspId }),
-    ...(cpuid === undefined
-      ? {}
-      : { cpuid: `family ${cpuid.family}, model ${cpuid.model}, stepping ${cpuid.stepping}` }),
-    chipId: toHex(report.chipId),
-    vmpl: report.vmpl,
-    guestSvn: report.guestSvn,
-    guestAbi: guestPolicy.abi,
-    debug: guestPolicy.debug,
-    migrationAgent: guestPolicy.migrationAgent,
-    smt: guestPolicy.smt,
-    singleSocket: guestPolicy.singleSocket,
-    platformInfo: `0x${report.platformInfo.toString(16)}`,
-    firmware: firmware.current,
-    firmwareCommitted: firmware.committed,
-    tcbCurrent: tcb('current'),
-    tcbReported: tcb('reported'),
-    tcbCommitted: tcb('committed'),
-    tcbLaunch: tcb('launch'),
-    reportData: toHex(report.reportData),
-    hostData: toHex(report.hostData),
-    familyId: toHex(report.familyId),
-    imageId: toHex(report.imageId),
-    idKeyDigest: toHex(report.idKeyDigest),
-    authorKeyDigest: toHex(report.authorKeyDigest),
-    authorKeyEnabled: report.authorKeyEnabled,
-  };
+  const { cspId } = endorsement;
+  return { product, ...(cspId === undefined ? {} : { provider: cspId }), ...reportClaims(report, product) };
 }

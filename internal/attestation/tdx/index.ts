@@ -14,6 +14,7 @@ export { decodeTdxEvidence, encodeTdxEvidence } from './evidence.ts';
 export { intelTrust } from './intel-root.ts';
 export { TdxIssuer } from './issuer.ts';
 export { parseQuote } from './quote.ts';
+export { describeTdxEvidence } from './quote-claims.ts';
 export type { TdxCollateral, TdxRules } from './rules.ts';
 export { verifyTdxEvidence } from './verify-evidence.ts';
 export { prepareCollateral, TdxValidator } from './validator.ts';

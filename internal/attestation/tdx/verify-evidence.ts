@@ -5,7 +5,7 @@ import type { Policy } from '../rules.ts';
 import type { Check, MachineIdentity, Verdict } from '../verdict.ts';
 import { checkTdxPolicy, checkTdxBinding } from './check-policy.ts';
 import { decodeTdxEvidence } from './evidence.ts';
-import type { TdReport } from './report.ts';
+import { platformTcb, quoteClaims, tdxMeasurements } from './quote-claims.ts';
 import type { TdxRules } from './rules.ts';
 import { verifyTdxQuote, type VerifiedTdxQuote, type TdxVerifyOptions } from './verify-quote.ts';
 import { EventlogError, eventlogErrors, parseEventLog, replayEventLog } from '../eventlog/index.ts';
@@ -48,7 +48,7 @@ export function verifyTdxEvidence(evidence: Uint8Array, options: TdxEvidenceOpti
     measurements,
     tcb: tdxTcbClaims(genuine),
     machineIdentity,
-    claims: tdxClaims(genuine),
+    claims: { ...quoteClaims(genuine.quote), ppid: toHex(genuine.platform.ppid) },
     warnings: warningsOf(checks),
     policyVersion: policy === 'not-judged' ? policy : policy.version,
   };
@@ -84,12 +84,6 @@ function checkEventLog(
   });
 }
 
-/** MRTD and the runtime registers, with the names that policies use. */
-function tdxMeasurements(report: TdReport): ReadonlyMap<string, Uint8Array> {
-  const rtmrs = report.rtmrs.map((value, index) => [`rtmr${index}`, Uint8Array.from(value)] as const);
-  return new Map([['mrtd', Uint8Array.from(report.mrTd)], ...rtmrs]);
-}
-
 /** The platform that Intel registered, or the processor package if the platform is not registered. */
 function tdxIdentity({ platform }: VerifiedTdxQuote): MachineIdentity {
   return { kind: 'tdx-platform', id: toHex(platform.platformInstanceId ?? platform.ppid), proof: 'endorsed' };
@@ -115,33 +109,7 @@ function tdxTcbClaims({ quote, platform, tcb }: VerifiedTdxQuote): NonNullable<V
   return {
     ...judged,
     teeTcbSvn: toHex(quote.report.teeTcbSvn),
-    cpuSvn: platform.cpuSvn.join('.'),
-    pceSvn: platform.pceSvn,
-    fmspc: toHex(platform.fmspc),
-  };
-}
-
-/** The signed fields of the quote, for display and policies. */
-function tdxClaims({ quote: { version, report }, platform }: VerifiedTdxQuote): Verdict['claims'] {
-  const { attributes, mrServiceTd, teeTcbSvn2 } = report;
-  return {
-    quoteVersion: version,
-    bodyType: report.bodyType,
-    mrSeam: toHex(report.mrSeam),
-    mrSignerSeam: toHex(report.mrSignerSeam),
-    seamAttributes: toHex(report.seamAttributes),
-    tdAttributes: `0x${attributes.raw.toString(16)}`,
-    debug: attributes.underDebug,
-    migratable: attributes.migratable,
-    septVeDisable: attributes.septVeDisable,
-    xfam: toHex(report.xfam),
-    mrConfigId: toHex(report.mrConfigId),
-    mrOwner: toHex(report.mrOwner),
-    mrOwnerConfig: toHex(report.mrOwnerConfig),
-    reportData: toHex(report.reportData),
-    ...(teeTcbSvn2 === undefined ? {} : { teeTcbSvn2: toHex(teeTcbSvn2) }),
-    ...(mrServiceTd === undefined ? {} : { mrServiceTd: toHex(mrServiceTd) }),
-    ppid: toHex(platform.ppid),
+    ...platformTcb(platform),
   };
 }
 
