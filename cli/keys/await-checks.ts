@@ -14,6 +14,8 @@ export interface RemovalCheck {
   readonly ok: boolean;
   /** The value that the check found. */
   readonly actual: string;
+  /** False if the check passed without a test, for example because the node does not respond. */
+  readonly isTested?: false;
 }
 
 /** Repeats `run` until all of its checks have passed. @throws KeysError `keys-still-accepted` after three minutes */

@@ -72,7 +72,7 @@ describe('probeResultsFrom()', () => {
   test('a report without results fails; nodes that did not respond are listed', () => {
     expect(probeResultsFrom(reportOf({}, ['n3']), undefined).proofs).toMatchObject([
       { ok: false, actual: 'no endpoint found' },
-      { what: 'credentials test: n3', ok: true },
+      { what: 'credentials test: n3', ok: true, isTested: false },
     ]);
   });
 

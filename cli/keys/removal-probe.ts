@@ -124,6 +124,7 @@ export function probeResultsFrom(
         what: `credentials test: ${printable(node)}`,
         ok: true,
         actual: 'not responding, not tested',
+        isTested: false as const,
       })),
       ...replaced.map(({ key, tested }) => ({
         what: `credentials of the old ${key.key}`,

@@ -153,7 +153,7 @@ export async function deleteAndCheck(
   const probe = isReplacedNow ? await awaitCredentialsRefused(context, node, held) : removed.probe;
   const proofs = [...removed.checks, ...probe.proofs];
   const { sharedKeys } = probe;
-  const lines = renderRemovalResult(proofs, sharedKeys, { ...keys, isLost });
+  const lines = renderRemovalResult(context, { proofs, sharedKeys, keys, isLost });
   return { proofs, sharedKeys, keys: outcome, lines };
 }
 

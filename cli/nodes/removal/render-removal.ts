@@ -54,17 +54,38 @@ export function nextForMachine(
   ];
 }
 
-/** Lines with every check of a removal, and what remains of the shared keys that the node held. */
+/** What `renderRemovalResult` shows of a removal. */
+export interface RemovalResult {
+  readonly proofs: readonly RemovalCheck[];
+  readonly sharedKeys: readonly SharedKey[];
+  readonly keys: KeyReplacement;
+  readonly isLost: boolean;
+}
+
+/**
+ * Lines with the checks of a removal, and what remains of the shared keys that the node held. Checks that have passed are
+ * listed with `-o wide` only: there is one for each credential at each endpoint of each node.
+ */
 export function renderRemovalResult(
-  proofs: readonly RemovalCheck[],
-  sharedKeys: readonly SharedKey[],
-  { isLost, outcome, held }: KeyReplacement & { readonly isLost: boolean },
+  { host }: CommandContext,
+  { proofs, sharedKeys, keys: { outcome, held }, isLost }: RemovalResult,
 ): readonly string[] {
+  const listed = host.isWide ? proofs : proofs.filter(({ ok, isTested }) => !ok || isTested === false);
+  const passed = proofs.length - listed.length;
   return [
-    formatTable(
-      ['CHECK', 'RESULT'],
-      proofs.map(({ what, actual }) => [what, actual]),
-    ),
+    ...(passed === 0
+      ? []
+      : [
+          `${passed} of ${proofs.length} checks passed: records, endpoints and credentials (-o wide lists them).`,
+        ]),
+    ...(listed.length === 0
+      ? []
+      : [
+          formatTable(
+            ['CHECK', 'RESULT'],
+            listed.map(({ what, actual }) => [what, actual]),
+          ),
+        ]),
     ...describeSharedKeys(sharedKeys, { isLost, outcome, generation: held?.generation }),
   ];
 }

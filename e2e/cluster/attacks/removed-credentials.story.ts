@@ -54,7 +54,9 @@ await test('node remove tests the credentials of a lost control plane at every e
     async (step) => {
       const shown = await must('node', 'show', 'n3');
       const [nodeId = ''] = /node-[0-9a-f]{32}/.exec(shown) ?? [];
-      const said = await must('node', 'remove', '--yes', 'n3', '--lost', '--keep-keys');
+      const said = await must(
+        ...['--output', 'wide', 'node', 'remove', '--yes', 'n3', '--lost', '--keep-keys'],
+      );
       step.diagnostic(said);
       for (const node of ['n1', 'n2'])
         for (const endpoint of ENDPOINTS)
@@ -71,7 +73,7 @@ await test('node remove tests the credentials of a lost control plane at every e
       for (const key of ['etcd clients CA', 'etcd peers CA', 'state etcd clients CA', 'Kubernetes CA'])
         assert.match(said, new RegExp(`${key}.*\\n +just tried by a control plane: accepted at .*n1`));
       // The same command runs again with the node ID, because the name is no longer on record.
-      const again = await must('node', 'remove', '--yes', nodeId, '--lost');
+      const again = await must('--output', 'wide', 'node', 'remove', '--yes', nodeId, '--lost');
       assert.match(again, /credentials test: state etcd peer port on n1 +node refused/);
     },
   );

@@ -200,7 +200,9 @@ await test('a node changes its roles repeatedly, is reset, joins again and is re
       await stealCredentials();
       assert.equal(await askAsStolen(), 'node/n2');
       const key = await cluster.nodeKey('n2');
-      const proofs = await must('node', 'reset', '--yes', 'n2', '--force', '--delete-emptydir-data');
+      const proofs = await must(
+        ...['--output', 'wide', 'node', 'reset', '--yes', 'n2', '--force', '--delete-emptydir-data'],
+      );
       for (const endpoint of ENDPOINTS)
         assert.match(proofs, new RegExp(`credentials test: ${endpoint} on n1 .*refused`), endpoint);
       assert.equal(await members(), 1);

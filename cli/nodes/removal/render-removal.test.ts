@@ -1,0 +1,28 @@
+import { describe, expect, test } from '@jest/globals';
+import { RecordingHost } from '../../host/fake-host.ts';
+import { renderRemovalResult } from './render-removal.ts';
+
+const proofs = [
+  { what: 'credentials test: API server on n1', ok: true, actual: 'node refused (HTTP 401)' },
+  { what: 'credentials test: kubelet on n2', ok: true, actual: 'node refused (HTTP 401)' },
+  { what: 'credentials test: n3', ok: true, actual: 'not responding, not tested', isTested: false } as const,
+];
+
+function render(isWide: boolean): string {
+  const host = Object.assign(new RecordingHost(), { isWide });
+  const keys = { outcome: undefined, held: undefined } as never;
+  return renderRemovalResult({ host } as never, { proofs, sharedKeys: [], keys, isLost: false }).join('\n');
+}
+
+describe('renderRemovalResult()', () => {
+  test('counts the checks that passed, and lists what could not be tested', () => {
+    expect(render(false)).toMatch(
+      /^2 of 3 checks passed: [^\n]*\nCHECK +RESULT\ncredentials test: n3 +not responding/,
+    );
+  });
+
+  test('with -o wide lists each check', () => {
+    for (const { what } of proofs) expect(render(true)).toContain(what);
+    expect(render(true)).not.toContain('checks passed');
+  });
+});
