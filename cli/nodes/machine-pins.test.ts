@@ -194,7 +194,7 @@ describe('the machine that cluster verify expects', () => {
     expect(await world.verify({ acceptChange: false }, 'n3')).toMatchObject(CHANGED);
     world.answerAs(real);
     const report = await world.verify();
-    expect(report).toMatchObject({ verdict: 'verified', pin: 'first seen' });
+    expect(report).toMatchObject({ verdict: 'verified', pin: 'completed' });
     expect(report.warnings.join()).not.toContain('Compare');
   });
 
@@ -206,7 +206,9 @@ describe('the machine that cluster verify expects', () => {
     world.answerAs(other);
     expect(await world.verify()).toMatchObject(CHANGED);
     world.answerAs(real);
-    expect((await world.verify()).warnings.join()).not.toContain('Compare');
+    const report = await world.verify();
+    expect(report).toMatchObject({ verdict: 'verified', pin: 'completed' });
+    expect(report.warnings.join()).not.toContain('Compare');
     expect(await world.verify()).toMatchObject({ verdict: 'verified', pin: 'unchanged' });
   });
 
@@ -232,7 +234,7 @@ describe('forgetMachine()', () => {
         admission: { ...other.record.admission, identity: real.record.admission.identity },
       },
     });
-    expect(await world.verify()).toMatchObject({ verdict: 'verified', pin: 'first seen' });
+    expect(await world.verify()).toMatchObject({ verdict: 'verified', pin: 'completed' });
     expect(await world.verify()).toMatchObject({ verdict: 'verified', pin: 'unchanged' });
   });
 

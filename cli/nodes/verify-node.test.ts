@@ -7,6 +7,7 @@ import { parseClusterConfig } from '../../internal/config/index.ts';
 import { createSoftKey } from '../../internal/testing/tpm/fake-tpm.ts';
 import { forgeEvidence, nameHexOf } from '../../internal/testing/tpm/tpm-evidence.ts';
 import { judge } from './verify-node.ts';
+import { renderReport } from './verify-report.ts';
 
 const clusterId = 'a1'.repeat(16);
 const binding = new Uint8Array(64).fill(7);
@@ -35,7 +36,7 @@ const node = create(NodeSchema, {
   nodeId: 'node-1',
   name: 'c1',
   publicKey: new Uint8Array(publicKey),
-  admission: { identity, variant: 'tpm', akName: nameHexOf(key), proof: 'endorsed', profile: 'identity' },
+  admission: { identity, variant: 'tpm', akName: nameHexOf(key), proof: 'pinned', profile: 'identity' },
 });
 
 const locked = (baseline: Uint8Array, to = clusterId): Uint8Array => lockedValue(baseline, to);
@@ -60,9 +61,12 @@ function verify(pcr4: string, pcr15: Uint8Array, options: { config?: ReturnType<
 }
 
 describe('cluster verify', () => {
-  test('accepts the machine on record with expected registers, bound to this cluster', async () => {
+  test('accepts the machine on record with expected registers, bound to this cluster, and does not claim that its manufacturer endorsed it', async () => {
     const report = await verify(KERNEL, locked(ZERO));
-    expect(report).toMatchObject({ verdict: 'verified', identity: `${identity} (endorsed)` });
+    expect(report).toMatchObject({ verdict: 'verified', identity, proof: 'pinned', proofFrom: 'record' });
+    const shown = renderReport({ ...report, pin: 'completed' });
+    expect(shown).toContain('named by an operator, manufacturer not verified (on record)');
+    expect(shown).not.toContain('endorsed');
     expect(report.registers).toContainEqual({
       name: 'pcr4',
       expected: [KERNEL],

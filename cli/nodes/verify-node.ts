@@ -88,8 +88,9 @@ export async function runVerifyNode(
     contradictions: acceptChange ? fixed : [...fixed, ...changes],
   });
   const isVerified = judged.verdict === 'verified';
-  const state = pinState({ changes: changes.length > 0, complete: pins.isComplete(node) }, isVerified);
   const isNamed = pins.of(node.name)?.identity !== undefined || isInInventory(node, config);
+  const is = { changes: changes.length > 0, complete: pins.isComplete(node), named: isNamed };
+  const state = pinState(is, isVerified);
   const report: VerifyReport = {
     ...judged,
     pin: judged.code === 'nodes-machine-changed' ? 'changed' : state,
@@ -142,7 +143,8 @@ export async function judge(what: {
     return {
       ...frame,
       verdict: 'verified',
-      identity: `${machineIdentityText(verdict.machineIdentity)} (${verdict.machineIdentity.proof})`,
+      identity: machineIdentityText(verdict.machineIdentity),
+      ...proofOf(verdict, node),
       checks: verdict.checks,
       registers: registerRows(policy, verdict.measurements),
       warnings: verdict.warnings,
@@ -154,6 +156,8 @@ export async function judge(what: {
       ...frame,
       verdict: 'refused',
       identity: printable(node.admission?.identity ?? 'none on record'),
+      proof: '',
+      proofFrom: 'record',
       code: coded?.code ?? 'internal',
       reason: printable(describeError(error)),
       ...(meaning !== undefined && { meaning }),
@@ -163,6 +167,16 @@ export async function judge(what: {
       warnings: [],
     };
   }
+}
+
+/** Who vouches for the identity of the machine. */
+function proofOf(
+  { machineIdentity }: Verdict,
+  { admission }: Node,
+): Pick<VerifyReport, 'proof' | 'proofFrom'> {
+  return machineIdentity.kind === 'tpm-ek' && admission !== undefined
+    ? { proof: printable(admission.proof), proofFrom: 'record' }
+    : { proof: machineIdentity.proof, proofFrom: 'evidence' };
 }
 
 /** Registers of refused evidence, to show where they differ. They prove nothing. */
@@ -206,11 +220,13 @@ function isInInventory({ name, admission }: Node, { join }: ClusterConfig): bool
 }
 
 function pinState(
-  is: { readonly changes: boolean; readonly complete: boolean },
+  is: { readonly changes: boolean; readonly complete: boolean; readonly named: boolean },
   isVerified: boolean,
 ): VerifyReport['pin'] {
   if (is.changes) return isVerified ? 'accepted' : 'changed';
-  return is.complete ? 'unchanged' : 'first seen';
+  if (is.complete) return 'unchanged';
+  if (!is.named) return 'first seen';
+  return isVerified ? 'completed' : 'unchanged';
 }
 
 /**

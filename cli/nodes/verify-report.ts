@@ -1,4 +1,4 @@
-import type { Check, Policy } from '../../internal/attestation/index.ts';
+import { proofText, type Check, type Policy } from '../../internal/attestation/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { formatTable } from '../host/index.ts';
 
@@ -10,6 +10,13 @@ export interface VerifyReport {
   readonly variant: string;
   readonly profile: string;
   readonly identity: string;
+  /** Who vouches for this identity, see `proofText`; empty if the evidence was refused. */
+  readonly proof: string;
+  /**
+   * Where the proof is from. A quote of a TPM shows only the attestation key: the join service verified to which TPM that
+   * key belongs, and who made it, when the machine joined.
+   */
+  readonly proofFrom: 'evidence' | 'record';
   readonly policy: string;
   readonly code?: string;
   readonly reason?: string;
@@ -20,7 +27,7 @@ export interface VerifyReport {
   readonly registers: readonly RegisterRow[];
   readonly warnings: readonly string[];
   /** How the record of the node compares with the machine that this workspace knows. */
-  readonly pin: 'first seen' | 'unchanged' | 'changed' | 'accepted';
+  readonly pin: 'first seen' | 'completed' | 'unchanged' | 'changed' | 'accepted';
 }
 
 /** One register: the values that the policy accepts, and the value that the node showed. */
@@ -60,6 +67,9 @@ export function renderReport(report: VerifyReport): string {
     ...(report.meaning === undefined ? [] : [`  meaning  ${report.meaning}`]),
     ...(report.fix === undefined ? [] : [`  fix      ${report.fix}`]),
     `  machine  ${identity}, ${PIN_TEXTS[report.pin]}`,
+    ...(report.proof === ''
+      ? []
+      : [`  proof    ${proofText(report.proof)}${report.proofFrom === 'record' ? ' (on record)' : ''}`]),
     `  policy   ${policy}, profile ${profile}${profile === 'identity' ? ': identity verified; software not attested' : ''}`,
     '',
     formatTable(
@@ -82,6 +92,7 @@ export function renderReport(report: VerifyReport): string {
 
 const PIN_TEXTS: Readonly<Record<VerifyReport['pin'], string>> = {
   'first seen': 'seen for the first time',
+  completed: 'the machine that the workspace knows; its keys are known from now on',
   unchanged: 'the machine that the workspace knows',
   changed: 'NOT the machine that the workspace knows',
   accepted: 'accepted instead of the machine that the workspace knew',

@@ -29,6 +29,7 @@ export {
   MAX_EVIDENCE_BYTES,
   machineIdentityText,
   MEASURED_VARIANTS,
+  proofText,
   type Check,
   type Claim,
   type DecodedEvidence,

@@ -53,6 +53,21 @@ export interface MachineIdentity {
   readonly proof: 'endorsed' | 'pinned' | 'unproved';
 }
 
+/**
+ * How every text for operators says what is known about the maker of a machine. A TPM proves its key even if nobody trusts
+ * its manufacturer: then an operator has to vouch for the machine.
+ */
+const PROOF_TEXTS: ReadonlyMap<string, string> = new Map<MachineIdentity['proof'], string>([
+  ['endorsed', 'endorsed by a trusted manufacturer'],
+  ['pinned', 'named by an operator, manufacturer not verified'],
+  ['unproved', 'not named by an operator, manufacturer not verified'],
+]);
+
+/** The words for a proof that is named in a record or message; an unknown name stays as it is. */
+export function proofText(proof: string): string {
+  return PROOF_TEXTS.get(proof) ?? proof;
+}
+
 /** `tpm-ek:90ab…`: the form in which policies list allowed machines and records name them. */
 export function machineIdentityText(identity: MachineIdentity): string {
   return `${identity.kind}:${identity.id}`;

@@ -18,5 +18,6 @@
  */
 export { JoinError } from './errors.ts';
 export { JoinService } from './join-service.ts';
+export { whyStillRemoved } from './admission/applicant-records.ts';
 export { isNodeName, requestedName } from './admission/decide-join.ts';
 export { readTrace } from './requests/join-trace.ts';

@@ -8,7 +8,7 @@ export const operatorApiErrors = defineErrors({
   ),
   'operatorapi-join-removed': fault.operator.precondition(
     'The machine was removed from the cluster and has not asked to join since.',
-    'See `cluster node ls --removed`. To use the machine again, have an owner run `cluster node readmit NODE`, and reset the machine as root (`cluster node reset --help` shows how).',
+    'To use the machine again, reset it as root (`cluster node reset --help` shows how), and have an owner run `cluster node readmit NODE`, unless `cluster node ls --removed` says that it is readmitted. It then asks to join as a new machine, with a new fingerprint.',
   ),
   'operatorapi-join-ambiguous': fault.operator.usage(
     'The prefix matches the ID, fingerprint or identity of more than one machine.',

@@ -59,6 +59,7 @@ async function createHarness() {
     joins,
     signer,
     etcd,
+    put: (key: string, value: Uint8Array) => etcd.commitNow({ when: [], then: [put(key, value)] }),
     approve: (
       join: string,
       roles: NodeRole[] = [],
@@ -96,6 +97,44 @@ test('decideJoin() approves a machine once however often it is called, and refus
   await expect(harness.approve(`node-${'0'.repeat(32)}`)).rejects.toEqual(coded('operatorapi-join-unknown'));
   await expect(harness.approve('tpm-ek:aabbccdd')).rejects.toEqual(coded('operatorapi-join-ambiguous'));
   await expect(harness.approve(joined.nodeId)).rejects.toEqual(coded('operatorapi-already-joined'));
+});
+
+describe('decideJoin() for a removed machine', () => {
+  const removal = {
+    ...{
+      version: 1 as const,
+      removal: 1,
+      name: 'n4',
+      nodeId: 'node-1',
+      removedMs: 0,
+      removedBy: 'operator:o',
+    },
+  };
+
+  test('says when the machine was removed, by the fingerprint of its old key', async () => {
+    await using harness = await createHarness();
+    const identity = `machine-key:${'ab'.repeat(32)}`;
+    harness.put(records.removed.key(identity), records.removed.encode({ ...removal, identity }));
+    for (const given of [`sha256:${'ab'.repeat(32)}`, 'sha256:abababababab'])
+      await expect(harness.approve(given)).rejects.toMatchObject({
+        code: 'operatorapi-join-removed',
+        message: expect.stringContaining('removed as node n4 at 1970-01-01T00:00:00Z by operator:o'),
+      });
+  });
+
+  test('approves a machine that asks again only after its readmission', async () => {
+    await using harness = await createHarness();
+    const { nodeId, machine } = harness.joins.pending;
+    const { identity } = machine;
+    harness.put(records.removed.key(identity), records.removed.encode({ ...removal, identity }));
+    await expect(harness.approve(nodeId)).rejects.toMatchObject({
+      code: 'join-decommissioned',
+      message: expect.stringContaining('it was removed as node n4'),
+    });
+    expect(await harness.list(JoinState.PENDING)).toEqual([nodeId]);
+    await harness.signer.record(harness.etcd, harness.signer.sign('readmission', { identity, removal: 1 }));
+    expect((await harness.approve(nodeId)).join).toMatchObject({ state: JoinState.APPROVED });
+  });
 });
 
 test('decideJoin() stores the taints of an approval, and refuses those of Kubernetes', async () => {

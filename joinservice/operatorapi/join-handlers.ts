@@ -1,6 +1,13 @@
 import { DAY_MS } from '../../internal/clock/index.ts';
-import { unchanged } from '../../internal/etcd/index.ts';
-import { nodeNameKey, records, type JoinRecord } from '../../internal/records/index.ts';
+import { findCoded } from '../../internal/errors/index.ts';
+import { unchanged, type KeySpace } from '../../internal/etcd/index.ts';
+import {
+  keyIdentityOf,
+  nodeNameKey,
+  readRemovals,
+  records,
+  type JoinRecord,
+} from '../../internal/records/index.ts';
 import { formatTaint, isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
 import type { Call } from '../../internal/rpc/index.ts';
 import { isGranted, type OwnerDocuments, type Submission } from '../ownerdocs/index.ts';
@@ -21,10 +28,11 @@ import {
   type Approval,
   type DecideJoinRequest,
 } from '../curatorproto/gen/operatorapi_pb.js';
-import { isNodeName, JoinError, requestedName } from '../join/index.ts';
+import { isNodeName, JoinError, requestedName, whyStillRemoved } from '../join/index.ts';
 import { OperatorApiError } from './errors.ts';
 import { isWantedState, joinToWire } from './join-wire.ts';
 import { findJoin, listJoins, readSlotQueue } from './find-join.ts';
+import { refuseRemoved } from './find-removed.ts';
 import { machineTrace } from './machine-trace.ts';
 import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
@@ -46,7 +54,7 @@ export function joinDecisionHandlers(parts: JoinParts): HandlersOf<'listJoins' |
     },
     decideJoin: async (request, call) => {
       const { signal } = call;
-      const { nodeId } = (await findJoin(etcd, request.join, signal)).record;
+      const { nodeId } = (await findAsked(etcd, request.join, signal)).record;
       const mutation = mutationFrom(DecideJoinRequestSchema, request, { ...call, subject: nodeId });
       await mutations.run(mutation, async () => {
         const { entry, record: before } = await findJoin(etcd, nodeId, signal);
@@ -64,6 +72,19 @@ export function joinDecisionHandlers(parts: JoinParts): HandlersOf<'listJoins' |
     },
     getTrace: ({ subject }, { signal }) => machineTrace(parts, subject, signal),
   };
+}
+
+/**
+ * Finds a request, and says of a removed machine without one that it was removed.
+ * @throws OperatorApiError
+ */
+async function findAsked(etcd: KeySpace, given: string, signal: AbortSignal) {
+  try {
+    return await findJoin(etcd, given, signal);
+  } catch (error) {
+    if (findCoded(error)?.code === 'operatorapi-join-unknown') await refuseRemoved(etcd, given, signal);
+    throw error;
+  }
 }
 
 /**
@@ -86,7 +107,7 @@ async function verifyApproval(
 
 /** The request with the decision of the operator. */
 async function withDecision(
-  { etcd, clock }: JoinParts,
+  { etcd, clock, ownerDocs }: JoinParts,
   { request, before }: { readonly request: DecideJoinRequest; readonly before: JoinRecord },
   { peer, signal }: Call<Caller>,
 ): Promise<JoinRecord> {
@@ -107,6 +128,10 @@ async function withDecision(
     };
   }
   if (decision.case !== 'approve') return refuseField('decision', 'expected approve or refuse');
+  const removedAs = [before.machine.identity, keyIdentityOf(Buffer.from(before.pubKey, 'base64'))];
+  const whyExcluded = await whyStillRemoved(ownerDocs, await readRemovals(etcd, removedAs, signal), signal);
+  if (whyExcluded !== undefined)
+    throw new JoinError('join-decommissioned', `cannot approve ${before.nodeId}: ${whyExcluded}`);
   const assignment = assignmentOf(decision.value, before);
   const { name } = assignment;
   const holder = await etcd.get(nodeNameKey(name), { signal });

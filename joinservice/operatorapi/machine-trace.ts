@@ -5,7 +5,6 @@ import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
   nodeNameKey,
   records,
-  REMOVED_PREFIX,
   type JoinRecord,
   type SlotPosition,
   type TraceFactRecord,
@@ -17,6 +16,7 @@ import { readTrace } from '../join/index.ts';
 import { OperatorApiError } from './errors.ts';
 import { factToWire, joinToWire } from './join-wire.ts';
 import { findJoin, listJoins, MIN_PREFIX, readSlotQueue } from './find-join.ts';
+import { refuseRemoved } from './find-removed.ts';
 import type { OperatorApiParts } from './operator-api-parts.ts';
 import { refusalsAbout } from './refusals-about.ts';
 
@@ -45,9 +45,7 @@ export async function machineTrace(
   const isAbout = address === undefined ? matchesPrefix(subject) : matchesAddress(address);
   const facts = await refusalsAbout(etcd, isAbout, signal);
   if (facts.length > 0) return { facts: facts.map(factToWire) };
-  const removed = await removedNodeNamed(etcd, subject, signal);
-  if (removed !== undefined)
-    throw new OperatorApiError('operatorapi-join-removed', `node ${removed} was removed from the cluster`);
+  await refuseRemoved(etcd, subject, signal);
   throw new OperatorApiError(
     'operatorapi-join-unknown',
     `node or machine ${JSON.stringify(subject.slice(0, 80))} not found`,
@@ -146,17 +144,6 @@ async function nodeIdNamed(
     ({ claimed, decision }) => [claimed.hostname, claimed.name, decision?.name].includes(subject),
     signal,
   );
-}
-
-/** The name of a removed node, given its name, its ID or the identity of its machine; undefined if none was removed. */
-async function removedNodeNamed(
-  etcd: KeySpace,
-  subject: string,
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  const { entries } = await etcd.list(REMOVED_PREFIX, { signal });
-  const all = entries.map(({ key, value }) => records.removed.decode(key, value));
-  return all.find(({ name, nodeId, identity }) => [name, nodeId, identity].includes(subject))?.name;
 }
 
 /** The ID of the only machine whose request fits; undefined if several or none fit. What machines claim is not proved. */

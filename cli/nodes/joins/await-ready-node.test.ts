@@ -10,6 +10,7 @@ import { runApprove } from '../index.ts';
 
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
 const WORKER = [NodeRole.KUBERNETES_WORKER];
+const IDENTITY = `tpm-ek:${'ab'.repeat(32)}`;
 const JOIN = { joinId: 'node-0002', name: 'n2', hostname: 'm2', fingerprint: 'sha256:abcd', roles: WORKER };
 const NODE = {
   nodeId: JOIN.joinId,
@@ -57,7 +58,8 @@ async function createCluster(looks: readonly Look[], options: { readonly kuberne
       },
       decideJoin: async ({ join }) => {
         decided.push(join);
-        return { join: { ...JOIN, state: JoinState.APPROVED } };
+        const machine = { identity: IDENTITY, identityProof: 'unproved' };
+        return { join: { ...JOIN, ...machine, state: JoinState.APPROVED } };
       },
     },
   );
@@ -102,6 +104,8 @@ describe('runApprove() with a time limit', () => {
     expect(cluster.decided).toEqual(['node-0002']);
     const { host } = cluster.context;
     expect(host.codes).toEqual(['node-approved', 'node-approve-wait']);
+    const [approved] = host.records.flatMap((each) => (each.kind === 'say' ? [each.text] : []));
+    expect(approved).toContain(`${IDENTITY} (named by an operator, manufacturer not verified)`);
     expect(host.answered).toMatchObject({ join: { name: 'n2' }, ready: true, kubernetesAsked: true });
     expect(host.updates).toEqual([
       'the machine has not requested its ticket, for 0ms; last error: join-clock clock is 9s off',

@@ -37,8 +37,6 @@ const table = [
         '  ! machine  proxy          expected none, found https_proxy=http://p',
         '      fix   Go past.',
         '  ✓ cluster  evidence       that',
-        '  … cluster  policy         expected this, found that',
-        '      code  join-awaiting-approval',
         '  ✓ cluster  slot           not applicable',
       ],
     },
@@ -47,6 +45,26 @@ const table = [
     name: 'the first machine, which never asked to join',
     given: { nodeName: 'n1', facts: [] },
     want: { exit: 'ok', lines: ['n1: no problems found', '  nothing checked yet'] },
+  },
+  {
+    name: 'a machine that was approved, and waits for an owner since',
+    given: {
+      nodeName: '',
+      join: { ...joined, state: JoinState.APPROVED, decidedMs: 5n },
+      facts: [
+        fact(WAIT, 'cluster', 'policy', { code: 'join-awaiting-approval', fix: 'Approve it.', timeMs: 5n }),
+        fact(WAIT, 'cluster', 'owner', { code: 'join-awaiting-owner', fix: 'Sign it.', timeMs: 6n }),
+      ],
+    },
+    want: {
+      exit: 'ok',
+      lines: [
+        'subject: approved by operator:ann',
+        '  … cluster  owner          expected this, found that',
+        '      code  join-awaiting-owner',
+        '      fix   Sign it.',
+      ],
+    },
   },
   {
     name: 'a machine that was refused',

@@ -51,11 +51,11 @@ async function writeTracePage(
 
 /** The checks of a join as text. Times are relative to `nowMs`. */
 export function renderTrace(trace: Omit<Trace, 'joinId'>, nowMs: number): string {
-  const { subject, nodeName, join, facts } = trace;
+  const { subject, nodeName, facts } = trace;
   const lines = facts.flatMap((fact) => [
     `${SYMBOLS[fact.outcome]} ${fact.side.padEnd(8)} ${fact.name.padEnd(14)} ${comparison(fact)}  ${formatDuration(nowMs - fact.timeMs)} ago`.trimEnd(),
     ...(fact.code === '' ? [] : [`    code  ${fact.code}`]),
-    ...(needsFix(fact, join) ? [`    fix   ${fact.fix}`] : []),
+    ...(needsFix(fact) ? [`    fix   ${fact.fix}`] : []),
   ]);
   return [
     `${nodeName || subject}: ${traceVerdict(trace)}`,

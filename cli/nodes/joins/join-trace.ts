@@ -30,18 +30,29 @@ export interface Trace {
 /** Reads the trace of a join, by any name of the machine that `cluster explain` takes. */
 export async function readTrace(context: CommandContext, subject: string): Promise<Trace> {
   const trace = await callCurator(context, ({ operatorApi }) => operatorApi.getTrace({ subject }));
+  const join = trace.join === undefined ? undefined : joinViewFrom(trace.join);
+  const facts = trace.facts.map(factFrom).toSorted((a, b) => a.timeMs - b.timeMs);
   return {
     subject,
     joinId: printable(trace.joinId),
     nodeName: printable(trace.nodeName),
-    join: trace.join === undefined ? undefined : joinViewFrom(trace.join),
-    facts: trace.facts.map(factFrom).toSorted((a, b) => a.timeMs - b.timeMs),
+    join,
+    facts: facts.filter((fact) => !isSettled(fact, join)),
   };
 }
 
-/** Whether the fix of a check is worth showing. Somebody has approved a member, also if its request first waited for that. */
-export function needsFix({ name, fix, outcome }: FactView, join: JoinView | undefined): boolean {
-  return fix !== '' && outcome !== 'pass' && !(name === 'policy' && join?.state === 'joined');
+/**
+ * Whether the machine waited for a decision that was made since. Control planes do not judge an approved machine again, so
+ * this check stays in the trace. A control plane waits for its slot also after it has joined.
+ */
+function isSettled({ name, outcome, timeMs }: FactView, join: JoinView | undefined): boolean {
+  if (outcome !== 'wait' || name === 'slot' || join === undefined) return false;
+  return join.state === 'joined' || (join.state === 'approved' && timeMs <= join.decidedMs);
+}
+
+/** Whether the fix of a check is worth showing. */
+export function needsFix({ fix, outcome }: FactView): boolean {
+  return fix !== '' && outcome !== 'pass';
 }
 
 /** How the join ended, or stands, in one line. */

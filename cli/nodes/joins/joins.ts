@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Taint } from '../../../internal/role/index.ts';
+import { proofText } from '../../../internal/attestation/index.ts';
 import { formatDuration } from '../../../internal/clock/index.ts';
 import {
   JoinState,
@@ -42,6 +43,7 @@ export function joinViewFrom(join: Join) {
     name: printable(join.name),
     roles: namesFromRoles(join.roles),
     decidedBy: printable(join.decidedBy),
+    decidedMs: Number(join.decidedMs),
     code: printable(join.code),
     message: printable(join.message),
     firstSeenMs: Number(join.firstSeenMs),
@@ -94,7 +96,7 @@ export function joinListing(
       { title: 'PROFILE', textOf: ({ profile }) => profile || NONE },
       { title: 'REASON', textOf: ({ code, turn }) => code || describeQueuePosition(turn) },
       wideColumn('IDENTITY', ({ identity }) => identity || NONE),
-      wideColumn('PROOF', ({ proof }) => proof || NONE),
+      wideColumn('PROOF', ({ proof }) => proofText(proof) || NONE),
       wideColumn('DECIDED BY', ({ decidedBy }) => decidedBy || NONE),
       wideColumn('ATTEMPTS', ({ attempts }) => String(attempts)),
       wideColumn('CLOCK', ({ clockOffsetMs: ms }) => `${ms >= 0 ? '+' : ''}${(ms / 1000).toFixed(1)}s`),
@@ -215,18 +217,12 @@ function decidedText(which: string): string {
   return `Decided about join request ${which}.`;
 }
 
-/** Who vouches for the identity of a machine, by `proof`. The machine itself has always proved that it has the key. */
-const VOUCHED: Readonly<Record<string, string>> = {
-  endorsed: 'endorsed by its manufacturer',
-  pinned: 'listed in the configuration',
-  unproved: 'neither endorsed by a trusted manufacturer nor listed in the configuration',
-};
-
 function approvedText(view: JoinView): string {
   return [
     `Machine ${view.hostname || view.joinId} approved as ${view.name}, ${view.roles.join(' and ') || 'worker'}.`,
     `  key       ${view.fingerprint}`,
-    `  identity  ${view.identity} (${VOUCHED[view.proof] ?? view.proof})`,
+    // The operator who approves a machine vouches for it, unless its manufacturer does.
+    `  identity  ${view.identity} (${proofText(view.proof === 'unproved' ? 'pinned' : view.proof)})`,
   ].join('\n');
 }
 

@@ -31,7 +31,7 @@ export function tracePage(trace: Trace, nowMs: number): string {
 
 /** The trace of a join: its verdict, its time line from both ends, and its checks. */
 export function traceSection(trace: Trace): Html {
-  const { facts, join, nodeName, subject } = trace;
+  const { facts, nodeName, subject } = trace;
   const first = facts[0]?.timeMs ?? 0;
   const dots = facts.map((fact) => ({
     ...{ side: fact.side, name: fact.name, tone: TONES[fact.outcome], timeMs: fact.timeMs },
@@ -67,7 +67,7 @@ export function traceSection(trace: Trace): Html {
                       <td>${fact.name}</td>
                       <td class="${TONES[fact.outcome]}">${fact.outcome}</td>
                       <td class="text">
-                        ${comparison(fact)}${fact.code === '' ? undefined : html`<br /><code>${fact.code}</code>`}${needsFix(fact, join) ? html`<br /><span class="dim">fix: ${fact.fix}</span>` : undefined}
+                        ${comparison(fact)}${fact.code === '' ? undefined : html`<br /><code>${fact.code}</code>`}${needsFix(fact) ? html`<br /><span class="dim">fix: ${fact.fix}</span>` : undefined}
                       </td>
                     </tr> `,
                 )}

@@ -63,7 +63,7 @@ export async function readApplicantRecords(
     join,
     nameHolder: (name) => taken.get(name) ?? otherThan(nodeId, feed.promisedTo(name, nowMs)),
     joinUnchanged,
-    whyExcluded: node === undefined ? await whyExcluded(ports.ownerDocs, removals, signal) : undefined,
+    whyExcluded: node === undefined ? await whyStillRemoved(ports.ownerDocs, removals, signal) : undefined,
     missingSignatures:
       node === undefined ? await readMissingSignatures(ports, { applicant, join }, options) : NONE_MISSING,
     removalsUnchanged: removals.map(({ unchanged }) => unchanged),
@@ -72,7 +72,8 @@ export async function readApplicantRecords(
 
 const NONE_MISSING: MissingSignatures = { inventory: undefined, approval: undefined };
 
-async function whyExcluded(
+/** Why one of these removals still counts; undefined if owners have readmitted the machine, or it was never removed. */
+export async function whyStillRemoved(
   ownerDocs: OwnerDocuments,
   removals: readonly RemovalEntry[],
   signal: AbortSignal,

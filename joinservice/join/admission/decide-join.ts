@@ -1,3 +1,4 @@
+import { proofText } from '../../../internal/attestation/index.ts';
 import { CLOCK_TOLERANCE_MS } from '../../../internal/clock/index.ts';
 import type { JoinConfig } from '../../../internal/config/index.ts';
 import { DNS_LABEL } from '../../../internal/endpoint/index.ts';
@@ -305,7 +306,7 @@ function policyCheck(
     const actual = `${assignment.decidedBy}: ${assignment.name} as ${assignment.roles.join(' ')}`;
     return { name: 'policy', outcome: 'pass', expected, actual };
   }
-  const actual = `${machine.identity} (${machine.proof}, ${machine.profile}): ${outcome.why}`;
+  const actual = `${machine.identity} (${proofText(machine.proof)}; profile ${machine.profile}): ${outcome.why}`;
   return { name: 'policy', outcome: outcome.kind === 'wait' ? 'wait' : 'fail', expected, actual };
 }
 

@@ -1,3 +1,4 @@
+import { proofText } from '../../../internal/attestation/index.ts';
 import type { TraceFactRecord } from '../../../internal/records/index.ts';
 import type { Applicant } from './applicant.ts';
 import { joinErrors } from '../errors.ts';
@@ -30,7 +31,7 @@ export function traceFactsOf(
     name: 'evidence',
     outcome: 'pass',
     expected: `policy ${machine.policyVersion}`,
-    actual: `${machine.variant}, ${machine.profile}, ${machine.identity} (${machine.proof})`,
+    actual: `${machine.variant}, ${machine.profile}, ${machine.identity} (${proofText(machine.proof)})`,
   };
   return [evidence, ...decision.checks].map((check) => {
     const isCause = check.outcome !== 'pass';
