@@ -117,6 +117,10 @@ export class StoryCluster {
     await (await this.#node(machine)).cutPower(this.#bench.signal);
   }
 
+  async isRunning(machine: string): Promise<boolean> {
+    return (await this.#node(machine)).isRunning(this.#bench.signal);
+  }
+
   async start(machine: string): Promise<void> {
     // Kubernetes stores times in whole seconds.
     this.#onSinceMs.set(machine, Math.floor(Date.now() / 1000) * 1000);
@@ -160,6 +164,14 @@ export class StoryCluster {
   /** Runs etcdctl with the credentials of root on a machine. */
   etcdctl(machine: string, ...args: readonly string[]): Promise<string> {
     return this.run(machine, ...etcdctlArgv('root'), ...args);
+  }
+
+  /** How many voters and learners etcd has. */
+  async etcdMembers(): Promise<{ readonly voters: number; readonly learners: number }> {
+    const said = await this.etcdctl('n1', 'member', 'list', '--write-out', 'json');
+    const { members } = JSON.parse(said) as { members: readonly { readonly isLearner?: boolean }[] };
+    const learners = members.filter(({ isLearner }) => isLearner === true).length;
+    return { voters: members.length - learners, learners };
   }
 
   /** All entries of both audit logs, oldest first. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { copyFile, mkdir, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { createHarness, type Harness } from '../../machines/harness.ts';
 import { installCli, StoryCluster, reprovision, withoutEndpoints } from '../harness/story-cluster.ts';
+import { installDebian } from '../harness/install-debian.ts';
 import { eventually } from '../harness/node-shell.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../../docs/examples');
@@ -26,43 +27,6 @@ const CLOUD_CONFIG = {
   cloud_config_modules: ['runcmd'],
   cloud_final_modules: ['package-update-upgrade-install', 'scripts-user'],
 };
-
-/**
- * Installs Debian packages on a machine. The host downloads the packages that the machine lacks, because the
- * machine has no internet access.
- */
-async function installDebian(
-  bench: Harness,
-  cluster: StoryCluster,
-  machine: string,
-  packages: readonly string[],
-) {
-  const directory = await mkdtemp(join(bench.directory, 'packages-'));
-  await mkdir(join(directory, 'partial'));
-  const status = join(directory, 'status');
-  await writeFile(status, await cluster.run(machine, 'cat', '/var/lib/dpkg/status'));
-  const options = [
-    `Dir::State::status=${status}`,
-    `Dir::Cache::archives=${directory}/`,
-    'APT::Sandbox::User=root',
-  ];
-  const { commands } = bench.machines;
-  const { signal } = bench;
-  const flags = [
-    ...options.flatMap((each) => ['-o', each]),
-    '--yes',
-    '--no-install-recommends',
-    '--download-only',
-  ];
-  await commands.run({ argv: ['apt-get', ...flags, 'install', ...packages], signal, timeoutMs: 300_000 });
-  const tar = join(directory, 'packages.tar');
-  const pack = `cd ${directory} && tar --create --file ${tar} *.deb`;
-  await commands.run({ argv: ['sh', '-ec', pack], signal });
-  const node = await (await bench.cluster(cluster.name)).node(machine);
-  const install =
-    'mkdir -p /root/packages && cd /root/packages && tar --extract && DEBIAN_FRONTEND=noninteractive apt-get --yes --no-install-recommends install ./*.deb && rm -r /root/packages';
-  await node.exec(['sh', '-ec', install], { input: await readFile(tar), signal, timeoutMs: 300_000 });
-}
 
 interface UserData {
   readonly write_files: readonly { readonly path: string; readonly content: string }[];

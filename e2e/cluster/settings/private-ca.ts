@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import {
   createCaCertPem,
   generateKeyPem,
@@ -5,7 +6,7 @@ import {
   pubKeyDerOf,
 } from '../../../internal/pki/index.ts';
 
-/** A CA that only the story knows, and certificates of servers at an address. */
+/** A CA that only the story knows, and certificates of servers at an address or a name. */
 export async function createPrivateCa(host: string) {
   const nowMs = Date.now();
   const keyPem = generateKeyPem();
@@ -17,7 +18,7 @@ export async function createPrivateCa(host: string) {
       commonName: 'server',
       pubKeyDer: pubKeyDerOf(serverKey),
       usages: ['server'],
-      names: [{ type: 'ip', value: host }],
+      names: [{ type: isIP(host) === 0 ? 'dns' : 'ip', value: host }],
       validDays: 1,
     });
     return { certPem, keyPem: serverKey.reveal() };

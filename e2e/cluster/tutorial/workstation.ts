@@ -7,7 +7,9 @@ import { DEFAULT_KUBERNETES_VERSION } from '../../../internal/bundle/index.ts';
 import { cliJson, type StoryCluster } from '../harness/story-cluster.ts';
 import type { Harness } from '../../machines/harness.ts';
 
-const CLI = join(import.meta.dirname, '../../../cli/main.ts');
+const CHECKOUT = join(import.meta.dirname, '../../..');
+const CLI = join(CHECKOUT, 'cli/main.ts');
+const OWN_SETTINGS = join(import.meta.dirname, 'own-settings.ts');
 const BLOCK_TIMEOUT_MS = 600_000;
 
 interface Options {
@@ -18,10 +20,10 @@ interface Options {
    * tutorial copies to the machine.
    */
   readonly own: Readonly<Record<string, object>>;
-  /** Directory with the built packages. */
-  readonly dist: string;
   /** Whether the operator has a kubectl. */
   readonly kubectl: boolean;
+  /** More environment variables. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -42,7 +44,7 @@ export class Workstation {
     const directory = join(bench.directory, 'workstation');
     const programs = join(directory, 'bin');
     await mkdir(programs, { recursive: true });
-    await symlink(options.dist, join(directory, 'dist'));
+    for (const part of ['dist', 'docs']) await symlink(join(CHECKOUT, part), join(directory, part));
     const data = join(bench.directory, 'data');
     const own = join(directory, 'own.json');
     const byAddress: Record<string, object> = {};
@@ -54,19 +56,15 @@ export class Workstation {
     const machineOf = `machine=$('${execPath}' -p 'JSON.parse(fs.readFileSync("${own}", "utf8"))[process.argv[1]].machine' "$address")`;
     const scripts: Readonly<Record<string, string>> = {
       sudo: 'exec "$@"',
-      ssh: `address=\${1#root@}; shift; ${machineOf}\n${mini('exec')} "$machine" -- sh -c "$*" && exit
-        code=$?
-        # A machine that reboots itself goes off here: a container has nobody who switches it on.
-        if ! ${mini('exec')} "$machine" -- true 2> /dev/null; then ${mini('start')} "$machine" > /dev/null; code=255; fi
-        exit $code`,
+      ssh: `address=\${1#root@}; shift; ${machineOf}\n${mini('exec')} "$machine" -- sh -c "$*"`,
       scp: [
         'source=$1 address=${2#root@} target=${2#*:}; address=${address%%:*}',
         machineOf,
         `file=$(mktemp); trap 'rm -f "$file"' EXIT; cp "$source" "$file"`,
         // A local machine has no TPM device, and its host may have cgroup v1: these settings are the machine's own.
-        `case $target in */provisioning.json) '${execPath}' -e 'const [own, address, file] = process.argv.slice(1);
-          const read = (path) => JSON.parse(fs.readFileSync(path, "utf8"));
-          fs.writeFileSync(file, JSON.stringify({ ...read(file), ...read(own)[address].own }));' '${own}' "$address" "$file" ;; esac`,
+        `case $target in */provisioning.json | */user-data)
+          settings=$('${execPath}' -p 'JSON.stringify(JSON.parse(fs.readFileSync("${own}", "utf8"))[process.argv[1]].own)' "$address")
+          '${execPath}' '${OWN_SETTINGS}' "$settings" "$file" ;; esac`,
         `${mini('exec')} "$machine" -- sh -c "umask 077; mkdir -p \\$(dirname $target); cat > $target" < "$file"`,
       ].join('\n'),
       'apt-get': [
@@ -85,7 +83,13 @@ export class Workstation {
       PATH: path,
       HOME: directory,
       XDG_CACHE_HOME: join(homedir(), '.cache'),
+      ...options.environment,
     });
+  }
+
+  /** A path in the directory of the operator. */
+  path(name: string): string {
+    return join(this.#directory, name);
   }
 
   /** The output of the last block. */
@@ -101,7 +105,7 @@ export class Workstation {
     const state = join(this.#directory, 'state');
     const wrapped = `set -eu; touch '${state}'; . '${state}'; set -x
 ${script}
-{ set +x; } 2>/dev/null; { declare -p fingerprint KUBECONFIG PATH 2>/dev/null || true; echo "cd '$PWD'"; } > '${state}'`;
+{ set +x; } 2>/dev/null; { declare -p fingerprint play sha256 KUBECONFIG PATH 2>/dev/null || true; declare -f; echo "cd '$PWD'"; } > '${state}'`;
     const child = spawn('bash', ['-c', wrapped], {
       cwd: this.#directory,
       env: this.#environment,
