@@ -3,20 +3,23 @@ import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
 import { installCli, StoryCluster, withoutEndpoints, type JoinLine } from '../harness/story-cluster.ts';
 
-const EXIT = { usage: 2, precondition: 5, unreachable: 6 } as const;
+const EXIT = { usage: 2, precondition: 5, unreachable: 6, port: 24 } as const;
 
 await test('automation joins a machine with one command', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, 'joincmd');
-  await cluster.machines({ controlPlanes: 1, workers: 1 });
-  await installCli(bench, cluster.name, 'n2');
-  await withoutEndpoints(cluster, 'n2');
-  const join = async (...flags: readonly string[]) => {
+  await cluster.machines({ controlPlanes: 1, workers: 2 });
+  for (const machine of ['n2', 'n3']) {
+    await installCli(bench, cluster.name, machine);
+    await withoutEndpoints(cluster, machine);
+  }
+  const joinOn = async (machine: string, ...flags: readonly string[]) => {
     const all = ['--output', 'json', '--events', 'stdout', 'join', ...flags];
-    const { code, stdout, stderr } = await cluster.try('n2', 'cluster', ...all);
+    const { code, stdout, stderr } = await cluster.try(machine, 'cluster', ...all);
     const lines = stdout.split('\n').filter((line) => line.startsWith('{'));
     return { code, stderr, lines: lines.map((line) => JSON.parse(line) as JoinLine) };
   };
+  const join = (...flags: readonly string[]) => joinOn('n2', ...flags);
 
   await story.test(
     '`cluster join --wait` on a machine without a cluster times out with its own error code',
@@ -51,7 +54,7 @@ await test('automation joins a machine with one command', async (story) => {
   await story.test(
     '`cluster join --wait` waits for a cluster that is being created, shows each stage, and succeeds',
     async () => {
-      const made = cluster.up();
+      const made = cluster.init();
       const dead = `${(await cluster.address('n1')).replace(/\d+$/, '99')}:9090`;
       const { code, lines, stderr } = await join(
         ...['--endpoint', dead, '--endpoint', first, '--wait', '--timeout', '10m'],
@@ -90,6 +93,38 @@ await test('automation joins a machine with one command', async (story) => {
       assert.equal(code, 0, stderr);
       assert.deepEqual([lines.at(-1)?.data?.stage, lines.at(-1)?.data?.nodeName], ['running', 'n2']);
       assert.deepEqual([await cluster.nodeKey('n2'), await cluster.members()], [key, members]);
+    },
+  );
+
+  await story.test(
+    'a machine whose port is in use is refused with cause and fix, and joins once the port is free',
+    async () => {
+      await cluster.run(
+        ...['n3', 'systemd-run', '--unit=in-the-way'],
+        ...['systemd-socket-activate', '--listen=0.0.0.0:10250', 'cat'],
+      );
+      const startedMs = Date.now();
+      const refused = await joinOn('n3', '--endpoint', first, '--wait', '--timeout', '10m');
+      assert.equal(refused.code, EXIT.port, refused.stderr);
+      assert.match(refused.stderr, /preflight-port/);
+      assert.match(refused.stderr, /10250/);
+      assert.ok(Date.now() - startedMs < 60_000, 'the command waited for what no repetition cures');
+
+      const fingerprint = await cluster.fingerprint('n3');
+      const { joins } = await cluster.cliJson<{ joins: readonly Record<string, unknown>[] }>(
+        ...['node', 'ls', '--joins'],
+      );
+      const asked = joins.find((each) => each['fingerprint'] === fingerprint);
+      assert.equal(asked?.['state'], 'refused');
+      assert.match(JSON.stringify(asked), /join-machine-unfit.*preflight-port/);
+      const workspace = await cluster.workspace();
+      const explained = await bench.must('--workspace', workspace, 'explain', fingerprint);
+      assert.match(explained, /preflight-port[^]*10250/);
+
+      await cluster.run('n3', 'systemctl', 'stop', 'in-the-way');
+      const joined = await joinOn('n3', '--endpoint', first, '--wait', '--timeout', '5m');
+      assert.equal(joined.code, 0, joined.stderr);
+      await cluster.allReady(['n1', 'n2', 'n3'], 60);
     },
   );
 });
