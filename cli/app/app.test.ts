@@ -215,9 +215,64 @@ describe('runApp()', () => {
         stopping.signal,
       );
       expect(code).toBe(number);
-      expect(host.codes).toEqual(['app-stopping']);
+      expect(host.codes).toEqual(['app-stopping', 'app-interrupted']);
     },
   );
+
+  const journals: readonly { name: string; steps: readonly string[]; want: string }[] = [
+    {
+      name: 'before its first step',
+      steps: [],
+      want: 'interrupted. Run the same command again to continue.',
+    },
+    {
+      name: 'in its third step',
+      steps: ['One', 'Two', 'Three'],
+      want: 'interrupted. Done: "One", "Two". Not finished: "Three". Run the same command again to continue.',
+    },
+    {
+      name: 'after many steps',
+      steps: ['One', 'Two', 'Three', 'Four', 'Five'],
+      want: 'interrupted. Done: 4 steps, the last one "Four". Not finished: "Five". Run the same command again to continue.',
+    },
+  ];
+  test.each(journals)(
+    'says what is done and what is not when a command that makes changes is interrupted $name',
+    async ({ steps, want }) => {
+      const stopping = new AbortController();
+      const { host } = await run(
+        ['probe', 'one'],
+        async ({ host: shown, signal }) => {
+          for (const title of steps)
+            await shown.step('x', title, async () => {
+              if (title !== steps.at(-1)) return;
+              stopping.abort(new Interruption('interrupted'));
+              signal.throwIfAborted();
+            });
+          stopping.abort(new Interruption('interrupted'));
+          signal.throwIfAborted();
+        },
+        stopping.signal,
+      );
+      const said = host.records.flatMap((each) =>
+        each.kind === 'say' && each.code === 'app-interrupted' ? [each.text] : [],
+      );
+      expect(said).toEqual([want]);
+    },
+  );
+
+  test('says nothing about repetition when a command that only prints is interrupted', async () => {
+    const stopping = new AbortController();
+    const { host } = await run(
+      ['status'],
+      async ({ signal }) => {
+        stopping.abort(new Interruption('interrupted'));
+        signal.throwIfAborted();
+      },
+      stopping.signal,
+    );
+    expect(host.codes).toEqual(['app-stopping']);
+  });
 });
 
 describe('preparseArgs()', () => {

@@ -83,6 +83,27 @@ test.each(signals)(
   },
 );
 
+test('a signal ends a command that makes changes with a line that it can be repeated', async () => {
+  const cli = spawn(process.execPath, [MAIN, '--workspace', directory, 'init'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const ended = once(cli, 'close');
+  hanging = await awaitReader();
+  let said = '';
+  const asked = new Promise<void>((resolve) => {
+    cli.stderr.on('data', (chunk: Buffer) => {
+      said += chunk.toString();
+      if (said.includes('end immediately')) resolve();
+    });
+  });
+  cli.kill('SIGINT');
+  await asked;
+  await hanging.close();
+  hanging = undefined;
+  expect(await ended).toEqual([130, null]);
+  expect(said).toContain('interrupted. Run the same command again to continue.');
+});
+
 test('a closed terminal stops the program gracefully with its own exit code, even when signaled twice', async () => {
   const cli = spawn(process.execPath, [MAIN, '--workspace', directory, 'init'], {
     stdio: ['ignore', 'ignore', 'pipe'],

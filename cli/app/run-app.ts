@@ -21,6 +21,7 @@ import { pathsFrom } from './paths.ts';
 import { COMMANDS, type CommandEntry } from './registry.ts';
 import { passphrasesFrom, type ReadDescriptor } from './passphrases.ts';
 import { reportFrom } from './report.ts';
+import { StepJournal } from './step-journal.ts';
 
 /** Everything that the app takes from the process. */
 export interface AppOptions {
@@ -48,7 +49,7 @@ export interface AppOptions {
 export async function runApp(options: AppOptions): Promise<number> {
   const preparsed = preparseArgs(options.args);
   const host = (options.createHost ?? createStreamHost)(preparsed.flags, options);
-  const run: Run = { effect: 'reads', command: '' };
+  const run: Run = { effect: 'reads', command: '', steps: new StepJournal() };
   const code = await runCommand(options, { preparsed, host, run });
   const loss = await flushed(options);
   if (loss instanceof Interruption) return EXIT_CODES[loss.exit].number;
@@ -71,6 +72,7 @@ interface Run {
   effect: ReturnType<typeof effectOf>;
   /** The words of the command, such as "node drain". */
   command: string;
+  readonly steps: StepJournal;
 }
 
 interface Started {
@@ -134,7 +136,7 @@ async function dispatch(options: AppOptions, { preparsed, host, run }: Started):
       const [flags, args] = splitAction(received);
       const ports = await options.createPorts();
       const context = {
-        host,
+        host: run.steps.watch(host),
         ports,
         passphrases: passphrasesFrom({ ...options, host, descriptor: preparsed.flags.passphraseFd }),
         paths: await pathsOf(options, { ports, command, flags: preparsed.flags }),
@@ -228,10 +230,12 @@ async function exitFrom(
   signal: AbortSignal,
   { preparsed, host, run }: Started,
 ): Promise<ExitName> {
-  if (error instanceof Interruption) return error.exit;
-  if (signal.aborted && signal.reason instanceof Interruption) {
-    if (!isAbort(error, signal)) host.warn('app-stopped-with', reportFrom(error).message);
-    return signal.reason.exit;
+  const interruption = [error, signal.reason].find((each) => each instanceof Interruption);
+  if (interruption !== undefined) {
+    if (error !== interruption && !isAbort(error, signal))
+      host.warn('app-stopped-with', reportFrom(error).message);
+    if (run.effect === 'changes') host.say('app-interrupted', run.steps.describe(), run.steps.state);
+    return interruption.exit;
   }
   const { usageError, usageFrom } = await import('./usage.ts');
   const usage = usageFrom(error, run.command);
