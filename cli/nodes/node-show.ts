@@ -1,5 +1,5 @@
 import { formatDuration, formatExpiry } from '../../internal/clock/index.ts';
-import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeHealth, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { controlPlaneComponents, type ComponentView } from './roles/control-plane-components.ts';
@@ -17,18 +17,31 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
   const controlPlane = controlPlaneComponents(node).filter(({ isKnown }) => isKnown);
   const statusMs = node.status === undefined ? undefined : Number(node.statusUpdatedMs);
   const width = 2 + Math.max(...certificates.map((each) => each.name.length), 0);
+  const isOld = isStatusOld(node);
+  // A node reports a status when something has changed, so that of a silent node may be older than its silence.
+  const asOf = isOld ? `, as last reported ${formatDuration(nowMs - Number(node.statusUpdatedMs))} ago` : '';
   context.host.result(
-    { ...view, labels: node.labels, taints: taintViews(node.taints), statusMs, controlPlane, runnables },
+    {
+      ...view,
+      labels: node.labels,
+      taints: taintViews(node.taints),
+      statusMs,
+      isStatusOld: isOld,
+      controlPlane,
+      runnables,
+    },
     () =>
       [
         `Node ${view.name}`,
         ...facts(node, view, nowMs).map(([key, value]) => `  ${key.padEnd(12)}${value}`),
-        ...(controlPlane.length === 0 ? [] : ['Kubernetes control plane']),
-        ...controlPlane.map((part) => `  ${componentText(part, nowMs)}`),
-        ...(certificates.length === 0 ? [] : ['Certificates']),
+        ...(controlPlane.length === 0 ? [] : [`Kubernetes control plane${asOf}`]),
+        ...controlPlane.map((part) => `  ${componentText(part, { nowMs, isOld })}`),
+        ...(certificates.length === 0 ? [] : [`Certificates${asOf}`]),
         ...certificates.map((each) => `  ${each.name.padEnd(width)}${formatExpiry(each.notAfterMs, nowMs)}`),
-        'Components',
-        ...(runnables.length === 0 ? ['  not reported yet'] : renderTree(runnables, nowMs)),
+        `Components${asOf}`,
+        ...(runnables.length === 0
+          ? ['  not reported yet']
+          : renderTree(runnables, isOld ? Number(node.statusUpdatedMs) : nowMs)),
       ].join('\n'),
   );
 }
@@ -38,7 +51,7 @@ function facts(node: Node, view: NodeView, nowMs: number): readonly (readonly [s
     node.status === undefined ? 'never' : `${formatDuration(nowMs - Number(node.statusUpdatedMs))} ago`;
   return [
     ['id', view.id],
-    ['state', `${view.state}, ${view.health}`],
+    ['state', `${view.state}, ${healthText(view, nowMs)}`],
     ['roles', view.roles.join(', ') || '<none>'],
     [
       'labels',
@@ -60,7 +73,23 @@ function facts(node: Node, view: NodeView, nowMs: number): readonly (readonly [s
   ];
 }
 
-function componentText({ name, isReady, sinceMs, why }: ComponentView, nowMs: number): string {
-  const age = formatDuration(nowMs - (sinceMs ?? nowMs));
-  return `${name.padEnd(25)}${isReady ? `ready for ${age}` : `not ready for ${age}: ${why}`}`;
+/** Whether nothing is known about the node since its last status: it is silent or no member any more. */
+function isStatusOld({ health, status }: Node): boolean {
+  return status !== undefined && health !== NodeHealth.HEALTHY;
+}
+
+function healthText({ health, silentSinceMs }: NodeView, nowMs: number): string {
+  if (health !== 'silent') return health;
+  const since = silentSinceMs === undefined ? '' : ` for at least ${formatDuration(nowMs - silentSinceMs)}`;
+  return `${health}: no heartbeat of its agent${since}`;
+}
+
+/** The state of a component, without its age if the state is old. */
+function componentText(
+  { name, isReady, sinceMs, why }: ComponentView,
+  { nowMs, isOld }: { readonly nowMs: number; readonly isOld: boolean },
+): string {
+  const age = isOld ? '' : ` for ${formatDuration(nowMs - (sinceMs ?? nowMs))}`;
+  const state = isReady ? `ready${age}` : `not ready${age}: ${why}`;
+  return `${name.padEnd(25)}${isOld ? 'was ' : ''}${state}`;
 }

@@ -59,7 +59,7 @@ export class Curator {
     });
     const nodes = this.#nodes;
     const handlers = {
-      ...readHandlers({ ...options, nodes }),
+      ...readHandlers({ ...options, nodes, feed: this.#feed }),
       ...writeHandlers({ ...options, nodes, mutations: this.mutations }),
       ...nodeHandlers({ etcd, clock, feed: this.#feed, heartbeats: new Heartbeats({ etcd, clock }) }),
     };

@@ -60,6 +60,8 @@ export function nodeViewFrom(node: Node) {
     roles: node.roles.map((role) => ROLES[role]),
     state: STATES[node.state],
     health: HEALTHS[node.health],
+    // Since when the node is silent, or longer; undefined from curators of an older version.
+    silentSinceMs: Number(node.silentSinceMs) || undefined,
     address: printable(status?.address ?? ''),
     agentVersion: printable(status?.agentVersion ?? ''),
     kubernetesVersion: printable(status?.kubernetesVersion ?? ''),

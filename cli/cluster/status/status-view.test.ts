@@ -22,6 +22,7 @@ function node(name: string, over: Partial<NodeView> = {}): NodeView {
     expiry: undefined,
     troubles: [],
     oldDiskMs: undefined,
+    silentSinceMs: undefined,
     partsNotReady: [],
     directories: [],
     ...over,

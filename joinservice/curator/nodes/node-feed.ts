@@ -44,6 +44,8 @@ export class NodeFeed {
   readonly #nodes = new Map<string, NodeEntries>();
   /** The revision of the last change of each node, also of a deleted node as long as its deletion is remembered. */
   readonly #changedAt = new Map<string, bigint>();
+  /** When the heartbeat of each silent node expired. Of a node that was silent before the feed: when the feed saw it first. */
+  readonly #silentSinceMs = new Map<string, number>();
   readonly #subscriptions = new Set<FeedSubscription>();
   /** Subscriptions to a single node, by its ID. */
   readonly #byNode = new Map<string, Set<FeedSubscription>>();
@@ -111,6 +113,11 @@ export class NodeFeed {
     return [...this.#nodes.keys()].flatMap((nodeId) => this.view(nodeId) ?? []);
   }
 
+  /** Since when a node has sent no heartbeat, or longer; undefined if the feed knows a heartbeat of it. */
+  silentSinceMs(nodeId: string): number | undefined {
+    return this.#silentSinceMs.get(nodeId);
+  }
+
   /** undefined while there is no record of the node; throws `records-invalid`. */
   view(nodeId: string): NodeView | undefined {
     return nodeViewFrom(this.#nodes.get(nodeId) ?? {});
@@ -154,6 +161,9 @@ export class NodeFeed {
     this.#nodes.clear();
     this.#changedAt.clear();
     for (const entry of entries) this.#put(entry);
+    for (const nodeId of this.#silentSinceMs.keys())
+      if (!this.#nodes.has(nodeId)) this.#silentSinceMs.delete(nodeId);
+    for (const [nodeId, { heartbeat }] of this.#nodes) if (heartbeat === undefined) this.#noteSilence(nodeId);
     this.#revision = revision;
     this.#knownSince = revision;
     this.#options.log.info('nodes listed', { nodes: this.#nodes.size, revision });
@@ -204,6 +214,7 @@ export class NodeFeed {
     if (parsed === undefined) return undefined;
     const parts = this.#nodes.get(parsed.nodeId) ?? {};
     parts[parsed.part] = entry;
+    if (parsed.part === 'heartbeat') this.#silentSinceMs.delete(parsed.nodeId);
     this.#nodes.set(parsed.nodeId, parts);
     this.#recordChange(parsed.nodeId, entry.modRevision);
     return parsed.nodeId;
@@ -214,9 +225,17 @@ export class NodeFeed {
     const parts = parsed === undefined ? undefined : this.#nodes.get(parsed.nodeId);
     if (parsed === undefined || parts === undefined) return undefined;
     delete parts[parsed.part];
-    if (Object.keys(parts).length === 0) this.#nodes.delete(parsed.nodeId);
+    if (parsed.part === 'heartbeat') this.#noteSilence(parsed.nodeId);
+    if (Object.keys(parts).length === 0) {
+      this.#nodes.delete(parsed.nodeId);
+      this.#silentSinceMs.delete(parsed.nodeId);
+    }
     this.#recordChange(parsed.nodeId, modRevision);
     return parsed.nodeId;
+  }
+
+  #noteSilence(nodeId: string): void {
+    if (!this.#silentSinceMs.has(nodeId)) this.#silentSinceMs.set(nodeId, this.#options.clock.nowMs());
   }
 
   /** Re-inserting keeps the map in the order of changes. */

@@ -80,7 +80,7 @@ async function* watch(
     const { relist, nodes, deletedNodeIds, caughtUp, revision } = await subscription.next(signal);
     const message: WatchMessage = {
       relist,
-      nodes: nodes.map(nodeToWire),
+      nodes: nodes.map((node) => nodeToWire(node)),
       deletedNodeIds: [...deletedNodeIds],
       caughtUp,
     };

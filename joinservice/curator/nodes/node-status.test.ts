@@ -6,7 +6,9 @@ import {
   NodeHealth,
   NodeStatusSchema,
 } from '../../curatorproto/gen/curator_pb.js';
+import { createMemoryLogger, settle } from '../../../internal/testing/index.ts';
 import { as, curatorsOfTests, nodeIdOf, one } from '../fake-curators.ts';
+import { NodeFeed } from './node-feed.ts';
 
 const signal = new AbortController().signal;
 const createCurators = curatorsOfTests(afterEach);
@@ -38,6 +40,37 @@ describe('status and heartbeats', () => {
     expect(await health()).toBe(NodeHealth.TIMEOUT);
     await sendHeartbeat(there);
     expect(await health()).toBe(NodeHealth.HEALTHY);
+  });
+
+  test('tell since when a node is silent at least, also at a curator that did not see it stop', async () => {
+    const { curators, cluster, owner, etcd, clock } = await createCurators(1);
+    const node = await cluster.addNode('n');
+    const [curator] = curators as [(typeof curators)[0]];
+    const silentSince = async () =>
+      (await curator.getNode(create(CuratorContract.method.getNode.input, { node: 'n' }), as(owner))).node
+        ?.silentSinceMs;
+    const beat = async () => {
+      for await (const _ of curator.heartbeat(one({}) as never, as(node))) continue;
+    };
+    await beat();
+    await curator.updateNodeStatus(status('192.0.2.1'), as(node));
+    expect(await silentSince()).toBe(0n);
+    const lease = (await etcd.get(records.heartbeat.key(nodeIdOf(node)), { signal }))?.leaseId ?? 0n;
+    etcd.expireLease(lease);
+    await settle();
+    const stoppedMs = BigInt(clock.nowMs());
+    await clock.advance(60_000);
+    expect(await silentSince()).toBe(stoppedMs);
+    const stop = new AbortController();
+    const late = new NodeFeed({ etcd, clock, log: createMemoryLogger().log, onChanged: () => undefined });
+    const watching = late.run(stop.signal).catch(() => undefined);
+    await settle();
+    expect(late.silentSinceMs(nodeIdOf(node))).toBe(clock.nowMs());
+    stop.abort();
+    await watching;
+    await beat();
+    await settle();
+    expect(await silentSince()).toBe(0n);
   });
 
   test('store a status only if it changed', async () => {

@@ -43,9 +43,13 @@ const STATE_TO_WIRE: Readonly<Record<State, NodeState>> = {
   DECOMMISSIONED: NodeState.DECOMMISSIONED,
 };
 
-/** Converts a node to its message in the contract. */
-export function nodeToWire(view: NodeView): Node {
+/**
+ * Converts a node to its message in the contract.
+ * @param silentSinceMs since when the node has sent no heartbeat, if this is known
+ */
+export function nodeToWire(view: NodeView, silentSinceMs?: number): Node {
   const { record, status } = view;
+  const health = healthOf(view);
   const node: MessageInitShape<typeof NodeSchema> = {
     nodeId: record.nodeId,
     name: record.name,
@@ -54,7 +58,8 @@ export function nodeToWire(view: NodeView): Node {
     roles: [...rolesToWire(record.roles)],
     labels: record.labels,
     taints: [...(record.taints ?? [])],
-    health: healthOf(view),
+    health,
+    silentSinceMs: BigInt(health === NodeHealth.TIMEOUT ? (silentSinceMs ?? 0) : 0),
     createdMs: BigInt(record.createdMs),
     recordRevision: view.recordRevision,
     ...(record.admission === undefined ? {} : { admission: admissionOf(record.admission) }),

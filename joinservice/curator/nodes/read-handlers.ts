@@ -10,6 +10,7 @@ import {
 import { isControlPlane } from '../../../internal/role/index.ts';
 import { CuratorError } from '../errors.ts';
 import type { AuthorizedHandlers } from '../access/authorized-handlers.ts';
+import type { NodeFeed } from './node-feed.ts';
 import type { NodeStore } from './node-store.ts';
 import { storedConfiguration } from '../changes/stored-configuration.ts';
 import { nodeStatusOf, nodeToWire, refuseField, type NodeView } from './node-wire.ts';
@@ -19,19 +20,20 @@ type ReadMethods =
 
 /** Handlers of the calls that read. All reads are linearizable. */
 export function readHandlers(parts: ReadHandlerParts): Pick<AuthorizedHandlers, ReadMethods> {
-  const { etcd, nodes } = parts;
+  const { etcd, nodes, feed } = parts;
+  const toWire = (view: NodeView) => nodeToWire(view, feed.silentSinceMs(view.record.nodeId));
   return {
     checkHealth: async (_request, { signal }) => {
       const { epoch } = await readCluster(etcd, signal);
       return { nodeId: parts.nodeId, epoch: BigInt(epoch) };
     },
     getClusterInfo: (_request, { signal }) => clusterInfo(parts, signal),
-    getNode: async ({ node }, { signal }) => ({ node: nodeToWire(await nodes.get(node, signal)) }),
+    getNode: async ({ node }, { signal }) => ({ node: toWire(await nodes.get(node, signal)) }),
     listNodes: async (_request, { signal }) => {
       const { epoch } = await readCluster(etcd, signal);
       const listed = await nodes.list(signal);
       return {
-        nodes: listed.nodes.map(nodeToWire),
+        nodes: listed.nodes.map(toWire),
         position: { epoch: BigInt(epoch), revision: listed.revision },
       };
     },
@@ -105,6 +107,8 @@ function directoryEntry(view: NodeView) {
 export interface ReadHandlerParts {
   readonly etcd: KeySpace;
   readonly nodes: NodeStore;
+  /** Since when nodes are silent; all else is read from etcd. */
+  readonly feed: Pick<NodeFeed, 'silentSinceMs'>;
   /** The node that this curator runs on. */
   readonly nodeId: string;
   readonly facts: CuratorFacts;

@@ -89,6 +89,14 @@ export declare type Node = Message<"cluster.curator.v1.Node"> & {
    * @generated from field: repeated cluster.curator.v1.Taint taints = 13;
    */
   taints: Taint[];
+
+  /**
+   * For a node in health TIMEOUT, the time at which this curator saw its last heartbeat expire, or began to watch: the node
+   * has been silent since then, or longer. 0 in every other case, and from curators of older versions.
+   *
+   * @generated from field: int64 silent_since_ms = 14;
+   */
+  silentSinceMs: bigint;
 };
 
 /**
