@@ -1,4 +1,5 @@
 import { isAbsolute, join } from 'node:path';
+import { counted } from '../../internal/printable/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import {
   ageOf,
@@ -32,7 +33,9 @@ export async function runAttestCollateral(
   if (options.out !== undefined) {
     const path = isAbsolute(options.out) ? options.out : join(paths.workspace, options.out);
     await ports.files.writeAtomic(path, encodeBundle({ assembledMs: nowMs, items }), { mode: 0o644 });
-    host.say('attest-collateral-written', `Wrote ${items.length} documents to ${options.out}.`, { path });
+    host.say('attest-collateral-written', `Wrote ${counted(items.length, 'document')} to ${options.out}.`, {
+      path,
+    });
   }
   const { data, text, exit } = collateralTable(items, nowMs);
   host.result(data, () => text);

@@ -1,4 +1,5 @@
 import type { AuditHead } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { counted } from '../../internal/printable/index.ts';
 import { EMPTY_CHAIN, type Checkpoint } from '../../internal/audit/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import type { AuditLogName, AuditRecord } from '../../internal/records/index.ts';
@@ -57,7 +58,10 @@ export async function runAuditExport(context: CommandContext, path: string): Pro
   const shown = [...decisions.shown, ...requests.shown];
   await context.ports.files.writeAtomic(path, renderExport(shown));
   context.host.result({ path, entries: shown.length, head: decisions.head }, () =>
-    [`Wrote ${shown.length} entries to ${path}.`, `Next: cluster audit verify ${path}`].join('\n'),
+    [
+      `Wrote ${counted(shown.length, 'entry', 'entries')} to ${path}.`,
+      `Next: cluster audit verify ${path}`,
+    ].join('\n'),
   );
 }
 
@@ -72,9 +76,9 @@ export async function runAuditVerify(context: CommandContext, path: string | und
   const data = { entries: entries.length, head, checkpoints: confirmed, isCompared, file };
   context.host.result({ ...data, requests: requestsData }, () =>
     [
-      `audit log verified: ${entries.length} entries up to ${head.seq}, ${confirmed} checkpoint${confirmed === 1 ? '' : 's'} matched`,
+      `audit log verified: ${counted(entries.length, 'entry', 'entries')} up to ${head.seq}, ${counted(confirmed, 'checkpoint')} matched`,
       `  last entry  ${head.hash}`,
-      `  requests    ${requests.entries.length} entries up to ${requests.head.seq}`,
+      `  requests    ${counted(requests.entries.length, 'entry', 'entries')} up to ${requests.head.seq}`,
       ...(isCompared ? [] : ['No workspace found: not compared with earlier checkpoints.']),
     ].join('\n'),
   );

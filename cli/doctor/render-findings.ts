@@ -1,4 +1,4 @@
-import { LAYERS, NOT_CHECKED, problemsFrom, type Finding, type Grade } from '../../internal/doctor/index.ts';
+import { LAYERS, problemsFrom, type Finding, type Grade } from '../../internal/doctor/index.ts';
 import { formatTable } from '../host/index.ts';
 
 /** More good results of one check are counted, not listed. */
@@ -15,7 +15,11 @@ export function countGrades(findings: readonly Finding[]): GradeCounts {
 }
 
 /** One table per layer with every figure, then the problems with their fixes, likely causes first. */
-export function renderFindings(title: string, findings: readonly Finding[]): string {
+export function renderFindings(
+  title: string,
+  findings: readonly Finding[],
+  notChecked: readonly { readonly what: string; readonly why: string }[],
+): string {
   const problems = problemsFrom(findings);
   const counts = countGrades(findings);
   return [
@@ -23,7 +27,7 @@ export function renderFindings(title: string, findings: readonly Finding[]): str
     ...LAYERS.flatMap((layer) => renderLayer(layer, findings)),
     ...problems.flatMap(renderProblem),
     '',
-    ...NOT_CHECKED.map(({ what, why }) => `Not checked: ${what} (${why})`),
+    ...notChecked.map(({ what, why }) => `Not checked: ${what} (${why})`),
     '',
     GRADES.map((grade) => `${counts[grade]} ${grade}`).join(', '),
   ].join('\n');

@@ -5,7 +5,7 @@ import {
   encodeFacts,
   endingsUntil,
   MAX_FACTS_BYTES,
-  NOT_CHECKED,
+  notCheckedIn,
   parseFacts,
   problemsFrom,
   type ClusterFacts,
@@ -141,9 +141,10 @@ export function judgeFacts(facts: ClusterFacts, nodes: readonly string[]): Judge
   const { clusterName: name, clusterId, takenMs } = facts;
   const verdict = verdictOf(counts);
   const problems = problemsFrom(findings);
+  const notChecked = notCheckedIn(facts);
   return {
-    view: { name, clusterId, takenMs, verdict, counts, problems, findings, notChecked: NOT_CHECKED },
-    text: renderFindings(titleOf(facts), findings),
+    view: { name, clusterId, takenMs, verdict, counts, problems, findings, notChecked },
+    text: renderFindings(titleOf(facts), findings, notChecked),
     verdict,
   };
 }

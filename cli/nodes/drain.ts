@@ -7,6 +7,7 @@ import {
   type KubeClient,
   type PodOnNode,
 } from '../../internal/kube/index.ts';
+import { counted } from '../../internal/printable/index.ts';
 import { formatDuration } from '../../internal/clock/index.ts';
 import type { CommandContext, StepProgress } from '../app/command.ts';
 import { withKubernetes } from '../cluster/index.ts';
@@ -55,7 +56,7 @@ export async function runDrain(context: CommandContext, name: string, options: D
   context.host.result({ node: name, moved }, () =>
     moved.length === 0
       ? `Node ${name} drained: it had no pods to evict.`
-      : `Node ${name} drained: ${moved.length} pods evicted.`,
+      : `Node ${name} drained: ${counted(moved.length, 'pod')} evicted.`,
   );
 }
 

@@ -30,6 +30,10 @@ export const nodesErrors = defineErrors({
     'The change would endanger the cluster. Nothing was changed.',
     'Resolve each reason first. `cluster status` shows etcd members and control planes, `cluster node show NODE` one node.',
   ),
+  'nodes-last-control-plane': fault.operator.precondition(
+    'The cluster would end with its last control-plane node. Nothing was changed.',
+    'To keep the cluster, let another machine become a control plane first: `cluster node set-role NODE --control-plane`, or `cluster node approve MACHINE --roles control-plane`. To end the cluster, run as root on the machine: `install -D /dev/null /var/lib/cluster/reset/order.json && systemctl restart --no-block bootstrapper`. This deletes all cluster data on it.',
+  ),
   'nodes-drain-blocked': fault.operator.precondition(
     'Evicting pods from the node would lose them, or their data, for good. No pod was evicted; the node is cordoned.',
     'Move the pods yourself, or allow the loss with --delete-emptydir-data or --force.',

@@ -1,4 +1,5 @@
 import { InitApi } from '../../initproto/gen/init_pb.js';
+import { counted } from '../../internal/printable/index.ts';
 import { failedChecks } from '../../internal/preflight/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import { createClient } from '../../internal/rpc/index.ts';
@@ -91,7 +92,7 @@ function render(machine: string, results: readonly MachineCheckResult[]): string
     ]),
     '',
     failed === 0
-      ? `${machine} meets the requirements of a node (${warnings} warnings).`
-      : `${machine} cannot become a node: ${failed} of ${results.length} checks failed (${warnings} warnings).`,
+      ? `${machine} meets the requirements of a node (${counted(warnings, 'warning')}).`
+      : `${machine} cannot become a node: ${failed} of ${counted(results.length, 'check')} failed (${counted(warnings, 'warning')}).`,
   ].join('\n');
 }

@@ -4,7 +4,7 @@ import { canonicalJson, parseClusterConfig } from '../../internal/config/index.t
 import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator, fetchKeysView, newMutation, type NewKeysView } from '../cluster/index.ts';
-import { printable } from '../../internal/printable/index.ts';
+import { counted, printable } from '../../internal/printable/index.ts';
 import { openSigner, settingsFor, type DocumentSigner } from './document-signer.ts';
 import { grantFor, grantSubjectOf } from './grants.ts';
 import { requireKnownMaker } from './known-maker.ts';
@@ -58,7 +58,7 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
   const mutation = newMutation();
   await callCurator(context, ({ operatorApi }) => operatorApi.putDocuments({ documents, mutation }));
   context.host.result({ revision: now.revision, documents: documents.length }, () =>
-    [`Signed ${documents.length} documents.`, ...lines].join('\n'),
+    [`Signed ${counted(documents.length, 'document')}.`, ...lines].join('\n'),
   );
 }
 

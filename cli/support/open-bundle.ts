@@ -3,7 +3,7 @@ import { parseRecoveryKey, recoveryKeyOfOwner, type RecoveryKey } from '../../in
 import { MAX_FACTS_BYTES, parseFacts } from '../../internal/doctor/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import { DiskStreams, readText } from '../../internal/file/index.ts';
-import { printable } from '../../internal/printable/index.ts';
+import { counted, printable } from '../../internal/printable/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readCaller } from '../cluster/index.ts';
@@ -54,7 +54,7 @@ export async function runSupportOpen(
   host.result({ ...about, files, missing, ...judged.view, directory: to }, () =>
     [
       printable(`Support bundle of cluster ${clusterName} (${clusterId}), made by version ${cliVersion}`),
-      `${files.length} files, ${missing.length} could not be collected${to === undefined ? '' : `; unpacked to ${to}`}`,
+      `${counted(files.length, 'file')}, ${missing.length} could not be collected${to === undefined ? '' : `; unpacked to ${to}`}`,
       ...(missing.length === 0 ? [] : ['', tableOf(missing)]),
       '',
       judged.text,

@@ -3,6 +3,7 @@ import type { ClusterFacts, FactsPart, NodeFacts } from './cluster-facts.ts';
 import { diagnose, problemsFrom, type Grade } from './diagnose.ts';
 import { DOCTOR_CHECKS } from './doctor-checks.ts';
 import type { DoctorErrorCode } from './errors.ts';
+import { notCheckedIn } from './not-checked.ts';
 import { factsWithRecords, fakeEtcd, fakeFacts, fakeMember, fakeNode, NOW_MS } from './fake-facts.ts';
 
 const [SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS] = [1_000, 60_000, 3_600_000, 86_400_000];
@@ -643,7 +644,6 @@ const ROWS: readonly Row[] = [
     'error',
   ),
   row('doctor-backup', 'the last attempt failed', failedBackup, 'warning'),
-  row('doctor-backup', 'the cluster has no schedule', unscheduled, 'good'),
   row('doctor-backup-schedule', 'more than 30 days are left', () => scheduleEnds(30 * DAY_MS + 1), 'good'),
   row('doctor-backup-schedule', '30 days are left', () => scheduleEnds(30 * DAY_MS), 'warning'),
   row('doctor-backup-schedule', 'the signature has expired', () => scheduleEnds(0), 'error'),
@@ -653,9 +653,7 @@ const ROWS: readonly Row[] = [
     () => scheduleWithout('id-n3'),
     'warning',
   ),
-  row('doctor-backup-schedule', 'the cluster has no schedule', unscheduled, 'good'),
   row('doctor-backup-copies', 'the directory for copies is not mounted', failedCopy, 'error'),
-  row('doctor-backup-copies', 'the cluster has no schedule', unscheduled, 'good'),
   row(
     'doctor-backup-copies',
     'a control plane has not reported copies for a new schedule yet',
@@ -920,6 +918,13 @@ describe('the checks of a cluster', () => {
         .filter(({ grade }) => grade === 'good')
         .map(({ code }) => code),
     ).toEqual(['doctor-credentials', 'doctor-credentials']);
+  });
+
+  test('backups are not checked, and never good, in a cluster that schedules none', () => {
+    const facts = unscheduled();
+    expect(diagnose(facts).filter(({ layer }) => layer === 'backups')).toEqual([]);
+    expect(notCheckedIn(facts)).toContainEqual(expect.objectContaining({ what: 'backups' }));
+    expect(notCheckedIn(fakeFacts()).map(({ what }) => what)).not.toContain('backups');
   });
 
   test('doctor-etcd-learner shows how long the etcd of an old node has been a learner, not how old the node is', () => {

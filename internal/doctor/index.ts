@@ -23,7 +23,7 @@ export {
 } from './cluster-facts.ts';
 export { diagnose, problemsFrom, type Finding, type Grade } from './diagnose.ts';
 export { DOCTOR_CHECKS, LAYERS } from './doctor-checks.ts';
-export { NOT_CHECKED } from './not-checked.ts';
+export { NOT_CHECKED, notCheckedIn } from './not-checked.ts';
 export { endingsUntil } from './endings.ts';
 export { DoctorError } from './errors.ts';
 export { alertNameOf, alertRules, PROBLEMS } from './alerts/alert-rules.ts';

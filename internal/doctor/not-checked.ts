@@ -1,39 +1,58 @@
+import type { ClusterFacts } from './cluster-facts.ts';
 import type { Layer } from './doctor-checks.ts';
+
+/** A subject without a check. */
+interface Unchecked {
+  readonly layer: Layer;
+  readonly what: string;
+  readonly why: string;
+}
+
+/** What was not checked in this cluster. */
+export function notCheckedIn({ backups }: Pick<ClusterFacts, 'backups'>): readonly Unchecked[] {
+  const isScheduled = backups?.ok !== true || backups.value.schedule !== undefined;
+  return isScheduled ? NOT_CHECKED : [...NOT_CHECKED, NO_SCHEDULE];
+}
+
+const NO_SCHEDULE: Unchecked = {
+  layer: 'backups',
+  what: 'backups',
+  why: 'none is scheduled; `cluster backup schedule set` schedules them',
+};
 
 /**
  * The subjects that `cluster doctor` cannot check. Its report lists them, so that nobody takes a clean result as a
  * result for these subjects.
  */
-export const NOT_CHECKED: readonly { readonly layer: Layer; readonly what: string; readonly why: string }[] =
-  [
-    {
-      layer: 'nodes',
-      what: 'clocks of workers',
-      why: 'no API returns the clock of a worker; doctor reads the clocks of API servers only',
-    },
-    {
-      layer: 'nodes',
-      what: 'name servers, MTU, swap, kernel modules and cgroups',
-      why: '`cluster preflight` checks them on the machine itself',
-    },
-    {
-      layer: 'nodes',
-      what: 'TPM, evidence and reference values',
-      why: '`cluster verify NODE` checks fresh evidence',
-    },
-    {
-      layer: 'disks',
-      what: 'read-only file systems',
-      why: 'agents do not report them',
-    },
-    {
-      layer: 'etcd',
-      what: 'whether all etcd members have the same content',
-      why: 'curators do not return the hashes of members',
-    },
-    {
-      layer: 'backups',
-      what: 'backup files outside of the cluster',
-      why: '`cluster backup ls DIRECTORY` and `cluster backup verify` check them',
-    },
-  ];
+export const NOT_CHECKED: readonly Unchecked[] = [
+  {
+    layer: 'nodes',
+    what: 'clocks of workers',
+    why: 'no API returns the clock of a worker; doctor reads the clocks of API servers only',
+  },
+  {
+    layer: 'nodes',
+    what: 'name servers, MTU, swap, kernel modules and cgroups',
+    why: '`cluster preflight` checks them on the machine itself',
+  },
+  {
+    layer: 'nodes',
+    what: 'TPM, evidence and reference values',
+    why: '`cluster verify NODE` checks fresh evidence',
+  },
+  {
+    layer: 'disks',
+    what: 'read-only file systems',
+    why: 'agents do not report them',
+  },
+  {
+    layer: 'etcd',
+    what: 'whether all etcd members have the same content',
+    why: 'curators do not return the hashes of members',
+  },
+  {
+    layer: 'backups',
+    what: 'backup files outside of the cluster',
+    why: '`cluster backup ls DIRECTORY` and `cluster backup verify` check them',
+  },
+];

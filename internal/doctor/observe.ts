@@ -41,8 +41,3 @@ export function judgeMembers(
 export function percent(share: number): string {
   return `${Math.floor(share * 100)}%`;
 }
-
-/** "1 voter", "3 voters". */
-export function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
-}

@@ -1,4 +1,5 @@
 import { isControlPlane, type Role } from './role.ts';
+import { counted } from '../printable/index.ts';
 
 /** The fields of a node that the guards of a role change read. */
 export interface GuardedNode {
@@ -87,12 +88,12 @@ export function checkRoleChange(
   if ((leaves || enters) && healthy.before < quorum.before)
     refuse(
       'no-quorum',
-      `only ${healthy.before} of ${voters.before} etcd voters are healthy, ${quorum.before} are needed`,
+      `etcd has only ${healthy.before} healthy of ${counted(voters.before, 'voter')}, ${quorum.before} needed`,
     );
   if (leaving === 'quorum-loss')
     refuse(
       leaving,
-      `etcd would have ${healthy.after} healthy of ${voters.after} voters, ${quorum.after} are needed`,
+      `etcd would have ${healthy.after} healthy of ${counted(voters.after, 'voter')}, ${quorum.after} needed`,
     );
   if (enters && etcd.learners > 0)
     refuse('learner-present', 'another control plane is joining: one at a time');

@@ -82,10 +82,12 @@ export async function runConfigGenerate(context: CommandContext, options: Genera
       '',
       `Back up owner-key.pem and master-secret.json${encrypted ? ', and remember their passphrase' : ''}: without them the cluster is lost.`,
       `Owner key, for ownerKeys in /etc/cluster/provisioning.json of each machine:\n  ${ownerKey.pubKeyBase64}`,
-      'To generate the provisioning file: cluster provisioning generate',
       ...(attestation === undefined ? [] : [evidenceLine(attestation)]),
       '',
-      'Next: cluster init --node ADDRESS --fingerprint sha256:…',
+      'Next:',
+      '  cluster provisioning generate --out provisioning.json',
+      '  copy it to each machine as /etc/cluster/provisioning.json, and restart bootstrapper.service there',
+      '  cluster init --node ADDRESS --fingerprint sha256:…',
     ].join('\n'),
   );
 }

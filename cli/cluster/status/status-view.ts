@@ -1,6 +1,6 @@
 import { formatDuration, formatExpiry } from '../../../internal/clock/index.ts';
 import type { HelmRelease } from '../../../internal/kube/index.ts';
-import { printable } from '../../../internal/printable/index.ts';
+import { counted, printable } from '../../../internal/printable/index.ts';
 import { quorumOf } from '../../../internal/role/index.ts';
 import { NodeHealth, type EtcdStatus, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { formatBytes } from '../../host/index.ts';
@@ -243,8 +243,4 @@ function describeQuorum({ voters, healthy, needed, spare }: QuorumPart): string 
   const tolerated = spare === 0 ? 'no failures' : counted(spare, 'failure');
   const verdict = healthy < needed ? 'quorum lost' : `tolerates ${tolerated}`;
   return `${needed} of ${counted(voters, 'voter')} needed, ${healthy} healthy; ${verdict}`;
-}
-
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }

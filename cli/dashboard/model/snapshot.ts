@@ -2,7 +2,7 @@ import { formatDuration } from '../../../internal/clock/index.ts';
 import type { AuditRecord } from '../../../internal/records/index.ts';
 import { curatorLines, problemsOf, quorumFrom, type CuratorPart } from '../../cluster/index.ts';
 import { detailText } from '../../audit/index.ts';
-import { printable } from '../../../internal/printable/index.ts';
+import { counted, printable } from '../../../internal/printable/index.ts';
 import { joinRow, memberRow, type NodeRow, type Tone } from './node-row.ts';
 import type { History, Observations, Reading } from './observations.ts';
 
@@ -132,7 +132,7 @@ function verdictOf(
   if (curator === undefined)
     return failing.length > 0 ? { tone: 'bad', verdict: 'refused' } : { tone: 'idle', verdict: 'reading' };
   const count = problems.length;
-  if (count > 0) return { tone: 'bad', verdict: `${count} problem${count === 1 ? '' : 's'}` };
+  if (count > 0) return { tone: 'bad', verdict: counted(count, 'problem') };
   if (broken.length > 0) return { tone: 'warning', verdict: 'healthy, but not all sources answer' };
   return { tone: 'good', verdict: 'healthy' };
 }

@@ -1,4 +1,5 @@
 import type { ScreenLine, Span } from '../../host/index.ts';
+import { counted } from '../../../internal/printable/index.ts';
 import { failureText, type Snapshot } from '../model/snapshot.ts';
 import { fit, fitLine, STYLES, textLine, widthOf } from './cells.ts';
 import { nodePane } from './node-pane.ts';
@@ -80,7 +81,7 @@ function titleLine(
     },
     { text: '  ' },
     { text: `● ${verdict}`, style: STYLES[tone] },
-    { text: `  ${members} node${members === 1 ? '' : 's'}` },
+    { text: `  ${counted(members, 'node')}` },
   ];
   const who = you.role === '' ? '' : `${you.name} (${you.role})  `;
   const right = `${who}${new Date(takenMs).toISOString().slice(11, 19)}Z`;

@@ -1,4 +1,5 @@
 import { formatDuration, formatExpiry } from '../../../internal/clock/index.ts';
+import { counted } from '../../../internal/printable/index.ts';
 import { traceSection, VERDICT_NAMES, type Trace } from '../../nodes/index.ts';
 import { html, type Html } from '../../page/index.ts';
 import { diskShare, memoryShare, percent } from '../model/figures.ts';
@@ -46,7 +47,7 @@ function headPart({ name, clusterId, tone, verdict, you, takenMs, nodes }: Snaps
   const members = nodes.filter(({ kind }) => kind === 'member').length;
   return html`<h1>${name || 'cluster'}</h1>
     <strong class="${tone}">${verdict}</strong>
-    <span>${members} ${members === 1 ? 'node' : 'nodes'}</span>
+    <span>${counted(members, 'node')}</span>
     <span class="dim">${clusterId}</span>
     ${you.role === '' ? undefined : html`<span class="dim">you are ${you.name}, ${you.role}</span>`}
     <span class="dim">${new Date(takenMs).toISOString().slice(0, 19)}Z</span>`;

@@ -18,9 +18,9 @@ import { readCurrentConfiguration } from '../../configuration/index.ts';
 import { awaitChecks, awaitCredentialsRefused, runRemovalProbe, type HeldKeys } from '../../keys/index.ts';
 import { confirmLoss } from '../../loss/index.ts';
 import { drainNode, type DrainOptions } from '../drain.ts';
-import { NodesError } from '../errors.ts';
 import { forgetMachine } from '../machine-pins.ts';
 import { awaitRoleChange } from '../roles/await-role-change.ts';
+import { unsafeChange } from '../roles/role-plan.ts';
 import { readRolePlan } from '../roles/set-role.ts';
 import {
   deleteNodeRecords,
@@ -95,7 +95,7 @@ export async function runRemove(
   return deleteAndReport(context, node, choice);
 }
 
-/** @throws NodesError `nodes-change-unsafe`, OwnerDocumentError */
+/** @throws NodesError `nodes-change-unsafe`, `nodes-last-control-plane`; OwnerDocumentError */
 async function planRemoval(context: CommandContext, node: Node, { isLost, keys }: RemoveOptions) {
   const { name, health, state } = node;
   const plan = await readRolePlan(context, node, []);
@@ -104,8 +104,7 @@ async function planRemoval(context: CommandContext, node: Node, { isLost, keys }
     refusals.push('the node does not respond and cannot leave in order: use --lost if it will not come back');
   const entries = inventoryEntriesOf(node, await readCurrentConfiguration(context));
   await requireOwnerForInventory(context, node, { entries, isLost });
-  if (refusals.length > 0)
-    throw new NodesError('nodes-change-unsafe', `removing node ${name}: ${refusals.join('; ')}`);
+  if (refusals.length > 0) throw unsafeChange(`removing node ${name}`, plan, { why: refusals });
   const replacesKeys = isLost && !keys.keep && heldGeneration(node, undefined) !== undefined;
   const steps = [
     ...plan.steps,

@@ -6,7 +6,7 @@ import { confirmLoss } from '../../loss/index.ts';
 import { isOwnerOnRecord } from '../../operators/index.ts';
 import type { DrainOptions } from '../drain.ts';
 import { NodesError } from '../errors.ts';
-import type { RolePlan } from '../roles/role-plan.ts';
+import { unsafeChange, type RolePlan } from '../roles/role-plan.ts';
 import { readRolePlan } from '../roles/set-role.ts';
 import { lossesOfRemoval } from './losses.ts';
 import { deleteAndCheck, drainAndTakeRoles } from './node-remove.ts';
@@ -85,7 +85,7 @@ function mayHaveOrder({ node, earlierRun }: RemovalTarget): boolean {
   return earlierRun.order === 'sent' && node.health !== NodeHealth.HEALTHY;
 }
 
-/** @throws NodesError `nodes-change-unsafe` */
+/** @throws NodesError `nodes-change-unsafe`, `nodes-last-control-plane` */
 async function planReset(context: CommandContext, node: Node): Promise<RolePlan> {
   const { name, health, state } = node;
   const plan = await readRolePlan(context, node, []);
@@ -100,7 +100,7 @@ async function planReset(context: CommandContext, node: Node): Promise<RolePlan>
         ]),
   ];
   if (refusals.length === 0) return plan;
-  throw new NodesError('nodes-change-unsafe', `resetting node ${name}: ${[...new Set(refusals)].join('; ')}`);
+  throw unsafeChange(`resetting node ${name}`, plan, { why: refusals });
 }
 
 /** Prints the steps. `plan` is undefined if the machine already has the order to reset. */

@@ -1,6 +1,6 @@
 import { CodedError, describeError } from '../../../internal/errors/index.ts';
 import { listNodes, reviewKubelet } from '../../../internal/kube/index.ts';
-import { printable } from '../../../internal/printable/index.ts';
+import { counted, printable } from '../../../internal/printable/index.ts';
 import {
   NodeHealth,
   type DirectoryEntry,
@@ -103,7 +103,7 @@ function membershipIn(etcd: EtcdStatus | undefined, nodeId: string): Finding {
   if (members.length === 0) return [false, 'members unknown'];
   return members.includes(nodeId)
     ? [false, 'still a member']
-    : [true, `${members.length} members, not including it`];
+    : [true, `${counted(members.length, 'member')}, not including it`];
 }
 
 /**

@@ -6,7 +6,7 @@ import {
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import type { EtcdMemberCounts } from '../../../internal/role/index.ts';
-import { printable } from '../../../internal/printable/index.ts';
+import { counted, printable } from '../../../internal/printable/index.ts';
 import { controlPlaneComponents } from './control-plane-components.ts';
 import { callCurator } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
@@ -100,7 +100,9 @@ async function look(context: CommandContext, wanted: ExpectedRoleState): Promise
 
 function missingOfEtcd(now: EtcdMemberCounts, voters: number): Missing | undefined {
   if (now.voters !== voters || now.learners > 0)
-    return { what: `etcd has ${now.voters} of ${voters} voters and ${now.learners} learners` };
+    return {
+      what: `etcd has ${counted(now.voters, 'voter')} and ${counted(now.learners, 'learner')}, expected ${counted(voters, 'voter')} and no learner`,
+    };
   return now.hasLeader ? undefined : { what: 'etcd has no leader' };
 }
 

@@ -8,7 +8,7 @@ import {
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { reportedComponents } from './fake-components.ts';
-import { describeQuorum, planRoleChange } from './role-plan.ts';
+import { describeQuorum, planRoleChange, unsafeChange } from './role-plan.ts';
 import { parseLabelChanges, parseRoleNames, rolesFromNames, namesFromRoles } from './role-names.ts';
 
 const CONTROL = rolesFromNames(['control-plane']);
@@ -44,7 +44,7 @@ describe('planRoleChange()', () => {
       name: 'a removal that breaks the quorum',
       change: { node: three[0] as Node, wanted: WORKER },
       all: cluster([node('n1', CONTROL), node('n2', CONTROL), silent]),
-      why: 'etcd would have 1 healthy of 2 voters, 2 are needed',
+      why: 'etcd would have 1 healthy of 2 voters, 2 needed',
     },
     {
       name: 'a change of members while etcd has no leader',
@@ -62,7 +62,7 @@ describe('planRoleChange()', () => {
       name: 'a new voter while the quorum is lost',
       change: { node: node('n4', WORKER), wanted: CONTROL },
       all: cluster([node('n1', CONTROL), node('n2', CONTROL, NodeHealth.TIMEOUT), silent]),
-      why: 'only 1 of 3',
+      why: 'only 1 healthy of 3 voters, 2 needed',
     },
     {
       name: 'the removal of the only ready API server',
@@ -115,6 +115,20 @@ describe('planRoleChange()', () => {
     const starting = node('n2', CONTROL, NodeHealth.HEALTHY, reportedComponents('starting'));
     const all = cluster([node('n1', CONTROL), starting, silent]);
     expect(planRoleChange({ node: silent, wanted: [] }, all).refusals).toEqual([]);
+  });
+
+  test('unsafeChange() says how to end the cluster only if the last control plane would leave', () => {
+    const [only, other] = [node('n1', CONTROL), node('n2', CONTROL)];
+    for (const [all, code] of [
+      [[only], 'nodes-last-control-plane'],
+      [[only, { ...other, health: NodeHealth.TIMEOUT }], 'nodes-change-unsafe'],
+    ] as const) {
+      const plan = planRoleChange({ node: only, wanted: [] }, cluster([...all]));
+      expect(plan.refusals).not.toEqual([]);
+      const error = unsafeChange('resetting node n1', plan, { why: plan.refusals });
+      expect(error).toMatchObject({ code, message: expect.stringMatching(/^resetting node n1: /) });
+      expect(error.fix.includes('/var/lib/cluster/reset/order.json')).toBe(all.length === 1);
+    }
   });
 
   test('allows removing a voter that does not respond if the others keep the quorum', () => {

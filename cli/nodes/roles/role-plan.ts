@@ -4,6 +4,7 @@ import {
   type EtcdMemberCounts,
   type GuardedNode,
 } from '../../../internal/role/index.ts';
+import { counted } from '../../../internal/printable/index.ts';
 import {
   NodeHealth,
   NodeRole,
@@ -11,6 +12,7 @@ import {
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { rolesFromWire } from '../../sign/index.ts';
+import { NodesError } from '../errors.ts';
 import { apiServerOf } from './control-plane-components.ts';
 
 /** A node and all roles that it is to have. */
@@ -24,6 +26,8 @@ export interface RolePlan {
   readonly isNothing: boolean;
   /** The reasons why the change is refused; empty if it is allowed. */
   readonly refusals: readonly string[];
+  /** The change is refused because the cluster would end with this control plane. */
+  readonly isLastControlPlane: boolean;
   readonly steps: readonly string[];
   readonly needsDrain: boolean;
   /** Whether the role worker is added or removed. */
@@ -61,6 +65,7 @@ export function planRoleChange(
   return {
     isNothing,
     refusals: isNothing ? [] : [...notMember, ...refusals.map(({ reason }) => reason)],
+    isLastControlPlane: !isNothing && refusals.some(({ guard }) => guard === 'last-control-plane'),
     needsDrain: losesWork,
     isWorkChanged: losesWork || gainsWork,
     // Without a change, the numbers after it come from the records: etcd may not have reached that state yet.
@@ -92,9 +97,22 @@ function guardedNodeFrom(node: Node): GuardedNode {
   };
 }
 
+/**
+ * The error for a change that is refused.
+ * @param why the reasons, which may be more than those of the plan
+ */
+export function unsafeChange(
+  doing: string,
+  { isLastControlPlane }: Pick<RolePlan, 'isLastControlPlane'>,
+  { why, details = {} }: { readonly why: readonly string[]; readonly details?: Record<string, unknown> },
+): NodesError {
+  const code = isLastControlPlane ? 'nodes-last-control-plane' : 'nodes-change-unsafe';
+  return new NodesError(code, `${doing}: ${[...new Set(why)].join('; ')}`, { details });
+}
+
 /** The quorum of etcd before and after the change: "2 of 3 voters needed, 3 healthy → 2 of 2 …". */
 export function describeQuorum({ voters, quorum, healthy }: RolePlan): string {
   const one = (when: 'before' | 'after'): string =>
-    `${quorum[when]} of ${voters[when]} voter${voters[when] === 1 ? '' : 's'} needed, ${healthy[when]} healthy`;
+    `${quorum[when]} of ${counted(voters[when], 'voter')} needed, ${healthy[when]} healthy`;
   return voters.before === voters.after ? one('before') : `${one('before')} → ${one('after')}`;
 }

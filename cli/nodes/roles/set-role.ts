@@ -7,10 +7,9 @@ import { lossesOfRoleChange } from '../removal/losses.ts';
 import { awaitRoleChange, etcdMembersFrom } from './await-role-change.ts';
 import { requireKnownMachine } from '../machine-pins.ts';
 import { CORDONED_BY_SET_ROLE, awaitScheduling } from './await-scheduling.ts';
-import { describeQuorum, planRoleChange, type RolePlan } from './role-plan.ts';
+import { describeQuorum, planRoleChange, unsafeChange, type RolePlan } from './role-plan.ts';
 import { rolesFromNames, namesFromRoles, type RoleName } from './role-names.ts';
 import { saveKnownCurators, readCaller, callCurator, newMutation, findNode } from '../../cluster/index.ts';
-import { NodesError } from '../errors.ts';
 import { AppError } from '../../app/errors.ts';
 
 /** Arguments of `cluster node set-role`. */
@@ -49,13 +48,7 @@ export async function runSetRole(
     plan,
   };
   if (plan.refusals.length > 0)
-    throw new NodesError(
-      'nodes-change-unsafe',
-      `changing the roles of ${node.name}: ${plan.refusals.join('; ')}`,
-      {
-        details: data,
-      },
-    );
+    throw unsafeChange(`changing the roles of ${node.name}`, plan, { why: plan.refusals, details: data });
   // If the roles on record are already the wanted ones, an interrupted run may have set them: waits until
   // they take effect.
   const expected = {

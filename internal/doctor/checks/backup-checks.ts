@@ -10,8 +10,6 @@ import {
 } from '../thresholds.ts';
 import { judgeEnd } from './expiry-checks.ts';
 
-const NOT_SCHEDULED = 'not scheduled';
-
 function partOf({ backups }: ClusterFacts): FactsPart<BackupFacts> {
   return (
     backups ?? {
@@ -23,13 +21,13 @@ function partOf({ backups }: ClusterFacts): FactsPart<BackupFacts> {
 }
 
 /**
- * Judges the age of the newest proved backup, and the last attempt. A cluster without a schedule is good, because its
- * operator may take backups in another way.
+ * Judges the age of the newest proved backup, and the last attempt. Without a schedule there is nothing to judge: the
+ * report says that backups were not checked, because the operator may take them in another way.
  */
 export const backup: Observe = (facts) => {
   const subject = 'newest proved backup';
   return judgePart(partOf(facts), { subject, threshold: 'proved' }, ({ schedule, ...seen }) => {
-    if (schedule === undefined) return [{ subject, figure: NOT_SCHEDULED, threshold: 'none' }];
+    if (schedule === undefined) return [];
     const limitMs = BACKUP_WARNING_PERIODS * schedule.everyMs + BACKUP_GRACE_MS;
     const threshold = `at most ${formatDuration(limitMs)} old`;
     const provedMs = seen.newestProvedMs;
@@ -62,6 +60,7 @@ export const copies: Observe = (facts) => {
   const subject = 'copies of backups';
   const threshold = 'all proved backups copied';
   return judgePart(partOf(facts), { subject, threshold }, ({ schedule: signed, copies: reported }) => {
+    if (signed === undefined) return [];
     if (reported === undefined) return [{ subject, figure: 'no target for copies', threshold }];
     const seen = reported.map(({ node, count, failure }) => {
       const copied = { subject: `copies of ${node}`, node, threshold };
@@ -70,7 +69,7 @@ export const copies: Observe = (facts) => {
       const cause = `node ${node} has failed to copy its backups for ${forMs}: ${failure.code}: ${failure.message}`;
       return { ...copied, figure: `failing for ${forMs}`, problem: failed(cause) };
     });
-    const isNew = signed === undefined || facts.takenMs - signed.issuedMs <= BACKUP_GRACE_MS;
+    const isNew = facts.takenMs - signed.issuedMs <= BACKUP_GRACE_MS;
     const silent = isNew ? [] : backingUp(facts, signed).filter(({ name }) => !isReported(reported, name));
     const missing = silent.map(({ name: node }) => ({
       ...{ subject: `copies of ${node}`, node, figure: 'not reported', threshold },
@@ -107,7 +106,7 @@ export const schedule: Observe = (facts) => {
   const subject = 'schedule of backups';
   const threshold = `ends in more than ${formatDuration(DOCUMENT_WARNING_MS)}`;
   return judgePart(partOf(facts), { subject, threshold }, ({ schedule: signed }) => {
-    if (signed === undefined) return [{ subject, figure: NOT_SCHEDULED, threshold }];
+    if (signed === undefined) return [];
     const end = judgeEnd(facts.takenMs, {
       ...{ subject, threshold, endMs: signed.endsMs },
       marginMs: DOCUMENT_WARNING_MS,

@@ -1,9 +1,9 @@
 import { formatDuration } from '../../clock/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
-import { formatBytes } from '../../printable/index.ts';
+import { counted, formatBytes } from '../../printable/index.ts';
 import { quorumOf } from '../../role/index.ts';
 import type { ClusterFacts, EtcdFacts, NodeMetricsFacts, RecordFacts } from '../cluster-facts.ts';
-import { counted, judgePart, notMeasured, percent, type Observe } from '../observe.ts';
+import { judgePart, notMeasured, percent, type Observe } from '../observe.ts';
 import { DATABASE_WARNING_SHARE, LEARNER_WARNING_MS } from '../thresholds.ts';
 
 /** The two etcd clusters, and the member of `NodeMetricsFacts` that describes each. */
@@ -86,7 +86,10 @@ function quorumOfEtcd(
   if (!etcd.hasLeader)
     return { ...seen, problem: failed(`the ${subject} has no leader: it accepts no writes`) };
   if (healthy < needed)
-    return { ...seen, problem: failed(`the ${subject} has ${healthy} healthy voters, ${needed} are needed`) };
+    return {
+      ...seen,
+      problem: failed(`the ${subject} has ${counted(healthy, 'healthy voter')} and needs ${needed}`),
+    };
   const spare = healthy - needed;
   const cause = `the ${subject} tolerates ${spare === 0 ? 'no further failure' : counted(spare, 'further failure')}: ${healthy} of ${voters.length} voters are healthy`;
   return { ...seen, problem: warned(healthy < voters.length ? cause : undefined) };

@@ -1,8 +1,9 @@
 import { formatDuration } from '../../clock/index.ts';
+import { counted } from '../../printable/index.ts';
 import { NETWORK_CHART, NETWORK_NAMESPACE } from '../../config/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import type { ClusterFacts, FactsPart, KubernetesFacts } from '../cluster-facts.ts';
-import { counted, judgeMembers, judgePart, notMeasured, type Observe } from '../observe.ts';
+import { judgeMembers, judgePart, notMeasured, type Observe } from '../observe.ts';
 import { POD_START_MS } from '../thresholds.ts';
 
 const SYSTEM_NAMESPACE = 'kube-system';

@@ -30,11 +30,12 @@ const NO_SIZE = 'it reports no size';
 
 /** Judges the 99th percentile of the time that an fsync of the write-ahead log takes, for each member. */
 export const fsync: Observe = (facts) => {
-  const threshold = `p99 at most ${FSYNC_WARNING_MS} ms`;
+  const threshold = `99% within ${FSYNC_WARNING_MS} ms`;
   return judgeMembers(facts, threshold, ({ fsyncP99Ms }, seen) => {
     if (fsyncP99Ms === undefined) return { ...seen, figure: 'no writes', threshold };
-    const figure = `p99 at most ${milliseconds(fsyncP99Ms)}`;
-    const cause = `an fsync of the ${seen.subject} takes ${figure}`;
+    const measured = milliseconds(fsyncP99Ms);
+    const figure = `99% within ${measured}`;
+    const cause = `the ${seen.subject} writes to a slow disk: 99% of its fsyncs take up to ${measured}, expected ${FSYNC_WARNING_MS} ms`;
     const problem = warned(fsyncP99Ms > FSYNC_WARNING_MS ? cause : undefined);
     return { ...seen, figure, threshold, problem };
   });

@@ -1,4 +1,5 @@
 import { remove } from '../../../internal/etcd/index.ts';
+import { counted } from '../../../internal/printable/index.ts';
 import { nodeNameKey, records, type NodeRecord } from '../../../internal/records/index.ts';
 import {
   checkNodeMove,
@@ -118,7 +119,7 @@ export function planDeletion(node: NodeView): MutationPlan {
   if (state === 'UP' || roles.length > 0)
     throw new CuratorError(
       'curator-node-in-use',
-      `cannot delete ${name}: its state is ${state} and it has ${roles.length} roles`,
+      `cannot delete ${name}: its state is ${state} and it has ${counted(roles.length, 'role')}`,
     );
   return {
     when: [unchangedView(node)],

@@ -169,7 +169,7 @@ describe('nodes', () => {
     await etcd.commit({ when: [], then: [remove(records.heartbeat.key(nodeIdOf(lost)))] }, { signal });
     await expect(curator.setNodeRoles(demotion(first), as(owner))).rejects.toMatchObject({
       code: 'curator-quorum-loss',
-      message: expect.stringContaining('etcd would have 1 healthy of 2 voters, 2 are needed'),
+      message: expect.stringContaining('etcd would have 1 healthy of 2 voters, 2 needed'),
     });
     await curator.setNodeRoles(demotion(lost), as(owner));
     expect((await curator.setNodeRoles(demotion(first), as(owner))).node).toMatchObject({ roles: [] });
