@@ -49,10 +49,10 @@ describe('status and heartbeats', () => {
     const silentSince = async () =>
       (await curator.getNode(create(CuratorContract.method.getNode.input, { node: 'n' }), as(owner))).node
         ?.silentSinceMs;
-    const beat = async () => {
+    const sendHeartbeat = async () => {
       for await (const _ of curator.heartbeat(one({}) as never, as(node))) continue;
     };
-    await beat();
+    await sendHeartbeat();
     await curator.updateNodeStatus(status('192.0.2.1'), as(node));
     expect(await silentSince()).toBe(0n);
     const lease = (await etcd.get(records.heartbeat.key(nodeIdOf(node)), { signal }))?.leaseId ?? 0n;
@@ -68,7 +68,7 @@ describe('status and heartbeats', () => {
     expect(late.silentSinceMs(nodeIdOf(node))).toBe(clock.nowMs());
     stop.abort();
     await watching;
-    await beat();
+    await sendHeartbeat();
     await settle();
     expect(await silentSince()).toBe(0n);
   });
