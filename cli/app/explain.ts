@@ -1,5 +1,5 @@
 import { EXIT_CODES, type ErrorSpec, type ExitName } from '../../internal/errors/index.ts';
-import { formatTable, type Host } from '../host/index.ts';
+import { formatTable, TEXT_WIDTH, wrapWords, type Host } from '../host/index.ts';
 import aliases from './code-aliases.json' with { type: 'json' };
 import { AppError } from './errors.ts';
 import explained from './explained-errors.json' with { type: 'json' };
@@ -35,18 +35,16 @@ export function explainExitCodes(host: Host): void {
     name,
     meaning,
   ]);
-  host.result(EXIT_CODES, () => formatTable(['EXIT', 'NAME', 'MEANING'], rows));
+  host.result(EXIT_CODES, () => formatTable(['EXIT', 'NAME', 'MEANING'], rows, TEXT_WIDTH));
 }
 
 /** Shows one code in full, or a table of all codes. @throws AppError `app-unknown-error-code` */
 export function explainErrors(host: Host, given: string | undefined): void {
   if (given === undefined) {
-    const rows = Object.entries(EXPLAINED_ERRORS).map(([each, spec]) => [
-      each,
-      String(exitNumber(spec)),
-      spec.meaning,
-    ]);
-    host.result(EXPLAINED_ERRORS, () => formatTable(['CODE', 'EXIT', 'MEANING'], rows));
+    const entries = Object.entries(EXPLAINED_ERRORS).map(([each, spec]) =>
+      [`${each} (exit code ${exitNumber(spec)})`, ...indented('  ', spec.meaning)].join('\n'),
+    );
+    host.result(EXPLAINED_ERRORS, () => entries.join('\n'));
     return;
   }
   const spec = findSpec(given);
@@ -56,9 +54,9 @@ export function explainErrors(host: Host, given: string | undefined): void {
     [
       `${code} – exit code ${exitNumber(spec)} (${spec.exit})`,
       '',
-      `  ${spec.meaning}`,
+      ...indented('  ', spec.meaning),
       '',
-      `  fix:       ${spec.fix}`,
+      ...indented('  fix:       ', spec.fix),
       `  retryable: ${spec.retryable ? 'yes' : 'no'}`,
       `  cause in:  ${FAULTS[spec.fault]}`,
     ].join('\n'),
@@ -78,6 +76,13 @@ export function meaningOfCode(code: string): string | undefined {
 /** The fix of a code of any program; undefined for an unknown code. */
 export function fixOfCode(code: string): string | undefined {
   return findSpec(code)?.fix;
+}
+
+/** A text in lines of at most `TEXT_WIDTH`, the first after `lead`, the others below its end. */
+function indented(lead: string, text: string): readonly string[] {
+  return wrapWords(text, TEXT_WIDTH - lead.length).map(
+    (line, at) => `${at === 0 ? lead : ' '.repeat(lead.length)}${line}`,
+  );
 }
 
 function exitNumber(spec: Explained): number {

@@ -1,10 +1,9 @@
-import { Command, Option } from 'commander';
+import { Option, type Command } from 'commander';
 import type { ActionBinder } from './command.ts';
 import { fileDescriptor } from '../commands/flags.ts';
-import { EVENT_OUTPUTS, OUTPUT_FORMATS } from '../host/index.ts';
+import { EVENT_OUTPUTS, OUTPUT_FORMATS, TEXT_WIDTH } from '../host/index.ts';
+import { HelpCommand } from './help-text.ts';
 import type { CommandEntry } from './registry.ts';
-
-const OUTPUT_WIDTH = 80;
 
 /** Dependencies of the parser. */
 export interface ProgramOptions {
@@ -33,7 +32,7 @@ export function createInertProgram(entries: readonly CommandEntry[]): Promise<Co
 
 /** Creates the parser. It throws usage errors instead of printing them and ending the process. */
 export async function createProgram(options: ProgramOptions): Promise<Command> {
-  const program = new Command('cluster')
+  const program = new HelpCommand('cluster')
     .description('Create and operate attested Kubernetes clusters on Linux machines.')
     .version(options.version, '--version', 'print the version')
     .option(
@@ -62,8 +61,8 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
       writeOut: options.write,
       writeErr: options.writeGroupHelp,
       outputError: () => undefined,
-      getOutHelpWidth: () => OUTPUT_WIDTH,
-      getErrHelpWidth: () => OUTPUT_WIDTH,
+      getOutHelpWidth: () => TEXT_WIDTH,
+      getErrHelpWidth: () => TEXT_WIDTH,
     })
     .addHelpText(
       'after',

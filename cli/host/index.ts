@@ -6,7 +6,7 @@ export { createHost } from './create-host.ts';
 export type { ScreenLine, Span } from './screen-port.ts';
 export type { Key } from './keys.ts';
 export { formatBytes } from '../../internal/printable/index.ts';
-export { formatFields, formatShare, formatTable } from './format.ts';
+export { formatFields, formatShare, formatTable, TEXT_WIDTH, wrapWords } from './format.ts';
 export { renderListing, type Listing } from './listing.ts';
 export { EVENT_OUTPUTS, OUTPUT_FORMATS } from './host.ts';
 export type { AppHost, ErrorReport, Host, HostFlags, StepProgress, Streams } from './host.ts';
