@@ -7,6 +7,11 @@ const cases = [
     given: { from: ['worker'], to: ['worker', 'x'] },
     want: 'from=worker to=worker,x',
   },
+  {
+    name: 'names roles as commands do',
+    given: { roles: ['ConsensusMember', 'KubernetesController', 'KubernetesWorker'], marks: ['a', 'a'] },
+    want: 'roles=control-plane,worker marks=a,a',
+  },
   { name: 'shows a nested member with its path', given: { set: { a: '1' }, remove: [] }, want: 'set.a=1' },
   { name: 'quotes texts with blanks', given: { reason: 'too old', n: 2 }, want: 'reason="too old" n=2' },
   {

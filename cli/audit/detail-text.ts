@@ -1,8 +1,9 @@
 import { printable } from '../../internal/printable/index.ts';
+import { roleNames } from '../../internal/role/index.ts';
 
 /**
  * The detail of an audit entry for people: "name=n1 roles=worker,control-plane documents.grant=2". Texts with blanks are quoted.
- * Programs get the detail itself.
+ * Roles have the names that commands use. Programs get the detail itself.
  */
 export function detailText(detail: unknown): string {
   return printable(members('', detail).join(' ')) || '<none>';
@@ -12,7 +13,7 @@ function members(path: string, value: unknown): readonly string[] {
   if (value === null || value === undefined) return [];
   if (Array.isArray(value)) {
     const isFlat = value.every((item) => typeof item !== 'object');
-    if (isFlat) return value.length === 0 ? [] : [`${path}=${value.map(word).join(',')}`];
+    if (isFlat) return value.length === 0 ? [] : [`${path}=${shownNames(value.map(word)).join(',')}`];
     return value.flatMap((item, index) => members(`${path}[${index}]`, item));
   }
   if (typeof value === 'object')
@@ -20,6 +21,12 @@ function members(path: string, value: unknown): readonly string[] {
       members(path === '' ? key : `${path}.${key}`, item),
     );
   return [path === '' ? word(value) : `${path}=${word(value)}`];
+}
+
+/** Roles by their names in commands; other words as they are. */
+function shownNames(words: readonly string[]): readonly string[] {
+  const isRoles = words.some((each) => roleNames([each])[0] !== each);
+  return isRoles ? roleNames(words) : words;
 }
 
 function word(value: unknown): string {

@@ -110,7 +110,7 @@ function nodeFactsFrom(node: Node): NodeFacts {
   const { id, name, address, state, health, createdMs, agentVersion, kubernetesVersion, lastError } = view;
   return {
     ...{ id, name, address, state, health, createdMs, agentVersion, kubernetesVersion },
-    isControlPlane: view.roles.includes('consensus'),
+    isControlPlane: view.roles.includes('control-plane'),
     ...(lastError !== undefined && { lastError }),
     ...(view.oldDiskMs !== undefined && { oldDiskMs: view.oldDiskMs }),
     certificates: view.certificates,

@@ -30,6 +30,6 @@ export { runReset, type ResetOptions } from './removal/node-reset.ts';
 export { runReadmit, runRemovedList } from './removal/readmit.ts';
 export { runnableViews, verdictAt, VERDICT_NAMES, type RunnableView } from './runnable-tree.ts';
 export { runNodeShow } from './node-show.ts';
-export { parseLabelChanges, parseRoleNames, rolesFromNames, type RoleName } from './roles/role-names.ts';
+export { parseLabelChanges, parseRoleNames, rolesFromNames } from './roles/role-names.ts';
 export { runSetRole, type SetRoleOptions } from './roles/set-role.ts';
 export { runVerifyNode } from './verify-node.ts';

@@ -1,3 +1,4 @@
+import { roleNames } from '../../internal/role/index.ts';
 import { differencesOf, MAX_CONFIG_BYTES, type Json, type JsonPath } from '../../internal/config/index.ts';
 import type { DocumentBodies } from '../../internal/ownerdocument/index.ts';
 import { printable } from '../../internal/printable/index.ts';
@@ -44,10 +45,10 @@ function describeGrant(
     isControlPlane
       ? `  control plane   machine ${identity} may become one`
       : `  withdrawal      machine ${identity} is no control plane any more`,
-    `    roles         ${roles.join(', ')}`,
+    `    roles         ${roleNames(roles).join(', ')}`,
     `    node          ${nodeId}, ${seen}${isMachineUnknown ? ', but not on which machine' : ''}`,
     `    key           ${fingerprint}`,
-    `    before        ${before === undefined ? '<none>' : `${before.roles.join(', ')} on machine ${before.identity}`}`,
+    `    before        ${before === undefined ? '<none>' : `${roleNames(before.roles).join(', ')} on machine ${before.identity}`}`,
   ];
 }
 

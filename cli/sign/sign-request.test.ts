@@ -89,7 +89,7 @@ const COMMANDS: readonly {
     sends: ['decideJoin', 'grant 1'],
     shows: [
       `  control plane   machine ${EK} may become one`,
-      '    roles         ConsensusMember, KubernetesController',
+      '    roles         control-plane',
       `    node          ${NODE.nodeId}, not known to this workspace`,
       `    key           ${NODE_FINGERPRINT}`,
       '    before        <none>',
@@ -99,7 +99,7 @@ const COMMANDS: readonly {
     name: 'node set-role',
     run: (context) => setRole(context).catch((error: { code?: string }) => stoppedOr(error)),
     sends: ['setNodeRoles', 'grant 1'],
-    shows: ['    roles         ConsensusMember, KubernetesController, KubernetesWorker'],
+    shows: ['    roles         control-plane, worker'],
   },
   {
     name: 'config apply',
@@ -560,7 +560,7 @@ describe('cluster sign FILE', () => {
     await runSignRequest(cluster.owner, REQUEST, yes);
     expect(saidBy(cluster.owner.host)).toMatchObject({
       0: `  withdrawal      machine ${EK} is no control plane any more`,
-      4: `    before        ConsensusMember, KubernetesController on machine ${EK}`,
+      4: `    before        control-plane on machine ${EK}`,
     });
     const [signed = new Uint8Array()] = parseSignedFile(await read(cluster, SIGNED)).documents;
     expect(parseDocument(signed).serial).toBe(8);

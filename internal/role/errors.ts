@@ -4,11 +4,11 @@ import { defineErrors, errorClass, fault } from '../errors/index.ts';
 export const roleErrors = defineErrors({
   'role-unknown': fault.operator.usage(
     'No role has this name.',
-    'Use ConsensusMember, KubernetesController or KubernetesWorker.',
+    'Use `control-plane` or `worker`. If a record of the cluster has another role, a later release wrote it: upgrade this program.',
   ),
   'role-conflict': fault.operator.usage(
     'These roles cannot be combined.',
-    'Give a KubernetesController the role ConsensusMember on the same node.',
+    'Give the node the role `control-plane`, which consists of both: `cluster node set-role NODE --control-plane`.',
   ),
   'role-state-move': fault.operator.precondition(
     'The node cannot change from its state to the requested one.',

@@ -35,6 +35,7 @@ export {
   MAX_ROLES,
   parseRoles,
   roleNames,
+  type RoleName,
   ROLES,
   type Role,
 } from './role.ts';

@@ -45,11 +45,11 @@ export function firstNodeRoles(options: { readonly singleNode: boolean }): reado
   return options.singleNode ? ROLES : ['ConsensusMember', 'KubernetesController'];
 }
 
-/**
- * The name of each role in tables for people. Records call a role for example `ConsensusMember`, and the JSON output of
- * commands calls the same role `consensus`.
- */
-const NAMES: Readonly<Record<string, string>> = {
+/** A role as commands take and show it. */
+export type RoleName = 'control-plane' | 'worker';
+
+/** The name of each role of the records. Files of earlier releases also have the last two names. */
+const NAMES: Readonly<Record<string, RoleName>> = {
   ConsensusMember: 'control-plane',
   KubernetesController: 'control-plane',
   KubernetesWorker: 'worker',
@@ -57,7 +57,7 @@ const NAMES: Readonly<Record<string, string>> = {
   controller: 'control-plane',
 };
 
-/** The names of roles for people, each once: `control-plane`, `worker`. Unknown names stay as they are. */
+/** The names of roles as commands show them, each once. Unknown names stay as they are. */
 export function roleNames(roles: readonly string[]): readonly string[] {
   return [...new Set(roles.map((role) => (Object.hasOwn(NAMES, role) ? NAMES[role] : undefined) ?? role))];
 }

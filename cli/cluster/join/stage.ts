@@ -1,5 +1,6 @@
 import { EXIT_CODES, type ExitName } from '../../../internal/errors/index.ts';
 import { EnrolmentEvent_Stage as Stage, type EnrolmentEvent } from '../../../initproto/gen/machine_pb.js';
+import { roleNames } from '../../../internal/role/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 
 /** One event of a join, as text and as data. `code` is a message code that scripts can rely on. */
@@ -46,7 +47,7 @@ export function stageView(event: EnrolmentEvent): StageView {
       joinId: nodeId,
       fingerprint,
       ...given({ clusterId, clusterName, nodeName, code: event.code }),
-      ...(roles.length === 0 ? {} : { roles }),
+      ...(roles.length === 0 ? {} : { roles: roleNames(roles) }),
       ...(endpoints.length === 0 ? {} : { endpoints }),
       ...(event.position === 0 ? {} : { position: event.position, estimateMs: Number(event.estimateMs) }),
       ...problemData,

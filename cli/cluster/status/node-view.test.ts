@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from '@jest/globals';
-import { NodeSchema, Runnable_State } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeRole, NodeSchema, Runnable_State } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { nodeViewFrom, nodeViewsFrom } from './node-view.ts';
 
 test('nodeViewsFrom() sorts nodes by name, numbers as numbers', () => {
@@ -22,4 +22,12 @@ test('a node lists the last errors of the runnables that have not recovered, wit
   expect(nodeViewFrom(node).troubles).toEqual([
     { path: 'root.kubernetes', error: 'x: no?[31m', failedMs: 7 },
   ]);
+});
+
+test('a node shows its roles by the names that commands take, each once', () => {
+  const all = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER, NodeRole.KUBERNETES_WORKER];
+  const rolesOf = (roles: readonly NodeRole[]) =>
+    nodeViewFrom(create(NodeSchema, { roles: [...roles] })).roles;
+  expect(rolesOf(all)).toEqual(['control-plane', 'worker']);
+  expect(rolesOf([NodeRole.CONSENSUS_MEMBER])).toEqual(['control-plane']);
 });

@@ -7,7 +7,7 @@ import {
   type LastError,
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { roleNames } from '../../../internal/role/index.ts';
+import type { RoleName } from '../../../internal/role/index.ts';
 import { formatTable, renderListing, type Listing } from '../../host/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 
@@ -29,10 +29,11 @@ const HEALTHS: Readonly<Record<NodeHealth, string>> = {
   [NodeHealth.HEALTHY]: 'healthy',
   [NodeHealth.TIMEOUT]: 'silent',
 };
-const ROLES: Readonly<Record<NodeRole, string>> = {
+/** Roles by the names that commands take. A control plane has two roles in the records. */
+const ROLES: Readonly<Record<NodeRole, RoleName | 'unknown'>> = {
   [NodeRole.UNSPECIFIED]: 'unknown',
-  [NodeRole.CONSENSUS_MEMBER]: 'consensus',
-  [NodeRole.KUBERNETES_CONTROLLER]: 'controller',
+  [NodeRole.CONSENSUS_MEMBER]: 'control-plane',
+  [NodeRole.KUBERNETES_CONTROLLER]: 'control-plane',
   [NodeRole.KUBERNETES_WORKER]: 'worker',
 };
 
@@ -57,7 +58,7 @@ export function nodeViewFrom(node: Node) {
   return {
     id: printable(node.nodeId),
     name: printable(node.name),
-    roles: node.roles.map((role) => ROLES[role]),
+    roles: [...new Set(node.roles.map((role) => ROLES[role]))],
     state: STATES[node.state],
     health: HEALTHS[node.health],
     // Since when the node is silent, or longer; undefined from curators of an older version.
@@ -151,7 +152,7 @@ export function nodeListing(
       { title: 'NAME', textOf: ({ name }) => name },
       { title: 'STATUS', textOf: nodeStatusText },
       { title: 'KUBELET', textOf: ({ kubelet = NONE }) => kubelet },
-      { title: 'ROLES', textOf: ({ roles }) => roleNames(roles).join(',') || NONE },
+      { title: 'ROLES', textOf: ({ roles }) => roles.join(',') || NONE },
       { title: 'AGE', textOf: ({ createdMs }) => formatDuration(nowMs - createdMs) },
       { title: 'VERSION', textOf: ({ kubernetesVersion }) => kubernetesVersion || NONE },
       { title: 'ADDRESS', textOf: ({ address }) => address || NONE },

@@ -9,7 +9,7 @@ function node(name: string, over: Partial<NodeView> = {}): NodeView {
   return {
     id: name,
     name,
-    roles: ['consensus'],
+    roles: ['control-plane'],
     state: 'up',
     health: 'healthy',
     address: '',

@@ -87,7 +87,7 @@ export function quorumFrom(etcd: EtcdPart, nodes: readonly NodeView[]) {
   const voters = etcd.members;
   const needed = quorumOf(voters);
   const healthyNodes = nodes.filter(
-    ({ roles, health }) => roles.includes('consensus') && health === 'healthy',
+    ({ roles, health }) => roles.includes('control-plane') && health === 'healthy',
   ).length;
   const healthy = Math.min(healthyNodes, voters);
   return { voters, needed, healthy, spare: Math.max(0, healthy - needed) };

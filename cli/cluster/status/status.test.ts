@@ -201,7 +201,13 @@ describe('runNodeList()', () => {
     await runNodeList(context, { wide: true });
     expect(context.host.answered).toMatchObject({
       nodes: [
-        { name: 'n1', roles: ['consensus', 'worker'], state: 'up', health: 'healthy', address: '192.0.2.1' },
+        {
+          name: 'n1',
+          roles: ['control-plane', 'worker'],
+          state: 'up',
+          health: 'healthy',
+          address: '192.0.2.1',
+        },
       ],
     });
     const [record] = context.host.records;

@@ -18,7 +18,6 @@ export interface PaneSize {
 const WIDE = 132;
 /** From this width on it has their addresses. */
 const WIDEST = 160;
-const ROLE_NAMES: Readonly<Record<string, string>> = { 'control-plane': 'control' };
 
 /** The nodes with roles, phases and what each waits for. */
 export function nodesPane({ nodes, takenMs }: Snapshot, size: PaneSize): readonly ScreenLine[] {
@@ -27,7 +26,7 @@ export function nodesPane({ nodes, takenMs }: Snapshot, size: PaneSize): readonl
     [
       { title: 'NAME', width: isWide ? 18 : 14 },
       { title: 'STATUS', width: 13 },
-      { title: 'ROLES', width: 14 },
+      { title: 'ROLES', width: 20 },
       { title: 'PHASE', width: isWide ? 12 : 10 },
       { title: 'WAITS FOR', width: 0 },
       ...(isWide
@@ -46,7 +45,7 @@ export function nodesPane({ nodes, takenMs }: Snapshot, size: PaneSize): readonl
   return table(columns, nodes, size, (node) => [
     node.name,
     { text: node.status, style: STYLES[node.tone] },
-    node.roles.map((role) => ROLE_NAMES[role] ?? role).join(',') || '<none>',
+    node.roles.join(',') || '<none>',
     node.phase,
     { text: node.waitsFor || '–', style: node.waitsFor === '' ? 'dim' : undefined },
     ...(isWide ? figures(node, takenMs) : []),

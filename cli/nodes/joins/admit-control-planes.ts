@@ -5,7 +5,7 @@ import { JoinState, type Join } from '../../../joinservice/curatorproto/gen/oper
 import type { CommandContext } from '../../app/command.ts';
 import { callCurator } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
-import type { RoleName } from '../roles/role-names.ts';
+import type { RoleName } from '../../../internal/role/index.ts';
 import { awaitReadyNode } from './await-ready-node.ts';
 import { approve } from './joins.ts';
 

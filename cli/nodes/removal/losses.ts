@@ -1,5 +1,6 @@
 import { NodeRole, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { namesFromRoles, type RoleName } from '../roles/role-names.ts';
+import type { RoleName } from '../../../internal/role/index.ts';
+import { namesFromRoles } from '../roles/role-names.ts';
 
 /** What is deleted or stopped on a node by a role change; empty if it only gains roles. Pure. */
 export function lossesOfRoleChange(

@@ -11,7 +11,7 @@ import {
   type FakeNodeObject,
 } from '../../cluster/curator/fake-kubernetes.ts';
 import { runCordon, runSetRole, type DrainOptions } from '../index.ts';
-import type { RoleName } from './role-names.ts';
+import type { RoleName } from '../../../internal/role/index.ts';
 
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
 const WORKER = [NodeRole.KUBERNETES_WORKER];

@@ -1,7 +1,7 @@
 import { KubeError, readScheduling, setSchedulable } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import type { RoleName } from './role-names.ts';
+import type { RoleName } from '../../../internal/role/index.ts';
 import { ClusterError, withKubernetes } from '../../cluster/index.ts';
 import { untilNothingMissing } from './await-role-change.ts';
 

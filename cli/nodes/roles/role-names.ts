@@ -1,9 +1,6 @@
 import { NodeRole } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { isLabelKey, isLabelValue, isReservedLabel } from '../../../internal/role/index.ts';
+import { isLabelKey, isLabelValue, isReservedLabel, type RoleName } from '../../../internal/role/index.ts';
 import { AppError } from '../../app/errors.ts';
-
-/** A role as operators name it. */
-export type RoleName = 'control-plane' | 'worker';
 
 const ROLES: Readonly<Record<RoleName, readonly NodeRole[]>> = {
   'control-plane': [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER],

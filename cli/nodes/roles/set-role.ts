@@ -8,7 +8,8 @@ import { awaitRoleChange, etcdMembersFrom } from './await-role-change.ts';
 import { requireKnownMachine } from '../machine-pins.ts';
 import { CORDONED_BY_SET_ROLE, awaitScheduling } from './await-scheduling.ts';
 import { describeQuorum, planRoleChange, unsafeChange, type RolePlan } from './role-plan.ts';
-import { rolesFromNames, namesFromRoles, type RoleName } from './role-names.ts';
+import type { RoleName } from '../../../internal/role/index.ts';
+import { rolesFromNames, namesFromRoles } from './role-names.ts';
 import { saveKnownCurators, readCaller, callCurator, newMutation, findNode } from '../../cluster/index.ts';
 import { AppError } from '../../app/errors.ts';
 
