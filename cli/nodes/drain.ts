@@ -11,6 +11,7 @@ import { counted } from '../../internal/printable/index.ts';
 import { formatDuration } from '../../internal/clock/index.ts';
 import type { CommandContext, StepProgress } from '../app/command.ts';
 import { withKubernetes } from '../cluster/index.ts';
+import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { NodesError } from './errors.ts';
 
 const POLL_MS = 1_000;
@@ -25,6 +26,13 @@ export interface DrainOptions {
   /** Evict pods with an emptyDir, whose data is then lost. */
   readonly deleteEmptyDirData: boolean;
   readonly timeoutMs: number;
+}
+
+/** Arguments of `cluster node drain`. */
+export interface RunDrainOptions extends DrainOptions {
+  readonly dryRun: boolean;
+  /** The operator confirmed the loss with `--yes`. */
+  readonly yes: boolean;
 }
 
 /** Options of `drainNode()`. */
@@ -50,14 +58,71 @@ export async function runCordon(
   );
 }
 
-/** `cluster node drain`. */
-export async function runDrain(context: CommandContext, name: string, options: DrainOptions): Promise<void> {
+/** `cluster node drain`. Asks if pods or data are lost for good, which only its flags allow. */
+export async function runDrain(
+  context: CommandContext,
+  name: string,
+  options: RunDrainOptions,
+): Promise<void> {
+  const pods = await withKubernetes(context, async (client) => {
+    await readScheduling(client, name, context.signal); // refuses an unknown node
+    return listPodsOn(client, name, context.signal);
+  });
+  refusePodLoss(name, pods, options);
+  const losses = lossesAmong(pods);
+  if (options.dryRun) return showDrain(context, name, { moves: pods.filter(isMoved).map(nameOf), losses });
+  await confirmLoss(context, { doing: `draining node ${name}`, losses, yes: options.yes });
   const moved = await drainNode(context, name, options);
   context.host.result({ node: name, moved }, () =>
     moved.length === 0
       ? `Node ${name} drained: it had no pods to evict.`
       : `Node ${name} drained: ${counted(moved.length, 'pod')} evicted.`,
   );
+}
+
+function showDrain(
+  { host }: CommandContext,
+  node: string,
+  { moves, losses }: { readonly moves: readonly string[]; readonly losses: readonly string[] },
+): void {
+  host.result({ node, dryRun: true, moves, losses }, () =>
+    [
+      `Node ${node} would be drained. Nothing was changed.`,
+      `  pods to evict, respecting disruption budgets: ${moves.join(', ') || '<none>'}`,
+      ...(losses.length === 0 ? [] : ['Consequences:', renderLosses(losses)]),
+    ].join('\n'),
+  );
+}
+
+/**
+ * What a drain with these flags would delete for good. Without them a drain refuses such pods, so nothing is lost.
+ */
+export async function lossesOfDrain(
+  context: CommandContext,
+  name: string,
+  options: DrainOptions,
+): Promise<readonly string[]> {
+  if (!options.force && !options.deleteEmptyDirData) return [];
+  const pods = await withKubernetes(context, (client) => listPodsOn(client, name, context.signal));
+  return lossesAmong(pods);
+}
+
+function lossesAmong(pods: readonly PodOnNode[]): readonly string[] {
+  const named = (wanted: PodOnNode['kind']): string =>
+    pods
+      .filter(({ kind }) => kind === wanted)
+      .map(nameOf)
+      .join(', ');
+  const [alone, data] = [named('alone'), named('with-data')];
+  return [
+    ...(alone === '' ? [] : [`pods that no controller recreates: ${alone}`]),
+    ...(data === '' ? [] : [`the data in the emptyDir volumes of ${data}`]),
+  ];
+}
+
+/** Static pods and pods of DaemonSets stay. */
+function isMoved({ kind }: PodOnNode): boolean {
+  return kind !== 'mirror' && kind !== 'daemon';
 }
 
 /**
@@ -75,7 +140,7 @@ export async function drainNode(
       await cordon(context, client, { name, by: options.cordonedBy });
       const pods = await listPodsOn(client, name, context.signal);
       refusePodLoss(name, pods, options);
-      const going = pods.filter(({ kind }) => kind !== 'mirror' && kind !== 'daemon');
+      const going = pods.filter(isMoved);
       await evictAll(context, client, going, { name, timeoutMs: options.timeoutMs, progress });
       return going.map(nameOf);
     }),

@@ -8,7 +8,7 @@ import { PowerAction } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext, StepProgress } from '../app/command.ts';
 import { callCurator, findNode, withKubernetes } from '../cluster/index.ts';
 import { confirmLoss } from '../loss/index.ts';
-import { drainNode, type DrainOptions } from './drain.ts';
+import { drainNode, lossesOfDrain, type DrainOptions } from './drain.ts';
 import { NodesError } from './errors.ts';
 import { planPower, showPowerPlan, type PowerPlan } from './power-plan.ts';
 
@@ -38,7 +38,7 @@ export interface PowerOptions {
 
 /** `cluster node reboot`: drains the node, restarts its machine, and uncordons it when it is ready again. */
 export async function runReboot(context: CommandContext, name: string, options: PowerOptions): Promise<void> {
-  const plan = await planPower(context, name, 'reboot');
+  const plan = await planWithDrain(context, name, { ...options, action: 'reboot' });
   const { node, bootId } = plan;
   const doneFor = await rebootedBefore(context, node);
   if (options.dryRun) return showPowerPlan(context, plan, options.drains);
@@ -68,7 +68,7 @@ export async function runShutdown(
     return context.host.result({ node: found.name, off: false }, () =>
       printable(`Node ${found.name} does not respond: it is off, or it cannot be reached.`),
     );
-  const plan = await planPower(context, name, 'off');
+  const plan = await planWithDrain(context, name, { ...options, action: 'off' });
   const { node } = plan;
   if (options.dryRun) return showPowerPlan(context, plan, options.drains);
   await confirmLoss(context, {
@@ -85,6 +85,17 @@ export async function runShutdown(
       ...(options.drains ? [`Then: cluster node uncordon ${node.name}`] : []),
     ].join('\n'),
   );
+}
+
+/** The plan, with what its drain deletes for good. @throws NodesError `nodes-change-unsafe` */
+async function planWithDrain(
+  context: CommandContext,
+  name: string,
+  { action, drains, drain }: Pick<PowerOptions, 'drains' | 'drain'> & { readonly action: 'reboot' | 'off' },
+): Promise<PowerPlan> {
+  const plan = await planPower(context, name, action);
+  const pods = drains ? await lossesOfDrain(context, plan.node.name, drain) : [];
+  return { ...plan, losses: [...plan.losses, ...pods] };
 }
 
 /**

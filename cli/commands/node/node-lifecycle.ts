@@ -52,6 +52,10 @@ export function registerNodeLifecycle(node: Command, action: ActionBinder): void
 
 type Verb = (name: string, description: string) => Command;
 
+/** Help text of `--yes`: a drain without its flags deletes nothing for good. */
+const DRAIN_PROMPT =
+  'skip the confirmation prompt; required without a terminal if pods or data would be lost';
+
 function registerScheduling(verb: Verb, action: ActionBinder): void {
   verb('label', 'set or remove labels of a node')
     .argument('<change...>', 'KEY=VALUE sets a label, KEY- removes it')
@@ -84,9 +88,14 @@ Examples:
   verb('uncordon', 'mark a node as schedulable').action(
     action(async (context, _flags, name = '') => (await useCases()).runCordon(context, name, true)),
   );
-  withDrainFlags(verb('drain', 'evict all pods from a node, respecting disruption budgets')).action(
-    action<DrainFlags>(async (context, flags, name = '') =>
-      (await useCases()).runDrain(context, name, drainFrom(flags)),
+  withDrainFlags(
+    withConfirmFlags(
+      verb('drain', 'evict all pods from a node, respecting disruption budgets'),
+      DRAIN_PROMPT,
+    ),
+  ).action(
+    action<DrainFlags & ConfirmFlags>(async (context, flags, name = '') =>
+      (await useCases()).runDrain(context, name, { ...drainFrom(flags), ...confirmFrom(flags) }),
     ),
   );
 }

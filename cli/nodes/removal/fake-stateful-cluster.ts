@@ -73,6 +73,7 @@ function createState() {
     nodes: [node('n1', CONTROL), node('n2', CONTROL), node('n3', [...CONTROL, ...WORK]), node('n4', WORK)],
     kubernetes: ['n1', 'n2', 'n3', 'n4'].map((name) => ({ name, cordonedBy: '', isCordoned: false })),
     pods: ['n3', 'n4'],
+    podKinds: {} as Readonly<Record<string, 'alone' | 'with-data'>>,
     operators: ['ann'],
     decisions: {} as Record<string, string>,
     generation: 1,
@@ -416,7 +417,10 @@ function kubernetesEffect(state: State, { method, url, body }: FakeRequest): unk
   const evicted = /^\/api\/v1\/namespaces\/default\/pods\/on-(\w+)\/eviction$/.exec(url)?.[1];
   if (evicted !== undefined) state.pods = state.pods.filter((on) => on !== evicted);
   const on = /^\/api\/v1\/pods\?fieldSelector=spec.nodeName%3D(\w+)$/.exec(url)?.[1];
-  if (on !== undefined) return { items: state.pods.filter((each) => each === on).map(podOn) };
+  if (on !== undefined)
+    return {
+      items: state.pods.filter((each) => each === on).map((each) => podOn(each, state.podKinds[each])),
+    };
   if (url.endsWith('/subjectaccessreviews')) {
     const { spec } = body as { readonly spec: { readonly uid: string } };
     const denied = !state.nodes.some(({ nodeId }) => nodeId === spec.uid);
@@ -440,8 +444,9 @@ function cordon(node: State['kubernetes'][number], patch: unknown): void {
   node.cordonedBy = metadata.annotations['cluster/cordoned-by'] ?? '';
 }
 
-function podOn(name: string) {
-  const ownerReferences = [{ kind: 'ReplicaSet', name: 'web' }];
+function podOn(name: string, kind: 'alone' | 'with-data' | undefined) {
+  const ownerReferences = kind === 'alone' ? [] : [{ kind: 'ReplicaSet', name: 'web' }];
   const metadata = { name: `on-${name}`, namespace: 'default', uid: `uid-${name}`, ownerReferences };
-  return { metadata, spec: {}, status: { phase: 'Running' } };
+  const spec = kind === 'with-data' ? { volumes: [{ name: 'scratch', emptyDir: {} }] } : {};
+  return { metadata, spec, status: { phase: 'Running' } };
 }

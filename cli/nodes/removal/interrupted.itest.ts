@@ -40,7 +40,11 @@ const cases: readonly Case[] = [
   },
   { command: 'node cordon', what: 'a node', run: (program) => runCordon(program, 'n4', false) },
   { command: 'node uncordon', what: 'a node', run: (program) => runCordon(program, 'n4', true) },
-  { command: 'node drain', what: 'a worker', run: (program) => runDrain(program, 'n4', drain) },
+  {
+    command: 'node drain',
+    what: 'a worker',
+    run: (program) => runDrain(program, 'n4', { ...drain, dryRun: false, yes: true }),
+  },
   { command: 'node reboot', what: 'a worker', run: (program) => runReboot(program, 'n4', powered) },
   { command: 'node reboot', what: 'a control plane', run: (program) => runReboot(program, 'n3', powered) },
   { command: 'node shutdown', what: 'a worker', run: (program) => runShutdown(program, 'n4', powered) },

@@ -17,7 +17,7 @@ import {
 import { readCurrentConfiguration } from '../../configuration/index.ts';
 import { awaitChecks, awaitCredentialsRefused, runRemovalProbe, type HeldKeys } from '../../keys/index.ts';
 import { confirmLoss } from '../../loss/index.ts';
-import { drainNode, type DrainOptions } from '../drain.ts';
+import { drainNode, lossesOfDrain, type DrainOptions } from '../drain.ts';
 import { forgetMachine } from '../machine-pins.ts';
 import { awaitRoleChange } from '../roles/await-role-change.ts';
 import { unsafeChange } from '../roles/role-plan.ts';
@@ -96,7 +96,7 @@ export async function runRemove(
 }
 
 /** @throws NodesError `nodes-change-unsafe`, `nodes-last-control-plane`; OwnerDocumentError */
-async function planRemoval(context: CommandContext, node: Node, { isLost, keys }: RemoveOptions) {
+async function planRemoval(context: CommandContext, node: Node, { isLost, keys, drain }: RemoveOptions) {
   const { name, health, state } = node;
   const plan = await readRolePlan(context, node, []);
   const refusals = state === NodeState.UP ? [...plan.refusals] : [];
@@ -113,7 +113,9 @@ async function planRemoval(context: CommandContext, node: Node, { isLost, keys }
     ...entries.map((entry) => `delete ${entry.name} (${entry.identity}) from the inventory`),
     ...(replacesKeys ? ['replace the keys that it shared with the other control planes'] : []),
   ];
-  return { plan, steps, losses: lossesOfRemoval(node, { kind: 'remove', isLost, replacesKeys }) };
+  const pods = state === NodeState.UP && !isLost ? await lossesOfDrain(context, name, drain) : [];
+  const losses = [...lossesOfRemoval(node, { kind: 'remove', isLost, replacesKeys }), ...pods];
+  return { plan, steps, losses };
 }
 
 async function deleteAndReport(

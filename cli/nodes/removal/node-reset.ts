@@ -4,7 +4,7 @@ import type { CommandContext } from '../../app/command.ts';
 import { callCurator, currentKubeAccess, readCaller } from '../../cluster/index.ts';
 import { confirmLoss } from '../../loss/index.ts';
 import { isOwnerOnRecord } from '../../operators/index.ts';
-import type { DrainOptions } from '../drain.ts';
+import { lossesOfDrain, type DrainOptions } from '../drain.ts';
 import { NodesError } from '../errors.ts';
 import { unsafeChange, type RolePlan } from '../roles/role-plan.ts';
 import { readRolePlan } from '../roles/set-role.ts';
@@ -41,7 +41,10 @@ export async function runReset(context: CommandContext, name: string, options: R
   requireOrderable(target);
   const hasOrder = mayHaveOrder(target);
   const plan = hasOrder ? undefined : await planReset(context, node);
-  const losses = lossesOfRemoval(node, { kind: 'reset', isLost: false, replacesKeys: false });
+  const losses = [
+    ...lossesOfRemoval(node, { kind: 'reset', isLost: false, replacesKeys: false }),
+    ...(plan === undefined ? [] : await lossesOfDrain(context, node.name, options.drain)),
+  ];
   if (options.dryRun) return showPreview(context, node, { losses, plan });
   if (plan !== undefined) {
     await confirmLoss(context, { doing: `resetting node ${node.name}`, losses, yes: options.yes });

@@ -2,7 +2,7 @@ import { NodeRole, type Node } from '../../../joinservice/curatorproto/gen/curat
 import type { CommandContext } from '../../app/command.ts';
 import { confirmLoss, renderLosses } from '../../loss/index.ts';
 import { grantForNode } from '../../sign/index.ts';
-import { drainNode, type DrainOptions } from '../drain.ts';
+import { drainNode, lossesOfDrain, type DrainOptions } from '../drain.ts';
 import { lossesOfRoleChange } from '../removal/losses.ts';
 import { awaitRoleChange, etcdMembersFrom } from './await-role-change.ts';
 import { requireKnownMachine } from '../machine-pins.ts';
@@ -39,7 +39,10 @@ export async function runSetRole(
   const node = await findNode(context, name);
   const wanted = rolesFromNames(options.roles);
   const plan = await readRolePlan(context, node, wanted);
-  const losses = lossesOfRoleChange(node, options.roles);
+  const losses = [
+    ...lossesOfRoleChange(node, options.roles),
+    ...(plan.needsDrain ? await lossesOfDrain(context, node.name, options.drain) : []),
+  ];
   const data = {
     node: node.name,
     losses,
