@@ -8,7 +8,7 @@ import { FakeCommands, MemoryFiles, settle } from '../../internal/testing/index.
 import { RecordingHost } from '../host/fake-host.ts';
 import { Interruption, type Output, type OutputLoss } from '../host/index.ts';
 import type { ActionBinder, CommandContext } from './command.ts';
-import { isListed } from './command-effects.ts';
+import { isListed, TAKING_AWAY } from './command-effects.ts';
 import { preparseArgs } from './preparse-args.ts';
 import { createInertProgram } from './program.ts';
 import { COMMANDS, runApp, type CommandEntry } from './index.ts';
@@ -365,12 +365,17 @@ describe('command effects', () => {
     expect(leaves.filter(({ path }) => !isListed(path)).map(({ path }) => path)).toEqual([]);
   });
 
-  test('every command that asks for a confirmation has --dry-run, which shows the loss without causing it', async () => {
-    const destructive = (await allCommands()).filter(({ command }) => command.options.some(isNamed('--yes')));
-    expect(destructive.map(({ path }) => path)).toContain('backup delete');
-    const lacking = destructive.filter(({ command }) => !command.options.some(isNamed('--dry-run')));
-    // `sign` needs no --dry-run: it shows the request that it signs, and deletes nothing.
-    expect(lacking.map(({ path }) => path)).toEqual(['sign']);
+  test('every command that takes something away shows it with --dry-run, and asks first', async () => {
+    const commands = new Map((await allCommands()).map(({ path, command }) => [path, command]));
+    const has = (path: string, ...names: readonly string[]): boolean =>
+      names.some((name) => commands.get(path)?.options.some(isNamed(name)) === true);
+    const lacking = [...TAKING_AWAY].filter(
+      (path) => !has(path, '--dry-run') || !has(path, '--yes', '--confirm'),
+    );
+    expect(lacking).toEqual([]);
+    // `sign` shows the request that it signs, and takes nothing away.
+    const confirmed = [...commands.keys()].filter((path) => has(path, '--yes') && !TAKING_AWAY.has(path));
+    expect(confirmed).toEqual(['sign']);
   });
 });
 

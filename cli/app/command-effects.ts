@@ -44,10 +44,12 @@ const READING: ReadonlySet<string> = new Set([
   'help',
 ]);
 
-/** Commands that change something in a cluster, on this machine or in a workspace. */
-export const CHANGING: ReadonlySet<string> = new Set([
+/**
+ * Commands that change something in a cluster, on this machine or in a workspace, and take nothing away that a command of this
+ * list does not give back: `node approve` admits a machine that `node refuse` refused, `context add` names a workspace again.
+ */
+const CHANGING: ReadonlySet<string> = new Set([
   'config generate',
-  'config apply',
   'config edit',
   'config passphrase',
   'init',
@@ -60,41 +62,25 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'node taint',
   'node cordon',
   'node uncordon',
-  'node drain',
-  'node set-role',
-  'node reboot',
-  'node shutdown',
-  'node remove',
-  'node reset',
   'node readmit',
   'sign',
   'audit export',
   'backup create',
   'backup verify',
-  'backup delete',
   'backup fetch',
   'backup schedule set',
-  'backup schedule stop',
-  'restore',
   'support bundle',
   'operator add',
-  'operator remove',
   'operator key',
   'operator accept',
-  'keys rotate',
   'kubeconfig',
   'context add',
   'context use',
   'context remove',
-  'recover quorum',
-  'recover space',
-  'recover disk',
   'mini up',
-  'mini down',
   'mini restore',
   'mini exec',
   'mini start',
-  'mini stop',
   'bundle build',
   'bundle fetch',
   'image build',
@@ -102,14 +88,41 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'attest collateral upload',
 ]);
 
+/**
+ * Commands that can take something away: they show it with --dry-run, and ask before they do it. `recover quorum` is confirmed
+ * with the name of the cluster.
+ */
+export const TAKING_AWAY: ReadonlySet<string> = new Set([
+  'config apply',
+  'node drain',
+  'node set-role',
+  'node reboot',
+  'node shutdown',
+  'node remove',
+  'node reset',
+  'backup delete',
+  'backup schedule stop',
+  'restore',
+  'operator remove',
+  'keys rotate',
+  'recover quorum',
+  'recover space',
+  'recover disk',
+  'mini down',
+  'mini stop',
+]);
+
+/** Commands that make changes. */
+export const MAKING_CHANGES: ReadonlySet<string> = CHANGING.union(TAKING_AWAY);
+
 /** Whether a command ("node ls") makes changes. A command on neither list counts as one that makes changes. */
 export function effectOf(command: string): 'reads' | 'changes' {
   return READING.has(command) ? 'reads' : 'changes';
 }
 
-/** Whether the command is on exactly one of the two lists above. */
+/** Whether the command is on exactly one of the three lists above. */
 export function isListed(command: string): boolean {
-  return READING.has(command) !== CHANGING.has(command);
+  return [READING, CHANGING, TAKING_AWAY].filter((list) => list.has(command)).length === 1;
 }
 
 /** Commands that use no workspace, or that make the current directory a workspace. They ignore the current context. */

@@ -9,8 +9,8 @@ const cases = [
   },
   {
     name: 'names roles as commands do',
-    given: { roles: ['ConsensusMember', 'KubernetesController', 'KubernetesWorker'], marks: ['a', 'a'] },
-    want: 'roles=control-plane,worker marks=a,a',
+    given: { roles: ['ConsensusMember', 'KubernetesController', 'KubernetesWorker'], tags: ['a', 'a'] },
+    want: 'roles=control-plane,worker tags=a,a',
   },
   { name: 'shows a nested member with its path', given: { set: { a: '1' }, remove: [] }, want: 'set.a=1' },
   { name: 'quotes texts with blanks', given: { reason: 'too old', n: 2 }, want: 'reason="too old" n=2' },

@@ -31,7 +31,10 @@ export async function restoreAndCompare(
   at: { readonly node: string; readonly fingerprint: string; readonly recoveryKey: string | undefined },
 ): Promise<DrillResult> {
   const { root } = layoutOf(context.paths.workspace);
-  const rest = { workDir: undefined, acceptOlderEpoch: false, charts: { kind: 'none' } } as const;
+  const rest = {
+    ...{ workDir: undefined, acceptOlderEpoch: false, charts: { kind: 'none' } as const },
+    ...{ ownerKey: undefined, yes: true }, // the workspace is that of the drill
+  } as const;
   const { keyPem } = await readOwnerKey(context, layoutOf(root));
   const read = async (path: string, recoveryKey: string | undefined): Promise<ObjectDigests | undefined> =>
     readObjects(context, path, await readRecoveryKey(context, keyPem, recoveryKey));

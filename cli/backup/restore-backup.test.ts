@@ -1,9 +1,13 @@
-import { expect, test } from '@jest/globals';
+import { createHash } from 'node:crypto';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { contextOf } from '../cluster/curator/fake-curator.ts';
 import { generateWorkspace, openWorkspace } from '../cluster/index.ts';
 import { layoutOf } from '../workspace/index.ts';
 import { MemoryFiles } from '../../internal/testing/index.ts';
-import { beginRestore } from './restore-backup.ts';
+import { createBackup, deleteBackups, TAKEN_MS } from './fake-backup.ts';
+import { beginRestore, runRestore, type RestoreOptions } from './restore-backup.ts';
+
+afterEach(deleteBackups);
 
 test('a restore deletes the saved new cluster CA of the workspace, because the backup may be older than that rotation', async () => {
   const files = new MemoryFiles();
@@ -16,4 +20,57 @@ test('a restore deletes the saved new cluster CA of the workspace, because the b
   expect(await files.stat(path)).toBeUndefined();
   await using workspace = await openWorkspace(context, 'test');
   expect(workspace.state.value).toMatchObject({ restore });
+});
+
+const OPTIONS: RestoreOptions = {
+  ...{ ownerKey: undefined, recoveryKey: undefined, fingerprint: undefined, node: '192.0.2.1' },
+  ...{ controlPlanes: [], workDir: undefined, acceptOlderEpoch: false, dryRun: false, yes: false },
+};
+
+describe('runRestore()', () => {
+  test('with --dry-run verifies the backup and shows what is lost, and changes nothing', async () => {
+    const { files, file } = await createBackup();
+    const { host, ...rest } = contextOf(files, '/owner');
+    const before = await files.list('/owner');
+    await runRestore({ host, ...rest }, file, { ...OPTIONS, dryRun: true });
+    expect(host.answered).toMatchObject({
+      ...{ dryRun: true, clusterName: 'prod', takenMs: TAKEN_MS, kind: 'begin', epoch: 2 },
+      losses: expect.arrayContaining([expect.stringContaining('all changes since 2027-01-15')]) as unknown,
+    });
+    expect(await files.list('/owner')).toEqual(before);
+  });
+
+  test('with --dry-run and the owner key needs no workspace, and creates none', async () => {
+    const { files, file } = await createBackup();
+    const context = contextOf(files, '/new');
+    await runRestore(context, file, { ...OPTIONS, ownerKey: '/owner/owner-key.pem', dryRun: true });
+    expect(context.host.answered).toMatchObject({ clusterName: 'prod', epoch: 2 });
+    expect(await files.list('/new')).toEqual([]);
+  });
+
+  test('with --dry-run refuses a backup that the owner key did not sign', async () => {
+    const { files, file } = await createBackup();
+    await generateWorkspace(contextOf(files, '/other'), { name: 'other' });
+    const other = { ...OPTIONS, ownerKey: '/other/owner-key.pem', dryRun: true };
+    await expect(runRestore(contextOf(files, '/new'), file, other)).rejects.toMatchObject({
+      code: 'backup-certificate-invalid',
+    });
+  });
+
+  test('needs a confirmation before it begins, and none to continue', async () => {
+    const { files, file, bytes } = await createBackup();
+    const context = contextOf(files, '/owner');
+    await expect(runRestore(context, file, OPTIONS)).rejects.toMatchObject({ code: 'loss-not-confirmed' });
+    const stateOf = async () => {
+      await using workspace = await openWorkspace(context, 'test');
+      return workspace.state.value;
+    };
+    expect((await stateOf()).restore).toBeUndefined();
+    const fileSha256 = createHash('sha256').update(bytes).digest('hex');
+    await beginRestore(context, { fileSha256, epoch: 2 });
+    // It continues, and fails later: the databases of this backup are fake.
+    await expect(runRestore(context, file, OPTIONS)).rejects.toMatchObject({
+      code: expect.not.stringMatching(/^loss-/) as unknown,
+    });
+  });
 });

@@ -1,14 +1,10 @@
 import { z } from 'zod';
-import { verifyBackup, type BackupHeader } from '../../internal/backup/index.ts';
-import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
+import type { BackupHeader } from '../../internal/backup/index.ts';
 import { DiskStreams, parseJson } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import {
-  clusterIdFrom,
-  findLiveCluster,
   openWorkspace,
-  readSeenEpoch,
   runInit,
   type InitOptions,
   type InitSummary,
@@ -16,10 +12,10 @@ import {
   type SnapshotSource,
 } from '../cluster/index.ts';
 import { admitControlPlanes, type ChosenMachine } from '../nodes/index.ts';
-import { layoutOf, readConfig, readMasterSecret, readOwnerKey, StateFile } from '../workspace/index.ts';
-import { BackupCommandError } from './errors.ts';
-import { planRestore, refuseOtherConfiguration } from './plan-restore.ts';
-import { readRecoveryKey } from './recovery-key.ts';
+import { confirmLoss } from '../loss/index.ts';
+import { layoutOf, readConfig } from '../workspace/index.ts';
+import { refuseOtherConfiguration } from './plan-restore.ts';
+import { prepareRestore, showRestore, type RestoreSourceFlags } from './prepare-restore.ts';
 import { withUnpackedBackup, type SnapshotFile, type UnpackedBackup } from './unpack-backup.ts';
 import { restoreWorkspace } from './workspace-part.ts';
 
@@ -28,20 +24,16 @@ const JOIN_MS = 10 * 60_000;
 const keysShape = z.strictObject({ version: z.literal(1), files: z.record(z.string(), z.string()) });
 
 /** Flags of `cluster restore`. */
-export interface RestoreOptions {
-  /** File with the owner key, to create the workspace from the backup; undefined: the workspace is there. */
-  readonly ownerKey: string | undefined;
+export interface RestoreOptions extends RestoreSourceFlags {
   /** Address of the fresh machine; undefined: that of cluster.yaml. */
   readonly node: string | undefined;
-  readonly fingerprint: string | undefined;
   /** Machines that become control planes when the first one runs. They ask it to join. */
   readonly controlPlanes: readonly ChosenMachine[];
-  /** File with an age identity; undefined: the recovery key of the owner. */
-  readonly recoveryKey: string | undefined;
   /** Directory for the decrypted data. */
   readonly workDir: string | undefined;
-  /** Restore a backup that was made before the last known quorum recovery or restore. */
-  readonly acceptOlderEpoch: boolean;
+  readonly dryRun: boolean;
+  /** The operator confirmed the loss with `--yes`. */
+  readonly yes: boolean;
 }
 
 /** A cluster that was restored. */
@@ -58,6 +50,7 @@ export async function runRestore(
   options: RestoreOptions,
 ): Promise<void> {
   const { ownerKey, recoveryKey } = options;
+  if (options.dryRun) return showRestore(context, await prepareRestore(context, file, options));
   if (ownerKey !== undefined) await restoreWorkspace(context, file, { ownerKey, recoveryKey });
   const { summary, header, epoch } = await restoreCluster(context, file, {
     ...options,
@@ -85,30 +78,21 @@ export async function runRestore(
 export async function restoreCluster(
   context: CommandContext,
   file: string,
-  options: Omit<RestoreOptions, 'ownerKey' | 'controlPlanes'> & { readonly charts: InitOptions['charts'] },
+  options: Omit<RestoreOptions, 'controlPlanes' | 'dryRun'> & { readonly charts: InitOptions['charts'] },
 ): Promise<RestoredCluster> {
-  const { host, signal } = context;
-  const layout = layoutOf(context.paths.workspace);
-  const ownerKey = await readOwnerKey(context, layout);
-  const clusterId = clusterIdFrom(await readMasterSecret(context, layout));
-  const key = await readRecoveryKey(context, ownerKey.keyPem, options.recoveryKey);
-  const owners = [ed25519PubKeyFrom(ownerKey.keyPem) ?? new Uint8Array()];
-  const trust = { owners, clusterId, epoch: 1 }; // the plan below refuses older epochs
-  const { header, sha256 } = await host.step('restore-verify', `Verifying ${file}`, () =>
-    verifyBackup(new DiskStreams().readChunks(file, { signal }), trust),
-  );
-  const { fingerprint, acceptOlderEpoch } = options;
-  const state = await StateFile.read(context.ports.files, layout);
-  const seenEpoch = await readSeenEpoch(context.ports.files, layout.curators);
-  const asked = { header, sha256, fingerprint, acceptOlderEpoch };
-  const { kind, epoch } = planRestore(state.value, seenEpoch, asked);
-  if (kind === 'begin') await refuseLiveCluster(context, header);
+  const prepared = await prepareRestore(context, file, options);
+  const { header, sha256, kind, epoch, key, losses } = prepared;
+  await confirmLoss(context, { doing: `restoring cluster ${header.clusterName}`, losses, yes: options.yes });
   return withUnpackedBackup(context, { file, key, workDir: options.workDir }, async (unpacked) => {
     const config = await readConfig(context.ports.files, layoutOf(context.paths.workspace));
     refuseOtherConfiguration(unpacked.configuration, config);
     if (kind === 'begin') await beginRestore(context, { fileSha256: sha256, epoch });
     const summary = await runInit(context, {
-      ...{ node: options.node, fingerprint, kubernetesVersion: header.versions.kubernetes },
+      ...{
+        node: options.node,
+        fingerprint: options.fingerprint,
+        kubernetesVersion: header.versions.kubernetes,
+      },
       charts: options.charts,
       restore: sourceOf(unpacked, epoch),
     });
@@ -130,15 +114,6 @@ export async function beginRestore(
   for (const path of [layout.curators, layout.ownerCert, layout.machines, layout.clusterCa])
     await files.remove(path);
   await state.update(({ init: _init, ...rest }) => ({ ...rest, charts: {}, restore }));
-}
-
-async function refuseLiveCluster(context: CommandContext, { clusterName }: BackupHeader): Promise<void> {
-  const endpoints = await findLiveCluster(context);
-  if (endpoints !== undefined)
-    throw new BackupCommandError(
-      'backup-cluster-alive',
-      `restoring cluster ${clusterName}: one of its curators responds (${endpoints.join(', ')})`,
-    );
 }
 
 function sourceOf({ state, kubernetes, sharedKeys }: UnpackedBackup, epoch: number): RestoreSource {

@@ -1,69 +1,12 @@
-import { createHash, createPrivateKey, createPublicKey } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { buffer } from 'node:stream/consumers';
+import { writeFile } from 'node:fs/promises';
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { recoveryKeyOfOwner, signBackupCertificate, writeBackup } from '../../internal/backup/index.ts';
-import { generateEd25519Key } from '../../internal/crypto/index.ts';
-import { nodeIdOf } from '../../internal/pki/index.ts';
-import { MemoryFiles } from '../../internal/testing/index.ts';
-import { clusterIdFrom, generateWorkspace } from '../cluster/index.ts';
+import type { MemoryFiles } from '../../internal/testing/index.ts';
+import { generateWorkspace } from '../cluster/index.ts';
 import { contextOf } from '../cluster/curator/fake-curator.ts';
-import { layoutOf, readMasterSecret, readOwnerKey } from '../workspace/index.ts';
-import { restoreWorkspace, sealWorkspacePart } from './workspace-part.ts';
+import { createBackup, deleteBackups } from './fake-backup.ts';
+import { restoreWorkspace } from './workspace-part.ts';
 
-const NOW = 1_800_000_000_000;
-const directories: string[] = [];
-afterEach(async () => {
-  for (const each of directories.splice(0)) await rm(each, { recursive: true, force: true });
-});
-
-async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield await Promise.resolve(bytes);
-}
-
-/** A backup of the workspace in `/owner`. */
-async function createBackup(
-  change: {
-    readonly clusterId?: string;
-    readonly signed?: Uint8Array;
-    readonly withWorkspace?: boolean;
-  } = {},
-) {
-  const files = new MemoryFiles();
-  const owner = contextOf(files, '/owner');
-  await generateWorkspace(owner, { name: 'prod' });
-  const layout = layoutOf('/owner');
-  const { keyPem } = await readOwnerKey(owner, layout);
-  const clusterId = change.clusterId ?? clusterIdFrom(await readMasterSecret(owner, layout));
-  const recipients = [recoveryKeyOfOwner(keyPem).recipient];
-  const workspace = await sealWorkspacePart(owner, recipients);
-  const workspaceSha256 = createHash('sha256')
-    .update(change.signed ?? workspace)
-    .digest('hex');
-  const nodePem = generateEd25519Key();
-  const spki = createPublicKey(createPrivateKey(nodePem.reveal())).export({ format: 'der', type: 'spki' });
-  const about = { clusterId, epoch: 1, nodeId: nodeIdOf(spki), recipients };
-  const header = {
-    ...{ clusterId, epoch: 1, clusterName: 'prod', takenMs: NOW, revisions: { state: '7', kubernetes: '9' } },
-    ...{ versions: { agent: '1.0.0', kubernetes: 'v1.37.2' }, signer: spki.toString('base64') },
-    certificate: signBackupCertificate(
-      { ...about, issuedMs: NOW - 1, endsMs: NOW + 1, workspaceSha256 },
-      { keyPem, vouchers: [] },
-    ),
-  };
-  const names = ['configuration', 'bundle', 'shared-keys', 'state-etcd', 'kubernetes-etcd', 'facts'] as const;
-  const parts = names.map((name) => ({ name, content: one(Buffer.from(name)) }));
-  const first =
-    change.withWorkspace === false ? [] : [{ name: 'workspace', content: one(workspace) } as const];
-  const bytes = await buffer(writeBackup(header, [...first, ...parts], nodePem));
-  const directory = await mkdtemp(join(tmpdir(), 'cluster-backup-'));
-  directories.push(directory);
-  const file = join(directory, 'prod.backup');
-  await writeFile(file, bytes);
-  return { files, file, bytes };
-}
+afterEach(deleteBackups);
 
 const text = async (files: MemoryFiles, path: string): Promise<string> =>
   Buffer.from((await files.read(path, 1e6)) ?? '').toString();

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 import type { MiniDownOptions, MiniRestoreOptions, MiniUpOptions } from '../mini/index.ts';
-import { SKIP_PROMPT, withConfirmFlags, wholeNumber } from './flags.ts';
+import { confirmFrom, SKIP_PROMPT, withConfirmFlags, wholeNumber, type ConfirmFlags } from './flags.ts';
 
 const useCases = () => import('../mini/index.ts');
 
@@ -76,6 +76,11 @@ Example:
 
 type Verb = (name: string, description: string) => Command;
 
+interface StopFlags extends ConfirmFlags {
+  readonly name: string;
+  readonly powerCut?: true;
+}
+
 function registerNodeVerbs(verb: Verb, action: ActionBinder): void {
   verb('exec', 'run a program on a machine')
     .argument('<node>', 'machine name')
@@ -94,13 +99,17 @@ function registerNodeVerbs(verb: Verb, action: ActionBinder): void {
         (await useCases()).runMiniStart(context, { name, node }),
       ),
     );
-  verb('stop', 'shut a machine down gracefully')
-    .argument('<node>', 'machine name')
-    .option('--power-cut', 'cut the power of the machine instead of shutting it down')
-    .action(
-      action<{ readonly name: string; readonly powerCut?: true }>(
-        async (context, { name, powerCut }, node = '') =>
-          (await useCases()).runMiniStop(context, { name, node, powerCut: powerCut === true }),
-      ),
-    );
+  withConfirmFlags(
+    verb('stop', 'shut a machine down gracefully')
+      .argument('<node>', 'machine name')
+      .option('--power-cut', 'cut the power of the machine instead of shutting it down'),
+    SKIP_PROMPT,
+  ).action(
+    action<StopFlags>(async (context, { name, powerCut, ...flags }, node = '') =>
+      (await useCases()).runMiniStop(context, {
+        ...{ name, node, powerCut: powerCut === true },
+        ...confirmFrom(flags),
+      }),
+    ),
+  );
 }

@@ -4,6 +4,7 @@ import {
   confirmFrom,
   machineAddress,
   nodeName,
+  SKIP_PROMPT,
   tpmIdentity,
   withConfirmFlags,
   type ConfirmFlags,
@@ -42,6 +43,11 @@ Examples:
         }),
       ),
     );
+  registerDisk(command, action);
+  registerSpace(command, action);
+}
+
+function registerDisk(command: Command, action: ActionBinder): void {
   withConfirmFlags(
     command
       .command('disk')
@@ -84,9 +90,15 @@ Examples:
         return (await import('../recover/index.ts')).runRecoverDisk(context, node, asked);
       }),
     );
-  command
-    .command('space')
-    .description('free space in both etcd databases when they refuse writes (as root)')
+}
+
+function registerSpace(command: Command, action: ActionBinder): void {
+  withConfirmFlags(
+    command
+      .command('space')
+      .description('free space in both etcd databases when they refuse writes (as root)'),
+    SKIP_PROMPT,
+  )
     .addHelpText(
       'after',
       `
@@ -100,6 +112,8 @@ Example:
   cluster recover space`,
     )
     .action(
-      action<object>(async (context) => (await import('../recover/index.ts')).runRecoverSpace(context)),
+      action<ConfirmFlags>(async (context, flags) =>
+        (await import('../recover/index.ts')).runRecoverSpace(context, confirmFrom(flags)),
+      ),
     );
 }

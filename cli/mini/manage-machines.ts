@@ -99,12 +99,21 @@ export async function runMiniStart(
   context.host.result({ node: node.name, state: 'on' }, () => `Machine ${node.name} is running.`);
 }
 
+/** Flags of `cluster mini stop`. */
+export interface MiniStopOptions {
+  readonly name: string;
+  readonly node: string;
+  readonly powerCut: boolean;
+  readonly dryRun: boolean;
+  /** Skip the confirmation prompt. */
+  readonly yes: boolean;
+}
+
 /** `cluster mini stop`. */
-export async function runMiniStop(
-  context: CommandContext,
-  options: { readonly name: string; readonly node: string; readonly powerCut: boolean },
-): Promise<void> {
+export async function runMiniStop(context: CommandContext, options: MiniStopOptions): Promise<void> {
   const { cluster, node } = await findNode(context, options);
+  if (options.dryRun) return showStop(context, options);
+  await confirmStop(context, options);
   await using _lock = await cluster.lock();
   const how = await context.host.step('mini-stop', `Stopping machine ${node.name}`, async () => {
     if (!options.powerCut) return node.stop(context.signal);
@@ -115,6 +124,31 @@ export async function runMiniStop(
     context.host.warn('mini-stop-late', `machine ${node.name} did not shut down in time; its power was cut`);
   }
   context.host.result({ node: node.name, state: 'off', how }, () => `Machine ${node.name} is stopped.`);
+}
+
+type StopContext = Pick<CommandContext, 'host'>;
+
+/** Confirms a power cut, at a terminal only: scripts may cut the power without `--yes`. @throws LossError */
+export async function confirmStop({ host }: StopContext, options: MiniStopOptions): Promise<void> {
+  const yes = options.yes || !host.interactive;
+  const doing = `cutting the power of machine ${options.node}`;
+  await confirmLoss({ host }, { doing, losses: lossesOfStop(options), yes });
+}
+
+/** Shows what a stop would do. */
+export function showStop({ host }: StopContext, options: MiniStopOptions): void {
+  const { node, powerCut, dryRun } = options;
+  const losses = lossesOfStop(options);
+  host.result({ node, dryRun, powerCut, losses }, () =>
+    [
+      `Machine ${node} would ${powerCut ? 'lose its power' : 'shut down'}. Nothing was changed.`,
+      ...(losses.length === 0 ? [] : ['Consequences:', renderLosses(losses)]),
+    ].join('\n'),
+  );
+}
+
+function lossesOfStop({ powerCut }: MiniStopOptions): readonly string[] {
+  return powerCut ? ['what the machine has not written to its disk yet'] : [];
 }
 
 /** `cluster mini exec`. Returns the exit code of the program. */

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { EtcdClient, put, readMemberGauges } from '../../internal/etcd/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { TestEtcd, untilServing } from '../../internal/testing/index.ts';
-import { freeSpace, type FullEtcd } from './recover-space.ts';
+import { freeSpace, readSpace, type FullEtcd } from './recover-space.ts';
 
 const signal = new AbortController().signal;
 const QUOTA_BYTES = 16 * 1024 * 1024;
@@ -43,6 +43,10 @@ test('freeSpace() lets a full etcd accept writes again, also when it is repeated
   // Many versions of one key fill the quota, as frequent status reports would.
   expect(await fill(write, () => 'status')).toMatchObject({ code: 'etcd-no-space' });
   expect(await readMemberGauges(member.metricsUrl, signal)).toMatchObject({ isFull: true });
+  const before = await readSpace('state', full.local, signal);
+  expect(before).toMatchObject({ quotaBytes: QUOTA_BYTES, members: 1, alarms: 1 });
+  // Nothing was freed by that.
+  expect(await write('status').catch((error: unknown) => error)).toMatchObject({ code: 'etcd-no-space' });
   const { members, cleared } = await freeSpace(full, signal);
   expect(cleared).toBe(1);
   expect(members).toMatchObject([{ etcd: 'state', member: 'one', quotaBytes: QUOTA_BYTES, failure: '' }]);

@@ -7,6 +7,7 @@ import { printable } from '../../internal/printable/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { formatBytes, formatTable } from '../host/index.ts';
+import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { RecoverError } from './errors.ts';
 
 /** Directory with the credentials of the user root of both etcd clusters (bootstrapper/consensus/consensus-layout.ts). */
@@ -20,6 +21,22 @@ const FULL = 0.95;
 
 type SpaceClient = Pick<EtcdClient, 'list' | 'compact' | 'members' | 'maintenance'>;
 type EtcdName = keyof typeof ETCDS;
+
+const SPACE_LOSSES = [
+  'the history of both databases: watchers list their objects again',
+  'answers of each etcd member while it is defragmented, one member after the other',
+];
+
+/** The database of one etcd cluster. */
+interface EtcdSpace {
+  readonly etcd: string;
+  readonly dbSizeBytes: number;
+  readonly inUseBytes: number;
+  readonly quotaBytes: number;
+  readonly members: number;
+  /** Raised NOSPACE alarms. */
+  readonly alarms: number;
+}
 
 /** An etcd cluster whose space is freed. */
 export interface FullEtcd {
@@ -51,10 +68,19 @@ export interface FreedSpace {
 /**
  * `cluster recover space`, as root on a control plane: deletes the history of both etcd clusters, defragments their members one after
  * the other, and clears the alarm that made them refuse writes. It needs neither curator nor agent. Each step can be repeated, so the
- * command can be interrupted anywhere and run again. @throws RecoverError
+ * command can be interrupted anywhere and run again. Asks at a terminal only: no object is lost. @throws RecoverError
  */
-export async function runRecoverSpace(context: CommandContext): Promise<ExitName> {
+export async function runRecoverSpace(
+  context: CommandContext,
+  { dryRun, yes }: { readonly dryRun: boolean; readonly yes: boolean },
+): Promise<ExitName> {
   const { host, signal } = context;
+  if (dryRun) return showSpace(context);
+  await confirmLoss(context, {
+    doing: 'freeing space in both etcd databases',
+    losses: SPACE_LOSSES,
+    yes: yes || !host.interactive,
+  });
   const freed: FreedSpace[] = [];
   for (const name of Object.keys(ETCDS) as EtcdName[]) {
     const connect = await connectorOf(context, name);
@@ -67,6 +93,42 @@ export async function runRecoverSpace(context: CommandContext): Promise<ExitName
   host.result({ members, cleared }, () => renderSpace(members, cleared));
   refuseStillFull(members);
   return members.some(({ failure }) => failure !== '') ? 'partial' : 'ok';
+}
+
+/** The size of each database, and the alarms that make it refuse writes. */
+async function showSpace(context: CommandContext): Promise<ExitName> {
+  const { host, signal } = context;
+  const found: EtcdSpace[] = [];
+  for (const name of Object.keys(ETCDS) as EtcdName[]) {
+    using local = (await connectorOf(context, name))(`127.0.0.1:${ETCDS[name]}`);
+    found.push(await readSpace(name, local, signal));
+  }
+  host.result({ dryRun: true, databases: found, losses: SPACE_LOSSES }, () =>
+    [
+      'Nothing was changed.',
+      formatTable(
+        ['ETCD', 'SIZE', 'IN USE', 'QUOTA', 'MEMBERS', 'ALARMS'],
+        found.map(({ etcd, dbSizeBytes, inUseBytes, quotaBytes, members, alarms }) => [
+          titleOf(etcd),
+          ...[dbSizeBytes, inUseBytes, quotaBytes].map(formatBytes),
+          String(members),
+          String(alarms),
+        ]),
+      ),
+      'Consequences:',
+      renderLosses(SPACE_LOSSES),
+    ].join('\n'),
+  );
+  return 'ok';
+}
+
+/** The database of one etcd cluster, as its local member reports it. */
+export async function readSpace(etcd: string, local: SpaceClient, signal: AbortSignal): Promise<EtcdSpace> {
+  const call = { signal, timeoutMs: ASK_MS };
+  const { dbSizeBytes, dbInUseBytes: inUseBytes, quotaBytes } = await local.maintenance.status(call);
+  const members = (await local.members.list(call)).length;
+  const alarms = (await local.maintenance.alarms(call)).filter(({ kind }) => kind === 'no-space').length;
+  return { etcd, dbSizeBytes, inUseBytes, quotaBytes, members, alarms };
 }
 
 /**

@@ -10,8 +10,10 @@ import { CodedError } from '../../internal/errors/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
 import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { contextOf } from '../cluster/curator/fake-curator.ts';
 import { RecordingHost } from '../host/fake-host.ts';
 import { recoverQuorum } from './recover-quorum.ts';
+import { runRecoverSpace } from './recover-space.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 type Survey = MessageInitShape<typeof SurveyQuorumResponseSchema>;
@@ -167,5 +169,19 @@ describe('cluster recover quorum', () => {
   test('times out with its own code', async () => {
     const { run } = setUp(lost, away);
     expect(await run('blue')).toMatchObject({ code: 'recover-timeout' });
+  });
+});
+
+describe('runRecoverSpace()', () => {
+  test('asks at a terminal before it frees space, and not in a script', async () => {
+    const context = contextOf(new MemoryFiles(), '/w');
+    const terminal = { ...context, host: new RecordingHost({ answer: () => false }) };
+    const flags = { dryRun: false, yes: false };
+    await expect(runRecoverSpace(terminal, flags)).rejects.toMatchObject({ code: 'loss-declined' });
+    // Without an answer it goes on, and finds that this machine is no control plane.
+    const goesOn = { code: 'recover-not-control-plane' };
+    await expect(runRecoverSpace(context, flags)).rejects.toMatchObject(goesOn);
+    await expect(runRecoverSpace(terminal, { ...flags, yes: true })).rejects.toMatchObject(goesOn);
+    await expect(runRecoverSpace(terminal, { dryRun: true, yes: false })).rejects.toMatchObject(goesOn);
   });
 });

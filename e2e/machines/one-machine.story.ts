@@ -97,6 +97,11 @@ await test('a machine keeps only its disk and identity over power cycles', async
     '-c',
     'trap "echo orderly > /var/lib/cluster/witness" TERM; sleep 1000 & wait',
   );
+  assert.match(
+    await bench.must('mini', 'stop', '--power-cut', '--dry-run', '--name', 'one', 'n1'),
+    /not written/,
+  );
+  assert.equal(await node.isRunning(bench.signal), true);
   await bench.must('mini', 'stop', '--power-cut', '--name', 'one', 'n1');
   assert.equal(await node.isRunning(bench.signal), false);
   await bench.must('mini', 'start', '--name', 'one', 'n1');

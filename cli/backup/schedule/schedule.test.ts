@@ -41,6 +41,7 @@ afterEach(async () => {
 const nodePem = generateEd25519Key();
 const spki = createPublicKey(createPrivateKey(nodePem.reveal())).export({ format: 'der', type: 'spki' });
 const NODE = nodeIdOf(spki);
+const AGREED = { dryRun: false, yes: true };
 const OPTIONS = { everyMs: 6 * 3_600_000, keep: 7, validMs: 365 * DAY_MS, recipients: [] };
 
 /** The data of the last result of a context. */
@@ -153,12 +154,21 @@ describe('cluster backup schedule', () => {
     const { owner, cluster } = await createCluster();
     await runScheduleShow(owner);
     expect(lastOf(owner)).toEqual({ schedule: null });
-    expect(await codeOf(runScheduleStop(owner))).toBe('backup-no-schedule');
+    expect(await codeOf(runScheduleStop(owner, AGREED))).toBe('backup-no-schedule');
     await runScheduleSet(owner, OPTIONS);
     await runScheduleShow(owner);
     expect(lastOf(owner)).toMatchObject({ schedule: { isVerified: true, missing: [], keep: 7 } });
-    await runScheduleStop(owner);
+    await runScheduleStop(owner, AGREED);
     expect(cluster.certificate).toHaveLength(0);
+  });
+
+  test('stop needs a confirmation, and shows with --dry-run what ends', async () => {
+    const { owner, cluster } = await createCluster();
+    await runScheduleSet(owner, OPTIONS);
+    await runScheduleStop(owner, { dryRun: true, yes: false });
+    expect(lastOf(owner)).toMatchObject({ dryRun: true, losses: [expect.stringMatching(/by themselves/)] });
+    expect(await codeOf(runScheduleStop(owner, { dryRun: false, yes: false }))).toBe('loss-not-confirmed');
+    expect(cluster.certificate.length).toBeGreaterThan(0);
   });
 
   test('show marks a schedule that no owner has signed as not verified', async () => {
@@ -235,10 +245,10 @@ describe('an S3-compatible store', () => {
     await runScheduleSet(owner, TARGET);
     await runScheduleSet(owner, OPTIONS);
     expect(deletes()).toBe(1);
-    await runScheduleStop(owner);
+    await runScheduleStop(owner, AGREED);
     expect(deletes()).toBe(1);
     await runScheduleSet(owner, TARGET);
-    await runScheduleStop(owner);
+    await runScheduleStop(owner, AGREED);
     expect(deletes()).toBe(2);
   });
 

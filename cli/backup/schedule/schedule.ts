@@ -13,6 +13,7 @@ import type { CommandContext } from '../../app/command.ts';
 import { AppError } from '../../app/errors.ts';
 import { callCurator, newMutation, readCaller, saveKnownCurators } from '../../cluster/index.ts';
 import { isOwnerOnRecord } from '../../operators/index.ts';
+import { confirmLoss, renderLosses } from '../../loss/index.ts';
 import { BackupCommandError } from '../errors.ts';
 import { ownClusterOf } from '../list-backups.ts';
 import { isSignedByOwner, readClusterBackups, renderSchedule, scheduleViewOf } from './schedule-view.ts';
@@ -156,13 +157,28 @@ export async function runScheduleShow(context: CommandContext): Promise<void> {
 }
 
 /** `cluster backup schedule stop`: control planes take no more backups, and keep those that they have. */
-export async function runScheduleStop(context: CommandContext): Promise<void> {
+export async function runScheduleStop(
+  context: CommandContext,
+  { dryRun, yes }: { readonly dryRun: boolean; readonly yes: boolean },
+): Promise<void> {
   const { schedule } = await readClusterBackups(context);
   if (schedule === undefined)
     throw new BackupCommandError(
       'backup-no-schedule',
       'ending the schedule of backups: the cluster has no schedule',
     );
+  const losses = [
+    'backups that control planes take by themselves: from now on, there are only those that you take',
+    ...(schedule.copyToStore === undefined
+      ? []
+      : ['the access key of the store in the cluster: copies in the store stay']),
+  ];
+  if (dryRun)
+    return context.host.result(
+      { dryRun, losses },
+      () => `The schedule would end. Nothing was changed. Consequences:\n${renderLosses(losses)}`,
+    );
+  await confirmLoss(context, { doing: 'ending the schedule of backups', losses, yes });
   const mutation = newMutation();
   await callCurator(context, ({ operatorApi }) => operatorApi.putBackupSchedule({ mutation }));
   if (schedule.copyToStore !== undefined) await deleteStoreSecret(context);

@@ -205,10 +205,15 @@ function registerSchedule(backup: Command, action: ActionBinder): void {
     .command('show')
     .description('show the schedule, who signed it, and the last failure')
     .action(action(async (context) => (await useCases()).runScheduleShow(context)));
-  schedule
-    .command('stop')
-    .description('end the schedule; the backups that control planes keep stay (owners only)')
-    .action(action(async (context) => (await useCases()).runScheduleStop(context)));
+  withConfirmFlags(
+    schedule
+      .command('stop')
+      .description('end the schedule; the backups that control planes keep stay (owners only)'),
+  ).action(
+    action<ConfirmFlags>(async (context, flags) =>
+      (await useCases()).runScheduleStop(context, confirmFrom(flags)),
+    ),
+  );
 }
 
 function registerCreate(backup: Command, action: ActionBinder): void {

@@ -1,9 +1,9 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
 import type { ChosenMachine } from '../../nodes/index.ts';
-import { fingerprintValue, nodeName } from '../flags.ts';
+import { confirmFrom, fingerprintValue, nodeName, withConfirmFlags, type ConfirmFlags } from '../flags.ts';
 
-interface RestoreFlags {
+interface RestoreFlags extends ConfirmFlags {
   readonly ownerKey?: string;
   readonly node?: string;
   readonly fingerprint?: string;
@@ -24,25 +24,31 @@ function chosenMachine(text: string, before: readonly ChosenMachine[] = []): rea
 
 /** `cluster restore`. */
 export function register(command: Command, action: ActionBinder): void {
-  command
-    .argument('<file>', 'backup file')
-    .option('--owner-key <file>', 'file with the owner key: creates the workspace from the backup')
-    .option('--node <address>', 'address of a fresh machine: HOST or HOST:PORT')
-    .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine')
-    .option(
-      '--control-plane <name=fingerprint>',
-      'further fresh machine that becomes a control plane; may be repeated',
-      chosenMachine,
-    )
-    .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
-    .option('--work-dir <directory>', 'directory for the decrypted data (default: /dev/shm)')
-    .option('--accept-older-epoch', 'restore a backup from before a known recovery or restore of the cluster')
+  withConfirmFlags(
+    command
+      .argument('<file>', 'backup file')
+      .option('--owner-key <file>', 'file with the owner key: creates the workspace from the backup')
+      .option('--node <address>', 'address of a fresh machine: HOST or HOST:PORT')
+      .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine')
+      .option(
+        '--control-plane <name=fingerprint>',
+        'further fresh machine that becomes a control plane; may be repeated',
+        chosenMachine,
+      )
+      .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
+      .option('--work-dir <directory>', 'directory for the decrypted data (default: /dev/shm)')
+      .option(
+        '--accept-older-epoch',
+        'restore a backup from before a known recovery or restore of the cluster',
+      ),
+  )
     .addHelpText(
       'after',
       `
 Needs the workspace of the cluster. If it is lost, the backup and the owner key are
 enough: --owner-key creates the workspace in an empty directory. The file is verified and restored into an empty etcd on this
-workstation before the machine is touched. If the command is interrupted, run it
+workstation before the machine is touched. --dry-run verifies the file and
+shows what a restore takes away. If the command is interrupted, run it
 again: it resumes.
 
 The cluster keeps its ID and its keys and gets a new epoch. All other machines of
@@ -71,7 +77,7 @@ Examples:
           ...{ ownerKey: flags.ownerKey, node: flags.node, fingerprint: flags.fingerprint },
           controlPlanes: flags.controlPlane ?? [],
           ...{ recoveryKey: flags.recoveryKey, workDir: flags.workDir },
-          acceptOlderEpoch: acceptOlderEpoch === true,
+          ...{ acceptOlderEpoch: acceptOlderEpoch === true, ...confirmFrom(flags) },
         }),
       ),
     );

@@ -39,10 +39,7 @@ export async function runSetRole(
   const node = await findNode(context, name);
   const wanted = rolesFromNames(options.roles);
   const plan = await readRolePlan(context, node, wanted);
-  const losses = [
-    ...lossesOfRoleChange(node, options.roles),
-    ...(plan.needsDrain ? await lossesOfDrain(context, node.name, options.drain) : []),
-  ];
+  const losses = await lossesOf(context, { node, plan, options });
   const data = {
     node: node.name,
     losses,
@@ -86,6 +83,17 @@ export async function runSetRole(
       '\n',
     ),
   );
+}
+
+/** What the role change takes away on the node, and what its drain deletes for good. */
+async function lossesOf(
+  context: CommandContext,
+  { node, plan, options }: { readonly node: Node; readonly plan: RolePlan; readonly options: SetRoleOptions },
+): Promise<readonly string[]> {
+  return [
+    ...lossesOfRoleChange(node, options.roles),
+    ...(plan.needsDrain ? await lossesOfDrain(context, node.name, options.drain) : []),
+  ];
 }
 
 /** The plan of a role change in the current state of the cluster. */

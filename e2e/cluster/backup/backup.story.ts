@@ -179,7 +179,7 @@ await test('an owner takes a backup of a running cluster and proves that it can 
 
       const shown = await json<{ schedule: { isVerified: boolean; failure: unknown } }>('schedule', 'show');
       assert.deepEqual([shown.schedule.isVerified, shown.schedule.failure], [true, null]);
-      await json('schedule', 'stop');
+      await json('schedule', 'stop', '--yes');
       assert.ok((await json<readonly KeptBackup[]>('ls', '--node', 'n1')).length > 0);
     },
   );

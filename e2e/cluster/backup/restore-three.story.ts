@@ -74,7 +74,7 @@ await test('a cluster of five machines is restored from one file onto three fres
     'one command makes the fresh machines the control planes of the same cluster',
     async (step) => {
       const from = performance.now();
-      const flags = [...at, '--owner-key', ownerKey];
+      const flags = [...at, '--owner-key', ownerKey, '--yes'];
       const restored = await cliJson<Restored>(bench, '--workspace', workspace, 'restore', file, ...flags);
       const seconds = secondsSince(from);
       step.diagnostic(

@@ -82,7 +82,7 @@ await test('a cluster is restored from one file onto a machine that was never pa
   const local = await bench.cluster(NAME);
   await addMachine(bench, local, { name: 'n3', like: 'n1', joinEndpoints: [] });
   const fingerprint = await cluster.fingerprint('n3');
-  const at = ['--node', await cluster.address('n3'), '--fingerprint', fingerprint];
+  const at = ['--node', await cluster.address('n3'), '--fingerprint', fingerprint, '--yes'];
 
   await story.test('a running cluster is not restored a second time', async () => {
     const { code, stderr } = await cli('restore', file, ...at);

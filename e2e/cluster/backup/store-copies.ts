@@ -102,7 +102,7 @@ export async function copiesGoToStore(bench: Harness, cluster: StoryCluster): Pr
      grep -rlE '${secrets}' /etc /run/cluster /var/lib/cluster /var/log 2>/dev/null || true`,
   );
   assert.equal(leaked.trim(), '0');
-  await backup('schedule', 'stop');
+  await backup('schedule', 'stop', '--yes');
   const secret = await cluster.sh(
     'n1',
     'kubectl -n kube-system get secret cluster-backup-store --ignore-not-found',

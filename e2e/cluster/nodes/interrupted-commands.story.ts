@@ -64,8 +64,8 @@ await test('an interrupted command succeeds when it is run again', async (story)
   });
 
   await story.test('drain: after kill -9 the same command succeeds', async () => {
-    await killAt(/Draining node n2/, 'node', 'drain', 'n2', '--force', '--delete-emptydir-data');
-    assert.match(await must('node', 'drain', 'n2', '--force', '--delete-emptydir-data'), /n2/);
+    await killAt(/Draining node n2/, 'node', 'drain', 'n2', '--force', '--delete-emptydir-data', '--yes');
+    assert.match(await must('node', 'drain', 'n2', '--force', '--delete-emptydir-data', '--yes'), /n2/);
     await must('node', 'uncordon', 'n2');
   });
 

@@ -111,7 +111,7 @@ await test('operators with their own keys may do what their role allows', async 
   await story.test('an operator has a kubeconfig that drains nodes and opens no Secret', async (step) => {
     await ann.must('operator', 'accept', ann.grant);
     await ann.must('kubeconfig', '--renew');
-    await ann.must('node', 'drain', 'n2', '--force', '--delete-emptydir-data');
+    await ann.must('node', 'drain', 'n2', '--force', '--delete-emptydir-data', '--yes');
     await ann.must('node', 'uncordon', 'n2');
     const kubeconfig = join(ann.directory, 'kubeconfig');
     const kubectl = (...args: readonly string[]) => ownKubectl(cluster, kubeconfig, args);

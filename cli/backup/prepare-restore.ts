@@ -1,0 +1,123 @@
+import {
+  readBackupHeader,
+  verifyBackup,
+  type BackupHeader,
+  type RecoveryKey,
+} from '../../internal/backup/index.ts';
+import { formatDuration } from '../../internal/clock/index.ts';
+import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
+import { DiskStreams } from '../../internal/file/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { clusterIdFrom, findLiveCluster, readSeenEpoch } from '../cluster/index.ts';
+import { renderLosses } from '../loss/index.ts';
+import {
+  layoutOf,
+  readMasterSecret,
+  readOwnerKey,
+  readOwnerKeyFile,
+  StateFile,
+  type OwnerKey,
+} from '../workspace/index.ts';
+import { BackupCommandError } from './errors.ts';
+import { planRestore, type RestorePlan } from './plan-restore.ts';
+import { readRecoveryKey } from './recovery-key.ts';
+
+/** A verified backup file, and what its restore would do. */
+export interface PreparedRestore extends RestorePlan {
+  readonly header: BackupHeader;
+  readonly sha256: string;
+  readonly key: RecoveryKey;
+  /** What the restore takes away; empty if it continues one that was begun. */
+  readonly losses: readonly string[];
+}
+
+/** Flags of `cluster restore` that say which backup is restored, and with which keys. */
+export interface RestoreSourceFlags {
+  /** File with the owner key; undefined: that of the workspace. */
+  readonly ownerKey: string | undefined;
+  /** File with an age identity; undefined: the recovery key of the owner. */
+  readonly recoveryKey: string | undefined;
+  readonly fingerprint: string | undefined;
+  /** Restore a backup that was made before the last known quorum recovery or restore. */
+  readonly acceptOlderEpoch: boolean;
+}
+
+/**
+ * Verifies a backup and plans its restore. Changes nothing, and needs no workspace if the owner key is given.
+ * @throws BackupError, BackupCommandError `backup-cluster-alive`
+ */
+export async function prepareRestore(
+  context: CommandContext,
+  file: string,
+  { ownerKey: ownerKeyFile, recoveryKey, fingerprint, acceptOlderEpoch }: RestoreSourceFlags,
+): Promise<PreparedRestore> {
+  const { host, signal } = context;
+  const { files, clock } = context.ports;
+  const layout = layoutOf(context.paths.workspace);
+  const { keyPem, clusterId, hasWorkspace } = await knownCluster(context, file, ownerKeyFile);
+  const key = await readRecoveryKey(context, keyPem, recoveryKey);
+  const owners = [ed25519PubKeyFrom(keyPem) ?? new Uint8Array()];
+  const trust = { owners, clusterId, epoch: 1 }; // the plan below refuses older epochs
+  const { header, sha256 } = await host.step('restore-verify', `Verifying ${file}`, () =>
+    verifyBackup(new DiskStreams().readChunks(file, { signal }), trust),
+  );
+  const { value: state } = await StateFile.read(files, layout);
+  const seenEpoch = await readSeenEpoch(files, layout.curators);
+  const plan = planRestore(state, seenEpoch, { header, sha256, fingerprint, acceptOlderEpoch });
+  // Only a workspace knows curators that could still respond.
+  if (plan.kind === 'begin' && hasWorkspace) await refuseLiveCluster(context, header);
+  const losses = plan.kind === 'begin' ? lossesOfRestore(header, clock.nowMs()) : [];
+  return { ...plan, header, sha256, key, losses };
+}
+
+/** Shows what the restore would do. */
+export function showRestore(
+  { host }: CommandContext,
+  { header, kind, epoch, losses }: PreparedRestore,
+): void {
+  const { clusterId, clusterName, takenMs } = header;
+  host.result({ clusterId, clusterName, takenMs, kind, epoch, losses, dryRun: true }, () =>
+    [
+      `Cluster ${clusterName} would be restored to ${new Date(takenMs).toISOString()}, in epoch ${epoch}. Nothing was changed.`,
+      ...(kind === 'resume' ? ['A restore of this file was begun and would continue.'] : []),
+      ...(losses.length === 0 ? [] : ['Consequences:', renderLosses(losses)]),
+    ].join('\n'),
+  );
+}
+
+/** The owner key, and the cluster of the workspace; without a workspace, that of the file, which the owner key must verify. */
+async function knownCluster(
+  context: CommandContext,
+  file: string,
+  ownerKeyFile: string | undefined,
+): Promise<Pick<OwnerKey, 'keyPem'> & { readonly clusterId: string; readonly hasWorkspace: boolean }> {
+  const layout = layoutOf(context.paths.workspace);
+  if (ownerKeyFile !== undefined && (await context.ports.files.stat(layout.masterSecret)) === undefined) {
+    const { keyPem } = await readOwnerKeyFile(context, ownerKeyFile);
+    const { clusterId } = await readBackupHeader(
+      new DiskStreams().readChunks(file, { signal: context.signal }),
+    );
+    return { keyPem, clusterId, hasWorkspace: false };
+  }
+  const { keyPem } = await readOwnerKey(context, layout);
+  return { keyPem, clusterId: clusterIdFrom(await readMasterSecret(context, layout)), hasWorkspace: true };
+}
+
+function lossesOfRestore({ takenMs }: Pick<BackupHeader, 'takenMs'>, nowMs: number): readonly string[] {
+  const age = formatDuration(Math.max(0, nowMs - takenMs));
+  return [
+    `all changes since ${new Date(takenMs).toISOString()} (${age} ago)`,
+    'the membership of all machines of the old cluster: they are refused until an owner readmits them',
+    'volumes, and the operators other than you: a backup has none of them',
+    'the records of this workspace about the machines and certificates of the old cluster',
+  ];
+}
+
+async function refuseLiveCluster(context: CommandContext, { clusterName }: BackupHeader): Promise<void> {
+  const endpoints = await findLiveCluster(context);
+  if (endpoints !== undefined)
+    throw new BackupCommandError(
+      'backup-cluster-alive',
+      `restoring cluster ${clusterName}: one of its curators responds (${endpoints.join(', ')})`,
+    );
+}
