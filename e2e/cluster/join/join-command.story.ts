@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
 import { installCli, StoryCluster, withoutEndpoints, type JoinLine } from '../harness/story-cluster.ts';
 
-const EXIT = { usage: 2, precondition: 5, unreachable: 6, port: 24 } as const;
+const EXIT = { usage: 2, precondition: 5, unreachable: 6, unhealthy: 10, port: 24 } as const;
 
 await test('automation joins a machine with one command', async (story) => {
   await using bench = await createHarness();
@@ -117,8 +117,9 @@ await test('automation joins a machine with one command', async (story) => {
       assert.equal(asked?.['state'], 'refused');
       assert.match(JSON.stringify(asked), /join-machine-unfit.*preflight-port/);
       const workspace = await cluster.workspace();
-      const explained = await bench.must('--workspace', workspace, 'explain', fingerprint);
-      assert.match(explained, /preflight-port[^]*10250/);
+      const explained = await bench.cli('--workspace', workspace, 'explain', fingerprint);
+      assert.equal(explained.code, EXIT.unhealthy);
+      assert.match(explained.stdout, /preflight-port[^]*10250/);
 
       await cluster.run('n3', 'systemctl', 'stop', 'in-the-way');
       const joined = await joinOn('n3', '--endpoint', first, '--wait', '--timeout', '5m');
