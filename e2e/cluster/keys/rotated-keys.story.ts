@@ -123,7 +123,7 @@ await test('after the loss of a control plane the shared keys are replaced, and 
     // Starts the measurement only now, so that it excludes the effects of the machine that is off.
     await allSee(2);
     const startMs = Date.now();
-    const said = await must('node', 'remove', '--yes', 'n3', '--lost');
+    const said = await must('--output', 'wide', 'node', 'remove', '--yes', 'n3', '--lost');
     step.diagnostic(said);
     step.diagnostic(`${Math.round((Date.now() - startMs) / 1000)} s`);
     assert.match(said, /The keys were replaced\. Credentials made with the old ones are refused/);

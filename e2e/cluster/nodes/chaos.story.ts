@@ -267,7 +267,7 @@ await test(`a cluster of three control planes and two workers survives random ki
         );
         const counted = counter.seen().acknowledged;
         assert.match(
-          await must('node', 'remove', '--yes', 'n3', '--lost', '--keep-keys'),
+          await must('--output', 'wide', 'node', 'remove', '--yes', 'n3', '--lost', '--keep-keys'),
           /Kubernetes etcd +2 members, not including it/,
         );
         assert.equal(await voters(), 2);

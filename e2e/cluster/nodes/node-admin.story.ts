@@ -287,7 +287,9 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
   });
 
   await story.test('a removed node is refused by the curator and has no Node object', async () => {
-    const out = await must('node', 'remove', '--yes', 'n2', '--delete-emptydir-data', '--force');
+    const out = await must(
+      ...['--output', 'wide', 'node', 'remove', '--yes', 'n2', '--delete-emptydir-data', '--force'],
+    );
     assert.match(out, /its key is refused/);
     assert.equal((await cli('node', 'show', 'n2')).code, EXIT_PRECONDITION);
     assert.equal(await first.exitCode('kubectl', 'get', 'node', 'n2'), 1);

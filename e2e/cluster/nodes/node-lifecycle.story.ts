@@ -266,7 +266,7 @@ await test('a node changes its roles repeatedly, is reset, joins again and is re
     async () => {
       await stealCredentials();
       await cluster.cutPower('n2');
-      const said = await must('node', 'remove', '--yes', 'n2', '--lost');
+      const said = await must('--output', 'wide', 'node', 'remove', '--yes', 'n2', '--lost');
       assert.match(said, /refuse/);
       assert.equal(await cluster.members(), 1);
       await eventually('the API server refuses its credentials', 15, askAsStolen, (text) =>
