@@ -31,7 +31,8 @@ const USAGE = rows('app-usage', 'usage', {
   '-o xml status': 'Allowed choices are human, wide, json, yaml, name',
   '--events file status': 'Allowed choices are stdout, stderr, none',
   '-o name status': '--output name is only for commands that list objects',
-  '-o wide keys show': '--output wide is only for `status` and for commands that list objects',
+  '-o wide keys show':
+    '--output wide is only for `status`, `node remove`, `node reset` and for commands that list objects',
   '--no-headers status': '--no-headers is only for commands that list objects',
   '--passphrase-fd 1 status': 'Must be 0, or 3 to 1023',
   '--passphrase-fd x status': 'Must be 0, or 3 to 1023',
