@@ -42,17 +42,19 @@ export class DiskFiles implements FilePort, AppendPort {
       withTemporary(path, async (temporary) => {
         // link(2) of a complete, synced file: a crash leaves no incomplete file.
         await writeSynced(temporary, data, options.mode ?? SECRET_FILE);
-        const created = await link(temporary, path).then(
-          () => true,
-          (error: NodeJS.ErrnoException) => {
-            if (error.code === 'EEXIST') return false;
-            throw error;
-          },
-        );
+        const created = await unlessExists(this.link(temporary, path)).catch((error: unknown) => {
+          if (isWithoutLinks(error)) return moveToNewName(temporary, path);
+          throw error;
+        });
         if (created) await syncDirectory(dirname(path));
         return created;
       }),
     );
+  }
+
+  /** link(2); a test replaces it by that of a file system without links. */
+  protected link(from: string, to: string): Promise<void> {
+    return link(from, to);
   }
 
   async appendSynced(path: string, data: string): Promise<void> {
@@ -119,6 +121,38 @@ export class DiskFiles implements FilePort, AppendPort {
       return { kind: kindOf(stat), sizeBytes: stat.size, mode: stat.mode & 0o7777, modifiedMs: stat.mtimeMs };
     });
   }
+}
+
+/** Errors of link(2) on file systems without links: FAT and exFAT (USB sticks), and some network file systems. */
+function isWithoutLinks(error: unknown): boolean {
+  return ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes((error as NodeJS.ErrnoException).code ?? '');
+}
+
+/**
+ * Moves a file to a name that no file has. O_EXCL reserves the name, so that only one caller gets it. A crash between the
+ * two calls leaves an empty file, never an incomplete one.
+ */
+async function moveToNewName(from: string, to: string): Promise<boolean> {
+  const isReserved = await unlessExists(writeSynced(to, '', SECRET_FILE));
+  if (!isReserved) return false;
+  try {
+    await rename(from, to);
+  } catch (error) {
+    await rm(to, { force: true });
+    throw error;
+  }
+  return true;
+}
+
+/** Whether the call has created the file. */
+function unlessExists(creating: Promise<void>): Promise<boolean> {
+  return creating.then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EEXIST') return false;
+      throw error;
+    },
+  );
 }
 
 /**

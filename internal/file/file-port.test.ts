@@ -288,3 +288,32 @@ describe('DiskFiles on a real disk', () => {
     await expect(attempt).rejects.toMatchObject({ name: 'FileError', code });
   });
 });
+
+describe('DiskFiles on a file system without hard links', () => {
+  class FilesWithoutLinks extends DiskFiles {
+    protected override link(): Promise<never> {
+      return Promise.reject(
+        Object.assign(new Error('EPERM: operation not permitted, link'), { code: 'EPERM' }),
+      );
+    }
+  }
+  const [files, stick] = [new DiskFiles(), new FilesWithoutLinks()];
+
+  test('createExclusive() writes the whole file once, with its mode', async () => {
+    const attempts = Array.from({ length: 20 }, (_, index) =>
+      stick.createExclusive(at('request'), `content ${index}`, { mode: 0o644 }),
+    );
+    const won = await Promise.all(attempts);
+    expect(won.filter(Boolean)).toHaveLength(1);
+    expect(text(await files.read(at('request'), 99))).toBe(`content ${won.indexOf(true)}`);
+    expect((await files.stat(at('request')))?.mode).toBe(0o644);
+    expect(await files.list(directory)).toEqual(['request']);
+  });
+
+  test('createExclusive() does not change an existing file', async () => {
+    await files.writeAtomic(at('request'), 'old');
+    expect(await stick.createExclusive(at('request'), 'new')).toBe(false);
+    expect(text(await files.read(at('request'), 99))).toBe('old');
+    expect(await files.list(directory)).toEqual(['request']);
+  });
+});

@@ -28,7 +28,10 @@ export interface FilePort {
   read(path: string, maxBytes: number): Promise<Uint8Array | undefined>;
   /** Replaces the file with a rename: readers see the old or the new content, and a crash leaves one of both. */
   writeAtomic(path: string, data: Uint8Array | string, options?: WriteOptions): Promise<void>;
-  /** Creates the file with its content. Returns false when it exists. Durable when it returns true. */
+  /**
+   * Creates the file with its content. Returns false when it exists. Durable when it returns true. On a file system without
+   * hard links, such as that of a USB stick, a crash may leave an empty file.
+   */
   createExclusive(path: string, data: Uint8Array | string, options?: WriteOptions): Promise<boolean>;
   /** Creates a directory and its parents (default mode: 0700) unless they exist. */
   makeDirectory(path: string, mode?: number): Promise<void>;
