@@ -69,6 +69,7 @@ export {
 } from './credentials/shared-keys.ts';
 export { readKeyPair, readServersTrust } from './credentials/key-pair.ts';
 export { startContainerRuntime } from './node/container-runtime.ts';
+export { spreadDns } from './dns/spread-dns.ts';
 export { declareLabels, declaresOther, listDeclaredLabels } from './taints/declared-labels.ts';
 export {
   declareTaints,

@@ -20,6 +20,7 @@ import {
   listDeclaredTaints,
   type NodeTaints,
 } from '../kubernetes/index.ts';
+import { spreadDnsOnce } from './dns-spread.ts';
 import { nextWithin } from './next-within.ts';
 import type { RoleValues } from './role-values.ts';
 import { reportWorking } from './role-fetch-worker.ts';
@@ -62,7 +63,7 @@ export interface NodeLabelsOptions extends Pick<SystemPorts, 'clock' | 'commands
 /**
  * Copies the labels and taints on record (`cluster node label` and `taint`, the inventory, `node approve`) to the Node objects of
  * Kubernetes. Runs on every Kubernetes control plane: kubelets may not set restricted labels, and a copy that is already there
- * changes nothing.
+ * changes nothing. Also distributes the pods of CoreDNS when a second node has joined.
  */
 export function nodeLabelsWorker(options: NodeLabelsOptions): Runnable {
   const { clusterMembership, kubernetesStatus } = options.reads;
@@ -74,6 +75,7 @@ export function nodeLabelsWorker(options: NodeLabelsOptions): Runnable {
       scope.run('watch', (child) => watchLabels(options, wanted, child));
       scope.run('apply', (child) => copyRecords(options, wanted, copyLabels, child));
       scope.run('taints', (child) => copyRecords(options, wanted, copyTaints, child));
+      scope.run('dns', (child) => spreadDnsOnce(options, { nodes: wanted }, child));
     },
   });
 }
