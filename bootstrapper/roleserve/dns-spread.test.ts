@@ -12,8 +12,21 @@ const ready = (...taints: readonly string[]) => ({
 });
 const notReady = { spec: {}, status: { conditions: [{ type: 'Ready', status: 'Unknown' }] } };
 
+/** The rule that kubeadm writes, with these keys. */
+const rule = (matchLabelKeys?: readonly string[]) => ({
+  weight: 100,
+  podAffinityTerm: {
+    labelSelector: { matchExpressions: [{ key: 'k8s-app', operator: 'In', values: ['kube-dns'] }] },
+    topologyKey: 'kubernetes.io/hostname',
+    ...(matchLabelKeys && { matchLabelKeys }),
+  },
+});
+
 /** A cluster with the deployment of kubeadm and these Node objects. */
-function createCluster(objects: readonly object[], over: { constraints?: object[]; replicas?: number } = {}) {
+function createCluster(
+  objects: readonly object[],
+  over: { constraints?: object[]; replicas?: number; keys?: string[] } = {},
+) {
   const items = [...objects];
   const patches: { metadata: object; spec: { template: { spec: object } } }[] = [];
   let exists = true;
@@ -27,6 +40,9 @@ function createCluster(objects: readonly object[], over: { constraints?: object[
             { key: 'CriticalAddonsOnly', operator: 'Exists' },
             { key: TAINT, effect: 'NoSchedule' },
           ],
+          affinity: {
+            podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [rule(over.keys)] },
+          },
           ...(over.constraints && { topologySpreadConstraints: over.constraints }),
         },
       },
@@ -35,7 +51,7 @@ function createCluster(objects: readonly object[], over: { constraints?: object[
   const commands = new FakeCommands((argv) => {
     if (argv.includes('nodes')) return JSON.stringify({ items });
     if (argv.includes('get')) return exists ? JSON.stringify(deployment()) : '';
-    patches.push(JSON.parse(argv.at(-1) ?? ''));
+    patches.push(JSON.parse(argv.at(-1) ?? '') as (typeof patches)[number]);
     return '';
   });
   const nodes = new EventValue<ReadonlyMap<string, unknown>>();
@@ -65,9 +81,11 @@ describe('spreadDnsOnce()', () => {
       spec: {
         template: {
           spec: {
-            topologySpreadConstraints: [
-              { topologyKey: 'kubernetes.io/hostname', whenUnsatisfiable: 'ScheduleAnyway' },
-            ],
+            affinity: {
+              podAntiAffinity: {
+                preferredDuringSchedulingIgnoredDuringExecution: [rule(['pod-template-hash'])],
+              },
+            },
           },
         },
       },
@@ -78,7 +96,8 @@ describe('spreadDnsOnce()', () => {
   });
 
   test.each([
-    { name: 'already has constraints', over: { constraints: [{}] } },
+    { name: 'has the rule already', over: { keys: ['pod-template-hash'] } },
+    { name: 'has constraints of its operator', over: { constraints: [{}] } },
     { name: 'has one replica', over: { replicas: 1 } },
   ])('changes nothing if the deployment $name', async ({ over }) => {
     const cluster = createCluster([ready(), ready()], over);
