@@ -44,7 +44,7 @@ export const backupTaskErrors = defineErrors({
   ),
   'backup-node-copy-failed': retryable.operator.unhealthy(
     'This node could not copy a backup to the directory of the schedule. The existing copies stay.',
-    'The message says which program failed and why: look at the space and permissions of the directory. The node tries again by itself.',
+    'On the node, check with `df -h DIRECTORY` that the directory of the schedule is mounted and has space, and with `touch DIRECTORY/test` that root may write to it. The node tries again by itself; `cluster backup schedule show` then shows no failure.',
   ),
   'backup-node-file-unknown': fault.operator.usage(
     'The node keeps no backup with this name.',

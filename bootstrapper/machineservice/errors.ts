@@ -4,7 +4,7 @@ import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts'
 export const machineServiceErrors = defineErrors({
   'machineservice-endpoint-invalid': fault.operator.usage(
     'The endpoint is invalid. Expected HOST or HOST:PORT, with brackets around an IPv6 address before a port.',
-    'Correct the endpoint.',
+    'Write the endpoint like `cp.example.org`, `192.0.2.1:9090` or `[2001:db8::1]:9090`; without a port, the default port is used.',
   ),
   'machineservice-recovery-key-unreadable': fault.peer.refused(
     'The machine cannot read the recovery key that was sent to it: the key was encrypted for another TPM or another connection. Nothing was changed.',

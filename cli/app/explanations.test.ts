@@ -46,3 +46,37 @@ test('every command and flag that the explanation of an error or exit code menti
   expect(texts.flatMap(({ text }) => commandsIn(text)).length).toBeGreaterThan(50);
   expect(wrong).toEqual([]);
 });
+
+/** Sentences that send the reader back to what the error has said already, or only ask to repeat. */
+const NO_ADVICE = [
+  /^The (message|error|cause|log|text) \w+ (what|which|why|how)\b/,
+  /^(Read|See|Look at|Find|Follow) the (message|log|error|cause|last output)\b[^`]*$/,
+  /^(Correct|Fix|Follow|Check) the (cause|endpoint|value|error)\b[^`]*$/,
+  /^Report (the|this) (error|bug|message)\b[^`]*$/,
+  /^(Repeat|Try|Wait)\b[^`,:]*$/,
+];
+
+/** Whether a fix has a sentence that says what to do. */
+function hasAdvice(fix: string): boolean {
+  const sentences = fix.split(/(?<=[.;]) /).filter((each) => !NO_ADVICE.some((empty) => empty.test(each)));
+  return sentences.some((each) => each.includes('`') || each.split(' ').length > 4);
+}
+
+test('every fix says what to do, and not only where the error is described', () => {
+  const fixes = Object.entries(explained);
+  expect(fixes.filter(([, { fix }]) => !hasAdvice(fix)).map(([code, { fix }]) => `${code}: ${fix}`)).toEqual(
+    [],
+  );
+});
+
+test.each([
+  'The message says which program failed and why.',
+  'Repeat the call.',
+  'Correct the endpoint.',
+  'Read the log of the peer at the time of the call.',
+  'Report the error message, which contains the reason.',
+  'Correct the cause that the program names in its last output.',
+  'Wait and try again.',
+])('"%s" is no advice', (fix) => {
+  expect(hasAdvice(fix)).toBe(false);
+});

@@ -57,11 +57,11 @@ export const atlsErrors = defineErrors({
   ),
   'atls-internal': fault.system.internal(
     'A bug in this program ended the attestation.',
-    'Report the bug together with the cause in the log.',
+    'Run the command again with `--verbose`, and report the bug with its output.',
   ),
   'atls-truncated': temporary(
     'The peer closed the connection before the attestation was complete.',
-    'Read the log of the peer, which names the reason.',
+    'Run the same command again. If that fails too, `journalctl -u bootstrapper -u cluster-joinservice` on the peer names the reason.',
   ),
   'atls-connection': temporary(
     'The connection broke during the attestation.',
@@ -83,13 +83,16 @@ export const atlsErrors = defineErrors({
   ),
   'atls-alert-evidence-rejected': peerFault(
     'The peer refused the evidence of this machine. Only the log of the peer names the check that failed.',
-    'Read the log of the peer, and compare its reference values with `cluster attest measure` on this machine.',
+    'Find the failed check with `journalctl -u bootstrapper -u cluster-joinservice` on the peer, and compare its reference values with `cluster attest measure` on this machine.',
   ),
   'atls-alert-internal': temporary(
     'The peer failed while it attested the connection.',
-    'Read the log of the peer, then try again.',
+    'Run the same command again. If that fails too, `journalctl -u bootstrapper -u cluster-joinservice` on the peer names the reason.',
   ),
-  'atls-alert-busy': temporary('The peer has too many pending attestations.', 'Wait and try again.'),
+  'atls-alert-busy': temporary(
+    'The peer has too many pending attestations.',
+    'Run the same command again in a minute. If this remains, look for clients that open connections to the peer all the time: `cluster audit ls --last 20` shows refused machines.',
+  ),
   'atls-alert-no-common-format': peerFault(
     'The peer reports that this end accepts none of the attestation variants that the peer can show.',
     'Compare the attestation variants that are configured at both ends.',

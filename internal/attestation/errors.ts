@@ -11,7 +11,7 @@ import type { Check } from './verdict.ts';
 export const attestationErrors = defineErrors({
   'attestation-binding-length': fault.system.internal(
     'A caller requested evidence over a binding that does not have 64 bytes. This is a bug.',
-    'Report this error together with the log.',
+    'Report this bug with the output of `journalctl -u bootstrapper` or of the command with `--verbose`.',
   ),
   'attestation-evidence-too-large': fault.peer.refused(
     'The evidence is larger than the limit of 64 KiB and was not parsed.',

@@ -44,7 +44,7 @@ export const backupErrors = defineErrors({
   ),
   'backup-content-invalid': fault.peer.precondition(
     'The decrypted content of the backup is incomplete or damaged. Nothing was changed.',
-    'Use another backup.',
+    'Use another backup: `cluster backup ls` shows which ones are proved. `cluster backup create --into DIRECTORY --prove` proves a new one when it is taken.',
   ),
 });
 

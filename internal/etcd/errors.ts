@@ -16,7 +16,7 @@ export const etcdErrors = defineErrors({
   ),
   'etcd-lease-gone': retryable.system.precondition(
     'The lease has expired or was revoked.',
-    'Grant a new lease.',
+    'Run the same command again: the program takes a new lease. A lease expires when its program does not run for a while, so look for a machine that is overloaded or was suspended.',
   ),
   'etcd-no-space': fault.system.unhealthy(
     'The etcd database has reached its quota; etcd rejects writes.',
@@ -30,18 +30,21 @@ export const etcdErrors = defineErrors({
     'etcd refuses to change its members, because a member is not started, not in sync or not healthy.',
     'Wait: right after a member change this resolves by itself. Otherwise find the lagging member with `cluster status` and repair it.',
   ),
-  'etcd-member-unknown': fault.system.precondition('No etcd member has this id.', 'List the members again.'),
+  'etcd-member-unknown': fault.system.precondition(
+    'No etcd member has this id.',
+    'Run the same command again: the member was removed meanwhile. `cluster doctor` compares the members with the control planes.',
+  ),
   'etcd-exists': fault.system.precondition(
     'The etcd member, user or role already exists.',
-    'Use the existing member, user or role.',
+    'Run the same command again: an interrupted run has created it. If that fails too, `cluster doctor` compares the members of etcd with the control planes.',
   ),
   'etcd-absent': fault.system.precondition(
     'The etcd user or role does not exist.',
-    'Create the user or role first.',
+    'Restart bootstrapper.service on each control plane: the agent creates the users and roles that are missing.',
   ),
   'etcd-failed': fault.system.internal(
     'etcd refused the call for an unexpected reason.',
-    'Report the error message, which contains the reason.',
+    'Run `cluster doctor`, which checks both etcd clusters, and fix what it reports. On the control plane, `journalctl -u cluster-etcd-state -u cluster-etcd-kubernetes` has the log of etcd at the time of the call. If nothing is wrong there, report this error with its message.',
   ),
 });
 

@@ -8,7 +8,7 @@ export const execErrors = defineErrors({
   ),
   'exec-failed': retryable.system.internal(
     'A program failed. The message has its exit code and its last output.',
-    'Correct the cause that the program names in its last output. `--verbose` shows the whole output.',
+    'Run the command again with `--verbose`, which shows the whole output of the program. Usual causes are a full disk (`df -h`), missing rights (run it as root) and a program of another version than expected.',
   ),
   'exec-timeout': retryable.system.unreachable(
     'A program did not end in time and was stopped.',

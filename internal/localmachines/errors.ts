@@ -32,7 +32,7 @@ export const localMachineErrors = defineErrors({
   ),
   'localmachines-boot-failed': retryable.system.partial(
     'A local node or its TPM did not start. The message has the last lines of its console.',
-    'Correct the cause that the console shows (its path is in the message), then run the same command again.',
+    'Run `cluster mini preflight`, which names what this machine lacks for local nodes, then the same command again. The whole console of the node is in the file that the message names.',
   ),
   'localmachines-not-removed': retryable.system.partial(
     'A process, mount or cgroup of a local cluster could not be removed.',

@@ -36,7 +36,7 @@ export const rpcErrors = defineErrors({
   ),
   'rpc-failed': retryable.peer.internal(
     'The peer failed with an internal error.',
-    'Read the log of the peer at the time of the call.',
+    'Run the same command again. If that fails too, the log of the peer has the error: `cluster node logs NODE`, or `journalctl -u bootstrapper -u cluster-joinservice` on the machine itself.',
   ),
 });
 

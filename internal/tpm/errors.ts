@@ -56,7 +56,7 @@ export const tpmErrors = defineErrors({
   ),
   'tpm-pcrs-moving': retryable.system.unreachable(
     'PCRs were extended during each attempt to read or quote them.',
-    'Try again after the machine has finished starting.',
+    'Run the same command again when the machine has finished starting: `systemctl is-system-running --wait`.',
   ),
 });
 

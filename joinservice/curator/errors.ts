@@ -56,7 +56,7 @@ export const curatorErrors = defineErrors({
   ),
   'curator-busy': retryable.system.unreachable(
     'Other callers changed the same record again and again.',
-    'Repeat the call.',
+    'Run the same command again in a minute. If that fails too, `cluster audit ls --last 20` shows who changes the record.',
   ),
   'curator-no-cluster': retryable.system.precondition(
     'etcd has no record of the cluster yet.',

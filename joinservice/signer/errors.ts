@@ -32,7 +32,7 @@ export const signerErrors = defineErrors({
   ),
   'signer-evidence-refused': fault.peer.refused(
     'The evidence is not bound to this statement, or the attestation policy refuses it.',
-    'Check the cause in the log of cluster-signer.service, which names the failed check.',
+    'Find the failed check with `journalctl -u cluster-signer` on the control plane. If it is a reference value, correct the policy in cluster.yaml and run `cluster config apply`; otherwise do not trust the machine.',
   ),
   'signer-machine-other': fault.peer.refused(
     'The evidence does not come from the recorded machine.',

@@ -16,7 +16,7 @@ export const evidenceSocketErrors = defineErrors({
   ),
   'evidence-socket-busy': retryable.system.unreachable(
     'The agent could not create evidence: its TPM does not respond, or there are too many requests.',
-    'Read the log of bootstrapper.service, then try again.',
+    'Run the same command again in a minute. If that fails too, `journalctl -u bootstrapper` on the machine shows whether its TPM responds; a TPM that does not respond needs a restart of the machine.',
   ),
 });
 
