@@ -1,5 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import { featuresPage, findProblems, type Feature } from './features.ts';
+import {
+  featuresPage,
+  findProblems,
+  LIMITS_BEGIN,
+  LIMITS_END,
+  withLimits,
+  type Feature,
+} from './features.ts';
 
 const tea: Feature = { feature: 'tea', state: 'works', docs: 'docs/tea.md', proof: ['e2e/tea.story.ts'] };
 
@@ -22,8 +29,18 @@ describe('findProblems()', () => {
     },
     {
       name: 'a partial feature without a note',
-      feature: { ...tea, state: 'partial' as const },
+      feature: { ...tea, state: 'partial' as const, lacks: 'milk' },
       want: 'which',
+    },
+    {
+      name: 'a partial feature that README.md cannot describe',
+      feature: { ...tea, state: 'partial' as const, note: 'green only' },
+      want: 'in a few words',
+    },
+    {
+      name: 'a line that is too long for README.md',
+      feature: { ...tea, state: 'missing' as const, lacks: 'milk '.repeat(30) },
+      want: 'characters',
     },
   ])('findProblems() refuses $name', ({ feature, want }) => {
     const problems = findProblems([feature], (path) => !path.startsWith('gone'));
@@ -37,4 +54,23 @@ test('featuresPage() has a row for each feature, with a link relative to docs/',
       .split('\n')
       .slice(-3),
   ).toEqual(['| tea | works | [tea.md](tea.md) |', '| tea | in part | green only; [tea.md](tea.md) |', '']);
+});
+
+describe('withLimits()', () => {
+  const frame = (inside: string): string => `# Tea\n\n${LIMITS_BEGIN}\n${inside}${LIMITS_END}\n\nEnd\n`;
+
+  test('lists what is missing and what works in part, and nothing that works', () => {
+    const features: readonly Feature[] = [
+      tea,
+      { ...tea, feature: 'sugar in tea', state: 'missing' },
+      { ...tea, feature: 'tea: of leaves', brief: 'Tea', lacks: 'green only', state: 'partial' },
+    ];
+    const list =
+      '\n## What does not work\n\nMissing:\n\n- sugar in tea\n\nIn part (details: [docs/features.md](docs/features.md)):\n\n- Tea: green only\n\n';
+    expect(withLimits(frame('stale\n'), features)).toBe(frame(list));
+  });
+
+  test('refuses a page without a place for the list', () => {
+    expect(() => withLimits('# Tea\n', [])).toThrow('enclose');
+  });
 });

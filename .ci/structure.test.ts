@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { LIMITS_BEGIN, LIMITS_END } from './features.ts';
 import { exportsOf, findCrowded, findLongReadme } from './structure.ts';
 
 describe('findCrowded()', () => {
@@ -37,6 +38,11 @@ describe('exportsOf()', () => {
 describe('findLongReadme()', () => {
   test('findLongReadme() allows seventy lines of 5,000 bytes in total', () => {
     expect(findLongReadme(`${'x'.repeat(4_930)}${'\n'.repeat(70)}`)).toEqual([]);
+  });
+
+  test('findLongReadme() does not count the list of what does not work', () => {
+    const list = `${LIMITS_BEGIN}${'\n- tea'.repeat(50)}${LIMITS_END}`;
+    expect(findLongReadme(`${'\n'.repeat(35)}${list}${'\n'.repeat(35)}`)).toEqual([]);
   });
 
   test.each([

@@ -8,7 +8,7 @@ export const packageErrors = defineErrors({
   ),
   'package-damaged': fault.operator.usage(
     'A file is not a Debian package, or is damaged, or has an unknown compression.',
-    'Build or download the package named in the message again. If it is in the directory pool of the repository, remove it there.',
+    'Build or download the package named in the message again, with the compression gzip or zstd (`dpkg-deb -Zgzip`). If it is in the directory pool of the repository, remove it there.',
   ),
   'package-sign-failed': retryable.operator.precondition(
     'gpg failed to sign the index of the repository. The index was not changed.',
