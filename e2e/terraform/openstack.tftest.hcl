@@ -1,4 +1,4 @@
-# Plans and applies the example against a provider whose answers OpenTofu makes up.
+# Plans and applies the example against a provider whose answers OpenTofu makes up. The variables are those of the tutorial.
 
 mock_provider "openstack" {
   mock_resource "openstack_networking_port_v2" {
@@ -16,16 +16,6 @@ mock_provider "openstack" {
       cidr = "10.0.0.0/24"
     }
   }
-}
-
-variables {
-  name          = "prod"
-  owner_keys    = ["iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w="]
-  operator_cidr = "192.0.2.0/24"
-  subnet_id     = "0a8eee1b-5ac6-4f9b-8f0f-3f4e6f6d9b11"
-  image_id      = "7d1b7d2b-58f4-4a70-9d1e-4d5a2c1f3c11"
-  flavor_name   = "m1.medium"
-  key_pair      = "ops"
 }
 
 run "machines" {
