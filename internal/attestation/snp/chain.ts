@@ -77,10 +77,9 @@ function selectLeaf(report: SnpReport, pool: readonly Certificate[], checks: Che
   }
   checks.require('snp-certificate-kind', true, { expected: report.signingKey, actual: report.signingKey });
   if (others.length === 0) return first;
-  const endorsed = rightKind.map((each, at) =>
-    parseEndorsement(each, report.signingKey, checks, `candidate-${at + 1}`),
-  );
-  return rightKind[endorsed.findIndex((each) => isForReport(each, report))] ?? first;
+  const isMatching = (each: Certificate, at: number): boolean =>
+    isForReport(parseEndorsement(each, report.signingKey, checks, `candidate-${at + 1}`), report);
+  return rightKind.find(isMatching) ?? first;
 }
 
 function isForReport(endorsement: SnpEndorsement, report: SnpReport): boolean {
