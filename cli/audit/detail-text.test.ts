@@ -12,6 +12,11 @@ const cases = [
     given: { roles: ['ConsensusMember', 'KubernetesController', 'KubernetesWorker'], tags: ['a', 'a'] },
     want: 'roles=control-plane,worker tags=a,a',
   },
+  {
+    name: 'leaves the name of a node as it is, also one like the name of a role',
+    given: { nodes: ['controller'] },
+    want: 'nodes=controller',
+  },
   { name: 'shows a nested member with its path', given: { set: { a: '1' }, remove: [] }, want: 'set.a=1' },
   { name: 'quotes texts with blanks', given: { reason: 'too old', n: 2 }, want: 'reason="too old" n=2' },
   {

@@ -23,9 +23,12 @@ function members(path: string, value: unknown): readonly string[] {
   return [path === '' ? word(value) : `${path}=${word(value)}`];
 }
 
-/** Roles by their names in commands; other words as they are. */
+/**
+ * Roles of records by their names in commands; other words as they are. Records write roles with capitals, which no name of a
+ * node has: a node may be called `controller`.
+ */
 function shownNames(words: readonly string[]): readonly string[] {
-  const isRoles = words.some((each) => roleNames([each])[0] !== each);
+  const isRoles = words.every((each) => /^[A-Z]/.test(each) && roleNames([each])[0] !== each);
   return isRoles ? roleNames(words) : words;
 }
 
