@@ -107,7 +107,10 @@ export {
   type SlotPosition,
 } from './control-plane-slot.ts';
 export {
+  digitsOf,
+  isRemovalNamed,
   keyIdentityOf,
+  MIN_PREFIX,
   planRemoval,
   readRemovals,
   removedIdentities,

@@ -25,6 +25,28 @@ export function removedIdentities(
   return [...new Set([identity, byKey])];
 }
 
+/** A shorter prefix of an ID, identity or fingerprint would match too many machines. */
+export const MIN_PREFIX = 8;
+
+/** An ID, identity or fingerprint without its kind: the digits of `node-…`, `tpm-ek:…` or `sha256:…`. */
+export function digitsOf(text: string): string {
+  return text.replace(/^[a-z0-9-]+:|^node-/, '');
+}
+
+/**
+ * Whether an operator means this removal: by the name or ID of the node, the identity or fingerprint of the machine, or at least
+ * eight digits that one of the last three begins with. The identity of a machine by its key has the digits of the fingerprint of
+ * that key, of which a node ID is a prefix.
+ */
+export function isRemovalNamed(
+  { name, nodeId, identity }: Pick<RemovedRecord, 'name' | 'nodeId' | 'identity'>,
+  given: string,
+): boolean {
+  if ([name, nodeId, identity].includes(given)) return true;
+  const wanted = digitsOf(given);
+  return wanted.length >= MIN_PREFIX && [nodeId, identity].some((each) => digitsOf(each).startsWith(wanted));
+}
+
 /** The stored removal of a machine under one identity. */
 export interface RemovalEntry extends StoredRecord<RemovedRecord> {
   readonly identity: string;

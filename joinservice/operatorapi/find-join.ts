@@ -1,6 +1,7 @@
 import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
 import {
   JOINS_PREFIX,
+  MIN_PREFIX,
   records,
   SLOT_PACE_KEY,
   SLOT_QUEUE_PREFIX,
@@ -10,9 +11,6 @@ import {
 } from '../../internal/records/index.ts';
 import { OperatorApiError } from './errors.ts';
 import { fingerprintOf } from './join-wire.ts';
-
-/** A shorter prefix of an identity or fingerprint would match too many machines. */
-export const MIN_PREFIX = 8;
 
 /** A request with its etcd entry. */
 interface Found {

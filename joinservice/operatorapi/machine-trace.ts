@@ -3,6 +3,8 @@ import { formatDuration } from '../../internal/clock/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
+  digitsOf,
+  MIN_PREFIX,
   nodeNameKey,
   records,
   type JoinRecord,
@@ -15,7 +17,7 @@ import { canonicalAddress } from '../evidence/index.ts';
 import { readTrace } from '../join/index.ts';
 import { OperatorApiError } from './errors.ts';
 import { factToWire, joinToWire } from './join-wire.ts';
-import { findJoin, listJoins, MIN_PREFIX, readSlotQueue } from './find-join.ts';
+import { findJoin, listJoins, readSlotQueue } from './find-join.ts';
 import { refuseRemoved } from './find-removed.ts';
 import type { OperatorApiParts } from './operator-api-parts.ts';
 import { refusalsAbout } from './refusals-about.ts';
@@ -166,11 +168,10 @@ function matchesAddress(address: string): (subject: string) => boolean {
  * addresses never match.
  */
 function matchesPrefix(given: string): (subject: string) => boolean {
-  const bare = (text: string): string => text.replace(/^[a-z0-9-]+:|^node-/, '');
-  const wanted = bare(given);
+  const wanted = digitsOf(given);
   return (subject) => {
     if (subject.startsWith(ADDRESS)) return subject === given;
-    const known = bare(subject);
+    const known = digitsOf(subject);
     return (
       Math.min(known.length, wanted.length) >= MIN_PREFIX &&
       (known.startsWith(wanted) || (subject.startsWith('node-') && wanted.startsWith(known)))

@@ -69,4 +69,9 @@ describe('findRemoved()', () => {
     );
     expect(() => findRemoved([], 'n4')).toThrow('removed machine "n4" not found');
   });
+
+  test('refuses a prefix of fewer than eight digits, whatever kind is written before it', () => {
+    expect(() => findRemoved(REMOVED_AFTER_RESET, 'tpm-ek:eeeeeee')).toThrow('not found');
+    expect(findRemoved(REMOVED_AFTER_RESET, 'tpm-ek:eeeeeeee').main.identity).toBe(EK);
+  });
 });

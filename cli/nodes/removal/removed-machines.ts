@@ -1,7 +1,7 @@
+import { isRemovalNamed } from '../../../internal/records/index.ts';
 import type { RemovedMachine } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodesError } from '../errors.ts';
 
-const MIN_PREFIX = 8;
 /** Every removal is recorded under the node key, and under the hardware where that is known. */
 export const BY_KEY = 'machine-key:';
 
@@ -49,11 +49,9 @@ function isReplacedBy(former: RemovedMachine, later: RemovedMachine): boolean {
  * @throws NodesError `nodes-removed-unknown` unless exactly one machine matches
  */
 export function findRemoved(removed: readonly RemovedMachine[], which: string): RemovedNode {
-  const isMeant = ({ identity, name, nodeId }: RemovedMachine): boolean =>
-    [name, nodeId, identity].includes(which) ||
-    (which.length >= MIN_PREFIX &&
-      identity.replace(/^[a-z0-9-]+:/, '').startsWith(which.replace(/^[a-z0-9-]+:/, '')));
-  const matching = removedNodesOf(removed).filter(({ records }) => records.some(isMeant));
+  const matching = removedNodesOf(removed).filter(({ records }) =>
+    records.some((each) => isRemovalNamed(each, which)),
+  );
   const [node, ...others] = preferred(
     preferred(matching, ({ isFormer }) => !isFormer),
     ({ main }) => !main.readmitted,
