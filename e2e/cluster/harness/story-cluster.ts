@@ -257,6 +257,17 @@ export async function installCli(bench: Harness, cluster: string, machine: strin
   await node.exec(['sh', '-ec', script], { input, signal: bench.signal, timeoutMs: 120_000 });
 }
 
+/** Writes a file on a machine. */
+export async function place(
+  cluster: StoryCluster,
+  machine: string,
+  path: string,
+  text: string,
+): Promise<void> {
+  const base64 = Buffer.from(text).toString('base64');
+  await cluster.sh(machine, `mkdir -p "$(dirname ${path})" && echo ${base64} | base64 -d > ${path}`);
+}
+
 /** Changes the machine's provisioning file and restarts its agent. */
 export async function reprovision(
   cluster: StoryCluster,

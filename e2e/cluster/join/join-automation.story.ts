@@ -7,26 +7,14 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { createHarness, type Harness } from '../../machines/harness.ts';
-import { installCli, StoryCluster, reprovision, withoutEndpoints } from '../harness/story-cluster.ts';
+import { installCli, place, StoryCluster, reprovision, withoutEndpoints } from '../harness/story-cluster.ts';
+import { limitCloudInit } from '../harness/limit-cloud-init.ts';
 import { installDebian } from '../harness/install-debian.ts';
 import { eventually } from '../harness/node-shell.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../../docs/examples');
 const DIST = join(import.meta.dirname, '../../../dist');
 const PROVISIONING = '/etc/cluster/provisioning.json';
-/**
- * The cloud-init configuration has only what the example needs: no cloud data source, and no changes of the
- * network or the machine.
- */
-const CLOUD_CONFIG = {
-  datasource_list: ['NoCloud'],
-  network: { config: 'disabled' },
-  preserve_hostname: true,
-  apt: { preserve_sources_list: true },
-  cloud_init_modules: ['write-files'],
-  cloud_config_modules: ['runcmd'],
-  cloud_final_modules: ['package-update-upgrade-install', 'scripts-user'],
-};
 
 interface UserData {
   readonly write_files: readonly { readonly path: string; readonly content: string }[];
@@ -41,12 +29,6 @@ async function placeAgent(bench: Harness, cluster: StoryCluster, machine: string
   const { paths } = await (await bench.cluster(cluster.name)).node(machine);
   await copyFile(join(DIST, name), join(paths.data, 'cluster/agent.deb'));
   return '/var/lib/cluster/agent.deb';
-}
-
-/** Writes a file on a machine. */
-async function place(cluster: StoryCluster, machine: string, path: string, text: string): Promise<void> {
-  const base64 = Buffer.from(text).toString('base64');
-  await cluster.sh(machine, `mkdir -p "$(dirname ${path})" && echo ${base64} | base64 -d > ${path}`);
 }
 
 /** A metadata service like that of a cloud: it responds to every client of its network. */
@@ -124,7 +106,7 @@ await test('the documented automation examples work', async (story) => {
         runcmd: [...userData.runcmd, ...example.runcmd],
       };
       const seed = '/var/lib/cloud/seed/nocloud';
-      await place(cluster, 'n2', '/etc/cloud/cloud.cfg.d/99-story.cfg', stringify(CLOUD_CONFIG));
+      await limitCloudInit(cluster, 'n2');
       await place(cluster, 'n2', `${seed}/user-data`, `#cloud-config\n${stringify(whole)}`);
       await place(cluster, 'n2', `${seed}/meta-data`, 'instance-id: story\n');
       await cluster.run('n2', 'systemctl', 'stop', 'bootstrapper');

@@ -4,10 +4,10 @@ import { readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { stringify } from 'yaml';
 import { createHarness } from '../../machines/harness.ts';
 import { installDebian } from '../harness/install-debian.ts';
-import type { StoryCluster } from '../harness/story-cluster.ts';
+import { limitCloudInit } from '../harness/limit-cloud-init.ts';
+import { place } from '../harness/story-cluster.ts';
 import { createPrivateCa } from '../settings/private-ca.ts';
 import { keepMachinesOn } from './keep-machines-on.ts';
 import { MACHINES, plainMachines } from './plain-machines.ts';
@@ -16,17 +16,6 @@ import { Workstation } from './workstation.ts';
 
 const DIST = join(import.meta.dirname, '../../../dist');
 const SERVER = 'packages.example.org';
-/** What a container must not let cloud-init do: there is no network to configure, and no disk to grow. */
-const CLOUD_CONFIG = {
-  datasource_list: ['NoCloud'],
-  network: { config: 'disabled' },
-  preserve_hostname: true,
-  apt: { preserve_sources_list: true },
-  cloud_init_modules: ['write-files'],
-  cloud_config_modules: ['runcmd'],
-  cloud_final_modules: ['scripts-user'],
-};
-
 /** Serves the agent's package over HTTPS to the machines. */
 async function servePackage(
   address: string,
@@ -49,12 +38,6 @@ async function servePackage(
   };
 }
 
-/** Writes a file on a machine. */
-async function place(cluster: StoryCluster, machine: string, path: string, text: string): Promise<void> {
-  const base64 = Buffer.from(text).toString('base64');
-  await cluster.sh(machine, `mkdir -p "$(dirname ${path})" && echo ${base64} | base64 -d > ${path}`);
-}
-
 /** Runs the page about cloud-init: Debian's cloud-init, at the boot of four plain machines. */
 await test('machines with user data become a cluster of three control planes and a worker', async (story) => {
   await using bench = await createHarness();
@@ -65,7 +48,7 @@ await test('machines with user data become a cluster of three control planes and
   await using _server = await servePackage(server, await issue());
   for (const machine of MACHINES) {
     await installDebian(bench, cluster, machine, ['cloud-init', 'ca-certificates']);
-    await place(cluster, machine, '/etc/cloud/cloud.cfg.d/99-story.cfg', stringify(CLOUD_CONFIG));
+    await limitCloudInit(cluster, machine);
     await place(cluster, machine, '/usr/local/share/ca-certificates/story.crt', caPem);
     await cluster.sh(machine, `update-ca-certificates && echo '${server} ${SERVER}' >> /etc/hosts`);
   }
