@@ -170,6 +170,29 @@ export async function eventually<T>(
   );
 }
 
+/**
+ * Waits until the pods of CoreDNS are distributed over two nodes: they restart once, soon after the second node is ready.
+ * A story that compares processes or pods must not begin before that.
+ * @param kubectl runs kubectl on a control plane
+ */
+export async function dnsIsDistributed(
+  kubectl: (...args: readonly string[]) => Promise<string>,
+): Promise<void> {
+  const ofDns = ['--namespace', 'kube-system', '--selector', 'k8s-app=kube-dns', '--output'];
+  const counts =
+    '{range .items[*]}{.status.replicas} {.status.updatedReplicas} {.status.availableReplicas}{end}';
+  const nodes = '{range .items[*]}{.spec.nodeName}{"\\n"}{end}';
+  await eventually(
+    'the only pods of CoreDNS are one on each of two nodes',
+    120,
+    async () => ({
+      replicas: await kubectl('get', 'deployments', ...ofDns, `jsonpath=${counts}`),
+      nodes: (await kubectl('get', 'pods', ...ofDns, `jsonpath=${nodes}`)).trim().split('\n'),
+    }),
+    (dns) => dns.replicas === '2 2 2' && dns.nodes.length === 2 && new Set(dns.nodes).size === 2,
+  );
+}
+
 /** Starts a machine that waits for its init, and creates the workspace of its owner. */
 export async function machineWithoutCluster(bench: Harness, name: string, ...flags: readonly string[]) {
   await bench.must('mini', 'up', '--nodes-only', '--name', name, ...flags);

@@ -8,7 +8,7 @@ import { seededRandom } from '../faults/diagnose.ts';
 import { ApiAvailability } from '../harness/api-availability.ts';
 import { StoryCluster, READY } from '../harness/story-cluster.ts';
 import { startLabelWriter } from '../harness/label-writer.ts';
-import { eventually, NodeShell } from '../harness/node-shell.ts';
+import { dnsIsDistributed, eventually, NodeShell } from '../harness/node-shell.ts';
 import { addMachine } from '../harness/add-machine.ts';
 import { processesOf } from '../harness/machine-network.ts';
 
@@ -65,6 +65,7 @@ await test(`a cluster of three control planes and two workers survives random ki
   const must = (...args: readonly string[]) => bench.must('--workspace', workspace, ...args);
   const shells = new Map(MACHINES.map((name) => [name, new NodeShell(bench, NAME, name)]));
   const shell = (name: (typeof MACHINES)[number]): NodeShell => shells.get(name) as NodeShell;
+  await dnsIsDistributed((...args) => shell('n1').kubectl(...args));
   const hosts = await Promise.all(CONTROL_PLANES.map(async (name) => (await cluster.node(name)).address));
 
   /** @param onSinceMs when each machine was started: earlier reports of its kubelet do not count */

@@ -3,7 +3,14 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createHarness } from '../../machines/harness.ts';
-import { eventually, NodeShell, LIST_RUNNING_UNITS, PAUSE_IMAGE, SCHEDULING } from '../harness/node-shell.ts';
+import {
+  dnsIsDistributed,
+  eventually,
+  NodeShell,
+  LIST_RUNNING_UNITS,
+  PAUSE_IMAGE,
+  SCHEDULING,
+} from '../harness/node-shell.ts';
 
 const NAME = 'admin';
 const EXIT_PRECONDITION = 5;
@@ -57,22 +64,8 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
   const must = (...args: readonly string[]) => bench.must('--workspace', cluster.paths.workspace, ...args);
   const cli = (...args: readonly string[]) => bench.cli('--workspace', cluster.paths.workspace, ...args);
 
-  await story.test(
-    'CoreDNS runs on both nodes, although its pods were created before n2 joined',
-    async () => {
-      const nodesOfDns = () =>
-        first.run(
-          'sh',
-          '-c',
-          'kubectl -n kube-system get pods -l k8s-app=kube-dns --field-selector status.phase=Running -o jsonpath=\'{range .items[*]}{.spec.nodeName}{"\\n"}{end}\'',
-        );
-      await eventually(
-        'one pod of CoreDNS on each node',
-        120,
-        nodesOfDns,
-        (nodes) => nodes.trim().split('\n').sort().join() === 'n1,n2',
-      );
-    },
+  await story.test('CoreDNS runs on both nodes, although its pods were created before n2 joined', () =>
+    dnsIsDistributed((...args) => first.kubectl(...args)),
   );
 
   await story.test('a change of labels changes the node record and restarts no process', async () => {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { createHarness, type Harness } from '../../machines/harness.ts';
 import { ApiAvailability } from '../harness/api-availability.ts';
-import { eventually, NodeShell } from '../harness/node-shell.ts';
+import { dnsIsDistributed, eventually, NodeShell } from '../harness/node-shell.ts';
 
 const NAME = 'upgrade';
 const NEWER = '99.0.0';
@@ -65,6 +65,7 @@ await test('upgrading the agent on every node affects no workload', async (story
   const cluster = await bench.cluster(NAME);
   const first = new NodeShell(bench, NAME);
   const newer = await newerPackage(bench);
+  await dnsIsDistributed((...args) => first.kubectl(...args));
   const { address } = await cluster.node('n1');
   await using api = new ApiAvailability(address);
   const services = ['cluster-joinservice', 'cluster-signer'];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
 import { startApiCounter } from '../harness/api-counter.ts';
-import { eventually } from '../harness/node-shell.ts';
+import { dnsIsDistributed, eventually } from '../harness/node-shell.ts';
 import { RecoveringCluster } from './recovering-cluster.ts';
 import { ApiFollower } from './api-follower.ts';
 import { unblockTraffic, setPeerTraffic, processesOf, blockTraffic } from '../harness/machine-network.ts';
@@ -27,6 +27,7 @@ await test('a cluster that lost its quorum recovers from the remaining control p
   await machines.sh('n1', 'kubectl create deployment work --image=cluster.local/web:0.1.0');
   await machines.sh('n1', 'kubectl rollout status deployment work --timeout=90s');
   await machines.allReady(ALL, 60);
+  await dnsIsDistributed((...args) => machines.run('n1', 'kubectl', ...args));
   // The first command stores the addresses of all curators in the workspace.
   await cluster.healthy(60);
   const memberNames = await survivor.members();
