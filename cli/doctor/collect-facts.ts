@@ -181,7 +181,10 @@ async function askMetrics(context: CommandContext, { found, serving, nodes }: Me
   }));
 }
 
-type KubernetesAnswers = Pick<ClusterFacts, 'clocks' | 'apiServers' | 'kubernetes' | 'kubelets'>;
+type KubernetesAnswers = Pick<
+  ClusterFacts,
+  'clocks' | 'apiServers' | 'kubeconfig' | 'kubernetes' | 'kubelets'
+>;
 
 async function askKubernetes(
   context: CommandContext,
@@ -190,9 +193,10 @@ async function askKubernetes(
   const access = plain(await readPart(context, () => currentKubeAccess(context)));
   // An operator without a kubeconfig cannot ask any API server.
   if (!access.ok) return { clocks: [], apiServers: [], kubernetes: access, kubelets: [] };
-  const [clocks, apiServers] = await Promise.all([
+  const [clocks, apiServers, kubeconfig] = await Promise.all([
     askClocks(context, of.controlPlanes, access.value),
     askApiServers(context, of.controlPlanes, access.value),
+    askServerOf(context, access.value),
   ]);
   const serving = apiServers.findIndex(({ answer }) => answer.ok);
   // If no control plane has an API server that responds, the server of the kubeconfig is called: it may be an external
@@ -207,7 +211,7 @@ async function askKubernetes(
     client,
     names.filter((name) => isWanted(of.nodes, name)),
   );
-  return { clocks, apiServers, kubernetes, kubelets };
+  return { clocks, apiServers, kubeconfig, kubernetes, kubelets };
 }
 
 function askClocks(
@@ -236,6 +240,19 @@ function askApiServers(
     const read = async () => ({ version: printable(await readServerVersion(client, context.signal)) });
     return { node, answer: plain(await readPart(context, read)) };
   });
+}
+
+/** Whether kubectl reaches the cluster: its server may be a load balancer, or a control plane that was removed. */
+async function askServerOf(
+  context: CommandContext,
+  access: KubeAccess,
+): Promise<NonNullable<ClusterFacts['kubeconfig']>> {
+  using client = new KubeClient(access, context.ports);
+  const read = async () => {
+    await readServerVersion(client, context.signal);
+    return {};
+  };
+  return { server: printable(access.server), answer: plain(await readPart(context, read)) };
 }
 
 function askKubelets(

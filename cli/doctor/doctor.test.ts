@@ -18,7 +18,7 @@ import {
   type FakeCuratorCalls,
   type FakeStreamCalls,
 } from '../cluster/curator/fake-curator.ts';
-import { createKubernetes } from '../cluster/curator/fake-kubernetes.ts';
+import { createKubernetes, FakeResponse } from '../cluster/curator/fake-kubernetes.ts';
 import { runDoctor, watchDoctor } from './index.ts';
 
 const ADDRESS = '127.0.71.1';
@@ -104,7 +104,9 @@ function healthyKubernetes(url: string): unknown {
       ],
     };
   if (url === SERVERS_CAS) return { items: [serversCaOf('kube-system', '2026-11-01T10:00:00Z')] };
-  if (url.startsWith('/apis/policy/')) return { items: [] };
+  if (/^\/apis\/(policy|admissionregistration[.]k8s[.]io|apiregistration[.]k8s[.]io|apps)\//.test(url))
+    return { items: [] };
+  if (url === '/api/v1/namespaces') return { items: [] };
   if (url.startsWith('/api/v1/secrets')) return { items: [] };
   if (url === '/api/v1/nodes/n1/proxy/stats/summary')
     return { node: { fs: disk, runtime: { imageFs: disk } } };
@@ -450,3 +452,146 @@ function withWorker(url: string): unknown {
     items: [...items, ...(JSON.parse(JSON.stringify(items).replaceAll('"n1"', '"n2"')) as unknown[])],
   };
 }
+
+describe('runDoctor() with failures in Kubernetes', () => {
+  const items = (...all: unknown[]) => ({ items: all });
+  const waiting = (name: string, reason: string) => ({
+    phase: 'Running',
+    conditions: [{ type: 'Ready', status: 'False' }],
+    containerStatuses: [{ name, restartCount: 3, state: { waiting: { reason } } }],
+  });
+  const causes = async (answers: Readonly<Record<string, unknown>>) => {
+    const kubernetes = (url: string) => answers[url] ?? answers[url.replace(/[?].*/, '')];
+    const { context } = await createCluster({ kubernetes });
+    const { result } = await doctor(context);
+    return result.problems.map(({ code, cause }) => `${code}: ${cause}`);
+  };
+
+  test('names the service of a webhook that has no ready endpoint', async () => {
+    const hook = (policy: string) => ({
+      name: `${policy}.example.com`,
+      failurePolicy: policy,
+      clientConfig: { service: { namespace: 'policy', name: 'hook' } },
+    });
+    const elsewhere = { name: 'far.example.com', clientConfig: { url: 'https://192.0.2.1' } };
+    const found = await causes({
+      '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations': items({
+        metadata: { name: 'policy' },
+        webhooks: [hook('Fail'), hook('Ignore'), elsewhere],
+      }),
+      '/apis/discovery.k8s.io/v1/namespaces/policy/endpointslices': items({
+        endpoints: [{ conditions: { ready: false } }],
+      }),
+    });
+    expect(found).toEqual([
+      expect.stringMatching(/^doctor-webhook: webhook Fail[.]example[.]com .*policy\/hook.* refuse every/),
+      expect.stringMatching(/^doctor-webhook: webhook Ignore[.]example[.]com .*policy\/hook/),
+    ]);
+  });
+
+  test('counts an endpoint without a condition as ready', async () => {
+    const found = await causes({
+      '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations': items({
+        metadata: { name: 'policy' },
+        webhooks: [{ name: 'a', clientConfig: { service: { namespace: 'policy', name: 'hook' } } }],
+      }),
+      '/apis/discovery.k8s.io/v1/namespaces/policy/endpointslices': items(
+        { endpoints: [{}] },
+        { endpoints: null },
+      ),
+    });
+    expect(found).toEqual([]);
+  });
+
+  test('names API services, namespaces and deployments that Kubernetes reports as failing', async () => {
+    const failed = (type: string, status: string, reason: string, message: string) => ({
+      conditions: [{ type, status, reason, message }],
+    });
+    const found = await causes({
+      '/apis/apiregistration.k8s.io/v1/apiservices': items(
+        { metadata: { name: 'v1.apps' }, status: failed('Available', 'True', 'Local', '') },
+        {
+          metadata: { name: 'v1beta1.metrics.k8s.io' },
+          status: failed('Available', 'False', 'MissingEndpoints', 'no endpoints for kube-system/metrics'),
+        },
+      ),
+      '/api/v1/namespaces': items(
+        { metadata: { name: 'default' } },
+        {
+          metadata: { name: 'old', deletionTimestamp: '2026-11-01T10:00:00Z' },
+          status: failed(
+            'NamespaceFinalizersRemaining',
+            'True',
+            'SomeFinalizersRemain',
+            'has example.com/x in 1 resource',
+          ),
+        },
+      ),
+      '/apis/apps/v1/deployments': items({
+        metadata: { namespace: 'shop', name: 'web' },
+        spec: { replicas: 3 },
+        status: { replicas: 1, ...failed('ReplicaFailure', 'True', 'FailedCreate', 'exceeded quota: team') },
+      }),
+    });
+    expect(found).toEqual([
+      expect.stringMatching(/^doctor-api-service: .*metrics.*no endpoints/),
+      expect.stringMatching(/^doctor-deployment: .*shop\/web \(1 of 3\): FailedCreate: exceeded quota/),
+      expect.stringMatching(/^doctor-namespace: namespace old .*example[.]com\/x/),
+    ]);
+  });
+
+  test('lets an operator without rights to these objects judge the rest', async () => {
+    const refused = new FakeResponse(403, '{"message":"forbidden"}');
+    const { context } = await createCluster({
+      kubernetes: (url) => (/webhookconfigurations|deployments/.test(url) ? refused : undefined),
+    });
+    const { result } = await doctor(context);
+    expect(result.problems.map(({ code, grade }) => `${code} ${grade}`)).toEqual([
+      'doctor-webhook unknown',
+      'doctor-deployment unknown',
+    ]);
+  });
+
+  test('says why a pod fails: the newest warning about it, or the last words of a container of the cluster', async () => {
+    const warning = (lastTimestamp: string, message: string) => ({
+      reason: 'Failed',
+      message,
+      lastTimestamp,
+    });
+    const found = await causes({
+      '/api/v1/pods': items(
+        {
+          metadata: { namespace: 'kube-system', name: 'coredns-1', labels: { 'k8s-app': 'kube-dns' } },
+          spec: { nodeName: 'n1' },
+          status: waiting('coredns', 'CrashLoopBackOff'),
+        },
+        {
+          metadata: { namespace: 'shop', name: 'web', creationTimestamp: '2026-11-01T10:00:00Z' },
+          status: waiting('web', 'ImagePullBackOff'),
+        },
+        {
+          metadata: { namespace: 'shop', name: 'cart' },
+          status: waiting('cart', 'CrashLoopBackOff'),
+        },
+      ),
+      '/api/v1/namespaces/kube-system/pods/coredns-1/log': new FakeResponse(
+        200,
+        'Corefile:3 - Error during parsing: Unknown directive\nstopping\n',
+      ),
+      '/api/v1/namespaces/shop/pods/cart/log': new FakeResponse(200, 'Error: password=secret is wrong'),
+      '/api/v1/namespaces/kube-system/events': items(),
+      '/api/v1/namespaces/shop/events': items(
+        warning('2026-11-01T10:00:02Z', 'no such host'),
+        warning('2026-11-01T10:00:01Z', 'first try'),
+        warning('2026-11-01T09:00:00Z', 'of an earlier pod'),
+      ),
+    });
+    expect(found).toContainEqual(
+      expect.stringMatching(/^doctor-dns: .*CrashLoopBackOff.*Unknown directive$/),
+    );
+    expect(found).toContainEqual(
+      expect.stringMatching(/^doctor-pods: pod shop\/web .*ImagePullBackOff.*no such host/),
+    );
+    expect(found.join()).not.toContain('secret');
+  });
+});

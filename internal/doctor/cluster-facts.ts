@@ -122,6 +122,8 @@ const kubernetes = z.strictObject({
         createdMs: timeMs,
         isReady: z.boolean(),
         why: text,
+        /** True if waiting does not help: Kubernetes reports a failure of the pod. Absent in files of earlier versions. */
+        isFailing: z.boolean().optional(),
         /**
          * When the oldest running container of the pod started. Set only for a pod that mounts the CA of API servers.
          */
@@ -141,6 +143,31 @@ const kubernetes = z.strictObject({
     .max(50_000),
   /** The newest revision of each helm release. */
   releases: z.array(z.strictObject({ namespace: name, name, revision: count, status: name })).max(10_000),
+  /**
+   * What Kubernetes reports as failing. Absent in files of earlier versions; a list is absent if the operator may not
+   * read its objects.
+   */
+  failures: z
+    .strictObject({
+      webhooks: z
+        .array(z.strictObject({ name, isRequired: z.boolean(), service: name, readyEndpoints: count }))
+        .max(10_000)
+        .optional(),
+      apis: z
+        .array(z.strictObject({ name, why: text }))
+        .max(10_000)
+        .optional(),
+      /** Namespaces whose deletion was requested. */
+      namespaces: z
+        .array(z.strictObject({ name, sinceMs: timeMs, why: text, waitsForFinalizers: z.boolean() }))
+        .max(50_000)
+        .optional(),
+      deployments: z
+        .array(z.strictObject({ namespace: name, name, wanted: count, created: count, why: text }))
+        .max(50_000)
+        .optional(),
+    })
+    .optional(),
 });
 
 const backupFailure = z.strictObject({ node: name, timeMs, code: name, message: text });
@@ -182,6 +209,8 @@ const factsShape = z.strictObject({
   apiServers: z
     .array(z.strictObject({ node: name, answer: part(z.strictObject({ version: name })) }))
     .max(64),
+  /** The server that the kubeconfig of the workspace names. Absent in files of earlier versions, and without a kubeconfig. */
+  kubeconfig: z.strictObject({ server: name, answer: part(z.strictObject({})) }).optional(),
   metrics: z.array(z.strictObject({ node: name, answer: part(nodeMetrics) })).max(1_000),
   kubelets: z
     .array(

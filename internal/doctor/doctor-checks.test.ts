@@ -76,12 +76,30 @@ const learner = (ageMs?: number): ClusterFacts => ({
     kubernetesEtcd: fakeMember({ startedMs: NOW_MS - 90 * DAY_MS }),
   }).metrics,
 });
-const pods = (ageMs: number): ClusterFacts =>
+const pods = (ageMs: number, more: object = {}): ClusterFacts =>
   withKubernetes(({ pods: all }) => ({
     pods: all.map((pod) =>
-      pod.name === 'web-1' ? { ...pod, isReady: false, why: 'crash', createdMs: NOW_MS - ageMs } : pod,
+      pod.name === 'web-1'
+        ? { ...pod, isReady: false, why: 'crash', createdMs: NOW_MS - ageMs, ...more }
+        : pod,
     ),
   }));
+const secondDns = (more: object): ClusterFacts =>
+  withKubernetes(({ pods: all }) => ({
+    pods: all.flatMap((pod) =>
+      pod.app === 'kube-dns'
+        ? [pod, { ...pod, name: 'coredns-2', isReady: false, why: 'crash', ...more }]
+        : [pod],
+    ),
+  }));
+const failures = (of: NonNullable<Kubernetes['failures']>): ClusterFacts =>
+  withKubernetes(() => ({ failures: of }));
+const webhook = (isRequired: boolean, readyEndpoints: number): ClusterFacts =>
+  failures({
+    webhooks: [{ name: 'validate.policy.example.com', service: 'policy/hook', isRequired, readyEndpoints }],
+  });
+const terminating = (forMs: number, waitsForFinalizers: boolean): ClusterFacts =>
+  failures({ namespaces: [{ name: 'shop', sinceMs: NOW_MS - forMs, why: 'left', waitsForFinalizers }] });
 const withoutReady = (prefix: string): ClusterFacts =>
   withKubernetes(({ pods: all }) => ({
     pods: all.map((pod) => (pod.name.startsWith(prefix) ? { ...pod, isReady: false, why: 'crash' } : pod)),
@@ -250,6 +268,13 @@ const ROWS: readonly Row[] = [
   row('doctor-credentials', 'a week is left', () => credentials(7 * DAY_MS), 'warning'),
   row('doctor-credentials', 'a millisecond is left', () => credentials(1), 'warning'),
   row('doctor-credentials', 'a credential has expired', () => credentials(0), 'error'),
+  row('doctor-kubeconfig', 'its server serves', () => fakeFacts(), 'good'),
+  row(
+    'doctor-kubeconfig',
+    'its server does not serve',
+    () => fakeFacts({ kubeconfig: { server: 'https://192.0.2.10:6443', answer: away() } }),
+    'error',
+  ),
   row('doctor-etcd-full', 'the quota is used up', () => withEtcd({ isFull: true }), 'error'),
   row('doctor-etcd-quorum', 'etcd has no leader', () => withEtcd({ hasLeader: false }), 'error'),
   row('doctor-etcd-quorum', 'one voter is silent', () => withNode('n2', { health: 'silent' }), 'warning'),
@@ -795,6 +820,59 @@ const ROWS: readonly Row[] = [
     'warning',
     'n4',
   ),
+  row('doctor-pods', 'a pod has been failing for 30 s', () => pods(30_000, { isFailing: true }), 'good'),
+  row(
+    'doctor-pods',
+    'a pod has been failing for more than 30 s',
+    () => pods(30_001, { isFailing: true }),
+    'warning',
+    'n4',
+  ),
+  row('doctor-dns', 'one of two CoreDNS pods starts', () => secondDns({}), 'good'),
+  row('doctor-dns', 'one of two CoreDNS pods fails', () => secondDns({ isFailing: true }), 'warning'),
+  row('doctor-webhook', 'the service of a required webhook has an endpoint', () => webhook(true, 1), 'good'),
+  row('doctor-webhook', 'the service of a required webhook has no endpoint', () => webhook(true, 0), 'error'),
+  row(
+    'doctor-webhook',
+    'the service of an optional webhook has no endpoint',
+    () => webhook(false, 0),
+    'warning',
+  ),
+  row('doctor-webhook', 'the operator may not read webhooks', () => failures({}), 'unknown'),
+  row(
+    'doctor-api-service',
+    'a server of the API is not available',
+    () => failures({ apis: [{ name: 'v1beta1.metrics.k8s.io', why: 'MissingEndpoints' }] }),
+    'error',
+  ),
+  row('doctor-api-service', 'the operator may not read API services', () => failures({}), 'unknown'),
+  row(
+    'doctor-deployment',
+    'a quota forbids pods of a deployment',
+    () =>
+      failures({
+        deployments: [
+          { namespace: 'shop', name: 'web', wanted: 3, created: 1, why: 'FailedCreate: exceeded quota' },
+        ],
+      }),
+    'warning',
+  ),
+  row('doctor-deployment', 'the operator may not read deployments', () => failures({}), 'unknown'),
+  row('doctor-namespace', 'finalizers are left for 30 s', () => terminating(30_000, true), 'good'),
+  row(
+    'doctor-namespace',
+    'finalizers are left for more than 30 s',
+    () => terminating(30_001, true),
+    'warning',
+  ),
+  row('doctor-namespace', 'pods are left for five minutes', () => terminating(5 * MINUTE_MS, false), 'good'),
+  row(
+    'doctor-namespace',
+    'pods are left for more than five minutes',
+    () => terminating(5 * MINUTE_MS + 1, false),
+    'warning',
+  ),
+  row('doctor-namespace', 'the operator may not read namespaces', () => failures({}), 'unknown'),
   row(
     'doctor-budget',
     'a budget permits no eviction of healthy pods',
@@ -911,7 +989,7 @@ describe('the checks of a cluster', () => {
     };
     const facts = fakeFacts({
       ...{ ...parts, records: away(), kubernetes: away(), clocks: [], curators: [], apiServers: [] },
-      ...{ metrics: [], kubelets: [] },
+      ...{ metrics: [], kubelets: [], kubeconfig: { server: 'https://192.0.2.1:6443', answer: away() } },
     });
     expect(
       diagnose(facts)

@@ -8,6 +8,7 @@ import * as expiry from './checks/expiry-checks.ts';
 import * as kubernetes from './checks/kubernetes-checks.ts';
 import * as member from './checks/member-checks.ts';
 import * as node from './checks/node-checks.ts';
+import * as workload from './checks/workload-checks.ts';
 import * as workstation from './checks/workstation-checks.ts';
 import type { ClusterFacts } from './cluster-facts.ts';
 import { doctorErrors, type DoctorErrorCode } from './errors.ts';
@@ -50,6 +51,7 @@ const OF_A_MACHINE: readonly DoctorErrorCode[] = [
   'doctor-etcd-member',
   'doctor-curator',
   'doctor-api-server',
+  'doctor-kubeconfig',
   'doctor-control-plane',
   'doctor-kubelet',
   'doctor-node-pressure',
@@ -58,6 +60,7 @@ const OF_A_MACHINE: readonly DoctorErrorCode[] = [
   'doctor-network',
   'doctor-proxy',
   'doctor-dns',
+  'doctor-deployment',
   'doctor-pods',
   'doctor-keys',
   'doctor-agent',
@@ -68,6 +71,7 @@ const OF_A_MEMBER: readonly DoctorErrorCode[] = [
   'doctor-etcd-quorum',
   'doctor-curator',
   'doctor-api-server',
+  'doctor-kubeconfig',
   'doctor-control-plane',
   'doctor-node-error',
   'doctor-balancer',
@@ -151,11 +155,16 @@ const ENTRIES: readonly Entry[] = [
     explains: [
       'doctor-clock',
       'doctor-control-plane',
+      'doctor-kubeconfig',
       'doctor-kubernetes',
       'doctor-node-error',
       'doctor-balancer',
       'doctor-pods',
     ],
+  }),
+  entry('doctor-kubeconfig', 'workstation', {
+    what: 'the server that the kubeconfig of the workspace names',
+    observe: workstation.kubeconfig,
   }),
   entry('doctor-control-plane', 'control plane', {
     what: 'the components of the control plane as the agent of each node sees them',
@@ -175,6 +184,16 @@ const ENTRIES: readonly Entry[] = [
     what: 'memory, disk and process-id pressure of each node',
     observe: kubernetes.pressure,
     explains: ['doctor-network', 'doctor-proxy', 'doctor-dns', 'doctor-pods'],
+  }),
+  entry('doctor-webhook', 'kubernetes', {
+    what: 'the services behind admission webhooks',
+    observe: kubernetes.webhook,
+    explains: ['doctor-network', 'doctor-proxy', 'doctor-dns', 'doctor-deployment', 'doctor-pods'],
+  }),
+  entry('doctor-api-service', 'kubernetes', {
+    what: 'parts of the Kubernetes API that other servers answer, such as metrics',
+    observe: kubernetes.api,
+    explains: ['doctor-namespace'],
   }),
   entry('doctor-network', 'kubernetes', {
     what: 'a ready pod of the network chart on each node',
@@ -269,14 +288,22 @@ const ENTRIES: readonly Entry[] = [
     what: 'the usual round trip between etcd members',
     observe: member.latency,
   }),
-  entry('doctor-pods', 'workloads', { what: 'pods that are not ready', observe: kubernetes.pods }),
+  entry('doctor-deployment', 'workloads', {
+    what: 'deployments whose pods Kubernetes cannot create',
+    observe: workload.deployment,
+  }),
+  entry('doctor-namespace', 'workloads', {
+    what: 'namespaces whose deletion does not end',
+    observe: workload.namespace,
+  }),
+  entry('doctor-pods', 'workloads', { what: 'pods that are not ready', observe: workload.pods }),
   entry('doctor-budget', 'workloads', {
     what: 'disruption budgets that would block a drain',
-    observe: kubernetes.budget,
+    observe: workload.budget,
   }),
   entry('doctor-chart', 'workloads', {
     what: 'whether each chart of the workspace has a deployed release in the cluster',
-    observe: kubernetes.chart,
+    observe: workload.chart,
   }),
   entry('doctor-skew', 'workstation', {
     what: 'versions of CLI, agents, API servers and kubelets',

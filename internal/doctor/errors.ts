@@ -14,6 +14,10 @@ export const doctorErrors = defineErrors({
     'A credential of this workspace has expired, or expires soon.',
     'Run `cluster kubeconfig --renew`. Each command that reaches a curator also renews your operator certificate if it is due.',
   ),
+  'doctor-kubeconfig': retryable.operator.unhealthy(
+    'The server that the kubeconfig of this workspace names does not serve: kubectl and helm cannot use it.',
+    'If the machine is off or removed, name another control plane or a load balancer: `cluster kubeconfig --server URL`.',
+  ),
   'doctor-etcd-full': retryable.operator.unhealthy(
     'An etcd database has used up its quota and refuses every write.',
     'Run `cluster recover space` as root on a control plane.',
@@ -83,8 +87,24 @@ export const doctorErrors = defineErrors({
     'Look at `kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide` and at the logs of the pod.',
   ),
   'doctor-dns': retryable.operator.unhealthy(
-    'Too few CoreDNS pods are ready: pods cannot resolve names.',
-    'Scale the deployment `coredns` in `kube-system` to two replicas, and look at the events and logs of its pods.',
+    'Too few CoreDNS pods are ready, or one of them fails: pods cannot resolve names, or soon cannot.',
+    'Look at the events and logs of the pods, and at the ConfigMap `coredns` in `kube-system`. Without pods, scale the deployment `coredns` to two replicas.',
+  ),
+  'doctor-webhook': retryable.operator.unhealthy(
+    'API servers ask a webhook before they admit an object, and no pod is ready behind its service.',
+    'Start the program behind the service. If it is gone for good, delete its ValidatingWebhookConfiguration or MutatingWebhookConfiguration with kubectl.',
+  ),
+  'doctor-api-service': retryable.operator.unhealthy(
+    'A part of the Kubernetes API is answered by another server, which is not available. The deletion of namespaces waits for it too.',
+    'Start the program behind the API service. If it is gone for good, delete the API service: `kubectl delete apiservice NAME`.',
+  ),
+  'doctor-deployment': retryable.operator.unhealthy(
+    'Kubernetes cannot create all pods of a deployment: a quota, a webhook or a policy refuses them.',
+    'Correct what the cause names, for example with `kubectl -n NAMESPACE describe resourcequota`. Kubernetes tries again by itself.',
+  ),
+  'doctor-namespace': retryable.operator.unhealthy(
+    'A namespace is being deleted, and objects in it are left.',
+    'Start the program that removes the finalizers named in the cause. If it is gone for good, remove the finalizers from the objects with `kubectl edit`.',
   ),
   'doctor-pods': retryable.operator.unhealthy(
     'Pods are not ready.',

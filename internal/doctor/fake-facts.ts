@@ -70,6 +70,7 @@ export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
     },
     curators: controlPlanes.map((node) => ({ node, answer: { ok: true, value: {} } })),
     apiServers: controlPlanes.map((node) => ({ node, answer: { ok: true, value: { version: 'v1.37.2' } } })),
+    kubeconfig: { server: 'https://192.0.2.1:6443', answer: { ok: true, value: {} } },
     metrics: names.map((node) => ({
       node,
       answer: {
@@ -113,6 +114,7 @@ export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
         serversCas: ['default', 'kube-system', 'kube-flannel'].map((namespace) => {
           return { namespace, changedMs: NOW_MS - 2 * DAY_MS };
         }),
+        failures: { webhooks: [], apis: [], namespaces: [], deployments: [] },
         releases: [{ namespace: 'kube-flannel', name: 'flannel', revision: 1, status: 'deployed' }],
       },
     },

@@ -49,3 +49,9 @@ export const ROTATION_WARNING_MS = HOUR_MS;
 export const JOIN_RECENT_MS = DAY_MS;
 /** A pod that was created within this time may still start. */
 export const POD_START_MS = 5 * MINUTE_MS;
+/** A pod for which Kubernetes reports a failure that waiting does not cure is not judged earlier: some failures pass while it starts. */
+export const POD_FAILING_MS = 30_000;
+/** The deletion of a namespace takes as long as its pods need to end. */
+export const NAMESPACE_DELETION_MS = 5 * MINUTE_MS;
+/** Objects that are left only because of their finalizers usually go within seconds. */
+export const FINALIZER_MS = 30_000;

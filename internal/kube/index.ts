@@ -14,6 +14,14 @@ export {
 } from './client/index.ts';
 export { readServerTime } from './server-time.ts';
 export {
+  listBlockedDeployments,
+  listTerminatingNamespaces,
+  listUnavailableApis,
+  listWebhookServices,
+  readLastWords,
+  readPodWarning,
+} from './failures.ts';
+export {
   listBudgets,
   listReleases,
   readKubeletDisks,

@@ -16,6 +16,11 @@ const VIEWER_RULES = [
   { apiGroups: ['storage.k8s.io'], resources: ['storageclasses'], verbs: READ },
   { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: READ },
   { apiGroups: ['apiregistration.k8s.io'], resources: ['apiservices'], verbs: READ },
+  {
+    apiGroups: ['admissionregistration.k8s.io'],
+    resources: ['validatingwebhookconfigurations', 'mutatingwebhookconfigurations'],
+    verbs: READ,
+  },
   { apiGroups: ['metrics.k8s.io'], resources: ['nodes', 'pods'], verbs: READ },
 ];
 

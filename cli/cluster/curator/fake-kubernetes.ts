@@ -24,14 +24,25 @@ export interface FakeKubernetesOptions {
   readonly address: string;
   readonly port: number;
   /**
-   * Handles API requests that the fake node does not handle. Returns undefined to pass the request on to the
-   * fake node.
+   * Handles API requests that the fake node does not handle: returns the JSON of the response, or a `FakeResponse`. Returns
+   * undefined to pass the request on to the fake node.
    */
   readonly answer: (request: FakeRequest) => unknown;
   /** Accept clients without a certificate, as API servers do before they authorize a request. */
   readonly acceptsAnonymous?: boolean;
   /** Lifetime of the certificates; default: one day. */
   readonly validDays?: number;
+}
+
+/** A response with another status than 200, or with a text that is not JSON. */
+export class FakeResponse {
+  readonly status: number;
+  readonly text: string;
+
+  constructor(status: number, text: string) {
+    this.status = status;
+    this.text = text;
+  }
 }
 
 export interface FakeRequest {
@@ -83,6 +94,10 @@ export async function createKubernetes(
         const body: unknown = text === '' ? undefined : JSON.parse(text);
         const own = answer({ method, url: asked, body });
         if (own instanceof Error) return response.destroy();
+        if (own instanceof FakeResponse) {
+          response.statusCode = own.status;
+          return response.end(own.text);
+        }
         if (own !== undefined) return response.end(JSON.stringify(own));
         if (request.method === 'PATCH') {
           state.node = patched(state.node, body as FakeNodeObject);

@@ -10,7 +10,8 @@ import type { CheckCode } from './alerts.ts';
  * checks, so a new check without an alert must be added here deliberately.
  */
 const WITHOUT_ALERT: readonly CheckCode[] = [
-  ...(['doctor-credentials', 'doctor-kubernetes'] as const),
+  ...(['doctor-credentials', 'doctor-kubeconfig', 'doctor-kubernetes'] as const),
+  ...(['doctor-webhook', 'doctor-api-service', 'doctor-deployment', 'doctor-namespace'] as const),
   ...(['doctor-node-pressure', 'doctor-network', 'doctor-proxy', 'doctor-dns'] as const),
   ...(['doctor-keys', 'doctor-servers-ca', 'doctor-document', 'doctor-collateral', 'doctor-join'] as const),
   'doctor-old-disk',

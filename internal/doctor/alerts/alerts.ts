@@ -47,6 +47,7 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
       'The clock of {{ $labels.node }} differs by {{ $value | humanizeDuration }} from the clock of Prometheus',
   },
   'doctor-credentials': { none: 'the check is about the workstation of an operator' },
+  'doctor-kubeconfig': { none: 'the check is about the workstation of an operator' },
   'doctor-etcd-full': {
     ...{ scope: 'cluster', unit: 'bool', is: '==', forMinutes: 1 },
     figure: 'max by (etcd) (cluster_etcd_alarm{alarm="NOSPACE"})',
@@ -113,6 +114,10 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     summary: 'The kubelet of {{ $labels.node }} is not healthy, or does not respond on its node',
   },
   'doctor-node-pressure': { none: KUBE_STATE },
+  'doctor-webhook': { none: KUBE_STATE },
+  'doctor-api-service': { none: KUBE_STATE },
+  'doctor-deployment': { none: KUBE_STATE },
+  'doctor-namespace': { none: KUBE_STATE },
   'doctor-network': { none: KUBE_STATE },
   'doctor-proxy': { none: KUBE_STATE },
   'doctor-dns': { none: KUBE_STATE },

@@ -4,12 +4,12 @@ import { NETWORK_CHART, NETWORK_NAMESPACE } from '../../config/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import type { ClusterFacts, FactsPart, KubernetesFacts } from '../cluster-facts.ts';
 import { judgeMembers, judgePart, notMeasured, type Observe } from '../observe.ts';
-import { POD_START_MS } from '../thresholds.ts';
+import { POD_FAILING_MS } from '../thresholds.ts';
 
 const SYSTEM_NAMESPACE = 'kube-system';
 const PROXY_APP = 'kube-proxy';
 const DNS_APP = 'kube-dns';
-/** The maximum number of findings that name one pod each. One finding counts the pods above this number. */
+/** More namespaces are not listed. */
 const MAX_LISTED = 20;
 /**
  * The maximum number of pods of one namespace that a sentence names. The sentence ends with the count of the others.
@@ -17,6 +17,10 @@ const MAX_LISTED = 20;
 const MAX_NAMED = 5;
 
 type Pod = KubernetesFacts['pods'][number];
+
+/** Why a list of failures is missing. */
+export const NOT_READ =
+  'the operator may not read these objects, or the facts were saved by an earlier version';
 
 /** Whether each kubelet responds through the API server, and reports its node as ready. */
 export const kubelet: Observe = (facts) => {
@@ -92,39 +96,61 @@ function podOnEachNode(
 }
 
 /** Whether CoreDNS serves. */
-export const dns: Observe = ({ kubernetes }) => {
-  const threshold = 'at least 1 ready';
+export const dns: Observe = ({ kubernetes, takenMs }) => {
+  const threshold = 'at least 1 ready, none failing';
   return judgePart(kubernetes, { subject: 'CoreDNS', threshold }, ({ pods }) => {
     const own = pods.filter(isDns);
     const ready = own.filter(({ isReady }) => isReady).length;
-    const why = own.find(({ isReady }) => !isReady)?.why ?? 'the cluster has no such pod';
+    const waiting = own.filter(({ isReady }) => !isReady);
+    const failing = waiting.find((pod) => hasFailed(pod, takenMs));
+    const why = (failing ?? waiting[0])?.why ?? 'the cluster has no such pod';
     const figure = `${ready} of ${own.length} ready`;
-    const cause = `no CoreDNS pod is ready: ${why}`;
-    return [{ subject: 'CoreDNS', figure, threshold, problem: failed(ready === 0 ? cause : undefined) }];
+    const problem =
+      ready === 0
+        ? failed(`no CoreDNS pod is ready: ${why}`)
+        : warned(failing && `CoreDNS pod ${failing.name} is not ready: ${failing.why}`);
+    return [{ subject: 'CoreDNS', figure, threshold, problem }];
   });
 };
 
-/** Whether all pods are ready that `network`, `proxy` and `dns` do not judge. */
-export const pods: Observe = ({ kubernetes, takenMs }) => {
-  const threshold = `all ready within ${formatDuration(POD_START_MS)}`;
-  return judgePart(kubernetes, { subject: 'pods', threshold }, ({ pods: all }) => {
-    const others = all.filter((pod) => !isNetwork(pod) && !isProxy(pod) && !isDns(pod));
-    const notReady = others.filter(({ isReady }) => !isReady);
-    const wrong = notReady.filter(({ createdMs }) => takenMs - createdMs > POD_START_MS);
-    const starting = notReady.length - wrong.length;
-    const ready = `${others.length - notReady.length} of ${others.length} ready`;
-    const figure = starting === 0 ? ready : `${ready}, ${starting} starting`;
-    if (wrong.length === 0) return [{ subject: 'pods', figure, threshold }];
-    const listed = wrong.slice(0, MAX_LISTED).map(({ namespace, name, node, why }) => ({
-      ...{ subject: `pod ${namespace}/${name}`, figure: 'not ready', threshold },
-      ...(node !== '' && { node }),
-      problem: warned(`pod ${namespace}/${name} is not ready: ${why}`),
-    }));
-    if (wrong.length <= MAX_LISTED) return listed;
-    const more = `${wrong.length - MAX_LISTED} more pods are not ready`;
-    return [...listed, { subject: 'pods', figure, threshold, problem: warned(more) }];
+/** Whether the services respond that API servers ask before they admit an object. */
+export const webhook: Observe = ({ kubernetes }) => {
+  const threshold = 'a ready endpoint';
+  return judgePart(kubernetes, { subject: 'webhooks', threshold }, ({ failures }) => {
+    const all = failures?.webhooks;
+    if (all === undefined) return [notMeasured({ subject: 'webhooks', threshold }, NOT_READ)];
+    const wrong = all.filter(({ readyEndpoints }) => readyEndpoints === 0);
+    const figure = `${all.length - wrong.length} of ${all.length} have one`;
+    if (wrong.length === 0) return [{ subject: 'webhooks', figure, threshold }];
+    return wrong.slice(0, MAX_LISTED).map(({ name, service, isRequired }) => {
+      const effect = isRequired
+        ? 'API servers refuse every request that it must admit'
+        : 'API servers wait for it, and then admit requests that it has not seen';
+      const cause = `webhook ${name} cannot respond, because its service ${service} has no ready endpoint: ${effect}`;
+      const seen = { subject: `webhook ${name}`, figure: 'no ready endpoint', threshold };
+      return { ...seen, problem: isRequired ? failed(cause) : warned(cause) };
+    });
   });
 };
+
+/** Whether the parts of the Kubernetes API respond that other servers answer. */
+export const api: Observe = ({ kubernetes }) => {
+  const threshold = 'available';
+  return judgePart(kubernetes, { subject: 'API services', threshold }, ({ failures }) => {
+    const wrong = failures?.apis;
+    if (wrong === undefined) return [notMeasured({ subject: 'API services', threshold }, NOT_READ)];
+    if (wrong.length === 0) return [{ subject: 'API services', figure: 'all available', threshold }];
+    return wrong.slice(0, MAX_LISTED).map(({ name, why }) => ({
+      ...{ subject: `API ${name}`, figure: 'not available', threshold },
+      problem: failed(`API ${name} is not available: ${why}`),
+    }));
+  });
+};
+
+/** Whether Kubernetes reports a failure of a pod, and the pod had time to recover from failures of its start. */
+export function hasFailed({ isFailing, createdMs }: Pod, takenMs: number): boolean {
+  return isFailing === true && takenMs - createdMs > POD_FAILING_MS;
+}
 
 /** Finds pods whose programs may still trust a replaced CA, because most programs read the CA only when they start. */
 export const serversCa: Observe = ({ kubernetes, takenMs }) => {
@@ -149,54 +175,17 @@ export const serversCa: Observe = ({ kubernetes, takenMs }) => {
   });
 };
 
-/** Finds PodDisruptionBudgets that block a drain although all of their pods are healthy. */
-export const budget: Observe = ({ kubernetes }) => {
-  const threshold = 'at least 1 eviction permitted';
-  return judgePart(kubernetes, { subject: 'budgets', threshold }, ({ budgets }) => {
-    // A budget with unhealthy pods blocks only until the pods are healthy. A budget without pods blocks nothing.
-    const blocking = budgets.filter(
-      ({ expectedPods, healthyPods, allowed }) =>
-        allowed === 0 && expectedPods > 0 && healthyPods >= expectedPods,
-    );
-    const figure = `${budgets.length - blocking.length} of ${budgets.length} permit evictions`;
-    if (blocking.length === 0) return [{ subject: 'budgets', figure, threshold }];
-    return blocking.map(({ namespace, name, expectedPods }) => ({
-      ...{ subject: `budget ${namespace}/${name}`, figure: '0 evictions permitted', threshold },
-      problem: warned(
-        `budget ${namespace}/${name} permits no eviction, although all of its ${expectedPods} pods are healthy`,
-      ),
-    }));
-  });
-};
-
-/** Whether each chart that was installed from the workspace has a deployed release in the cluster. */
-export const chart: Observe = ({ charts, kubernetes }) => {
-  const threshold = 'deployed';
-  if (charts === undefined) return [{ subject: 'charts', figure: 'none from this workspace', threshold }];
-  if (charts.length === 0) return [{ subject: 'charts', figure: 'none installed', threshold }];
-  return judgePart(kubernetes, { subject: 'charts', threshold }, ({ releases }) =>
-    charts.map((name) => {
-      const found = releases.find((each) => each.name === name);
-      const seen = { subject: `chart ${name}`, threshold };
-      if (found === undefined) {
-        const cause = `chart ${name} was installed from this workspace and has no release in the cluster`;
-        return { ...seen, figure: 'no release', problem: failed(cause) };
-      }
-      const figure = `${found.status}, revision ${found.revision}`;
-      const cause = `the release of chart ${name} is ${figure}`;
-      return { ...seen, figure, problem: warned(found.status === 'deployed' ? undefined : cause) };
-    }),
-  );
-};
-
-function isNetwork({ namespace }: Pod): boolean {
+/** Whether a pod belongs to the network chart. */
+export function isNetwork({ namespace }: Pod): boolean {
   return namespace === NETWORK_NAMESPACE;
 }
 
-function isProxy({ namespace, app }: Pod): boolean {
+/** Whether a pod is a kube-proxy. */
+export function isProxy({ namespace, app }: Pod): boolean {
   return namespace === SYSTEM_NAMESPACE && app === PROXY_APP;
 }
 
-function isDns({ namespace, app }: Pod): boolean {
+/** Whether a pod is a CoreDNS. */
+export function isDns({ namespace, app }: Pod): boolean {
   return namespace === SYSTEM_NAMESPACE && app === DNS_APP;
 }

@@ -36,6 +36,17 @@ export const credentials: Observe = ({ credentials: { certificateMs, kubeconfigM
   ];
 };
 
+/** Judges whether the server that the kubeconfig names serves: kubectl and helm use only this one. */
+export const kubeconfig: Observe = ({ kubeconfig: found }) => {
+  const threshold = 'serves';
+  if (found === undefined) return [];
+  const { server, answer } = found;
+  const cause = `the server of the kubeconfig, ${server}, does not serve: ${answer.ok ? '' : answer.error}`;
+  const figure = answer.ok ? 'serves' : 'does not serve';
+  const problem = failed(answer.ok ? undefined : cause);
+  return [{ subject: `server of the kubeconfig, ${server}`, figure, threshold, problem }];
+};
+
 /** Judges how far the versions of the CLI, the agents, the API servers and the kubelets differ. */
 export const skew: Observe = (facts) => [...agentSkew(facts), ...kubeletSkew(facts)];
 

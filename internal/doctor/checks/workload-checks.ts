@@ -1,0 +1,112 @@
+import { formatDuration } from '../../clock/index.ts';
+import { counted } from '../../printable/index.ts';
+import { failed, warned } from '../../preflight/index.ts';
+import { judgePart, notMeasured, type Observe } from '../observe.ts';
+import { FINALIZER_MS, NAMESPACE_DELETION_MS, POD_START_MS } from '../thresholds.ts';
+import { hasFailed, isDns, isNetwork, isProxy, NOT_READ } from './kubernetes-checks.ts';
+
+/** The maximum number of findings that name one object each. */
+const MAX_LISTED = 20;
+
+/** Whether Kubernetes can create the pods of all deployments. */
+export const deployment: Observe = ({ kubernetes }) => {
+  const threshold = 'all pods created';
+  return judgePart(kubernetes, { subject: 'deployments', threshold }, ({ failures }) => {
+    const blocked = failures?.deployments;
+    if (blocked === undefined) return [notMeasured({ subject: 'deployments', threshold }, NOT_READ)];
+    if (blocked.length === 0) return [{ subject: 'deployments', figure: 'all pods created', threshold }];
+    return blocked.slice(0, MAX_LISTED).map(({ namespace, name, wanted, created, why }) => ({
+      ...{ subject: `deployment ${namespace}/${name}`, figure: `${created} of ${wanted} pods`, threshold },
+      problem: warned(
+        `Kubernetes cannot create all pods of deployment ${namespace}/${name} (${created} of ${wanted}): ${why}`,
+      ),
+    }));
+  });
+};
+
+/** Whether the deletion of namespaces ends. */
+export const namespace: Observe = ({ kubernetes, takenMs }) => {
+  const threshold = `deleted within ${formatDuration(NAMESPACE_DELETION_MS)}`;
+  return judgePart(kubernetes, { subject: 'namespaces', threshold }, ({ failures }) => {
+    const all = failures?.namespaces;
+    if (all === undefined) return [notMeasured({ subject: 'namespaces', threshold }, NOT_READ)];
+    const stuck = all.filter(
+      ({ sinceMs, waitsForFinalizers }) =>
+        takenMs - sinceMs > (waitsForFinalizers ? FINALIZER_MS : NAMESPACE_DELETION_MS),
+    );
+    const figure = all.length === 0 ? 'none is being deleted' : `${all.length} being deleted`;
+    if (stuck.length === 0) return [{ subject: 'namespaces', figure, threshold }];
+    return stuck.slice(0, MAX_LISTED).map(({ name, sinceMs, why }) => {
+      const since = formatDuration(takenMs - sinceMs);
+      const cause = `namespace ${name} has been terminating for ${since}: ${why || 'Kubernetes gives no reason'}`;
+      return {
+        subject: `namespace ${name}`,
+        figure: `terminating for ${since}`,
+        threshold,
+        problem: warned(cause),
+      };
+    });
+  });
+};
+
+/** Whether all pods are ready that `network`, `proxy` and `dns` do not judge. */
+export const pods: Observe = ({ kubernetes, takenMs }) => {
+  const threshold = `all ready within ${formatDuration(POD_START_MS)}, none failing`;
+  return judgePart(kubernetes, { subject: 'pods', threshold }, ({ pods: all }) => {
+    const others = all.filter((pod) => !isNetwork(pod) && !isProxy(pod) && !isDns(pod));
+    const notReady = others.filter(({ isReady }) => !isReady);
+    const wrong = notReady.filter((pod) => hasFailed(pod, takenMs) || takenMs - pod.createdMs > POD_START_MS);
+    const starting = notReady.length - wrong.length;
+    const ready = `${others.length - notReady.length} of ${others.length} ready`;
+    const figure = starting === 0 ? ready : `${ready}, ${starting} starting`;
+    if (wrong.length === 0) return [{ subject: 'pods', figure, threshold }];
+    const listed = wrong.slice(0, MAX_LISTED).map(({ namespace, name, node, why }) => ({
+      ...{ subject: `pod ${namespace}/${name}`, figure: 'not ready', threshold },
+      ...(node !== '' && { node }),
+      problem: warned(`pod ${namespace}/${name} is not ready: ${why}`),
+    }));
+    if (wrong.length <= MAX_LISTED) return listed;
+    const more = `${wrong.length - MAX_LISTED} more pods are not ready`;
+    return [...listed, { subject: 'pods', figure, threshold, problem: warned(more) }];
+  });
+};
+
+/** Finds PodDisruptionBudgets that block a drain although all of their pods are healthy. */
+export const budget: Observe = ({ kubernetes }) => {
+  const threshold = 'at least 1 eviction permitted';
+  return judgePart(kubernetes, { subject: 'budgets', threshold }, ({ budgets }) => {
+    // A budget with unhealthy pods blocks only until the pods are healthy. A budget without pods blocks nothing.
+    const blocking = budgets.filter(
+      ({ expectedPods, healthyPods, allowed }) =>
+        allowed === 0 && expectedPods > 0 && healthyPods >= expectedPods,
+    );
+    const figure = `${budgets.length - blocking.length} of ${budgets.length} permit evictions`;
+    if (blocking.length === 0) return [{ subject: 'budgets', figure, threshold }];
+    return blocking.map(({ namespace, name, expectedPods }) => ({
+      ...{ subject: `PodDisruptionBudget ${namespace}/${name}`, figure: '0 evictions permitted', threshold },
+      problem: warned(
+        `PodDisruptionBudget ${namespace}/${name} permits no eviction, although all of its pods are healthy (${counted(expectedPods, 'pod')})`,
+      ),
+    }));
+  });
+};
+
+/** Whether each chart that was installed from the workspace has a deployed release in the cluster. */
+export const chart: Observe = ({ charts, kubernetes }) => {
+  const threshold = 'deployed';
+  if (charts === undefined) return [{ subject: 'charts', figure: 'none from this workspace', threshold }];
+  if (charts.length === 0) return [{ subject: 'charts', figure: 'none installed', threshold }];
+  return judgePart(kubernetes, { subject: 'charts', threshold }, ({ releases }) =>
+    charts.map((name) => {
+      const found = releases.find((each) => each.name === name);
+      const seen = { subject: `chart ${name}`, threshold };
+      if (found === undefined) {
+        const cause = `chart ${name} was installed from this workspace and has no release in the cluster`;
+        return { ...seen, figure: 'no release', problem: failed(cause) };
+      }
+      const figure = `${found.status}, revision ${found.revision}`;
+      const cause = `the release of chart ${name} is ${figure}`;
+      return { ...seen, figure, problem: warned(found.status === 'deployed' ? undefined : cause) };
+    }),
+  );
+};
