@@ -33,8 +33,15 @@ error explains problems of later checks on the same node, or where one of the tw
 \`--watch\` checks every half minute until it is interrupted. At a terminal it shows the problems of the moment; in a pipe, and with \`-o json\`, there is a
 result whenever a problem appears or ends (\`appeared\`, \`ended\`).
 
-\`--at 400d\` names instead what ends within that time if nobody does anything, in order, and who renews it: certificates and authorities of nodes,
-owner documents, collateral and the credentials of the workspace. The exit code is 11 when something needs a person.
+\`--at 400d\` names instead what ends within that time if nobody does anything, in order, and what prevents it: certificates and CAs of nodes, owner
+documents, collateral with its revocation lists, the schedule of backups, the credentials of the workspace, the support of the version of Kubernetes,
+and the space of disks and etcd databases. Each is the time at which the check below has the problem. The exit code is 11 when something needs a person,
+or is not known.
+
+Each agent measures its disks and etcd databases every hour and remembers two weeks, also over restarts. The growth is the median of the slopes
+between all measurements, so a file that comes and goes does not change it. It is stated after a day with at least 12 measurements, and only where it
+is clearly larger than the usual variation; otherwise nothing is forecast, and the report says why. The measurements begin again after the size of the
+disk has changed, or more than 5% of it was freed. A clock that is set does not change them.
 
 [Prometheus alerts](monitoring.md) with the same thresholds are in the chart \`monitoring\`.
 `;

@@ -21,22 +21,37 @@ import {
 } from '../kubernetes/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { AGENT_PATHS, DATA_DIRECTORIES } from '../nodestate/index.ts';
-import { agentMetrics, createCertificateExpiryLister } from '../nodestatus/index.ts';
+import { agentMetrics, createCertificateExpiryLister, GrowthRecorder } from '../nodestatus/index.ts';
 import { nodeStreamWorker, obeyPowerOrder, type TaskPorts } from '../nodestream/index.ts';
 import { createRemovalProbeTask } from '../removalprobe/index.ts';
 import type { Agent } from './agent-parts.ts';
+
+/** The disks that the kubelet watches. */
+const DISKS = [AGENT_PATHS.kubelet, AGENT_PATHS.images].map((name) => {
+  return { kind: 'filesystem' as const, name };
+});
+/** Time limit for the status of an etcd member. */
+const MEASURE_MS = 5_000;
 
 /**
  * The runnables that answer requests of operators to this node: logs, evidence, metrics, a removal probe, a
  * reset.
  */
 export function operatorRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
+  const growth = new GrowthRecorder({
+    ...agent,
+    saved: agent.state.growth,
+    expected: DISKS,
+    measure: (signal) => measureGrowth(agent, signal),
+  });
   const sources = {
+    growth,
     health: new ControlPlaneHealth({ ...agent, probe: createHealthProbe() }),
     certificates: createCertificateExpiryLister(agent.files, agent.clock),
   };
   const renderOwn = () => renderAgent(agent, sources);
   return {
+    growth: growth.run,
     nodestream: nodeStreamWorker({
       ...agent,
       portsOf: (membership) => taskPorts(agent, membership, renderOwn),
@@ -52,10 +67,12 @@ export function operatorRunnables(agent: Agent): Readonly<Record<string, Runnabl
 interface MetricSources {
   readonly health: ControlPlaneHealth;
   readonly certificates: ReturnType<typeof createCertificateExpiryLister>;
+  readonly growth: Pick<GrowthRecorder, 'growths'>;
 }
 
 /** Metrics of the agent itself. */
-async function renderAgent(agent: Agent, { health, certificates: list }: MetricSources): Promise<string> {
+async function renderAgent(agent: Agent, sources: MetricSources): Promise<string> {
+  const { health, certificates: list, growth } = sources;
   const { clock, streams, agentVersion, usage, tree } = agent;
   const signal = new AbortController().signal;
   const [certificates, servers, fileSystems, components] = await Promise.all([
@@ -66,7 +83,8 @@ async function renderAgent(agent: Agent, { health, certificates: list }: MetricS
   ]);
   const now = { usage: usage(), machine: machineUsage(), tree: tree(), nowMs: clock.nowMs() };
   const backups = currentValue(agent.reads.scheduledBackups);
-  const found = { certificates, servers, fileSystems, components, backups };
+  const { growths } = growth;
+  const found = { certificates, servers, fileSystems, growths, components, backups };
   return renderMetrics(agentMetrics({ version: agentVersion, ...found, ...now }));
 }
 
@@ -91,6 +109,21 @@ async function readFileSystems(streams: Agent['streams']): Promise<ReadonlyMap<s
     }),
   );
   return new Map(found.flat());
+}
+
+/** Measures the disks, and the databases of both etcd members while they run here. */
+async function measureGrowth({ streams, driver }: Agent, signal: AbortSignal) {
+  const disks = DISKS.map(async (disk) => {
+    const { sizeBytes, availableBytes } = await streams.fileSystem(disk.name);
+    return { ...disk, sizeBytes, usedBytes: sizeBytes - availableBytes };
+  });
+  const databases = Object.entries(driver.etcdMembers() ?? {}).map(async ([name, { maintenance }]) => {
+    const { dbSizeBytes, quotaBytes } = await maintenance.status({ signal, timeoutMs: MEASURE_MS });
+    return { kind: 'etcd' as const, name, sizeBytes: quotaBytes, usedBytes: dbSizeBytes };
+  });
+  const measured = await Promise.allSettled([...disks, ...databases]);
+  // A directory that does not exist yet, or a member that does not respond, is measured the next time.
+  return measured.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
 }
 
 /** Metrics of every program on this node that responds. */

@@ -1,4 +1,5 @@
 import type { FilePort } from '../../internal/file/index.ts';
+import type { SavedGrowth } from '../../internal/growth/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { CachedCollateral } from '../collateral/index.ts';
 import { ChecksummedFile, type Membership, type RemovalRecord } from '../membership/index.ts';
@@ -29,6 +30,8 @@ export function createNodeState(files: FilePort) {
     join: new ChecksummedFile<JoinRecord>(files, AGENT_PATHS.join),
     /** Endpoints that an operator has added to the endpoints of the provisioning. */
     operatorEndpoints: new ChecksummedFile<readonly string[]>(files, AGENT_PATHS.operatorEndpoints),
+    /** Measurements of disks and databases; they begin again where they are lost. */
+    growth: new ChecksummedFile<SavedGrowth>(files, AGENT_PATHS.growth),
     /** Certificates and revocation lists of AMD and Intel; they can be downloaded again. */
     collateral: new ChecksummedFile<CachedCollateral>(files, AGENT_PATHS.collateral),
   };

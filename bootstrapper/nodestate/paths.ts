@@ -56,6 +56,8 @@ export const AGENT_PATHS = {
   usedBackupCertificates: `${STATE}/backup/used`,
   /** The newest schedule of backups that this node has followed. */
   newestBackupSchedule: `${STATE}/backup/schedule.json`,
+  /** Measurements of the disks and databases of this node over the last days. */
+  growth: `${STATE}/growth/growth.json`,
   /** Backups that this node has taken on schedule. */
   backups: `${STATE}/backups`,
   credentials: `${STATE}/credentials`,
@@ -71,6 +73,8 @@ export const AGENT_PATHS = {
   keysStage: `${STATE}/keys/stage.json`,
   etcdData: `${STATE}/etcd-state/data/member`,
   store: `${STATE}/store`,
+  /** Volumes of pods. */
+  kubelet: '/var/lib/kubelet',
   /** Images of containerd. */
   images: '/var/lib/containerd',
   run: '/run/cluster',

@@ -6,7 +6,7 @@ const NOW_MS = Date.UTC(2026, 0, 1);
 const USAGE = { uptimeSeconds: 1, residentBytes: 2, heapBytes: 3, cpuMicroseconds: 4 };
 const MACHINE = { cpuBusySeconds: 1.5, cpuSeconds: 20, memoryBytes: 8000, memoryAvailableBytes: 5000 };
 
-test('agentMetrics() contains the metrics that the alerts use: clock, failures, certificates, file systems, components, backups, API servers; and the load of the machine', () => {
+test('agentMetrics() contains the metrics that the alerts use: clock, failures, certificates, file systems and their growth, components, backups, API servers; and the load of the machine', () => {
   const runnable = { sinceMs: NOW_MS, restarts: 0, note: undefined };
   const text = renderMetrics(
     agentMetrics({
@@ -19,6 +19,11 @@ test('agentMetrics() contains the metrics that the alerts use: clock, failures, 
       fileSystems: new Map([
         ['/var/lib/kubelet', { sizeBytes: 100, availableBytes: 40, inodes: 10, inodesFree: 9 }],
       ]),
+      growths: [
+        { kind: 'filesystem', name: '/var/lib/kubelet', measuredMs: 90_000_000, bytesPerDay: 86_400_000 },
+        { kind: 'filesystem', name: '/var/lib/containerd', measuredMs: 5_000, bytesPerDay: undefined },
+        { kind: 'etcd', name: 'state', measuredMs: 90_000_000, bytesPerDay: 0 },
+      ],
       components: [{ name: 'kube-scheduler', isReady: false }],
       backups: { periodMs: 3_600_000, newestMs: NOW_MS - 5_000, endsMs: NOW_MS + 7_000 },
       servers: [{ server: '192.0.2.1:6443', verdict: 'silent', connections: 3, sinceMs: 0, why: '' }],
@@ -43,6 +48,11 @@ test('agentMetrics() contains the metrics that the alerts use: clock, failures, 
     'cluster_filesystem_available_bytes{path="/var/lib/kubelet"} 40',
     'cluster_filesystem_inodes{path="/var/lib/kubelet"} 10',
     'cluster_filesystem_inodes_free{path="/var/lib/kubelet"} 9',
+    'cluster_filesystem_growth_measured_seconds{path="/var/lib/kubelet"} 90000',
+    'cluster_filesystem_growth_measured_seconds{path="/var/lib/containerd"} 5',
+    'cluster_filesystem_growth_bytes_per_second{path="/var/lib/kubelet"} 1000',
+    'cluster_etcd_growth_measured_seconds{etcd="state"} 90000',
+    'cluster_etcd_growth_bytes_per_second{etcd="state"} 0',
     'cluster_backup_period_seconds 3600',
     `cluster_backup_newest_proved_timestamp_seconds ${NOW_MS / 1000 - 5}`,
     `cluster_backup_schedule_end_timestamp_seconds ${NOW_MS / 1000 + 7}`,

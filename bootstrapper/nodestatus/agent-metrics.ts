@@ -1,4 +1,6 @@
+import { DAY_MS } from '../../internal/clock/index.ts';
 import type { FileSystem } from '../../internal/file/index.ts';
+import type { Growth, GrowthSubject } from '../../internal/growth/index.ts';
 import {
   processMetrics,
   type MachineUsage,
@@ -20,6 +22,8 @@ export interface AgentMetricsInput {
   readonly certificates: readonly CertificateExpiry[];
   /** The file systems of directories with data, by the path of the directory. */
   readonly fileSystems: ReadonlyMap<string, FileSystem>;
+  /** How fast file systems and databases of this node fill. */
+  readonly growths: readonly (GrowthSubject & Growth)[];
   /** The components of the control plane on this node; empty on a worker. */
   readonly components: readonly Pick<StaticPodHealth, 'name' | 'isReady'>[];
   /** The scheduled backups of the cluster; undefined without a schedule, and on workers. */
@@ -31,8 +35,8 @@ export interface AgentMetricsInput {
 
 /** Metrics of the agent: its process, its runnables, its certificates, and the balancer. Pure. */
 export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] {
-  const { version, usage, machine, tree, certificates, fileSystems, components, backups, servers, nowMs } =
-    input;
+  const { version, usage, machine, tree, certificates, fileSystems, growths } = input;
+  const { components, backups, servers, nowMs } = input;
   return [
     ...processMetrics({ program: 'agent', version }, usage),
     {
@@ -88,6 +92,8 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
       })),
     },
     ...fileSystemMetrics(fileSystems),
+    ...growthMetrics(growths, { kind: 'filesystem', label: 'path', of: 'file system of a directory' }),
+    ...growthMetrics(growths, { kind: 'etcd', label: 'etcd', of: 'database of an etcd member' }),
     ...backupMetrics(backups),
     ...balancerMetrics(servers),
   ];
@@ -128,6 +134,31 @@ function fileSystemMetrics(fileSystems: AgentMetricsInput['fileSystems']): reado
     ),
     family('inodes', 'Inodes of the file system; 0 where their number is not fixed.', ({ inodes }) => inodes),
     family('inodes_free', 'Inodes that are not used.', ({ inodesFree }) => inodesFree),
+  ];
+}
+
+/** Growth is absent while there are too few measurements, and 0 where nothing grows clearly. */
+function growthMetrics(
+  growths: AgentMetricsInput['growths'],
+  { kind, label, of }: { readonly kind: GrowthSubject['kind']; readonly label: string; readonly of: string },
+): readonly MetricFamily[] {
+  const own = growths.filter((each) => each.kind === kind);
+  const family = (name: string, help: string, value: (each: Growth) => number | undefined): MetricFamily => ({
+    ...{ name: `cluster_${kind}_${name}`, help, kind: 'gauge' },
+    samples: own.flatMap((each) => {
+      const figure = value(each);
+      return figure === undefined ? [] : [{ labels: { [label]: each.name }, value: figure }];
+    }),
+  });
+  return [
+    family('growth_measured_seconds', `How long the growth of the ${of} has been measured.`, (each) =>
+      Math.round(each.measuredMs / 1000),
+    ),
+    family(
+      'growth_bytes_per_second',
+      `Growth of the ${of}; 0 if it does not grow, absent before it was measured for a day.`,
+      ({ bytesPerDay }) => bytesPerDay && bytesPerDay / (DAY_MS / 1000),
+    ),
   ];
 }
 

@@ -30,6 +30,13 @@ afterEach(async () => {
   for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
 });
 
+const GROWTH = ['/var/lib/kubelet', '/var/lib/containerd']
+  .flatMap((path) => [
+    `cluster_filesystem_growth_measured_seconds{path="${path}"} 90000`,
+    `cluster_filesystem_growth_bytes_per_second{path="${path}"} 0`,
+  ])
+  .join('\n');
+
 const METRICS = ['state', 'kubernetes']
   .flatMap((etcd) => [
     `etcd_server_has_leader{etcd="${etcd}"} 1`,
@@ -38,6 +45,7 @@ const METRICS = ['state', 'kubernetes']
     `etcd_mvcc_db_total_size_in_bytes{etcd="${etcd}"} 4096`,
     `etcd_mvcc_db_total_size_in_use_in_bytes{etcd="${etcd}"} 4096`,
   ])
+  .concat(GROWTH)
   .join('\n');
 
 const ETCD = { dbSizeBytes: 4096n, quotaBytes: 1_000_000n, hasLeader: true, members: [{ name: 'node-1' }] };
@@ -46,7 +54,9 @@ const node = () => ({
   ...{ nodeId: 'node-1', name: 'n1', state: NodeState.UP, health: NodeHealth.HEALTHY, createdMs: 1n },
   roles: [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER, NodeRole.KUBERNETES_WORKER],
   status: {
-    ...{ address: ADDRESS, agentVersion: '0.1.0', kubernetesVersion: 'v1.37.2', kubernetesEtcd: ETCD },
+    ...{ address: ADDRESS, agentVersion: '0.1.0', kubernetesEtcd: ETCD },
+    // No version: when its support ends is a date, and these tests run at any time.
+    kubernetesVersion: '',
     dataDirectories: [{ path: '/var/lib/cluster', protection: 'clear' }],
     certificates: [{ name: '/etc/node.crt', notAfterMs: BigInt(Date.now() + 5 * DAY_MS) }],
   },
@@ -239,6 +249,20 @@ describe('runDoctor()', () => {
     expect(exit).toBe('warnings');
   });
 
+  test('with --at DATE, forecasts when a disk passes its limits, and says for which disks it cannot', async () => {
+    const text = METRICS.replace(/(growth_bytes_per_second\{path="\/var\/lib\/kubelet"\}) 0/, '$1 0.0001');
+    const { context } = await createCluster({ streams: { getMetrics: async () => ({ text }) } });
+    const exit = await runDoctor(context, { ...QUICK, at: 40 * DAY_MS }, []);
+    const record = context.host.records.find(({ kind }) => kind === 'result');
+    expect(record?.kind === 'result' ? record.text : '').toMatch(
+      /^\S+Z +\S+ +kubelet disk of n1: less than 15% free \(.* used, 9 B more each day, measured over 1d1h\) +space that you free/m,
+    );
+    expect(record?.kind === 'result' ? record.text : '').toMatch(
+      /^Not known: growth of the state etcd, growth of the Kubernetes etcd \(the agent of n1 does not report it\)$/m,
+    );
+    expect(exit).toBe('warnings');
+  });
+
   test.each([
     { name: 'a directory', target: { copyTo: '/mnt/backups' } },
     {
@@ -394,7 +418,7 @@ describe('runDoctor()', () => {
     const asked: string[] = [];
     const { context } = await createCluster({
       curator: { listNodes: async () => ({ nodes: [node(), worker] }) },
-      streams: { getMetrics: async ({ node: name }) => ({ text: name === 'n2' ? '' : METRICS }) },
+      streams: { getMetrics: async ({ node: name }) => ({ text: name === 'n2' ? GROWTH : METRICS }) },
       kubernetes: (url) => {
         if (url.includes('/proxy/')) asked.push(url);
         return withWorker(url);

@@ -45,6 +45,21 @@ describe('metricsFrom()', () => {
     });
   });
 
+  test('reads the growth of disks and databases, with and without a figure', () => {
+    const page = [
+      'cluster_filesystem_growth_measured_seconds{path="/var/lib/kubelet"} 90000',
+      'cluster_filesystem_growth_measured_seconds{path="/var/lib/containerd"} 5',
+      'cluster_filesystem_growth_bytes_per_second{path="/var/lib/kubelet"} 1000',
+      'cluster_etcd_growth_measured_seconds{etcd="state"} 90000',
+      'cluster_etcd_growth_bytes_per_second{etcd="state"} 0',
+    ];
+    expect(metricsFrom(page.join('\n')).growth).toEqual([
+      { kind: 'filesystem', name: '/var/lib/kubelet', measuredMs: 90_000_000, bytesPerDay: 86_400_000 },
+      { kind: 'filesystem', name: '/var/lib/containerd', measuredMs: 5_000 },
+      { kind: 'etcd', name: 'state', measuredMs: 90_000_000, bytesPerDay: 0 },
+    ]);
+  });
+
   test('reports an etcd member without samples as not responding', () => {
     expect(metricsFrom('etcd_server_has_leader{etcd="state"} 1')).toEqual({
       stateEtcd: { hasLeader: true },

@@ -1,9 +1,15 @@
-import type { EtcdMemberFacts, NodeMetricsFacts } from '../../internal/doctor/index.ts';
+import { DAY_MS } from '../../internal/clock/index.ts';
+import type { EtcdMemberFacts, GrowthFacts, NodeMetricsFacts } from '../../internal/doctor/index.ts';
 
 const SAMPLE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 const FSYNC = 'etcd_disk_wal_fsync_duration_seconds_bucket';
 const ROUND_TRIP = 'etcd_network_peer_round_trip_time_seconds_bucket';
+
+const GROWTHS = [
+  { kind: 'filesystem', label: 'path' },
+  { kind: 'etcd', label: 'etcd' },
+] as const;
 
 /** One line of a page of metrics. */
 export interface Sample {
@@ -29,7 +35,27 @@ export function metricsFrom(text: string, earlier = ''): NodeMetricsFacts {
     balancer: samples
       .filter(({ name, value }) => name === 'cluster_balancer_upstream_verdict' && value === 1)
       .map(({ labels }) => ({ server: labels['server'] ?? '', verdict: labels['verdict'] ?? '' })),
+    ...growthFrom(samples),
   };
+}
+
+/** The growth of file systems and databases; absent if the agent of the node does not measure it. */
+function growthFrom(all: readonly Sample[]): Pick<NodeMetricsFacts, 'growth'> {
+  const growth = GROWTHS.flatMap(({ kind, label }) => {
+    const rates = new Map(
+      all
+        .filter(({ name }) => name === `cluster_${kind}_growth_bytes_per_second`)
+        .map(({ labels, value }) => [labels[label], value]),
+    );
+    return all
+      .filter(({ name }) => name === `cluster_${kind}_growth_measured_seconds`)
+      .map(({ labels, value }): GrowthFacts => {
+        const rate = rates.get(labels[label]);
+        const measured = { kind, name: labels[label] ?? '', measuredMs: Math.round(value * 1_000) };
+        return rate === undefined ? measured : { ...measured, bytesPerDay: (rate * DAY_MS) / 1_000 };
+      });
+  });
+  return growth.length === 0 ? {} : { growth };
 }
 
 /** All samples of a page of metrics in Prometheus' text format. */

@@ -108,18 +108,21 @@ function reportEndings({ host }: CommandContext, facts: ClusterFacts, withinMs: 
   const { clusterName: name, clusterId, takenMs } = facts;
   host.result({ name, clusterId, takenMs, untilMs, endings, unknown }, () =>
     [
-      `Expires before ${new Date(untilMs).toISOString().slice(0, 10)} unless it is renewed:`,
+      `Ends before ${new Date(untilMs).toISOString().slice(0, 10)} if nobody does anything:`,
       '',
       formatTable(
-        ['ENDS', 'IN', 'WHAT', 'RENEWED BY'],
-        endings.map(({ endsMs, subject, renewal }) => [
+        ['ENDS', 'IN', 'WHAT', 'PREVENTED BY'],
+        endings.map(({ endsMs, subject, renewal, figure }) => [
           `${new Date(endsMs).toISOString().slice(0, 19)}Z`,
           endsMs > takenMs ? formatDuration(endsMs - takenMs) : 'ended',
-          printable(subject),
+          printable(figure === undefined ? subject : `${subject} (${figure})`),
           renewal,
         ]),
       ),
-      ...unknown.map(({ subject, error }) => printable(`Not known: ${subject} (${error})`)),
+      // Many disks are not known for the same reason: on a new cluster, all of them.
+      ...[...Map.groupBy(unknown, ({ error }) => error)].map(([error, of]) =>
+        printable(`Not known: ${of.map(({ subject }) => subject).join(', ')} (${error})`),
+      ),
     ].join('\n'),
   );
   return unknown.length > 0 || endings.some(({ renewsItself }) => !renewsItself) ? 'warnings' : 'ok';

@@ -3,8 +3,21 @@ import {
   DEFAULT_KUBERNETES_VERSION,
   imageReferences,
   KUBERNETES_VERSIONS,
+  supportOf,
   versionsFor,
 } from './component-versions.ts';
+
+describe('supportOf()', () => {
+  test('knows the end of each version of Kubernetes that a bundle can have, later for later ones', () => {
+    const ends = KUBERNETES_VERSIONS.map((version) => supportOf(version)?.endMs ?? 0);
+    expect(ends.every((endMs) => endMs > Date.UTC(2027, 0, 1))).toBe(true);
+    expect(ends).toEqual(ends.toSorted((a, b) => a - b));
+  });
+
+  test.each(['', 'v1.99.0', '1.37.2', 'v1.37'])('does not know the end of %j', (version) => {
+    expect(supportOf(version)).toBeUndefined();
+  });
+});
 
 describe('versionsFor()', () => {
   test('versionsFor() knows three consecutive minor versions of Kubernetes, and the newest is the default', () => {

@@ -72,6 +72,22 @@ export function versionsFor(kubernetesVersion: string): BundleVersions {
   );
 }
 
+/** When the Kubernetes project ends the support of each minor version (kubernetes.io/releases, “End Of Life Date”). */
+const SUPPORT_ENDS: Readonly<Record<string, string>> = {
+  '1.35': '2027-02-28',
+  '1.36': '2027-06-28',
+  '1.37': '2027-10-28',
+};
+
+/** The support of a version of Kubernetes (`v1.37.2`): its minor, and when it ends. undefined for a minor that this release does not know. */
+export function supportOf(
+  kubernetesVersion: string,
+): { readonly minor: string; readonly endMs: number } | undefined {
+  const [, minor = ''] = /^v(\d+\.\d+)\./.exec(kubernetesVersion) ?? [];
+  const date = SUPPORT_ENDS[minor];
+  return date === undefined ? undefined : { minor, endMs: Date.parse(`${date}T24:00:00Z`) };
+}
+
 /** The image references that kubeadm and our charts expect, by component name. */
 export function imageReferences(versions: BundleVersions) {
   const { kubernetes, coredns, pause, etcdImageTag, flannel, own } = versions;

@@ -30,6 +30,7 @@ export {
   GO_TOOLCHAIN,
   imageReferences,
   KUBERNETES_VERSIONS,
+  supportOf,
   versionsFor,
   type BundleVersions,
 } from './component-versions.ts';

@@ -6,6 +6,11 @@ import { DoctorError } from './errors.ts';
 export const MAX_FACTS_BYTES = 16 * 1024 * 1024;
 const FACTS_VERSION = 1;
 
+/*
+ * Members that this version does not know are left out, at every level: a newer version may add facts, and an older one judges what it knows.
+ * A change that an older version would judge wrongly needs a new FACTS_VERSION.
+ */
+
 /** Texts come from nodes and pods, so their length is limited to what a person can read. */
 const text = z.string().max(4_096);
 const name = z.string().max(512);
@@ -19,20 +24,20 @@ const number = z.number().min(0);
  */
 function part<T extends z.ZodType>(value: T) {
   return z.discriminatedUnion('ok', [
-    z.strictObject({ ok: z.literal(true), value }),
-    z.strictObject({ ok: z.literal(false), error: text, codes: z.array(name).max(32) }),
+    z.object({ ok: z.literal(true), value }),
+    z.object({ ok: z.literal(false), error: text, codes: z.array(name).max(32) }),
   ]);
 }
 
-const etcd = z.strictObject({
+const etcd = z.object({
   dbSizeBytes: number,
   quotaBytes: number,
   hasLeader: z.boolean(),
   isFull: z.boolean(),
-  members: z.array(z.strictObject({ name, isLearner: z.boolean() })).max(64),
+  members: z.array(z.object({ name, isLearner: z.boolean() })).max(64),
 });
 
-const node = z.strictObject({
+const node = z.object({
   id: name,
   name,
   /** "198.18.0.2"; empty while it is not known. */
@@ -46,20 +51,20 @@ const node = z.strictObject({
   lastError: text.optional(),
   /** When the node found that its disk is an old copy (bootstrapper/rollback). */
   oldDiskMs: timeMs.optional(),
-  certificates: z.array(z.strictObject({ name, notAfterMs: timeMs })).max(256),
-  componentsNotReady: z.array(z.strictObject({ name, why: text })).max(16),
+  certificates: z.array(z.object({ name, notAfterMs: timeMs })).max(256),
+  componentsNotReady: z.array(z.object({ name, why: text })).max(16),
   deadRunnables: z.array(text).max(256),
   /**
    * How each directory with secrets and data is protected (encrypted, in memory, in the clear). Older agents do not
    * report it.
    */
   directories: z
-    .array(z.strictObject({ path: name, protection: name }))
+    .array(z.object({ path: name, protection: name }))
     .max(16)
     .optional(),
 });
 
-const records = z.strictObject({
+const records = z.object({
   stateEtcd: etcd,
   /** The Kubernetes etcd as a control plane reports it; undefined if no control plane reports it. */
   kubernetesEtcd: etcd.optional(),
@@ -73,7 +78,7 @@ const records = z.strictObject({
  * `peerRoundTripMs` is the median to the slowest peer. It covers the whole time since the process started, because etcd
  * measures its peers only every few seconds.
  */
-const etcdMember = z.strictObject({
+const etcdMember = z.object({
   hasLeader: z.boolean(),
   fsyncP99Ms: number.optional(),
   peerRoundTripMs: number.optional(),
@@ -83,15 +88,29 @@ const etcdMember = z.strictObject({
   startedMs: timeMs.optional(),
 });
 
-const nodeMetrics = z.strictObject({
+/**
+ * The growth of a file system or a database on one node (internal/growth). `bytesPerDay` is 0 if it does not grow clearly, and undefined while
+ * there are too few measurements.
+ */
+const growth = z.object({
+  kind: z.enum(['filesystem', 'etcd']),
+  /** The path of a directory; "state" or "kubernetes". */
+  name,
+  measuredMs: count,
+  bytesPerDay: number.optional(),
+});
+
+const nodeMetrics = z.object({
   /** undefined if the member does not respond on its node. */
   stateEtcd: etcdMember.optional(),
   kubernetesEtcd: etcdMember.optional(),
   /** The API servers as the balancer of the node sees them. */
-  balancer: z.array(z.strictObject({ server: name, verdict: name })).max(64),
+  balancer: z.array(z.object({ server: name, verdict: name })).max(64),
+  /** Absent from older agents. */
+  growth: z.array(growth).max(16).optional(),
 });
 
-const fileSystem = z.strictObject({
+const fileSystem = z.object({
   name,
   capacityBytes: number,
   availableBytes: number,
@@ -99,10 +118,10 @@ const fileSystem = z.strictObject({
   inodesFree: number.optional(),
 });
 
-const kubernetes = z.strictObject({
+const kubernetes = z.object({
   nodes: z
     .array(
-      z.strictObject({
+      z.object({
         name,
         isReady: z.boolean(),
         why: text,
@@ -114,7 +133,7 @@ const kubernetes = z.strictObject({
     .max(1_000),
   pods: z
     .array(
-      z.strictObject({
+      z.object({
         namespace: name,
         name,
         app: name,
@@ -135,47 +154,47 @@ const kubernetes = z.strictObject({
    * When the CA of API servers, which pods of each namespace mount, last changed. Absent in files of earlier versions.
    */
   serversCas: z
-    .array(z.strictObject({ namespace: name, changedMs: timeMs }))
+    .array(z.object({ namespace: name, changedMs: timeMs }))
     .max(50_000)
     .optional(),
   budgets: z
-    .array(z.strictObject({ namespace: name, name, expectedPods: count, healthyPods: count, allowed: count }))
+    .array(z.object({ namespace: name, name, expectedPods: count, healthyPods: count, allowed: count }))
     .max(50_000),
   /** The newest revision of each helm release. */
-  releases: z.array(z.strictObject({ namespace: name, name, revision: count, status: name })).max(10_000),
+  releases: z.array(z.object({ namespace: name, name, revision: count, status: name })).max(10_000),
   /**
    * What Kubernetes reports as failing. Absent in files of earlier versions; a list is absent if the operator may not
    * read its objects.
    */
   failures: z
-    .strictObject({
+    .object({
       webhooks: z
-        .array(z.strictObject({ name, isRequired: z.boolean(), service: name, readyEndpoints: count }))
+        .array(z.object({ name, isRequired: z.boolean(), service: name, readyEndpoints: count }))
         .max(10_000)
         .optional(),
       apis: z
-        .array(z.strictObject({ name, why: text }))
+        .array(z.object({ name, why: text }))
         .max(10_000)
         .optional(),
       /** Namespaces whose deletion was requested. */
       namespaces: z
-        .array(z.strictObject({ name, sinceMs: timeMs, why: text, waitsForFinalizers: z.boolean() }))
+        .array(z.object({ name, sinceMs: timeMs, why: text, waitsForFinalizers: z.boolean() }))
         .max(50_000)
         .optional(),
       deployments: z
-        .array(z.strictObject({ namespace: name, name, wanted: count, created: count, why: text }))
+        .array(z.object({ namespace: name, name, wanted: count, created: count, why: text }))
         .max(50_000)
         .optional(),
     })
     .optional(),
 });
 
-const backupFailure = z.strictObject({ node: name, timeMs, code: name, message: text });
+const backupFailure = z.object({ node: name, timeMs, code: name, message: text });
 
-const backups = z.strictObject({
+const backups = z.object({
   /** undefined if the cluster has no schedule. */
   schedule: z
-    .strictObject({
+    .object({
       everyMs: number,
       issuedMs: timeMs,
       endsMs: timeMs,
@@ -190,39 +209,37 @@ const backups = z.strictObject({
   failure: backupFailure.optional(),
   /** Copies in the directory that the schedule names; undefined if the schedule names no directory. */
   copies: z
-    .array(z.strictObject({ node: name, count, failure: backupFailure.optional() }))
+    .array(z.object({ node: name, count, failure: backupFailure.optional() }))
     .max(64)
     .optional(),
 });
 
-const factsShape = z.strictObject({
+const factsShape = z.object({
   version: z.literal(FACTS_VERSION),
   takenMs: timeMs,
   cliVersion: name,
   clusterId: name,
   clusterName: name,
-  credentials: z.strictObject({ certificateMs: timeMs, kubeconfigMs: timeMs.optional() }),
+  credentials: z.object({ certificateMs: timeMs, kubeconfigMs: timeMs.optional() }),
   /** How far the clock of each API server is ahead of this workstation. */
-  clocks: z.array(z.strictObject({ node: name, offset: part(z.strictObject({ ms: z.int() })) })).max(64),
+  clocks: z.array(z.object({ node: name, offset: part(z.object({ ms: z.int() })) })).max(64),
   records: part(records),
-  curators: z.array(z.strictObject({ node: name, answer: part(z.strictObject({})) })).max(64),
-  apiServers: z
-    .array(z.strictObject({ node: name, answer: part(z.strictObject({ version: name })) }))
-    .max(64),
+  curators: z.array(z.object({ node: name, answer: part(z.object({})) })).max(64),
+  apiServers: z.array(z.object({ node: name, answer: part(z.object({ version: name })) })).max(64),
   /** The server that the kubeconfig of the workspace names. Absent in files of earlier versions, and without a kubeconfig. */
-  kubeconfig: z.strictObject({ server: name, answer: part(z.strictObject({})) }).optional(),
-  metrics: z.array(z.strictObject({ node: name, answer: part(nodeMetrics) })).max(1_000),
+  kubeconfig: z.object({ server: name, answer: part(z.object({})) }).optional(),
+  metrics: z.array(z.object({ node: name, answer: part(nodeMetrics) })).max(1_000),
   kubelets: z
     .array(
-      z.strictObject({
+      z.object({
         node: name,
-        answer: part(z.strictObject({ fileSystems: z.array(fileSystem).max(16) })),
+        answer: part(z.object({ fileSystems: z.array(fileSystem).max(16) })),
       }),
     )
     .max(1_000),
   kubernetes: part(kubernetes),
   keys: part(
-    z.strictObject({
+    z.object({
       generation: count,
       phase: name,
       isDone: z.boolean(),
@@ -233,13 +250,11 @@ const factsShape = z.strictObject({
     }),
   ),
   joins: part(
-    z.array(z.strictObject({ name, state: name, code: name, message: text, lastSeenMs: timeMs })).max(10_000),
+    z.array(z.object({ name, state: name, code: name, message: text, lastSeenMs: timeMs })).max(10_000),
   ),
   /** `issuedMs` is absent in facts from older versions. */
-  documents: part(
-    z.array(z.strictObject({ kind: name, endsMs: timeMs, issuedMs: timeMs.optional() })).max(10_000),
-  ),
-  collateral: part(z.array(z.strictObject({ what: name, expiresMs: timeMs })).max(10_000)),
+  documents: part(z.array(z.object({ kind: name, endsMs: timeMs, issuedMs: timeMs.optional() })).max(10_000)),
+  collateral: part(z.array(z.object({ what: name, expiresMs: timeMs })).max(10_000)),
   /** Scheduled backups; undefined in facts that an older release saved. */
   backups: part(backups).optional(),
   /** The charts that were installed from this workspace; undefined for an operator, who installs no charts. */
@@ -262,6 +277,8 @@ export type EtcdFacts = z.output<typeof etcd>;
 export type EtcdMemberFacts = z.output<typeof etcdMember>;
 /** What the metrics of a node tell. */
 export type NodeMetricsFacts = z.output<typeof nodeMetrics>;
+/** How fast a file system or a database of a node fills. */
+export type GrowthFacts = z.output<typeof growth>;
 /** What the Kubernetes API knows. */
 export type KubernetesFacts = z.output<typeof kubernetes>;
 /** Scheduled backups. */

@@ -8,6 +8,8 @@ import { factsWithRecords, fakeEtcd, fakeFacts, fakeMember, fakeNode, NOW_MS } f
 
 const [SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS] = [1_000, 60_000, 3_600_000, 86_400_000];
 const MIB = 1024 ** 2;
+/** Of Kubernetes 1.37, which the fake nodes run. */
+const SUPPORT_ENDS_MS = Date.UTC(2027, 9, 29);
 const AWAY = { ok: false, error: 'dialing 192.0.2.2: timed out', codes: ['rpc-unreachable'] } as const;
 
 function away(...codes: string[]): FactsPart<never> & { codes: string[]; ok: false } {
@@ -38,6 +40,17 @@ function withMetrics(node: string, change: object): ClusterFacts {
   );
   return { ...facts, metrics };
 }
+
+/** Facts in which the agent of n4 reports this growth of its kubelet disk. */
+const withGrowth = (gibPerDay: number | undefined, measuredMs = 9 * DAY_MS): ClusterFacts =>
+  withMetrics('n4', {
+    growth: [
+      {
+        ...{ kind: 'filesystem', name: '/var/lib/kubelet', measuredMs },
+        ...(gibPerDay !== undefined && { bytesPerDay: gibPerDay * 1024 ** 3 }),
+      },
+    ],
+  });
 
 function withDisk(change: object): ClusterFacts {
   const facts = fakeFacts();
@@ -224,6 +237,61 @@ const row = (
 };
 
 const ROWS: readonly Row[] = [
+  // 50 GiB are left until less than 10% of 100 GiB is free.
+  row('doctor-disk-growth', 'the disk is full in more than a week', () => withGrowth(7.1), 'good'),
+  row('doctor-disk-growth', 'the disk is full in less than a week', () => withGrowth(7.2), 'warning', 'n4'),
+  row('doctor-disk-growth', 'the disk does not grow', () => withGrowth(0), 'good'),
+  row(
+    'doctor-disk-growth',
+    'the growth was measured for some hours only',
+    () => withGrowth(undefined, HOUR_MS),
+    'good',
+  ),
+  row(
+    'doctor-disk-growth',
+    'the agent does not measure the growth',
+    () => withMetrics('n4', { growth: undefined }),
+    'unknown',
+  ),
+  row(
+    'doctor-disk-growth',
+    'the metrics could not be read',
+    () => ({
+      ...fakeFacts(),
+      metrics: fakeFacts().metrics.map(({ node }) => ({ node, answer: away() })),
+    }),
+    'unknown',
+  ),
+  row(
+    'doctor-kubernetes-support',
+    'more than 60 days are left',
+    () => fakeFacts({ takenMs: SUPPORT_ENDS_MS - 60 * DAY_MS - 1 }),
+    'good',
+  ),
+  row(
+    'doctor-kubernetes-support',
+    '60 days are left',
+    () => fakeFacts({ takenMs: SUPPORT_ENDS_MS - 60 * DAY_MS }),
+    'warning',
+  ),
+  row(
+    'doctor-kubernetes-support',
+    'it has ended',
+    () => fakeFacts({ takenMs: SUPPORT_ENDS_MS + DAY_MS }),
+    'warning',
+  ),
+  row(
+    'doctor-kubernetes-support',
+    'a node runs a version that is not known',
+    () => withNode('n4', { kubernetesVersion: 'v1.99.0' }),
+    'unknown',
+  ),
+  row(
+    'doctor-kubernetes-support',
+    'a node does not run Kubernetes yet',
+    () => withNode('n4', { kubernetesVersion: '' }),
+    'good',
+  ),
   row('doctor-clock', "an API server's clock is a minute ahead", () => clocks(MINUTE_MS), 'good'),
   row(
     'doctor-clock',

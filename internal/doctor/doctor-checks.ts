@@ -47,6 +47,7 @@ const OF_A_MACHINE: readonly DoctorErrorCode[] = [
   'doctor-clock',
   'doctor-etcd-quorum',
   'doctor-disk-space',
+  'doctor-disk-growth',
   'doctor-disk-inodes',
   'doctor-etcd-member',
   'doctor-curator',
@@ -81,6 +82,7 @@ const OF_A_MEMBER: readonly DoctorErrorCode[] = [
 ];
 const OF_A_KUBELET: readonly DoctorErrorCode[] = [
   'doctor-disk-space',
+  'doctor-disk-growth',
   'doctor-disk-inodes',
   'doctor-node-pressure',
   'doctor-node-error',
@@ -276,6 +278,10 @@ const ENTRIES: readonly Entry[] = [
     what: 'unused pages of each etcd database, which a defragmentation would free',
     observe: member.unused,
   }),
+  entry('doctor-disk-growth', 'disks', {
+    what: 'when the file systems of the kubelet and of the container images are full at their growth of the last days',
+    observe: node.growth,
+  }),
   entry('doctor-disk-clear', 'disks', {
     what: 'whether the directories with secrets and data of each node are encrypted or in the clear',
     observe: node.encryption,
@@ -304,6 +310,10 @@ const ENTRIES: readonly Entry[] = [
   entry('doctor-chart', 'workloads', {
     what: 'whether each chart of the workspace has a deployed release in the cluster',
     observe: workload.chart,
+  }),
+  entry('doctor-kubernetes-support', 'kubernetes', {
+    what: 'when the support of the version of Kubernetes on the nodes ends',
+    observe: expiry.kubernetesSupport,
   }),
   entry('doctor-skew', 'workstation', {
     what: 'versions of CLI, agents, API servers and kubelets',

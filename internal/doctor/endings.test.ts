@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import type { ClusterFacts } from './cluster-facts.ts';
+import { diagnose } from './diagnose.ts';
 import { endingsUntil } from './endings.ts';
 import { fakeFacts, NOW_MS } from './fake-facts.ts';
 
@@ -32,6 +33,7 @@ test('endingsUntil() lists everything that expires, sorted by time, with the pro
     ['CRL of AMD', false],
     ['kubeconfig of this workspace', false],
     ['schedule of backups', false],
+    ['support of Kubernetes 1.37', false],
   ]);
 });
 
@@ -43,5 +45,27 @@ test('endingsUntil() lists a CA once, although each node reports it', () => {
 test('endingsUntil() lists the parts that could not be read, with the reason', () => {
   const records: ClusterFacts['records'] = { ok: false, error: 'unreachable', codes: [] };
   const { unknown } = endingsUntil(fakeFacts({ records }), NOW_MS);
-  expect(unknown).toEqual([{ subject: 'certificates of nodes', error: 'unreachable' }]);
+  expect(unknown).toEqual(
+    ['certificates of nodes', 'support of Kubernetes'].map((subject) => ({ subject, error: 'unreachable' })),
+  );
+});
+
+test('endingsUntil() names the day on which the doctor says that the support of Kubernetes has ended', () => {
+  const { endings } = endingsUntil(fakeFacts(), NOW_MS + 400 * DAY_MS);
+  const endsMs = endings.find(({ subject }) => subject.startsWith('support of'))?.endsMs ?? 0;
+  expect(new Date(endsMs).toISOString()).toBe('2027-10-29T00:00:00.000Z');
+  const figures = [endsMs - 1, endsMs].map(
+    (takenMs) =>
+      diagnose(fakeFacts({ takenMs })).find(({ code }) => code === 'doctor-kubernetes-support')?.figure,
+  );
+  expect(figures).toEqual(['ends in 1ms', 'ended 0ms ago']);
+});
+
+test('endingsUntil() says that the end of the support of another version is not known', () => {
+  const facts = fakeFacts();
+  if (!facts.records.ok) throw new Error('no records');
+  for (const node of facts.records.value.nodes) node.kubernetesVersion = 'v1.99.0';
+  expect(endingsUntil(facts, NOW_MS).unknown).toEqual([
+    { subject: 'support of Kubernetes v1.99.0', error: expect.anything() },
+  ]);
 });

@@ -1,28 +1,12 @@
+import type { Ending, Endings } from './ending.ts';
+import { growthEndings } from './growth-endings.ts';
 import type { BackupFacts, ClusterFacts, FactsPart } from './cluster-facts.ts';
-import { isAuthority, LASTING_DOCUMENTS } from './checks/expiry-checks.ts';
-
-/** A certificate, document or schedule that expires at a known time. */
-export interface Ending {
-  /** E.g. "document policy". */
-  readonly subject: string;
-  readonly endsMs: number;
-  /** Whether a program renews it, so that no person has to act while the cluster works. */
-  readonly renewsItself: boolean;
-  /** The program or command that renews it. */
-  readonly renewal: string;
-}
-
-/** Everything that expires, and the parts that could not be read. */
-export interface Endings {
-  /** Sorted by time. */
-  readonly endings: readonly Ending[];
-  /** Parts that could not be read, each with the reason. */
-  readonly unknown: readonly { readonly subject: string; readonly error: string }[];
-}
+import { supportOf } from '../bundle/index.ts';
+import { isAuthority, LASTING_DOCUMENTS, versionsOf } from './checks/expiry-checks.ts';
 
 /**
- * Everything that expires before a given time unless it is renewed, sorted by time. Names only the certificate of each node that
- * expires first, because its agent renews all of them in the same way.
+ * Everything that ends before a given time if nobody does anything, sorted by time: at its end, a check of the doctor has a problem that it did
+ * not have before. Names only the certificate of each node that expires first, because its agent renews all of them in the same way.
  */
 export function endingsUntil(facts: ClusterFacts, untilMs: number): Endings {
   const parts: readonly [string, FactsPart<readonly Ending[]>][] = [
@@ -33,8 +17,14 @@ export function endingsUntil(facts: ClusterFacts, untilMs: number): Endings {
       facts.backups === undefined ? { ok: true, value: [] } : mapPart(facts.backups, scheduleOf),
     ],
     ['collateral', mapPart(facts.collateral, collateralOf)],
+    ['support of Kubernetes', mapPart(facts.records, ({ nodes }) => versionsOf(nodes).flatMap(supportEnds))],
   ];
-  const all = [...credentialsOf(facts), ...parts.flatMap(([, part]) => (part.ok ? part.value : []))];
+  const growth = growthEndings(facts);
+  const all = [
+    ...credentialsOf(facts),
+    ...growth.endings,
+    ...parts.flatMap(([, part]) => (part.ok ? part.value : [])),
+  ];
   const seen = new Set<string>();
   return {
     endings: all
@@ -42,7 +32,11 @@ export function endingsUntil(facts: ClusterFacts, untilMs: number): Endings {
       .toSorted((a, b) => a.endsMs - b.endsMs)
       // Every control plane reports the same CAs.
       .filter(({ subject, endsMs }) => !seen.has(`${subject} ${endsMs}`) && seen.add(`${subject} ${endsMs}`)),
-    unknown: parts.flatMap(([subject, part]) => (part.ok ? [] : [{ subject, error: part.error }])),
+    unknown: [
+      ...parts.flatMap(([subject, part]) => (part.ok ? [] : [{ subject, error: part.error }])),
+      ...unknownSupport(facts),
+      ...growth.unknown,
+    ],
   };
 }
 
@@ -103,6 +97,30 @@ function collateralOf(items: readonly { readonly what: string; readonly expiresM
     ...{ subject: what, endsMs, renewsItself: false },
     renewal: '`cluster attest collateral refresh`',
   }));
+}
+
+function supportEnds(version: string): readonly Ending[] {
+  const support = supportOf(version);
+  if (support === undefined) return [];
+  const renewal = 'a cluster with a newer version of Kubernetes';
+  return [
+    {
+      subject: `support of Kubernetes ${support.minor}`,
+      endsMs: support.endMs,
+      renewsItself: false,
+      renewal,
+    },
+  ];
+}
+
+function unknownSupport({ records }: ClusterFacts): Endings['unknown'] {
+  const versions = records.ok ? versionsOf(records.value.nodes) : [];
+  return versions
+    .filter((version) => supportOf(version) === undefined)
+    .map((version) => ({
+      subject: `support of Kubernetes ${version}`,
+      error: 'newer than this program, or older',
+    }));
 }
 
 function mapPart<T, R>(part: FactsPart<T>, map: (value: T) => R): FactsPart<R> {

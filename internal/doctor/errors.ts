@@ -34,6 +34,10 @@ export const doctorErrors = defineErrors({
     'A file system of a node is nearly full. The kubelet evicts pods, and etcd stops when nothing is left.',
     'Free space on the file system, or enlarge it.',
   ),
+  'doctor-disk-growth': retryable.operator.unhealthy(
+    'A file system of a node is full within days, if it goes on filling as it did in the last days.',
+    'Find out what grows (`du -x` on the node shows it), free space, or enlarge the file system.',
+  ),
   'doctor-disk-inodes': retryable.operator.unhealthy(
     'A file system of a node has nearly no inodes left: no file can be created, although there is space.',
     'Remove directories with many small files, or create the file system with more inodes.',
@@ -161,6 +165,10 @@ export const doctorErrors = defineErrors({
   'doctor-etcd-unused': retryable.operator.unhealthy(
     'Most pages of an etcd database are unused: the database takes more space on the disk and in the quota than its content needs.',
     'Run `cluster recover space` as root on a control plane.',
+  ),
+  'doctor-kubernetes-support': retryable.operator.unhealthy(
+    'The Kubernetes project ends, or has ended, its support of the minor version that a node runs: faults in it are not corrected any more.',
+    'Create a cluster with a newer version of Kubernetes and move the workloads to it. This release cannot upgrade Kubernetes on a running cluster.',
   ),
   'doctor-disk-clear': retryable.operator.unhealthy(
     'A node has an encrypted disk, but a directory with secrets or data of the node is in the clear on another disk.',

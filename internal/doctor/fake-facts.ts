@@ -1,4 +1,11 @@
-import type { ClusterFacts, EtcdFacts, EtcdMemberFacts, NodeFacts, RecordFacts } from './cluster-facts.ts';
+import type {
+  ClusterFacts,
+  EtcdFacts,
+  EtcdMemberFacts,
+  GrowthFacts,
+  NodeFacts,
+  RecordFacts,
+} from './cluster-facts.ts';
 
 /** The time of the fake facts. */
 export const NOW_MS = Date.UTC(2026, 10, 1);
@@ -40,6 +47,18 @@ export function fakeMember(changes: Partial<EtcdMemberFacts> = {}): EtcdMemberFa
   };
 }
 
+/** Measurements of nine days in which no disk grows, and the databases grow by 1 MiB a day. */
+function fakeGrowth(isControlPlane: boolean): GrowthFacts[] {
+  const [measuredMs, bytesPerDay] = [9 * DAY_MS, 1024 ** 2];
+  const disks = ['/var/lib/kubelet', '/var/lib/containerd'].map((name): GrowthFacts => {
+    return { kind: 'filesystem', name, measuredMs, bytesPerDay: 0 };
+  });
+  const etcds = ['state', 'kubernetes'].map((name): GrowthFacts => {
+    return { kind: 'etcd', name, measuredMs, bytesPerDay };
+  });
+  return isControlPlane ? [...disks, ...etcds] : disks;
+}
+
 /** Facts of a healthy cluster of three control planes and one worker. All findings are good. */
 export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
   const names = ['n1', 'n2', 'n3', 'n4'];
@@ -77,6 +96,7 @@ export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
         ok: true,
         value: {
           ...(controlPlanes.includes(node) && { stateEtcd: fakeMember(), kubernetesEtcd: fakeMember() }),
+          growth: fakeGrowth(controlPlanes.includes(node)),
           balancer: controlPlanes.map((_, index) => ({
             server: `192.0.2.${index + 1}:6443`,
             verdict: 'healthy',

@@ -16,6 +16,7 @@ export {
   type ClusterFacts,
   type EtcdFacts,
   type EtcdMemberFacts,
+  type GrowthFacts,
   type KubernetesFacts,
   type NodeFacts,
   type NodeMetricsFacts,

@@ -18,6 +18,8 @@ export const LEARNER_WARNING_MS = 10 * MINUTE_MS;
 export const SPACE_WARNING_SHARE = 0.15;
 /** See `SPACE_WARNING_SHARE`. */
 export const SPACE_ERROR_SHARE = 0.1;
+/** A disk that is full in a week, at its growth of the last days, needs somebody before it is. */
+export const GROWTH_WARNING_MS = 7 * DAY_MS;
 /** The kubelet evicts pods below 5 % (nodefs.inodesFree). */
 export const INODES_WARNING_SHARE = 0.1;
 /** See `INODES_WARNING_SHARE`. */
@@ -32,6 +34,8 @@ export const CA_WARNING_MS = 90 * DAY_MS;
 export const CREDENTIALS_WARNING_MS = 7 * DAY_MS;
 /** An owner needs time to sign again. */
 export const DOCUMENT_WARNING_MS = 30 * DAY_MS;
+/** In the last two months, a minor version of Kubernetes gets only fixes of the worst faults (kubernetes.io/releases/patch-releases). */
+export const SUPPORT_WARNING_MS = 60 * DAY_MS;
 /** AMD and Intel issue collateral for about 30 days and more. */
 export const COLLATERAL_WARNING_MS = 7 * DAY_MS;
 /**

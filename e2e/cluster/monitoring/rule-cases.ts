@@ -197,8 +197,8 @@ const expiry = (certificate: string, seconds: number): Fault =>
 const notUp = (program: string, node: NodeName): Fault =>
   set('cluster_program_up', { program, node }, constant(0));
 const add =
-  (name: string, labels: Match): Fault =>
-  (all) => [...all, { name, labels: { job: 'cluster-nodes', ...labels }, values: constant(1) }];
+  (name: string, labels: Match, value = 1): Fault =>
+  (all) => [...all, { name, labels: { job: 'cluster-nodes', ...labels }, values: constant(value) }];
 const databases = (bytes: number, inUse: number): Fault =>
   both(
     set('etcd_mvcc_db_total_size_in_bytes', { node: 'n1', etcd: 'state' }, constant(bytes)),
@@ -261,6 +261,28 @@ export const RULE_CASES: readonly RuleCase[] = [
   },
   { name: '9% of a disk free', fault: freeBytes(0.09), ...one('ClusterDiskSpace', 'critical', 'n4') },
   { name: '14% of a disk free', fault: freeBytes(0.14), ...one('ClusterDiskSpace', 'warning', 'n4') },
+  {
+    // 50 GiB are left until less than 10% is free.
+    name: 'a disk that is full in six days',
+    fault: add(
+      'cluster_filesystem_growth_bytes_per_second',
+      { node: 'n4', path: KUBELET_DIRECTORY },
+      (50 * GIB) / (6 * DAY_SECONDS),
+    ),
+    ...one('ClusterDiskGrowth', 'warning', 'n4'),
+  },
+  {
+    name: 'disks that are full in eight days, or do not grow',
+    fault: both(
+      add(
+        'cluster_filesystem_growth_bytes_per_second',
+        { node: 'n4', path: KUBELET_DIRECTORY },
+        (50 * GIB) / (8 * DAY_SECONDS),
+      ),
+      add('cluster_filesystem_growth_bytes_per_second', { node: 'n3', path: KUBELET_DIRECTORY }, 0),
+    ),
+    fires: [],
+  },
   { name: '4% of the inodes free', fault: freeInodes(0.04), ...one('ClusterDiskInodes', 'critical', 'n4') },
   { name: '9% of the inodes free', fault: freeInodes(0.09), ...one('ClusterDiskInodes', 'warning', 'n4') },
   {

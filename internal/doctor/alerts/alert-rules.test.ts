@@ -17,6 +17,7 @@ const WITHOUT_ALERT: readonly CheckCode[] = [
   'doctor-old-disk',
   ...(['doctor-backup-copies', 'doctor-disk-clear'] as const),
   ...(['doctor-pods', 'doctor-budget', 'doctor-chart', 'doctor-skew'] as const),
+  ...(['doctor-kubernetes-support'] as const),
 ];
 
 function check(code: CheckCode, alert: Alert, explains: readonly CheckCode[] = []): DoctorCheck {
@@ -55,6 +56,8 @@ test.each<readonly [code: CheckCode, severity: string, threshold: number]>([
   ['doctor-clock', 'warning', limits.CLOCK_WARNING_MS / 1000],
   ['doctor-disk-space', 'critical', limits.SPACE_ERROR_SHARE],
   ['doctor-disk-space', 'warning', limits.SPACE_WARNING_SHARE],
+  ['doctor-disk-growth', 'warning', limits.GROWTH_WARNING_MS / 1000],
+  ['doctor-disk-growth', 'warning', limits.SPACE_ERROR_SHARE],
   ['doctor-disk-inodes', 'critical', limits.INODES_ERROR_SHARE],
   ['doctor-disk-inodes', 'warning', limits.INODES_WARNING_SHARE],
   ['doctor-etcd-size', 'warning', limits.DATABASE_WARNING_SHARE],

@@ -74,6 +74,13 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     limits: { critical: limits.SPACE_ERROR_SHARE, warning: limits.SPACE_WARNING_SHARE },
     summary: 'A file system of {{ $labels.node }} has {{ $value | humanizePercentage }} free',
   },
+  'doctor-disk-growth': {
+    ...{ scope: 'node', unit: 's', is: '<=', forMinutes: 60 },
+    figure: `min by (node) ((cluster_filesystem_available_bytes - cluster_filesystem_size_bytes * ${limits.SPACE_ERROR_SHARE}) / (cluster_filesystem_growth_bytes_per_second > 0))`,
+    limits: { warning: seconds(limits.GROWTH_WARNING_MS) },
+    summary:
+      'At its growth of the last days, a file system of {{ $labels.node }} is full in {{ $value | humanizeDuration }}',
+  },
   'doctor-disk-inodes': {
     ...{ scope: 'node', unit: 'percentunit', is: '<', forMinutes: 5 },
     figure: 'min by (node) (cluster_filesystem_inodes_free / (cluster_filesystem_inodes > 0))',
@@ -209,5 +216,8 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
   'doctor-pods': { none: KUBE_STATE },
   'doctor-budget': { none: KUBE_STATE },
   'doctor-chart': { none: 'the check is about the charts of a workspace' },
+  'doctor-kubernetes-support': {
+    none: 'the check compares the version of Kubernetes with dates that the CLI knows',
+  },
   'doctor-skew': { none: 'the check compares versions with the version of the CLI' },
 };

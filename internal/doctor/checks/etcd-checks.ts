@@ -6,10 +6,10 @@ import type { ClusterFacts, EtcdFacts, NodeMetricsFacts, RecordFacts } from '../
 import { judgePart, notMeasured, percent, type Observe } from '../observe.ts';
 import { DATABASE_WARNING_SHARE, LEARNER_WARNING_MS } from '../thresholds.ts';
 
-/** The two etcd clusters, and the member of `NodeMetricsFacts` that describes each. */
+/** The two etcd clusters, the member of `NodeMetricsFacts` that describes each, and its name on nodes. */
 export const ETCDS = [
-  { subject: 'state etcd', key: 'stateEtcd' },
-  { subject: 'Kubernetes etcd', key: 'kubernetesEtcd' },
+  { subject: 'state etcd', key: 'stateEtcd', name: 'state' },
+  { subject: 'Kubernetes etcd', key: 'kubernetesEtcd', name: 'kubernetes' },
 ] as const;
 
 type JudgeEtcd = (etcd: EtcdFacts, subject: string, records: RecordFacts) => readonly Observation[];

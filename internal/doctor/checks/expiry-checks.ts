@@ -1,3 +1,4 @@
+import { supportOf } from '../../bundle/index.ts';
 import { formatDuration, formatExpiry } from '../../clock/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import type { ClusterFacts, NodeFacts } from '../cluster-facts.ts';
@@ -10,6 +11,7 @@ import {
   JOIN_RECENT_MS,
   RENEWAL_FAILING_SHARE,
   ROTATION_WARNING_MS,
+  SUPPORT_WARNING_MS,
 } from '../thresholds.ts';
 
 /**
@@ -140,6 +142,39 @@ export const collateral: Observe = ({ collateral: part, takenMs }) => {
     return [judgeEnd(takenMs, { subject, endMs, threshold, marginMs: COLLATERAL_WARNING_MS })];
   });
 };
+
+/** Judges when the support of each minor version of Kubernetes that a node runs ends. */
+export const kubernetesSupport: Observe = (facts) => {
+  const threshold = `ends in more than ${formatDuration(SUPPORT_WARNING_MS)}`;
+  return judgePart(facts.records, { subject: 'Kubernetes', threshold }, ({ nodes }) =>
+    versionsOf(nodes).map((version) => {
+      const support = supportOf(version);
+      if (support === undefined)
+        return notMeasured(
+          { subject: `support of Kubernetes ${version}`, threshold },
+          `this program does not know when the support of Kubernetes ${version} ends`,
+        );
+      const subject = `support of Kubernetes ${support.minor}`;
+      const leftMs = support.endMs - facts.takenMs;
+      const figure =
+        leftMs > 0 ? `ends in ${formatDuration(leftMs)}` : `ended ${formatDuration(-leftMs)} ago`;
+      // Never an error: the cluster works on.
+      return {
+        ...{ subject, figure, threshold },
+        problem: warned(leftMs <= SUPPORT_WARNING_MS ? `the ${subject} ${figure}` : undefined),
+      };
+    }),
+  );
+};
+
+/** One version of Kubernetes for each minor that a node runs. A node that does not run Kubernetes yet reports none. */
+export function versionsOf(nodes: readonly NodeFacts[]): readonly string[] {
+  const running = nodes.filter(({ state, kubernetesVersion }) => state === 'up' && kubernetesVersion !== '');
+  const minors = running.map(
+    ({ kubernetesVersion: version }) => [supportOf(version)?.minor ?? version, version] as const,
+  );
+  return [...new Map(minors).values()].toSorted();
+}
 
 /** Judges whether join requests were refused lately. */
 export const join: Observe = ({ joins, takenMs }) => {

@@ -1,8 +1,11 @@
+import { formatDuration } from '../../clock/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import { formatBytes } from '../../printable/index.ts';
 import type { ClusterFacts, FileSystemFacts } from '../cluster-facts.ts';
 import { judgeMembers, judgePart, notMeasured, percent, type Observe } from '../observe.ts';
+import { describeGrowth, growthOfDisk, passesMs } from '../growth.ts';
 import {
+  GROWTH_WARNING_MS,
   INODES_ERROR_SHARE,
   INODES_WARNING_SHARE,
   SPACE_ERROR_SHARE,
@@ -82,6 +85,28 @@ export const space: Observe = (facts) => {
   }));
 };
 
+/** Judges when the file systems that the kubelet watches are full at their growth. */
+export const growth: Observe = (facts) => {
+  const threshold = `less than ${percent(SPACE_ERROR_SHARE)} free in more than ${formatDuration(GROWTH_WARNING_MS)}`;
+  return eachFileSystem(facts, threshold, (each, seen) => {
+    const seenGrowth = growthOfDisk(facts, seen.node, each);
+    if (seenGrowth.kind === 'missing') return notMeasured(seen, `growth not known: ${seenGrowth.why}`);
+    if (seenGrowth.kind === 'too-few') return { ...seen, figure: seenGrowth.why };
+    const { bytesPerDay, measuredMs } = seenGrowth;
+    if (bytesPerDay === 0)
+      return { ...seen, figure: `no steady growth, measured over ${formatDuration(measuredMs)}` };
+    const leftBytes = each.availableBytes - SPACE_ERROR_SHARE * each.capacityBytes;
+    const fullMs = passesMs(facts.takenMs, { leftBytes, bytesPerDay });
+    const rate = describeGrowth(seenGrowth);
+    // Use that has passed the limit already is judged by the check of free space.
+    if (fullMs === undefined) return { ...seen, figure: rate };
+    const inMs = fullMs - facts.takenMs;
+    const figure = `in ${formatDuration(inMs)}: ${rate}`;
+    const cause = `${seen.subject} has less than ${percent(SPACE_ERROR_SHARE)} free ${figure}`;
+    return { ...seen, figure, problem: warned(inMs <= GROWTH_WARNING_MS ? cause : undefined) };
+  });
+};
+
 /** Judges the free inodes of the file systems that the kubelet watches. */
 export const inodes: Observe = (facts) => {
   const threshold = `at least ${percent(INODES_WARNING_SHARE)} free; less than ${percent(INODES_ERROR_SHARE)} is an error`;
@@ -128,27 +153,34 @@ interface Free {
 }
 
 function fileSystems(
-  { kubelets }: ClusterFacts,
+  facts: ClusterFacts,
   threshold: string,
   read: (fileSystem: FileSystemFacts) => Free | undefined,
+): readonly Observation[] {
+  return eachFileSystem(facts, threshold, (each, seen) => {
+    const found = read(each);
+    if (found === undefined) return { ...seen, figure: 'no limit' };
+    const share = found.of === 0 ? 0 : found.free / found.of;
+    const figure = found.figure(share);
+    const cause = `${seen.subject} has ${figure}`;
+    const problem =
+      share < found.limits.error ? failed(cause) : warned(share < found.limits.warning ? cause : undefined);
+    return { ...seen, figure, problem };
+  });
+}
+
+type SeenFileSystem = Pick<Observation, 'subject' | 'threshold'> & { readonly node: string };
+
+function eachFileSystem(
+  { kubelets }: ClusterFacts,
+  threshold: string,
+  judge: (fileSystem: FileSystemFacts, seen: SeenFileSystem) => Observation,
 ): readonly Observation[] {
   if (kubelets.length === 0)
     return [notMeasured({ subject: 'disks', threshold }, 'no kubelet could be asked')];
   return kubelets.flatMap(({ node, answer }) =>
     judgePart(answer, { subject: `disks of ${node}`, threshold, node }, (value) =>
-      value.fileSystems.map((each): Observation => {
-        const seen = { subject: `${each.name} of ${node}`, node, threshold };
-        const found = read(each);
-        if (found === undefined) return { ...seen, figure: 'no limit' };
-        const share = found.of === 0 ? 0 : found.free / found.of;
-        const figure = found.figure(share);
-        const cause = `${each.name} of ${node} has ${figure}`;
-        const problem =
-          share < found.limits.error
-            ? failed(cause)
-            : warned(share < found.limits.warning ? cause : undefined);
-        return { ...seen, figure, problem };
-      }),
+      value.fileSystems.map((each) => judge(each, { subject: `${each.name} of ${node}`, node, threshold })),
     ),
   );
 }
