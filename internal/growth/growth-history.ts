@@ -84,7 +84,8 @@ export function growthOf({ measurements }: GrowthHistory): Growth {
   const flat = measurements.map(([atMs, used]) => used - perMs * atMs);
   const level = median(flat);
   const noise = median(flat.map((each) => Math.abs(each - level)));
-  const isClear = perMs > 0 && perMs * measuredMs > MIN_GROWTH_PER_NOISE * noise;
+  // Never true for a disk that loses.
+  const isClear = perMs * measuredMs > MIN_GROWTH_PER_NOISE * noise;
   return { measuredMs, bytesPerDay: isClear ? perMs * DAY_MS : 0 };
 }
 
