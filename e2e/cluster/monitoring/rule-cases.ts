@@ -74,6 +74,7 @@ function programSeries(): readonly Series[] {
     ...Object.entries({
       size_bytes: 100 * GIB,
       available_bytes: 60 * GIB,
+      growth_bytes_per_second: 0,
       inodes: 1e6,
       inodes_free: 9e5,
     }).map(([name, value]) =>
@@ -190,6 +191,13 @@ const slow = (name: string, bounds: readonly number[]): Fault =>
   );
 const freeBytes = (share: number): Fault =>
   set('cluster_filesystem_available_bytes', { node: 'n4' }, constant(share * 100 * GIB));
+/** 50 GiB are left until less than 10% is free. */
+const fullIn = (days: number): Fault =>
+  set(
+    'cluster_filesystem_growth_bytes_per_second',
+    { node: 'n4' },
+    constant((50 * GIB) / (days * DAY_SECONDS)),
+  );
 const freeInodes = (share: number): Fault =>
   set('cluster_filesystem_inodes_free', { node: 'n4' }, constant(share * 1e6));
 const expiry = (certificate: string, seconds: number): Fault =>
@@ -197,8 +205,8 @@ const expiry = (certificate: string, seconds: number): Fault =>
 const notUp = (program: string, node: NodeName): Fault =>
   set('cluster_program_up', { program, node }, constant(0));
 const add =
-  (name: string, labels: Match, value = 1): Fault =>
-  (all) => [...all, { name, labels: { job: 'cluster-nodes', ...labels }, values: constant(value) }];
+  (name: string, labels: Match): Fault =>
+  (all) => [...all, { name, labels: { job: 'cluster-nodes', ...labels }, values: constant(1) }];
 const databases = (bytes: number, inUse: number): Fault =>
   both(
     set('etcd_mvcc_db_total_size_in_bytes', { node: 'n1', etcd: 'state' }, constant(bytes)),
@@ -262,27 +270,11 @@ export const RULE_CASES: readonly RuleCase[] = [
   { name: '9% of a disk free', fault: freeBytes(0.09), ...one('ClusterDiskSpace', 'critical', 'n4') },
   { name: '14% of a disk free', fault: freeBytes(0.14), ...one('ClusterDiskSpace', 'warning', 'n4') },
   {
-    // 50 GiB are left until less than 10% is free.
     name: 'a disk that is full in six days',
-    fault: add(
-      'cluster_filesystem_growth_bytes_per_second',
-      { node: 'n4', path: KUBELET_DIRECTORY },
-      (50 * GIB) / (6 * DAY_SECONDS),
-    ),
+    fault: fullIn(6),
     ...one('ClusterDiskGrowth', 'warning', 'n4'),
   },
-  {
-    name: 'disks that are full in eight days, or do not grow',
-    fault: both(
-      add(
-        'cluster_filesystem_growth_bytes_per_second',
-        { node: 'n4', path: KUBELET_DIRECTORY },
-        (50 * GIB) / (8 * DAY_SECONDS),
-      ),
-      add('cluster_filesystem_growth_bytes_per_second', { node: 'n3', path: KUBELET_DIRECTORY }, 0),
-    ),
-    fires: [],
-  },
+  { name: 'a disk that is full in eight days', fault: fullIn(8), fires: [] },
   { name: '4% of the inodes free', fault: freeInodes(0.04), ...one('ClusterDiskInodes', 'critical', 'n4') },
   { name: '9% of the inodes free', fault: freeInodes(0.09), ...one('ClusterDiskInodes', 'warning', 'n4') },
   {
