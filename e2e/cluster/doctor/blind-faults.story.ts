@@ -57,6 +57,8 @@ await test('doctor names the cause of faults that its authors have not chosen', 
     KUBECONFIG: join(workspace, 'kubeconfig'),
     CLUSTER_WORKSPACE: workspace,
     MINI_NAME: NAME,
+    // Where `cluster mini` finds the machines.
+    XDG_DATA_HOME: join(bench.directory, 'data'),
   };
   const workstation = await Workstation.create(bench, {
     ...{ cluster, machines: MACHINES, own: {}, kubectl: true, environment },
