@@ -102,6 +102,25 @@ describe('restoreClusterRecords()', () => {
     expect((await records.removed.read(etcd, key, signal)).record?.removal).toBe(4);
   });
 
+  test('records machines that only the workspace of the owner knows as removed', async () => {
+    await createOldCluster();
+    const later = { identity: `tpm-ek:${'0c'.repeat(32)}`, nodeId: 'node-c', name: 'n5' };
+    const options = { epoch: 2, knownMachines: [later], signal };
+    await restoreClusterRecords(etcd, cluster('n7', NEW_TPM), options);
+    const { record } = await records.removed.read(etcd, records.removed.key(later.identity), signal);
+    expect(record).toMatchObject({ ...later, removal: 1, removedBy: 'restore' });
+  });
+
+  test('keeps the removal of a known machine that the backup has too, and does not refuse the machine that runs the restore', async () => {
+    await createOldCluster();
+    const key = records.removed.key(OLD_TPM);
+    const known = [OLD_TPM, NEW_TPM].map((identity) => ({ identity, nodeId: 'node-1', name: 'n1' }));
+    const options = { epoch: 2, knownMachines: known, signal };
+    await restoreClusterRecords(etcd, cluster('n7', NEW_TPM), options);
+    expect((await records.removed.read(etcd, key, signal)).record?.removal).toBe(1);
+    expect(await keys('removed/')).not.toContain(records.removed.key(NEW_TPM));
+  });
+
   test('does not record the machine that runs the restore as removed, even if it was a member of the old cluster', async () => {
     await createOldCluster();
     await restoreClusterRecords(etcd, cluster('n7', OLD_TPM), { epoch: 2, signal });

@@ -59,15 +59,21 @@ const KUBERNETES_PREFIXES = [
 
 /**
  * Changes the records of a restored state etcd so that the cluster has this node as its only member, in a new epoch.
- * Every other machine of the old cluster is recorded as removed: it is refused until an owner readmits it. May be
+ * Every other machine of the old cluster, and every machine that the owner knows beside them, is recorded as removed: it is refused until an owner readmits it. May be
  * repeated after any crash; the cluster record is written last.
  * @throws ConsensusError `consensus-other-cluster`
  */
 export async function restoreClusterRecords(
   etcd: KeySpace,
   created: NewCluster,
-  { epoch, signal }: { readonly epoch: number; readonly signal: AbortSignal },
+  options: {
+    readonly epoch: number;
+    /** Machines that the backup may not know. */
+    readonly knownMachines?: readonly KnownMachine[] | undefined;
+    readonly signal: AbortSignal;
+  },
 ): Promise<ClusterRecord> {
+  const { epoch, knownMachines = [], signal } = options;
   const firstNodeId = nodeIdOf(created.node.pubKeyDer);
   const { entry, record: before } = await records.cluster.read(etcd, CLUSTER_KEY, signal);
   const { record: keys } = await records.keys.read(etcd, KEYS_KEY, signal);
@@ -86,6 +92,7 @@ export async function restoreClusterRecords(
       `restoring cluster ${created.clusterId} in epoch ${epoch}: the snapshot is of epoch ${before.epoch}`,
     );
   await recordRemovals(etcd, created, signal);
+  await recordKnownMachines(etcd, created, { knownMachines, signal });
   await deleteAll(etcd, REPLACED_PREFIXES, signal);
   const { clusterName, caPem } = created;
   const cluster: ClusterRecord = { ...before, clusterName, caPem, epoch, firstNodeId };
@@ -126,6 +133,31 @@ async function recordRemovals(
     identity === undefined ? [] : [remove(records.removed.key(identity))],
   );
   await etcd.commit({ when: [], then: ended }, { signal });
+}
+
+/** A machine that was removed or admitted after the backup, so that its records have no removal of it. */
+interface KnownMachine {
+  readonly identity: string;
+  readonly nodeId: string;
+  readonly name: string;
+}
+
+/** A removal that is on record already stays as it is. */
+async function recordKnownMachines(
+  etcd: KeySpace,
+  { node, nowMs }: NewCluster,
+  {
+    knownMachines,
+    signal,
+  }: { readonly knownMachines: readonly KnownMachine[]; readonly signal: AbortSignal },
+): Promise<void> {
+  const own = new Set([keyIdentityOf(node.pubKeyDer), node.admission?.identity]);
+  for (const machine of knownMachines.filter(({ identity }) => !own.has(identity))) {
+    const before = await readRemovals(etcd, [machine.identity], signal);
+    if (before.some(({ record }) => record !== undefined)) continue;
+    const { when, then } = planRemoval(before, machine, { nowMs, removedBy: REMOVED_BY });
+    await etcd.commit({ when, then }, { signal });
+  }
 }
 
 async function deleteAll(etcd: KeySpace, prefixes: readonly string[], signal: AbortSignal): Promise<void> {

@@ -58,7 +58,7 @@ export async function createFirstRecords(
   const cluster =
     spec.restore === undefined
       ? (await createClusterRecords(etcd, created, signal)).cluster
-      : await restoreClusterRecords(etcd, created, { epoch: spec.restore.epoch, signal });
+      : await restoreClusterRecords(etcd, created, { ...spec.restore, signal });
   const leaf = nodeLeaf({
     ...{ clusterId: spec.clusterId, pubKeyDer: machine.pubKeyDer, addresses: [address] },
     isControlPlane: true,

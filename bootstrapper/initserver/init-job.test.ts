@@ -197,6 +197,8 @@ describe('InitJob', () => {
     const next = createJob(files);
     await next.restore();
     await next.accept(restoring, never);
+    const knownMachines = [{ identity: 'tpm-ek:0a', nodeId: 'node-1', name: 'n5' }];
+    await next.accept({ ...restoring, spec: { ...spec, restore: { ...restore, knownMachines } } }, never);
     const other = { ...restoring, spec: { ...spec, restore: { ...restore, epoch: 3 } } };
     await expect(next.accept(other, never)).rejects.toMatchObject({ code: 'initserver-spec-changed' });
   });

@@ -231,8 +231,11 @@ async function assertSame(known: InitRecord, request: InitRecord): Promise<void>
  * they are deleted at the end of an init.
  */
 function comparable(spec: InitSpec): string {
+  const { restore, ...rest } = withoutSecrets(spec);
   return digestOfSpec({
-    ...withoutSecrets(spec),
+    ...rest,
+    // A workspace may know other machines by now. Those of the first request count.
+    ...(restore === undefined ? {} : { restore: { ...restore, knownMachines: [] } }),
     kubernetesAdminCsrBase64: '',
     ownerCsrBase64: '',
     ownerDocumentsBase64: [], // the signatures of these requests are new; the keys are compared separately

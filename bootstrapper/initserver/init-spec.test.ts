@@ -1,13 +1,15 @@
-import { create } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
-import { ClusterRestoreSchema, ClusterSpecSchema, type ClusterRestore } from '../../initproto/gen/init_pb.js';
+import { ClusterRestoreSchema, ClusterSpecSchema, KnownMachineSchema } from '../../initproto/gen/init_pb.js';
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { parseInitSpec } from './init-spec.ts';
 
 const KEY = 'THE-KEY-THAT-NO-ERROR-SHOWS';
 const sharedKeys = Object.fromEntries(Object.keys(CONTROL_PLANE_KEY_FILES).map((name) => [name, KEY]));
 
-function specWith(restore: Partial<ClusterRestore>) {
+const machine = { identity: `tpm-ek:${'0a'.repeat(32)}`, nodeId: `node-${'1'.repeat(32)}`, name: 'n5' };
+
+function specWith(restore: MessageInitShape<typeof ClusterRestoreSchema>) {
   return create(ClusterSpecSchema, {
     ...{ clusterName: 'blue', clusterId: 'a'.repeat(32), kubernetesVersion: 'v1.37.2' },
     ...{ bundleManifest: new Uint8Array([1]), podSubnet: '198.19.0.0/17', serviceSubnet: '198.19.128.0/20' },
@@ -32,6 +34,11 @@ describe('parseInitSpec() of a restored cluster', () => {
     });
   });
 
+  test('returns the machines that the workspace knows', () => {
+    const knownMachines = [create(KnownMachineSchema, machine)];
+    expect(parseInitSpec(specWith({ knownMachines }), 'n1').restore?.knownMachines).toEqual([machine]);
+  });
+
   const { 'cluster-ca.key': _missing, ...incomplete } = sharedKeys;
   test.each([
     { name: 'the epoch of a new cluster', restore: { epoch: 1n } },
@@ -43,6 +50,26 @@ describe('parseInitSpec() of a restored cluster', () => {
     {
       name: 'a key of 2 MiB',
       restore: { sharedKeys: { ...sharedKeys, 'cluster-ca.key': KEY.repeat(80_000) } },
+    },
+    {
+      name: 'a known machine without an identity',
+      restore: { knownMachines: [{ ...machine, identity: '' }] },
+    },
+    {
+      name: 'a known machine whose identity is a path',
+      restore: { knownMachines: [{ ...machine, identity: '../tpm-ek:0a' }] },
+    },
+    {
+      name: 'a known machine with another node ID',
+      restore: { knownMachines: [{ ...machine, nodeId: 'n1' }] },
+    },
+    {
+      name: 'a known machine with a name of two lines',
+      restore: { knownMachines: [{ ...machine, name: 'n1\nn2' }] },
+    },
+    {
+      name: 'too many known machines',
+      restore: { knownMachines: Array.from({ length: 4_097 }, () => machine) },
     },
     { name: 'an unknown key', restore: { sharedKeys: { ...sharedKeys, '../../etc/passwd': KEY } } },
   ])('refuses $name, and its error shows no key', ({ restore }) => {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { ClusterRestore, ClusterSpec } from '../../initproto/gen/init_pb.js';
 import { DNS_LABEL, DNS_NAME } from '../../internal/endpoint/index.ts';
+import { NODE_ID } from '../../internal/pki/index.ts';
 import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
 import { InitServerError } from './errors.ts';
 
@@ -36,6 +37,17 @@ export interface InitRestore {
   readonly kubernetesSnapshotSha256: string;
   /** Secret. Texts by the names of `CONTROL_PLANE_KEY_FILES`; empty once the owner has acknowledged the result. */
   readonly sharedKeys: Readonly<Record<string, string>>;
+  /** Machines that the workspace of the owner knows and the backup may not; absent from requests of older versions. */
+  readonly knownMachines?: readonly KnownMachine[];
+}
+
+/** A machine that is refused in the restored cluster until an owner readmits it. */
+export interface KnownMachine {
+  /** "tpm-ek:90ab…". */
+  readonly identity: string;
+  /** The node that it was last. */
+  readonly nodeId: string;
+  readonly name: string;
 }
 
 const MAX_MANIFEST = 1024 * 1024;
@@ -47,6 +59,8 @@ const MAX_DOCUMENTS = 8;
 const MAX_DOCUMENT = 64 * 1024;
 const MAX_KEYS = 32;
 const MAX_KEY_TEXT = 1024 * 1024;
+const MAX_MACHINES = 4_096;
+const IDENTITY = /^[a-z0-9-]{1,32}:[0-9a-f]{16,256}$/;
 const SHA256 = /^[0-9a-f]{64}$/;
 
 /** Parses a specification: sizes, then formats. @throws InitServerError `initserver-spec-invalid` */
@@ -89,7 +103,7 @@ export function parseInitSpec(wire: ClusterSpec | undefined, hostname: string): 
 
 /** An error never contains a key. */
 function parseRestore(wire: ClusterRestore): InitRestore {
-  const { epoch, stateSnapshotSha256, kubernetesSnapshotSha256, sharedKeys } = wire;
+  const { epoch, stateSnapshotSha256, kubernetesSnapshotSha256, sharedKeys, knownMachines } = wire;
   check('restore.epoch', epoch > 1n && epoch <= BigInt(Number.MAX_SAFE_INTEGER), String(epoch));
   check('restore.state_snapshot_sha256', SHA256.test(stateSnapshotSha256), stateSnapshotSha256);
   check(
@@ -110,11 +124,20 @@ function parseRestore(wire: ClusterRestore): InitRestore {
       text.length > 0 && text.length <= MAX_KEY_TEXT,
       `${name}: ${text.length} characters`,
     );
+  check('restore.known_machines', knownMachines.length <= MAX_MACHINES, `${knownMachines.length} machines`);
+  for (const { identity, nodeId, name } of knownMachines) {
+    check('restore.known_machines', IDENTITY.test(identity), identity);
+    check('restore.known_machines', NODE_ID.test(nodeId), nodeId);
+    check('restore.known_machines', DNS_NAME.test(name), name);
+  }
   return {
     epoch: Number(epoch),
     stateSnapshotSha256,
     kubernetesSnapshotSha256,
     sharedKeys: { ...sharedKeys },
+    ...(knownMachines.length > 0 && {
+      knownMachines: knownMachines.map(({ identity, nodeId, name }) => ({ identity, nodeId, name })),
+    }),
   };
 }
 

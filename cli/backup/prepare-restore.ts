@@ -10,6 +10,7 @@ import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { clusterIdFrom, findLiveCluster, readSeenEpoch } from '../cluster/index.ts';
 import { renderLosses } from '../loss/index.ts';
+import { readKnownMachines, type KnownMachine } from '../sign/index.ts';
 import {
   layoutOf,
   readMasterSecret,
@@ -66,7 +67,8 @@ export async function prepareRestore(
   const plan = planRestore(state, seenEpoch, { header, sha256, fingerprint, acceptOlderEpoch });
   // Only a workspace knows curators that could still respond.
   if (plan.kind === 'begin' && hasWorkspace) await refuseLiveCluster(context, header);
-  const losses = plan.kind === 'begin' ? lossesOfRestore(header, clock.nowMs()) : [];
+  const known = hasWorkspace ? await readKnownMachines(files, await workspaceOf(context)) : [];
+  const losses = plan.kind === 'begin' ? lossesOfRestore(header, known, clock.nowMs()) : [];
   return { ...plan, header, sha256, key, losses };
 }
 
@@ -103,11 +105,26 @@ async function knownCluster(
   return { keyPem, clusterId: clusterIdFrom(await readMasterSecret(context, layout)), hasWorkspace: true };
 }
 
-function lossesOfRestore({ takenMs }: Pick<BackupHeader, 'takenMs'>, nowMs: number): readonly string[] {
+/** The workspace of the caller, and its cluster. */
+export async function workspaceOf(
+  context: CommandContext,
+): Promise<{ readonly directory: string; readonly clusterId: string }> {
+  const { workspace: directory } = context.paths;
+  const clusterId = clusterIdFrom(await readMasterSecret(context, layoutOf(directory)));
+  return { directory, clusterId };
+}
+
+function lossesOfRestore(
+  { takenMs }: Pick<BackupHeader, 'takenMs'>,
+  known: readonly KnownMachine[],
+  nowMs: number,
+): readonly string[] {
+  const names = [...new Set(known.map(({ name }) => name))].join(', ');
   const age = formatDuration(Math.max(0, nowMs - takenMs));
   return [
     `all changes since ${new Date(takenMs).toISOString()} (${age} ago)`,
     'the membership of all machines of the old cluster: they are refused until an owner readmits them',
+    `the removals of machines since then, except those that this workspace knows (${names === '' ? 'none' : names})`,
     'volumes, and the operators other than you: a backup has none of them',
     'the records of this workspace about the machines and certificates of the old cluster',
   ];

@@ -5,6 +5,8 @@ import { generateWorkspace, openWorkspace } from '../cluster/index.ts';
 import { layoutOf } from '../workspace/index.ts';
 import { MemoryFiles } from '../../internal/testing/index.ts';
 import { createBackup, deleteBackups, TAKEN_MS } from './fake-backup.ts';
+import { readKnownMachines } from '../sign/index.ts';
+import { workspaceOf } from './prepare-restore.ts';
 import { beginRestore, runRestore, type RestoreOptions } from './restore-backup.ts';
 
 afterEach(deleteBackups);
@@ -20,6 +22,24 @@ test('a restore deletes the saved new cluster CA of the workspace, because the b
   expect(await files.stat(path)).toBeUndefined();
   await using workspace = await openWorkspace(context, 'test');
   expect(workspace.state.value).toMatchObject({ restore });
+});
+
+test('a restore remembers the machines of the old cluster whose files it deletes, and its preview names those that it knows', async () => {
+  const { files, file } = await createBackup();
+  const context = contextOf(files, '/owner');
+  const { clusterId } = await workspaceOf(context);
+  const machine = { identity: `tpm-ek:${'5'.repeat(64)}`, nodeId: `node-${'5'.repeat(32)}`, name: 'n5' };
+  await files.makeDirectory('/owner/machines');
+  await files.writeAtomic('/owner/machines/n5.json', JSON.stringify({ ...machine, clusterId }));
+  await beginRestore(context, { fileSha256: 'ab'.repeat(32), epoch: 2 });
+  expect(await files.stat('/owner/machines/n5.json')).toBeUndefined();
+  expect(await readKnownMachines(files, { directory: '/owner', clusterId })).toEqual([machine]);
+  await runRestore(context, file, { ...OPTIONS, dryRun: true });
+  expect(context.host.answered).toMatchObject({
+    losses: expect.arrayContaining([
+      'the removals of machines since then, except those that this workspace knows (n5)',
+    ]) as unknown,
+  });
 });
 
 const OPTIONS: RestoreOptions = {

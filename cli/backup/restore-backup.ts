@@ -14,8 +14,9 @@ import {
 import { admitControlPlanes, type ChosenMachine } from '../nodes/index.ts';
 import { confirmLoss } from '../loss/index.ts';
 import { layoutOf, readConfig } from '../workspace/index.ts';
+import { addPinnedMachines, readKnownMachines } from '../sign/index.ts';
 import { refuseOtherConfiguration } from './plan-restore.ts';
-import { prepareRestore, showRestore, type RestoreSourceFlags } from './prepare-restore.ts';
+import { prepareRestore, showRestore, workspaceOf, type RestoreSourceFlags } from './prepare-restore.ts';
 import { withUnpackedBackup, type SnapshotFile, type UnpackedBackup } from './unpack-backup.ts';
 import { restoreWorkspace } from './workspace-part.ts';
 
@@ -87,6 +88,7 @@ export async function restoreCluster(
     const config = await readConfig(context.ports.files, layoutOf(context.paths.workspace));
     refuseOtherConfiguration(unpacked.configuration, config);
     if (kind === 'begin') await beginRestore(context, { fileSha256: sha256, epoch });
+    const knownMachines = await readKnownMachines(context.ports.files, await workspaceOf(context));
     const summary = await runInit(context, {
       ...{
         node: options.node,
@@ -94,14 +96,15 @@ export async function restoreCluster(
         kubernetesVersion: header.versions.kubernetes,
       },
       charts: options.charts,
-      restore: sourceOf(unpacked, epoch),
+      restore: { ...sourceOf(unpacked, epoch), knownMachines },
     });
     return { summary, header, epoch };
   });
 }
 
 /**
- * From here on the workspace belongs to the restored cluster. The files about machines of the old cluster are deleted.
+ * From here on the workspace belongs to the restored cluster. The files about machines of the old cluster are deleted; the restored cluster
+ * refuses these machines.
  */
 export async function beginRestore(
   context: CommandContext,
@@ -110,13 +113,17 @@ export async function beginRestore(
   await using workspace = await openWorkspace(context, 'cluster restore');
   const { layout, state } = workspace;
   const { files } = context.ports;
+  await addPinnedMachines(files, await workspaceOf(context), layout.machines);
   // The restored cluster has the CA of the backup, even if a rotation has replaced this CA since.
   for (const path of [layout.curators, layout.ownerCert, layout.machines, layout.clusterCa])
     await files.remove(path);
   await state.update(({ init: _init, ...rest }) => ({ ...rest, charts: {}, restore }));
 }
 
-function sourceOf({ state, kubernetes, sharedKeys }: UnpackedBackup, epoch: number): RestoreSource {
+function sourceOf(
+  { state, kubernetes, sharedKeys }: UnpackedBackup,
+  epoch: number,
+): Omit<RestoreSource, 'knownMachines'> {
   const snapshot = ({ path, sha256, sizeBytes }: SnapshotFile): SnapshotSource => ({
     ...{ sha256, sizeBytes },
     read: (_, options) => new DiskStreams().readChunks(path, options),

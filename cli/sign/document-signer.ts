@@ -7,6 +7,7 @@ import {
 import { RpcError } from '../../internal/rpc/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator, readCaller, saveKnownCurators, type Caller } from '../cluster/index.ts';
+import { saveRemovedMachines } from './known-machines.ts';
 import { contentOf, sha256Of, type Proposal } from './proposal.ts';
 import { saveSeenDocuments } from './seen-documents.ts';
 import { SignedRecords, type KnownRecords } from './signed-records.ts';
@@ -26,14 +27,16 @@ export async function openSigner(context: CommandContext): Promise<DocumentSigne
   return signer;
 }
 
-/** The documents on record, not verified; undefined from a curator that is too old for owner documents. Saves the epoch. */
+/** The documents on record, not verified; undefined from a curator that is too old for owner documents. Saves the epoch, and which machines are refused. */
 export async function readRecords(
   context: CommandContext,
-  { curatorsPath }: Caller,
+  member: Caller,
 ): Promise<KnownRecords | undefined> {
   try {
     const known = await callCurator(context, ({ operatorApi }) => operatorApi.listDocuments({}));
-    await saveKnownCurators(context.ports.files, curatorsPath, { epoch: known.epoch, directory: [] });
+    const { files } = context.ports;
+    await saveKnownCurators(files, member.curatorsPath, { epoch: known.epoch, directory: [] });
+    await saveRemovedMachines(files, member, known.removed);
     return known;
   } catch (error) {
     if (error instanceof RpcError && error.code === 'rpc-not-served') return undefined;

@@ -18,6 +18,12 @@ export {
   rolesFromWire,
   withdrawalFor,
 } from './grants.ts';
+export {
+  addPinnedMachines,
+  readKnownMachines,
+  saveRemovedMachines,
+  type KnownMachine,
+} from './known-machines.ts';
 export { requireKnownMaker } from './known-maker.ts';
 export { signedOperators } from './operators.ts';
 export type { Proposal } from './proposal.ts';

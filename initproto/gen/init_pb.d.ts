@@ -621,6 +621,14 @@ export declare type ClusterRestore = Message<"cluster.init.v1.ClusterRestore"> &
    * @generated from field: map<string, string> shared_keys = 4;
    */
   sharedKeys: { [key: string]: string };
+
+  /**
+   * Machines that the backup may not know and the owner does: removed or admitted since. They are refused like the others of the old
+   * cluster until an owner readmits them.
+   *
+   * @generated from field: repeated cluster.init.v1.KnownMachine known_machines = 5;
+   */
+  knownMachines: KnownMachine[];
 };
 
 /**
@@ -628,6 +636,38 @@ export declare type ClusterRestore = Message<"cluster.init.v1.ClusterRestore"> &
  * Use `create(ClusterRestoreSchema)` to create a new message.
  */
 export declare const ClusterRestoreSchema: GenMessage<ClusterRestore>;
+
+/**
+ * A machine of a cluster as a workspace knows it.
+ *
+ * @generated from message cluster.init.v1.KnownMachine
+ */
+export declare type KnownMachine = Message<"cluster.init.v1.KnownMachine"> & {
+  /**
+   * E.g. "tpm-ek:90ab…".
+   *
+   * @generated from field: string identity = 1;
+   */
+  identity: string;
+
+  /**
+   * The node that it was last.
+   *
+   * @generated from field: string node_id = 2;
+   */
+  nodeId: string;
+
+  /**
+   * @generated from field: string name = 3;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message cluster.init.v1.KnownMachine.
+ * Use `create(KnownMachineSchema)` to create a new message.
+ */
+export declare const KnownMachineSchema: GenMessage<KnownMachine>;
 
 /**
  * @generated from message cluster.init.v1.InitEvent

@@ -109,6 +109,7 @@ export {
 export {
   digitsOf,
   isRemovalNamed,
+  isSharedIdentity,
   keyIdentityOf,
   MIN_PREFIX,
   planRemoval,

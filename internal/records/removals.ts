@@ -6,6 +6,11 @@ import type { NodeRecord, RemovedRecord } from './node-shapes.ts';
 /** Identities of chips and platforms, which several virtual machines can share. */
 const SHARED = /^(snp-chip|snp-csp|tdx-platform):/;
 
+/** Whether several machines may have this identity. */
+export function isSharedIdentity(identity: string): boolean {
+  return SHARED.test(identity);
+}
+
 /** The identity of a machine by its node key alone, which a reset replaces. */
 export function keyIdentityOf(pubKeyDer: Uint8Array): string {
   return `machine-key:${fingerprintOfKey(pubKeyDer).replace('sha256:', '')}`;
@@ -21,7 +26,7 @@ export function removedIdentities(
 ): readonly string[] {
   const byKey = keyIdentityOf(Buffer.from(pubKey, 'base64'));
   const identity = admission?.identity;
-  if (identity === undefined || (SHARED.test(identity) && !isListed(identity))) return [byKey];
+  if (identity === undefined || (isSharedIdentity(identity) && !isListed(identity))) return [byKey];
   return [...new Set([identity, byKey])];
 }
 

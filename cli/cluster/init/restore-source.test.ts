@@ -1,4 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
+import { create } from '@bufbuild/protobuf';
+import { ClusterSpecSchema } from '../../../initproto/gen/init_pb.js';
 import { createHash } from 'node:crypto';
 import {
   CLUSTER_CA,
@@ -12,15 +14,26 @@ import { createCaCertPem, generateKeyPem } from '../../../internal/pki/index.ts'
 import { Secret } from '../../../internal/secret/index.ts';
 import { MemoryFiles } from '../../../internal/testing/host/memory-files.ts';
 import { readWorkspaceCa } from '../curator/known-ca.ts';
-import { saveRestoredCa, type RestoreSource, type SnapshotSource } from './restore-source.ts';
+import { saveRestoredCa, withRestore, type RestoreSource, type SnapshotSource } from './restore-source.ts';
 
 const file = { path: '/cluster-ca.json', of: 'one' };
+
+test('withRestore() sends the machines that the workspace knows', () => {
+  const machine = { identity: `tpm-ek:${'0a'.repeat(32)}`, nodeId: `node-${'1'.repeat(32)}`, name: 'n5' };
+  const snapshot: SnapshotSource = { sha256: 'a'.repeat(64), sizeBytes: 0, read: none };
+  const { restore } = withRestore(create(ClusterSpecSchema), {
+    ...{ epoch: 2, state: snapshot, kubernetes: snapshot, sharedKeys: new Secret({}) },
+    knownMachines: [machine],
+  });
+  expect(restore?.knownMachines).toMatchObject([machine]);
+});
 
 describe('saveRestoredCa()', () => {
   const snapshot: SnapshotSource = { sha256: createHash('sha256').digest('hex'), sizeBytes: 0, read: none };
   const restoreOf = (files: Readonly<Record<string, string>>): RestoreSource => ({
     ...{ epoch: 2, state: snapshot, kubernetes: snapshot },
     sharedKeys: new Secret(files),
+    knownMachines: [],
   });
 
   /** What the workspace trusts after the restore of a backup that was taken in this phase of the rotation to generation 3. */

@@ -30,6 +30,12 @@ export interface RestoreSource {
   readonly kubernetes: SnapshotSource;
   /** The keys that control planes share, by name. */
   readonly sharedKeys: Secret<Readonly<Record<string, string>>>;
+  /** Machines that this workspace knows and the backup may not: the restored cluster refuses them too. */
+  readonly knownMachines: readonly {
+    readonly identity: string;
+    readonly nodeId: string;
+    readonly name: string;
+  }[];
 }
 
 /** The snapshots as the components that the machine lacks. */
@@ -70,6 +76,7 @@ export function withRestore(spec: ClusterSpec, restore: RestoreSource | undefine
       stateSnapshotSha256: restore.state.sha256,
       kubernetesSnapshotSha256: restore.kubernetes.sha256,
       sharedKeys: { ...restore.sharedKeys.reveal() },
+      knownMachines: restore.knownMachines.map((each) => ({ ...each })),
     }),
   });
 }

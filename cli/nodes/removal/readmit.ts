@@ -6,11 +6,12 @@ import { printable } from '../../../internal/printable/index.ts';
 import {
   isControlPlaneWithdrawn,
   openChangeSigner,
+  saveRemovedMachines,
   withdrawalFor,
   type Proposal,
   type SignedRecords,
 } from '../../sign/index.ts';
-import { callCurator, newMutation } from '../../cluster/index.ts';
+import { callCurator, newMutation, readCaller } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 import { BY_KEY, findRemoved, removedNodesOf } from './removed-machines.ts';
 
@@ -20,6 +21,7 @@ import { BY_KEY, findRemoved, removedNodesOf } from './removed-machines.ts';
  */
 export async function runRemovedList(context: CommandContext): Promise<void> {
   const { removed } = await callCurator(context, ({ operatorApi }) => operatorApi.listDocuments({}));
+  await saveRemovedMachines(context.ports.files, await readCaller(context), removed);
   const viewOf = (each: RemovedMachine) => ({
     identity: printable(each.identity),
     name: printable(each.name),

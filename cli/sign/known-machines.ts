@@ -1,0 +1,96 @@
+import { join } from 'node:path';
+import { z } from 'zod';
+import { readJson, type FilePort } from '../../internal/file/index.ts';
+import { DNS_NAME } from '../../internal/endpoint/index.ts';
+import { NODE_ID } from '../../internal/pki/index.ts';
+import { isSharedIdentity } from '../../internal/records/index.ts';
+import type { RemovedMachine } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+
+const MAX_BYTES = 4 * 1024 * 1024;
+/** As many as an agent accepts with a restore. */
+const MAX_MACHINES = 4_096;
+const machine = z.object({
+  identity: z.string().regex(/^[a-z0-9-]{1,32}:[0-9a-f]{16,256}$/),
+  nodeId: z.string().regex(NODE_ID),
+  name: z.string().regex(DNS_NAME),
+});
+const shape = z.object({
+  version: z.literal(1),
+  clusterId: z.string(),
+  machines: z.array(machine).max(MAX_MACHINES),
+});
+
+const pinShape = machine.extend({ clusterId: z.string() });
+
+/** A machine that a restored cluster has to refuse until an owner readmits it. */
+export type KnownMachine = z.infer<typeof machine>;
+type Files = Pick<FilePort, 'read' | 'makeDirectory' | 'writeAtomic'>;
+/** The workspace, and its cluster. */
+interface Workspace {
+  readonly directory: string;
+  readonly clusterId: string;
+}
+
+/**
+ * Saves the machines that the cluster refuses. A backup from before a removal does not know it, and only the workspace tells the restored
+ * cluster. No cluster deletes the record of a removal: a machine that a curator does not name any more stays, until it is readmitted.
+ */
+export async function saveRemovedMachines(
+  files: Files,
+  workspace: Workspace,
+  removed: readonly RemovedMachine[],
+): Promise<void> {
+  const named = new Set(removed.map(({ identity }) => identity));
+  const others = (await readKnownMachines(files, workspace)).filter(({ identity }) => !named.has(identity));
+  const refused = removed.filter(({ readmitted }) => !readmitted);
+  await saveKnownMachines(files, workspace, [...others, ...refused]);
+}
+
+/**
+ * Adds the machines that this workspace has verified or approved: one that joined after a backup is not in it. Without those whose identity
+ * other machines may have.
+ * @param machines the directory with a file for each of these machines
+ */
+export async function addPinnedMachines(
+  files: Files & Pick<FilePort, 'list'>,
+  workspace: Workspace,
+  machines: string,
+): Promise<void> {
+  const names = (await files.list(machines)).filter((name) => name.endsWith('.json'));
+  const pins = await Promise.all(names.map((name) => readJson(files, join(machines, name), MAX_BYTES)));
+  const pinned = pins.flatMap((pin) => pinShape.safeParse(pin).data ?? []);
+  const own = pinned.filter(
+    ({ clusterId, identity }) => clusterId === workspace.clusterId && !isSharedIdentity(identity),
+  );
+  const before = await readKnownMachines(files, workspace);
+  const known = new Set(before.map(({ identity }) => identity));
+  const added = own.filter(({ identity }) => !known.has(identity));
+  await saveKnownMachines(files, workspace, [...before, ...added]);
+}
+
+/** Saves these machines. Names and identities come from a curator: those that have another shape are left out. */
+async function saveKnownMachines(
+  files: Files,
+  workspace: Workspace,
+  all: readonly KnownMachine[],
+): Promise<void> {
+  const { directory, clusterId } = workspace;
+  const machines = all.flatMap((each) => machine.safeParse(each).data ?? []).slice(-MAX_MACHINES);
+  if (JSON.stringify(machines) === JSON.stringify(await readKnownMachines(files, workspace))) return;
+  await files.makeDirectory(directory);
+  const text = `${JSON.stringify({ version: 1, clusterId, machines })}\n`;
+  await files.writeAtomic(pathIn(directory), text, { mode: 0o600 });
+}
+
+/** The machines that were saved last; empty if the file is missing, damaged or of another cluster. */
+export async function readKnownMachines(
+  files: Pick<FilePort, 'read'>,
+  { directory, clusterId }: Workspace,
+): Promise<readonly KnownMachine[]> {
+  const { data } = shape.safeParse(await readJson(files, pathIn(directory), MAX_BYTES));
+  return data?.clusterId === clusterId ? data.machines : [];
+}
+
+function pathIn(directory: string): string {
+  return join(directory, 'removed-machines.json');
+}
