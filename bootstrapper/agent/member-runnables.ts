@@ -1,11 +1,20 @@
 import { currentValue } from '../../internal/event/index.ts';
 import { MINUTE_MS, readAtMostEvery } from '../../internal/clock/index.ts';
-import { readStorageProtection } from '../../internal/platform/index.ts';
+import { interfaceAddress, readStorageProtection } from '../../internal/platform/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { configurationWorker } from '../configuration/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
 import { collateralWorker } from '../collateral/index.ts';
 import { apiEndpointOf, ControlPlaneHealth, createHealthProbe, PATHS } from '../kubernetes/index.ts';
+import {
+  answers,
+  createMachineCheck,
+  POD_INTERFACE,
+  PodNetworkProbe,
+  HostServices,
+  hostServices,
+  StaticPodLogs,
+} from '../hosthealth/index.ts';
 import {
   createCertificateExpiryLister,
   KubernetesEtcdHealth,
@@ -77,7 +86,16 @@ function statusFacts(agent: Agent): StatusFacts {
     controlPlanes: () => (currentValue(reads.clusterDirectory) ?? []).map(({ nodeId }) => nodeId),
     clock,
   });
-  const health = new ControlPlaneHealth({ files, clock, probe: createHealthProbe() });
+  const podLogs = new StaticPodLogs(agent);
+  const health = new ControlPlaneHealth({
+    ...{ files, clock, probe: createHealthProbe() },
+    lastError: (name, signal) => podLogs.lastError(name, signal),
+  });
+  const services = new HostServices(agent, hostServices());
+  const checkMachine = createMachineCheck(agent, { allowsCgroupV1: !agent.host.failCgroupV1 });
+  const podNetwork = new PodNetworkProbe({
+    ...{ files, clock, answers, ownAddress: () => interfaceAddress(POD_INTERFACE) },
+  });
   return {
     ...agent,
     bootId: () => machine.bootId(),
@@ -91,6 +109,14 @@ function statusFacts(agent: Agent): StatusFacts {
       ),
     ),
     controlPlane: (query, signal) => health.check(query, signal),
+    machine: async (isControlPlane, signal) => {
+      const [found, problems, network] = await Promise.all([
+        services.findProblems(isControlPlane, signal),
+        checkMachine(),
+        podNetwork.check(signal),
+      ]);
+      return { services: found, problems, podNetwork: network };
+    },
     kubernetesEtcd: (signal) => kubernetesEtcd.check(signal),
   };
 }

@@ -10,6 +10,7 @@ import { type NodeStatusSchema, Runnable_State } from '../../joinservice/curator
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { ControlPlaneHealthQuery, StaticPodHealth } from '../kubernetes/index.ts';
+import type { MachineProblem, PodNetworkHealth, ServiceProblem } from '../hosthealth/index.ts';
 import { CuratorAnnouncement } from './curator-announcement.ts';
 import { isFailing } from './is-failing.ts';
 import { memberWorker, reportWorking, type RoleValues } from '../roleserve/index.ts';
@@ -48,12 +49,22 @@ export interface StatusFacts {
   holdsKeys(): Promise<boolean>;
   /** Health of the control-plane components; empty when no component runs and this node needs none. */
   controlPlane(question: ControlPlaneHealthQuery, signal: AbortSignal): Promise<readonly StaticPodHealth[]>;
+  /** What is wrong on this machine. @param isControlPlane whether it is to run the services of a control plane */
+  machine(isControlPlane: boolean, signal: AbortSignal): Promise<MachineHealth>;
   /** How each directory with secrets and data is kept. */
   directories(): Promise<ReadonlyMap<string, StorageProtection>>;
   /** When this machine found that its disk is an old copy; undefined while it is the newest one, or while nobody knows. */
   oldDiskMs(): number | undefined;
   /** The Kubernetes etcd as this node sees it; undefined when this node runs no etcd member. */
   kubernetesEtcd(signal: AbortSignal): Promise<EtcdFacts | undefined>;
+}
+
+/** What is wrong on one machine; empty lists while nothing is. */
+export interface MachineHealth {
+  readonly services: readonly ServiceProblem[];
+  readonly problems: readonly MachineProblem[];
+  /** Undefined on a node without the network chart. */
+  readonly podNetwork: PodNetworkHealth | undefined;
 }
 
 /** The state of one etcd cluster as one of its members sees it. */
@@ -97,12 +108,9 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
   const isSettled = new EventValue<boolean>();
   const push = async (): Promise<void> => {
     const curatorEndpoint = await at.announcement.endpoint(client, { nodeId: membership.nodeId, signal });
-    const hasRole = currentValue(reads.localRoles)?.has('KubernetesController') === true;
-    const { nodeAddress } = membership;
-    const parts = await options.facts.controlPlane({ nodeAddress, hasRole }, signal);
-    const etcd = await options.facts.kubernetesEtcd(signal);
-    const status = { ...(await statusOf(options, membership, { parts, etcd })), curatorEndpoint };
-    isSettled.set(parts.every(({ isReady }) => isReady));
+    const seen = await observe(options, membership, signal);
+    const status = { ...(await statusOf(options, membership, seen)), curatorEndpoint };
+    isSettled.set(seen.parts.every(({ isReady }) => isReady));
     const text = JSON.stringify(status, (_, value: unknown) =>
       typeof value === 'bigint' ? value.toString() : value,
     );
@@ -148,6 +156,28 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
     }
   };
   await Promise.race([pushChanges(), exchangeHeartbeats(), checkUntilReady()]);
+}
+
+/** What this node can only find out with requests. */
+interface Observed {
+  readonly parts: readonly StaticPodHealth[];
+  readonly etcd: EtcdFacts | undefined;
+  readonly machine: MachineHealth;
+}
+
+async function observe(
+  { reads, facts }: StatusPushOptions,
+  { nodeAddress }: Membership,
+  signal: AbortSignal,
+): Promise<Observed> {
+  const roles = currentValue(reads.localRoles);
+  const hasRole = roles?.has('KubernetesController') === true;
+  const [parts, etcd, machine] = await Promise.all([
+    facts.controlPlane({ nodeAddress, hasRole }, signal),
+    facts.kubernetesEtcd(signal),
+    facts.machine(roles?.has('ConsensusMember') === true, signal),
+  ]);
+  return { parts, etcd, machine };
 }
 
 interface Serving {
@@ -200,6 +230,16 @@ function etcdToWire({ dbSizeBytes, quotaBytes, hasLeader, isFull, members }: Etc
   };
 }
 
+function machineToWire({ services, problems, podNetwork }: MachineHealth) {
+  return {
+    services: services.map(({ name, why }) => ({ name, why })),
+    problems: problems.map(({ code, subject, cause, isWarning }) => ({ code, subject, cause, isWarning })),
+    ...(podNetwork && {
+      podNetwork: { address: podNetwork.address, unreachable: [...podNetwork.unreachable] },
+    }),
+  };
+}
+
 function lastErrorOf(message: string | undefined, timeMs = 0) {
   return message === undefined
     ? {}
@@ -217,7 +257,7 @@ const STATES = {
 async function statusOf(
   { reads, facts }: StatusPushOptions,
   membership: Membership,
-  { parts, etcd }: { readonly parts: readonly StaticPodHealth[]; readonly etcd: EtcdFacts | undefined },
+  { parts, etcd, machine }: Observed,
 ): Promise<Status> {
   const keys = currentValue(reads.localKeys);
   const tree = facts.tree();
@@ -230,6 +270,7 @@ async function statusOf(
     holdsKeys: await facts.holdsKeys(),
     controlPlane: parts.map(partToWire),
     oldDiskMs: BigInt(facts.oldDiskMs() ?? 0),
+    machine: machineToWire(machine),
     dataDirectories: [...(await facts.directories())].map(([path, protection]) => ({ path, protection })),
     ...(keys === undefined
       ? {}

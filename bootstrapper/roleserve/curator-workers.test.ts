@@ -23,6 +23,7 @@ class FakeCurator implements Curators {
     curatorEndpoint?: string;
     runnables?: unknown[];
     controlPlane?: readonly { readonly name: string; readonly ready: boolean }[];
+    machine?: { readonly services: unknown; readonly problems: unknown; readonly podNetwork?: unknown };
   }[] = [];
   readonly pushed = new EventValue<WatchNodesResponse>();
   heartbeats = 0;
@@ -179,6 +180,14 @@ describe('the status push worker', () => {
       looks: 0,
       isLeft: false,
       kubernetesEtcd: () => Promise.resolve(undefined),
+      kubeletFails: false,
+      machine: (isControlPlane: boolean) => {
+        const why = `does not start on a ${isControlPlane ? 'control plane' : 'worker'}`;
+        const services = facts.kubeletFails ? [{ name: 'kubelet', why }] : [];
+        const swap = { code: 'preflight-swap', subject: 'swap', cause: 'on', isWarning: false };
+        const podNetwork = { address: '10.244.1.0', unreachable: ['10.244.2.0'] };
+        return Promise.resolve({ services, problems: [swap], podNetwork });
+      },
       controlPlane: ({ hasRole: isWanted }: ControlPlaneHealthQuery) => {
         if (!isWanted && !facts.isLeft) return Promise.resolve([]);
         facts.looks++;
@@ -252,6 +261,24 @@ describe('the status push worker', () => {
       },
       { keys: { generation: 2n, phase: 'believe' } },
     ]);
+  });
+
+  test('reports what is wrong on its machine with the next heartbeat', async () => {
+    const { values, curator, clock, facts, worker } = create();
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    await clock.advance(6_000);
+    facts.kubeletFails = true;
+    await clock.advance(6_000);
+    values.localRoles.set(new Set(['ConsensusMember', 'KubernetesController']));
+    await clock.advance(6_000);
+    const why = (on: string) => [{ name: 'kubelet', why: `does not start on a ${on}` }];
+    const reported = curator.statuses.map(({ machine }) => machine?.services);
+    expect(curator.statuses[0]?.machine).toMatchObject({
+      problems: [{ code: 'preflight-swap', subject: 'swap', cause: 'on', isWarning: false }],
+      podNetwork: { address: '10.244.1.0', unreachable: ['10.244.2.0'] },
+    });
+    expect([reported[0], reported[1], reported.at(-1)]).toEqual([[], why('worker'), why('control plane')]);
   });
 
   test('reports the parts of its control plane while the node has the role or a part runs: each second while a part is missing, otherwise with the heartbeats', async () => {

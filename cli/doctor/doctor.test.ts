@@ -58,6 +58,7 @@ const node = () => ({
     // No version: when its support ends is a date, and these tests run at any time.
     kubernetesVersion: '',
     dataDirectories: [{ path: '/var/lib/cluster', protection: 'clear' }],
+    machine: { services: [], problems: [] },
     certificates: [{ name: '/etc/node.crt', notAfterMs: BigInt(Date.now() + 5 * DAY_MS) }],
   },
 });

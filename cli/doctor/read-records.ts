@@ -115,6 +115,7 @@ function nodeFactsFrom(node: Node): NodeFacts {
     ...(view.oldDiskMs !== undefined && { oldDiskMs: view.oldDiskMs }),
     certificates: view.certificates,
     componentsNotReady: view.partsNotReady,
+    ...(view.machine !== undefined && { machine: view.machine }),
     ...(view.directories.length > 0 && { directories: view.directories }),
     deadRunnables: (node.status?.runnables ?? [])
       .filter(({ state: of }) => of === Runnable_State.DEAD)

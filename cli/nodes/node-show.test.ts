@@ -34,6 +34,16 @@ test('node show of a silent node says since when it is silent, and that the rest
   expect(await show({ health: NodeHealth.TIMEOUT })).toMatch(/no heartbeat of its agent$/m);
 });
 
+test('node show names what the agent finds wrong on its machine', async () => {
+  expect(await show({})).not.toContain('Problems of the machine');
+  const services = [{ name: 'kubelet', why: 'does not start: unknown flag: --x' }];
+  const problems = [{ code: 'preflight-swap', subject: 'swap', cause: 'swap is enabled: /swapfile' }];
+  const text = await show({ status: { machine: { services, problems } } });
+  expect(text).toContain(
+    '\nProblems of the machine\n  kubelet does not start: unknown flag: --x\n  swap is enabled: /swapfile\n',
+  );
+});
+
 test('node show of a node that responds shows for how long its components are ready', async () => {
   const text = await show({});
   expect(text).toMatch(/state +up, healthy\n/);

@@ -15,6 +15,7 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
   const runnables = runnableViews(node.status?.runnables ?? [], nowMs);
   const { certificates } = view;
   const controlPlane = controlPlaneComponents(node).filter(({ isKnown }) => isKnown);
+  const problems = machineProblems(view);
   const statusMs = node.status === undefined ? undefined : Number(node.statusUpdatedMs);
   const width = 2 + Math.max(...certificates.map((each) => each.name.length), 0);
   const isOld = isStatusOld(node);
@@ -36,6 +37,8 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
         ...facts(node, view, nowMs).map(([key, value]) => `  ${key.padEnd(12)}${value}`),
         ...(controlPlane.length === 0 ? [] : [`Kubernetes control plane${asOf}`]),
         ...controlPlane.map((part) => `  ${componentText(part, { nowMs, isOld })}`),
+        ...(problems.length === 0 ? [] : [`Problems of the machine${asOf}`]),
+        ...problems.map((each) => `  ${each}`),
         ...(certificates.length === 0 ? [] : [`Certificates${asOf}`]),
         ...certificates.map((each) => `  ${each.name.padEnd(width)}${formatExpiry(each.notAfterMs, nowMs)}`),
         `Components${asOf}`,
@@ -44,6 +47,12 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
           : renderTree(runnables, isOld ? Number(node.statusUpdatedMs) : nowMs)),
       ].join('\n'),
   );
+}
+
+/** What is wrong on the machine of the node, one sentence for each problem. */
+function machineProblems({ machine }: NodeView): readonly string[] {
+  const { services = [], problems = [] } = machine ?? {};
+  return [...services.map(({ name, why }) => `${name} ${why}`), ...problems.map(({ cause }) => cause)];
 }
 
 function facts(node: Node, view: NodeView, nowMs: number): readonly (readonly [string, string])[] {

@@ -54,6 +54,19 @@ const node = z.object({
   certificates: z.array(z.object({ name, notAfterMs: timeMs })).max(256),
   componentsNotReady: z.array(z.object({ name, why: text })).max(16),
   deadRunnables: z.array(text).max(256),
+  /** What the agent finds wrong on its own machine. Older agents do not report it. */
+  machine: z
+    .strictObject({
+      /** Services of systemd that are not well. */
+      services: z.array(z.strictObject({ name, why: text })).max(16),
+      /** Settings that are not as a node needs them: failed checks of `cluster preflight`. */
+      problems: z
+        .array(z.strictObject({ code: name, subject: name, cause: text, isWarning: z.boolean() }))
+        .max(64),
+      /** Undefined on a node without the network chart. */
+      podNetwork: z.strictObject({ address: name, unreachable: z.array(name).max(16) }).optional(),
+    })
+    .optional(),
   /**
    * How each directory with secrets and data is protected (encrypted, in memory, in the clear). Older agents do not
    * report it.
@@ -271,6 +284,8 @@ export type FactsPart<T> =
 export type RecordFacts = z.output<typeof records>;
 /** A node in the records. */
 export type NodeFacts = z.output<typeof node>;
+/** What an agent finds wrong on its own machine. */
+export type MachineFacts = NonNullable<NodeFacts['machine']>;
 /** What one curator or control plane knows about an etcd cluster. */
 export type EtcdFacts = z.output<typeof etcd>;
 /** The figures of one etcd member. */

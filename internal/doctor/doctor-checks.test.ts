@@ -72,6 +72,40 @@ function withEtcd(changes: Parameters<typeof fakeEtcd>[0]): ClusterFacts {
   return factsWithRecords({ stateEtcd: fakeEtcd(changes) });
 }
 
+/** Facts in which agents report nodes that do not answer through the network of pods. */
+const gaps = (
+  found: Readonly<Record<string, readonly string[]>>,
+  changes: Readonly<Record<string, Partial<NodeFacts>>> = {},
+): ClusterFacts => {
+  const nodes = ['n1', 'n2', 'n3', 'n4'].map((name) => {
+    const address = (node: string): string => `10.244.${node.slice(1)}.0`;
+    const podNetwork = { address: address(name), unreachable: (found[name] ?? []).map(address) };
+    return fakeNode(name, { machine: { services: [], problems: [], podNetwork }, ...changes[name] });
+  });
+  return factsWithRecords({ nodes });
+};
+/** n4, whose kubelet does not start. */
+const kubeletFails = (changes: Partial<NodeFacts>): ClusterFacts =>
+  withNode('n4', {
+    machine: {
+      services: [{ name: 'kubelet', why: 'does not start: unknown flag: --network-plugin' }],
+      problems: [],
+    },
+    ...changes,
+  });
+const FORWARDING = {
+  ...{ code: 'preflight-sysctl', subject: 'net.ipv4.ip_forward', isWarning: false },
+  cause: 'net.ipv4.ip_forward is 0, must be 1 (run: sysctl -w net.ipv4.ip_forward=1)',
+};
+/** n4 has this problem, and its kubelet does not start. */
+const setting = (problem: Partial<typeof FORWARDING>, changes: Partial<NodeFacts> = {}): ClusterFacts =>
+  withNode('n4', {
+    machine: {
+      services: [{ name: 'kubelet', why: 'does not start' }],
+      problems: [{ ...FORWARDING, ...problem }],
+    },
+    ...changes,
+  });
 const withDirectories = (...protections: string[]): ClusterFacts =>
   withNode('n2', { directories: protections.map((protection, at) => ({ path: `/d${at}`, protection })) });
 const clocks = (ms: number): ClusterFacts =>
@@ -545,6 +579,67 @@ const ROWS: readonly Row[] = [
     'the node that reports a component as not ready is silent',
     () =>
       withNode('n2', { health: 'silent', componentsNotReady: [{ name: 'kube-scheduler', why: 'crash' }] }),
+    'good',
+  ),
+  row(
+    'doctor-pod-network',
+    'a node is cut off from the pods of others',
+    () => gaps({ n4: ['n1'] }),
+    'error',
+    'n4',
+  ),
+  row(
+    'doctor-pod-network',
+    'a node does not answer because it is silent',
+    () => gaps({ n4: ['n1'] }, { n1: { health: 'silent' } }),
+    'good',
+  ),
+  row(
+    'doctor-pod-network',
+    'the node that reports gaps is silent',
+    () => gaps({ n4: ['n1'] }, { n4: { health: 'silent' } }),
+    'good',
+  ),
+  row(
+    'doctor-pod-network',
+    'a node does not answer because its network chart has not started',
+    () => gaps({ n4: ['n1'] }, { n1: { machine: { services: [], problems: [] } } }),
+    'good',
+  ),
+  row('doctor-machine', 'a kernel parameter is wrong', () => setting({}), 'error', 'n4'),
+  row('doctor-machine', 'a setting disturbs pods only', () => setting({ isWarning: true }), 'warning', 'n4'),
+  row(
+    'doctor-machine',
+    'the node that reports a wrong kernel parameter is silent',
+    () => setting({}, { health: 'silent' }),
+    'good',
+  ),
+  row(
+    'doctor-machine',
+    'the agent of a node does not report its settings',
+    () => withNode('n2', { machine: undefined }),
+    'unknown',
+    'n2',
+  ),
+  row('doctor-host-service', 'the kubelet of a node does not start', () => kubeletFails({}), 'error', 'n4'),
+  row(
+    'doctor-host-service',
+    'the node that reports a failing kubelet is silent',
+    () => kubeletFails({ health: 'silent' }),
+    'good',
+  ),
+  row(
+    'doctor-host-service',
+    'the agent of a node does not report its services',
+    () => withNode('n2', { machine: undefined }),
+    'unknown',
+    'n2',
+  ),
+  row(
+    'doctor-host-service',
+    'an etcd does not run, which another check reports',
+    () =>
+      withNode('n2', { machine: { services: [{ name: 'state etcd', why: 'is stopped' }], problems: [] } }),
     'good',
   ),
   row(
@@ -1097,6 +1192,58 @@ describe('the checks of a cluster', () => {
   });
 });
 
+test('doctor-api-server tells what the agent of a node that responds knows about its API server', () => {
+  const why = 'does not listen: unknown flag: --insecure-port (connect ECONNREFUSED)';
+  const facts = (health: string): ClusterFacts => ({
+    ...withNode('n2', { health, componentsNotReady: [{ name: 'kube-apiserver', why }] }),
+    apiServers: [{ node: 'n2', answer: away() }],
+  });
+  expect(judged(facts('healthy'), 'doctor-api-server')?.cause).toContain(why);
+  expect(judged(facts('silent'), 'doctor-api-server')?.cause).not.toContain(why);
+});
+
+test('doctor-etcd-member tells what the agent knows about a member that does not respond', () => {
+  const why = 'does not start: panic: freepages: failed to get all reachable pages';
+  const facts = {
+    ...withMetrics('n2', { kubernetesEtcd: undefined }),
+    records: withNode('n2', { machine: { services: [{ name: 'Kubernetes etcd', why }], problems: [] } })
+      .records,
+  };
+  expect(judged(facts, 'doctor-etcd-member')?.cause).toBe(`the Kubernetes etcd member on n2 ${why}`);
+});
+
+test('doctor-pod-network names the one node that is cut off, not every node that misses it', () => {
+  const all = gaps({ n4: ['n1', 'n2', 'n3'], n1: ['n4'], n2: ['n4'] });
+  const found = diagnose(all).filter(({ code, grade }) => code === 'doctor-pod-network' && grade === 'error');
+  expect(found.map(({ cause }) => cause)).toEqual([
+    'pods on n4 do not reach pods on n1, n2, n3 (VXLAN, UDP port 8472)',
+  ]);
+});
+
+test('doctor-pod-network names both ends of separate gaps once', () => {
+  const all = gaps({ n1: ['n2'], n3: ['n4'], n4: ['n3'] });
+  const found = diagnose(all).filter(({ code, grade }) => code === 'doctor-pod-network' && grade === 'error');
+  expect(found.map(({ node, figure }) => [node, figure])).toEqual([
+    ['n3', '1 do not answer'],
+    ['n1', '1 do not answer'],
+  ]);
+});
+
+test('doctor-pod-network is good where no node has the network chart', () => {
+  const none = Object.fromEntries(
+    ['n1', 'n2', 'n3', 'n4'].map((name) => [name, { machine: { services: [], problems: [] } }]),
+  );
+  const found = diagnose(gaps({}, none)).filter(({ code }) => code === 'doctor-pod-network');
+  expect(found).toMatchObject([{ grade: 'good', figure: 'not probed' }]);
+});
+
+test('doctor-machine has the fix of the check that the agent names, and another one for a check of a newer agent', () => {
+  const fixFor = (code: string) => judged(setting({ code }), 'doctor-machine')?.fix;
+  expect(fixFor('preflight-sysctl')).toContain('sysctl -w');
+  expect(fixFor('preflight-swap')).toMatch(/swapoff.*\/etc\/fstab\.$/);
+  expect(fixFor('preflight-of-tomorrow')).toContain('cluster preflight --fix');
+});
+
 describe('diagnose()', () => {
   const firstOf = (facts: ClusterFacts) => problemsFrom(diagnose(facts))[0];
   const silent = { ...withNode('n4', { health: 'silent', lastError: 'x: y' }) };
@@ -1127,6 +1274,34 @@ describe('diagnose()', () => {
     const finding = diagnose(facts).find(({ code }) => code === 'doctor-clock');
     expect(finding?.followsFrom).toBe('doctor-api-server');
   });
+
+  test('attributes the silence of a kubelet to its service that does not start, which comes first', () => {
+    const facts = { ...kubeletFails({}), kubelets: [{ node: 'n4', answer: away('kube-unreachable') }] };
+    const [first, ...others] = problemsFrom(diagnose(facts));
+    expect(first?.cause).toBe('the kubelet of n4 does not start: unknown flag: --network-plugin');
+    expect(others.find(({ code }) => code === 'doctor-kubelet')?.followsFrom).toBe('doctor-host-service');
+  });
+
+  test('attributes a kubelet that does not start to a setting of its machine', () => {
+    const [first, ...others] = problemsFrom(diagnose(setting({})));
+    expect(first?.cause).toMatch(/^on node n4, net\.ipv4\.ip_forward is 0, must be 1/);
+    expect(others.find(({ code }) => code === 'doctor-host-service')?.followsFrom).toBe('doctor-machine');
+  });
+
+  test.each(['doctor-api-server', 'doctor-kubelet', 'doctor-etcd-member'])(
+    'attributes %s to an expired certificate of the same node, which comes first with its path',
+    (code) => {
+      const facts = {
+        ...withMetrics('n2', { kubernetesEtcd: undefined }),
+        records: certificates(-DAY_MS, '/etc/kubernetes/pki/apiserver.crt').records,
+        apiServers: [{ node: 'n2', answer: away() }],
+        kubelets: [{ node: 'n2', answer: away('kube-unreachable') }],
+      };
+      const [first, ...others] = problemsFrom(diagnose(facts));
+      expect(first?.cause).toMatch(/^\/etc\/kubernetes\/pki\/apiserver\.crt of n2 expired/);
+      expect(others.find((each) => each.code === code)?.followsFrom).toBe('doctor-certificate');
+    },
+  );
 
   test('a warning is never named as the cause of another problem', () => {
     const facts = { ...withNode('n4', { health: 'unknown', lastError: 'x: y' }) };

@@ -4,11 +4,13 @@ import { ALERTS, type CheckCode } from './alerts/alerts.ts';
 import * as backup from './checks/backup-checks.ts';
 import * as controlPlane from './checks/control-plane-checks.ts';
 import * as etcd from './checks/etcd-checks.ts';
+import * as host from './checks/host-checks.ts';
 import * as expiry from './checks/expiry-checks.ts';
 import * as kubernetes from './checks/kubernetes-checks.ts';
 import * as member from './checks/member-checks.ts';
 import * as node from './checks/node-checks.ts';
 import * as workload from './checks/workload-checks.ts';
+import * as podNetwork from './checks/pod-network-checks.ts';
 import * as workstation from './checks/workstation-checks.ts';
 import type { ClusterFacts } from './cluster-facts.ts';
 import { doctorErrors, type DoctorErrorCode } from './errors.ts';
@@ -54,11 +56,14 @@ const OF_A_MACHINE: readonly DoctorErrorCode[] = [
   'doctor-api-server',
   'doctor-kubeconfig',
   'doctor-control-plane',
+  'doctor-machine',
+  'doctor-host-service',
   'doctor-kubelet',
   'doctor-node-pressure',
   'doctor-node-error',
   'doctor-balancer',
   'doctor-network',
+  'doctor-pod-network',
   'doctor-proxy',
   'doctor-dns',
   'doctor-deployment',
@@ -87,9 +92,19 @@ const OF_A_KUBELET: readonly DoctorErrorCode[] = [
   'doctor-node-pressure',
   'doctor-node-error',
   'doctor-network',
+  'doctor-pod-network',
   'doctor-proxy',
   'doctor-dns',
   'doctor-pods',
+];
+
+/** The checks that fail when the kubelet or containerd does not run. Containers keep running for a while. */
+const OF_A_SERVICE: readonly DoctorErrorCode[] = [
+  ...OF_A_KUBELET,
+  'doctor-api-server',
+  'doctor-control-plane',
+  'doctor-kubelet',
+  'doctor-balancer',
 ];
 
 type Entry = Pick<DoctorCheck, 'layer' | 'what' | 'explains'> & {
@@ -132,6 +147,16 @@ const ENTRIES: readonly Entry[] = [
     observe: node.silent,
     explains: OF_A_MACHINE,
   }),
+  entry('doctor-machine', 'nodes', {
+    what: 'kernel parameters and modules, swap, cgroups and name servers of each node, while it runs',
+    observe: host.machine,
+    explains: ['doctor-host-service', ...OF_A_SERVICE],
+  }),
+  entry('doctor-host-service', 'nodes', {
+    what: 'the services that each node needs (kubelet, containerd), as its agent sees them',
+    observe: host.service,
+    explains: OF_A_SERVICE,
+  }),
   entry('doctor-disk-space', 'disks', {
     what: 'free space of the file systems of the kubelet and of the container images on each node',
     observe: node.space,
@@ -141,6 +166,11 @@ const ENTRIES: readonly Entry[] = [
     what: 'free inodes of the file systems of the kubelet and of the container images on each node',
     observe: node.inodes,
     explains: OF_A_MACHINE,
+  }),
+  entry('doctor-certificate', 'certificates and documents', {
+    what: 'for each node, the certificate that expires first',
+    observe: expiry.certificate,
+    explains: [...OF_A_MEMBER, 'doctor-etcd-member', 'doctor-kubelet'],
   }),
   entry('doctor-etcd-member', 'etcd', {
     what: 'whether each etcd member responds on its node and sees a leader',
@@ -200,6 +230,11 @@ const ENTRIES: readonly Entry[] = [
   entry('doctor-network', 'kubernetes', {
     what: 'a ready pod of the network chart on each node',
     observe: kubernetes.network,
+    explains: ['doctor-pod-network', 'doctor-dns', 'doctor-pods'],
+  }),
+  entry('doctor-pod-network', 'kubernetes', {
+    what: 'whether nodes answer each other through the network of pods; each agent probes up to eight other nodes',
+    observe: podNetwork.podNetwork,
     explains: ['doctor-dns', 'doctor-pods'],
   }),
   entry('doctor-proxy', 'kubernetes', {
@@ -223,10 +258,6 @@ const ENTRIES: readonly Entry[] = [
   entry('doctor-agent', 'nodes', {
     what: 'parts of each agent that have ended',
     observe: node.agent,
-  }),
-  entry('doctor-certificate', 'certificates and documents', {
-    what: 'for each node, the certificate that expires first',
-    observe: expiry.certificate,
   }),
   entry('doctor-ca', 'certificates and documents', {
     what: 'for each node, the CA that expires first',

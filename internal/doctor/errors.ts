@@ -66,6 +66,18 @@ export const doctorErrors = defineErrors({
     'The kubelet of a node does not respond, or reports that the node is not ready.',
     'Look at `systemctl status kubelet` and `journalctl -u kubelet` on the node.',
   ),
+  'doctor-machine': retryable.operator.unhealthy(
+    'A setting of the machine of a node is not as Kubernetes needs it: a kernel parameter or module, swap, cgroups, or name servers.',
+    'Run `cluster preflight --fix` on the machine, and correct what it cannot correct.',
+  ),
+  'doctor-pod-network': retryable.operator.unhealthy(
+    'Pods on a node do not reach pods on other nodes: the nodes do not answer each other through the network chart.',
+    'Permit UDP port 8472 between all nodes, in the firewalls of the machines and of the networks between them.',
+  ),
+  'doctor-host-service': retryable.operator.unhealthy(
+    'A service that a node needs, such as the kubelet or containerd, does not run on it, as the agent of the node reports.',
+    'Correct the cause that is named. `cluster node logs NODE --unit UNIT` shows the whole log of the service (kubelet, cluster-containerd, cluster-etcd-state, cluster-etcd-kubernetes); drop-ins below /etc/systemd/system change how systemd starts it.',
+  ),
   'doctor-node-pressure': retryable.operator.unhealthy(
     'The kubelet reports that its node is short of memory, disk space or process ids, and evicts pods.',
     'Move pods to another node, or give the machine more of the resource that the condition names.',

@@ -25,6 +25,10 @@ export function fakeNode(name: string, changes: Partial<NodeFacts> = {}): NodeFa
     ],
     ...{ componentsNotReady: [], deadRunnables: [] },
     directories: [{ path: '/var/lib/cluster', protection: 'clear' }],
+    machine: {
+      ...{ services: [], problems: [] },
+      podNetwork: { address: `10.244.${name.slice(1)}.0`, unreachable: [] },
+    },
     ...changes,
   };
 }

@@ -4,7 +4,7 @@
  */
 export { collectGarbageRegularly } from './collect-garbage.ts';
 export { PlatformError } from './errors.ts';
-export { LinuxMachine, type MachinePort } from './linux-machine.ts';
+export { interfaceAddress, LinuxMachine, type MachinePort } from './linux-machine.ts';
 export { parseMountinfo, readMounts, type Mount } from './mountinfo.ts';
 export { mountOf, readStorageProtection, type StorageProtection } from './storage-protection.ts';
 export { NODE_MEMORY, SERVICE_SANDBOX } from './service-sandbox.ts';

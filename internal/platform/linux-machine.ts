@@ -14,6 +14,11 @@ export interface MachinePort {
 
 const CONTAINER_INTERFACES = /^(lo|cni|flannel|veth|docker|kube|cilium|cali|tunl)/;
 
+/** The first IPv4 address of a network interface of this machine; undefined without one. */
+export function interfaceAddress(name: string): string | undefined {
+  return networkInterfaces()[name]?.find(({ family }) => family === 'IPv4')?.address;
+}
+
 /** The machine that this process runs on. */
 export class LinuxMachine implements MachinePort {
   readonly #files: FilePort;

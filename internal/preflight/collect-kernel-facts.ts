@@ -11,15 +11,24 @@ type KernelFacts = Pick<
   'swaps' | 'kernelRelease' | 'modules' | 'sysctls' | 'cgroup' | 'memoryBytes' | 'processors'
 >;
 
+/** The settings of the kernel that can change while a node runs: a few small files of /proc and /sys. */
+export async function kernelSettings(
+  files: FilePort,
+): Promise<Pick<MachineFacts, 'swaps' | 'modules' | 'sysctls' | 'cgroup'>> {
+  return {
+    swaps: (await readText(files, '/proc/swaps')) ?? '',
+    modules: await modules(files),
+    sysctls: await sysctls(files),
+    cgroup: await cgroup(files),
+  };
+}
+
 /** The facts about the kernel in /proc and /sys. Covers the parameters and modules of node-requirements.ts. */
 export async function kernelFacts(files: FilePort): Promise<KernelFacts> {
   const text = async (path: string): Promise<string> => (await readText(files, path)) ?? '';
   return {
-    swaps: await text('/proc/swaps'),
+    ...(await kernelSettings(files)),
     kernelRelease: (await text('/proc/sys/kernel/osrelease')).trim(),
-    modules: await modules(files),
-    sysctls: await sysctls(files),
-    cgroup: await cgroup(files),
     memoryBytes: memoryBytes(await text('/proc/meminfo')),
     processors: (await text('/proc/cpuinfo')).match(/^processor\s*:/gm)?.length ?? 1,
   };

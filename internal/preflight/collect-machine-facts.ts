@@ -77,7 +77,7 @@ export async function collectMachineFacts(
     configuredAddress,
     nodeName,
     nameResolvesTo: await resolve(nodeName),
-    resolvConf: (await readText(files, RESOLVED_CONF)) ?? (await readText(files, '/etc/resolv.conf')) ?? '',
+    resolvConf: await resolvConf(files),
     diskSpace: await diskSpace(ports, options.neededBytes),
     writableDirectories: options.mayWriteTestFiles
       ? await writeTestFiles(files)
@@ -88,6 +88,11 @@ export async function collectMachineFacts(
     nowMs: clock.nowMs(),
     callerClockMs,
   };
+}
+
+/** The resolv.conf that pods get. */
+export async function resolvConf(files: FilePort): Promise<string> {
+  return (await readText(files, RESOLVED_CONF)) ?? (await readText(files, '/etc/resolv.conf')) ?? '';
 }
 
 async function diskSpace(

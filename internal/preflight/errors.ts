@@ -74,6 +74,11 @@ export const preflightErrors = defineErrors({
   ),
 });
 
+/** The fix of a check, for somebody who has run no command that could be run again. */
+export function fixOf(code: PreflightErrorCode): string {
+  return preflightErrors[code].fix.replace(`, ${again}`, '.');
+}
+
 /** A code of this directory. */
 export type PreflightErrorCode = keyof typeof preflightErrors;
 

@@ -19,8 +19,9 @@ export {
   type Repair,
 } from './check.ts';
 export { collectMachineFacts, type CollectOptions, type CollectPorts } from './collect-machine-facts.ts';
-export { PreflightError, preflightErrors, type PreflightErrorCode } from './errors.ts';
+export { fixOf, PreflightError, preflightErrors, type PreflightErrorCode } from './errors.ts';
 export { MACHINE_CHECKS } from './machine-checks.ts';
+export { collectRunningFacts, RUNNING_CHECKS } from './running-checks.ts';
 export type { MachineFacts } from './machine-facts.ts';
 export { findProblemOf, findTpmProblem } from './probe-tpm.ts';
 export {

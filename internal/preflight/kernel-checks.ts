@@ -9,9 +9,9 @@ import {
   REQUIRED_SYSCTLS,
 } from './node-requirements.ts';
 
-type Observe = (facts: MachineFacts) => readonly Observation[];
+type Observe<Facts = MachineFacts> = (facts: Facts) => readonly Observation[];
 
-const modules: Observe = ({ modules }) =>
+const modules: Observe<Pick<MachineFacts, 'modules'>> = ({ modules }) =>
   REQUIRED_MODULES.map(({ module, usedBy }) => {
     const seen = { subject: `module ${module}`, threshold: `loaded (${usedBy})` };
     if (modules.has(module)) return { ...seen, figure: 'loaded' };
@@ -26,7 +26,7 @@ const modules: Observe = ({ modules }) =>
     };
   });
 
-const sysctls: Observe = ({ sysctls }) =>
+const sysctls: Observe<Pick<MachineFacts, 'sysctls'>> = ({ sysctls }) =>
   Object.entries(REQUIRED_SYSCTLS).map(([key, value]) => {
     const found = sysctls[key];
     const seen = { subject: key, figure: found ?? 'not available', threshold: value };
@@ -45,7 +45,7 @@ const sysctls: Observe = ({ sysctls }) =>
     };
   });
 
-const cgroups: Observe = ({ cgroup, allowsCgroupV1 }) => {
+const cgroups: Observe<Pick<MachineFacts, 'cgroup' | 'allowsCgroupV1'>> = ({ cgroup, allowsCgroupV1 }) => {
   const missing = REQUIRED_CONTROLLERS.filter((name) => !cgroup.controllers.includes(name));
   const isOld = cgroup.version === 1 && !allowsCgroupV1;
   const cause = 'the machine has cgroup v1, which the kubelet refuses since Kubernetes 1.35';
@@ -83,11 +83,16 @@ const kernel: Observe = ({ kernelRelease }) => {
   return [{ ...seen, problem: { status: 'warning', cause } }];
 };
 
-/** The checks of kernel, modules, parameters and cgroups. */
-export const KERNEL_CHECKS: readonly (readonly [PreflightErrorCode, Observe])[] = [
+/** The checks of modules, parameters and cgroups, which can change while a node runs. */
+export const KERNEL_SETTING_CHECKS = [
   ['preflight-module', modules],
   ['preflight-sysctl', sysctls],
   ['preflight-cgroup', cgroups],
+] as const;
+
+/** The checks of kernel, modules, parameters and cgroups. */
+export const KERNEL_CHECKS: readonly (readonly [PreflightErrorCode, Observe])[] = [
+  ...KERNEL_SETTING_CHECKS,
   ['preflight-kernel', kernel],
 ];
 

@@ -60,7 +60,8 @@ const disk: Observe = ({ diskSpace }) =>
     };
   });
 
-const swap: Observe = ({ swaps }) => {
+/** The kubelet does not start with swap. */
+export const swap = ({ swaps }: Pick<MachineFacts, 'swaps'>): readonly Observation[] => {
   const devices = swapDevices(swaps);
   const threshold = 'off';
   if (devices.length === 0) return [{ subject: 'swap', figure: 'off', threshold }];

@@ -50,7 +50,8 @@ function problemOfName({
   return `${nodeName} resolves to ${others.join(', ')}, but this machine has ${addresses.join(', ')}`;
 }
 
-const dns: Observe = ({ resolvConf }) => {
+/** The name servers that pods get. */
+export const dns = ({ resolvConf }: Pick<MachineFacts, 'resolvConf'>): readonly Observation[] => {
   const servers = nameservers(resolvConf);
   const seen = {
     subject: 'name servers',

@@ -18,11 +18,20 @@ async function createHealth() {
   const clock = new FakeClock();
   const asked: string[] = [];
   const down = new Set<number>();
+  const now = {
+    error: new Error('connection refused'),
+    line: undefined as string | undefined,
+    logs: [] as string[],
+  };
   const probe = ({ host, port, path, caPem }: HealthRequest): Promise<void> => {
     asked.push(`${host}:${port}${path} ${caPem ?? 'of its own'}`);
-    return down.has(port) ? Promise.reject(new Error('connection refused')) : Promise.resolve();
+    return down.has(port) ? Promise.reject(now.error) : Promise.resolve();
   };
-  const health = new ControlPlaneHealth({ files, clock, probe });
+  const lastError = async (name: string): Promise<string | undefined> => {
+    now.logs.push(name);
+    return now.line;
+  };
+  const health = new ControlPlaneHealth({ files, clock, probe, lastError });
   const look = async (hasRole = true) =>
     Object.fromEntries(
       (await health.check({ ...WANTED, hasRole }, signal)).map(({ name, isReady, why }) => [
@@ -30,7 +39,7 @@ async function createHealth() {
         isReady ? 'ready' : why,
       ]),
     );
-  return { files, clock, asked, down, health, look };
+  return { files, clock, asked, down, now, health, look };
 }
 
 describe('ControlPlaneHealth.check()', () => {
@@ -53,6 +62,22 @@ describe('ControlPlaneHealth.check()', () => {
       'controller-manager': 'connection refused',
       scheduler: 'ready',
     });
+  });
+
+  test('reports the last error in the log of a component that does not listen, and reads that log every 10 s', async () => {
+    const { clock, down, now, look } = await createHealth();
+    down.add(10257);
+    now.line = 'unknown flag: --pod-eviction-timeout';
+    expect(await look()).toMatchObject({ 'controller-manager': 'connection refused' });
+    now.error = Object.assign(new Error('connection refused'), { code: 'ECONNREFUSED' });
+    const want = 'does not listen: unknown flag: --pod-eviction-timeout (connection refused)';
+    for (let second = 0; second < 10; second++) {
+      expect(await look()).toMatchObject({ 'controller-manager': want, scheduler: 'ready' });
+      await clock.advance(1_000);
+    }
+    expect(now.logs).toEqual(['kube-controller-manager']);
+    now.line = undefined;
+    expect(await look()).toMatchObject({ 'controller-manager': 'connection refused' });
   });
 
   test('reports a ready component as not ready only after two failed probes', async () => {

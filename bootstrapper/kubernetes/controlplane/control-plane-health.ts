@@ -13,6 +13,8 @@ const MAX_FAILURES = 2;
  * of the work of an idle agent.
  */
 const READY_CACHE_MS = 20_000;
+/** The log of a component that does not listen is read again after this time. */
+const LOG_CACHE_MS = 10_000;
 const API_SERVER_MANIFEST = `${PATHS.manifests}/kube-apiserver.yaml`;
 
 /** The health of one control-plane component of this node. */
@@ -43,12 +45,15 @@ export interface ControlPlaneHealthQuery {
 /** Ports (injected dependencies) of the health check. */
 export interface HealthPorts extends Pick<SystemPorts, 'files' | 'clock'> {
   readonly probe: HealthProbe;
+  /** The last error in the log of a component; undefined if nobody asks why a component is not ready. */
+  readonly lastError?: (name: StaticPod, signal: AbortSignal) => Promise<string | undefined>;
 }
 
 /** Checks whether the API server, controller manager and scheduler of this node are ready, and since when. */
 export class ControlPlaneHealth {
   readonly #ports: HealthPorts;
   readonly #last = new Map<StaticPod, LastProbe>();
+  readonly #said = new Map<StaticPod, { readonly atMs: number; readonly line: string | undefined }>();
 
   constructor(ports: HealthPorts) {
     this.#ports = ports;
@@ -107,9 +112,24 @@ export class ControlPlaneHealth {
       return '';
     } catch (error) {
       signal.throwIfAborted();
-      return describeError(error);
+      const why = describeError(error);
+      return isRefused(error) ? this.#explainRefusal(name, why, signal) : why;
     }
   }
+
+  /** Nothing listens: the component starts, or it has ended and will be started again. */
+  async #explainRefusal(name: StaticPod, why: string, signal: AbortSignal): Promise<string> {
+    const { clock, lastError } = this.#ports;
+    const nowMs = clock.monotonicMs();
+    let said = this.#said.get(name);
+    if (lastError !== undefined && (said === undefined || nowMs - said.atMs >= LOG_CACHE_MS))
+      this.#said.set(name, (said = { atMs: nowMs, line: await lastError(name, signal) }));
+    return said?.line === undefined ? why : `does not listen: ${said.line} (${why})`;
+  }
+}
+
+function isRefused(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'ECONNREFUSED';
 }
 
 /** Loopback endpoints as kubeadm configures them. The controller manager has no `/readyz`. */

@@ -5,6 +5,7 @@ import {
   NodeState,
   Runnable_State,
   type LastError,
+  type MachineHealth,
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { RoleName } from '../../../internal/role/index.ts';
@@ -85,11 +86,29 @@ export function nodeViewFrom(node: Node) {
       .map(({ name, why }) => ({ name: printable(name), why: printable(why) })),
     // When the node found that its disk is an old copy.
     oldDiskMs: Number(status?.oldDiskMs ?? 0) || undefined,
+    machine: status?.machine && machineFrom(status.machine),
     // Empty from agents of an older version.
     directories: (status?.dataDirectories ?? []).map(({ path, protection }) => ({
       path: printable(path),
       protection: printable(protection),
     })),
+  };
+}
+
+/** What is wrong on the machine of a node; undefined from agents of an older version. */
+function machineFrom({ services, problems, podNetwork }: MachineHealth) {
+  return {
+    services: services.map(({ name, why }) => ({ name: printable(name), why: printable(why) })),
+    problems: problems.map(({ code, subject, cause, isWarning }) => ({
+      ...{ code: printable(code), subject: printable(subject), cause: printable(cause) },
+      isWarning,
+    })),
+    ...(podNetwork && {
+      podNetwork: {
+        address: printable(podNetwork.address),
+        unreachable: podNetwork.unreachable.map((each) => printable(each)),
+      },
+    }),
   };
 }
 

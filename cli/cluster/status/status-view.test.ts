@@ -24,6 +24,7 @@ function node(name: string, over: Partial<NodeView> = {}): NodeView {
     oldDiskMs: undefined,
     silentSinceMs: undefined,
     partsNotReady: [],
+    machine: undefined,
     directories: [],
     ...over,
   };

@@ -12,6 +12,7 @@ import type { CheckCode } from './alerts.ts';
 const WITHOUT_ALERT: readonly CheckCode[] = [
   ...(['doctor-credentials', 'doctor-kubeconfig', 'doctor-kubernetes'] as const),
   ...(['doctor-webhook', 'doctor-api-service', 'doctor-deployment', 'doctor-namespace'] as const),
+  ...(['doctor-machine', 'doctor-host-service', 'doctor-pod-network'] as const),
   ...(['doctor-node-pressure', 'doctor-network', 'doctor-proxy', 'doctor-dns'] as const),
   ...(['doctor-keys', 'doctor-servers-ca', 'doctor-document', 'doctor-collateral', 'doctor-join'] as const),
   'doctor-old-disk',

@@ -120,6 +120,11 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     limits: { critical: 0 },
     summary: 'The kubelet of {{ $labels.node }} is not healthy, or does not respond on its node',
   },
+  'doctor-pod-network': { none: RECORDS },
+  'doctor-machine': { none: RECORDS },
+  'doctor-host-service': {
+    none: 'the check names the cause; the alerts of doctor-kubelet and doctor-etcd-member fire for these services',
+  },
   'doctor-node-pressure': { none: KUBE_STATE },
   'doctor-webhook': { none: KUBE_STATE },
   'doctor-api-service': { none: KUBE_STATE },

@@ -7,14 +7,20 @@ type Endpoint = { readonly node: string; readonly answer: FactsPart<unknown> };
 function judgeEndpoints(
   endpoints: readonly Endpoint[],
   what: string,
-  describe: (node: string) => string = () => 'serves',
+  of: {
+    readonly describe?: (node: string) => string;
+    /** What else is known about an endpoint that does not serve. */
+    readonly explain?: (node: string) => string | undefined;
+  } = {},
 ): readonly Observation[] {
   const threshold = 'serves';
   if (endpoints.length === 0)
     return [notMeasured({ subject: `${what}s`, threshold }, 'no control plane is known')];
   return endpoints.map(({ node, answer }) => {
-    const cause = answer.ok ? undefined : `the ${what} of ${node} does not serve: ${answer.error}`;
-    const figure = answer.ok ? describe(node) : 'does not serve';
+    const why = of.explain?.(node);
+    const more = why === undefined ? '' : ` (its agent: ${why})`;
+    const cause = answer.ok ? undefined : `the ${what} of ${node} does not serve: ${answer.error}${more}`;
+    const figure = answer.ok ? (of.describe?.(node) ?? 'serves') : 'does not serve';
     return { subject: `${what} of ${node}`, node, figure, threshold, problem: failed(cause) };
   });
 }
@@ -23,11 +29,18 @@ function judgeEndpoints(
 export const curator: Observe = ({ curators }) => judgeEndpoints(curators, 'curator');
 
 /** Whether the API server of each control plane serves the workstation. */
-export const apiServer: Observe = ({ apiServers }) => {
+export const apiServer: Observe = ({ apiServers, records }) => {
   const versions = new Map(
     apiServers.flatMap(({ node, answer }) => (answer.ok ? [[node, answer.value.version] as const] : [])),
   );
-  return judgeEndpoints(apiServers, 'API server', (node) => `serves ${versions.get(node) ?? ''}`.trim());
+  const nodes = records.ok ? records.value.nodes.filter(({ health }) => health === 'healthy') : [];
+  return judgeEndpoints(apiServers, 'API server', {
+    describe: (node) => `serves ${versions.get(node) ?? ''}`.trim(),
+    explain: (node) =>
+      nodes
+        .find(({ name }) => name === node)
+        ?.componentsNotReady.find(({ name }) => name === 'kube-apiserver')?.why,
+  });
 };
 
 /**

@@ -98,8 +98,9 @@ function quorumOfEtcd(
 /** Whether each member responds on its own node and sees a leader. */
 export const member: Observe = (facts) => {
   const threshold = 'responds, and sees a leader';
+  const nodes = facts.records.ok ? facts.records.value.nodes : [];
   const controlPlanes = facts.records.ok
-    ? new Set(facts.records.value.nodes.filter((node) => node.isControlPlane).map(({ name }) => name))
+    ? new Set(nodes.filter((node) => node.isControlPlane).map(({ name }) => name))
     : undefined;
   return facts.metrics
     .filter(({ node }) => controlPlanes?.has(node) !== false)
@@ -109,7 +110,9 @@ export const member: Observe = (facts) => {
           const found = value[key];
           const seen = { subject: `${subject} of ${node}`, node, threshold };
           if (found === undefined) {
-            const cause = `the ${subject} member on ${node} does not respond`;
+            const services = nodes.find(({ name }) => name === node)?.machine?.services;
+            const why = services?.find(({ name }) => name === subject)?.why ?? 'does not respond';
+            const cause = `the ${subject} member on ${node} ${why}`;
             return { ...seen, figure: 'does not respond', problem: failed(cause) };
           }
           const cause = `the ${subject} member on ${node} sees no leader`;

@@ -19,6 +19,9 @@ const MAX_ENTRIES = {
   facts: 64,
   members: 32,
   directories: 16,
+  services: 16,
+  problems: 64,
+  unreachable: 16,
 } as const;
 
 /**
@@ -50,8 +53,13 @@ export function checkStatus(status: NodeStatus, addresses: readonly string[]): U
   if (curatorEndpoint !== '' && !isOwn(hostOf(curatorEndpoint)))
     refuseField('curator_endpoint', `${quoted(curatorEndpoint)} is not at an address in the certificate`);
   const { runnables, certificates, controlPlane, facts, dataDirectories: directories } = status;
+  const { services = [], problems = [], podNetwork } = status.machine ?? {};
+  const { unreachable = [], address: podAddress = '' } = podNetwork ?? {};
   const members = kubernetesEtcd?.members ?? [];
-  const counts = { runnables, certificates, controlPlane, members, directories, facts: Object.keys(facts) };
+  const counts = {
+    ...{ runnables, certificates, controlPlane, members, directories, services, problems, unreachable },
+    facts: Object.keys(facts),
+  };
   for (const [field, max] of Object.entries(MAX_ENTRIES)) {
     const { length } = counts[field as keyof typeof counts];
     if (length > max) refuseField(field, `${length} entries, at most ${max}`);
@@ -60,7 +68,9 @@ export function checkStatus(status: NodeStatus, addresses: readonly string[]): U
     ...[status.agentVersion, status.kubernetesVersion, status.bootId, keys?.phase ?? ''],
     ...[...runnables.map(({ path }) => path), ...Object.entries(facts).flat()],
     ...directories.flatMap(({ path, protection }) => [path, protection]),
-    ...[...certificates, ...controlPlane, ...members].map(({ name }) => name),
+    ...[podAddress, ...unreachable],
+    ...problems.flatMap(({ code, subject }) => [code, subject]),
+    ...[...certificates, ...controlPlane, ...members, ...services].map(({ name }) => name),
   ];
   const long = names.find(({ length }) => length > MAX_NAME);
   if (long !== undefined) refuseField('status', `${quoted(long)}… has more than ${MAX_NAME} characters`);
@@ -71,7 +81,7 @@ export function checkStatus(status: NodeStatus, addresses: readonly string[]): U
   return encoded;
 }
 
-function cutTexts({ lastError, runnables, controlPlane }: NodeStatus): void {
+function cutTexts({ lastError, runnables, controlPlane, machine }: NodeStatus): void {
   const cut = (error: LastError | undefined): void => {
     if (error === undefined) return;
     error.code = error.code.slice(0, MAX_NAME);
@@ -82,7 +92,8 @@ function cutTexts({ lastError, runnables, controlPlane }: NodeStatus): void {
     cut(each.lastError);
     each.idleBecause = each.idleBecause.slice(0, MAX_TEXT);
   }
-  for (const part of controlPlane) part.why = part.why.slice(0, MAX_TEXT);
+  for (const problem of machine?.problems ?? []) problem.cause = problem.cause.slice(0, MAX_TEXT);
+  for (const part of [...controlPlane, ...(machine?.services ?? [])]) part.why = part.why.slice(0, MAX_TEXT);
 }
 
 function quoted(text: string): string {

@@ -110,6 +110,34 @@ describe('status and heartbeats', () => {
     },
     { name: 'the agent version is too long', over: { agentVersion: 'x'.repeat(257) } },
     {
+      name: 'they name too many services that are not well',
+      over: { machine: { services: Array.from({ length: 17 }, () => ({ name: 'kubelet', why: '' })) } },
+    },
+    {
+      name: 'they name too many settings of the machine',
+      over: { machine: { problems: Array.from({ length: 65 }, () => ({ code: '' })) } },
+    },
+    {
+      name: 'they name too many nodes that do not answer',
+      over: { machine: { podNetwork: { unreachable: Array.from({ length: 17 }, () => '10.244.0.0') } } },
+    },
+    {
+      name: 'the address of a node that does not answer is too long',
+      over: { machine: { podNetwork: { unreachable: ['x'.repeat(257)] } } },
+    },
+    {
+      name: 'the address in the network of pods is too long',
+      over: { machine: { podNetwork: { address: 'x'.repeat(257) } } },
+    },
+    {
+      name: 'the name of a setting is too long',
+      over: { machine: { problems: [{ subject: 'x'.repeat(257) }] } },
+    },
+    {
+      name: 'the name of a service is too long',
+      over: { machine: { services: [{ name: 'x'.repeat(257), why: '' }] } },
+    },
+    {
       name: 'the value of a fact about the machine is too long',
       over: { facts: { kernel: 'x'.repeat(257) } },
     },
@@ -128,7 +156,11 @@ describe('status and heartbeats', () => {
   test('cut long error texts instead of losing the status', async () => {
     const { curator, first, owner } = await createCurators();
     const long = { message: 'x'.repeat(5_000) };
-    const reported = { status: create(NodeStatusSchema, { lastError: long }) };
+    const machine = {
+      services: [{ name: 'kubelet', why: long.message }],
+      problems: [{ cause: long.message }],
+    };
+    const reported = { status: create(NodeStatusSchema, { lastError: long, machine }) };
     await curator.updateNodeStatus(
       create(CuratorContract.method.updateNodeStatus.input, reported),
       as(first),
@@ -136,6 +168,8 @@ describe('status and heartbeats', () => {
     const asked = create(CuratorContract.method.getNode.input, { node: 'first' });
     const { node } = await curator.getNode(asked, as(owner));
     expect(node?.status?.lastError?.message).toHaveLength(1024);
+    expect(node?.status?.machine?.services?.[0]?.why).toHaveLength(1024);
+    expect(node?.status?.machine?.problems?.[0]?.cause).toHaveLength(1024);
   });
 
   test.each([

@@ -305,6 +305,13 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
    * @generated from field: int64 old_disk_ms = 15;
    */
   oldDiskMs: bigint;
+
+  /**
+   * What is wrong on the machine of the node; absent from older agents.
+   *
+   * @generated from field: cluster.curator.v1.MachineHealth machine = 17;
+   */
+  machine?: MachineHealth | undefined;
 };
 
 /**
@@ -312,6 +319,129 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
  * Use `create(NodeStatusSchema)` to create a new message.
  */
 export declare const NodeStatusSchema: GenMessage<NodeStatus>;
+
+/**
+ * What the agent of a node finds wrong on its own machine.
+ *
+ * @generated from message cluster.curator.v1.MachineHealth
+ */
+export declare type MachineHealth = Message<"cluster.curator.v1.MachineHealth"> & {
+  /**
+   * Services of systemd without which the node does not work, where they are not well.
+   *
+   * @generated from field: repeated cluster.curator.v1.ServiceProblem services = 1;
+   */
+  services: ServiceProblem[];
+
+  /**
+   * Settings of the machine that are not as a node needs them: failed checks of `cluster preflight`.
+   *
+   * @generated from field: repeated cluster.curator.v1.MachineProblem problems = 2;
+   */
+  problems: MachineProblem[];
+
+  /**
+   * Absent on a node without the network chart.
+   *
+   * @generated from field: cluster.curator.v1.PodNetwork pod_network = 3;
+   */
+  podNetwork?: PodNetwork | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.MachineHealth.
+ * Use `create(MachineHealthSchema)` to create a new message.
+ */
+export declare const MachineHealthSchema: GenMessage<MachineHealth>;
+
+/**
+ * The network of pods as one node sees it.
+ *
+ * @generated from message cluster.curator.v1.PodNetwork
+ */
+export declare type PodNetwork = Message<"cluster.curator.v1.PodNetwork"> & {
+  /**
+   * The address of the node in this network.
+   *
+   * @generated from field: string address = 1;
+   */
+  address: string;
+
+  /**
+   * Addresses of other nodes in this network that do not answer.
+   *
+   * @generated from field: repeated string unreachable = 2;
+   */
+  unreachable: string[];
+};
+
+/**
+ * Describes the message cluster.curator.v1.PodNetwork.
+ * Use `create(PodNetworkSchema)` to create a new message.
+ */
+export declare const PodNetworkSchema: GenMessage<PodNetwork>;
+
+/**
+ * @generated from message cluster.curator.v1.MachineProblem
+ */
+export declare type MachineProblem = Message<"cluster.curator.v1.MachineProblem"> & {
+  /**
+   * The error code of the check, such as "preflight-sysctl".
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * "net.ipv4.ip_forward"
+   *
+   * @generated from field: string subject = 2;
+   */
+  subject: string;
+
+  /**
+   * @generated from field: string cause = 3;
+   */
+  cause: string;
+
+  /**
+   * The node works nevertheless.
+   *
+   * @generated from field: bool is_warning = 4;
+   */
+  isWarning: boolean;
+};
+
+/**
+ * Describes the message cluster.curator.v1.MachineProblem.
+ * Use `create(MachineProblemSchema)` to create a new message.
+ */
+export declare const MachineProblemSchema: GenMessage<MachineProblem>;
+
+/**
+ * @generated from message cluster.curator.v1.ServiceProblem
+ */
+export declare type ServiceProblem = Message<"cluster.curator.v1.ServiceProblem"> & {
+  /**
+   * "kubelet", "containerd", "state etcd" or "Kubernetes etcd".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * A predicate: "does not start: unknown flag: --network-plugin".
+   *
+   * @generated from field: string why = 2;
+   */
+  why: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.ServiceProblem.
+ * Use `create(ServiceProblemSchema)` to create a new message.
+ */
+export declare const ServiceProblemSchema: GenMessage<ServiceProblem>;
 
 /**
  * A directory of a node, and how its content is kept.

@@ -1,0 +1,110 @@
+import { describe, expect, test } from '@jest/globals';
+import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
+import { PodNetworkProbe } from './pod-network-probe.ts';
+
+const OWN = '10.244.3.0';
+const signal = new AbortController().signal;
+
+const hex = (address: string): string =>
+  Buffer.from(address.split('.').map(Number)).reverse().toString('hex').toUpperCase();
+const routes = (...peers: string[]): string =>
+  [
+    'Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT',
+    'eth0\t00000000\t0100C6C6\t0003\t0\t0\t0\t00000000\t0\t0\t0',
+    'cni0\t0003F40A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0',
+    ...peers.map((each) => `flannel.1\t${hex(each)}\t${hex(each)}\t0003\t0\t0\t0\t00FFFFFF\t0\t0\t0`),
+  ].join('\n');
+const peersOf = (count: number): string[] =>
+  Array.from({ length: count }, (_, at) => `10.244.${at}.0`).filter((each) => each !== OWN);
+
+async function createProbe(peers = peersOf(6)) {
+  const files = new MemoryFiles();
+  await files.makeDirectory('/proc/net');
+  const place = (...now: string[]) => files.writeAtomic('/proc/net/route', routes(...now));
+  await place(...peers);
+  const clock = new FakeClock();
+  const silent = new Set<string>();
+  const probed: string[] = [];
+  const own = { address: OWN as string | undefined };
+  const probe = new PodNetworkProbe({
+    ...{ files, clock, ownAddress: () => own.address },
+    answers: async (host) => (probed.push(host), !silent.has(host)),
+  });
+  /** The peers that are reported at each of these heartbeats. */
+  const watch = async (heartbeats: number) => {
+    const seen: (readonly string[] | undefined)[] = [];
+    for (let at = 0; at < heartbeats; at++) {
+      await clock.advance(5_000);
+      seen.push((await probe.check(signal))?.unreachable);
+    }
+    return seen;
+  };
+  return { clock, silent, probed, own, place, watch, probe };
+}
+
+describe('PodNetworkProbe.check()', () => {
+  test('probes one peer every 10 s while all answer, one after the other', async () => {
+    const { probed, watch } = await createProbe();
+    expect(await watch(12)).toEqual(Array(12).fill([]));
+    expect(probed).toEqual(['4', '5', '0', '1', '2', '4'].map((each) => `10.244.${each}.0`));
+  });
+
+  test('reports peers that do not answer for 20 s, until they answer again', async () => {
+    const { silent, watch } = await createProbe();
+    for (const peer of ['10.244.4.0', '10.244.5.0']) silent.add(peer);
+    const seen = await watch(8);
+    expect(seen.slice(0, 4)).toEqual([[], [], [], []]);
+    expect(seen[4]).toEqual(['10.244.4.0']);
+    expect(seen.at(-1)).toEqual(['10.244.4.0', '10.244.5.0']);
+    silent.clear();
+    expect(await watch(1)).toEqual([[]]);
+  });
+
+  test('does not report a peer that misses one probe', async () => {
+    const { silent, watch } = await createProbe();
+    silent.add('10.244.4.0');
+    await watch(1);
+    silent.clear();
+    expect(await watch(8)).toEqual(Array(8).fill([]));
+  });
+
+  test('forgets a peer whose route is gone', async () => {
+    const { silent, place, watch } = await createProbe();
+    silent.add('10.244.4.0');
+    expect((await watch(6)).at(-1)).toEqual(['10.244.4.0']);
+    await place(...peersOf(6).filter((each) => each !== '10.244.4.0'));
+    expect(await watch(1)).toEqual([[]]);
+  });
+
+  test('probes only eight peers of a large cluster, and each node is probed by eight', async () => {
+    const all = Array.from({ length: 200 }, (_, at) => `10.244.${at}.0`);
+    const counts = new Map<string, number>();
+    for (const each of all.slice(0, 50)) {
+      const { own, probed, watch } = await createProbe(all);
+      own.address = each;
+      await watch(40);
+      for (const peer of new Set(probed)) counts.set(peer, (counts.get(peer) ?? 0) + 1);
+      expect(new Set(probed).size).toBe(8);
+    }
+    expect(counts.get('10.244.20.0')).toBe(8);
+  });
+
+  test('probes a new node within a minute', async () => {
+    const { probed, place, watch } = await createProbe(['10.244.4.0']);
+    await watch(2);
+    await place('10.244.4.0', '10.244.5.0');
+    await watch(14);
+    expect(probed).toContain('10.244.5.0');
+  });
+
+  test('tells its own address, and nothing without the interface of the chart', async () => {
+    const { own, silent, probe, watch } = await createProbe();
+    expect(await probe.check(signal)).toEqual({ address: OWN, unreachable: [] });
+    silent.add('10.244.4.0');
+    await watch(8);
+    own.address = undefined;
+    expect(await watch(1)).toEqual([undefined]);
+    own.address = OWN;
+    expect(await watch(1)).toEqual([[]]);
+  });
+});

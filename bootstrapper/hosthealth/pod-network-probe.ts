@@ -1,0 +1,121 @@
+import { readText, type FilePort } from '../../internal/file/index.ts';
+import { MINUTE_MS, type Clock } from '../../internal/clock/index.ts';
+
+/** The interface of the network chart (flannel), through which packets to pods of other nodes leave this one. */
+export const POD_INTERFACE = 'flannel.1';
+const ROUTES = '/proc/net/route';
+const MAX_ROUTES_BYTES = 1024 * 1024;
+/** While every peer answers, one of them is probed in each interval. */
+const WELL_MS = 10_000;
+/** Peers come and go seldom. */
+const ROUTES_MS = MINUTE_MS;
+/** A peer that is switched off counts as silent before this time is over, so it is not taken for a broken network. */
+const FAILING_MS = 20_000;
+/** Each node probes this many peers, and is probed by as many: a cluster of 1,000 nodes costs no more than one of nine. */
+const MAX_PEERS = 8;
+
+/** What this node knows about the network of pods. */
+export interface PodNetworkHealth {
+  /** The address of this node in the network of pods. */
+  readonly address: string;
+  /** The addresses of other nodes there that do not answer. */
+  readonly unreachable: readonly string[];
+}
+
+/** Ports (injected dependencies) of `PodNetworkProbe`. */
+export interface PodNetworkPorts {
+  readonly files: FilePort;
+  readonly clock: Pick<Clock, 'monotonicMs'>;
+  /** The address of this node on `POD_INTERFACE`; undefined without that interface. */
+  readonly ownAddress: () => string | undefined;
+  /** Whether a host answers in any way. */
+  readonly answers: (host: string, signal: AbortSignal) => Promise<boolean>;
+}
+
+/**
+ * Finds nodes that this node does not reach through the network of pods. The routes of flannel name the address that each
+ * other node has there. Any answer proves the way, also a refused connection.
+ */
+export class PodNetworkProbe {
+  readonly #ports: PodNetworkPorts;
+  /** Peers that did not answer the last time, and since when. */
+  readonly #suspects = new Map<string, number>();
+  #peers: { readonly atMs: number; readonly addresses: readonly string[] } | undefined;
+  #probedMs = -Infinity;
+  #last = '';
+
+  constructor(ports: PodNetworkPorts) {
+    this.#ports = ports;
+  }
+
+  /** To be called with each heartbeat. Undefined on a node without the network chart. */
+  async check(signal: AbortSignal): Promise<PodNetworkHealth | undefined> {
+    const address = this.#ports.ownAddress();
+    if (address === undefined) {
+      this.#suspects.clear();
+      this.#peers = undefined;
+      return undefined;
+    }
+    const nowMs = this.#ports.clock.monotonicMs();
+    if (this.#suspects.size > 0 || nowMs - this.#probedMs >= WELL_MS) {
+      this.#probedMs = nowMs;
+      await this.#probe(await this.#readPeers(address, nowMs), { nowMs, signal });
+    }
+    const unreachable = [...this.#suspects]
+      .filter(([, sinceMs]) => nowMs - sinceMs >= FAILING_MS)
+      .map(([peer]) => peer);
+    return { address, unreachable: unreachable.toSorted() };
+  }
+
+  async #readPeers(address: string, nowMs: number): Promise<readonly string[]> {
+    if (this.#peers === undefined || this.#suspects.size > 0 || nowMs - this.#peers.atMs >= ROUTES_MS) {
+      const text = (await readText(this.#ports.files, ROUTES, MAX_ROUTES_BYTES)) ?? '';
+      this.#peers = { atMs: nowMs, addresses: neighboursOf(address, gatewaysFrom(text)) };
+    }
+    return this.#peers.addresses;
+  }
+
+  /** Probes every peer that did not answer the last time, and the next one of the others. */
+  async #probe(
+    peers: readonly string[],
+    { nowMs, signal }: { readonly nowMs: number; readonly signal: AbortSignal },
+  ): Promise<void> {
+    for (const peer of this.#suspects.keys()) if (!peers.includes(peer)) this.#suspects.delete(peer);
+    const others = peers.filter((peer) => !this.#suspects.has(peer));
+    const next = others[(others.indexOf(this.#last) + 1) % others.length];
+    if (next !== undefined) this.#last = next;
+    const targets = [...this.#suspects.keys(), ...(next === undefined ? [] : [next])];
+    await Promise.all(
+      targets.map(async (peer) => {
+        if (await this.#ports.answers(peer, signal)) this.#suspects.delete(peer);
+        else if (!this.#suspects.has(peer)) this.#suspects.set(peer, nowMs);
+      }),
+    );
+  }
+}
+
+/** The gateways of the routes through `POD_INTERFACE`: one for each other node. */
+function gatewaysFrom(routes: string): readonly string[] {
+  const columns = routes.split('\n').map((line) => line.trim().split(/\s+/));
+  const found = columns
+    .filter(([name, , gateway = '']) => name === POD_INTERFACE && /^[\dA-F]{8}$/i.test(gateway))
+    .map(([, , gateway = '']) => gateway);
+  return found.filter((gateway) => gateway !== '00000000').map(addressFrom);
+}
+
+/** The kernel prints the bytes of an address in the order of the processor: little-endian on amd64 and arm64. */
+function addressFrom(hex: string): string {
+  return Buffer.from(hex, 'hex').reverse().join('.');
+}
+
+/** The addresses that follow this node's own one, as in a ring: then every node is probed by as many others. */
+function neighboursOf(own: string, addresses: readonly string[]): readonly string[] {
+  const others = [...new Set(addresses)].filter((each) => each !== own).toSorted(byNumber);
+  const after = others.filter((each) => byNumber(each, own) > 0);
+  const before = others.filter((each) => byNumber(each, own) < 0);
+  return [...after, ...before].slice(0, MAX_PEERS);
+}
+
+function byNumber(a: string, b: string): number {
+  return a.localeCompare(b, 'en', { numeric: true });
+}

@@ -1,0 +1,28 @@
+import type { FilePort } from '../file/index.ts';
+import type { Check } from './check.ts';
+import { kernelSettings } from './collect-kernel-facts.ts';
+import { resolvConf } from './collect-machine-facts.ts';
+import { preflightErrors } from './errors.ts';
+import { KERNEL_SETTING_CHECKS } from './kernel-checks.ts';
+import { swap } from './machine-checks.ts';
+import type { MachineFacts } from './machine-facts.ts';
+import { dns } from './name-checks.ts';
+
+/** The facts of a machine that can change while it is a node, and that cost nothing to read. */
+export type RunningFacts = Pick<
+  MachineFacts,
+  'swaps' | 'modules' | 'sysctls' | 'cgroup' | 'allowsCgroupV1' | 'resolvConf'
+>;
+
+/** The checks of a machine that a running node repeats. A problem comes before the problems that it causes. */
+export const RUNNING_CHECKS: readonly Check<RunningFacts>[] = (
+  [['preflight-swap', swap], ...KERNEL_SETTING_CHECKS, ['preflight-dns', dns]] as const
+).map(([code, observe]) => ({ code, fix: preflightErrors[code].fix, observe }));
+
+/** Reads the facts for `RUNNING_CHECKS`: about ten small files, and no process. */
+export async function collectRunningFacts(
+  files: FilePort,
+  { allowsCgroupV1 }: Pick<MachineFacts, 'allowsCgroupV1'>,
+): Promise<RunningFacts> {
+  return { ...(await kernelSettings(files)), resolvConf: await resolvConf(files), allowsCgroupV1 };
+}
