@@ -30,7 +30,6 @@ const FLAG = new RegExp(
 const SHAPES: readonly RegExp[] = [
   // PEM, also in JSON (with \n as two characters) and in lines that begin with a time.
   /-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z0-9 ]{0,16}-----(?:(?!-----BEGIN )[\s\S]){0,32768}?-----END [A-Z0-9 ]{0,64}-----/g,
-  /-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z0-9 ]{0,16}-----[A-Za-z0-9+/=\s\\]{0,32768}/g,
   // "-----BEGIN" and PKCS #1, PKCS #8 and SEC 1 in base64.
   /LS0tLS1CRUdJTi[A-Za-z0-9+/_=-]{16,}/g,
   /\bM(?:C4CAQAwBQYDK2V|IGHAgEAMBMGByqG|IG2AgEAMBAGByqG|II[A-Z][A-Za-z0-9+/]{2}[IA]BAAKC|II[A-Za-z0-9+/]{3}IBADANBgkqhkiG9w0BAQEFAASC|HcCAQEEI)[A-Za-z0-9+/_=-]{20,}/g,
@@ -42,16 +41,47 @@ const SHAPES: readonly RegExp[] = [
   /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g,
   /\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|sk_live_|rk_live_|sk-|npm_|dckr_pat_|dop_v1_|hvs\.|hvb\.|pypi-|SG\.|ya29\.)[A-Za-z0-9._-]{12,}/g,
   /\bAIza[A-Za-z0-9_-]{30,}/g,
+  // The begin of a PEM key whose end is missing. The last shape, because it takes words after the key with it: the begin of another
+  // secret among them would leave the rest of that secret in the text.
+  /-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z0-9 ]{0,16}-----(?:[A-Za-z0-9+/=\s\\]|<removed>){0,32768}/g,
 ];
+const KEY_END = /-----END [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z0-9 ]{0,16}-----/;
+const KEY_BODY = /[A-Za-z0-9+/=\\]/;
+/** Only the last line of a key is shorter. */
+const MIN_KEY_LINE = 16;
 const USER_INFO = /(:\/\/)[^\s"'<>/@:]{0,256}:[^\s"'<>]{1,256}@/g;
 
 /** Removes everything that looks like a secret from a text. Lines that are JSON stay JSON. */
 export function redactText(text: string): string {
-  const shaped = redactShapes(text);
-  return shaped
-    .split('\n')
-    .map((line) => redactLine(line))
-    .join('\n');
+  const lines = redactShapes(text).split('\n');
+  redactKeyEnds(lines);
+  return lines.map((line) => redactLine(line)).join('\n');
+}
+
+/**
+ * Removes the rest of private keys whose begin is not in the text, because only the last lines of a log were read. Each line may
+ * begin with a time.
+ */
+function redactKeyEnds(lines: string[]): void {
+  for (const [end, line] of lines.entries()) {
+    const found = KEY_END.exec(line);
+    if (found === null) continue;
+    const [text] = found;
+    lines[end] = withoutKeyBody(line.slice(0, found.index)) + REMOVED + line.slice(found.index + text.length);
+    for (let at = end - 1, least = 1; at >= 0; at--, least = MIN_KEY_LINE) {
+      const before = lines[at]?.trimEnd() ?? '';
+      const rest = withoutKeyBody(before);
+      if (before.length - rest.length < least) break;
+      lines[at] = rest + REMOVED;
+    }
+  }
+}
+
+/** The text without the characters of base64 at its end. */
+function withoutKeyBody(text: string): string {
+  let length = text.length;
+  while (length > 0 && KEY_BODY.test(text.charAt(length - 1))) length--;
+  return text.slice(0, length);
 }
 
 /** Removes everything that looks like a secret from a JSON value. `bigint` becomes text, bytes become their number. */
