@@ -5,7 +5,7 @@
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { diagnose, DOCTOR_CHECKS, LAYERS, NOT_CHECKED } from '../internal/doctor/index.ts';
-import { fakeFacts } from '../internal/doctor/fake-facts.ts';
+import { factsOfMachine, fakeFacts } from '../internal/doctor/fake-facts.ts';
 import { escapeCell, publishPage } from './page.ts';
 
 const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
@@ -48,7 +48,7 @@ disk has changed, or more than 5% of it was freed. A clock that is set does not 
 
 /** The page: one table for each layer, in the order of the checks. */
 export function renderPage(): string {
-  const findings = diagnose(fakeFacts());
+  const findings = [...diagnose(fakeFacts()), ...diagnose(factsOfMachine())];
   const thresholdsOf = (code: string): string =>
     [...new Set(findings.filter((each) => each.code === code).map(({ threshold }) => threshold))].join('; ');
   const row = (cells: readonly string[]): string => `| ${cells.map(escapeCell).join(' | ')} |`;

@@ -14,6 +14,7 @@ const READING: ReadonlySet<string> = new Set([
   'version',
   'doctor',
   'support open',
+  'support recipient',
   'node ls',
   'node show',
   'node logs',

@@ -42,6 +42,8 @@ const USAGE = rows('app-usage', 'usage', {
   "context add 'A B'": 'at most 63 lower-case letters',
   'completion names clouds': 'Allowed choices are nodes, contexts, local-clusters, machines',
   'completion tcsh': 'Allowed choices are bash, zsh, fish',
+  'support bundle --local': "required option '--to <file>' not specified",
+  'support bundle --local n1 --to x': '--local takes no names of nodes',
   'kubeconfig --server http://192.0.2.1:6443': 'Must be https://HOST:PORT',
   'kubeconfig --server https://user:secret@192.0.2.1:6443': 'Must be https://HOST:PORT',
   verify: "missing required argument 'node'",
@@ -228,6 +230,12 @@ const VALUES = [
   ...rows('config-invalid', 'usage', {
     "-w new config generate --attestation tpm --name 'A B'": 'name is "A B"',
     '-w new config generate --attestation tpm --kubernetes-version 1': 'kubernetesVersion',
+  }),
+  ...rows('support-recipient-missing', 'usage', {
+    'support bundle --local --to x.support': 'no recipient, and the machine knows none',
+  }),
+  ...rows('backup-recipient-invalid', 'usage', {
+    'support bundle --local --to x.support --recipient age1x': 'wrong checksum',
   }),
   ...rows('cluster-config-exists', 'precondition', {
     '-w fresh config generate --name other': 'differs from --name other',

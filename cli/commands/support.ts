@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
-import type { ActionBinder } from '../app/command.ts';
+import type { ActionBinder, CommandContext } from '../app/command.ts';
+import { usageError } from '../app/usage.ts';
+import type { LocalBundleOptions } from '../support/index.ts';
 import { collect, wholeNumber } from './flags.ts';
 
 const useCases = () => import('../support/index.ts');
@@ -8,6 +10,7 @@ interface BundleFlags {
   readonly to: string;
   readonly recipient?: readonly string[];
   readonly lines: number;
+  readonly local?: true;
 }
 
 /** `cluster support …`. */
@@ -18,6 +21,7 @@ export function register(support: Command, action: ActionBinder): void {
     .argument('[node...]', 'logs and metrics of these nodes only (default: all)')
     .requiredOption('--to <file>', 'file to write')
     .option('--recipient <age1…>', 'recovery key that opens the file; may be repeated', collect)
+    .option('--local', 'collect on this machine, as root, without the cluster')
     .option('--lines <n>', 'lines of each log, at most 10000', wholeNumber(1, 10_000), 2_000)
     .addHelpText(
       'after',
@@ -31,15 +35,41 @@ removed. What cannot be collected is listed with its reason.
 The file is encrypted in the age format to the recovery key of the owner and to
 each --recipient; an operator names at least one --recipient.
 
+With --local, the command runs as root on a machine whose agent, etcd, API
+server or network is down, and needs no workspace. It collects what the machine
+itself knows: logs of units and of the cluster's own pods, metrics, addresses
+and routes, the checks of \`cluster preflight\`, and what still responds. The
+file is encrypted to each --recipient and to the recovery keys that the owner
+has named for the state disk. Keep it on another file system if the disk is
+full: --to /run/n1.support.
+
 Examples:
   cluster support bundle --to blue.support
+  cluster support bundle --local --to n1.support --recipient age1qyqszq…
   cluster support bundle n2 --to blue.support --recipient age1qyqszq…`,
     )
     .action(
-      action<BundleFlags>(async (context, { to, recipient = [], lines }, ...nodes) =>
-        (await useCases()).runSupportBundle(context, { to, recipients: recipient, lines }, nodes),
-      ),
+      action<BundleFlags>(async (context, { to, recipient: recipients = [], lines, local }, ...nodes) => {
+        if (local !== true)
+          return (await useCases()).runSupportBundle(context, { to, recipients, lines }, nodes);
+        if (nodes.length > 0) throw usageError('--local takes no names of nodes', 'support bundle');
+        return bundleHere(context, { to, recipients, lines });
+      }),
     );
+  registerOpen(support, action);
+}
+
+function registerOpen(support: Command, action: ActionBinder): void {
+  support
+    .command('recipient')
+    .description('print the recovery key of the owner, to which others can encrypt')
+    .addHelpText(
+      'after',
+      `
+The key is public. It is the --recipient of \`cluster support bundle --local\`
+on a machine.`,
+    )
+    .action(action(async (context) => (await useCases()).showRecipient(context)));
   support
     .command('open')
     .description('decrypt a support bundle and check its facts as `cluster doctor` does')
@@ -57,4 +87,18 @@ are those of \`cluster doctor\`.`,
         (await useCases()).runSupportOpen(context, file, options),
       ),
     );
+}
+
+async function bundleHere(context: CommandContext, options: LocalBundleOptions): Promise<void> {
+  const { runLocalSupportBundle } = await useCases();
+  const { DiskStreams } = await import('../../internal/file/index.ts');
+  const { LinuxMachine } = await import('../../internal/platform/index.ts');
+  const { readPage } = await import('../../internal/metrics/index.ts');
+  const { clock, files } = context.ports;
+  const local = {
+    machine: new LinuxMachine(files),
+    streams: new DiskStreams(),
+    readPage: (url: string, signal: AbortSignal) => readPage(url, { clock, signal }),
+  };
+  return runLocalSupportBundle(context, local, options);
 }

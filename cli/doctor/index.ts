@@ -4,4 +4,5 @@
  */
 export { collectFacts } from './collect-facts.ts';
 export { metricsFrom, samplesFrom, type Sample } from './parse-metrics.ts';
+export { plain } from './read-records.ts';
 export { judgeFacts, runDoctor, watchDoctor, type DoctorOptions } from './run-doctor.ts';

@@ -6,4 +6,4 @@
 export { RecoverError, recoverErrors } from './errors.ts';
 export { runRecoverDisk, type RecoverDiskOptions } from './recover-disk.ts';
 export { runRecoverQuorum, type RecoverQuorumOptions } from './recover-quorum.ts';
-export { runRecoverSpace } from './recover-space.ts';
+export { readEtcdState, runRecoverSpace } from './recover-space.ts';

@@ -131,6 +131,17 @@ export async function readSpace(etcd: string, local: SpaceClient, signal: AbortS
   return { etcd, dbSizeBytes, inUseBytes, quotaBytes, members, alarms };
 }
 
+/** What the local etcd member of one etcd cluster tells root: its status, and, with a quorum, all members and alarms. @throws RecoverError, EtcdError */
+export async function readEtcdState(context: CommandContext, name: EtcdName): Promise<unknown> {
+  const call = { signal: context.signal, timeoutMs: ASK_MS };
+  using local = (await connectorOf(context, name))(`127.0.0.1:${ETCDS[name]}`);
+  const status = await local.maintenance.status(call);
+  const ask = async (read: () => Promise<unknown>): Promise<unknown> =>
+    read().catch((error: unknown) => ({ error: describeError(error) }));
+  const members = await ask(() => local.members.list(call));
+  return { status, members, alarms: await ask(() => local.maintenance.alarms(call)) };
+}
+
 /**
  * Compacts one etcd cluster, defragments its members one after the other with the leader last, and clears its
  * NOSPACE alarms.

@@ -7,8 +7,12 @@ export const supportErrors = defineErrors({
     'Use another name, or delete the file first.',
   ),
   'support-recipient-missing': fault.operator.usage(
-    'This workspace has no owner key, so there is no recovery key to encrypt the support bundle to.',
-    'Pass the recovery key of each person who may open the bundle: --recipient age1…',
+    'There is no recovery key to encrypt the support bundle to: this workspace has no owner key, or this machine has no state disk whose recovery keys the owner has named.',
+    'Pass the recovery key of each person who may open the bundle: --recipient age1…. `cluster support recipient` prints it in the workspace of an owner.',
+  ),
+  'support-not-root': fault.operator.precondition(
+    'The files of this machine can be read by root only.',
+    'Run the command as root.',
   ),
   'support-key-refused': fault.operator.refused(
     'The support bundle was encrypted to other keys.',

@@ -4,7 +4,7 @@
  */
 
 /** The fields to keep: `true` keeps the value with everything in it. */
-type Fields = true | { readonly [name: string]: Fields };
+export type Fields = true | { readonly [name: string]: Fields };
 
 /** A list of objects: its path in the API and the fields of each object. */
 export interface ListedKind {

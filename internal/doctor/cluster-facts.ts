@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { describeShape } from '../errors/index.ts';
 import { DoctorError } from './errors.ts';
+import { certificates, count, fileSystem, name, number, part, text, timeMs } from './fact-shapes.ts';
+import { localFacts } from './local-facts.ts';
 
 /** The largest file of facts: 1,000 nodes with their certificates and pods need less. */
 export const MAX_FACTS_BYTES = 16 * 1024 * 1024;
@@ -10,24 +12,6 @@ const FACTS_VERSION = 1;
  * Members that this version does not know are left out, at every level: a newer version may add facts, and an older one judges what it knows.
  * A change that an older version would judge wrongly needs a new FACTS_VERSION.
  */
-
-/** Texts come from nodes and pods, so their length is limited to what a person can read. */
-const text = z.string().max(4_096);
-const name = z.string().max(512);
-const count = z.int().min(0);
-const timeMs = z.int();
-const number = z.number().min(0);
-
-/**
- * A part of the facts: its value, or the error because of which it could not be collected. `codes` contains the codes
- * of this error and of its causes.
- */
-function part<T extends z.ZodType>(value: T) {
-  return z.discriminatedUnion('ok', [
-    z.object({ ok: z.literal(true), value }),
-    z.object({ ok: z.literal(false), error: text, codes: z.array(name).max(32) }),
-  ]);
-}
 
 const etcd = z.object({
   dbSizeBytes: number,
@@ -51,7 +35,7 @@ const node = z.object({
   lastError: text.optional(),
   /** When the node found that its disk is an old copy (bootstrapper/rollback). */
   oldDiskMs: timeMs.optional(),
-  certificates: z.array(z.object({ name, notAfterMs: timeMs })).max(256),
+  certificates,
   componentsNotReady: z.array(z.object({ name, why: text })).max(16),
   deadRunnables: z.array(text).max(256),
   /** What the agent finds wrong on its own machine. Older agents do not report it. */
@@ -121,14 +105,6 @@ const nodeMetrics = z.object({
   balancer: z.array(z.object({ server: name, verdict: name })).max(64),
   /** Absent from older agents. */
   growth: z.array(growth).max(16).optional(),
-});
-
-const fileSystem = z.object({
-  name,
-  capacityBytes: number,
-  availableBytes: number,
-  inodes: number.optional(),
-  inodesFree: number.optional(),
 });
 
 const kubernetes = z.object({
@@ -233,7 +209,8 @@ const factsShape = z.object({
   cliVersion: name,
   clusterId: name,
   clusterName: name,
-  credentials: z.object({ certificateMs: timeMs, kubeconfigMs: timeMs.optional() }),
+  /** The credentials of the workstation; undefined in facts that were collected on a machine. */
+  credentials: z.object({ certificateMs: timeMs, kubeconfigMs: timeMs.optional() }).optional(),
   /** How far the clock of each API server is ahead of this workstation. */
   clocks: z.array(z.object({ node: name, offset: part(z.object({ ms: z.int() })) })).max(64),
   records: part(records),
@@ -272,6 +249,8 @@ const factsShape = z.object({
   backups: part(backups).optional(),
   /** The charts that were installed from this workspace; undefined for an operator, who installs no charts. */
   charts: z.array(name).max(1_000).optional(),
+  /** What a machine tells about itself. Only in facts that were collected on the machine, without the cluster. */
+  local: localFacts.optional(),
 });
 
 /** Everything that the checks of a cluster need: plain JSON, so that it can be saved and judged elsewhere. */
@@ -298,8 +277,10 @@ export type GrowthFacts = z.output<typeof growth>;
 export type KubernetesFacts = z.output<typeof kubernetes>;
 /** Scheduled backups. */
 export type BackupFacts = z.output<typeof backups>;
-/** A file system as the kubelet reports it. */
+/** A file system as the kubelet or the machine itself reports it. */
 export type FileSystemFacts = z.output<typeof fileSystem>;
+/** What a machine tells about itself. */
+export type LocalFacts = z.output<typeof localFacts>;
 
 /**
  * Parses saved facts. `bytes` may come from an untrusted person: the facts are only judged and printed.

@@ -27,11 +27,13 @@ const GRADES: Readonly<Record<CheckStatus, Grade>> = {
 const SEVERITIES: readonly Grade[] = ['error', 'warning', 'unknown'];
 
 /**
- * Judges the facts with every check, in the order of the list. Pure: the same facts give the same findings anywhere.
+ * Judges the facts with every check, in the order of the list; facts of a single machine with those checks that need no more. Pure:
+ * the same facts give the same findings anywhere.
  * @param nodes only findings about these nodes and about the whole cluster; empty: all
  */
 export function diagnose(facts: ClusterFacts, nodes: readonly string[] = []): readonly Finding[] {
-  const judged = DOCTOR_CHECKS.flatMap((check) => runChecks([check], facts).map((seen) => ({ check, seen })));
+  const checks = DOCTOR_CHECKS.filter(({ isOfMachine }) => facts.local === undefined || isOfMachine);
+  const judged = checks.flatMap((check) => runChecks([check], facts).map((seen) => ({ check, seen })));
   return judged
     .map((each, index) => findingFrom(each, each.seen.status === 'skipped' ? judged : judged.slice(0, index)))
     .filter(({ node }) => nodes.length === 0 || node === undefined || nodes.includes(node));

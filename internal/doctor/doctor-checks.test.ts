@@ -4,7 +4,16 @@ import { diagnose, problemsFrom, type Grade } from './diagnose.ts';
 import { DOCTOR_CHECKS } from './doctor-checks.ts';
 import type { DoctorErrorCode } from './errors.ts';
 import { notCheckedIn } from './not-checked.ts';
-import { factsWithRecords, fakeEtcd, fakeFacts, fakeMember, fakeNode, NOW_MS } from './fake-facts.ts';
+import {
+  factsOfMachine,
+  factsWithRecords,
+  fakeEtcd,
+  fakeFacts,
+  fakeLocalFacts,
+  fakeMember,
+  fakeNode,
+  NOW_MS,
+} from './fake-facts.ts';
 
 const [SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS] = [1_000, 60_000, 3_600_000, 86_400_000];
 const MIB = 1024 ** 2;
@@ -1118,7 +1127,130 @@ const ROWS: readonly Row[] = [
     'error',
     'n1',
   ),
+  row(
+    'doctor-machine-network',
+    'the address of the node is on no interface',
+    () => withNetwork({ addresses: [] }),
+    'error',
+    'n1',
+  ),
+  row(
+    'doctor-machine-network',
+    'no other control plane accepts a connection',
+    () => withNetwork({ peers: [peer('n2', away()), peer('n3', away())] }),
+    'error',
+    'n1',
+  ),
+  row(
+    'doctor-machine-network',
+    'one of the other control planes accepts no connection',
+    () => withNetwork({ peers: [peer('n2', away()), peer('n3')] }),
+    'warning',
+    'n1',
+  ),
+  row(
+    'doctor-machine-network',
+    'there is no other control plane',
+    () => withNetwork({ peers: [] }),
+    'good',
+    'n1',
+  ),
+  row('doctor-machine-requirements', 'the machine swaps', () => withRequirement('failed'), 'error', 'n1'),
+  row(
+    'doctor-machine-requirements',
+    'a requirement is only recommended',
+    () => withRequirement('warning'),
+    'warning',
+    'n1',
+  ),
+  row(
+    'doctor-machine-requirements',
+    'the requirements could not be checked',
+    () => factsOfMachine({ requirements: away() }),
+    'unknown',
+    'n1',
+  ),
+  row('doctor-machine-units', 'a unit has failed', () => withUnit({ active: 'failed' }), 'error', 'n1'),
+  row('doctor-machine-units', 'a unit was stopped', () => withUnit({ active: 'inactive' }), 'error', 'n1'),
+  row(
+    'doctor-machine-units',
+    'a unit starts again and again',
+    () => withUnit({ active: 'activating' }),
+    'error',
+  ),
+  row(
+    'doctor-machine-units',
+    'a unit does not exist',
+    () => withUnit({ active: 'inactive', load: 'not-found' }),
+    'error',
+  ),
+  row(
+    'doctor-machine-units',
+    'a unit that the node does not need was stopped',
+    () => withUnit({ active: 'inactive', isNeeded: false }),
+    'good',
+  ),
+  row(
+    'doctor-machine-units',
+    'a unit that the node does not need has failed',
+    () => withUnit({ active: 'failed', isNeeded: false }),
+    'warning',
+  ),
+  row('doctor-machine-units', 'systemd does not respond', () => factsOfMachine({ units: away() }), 'unknown'),
+  row(
+    'doctor-disk-space',
+    'the machine says that 9% of its disk is free',
+    () => factsOfMachine({ fileSystems: [{ name: '/', capacityBytes: 100, availableBytes: 9 }] }),
+    'error',
+    'n1',
+  ),
+  row(
+    'doctor-certificate',
+    'a certificate on the disk of the machine has expired',
+    () => factsOfMachine({ certificates: [{ name: '/etc/x.crt', notAfterMs: NOW_MS }] }),
+    'error',
+    'n1',
+  ),
+  row(
+    'doctor-etcd-member',
+    'the etcd members of the machine do not respond',
+    () => ({ ...factsOfMachine(), metrics: [{ node: 'n1', answer: { ok: true, value: { balancer: [] } } }] }),
+    'error',
+    'n1',
+  ),
+  row(
+    'doctor-etcd-member',
+    'a worker has no etcd members',
+    () => ({
+      ...factsOfMachine({ isControlPlane: false }),
+      metrics: [{ node: 'n1', answer: { ok: true, value: { balancer: [] } } }],
+    }),
+    'good',
+  ),
 ];
+
+type Network = ReturnType<typeof fakeLocalFacts>['network'];
+
+function peer(node: string, answer: Network['peers'][number]['answer'] = { ok: true, value: {} }) {
+  return { node, endpoint: `192.0.2.${node.slice(1)}:9091`, answer };
+}
+
+function withNetwork(change: Partial<Network>): ClusterFacts {
+  return factsOfMachine({ network: { ...fakeLocalFacts().network, ...change } });
+}
+
+function withRequirement(status: string): ClusterFacts {
+  const unmet = { code: 'preflight-swap', status, subject: 'swap', cause: 'swap is on' };
+  return factsOfMachine({ requirements: { ok: true, value: [unmet] } });
+}
+
+function withUnit(change: object): ClusterFacts {
+  const unit = {
+    ...{ name: 'kubelet.service', isNeeded: true, load: 'loaded', active: 'active', sub: 'dead' },
+    ...{ result: 'exit-code', restarts: 3 },
+  };
+  return factsOfMachine({ units: { ok: true, value: [{ ...unit, ...change }] } });
+}
 
 describe('the checks of a cluster', () => {
   test.each(ROWS)('$code is $want: $name', ({ code, facts, want, node }) => {
@@ -1135,7 +1267,7 @@ describe('the checks of a cluster', () => {
   });
 
   test('every check has a figure and a threshold for a healthy cluster, and grades it as good', () => {
-    const findings = diagnose(fakeFacts());
+    const findings = [...diagnose(fakeFacts()), ...diagnose(factsOfMachine())];
     const judgedCodes = new Set(findings.map(({ code }) => code));
     expect(DOCTOR_CHECKS.map(({ code }) => code).filter((code) => !judgedCodes.has(code))).toEqual([]);
     expect(
@@ -1351,6 +1483,34 @@ describe('diagnose()', () => {
   ];
   test.each(cases)('names $name', ({ facts, want }) => {
     expect(firstOf(facts)?.code).toBe(want);
+  });
+
+  test('judges facts of a machine only with checks that need no cluster, and says what is not checked', () => {
+    const facts = factsOfMachine();
+    expect(new Set(diagnose(facts).map(({ grade }) => grade))).toEqual(new Set(['good']));
+    expect(notCheckedIn(facts).map(({ what }) => what)).toEqual([expect.stringContaining('other nodes')]);
+  });
+
+  test('names what the machine sees before what follows from it', () => {
+    const stopped = withUnit({ name: 'cluster-etcd-state.service', active: 'inactive' });
+    const facts = {
+      ...stopped,
+      metrics: [{ node: 'n1', answer: { ok: true as const, value: { balancer: [] } } }],
+      apiServers: [{ node: 'n1', answer: away() }],
+    };
+    const problems = problemsFrom(diagnose(facts));
+    expect(problems.map(({ code, followsFrom }) => [code, followsFrom])).toEqual([
+      ['doctor-machine-units', undefined],
+      ['doctor-etcd-member', 'doctor-machine-units'],
+      ['doctor-etcd-member', 'doctor-machine-units'],
+      ['doctor-api-server', 'doctor-machine-units'],
+    ]);
+    const { local } = withNetwork({ addresses: [] });
+    const cut = problemsFrom(diagnose({ ...facts, local: { ...stopped.local!, network: local!.network } }));
+    expect(cut.map(({ followsFrom }) => followsFrom)).toEqual([
+      undefined,
+      ...Array.from({ length: 4 }, () => 'doctor-machine-network'),
+    ]);
   });
 
   test('with names of nodes, omits the findings about other nodes and keeps the findings about the whole cluster', () => {

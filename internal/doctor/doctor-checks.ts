@@ -7,6 +7,7 @@ import * as etcd from './checks/etcd-checks.ts';
 import * as host from './checks/host-checks.ts';
 import * as expiry from './checks/expiry-checks.ts';
 import * as kubernetes from './checks/kubernetes-checks.ts';
+import * as local from './checks/local-checks.ts';
 import * as member from './checks/member-checks.ts';
 import * as node from './checks/node-checks.ts';
 import * as workload from './checks/workload-checks.ts';
@@ -39,6 +40,8 @@ export interface DoctorCheck extends Check<ClusterFacts> {
   readonly what: string;
   /** Codes of later checks whose problems follow from a failure of this one, on the same node or in the whole cluster. */
   readonly explains: readonly DoctorErrorCode[];
+  /** Whether facts that were collected on the machine itself have what the check judges. */
+  readonly isOfMachine: boolean;
   /** The Prometheus alert for the same problem, or the reason why there is no alert. */
   readonly alert: Alert;
 }
@@ -106,6 +109,15 @@ const OF_A_SERVICE: readonly DoctorErrorCode[] = [
   'doctor-kubelet',
   'doctor-balancer',
 ];
+/** The checks that need no more than what a machine knows about itself. */
+const OF_MACHINE_FACTS: ReadonlySet<CheckCode> = new Set([
+  ...(['doctor-machine-network', 'doctor-machine-units', 'doctor-machine-requirements'] as const),
+  ...(['doctor-disk-space', 'doctor-disk-inodes', 'doctor-fsync', 'doctor-balancer'] as const),
+  ...(['doctor-etcd-member', 'doctor-etcd-unused', 'doctor-latency', 'doctor-api-server'] as const),
+  ...(['doctor-certificate', 'doctor-ca'] as const),
+]);
+/** What stops when the system around the programs of a node fails: its network, its disks, its settings. */
+const OF_THE_SYSTEM: readonly DoctorErrorCode[] = [...OF_A_MACHINE, 'doctor-machine-units'];
 
 type Entry = Pick<DoctorCheck, 'layer' | 'what' | 'explains'> & {
   readonly code: CheckCode;
@@ -157,15 +169,29 @@ const ENTRIES: readonly Entry[] = [
     observe: host.service,
     explains: OF_A_SERVICE,
   }),
+  entry('doctor-machine-network', 'nodes', {
+    what: 'the address of a node, and whether it reaches the other control planes, as its machine sees it',
+    observe: local.network,
+    explains: [...OF_THE_SYSTEM, 'doctor-machine-requirements'],
+  }),
   entry('doctor-disk-space', 'disks', {
     what: 'free space of the file systems of the kubelet and of the container images on each node',
     observe: node.space,
-    explains: OF_A_MACHINE,
+    explains: OF_THE_SYSTEM,
   }),
   entry('doctor-disk-inodes', 'disks', {
     what: 'free inodes of the file systems of the kubelet and of the container images on each node',
     observe: node.inodes,
-    explains: OF_A_MACHINE,
+    explains: OF_THE_SYSTEM,
+  }),
+  entry('doctor-machine-units', 'nodes', {
+    what: 'the systemd units of a node, as its machine sees them',
+    observe: local.units,
+    explains: [...OF_A_MEMBER, ...OF_A_KUBELET, 'doctor-etcd-member'],
+  }),
+  entry('doctor-machine-requirements', 'nodes', {
+    what: 'the checks of `cluster preflight`, on the machine of a node',
+    observe: local.requirements,
   }),
   entry('doctor-certificate', 'certificates and documents', {
     what: 'for each node, the certificate that expires first',
@@ -356,5 +382,6 @@ const ENTRIES: readonly Entry[] = [
 export const DOCTOR_CHECKS: readonly DoctorCheck[] = ENTRIES.map((each) => ({
   ...each,
   fix: doctorErrors[each.code].fix,
+  isOfMachine: OF_MACHINE_FACTS.has(each.code),
   alert: ALERTS[each.code],
 }));

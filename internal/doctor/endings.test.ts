@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import type { ClusterFacts } from './cluster-facts.ts';
 import { diagnose } from './diagnose.ts';
 import { endingsUntil } from './endings.ts';
-import { fakeFacts, NOW_MS } from './fake-facts.ts';
+import { factsOfMachine, fakeFacts, NOW_MS } from './fake-facts.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -68,4 +68,13 @@ test('endingsUntil() says that the end of the support of another version is not 
   expect(endingsUntil(facts, NOW_MS).unknown).toEqual([
     { subject: 'support of Kubernetes v1.99.0', error: expect.anything() },
   ]);
+});
+
+test('endingsUntil() lists the certificates that a machine has on its disk', () => {
+  const { endings, unknown } = endingsUntil(factsOfMachine(), NOW_MS + 4000 * DAY_MS);
+  expect(endings.map(({ subject }) => subject)).toEqual([
+    'certificates of n1',
+    'CA /var/lib/cluster/ca/ca.crt',
+  ]);
+  expect(unknown.map(({ subject }) => subject)).toContain('owner documents');
 });

@@ -1,6 +1,6 @@
 import type { Ending, Endings } from './ending.ts';
 import { growthEndings } from './growth-endings.ts';
-import type { BackupFacts, ClusterFacts, FactsPart } from './cluster-facts.ts';
+import type { BackupFacts, ClusterFacts, FactsPart, NodeFacts } from './cluster-facts.ts';
 import { supportOf } from '../bundle/index.ts';
 import { isAuthority, LASTING_DOCUMENTS, versionsOf } from './checks/expiry-checks.ts';
 
@@ -9,8 +9,13 @@ import { isAuthority, LASTING_DOCUMENTS, versionsOf } from './checks/expiry-chec
  * not have before. Names only the certificate of each node that expires first, because its agent renews all of them in the same way.
  */
 export function endingsUntil(facts: ClusterFacts, untilMs: number): Endings {
+  const { local } = facts;
+  const nodes: FactsPart<readonly NodeCertificates[]> =
+    local === undefined
+      ? mapPart(facts.records, (records) => records.nodes)
+      : { ok: true, value: [{ name: local.node, certificates: local.certificates }] };
   const parts: readonly [string, FactsPart<readonly Ending[]>][] = [
-    ['certificates of nodes', mapPart(facts.records, ({ nodes }) => nodes.flatMap(certificatesOf))],
+    ['certificates of nodes', mapPart(nodes, (found) => found.flatMap(certificatesOf))],
     ['owner documents', mapPart(facts.documents, documentsOf)],
     [
       'schedule of backups',
@@ -41,6 +46,7 @@ export function endingsUntil(facts: ClusterFacts, untilMs: number): Endings {
 }
 
 function credentialsOf({ credentials }: ClusterFacts): readonly Ending[] {
+  if (credentials === undefined) return [];
   const { certificateMs, kubeconfigMs } = credentials;
   const renewal = 'each command that reaches a curator';
   return [
@@ -58,7 +64,7 @@ function credentialsOf({ credentials }: ClusterFacts): readonly Ending[] {
   ];
 }
 
-type NodeCertificates = Extract<ClusterFacts['records'], { ok: true }>['value']['nodes'][number];
+type NodeCertificates = Pick<NodeFacts, 'name' | 'certificates'>;
 
 function certificatesOf({ name: node, certificates }: NodeCertificates): readonly Ending[] {
   const authorities = certificates.filter(({ name }) => isAuthority(name));

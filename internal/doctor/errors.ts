@@ -182,6 +182,18 @@ export const doctorErrors = defineErrors({
     'The Kubernetes project ends, or has ended, its support of the minor version that a node runs: faults in it are not corrected any more.',
     'Create a cluster with a newer version of Kubernetes and move the workloads to it. This release cannot upgrade Kubernetes on a running cluster.',
   ),
+  'doctor-machine-network': retryable.operator.unhealthy(
+    'The machine of a node does not have its address, or does not reach the other control planes.',
+    'Look at `ip address`, `ip route` and the firewall of the machine. If its network is right, start the other control planes.',
+  ),
+  'doctor-machine-requirements': retryable.operator.unhealthy(
+    'The machine of a node does not meet a requirement that `cluster preflight` checks.',
+    'Run `cluster preflight` on the machine: it prints the fix of each failed check, and --fix applies some of them.',
+  ),
+  'doctor-machine-units': retryable.operator.unhealthy(
+    'A systemd unit that the node needs does not run.',
+    'Look at `systemctl status UNIT` and `journalctl -u UNIT` on the machine. The agent starts the other units of the node: start `bootstrapper` first if it does not run.',
+  ),
   'doctor-disk-clear': retryable.operator.unhealthy(
     'A node has an encrypted disk, but a directory with secrets or data of the node is in the clear on another disk.',
     'Move the directory to the encrypted file system, then overwrite the old copy, because it contains keys.',

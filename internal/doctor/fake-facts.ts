@@ -3,6 +3,7 @@ import type {
   EtcdFacts,
   EtcdMemberFacts,
   GrowthFacts,
+  LocalFacts,
   NodeFacts,
   RecordFacts,
 } from './cluster-facts.ts';
@@ -173,4 +174,53 @@ export function factsWithRecords(changes: Partial<RecordFacts>): ClusterFacts {
   const facts = fakeFacts();
   if (!facts.records.ok) throw new Error('fake facts have records');
   return { ...facts, records: { ok: true, value: { ...facts.records.value, ...changes } } };
+}
+
+const NOT_ASKED = { ok: false as const, error: 'collected on the machine', codes: [] };
+
+/** What the healthy control plane n1 tells about itself. */
+export function fakeLocalFacts(changes: Partial<LocalFacts> = {}): LocalFacts {
+  const unit = {
+    isNeeded: true,
+    load: 'loaded',
+    active: 'active',
+    sub: 'running',
+    result: 'success',
+    restarts: 0,
+  };
+  return {
+    ...{ node: 'n1', isMember: true, isControlPlane: true },
+    units: {
+      ok: true,
+      value: ['bootstrapper.service', 'cluster-etcd-state.service', 'kubelet.service'].map((name) => ({
+        ...unit,
+        name,
+      })),
+    },
+    network: {
+      ownAddress: '192.0.2.1',
+      addresses: ['192.0.2.1'],
+      peers: ['n2', 'n3'].map((node) => ({
+        node,
+        endpoint: `192.0.2.${node.slice(1)}:9091`,
+        answer: { ok: true, value: {} },
+      })),
+    },
+    fileSystems: [{ name: '/var/lib/cluster', capacityBytes: 100, availableBytes: 60 }],
+    certificates: fakeNode('n1').certificates,
+    requirements: { ok: true, value: [] },
+    ...changes,
+  };
+}
+
+/** Facts that were collected on n1 itself. */
+export function factsOfMachine(changes: Partial<LocalFacts> = {}): ClusterFacts {
+  const { version, takenMs, cliVersion, clusterId, clusterName, metrics, apiServers } = fakeFacts();
+  const isOwn = ({ node }: { readonly node: string }): boolean => node === 'n1';
+  return {
+    ...{ version, takenMs, cliVersion, clusterId, clusterName, clocks: [], curators: [], kubelets: [] },
+    ...{ records: NOT_ASKED, keys: NOT_ASKED, joins: NOT_ASKED, documents: NOT_ASKED, collateral: NOT_ASKED },
+    ...{ kubernetes: NOT_ASKED, metrics: metrics.filter(isOwn), apiServers: apiServers.filter(isOwn) },
+    local: fakeLocalFacts(changes),
+  };
 }

@@ -18,6 +18,7 @@ export {
   type EtcdMemberFacts,
   type GrowthFacts,
   type KubernetesFacts,
+  type LocalFacts,
   type NodeFacts,
   type NodeMetricsFacts,
   type RecordFacts,

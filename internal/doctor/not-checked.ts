@@ -9,7 +9,11 @@ interface Unchecked {
 }
 
 /** What was not checked in this cluster. */
-export function notCheckedIn({ backups }: Pick<ClusterFacts, 'backups'>): readonly Unchecked[] {
+export function notCheckedIn({
+  backups,
+  local,
+}: Pick<ClusterFacts, 'backups' | 'local'>): readonly Unchecked[] {
+  if (local !== undefined) return [OTHER_NODES];
   const isScheduled = backups?.ok !== true || backups.value.schedule !== undefined;
   return isScheduled ? NOT_CHECKED : [...NOT_CHECKED, NO_SCHEDULE];
 }
@@ -18,6 +22,12 @@ const NO_SCHEDULE: Unchecked = {
   layer: 'backups',
   what: 'backups',
   why: 'none is scheduled; `cluster backup schedule set` schedules them',
+};
+
+const OTHER_NODES: Unchecked = {
+  layer: 'nodes',
+  what: 'the other nodes, the records of the cluster and its workloads',
+  why: 'the facts were collected on one machine; `cluster doctor` at a workstation asks the cluster',
 };
 
 /**

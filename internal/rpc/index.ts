@@ -20,7 +20,7 @@ export {
   type Implementation,
   type RpcServerOptions,
 } from './server.ts';
-export { isListening } from './is-listening.ts';
+export { isListening, probeTcp } from './is-listening.ts';
 export { localUpgrade, type LocalPeer } from './local-upgrade.ts';
 export {
   fingerprintOf,

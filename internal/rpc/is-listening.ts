@@ -2,18 +2,27 @@ import { connect } from 'node:net';
 
 const TIMEOUT_MS = 2_000;
 
-/** Whether a server listens on this TCP port: false only if the connection is refused. */
-export function isListening(host: string, port: number): Promise<boolean> {
+/** What happened to a TCP connection. Only a machine that is reached refuses one. */
+export type TcpProbe = 'open' | 'refused' | 'timed out' | 'failed';
+
+/** Opens a TCP connection and closes it at once. Never rejects. */
+export function probeTcp(host: string, port: number, timeoutMs = TIMEOUT_MS): Promise<TcpProbe> {
   return new Promise((resolve) => {
-    const socket = connect({ host, port, timeout: TIMEOUT_MS });
-    const answer = (isOpen: boolean) => (): void => {
+    const socket = connect({ host, port, timeout: timeoutMs });
+    const answer = (probe: TcpProbe): void => {
       socket.destroy();
-      resolve(isOpen);
+      resolve(probe);
     };
-    socket.once('connect', answer(true));
-    // A busy server may accept connections slowly, so a timeout counts as listening. Only a refused
-    // connection counts as not listening.
-    socket.once('timeout', answer(true));
-    socket.once('error', answer(false));
+    socket.once('connect', () => answer('open'));
+    socket.once('timeout', () => answer('timed out'));
+    socket.once('error', ({ code }: NodeJS.ErrnoException) =>
+      answer(code === 'ECONNREFUSED' ? 'refused' : 'failed'),
+    );
   });
+}
+
+/** Whether a server listens on this TCP port: false only if the connection is refused or fails. */
+export async function isListening(host: string, port: number): Promise<boolean> {
+  // A busy server may accept connections slowly, so a timeout counts as listening.
+  return ['open', 'timed out'].includes(await probeTcp(host, port));
 }

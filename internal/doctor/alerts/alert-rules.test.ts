@@ -14,6 +14,7 @@ const WITHOUT_ALERT: readonly CheckCode[] = [
   ...(['doctor-webhook', 'doctor-api-service', 'doctor-deployment', 'doctor-namespace'] as const),
   ...(['doctor-machine', 'doctor-host-service', 'doctor-pod-network'] as const),
   ...(['doctor-node-pressure', 'doctor-network', 'doctor-proxy', 'doctor-dns'] as const),
+  ...(['doctor-machine-network', 'doctor-machine-requirements', 'doctor-machine-units'] as const),
   ...(['doctor-keys', 'doctor-servers-ca', 'doctor-document', 'doctor-collateral', 'doctor-join'] as const),
   'doctor-old-disk',
   ...(['doctor-backup-copies', 'doctor-disk-clear'] as const),
@@ -23,7 +24,7 @@ const WITHOUT_ALERT: readonly CheckCode[] = [
 
 function check(code: CheckCode, alert: Alert, explains: readonly CheckCode[] = []): DoctorCheck {
   return {
-    ...{ code, layer: 'nodes', what: '', fix: 'do it', explains, alert },
+    ...{ code, layer: 'nodes', what: '', fix: 'do it', explains, isOfMachine: false, alert },
     observe: () => [],
   };
 }

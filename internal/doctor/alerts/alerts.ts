@@ -12,6 +12,7 @@ export type CheckCode = Exclude<DoctorErrorCode, `doctor-facts-${string}` | 'doc
 export const NODES = 'job="cluster-nodes"';
 
 const KUBE_STATE = 'the check reads objects of the Kubernetes API, whose metrics kube-state-metrics exports';
+const LOCAL = 'the check reads facts that only a support bundle of the machine itself has';
 const RECORDS = 'the check reads a record of the cluster that no program exports as a metric yet';
 
 const seconds = (ms: number): number => ms / 1_000;
@@ -164,6 +165,9 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     limits: { critical: 0, warning: seconds(limits.CA_WARNING_MS) },
     summary: '{{ $labels.certificate }} on {{ $labels.node }} expires in {{ $value | humanizeDuration }}',
   },
+  'doctor-machine-network': { none: LOCAL },
+  'doctor-machine-requirements': { none: LOCAL },
+  'doctor-machine-units': { none: LOCAL },
   'doctor-keys': { none: RECORDS },
   'doctor-servers-ca': { none: KUBE_STATE },
   'doctor-old-disk': { none: RECORDS },

@@ -29,7 +29,8 @@ function judgeEndpoints(
 export const curator: Observe = ({ curators }) => judgeEndpoints(curators, 'curator');
 
 /** Whether the API server of each control plane serves the workstation. */
-export const apiServer: Observe = ({ apiServers, records }) => {
+export const apiServer: Observe = ({ apiServers, local, records }) => {
+  if (local?.isControlPlane === false) return [];
   const versions = new Map(
     apiServers.flatMap(({ node, answer }) => (answer.ok ? [[node, answer.value.version] as const] : [])),
   );

@@ -98,6 +98,7 @@ function quorumOfEtcd(
 /** Whether each member responds on its own node and sees a leader. */
 export const member: Observe = (facts) => {
   const threshold = 'responds, and sees a leader';
+  if (facts.local?.isControlPlane === false) return [];
   const nodes = facts.records.ok ? facts.records.value.nodes : [];
   const controlPlanes = facts.records.ok
     ? new Set(nodes.filter((node) => node.isControlPlane).map(({ name }) => name))

@@ -67,14 +67,21 @@ function firstToEnd(
   belongs: (name: string) => boolean,
 ): readonly Observation[] {
   const threshold = `expires in more than ${formatDuration(marginMs)}`;
-  return judgeMembers(facts, threshold, ({ name: node, certificates }: NodeFacts) => {
+  const { local } = facts;
+  const judge = ({
+    name: node,
+    certificates,
+  }: Pick<NodeFacts, 'name' | 'certificates'>): readonly Observation[] => {
     const [first] = certificates
       .filter(({ name }) => belongs(name))
       .toSorted((a, b) => a.notAfterMs - b.notAfterMs);
     if (first === undefined) return [];
     const subject = `${first.name} of ${node}`;
     return [judgeEnd(facts.takenMs, { subject, node, endMs: first.notAfterMs, marginMs, threshold })];
-  });
+  };
+  return local === undefined
+    ? judgeMembers(facts, threshold, judge)
+    : judge({ name: local.node, certificates: local.certificates });
 }
 
 /** Judges the rotation of the keys that control planes share. */

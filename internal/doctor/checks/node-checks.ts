@@ -1,7 +1,7 @@
 import { formatDuration } from '../../clock/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import { formatBytes } from '../../printable/index.ts';
-import type { ClusterFacts, FileSystemFacts } from '../cluster-facts.ts';
+import type { ClusterFacts, FileSystemFacts, LocalFacts } from '../cluster-facts.ts';
 import { judgeMembers, judgePart, notMeasured, percent, type Observe } from '../observe.ts';
 import { describeGrowth, growthOfDisk, passesMs } from '../growth.ts';
 import {
@@ -172,15 +172,19 @@ function fileSystems(
 type SeenFileSystem = Pick<Observation, 'subject' | 'threshold'> & { readonly node: string };
 
 function eachFileSystem(
-  { kubelets }: ClusterFacts,
+  { kubelets, local }: ClusterFacts,
   threshold: string,
   judge: (fileSystem: FileSystemFacts, seen: SeenFileSystem) => Observation,
 ): readonly Observation[] {
-  if (kubelets.length === 0)
-    return [notMeasured({ subject: 'disks', threshold }, 'no kubelet could be asked')];
-  return kubelets.flatMap(({ node, answer }) =>
-    judgePart(answer, { subject: `disks of ${node}`, threshold, node }, (value) =>
-      value.fileSystems.map((each) => judge(each, { subject: `${each.name} of ${node}`, node, threshold })),
+  const own = local && { node: local.node, answer: { ok: true as const, value: local } };
+  const asked = own === undefined ? kubelets : [own];
+  if (asked.length === 0) return [notMeasured({ subject: 'disks', threshold }, 'no kubelet could be asked')];
+  return asked.flatMap(({ node, answer }) =>
+    judgePart<Pick<LocalFacts, 'fileSystems'>>(
+      answer,
+      { subject: `disks of ${node}`, threshold, node },
+      (value) =>
+        value.fileSystems.map((each) => judge(each, { subject: `${each.name} of ${node}`, node, threshold })),
     ),
   );
 }

@@ -21,7 +21,9 @@ export const clock: Observe = ({ clocks }) => {
 };
 
 /** Judges when the credentials of the operator expire. */
-export const credentials: Observe = ({ credentials: { certificateMs, kubeconfigMs }, takenMs }) => {
+export const credentials: Observe = ({ credentials: own, takenMs }) => {
+  if (own === undefined) return [];
+  const { certificateMs, kubeconfigMs } = own;
   const threshold = `expires in more than ${formatDuration(CREDENTIALS_WARNING_MS)}`;
   const judge = (subject: string, endMs: number): Observation => {
     const figure = formatExpiry(endMs, takenMs);
