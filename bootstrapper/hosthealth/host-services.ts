@@ -1,9 +1,9 @@
 import { PORTS } from '../../internal/endpoint/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { UNIT_DIRECTORY, type SystemPorts, type UnitStatus } from '../../internal/platform/index.ts';
+import { lastErrorLine } from '../../internal/lasterror/index.ts';
 import { ETCD_INSTANCES } from '../consensus/index.ts';
 import { CONTAINERD_UNIT, KUBELET_UNIT, PATHS } from '../kubernetes/index.ts';
-import { lastErrorLine } from './last-error-line.ts';
 import { connectProbe, httpProbe, type Probe } from './local-probes.ts';
 
 /** A service that was well is not probed again for this time. */

@@ -1,6 +1,6 @@
 import { MINUTE_MS, type Clock } from '../../internal/clock/index.ts';
 import type { FilePort, StreamPort } from '../../internal/file/index.ts';
-import { lastErrorLine } from './last-error-line.ts';
+import { lastErrorLine } from '../../internal/lasterror/index.ts';
 
 const PODS = '/var/log/pods';
 /** The end of a log that is read: more than the usage text that a program prints before its error. */

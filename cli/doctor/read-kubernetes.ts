@@ -14,19 +14,21 @@ import {
   listUnavailableApis,
   listWebhookServices,
   readinessOf,
-  readLastWords,
+  readPreviousLog,
   readPodWarning,
   SERVERS_CA_CONFIG_MAP,
   type KubeClient,
   type KubeNode,
   type KubePod,
 } from '../../internal/kube/index.ts';
+import { lastErrorLine } from '../../internal/lasterror/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { podReason } from '../charts/index.ts';
 
 /** For this many pods that are not ready, the warnings and the last words of their containers are read too. */
 const MAX_EXAMINED = 20;
 const AT_ONCE = 4;
+const MAX_CHARS = 300;
 /** The namespaces of the cluster's own pods. The logs of other pods are not read, because secrets may be in them. */
 const OWN_NAMESPACES = new Set(['kube-system', NETWORK_NAMESPACE]);
 /** Reasons for which a container waits, and which a longer wait does not cure. */
@@ -114,10 +116,20 @@ async function examinePods(
     const lastWords =
       container === undefined || rankOf(pod) > 0
         ? undefined
-        : await orNone(readLastWords(client, { namespace, pod: name, container }, signal));
+        : whyEnded(await orNone(readPreviousLog(client, { namespace, pod: name, container }, signal)));
     return [pod, { warning: await orNone(readPodWarning(client, pod, signal)), lastWords }] as const;
   });
   return new Map(examined);
+}
+
+/** The line of a log in which a program says why it ended; undefined without a line. */
+function whyEnded(log: string | undefined): string | undefined {
+  const lines = (log ?? '').split('\n').filter((line) => line.trim() !== '');
+  const known = lastErrorLine(lines);
+  if (known !== undefined || lines.length === 0) return known;
+  // Other programs, such as CoreDNS, have their own ways to mark an error.
+  const line = lines.findLast((each) => /error|fatal|panic/i.test(each)) ?? lines.at(-1) ?? '';
+  return printable(line.trim(), { maxChars: MAX_CHARS });
 }
 
 /** The cluster's own pods first. */

@@ -178,11 +178,8 @@ export async function readPodWarning(
   return isOwn ? clause(newest) : undefined;
 }
 
-/**
- * The line of the log in which a container that has ended says why; undefined if its log is empty or was deleted.
- * @throws KubeError
- */
-export async function readLastWords(
+/** The end of the log of a container's last run; undefined if it was deleted. @throws KubeError */
+export async function readPreviousLog(
   client: KubeClient,
   of: { readonly namespace: string; readonly pod: string; readonly container: string },
   signal: AbortSignal,
@@ -190,20 +187,12 @@ export async function readLastWords(
   const [ns, pod, container] = [of.namespace, of.pod, of.container].map(encodeURIComponent);
   const path = `/api/v1/namespaces/${ns}/pods/${pod}/log?container=${container}&previous=true&tailLines=${LOG_LINES}&limitBytes=${LOG_BYTES}`;
   try {
-    return lastWords(await client.getText(path, signal));
+    return await client.getText(path, signal);
   } catch (error) {
     // The kubelet keeps the log of the run before the last one only while its container exists.
     if (error instanceof KubeError && error.code !== 'kube-unreachable') return undefined;
     throw error;
   }
-}
-
-/** The last line of a log that reports an error, otherwise the last line; undefined if there is none. */
-export function lastWords(log: string): string | undefined {
-  const lines = log.split('\n').filter((line) => line.trim() !== '');
-  const words =
-    lines.findLast((line) => /error|fatal|panic|fail|unknown|invalid/i.test(line)) ?? lines.at(-1);
-  return words && shorten(words.trim());
 }
 
 function lastSeenMs({ lastTimestamp, eventTime, series }: z.output<typeof event>): number {

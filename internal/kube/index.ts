@@ -18,7 +18,7 @@ export {
   listTerminatingNamespaces,
   listUnavailableApis,
   listWebhookServices,
-  readLastWords,
+  readPreviousLog,
   readPodWarning,
 } from './failures.ts';
 export {

@@ -1,5 +1,5 @@
-import { parseJson } from '../../internal/file/index.ts';
-import { printable } from '../../internal/printable/index.ts';
+import { parseJson } from '../file/index.ts';
+import { printable } from '../printable/index.ts';
 
 const MAX_CHARS = 300;
 /** More of a line is not read, because the expressions below take long for long lines. */
