@@ -595,6 +595,10 @@ describe('runDoctor() with failures in Kubernetes', () => {
           status: waiting('web', 'ImagePullBackOff'),
         },
         {
+          metadata: { namespace: 'kube-system', name: 'proxy-1' },
+          status: waiting('proxy', 'CrashLoopBackOff'),
+        },
+        {
           metadata: { namespace: 'shop', name: 'cart' },
           status: waiting('cart', 'CrashLoopBackOff'),
         },
@@ -604,6 +608,10 @@ describe('runDoctor() with failures in Kubernetes', () => {
         'Corefile:3 - Error during parsing: Unknown directive\nstopping\n',
       ),
       '/api/v1/namespaces/shop/pods/cart/log': new FakeResponse(200, 'Error: password=secret is wrong'),
+      '/api/v1/namespaces/kube-system/pods/proxy-1/log': new FakeResponse(
+        200,
+        'unable to retrieve container logs for containerd://0',
+      ),
       '/api/v1/namespaces/kube-system/events': items(),
       '/api/v1/namespaces/shop/events': items(
         warning('2026-11-01T10:00:02Z', 'no such host'),
@@ -617,6 +625,7 @@ describe('runDoctor() with failures in Kubernetes', () => {
     expect(found).toContainEqual(
       expect.stringMatching(/^doctor-pods: pod shop\/web .*ImagePullBackOff.*no such host/),
     );
+    expect(found).toContainEqual(expect.stringMatching(/pod kube-system\/proxy-1 .*3 restarts$/));
     expect(found.join()).not.toContain('secret');
   });
 });

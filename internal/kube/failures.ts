@@ -187,7 +187,9 @@ export async function readPreviousLog(
   const [ns, pod, container] = [of.namespace, of.pod, of.container].map(encodeURIComponent);
   const path = `/api/v1/namespaces/${ns}/pods/${pod}/log?container=${container}&previous=true&tailLines=${LOG_LINES}&limitBytes=${LOG_BYTES}`;
   try {
-    return await client.getText(path, signal);
+    const text = await client.getText(path, signal);
+    // The kubelet answers so, with status 200, when the container is gone already.
+    return text.startsWith('unable to retrieve container logs for ') ? undefined : text;
   } catch (error) {
     // The kubelet keeps the log of the run before the last one only while its container exists.
     if (error instanceof KubeError && error.code !== 'kube-unreachable') return undefined;
