@@ -1,5 +1,5 @@
 import { MINUTE_MS, type Clock } from '../../internal/clock/index.ts';
-import type { FilePort, StreamPort } from '../../internal/file/index.ts';
+import { readTail, type FilePort, type StreamPort } from '../../internal/file/index.ts';
 import { lastErrorLine } from '../../internal/lasterror/index.ts';
 
 const PODS = '/var/log/pods';
@@ -62,15 +62,8 @@ export class StaticPodLogs {
   }
 
   async #tail(path: string, sizeBytes: number, signal: AbortSignal): Promise<readonly string[]> {
-    const offset = Math.max(0, sizeBytes - TAIL_BYTES);
-    const chunks: Uint8Array[] = [];
-    let left = TAIL_BYTES;
-    for await (const chunk of this.#ports.streams.readChunks(path, { offset, signal })) {
-      chunks.push(chunk.slice(0, left));
-      left -= chunk.length;
-      if (left <= 0) break;
-    }
-    const lines = Buffer.concat(chunks).toString('utf8').split('\n');
+    const tail = await readTail(this.#ports.streams, path, { sizeBytes, maxBytes: TAIL_BYTES, signal });
+    const lines = tail.toString('utf8').split('\n');
     return lines.flatMap((line) => CRI_LINE.exec(line)?.[1] ?? []);
   }
 }

@@ -1,4 +1,4 @@
-import type { StreamPort } from '../../../internal/file/index.ts';
+import { readTail, type StreamPort } from '../../../internal/file/index.ts';
 import { readPart } from '../../cluster/index.ts';
 import { addMissing, attemptFile, type Collecting } from '../attempt-file.ts';
 import { MAX_POD_LOGS, SYSTEM_NAMESPACES } from '../collect-kubernetes.ts';
@@ -41,7 +41,7 @@ export async function* podLogs(
       const from = `${PODS}/${pod}/${container}/${newest}`;
       yield* attemptFile(collecting, path, async (signal) => {
         const sizeBytes = (await files.stat(from))?.sizeBytes ?? 0;
-        return redactText(await readTail(streams, { path: from, sizeBytes }, signal));
+        return redactText(await lastLines(streams, { path: from, sizeBytes }, signal));
       });
     }
   }
@@ -55,21 +55,15 @@ function newestOf(names: readonly string[]): string | undefined {
     .at(-1);
 }
 
-/** The last bytes of a file that may be large. */
-async function readTail(
+/**
+ * The lines at the end of a log. If only its end was read, the first line is left out: the name of a setting may be in the part of the
+ * line that was not read, and its secret in the other part.
+ */
+async function lastLines(
   streams: Pick<StreamPort, 'readChunks'>,
   { path, sizeBytes }: { readonly path: string; readonly sizeBytes: number },
   signal: AbortSignal,
 ): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let left = TAIL_BYTES;
-  const offset = Math.max(0, sizeBytes - TAIL_BYTES);
-  for await (const chunk of streams.readChunks(path, { offset, signal })) {
-    chunks.push(chunk.subarray(0, left));
-    left -= chunk.length;
-    if (left <= 0) break; // the log grows while it is read
-  }
-  const text = Buffer.concat(chunks).toString('utf8');
-  // The name of a setting may be in the part of the first line that was not read, and its secret in the other part.
-  return offset === 0 ? text : text.slice(text.indexOf('\n') + 1);
+  const text = (await readTail(streams, path, { sizeBytes, maxBytes: TAIL_BYTES, signal })).toString('utf8');
+  return sizeBytes <= TAIL_BYTES ? text : text.slice(text.indexOf('\n') + 1);
 }
