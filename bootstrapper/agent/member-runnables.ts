@@ -1,4 +1,5 @@
 import { currentValue } from '../../internal/event/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
 import { MINUTE_MS, readAtMostEvery } from '../../internal/clock/index.ts';
 import { interfaceAddress, readStorageProtection } from '../../internal/platform/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
@@ -93,6 +94,7 @@ function statusFacts(agent: Agent): StatusFacts {
   });
   const services = new HostServices(agent, hostServices());
   const checkMachine = createMachineCheck(agent, { allowsCgroupV1: !agent.host.failCgroupV1 });
+  let unreadable = '';
   const podNetwork = new PodNetworkProbe({
     ...{ files, clock, answers, ownAddress: () => interfaceAddress(POD_INTERFACE) },
   });
@@ -116,6 +118,11 @@ function statusFacts(agent: Agent): StatusFacts {
         podNetwork.check(signal),
       ]);
       return { services: found, problems, podNetwork: network };
+    },
+    onUnreadableMachine: (error) => {
+      const reason = describeError(error);
+      if (reason !== unreadable) agent.log.warn('the state of this machine cannot be read', { error });
+      unreadable = reason;
     },
     kubernetesEtcd: (signal) => kubernetesEtcd.check(signal),
   };

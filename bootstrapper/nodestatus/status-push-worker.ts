@@ -51,6 +51,8 @@ export interface StatusFacts {
   controlPlane(question: ControlPlaneHealthQuery, signal: AbortSignal): Promise<readonly StaticPodHealth[]>;
   /** What is wrong on this machine. @param isControlPlane whether it is to run the services of a control plane */
   machine(isControlPlane: boolean, signal: AbortSignal): Promise<MachineHealth>;
+  /** Called when `machine()` has failed. */
+  onUnreadableMachine(error: unknown): void;
   /** How each directory with secrets and data is kept. */
   directories(): Promise<ReadonlyMap<string, StorageProtection>>;
   /** When this machine found that its disk is an old copy; undefined while it is the newest one, or while nobody knows. */
@@ -162,7 +164,8 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
 interface Observed {
   readonly parts: readonly StaticPodHealth[];
   readonly etcd: EtcdFacts | undefined;
-  readonly machine: MachineHealth;
+  /** Undefined if it could not be found out. */
+  readonly machine: MachineHealth | undefined;
 }
 
 async function observe(
@@ -175,9 +178,24 @@ async function observe(
   const [parts, etcd, machine] = await Promise.all([
     facts.controlPlane({ nodeAddress, hasRole }, signal),
     facts.kubernetesEtcd(signal),
-    facts.machine(roles?.has('ConsensusMember') === true, signal),
+    machineHealth(facts, roles?.has('ConsensusMember') === true, signal),
   ]);
   return { parts, etcd, machine };
+}
+
+/** Without it the node is still reported: a node that sends no status counts as silent. */
+async function machineHealth(
+  facts: StatusFacts,
+  isControlPlane: boolean,
+  signal: AbortSignal,
+): Promise<MachineHealth | undefined> {
+  try {
+    return await facts.machine(isControlPlane, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    facts.onUnreadableMachine(error);
+    return undefined;
+  }
 }
 
 interface Serving {
@@ -270,7 +288,7 @@ async function statusOf(
     holdsKeys: await facts.holdsKeys(),
     controlPlane: parts.map(partToWire),
     oldDiskMs: BigInt(facts.oldDiskMs() ?? 0),
-    machine: machineToWire(machine),
+    ...(machine && { machine: machineToWire(machine) }),
     dataDirectories: [...(await facts.directories())].map(([path, protection]) => ({ path, protection })),
     ...(keys === undefined
       ? {}

@@ -181,7 +181,11 @@ describe('the status push worker', () => {
       isLeft: false,
       kubernetesEtcd: () => Promise.resolve(undefined),
       kubeletFails: false,
+      isMachineReadable: true,
+      unreadable: [] as unknown[],
+      onUnreadableMachine: (error: unknown) => void facts.unreadable.push(error),
       machine: (isControlPlane: boolean) => {
+        if (!facts.isMachineReadable) return Promise.reject(new Error('/proc/net/route is too large'));
         const why = `does not start on a ${isControlPlane ? 'control plane' : 'worker'}`;
         const services = facts.kubeletFails ? [{ name: 'kubelet', why }] : [];
         const swap = { code: 'preflight-swap', subject: 'swap', cause: 'on', isWarning: false };
@@ -279,6 +283,23 @@ describe('the status push worker', () => {
       podNetwork: { address: '10.244.1.0', unreachable: ['10.244.2.0'] },
     });
     expect([reported[0], reported[1], reported.at(-1)]).toEqual([[], why('worker'), why('control plane')]);
+  });
+
+  test('reports the rest of its status when it cannot find out what is wrong on its machine', async () => {
+    const { values, curator, clock, facts, worker } = create();
+    facts.isMachineReadable = false;
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    await clock.advance(6_000);
+    expect(facts.unreadable).toContainEqual(
+      expect.objectContaining({ message: '/proc/net/route is too large' }),
+    );
+    facts.isMachineReadable = true;
+    await clock.advance(6_000);
+    expect(curator.statuses.map(({ address, machine }) => [address, machine !== undefined])).toEqual([
+      ['198.18.0.11', false],
+      ['198.18.0.11', true],
+    ]);
   });
 
   test('reports the parts of its control plane while the node has the role or a part runs: each second while a part is missing, otherwise with the heartbeats', async () => {
