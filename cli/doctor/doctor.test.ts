@@ -514,6 +514,39 @@ describe('runDoctor() with failures in Kubernetes', () => {
     ]);
   });
 
+  test('asks once for a service of several webhooks, and does not judge a name outside of the cluster', async () => {
+    const hook = (service: string) => ({ clientConfig: { service: { namespace: 'policy', name: service } } });
+    const asked: string[] = [];
+    const { context } = await createCluster({
+      kubernetes: (url) => {
+        asked.push(url);
+        if (url.endsWith('/validatingwebhookconfigurations'))
+          return items({ metadata: { name: 'p' }, webhooks: [hook('hook'), hook('hook'), hook('far')] });
+        if (url.endsWith('/services/far')) return { spec: { type: 'ExternalName' } };
+        if (url.endsWith('/services/hook')) return new FakeResponse(404, '{}');
+        return url.includes('/endpointslices') ? items() : undefined;
+      },
+    });
+    const { result } = await doctor(context);
+    expect(result.problems.map(({ subject }) => subject)).toEqual(['webhook ', 'webhook ']);
+    expect(asked.filter((url) => url.endsWith('%2Fservice-name%3Dhook'))).toHaveLength(1);
+  });
+
+  test('gives a pod with scheduling gates the time of a pod that starts', async () => {
+    const pod = (reason: string) => ({
+      metadata: {
+        namespace: 'shop',
+        name: reason,
+        creationTimestamp: new Date(Date.now() - 60_000).toISOString(),
+      },
+      status: { conditions: [{ type: 'PodScheduled', status: 'False', reason }] },
+    });
+    const found = await causes({ '/api/v1/pods': items(pod('SchedulingGated'), pod('Unschedulable')) });
+    expect(found.filter((cause) => cause.startsWith('doctor-pods'))).toEqual([
+      expect.stringContaining('pod shop/Unschedulable '),
+    ]);
+  });
+
   test('counts an endpoint without a condition as ready', async () => {
     const found = await causes({
       '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations': items({
@@ -568,7 +601,7 @@ describe('runDoctor() with failures in Kubernetes', () => {
   test('lets an operator without rights to these objects judge the rest', async () => {
     const refused = new FakeResponse(403, '{"message":"forbidden"}');
     const { context } = await createCluster({
-      kubernetes: (url) => (/webhookconfigurations|deployments/.test(url) ? refused : undefined),
+      kubernetes: (url) => (/webhookconfigurations|deployments|secrets/.test(url) ? refused : undefined),
     });
     const { result } = await doctor(context);
     expect(result.problems.map(({ code, grade }) => `${code} ${grade}`)).toEqual([

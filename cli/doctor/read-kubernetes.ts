@@ -43,7 +43,8 @@ export async function readKubernetes(client: KubeClient, signal: AbortSignal): P
     listNodes(client, signal),
     listPods(client, { signal }),
     listBudgets(client, signal),
-    listReleases(client, signal),
+    // Viewers may not read Secrets, and install no charts.
+    unlessRefused(listReleases(client, signal)),
     listServersCaChanges(client, signal),
     readFailures(client, signal),
   ]);
@@ -58,7 +59,7 @@ export async function readKubernetes(client: KubeClient, signal: AbortSignal): P
       healthyPods: status.currentHealthy,
       allowed: status.disruptionsAllowed,
     })),
-    releases: releases.map((each) => ({ ...each })),
+    ...(releases && { releases: releases.map((each) => ({ ...each })) }),
     serversCas: serversCas.map((each) => ({ ...each })),
     failures,
   };
@@ -185,7 +186,11 @@ function isFailing({ status }: KubePod, reasons: PodReasons | undefined): boolea
     [...status.initContainerStatuses, ...status.containerStatuses].some(({ state }) =>
       FAILURES.test(state.waiting?.reason ?? ''),
     ) ||
-    status.conditions.some(({ type, status: is }) => type === 'PodScheduled' && is === 'False') ||
+    // A pod with scheduling gates waits for the program that removes them.
+    status.conditions.some(
+      ({ type, status: is, reason }) =>
+        type === 'PodScheduled' && is === 'False' && reason !== 'SchedulingGated',
+    ) ||
     reasons?.warning?.startsWith(NO_SANDBOX) === true
   );
 }

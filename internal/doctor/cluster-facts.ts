@@ -1,7 +1,17 @@
 import { z } from 'zod';
 import { describeShape } from '../errors/index.ts';
 import { DoctorError } from './errors.ts';
-import { certificates, count, fileSystem, name, number, part, text, timeMs } from './fact-shapes.ts';
+import {
+  certificates,
+  count,
+  fileSystem,
+  name,
+  number,
+  part,
+  text,
+  timeMs,
+  unmetRequirement,
+} from './fact-shapes.ts';
 import { localFacts } from './local-facts.ts';
 
 /** The largest file of facts: 1,000 nodes with their certificates and pods need less. */
@@ -40,15 +50,13 @@ const node = z.object({
   deadRunnables: z.array(text).max(256),
   /** What the agent finds wrong on its own machine. Older agents do not report it. */
   machine: z
-    .strictObject({
+    .object({
       /** Services of systemd that are not well. */
-      services: z.array(z.strictObject({ name, why: text })).max(16),
+      services: z.array(z.object({ name, why: text })).max(16),
       /** Settings that are not as a node needs them: failed checks of `cluster preflight`. */
-      problems: z
-        .array(z.strictObject({ code: name, subject: name, cause: text, isWarning: z.boolean() }))
-        .max(64),
+      problems: z.array(unmetRequirement).max(64),
       /** Undefined on a node without the network chart. */
-      podNetwork: z.strictObject({ address: name, unreachable: z.array(name).max(16) }).optional(),
+      podNetwork: z.object({ address: name, unreachable: z.array(name).max(16) }).optional(),
     })
     .optional(),
   /**
@@ -149,8 +157,11 @@ const kubernetes = z.object({
   budgets: z
     .array(z.object({ namespace: name, name, expectedPods: count, healthyPods: count, allowed: count }))
     .max(50_000),
-  /** The newest revision of each helm release. */
-  releases: z.array(z.object({ namespace: name, name, revision: count, status: name })).max(10_000),
+  /** The newest revision of each helm release; undefined for an operator who may not read Secrets. */
+  releases: z
+    .array(z.object({ namespace: name, name, revision: count, status: name }))
+    .max(10_000)
+    .optional(),
   /**
    * What Kubernetes reports as failing. Absent in files of earlier versions; a list is absent if the operator may not
    * read its objects.

@@ -1010,6 +1010,12 @@ const ROWS: readonly Row[] = [
     () => webhook(false, 0),
     'warning',
   ),
+  row(
+    'doctor-chart',
+    'the operator may not read releases',
+    () => withKubernetes(() => ({ releases: undefined })),
+    'unknown',
+  ),
   row('doctor-webhook', 'the operator may not read webhooks', () => failures({}), 'unknown'),
   row(
     'doctor-api-service',
@@ -1074,7 +1080,7 @@ const ROWS: readonly Row[] = [
     'the release of a chart has failed',
     () =>
       withKubernetes(({ releases }) => ({
-        releases: releases.map((each) => ({ ...each, status: 'failed' })),
+        releases: releases?.map((each) => ({ ...each, status: 'failed' })),
       })),
     'warning',
   ),
@@ -1155,11 +1161,11 @@ const ROWS: readonly Row[] = [
     'good',
     'n1',
   ),
-  row('doctor-machine-requirements', 'the machine swaps', () => withRequirement('failed'), 'error', 'n1'),
+  row('doctor-machine-requirements', 'the machine swaps', () => withRequirement(false), 'error', 'n1'),
   row(
     'doctor-machine-requirements',
     'a requirement is only recommended',
-    () => withRequirement('warning'),
+    () => withRequirement(true),
     'warning',
     'n1',
   ),
@@ -1239,8 +1245,8 @@ function withNetwork(change: Partial<Network>): ClusterFacts {
   return factsOfMachine({ network: { ...fakeLocalFacts().network, ...change } });
 }
 
-function withRequirement(status: string): ClusterFacts {
-  const unmet = { code: 'preflight-swap', status, subject: 'swap', cause: 'swap is on' };
+function withRequirement(isWarning: boolean): ClusterFacts {
+  const unmet = { code: 'preflight-swap', subject: 'swap', cause: 'swap is on', isWarning };
   return factsOfMachine({ requirements: { ok: true, value: [unmet] } });
 }
 
@@ -1374,6 +1380,19 @@ test('doctor-machine has the fix of the check that the agent names, and another 
   expect(fixFor('preflight-sysctl')).toContain('sysctl -w');
   expect(fixFor('preflight-swap')).toMatch(/swapoff.*\/etc\/fstab\.$/);
   expect(fixFor('preflight-of-tomorrow')).toContain('cluster preflight --fix');
+});
+
+test('a check names twenty objects each, and counts the others', () => {
+  const deployments = Array.from({ length: 22 }, (_, index) => {
+    return { namespace: 'shop', name: `web-${index}`, wanted: 2, created: 0, why: 'exceeded quota' };
+  });
+  const found = diagnose(failures({ deployments })).filter(({ code }) => code === 'doctor-deployment');
+  expect(found).toHaveLength(21);
+  expect(found.at(-1)).toMatchObject({ grade: 'warning', cause: '2 more deployments do not have all pods' });
+});
+
+test('doctor-machine-requirements has the fix of the check that the machine does not pass', () => {
+  expect(judged(withRequirement(false), 'doctor-machine-requirements')?.fix).toContain('swapoff');
 });
 
 describe('diagnose()', () => {

@@ -23,6 +23,9 @@ export function part<T extends z.ZodType>(value: T) {
 /** Certificates by their path, with the end of their validity. */
 export const certificates = z.array(z.object({ name, notAfterMs: timeMs })).max(256);
 
+/** A check of `cluster preflight` that a machine does not pass. */
+export const unmetRequirement = z.object({ code: name, subject: name, cause: text, isWarning: z.boolean() });
+
 /** Size and use of a file system. */
 export const fileSystem = z.object({
   name,

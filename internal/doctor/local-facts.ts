@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { certificates, count, fileSystem, name, part, text } from './fact-shapes.ts';
+import { certificates, count, fileSystem, name, part, unmetRequirement } from './fact-shapes.ts';
 
 /** What a machine tells about itself, for a node whose agent, etcd, API server or network is down. */
 export const localFacts = z.object({
@@ -37,5 +37,5 @@ export const localFacts = z.object({
   fileSystems: z.array(fileSystem).max(16),
   certificates,
   /** The checks of `cluster preflight` that the machine does not pass. */
-  requirements: part(z.array(z.object({ code: name, status: name, subject: name, cause: text })).max(256)),
+  requirements: part(z.array(unmetRequirement).max(256)),
 });

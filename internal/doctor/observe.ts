@@ -1,4 +1,4 @@
-import type { Observation } from '../preflight/index.ts';
+import { warned, type Observation } from '../preflight/index.ts';
 import type { ClusterFacts, FactsPart, NodeFacts } from './cluster-facts.ts';
 
 /** A function that judges facts for one check. */
@@ -35,6 +35,24 @@ export function judgeMembers(
   return judgePart(facts.records, { subject: 'nodes', threshold }, ({ nodes }) =>
     nodes.filter(({ state }) => state === 'up').flatMap(judge),
   );
+}
+
+/** The maximum number of findings of one check that name one object each. */
+const MAX_LISTED = 20;
+
+/**
+ * Judges each of many objects, for which nobody reads a sentence each: one finding counts those above the maximum.
+ * @param rest the subject and threshold of that finding, and the words that follow the number: "pods are not ready"
+ */
+export function judgeListed<T>(
+  all: readonly T[],
+  judge: (each: T) => Observation,
+  { words, ...rest }: Pick<Observation, 'subject' | 'threshold'> & { readonly words: string },
+): readonly Observation[] {
+  const listed = all.slice(0, MAX_LISTED).map(judge);
+  const more = all.length - listed.length;
+  if (more === 0) return listed;
+  return [...listed, { ...rest, figure: `${more} more`, problem: warned(`${more} more ${words}`) }];
 }
 
 /** "37%" of a share between 0 and 1. Rounds down, so that 99.9% is not shown as full. */

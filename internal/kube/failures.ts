@@ -27,6 +27,7 @@ const webhookConfiguration = z.object({
     )
     .default([]),
 });
+const service = z.object({ spec: z.object({ type: name }).prefault({}) });
 const endpointSlice = z.object({
   endpoints: z
     .array(z.object({ conditions: z.object({ ready: z.boolean().nullish() }).prefault({}) }))
@@ -97,26 +98,49 @@ export async function listWebhookServices(
       return service === undefined ? [] : [{ name: of, isRequired: failurePolicy === 'Fail', service }];
     }),
   );
-  return Promise.all(
-    hooks.map(async ({ service, ...rest }) => ({
-      ...rest,
-      service: `${service.namespace}/${service.name}`,
-      readyEndpoints: await countReadyEndpoints(client, service, signal),
-    })),
+  // Many webhooks of one program have the same service.
+  const keyOf = ({ namespace: of, name: service }: z.output<typeof named>) => `${of}/${service}`;
+  const services = new Map(hooks.map((hook) => [keyOf(hook.service), hook.service]));
+  const counts = new Map(
+    await Promise.all(
+      [...services].map(
+        async ([key, service]) => [key, await countReadyEndpoints(client, service, signal)] as const,
+      ),
+    ),
   );
+  return hooks.flatMap(({ service, ...rest }) => {
+    const readyEndpoints = counts.get(keyOf(service));
+    return readyEndpoints === undefined ? [] : [{ ...rest, service: keyOf(service), readyEndpoints }];
+  });
 }
 
+/** The ready endpoints of a service; undefined for a name outside of the cluster, which has none. */
 async function countReadyEndpoints(
   client: KubeClient,
-  service: z.output<typeof named>,
+  of: z.output<typeof named>,
   signal: AbortSignal,
-): Promise<number> {
-  const selector = encodeURIComponent(`kubernetes.io/service-name=${service.name}`);
-  const path = `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(service.namespace)}/endpointslices?labelSelector=${selector}`;
+): Promise<number | undefined> {
+  const selector = encodeURIComponent(`kubernetes.io/service-name=${of.name}`);
+  const path = `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(of.namespace)}/endpointslices?labelSelector=${selector}`;
   const slices = await list(client, path, endpointSlice, signal);
   // An endpoint without this condition counts as ready (Kubernetes API, EndpointConditions).
-  return slices.flatMap(({ endpoints }) => endpoints ?? []).filter((each) => each.conditions.ready !== false)
-    .length;
+  const endpoints = slices.flatMap((slice) => slice.endpoints ?? []);
+  const ready = endpoints.filter(({ conditions: is }) => is.ready !== false).length;
+  return ready === 0 && (await isExternal(client, of, signal)) ? undefined : ready;
+}
+
+async function isExternal(
+  client: KubeClient,
+  of: z.output<typeof named>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const path = `/api/v1/namespaces/${encodeURIComponent(of.namespace)}/services/${encodeURIComponent(of.name)}`;
+  try {
+    return service.safeParse(await client.getJson(path, signal)).data?.spec.type === 'ExternalName';
+  } catch (error) {
+    if (error instanceof KubeError && error.code === 'kube-not-found') return false;
+    throw error;
+  }
 }
 
 /** The parts of the Kubernetes API that other servers answer and that are not available. @throws KubeError */

@@ -95,7 +95,7 @@ async function reach(host: string): Promise<Record<string, never>> {
 function unmetOf(results: readonly CheckResult[]) {
   return results
     .filter(({ status }) => status === 'failed' || status === 'warning')
-    .map(({ code, status, subject, cause }) => ({ code, status, subject, cause }));
+    .map(({ code, status, subject, cause }) => ({ code, subject, cause, isWarning: status === 'warning' }));
 }
 
 /** The file systems of the directories with data. A directory that does not exist is left out. */

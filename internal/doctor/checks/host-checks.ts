@@ -50,14 +50,22 @@ export const machine = (facts: ClusterFacts): readonly Observation[] =>
   judgeMachines(facts, { what: 'settings', threshold: 'as a node needs them' }, ({ problems }, seen) => {
     const { node } = seen;
     if (problems.length === 0) return [{ subject: `settings of ${node}`, figure: 'as needed', ...seen }];
-    return problems.map(({ code, subject, cause, isWarning }) => ({
-      ...{ subject: `${subject} of ${node}`, figure: 'not as needed', ...seen },
-      problem: {
-        ...{ status: isWarning ? 'warning' : 'failed', cause: `on node ${node}, ${cause}` },
-        ...(isPreflightCode(code) && { fix: fixOf(code) }),
-      },
-    }));
+    return problems.map((each) => judgeUnmet(each, seen));
   });
+
+/** The result for a check of `cluster preflight` that a machine does not pass, with the fix of that check. */
+export function judgeUnmet(
+  { code, subject, cause, isWarning }: MachineFacts['problems'][number],
+  seen: { readonly node: string; readonly threshold: string },
+): Observation {
+  return {
+    ...{ subject: `${subject} of ${seen.node}`, figure: 'not as needed', ...seen },
+    problem: {
+      ...{ status: isWarning ? 'warning' : 'failed', cause: `on node ${seen.node}, ${cause}` },
+      ...(isPreflightCode(code) && { fix: fixOf(code) }),
+    },
+  };
+}
 
 /** A newer agent may have checks that this program does not know. */
 function isPreflightCode(code: string): code is PreflightErrorCode {

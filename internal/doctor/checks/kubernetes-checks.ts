@@ -3,14 +3,12 @@ import { counted } from '../../printable/index.ts';
 import { NETWORK_CHART, NETWORK_NAMESPACE } from '../../config/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import type { ClusterFacts, FactsPart, KubernetesFacts } from '../cluster-facts.ts';
-import { judgeMembers, judgePart, notMeasured, type Observe } from '../observe.ts';
+import { judgeListed, judgeMembers, judgePart, notMeasured, type Observe } from '../observe.ts';
 import { POD_FAILING_MS } from '../thresholds.ts';
 
 const SYSTEM_NAMESPACE = 'kube-system';
 const PROXY_APP = 'kube-proxy';
 const DNS_APP = 'kube-dns';
-/** More namespaces are not listed. */
-const MAX_LISTED = 20;
 /**
  * The maximum number of pods of one namespace that a sentence names. The sentence ends with the count of the others.
  */
@@ -122,14 +120,15 @@ export const webhook: Observe = ({ kubernetes }) => {
     const wrong = all.filter(({ readyEndpoints }) => readyEndpoints === 0);
     const figure = `${all.length - wrong.length} of ${all.length} have one`;
     if (wrong.length === 0) return [{ subject: 'webhooks', figure, threshold }];
-    return wrong.slice(0, MAX_LISTED).map(({ name, service, isRequired }) => {
+    const judge = ({ name, service, isRequired }: (typeof wrong)[number]): Observation => {
       const effect = isRequired
         ? 'API servers refuse every request that it must admit'
         : 'API servers wait for it, and then admit requests that it has not seen';
       const cause = `webhook ${name} cannot respond, because its service ${service} has no ready endpoint: ${effect}`;
       const seen = { subject: `webhook ${name}`, figure: 'no ready endpoint', threshold };
       return { ...seen, problem: isRequired ? failed(cause) : warned(cause) };
-    });
+    };
+    return judgeListed(wrong, judge, { subject: 'webhooks', threshold, words: 'webhooks cannot respond' });
   });
 };
 
@@ -140,10 +139,11 @@ export const api: Observe = ({ kubernetes }) => {
     const wrong = failures?.apis;
     if (wrong === undefined) return [notMeasured({ subject: 'API services', threshold }, NOT_READ)];
     if (wrong.length === 0) return [{ subject: 'API services', figure: 'all available', threshold }];
-    return wrong.slice(0, MAX_LISTED).map(({ name, why }) => ({
+    const judge = ({ name, why }: (typeof wrong)[number]): Observation => ({
       ...{ subject: `API ${name}`, figure: 'not available', threshold },
       problem: failed(`API ${name} is not available: ${why}`),
-    }));
+    });
+    return judgeListed(wrong, judge, { subject: 'API services', threshold, words: 'APIs are not available' });
   });
 };
 
@@ -164,14 +164,15 @@ export const serversCa: Observe = ({ kubernetes, takenMs }) => {
       (serversCaReadMs ?? Infinity) < (changes.get(namespace) ?? 0);
     const older = Map.groupBy(all.filter(isOlder), ({ namespace }) => namespace);
     if (older.size === 0) return [{ subject, figure: 'all have the current CA', threshold }];
-    return [...older].slice(0, MAX_LISTED).map(([namespace, found]) => {
+    const judge = ([namespace, found]: [string, Pod[]]): Observation => {
       const names = found.slice(0, MAX_NAMED).map(({ name }) => name);
       const more = found.length > MAX_NAMED ? ` and ${found.length - MAX_NAMED} more` : '';
       const ago = formatDuration(takenMs - (changes.get(namespace) ?? takenMs));
       const cause = `${counted(found.length, 'pod')} in ${namespace} started before the CA of API servers changed ${ago} ago: ${names.join(', ')}${more}`;
       const figure = `${counted(found.length, 'older pod')}`;
       return { subject: `pods in ${namespace}`, figure, threshold, problem: warned(cause) };
-    });
+    };
+    return judgeListed([...older], judge, { subject, threshold, words: 'namespaces have such pods' });
   });
 };
 

@@ -2,6 +2,7 @@ import { counted } from '../../printable/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import type { ClusterFacts, LocalFacts } from '../cluster-facts.ts';
 import { judgePart, type Observe } from '../observe.ts';
+import { judgeUnmet } from './host-checks.ts';
 
 // Checks of facts that were collected on a machine itself. Facts of a whole cluster have no result in these checks.
 
@@ -56,10 +57,7 @@ export const requirements: Observe = (facts) =>
     return judgePart(part, { subject, node, threshold }, (unmet) =>
       unmet.length === 0
         ? [{ subject, node, threshold, figure: 'all met' }]
-        : unmet.map(({ code, status, subject: what, cause }) => {
-            const problem = status === 'failed' ? failed : warned;
-            return { subject: `${what} of ${node}`, node, threshold, figure: code, problem: problem(cause) };
-          }),
+        : unmet.map((each) => judgeUnmet(each, { node, threshold })),
     );
   });
 

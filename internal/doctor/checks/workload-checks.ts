@@ -1,12 +1,9 @@
 import { formatDuration } from '../../clock/index.ts';
 import { counted } from '../../printable/index.ts';
-import { failed, warned } from '../../preflight/index.ts';
-import { judgePart, notMeasured, type Observe } from '../observe.ts';
+import { failed, warned, type Observation } from '../../preflight/index.ts';
+import { judgeListed, judgePart, notMeasured, type Observe } from '../observe.ts';
 import { FINALIZER_MS, NAMESPACE_DELETION_MS, POD_START_MS } from '../thresholds.ts';
 import { hasFailed, isDns, isNetwork, isProxy, NOT_READ } from './kubernetes-checks.ts';
-
-/** The maximum number of findings that name one object each. */
-const MAX_LISTED = 20;
 
 /** Whether Kubernetes can create the pods of all deployments. */
 export const deployment: Observe = ({ kubernetes }) => {
@@ -15,12 +12,15 @@ export const deployment: Observe = ({ kubernetes }) => {
     const blocked = failures?.deployments;
     if (blocked === undefined) return [notMeasured({ subject: 'deployments', threshold }, NOT_READ)];
     if (blocked.length === 0) return [{ subject: 'deployments', figure: 'all pods created', threshold }];
-    return blocked.slice(0, MAX_LISTED).map(({ namespace, name, wanted, created, why }) => ({
+    const judge = ({ namespace, name, wanted, created, why }: (typeof blocked)[number]): Observation => ({
       ...{ subject: `deployment ${namespace}/${name}`, figure: `${created} of ${wanted} pods`, threshold },
       problem: warned(
         `Kubernetes cannot create all pods of deployment ${namespace}/${name} (${created} of ${wanted}): ${why}`,
       ),
-    }));
+    });
+    return judgeListed(blocked, judge, {
+      ...{ subject: 'deployments', threshold, words: 'deployments do not have all pods' },
+    });
   });
 };
 
@@ -36,7 +36,7 @@ export const namespace: Observe = ({ kubernetes, takenMs }) => {
     );
     const figure = all.length === 0 ? 'none is being deleted' : `${all.length} being deleted`;
     if (stuck.length === 0) return [{ subject: 'namespaces', figure, threshold }];
-    return stuck.slice(0, MAX_LISTED).map(({ name, sinceMs, why }) => {
+    const judge = ({ name, sinceMs, why }: (typeof stuck)[number]): Observation => {
       const since = formatDuration(takenMs - sinceMs);
       const cause = `namespace ${name} has been terminating for ${since}: ${why || 'Kubernetes gives no reason'}`;
       return {
@@ -45,6 +45,11 @@ export const namespace: Observe = ({ kubernetes, takenMs }) => {
         threshold,
         problem: warned(cause),
       };
+    };
+    return judgeListed(stuck, judge, {
+      subject: 'namespaces',
+      threshold,
+      words: 'namespaces are terminating',
     });
   });
 };
@@ -60,14 +65,12 @@ export const pods: Observe = ({ kubernetes, takenMs }) => {
     const ready = `${others.length - notReady.length} of ${others.length} ready`;
     const figure = starting === 0 ? ready : `${ready}, ${starting} starting`;
     if (wrong.length === 0) return [{ subject: 'pods', figure, threshold }];
-    const listed = wrong.slice(0, MAX_LISTED).map(({ namespace, name, node, why }) => ({
+    const judge = ({ namespace, name, node, why }: (typeof wrong)[number]): Observation => ({
       ...{ subject: `pod ${namespace}/${name}`, figure: 'not ready', threshold },
       ...(node !== '' && { node }),
       problem: warned(`pod ${namespace}/${name} is not ready: ${why}`),
-    }));
-    if (wrong.length <= MAX_LISTED) return listed;
-    const more = `${wrong.length - MAX_LISTED} more pods are not ready`;
-    return [...listed, { subject: 'pods', figure, threshold, problem: warned(more) }];
+    });
+    return judgeListed(wrong, judge, { subject: 'pods', threshold, words: 'pods are not ready' });
   });
 };
 
@@ -96,8 +99,9 @@ export const chart: Observe = ({ charts, kubernetes }) => {
   const threshold = 'deployed';
   if (charts === undefined) return [{ subject: 'charts', figure: 'none from this workspace', threshold }];
   if (charts.length === 0) return [{ subject: 'charts', figure: 'none installed', threshold }];
-  return judgePart(kubernetes, { subject: 'charts', threshold }, ({ releases }) =>
-    charts.map((name) => {
+  return judgePart(kubernetes, { subject: 'charts', threshold }, ({ releases }) => {
+    if (releases === undefined) return [notMeasured({ subject: 'charts', threshold }, NOT_READ)];
+    return charts.map((name) => {
       const found = releases.find((each) => each.name === name);
       const seen = { subject: `chart ${name}`, threshold };
       if (found === undefined) {
@@ -107,6 +111,6 @@ export const chart: Observe = ({ charts, kubernetes }) => {
       const figure = `${found.status}, revision ${found.revision}`;
       const cause = `the release of chart ${name} is ${figure}`;
       return { ...seen, figure, problem: warned(found.status === 'deployed' ? undefined : cause) };
-    }),
-  );
+    });
+  });
 };
