@@ -147,6 +147,7 @@ function nodeWrites({ node, nowMs }: NewCluster, nodeId: string) {
       pubKey: Buffer.from(node.pubKeyDer).toString('base64'),
       state: 'UP',
       roles: [...parseRoles(node.roles)],
+      wasControlPlane: true,
       labels: { ...node.labels },
       createdMs: nowMs,
       ...(node.admission === undefined ? {} : { admission: node.admission }),

@@ -157,7 +157,7 @@ async function createCluster(
       ...admission,
     },
     { getMetrics: async () => ({ text: METRICS }), ...streams },
-    ADDRESS,
+    { address: ADDRESS },
   );
   open.push(harness);
   ({ endpoint } = harness);

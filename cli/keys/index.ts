@@ -13,4 +13,10 @@ export {
 } from './removal-probe.ts';
 export { requestRotation, runKeysRotate, runKeysShow, type RotateOptions } from './rotate-keys.ts';
 export { restartSystemPods } from './system-pods.ts';
-export { describeSharedKeys, SHARED_KEYS, type KeysOutcome, type SharedKey } from './shared-keys.ts';
+export {
+  describeSharedKeys,
+  SHARED_KEYS,
+  type KeysOnDisk,
+  type KeysOutcome,
+  type SharedKey,
+} from './shared-keys.ts';

@@ -156,7 +156,7 @@ describe('probeResultsFrom()', () => {
   test('lists no shared keys for a removed worker', () => {
     const report = reportOf({ 'n1 kubelet node': REFUSED });
     const { sharedKeys } = probeResultsFrom(report, undefined);
-    expect(describeSharedKeys(sharedKeys, { isLost: true, outcome: 'none', generation: 2 })).toEqual([]);
+    expect(describeSharedKeys(sharedKeys, { onDisk: 'left', outcome: 'none', generation: 2 })).toEqual([]);
   });
 });
 
@@ -182,34 +182,32 @@ describe('describeSharedKeys()', () => {
   ];
 
   test('lists each key, what a copy of it allows, the test result and what to do', () => {
-    const said = describeSharedKeys(keys, { isLost: true, outcome: 'kept', generation: 2 }).join('\n');
+    const said = describeSharedKeys(keys, { onDisk: 'left', outcome: 'kept', generation: 2 }).join('\n');
     expect(said).toMatch(
-      /^\nThe node held.*not revoked.*\n {2}K +open\n +just tried by a control plane: accepted at X\n {2}L +read\nUnless.*cluster keys rotate --replace 2$/s,
+      /^\nThe node held.*not revoked.*\n {2}K +open\n +tested: accepted at X\n {2}L +read\nFor these tests a control plane [^\n]*The credentials of the removed node are refused\.\nUnless.*cluster keys rotate --replace 2$/s,
     );
   });
 
   test('says that a node that was removed in order has wiped its shared keys', () => {
-    const said = describeSharedKeys(keys, { isLost: false, outcome: 'kept', generation: 2 }).join('\n');
+    const said = describeSharedKeys(keys, { onDisk: 'deleted', outcome: 'kept', generation: 2 }).join('\n');
     expect(said).toMatch(/were wiped from its disk\. An earlier copy/);
   });
 
-  test('does not claim to know the roles of a deleted node', () => {
-    for (const isLost of [true, false]) {
-      const said = describeSharedKeys(keys, { isLost, outcome: 'unknown', generation: 2 }).join('\n');
-      expect(said).toMatch(/If the node was a control plane/);
-      expect(said).toMatch(/Whether they were wiped from its disk is not known/);
-    }
+  test('does not claim to know what an older release did not record', () => {
+    const said = describeSharedKeys(keys, { onDisk: 'unknown', outcome: 'unknown', generation: 2 });
+    expect(said.join('\n')).toMatch(/If the node was a control plane/);
+    expect(said.join('\n')).toMatch(/Whether they were wiped from its disk is not known/);
   });
 
   test('tells an operator who is not an owner that an owner is needed', () => {
-    const said = describeSharedKeys(keys, { isLost: true, outcome: 'owner-needed', generation: 2 }).join(
+    const said = describeSharedKeys(keys, { onDisk: 'left', outcome: 'owner-needed', generation: 2 }).join(
       '\n',
     );
     expect(said).toMatch(/an owner must replace these keys: cluster keys rotate --replace 2$/);
   });
 
   test('lists the test results of replaced keys, and what copies of the other keys allow', () => {
-    const said = describeSharedKeys(keys, { isLost: true, outcome: 'replaced', generation: 2 }).join('\n');
+    const said = describeSharedKeys(keys, { onDisk: 'left', outcome: 'replaced', generation: 2 }).join('\n');
     expect(said).toMatch(
       /replaced.*\n {2}K +accepted at X\nThe rotation did not replace these keys.*\n {2}L +read$/s,
     );

@@ -76,6 +76,14 @@ export const SHARED_KEYS: readonly (SharedKey & { readonly credentials: readonly
   },
 ];
 
+/** What is known about the shared keys on the disk of a removed node. */
+export type KeysOnDisk =
+  /** Its machine reported that it had deleted them. */
+  | 'deleted'
+  | 'left'
+  /** The removal was recorded by an older release, which did not record whether the node had shared keys. */
+  | 'unknown';
+
 /** What happened to the shared keys of a removed node. */
 export type KeysOutcome =
   /** The node had no shared keys. */
@@ -87,21 +95,25 @@ export type KeysOutcome =
   | 'kept'
   /** Replacing needs an owner, and the caller is not an owner. */
   | 'owner-needed'
-  /** The records of the node are deleted, so it is unknown whether the node had shared keys. */
+  /** The node is removed already, and its removal does not tell whether it had shared keys. */
   | 'unknown';
 
 /** What is known about the copies of shared keys that a removed node may have kept. */
 export interface RemainingKeys {
-  readonly isLost: boolean;
+  readonly onDisk: KeysOnDisk;
   readonly outcome: KeysOutcome;
   /** Generation of the keys that the node had. */
   readonly generation: number | undefined;
 }
 
+/** Without this line, a test result reads as if the credentials of the removed node were accepted. */
+const HOW_TRIED =
+  'For these tests a control plane made credentials with its own copies of the keys. The credentials of the removed node are refused.';
+
 /** Lines that tell what a copy of the removed node's disk can still be used for; none if it held no keys. */
 export function describeSharedKeys(
   keys: readonly SharedKey[],
-  { isLost, outcome, generation }: RemainingKeys,
+  { onDisk, outcome, generation }: RemainingKeys,
 ): readonly string[] {
   if (keys.length === 0 || outcome === 'none') return [];
   const head = 'The node held keys that all control planes share.';
@@ -115,11 +127,12 @@ export function describeSharedKeys(
         ]
       : [
           head,
-          isLost
-            ? 'They were not wiped from its disk and are not revoked:'
-            : 'They were wiped from its disk. An earlier copy is not revoked:',
+          onDisk === 'deleted'
+            ? 'They were wiped from its disk. An earlier copy is not revoked:'
+            : 'They were not wiped from its disk and are not revoked:',
         ]),
     ...rowsOf(keys),
+    ...(keys.some(({ tried }) => tried !== undefined) ? [HOW_TRIED] : []),
     adviceFor(outcome, `cluster keys rotate --replace ${generation ?? 1}`),
   ];
 }
@@ -157,10 +170,10 @@ export function describeReplacedKeys(keys: readonly SharedKey[]): readonly strin
 function rowsOf(keys: readonly SharedKey[]): readonly string[] {
   return keys.flatMap(({ key, harm, tried }) => [
     row(key, harm),
-    ...(tried === undefined ? [] : [row('', `just tried by a control plane: ${tried}`)]),
+    ...(tried === undefined ? [] : [row('', `tested: ${tried}`)]),
   ]);
 }
 
 function row(name: string, text: string): string {
-  return `  ${name.padEnd(22)}${text}`.trimEnd();
+  return `  ${name.padEnd(23)}${text}`.trimEnd();
 }

@@ -88,7 +88,7 @@ async function createCluster(curator: FakeCuratorCalls = {}) {
         yield { lines: new TextEncoder().encode(`started\npassword: ${SECRET}\n`), dropped: 3n };
       },
     },
-    ADDRESS,
+    { address: ADDRESS },
   );
   open.push(harness);
   ({ endpoint } = harness);

@@ -113,6 +113,7 @@ export {
   keyIdentityOf,
   MIN_PREFIX,
   planRemoval,
+  removedKeysOf,
   readRemovals,
   removedIdentities,
   type RemovalEntry,

@@ -43,6 +43,11 @@ export const nodeShape = z.strictObject({
   pubKey: bytes,
   state: z.enum(NODE_STATES),
   roles: z.array(z.enum(ROLES)),
+  /**
+   * Whether the node has ever been a control plane, which holds keys that outlast its roles. Absent in records of
+   * older releases: not known.
+   */
+  wasControlPlane: z.boolean().optional(),
   labels: z.record(z.string(), z.string()),
   /** Absent without taints, as in records of older releases. */
   taints: z.array(taintShape).optional(),
@@ -144,6 +149,12 @@ export const traceShape = z.strictObject({
     .max(64),
 });
 
+/**
+ * What became of the keys that control planes share on a removed node: it had none (`none`), its machine reported that
+ * it had deleted them (`deleted`), or had not done so in its last report (`left`).
+ */
+export const SHARED_KEYS_LEFT = ['none', 'deleted', 'left'] as const;
+
 /** A removed machine. It is refused under every policy until an owner has signed its readmission. Never deleted. */
 export const removedShape = z.strictObject({
   version,
@@ -155,6 +166,10 @@ export const removedShape = z.strictObject({
   name: z.string(),
   removedMs: z.int(),
   removedBy: z.string(),
+  /** Absent if it is not known, as in records of older releases. */
+  sharedKeys: z.enum(SHARED_KEYS_LEFT).optional(),
+  /** Generation of the shared keys that the node last reported; absent if it had none or reported none. */
+  keyGeneration: z.int().positive().optional(),
 });
 
 /** The last status report of a node: a serialized `cluster.curator.v1.NodeStatus`. */

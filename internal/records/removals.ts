@@ -1,4 +1,5 @@
 import type { Condition, KeySpace, Write } from '../etcd/index.ts';
+import { isControlPlane } from '../role/index.ts';
 import { fingerprintOfKey } from '../pki/index.ts';
 import { records, type StoredRecord } from './record-kinds.ts';
 import type { NodeRecord, RemovedRecord } from './node-shapes.ts';
@@ -71,11 +72,33 @@ export async function readRemovals(
   );
 }
 
+/** What a removal tells about the shared keys of the node. */
+export type RemovedKeys = Pick<RemovedRecord, 'sharedKeys' | 'keyGeneration'>;
+
+/**
+ * What is known about the shared keys of a node that is removed. Its roles are taken before its record is deleted, so
+ * they alone do not tell.
+ * @param status what the node reported last; undefined if it never did
+ */
+export function removedKeysOf(
+  { roles, wasControlPlane }: Pick<NodeRecord, 'roles' | 'wasControlPlane'>,
+  status: { readonly holdsKeys: boolean; readonly keyGeneration: number | undefined } | undefined,
+): RemovedKeys {
+  const hadKeys = isControlPlane(roles) || status?.holdsKeys === true ? true : wasControlPlane;
+  if (hadKeys === undefined) return {};
+  if (!hadKeys) return { sharedKeys: 'none' };
+  const keyGeneration = status?.keyGeneration;
+  return {
+    sharedKeys: status?.holdsKeys === false ? 'deleted' : 'left',
+    ...(keyGeneration === undefined ? {} : { keyGeneration }),
+  };
+}
+
 /** Records a removal. It is never deleted; a later removal of the same machine increments its counter. */
 export function planRemoval(
   before: readonly RemovalEntry[],
   node: Pick<NodeRecord, 'nodeId' | 'name'>,
-  by: { readonly nowMs: number; readonly removedBy: string },
+  by: { readonly nowMs: number; readonly removedBy: string; readonly keys?: RemovedKeys },
 ): { readonly when: readonly Condition[]; readonly then: readonly Write[] } {
   return {
     when: before.map(({ unchanged }) => unchanged),
@@ -88,6 +111,7 @@ export function planRemoval(
         name: node.name,
         removedMs: by.nowMs,
         removedBy: by.removedBy,
+        ...by.keys,
       }),
     ),
   };

@@ -10,7 +10,7 @@ import {
   withDocuments,
   type Caller,
 } from '../curator/index.ts';
-import { PutDocumentsRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
+import { PutDocumentsRequestSchema, RemovedKeys } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
 import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
@@ -19,6 +19,12 @@ import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
  * of another kind could make the present record invalid, so it is stored only together with a new record.
  */
 const KINDS_OF_OPERATORS: readonly DocumentKind[] = ['grant', 'readmission'];
+
+const KEYS_TO_WIRE = {
+  none: RemovedKeys.NONE,
+  deleted: RemovedKeys.DELETED,
+  left: RemovedKeys.LEFT,
+} as const;
 
 /** Owner documents: every operator may read them, an owner signs each change of them. */
 export function documentHandlers({
@@ -38,8 +44,10 @@ export function documentHandlers({
       return {
         documents: documents.entries.map(documentBytes),
         removed: await Promise.all(
-          machines.map(async ({ version: _, ...machine }) => ({
+          machines.map(async ({ version: _, sharedKeys, keyGeneration = 0, ...machine }) => ({
             ...machine,
+            sharedKeys: sharedKeys === undefined ? RemovedKeys.UNSPECIFIED : KEYS_TO_WIRE[sharedKeys],
+            keyGeneration: BigInt(keyGeneration),
             removedMs: BigInt(machine.removedMs),
             readmitted: (await ownerDocs.whyNotReadmitted(machine, signal)) === undefined,
           })),

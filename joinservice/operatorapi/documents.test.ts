@@ -6,7 +6,7 @@ import { documentKey, records } from '../../internal/records/index.ts';
 import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import type { Caller } from '../curator/index.ts';
 import { TestCurators } from '../curator/fake-curators.ts';
-import { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi, RemovedKeys } from '../curatorproto/gen/operatorapi_pb.js';
 import { documentHandlers } from './document-handlers.ts';
 
 const signal = new AbortController().signal;
@@ -196,13 +196,20 @@ describe('owner documents', () => {
       [`tpm-ek:${'b'.repeat(64)}`, 2],
     ] as const) {
       const removed = { version: 1 as const, identity, removal, nodeId: 'node-1', name: 'n' };
-      const value = records.removed.encode({ ...removed, removedMs: 7, removedBy: 'operator:o' });
+      const keys = removal === 1 ? {} : { sharedKeys: 'deleted' as const, keyGeneration: 3 };
+      const value = records.removed.encode({ ...removed, ...keys, removedMs: 7, removedBy: 'operator:o' });
       etcd.commitNow({ when: [], then: [put(records.removed.key(identity), value)] });
       await harness.put(signer.sign('readmission', { identity, removal: 1 }));
     }
     expect((await harness.list()).removed).toMatchObject([
-      { identity: `tpm-ek:${'a'.repeat(64)}`, removal: 1, removedMs: 7n, readmitted: true },
-      { identity: `tpm-ek:${'b'.repeat(64)}`, removal: 2, readmitted: false },
+      {
+        identity: `tpm-ek:${'a'.repeat(64)}`,
+        ...{ removal: 1, removedMs: 7n, readmitted: true, sharedKeys: RemovedKeys.UNSPECIFIED },
+      },
+      {
+        identity: `tpm-ek:${'b'.repeat(64)}`,
+        ...{ removal: 2, readmitted: false, sharedKeys: RemovedKeys.DELETED, keyGeneration: 3n },
+      },
     ]);
   });
 });

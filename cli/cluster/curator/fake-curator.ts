@@ -1,3 +1,4 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { X509Certificate } from 'node:crypto';
 import { signDocument } from '../../../internal/ownerdocument/index.ts';
 import { SystemClock } from '../../../internal/clock/index.ts';
@@ -18,7 +19,10 @@ import {
 import { implement, RpcServer, tlsServerUpgrade, type Handlers } from '../../../internal/rpc/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
 import { createMemoryLogger, FakeCommands, MemoryFiles } from '../../../internal/testing/index.ts';
-import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import {
+  OperatorApi,
+  type RemovedMachineSchema,
+} from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../../app/command.ts';
@@ -49,6 +53,8 @@ interface FakeCalls {
   readonly streams: FakeStreamCalls;
   /** The endpoint of the curator. */
   readonly address: string;
+  /** The records of removed machines. */
+  readonly removed: () => MessageInitShape<typeof RemovedMachineSchema>[];
 }
 
 /** A context of a workstation whose disk is in memory. */
@@ -177,7 +183,7 @@ async function serve(
     },
     getOwnership: async () => ({}),
     getClusterCa: async () => replaced ?? { clusterCaPem: first.caPem, ownerDocuments: [] },
-    listDocuments: async () => ({ documents: documents(), removed: [], epoch: 1n }),
+    listDocuments: async () => ({ documents: documents(), removed: calls.removed(), epoch: 1n }),
     renewOperator: async ({ certificateRequest }: { certificateRequest: Uint8Array }, { peer }: Asked) => {
       asked.push(peer);
       const pubKeyDer = await verifyCertificateRequest(certificateRequest);
@@ -266,10 +272,10 @@ export async function createCuratorHarness(
   curator: FakeCuratorCalls = {},
   admission: FakeAdmissionCalls = {},
   streams: FakeStreamCalls = {},
-  address = '127.0.0.1',
+  { address = '127.0.0.1', removed = () => [] }: Partial<Pick<FakeCalls, 'address' | 'removed'>> = {},
 ) {
   const files = new MemoryFiles();
   for (const directory of ['/owner', '/ann', '/proc/self', '/proc/sys/kernel/random', '/etc'])
     await files.makeDirectory(directory);
-  return { files, ...(await createCluster(files, { curator, admission, streams, address })) };
+  return { files, ...(await createCluster(files, { curator, admission, streams, address, removed })) };
 }

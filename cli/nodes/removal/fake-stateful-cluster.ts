@@ -4,6 +4,7 @@ import { fingerprintOfKey, generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../.
 import { reportedError } from '../../../internal/rpc/index.ts';
 import type { MemoryFiles } from '../../../internal/testing/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { RemovedKeys } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import {
   PowerAction,
   ProbeResult_Outcome as Outcome,
@@ -64,9 +65,11 @@ function createState() {
     health: NodeHealth.HEALTHY,
     labels: {} as Record<string, string>,
     taints: [] as TaintOnRecord[],
+    wasControlPlane: roles.includes(NodeRole.CONSENSUS_MEMBER),
     status: {
       controlPlane: roles.includes(NodeRole.CONSENSUS_MEMBER) ? reportedComponents() : [],
-      holdsKeys: false,
+      holdsKeys: roles.includes(NodeRole.CONSENSUS_MEMBER),
+      keys: { generation: 1n, phase: 'done' },
     },
   });
   return {
@@ -74,6 +77,7 @@ function createState() {
     kubernetes: ['n1', 'n2', 'n3', 'n4'].map((name) => ({ name, cordonedBy: '', isCordoned: false })),
     pods: ['n3', 'n4'],
     podKinds: {} as Readonly<Record<string, 'alone' | 'with-data'>>,
+    removed: [] as { nodeId: string; name: string; sharedKeys: RemovedKeys; keyGeneration: bigint }[],
     operators: ['ann'],
     decisions: {} as Record<string, string>,
     generation: 1,
@@ -152,7 +156,7 @@ export async function createStatefulCluster() {
     curatorOf(cluster, { find, look, effect }),
     admissionOf(cluster, { look, effect }),
     streamsOf(cluster, { find, look, effect }),
-    address,
+    { address, removed: () => cluster.state.removed },
   );
   const { files } = harness;
   const { keyPem } = await readCaller(harness.owner);
@@ -299,6 +303,9 @@ function curatorOf(cluster: Cluster, { find, look, effect }: Parts) {
     setNodeRoles: effect(({ nodeId, roles }: ById & { readonly roles: readonly NodeRole[] }) => {
       const node = find(nodeId);
       node.roles = [...roles];
+      node.wasControlPlane ||= roles.includes(NodeRole.CONSENSUS_MEMBER);
+      if (node.health === NodeHealth.HEALTHY)
+        node.status.holdsKeys = roles.includes(NodeRole.CONSENSUS_MEMBER);
       node.status.controlPlane = roles.includes(NodeRole.CONSENSUS_MEMBER) ? reportedComponents() : [];
       return { node };
     }),
@@ -318,7 +325,11 @@ function curatorOf(cluster: Cluster, { find, look, effect }: Parts) {
       return { node };
     }),
     deleteNode: effect(({ nodeId }: ById) => {
-      find(nodeId);
+      const { name, wasControlPlane, status } = find(nodeId);
+      const had = status.holdsKeys ? RemovedKeys.LEFT : RemovedKeys.DELETED;
+      const sharedKeys = wasControlPlane ? had : RemovedKeys.NONE;
+      const keyGeneration = wasControlPlane ? status.keys.generation : 0n;
+      cluster.state.removed.push({ nodeId, name, sharedKeys, keyGeneration });
       cluster.state.nodes = cluster.state.nodes.filter((each) => each.nodeId !== nodeId);
       return {};
     }),

@@ -42,6 +42,7 @@ import { nextForMachine, renderRemovalResult, showRemovalPreview } from './rende
 import {
   awaitKeyReplacement,
   heldGeneration,
+  keysOnDisk,
   startKeyReplacement,
   type KeyReplacementOptions,
 } from './replace-keys.ts';
@@ -105,7 +106,9 @@ async function planRemoval(context: CommandContext, node: Node, { isLost, keys, 
   const entries = inventoryEntriesOf(node, await readCurrentConfiguration(context));
   await requireOwnerForInventory(context, node, { entries, isLost });
   if (refusals.length > 0) throw unsafeChange(`removing node ${name}`, plan, { why: refusals });
-  const replacesKeys = isLost && !keys.keep && heldGeneration(node, undefined) !== undefined;
+  const holdsKeys =
+    heldGeneration(node, undefined) !== undefined && keysOnDisk(node, undefined, { isLost }) === 'left';
+  const replacesKeys = holdsKeys && !keys.keep;
   const steps = [
     ...plan.steps,
     'decommission it: every curator refuses its key',
@@ -143,7 +146,7 @@ export async function deleteAndCheck(
   choice: KeyReplacementOptions & DeleteOptions,
 ) {
   const context = withCuratorRetries(caller);
-  const { isLost, wait } = choice;
+  const { wait } = choice;
   const requested = await startKeyReplacement(context, node, choice);
   await deleteNode(context, node, choice);
   const removed = await awaitRemoved(context, node, requested.held);
@@ -154,7 +157,7 @@ export async function deleteAndCheck(
   const probe = isReplacedNow ? await awaitCredentialsRefused(context, node, held) : removed.probe;
   const proofs = [...removed.checks, ...probe.proofs];
   const { sharedKeys } = probe;
-  const lines = renderRemovalResult(context, { proofs, sharedKeys, keys, isLost });
+  const lines = renderRemovalResult(context, { proofs, sharedKeys, keys });
   return { proofs, sharedKeys, keys: outcome, lines };
 }
 
@@ -173,7 +176,7 @@ export async function drainAndTakeRoles(
   // If the node has no roles, an interrupted run may have taken them from a control plane that is still
   // leaving etcd.
   if ((roles.length === 0 || roles.includes(NodeRole.CONSENSUS_MEMBER)) && !options.isLost)
-    await awaitRoleChange(context, { name, voters: votersAfter });
+    await awaitRoleChange(context, { name, voters: votersAfter, keys: 'deleted' });
 }
 
 /**

@@ -98,6 +98,15 @@ export async function removedNodeId(context: CommandContext, name: string): Prom
   }
 }
 
+/** The record of the removal of a node, by its ID; undefined if there is none. */
+export async function readRemoval(
+  context: CommandContext,
+  nodeId: string,
+): Promise<RemovedMachine | undefined> {
+  const { removed } = await callCurator(context, ({ operatorApi }) => operatorApi.listDocuments({}));
+  return removed.find((each) => each.nodeId === nodeId);
+}
+
 async function putDocuments(context: CommandContext, documents: Uint8Array[]): Promise<void> {
   if (documents.length === 0) return;
   const mutation = newMutation();

@@ -11,7 +11,7 @@ const proofs = [
 function render(isWide: boolean): string {
   const host = Object.assign(new RecordingHost(), { isWide });
   const keys = { outcome: undefined, held: undefined } as never;
-  return renderRemovalResult({ host } as never, { proofs, sharedKeys: [], keys, isLost: false }).join('\n');
+  return renderRemovalResult({ host } as never, { proofs, sharedKeys: [], keys }).join('\n');
 }
 
 describe('renderRemovalResult()', () => {

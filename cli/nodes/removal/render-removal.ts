@@ -59,7 +59,6 @@ export interface RemovalResult {
   readonly proofs: readonly RemovalCheck[];
   readonly sharedKeys: readonly SharedKey[];
   readonly keys: KeyReplacement;
-  readonly isLost: boolean;
 }
 
 /**
@@ -68,7 +67,7 @@ export interface RemovalResult {
  */
 export function renderRemovalResult(
   { host }: CommandContext,
-  { proofs, sharedKeys, keys: { outcome, held }, isLost }: RemovalResult,
+  { proofs, sharedKeys, keys: { outcome, onDisk, held } }: RemovalResult,
 ): readonly string[] {
   const listed = host.isWide ? proofs : proofs.filter(({ ok, isTested }) => !ok || isTested === false);
   const passed = proofs.length - listed.length;
@@ -86,6 +85,6 @@ export function renderRemovalResult(
             listed.map(({ what, actual }) => [what, actual]),
           ),
         ]),
-    ...describeSharedKeys(sharedKeys, { isLost, outcome, generation: held?.generation }),
+    ...describeSharedKeys(sharedKeys, { onDisk, outcome, generation: held?.generation }),
   ];
 }

@@ -8,7 +8,10 @@ import {
   NodeState,
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import type { GetKeysResponseSchema } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import {
+  RemovedKeys,
+  type GetKeysResponseSchema,
+} from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import {
   ProbeResult_Outcome as Outcome,
   type ProbeRemovedRequest,
@@ -21,7 +24,7 @@ import { SHARED_KEYS } from '../../keys/index.ts';
 import type { KeysView } from '../../cluster/index.ts';
 import { runKeysRotate, runKeysShow } from '../../keys/index.ts';
 import { runOperatorAccept, runOperatorAdd, runOperatorKey } from '../../operators/index.ts';
-import { startKeyReplacement, awaitKeyReplacement, heldGeneration } from './replace-keys.ts';
+import { startKeyReplacement, awaitKeyReplacement, heldGeneration, keysOnDisk } from './replace-keys.ts';
 
 const agreed = { dryRun: false, yes: true } as const;
 
@@ -283,8 +286,60 @@ test.each([
     now: view(3),
     want: 3,
   },
-])('heldGeneration() of $name is $want', ({ node, now, want }) => {
-  expect(heldGeneration(nodeOf(node), now)).toBe(want);
+  {
+    name: 'a deleted node that was never a control plane',
+    node: { state: NodeState.UNSPECIFIED, roles: [] },
+    removal: { sharedKeys: RemovedKeys.NONE, keyGeneration: 0n },
+    now: view(3),
+    want: undefined,
+  },
+  {
+    name: 'a deleted node whose removal names the generation',
+    node: { state: NodeState.UNSPECIFIED, roles: [] },
+    removal: { sharedKeys: RemovedKeys.DELETED, keyGeneration: 2n },
+    now: view(3),
+    want: 2,
+  },
+  {
+    name: 'a node without roles that was a control plane and reports no keys',
+    node: { roles: [], wasControlPlane: true, status: { keys: stage(2n) } },
+    now: view(2),
+    want: 2,
+  },
+])('heldGeneration() of $name is $want', ({ node, now, removal, want }) => {
+  expect(heldGeneration(nodeOf(node), now, removal)).toBe(want);
+});
+
+const REMOVED = { state: NodeState.UNSPECIFIED, roles: [] };
+const { DELETED, LEFT, UNSPECIFIED } = RemovedKeys;
+test.each([
+  { name: 'a control plane that leaves in order', node: {}, isLost: false, want: 'deleted' },
+  { name: 'a lost control plane', node: {}, isLost: true, want: 'left' },
+  {
+    name: 'a lost node that has reported no keys',
+    node: { roles: [NodeRole.KUBERNETES_WORKER], status: { keys: stage(2n) } },
+    isLost: true,
+    want: 'deleted',
+  },
+  {
+    name: 'a removed node that deleted them',
+    node: REMOVED,
+    recorded: DELETED,
+    isLost: true,
+    want: 'deleted',
+  },
+  { name: 'a removed node that did not', node: REMOVED, recorded: LEFT, isLost: false, want: 'left' },
+  {
+    name: 'a removal of an older release',
+    node: REMOVED,
+    recorded: UNSPECIFIED,
+    isLost: false,
+    want: 'unknown',
+  },
+  { name: 'a removal that is not on record', node: REMOVED, isLost: false, want: 'unknown' },
+])('keysOnDisk() of $name is $want', ({ node, recorded, isLost, want }) => {
+  const removal = recorded === undefined ? undefined : { sharedKeys: recorded, keyGeneration: 2n };
+  expect(keysOnDisk(nodeOf(node), removal, { isLost })).toBe(want);
 });
 
 describe('key replacement for a removed node', () => {
@@ -293,7 +348,11 @@ describe('key replacement for a removed node', () => {
   test('requests a rotation for a lost node, with the node as the reason', async () => {
     await using harness = await createRotating([at(1, 'done')]);
     const fate = await startKeyReplacement(harness.owner, nodeOf({}), lost);
-    expect(fate).toEqual({ outcome: 'under-way', held: { generation: 1, isReplaced: false } });
+    expect(fate).toEqual({
+      outcome: 'under-way',
+      onDisk: 'left',
+      held: { generation: 1, isReplaced: false },
+    });
     expect(harness.reasons).toEqual(['n3 (node-3) was lost with these keys']);
     expect(harness.replaced).toEqual([1]); // the request names the replaced generation, so that a repeated one starts no second rotation
   });
@@ -318,7 +377,7 @@ describe('key replacement for a removed node', () => {
     await using harness = await createRotating([at(3, 'done')]);
     const node = nodeOf({ status: { keys: stage(2n) } });
     expect(await startKeyReplacement(harness.owner, node, lost)).toEqual({
-      outcome: 'replaced',
+      ...{ outcome: 'replaced', onDisk: 'left' },
       held: { generation: 2, isReplaced: true },
     });
   });
@@ -342,7 +401,7 @@ describe('key replacement for a removed node', () => {
     const fate = await startKeyReplacement(operator, node, lost);
     expect(fate).toMatchObject({ outcome: 'under-way', held: { generation: 2 } });
     expect(await awaitKeyReplacement(operator, node, { requested: fate, wait: true })).toEqual({
-      outcome: 'replaced',
+      ...{ outcome: 'replaced', onDisk: 'left' },
       held: { generation: 2, isReplaced: true },
     });
     expect(harness.replaced).toEqual([2, 2]);
@@ -350,7 +409,11 @@ describe('key replacement for a removed node', () => {
 
   test('reports a stalled rotation as under way', async () => {
     await using harness = await createRotating([at(2, 'distribute')]);
-    const fate = { outcome: 'under-way', held: { generation: 1, isReplaced: false } } as const;
+    const fate = {
+      outcome: 'under-way',
+      onDisk: 'left',
+      held: { generation: 1, isReplaced: false },
+    } as const;
     const node = nodeOf({});
     expect(await awaitKeyReplacement(harness.owner, node, { requested: fate, wait: true })).toEqual(fate);
     const before = harness.asked();
@@ -365,7 +428,11 @@ describe('key replacement for a removed node', () => {
       new Refusal('etcd-unavailable'),
       at(2, 'done'),
     ]);
-    const fate = { outcome: 'under-way', held: { generation: 1, isReplaced: false } } as const;
+    const fate = {
+      outcome: 'under-way',
+      onDisk: 'left',
+      held: { generation: 1, isReplaced: false },
+    } as const;
     const operator = await asOperator(harness);
     expect(await awaitKeyReplacement(operator, nodeOf({}), { requested: fate, wait: true })).toMatchObject({
       outcome: 'replaced',

@@ -23,6 +23,8 @@ export interface ExpectedRoleState {
    * unable to report it.
    */
   readonly controlPlane?: 'ready' | 'gone';
+  /** Whether its agent must report that it deleted the keys that control planes share. */
+  readonly keys?: 'deleted';
 }
 
 /** The members of the state etcd, as a curator reports them. */
@@ -106,8 +108,10 @@ function missingOfEtcd(now: EtcdMemberCounts, voters: number): Missing | undefin
   return now.hasLeader ? undefined : { what: 'etcd has no leader' };
 }
 
-function missingOfNode(node: Node, { name, controlPlane }: ExpectedRoleState): Missing | undefined {
+function missingOfNode(node: Node, { name, controlPlane, keys }: ExpectedRoleState): Missing | undefined {
   if (node.health !== NodeHealth.HEALTHY) return { what: `${name} is not responding` };
+  if (keys === 'deleted' && node.status?.holdsKeys === true)
+    return { what: `${name} is still deleting the keys that control planes share` };
   if (controlPlane === undefined) return undefined;
   const components = controlPlaneComponents(node);
   if (controlPlane === 'ready') {

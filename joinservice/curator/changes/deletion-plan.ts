@@ -6,6 +6,7 @@ import {
   planRemoval,
   readRemovals,
   removedIdentities,
+  removedKeysOf,
   type RemovalEntry,
 } from '../../../internal/records/index.ts';
 import type { Call } from '../../../internal/rpc/index.ts';
@@ -18,7 +19,7 @@ import type { MutationPlan } from './mutations.ts';
 import { planDeletion } from './node-plans.ts';
 import type { NodeStore } from '../nodes/node-store.ts';
 import { readableConfiguration, submitterOf, withDocuments } from './signed-changes.ts';
-import { refuseField } from '../nodes/node-wire.ts';
+import { nodeStatusOf, refuseField, type NodeView } from '../nodes/node-wire.ts';
 
 interface DeletionParts {
   readonly etcd: KeySpace;
@@ -49,7 +50,8 @@ export async function planSignedDeletion(
   const inventory = readableConfiguration(entry)?.join.inventory ?? [];
   const isListed = (identity: string): boolean => inventory.some((each) => each.identity === identity);
   const removals = await readRemovals(etcd, removedIdentities(node.record, isListed), signal);
-  const by = { nowMs: clock.nowMs(), removedBy: nameOfCaller(call.peer) };
+  const keys = removedKeysOf(node.record, reportedKeys(node));
+  const by = { nowMs: clock.nowMs(), removedBy: nameOfCaller(call.peer), keys };
   const removal = planRemoval(removals, node.record, by);
   const listed = inventory.filter(({ identity }) => removals.some((each) => each.identity === identity));
   const isReadmittedNow = isReadmitted(removals, submission);
@@ -67,11 +69,19 @@ export async function planSignedDeletion(
         ...deletion.detail,
         machine: removals.map(({ identity, record }) => `${identity} ${(record?.removal ?? 0) + 1}`),
         readmitted: isReadmittedNow,
+        ...(keys.sharedKeys === undefined ? {} : { sharedKeys: keys.sharedKeys }),
         inventory: configuration.then.length === 0 ? [] : listed.map(({ name }) => name),
       },
     },
     submission,
   );
+}
+
+function reportedKeys(node: NodeView): Parameters<typeof removedKeysOf>[1] {
+  const status = nodeStatusOf(node);
+  const generation = Number(status?.keys?.generation ?? 0n);
+  const keyGeneration = generation === 0 ? undefined : generation;
+  return status && { holdsKeys: status.holdsKeys, keyGeneration };
 }
 
 /** Whether an owner readmits the removed machine with the same call. */

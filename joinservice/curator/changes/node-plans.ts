@@ -70,7 +70,7 @@ export function planRoles(node: NodeView, roles: readonly Role[], cluster: Guard
     // The transaction also requires the other control planes to be unchanged, because two concurrent
     // demotions would each rely on the other node.
     when: [node, ...others].map(unchangedView),
-    then: sameSet(record.roles, roles) ? [] : [write({ ...record, roles: [...roles] })],
+    then: sameSet(record.roles, roles) ? [] : [write(withRoles(record, roles))],
     detail: { from: record.roles, to: roles },
   };
 }
@@ -144,6 +144,12 @@ function guardedNodeFrom({ record, status, isAlive }: NodeView): GuardedNode {
   const part = nodeStatusOf({ status })?.controlPlane.find((each) => each.name === 'kube-apiserver');
   const apiServer = part && { isReady: part.ready, reason: part.why };
   return { nodeId, name, roles, isAlive, apiServer };
+}
+
+/** Remembers that the node was a control plane: the removal of a node has to tell whether it held shared keys. */
+function withRoles(record: NodeRecord, roles: readonly Role[]): NodeRecord {
+  const wasControlPlane = [record.roles, roles].some(isControlPlane) ? true : record.wasControlPlane;
+  return { ...record, roles: [...roles], ...(wasControlPlane === undefined ? {} : { wasControlPlane }) };
 }
 
 function write(record: NodeRecord) {

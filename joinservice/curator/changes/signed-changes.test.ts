@@ -1,4 +1,4 @@
-import { create } from '@bufbuild/protobuf';
+import { create, toBinary } from '@bufbuild/protobuf';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { put } from '../../../internal/etcd/index.ts';
 import {
@@ -8,7 +8,7 @@ import {
   type NodeRecord,
 } from '../../../internal/records/index.ts';
 import type { TestPeer } from '../../../internal/testing/index.ts';
-import { Curator as Contract, NodeRole } from '../../curatorproto/gen/curator_pb.js';
+import { Curator as Contract, NodeRole, NodeStatusSchema } from '../../curatorproto/gen/curator_pb.js';
 import { as, curatorsOfTests, mutation, nodeIdOf } from '../fake-curators.ts';
 
 const signal = new AbortController().signal;
@@ -37,7 +37,11 @@ const bytesOf = (document: unknown) => new TextEncoder().encode(JSON.stringify(d
 const entry = (roles: string[], identity = EK) => ({ identity, name: 'w-1', roles });
 
 /** A worker that is identified by its TPM, in a cluster whose configuration is `document`. */
-async function createHarness(document: unknown = configurationWith(), state: 'UP' | 'DECOMMISSIONED' = 'UP') {
+async function createHarness(
+  document: unknown = configurationWith(),
+  state: 'UP' | 'DECOMMISSIONED' = 'UP',
+  over: Pick<Partial<NodeRecord>, 'roles' | 'wasControlPlane'> = {},
+) {
   const world = await createCurators();
   const { etcd, cluster, owner, curator } = world;
   const record = {
@@ -47,7 +51,7 @@ async function createHarness(document: unknown = configurationWith(), state: 'UP
     updatedBy: 'x',
   };
   etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, records.configuration.encode(record))] });
-  const node = await cluster.addNode('w-1', { admission, state });
+  const node = await cluster.addNode('w-1', { admission, state, ...over });
   const { setNodeRoles, deleteNode } = Contract.method;
   const nodeId = nodeIdOf(node);
   const configuration = async () => {
@@ -70,6 +74,15 @@ async function createHarness(document: unknown = configurationWith(), state: 'UP
         }),
         as(by),
       ),
+    /** The last report of the node. */
+    reported: (holdsKeys: boolean) => {
+      const message = create(NodeStatusSchema, { holdsKeys, keys: { generation: 2n } });
+      const status = Buffer.from(toBinary(NodeStatusSchema, message)).toString('base64');
+      const write = records.status.put(records.status.key(nodeId), { version: 1, status, updatedMs: 1 });
+      etcd.commitNow({ when: [], then: [write] });
+    },
+    wasControlPlane: async () =>
+      (await records.node.read(etcd, records.node.key(nodeId), signal)).record?.wasControlPlane,
     forget: async (
       given: { documents?: Uint8Array[]; configuration?: unknown; baseRevision?: bigint } = {},
     ) =>
@@ -83,6 +96,11 @@ async function createHarness(document: unknown = configurationWith(), state: 'UP
         }),
         as(owner),
       ),
+    removedKeys: async () =>
+      (await etcd.list(REMOVED_PREFIX, { signal })).entries.map(({ key, value }) => {
+        const { sharedKeys, keyGeneration } = records.removed.decode(key, value);
+        return { sharedKeys, keyGeneration };
+      }),
     removed: async () =>
       (await etcd.list(REMOVED_PREFIX, { signal })).entries.map(({ key, value }) => {
         const { identity, removal, removedBy } = records.removed.decode(key, value);
@@ -101,6 +119,7 @@ describe('setNodeRoles() to a control plane', () => {
     expect(node).toMatchObject({ roles: CONTROL });
     const stored = await harness.signer.ownerDocs(harness.etcd).newest('grant', harness.nodeId, { signal });
     expect(stored?.body).toMatchObject({ nodeId: harness.nodeId, identity: EK });
+    expect(await harness.wasControlPlane()).toBe(true);
     await harness.promote([]); // A call without the grant succeeds too, because the node already has these roles.
   });
 
@@ -151,6 +170,25 @@ describe('deleteNode()', () => {
       { identity: keyOf(harness), ...by },
       { identity: EK, ...by },
     ]);
+  });
+
+  test.each([
+    { holdsKeys: false, sharedKeys: 'deleted' },
+    { holdsKeys: true, sharedKeys: 'left' },
+  ])('records that a control plane had shared keys, and that they are $sharedKeys', async (row) => {
+    const { holdsKeys, sharedKeys } = row;
+    const harness = await createHarness(configurationWith(), 'DECOMMISSIONED', { wasControlPlane: true });
+    harness.reported(holdsKeys);
+    await harness.forget();
+    const wanted = { sharedKeys, keyGeneration: 2 };
+    expect(await harness.removedKeys()).toEqual([wanted, wanted]);
+  });
+
+  test('records that a worker had no shared keys', async () => {
+    const harness = await createHarness(configurationWith(), 'DECOMMISSIONED', { wasControlPlane: false });
+    await harness.forget();
+    const wanted = { sharedKeys: 'none', keyGeneration: undefined };
+    expect(await harness.removedKeys()).toEqual([wanted, wanted]);
   });
 
   test('refuses a member and records no removal', async () => {

@@ -62,6 +62,7 @@ export function nodeToWire(view: NodeView, silentSinceMs?: number): Node {
     silentSinceMs: BigInt(health === NodeHealth.TIMEOUT ? (silentSinceMs ?? 0) : 0),
     createdMs: BigInt(record.createdMs),
     recordRevision: view.recordRevision,
+    ...(record.wasControlPlane === undefined ? {} : { wasControlPlane: record.wasControlPlane }),
     ...(record.admission === undefined ? {} : { admission: admissionOf(record.admission) }),
   };
   const reported = nodeStatusOf(view);

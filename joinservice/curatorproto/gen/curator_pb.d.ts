@@ -97,6 +97,13 @@ export declare type Node = Message<"cluster.curator.v1.Node"> & {
    * @generated from field: int64 silent_since_ms = 14;
    */
   silentSinceMs: bigint;
+
+  /**
+   * Whether it was ever a control plane; absent if that is not known, as for nodes of older releases.
+   *
+   * @generated from field: optional bool was_control_plane = 15;
+   */
+  wasControlPlane?: boolean | undefined;
 };
 
 /**

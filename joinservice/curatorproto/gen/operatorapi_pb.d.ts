@@ -1648,6 +1648,20 @@ export declare type RemovedMachine = Message<"cluster.curator.v1.RemovedMachine"
    * @generated from field: bool readmitted = 7;
    */
   readmitted: boolean;
+
+  /**
+   * What became of the keys that control planes share on this node.
+   *
+   * @generated from field: cluster.curator.v1.RemovedKeys shared_keys = 8;
+   */
+  sharedKeys: RemovedKeys;
+
+  /**
+   * The generation of the shared keys that the node reported last; 0 if it had or reported none.
+   *
+   * @generated from field: uint64 key_generation = 9;
+   */
+  keyGeneration: bigint;
 };
 
 /**
@@ -1729,6 +1743,44 @@ export enum JoinState {
  * Describes the enum cluster.curator.v1.JoinState.
  */
 export declare const JoinStateSchema: GenEnum<JoinState>;
+
+/**
+ * @generated from enum cluster.curator.v1.RemovedKeys
+ */
+export enum RemovedKeys {
+  /**
+   * Not known, as in records of older releases.
+   *
+   * @generated from enum value: REMOVED_KEYS_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The node was never a control plane.
+   *
+   * @generated from enum value: REMOVED_KEYS_NONE = 1;
+   */
+  NONE = 1,
+
+  /**
+   * Its machine reported that it has deleted them.
+   *
+   * @generated from enum value: REMOVED_KEYS_DELETED = 2;
+   */
+  DELETED = 2,
+
+  /**
+   * In the last report of its machine they were not deleted.
+   *
+   * @generated from enum value: REMOVED_KEYS_LEFT = 3;
+   */
+  LEFT = 3,
+}
+
+/**
+ * Describes the enum cluster.curator.v1.RemovedKeys.
+ */
+export declare const RemovedKeysSchema: GenEnum<RemovedKeys>;
 
 /**
  * @generated from service cluster.curator.v1.OperatorApi

@@ -1,5 +1,6 @@
 import { CLOCK_TOLERANCE_MS, MINUTE_MS } from '../../../internal/clock/index.ts';
 import type { JoinRecord, NodeRecord } from '../../../internal/records/index.ts';
+import { isControlPlane } from '../../../internal/role/index.ts';
 import type { NewDecision, NodeAssignment } from './decide-join.ts';
 import { isOperatorDecision, type Applicant } from './applicant.ts';
 import type { JoinErrorCode } from '../errors.ts';
@@ -110,6 +111,7 @@ export function nodeRecordOf(applicant: Applicant, assignment: NodeAssignment, n
     pubKey: Buffer.from(applicant.pubKeyDer).toString('base64'),
     state: 'UP',
     roles: [...assignment.roles],
+    wasControlPlane: isControlPlane(assignment.roles),
     labels: { ...assignment.labels },
     ...(taints.length === 0 ? {} : { taints: [...taints] }),
     createdMs: nowMs,
