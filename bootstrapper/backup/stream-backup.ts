@@ -8,6 +8,7 @@ import {
   type BackupCertificate,
   type BackupFacts,
   type BackupHeader,
+  type BackupNode,
   type BackupPart,
   type EtcdFacts,
 } from '../../internal/backup/index.ts';
@@ -18,6 +19,8 @@ import {
   CLUSTER_KEY,
   CLUSTER_PREFIX,
   CONFIGURATION_KEY,
+  NODES_PREFIX,
+  parseNodeKey,
   records,
   SETTINGS_KEY,
 } from '../../internal/records/index.ts';
@@ -106,6 +109,7 @@ interface ClusterFacts {
   readonly bundleManifest: string;
   /** The stored `cluster.yaml`; empty if none is stored. */
   readonly configuration: Uint8Array;
+  readonly nodes: BackupNode[];
 }
 
 interface Taking extends BackupContent {
@@ -140,6 +144,7 @@ function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupP
         const facts = {
           state: await watches.state.facts(signal),
           kubernetes: await watches.kubernetes.facts(signal),
+          nodes: cluster.nodes,
         };
         observer?.facts(facts);
         return encodeFacts(facts);
@@ -192,7 +197,21 @@ async function readCluster(etcd: BackupEtcd, signal: AbortSignal): Promise<Clust
   return {
     ...{ epoch, clusterName, kubernetesVersion, bundleManifest },
     configuration: Buffer.from(document ?? '', 'base64'),
+    nodes: await readNodes(etcd, signal),
   };
+}
+
+/** The members of the cluster, so that an owner can name them before a restore touches a machine. */
+async function readNodes(etcd: BackupEtcd, signal: AbortSignal): Promise<BackupNode[]> {
+  const prefix = CLUSTER_PREFIX + NODES_PREFIX;
+  const { entries } = await etcd.list(prefix, { signal, timeoutMs: READ_MS });
+  return entries
+    .map(({ key, value }) => ({ key: key.slice(CLUSTER_PREFIX.length), value }))
+    .filter(({ key }) => parseNodeKey(key)?.part === 'record')
+    .map(({ key, value }) => {
+      const { nodeId, name, roles, admission } = records.node.decode(key, value);
+      return { nodeId, name, roles, ...(admission && { identity: admission.identity }) };
+    });
 }
 
 /** JSON: the text of each key file by its name. */

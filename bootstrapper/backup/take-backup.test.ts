@@ -36,6 +36,11 @@ const STORED: Readonly<Record<string, Uint8Array>> = {
     ...{ version: 1, clusterName: 'blue', kubernetesVersion: 'v1.37.2', bundleManifest: '{"manifest":1}' },
     ...{ podSubnet: '10.0.0.0/16', serviceSubnet: '10.1.0.0/16', apiServerSans: [] },
   }),
+  [`${CLUSTER_PREFIX}nodes/node-w/record`]: records.node.encode({
+    ...{ version: 1, nodeId: 'node-w', name: 'w1', pubKey: 'a2V5', state: 'UP', createdMs: 1 },
+    ...{ roles: ['KubernetesWorker'], labels: {} },
+  }),
+  [`${CLUSTER_PREFIX}nodes/node-w/heartbeat`]: Buffer.from('{}'),
 };
 
 /** An etcd whose history is compacted `compactions` times while its snapshot is read. */
@@ -44,7 +49,13 @@ function fakeEtcd(snapshot: string, compactions = 0, onSnapshot = () => Promise.
   const entry = { createRevision: 1n, modRevision: 1n, leaseId: 0n };
   return {
     get: (key) => Promise.resolve(STORED[key] && { ...entry, key, value: STORED[key] }),
-    list: () => Promise.resolve({ revision: 41n, entries: [] }),
+    list: (prefix) =>
+      Promise.resolve({
+        revision: 41n,
+        entries: Object.entries(STORED)
+          .filter(([key]) => key.startsWith(prefix))
+          .map(([key, value]) => ({ ...entry, key, value })),
+      }),
     keys: async function* () {
       yield await Promise.resolve(['/registry/pods/default/a', '/registry/pods/default/b']);
       yield ['/cluster/nodes/n1'];
@@ -142,6 +153,7 @@ describe('createBackupTask()', () => {
       version: 1,
       state: { revision: '41', hash: 4711, objects: { nodes: 1, pods: 2 } },
       kubernetes: { revision: '41', objects: { nodes: 1, pods: 2 } },
+      nodes: [{ nodeId: 'node-w', name: 'w1', roles: ['KubernetesWorker'] }],
     });
   });
 

@@ -77,6 +77,10 @@ export const consensusErrors = defineErrors({
     'The etcd of this node already holds the records of another cluster.',
     'Use the workspace of that cluster. If the cluster no longer exists, reset the machine as root (`cluster node reset --help` shows how).',
   ),
+  'consensus-worker-not-kept': fault.operator.precondition(
+    'A worker that should keep its pods is no worker of the backup, or it was removed. The databases of the machine are restored, and nothing in them was changed.',
+    'Reset the machine as root (`cluster node reset --help` shows how), and repeat `cluster restore` without this --keep-worker.',
+  ),
 });
 
 /** Error code of a `ConsensusError`. */

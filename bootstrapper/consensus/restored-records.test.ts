@@ -128,6 +128,74 @@ describe('restoreClusterRecords()', () => {
     expect(await keys('removed/')).toHaveLength(1);
   });
 
+  describe('keeps workers that the owner has named', () => {
+    const TPM = `tpm-ek:${'0d'.repeat(32)}`;
+
+    async function addWorker(over: Partial<NodeRecord> = {}): Promise<NodeRecord> {
+      const pubKeyDer = pubKeyDerOf(generateKeyPem());
+      const { admission } = cluster('', TPM).node;
+      if (admission === undefined) throw new TypeError('admission expected');
+      const record: NodeRecord = {
+        ...{ version: 1, nodeId: nodeIdOf(pubKeyDer), name: 'kept', state: 'UP', createdMs: NOW_MS },
+        ...{ pubKey: Buffer.from(pubKeyDer).toString('base64'), labels: { zone: 'a' }, admission },
+        ...{ roles: ['KubernetesWorker'], ...over },
+      };
+      const { nodeId, name } = record;
+      const then = [
+        records.node.put(records.node.key(nodeId), record),
+        put(`node-names/${name}`, Buffer.from(nodeId)),
+        records.identity.put(records.identity.key(TPM), { version: 1, nodeId }),
+      ];
+      await etcd.commit({ when: [], then }, { signal });
+      return record;
+    }
+
+    test('with their records, and removes all others', async () => {
+      await createOldCluster(3);
+      const { nodeId, name } = await addWorker();
+      await etcd.commit(
+        { when: [], then: [put(`nodes/${nodeId}/heartbeat`, Buffer.from('old'))] },
+        { signal },
+      );
+      const created = cluster('n7', NEW_TPM);
+      const options = { epoch: 2, keptWorkers: [{ nodeId, name }], signal };
+      await restoreClusterRecords(etcd, created, options);
+      const first = nodeIdOf(created.node.pubKeyDer);
+      expect([...(await keys('nodes/'))].sort()).toEqual(
+        [first, nodeId].map((id) => records.node.key(id)).sort(),
+      );
+      expect(await keys('node-names/')).toEqual(['node-names/kept', 'node-names/n7']);
+      expect([...(await keys('identities/'))].sort()).toEqual(
+        [NEW_TPM, TPM].map((id) => records.identity.key(id)).sort(),
+      );
+      expect(await keys('removed/')).toHaveLength(4);
+      expect(await keys('removed/')).not.toContain(records.removed.key(TPM));
+    });
+
+    test.each([
+      { why: 'the backup has no such node', named: { nodeId: 'node-other' } },
+      { why: 'the backup has no such node', named: { name: 'other' } },
+      {
+        why: 'it is not only a worker',
+        over: { roles: ['ConsensusMember' as const, 'KubernetesWorker' as const] },
+      },
+      { why: 'it was removed', known: TPM },
+      { why: 'it has the machine or the name of the first node', first: cluster('n7', TPM) },
+      { why: 'it has the machine or the name of the first node', first: cluster('kept', NEW_TPM) },
+    ])('except one of which $why: then nothing is changed', async ({ named, over, known, first, why }) => {
+      await createOldCluster();
+      const { nodeId, name } = await addWorker(over);
+      const before = await etcd.list('', { signal });
+      const knownMachines = known === undefined ? [] : [{ identity: known, nodeId: 'node-x', name: 'x' }];
+      const keptWorkers = [{ nodeId, name, ...named }];
+      const options = { epoch: 2, keptWorkers, knownMachines, signal };
+      const restoring = restoreClusterRecords(etcd, first ?? cluster('n7', NEW_TPM), options);
+      await expect(restoring).rejects.toMatchObject({ code: 'consensus-worker-not-kept' });
+      await expect(restoring).rejects.toThrow(why);
+      expect((await etcd.list('', { signal })).entries).toEqual(before.entries);
+    });
+  });
+
   test('records the CA in the backup’s keys if a rotation has replaced the first CA of the cluster', async () => {
     await createOldCluster();
     const rotated = {
@@ -170,16 +238,20 @@ describe('restoreClusterRecords()', () => {
   });
 });
 
-test('forgetKubernetesNodes() deletes nodes and leases, and keeps every other object', async () => {
-  const kept = ['/registry/pods/default/a', '/registry/leases/default/app', '/registry/secrets/default/s'];
+test('forgetKubernetesNodes() deletes nodes and leases, and keeps those of kept workers and every other object', async () => {
+  const kept = [
+    ...['/registry/pods/default/a', '/registry/leases/default/app', '/registry/secrets/default/s'],
+    ...['/registry/minions/w1', '/registry/csinodes/w1', '/registry/leases/kube-node-lease/w1'],
+  ];
   const gone = [
     '/registry/minions/n1',
+    '/registry/minions/w11',
     '/registry/masterleases/192.0.2.1',
     '/registry/leases/kube-node-lease/n1',
   ];
   const then = [...kept, ...gone].map((key) => put(key, new Uint8Array([1])));
   await store.commit({ when: [], then }, { signal });
-  await forgetKubernetesNodes(store, signal);
+  await forgetKubernetesNodes(store, [{ name: 'w1' }], signal);
   const { entries } = await store.list('/registry/', { signal });
   expect(entries.map(({ key }) => key).toSorted()).toEqual(kept.toSorted());
 });

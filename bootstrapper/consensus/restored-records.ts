@@ -10,6 +10,7 @@ import {
   JOINS_PREFIX,
   keyIdentityOf,
   KEYS_KEY,
+  nodeNameKey,
   NODES_PREFIX,
   OPERATORS_PREFIX,
   OWNERSHIP_KEY,
@@ -49,19 +50,28 @@ const REPLACED_KEYS = [INIT_RESULT_KEY, OWNERSHIP_KEY];
  * Keys of Kubernetes that name machines of the cluster that was backed up. Without them, the pod garbage
  * collector deletes the pods of those machines, and controllers create them again.
  */
-const KUBERNETES_PREFIXES = [
+const KUBERNETES_NODE_PREFIXES = [
   '/registry/minions/',
   '/registry/csinodes/',
-  '/registry/masterleases/',
   '/registry/leases/kube-node-lease/',
+];
+const KUBERNETES_PREFIXES = [
+  ...KUBERNETES_NODE_PREFIXES,
+  '/registry/masterleases/',
   '/registry/leases/kube-system/',
 ];
 
+/** A worker that still runs with its node key of the backup. */
+export interface KeptWorker {
+  readonly nodeId: string;
+  readonly name: string;
+}
+
 /**
- * Changes the records of a restored state etcd so that the cluster has this node as its only member, in a new epoch.
- * Every other machine of the old cluster, and every machine that the owner knows beside them, is recorded as removed: it is refused until an owner readmits it. May be
- * repeated after any crash; the cluster record is written last.
- * @throws ConsensusError `consensus-other-cluster`
+ * Changes the records of a restored state etcd so that the cluster has this node as its only control plane, in a new epoch.
+ * Every other machine of the old cluster, and every machine that the owner knows beside them, is recorded as removed: it is refused until an owner readmits it.
+ * Only the workers that the owner has named stay members. May be repeated after any crash; the cluster record is written last.
+ * @throws ConsensusError `consensus-other-cluster`, and `consensus-worker-not-kept` before anything is changed
  */
 export async function restoreClusterRecords(
   etcd: KeySpace,
@@ -70,10 +80,11 @@ export async function restoreClusterRecords(
     readonly epoch: number;
     /** Machines that the backup may not know. */
     readonly knownMachines?: readonly KnownMachine[] | undefined;
+    readonly keptWorkers?: readonly KeptWorker[] | undefined;
     readonly signal: AbortSignal;
   },
 ): Promise<ClusterRecord> {
-  const { epoch, knownMachines = [], signal } = options;
+  const { epoch, knownMachines = [], keptWorkers = [], signal } = options;
   const firstNodeId = nodeIdOf(created.node.pubKeyDer);
   const { entry, record: before } = await records.cluster.read(etcd, CLUSTER_KEY, signal);
   const { record: keys } = await records.keys.read(etcd, KEYS_KEY, signal);
@@ -91,9 +102,10 @@ export async function restoreClusterRecords(
       'consensus-other-cluster',
       `restoring cluster ${created.clusterId} in epoch ${epoch}: the snapshot is of epoch ${before.epoch}`,
     );
-  await recordRemovals(etcd, created, signal);
+  const kept = await readKeptWorkers(etcd, created, { keptWorkers, knownMachines, signal });
+  await recordRemovals(etcd, created, kept, signal);
   await recordKnownMachines(etcd, created, { knownMachines, signal });
-  await deleteAll(etcd, REPLACED_PREFIXES, signal);
+  await deleteAll(etcd, REPLACED_PREFIXES, { except: kept.flatMap(keysOf), signal });
   const { clusterName, caPem } = created;
   const cluster: ClusterRecord = { ...before, clusterName, caPem, epoch, firstNodeId };
   const then = [...REPLACED_KEYS.map(remove), ...firstWrites(created, cluster)];
@@ -102,9 +114,60 @@ export async function restoreClusterRecords(
   throw new ConsensusError('consensus-other-cluster', 'restoring: somebody else changed the cluster record');
 }
 
-/** Deletes the objects that name machines of the cluster that was backed up. `etcd` is the whole Kubernetes etcd. */
-export async function forgetKubernetesNodes(etcd: KeySpace, signal: AbortSignal): Promise<void> {
-  await deleteAll(etcd, KUBERNETES_PREFIXES, signal);
+/**
+ * Deletes the objects that name machines of the cluster that was backed up, without the Node objects of workers that keep their pods.
+ * `etcd` is the whole Kubernetes etcd.
+ */
+export async function forgetKubernetesNodes(
+  etcd: KeySpace,
+  keptWorkers: readonly Pick<KeptWorker, 'name'>[],
+  signal: AbortSignal,
+): Promise<void> {
+  const except = keptWorkers.flatMap(({ name }) => KUBERNETES_NODE_PREFIXES.map((prefix) => prefix + name));
+  await deleteAll(etcd, KUBERNETES_PREFIXES, { except, signal });
+}
+
+/**
+ * The records of the workers that stay members.
+ * @throws ConsensusError `consensus-worker-not-kept`
+ */
+async function readKeptWorkers(
+  etcd: KeySpace,
+  { node }: NewCluster,
+  options: {
+    readonly keptWorkers: readonly KeptWorker[];
+    readonly knownMachines: readonly KnownMachine[];
+    readonly signal: AbortSignal;
+  },
+): Promise<readonly NodeRecord[]> {
+  const { keptWorkers, knownMachines, signal } = options;
+  const refused = new Set(knownMachines.flatMap(({ nodeId, identity }) => [nodeId, identity]));
+  return Promise.all(
+    keptWorkers.map(async ({ nodeId, name }) => {
+      const { record } = await records.node.read(etcd, records.node.key(nodeId), signal);
+      const why = (): string | undefined => {
+        if (record === undefined || record.name !== name) return 'the backup has no such node';
+        if (record.roles.join() !== 'KubernetesWorker') return 'it is not only a worker';
+        const identities = removedIdentities(record, () => true);
+        if ([nodeId, ...identities].some((each) => refused.has(each))) return 'it was removed';
+        const isFirst = identities.includes(node.admission?.identity ?? '') || name === node.name;
+        return isFirst ? 'it has the machine or the name of the first node' : undefined;
+      };
+      const reason = why();
+      if (record === undefined || reason !== undefined)
+        throw new ConsensusError(
+          'consensus-worker-not-kept',
+          `keeping worker ${name} (${nodeId}): ${reason}`,
+        );
+      return record;
+    }),
+  );
+}
+
+/** The keys of the records of a member. */
+function keysOf({ nodeId, name, admission }: NodeRecord): readonly string[] {
+  const identity = admission === undefined ? [] : [records.identity.key(admission.identity)];
+  return [records.node.key(nodeId), nodeNameKey(name), ...identity];
 }
 
 /**
@@ -114,13 +177,16 @@ export async function forgetKubernetesNodes(etcd: KeySpace, signal: AbortSignal)
 async function recordRemovals(
   etcd: KeySpace,
   { node, nowMs }: NewCluster,
+  kept: readonly Pick<NodeRecord, 'nodeId'>[],
   signal: AbortSignal,
 ): Promise<void> {
+  const keptIds = new Set(kept.map(({ nodeId }) => nodeId));
   const own = new Set([keyIdentityOf(node.pubKeyDer), node.admission?.identity]);
   const { entries } = await etcd.list(NODES_PREFIX, { signal });
   const members: NodeRecord[] = entries
     .filter(({ key }) => parseNodeKey(key)?.part === 'record')
-    .map(({ key, value }) => records.node.decode(key, value));
+    .map(({ key, value }) => records.node.decode(key, value))
+    .filter(({ nodeId }) => !keptIds.has(nodeId));
   for (const member of members) {
     const identities = removedIdentities(member, () => true).filter((identity) => !own.has(identity));
     const { when, then } = planRemoval(await readRemovals(etcd, identities, signal), member, {
@@ -160,10 +226,18 @@ async function recordKnownMachines(
   }
 }
 
-async function deleteAll(etcd: KeySpace, prefixes: readonly string[], signal: AbortSignal): Promise<void> {
+async function deleteAll(
+  etcd: KeySpace,
+  prefixes: readonly string[],
+  { except, signal }: { readonly except: readonly string[]; readonly signal: AbortSignal },
+): Promise<void> {
+  const kept = new Set(except);
   for (const prefix of prefixes) {
     const { entries } = await etcd.list(prefix, { signal });
-    const deletions: Write[] = entries.map(({ key }) => remove(key));
+    const deletions: Write[] = entries
+      .map(({ key }) => key)
+      .filter((key) => !kept.has(key))
+      .map(remove);
     for (let from = 0; from < deletions.length; from += WRITES_PER_TRANSACTION)
       await etcd.commit({ when: [], then: deletions.slice(from, from + WRITES_PER_TRANSACTION) }, { signal });
   }

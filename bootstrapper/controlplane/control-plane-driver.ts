@@ -113,7 +113,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     const { machine, evidence, ownAddress, owners } = this.#options;
     const nowMs = (): number => clock.nowMs();
     if (data.spec.restore !== undefined)
-      await startKubernetesEpoch(files, this.#etcd().kubernetes.admin, signal);
+      await startKubernetesEpoch(files, this.#etcd().kubernetes.admin, data.spec.restore, signal);
     const authority = await ensureClusterCa(
       { files, nowMs },
       { directory: AGENT_PATHS.ca, clusterName: data.spec.clusterName },

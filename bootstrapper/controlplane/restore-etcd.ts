@@ -65,10 +65,11 @@ export async function restoreEtcdData(
 export async function startKubernetesEpoch(
   files: FilePort,
   admin: EtcdClient,
+  { keptWorkers = [] }: Pick<InitRestore, 'keptWorkers'>,
   signal: AbortSignal,
 ): Promise<void> {
   const layout = consensusLayout(AGENT_PATHS.state, 'kubernetes');
-  await forgetKubernetesNodes(admin, signal);
+  await forgetKubernetesNodes(admin, keptWorkers, signal);
   const at = { name: 'kubernetes', before: await readEpoch(files, layout) } as const;
   const epoch = await raiseEpoch(admin, at, { signal, timeoutMs: ANSWER_MS });
   if (epoch !== undefined) await writeEpoch(files, layout, epoch);

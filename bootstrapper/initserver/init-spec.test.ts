@@ -71,6 +71,15 @@ describe('parseInitSpec() of a restored cluster', () => {
       name: 'too many known machines',
       restore: { knownMachines: Array.from({ length: 4_097 }, () => machine) },
     },
+    { name: 'a kept worker without a node ID', restore: { keptWorkers: [{ nodeId: '', name: 'w1' }] } },
+    {
+      name: 'a kept worker with a path as its name',
+      restore: { keptWorkers: [{ nodeId: machine.nodeId, name: '../w1' }] },
+    },
+    {
+      name: 'too many kept workers',
+      restore: { keptWorkers: Array.from({ length: 4_097 }, () => ({ nodeId: machine.nodeId, name: 'w1' })) },
+    },
     { name: 'an unknown key', restore: { sharedKeys: { ...sharedKeys, '../../etc/passwd': KEY } } },
   ])('refuses $name, and its error shows no key', ({ restore }) => {
     const parse = (): unknown => parseInitSpec(specWith(restore), 'n1');

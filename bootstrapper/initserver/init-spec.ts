@@ -39,6 +39,14 @@ export interface InitRestore {
   readonly sharedKeys: Readonly<Record<string, string>>;
   /** Machines that the workspace of the owner knows and the backup may not; absent from requests of older versions. */
   readonly knownMachines?: readonly KnownMachine[];
+  /** Workers of the backup that stay members; absent if there are none. */
+  readonly keptWorkers?: readonly KeptWorker[];
+}
+
+/** A worker that still runs with its node key of the backup. */
+export interface KeptWorker {
+  readonly nodeId: string;
+  readonly name: string;
 }
 
 /** A machine that is refused in the restored cluster until an owner readmits it. */
@@ -103,7 +111,8 @@ export function parseInitSpec(wire: ClusterSpec | undefined, hostname: string): 
 
 /** An error never contains a key. */
 function parseRestore(wire: ClusterRestore): InitRestore {
-  const { epoch, stateSnapshotSha256, kubernetesSnapshotSha256, sharedKeys, knownMachines } = wire;
+  const { epoch, stateSnapshotSha256, kubernetesSnapshotSha256, sharedKeys, knownMachines, keptWorkers } =
+    wire;
   check('restore.epoch', epoch > 1n && epoch <= BigInt(Number.MAX_SAFE_INTEGER), String(epoch));
   check('restore.state_snapshot_sha256', SHA256.test(stateSnapshotSha256), stateSnapshotSha256);
   check(
@@ -130,6 +139,11 @@ function parseRestore(wire: ClusterRestore): InitRestore {
     check('restore.known_machines', NODE_ID.test(nodeId), nodeId);
     check('restore.known_machines', DNS_NAME.test(name), name);
   }
+  check('restore.kept_workers', keptWorkers.length <= MAX_MACHINES, `${keptWorkers.length} workers`);
+  for (const { nodeId, name } of keptWorkers) {
+    check('restore.kept_workers', NODE_ID.test(nodeId), nodeId);
+    check('restore.kept_workers', DNS_NAME.test(name), name);
+  }
   return {
     epoch: Number(epoch),
     stateSnapshotSha256,
@@ -138,6 +152,7 @@ function parseRestore(wire: ClusterRestore): InitRestore {
     ...(knownMachines.length > 0 && {
       knownMachines: knownMachines.map(({ identity, nodeId, name }) => ({ identity, nodeId, name })),
     }),
+    ...(keptWorkers.length > 0 && { keptWorkers: keptWorkers.map(({ nodeId, name }) => ({ nodeId, name })) }),
   };
 }
 

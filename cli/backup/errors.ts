@@ -54,6 +54,22 @@ export const backupErrors = defineErrors({
     'The restored data differs from what the control plane had when it took the backup. Do not rely on this backup.',
     'Take a new backup. Check the etcd members with `cluster doctor`.',
   ),
+  'backup-nodes-unknown': fault.operator.precondition(
+    'The backup does not say which workers the cluster had: an older version took it. Nothing was changed.',
+    'Restore it without --keep-worker. Then reset the workers and let them join again.',
+  ),
+  'backup-worker-unknown': fault.operator.usage(
+    'A --keep-worker names no worker of the backup. A control plane cannot be kept. Nothing was changed.',
+    'Name workers that the message lists.',
+  ),
+  'backup-worker-removed': fault.operator.refused(
+    'A --keep-worker names a machine that was removed after the backup. Nothing was changed.',
+    'Restore without this --keep-worker. To let the machine join again, reset it and run `cluster node readmit`.',
+  ),
+  'backup-workers-differ': fault.operator.precondition(
+    'The restore of this file was begun with other --keep-worker flags. Nothing was changed.',
+    'Run the command with the workers that the message lists, or without --keep-worker: it continues with those workers.',
+  ),
   'backup-not-found': fault.operator.usage(
     'The file or directory that the command names does not exist.',
     'Check the path. `cluster backup ls DIRECTORY` lists the backups in a directory.',

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { clusterPartOf, parseClusterConfig } from '../../internal/config/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import type { InitState } from '../workspace/index.ts';
-import { planRestore, refuseOtherConfiguration } from './plan-restore.ts';
+import { findWorkers, keptWorkersOf, planRestore, refuseOtherConfiguration } from './plan-restore.ts';
 
 const FILE = { sha256: 'aa', fingerprint: undefined, acceptOlderEpoch: false };
 const at = (epoch: number) => ({ ...FILE, header: { epoch } });
@@ -87,5 +87,56 @@ describe('refuseOtherConfiguration()', () => {
     { what: 'plugin', config: configOf('networking: { plugin: none }\n') },
   ])('refuses another $what', ({ config }) => {
     expect(codeOf(() => refuseOtherConfiguration(saved(''), config))).toBe('backup-configuration-differs');
+  });
+});
+
+describe('findWorkers()', () => {
+  const worker = (name: string, identity?: string) => ({
+    ...{ nodeId: `node-${name}`, name, roles: ['KubernetesWorker'] },
+    ...(identity !== undefined && { identity }),
+  });
+  const control = { ...worker('n1'), roles: ['ConsensusMember', 'KubernetesController', 'KubernetesWorker'] };
+  const nodes = [control, worker('w1', 'tpm-ek:01'), worker('w2')];
+
+  test('finds each worker once, and reads nothing of a backup if none is named', () => {
+    expect(findWorkers({ nodes }, ['w2', 'w1', 'w2'], [])).toEqual([
+      { nodeId: 'node-w2', name: 'w2' },
+      { nodeId: 'node-w1', name: 'w1' },
+    ]);
+    expect(findWorkers({}, [], [])).toEqual([]);
+  });
+
+  test.each([
+    { name: 'in a backup of an older version', facts: {}, want: 'backup-nodes-unknown' },
+    { name: 'that is not in the backup', wanted: 'w9', want: 'backup-worker-unknown' },
+    { name: 'that is a control plane too', wanted: 'n1', want: 'backup-worker-unknown' },
+    { name: 'whose node was removed', known: 'node-w1', want: 'backup-worker-removed' },
+    {
+      name: 'whose machine was removed as another node',
+      identity: 'tpm-ek:01',
+      want: 'backup-worker-removed',
+    },
+  ])(
+    'refuses a worker $name',
+    ({ facts = { nodes }, wanted = 'w1', known = 'node-x', identity = '', want }) => {
+      const removed = [{ nodeId: known, identity, name: 'old' }];
+      expect(codeOf(() => findWorkers(facts, [wanted], removed))).toBe(want);
+    },
+  );
+});
+
+describe('keptWorkersOf()', () => {
+  const kept = [{ nodeId: 'node-w1', name: 'w1' }];
+  const restore = { fileSha256: 'aa', epoch: 2, keptWorkers: kept };
+
+  test('continues with the workers with which the restore was begun', () => {
+    expect(keptWorkersOf({ restore }, [])).toEqual(kept);
+    expect(keptWorkersOf({ restore }, ['w1', 'w1'])).toEqual(kept);
+    expect(keptWorkersOf({ restore: { fileSha256: 'aa', epoch: 2 } }, [])).toEqual([]);
+  });
+
+  test('refuses other workers', () => {
+    expect(codeOf(() => keptWorkersOf({ restore }, ['w1', 'w2']))).toBe('backup-workers-differ');
+    expect(codeOf(() => keptWorkersOf({}, ['w1']))).toBe('backup-workers-differ');
   });
 });

@@ -1,9 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { refuseOlderEpoch, type BackupHeader } from '../../internal/backup/index.ts';
+import { refuseOlderEpoch, type BackupFacts, type BackupHeader } from '../../internal/backup/index.ts';
 import { clusterPartOf, parseClusterPart, type ClusterConfig } from '../../internal/config/index.ts';
+import type { KnownMachine } from '../sign/index.ts';
 import type { WorkspaceState } from '../workspace/index.ts';
 import { BackupCommandError } from './errors.ts';
+
+/** The roles of a node that runs only workloads. */
+const WORKER = 'KubernetesWorker';
 
 /** A restore that the workspace has begun, or that begins now. */
 export interface RestorePlan {
@@ -37,6 +41,62 @@ export function planRestore(
   const known = Math.max(Number(own), seenEpoch);
   if (!backup.acceptOlderEpoch) refuseOlderEpoch(header, known);
   return { kind: 'begin', epoch: Math.max(header.epoch, known, restore?.epoch ?? 0) + 1 };
+}
+
+/** A worker that stays a member of the restored cluster, with its pods. */
+export interface KeptWorker {
+  readonly nodeId: string;
+  readonly name: string;
+}
+
+/**
+ * The workers that a begun restore keeps. Without names it continues with the workers with which it was begun.
+ * @throws BackupCommandError `backup-workers-differ`
+ */
+export function keptWorkersOf(
+  { restore }: Pick<WorkspaceState, 'restore'>,
+  names: readonly string[],
+): readonly KeptWorker[] {
+  const begun = restore?.keptWorkers ?? [];
+  const wanted = new Set(names);
+  const isSame = wanted.size === begun.length && begun.every(({ name }) => wanted.has(name));
+  if (names.length === 0 || isSame) return begun;
+  const before = begun.map(({ name }) => name).join(', ');
+  throw new BackupCommandError(
+    'backup-workers-differ',
+    `restoring with --keep-worker ${names.join(', ')}: begun with ${before === '' ? 'none' : before}`,
+  );
+}
+
+/**
+ * The workers in the backup with these names.
+ * @param known machines that were removed or admitted since the backup, as far as this workspace knows
+ * @throws BackupCommandError `backup-nodes-unknown`, `backup-worker-unknown`, `backup-worker-removed`
+ */
+export function findWorkers(
+  { nodes }: Pick<BackupFacts, 'nodes'>,
+  names: readonly string[],
+  known: readonly KnownMachine[],
+): readonly KeptWorker[] {
+  if (names.length === 0) return [];
+  if (nodes === undefined)
+    throw new BackupCommandError('backup-nodes-unknown', `keeping ${names.join(', ')}: no list of nodes`);
+  const workers = nodes.filter(({ roles }) => roles.join() === WORKER);
+  const refused = new Set(known.flatMap(({ nodeId, identity }) => [nodeId, identity]));
+  return [...new Set(names)].map((wanted) => {
+    const worker = workers.find(({ name }) => name === wanted);
+    if (worker === undefined) {
+      const all = workers.map(({ name }) => name).join(', ');
+      throw new BackupCommandError(
+        'backup-worker-unknown',
+        `keeping ${wanted}: the workers in the backup are ${all === '' ? 'none' : all}`,
+      );
+    }
+    const { nodeId, name, identity = nodeId } = worker;
+    if (refused.has(nodeId) || refused.has(identity))
+      throw new BackupCommandError('backup-worker-removed', `keeping ${name}: it was removed`);
+    return { nodeId, name };
+  });
 }
 
 const fixedPart = z.object({ name: z.string(), networking: z.json() });

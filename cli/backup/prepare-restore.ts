@@ -20,14 +20,23 @@ import {
   type OwnerKey,
 } from '../workspace/index.ts';
 import { BackupCommandError } from './errors.ts';
-import { planRestore, type RestorePlan } from './plan-restore.ts';
+import {
+  findWorkers,
+  keptWorkersOf,
+  planRestore,
+  type KeptWorker,
+  type RestorePlan,
+} from './plan-restore.ts';
 import { readRecoveryKey } from './recovery-key.ts';
+import { readFacts } from './unpack-backup.ts';
 
 /** A verified backup file, and what its restore would do. */
 export interface PreparedRestore extends RestorePlan {
   readonly header: BackupHeader;
   readonly sha256: string;
   readonly key: RecoveryKey;
+  /** Workers that stay members, with their pods. */
+  readonly keptWorkers: readonly KeptWorker[];
   /** What the restore takes away; empty if it continues one that was begun. */
   readonly losses: readonly string[];
 }
@@ -41,6 +50,8 @@ export interface RestoreSourceFlags {
   readonly fingerprint: string | undefined;
   /** Restore a backup that was made before the last known quorum recovery or restore. */
   readonly acceptOlderEpoch: boolean;
+  /** Names of workers that still run and stay members. */
+  readonly keepWorkers: readonly string[];
 }
 
 /**
@@ -50,7 +61,7 @@ export interface RestoreSourceFlags {
 export async function prepareRestore(
   context: CommandContext,
   file: string,
-  { ownerKey: ownerKeyFile, recoveryKey, fingerprint, acceptOlderEpoch }: RestoreSourceFlags,
+  { ownerKey: ownerKeyFile, recoveryKey, fingerprint, acceptOlderEpoch, keepWorkers }: RestoreSourceFlags,
 ): Promise<PreparedRestore> {
   const { host, signal } = context;
   const { files, clock } = context.ports;
@@ -68,20 +79,45 @@ export async function prepareRestore(
   // Only a workspace knows curators that could still respond.
   if (plan.kind === 'begin' && hasWorkspace) await refuseLiveCluster(context, header);
   const known = hasWorkspace ? await readKnownMachines(files, await workspaceOf(context)) : [];
-  const losses = plan.kind === 'begin' ? lossesOfRestore(header, known, clock.nowMs()) : [];
-  return { ...plan, header, sha256, key, losses };
+  const keptWorkers =
+    plan.kind === 'resume'
+      ? keptWorkersOf(state, keepWorkers)
+      : await workersToKeep(context, { file, key, names: keepWorkers, known });
+  const losses =
+    plan.kind === 'begin' ? lossesOfRestore(header, { known, keptWorkers, nowMs: clock.nowMs() }) : [];
+  return { ...plan, header, sha256, key, keptWorkers, losses };
+}
+
+/** The whole file is decrypted to find its list of nodes, so this is done only if there is a worker to find. */
+async function workersToKeep(
+  context: CommandContext,
+  {
+    file,
+    key,
+    names,
+    known,
+  }: {
+    readonly file: string;
+    readonly key: RecoveryKey;
+    readonly names: readonly string[];
+    readonly known: readonly KnownMachine[];
+  },
+): Promise<readonly KeptWorker[]> {
+  return names.length === 0 ? [] : findWorkers(await readFacts(context, file, key), names, known);
 }
 
 /** Shows what the restore would do. */
 export function showRestore(
   { host }: CommandContext,
-  { header, kind, epoch, losses }: PreparedRestore,
+  { header, kind, epoch, losses, keptWorkers }: PreparedRestore,
 ): void {
   const { clusterId, clusterName, takenMs } = header;
-  host.result({ clusterId, clusterName, takenMs, kind, epoch, losses, dryRun: true }, () =>
+  const kept = keptWorkers.map(({ name }) => name);
+  host.result({ clusterId, clusterName, takenMs, kind, epoch, keptWorkers: kept, losses, dryRun: true }, () =>
     [
       `Cluster ${clusterName} would be restored to ${new Date(takenMs).toISOString()}, in epoch ${epoch}. Nothing was changed.`,
       ...(kind === 'resume' ? ['A restore of this file was begun and would continue.'] : []),
+      ...(kept.length === 0 ? [] : [`Workers that stay members and keep their pods: ${kept.join(', ')}.`]),
       ...(losses.length === 0 ? [] : ['Consequences:', renderLosses(losses)]),
     ].join('\n'),
   );
@@ -116,14 +152,22 @@ export async function workspaceOf(
 
 function lossesOfRestore(
   { takenMs }: Pick<BackupHeader, 'takenMs'>,
-  known: readonly KnownMachine[],
-  nowMs: number,
+  {
+    known,
+    keptWorkers,
+    nowMs,
+  }: {
+    readonly known: readonly KnownMachine[];
+    readonly keptWorkers: readonly KeptWorker[];
+    readonly nowMs: number;
+  },
 ): readonly string[] {
+  const others = keptWorkers.length === 0 ? '' : ` except ${keptWorkers.map(({ name }) => name).join(', ')}`;
   const names = [...new Set(known.map(({ name }) => name))].join(', ');
   const age = formatDuration(Math.max(0, nowMs - takenMs));
   return [
     `all changes since ${new Date(takenMs).toISOString()} (${age} ago)`,
-    'the membership of all machines of the old cluster: they are refused until an owner readmits them',
+    `the membership of all machines of the old cluster${others}: they are refused until an owner readmits them`,
     `the removals of machines since then, except those that this workspace knows (${names === '' ? 'none' : names})`,
     'volumes, and the operators other than you: a backup has none of them',
     'the records of this workspace about the machines and certificates of the old cluster',

@@ -17,21 +17,24 @@ test('a restore deletes the saved new cluster CA of the workspace, because the b
   await generateWorkspace(context, { name: 'prod' });
   const { clusterCa: path } = layoutOf('/owner');
   await files.writeAtomic(path, '{"version":1}');
-  const restore = { fileSha256: 'ab'.repeat(32), epoch: 2 };
+  const restore = { fileSha256: 'ab'.repeat(32), epoch: 2, keptWorkers: [] };
   await beginRestore(context, restore);
   expect(await files.stat(path)).toBeUndefined();
   await using workspace = await openWorkspace(context, 'test');
   expect(workspace.state.value).toMatchObject({ restore });
 });
 
-test('a restore remembers the machines of the old cluster whose files it deletes, and its preview names those that it knows', async () => {
+test('a restore remembers the machines of the old cluster whose files it deletes, except kept workers, and its preview names those that it knows', async () => {
   const { files, file } = await createBackup();
   const context = contextOf(files, '/owner');
   const { clusterId } = await workspaceOf(context);
   const machine = { identity: `tpm-ek:${'5'.repeat(64)}`, nodeId: `node-${'5'.repeat(32)}`, name: 'n5' };
   await files.makeDirectory('/owner/machines');
   await files.writeAtomic('/owner/machines/n5.json', JSON.stringify({ ...machine, clusterId }));
-  await beginRestore(context, { fileSha256: 'ab'.repeat(32), epoch: 2 });
+  const kept = { nodeId: `node-${'6'.repeat(32)}`, name: 'w6' };
+  const worker = { ...kept, identity: `tpm-ek:${'6'.repeat(64)}`, clusterId };
+  await files.writeAtomic('/owner/machines/w6.json', JSON.stringify(worker));
+  await beginRestore(context, { fileSha256: 'ab'.repeat(32), epoch: 2, keptWorkers: [kept] });
   expect(await files.stat('/owner/machines/n5.json')).toBeUndefined();
   expect(await readKnownMachines(files, { directory: '/owner', clusterId })).toEqual([machine]);
   await runRestore(context, file, { ...OPTIONS, dryRun: true });
@@ -44,7 +47,14 @@ test('a restore remembers the machines of the old cluster whose files it deletes
 
 const OPTIONS: RestoreOptions = {
   ...{ ownerKey: undefined, recoveryKey: undefined, fingerprint: undefined, node: '192.0.2.1' },
-  ...{ controlPlanes: [], workDir: undefined, acceptOlderEpoch: false, dryRun: false, yes: false },
+  ...{
+    controlPlanes: [],
+    keepWorkers: [],
+    workDir: undefined,
+    acceptOlderEpoch: false,
+    dryRun: false,
+    yes: false,
+  },
 };
 
 describe('runRestore()', () => {
@@ -87,7 +97,7 @@ describe('runRestore()', () => {
     };
     expect((await stateOf()).restore).toBeUndefined();
     const fileSha256 = createHash('sha256').update(bytes).digest('hex');
-    await beginRestore(context, { fileSha256, epoch: 2 });
+    await beginRestore(context, { fileSha256, epoch: 2, keptWorkers: [] });
     // It continues, and fails later: the databases of this backup are fake.
     await expect(runRestore(context, file, OPTIONS)).rejects.toMatchObject({
       code: expect.not.stringMatching(/^loss-/) as unknown,

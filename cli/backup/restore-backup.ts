@@ -15,7 +15,7 @@ import { admitControlPlanes, type ChosenMachine } from '../nodes/index.ts';
 import { confirmLoss } from '../loss/index.ts';
 import { layoutOf, readConfig } from '../workspace/index.ts';
 import { addPinnedMachines, readKnownMachines } from '../sign/index.ts';
-import { refuseOtherConfiguration } from './plan-restore.ts';
+import { refuseOtherConfiguration, type KeptWorker } from './plan-restore.ts';
 import { prepareRestore, showRestore, workspaceOf, type RestoreSourceFlags } from './prepare-restore.ts';
 import { withUnpackedBackup, type SnapshotFile, type UnpackedBackup } from './unpack-backup.ts';
 import { restoreWorkspace } from './workspace-part.ts';
@@ -42,6 +42,8 @@ export interface RestoredCluster {
   readonly summary: InitSummary;
   readonly header: BackupHeader;
   readonly epoch: number;
+  /** Names of the workers that stay members. */
+  readonly keptWorkers: readonly string[];
 }
 
 /** `cluster restore`. */
@@ -53,7 +55,7 @@ export async function runRestore(
   const { ownerKey, recoveryKey } = options;
   if (options.dryRun) return showRestore(context, await prepareRestore(context, file, options));
   if (ownerKey !== undefined) await restoreWorkspace(context, file, { ownerKey, recoveryKey });
-  const { summary, header, epoch } = await restoreCluster(context, file, {
+  const { summary, header, epoch, keptWorkers } = await restoreCluster(context, file, {
     ...options,
     charts: { kind: 'all' },
   });
@@ -66,15 +68,15 @@ export async function runRestore(
     });
   }
   const joined = controlPlanes.map(({ name }) => name);
-  context.host.result({ ...summary, epoch, takenMs: header.takenMs, joined }, () =>
-    render(summary, { ...header, epoch, joined }),
+  context.host.result({ ...summary, epoch, takenMs: header.takenMs, joined, keptWorkers }, () =>
+    render(summary, { ...header, epoch, joined, keptWorkers }),
   );
 }
 
 /**
  * Makes a fresh machine the first node of the cluster in a backup. The cluster keeps its ID, its keys and the
- * content of both databases, and gets a new epoch; all other machines of the old cluster are refused until an owner readmits
- * them. Everything is verified before the machine is touched. The steps after that are those of `cluster init`, which resumes.
+ * content of both databases, and gets a new epoch; the other machines of the old cluster are refused until an owner readmits
+ * them, except workers that the owner has named. Everything is verified before the machine is touched. The steps after that are those of `cluster init`, which resumes.
  */
 export async function restoreCluster(
   context: CommandContext,
@@ -82,12 +84,12 @@ export async function restoreCluster(
   options: Omit<RestoreOptions, 'controlPlanes' | 'dryRun'> & { readonly charts: InitOptions['charts'] },
 ): Promise<RestoredCluster> {
   const prepared = await prepareRestore(context, file, options);
-  const { header, sha256, kind, epoch, key, losses } = prepared;
+  const { header, sha256, kind, epoch, key, losses, keptWorkers } = prepared;
   await confirmLoss(context, { doing: `restoring cluster ${header.clusterName}`, losses, yes: options.yes });
   return withUnpackedBackup(context, { file, key, workDir: options.workDir }, async (unpacked) => {
     const config = await readConfig(context.ports.files, layoutOf(context.paths.workspace));
     refuseOtherConfiguration(unpacked.configuration, config);
-    if (kind === 'begin') await beginRestore(context, { fileSha256: sha256, epoch });
+    if (kind === 'begin') await beginRestore(context, { fileSha256: sha256, epoch, keptWorkers });
     const knownMachines = await readKnownMachines(context.ports.files, await workspaceOf(context));
     const summary = await runInit(context, {
       ...{
@@ -96,9 +98,9 @@ export async function restoreCluster(
         kubernetesVersion: header.versions.kubernetes,
       },
       charts: options.charts,
-      restore: { ...sourceOf(unpacked, epoch), knownMachines },
+      restore: { ...sourceOf(unpacked, epoch), knownMachines, keptWorkers },
     });
-    return { summary, header, epoch };
+    return { summary, header, epoch, keptWorkers: keptWorkers.map(({ name }) => name) };
   });
 }
 
@@ -108,22 +110,30 @@ export async function restoreCluster(
  */
 export async function beginRestore(
   context: CommandContext,
-  restore: { readonly fileSha256: string; readonly epoch: number },
+  {
+    keptWorkers,
+    ...restore
+  }: { readonly fileSha256: string; readonly epoch: number; readonly keptWorkers: readonly KeptWorker[] },
 ): Promise<void> {
   await using workspace = await openWorkspace(context, 'cluster restore');
   const { layout, state } = workspace;
   const { files } = context.ports;
-  await addPinnedMachines(files, await workspaceOf(context), layout.machines);
+  const kept = keptWorkers.map(({ nodeId }) => nodeId);
+  await addPinnedMachines(files, await workspaceOf(context), { machines: layout.machines, except: kept });
   // The restored cluster has the CA of the backup, even if a rotation has replaced this CA since.
   for (const path of [layout.curators, layout.ownerCert, layout.machines, layout.clusterCa])
     await files.remove(path);
-  await state.update(({ init: _init, ...rest }) => ({ ...rest, charts: {}, restore }));
+  await state.update(({ init: _init, ...rest }) => ({
+    ...rest,
+    charts: {},
+    restore: { ...restore, keptWorkers: [...keptWorkers] },
+  }));
 }
 
 function sourceOf(
   { state, kubernetes, sharedKeys }: UnpackedBackup,
   epoch: number,
-): Omit<RestoreSource, 'knownMachines'> {
+): Omit<RestoreSource, 'knownMachines' | 'keptWorkers'> {
   const snapshot = ({ path, sha256, sizeBytes }: SnapshotFile): SnapshotSource => ({
     ...{ sha256, sizeBytes },
     read: (_, options) => new DiskStreams().readChunks(path, options),
@@ -141,7 +151,11 @@ function render(
     takenMs,
     epoch,
     joined,
-  }: Pick<BackupHeader, 'takenMs' | 'epoch'> & { readonly joined: readonly string[] },
+    keptWorkers,
+  }: Pick<BackupHeader, 'takenMs' | 'epoch'> & {
+    readonly joined: readonly string[];
+    readonly keptWorkers: readonly string[];
+  },
 ): string {
   const { clusterName, clusterId, nodeName, apiServer, kubeconfig } = summary;
   return [
@@ -150,6 +164,7 @@ function render(
     `  epoch       ${epoch}`,
     `  first node  ${nodeName}`,
     ...joined.map((name) => `  joined      ${name}`),
+    ...keptWorkers.map((name) => `  kept        ${name}`),
     `  API server  ${apiServer}`,
     `  kubeconfig  ${kubeconfig}`,
     '',

@@ -90,6 +90,18 @@ export async function readObjects(
   );
 }
 
+/** The facts in a backup, without the databases. @throws BackupError */
+export async function readFacts(
+  { signal }: CommandContext,
+  file: string,
+  key: RecoveryKey,
+): Promise<BackupFacts> {
+  const parts = readBackupParts(new DiskStreams().readChunks(file, { signal }), [key]);
+  const facts: Uint8Array[] = [];
+  for await (const { name, data } of parts) if (name === 'facts') facts.push(data);
+  return parseFacts(new Uint8Array(Buffer.concat(facts)));
+}
+
 /** What was proved about both databases. */
 export interface Proof {
   readonly state: ProvedSnapshot;

@@ -70,7 +70,7 @@ describe('the machines that a workspace knows', () => {
     await files.makeDirectory('/w/machines');
     for (const pin of pins) await files.writeAtomic(`/w/machines/${pin.name}.json`, JSON.stringify(pin));
     await files.writeAtomic('/w/machines/damaged.json', '{');
-    await addPinnedMachines(files, CLUSTER, '/w/machines');
+    await addPinnedMachines(files, CLUSTER, { machines: '/w/machines' });
     expect(await readKnownMachines(files, CLUSTER)).toEqual([
       machine('n5', '5'),
       machine('n6', '6'),

@@ -49,18 +49,20 @@ export async function saveRemovedMachines(
 /**
  * Adds the machines that this workspace has verified or approved: one that joined after a backup is not in it. Without those whose identity
  * other machines may have.
- * @param machines the directory with a file for each of these machines
+ * @param from.machines the directory with a file for each of these machines
+ * @param from.except IDs of nodes that stay members
  */
 export async function addPinnedMachines(
   files: Files & Pick<FilePort, 'list'>,
   workspace: Workspace,
-  machines: string,
+  { machines, except = [] }: { readonly machines: string; readonly except?: readonly string[] },
 ): Promise<void> {
   const names = (await files.list(machines)).filter((name) => name.endsWith('.json'));
   const pins = await Promise.all(names.map((name) => readJson(files, join(machines, name), MAX_BYTES)));
   const pinned = pins.flatMap((pin) => pinShape.safeParse(pin).data ?? []);
   const own = pinned.filter(
-    ({ clusterId, identity }) => clusterId === workspace.clusterId && !isSharedIdentity(identity),
+    ({ clusterId, identity, nodeId }) =>
+      clusterId === workspace.clusterId && !isSharedIdentity(identity) && !except.includes(nodeId),
   );
   const before = await readKnownMachines(files, workspace);
   const known = new Set(before.map(({ identity }) => identity));

@@ -75,8 +75,14 @@ const stateSchema = z.strictObject({
   /** Version of the program that wrote the file, for error messages. */
   writtenBy: z.string(),
   init: initSchema.optional(),
-  /** The backup that `init` restores: its SHA-256, and the epoch of the restored cluster. */
-  restore: z.strictObject({ fileSha256: z.string(), epoch: z.int().positive() }).optional(),
+  /** The backup that `init` restores: its SHA-256, the epoch of the restored cluster, and the workers that stay members. */
+  restore: z
+    .strictObject({
+      fileSha256: z.string(),
+      epoch: z.int().positive(),
+      keptWorkers: z.array(z.strictObject({ nodeId: z.string(), name: z.string() })).optional(),
+    })
+    .optional(),
   charts: z.record(z.string(), chartSchema).default({}),
 });
 

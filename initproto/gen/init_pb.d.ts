@@ -629,6 +629,13 @@ export declare type ClusterRestore = Message<"cluster.init.v1.ClusterRestore"> &
    * @generated from field: repeated cluster.init.v1.KnownMachine known_machines = 5;
    */
   knownMachines: KnownMachine[];
+
+  /**
+   * Workers that still run with their node key of the backup. They stay members, and their pods keep running.
+   *
+   * @generated from field: repeated cluster.init.v1.KeptWorker kept_workers = 6;
+   */
+  keptWorkers: KeptWorker[];
 };
 
 /**
@@ -636,6 +643,29 @@ export declare type ClusterRestore = Message<"cluster.init.v1.ClusterRestore"> &
  * Use `create(ClusterRestoreSchema)` to create a new message.
  */
 export declare const ClusterRestoreSchema: GenMessage<ClusterRestore>;
+
+/**
+ * A worker of the cluster that was backed up.
+ *
+ * @generated from message cluster.init.v1.KeptWorker
+ */
+export declare type KeptWorker = Message<"cluster.init.v1.KeptWorker"> & {
+  /**
+   * @generated from field: string node_id = 1;
+   */
+  nodeId: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message cluster.init.v1.KeptWorker.
+ * Use `create(KeptWorkerSchema)` to create a new message.
+ */
+export declare const KeptWorkerSchema: GenMessage<KeptWorker>;
 
 /**
  * A machine of a cluster as a workspace knows it.

@@ -10,11 +10,27 @@ const etcdFacts = z.strictObject({
   /** Number of keys at `revision` by the resource in their name; absent in files of format 1. */
   objects: z.record(z.string().max(256), z.int().positive()).optional(),
 });
-const factsShape = z.strictObject({ version: z.literal(1), state: etcdFacts, kubernetes: etcdFacts });
+const nodeFacts = z.object({
+  nodeId: z.string().max(64),
+  name: z.string().max(253),
+  roles: z.array(z.string().max(64)).max(16),
+  /** The identity of the machine, e.g. `tpm-ek:90ab…`; absent if no evidence proved one. */
+  identity: z.string().max(512).optional(),
+});
+/** Later versions may add members. */
+const factsShape = z.object({
+  version: z.literal(1),
+  state: etcdFacts,
+  kubernetes: etcdFacts,
+  /** The members of the cluster; absent in files of older versions. */
+  nodes: z.array(nodeFacts).max(4_096).optional(),
+});
 
 /** Facts about one etcd, from the node that took the backup. */
 export type EtcdFacts = z.infer<typeof etcdFacts>;
-/** The facts with which a restored cluster is compared. */
+/** A member of the cluster that was backed up. */
+export type BackupNode = z.infer<typeof nodeFacts>;
+/** The members of the cluster, and the facts with which a restored cluster is compared. */
 export type BackupFacts = z.infer<typeof factsShape>;
 
 /** Encodes the part `facts`. */

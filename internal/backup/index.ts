@@ -35,7 +35,7 @@ export { COPY_STORE_SECRET, copyPrefixOf, parseCopyStore, type CopyStore } from 
 export { BackupError } from './errors.ts';
 export { OBJECTS_PREFIX, ObjectCounts, resourceOf } from './object-counts.ts';
 export { CHANGED, decodeObjects, encodeObjects, type ObjectDigests } from './object-list.ts';
-export { encodeFacts, parseFacts, type BackupFacts, type EtcdFacts } from './facts.ts';
+export { encodeFacts, parseFacts, type BackupFacts, type BackupNode, type EtcdFacts } from './facts.ts';
 export { refuseOlderEpoch, takerOf, type BackupHeader } from './header.ts';
 export type { BackupPart, PartName } from './parts.ts';
 export { parseRecipient, parseRecoveryKey, recoveryKeyOfOwner, type RecoveryKey } from './recovery-key.ts';

@@ -27,6 +27,7 @@ export {
 export { parseDocument, recordKeyOf, signDocument, type DocumentContent } from './owner-document.ts';
 export { resolveOwners, type OwnerSet } from './owners.ts';
 export {
+  firstSerial,
   floorOf,
   verifyDocument,
   type DocumentTrust,

@@ -11,6 +11,17 @@ export interface Floor {
   readonly sha256?: string | undefined;
 }
 
+/** More documents of one kind than owners sign in an epoch, recoveries of the quorum included. */
+const SERIALS_PER_EPOCH = 1_000_000;
+
+/**
+ * The serial of the first documents of a cluster that was created or restored in this epoch. Workers that stay members of a restored
+ * cluster have accepted documents that its backup may not have, and refuse lower serials.
+ */
+export function firstSerial(epoch: number): number {
+  return (epoch - 1) * SERIALS_PER_EPOCH + 1;
+}
+
 /** The facts that a verifier takes from its provisioning, its configuration or its own disk, and never from etcd. */
 export interface DocumentTrust {
   /** Raw Ed25519 keys of the owners. With an empty list every document is refused. */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { endorsementKeyIdIn } from '../../../internal/attestation/index.ts';
 import {
   DOCUMENT_LIFETIMES_MS,
+  firstSerial,
   signDocument,
   type DocumentBodies,
   type DocumentKind,
@@ -14,12 +15,11 @@ import type { VerifiedMachine } from '../machine/verify-machine.ts';
 
 /** The name under which the agent records the owner of its provisioning file. */
 const OWNER_NAME = 'owner';
-const FIRST = 1;
 
 /**
  * The documents that an owner signs with an init, for the first records of a new or restored cluster: the owners, the configuration, the
  * settings of joining machines, the operators, and the grant of the first node; for a restored cluster also the shared keys, if they
- * were rotated. Each has serial 1.
+ * were rotated. All have the first serial of the epoch.
  */
 export function signInitialDocuments(options: {
   readonly clusterId: string;
@@ -46,9 +46,10 @@ export function signInitialDocuments(options: {
     sharedKeys,
     nowMs: issuedMs,
   } = options;
+  const serial = firstSerial(epoch);
   const sign = <K extends DocumentKind>(kind: K, body: DocumentBodies[K]): Uint8Array => {
     const endsMs = issuedMs + DOCUMENT_LIFETIMES_MS[kind];
-    const content = { kind, clusterId, epoch, serial: FIRST, issuedMs, endsMs, body };
+    const content = { kind, clusterId, epoch, serial, issuedMs, endsMs, body };
     return signDocument(content, ownerKey.keyPem);
   };
   const fingerprint = fingerprintOfKey(pubKeyDerOf(ownerKey.keyPem));
@@ -60,7 +61,7 @@ export function signInitialDocuments(options: {
     sign('grant', {
       ...grantSubject(machine),
       roles: [...firstNodeRoles({ singleNode })],
-      floors: { owners: FIRST, policy: FIRST, operators: FIRST },
+      floors: { owners: serial, policy: serial, operators: serial },
     }),
     ...(sharedKeys === undefined ? [] : [sign('keys', sharedKeys)]),
   ];

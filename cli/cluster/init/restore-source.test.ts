@@ -18,14 +18,16 @@ import { saveRestoredCa, withRestore, type RestoreSource, type SnapshotSource } 
 
 const file = { path: '/cluster-ca.json', of: 'one' };
 
-test('withRestore() sends the machines that the workspace knows', () => {
+test('withRestore() sends the machines that the workspace knows, and the workers that stay members', () => {
   const machine = { identity: `tpm-ek:${'0a'.repeat(32)}`, nodeId: `node-${'1'.repeat(32)}`, name: 'n5' };
   const snapshot: SnapshotSource = { sha256: 'a'.repeat(64), sizeBytes: 0, read: none };
   const { restore } = withRestore(create(ClusterSpecSchema), {
     ...{ epoch: 2, state: snapshot, kubernetes: snapshot, sharedKeys: new Secret({}) },
     knownMachines: [machine],
+    keptWorkers: [{ nodeId: machine.nodeId, name: 'w1' }],
   });
   expect(restore?.knownMachines).toMatchObject([machine]);
+  expect(restore?.keptWorkers).toMatchObject([{ nodeId: machine.nodeId, name: 'w1' }]);
 });
 
 describe('saveRestoredCa()', () => {
@@ -33,7 +35,7 @@ describe('saveRestoredCa()', () => {
   const restoreOf = (files: Readonly<Record<string, string>>): RestoreSource => ({
     ...{ epoch: 2, state: snapshot, kubernetes: snapshot },
     sharedKeys: new Secret(files),
-    knownMachines: [],
+    ...{ knownMachines: [], keptWorkers: [] },
   });
 
   /** What the workspace trusts after the restore of a backup that was taken in this phase of the rotation to generation 3. */

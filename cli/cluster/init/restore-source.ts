@@ -36,6 +36,8 @@ export interface RestoreSource {
     readonly nodeId: string;
     readonly name: string;
   }[];
+  /** Workers of the backup that stay members. */
+  readonly keptWorkers: readonly { readonly nodeId: string; readonly name: string }[];
 }
 
 /** The snapshots as the components that the machine lacks. */
@@ -77,6 +79,7 @@ export function withRestore(spec: ClusterSpec, restore: RestoreSource | undefine
       kubernetesSnapshotSha256: restore.kubernetes.sha256,
       sharedKeys: { ...restore.sharedKeys.reveal() },
       knownMachines: restore.knownMachines.map((each) => ({ ...each })),
+      keptWorkers: restore.keptWorkers.map((each) => ({ ...each })),
     }),
   });
 }

@@ -8,6 +8,7 @@ interface RestoreFlags extends ConfirmFlags {
   readonly node?: string;
   readonly fingerprint?: string;
   readonly controlPlane?: readonly ChosenMachine[];
+  readonly keepWorker?: readonly string[];
   readonly recoveryKey?: string;
   readonly workDir?: string;
   readonly acceptOlderEpoch?: true;
@@ -34,6 +35,11 @@ export function register(command: Command, action: ActionBinder): void {
         '--control-plane <name=fingerprint>',
         'further fresh machine that becomes a control plane; may be repeated',
         chosenMachine,
+      )
+      .option(
+        '--keep-worker <node>',
+        'worker that still runs: it stays a member and keeps its pods; may be repeated',
+        (name: string, before: readonly string[] = []) => [...before, nodeName(name)],
       )
       .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
       .option('--work-dir <directory>', 'directory for the decrypted data (default: /dev/shm)')
@@ -65,17 +71,24 @@ names the owner and FIRST:9090 as a join endpoint. The command compares its
 fingerprint, signs its place as the owner, and waits until it is a ready control
 plane. It may be a machine of the old cluster that was reset.
 
+A worker of --keep-worker goes on with its pods, without a reset: name only machines
+that you trust. It finds the restored cluster by the join endpoints of its provisioning
+file: if none of them is a new control plane, change that file and restart
+bootstrapper.service on the worker; its pods keep running. Workers cannot be kept
+if the shared keys were rotated after the backup.
+
 Examples:
   cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c…
   cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c… \\
     --control-plane n2=sha256:90ab… --control-plane n3=sha256:77de…
+  cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c… --keep-worker w1
   cluster restore blue.backup --workspace new --owner-key owner-key.pem --node 10.0.0.21`,
     )
     .action(
       action<RestoreFlags>(async (context, { acceptOlderEpoch, ...flags }, file = '') =>
         (await import('../../backup/index.ts')).runRestore(context, file, {
           ...{ ownerKey: flags.ownerKey, node: flags.node, fingerprint: flags.fingerprint },
-          controlPlanes: flags.controlPlane ?? [],
+          ...{ controlPlanes: flags.controlPlane ?? [], keepWorkers: flags.keepWorker ?? [] },
           ...{ recoveryKey: flags.recoveryKey, workDir: flags.workDir },
           ...{ acceptOlderEpoch: acceptOlderEpoch === true, ...confirmFrom(flags) },
         }),
