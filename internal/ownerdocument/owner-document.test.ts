@@ -15,7 +15,7 @@ import {
 import { targets } from './owner-document.fuzz.ts';
 import { MAX_DOCUMENT_BYTES, parseDocument, signDocument, type DocumentContent } from './owner-document.ts';
 import { resolveOwners } from './owners.ts';
-import { floorOf, verifyDocument, type ExpectedDocument } from './verify-document.ts';
+import { firstSerial, floorOf, verifyDocument, type ExpectedDocument } from './verify-document.ts';
 
 const NOW = 1_700_000_000_000;
 const CLUSTER = 'c1'.repeat(16);
@@ -344,6 +344,14 @@ describe('resolveOwners()', () => {
     expect(() => resolveOwners(now, [link(1, a, a, c)], trust)).toThrow(
       coded('owner-document-serial-conflict'),
     );
+  });
+
+  test('firstSerial() of a restored epoch is above what a machine has accepted before, and follows it', () => {
+    expect(firstSerial(1)).toBe(1);
+    const now = resolveOwners(start, [link(1, a, a, b), link(2, b, a, b)], trust);
+    const restored = resolveOwners(now, [link(firstSerial(2), a, a)], trust);
+    expect(restored).toMatchObject({ keys: [rawOf(a)], floor: { serial: 1_000_001 } });
+    expect(resolveOwners(restored, [link(firstSerial(2) + 1, a, a, c)], trust).keys).toHaveLength(2);
   });
 
   test('refuses a set of another cluster', () => {

@@ -27,24 +27,21 @@ await test('a worker that lived through the loss of all control planes keeps its
       from,
       `kubectl get pods -A --field-selector spec.nodeName=n2 -o jsonpath='{range .items[*]}{.metadata.name} {.metadata.uid} {.status.containerStatuses[*].containerID}{"\\n"}{end}' | sort`,
     );
-  await eventually(
-    'the application runs on n2',
-    120,
-    () => podsOnWorker('n1'),
-    (text) => /hello-.*containerd:/.test(text),
+  const namespace = await cluster.sh(
+    'n1',
+    `kubectl get deployments -A -o jsonpath='{.items[?(@.metadata.name=="hello")].metadata.namespace}'`,
   );
+  const pinned = '{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/hostname":"n2"}}}}}';
+  await cluster.sh('n1', `kubectl -n ${namespace} patch deployment hello -p '${pinned}' >/dev/null`);
+  await cluster.sh('n1', `kubectl -n ${namespace} rollout status deployment hello --timeout 120s >/dev/null`);
   const before = await podsOnWorker('n1');
+  assert.match(before, /hello-.*containerd:/);
   await bench.must('--workspace', workspace, 'backup', 'create', '--to', file);
 
   const local = await bench.cluster(NAME);
   await addMachine(bench, local, { name: 'n3', like: 'n1', joinEndpoints: [] });
-  const at = [
-    '--node',
-    await cluster.address('n3'),
-    '--fingerprint',
-    await cluster.fingerprint('n3'),
-    '--yes',
-  ];
+  const fingerprint = await cluster.fingerprint('n3');
+  const at = ['--node', await cluster.address('n3'), '--fingerprint', fingerprint, '--yes'];
   await cluster.cutPower('n1');
   const endpoint = `${await cluster.address('n3')}:9090`;
   await reprovision(cluster, 'n2', (rest) => ({ ...rest, joinEndpoints: [endpoint] }));
@@ -70,36 +67,38 @@ await test('a worker that lived through the loss of all control planes keeps its
     );
     assert.deepEqual([restored.epoch, restored.keptWorkers], [2, ['n2']]);
     const from = performance.now();
+    await eventually(
+      'n2 reports to the restored cluster',
+      RETURN_SECONDS,
+      () => bench.must('--workspace', workspace, 'node', 'ls'),
+      (text) => /^n2 +Healthy +Ready/m.test(text),
+    );
+    step.diagnostic(`n2 reported ${Math.round((performance.now() - from) / 1000)} s after the command`);
     await cluster.allReady(['n2', 'n3'], RETURN_SECONDS, 'n3');
-    step.diagnostic(`n2 was ready ${Math.round((performance.now() - from) / 1000)} s after the command`);
-    const nodes = await bench.must('--workspace', workspace, 'node', 'ls');
-    assert.match(nodes, /^n2 +Healthy +Ready/m);
     const removed = await bench.must('--workspace', workspace, 'node', 'ls', '--removed');
     assert.match(removed, /n1/);
     assert.doesNotMatch(removed, /n2/);
   });
 
   await story.test('its pods are the same, in the same containers', async () => {
-    assert.equal(await podsOnWorker('n3'), before);
+    const now = new Set((await podsOnWorker('n3')).split('\n'));
+    // CoreDNS of the lost machine may have been started on n2 as well.
+    for (const pod of before.split('\n')) assert.ok(now.has(pod), `${pod} of ${[...now].join(', ')}`);
   });
 
   await story.test('its kubelet and kube-proxy follow the restored cluster', async () => {
-    const name = await cluster.sh(
-      'n3',
-      `kubectl get deployments -A -o jsonpath='{.items[?(@.metadata.name=="hello")].metadata.namespace}'`,
-    );
     await cluster.sh(
       'n3',
-      `kubectl -n ${name} expose deployment hello --name after --port 80 --target-port 8080 >/dev/null`,
+      `kubectl -n ${namespace} expose deployment hello --name after --port 80 --target-port 8080 >/dev/null`,
     );
     const address = await cluster.sh(
       'n3',
-      `kubectl -n ${name} get service after -o jsonpath='{.spec.clusterIP}'`,
+      `kubectl -n ${namespace} get service after -o jsonpath='{.spec.clusterIP}'`,
     );
     await eventually(
       'n2 reaches a new service',
       RETURN_SECONDS,
-      () => cluster.try('n2', 'curl', '-sS', '--max-time', '2', `http://${address}/`),
+      () => cluster.try('n2', 'timeout', '2', 'bash', '-c', `exec 3<>/dev/tcp/${address}/80`),
       ({ code }) => code === 0,
     );
   });
