@@ -1,5 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { TestEtcd, untilServing } from '../testing/index.ts';
+import { SystemClock } from '../clock/index.ts';
+import { answeringMembers } from './answering-members.ts';
 import type { EtcdClient } from './client.ts';
 import { EtcdError } from './errors.ts';
 import { put } from './key-space.ts';
@@ -101,4 +103,36 @@ test('EtcdClient reads from the other member when the first one is stopped', asy
   const client = await etcd.connect('root', dead, one.endpoint);
   await untilServing(await etcd.connect('root', one.endpoint));
   expect(await client.get('x', { signal })).toBeUndefined();
+});
+
+test('answeringMembers() names the members that answer: not one that is frozen, dead or without a leader', async () => {
+  await using etcd = await TestEtcd.create();
+  const { one, two, root, learner } = await createPair(etcd);
+  await whenReady(() => root.members.promote(learner.id, { signal }));
+  const peerUrl = await etcd.freePeerUrl();
+  let third = 0n;
+  await whenReady(async () => {
+    third = (await root.members.addLearner(peerUrl, { signal })).id;
+  });
+  const members = { one: one.peerUrl, two: two.peerUrl };
+  const three = await etcd.startMember('three', { peerUrl, members });
+  await whenReady(() => root.members.promote(third, { signal }));
+  const listed = await root.members.list({ signal });
+  const { caPem: serverCaPem, ...identity } = await etcd.clientFiles('root');
+  const answering = async (): Promise<string[]> => {
+    const probe = { identity, serverCaPem, clock: new SystemClock(), key: 'k', timeoutMs: 1_000, signal };
+    const ids = await answeringMembers(listed, probe);
+    return listed
+      .filter(({ id }) => ids.has(id))
+      .map(({ name }) => name)
+      .sort();
+  };
+  while ((await answering()).length < 3); // until the third member has caught up
+  await three.freeze();
+  expect(await answering()).toEqual(['one', 'two']);
+  three.thaw();
+  await three.kill();
+  expect(await answering()).toEqual(['one', 'two']);
+  await two.kill();
+  expect(await answering()).toEqual([]); // the last one answers, and has no leader
 });

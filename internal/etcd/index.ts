@@ -9,8 +9,10 @@
  * A watch survives broken connections, reports the interruption, and lists all keys again after a compaction. `WatchedKey` keeps the
  * value of one key for many readers.
  */
+export { answeringMembers } from './answering-members.ts';
 export type { EtcdUser } from './access-control.ts';
 export { EtcdClient } from './client.ts';
+export type { EtcdOptions } from './connection.ts';
 export { EtcdError } from './errors.ts';
 export {
   absent,

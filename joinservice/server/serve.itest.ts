@@ -128,6 +128,9 @@ describe('the curator over mTLS with a real etcd', () => {
       quotaBytes: 2n ** 31n,
       members: [{ name: 'one', started: true }],
     });
+    expect(info.etcd?.members[0]?.answers).toBe(undefined); // members are asked only on request
+    const probed = await dial(owner, 1).getClusterInfo({ probeMembers: true }, { signal });
+    expect(probed.etcd?.members).toMatchObject([{ name: 'one', answers: true }]);
     expect(info.etcd?.dbSizeBytes).toBeGreaterThan(0n);
     expect(info.certificates.map(({ name }) => name)).toEqual(['curator', 'cluster-ca', 'etcd-client']);
   });

@@ -1,10 +1,18 @@
 import { X509Certificate } from 'node:crypto';
 import { amdTrust } from '../../internal/attestation/snp/index.ts';
 import { intelTrust } from '../../internal/attestation/tdx/index.ts';
-import { EtcdClient, Namespace, readMemberGauges } from '../../internal/etcd/index.ts';
+import {
+  answeringMembers,
+  EtcdClient,
+  Namespace,
+  readMemberGauges,
+  type EtcdOptions,
+  type Member,
+} from '../../internal/etcd/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
-import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
+import { CLUSTER_KEY, CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { certificatesIn } from '../../internal/pki/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
@@ -33,6 +41,8 @@ import { runMetrics, type MetricsOptions } from './run-metrics.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 const GRACE_MS = 2_000;
+/** A member of etcd that takes longer to answer one read counts as down. */
+const PROBE_MS = 2_000;
 /** A socket path without a listener, for a curator without a signer: certificate requests fail. */
 const NO_SIGNER = '/nonexistent/signer.sock';
 /** The manufacturers whose collateral is trusted. */
@@ -57,9 +67,7 @@ export async function serve(
   const files = await readFiles(config, ports.files);
   using etcd = new EtcdClient({
     endpoints: config.etcd.endpoints,
-    identity: files.etcdIdentity,
-    serverCaPem: files.etcdCaPem,
-    clock,
+    ...etcdOptions(files, clock),
   });
   using signer = new SignerClient({ path: config.join?.signer.socket ?? NO_SIGNER });
   const parts = createParts(config, ports, { etcd, signer, files });
@@ -98,6 +106,10 @@ export async function serve(
   }
 }
 
+function etcdOptions({ etcdIdentity, etcdCaPem }: Awaited<ReturnType<typeof readFiles>>, clock: Clock) {
+  return { identity: etcdIdentity, serverCaPem: etcdCaPem, clock };
+}
+
 /** The keys and certificates that the program reads when it starts. */
 async function readFiles(config: JoinserviceConfig, files: FilePort) {
   const read = (path: string) => readFile(files, path);
@@ -126,7 +138,7 @@ function createParts(
     'cluster-ca': newestIn(files.caPem),
     'etcd-client': files.etcdIdentity.certPem,
   });
-  const facts = { certificates, ...etcdFacts(client, config.etcd.metricsUrl) };
+  const facts = { certificates, ...etcdFacts(client, config.etcd.metricsUrl, etcdOptions(files, clock)) };
   const curator = new Curator({ etcd, ownerDocs, nodeId, facts, clock, log: log.child('curator') });
   const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
   const collateral = new ClusterCollateral({ etcd, log: log.child('collateral') });
@@ -188,17 +200,26 @@ function storeOf({ stores: [first, ...more] }: JoinserviceConfig, ports: ServePo
   return new BlobStore({ files: ports.files, streams: ports.streams, roots: [first, ...more] });
 }
 
-function etcdFacts(etcd: EtcdClient, metricsUrl: string): Pick<CuratorFacts, 'etcdStatus' | 'etcdMembers'> {
-  const etcdMembers: CuratorFacts['etcdMembers'] = async (signal) => {
-    const members = await etcd.members.list({ signal });
-    return members.map(({ name, isLearner }) => ({ name, isLearner, started: name !== '' }));
-  };
+function etcdFacts(
+  etcd: EtcdClient,
+  metricsUrl: string,
+  options: Omit<EtcdOptions, 'endpoints'>,
+): Pick<CuratorFacts, 'etcdStatus' | 'etcdMembers'> {
+  const toFacts = ({ name, isLearner }: Member) => ({ name, isLearner, started: name !== '' });
   return {
-    etcdMembers,
-    etcdStatus: async (signal) => {
-      const { dbSizeBytes, quotaBytes, hasLeader, isFull } = await readMemberGauges(metricsUrl, signal);
+    etcdMembers: async (signal) => (await etcd.members.list({ signal })).map(toFacts),
+    etcdStatus: async (signal, { probesMembers }) => {
+      const [gauges, members] = await Promise.all([
+        readMemberGauges(metricsUrl, signal),
+        etcd.members.list({ signal }),
+      ]);
+      const { dbSizeBytes, quotaBytes, hasLeader, isFull } = gauges;
       const sizes = { dbSizeBytes: BigInt(dbSizeBytes), quotaBytes: BigInt(quotaBytes) };
-      return { ...sizes, hasLeader, isFull, members: await etcdMembers(signal) };
+      const probe = { ...options, key: `${CLUSTER_PREFIX}${CLUSTER_KEY}`, timeoutMs: PROBE_MS, signal };
+      const answering = probesMembers ? await answeringMembers(members, probe) : undefined;
+      const answersOf = ({ id }: Member) => answering && { answers: answering.has(id) };
+      const listed = members.map((member) => ({ ...toFacts(member), ...answersOf(member) }));
+      return { ...sizes, hasLeader, isFull, members: listed };
     },
   };
 }

@@ -30,8 +30,12 @@ function node(name: string, over: Partial<NodeView> = {}): NodeView {
   };
 }
 
-function partOf(nodes: readonly NodeView[], members = nodes.length): CuratorPart {
-  const etcd = { dbSizeBytes: 1, quotaBytes: 100, hasLeader: true, isFull: false, members, learners: 0 };
+function partOf(
+  nodes: readonly NodeView[],
+  { members = nodes.length, ...asked }: { members?: number; silentVoters?: string[] } = {},
+): CuratorPart {
+  const sizes = { dbSizeBytes: 1, quotaBytes: 100 };
+  const etcd = { ...sizes, hasLeader: true, isFull: false, members, learners: 0, ...asked };
   return {
     name: 'c',
     createdMs: 0,
@@ -93,6 +97,24 @@ describe('the quorum line', () => {
       );
     },
   );
+
+  test('counts a voter that does not answer, although its node still counts as healthy', () => {
+    const nodes = ['n0', 'n1', 'n2'].map((name) => node(name));
+    const part = partOf(nodes, { silentVoters: ['n2'] });
+    expect(textOf(part, 'quorum')).toBe('2 of 3 voters needed, 2 healthy; tolerates no failures');
+    expect(problemsOf(part, undefined, NOW)).toEqual([
+      'etcd tolerates no further failure: 2 of 3 voters are healthy',
+      'the state etcd member of node n2 does not answer',
+    ]);
+  });
+
+  test('counts a voter that answers, although its node is silent, and names a silent node once', () => {
+    const nodes = ['n0', 'n1', 'n2'].map((name) => node(name, name === 'n2' ? { health: 'silent' } : {}));
+    const answering = partOf(nodes, { silentVoters: [] });
+    expect(textOf(answering, 'quorum')).toBe('2 of 3 voters needed, 3 healthy; tolerates 1 failure');
+    const down = problemsOf(partOf(nodes, { silentVoters: ['n2'] }), undefined, NOW);
+    expect(down.filter((each) => each.includes('n2'))).toEqual(['node n2 is not responding']);
+  });
 
   test('the quorum is shown as lost only if a curator responds but its etcd does not', () => {
     const lost = curatorLines(

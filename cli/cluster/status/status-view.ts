@@ -69,27 +69,32 @@ export function kubernetesEtcdOf(nodes: readonly Node[]): EtcdStatus | undefined
 /** Converts the etcd status in a curator response to the form that `cluster status` shows. */
 export function etcdFrom(etcd: EtcdStatus | undefined) {
   const members = etcd?.members ?? [];
+  const voters = members.filter(({ isLearner }) => !isLearner);
+  const wereAsked = voters.some(({ answers }) => answers !== undefined);
   return {
     dbSizeBytes: Number(etcd?.dbSizeBytes ?? 0n),
     quotaBytes: Number(etcd?.quotaBytes ?? 0n),
     hasLeader: etcd?.hasLeader ?? false,
     isFull: etcd?.isFull ?? false,
-    members: members.filter(({ isLearner }) => !isLearner).length,
-    learners: members.filter(({ isLearner }) => isLearner).length,
+    members: voters.length,
+    learners: members.length - voters.length,
+    /** IDs of the nodes whose voters did not answer when they were asked; absent if they were not asked. */
+    ...(wereAsked
+      ? { silentVoters: voters.filter(({ answers }) => answers !== true).map(({ name }) => printable(name)) }
+      : {}),
   };
 }
 
 /**
- * Counts a voter as healthy if its node is healthy: etcd itself does not report whether the other members
- * respond.
+ * Counts a voter as healthy if it answered just now. A curator of an older version does not ask the voters; then those
+ * count whose nodes are healthy, which stay so for 15 s or longer after they went down.
  */
-export function quorumFrom(etcd: EtcdPart, nodes: readonly NodeView[]) {
-  const voters = etcd.members;
+export function quorumFrom({ members: voters, silentVoters }: EtcdPart, nodes: readonly NodeView[]) {
   const needed = quorumOf(voters);
   const healthyNodes = nodes.filter(
     ({ roles, health }) => roles.includes('control-plane') && health === 'healthy',
   ).length;
-  const healthy = Math.min(healthyNodes, voters);
+  const healthy = silentVoters === undefined ? Math.min(healthyNodes, voters) : voters - silentVoters.length;
   return { voters, needed, healthy, spare: Math.max(0, healthy - needed) };
 }
 
@@ -108,6 +113,7 @@ export function problemsOf(
     ...(quorum.healthy < quorum.voters && quorum.spare === 0
       ? [`etcd tolerates no further failure: ${quorum.healthy} of ${quorum.voters} voters are healthy`]
       : []),
+    ...silentMembers(etcd, nodes),
     ...nodes
       .filter(({ health }) => health !== 'healthy')
       .map(({ name, health }) => `node ${name} is ${health === 'silent' ? 'not responding' : health}`),
@@ -135,6 +141,15 @@ export function problemsOf(
         ]),
     ...(kubernetes?.pods.notReady ?? []).map((name) => `pod ${name} is not ready`),
   ];
+}
+
+/** Members that do not answer, on nodes that still count as healthy. */
+function silentMembers({ silentVoters = [] }: EtcdPart, nodes: readonly NodeView[]): readonly string[] {
+  return silentVoters.flatMap((id) => {
+    const node = nodes.find((each) => each.id === id);
+    if (node !== undefined && node.health !== 'healthy') return [];
+    return [`the state etcd member of node ${node?.name ?? (id || '<not started>')} does not answer`];
+  });
 }
 
 /** Shown first, because a full etcd makes other parts fail, and nothing can be changed while it is full. */

@@ -316,6 +316,28 @@ test('runStatus() shows the parts that can be read and why others cannot, and ex
   expect(text).toMatch(/^key rotation +phase 4 of 6: .*; waiting for n2 \(it is off\)$/m);
 });
 
+test('runStatus() has each voter asked, and does not count one that is silent although its node is healthy', async () => {
+  const context = contextOf(
+    await start(async (signer) => [
+      await startCurator(signer, {
+        getClusterInfo: async ({ probeMembers }) => ({
+          etcd: {
+            hasLeader: true,
+            members: ['a', 'b', 'c'].map((name) => ({
+              name,
+              ...(probeMembers === true ? { answers: name !== 'c' } : {}),
+            })),
+          },
+        }),
+      }),
+    ]),
+  );
+  expect(await runStatus(context, { wide: false })).toBe('unhealthy');
+  expect(context.host.answered).toMatchObject({
+    curator: { value: { quorum: { voters: 3, healthy: 2, spare: 0 }, etcd: { silentVoters: ['c'] } } },
+  });
+});
+
 test('runStatus() lists the nodes that a curator listed last when the quorum is lost', async () => {
   const isLost = { now: false };
   const files = await start(async (signer) => [

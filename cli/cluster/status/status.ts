@@ -131,7 +131,7 @@ export async function runNodeList(
 async function readCurator(context: CommandContext, caller: Caller): Promise<CuratorPart> {
   return callCurator(context, async (clients) => {
     const [info, { nodes }, { joins }, keys] = await Promise.all([
-      clients.curator.getClusterInfo({}),
+      clients.curator.getClusterInfo({ probeMembers: true }),
       clients.curator.listNodes({}),
       clients.operatorApi.listJoins({ states: [JoinState.PENDING] }),
       fetchKeysView(clients),

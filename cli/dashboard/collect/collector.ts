@@ -133,7 +133,7 @@ export class Collector {
 
   async #clusterFrom(clients: CuratorClients): Promise<ClusterReading> {
     const [info, keys, { operators }] = await Promise.all([
-      clients.curator.getClusterInfo({}),
+      clients.curator.getClusterInfo({ probeMembers: true }),
       fetchKeysView(clients),
       clients.operatorApi.listOperators({}),
     ]);

@@ -27,7 +27,7 @@ export function readHandlers(parts: ReadHandlerParts): Pick<AuthorizedHandlers, 
       const { epoch } = await readCluster(etcd, signal);
       return { nodeId: parts.nodeId, epoch: BigInt(epoch) };
     },
-    getClusterInfo: (_request, { signal }) => clusterInfo(parts, signal),
+    getClusterInfo: ({ probeMembers }, { signal }) => clusterInfo(parts, probeMembers, signal),
     getNode: async ({ node }, { signal }) => ({ node: toWire(await nodes.get(node, signal)) }),
     listNodes: async (_request, { signal }) => {
       const { epoch } = await readCluster(etcd, signal);
@@ -42,7 +42,11 @@ export function readHandlers(parts: ReadHandlerParts): Pick<AuthorizedHandlers, 
   };
 }
 
-async function clusterInfo({ etcd, nodes, facts }: ReadHandlerParts, signal: AbortSignal) {
+async function clusterInfo(
+  { etcd, nodes, facts }: ReadHandlerParts,
+  probesMembers: boolean,
+  signal: AbortSignal,
+) {
   const cluster = await readCluster(etcd, signal);
   const listed = await nodes.list(signal);
   return {
@@ -52,7 +56,7 @@ async function clusterInfo({ etcd, nodes, facts }: ReadHandlerParts, signal: Abo
     clusterCaPem: cluster.caPem,
     createdMs: BigInt(cluster.createdMs),
     directory: listed.nodes.flatMap(directoryEntry),
-    etcd: await facts.etcdStatus(signal),
+    etcd: await facts.etcdStatus(signal, { probesMembers }),
     certificates: facts.certificates.map(({ name, notAfterMs }) => ({
       name,
       notAfterMs: BigInt(notAfterMs),
@@ -120,7 +124,11 @@ export interface ReadHandlerParts {
  */
 export interface CuratorFacts {
   readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
-  etcdStatus(signal: AbortSignal): Promise<{
+  /** @param options.probesMembers whether to ask each member whether it answers */
+  etcdStatus(
+    signal: AbortSignal,
+    options: { readonly probesMembers: boolean },
+  ): Promise<{
     readonly dbSizeBytes: bigint;
     readonly quotaBytes: bigint;
     readonly hasLeader: boolean;
@@ -136,4 +144,6 @@ interface EtcdMemberFacts {
   readonly name: string;
   readonly isLearner: boolean;
   readonly started: boolean;
+  /** Whether the member answers; absent if it was not asked. */
+  readonly answers?: boolean;
 }

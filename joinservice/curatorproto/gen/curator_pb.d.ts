@@ -771,6 +771,12 @@ export declare const CheckHealthResponseSchema: GenMessage<CheckHealthResponse>;
  * @generated from message cluster.curator.v1.GetClusterInfoRequest
  */
 export declare type GetClusterInfoRequest = Message<"cluster.curator.v1.GetClusterInfoRequest"> & {
+  /**
+   * Whether to ask each member of the state etcd whether it answers now. While one does not, the response takes two seconds.
+   *
+   * @generated from field: bool probe_members = 1;
+   */
+  probeMembers: boolean;
 };
 
 /**
@@ -922,6 +928,13 @@ export declare type EtcdMember = Message<"cluster.curator.v1.EtcdMember"> & {
    * @generated from field: bool started = 3;
    */
   started: boolean;
+
+  /**
+   * Whether the member answered this call; absent if it was not asked, and from curators of older versions.
+   *
+   * @generated from field: optional bool answers = 4;
+   */
+  answers?: boolean | undefined;
 };
 
 /**
