@@ -46,6 +46,8 @@ export interface Agent
   readonly isJoinedOrJoining: () => Promise<boolean>;
   /** Whether this node is creating the cluster. Only then may it create the shared keys. */
   readonly isCreatingCluster: () => boolean;
+  /** Whether the cluster that this node is creating is restored from a backup. */
+  readonly isRestoringCluster: () => boolean;
   /** Starts and stops etcd, curator and join service on this machine. */
   readonly driver: MachineControlPlaneDriver;
   /**

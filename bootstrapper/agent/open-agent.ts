@@ -42,6 +42,7 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
     ...{ ...opened, job, reads: valueStore.values },
     ownAddress: () => currentValue(job.accepted)?.nodeAddress ?? currentAddress(),
     isCreatingCluster: () => job.isInProgress(),
+    isRestoringCluster: () => job.isInProgress() && currentValue(job.accepted)?.spec.restore !== undefined,
     isJoinedOrJoining: async () =>
       (await state.membership.load()) !== undefined || (await lock.read())?.by === 'join',
   };

@@ -95,7 +95,7 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
       await when(values.localControlPlane, (running) => running !== undefined, signal);
       await when(values.kubernetesStatus, (now) => now?.controlPlane === true, signal);
       const { ports: machine, etcd } = ports.kubernetes;
-      const options = { settings: settingsOf(ports), etcd, createsCluster: false };
+      const options = { settings: settingsOf(ports), etcd, createsCluster: false, restoresCluster: false };
       const controlPlane = new ControlPlane(machine, options);
       await ports.controlPlane.rekey((held) => controlPlane.rekey(progressOf(say), held), say, signal);
       await ports.refreshSigner(signal);

@@ -55,6 +55,7 @@ async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes
     ...{ reads: values, writes: values, phases: new NotedPhases(), host, nodeId: 'node-1' },
     ownAddress: () => '198.18.0.11',
     isCreatingCluster: () => false,
+    isRestoringCluster: () => false,
     isKeyChangePending: () => store.isActivationPending(),
     apiServerEtcd: etcd,
     ports: {

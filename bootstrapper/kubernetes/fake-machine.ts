@@ -101,8 +101,12 @@ export function createControlPlane(
       return failure === undefined ? Promise.resolve() : Promise.reject(failure);
     },
   };
-  const create = (changes: Partial<KubernetesSettings> = {}, creates = true): ControlPlane =>
-    new ControlPlane(ports, { settings: { ...settings, ...changes }, etcd, createsCluster: creates });
+  const create = (
+    changes: Partial<KubernetesSettings> = {},
+    createsCluster = true,
+    restoresCluster = false,
+  ): ControlPlane =>
+    new ControlPlane(ports, { settings: { ...settings, ...changes }, etcd, createsCluster, restoresCluster });
   const kubelet = (changes: Partial<KubernetesSettings> = {}): Kubelet =>
     new Kubelet(ports, { ...settings, ...changes }, etcd);
   const phasesRun = (): string[] =>

@@ -140,6 +140,7 @@ async function createKubernetes(
     nodeId: 'node-1',
     ownAddress: () => '198.18.0.11',
     isCreatingCluster: () => false,
+    isRestoringCluster: () => false,
     isKeyChangePending: () => Promise.resolve(false),
     apiServerEtcd: etcd,
     ports: {

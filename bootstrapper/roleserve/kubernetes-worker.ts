@@ -37,6 +37,8 @@ export interface KubernetesWorkerOptions {
   readonly ownAddress: () => string;
   /** Whether this node is creating the cluster. Only then may it create the shared keys. */
   readonly isCreatingCluster: () => boolean;
+  /** Whether the cluster that this node is creating is restored from a backup. */
+  readonly isRestoringCluster: () => boolean;
   /** Whether new keys are on disk but not active yet. Until they are active, nothing is restarted. */
   readonly isKeyChangePending: () => Promise<boolean>;
   readonly apiServerEtcd: EtcdClientFiles;
@@ -156,6 +158,7 @@ async function serveController({ options, start }: Work, scope: Scope): Promise<
     settings: start.settings,
     etcd: apiServerEtcd,
     createsCluster: creates,
+    restoresCluster: options.isRestoringCluster(),
   });
   await phases.run('pki', (progress) => controlPlane.createPki(progress, signal));
   await untilImages(reads.localComponents, 'essential', scope);

@@ -34,6 +34,13 @@ describe('ControlPlane', () => {
     expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
   });
 
+  test('leaves DNS and kube-proxy of a restored cluster as its backup has them', async () => {
+    const bed = createControlPlane();
+    await placeAuthority(bed.files);
+    await runAll(bed.create({}, true, true));
+    expect(bed.phasesRun()).toEqual(['control-plane all', 'upload-config all', 'mark-control-plane']);
+  });
+
   test('creates the certificates of the first node’s kubelet from the new CA', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);

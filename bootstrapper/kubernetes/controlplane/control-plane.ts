@@ -35,7 +35,12 @@ export interface ControlPlaneOptions {
   readonly etcd: EtcdClientFiles;
   /** Whether this node creates the cluster. Only this node creates the keys that all control planes share. */
   readonly createsCluster: boolean;
+  /** Whether the cluster that this node creates is restored from a backup, with all of its objects. */
+  readonly restoresCluster: boolean;
 }
+
+/** What kubeadm installs in a new cluster. */
+const ADDONS = ['coredns', 'kube-proxy'] as const;
 
 /** Sets up the Kubernetes control plane of this node in steps. Each step may be repeated. */
 export class ControlPlane {
@@ -106,7 +111,7 @@ export class ControlPlane {
 
   /**
    * Stores the configuration of kubeadm and kubelet and the rights of operators in the cluster, installs DNS and kube-proxy, and labels
-   * the node.
+   * the node. A restored cluster has DNS and kube-proxy as its operators had changed or removed them, and kubeadm would replace them.
    */
   async storeSettings(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, checkpoints } = this.#ports;
@@ -119,10 +124,10 @@ export class ControlPlane {
     if (this.#options.createsCluster) {
       progress.report('storing the configuration');
       await this.#callApi(['upload-config', 'all'], signal);
-      progress.report('installing cluster DNS and kube-proxy');
+      const addons = this.#options.restoresCluster ? [] : ADDONS;
+      if (addons.length > 0) progress.report('installing cluster DNS and kube-proxy');
       await Promise.all([
-        this.#callApi(['addon', 'coredns'], signal),
-        this.#callApi(['addon', 'kube-proxy'], signal),
+        ...addons.map((addon) => this.#callApi(['addon', addon], signal)),
         storeOperatorRoles(this.#ports, signal),
       ]);
     }
