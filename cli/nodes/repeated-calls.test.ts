@@ -29,6 +29,7 @@ async function createDeaf() {
       setNodeRoles: once({ node }),
     },
     {
+      listJoins: async () => ({ joins: [], dropped: 0n }),
       decideJoin: once({}),
       deleteOperator: once({}),
       putOperator: once({ certificatePem: '', clusterCaPem: '' }),

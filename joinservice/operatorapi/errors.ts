@@ -10,13 +10,21 @@ export const operatorApiErrors = defineErrors({
     'The machine was removed from the cluster and has not asked to join since.',
     'To use the machine again, reset it as root (`cluster node reset --help` shows how), and have an owner run `cluster node readmit NODE`, unless `cluster node ls --removed` says that it is readmitted. It then asks to join as a new machine, with a new fingerprint.',
   ),
+  'operatorapi-join-claimed': fault.operator.usage(
+    'A machine that asks to join claims this host name or node name. Any machine can claim any name, so machines are admitted and refused by what is proved: the ID, the fingerprint or the identity.',
+    'Compare the fingerprint that `cluster node ls --joins` shows with the fingerprint on the console of the machine. Then use the fingerprint or the ID.',
+  ),
+  'operatorapi-join-readmitted': fault.operator.precondition(
+    'The machine was removed from the cluster, an owner has readmitted it, and it has not asked to join since.',
+    'Wait if the machine was reset: it starts again and asks to join as a new machine, with a new fingerprint, which `cluster node ls --joins` shows. If it does not within minutes, look at `systemctl status bootstrapper` on the machine. If it was not reset, reset it there as root (see `cluster node reset --help`).',
+  ),
   'operatorapi-join-ambiguous': fault.operator.usage(
     'The prefix matches the ID, fingerprint or identity of more than one machine.',
     'Use a longer prefix. The error lists the matches.',
   ),
   'operatorapi-already-joined': fault.operator.precondition(
     'The machine is already a member, so its request cannot be approved or refused.',
-    'Change the roles or labels of the node, or remove the node.',
+    'Do nothing if the node is as you want it. Otherwise change its roles with `cluster node set-role NODE` and its labels with `cluster node label NODE`. To name it otherwise, remove the node and let its machine join again.',
   ),
   'operatorapi-operator-unknown': fault.operator.precondition(
     'No operator has this name.',

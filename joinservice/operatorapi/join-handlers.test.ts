@@ -99,6 +99,16 @@ test('decideJoin() approves a machine once however often it is called, and refus
   await expect(harness.approve(joined.nodeId)).rejects.toEqual(coded('operatorapi-already-joined'));
 });
 
+test('decideJoin() refuses a name that a machine gives itself, and says why', async () => {
+  await using harness = await createHarness();
+  const { pending } = harness.joins;
+  await expect(harness.approve(pending.claimed.hostname)).rejects.toMatchObject({
+    code: 'operatorapi-join-claimed',
+    message: expect.stringContaining(pending.nodeId),
+  });
+  expect(await harness.list(JoinState.PENDING)).toEqual([pending.nodeId]);
+});
+
 describe('decideJoin() for a removed machine', () => {
   const removal = {
     ...{

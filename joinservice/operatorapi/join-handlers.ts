@@ -38,6 +38,8 @@ import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
 /** How long an approval by an operator is valid. It is long because the machine may be off when it is approved. */
 const APPROVAL_MS = DAY_MS;
+/** How many machines that claim a name an error lists. */
+const MAX_CLAIMS = 8;
 const MAX_REASON = 512;
 
 type JoinParts = Pick<OperatorApiParts, 'etcd' | 'mutations' | 'clock' | 'ownerDocs'>;
@@ -54,7 +56,7 @@ export function joinDecisionHandlers(parts: JoinParts): HandlersOf<'listJoins' |
     },
     decideJoin: async (request, call) => {
       const { signal } = call;
-      const { nodeId } = (await findAsked(etcd, request.join, signal)).record;
+      const { nodeId } = (await findAsked(parts, request.join, signal)).record;
       const mutation = mutationFrom(DecideJoinRequestSchema, request, { ...call, subject: nodeId });
       await mutations.run(mutation, async () => {
         const { entry, record: before } = await findJoin(etcd, nodeId, signal);
@@ -78,13 +80,34 @@ export function joinDecisionHandlers(parts: JoinParts): HandlersOf<'listJoins' |
  * Finds a request, and says of a removed machine without one that it was removed.
  * @throws OperatorApiError
  */
-async function findAsked(etcd: KeySpace, given: string, signal: AbortSignal) {
+async function findAsked(parts: Pick<JoinParts, 'etcd' | 'ownerDocs'>, given: string, signal: AbortSignal) {
   try {
-    return await findJoin(etcd, given, signal);
+    return await findJoin(parts.etcd, given, signal);
   } catch (error) {
-    if (findCoded(error)?.code === 'operatorapi-join-unknown') await refuseRemoved(etcd, given, signal);
+    if (findCoded(error)?.code !== 'operatorapi-join-unknown') throw error;
+    await refuseClaimed(parts.etcd, given, signal);
+    await refuseRemoved(parts, given, signal);
     throw error;
   }
+}
+
+/**
+ * Refuses a name that machines claim: any machine can claim any name, so a decision by name could admit an attacker.
+ * @throws OperatorApiError `operatorapi-join-claimed`
+ */
+async function refuseClaimed(etcd: KeySpace, given: string, signal: AbortSignal): Promise<void> {
+  const ids = (await listJoins(etcd, signal))
+    .filter(
+      ({ record: { state, claimed } }) =>
+        state !== 'joined' && [claimed.hostname, claimed.name].includes(given),
+    )
+    .map(({ record }) => record.nodeId);
+  if (ids.length === 0) return;
+  const shown = ids.slice(0, MAX_CLAIMS).join(', ');
+  throw new OperatorApiError(
+    'operatorapi-join-claimed',
+    `machine ${JSON.stringify(given.slice(0, 80))}: a name that a machine gives itself proves nothing, so it cannot be used here; claimed by ${shown}`,
+  );
 }
 
 /**
@@ -105,14 +128,18 @@ async function verifyApproval(
     throw ownerSignatureMissing(`approving ${nodeId} as a control plane`);
 }
 
+function alreadyJoined({ nodeId, decision }: JoinRecord): OperatorApiError {
+  const as = decision === undefined ? '' : ` as node ${decision.name}`;
+  return new OperatorApiError('operatorapi-already-joined', `${nodeId} has already joined${as}`);
+}
+
 /** The request with the decision of the operator. */
 async function withDecision(
   { etcd, clock, ownerDocs }: JoinParts,
   { request, before }: { readonly request: DecideJoinRequest; readonly before: JoinRecord },
   { peer, signal }: Call<Caller>,
 ): Promise<JoinRecord> {
-  if (before.state === 'joined')
-    throw new OperatorApiError('operatorapi-already-joined', `${before.nodeId} has already joined`);
+  if (before.state === 'joined') throw alreadyJoined(before);
   const by = nameOfCaller(peer);
   const timeMs = clock.nowMs();
   const { decision } = request;

@@ -9,8 +9,9 @@ import {
   type JoinRecord,
   type TraceFactRecord,
 } from '../../internal/records/index.ts';
-import { FakeClock, MemoryEtcd } from '../../internal/testing/index.ts';
+import { FakeClock, MemoryEtcd, TestCluster } from '../../internal/testing/index.ts';
 import { GetTraceResponseSchema, TraceFact_Outcome } from '../curatorproto/gen/operatorapi_pb.js';
+import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import { machineTrace } from './machine-trace.ts';
 
 const signal = new AbortController().signal;
@@ -25,6 +26,8 @@ const LOOKED_BACK = 2_000;
 class Office {
   readonly etcd = new MemoryEtcd();
   readonly clock = new FakeClock();
+  readonly signer = new FakeOwner({ clock: this.clock });
+  readonly ownerDocs = this.signer.ownerDocs(this.etcd);
   readonly #audit = new AuditLog({ etcd: this.etcd, log: 'requests' });
 
   async refuse(subject: string, detail: object, method = 'Attest', timeMs = 5): Promise<void> {
@@ -166,7 +169,12 @@ describe('getTrace() and the queue of control planes, which join one at a time',
     readonly want: string | undefined;
   }
   const table: readonly SlotCase[] = [
-    { name: 'a worker', over: granted('KubernetesWorker'), queue: ['other'], want: 'PASS not applicable' },
+    {
+      name: 'a worker',
+      over: granted('KubernetesWorker'),
+      queue: ['other'],
+      want: 'PASS only control planes wait for each other',
+    },
     {
       name: 'a control plane that is first in the queue',
       over: granted('ConsensusMember', 'KubernetesController'),
@@ -183,7 +191,7 @@ describe('getTrace() and the queue of control planes, which join one at a time',
       name: 'a control plane that is an etcd member',
       over: granted('ConsensusMember', 'KubernetesController'),
       queue: [],
-      want: 'PASS not in the queue',
+      want: 'PASS does not wait for another control plane',
     },
     { name: 'a machine without a decision', over: {}, queue: [], want: undefined },
   ];
@@ -231,8 +239,7 @@ test.each([
   },
 );
 
-test('getTrace() says of a removed machine that it was removed', async () => {
-  const office = new Office();
+describe('getTrace() of a removed machine', () => {
   const removed = {
     version: 1 as const,
     identity: IDENTITY,
@@ -242,10 +249,30 @@ test('getTrace() says of a removed machine that it was removed', async () => {
     removedMs: 1,
     removedBy: 'operator:ann',
   };
-  office.write(records.removed.key(IDENTITY), records.removed.encode(removed));
-  for (const subject of ['n4', ID, IDENTITY, IDENTITY.slice(0, 15)])
-    await expect(office.trace(subject)).rejects.toMatchObject({
-      code: 'operatorapi-join-removed',
-      message: expect.stringContaining('removed as node n4 at 1970-01-01T00:00:00Z by operator:ann'),
+  const removal = 'removed as node n4 at 1970-01-01T00:00:00Z by operator:ann';
+
+  test('says that it was removed', async () => {
+    const office = new Office();
+    office.write(records.removed.key(IDENTITY), records.removed.encode(removed));
+    for (const subject of ['n4', ID, IDENTITY, IDENTITY.slice(0, 15)])
+      await expect(office.trace(subject)).rejects.toMatchObject({
+        code: 'operatorapi-join-removed',
+        message: expect.stringContaining(removal),
+      });
+  });
+
+  test('says that an owner has readmitted it', async () => {
+    const office = new Office();
+    await TestCluster.create(office.etcd, () => office.clock.nowMs(), office.signer);
+    const identity = `tpm-ek:${'cd'.repeat(32)}`;
+    const byKey = `machine-key:${'ab'.repeat(32)}`;
+    for (const each of [byKey, identity])
+      office.write(records.removed.key(each), records.removed.encode({ ...removed, identity: each }));
+    const readmission = office.signer.sign('readmission', { identity, removal: 1 });
+    await office.signer.record(office.etcd, readmission);
+    await expect(office.trace('n4')).rejects.toMatchObject({
+      code: 'operatorapi-join-readmitted',
+      message: expect.stringContaining(`${removal}; it is readmitted, and has not asked to join again`),
     });
+  });
 });

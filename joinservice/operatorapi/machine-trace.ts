@@ -24,13 +24,13 @@ import { refusalsAbout } from './refusals-about.ts';
 
 const ADDRESS = 'address:';
 
-type TraceParts = Pick<OperatorApiParts, 'etcd' | 'clock'>;
+type TraceParts = Pick<OperatorApiParts, 'etcd' | 'clock' | 'ownerDocs'>;
 
 /**
  * Everything that the cluster knows about the join of one machine.
  * @param subject the name or ID of a node, what `findJoin` finds, a name of a machine that asks to join, or the address of a machine whose
  * evidence was refused
- * @throws OperatorApiError `operatorapi-join-unknown`, `operatorapi-join-removed`
+ * @throws OperatorApiError `operatorapi-join-unknown`, `operatorapi-join-removed`, `operatorapi-join-readmitted`
  */
 export async function machineTrace(
   parts: TraceParts,
@@ -47,7 +47,7 @@ export async function machineTrace(
   const isAbout = address === undefined ? matchesPrefix(subject) : matchesAddress(address);
   const facts = await refusalsAbout(etcd, isAbout, signal);
   if (facts.length > 0) return { facts: facts.map(factToWire) };
-  await refuseRemoved(etcd, subject, signal);
+  await refuseRemoved(parts, subject, signal);
   throw new OperatorApiError(
     'operatorapi-join-unknown',
     `node or machine ${JSON.stringify(subject.slice(0, 80))} not found`,
@@ -65,7 +65,10 @@ async function traceOfNode({ etcd, clock }: TraceParts, nodeId: string, signal: 
   const facts = [
     ...trace.facts,
     ...(await refusedSince(etcd, { trace: trace.facts, join }, signal)),
-    ...slotFacts(node?.roles ?? join?.decision?.roles ?? [], position, clock.nowMs()),
+    // The first node has no request, and never waited.
+    ...(join === undefined
+      ? []
+      : slotFacts(node?.roles ?? join.decision?.roles ?? [], position, clock.nowMs())),
   ];
   return {
     joinId: nodeId,
@@ -108,7 +111,9 @@ function slotFacts(
     timeMs,
   } as const;
   if (position === undefined) {
-    const actual = roles.includes('ConsensusMember') ? 'not in the queue' : 'not applicable';
+    const actual = roles.includes('ConsensusMember')
+      ? 'does not wait for another control plane'
+      : 'only control planes wait for each other';
     return [{ ...fact, outcome: 'pass', actual }];
   }
   if (position.position === 0) return [{ ...fact, outcome: 'pass', actual: 'joining now' }];

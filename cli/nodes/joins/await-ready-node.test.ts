@@ -6,7 +6,7 @@ import { FastForwardClock } from '../../cluster/curator/fake-fast-forward-clock.
 import { createKubernetes } from '../../cluster/curator/fake-kubernetes.ts';
 import { layoutOf } from '../../workspace/index.ts';
 import { reportedComponents } from '../roles/fake-components.ts';
-import { runApprove } from '../index.ts';
+import { runApprove, type ApproveOptions } from '../index.ts';
 
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
 const WORKER = [NodeRole.KUBERNETES_WORKER];
@@ -84,6 +84,8 @@ async function createCluster(looks: readonly Look[], options: { readonly kuberne
     /** @param waitMs the time limit */
     approve: (waitMs = 600_000, roles: readonly ['worker'] | readonly ['control-plane'] = ['worker']) =>
       runApprove(context, 'node-0002', { name: 'n2', roles, labels: {}, waitMs }),
+    approveAtOnce: (over: Partial<ApproveOptions> = {}, which = 'node-0002') =>
+      runApprove(context, which, { name: 'n2', roles: ['worker'], labels: {}, ...over }),
     [Symbol.asyncDispose]: async () => {
       await kubernetes?.[Symbol.asyncDispose]();
       await harness[Symbol.asyncDispose]();
@@ -192,5 +194,34 @@ describe('runApprove() with a time limit', () => {
     await using cluster = await createCluster([{ nodes: [NODE] }], { kubernetes: false });
     await cluster.approve();
     expect(cluster.context.host.answered).toMatchObject({ ready: true, kubernetesAsked: false });
+  });
+});
+
+describe('runApprove() of a machine that has joined', () => {
+  const joined = (over: object = {}) =>
+    createCluster([{ join: { state: JoinState.JOINED, fingerprint: 'sha256:aabbccdd00', ...over } }]);
+
+  test.each(['node-0002', 'sha256:aabbccdd', 'aabbccdd'])(
+    'says so and changes nothing, however the machine is named: %s',
+    async (which) => {
+      await using cluster = await joined();
+      await cluster.approveAtOnce({}, which);
+      await cluster.approveAtOnce({ name: undefined }, which);
+      expect(cluster.decided).toEqual([]);
+      const { records } = cluster.context.host;
+      const texts = records.flatMap((each) => (each.kind === 'result' ? [each.text] : []));
+      expect(texts).toEqual(Array(2).fill('n2 has joined already; nothing was changed.'));
+    },
+  );
+
+  test.each([
+    { what: 'name', over: { name: 'n9' } },
+    { what: 'label', over: { labels: { zone: 'a' } } },
+    { what: 'taint', over: { taints: [{ key: 'gpu', value: '', effect: 'NoSchedule' as const }] } },
+    { what: 'role', over: { roles: ['control-plane' as const] } },
+  ])('lets the cluster refuse an approval with another $what', async ({ over }) => {
+    await using cluster = await joined();
+    await cluster.approveAtOnce(over);
+    expect(cluster.decided).toEqual(['node-0002']);
   });
 });

@@ -44,7 +44,26 @@ const table = [
   {
     name: 'the first machine, which never asked to join',
     given: { nodeName: 'n1', facts: [] },
-    want: { exit: 'ok', lines: ['n1: no problems found', '  nothing checked yet'] },
+    want: {
+      exit: 'ok',
+      lines: ['n1: the first node: `cluster init` created the cluster on it, so it never asked to join'],
+    },
+  },
+  {
+    name: 'the ID of the machine in a fix that names none',
+    given: {
+      joinId: 'node-1',
+      join: { ...joined, state: JoinState.PENDING, decidedBy: '' },
+      facts: [fact(WAIT, 'cluster', 'policy', { fix: 'Compare, then run `cluster node approve MACHINE`.' })],
+    },
+    want: {
+      exit: 'ok',
+      lines: [
+        'subject: pending',
+        '  … cluster  policy         expected this, found that',
+        '      fix   Compare, then run `cluster node approve node-1`.',
+      ],
+    },
   },
   {
     name: 'a machine that was approved, and waits for an owner since',

@@ -1,7 +1,15 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
 import type { ExitName } from '../../../internal/errors/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { comparison, needsFix, readTrace, traceVerdict, type FactView, type Trace } from './join-trace.ts';
+import {
+  comparison,
+  isFirstNode,
+  needsFix,
+  readTrace,
+  traceVerdict,
+  type FactView,
+  type Trace,
+} from './join-trace.ts';
 
 const SYMBOLS: Readonly<Record<FactView['outcome'], string>> = {
   pass: '✓',
@@ -59,6 +67,8 @@ export function renderTrace(trace: Omit<Trace, 'joinId'>, nowMs: number): string
   ]);
   return [
     `${nodeName || subject}: ${traceVerdict(trace)}`,
-    ...(lines.length === 0 ? ['  nothing checked yet'] : lines.map((line) => `  ${line}`)),
+    ...(lines.length > 0 || isFirstNode(trace)
+      ? lines.map((line) => `  ${line}`)
+      : ['  nothing checked yet']),
   ].join('\n');
 }

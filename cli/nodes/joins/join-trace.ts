@@ -31,10 +31,11 @@ export interface Trace {
 export async function readTrace(context: CommandContext, subject: string): Promise<Trace> {
   const trace = await callCurator(context, ({ operatorApi }) => operatorApi.getTrace({ subject }));
   const join = trace.join === undefined ? undefined : joinViewFrom(trace.join);
-  const facts = trace.facts.map(factFrom).toSorted((a, b) => a.timeMs - b.timeMs);
+  const joinId = printable(trace.joinId);
+  const facts = trace.facts.map((fact) => factFrom(fact, joinId)).toSorted((a, b) => a.timeMs - b.timeMs);
   return {
     subject,
-    joinId: printable(trace.joinId),
+    joinId,
     nodeName: printable(trace.nodeName),
     join,
     facts: facts.filter((fact) => !isSettled(fact, join)),
@@ -55,9 +56,17 @@ export function needsFix({ fix, outcome }: FactView): boolean {
   return fix !== '' && outcome !== 'pass';
 }
 
+/** Whether this is the node on which the cluster was created: the only one without a request to join. */
+export function isFirstNode({ join, nodeName, facts }: Pick<Trace, 'join' | 'nodeName' | 'facts'>): boolean {
+  return join === undefined && nodeName !== '' && facts.every(({ outcome }) => outcome !== 'fail');
+}
+
 /** How the join ended, or stands, in one line. */
-export function traceVerdict({ join, facts }: Pick<Trace, 'join' | 'facts'>): string {
+export function traceVerdict(trace: Pick<Trace, 'join' | 'nodeName' | 'facts'>): string {
+  const { join, facts } = trace;
   const failed = facts.findLast(({ outcome }) => outcome === 'fail');
+  if (isFirstNode(trace))
+    return 'the first node: `cluster init` created the cluster on it, so it never asked to join';
   if (join === undefined) {
     if (failed === undefined) return 'no problems found';
     return `failed at ${failed.name}${failed.code === '' ? '' : `: ${failed.code}`}`;
@@ -73,7 +82,8 @@ export function comparison({ expected, actual, outcome }: FactView): string {
   return actual === expected ? actual : `expected ${expected}, found ${actual || '<none>'}`;
 }
 
-function factFrom(fact: TraceFact) {
+function factFrom(fact: TraceFact, joinId: string) {
+  const fix = printable(fact.fix) || (fixOfCode(printable(fact.code)) ?? '');
   const code = printable(fact.code);
   return {
     side: printable(fact.side),
@@ -82,7 +92,8 @@ function factFrom(fact: TraceFact) {
     expected: printable(fact.expected),
     actual: printable(fact.actual),
     // Checks from the audit log have a code and no fix.
-    fix: printable(fact.fix) || (fixOfCode(code) ?? ''),
+    // Commands in fixes of codes name no certain machine.
+    fix: joinId === '' ? fix : fix.replaceAll(/(?<=`cluster [a-z ]+)\bMACHINE\b/g, joinId),
     code,
     timeMs: Number(fact.timeMs),
   };

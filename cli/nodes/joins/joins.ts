@@ -9,6 +9,7 @@ import {
 } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
+import { digitsOf, MIN_PREFIX } from '../../../internal/records/index.ts';
 import type { Listing } from '../../host/index.ts';
 import { grantForJoin } from '../../sign/index.ts';
 import type { RoleName } from '../../../internal/role/index.ts';
@@ -126,17 +127,22 @@ export interface ApproveOptions {
 
 /**
  * `cluster node approve`: admits a machine, with an owner's grant if it becomes a control plane. With `waitMs`, the
- * command then waits until the machine is a ready node. If the machine has joined after an earlier approval, the command
- * does not approve it again and only waits.
+ * command then waits until the machine is a ready node. If the machine has joined after the same approval, the command
+ * does not approve it again: it only waits, or changes nothing.
  */
 export async function runApprove(
   context: CommandContext,
   which: string,
   options: ApproveOptions,
 ): Promise<void> {
-  const joined = options.waitMs === undefined ? undefined : await findJoined(context, which, options);
+  const joined = await findJoined(context, which, options);
   const view = joined ?? (await approve(context, which, options));
   const { waitMs } = options;
+  if (waitMs === undefined && joined !== undefined)
+    return context.host.result(
+      { join: joined },
+      () => `${joined.name} has joined already; nothing was changed.`,
+    );
   if (waitMs === undefined || view === undefined)
     return context.host.result({ join: view }, () =>
       view === undefined ? decidedText(which) : `${approvedText(view)}\n\nThe machine joins by itself.`,
@@ -150,24 +156,39 @@ export async function runApprove(
   );
 }
 
-/** The machine that was approved with the same name and roles before, and has joined. */
+/** The machine that has joined after an approval with the same name, roles, labels and taints. */
 async function findJoined(
   context: CommandContext,
   which: string,
-  { name, roles }: ApproveOptions,
+  options: ApproveOptions,
 ): Promise<JoinView | undefined> {
   const { joins } = await callCurator(context, ({ operatorApi }) =>
     operatorApi.listJoins({ states: [JoinState.JOINED] }),
   );
-  const found = joins
-    .map(joinViewFrom)
-    .filter((join) => [join.joinId, join.fingerprint, join.identity].some((each) => each.startsWith(which)));
-  const [join] = found;
-  const isSame =
-    found.length === 1 &&
-    (name === undefined || join?.name === name) &&
-    [...roles].sort().join() === [...(join?.roles ?? [])].sort().join();
-  return isSame ? join : undefined;
+  const [join, ...others] = joins.filter((each) => isNamed(each, which));
+  if (join === undefined || others.length > 0 || !isApprovedAs(join, options)) return undefined;
+  return joinViewFrom(join);
+}
+
+/** Whether an operator means this machine, by a name that the cluster accepts too. */
+function isNamed({ joinId, fingerprint, identity }: Join, which: string): boolean {
+  const names = [joinId, fingerprint, identity].flatMap((each) => [each, digitsOf(each)]);
+  return names.some((each) => each === which || (which.length >= MIN_PREFIX && each.startsWith(which)));
+}
+
+function isApprovedAs(join: Join, { name, roles, labels, taints = [] }: ApproveOptions): boolean {
+  const essentials = (of: {
+    readonly roles: readonly string[];
+    readonly labels: Readonly<Record<string, string>>;
+    readonly taints: readonly Taint[];
+  }): string =>
+    JSON.stringify([
+      of.roles.toSorted(),
+      Object.entries(of.labels).sort(),
+      of.taints.map(({ key, value, effect }) => `${key}=${value}:${effect}`).sort(),
+    ]);
+  const approved = { ...join, roles: namesFromRoles(join.roles), taints: join.taints as readonly Taint[] };
+  return (name ?? join.name) === join.name && essentials(approved) === essentials({ roles, labels, taints });
 }
 
 /** Approves a machine, with an owner's grant if it becomes a control plane, and remembers the machine in the workspace. */

@@ -353,6 +353,7 @@ function admissionOf(cluster: Cluster, { look, effect }: Pick<Parts, 'look' | 'e
       cluster.state.operators = cluster.state.operators.filter((each) => each !== name);
       return {};
     }),
+    listJoins: look(() => ({ joins: [], dropped: 0n })),
     decideJoin: effect(
       ({
         join,
