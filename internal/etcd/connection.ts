@@ -1,10 +1,12 @@
 import type { Clock } from '../clock/index.ts';
 import { RpcChannel, tlsClientUpgrade, type TlsIdentity } from '../rpc/index.ts';
-import { EtcdError, etcdError } from './errors.ts';
+import { EtcdError, etcdError, isLeaderChange } from './errors.ts';
 import type { CallOptions } from './key-space.ts';
 import { acceptEtcdServer } from './trust.ts';
 
 const CALL_MS = 5_000;
+/** How often a read is made in all when its member says that the leader changed. */
+const LEADER_CHANGE_TRIES = 3;
 
 /** How to connect to an etcd cluster. */
 export interface EtcdOptions {
@@ -67,15 +69,18 @@ export class EtcdConnection implements Disposable {
   }
 
   /**
-   * Makes a call. If a member does not respond, repeats the call at each other member. @throws EtcdError
+   * Makes a call. If a member does not respond, repeats the call at each other member; if the members have just elected
+   * another leader, repeats it once more, because the new leader can answer. @throws EtcdError
    */
   async read<T>(doing: string, options: CallOptions, attempt: Attempt<T>): Promise<T> {
+    let limit = this.#channels.length;
     for (let tries = 1; ; tries++) {
       try {
         return await this.write(doing, options, attempt);
       } catch (error) {
         const again = error instanceof EtcdError && error.code === 'etcd-unavailable';
-        if (!again || tries >= this.#channels.length) throw error;
+        if (again && isLeaderChange(error)) limit = Math.max(limit, LEADER_CHANGE_TRIES);
+        if (!again || tries >= limit) throw error;
       }
     }
   }

@@ -98,6 +98,11 @@ export function codeFromMessage(text: string): EtcdErrorCode | undefined {
   )[0]?.[1];
 }
 
+/** Whether etcd gave a read up because its members elected another leader meanwhile. */
+export function isLeaderChange({ cause }: EtcdError): boolean {
+  return cause instanceof Error && /^etcdserver: leader changed/.test(cause.message);
+}
+
 /** Translates an error of a gRPC call into an `EtcdError`; other errors are returned as they are. */
 export function etcdError(doing: string, error: unknown): unknown {
   if (error instanceof EtcdError) return error;

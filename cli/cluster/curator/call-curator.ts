@@ -2,9 +2,9 @@ import { randomUUID, type X509Certificate } from 'node:crypto';
 import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
-import { CodedError, describeError } from '../../../internal/errors/index.ts';
+import { formatDuration } from '../../../internal/clock/index.ts';
+import { CodedError } from '../../../internal/errors/index.ts';
 import { verifyControlPlaneCertificate } from '../../../internal/pki/index.ts';
-import { printable } from '../../../internal/printable/index.ts';
 import {
   bindClient,
   RpcChannel,
@@ -77,10 +77,20 @@ export async function callCurator<T>(
       context.signal.throwIfAborted();
       const mayPass = error instanceof ClusterError && NO_ANSWER.includes(error.code);
       if (!mayPass || clock.monotonicMs() >= deadlineMs) throw error;
-      if (tries === 1) context.host.warn('curator-retrying', `retrying: ${printable(describeError(error))}`);
+      if (tries === 1)
+        context.host.warn('curator-retrying', retryingText(error, context.curatorRetryMs ?? 0));
       await clock.sleep(RETRY_MS, context.signal);
     }
   }
+}
+
+/** Members of etcd come and go in the work that is repeated, so a pause of seconds is not yet a fault. */
+function retryingText({ code }: ClusterError, retryMs: number): string {
+  const what =
+    code === 'cluster-quorum-lost'
+      ? 'etcd accepts no requests at the moment, as while its members elect a leader'
+      : 'no control plane answers at the moment';
+  return `${what}; trying again for up to ${formatDuration(retryMs)}`;
 }
 
 /** Calls each curator once at most. */
