@@ -40,7 +40,7 @@ export const clusterErrors = defineErrors({
   ),
   'cluster-unreachable': retryable.peer.unreachable(
     'The machine could not be reached within the time limit. If an init runs on the machine, the init continues.',
-    'Check that the machine is running, that its address is still correct (`--node` sets a new one) and that no firewall blocks the port.',
+    'Check that the machine is running, that its address is still correct (`--node` sets a new one) and that no firewall blocks the port. On a new machine, check that /etc/cluster/provisioning.json exists: without it the agent does not start.',
   ),
   'cluster-machine-taken': fault.operator.precondition(
     'The machine belongs to a different cluster than this workspace. Nothing was changed.',
@@ -52,7 +52,7 @@ export const clusterErrors = defineErrors({
   ),
   'cluster-init-port-closed': retryable.peer.unreachable(
     'Nothing listens at the init port of the machine. The agent opens this port only while the machine belongs to no cluster.',
-    'If the machine is a node already, this is expected: run `cluster preflight` without --node on the machine itself. Otherwise see on the machine why the agent does not run: `systemctl status bootstrapper`.',
+    'Copy the output of `cluster provisioning generate` to /etc/cluster/provisioning.json on the machine, if that file is missing, and run `systemctl restart bootstrapper` there: without the file the agent does not start. If the machine is a node already, this is expected: run `cluster preflight` without --node on the machine itself. In every other case `systemctl status bootstrapper` on the machine shows why the agent does not run.',
   ),
   'cluster-clocks-differ': retryable.operator.clock(
     'The clocks of the machine and of this workstation differ by more than five minutes, so certificates issued by one would not be valid on the other. Nothing was changed.',

@@ -137,7 +137,9 @@ describe('cluster preflight --node', () => {
     const asked = runPreflightCommand(contextOf(files), local, { node: await closedEndpoint() });
     await expect(asked).rejects.toMatchObject({
       code: 'cluster-init-port-closed',
-      fix: expect.stringContaining('If the machine is a node already, this is expected'),
+      fix: expect.stringMatching(
+        /provisioning\.json on the machine, if that file is missing.*If the machine is a node already, this is expected/,
+      ),
     });
   });
 });

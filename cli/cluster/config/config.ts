@@ -86,8 +86,9 @@ export async function runConfigGenerate(context: CommandContext, options: Genera
       '',
       'Next:',
       '  cluster provisioning generate --out provisioning.json',
-      '  copy it to each machine as /etc/cluster/provisioning.json, and restart bootstrapper.service there',
+      '  copy it to the first machine as /etc/cluster/provisioning.json, and restart bootstrapper.service there',
       '  cluster init --node ADDRESS --fingerprint sha256:…',
+      '  for the other machines: cluster node cloud-init --format provisioning',
     ].join('\n'),
   );
 }
