@@ -1,4 +1,5 @@
 import { CommanderError } from 'commander';
+import { isListed } from './command-effects.ts';
 import { AppError } from './errors.ts';
 
 const HELP_SHOWN: readonly string[] = ['commander.helpDisplayed', 'commander.version'];
@@ -12,7 +13,25 @@ export function usageFrom(error: unknown, command: string): 'answered' | 'incomp
   if (!(error instanceof CommanderError)) return undefined;
   if (error.code === 'commander.help') return error.exitCode === 0 ? 'answered' : 'incomplete';
   if (HELP_SHOWN.includes(error.code)) return 'answered';
-  return usageError(error.message.replace(/^error: /, '').replaceAll('\n', ' '), command);
+  const text = error.message.replace(/^error: /, '').replaceAll('\n', ' ');
+  return usageError(withSynonym(text, command), command);
+}
+
+/** Words of other tools for our subcommands. The parser suggests only words that are spelled like the given one. */
+const SYNONYMS: Readonly<Record<string, readonly string[]>> = {
+  rm: ['remove', 'delete'],
+  del: ['delete', 'remove'],
+  delete: ['remove'],
+  list: ['ls'],
+  get: ['show', 'ls'],
+  describe: ['show'],
+};
+
+/** Adds a suggestion to the error for an unknown subcommand that has none. */
+function withSynonym(text: string, group: string): string {
+  const word = /^unknown command '([a-z-]+)'$/.exec(text)?.[1] ?? '';
+  const known = SYNONYMS[word]?.find((each) => isListed(`${group} ${each}`.trimStart()));
+  return known === undefined ? text : `${text} (Did you mean ${known}?)`;
 }
 
 /** A usage error that refers to the help of the command. */

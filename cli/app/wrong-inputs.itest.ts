@@ -23,7 +23,10 @@ function rows(code: string, exit: ExitName, table: Readonly<Record<string, strin
 const USAGE = rows('app-usage', 'usage', {
   nodes: "unknown command 'nodes' (Did you mean node?)",
   'node nonsense': "unknown command 'nonsense'",
+  'node rm n1': "unknown command 'rm' (Did you mean remove?)",
+  'node list': "unknown command 'list' (Did you mean ls?)",
   'status --nonsense': "unknown option '--nonsense'",
+  'init --fingerprint sha256:123': 'Must be sha256: and 64 lower-case hex digits',
   'status extra': 'too many arguments',
   'dashboard extra': 'too many arguments',
   'dashboard --port 8600': '--port needs --web',
@@ -249,7 +252,7 @@ const VALUES = [
     "-w fresh init --node 'a b'": 'invalid address "a b"',
   }),
   ...rows('cluster-no-fingerprint', 'usage', {
-    '-w fresh init --node 127.0.0.1 --fingerprint foo': 'invalid fingerprint "foo"',
+    '-w fresh init --node 127.0.0.1': 'fingerprint of 127.0.0.1:9000 is not known',
   }),
   ...rows('cluster-not-initialized', 'precondition', {
     '-w fresh status': 'cluster not initialized',

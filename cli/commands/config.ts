@@ -3,6 +3,7 @@ import type { ActionBinder } from '../app/command.ts';
 import {
   confirmFrom,
   fileDescriptor,
+  fingerprintValue,
   signatureFrom,
   withConfirmFlags,
   withSignatureFlags,
@@ -41,7 +42,11 @@ export function register(config: Command, action: ActionBinder): void {
     .option('--name <name>', 'cluster name (default: "cluster")')
     .option('--kubernetes-version <version>', 'Kubernetes version, such as v1.37.2')
     .option('--node <address>', 'address of the first machine')
-    .option('--fingerprint <sha256>', 'fingerprint shown on the console of the first machine')
+    .option(
+      '--fingerprint <sha256>',
+      'fingerprint shown on the console of the first machine',
+      fingerprintValue,
+    )
     .option('--local', 'use network ranges for a cluster on this machine')
     .option('--attestation <kinds>', 'accepted evidence: tpm, machine-key, or both (comma-separated)')
     .option('--passphrase', 'encrypt both keys with a new passphrase')

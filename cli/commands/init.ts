@@ -1,6 +1,7 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 import type { InitOptions } from '../cluster/index.ts';
+import { fingerprintValue } from './flags.ts';
 
 interface InitFlags extends Omit<InitOptions, 'charts'> {
   readonly skipCharts?: true;
@@ -11,7 +12,7 @@ interface InitFlags extends Omit<InitOptions, 'charts'> {
 export function register(command: Command, action: ActionBinder): void {
   command
     .option('--node <address>', 'address of the machine: HOST or HOST:PORT')
-    .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine')
+    .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine', fingerprintValue)
     .option('--kubernetes-version <version>', 'override the Kubernetes version of cluster.yaml')
     .option('--skip-charts', 'do not install any charts, including the pod network')
     .addOption(

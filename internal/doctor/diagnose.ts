@@ -70,7 +70,7 @@ function findingFrom({ check, seen }: Judged, causes: readonly Judged[]): Findin
       figure,
       threshold,
       cause,
-      fix,
+      fix: node === undefined ? fix : fix.replaceAll(/\bNODE\b/g, node),
     },
     ...(node !== undefined && { node }),
     followsFrom: reason,

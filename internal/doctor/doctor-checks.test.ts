@@ -1267,6 +1267,12 @@ describe('the checks of a cluster', () => {
     if (want === 'warning' || want === 'error') expect(seen?.fix).not.toBe('');
   });
 
+  test('the fix of a problem of one node names this node', () => {
+    const fixes = problemsFrom(diagnose(withNode('n4', { health: 'silent' }))).map(({ fix }) => fix);
+    expect(fixes.join()).toContain('cluster node remove n4 --lost');
+    expect(fixes.join()).not.toContain('NODE');
+  });
+
   test('the table above has at least one row with a problem for every check', () => {
     const bad = ROWS.filter(({ want }) => want !== 'good').map(({ code }) => code);
     expect(DOCTOR_CHECKS.map(({ code }) => code).filter((code) => !bad.includes(code))).toEqual([]);

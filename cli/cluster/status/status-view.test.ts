@@ -153,7 +153,9 @@ test('the certificate that expires first is shown; an expired one is a problem',
     node('n1', { expiry: { certificate: 'node', notAfterMs: NOW + 5 * hour } }),
     node('n2', { expiry: { certificate: 'kubelet', notAfterMs: NOW + 2 * hour } }),
   ];
-  expect(textOf(partOf(nodes), 'next certificate expiry')).toBe('kubelet of n2 expires in 2h');
+  expect(textOf(partOf(nodes), 'next certificate expiry')).toBe(
+    'kubelet of n2 expires in 2h; its agent renews it before',
+  );
   expect(problemsOf(partOf(nodes), undefined, NOW)).toEqual([]);
   expect(problemsOf(partOf(nodes), undefined, NOW + 3 * hour)).toEqual([
     'certificate kubelet of node n2 expired 1h ago',

@@ -245,7 +245,11 @@ function expiryLine(nodes: readonly NodeView[], nowMs: number): readonly StatusL
     .sort((a, b) => a.notAfterMs - b.notAfterMs);
   if (first === undefined) return [];
   const { certificate, name, notAfterMs } = first;
-  return [['next certificate expiry', `${certificate} of ${name} ${formatExpiry(notAfterMs, nowMs)}`]];
+  // Agents renew the certificates that nodes have; CAs last as long as the cluster.
+  const renewal = notAfterMs > nowMs && !/\bca\b/.test(certificate) ? '; its agent renews it before' : '';
+  return [
+    ['next certificate expiry', `${certificate} of ${name} ${formatExpiry(notAfterMs, nowMs)}${renewal}`],
+  ];
 }
 
 function describeEtcd({ members, learners, hasLeader, dbSizeBytes, quotaBytes }: EtcdPart): string {

@@ -30,7 +30,7 @@ export function register(command: Command, action: ActionBinder): void {
       .argument('<file>', 'backup file')
       .option('--owner-key <file>', 'file with the owner key: creates the workspace from the backup')
       .option('--node <address>', 'address of a fresh machine: HOST or HOST:PORT')
-      .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine')
+      .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine', fingerprintValue)
       .option(
         '--control-plane <name=fingerprint>',
         'further fresh machine that becomes a control plane; may be repeated',
