@@ -38,7 +38,8 @@ export async function runBackupInto(context: CommandContext, options: BackupInto
   const { directory, keep, prove, recipients, node } = options;
   if ((await files.stat(directory))?.kind !== 'directory')
     throw new BackupCommandError('backup-not-found', `creating a backup: directory ${directory} not found`);
-  const { name, clusterId } = await readCaller(context);
+  const { readName, clusterId } = await readCaller(context);
+  const name = await readName();
   const stamp = new Date(clock.nowMs()).toISOString().replace(/[-:.]/g, '');
   const to = join(directory, `${name === '' ? clusterId : name}-${stamp}.backup`);
   const { header, sha256, sizeBytes } = await createBackup(context, { to, recipients, node });

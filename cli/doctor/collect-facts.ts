@@ -74,7 +74,7 @@ export async function collectFacts(
     takenMs: context.ports.clock.nowMs(),
     cliVersion: VERSION,
     clusterId: caller.clusterId,
-    clusterName: printable(found?.info.clusterName ?? caller.name),
+    clusterName: printable(found?.info.clusterName ?? (await caller.readName())),
     credentials: { certificateMs, ...(kubeconfigMs !== undefined && { kubeconfigMs }) },
     ...recordParts(answer),
     ...{ curators, ...kubernetes },

@@ -19,7 +19,7 @@
  */
 export { adoptWorkspace, readOwnerKeyFile, type AdoptedWorkspace } from './adopt-workspace.ts';
 export { changePassphrase, secretsOf } from './change-passphrase.ts';
-export { readConfig } from './config-file.ts';
+export { readConfig, requireConfig } from './config-file.ts';
 export { createWorkspace, type CreatedWorkspace } from './create-workspace.ts';
 export {
   createIdentity,

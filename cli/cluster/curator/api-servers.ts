@@ -20,6 +20,31 @@ export async function servingAccess(context: CommandContext): Promise<KubeAccess
   return reachableAccess(await currentKubeAccess(context), knownApiServers(context));
 }
 
+/**
+ * Reads from the API server of the kubeconfig. If it does not respond in time, reads from another one that does: a probe before each
+ * read would take as long as the read.
+ * @param read may be called twice
+ */
+export async function readFromServing<T>(
+  context: CommandContext,
+  read: (client: KubeClient, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const { clock } = context.ports;
+  const access = await currentKubeAccess(context);
+  const waiting = { what: `reading from ${access.server}`, ms: PROBE_MS, clock, signal: context.signal };
+  try {
+    return await withTimeout(waiting, async (signal) => {
+      using client = new KubeClient(access, context.ports);
+      return await read(client, signal);
+    });
+  } catch (error) {
+    context.signal.throwIfAborted();
+    if (!(error instanceof TimeoutError) && !isSilence(error)) throw error;
+  }
+  using client = new KubeClient(await otherAccess(access, knownApiServers(context)), context.ports);
+  return await read(client, context.signal);
+}
+
 /** API servers of the cluster. */
 export interface ApiServers {
   /** Rejects if the server does not respond. */
@@ -33,7 +58,11 @@ export interface ApiServers {
  * demoted. If no server responds, returns the server of the kubeconfig, whose error is the most useful one.
  */
 export async function reachableAccess(access: KubeAccess, servers: ApiServers): Promise<KubeAccess> {
-  if (await answers(access, servers)) return access;
+  return (await answers(access, servers)) ? access : otherAccess(access, servers);
+}
+
+/** Another server that responds; without one, the server of the kubeconfig. */
+async function otherAccess(access: KubeAccess, servers: ApiServers): Promise<KubeAccess> {
   for (const server of await servers.list()) {
     const other = { ...access, server };
     if (server !== access.server && (await answers(other, servers))) return other;
@@ -47,8 +76,13 @@ async function answers(access: KubeAccess, servers: ApiServers): Promise<boolean
     return true;
   } catch (error) {
     if (!(error instanceof KubeError)) throw error;
-    return error.code !== 'kube-unreachable' && error.code !== 'kube-failed';
+    return !isSilence(error);
   }
+}
+
+/** Whether another API server may answer. */
+function isSilence(error: unknown): boolean {
+  return error instanceof KubeError && ['kube-unreachable', 'kube-failed'].includes(error.code);
 }
 
 /** The API servers of the control planes that curators list. */

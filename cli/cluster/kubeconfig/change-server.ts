@@ -13,11 +13,12 @@ import { currentKubeAccess } from './renew-kubeconfig.ts';
 export async function changeServer(context: CommandContext, server: string): Promise<void> {
   const { files } = context.ports;
   const { kubeconfig: path } = layoutOf(context.paths.workspace);
-  const { kubernetes, clusterId } = await readCaller(context);
+  const { clusterId, readName } = await readCaller(context);
+  const name = await readName();
   const access = { ...(await currentKubeAccess(context)), server };
   using client = new KubeClient(access, context.ports);
   await client.getText('/readyz', context.signal);
-  await files.writeAtomic(path, renderKubeconfig(kubernetes?.clusterName ?? clusterId, access), {
+  await files.writeAtomic(path, renderKubeconfig(name === '' ? clusterId : name, access), {
     mode: 0o600,
   });
   context.host.say('kubeconfig-server', `${path} now names the API server ${server}.`, { path, server });

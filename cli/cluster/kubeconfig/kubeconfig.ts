@@ -4,7 +4,7 @@ import type { CommandContext } from '../../app/command.ts';
 import { layoutOf } from '../../workspace/index.ts';
 import { openWorkspace } from '../open-workspace.ts';
 import { lacksKubeconfig, readKubeconfig, restoreKubeconfig } from './kubeconfig-file.ts';
-import { readCaller, type Caller } from '../curator/caller.ts';
+import { readCaller } from '../curator/caller.ts';
 import { currentKubeAccess } from './renew-kubeconfig.ts';
 
 const MAX_KUBECONFIG_BYTES = 4 * 1024 * 1024;
@@ -19,9 +19,10 @@ export async function runKubeconfig(
 ): Promise<void> {
   const layout = layoutOf(context.paths.workspace);
   const caller = await readCaller(context);
-  const name = caller.kubernetes?.clusterName ?? caller.clusterId;
+  const clusterName = await caller.readName();
+  const name = clusterName === '' ? caller.clusterId : clusterName;
   const { files } = context.ports;
-  if (caller.kind === 'owner' && (await lacksKubeconfig(files, layout))) await recreate(context, caller);
+  if (caller.kind === 'owner' && (await lacksKubeconfig(files, layout))) await recreate(context, clusterName);
   const access = await currentKubeAccess(context);
   const text = await readKubeconfig(files, layout);
   if (!options.merge) {
@@ -48,7 +49,7 @@ export async function runKubeconfig(
 }
 
 /** Creates the kubeconfig again from the result of the init. */
-async function recreate(context: CommandContext, { name }: Caller): Promise<void> {
+async function recreate(context: CommandContext, name: string): Promise<void> {
   const { kubeconfig } = layoutOf(context.paths.workspace);
   await using workspace = await openWorkspace(context, 'cluster kubeconfig');
   await restoreKubeconfig(context, workspace, name);

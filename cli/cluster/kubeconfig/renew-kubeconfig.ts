@@ -64,7 +64,7 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
   // whether the certificate is valid.
   if (!isByKnownCa) await proveAccess(context, access);
   if (followed !== undefined) await saveWorkspaceCa(files, caller.caFile, followed);
-  await files.writeAtomic(path, renderKubeconfig(kubernetes.clusterName, access), { mode: 0o600 });
+  await files.writeAtomic(path, renderKubeconfig(await caller.readName(), access), { mode: 0o600 });
   const { validTo } = new X509Certificate(certificatePem);
   context.host.say('kubeconfig-renewed', `Renewed ${path}; valid until ${new Date(validTo).toISOString()}.`, {
     path,
@@ -80,7 +80,11 @@ export async function kubernetesEndpointOf({ ports, paths }: CommandContext, cal
   const { kubernetes } = caller;
   if (kubernetes === undefined) return undefined;
   const { kubeconfig } = layoutOf(paths.workspace);
-  return { ...kubernetes, server: await knownServer(ports.files, kubeconfig, kubernetes) };
+  return {
+    ...kubernetes,
+    clusterName: await caller.readName(),
+    server: await knownServer(ports.files, kubeconfig, kubernetes),
+  };
 }
 
 /**
@@ -90,7 +94,7 @@ export async function kubernetesEndpointOf({ ports, paths }: CommandContext, cal
 async function knownServer(
   files: Pick<FilePort, 'read'>,
   path: string,
-  { server }: KubernetesEndpoint,
+  { server }: Pick<KubernetesEndpoint, 'server'>,
 ): Promise<string> {
   const raw = await files.read(path, MAX_KUBECONFIG_BYTES);
   return raw === undefined || raw.length === 0

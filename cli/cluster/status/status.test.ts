@@ -1,3 +1,4 @@
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import {
@@ -218,6 +219,16 @@ describe('runNodeList()', () => {
     expect(table[1]).toMatch(/^n1 +Healthy +Unknown +control-plane,worker /);
   });
 
+  test('does not read cluster.yaml, which only has to exist', async () => {
+    const files = await start(async (signer) => [await startCurator(signer)]);
+    await files.writeAtomic('/workspace/cluster.yaml', 'name: [');
+    await runNodeList(contextOf(files), { wide: false });
+    await files.remove('/workspace/cluster.yaml');
+    await expect(runNodeList(contextOf(files), { wide: false })).rejects.toMatchObject({
+      code: 'workspace-missing',
+    });
+  });
+
   test('calls the next curator when the first one has no etcd quorum', async () => {
     const context = contextOf(
       await start(async (signer) => [
@@ -359,7 +370,10 @@ test('runStatus() lists the nodes that a curator listed last when the quorum is 
 });
 
 describe('when the machine that the kubeconfig names is off', () => {
-  async function startWithout(address: string): Promise<CommandContext & { readonly host: RecordingHost }> {
+  async function startWithout(
+    address: string,
+    namedPort = 1,
+  ): Promise<CommandContext & { readonly host: RecordingHost }> {
     const files = await start(async (signer) => [
       await startCurator(signer, {
         getClusterInfo: async () => ({
@@ -382,7 +396,7 @@ describe('when the machine that the kubeconfig names is off', () => {
     const text = Buffer.from((await files.read('/workspace/kubeconfig', 65_536)) ?? '').toString();
     await files.writeAtomic(
       '/workspace/kubeconfig',
-      text.replace(`${address}:${PORTS.apiServer}`, '127.0.0.1:1'),
+      text.replace(`${address}:${PORTS.apiServer}`, `127.0.0.1:${namedPort}`),
     );
     return contextOf(files);
   }
@@ -417,6 +431,20 @@ describe('when the machine that the kubeconfig names is off', () => {
 
   test('runNodeList() shows the kubelets that another control plane lists', async () => {
     const context = await startWithout('127.0.71.21');
+    await runNodeList(context, { wide: false });
+    expect(context.host.answered).toMatchObject({ nodes: [{ name: 'n1', kubelet: undefined }] });
+  });
+
+  test('runNodeList() does not wait for it if it takes connections and never answers', async () => {
+    const sockets: Socket[] = [];
+    const silent = createServer((socket) => void sockets.push(socket));
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const close = async (): Promise<void> => {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => silent.close(resolve));
+    };
+    open.push({ [Symbol.asyncDispose]: close });
+    const context = await startWithout('127.0.71.24', (silent.address() as AddressInfo).port);
     await runNodeList(context, { wide: false });
     expect(context.host.answered).toMatchObject({ nodes: [{ name: 'n1', kubelet: undefined }] });
   });

@@ -13,7 +13,7 @@ import {
 } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { formatFields } from '../../host/index.ts';
-import { servingAccess } from '../curator/api-servers.ts';
+import { readFromServing, servingAccess } from '../curator/api-servers.ts';
 import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
 import { callCurator } from '../curator/call-curator.ts';
 import { fetchKeysView } from './keys-view.ts';
@@ -86,7 +86,7 @@ async function showStatus(context: CommandContext, options: { readonly wide: boo
   const healthy = curator.ok && kubernetes.ok === isKubernetesRequired && problems.length === 0;
   const lastNodes = curator.ok ? undefined : await readLastNodes(context, caller);
   const { clusterId } = caller;
-  const name = curator.ok ? curator.value.name : caller.name;
+  const name = curator.ok ? curator.value.name : await caller.readName();
   context.host.result({ name, clusterId, healthy, yours, curator, kubernetes, lastNodes }, () =>
     [
       `Cluster ${name === '' ? '' : `${name}  `}${clusterId}`,
@@ -202,10 +202,9 @@ async function readKubelets(context: CommandContext): Promise<(name: string) => 
   const { clock } = context.ports;
   const waiting = { what: 'reading nodes from Kubernetes', ms: KUBELETS_MS, clock, signal: context.signal };
   const part = await readPart(context, () =>
-    withTimeout(waiting, async (signal) => {
-      using client = new KubeClient(await servingAccess({ ...context, signal }), context.ports);
-      return kubeletsOf(await listNodes(client, signal));
-    }),
+    withTimeout(waiting, async (signal) =>
+      kubeletsOf(await readFromServing({ ...context, signal }, listNodes)),
+    ),
   );
   if (part.ok) return part.value;
   return part.codes.includes('cluster-no-kubeconfig') ? () => undefined : () => 'Unknown';
