@@ -78,6 +78,15 @@ describe('runRestore()', () => {
     expect(await files.list('/new')).toEqual([]);
   });
 
+  test('with the owner key creates no workspace before it was confirmed', async () => {
+    const { files, file } = await createBackup();
+    const options = { ...OPTIONS, ownerKey: '/owner/owner-key.pem' };
+    await expect(runRestore(contextOf(files, '/new'), file, options)).rejects.toMatchObject({
+      code: 'loss-not-confirmed',
+    });
+    expect(await files.list('/new')).toEqual([]);
+  });
+
   test('with --dry-run refuses a backup that the owner key did not sign', async () => {
     const { files, file } = await createBackup();
     await generateWorkspace(contextOf(files, '/other'), { name: 'other' });

@@ -16,7 +16,13 @@ import { confirmLoss } from '../loss/index.ts';
 import { layoutOf, readConfig } from '../workspace/index.ts';
 import { addPinnedMachines, readKnownMachines } from '../sign/index.ts';
 import { refuseOtherConfiguration, type KeptWorker } from './plan-restore.ts';
-import { prepareRestore, showRestore, workspaceOf, type RestoreSourceFlags } from './prepare-restore.ts';
+import {
+  prepareRestore,
+  showRestore,
+  workspaceOf,
+  type PreparedRestore,
+  type RestoreSourceFlags,
+} from './prepare-restore.ts';
 import { withUnpackedBackup, type SnapshotFile, type UnpackedBackup } from './unpack-backup.ts';
 import { restoreWorkspace } from './workspace-part.ts';
 
@@ -54,9 +60,14 @@ export async function runRestore(
 ): Promise<void> {
   const { ownerKey, recoveryKey } = options;
   if (options.dryRun) return showRestore(context, await prepareRestore(context, file, options));
-  if (ownerKey !== undefined) await restoreWorkspace(context, file, { ownerKey, recoveryKey });
+  if (ownerKey !== undefined) {
+    // Asked here, so that a refusal leaves no workspace behind.
+    await confirmRestore(context, await prepareRestore(context, file, options), options);
+    await restoreWorkspace(context, file, { ownerKey, recoveryKey });
+  }
   const { summary, header, epoch, keptWorkers } = await restoreCluster(context, file, {
     ...options,
+    yes: options.yes || ownerKey !== undefined,
     charts: { kind: 'all' },
   });
   const { controlPlanes } = options;
@@ -84,8 +95,8 @@ export async function restoreCluster(
   options: Omit<RestoreOptions, 'controlPlanes' | 'dryRun'> & { readonly charts: InitOptions['charts'] },
 ): Promise<RestoredCluster> {
   const prepared = await prepareRestore(context, file, options);
-  const { header, sha256, kind, epoch, key, losses, keptWorkers } = prepared;
-  await confirmLoss(context, { doing: `restoring cluster ${header.clusterName}`, losses, yes: options.yes });
+  const { header, sha256, kind, epoch, key, keptWorkers } = prepared;
+  await confirmRestore(context, prepared, options);
   return withUnpackedBackup(context, { file, key, workDir: options.workDir }, async (unpacked) => {
     const config = await readConfig(context.ports.files, layoutOf(context.paths.workspace));
     refuseOtherConfiguration(unpacked.configuration, config);
@@ -102,6 +113,14 @@ export async function restoreCluster(
     });
     return { summary, header, epoch, keptWorkers: keptWorkers.map(({ name }) => name) };
   });
+}
+
+function confirmRestore(
+  context: CommandContext,
+  { header, losses }: PreparedRestore,
+  { yes }: Pick<RestoreOptions, 'yes'>,
+): Promise<void> {
+  return confirmLoss(context, { doing: `restoring cluster ${header.clusterName}`, losses, yes });
 }
 
 /**
