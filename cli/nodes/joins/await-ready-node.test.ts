@@ -1,12 +1,14 @@
+import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { JoinSchema, JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
 import { FastForwardClock } from '../../cluster/curator/fake-fast-forward-clock.ts';
 import { createKubernetes } from '../../cluster/curator/fake-kubernetes.ts';
 import { layoutOf } from '../../workspace/index.ts';
 import { reportedComponents } from '../roles/fake-components.ts';
 import { runApprove, type ApproveOptions } from '../index.ts';
+import { joinListing, joinViewFrom } from './joins.ts';
 
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
 const WORKER = [NodeRole.KUBERNETES_WORKER];
@@ -201,7 +203,7 @@ describe('runApprove() of a machine that has joined', () => {
   const joined = (over: object = {}) =>
     createCluster([{ join: { state: JoinState.JOINED, fingerprint: 'sha256:aabbccdd00', ...over } }]);
 
-  test.each(['node-0002', 'sha256:aabbccdd', 'aabbccdd'])(
+  test.each(['node-0002', 'sha256:aabbccdd', 'aabbccdd', 'sha256:aabbccdd…'])(
     'says so and changes nothing, however the machine is named: %s',
     async (which) => {
       await using cluster = await joined();
@@ -224,4 +226,16 @@ describe('runApprove() of a machine that has joined', () => {
     await cluster.approveAtOnce(over);
     expect(cluster.decided).toEqual(['node-0002']);
   });
+});
+
+test('joinListing() shows that an ID or fingerprint is cut', () => {
+  const join = joinViewFrom(
+    create(JoinSchema, { joinId: `node-${'ab'.repeat(16)}`, fingerprint: 'sha256:ab' }),
+  );
+  const textsOf = (wide: boolean) => {
+    const { columns } = joinListing([join], { nowMs: 0, wide });
+    return ['JOIN', 'FINGERPRINT'].map((each) => columns.find(({ title }) => title === each)?.textOf(join));
+  };
+  expect(textsOf(false)).toEqual(['node-abababababa…', 'sha256:ab']);
+  expect(textsOf(true)).toEqual([join.joinId, 'sha256:ab']);
 });

@@ -3,7 +3,7 @@ import type { CommandContext } from '../../app/command.ts';
 import { fixOfCode } from '../../app/explain.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { callCurator } from '../../cluster/index.ts';
-import { joinViewFrom, type JoinView } from './joins.ts';
+import { joinViewFrom, withoutCut, type JoinView } from './joins.ts';
 
 /** One check of a join, as plain values. */
 export type FactView = Readonly<ReturnType<typeof factFrom>>;
@@ -29,7 +29,9 @@ export interface Trace {
 
 /** Reads the trace of a join, by any name of the machine that `cluster explain` takes. */
 export async function readTrace(context: CommandContext, subject: string): Promise<Trace> {
-  const trace = await callCurator(context, ({ operatorApi }) => operatorApi.getTrace({ subject }));
+  const trace = await callCurator(context, ({ operatorApi }) =>
+    operatorApi.getTrace({ subject: withoutCut(subject) }),
+  );
   const join = trace.join === undefined ? undefined : joinViewFrom(trace.join);
   const joinId = printable(trace.joinId);
   const facts = trace.facts.map((fact) => factFrom(fact, joinId)).toSorted((a, b) => a.timeMs - b.timeMs);

@@ -75,6 +75,8 @@ export async function runJoinList(
 }
 
 const NONE = '<none>';
+/** Shows that a text was cut. */
+const CUT = '…';
 
 /** The join requests as a list; `wide` adds columns and whole ids. */
 export function joinListing(
@@ -132,9 +134,10 @@ export interface ApproveOptions {
  */
 export async function runApprove(
   context: CommandContext,
-  which: string,
+  copied: string,
   options: ApproveOptions,
 ): Promise<void> {
+  const which = withoutCut(copied);
   const joined = await findJoined(context, which, options);
   const view = joined ?? (await approve(context, which, options));
   const { waitMs } = options;
@@ -213,9 +216,10 @@ export async function approve(
 /** `cluster node refuse`: refuses a machine. */
 export async function runRefuse(
   context: CommandContext,
-  which: string,
+  copied: string,
   options: { readonly reason: string },
 ): Promise<void> {
+  const which = withoutCut(copied);
   const view = await decide(context, which, { case: 'refuse', value: options });
   context.host.result({ join: view }, () =>
     view === undefined ? decidedText(which) : `Machine ${view.hostname || view.joinId} refused.`,
@@ -250,5 +254,11 @@ function approvedText(view: JoinView): string {
 
 function shortened(text: string, wide: boolean): string {
   if (wide || text === '') return text || '<none>';
-  return text.slice(0, text.startsWith('sha256:') ? 'sha256:'.length + 12 : 16);
+  const shown = text.slice(0, text.startsWith('sha256:') ? 'sha256:'.length + 12 : 16);
+  return shown === text ? text : `${shown}${CUT}`;
+}
+
+/** An ID or fingerprint as it was copied from a table, without the sign that it was cut. */
+export function withoutCut(copied: string): string {
+  return copied.endsWith(CUT) ? copied.slice(0, -CUT.length) : copied;
 }
