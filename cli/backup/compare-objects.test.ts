@@ -3,6 +3,7 @@ import { verifyObjects } from './compare-objects.ts';
 
 const BACKUP = {
   '/registry/configmaps/kube-system/kubeadm-config': '0',
+  '/registry/configmaps/kube-system/kubelet-config': '0',
   '/registry/configmaps/default/a': '1',
   '/registry/configmaps/default/b': '2',
   '/registry/pods/default/p': '3',
@@ -16,6 +17,7 @@ describe('verifyObjects()', () => {
     const restored = {
       ...BACKUP,
       '/registry/configmaps/kube-system/kubeadm-config': '8',
+      '/registry/configmaps/kube-system/kubelet-config': '8',
       '/registry/pods/default/p': '9',
       '/registry/events/default/e': '7',
     };

@@ -26,9 +26,12 @@ const VOLATILE_RESOURCES: ReadonlySet<string> = new Set([
   ...['certificatesigningrequests', 'jobs', 'volumeattachments', 'controllerrevisions', 'services/endpoints'],
 ]);
 
-/** Objects that describe the first machine and the endpoint of the API servers: a restore writes them again. */
+/**
+ * Objects that describe the first machine, the endpoint of the API servers and the files of the kubelet: a restore writes them again.
+ */
 const REWRITTEN: ReadonlySet<string> = new Set([
   '/registry/configmaps/kube-system/kubeadm-config',
+  '/registry/configmaps/kube-system/kubelet-config',
   '/registry/configmaps/kube-system/kube-proxy',
 ]);
 

@@ -34,11 +34,21 @@ describe('ControlPlane', () => {
     expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
   });
 
-  test('leaves DNS and kube-proxy of a restored cluster as its backup has them', async () => {
-    const bed = createControlPlane();
+  test.each([
+    { name: 'writes kube-proxy again', proxy: 'daemonset.apps/kube-proxy\n', want: ['addon kube-proxy'] },
+    { name: 'installs no kube-proxy that operators removed', proxy: '', want: [] },
+  ])('leaves DNS of a restored cluster as its backup has it, and $name', async ({ proxy, want }) => {
+    const bed = createControlPlane((argv) =>
+      argv.includes('kube-proxy') && argv.includes('daemonset') ? proxy : undefined,
+    );
     await placeAuthority(bed.files);
     await runAll(bed.create({}, true, true));
-    expect(bed.phasesRun()).toEqual(['control-plane all', 'upload-config all', 'mark-control-plane']);
+    expect(bed.phasesRun()).toEqual([
+      'control-plane all',
+      'upload-config all',
+      ...want,
+      'mark-control-plane',
+    ]);
   });
 
   test('creates the certificates of the first node’s kubelet from the new CA', async () => {

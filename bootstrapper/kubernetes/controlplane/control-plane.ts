@@ -10,6 +10,7 @@ import { createComponentCredentials } from '../credentials/component-credentials
 import { findServersTrust } from '../credentials/key-pair.ts';
 import { createSharedKeys } from '../credentials/create-shared-keys.ts';
 import { KubernetesError } from '../errors.ts';
+import { kubectl } from '../kubectl.ts';
 import type { Kubeadm } from '../kubeadm/kubeadm.ts';
 import { Kubelet, type KubeletPorts } from '../kubelet/kubelet.ts';
 import { createKubeletCredentials } from '../credentials/kubelet-credentials.ts';
@@ -111,7 +112,7 @@ export class ControlPlane {
 
   /**
    * Stores the configuration of kubeadm and kubelet and the rights of operators in the cluster, installs DNS and kube-proxy, and labels
-   * the node. A restored cluster has DNS and kube-proxy as its operators had changed or removed them, and kubeadm would replace them.
+   * the node.
    */
   async storeSettings(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, checkpoints } = this.#ports;
@@ -124,7 +125,7 @@ export class ControlPlane {
     if (this.#options.createsCluster) {
       progress.report('storing the configuration');
       await this.#callApi(['upload-config', 'all'], signal);
-      const addons = this.#options.restoresCluster ? [] : ADDONS;
+      const addons = this.#options.restoresCluster ? await this.#restoredAddons(signal) : ADDONS;
       if (addons.length > 0) progress.report('installing cluster DNS and kube-proxy');
       await Promise.all([
         ...addons.map((addon) => this.#callApi(['addon', addon], signal)),
@@ -138,6 +139,16 @@ export class ControlPlane {
     // cluster-admins exists.
     await files.remove(PATHS.superAdminConf);
     await checkpoints.record('settings', this.#inputs());
+  }
+
+  /**
+   * A restored cluster has DNS as its operators had changed or removed it, and kubeadm would replace it. kube-proxy is written again,
+   * because the restored cluster may have another endpoint of API servers, unless the operators use another proxy.
+   */
+  async #restoredAddons(signal: AbortSignal): Promise<readonly string[]> {
+    const found = ['get', 'daemonset', 'kube-proxy', '--namespace', 'kube-system', '--ignore-not-found'];
+    const name = await kubectl(this.#ports.commands, [...found, '--output', 'name'], signal);
+    return name.trim() === '' ? [] : ['kube-proxy'];
   }
 
   /**
