@@ -15,7 +15,7 @@ import {
 import { StepCheckpoints } from '../step-checkpoints.ts';
 import { KUBELET_FILES } from '../credentials/key-files.ts';
 import { retireControlPlane } from './retire-control-plane.ts';
-import { PATHS } from '../settings.ts';
+import { apiEndpointOf, PATHS } from '../settings.ts';
 import { KUBELET_UNIT } from '../node/units.ts';
 
 describe('ControlPlane', () => {
@@ -35,12 +35,19 @@ describe('ControlPlane', () => {
   });
 
   test.each([
-    { name: 'writes kube-proxy again', proxy: 'daemonset.apps/kube-proxy\n', want: ['addon kube-proxy'] },
-    { name: 'installs no kube-proxy that operators removed', proxy: '', want: [] },
-  ])('leaves DNS of a restored cluster as its backup has it, and $name', async ({ proxy, want }) => {
-    const bed = createControlPlane((argv) =>
-      argv.includes('kube-proxy') && argv.includes('daemonset') ? proxy : undefined,
-    );
+    { name: 'kube-proxy for the same endpoint', server: apiEndpointOf(settings), want: [] },
+    { name: 'no kube-proxy that operators removed', proxy: '', want: [] },
+    {
+      name: 'writes kube-proxy again for another endpoint of API servers',
+      server: '198.18.0.9:6443',
+      want: ['addon kube-proxy'],
+    },
+  ])('leaves DNS of a restored cluster as its backup has it, and $name', async (restored) => {
+    const { proxy = 'daemonset.apps/kube-proxy\n', server = '', want } = restored;
+    const bed = createControlPlane((argv) => {
+      if (!argv.includes('kube-proxy') || !argv.includes('get')) return undefined;
+      return argv.includes('daemonset') ? proxy : `clusters:\n- cluster:\n    server: https://${server}\n`;
+    });
     await placeAuthority(bed.files);
     await runAll(bed.create({}, true, true));
     expect(bed.phasesRun()).toEqual([

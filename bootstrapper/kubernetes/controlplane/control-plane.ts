@@ -15,7 +15,7 @@ import type { Kubeadm } from '../kubeadm/kubeadm.ts';
 import { Kubelet, type KubeletPorts } from '../kubelet/kubelet.ts';
 import { createKubeletCredentials } from '../credentials/kubelet-credentials.ts';
 import { renewControlPlaneCertificates } from '../credentials/control-plane-certificates.ts';
-import { PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
+import { apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
 import { readSharedKeyState, STATIC_PODS, type SharedKeyState } from '../credentials/shared-keys.ts';
 import { storeOperatorRoles } from './operator-roles.ts';
 import { ApiServerDrain, readStaticPodState } from './static-pods.ts';
@@ -142,13 +142,18 @@ export class ControlPlane {
   }
 
   /**
-   * A restored cluster has DNS as its operators had changed or removed it, and kubeadm would replace it. kube-proxy is written again,
-   * because the restored cluster may have another endpoint of API servers, unless the operators use another proxy.
+   * A restored cluster has DNS and kube-proxy as its operators had changed or removed them, and kubeadm would replace them. Only if the
+   * restored cluster has another endpoint of API servers, kube-proxy is written again.
    */
   async #restoredAddons(signal: AbortSignal): Promise<readonly string[]> {
-    const found = ['get', 'daemonset', 'kube-proxy', '--namespace', 'kube-system', '--ignore-not-found'];
-    const name = await kubectl(this.#ports.commands, [...found, '--output', 'name'], signal);
-    return name.trim() === '' ? [] : ['kube-proxy'];
+    const read = (kind: string, output: string): Promise<string> => {
+      const object = [kind, 'kube-proxy', '--namespace', 'kube-system', '--ignore-not-found'];
+      return kubectl(this.#ports.commands, ['get', ...object, '--output', output], signal);
+    };
+    if ((await read('daemonset', 'name')).trim() === '') return [];
+    const kubeconfig = await read('configmap', 'jsonpath={.data.kubeconfig\\.conf}');
+    const server = `server: https://${apiEndpointOf(this.#options.settings)}`;
+    return kubeconfig.split('\n').some((line) => line.trim() === server) ? [] : ['kube-proxy'];
   }
 
   /**
