@@ -250,6 +250,21 @@ describe('runDoctor()', () => {
     expect(exit).toBe('warnings');
   });
 
+  test('with --at DATE, ends with 0 on a new cluster, whose growth nobody can know yet', async () => {
+    const text = METRICS.replaceAll(/^.*growth_bytes_per_second.*\n/gm, '').replaceAll(
+      /(growth_measured_seconds\S+) .*$/gm,
+      '$1 0',
+    );
+    const { context } = await createCluster({ streams: { getMetrics: async () => ({ text }) } });
+    const exit = await runDoctor(context, { ...QUICK, at: DAY_MS }, []);
+    expect(context.host.answered).toMatchObject({
+      unknown: expect.arrayContaining([
+        expect.objectContaining({ subject: 'growth of the state etcd', isTooEarly: true }),
+      ]) as unknown,
+    });
+    expect(exit).toBe('ok');
+  });
+
   test('with --at DATE, forecasts when a disk passes its limits, and says for which disks it cannot', async () => {
     const text = METRICS.replace(/(growth_bytes_per_second\{path="\/var\/lib\/kubelet"\}) 0/, '$1 0.0001');
     const { context } = await createCluster({ streams: { getMetrics: async () => ({ text }) } });

@@ -101,7 +101,10 @@ export async function runDoctor(
   return verdict;
 }
 
-/** What ends within a time. @returns `warnings` when a person has to renew some of it, or when something is not known */
+/**
+ * What ends within a time. @returns `warnings` when a person has to renew some of it, or when something is not known that time alone does
+ * not make known
+ */
 function reportEndings({ host }: CommandContext, facts: ClusterFacts, withinMs: number): ExitName {
   const untilMs = facts.takenMs + withinMs;
   const { endings, unknown } = endingsUntil(facts, untilMs);
@@ -125,7 +128,8 @@ function reportEndings({ host }: CommandContext, facts: ClusterFacts, withinMs: 
       ),
     ].join('\n'),
   );
-  return unknown.length > 0 || endings.some(({ renewsItself }) => !renewsItself) ? 'warnings' : 'ok';
+  const isUnknown = unknown.some(({ isTooEarly }) => isTooEarly !== true);
+  return isUnknown || endings.some(({ renewsItself }) => !renewsItself) ? 'warnings' : 'ok';
 }
 
 /** What the doctor says about facts. */

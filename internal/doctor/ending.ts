@@ -16,5 +16,10 @@ export interface Endings {
   /** Sorted by time. */
   readonly endings: readonly Ending[];
   /** Parts that could not be read, each with the reason. */
-  readonly unknown: readonly { readonly subject: string; readonly error: string }[];
+  readonly unknown: readonly {
+    readonly subject: string;
+    readonly error: string;
+    /** Time alone makes it known: nobody has to do anything. */
+    readonly isTooEarly?: boolean;
+  }[];
 }

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { ClusterFacts, FileSystemFacts, GrowthFacts } from './cluster-facts.ts';
 import { diagnose, type Grade } from './diagnose.ts';
 import { endingsUntil } from './endings.ts';
+import { growthOn } from './growth.ts';
 import { growthEndings } from './growth-endings.ts';
 import { fakeFacts, NOW_MS } from './fake-facts.ts';
 
@@ -53,19 +54,33 @@ describe('endingsUntil() of disks and databases', () => {
     {
       name: 'was measured for some hours',
       growth: { measuredMs: 3 * 3_600_000 },
-      error: 'measured for 3h: no forecast before 1d',
+      ...{ error: 'measured for 3h: no forecast before 1d', isTooEarly: true },
     },
     {
       name: 'has too few measurements, because the node was off',
       growth: { measuredMs: 2 * DAY_MS },
-      error: 'too few measurements in 2d',
+      ...{ error: 'too few measurements in 2d', isTooEarly: true },
     },
-    { name: 'is not reported by the agent', growth: undefined, error: 'the agent of n4 does not report it' },
-  ])('says why there is no forecast: the growth $name', ({ growth, error }) => {
+    {
+      name: 'is not reported by the agent',
+      growth: undefined,
+      ...{ error: 'the agent of n4 does not report it', isTooEarly: false },
+    },
+  ])('says why there is no forecast: the growth $name', ({ growth, error, isTooEarly }) => {
     const disk = { kind: 'filesystem' as const, name: '/var/lib/kubelet' };
     const of = growth === undefined ? [] : [{ ...disk, ...growth }];
     const { unknown } = endingsUntil(growingFacts(of), NOW_MS);
-    expect(unknown).toEqual([{ subject: 'growth of the kubelet disk of n4', error }]);
+    expect(unknown).toEqual([
+      { subject: 'growth of the kubelet disk of n4', error, ...(isTooEarly && { isTooEarly }) },
+    ]);
+  });
+
+  test.each([
+    { age: 'a new', measuredMs: 0, want: { kind: 'too-few' } },
+    { age: 'an old', measuredMs: 2 * DAY_MS, want: { kind: 'missing' } },
+  ])('of $age node, what its agent has not measured is $want.kind', ({ measuredMs, want }) => {
+    const disk = { kind: 'filesystem' as const, name: '/var/lib/kubelet', measuredMs };
+    expect(growthOn(growingFacts([disk]), 'n4', { kind: 'etcd', name: 'state' })).toMatchObject(want);
   });
 
   test('forecasts nothing where a disk does not grow, or has passed the limit already', () => {

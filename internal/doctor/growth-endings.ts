@@ -99,7 +99,15 @@ function forecast(
   { subject, usedBytes, sizeBytes, limits, renewal }: Growing,
 ): Endings {
   if (growth.kind !== 'measured')
-    return { endings: [], unknown: [{ subject: `growth of the ${subject}`, error: growth.why }] };
+    return {
+      endings: [],
+      unknown: [
+        {
+          ...{ subject: `growth of the ${subject}`, error: growth.why },
+          ...(growth.kind === 'too-few' && { isTooEarly: true }),
+        },
+      ],
+    };
   const { bytesPerDay } = growth;
   const figure = `${formatBytes(usedBytes)} of ${formatBytes(sizeBytes)} used, ${describeGrowth(growth)}`;
   const endings = limits.flatMap(({ subject: of, leftBytes }): readonly Ending[] => {

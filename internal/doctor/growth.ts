@@ -30,8 +30,11 @@ export function growthOn({ metrics }: ClusterFacts, node: string, { kind, name }
   if (answer?.ok === false) return { kind: 'missing', why: answer.error };
   const found = answer?.value.growth?.find((each) => each.kind === kind && each.name === name);
   if (answer === undefined) return { kind: 'missing', why: `the metrics of ${node} were not read` };
-  if (found === undefined) return { kind: 'missing', why: `the agent of ${node} does not report it` };
-  return seenFrom(found);
+  if (found !== undefined) return seenFrom(found);
+  const others = (answer.value.growth ?? []).toSorted((a, b) => b.measuredMs - a.measuredMs);
+  // The agent measures at its start and every hour, and on a new node etcd begins after the first measurement.
+  if (others[0] !== undefined && others[0].measuredMs < GROWTH_MIN_MS) return seenFrom(others[0]);
+  return { kind: 'missing', why: `the agent of ${node} does not report it` };
 }
 
 function seenFrom({ measuredMs, bytesPerDay }: GrowthFacts): SeenGrowth {
