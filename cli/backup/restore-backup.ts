@@ -145,7 +145,7 @@ export async function beginRestore(
   await state.update(({ init: _init, ...rest }) => ({
     ...rest,
     charts: {},
-    restore: { ...restore, keptWorkers: [...keptWorkers] },
+    restore: { ...restore, ...(keptWorkers.length > 0 && { keptWorkers: [...keptWorkers] }) },
   }));
 }
 
