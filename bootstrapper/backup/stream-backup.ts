@@ -24,6 +24,7 @@ import {
   records,
   SETTINGS_KEY,
 } from '../../internal/records/index.ts';
+import { isMemberState } from '../../internal/role/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { BackupTaskError } from './errors.ts';
 
@@ -201,17 +202,19 @@ async function readCluster(etcd: BackupEtcd, signal: AbortSignal): Promise<Clust
   };
 }
 
-/** The members of the cluster, so that an owner can name them before a restore touches a machine. */
+/** The members of the cluster, without those that are being removed, so that an owner can name them before a restore touches a machine. */
 async function readNodes(etcd: BackupEtcd, signal: AbortSignal): Promise<BackupNode[]> {
   const prefix = CLUSTER_PREFIX + NODES_PREFIX;
   const { entries } = await etcd.list(prefix, { signal, timeoutMs: READ_MS });
   return entries
     .map(({ key, value }) => ({ key: key.slice(CLUSTER_PREFIX.length), value }))
     .filter(({ key }) => parseNodeKey(key)?.part === 'record')
-    .map(({ key, value }) => {
-      const { nodeId, name, roles, admission } = records.node.decode(key, value);
-      return { nodeId, name, roles, ...(admission && { identity: admission.identity }) };
-    });
+    .map(({ key, value }) => records.node.decode(key, value))
+    .filter(({ state }) => isMemberState(state))
+    .map(({ nodeId, name, roles, admission }) => ({
+      ...{ nodeId, name, roles },
+      ...(admission && { identity: admission.identity }),
+    }));
 }
 
 /** JSON: the text of each key file by its name. */

@@ -40,6 +40,10 @@ const STORED: Readonly<Record<string, Uint8Array>> = {
     ...{ version: 1, nodeId: 'node-w', name: 'w1', pubKey: 'a2V5', state: 'UP', createdMs: 1 },
     ...{ roles: ['KubernetesWorker'], labels: {} },
   }),
+  [`${CLUSTER_PREFIX}nodes/node-x/record`]: records.node.encode({
+    ...{ version: 1, nodeId: 'node-x', name: 'x1', pubKey: 'a2V5', state: 'DECOMMISSIONED', createdMs: 1 },
+    ...{ roles: ['KubernetesWorker'], labels: {} },
+  }),
   [`${CLUSTER_PREFIX}nodes/node-w/heartbeat`]: Buffer.from('{}'),
 };
 

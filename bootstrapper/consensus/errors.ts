@@ -78,7 +78,7 @@ export const consensusErrors = defineErrors({
     'Use the workspace of that cluster. If the cluster no longer exists, reset the machine as root (`cluster node reset --help` shows how).',
   ),
   'consensus-worker-not-kept': fault.operator.precondition(
-    'A worker that should keep its pods is no worker of the backup, or it was removed. The databases of the machine are restored, and nothing in them was changed.',
+    'A worker that should keep its pods is no worker of the backup, or it was removed. The restored cluster was not created.',
     'Reset the machine as root (`cluster node reset --help` shows how), and repeat `cluster restore` without this --keep-worker.',
   ),
 });

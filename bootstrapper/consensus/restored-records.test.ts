@@ -89,7 +89,7 @@ describe('restoreClusterRecords()', () => {
     await restoreClusterRecords(etcd, cluster('n7', NEW_TPM), { epoch: 2, signal });
     expect(await keys('removed/')).toHaveLength(131);
     const { record } = await records.removed.read(etcd, records.removed.key(OLD_TPM), signal);
-    expect(record).toMatchObject({ name: 'n1', removal: 1, removedBy: 'restore' });
+    expect(record).toMatchObject({ name: 'n1', removal: 1, removedBy: 'restore', sharedKeys: 'left' });
   });
 
   test('counts one more removal of a machine that was removed before', async () => {
@@ -179,6 +179,7 @@ describe('restoreClusterRecords()', () => {
         why: 'it is not only a worker',
         over: { roles: ['ConsensusMember' as const, 'KubernetesWorker' as const] },
       },
+      { why: 'it was not a member, or it was being removed', over: { state: 'DECOMMISSIONED' as const } },
       { why: 'it was removed', known: TPM },
       { why: 'it has the machine or the name of the first node', first: cluster('n7', TPM) },
       { why: 'it has the machine or the name of the first node', first: cluster('kept', NEW_TPM) },

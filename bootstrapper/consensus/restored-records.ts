@@ -19,9 +19,11 @@ import {
   readRemovals,
   records,
   removedIdentities,
+  removedKeysOf,
   type ClusterRecord,
   type NodeRecord,
 } from '../../internal/records/index.ts';
+import { isMemberState, isOnlyWorker } from '../../internal/role/index.ts';
 import { firstWrites, type NewCluster } from './cluster-records.ts';
 import { ConsensusError } from './errors.ts';
 
@@ -46,15 +48,16 @@ const REPLACED_PREFIXES = [
 ];
 const REPLACED_KEYS = [INIT_RESULT_KEY, OWNERSHIP_KEY];
 
-/**
- * Keys of Kubernetes that name machines of the cluster that was backed up. Without them, the pod garbage
- * collector deletes the pods of those machines, and controllers create them again.
- */
+/** Keys of Kubernetes with the name of one machine at their end. */
 const KUBERNETES_NODE_PREFIXES = [
   '/registry/minions/',
   '/registry/csinodes/',
   '/registry/leases/kube-node-lease/',
 ];
+/**
+ * Keys of Kubernetes that name machines of the cluster that was backed up. Without them, the pod garbage
+ * collector deletes the pods of those machines, and controllers create them again.
+ */
 const KUBERNETES_PREFIXES = [
   ...KUBERNETES_NODE_PREFIXES,
   '/registry/masterleases/',
@@ -147,7 +150,8 @@ async function readKeptWorkers(
       const { record } = await records.node.read(etcd, records.node.key(nodeId), signal);
       const why = (): string | undefined => {
         if (record === undefined || record.name !== name) return 'the backup has no such node';
-        if (record.roles.join() !== 'KubernetesWorker') return 'it is not only a worker';
+        if (!isOnlyWorker(record.roles)) return 'it is not only a worker';
+        if (!isMemberState(record.state)) return 'it was not a member, or it was being removed';
         const identities = removedIdentities(record, () => true);
         if ([nodeId, ...identities].some((each) => refused.has(each))) return 'it was removed';
         const isFirst = identities.includes(node.admission?.identity ?? '') || name === node.name;
@@ -190,8 +194,8 @@ async function recordRemovals(
   for (const member of members) {
     const identities = removedIdentities(member, () => true).filter((identity) => !own.has(identity));
     const { when, then } = planRemoval(await readRemovals(etcd, identities, signal), member, {
-      nowMs,
-      removedBy: REMOVED_BY,
+      ...{ nowMs, removedBy: REMOVED_BY },
+      keys: removedKeysOf(member, undefined),
     });
     await etcd.commit({ when, then }, { signal });
   }

@@ -2,12 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { refuseOlderEpoch, type BackupFacts, type BackupHeader } from '../../internal/backup/index.ts';
 import { clusterPartOf, parseClusterPart, type ClusterConfig } from '../../internal/config/index.ts';
+import { isOnlyWorker } from '../../internal/role/index.ts';
 import type { KnownMachine } from '../sign/index.ts';
 import type { WorkspaceState } from '../workspace/index.ts';
 import { BackupCommandError } from './errors.ts';
-
-/** The roles of a node that runs only workloads. */
-const WORKER = 'KubernetesWorker';
 
 /** A restore that the workspace has begun, or that begins now. */
 export interface RestorePlan {
@@ -81,7 +79,7 @@ export function findWorkers(
   if (names.length === 0) return [];
   if (nodes === undefined)
     throw new BackupCommandError('backup-nodes-unknown', `keeping ${names.join(', ')}: no list of nodes`);
-  const workers = nodes.filter(({ roles }) => roles.join() === WORKER);
+  const workers = nodes.filter(({ roles }) => isOnlyWorker(roles));
   const refused = new Set(known.flatMap(({ nodeId, identity }) => [nodeId, identity]));
   return [...new Set(names)].map((wanted) => {
     const worker = workers.find(({ name }) => name === wanted);

@@ -31,6 +31,7 @@ export {
 export {
   firstNodeRoles,
   isControlPlane,
+  isOnlyWorker,
   MAX_ROLE_CHARS,
   MAX_ROLES,
   parseRoles,

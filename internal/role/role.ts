@@ -40,6 +40,11 @@ export function isControlPlane(roles: readonly Role[]): boolean {
   return roles.includes('ConsensusMember');
 }
 
+/** Whether a node runs only workloads, so that it has no key that control planes share. */
+export function isOnlyWorker(roles: readonly string[]): boolean {
+  return roles.length === 1 && roles[0] === 'KubernetesWorker';
+}
+
 /** The roles of a cluster's first node. */
 export function firstNodeRoles(options: { readonly singleNode: boolean }): readonly Role[] {
   return options.singleNode ? ROLES : ['ConsensusMember', 'KubernetesController'];
