@@ -6,6 +6,9 @@ const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 const FSYNC = 'etcd_disk_wal_fsync_duration_seconds_bucket';
 const ROUND_TRIP = 'etcd_network_peer_round_trip_time_seconds_bucket';
 
+/** So many of a few fsyncs may be slow for other reasons than the disk, such as a paused virtual machine. */
+const OUTLIERS = 2;
+
 const GROWTHS = [
   { kind: 'filesystem', label: 'path' },
   { kind: 'etcd', label: 'etcd' },
@@ -94,14 +97,11 @@ function memberFrom(all: readonly Sample[], etcd: string): EtcdMemberFacts | und
     ({ labels }) => labels['To'] ?? '',
   );
   const startedSeconds = value('process_start_time_seconds');
-  const roundTrips = [...peers.values()].flatMap((buckets) => quantileMs(buckets, 0.5) ?? []);
+  const roundTrips = [...peers.values()].flatMap((buckets) => medianMs(buckets) ?? []);
   return {
     hasLeader: leader === 1,
     ...defined({
-      fsyncP99Ms: quantileMs(
-        samples.filter(({ name }) => name === FSYNC),
-        0.99,
-      ),
+      fsync: slowFsyncs(samples.filter(({ name }) => name === FSYNC)),
       peerRoundTripMs: roundTrips.length === 0 ? undefined : Math.max(...roundTrips),
       dbSizeBytes: value('etcd_mvcc_db_total_size_in_bytes'),
       dbInUseBytes: value('etcd_mvcc_db_total_size_in_use_in_bytes'),
@@ -110,23 +110,40 @@ function memberFrom(all: readonly Sample[], etcd: string): EtcdMemberFacts | und
   };
 }
 
+/** The slowest fsyncs that count: see `EtcdMemberFacts`. */
+function slowFsyncs(buckets: readonly Sample[]): EtcdMemberFacts['fsync'] {
+  const { total, boundMs } = histogramFrom(buckets);
+  const within = Math.max(1, Math.min(Math.ceil(0.99 * total), total - OUTLIERS));
+  // A node sends its own metrics, so a value can be anything.
+  const ms = Number.isSafeInteger(total) && total >= 2 ? boundMs(within) : undefined;
+  return ms === undefined || !Number.isFinite(ms) ? undefined : { ms, within, total };
+}
+
+function medianMs(buckets: readonly Sample[]): number | undefined {
+  const { total, boundMs } = histogramFrom(buckets);
+  return total === 0 ? undefined : boundMs(total / 2);
+}
+
 /**
- * The upper bound of the bucket that contains the quantile. The last bucket has no upper bound, so its lower bound is
- * returned.
+ * A histogram of Prometheus. `boundMs` returns the upper bound of the bucket with the given rank from below. The last bucket has no upper
+ * bound, so its lower bound is returned.
  */
-function quantileMs(buckets: readonly Sample[], share: number): number | undefined {
+function histogramFrom(buckets: readonly Sample[]) {
   const sorted = buckets
     .map(({ labels, value }) => ({ le: labels['le'] === '+Inf' ? Infinity : Number(labels['le']), value }))
     .toSorted((a, b) => a.le - b.le);
-  const total = sorted.at(-1)?.value ?? 0;
-  if (total === 0) return undefined;
-  const { le } = sorted.find(({ value }) => value >= share * total) ?? { le: Infinity };
-  const bound = Number.isFinite(le) ? le : sorted.at(-2)?.le;
-  return bound === undefined ? undefined : bound * 1_000;
+  const boundMs = (rank: number): number | undefined => {
+    const { le } = sorted.find(({ value }) => value >= rank) ?? { le: Infinity };
+    const bound = Number.isFinite(le) ? le : sorted.at(-2)?.le;
+    return bound === undefined ? undefined : bound * 1_000;
+  };
+  return { total: sorted.at(-1)?.value ?? 0, boundMs };
 }
 
 function defined<T extends object>(values: T): { [K in keyof T]?: NonNullable<T[K]> } {
   return Object.fromEntries(
-    Object.entries(values).filter(([, value]) => value !== undefined && Number.isFinite(value)),
+    Object.entries(values).filter(
+      ([, value]) => value !== undefined && (typeof value !== 'number' || Number.isFinite(value)),
+    ),
   ) as { [K in keyof T]?: NonNullable<T[K]> };
 }

@@ -79,13 +79,13 @@ const records = z.object({
 });
 
 /**
- * Figures of one etcd member. `fsyncP99Ms` covers a few seconds and is undefined if nothing was written in that time.
- * `peerRoundTripMs` is the median to the slowest peer. It covers the whole time since the process started, because etcd
+ * Figures of one etcd member. `fsync` covers a few seconds and is undefined if too little was written in that time: `within` of `total`
+ * fsyncs took up to `ms`, which is the 99th percentile, or leaves out the two slowest if there are few. `peerRoundTripMs` is the median to the slowest peer. It covers the whole time since the process started, because etcd
  * measures its peers only every few seconds.
  */
 const etcdMember = z.object({
   hasLeader: z.boolean(),
-  fsyncP99Ms: number.optional(),
+  fsync: z.object({ ms: number, within: count, total: count }).optional(),
   peerRoundTripMs: number.optional(),
   dbSizeBytes: number.optional(),
   dbInUseBytes: number.optional(),

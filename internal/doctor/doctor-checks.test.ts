@@ -955,13 +955,13 @@ const ROWS: readonly Row[] = [
   row(
     'doctor-fsync',
     'an fsync takes 10 ms',
-    () => withMetrics('n2', { stateEtcd: fakeMember({ fsyncP99Ms: 10 }) }),
+    () => withMetrics('n2', { stateEtcd: fakeMember({ fsync: { ms: 10, within: 16, total: 18 } }) }),
     'good',
   ),
   row(
     'doctor-fsync',
     'an fsync takes 11 ms',
-    () => withMetrics('n2', { stateEtcd: fakeMember({ fsyncP99Ms: 11 }) }),
+    () => withMetrics('n2', { stateEtcd: fakeMember({ fsync: { ms: 11, within: 16, total: 18 } }) }),
     'warning',
     'n2',
   ),

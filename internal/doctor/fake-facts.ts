@@ -46,7 +46,7 @@ export function fakeEtcd(changes: Partial<EtcdFacts> = {}): EtcdFacts {
 /** The figures of an etcd member that is fast and has a leader. */
 export function fakeMember(changes: Partial<EtcdMemberFacts> = {}): EtcdMemberFacts {
   return {
-    ...{ hasLeader: true, fsyncP99Ms: 4, peerRoundTripMs: 0.8 },
+    ...{ hasLeader: true, fsync: { ms: 4, within: 16, total: 18 }, peerRoundTripMs: 0.8 },
     ...{ dbSizeBytes: GIB / 16, dbInUseBytes: GIB / 32 },
     ...changes,
   };

@@ -1,4 +1,5 @@
 import { metricsFrom, samplesFrom, type Sample } from '../../doctor/index.ts';
+import type { EtcdMemberFacts } from '../../../internal/doctor/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import type { DiskUsage, EtcdTimes, NodeUsage } from '../model/observations.ts';
 
@@ -58,8 +59,8 @@ function disksOf(samples: readonly Sample[]): readonly DiskUsage[] {
   });
 }
 
-function timesOf({ fsyncP99Ms, peerRoundTripMs }: EtcdTimes): EtcdTimes {
-  return { fsyncP99Ms, peerRoundTripMs };
+function timesOf({ fsync, peerRoundTripMs }: EtcdMemberFacts): EtcdTimes {
+  return { fsyncMs: fsync?.ms, peerRoundTripMs };
 }
 
 /** A node sends its own metrics, so a value can be anything. */

@@ -88,7 +88,7 @@ export function fakeObservations(count: number, more: Partial<Observations> = {}
     for (const { name } of nodes.slice(0, 3))
       history.addLatencies(
         name,
-        { disks: [], stateEtcd: { fsyncP99Ms: 2 + (at % 7), peerRoundTripMs: 0.4 } },
+        { disks: [], stateEtcd: { fsyncMs: 2 + (at % 7), peerRoundTripMs: 0.4 } },
         NOW_MS - at * 15_000,
       );
   return {

@@ -27,9 +27,9 @@ export class HistoryRecorder implements History {
       const known = this.latencies.get(curve) ?? [];
       this.latencies.set(curve, [...known, { atMs: nowMs, value }].slice(-MAX_POINTS));
     };
-    add(`${name} state etcd, fsync p99`, stateEtcd?.fsyncP99Ms);
+    add(`${name} state etcd, fsync`, stateEtcd?.fsyncMs);
     add(`${name} state etcd, round trip`, stateEtcd?.peerRoundTripMs);
-    add(`${name} kube etcd, fsync p99`, kubernetesEtcd?.fsyncP99Ms);
+    add(`${name} kube etcd, fsync`, kubernetesEtcd?.fsyncMs);
     add(`${name} kube etcd, round trip`, kubernetesEtcd?.peerRoundTripMs);
   }
 

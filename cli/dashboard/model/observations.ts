@@ -53,9 +53,9 @@ export interface NodeUsage {
   readonly kubernetesEtcd?: EtcdTimes;
 }
 
-/** Latencies of an etcd member, in ms; undefined if it had none since the reading before. */
+/** Latencies of an etcd member, in ms; undefined if it had none since the reading before. `fsyncMs` is that of its slowest fsyncs that count. */
 export interface EtcdTimes {
-  readonly fsyncP99Ms?: number | undefined;
+  readonly fsyncMs?: number | undefined;
   readonly peerRoundTripMs?: number | undefined;
 }
 
@@ -87,7 +87,7 @@ export interface Point {
 
 /** What the dashboard has seen since it started, oldest first and of limited length. */
 export interface History {
-  /** Latencies of etcd by their curve, such as "n1 state etcd fsync p99". */
+  /** Latencies of etcd by their curve, such as "n1 state etcd fsync". */
   readonly latencies: ReadonlyMap<string, readonly Point[]>;
   /** The health of each node, by name, from each change on: "healthy", "silent" or "unknown". */
   readonly heartbeats: ReadonlyMap<string, readonly HeartbeatChange[]>;
