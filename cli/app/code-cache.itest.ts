@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { chmod, mkdir, readdir, rm, symlink } from 'node:fs/promises';
+import { chmod, chown, mkdir, readdir, rm, stat, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createCliHarness, type CliHarness } from './fake-cli.ts';
 
@@ -41,8 +41,15 @@ describe('compiled code', () => {
     expect(await compiledIn(elsewhere)).toEqual([]);
   });
 
-  test('is not kept when there is no cache directory', async () => {
+  test('is kept in a cache directory that did not exist', async () => {
     await rm(cache, { recursive: true });
-    expect(await compiledIn(cache)).toEqual([]);
+    expect((await compiledIn(join(cache, 'cluster/compiled'))).length).toBeGreaterThan(10);
+    expect((await stat(cache)).mode & 0o777).toBe(0o700);
+  });
+
+  test('makes no cache directory in the home directory of another user', async () => {
+    await rm(cache, { recursive: true });
+    await chown(join(cache, '..'), 1000, 1000);
+    expect(await compiledIn(join(cache, '..'))).toEqual([]);
   });
 });

@@ -1,10 +1,13 @@
-import { lstatSync, mkdirSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 /** The directory and the user of the compile cache. */
 export interface CodeCacheOptions {
-  /** The cache directory of the user, `$XDG_CACHE_HOME` or `~/.cache`. It is not created. */
+  /**
+   * The cache directory of the user, `$XDG_CACHE_HOME` or `~/.cache`. It is created only in a directory of this user: after `sudo`, the
+   * home directory may still be that of another user, who could not use a cache directory of root.
+   */
   readonly cacheHome: string;
   /** Effective user id of this process. */
   readonly uid: number;
@@ -18,8 +21,8 @@ export interface CodeCacheOptions {
  */
 export function keepCompiledCode({ cacheHome, uid }: CodeCacheOptions): boolean {
   try {
-    assertPrivate(cacheHome, uid);
-    for (const path of [join(cacheHome, 'cluster'), join(cacheHome, 'cluster/compiled')]) {
+    if (!existsSync(cacheHome)) assertPrivate(dirname(cacheHome), uid);
+    for (const path of [cacheHome, join(cacheHome, 'cluster'), join(cacheHome, 'cluster/compiled')]) {
       mkdirSync(path, { mode: 0o700, recursive: true });
       assertPrivate(path, uid);
     }
