@@ -105,6 +105,17 @@ describe('a program that is a directory', () => {
     expect([run(), run('more')]).toEqual(['first', 'later']);
   });
 
+  test('defines `require` only in the chunks that call it', async () => {
+    mkdirSync(join(directory, 'node_modules/old'), { recursive: true });
+    source('node_modules/old/index.js', 'module.exports = require("node:path").basename;');
+    source('later.ts', `import basename from 'old';\nexport const later = basename('/a/b');`);
+    await bundleProgram(directory, join(directory, 'dist'), program);
+    const { 'main.mjs': main, ...chunks } = files();
+    expect(main).not.toContain('createRequire');
+    expect(Object.values(chunks).some((text) => text.includes('createRequire'))).toBe(true);
+    expect(execFileSync(process.execPath, [join(directory, 'dist/p/main.mjs'), 'more']).toString()).toBe('b');
+  });
+
   test('writes the same bytes each time, and deletes the chunks of an earlier build', async () => {
     await bundleProgram(directory, join(directory, 'dist'), program);
     const before = files();

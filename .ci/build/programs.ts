@@ -1,4 +1,13 @@
-import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join, resolve } from 'node:path';
 import { build, type BuildOptions, type Metafile, type Plugin } from 'esbuild';
 import { readyModule } from './answers.ts';
@@ -117,6 +126,7 @@ export async function bundleProgram(root: string, dist: string, program: Program
   const made = mkdtempSync(join(dist, `${program.name}-`));
   const pieces = { splitting: true, outdir: made, outExtension: { '.js': '.mjs' } };
   const { metafile } = await build({ ...target, ...pieces, chunkNames: '[name]-[hash]' });
+  for (const name of readdirSync(made)) dropUnusedRequire(join(made, name));
   replaceDirectory(resolve(dist, program.name), made);
   return metafile as Metafile;
 }
@@ -138,6 +148,13 @@ export function filesAtStart({ outputs }: Metafile, entry: string): readonly str
     }
   }
   return [...found];
+}
+
+/** esbuild puts a banner into every chunk. Few call `require`, and defining it in all of them takes a tenth of a short command. */
+function dropUnusedRequire(path: string): void {
+  const text = readFileSync(path, 'utf8');
+  const code = text.replace(`${REQUIRE}\n`, '');
+  if (!/\brequire\b/.test(code)) writeFileSync(path, code);
 }
 
 /**
