@@ -25,6 +25,7 @@ const joined = (state: JoinState): ClusterSnapshot => ({
 
 const kubelet = (status: 'True' | 'False', message = ''): KubeNode => ({
   metadata: { name: 'n2', namespace: '', creationTimestamp: '', labels: {} },
+  spec: { unschedulable: false },
   status: {
     conditions: [{ type: 'Ready', status, reason: '', message }],
     addresses: [],

@@ -17,6 +17,7 @@ const metadata = z.object({
 
 const nodeSchema = z.object({
   metadata,
+  spec: z.object({ unschedulable: z.boolean().default(false) }).prefault({}),
   status: z
     .object({
       conditions: z.array(condition).default([]),
@@ -102,8 +103,11 @@ export async function listEvents(
 }
 
 /** Whether a node is Ready, and otherwise the reason that its kubelet reports. */
-export function readinessOf(node: KubeNode): { readonly ready: boolean; readonly why: string } {
-  const ready = node.status.conditions.find(({ type }) => type === 'Ready');
+export function readinessOf({ status }: Pick<KubeNode, 'status'>): {
+  readonly ready: boolean;
+  readonly why: string;
+} {
+  const ready = status.conditions.find(({ type }) => type === 'Ready');
   if (ready === undefined) return { ready: false, why: 'the kubelet has not reported yet' };
   return { ready: ready.status === 'True', why: printable(ready.message || ready.reason) };
 }

@@ -20,8 +20,9 @@ const nodeNamed = (name: string, index: number) => ({
   status: { address: `192.0.2.${index}`, kubernetesVersion: 'v1.36.1', agentVersion: '0.1.0' },
 });
 
-const kubeNode = (name: string, ready: string) => ({
+const kubeNode = (name: string, ready: string, unschedulable?: true) => ({
   metadata: { name },
+  spec: { unschedulable },
   status: { conditions: [{ type: 'Ready', status: ready }] },
 });
 
@@ -66,6 +67,17 @@ describe('cluster node ls', () => {
         nodes: [{ name: 'n1', kubelet: 'Ready' }, { name: 'n2', kubelet: 'NotReady' }, { name: 'n10' }],
       },
     });
+  });
+
+  test('shows that no further pods are placed on a node, as kubectl does', async () => {
+    await startCluster();
+    await startKubernetes(() => ({ items: [kubeNode('n1', 'True', true), kubeNode('n2', 'True')] }));
+    expect((await list()).out).toMatch(/^n1 +Healthy +Ready,SchedulingDisabled +worker/m);
+    const { data } = JSON.parse((await list('-o', 'json')).out) as { data: { nodes: readonly unknown[] } };
+    expect(data.nodes.slice(0, 2)).toMatchObject([
+      { kubelet: 'Ready', isCordoned: true },
+      { kubelet: 'Ready' },
+    ]);
   });
 
   test('lists the nodes without waiting when the API server does not answer', async () => {

@@ -151,8 +151,15 @@ export function describeDisk({ directories }: Pick<NodeView, 'directories'>): st
 /** What Kubernetes says about the kubelet of a node; `Unknown` when Kubernetes did not answer. */
 export type KubeletState = 'Ready' | 'NotReady' | 'Unknown';
 
-/** A node and the state of its kubelet; undefined when Kubernetes does not know the node, or was not asked. */
-export type ListedNode = NodeView & { readonly kubelet?: KubeletState | undefined };
+/** What Kubernetes knows of a node; undefined when it does not know the node, or was not asked. */
+export interface KubernetesView {
+  readonly kubelet?: KubeletState | undefined;
+  /** Whether no further pods are placed on the node, for example because it was drained. */
+  readonly isCordoned?: boolean | undefined;
+}
+
+/** A node with what Kubernetes knows of it. */
+export type ListedNode = NodeView & KubernetesView;
 
 /** The nodes as a list, with kubectl's column names. */
 export function nodeListing(
@@ -170,7 +177,7 @@ export function nodeListing(
     columns: [
       { title: 'NAME', textOf: ({ name }) => name },
       { title: 'STATUS', textOf: nodeStatusText },
-      { title: 'KUBELET', textOf: ({ kubelet = NONE }) => kubelet },
+      { title: 'KUBELET', textOf: kubeletText },
       { title: 'ROLES', textOf: ({ roles }) => roles.join(',') || NONE },
       { title: 'AGE', textOf: ({ createdMs }) => formatDuration(nowMs - createdMs) },
       { title: 'VERSION', textOf: ({ kubernetesVersion }) => kubernetesVersion || NONE },
@@ -207,6 +214,11 @@ export function renderCertificates(nodes: readonly NodeView[], nowMs: number): s
 export function nodeStatusText({ state, health }: NodeView): string {
   const parts = state === 'up' ? [health] : health === 'healthy' ? [state] : [state, health];
   return [...new Set(parts)].map((part) => STATUSES[part] ?? part).join(',');
+}
+
+/** As kubectl writes it: "Ready" or "Ready,SchedulingDisabled". */
+function kubeletText({ kubelet, isCordoned = false }: KubernetesView): string {
+  return isCordoned ? `${kubelet ?? NONE},SchedulingDisabled` : (kubelet ?? NONE);
 }
 
 function expiryText({ expiry }: NodeView, nowMs: number): string {

@@ -48,7 +48,13 @@ export interface KubernetesPart {
   readonly server: string;
   /** The server of the kubeconfig, if it did not respond and `server` is another one. */
   readonly silentServer?: string;
-  readonly nodes: readonly { readonly name: string; readonly ready: boolean; readonly why: string }[];
+  readonly nodes: readonly {
+    readonly name: string;
+    readonly ready: boolean;
+    readonly why: string;
+    /** Absent if pods may be placed on the node. */
+    readonly isCordoned?: boolean;
+  }[];
   readonly pods: { readonly total: number; readonly notReady: readonly string[] };
   /** Releases of helm; undefined if the caller may not list them. */
   readonly charts: readonly HelmRelease[] | undefined;

@@ -26,10 +26,11 @@ import { readLastNodes, renderLastNodes, saveLastNodes } from './last-nodes.ts';
 import { countPods } from './count-pods.ts';
 import {
   nodeViewsFrom,
+  type NodeView,
   renderCertificates,
   nodeListing,
   renderNodes,
-  type KubeletState,
+  type KubernetesView,
 } from './node-view.ts';
 import { describeCredentials, readCredentialExpiry } from './credential-expiry.ts';
 import { printable } from '../../../internal/printable/index.ts';
@@ -53,6 +54,11 @@ const KUBELETS_MS = 4_000;
 export interface StatusOptions {
   readonly wide?: boolean;
   readonly watch?: boolean;
+  /** Problems that only the workspace knows, such as interrupted commands. */
+  readonly problemsOfWorkspace?: (
+    context: CommandContext,
+    nodes: readonly NodeView[],
+  ) => Promise<readonly string[]>;
 }
 
 /** Flags of `cluster node ls`. */
@@ -63,14 +69,18 @@ export interface NodeListOptions {
 }
 
 /** `cluster status`. Returns `unhealthy` when a part of the cluster cannot be read or has a problem. */
-export async function runStatus(context: CommandContext, { wide, watch }: StatusOptions): Promise<ExitName> {
-  const options = { wide: wide === true || context.host.isWide };
+export async function runStatus(context: CommandContext, given: StatusOptions): Promise<ExitName> {
+  const { wide, watch, problemsOfWorkspace = async () => [] } = given;
+  const options = { wide: wide === true || context.host.isWide, problemsOfWorkspace };
   return watch === true
     ? watchResult(context, () => showStatus(context, options))
     : showStatus(context, options);
 }
 
-async function showStatus(context: CommandContext, options: { readonly wide: boolean }): Promise<ExitName> {
+async function showStatus(
+  context: CommandContext,
+  options: Required<Pick<StatusOptions, 'wide' | 'problemsOfWorkspace'>>,
+): Promise<ExitName> {
   const caller = await readCaller(context);
   const [curator, kubernetes] = await Promise.all([
     readPart(context, () => readCurator(context, caller)),
@@ -81,7 +91,10 @@ async function showStatus(context: CommandContext, options: { readonly wide: boo
   // A caller who is not an owner may have no kubeconfig, so an unread Kubernetes status is a problem only for owners.
   const isKubernetesRequired = kubernetes.ok || caller.kind === 'owner';
   const problems = curator.ok
-    ? problemsOf(curator.value, kubernetes.ok ? kubernetes.value : undefined, nowMs)
+    ? [
+        ...problemsOf(curator.value, kubernetes.ok ? kubernetes.value : undefined, nowMs),
+        ...(await options.problemsOfWorkspace(context, curator.value.nodes)),
+      ]
     : [];
   const healthy = curator.ok && kubernetes.ok === isKubernetesRequired && problems.length === 0;
   const lastNodes = curator.ok ? undefined : await readLastNodes(context, caller);
@@ -124,7 +137,7 @@ export async function runNodeList(
   await saveLastNodes(context, caller, views);
   const shown = views
     .filter(({ labels }) => wanted(labels))
-    .map((view) => ({ ...view, kubelet: kubelets(view.name) }));
+    .map((view) => ({ ...view, ...kubelets(view.name) }));
   context.host.list(nodeListing(shown, { nowMs: context.ports.clock.nowMs(), wide }));
 }
 
@@ -153,12 +166,21 @@ async function readCurator(context: CommandContext, caller: Caller): Promise<Cur
   });
 }
 
-function kubeletsOf(nodes: readonly KubeNode[]): (name: string) => KubeletState | undefined {
-  const states = new Map(nodes.map((node) => [node.metadata.name, readinessOf(node).ready]));
-  return (name) => {
-    const isReady = states.get(name);
-    return isReady === undefined ? undefined : isReady ? 'Ready' : 'NotReady';
-  };
+function kubeletsOf(nodes: KubernetesPart['nodes']): (name: string) => KubernetesView {
+  const views = new Map(
+    nodes.map(
+      ({ name, ready, isCordoned }) => [name, { kubelet: ready ? 'Ready' : 'NotReady', isCordoned }] as const,
+    ),
+  );
+  return (name) => views.get(name) ?? { kubelet: undefined };
+}
+
+function kubernetesNodesFrom(nodes: readonly KubeNode[]): KubernetesPart['nodes'] {
+  return nodes.map((node) => ({
+    name: node.metadata.name,
+    ...readinessOf(node),
+    ...(node.spec.unschedulable && { isCordoned: true }),
+  }));
 }
 
 /** What the Kubernetes API reports, with the kubeconfig of the workspace. */
@@ -175,7 +197,7 @@ export async function readKubernetes(context: CommandContext): Promise<Kubernete
   return {
     server: access.server,
     ...(named.server === access.server ? {} : { silentServer: named.server }),
-    nodes: nodes.map((node) => ({ name: node.metadata.name, ...readinessOf(node) })),
+    nodes: kubernetesNodesFrom(nodes),
     pods: countPods(pods, nodes),
     charts,
   };
@@ -198,16 +220,16 @@ async function readReleases(
  * Reads the state of each node's kubelet from Kubernetes. The list of nodes does not wait long for it: without a response, every
  * kubelet is `Unknown`; without a kubeconfig, the state is undefined.
  */
-async function readKubelets(context: CommandContext): Promise<(name: string) => KubeletState | undefined> {
+async function readKubelets(context: CommandContext): Promise<(name: string) => KubernetesView> {
   const { clock } = context.ports;
   const waiting = { what: 'reading nodes from Kubernetes', ms: KUBELETS_MS, clock, signal: context.signal };
   const part = await readPart(context, () =>
     withTimeout(waiting, async (signal) =>
-      kubeletsOf(await readFromServing({ ...context, signal }, listNodes)),
+      kubeletsOf(kubernetesNodesFrom(await readFromServing({ ...context, signal }, listNodes))),
     ),
   );
   if (part.ok) return part.value;
-  return part.codes.includes('cluster-no-kubeconfig') ? () => undefined : () => 'Unknown';
+  return () => ({ kubelet: part.codes.includes('cluster-no-kubeconfig') ? undefined : 'Unknown' });
 }
 
 function renderNodeTable(
@@ -215,10 +237,11 @@ function renderNodeTable(
   kubernetes: Part<KubernetesPart>,
   options: { readonly wide: boolean; readonly nowMs: number },
 ): string {
-  const states = kubernetes.ok ? kubernetes.value.nodes : [];
-  const kubelets = new Map(states.map(({ name, ready }) => [name, ready ? 'Ready' : 'NotReady'] as const));
-  const shown = nodes.map(
-    (node) => ({ ...node, kubelet: kubernetes.ok ? kubelets.get(node.name) : 'Unknown' }) as const,
+  const kubelets = kubernetes.ok
+    ? kubeletsOf(kubernetes.value.nodes)
+    : (): KubernetesView => ({ kubelet: 'Unknown' });
+  return renderNodes(
+    nodes.map((node) => ({ ...node, ...kubelets(node.name) })),
+    options,
   );
-  return renderNodes(shown, options);
 }
