@@ -27,6 +27,7 @@ export { runNodeMetrics } from './node-metrics.ts';
 export { runReboot, runShutdown } from './node-power.ts';
 export { runRemove, type RemoveOptions } from './removal/node-remove.ts';
 export { runReset, type ResetOptions } from './removal/node-reset.ts';
+export { unfinishedRemovals } from './removal/pending-removals.ts';
 export { runReadmit, runRemovedList } from './removal/readmit.ts';
 export { runnableViews, verdictAt, VERDICT_NAMES, type RunnableView } from './runnable-tree.ts';
 export { runNodeShow } from './node-show.ts';

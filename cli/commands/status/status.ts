@@ -9,8 +9,12 @@ export function register(command: Command, action: ActionBinder): void {
     .option('--wide', 'show more columns and all node certificates')
     .option(...WATCH_FLAG)
     .action(
-      action<StatusOptions>(async (context, options) =>
-        (await import('../../cluster/index.ts')).runStatus(context, options),
-      ),
+      action<StatusOptions>(async (context, options) => {
+        const [{ runStatus }, { unfinishedRemovals }] = await Promise.all([
+          import('../../cluster/index.ts'),
+          import('../../nodes/index.ts'),
+        ]);
+        return runStatus(context, { ...options, problemsOfWorkspace: unfinishedRemovals });
+      }),
     );
 }

@@ -14,6 +14,7 @@ import {
   runSetRole,
   runShutdown,
   runTaint,
+  unfinishedRemovals,
 } from '../index.ts';
 import { runKeysRotate } from '../../keys/index.ts';
 import { runOperatorRemove } from '../../operators/index.ts';
@@ -178,6 +179,38 @@ describe('a command that was interrupted at any point reaches the same state in 
       expect({ at, state: living.cluster.state }).toEqual({ at, state: wanted });
     }
   });
+
+  const removals = cases.filter(({ command }) => command === 'node remove' || command === 'node reset');
+  test.each(removals)(
+    '$command of $what leaves a trace for `status` once the node has lost its roles',
+    async (one) => {
+      await living.reset();
+      const told = async (): Promise<readonly string[]> => {
+        const { nodes } = living.cluster.state;
+        const views = nodes.map(({ nodeId: id, roles }) => ({
+          id,
+          roles: roles.map(() => 'worker' as const),
+        }));
+        return unfinishedRemovals(living.program(Infinity), views);
+      };
+      await runOnce(one, Infinity);
+      const points = living.points.reached;
+      expect(points).toBeGreaterThan(1);
+      expect(await told()).toEqual([]); // also starts to count the points again
+      const before = living.cluster.state.nodes.length + 1;
+      for (let at = 1; at <= points; at++) {
+        await living.reset();
+        await runOnce(one, at);
+        const { nodes } = living.cluster.state;
+        const isWhole = nodes.length === before && nodes.every(({ roles }) => roles.length > 0);
+        const isComplete = at === points; // interrupted after its last effect
+        if (!isWhole && !isComplete)
+          expect([at, await told()]).toEqual([at, [expect.stringMatching(/run `cluster node re/)]]);
+        await runOnce(one, Infinity);
+        expect([at, await told()]).toEqual([at, []]);
+      }
+    },
+  );
 
   test('every changing command is tested here or elsewhere', () => {
     const known = [...cases.map(({ command }) => command), ...Object.keys(ELSEWHERE)];

@@ -91,8 +91,8 @@ export async function runRemove(
   await requestDeletion(context, node);
   const { losses, plan } = preview;
   await confirmLoss(context, { doing: `removing node ${node.name}`, losses, yes: options.yes });
-  if (node.state === NodeState.UP) await drainAndTakeRoles(context, node, plan.voters.after, options);
   await savePendingRemoval(context, { nodeId: node.nodeId, name: node.name, order });
+  if (node.state === NodeState.UP) await drainAndTakeRoles(context, node, plan.voters.after, options);
   return deleteAndReport(context, node, choice);
 }
 

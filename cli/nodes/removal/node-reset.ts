@@ -48,6 +48,8 @@ export async function runReset(context: CommandContext, name: string, options: R
   if (options.dryRun) return showPreview(context, node, { losses, plan });
   if (plan !== undefined) {
     await confirmLoss(context, { doing: `resetting node ${node.name}`, losses, yes: options.yes });
+    const { nodeId } = node;
+    await savePendingRemoval(context, { nodeId, name: node.name, order: target.earlierRun?.order ?? 'none' });
     await drainAndTakeRoles(context, node, plan.voters.after, { ...options, isLost: false });
     await sendOrder(context, node, sign(node));
   }

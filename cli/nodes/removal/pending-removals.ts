@@ -6,7 +6,7 @@ import { readJson } from '../../../internal/file/index.ts';
 import { NODE_ID } from '../../../internal/pki/index.ts';
 import { NodeSchema, NodeState, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
-import { readCaller, findNode } from '../../cluster/index.ts';
+import { readCaller, findNode, type NodeView } from '../../cluster/index.ts';
 import { removedNodeId } from './readmit.ts';
 
 const MAX_BYTES = 1024 * 1024;
@@ -86,6 +86,26 @@ export async function completePendingRemoval(
   if (!nodes.some((each) => each.nodeId === nodeId && !each.isProved)) return;
   const closed = nodes.map((each) => (each.nodeId === nodeId ? { ...each, isProved: true } : each));
   await write(context, path, closed);
+}
+
+/**
+ * The removals and resets of this workspace that were interrupted, for `cluster status`: the node has lost its roles or its record, and
+ * nothing else says why.
+ */
+export async function unfinishedRemovals(
+  context: CommandContext,
+  nodes: readonly Pick<NodeView, 'id' | 'roles'>[],
+): Promise<readonly string[]> {
+  const { nodes: pending } = await readAll(context);
+  return pending.flatMap(({ nodeId, name, order, isProved }) => {
+    const hasRoles = nodes.some(({ id, roles }) => id === nodeId && roles.length > 0);
+    if (isProved || (order === 'none' && hasRoles)) return []; // with its roles, it is still a usable node
+    const commands =
+      order === 'none'
+        ? `\`cluster node remove ${name}\` or \`reset ${name}\``
+        : `\`cluster node reset ${name}\``;
+    return [`taking node ${name} out of the cluster was interrupted: run ${commands} again`];
+  });
 }
 
 /** Whether the record of a node from `findRemovalTarget` is deleted. */
