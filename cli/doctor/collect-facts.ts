@@ -23,6 +23,7 @@ import {
   type Caller,
 } from '../cluster/index.ts';
 import { layoutOf, StateFile } from '../workspace/index.ts';
+import { askEvidence } from './ask-evidence.ts';
 import { metricsFrom } from './parse-metrics.ts';
 import { readKubernetes } from './read-kubernetes.ts';
 import { plain, readRecords, type CuratorAnswer } from './read-records.ts';
@@ -63,9 +64,14 @@ export async function collectFacts(
   const controlPlanes = await controlPlanesOf(context, caller, found);
   const curators = await askCurators(context, controlPlanes);
   const serving = controlPlanes.filter((_, index) => curators[index]?.answer.ok);
-  const [kubernetes, metrics] = await Promise.all([
+  const [kubernetes, metrics, evidence] = await Promise.all([
     askKubernetes(context, { controlPlanes, nodes }),
     measure(context, { found, serving, nodes, windowMs }),
+    // While `measure` waits between its two readings, so that a small cluster takes no longer.
+    askEvidence(context, {
+      nodes: (found?.nodes ?? []).filter(({ name }) => isWanted(nodes, printable(name))),
+      only: serving.map(({ endpoint }) => endpoint),
+    }),
   ]);
   const { certificateMs, kubeconfigMs } = await readCredentialExpiry(context);
   const charts = await installedCharts(context, caller);
@@ -78,7 +84,7 @@ export async function collectFacts(
     credentials: { certificateMs, ...(kubeconfigMs !== undefined && { kubeconfigMs }) },
     ...recordParts(answer),
     ...{ curators, ...kubernetes },
-    metrics,
+    ...{ metrics, evidence },
     ...(charts && { charts }),
   };
 }

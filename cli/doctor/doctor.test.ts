@@ -19,16 +19,21 @@ import {
   type FakeStreamCalls,
 } from '../cluster/curator/fake-curator.ts';
 import { createKubernetes, FakeResponse } from '../cluster/curator/fake-kubernetes.ts';
+import { createMachine, evidenceAnswer, evidenceConfiguration } from '../nodes/fake-evidence.ts';
 import { runDoctor, watchDoctor } from './index.ts';
 
+const MACHINE = createMachine('a', 'n1');
+const NODE_ID = MACHINE.record.nodeId;
+const WORKER = createMachine('b', 'n2');
 const ADDRESS = '127.0.71.1';
 const DAY_MS = 86_400_000;
 /** Does not wait between the two readings of the metrics. */
 const QUICK = { windowMs: 1 };
 const open: AsyncDisposable[] = [];
-afterEach(async () => {
+async function close(): Promise<void> {
   for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
-});
+}
+afterEach(close);
 
 const GROWTH = ['/var/lib/kubelet', '/var/lib/containerd']
   .flatMap((path) => [
@@ -48,10 +53,10 @@ const METRICS = ['state', 'kubernetes']
   .concat(GROWTH)
   .join('\n');
 
-const ETCD = { dbSizeBytes: 4096n, quotaBytes: 1_000_000n, hasLeader: true, members: [{ name: 'node-1' }] };
+const ETCD = { dbSizeBytes: 4096n, quotaBytes: 1_000_000n, hasLeader: true, members: [{ name: NODE_ID }] };
 
 const node = () => ({
-  ...{ nodeId: 'node-1', name: 'n1', state: NodeState.UP, health: NodeHealth.HEALTHY, createdMs: 1n },
+  ...{ ...MACHINE.record, state: NodeState.UP, health: NodeHealth.HEALTHY, createdMs: 1n },
   roles: [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER, NodeRole.KUBERNETES_WORKER],
   status: {
     ...{ address: ADDRESS, agentVersion: '0.1.0', kubernetesEtcd: ETCD },
@@ -137,12 +142,12 @@ async function createCluster(
   clock = new HarnessClock(),
 ) {
   let endpoint = '';
-  const harness = await createCuratorHarness(
+  const harness: Awaited<ReturnType<typeof createCuratorHarness>> = await createCuratorHarness(
     {
-      checkHealth: async () => ({ nodeId: 'node-1' }),
+      checkHealth: async () => ({ nodeId: NODE_ID }),
       getClusterInfo: async () => ({
         clusterName: 'prod',
-        directory: [{ nodeId: 'node-1', name: 'n1', curatorEndpoint: endpoint }],
+        directory: [{ nodeId: NODE_ID, name: 'n1', curatorEndpoint: endpoint }],
         etcd: ETCD,
       }),
       listNodes: async () => ({ nodes: [node()] }),
@@ -156,11 +161,17 @@ async function createCluster(
       listBackups: async () => ({}),
       ...admission,
     },
-    { getMetrics: async () => ({ text: METRICS }), ...streams },
+    {
+      getMetrics: async () => ({ text: METRICS }),
+      getEvidence: async ({ node: of, nonce }) =>
+        evidenceAnswer(of === NODE_ID ? MACHINE : WORKER, { clusterId: harness.clusterId, nonce }),
+      ...streams,
+    },
     { address: ADDRESS },
   );
   open.push(harness);
   ({ endpoint } = harness);
+  await harness.files.writeAtomic('/owner/cluster.yaml', evidenceConfiguration());
   const spec = { metadata: { annotations: {} }, spec: {} };
   const answer = ({ url }: { readonly url: string }) => kubernetes?.(url) ?? healthyKubernetes(url);
   open.push(
@@ -306,8 +317,8 @@ describe('runDoctor()', () => {
       },
     };
     const certificate = encodeBackupCertificate(signBackupCertificate(content, { keyPem, vouchers: [] }));
-    const failure = { nodeId: 'node-1', nodeName: 'n1', timeMs: BigInt(nowMs), code: 'away', message: 'why' };
-    const copies = [{ nodeId: 'node-1', nodeName: 'n1', directory: 'place', names: [], failure }];
+    const failure = { nodeId: NODE_ID, nodeName: 'n1', timeMs: BigInt(nowMs), code: 'away', message: 'why' };
+    const copies = [{ nodeId: NODE_ID, nodeName: 'n1', directory: 'place', names: [], failure }];
     const { context } = await createCluster({
       admission: { listBackups: async () => ({ certificate, copies }) },
     });
@@ -430,7 +441,7 @@ describe('runDoctor()', () => {
   });
 
   test('with the name of a worker, still measures the control planes, and asks no other kubelet', async () => {
-    const worker = { ...node(), nodeId: 'node-2', name: 'n2', roles: [NodeRole.KUBERNETES_WORKER] };
+    const worker = { ...node(), ...WORKER.record, roles: [NodeRole.KUBERNETES_WORKER] };
     const asked: string[] = [];
     const { context } = await createCluster({
       curator: { listNodes: async () => ({ nodes: [node(), worker] }) },
@@ -459,7 +470,10 @@ describe('runDoctor()', () => {
     expect(await runDoctor(offline, { facts: '/owner/facts.json' }, [])).toBe(exit);
     expect(offline.host.answered).toEqual(live);
     const bytes = (await files.read('/owner/facts.json', MAX_FACTS_BYTES)) ?? new Uint8Array();
-    expect(parseFacts(bytes).clusterName).toBe('prod');
+    expect(parseFacts(bytes)).toMatchObject({
+      clusterName: 'prod',
+      evidence: [{ node: 'n1', answer: { value: { variant: 'tpm', isAccepted: true } } }],
+    });
     expect(Buffer.from(bytes).toString()).not.toMatch(/PRIVATE KEY|CERTIFICATE/);
   });
 
@@ -468,6 +482,99 @@ describe('runDoctor()', () => {
     await expect(runDoctor(context, { facts: '/none' }, [])).rejects.toMatchObject({
       code: 'doctor-facts-missing',
     });
+  });
+});
+
+describe('runDoctor() about evidence', () => {
+  const ofEvidence = ({ findings }: Result) => findings.filter(({ code }) => code === 'doctor-evidence');
+
+  test('accepts fresh evidence of the machine on record, and saves nothing about the machine', async () => {
+    const { context, files } = await createCluster();
+    const { result } = await doctor(context);
+    expect(ofEvidence(result)).toMatchObject([
+      { subject: 'evidence of n1', grade: 'good', figure: 'TPM evidence accepted, software not attested' },
+    ]);
+    expect(await files.list('/owner/machines')).toEqual([]);
+  });
+
+  test('names the register that differs from its reference value', async () => {
+    const { context, files } = await createCluster();
+    await files.writeAtomic('/owner/cluster.yaml', evidenceConfiguration({ pcr4: 'cd'.repeat(32) }));
+    const { exit, result } = await doctor(context);
+    expect(result.problems).toMatchObject([
+      {
+        ...{ code: 'doctor-evidence', grade: 'error', node: 'n1' },
+        cause: expect.stringMatching(
+          /attestation-register-mismatch: pcr4 differs from the reference/,
+        ) as unknown,
+        fix: expect.stringMatching(/^Run `cluster verify n1`/) as unknown,
+      },
+    ]);
+    expect(exit).toBe('unhealthy');
+  });
+
+  test('refuses the evidence of another machine, and evidence that was made before', async () => {
+    const answers = [
+      (clusterId: string, nonce: Uint8Array) =>
+        evidenceAnswer({ ...MACHINE, key: WORKER.key }, { clusterId, nonce }),
+      (clusterId: string) => evidenceAnswer(MACHINE, { clusterId, nonce: new Uint8Array(32) }),
+    ];
+    for (const answer of answers) {
+      const cluster: Awaited<ReturnType<typeof createCluster>> = await createCluster({
+        streams: { getEvidence: async ({ nonce }) => answer(cluster.clusterId, nonce) },
+      });
+      const { result } = await doctor(cluster.context);
+      expect(result.problems).toMatchObject([{ code: 'doctor-evidence', grade: 'error' }]);
+      await close();
+    }
+  });
+
+  test('says that it does not know if the node does not answer, or if the known machines cannot be read', async () => {
+    const refused = () => Promise.reject(new Error('no'));
+    for (const each of [{ streams: { getEvidence: refused } }, {}]) {
+      const { context, files } = await createCluster(each);
+      if (!('streams' in each)) await files.makeDirectory('/owner/machines');
+      if (!('streams' in each)) await files.writeAtomic('/owner/machines/n7.json', '{');
+      const { exit, result } = await doctor(context);
+      expect(result.problems).toMatchObject([{ code: 'doctor-evidence', grade: 'unknown', node: 'n1' }]);
+      expect(exit).toBe('warnings');
+      await close();
+    }
+  });
+
+  test('waits for no node longer than 20 s', async () => {
+    /** The time limit of a node passes at once. */
+    class HastyClock extends HarnessClock {
+      override sleep(ms: number, signal: AbortSignal): Promise<void> {
+        return super.sleep(ms === 20_000 ? 200 : ms, signal);
+      }
+    }
+    const getEvidence = (_: unknown, { signal }: { readonly signal: AbortSignal }) =>
+      new Promise<never>((__, reject) =>
+        signal.addEventListener('abort', () => reject(new Error('aborted'))),
+      );
+    const { context } = await createCluster({ streams: { getEvidence } }, new HastyClock());
+    const { result } = await doctor(context);
+    expect(result.problems).toMatchObject([
+      { code: 'doctor-evidence', grade: 'unknown', cause: 'evidence of n1: timed out after 20000 ms' },
+    ]);
+  });
+
+  test('asks only the nodes that it is about', async () => {
+    const asked: string[] = [];
+    const other = { ...node(), ...WORKER.record, roles: [NodeRole.KUBERNETES_WORKER] };
+    const cluster: Awaited<ReturnType<typeof createCluster>> = await createCluster({
+      curator: { listNodes: async () => ({ nodes: [node(), other] }) },
+      streams: {
+        getEvidence: async ({ node: of, nonce }) => {
+          asked.push(of);
+          return evidenceAnswer(MACHINE, { clusterId: cluster.clusterId, nonce });
+        },
+      },
+      kubernetes: withWorker,
+    });
+    await doctor(cluster.context, 'n1');
+    expect(asked).toEqual([NODE_ID]);
   });
 });
 

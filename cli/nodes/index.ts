@@ -17,6 +17,7 @@ export {
   type ApproveOptions,
   type JoinView,
 } from './joins/joins.ts';
+export { judgeFresh, readVerifier, type Judgement, type Verifier } from './fresh-evidence.ts';
 export { expectMachine, MachinePins } from './machine-pins.ts';
 export { runLabel } from './node-label.ts';
 export { runTaint } from './node-taint.ts';

@@ -1,39 +1,12 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import { generateKeyPairSync } from 'node:crypto';
-import { bindingOfVerifyRequest, lockedValue } from '../../internal/attestation/index.ts';
-import { nodeIdOf } from '../../internal/pki/index.ts';
 import { createSoftKey } from '../../internal/testing/tpm/fake-tpm.ts';
-import { forgeEvidence, nameHexOf } from '../../internal/testing/tpm/tpm-evidence.ts';
 import { contextOf, createCuratorHarness } from '../cluster/curator/fake-curator.ts';
 import { layoutOf, StateFile } from '../workspace/index.ts';
+import { createMachine, evidenceAnswer, evidenceConfiguration } from './fake-evidence.ts';
 import { expectMachine, forgetMachine } from './machine-pins.ts';
 import { runVerifyNode } from './verify-node.ts';
 
-const ZERO = new Uint8Array(32);
 const CHANGED = { verdict: 'refused', code: 'nodes-machine-changed' };
-
-/** A machine with its own keys, and the record of a node that names it. */
-function createMachine(digit: string) {
-  const key = createSoftKey();
-  const publicKey = generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'der' });
-  const identity = `tpm-ek:${digit.repeat(64)}`;
-  const admission = { identity, variant: 'tpm', akName: nameHexOf(key), proof: 'endorsed' };
-  const record = { nodeId: nodeIdOf(publicKey), name: 'n2', publicKey: new Uint8Array(publicKey), admission };
-  return { key, record };
-}
-
-function configuration(inventory: readonly object[] = []): string {
-  const attestation = {
-    firstContact: 'fingerprint',
-    variants: ['tpm'],
-    policy: {
-      ...{ name: 'ours', profile: 'identity', machines: 'any-proved' },
-      tpm: { requiredPcrs: [4], eventLog: 'optional', loggedPcrs: [] },
-    },
-  };
-  const join = { policy: 'inventory', inventory };
-  return JSON.stringify({ version: 1, name: 'prod', attestation, join });
-}
 
 /**
  * A workspace, and a curator that returns a certain record and the evidence of a certain machine. A test can
@@ -46,17 +19,12 @@ async function createVerified() {
     {},
     {
       getEvidence: async ({ nonce }: { readonly nonce: Uint8Array }) => {
-        const { nodeId } = answer.record;
-        const binding = bindingOfVerifyRequest({ clusterId: harness.clusterId, nodeId, nonce });
-        const pcrValues = new Map([
-          [4, ZERO],
-          [15, lockedValue(ZERO, harness.clusterId)],
-        ]);
-        return { variant: 'tpm', evidence: forgeEvidence({ binding, key: answer.key, pcrValues }) };
+        const { clusterId } = harness;
+        return evidenceAnswer(answer, { clusterId, nonce });
       },
     },
   );
-  await harness.files.writeAtomic('/owner/cluster.yaml', configuration());
+  await harness.files.writeAtomic('/owner/cluster.yaml', evidenceConfiguration());
   const answerAs = ({ key, record }: ReturnType<typeof createMachine>, over: object = {}): void => {
     Object.assign(answer, { key, record: { ...record, ...over } });
   };
@@ -186,7 +154,10 @@ describe('the machine that cluster verify expects', () => {
   test('comes from the inventory of cluster.yaml, also with --accept-change', async () => {
     await using world = await createVerified();
     const { identity } = real.record.admission;
-    await world.files.writeAtomic('/owner/cluster.yaml', configuration([{ identity, name: 'n2' }]));
+    await world.files.writeAtomic(
+      '/owner/cluster.yaml',
+      evidenceConfiguration({ inventory: [{ identity, name: 'n2' }] }),
+    );
     world.answerAs(other);
     expect(await world.verify()).toMatchObject(CHANGED);
     expect(await world.verify({ acceptChange: true })).toMatchObject(CHANGED);

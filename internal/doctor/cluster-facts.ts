@@ -189,6 +189,26 @@ const kubernetes = z.object({
     .optional(),
 });
 
+/** What this workstation found when it verified fresh evidence of a node, as `cluster verify NODE` does. */
+const evidence = z.object({
+  /** The kind of evidence that the node sent: "tpm", "machine-key". */
+  variant: name,
+  /** Of the policy; "identity": software is not attested. */
+  profile: name,
+  isAccepted: z.boolean(),
+  /** Why the evidence was refused. */
+  refusal: z
+    .object({
+      code: name,
+      reason: text,
+      /** Registers whose value is none of the reference values. */
+      differing: z.array(name).max(32),
+      /** The register that shows to which cluster the machine is bound. */
+      lockRegister: name,
+    })
+    .optional(),
+});
+
 const backupFailure = z.object({ node: name, timeMs, code: name, message: text });
 
 const backups = z.object({
@@ -238,6 +258,11 @@ const factsShape = z.object({
       }),
     )
     .max(1_000),
+  /** Absent in files of earlier versions. */
+  evidence: z
+    .array(z.object({ node: name, answer: part(evidence) }))
+    .max(1_000)
+    .optional(),
   kubernetes: part(kubernetes),
   keys: part(
     z.object({
@@ -282,6 +307,8 @@ export type EtcdFacts = z.output<typeof etcd>;
 export type EtcdMemberFacts = z.output<typeof etcdMember>;
 /** What the metrics of a node tell. */
 export type NodeMetricsFacts = z.output<typeof nodeMetrics>;
+/** The verdict about the evidence of a node. */
+export type EvidenceFacts = z.output<typeof evidence>;
 /** How fast a file system or a database of a node fills. */
 export type GrowthFacts = z.output<typeof growth>;
 /** What the Kubernetes API knows. */

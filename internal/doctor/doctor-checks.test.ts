@@ -254,6 +254,28 @@ const credentials = (leftMs: number): ClusterFacts =>
 const kubelet = (error: string, ...codes: string[]): ClusterFacts =>
   fakeFacts({ kubelets: [{ node: 'n4', answer: { ok: false, error, codes } }] });
 
+type Evidence = NonNullable<ClusterFacts['evidence']>[number]['answer'];
+
+/** Facts in which this was found about the evidence of n2. */
+const evidenceOf = (answer: Evidence): ClusterFacts => {
+  const facts = fakeFacts();
+  return {
+    ...facts,
+    evidence: (facts.evidence ?? []).map((each) => (each.node === 'n2' ? { node: 'n2', answer } : each)),
+  };
+};
+/** Facts in which the evidence of n2 was refused. */
+const refusedEvidence = (code: string, ...differing: string[]): ClusterFacts =>
+  evidenceOf({
+    ok: true,
+    value: {
+      ...{ variant: 'tpm', profile: 'measured', isAccepted: false },
+      refusal: { code, reason: 'checking pcr4', differing, lockRegister: 'pcr15' },
+    },
+  });
+const acceptedEvidence = (variant: string, profile: string): ClusterFacts =>
+  evidenceOf({ ok: true, value: { variant, profile, isAccepted: true } });
+
 /** The worst grade that the check gives, and the node and the cause of the first finding of this grade. */
 function judged(facts: ClusterFacts, code: string) {
   const grades: readonly Grade[] = ['error', 'warning', 'unknown', 'good'];
@@ -771,6 +793,47 @@ const ROWS: readonly Row[] = [
     () => withNode('n2', { deadRunnables: ['root.roleserve'] }),
     'warning',
     'n2',
+  ),
+  row(
+    'doctor-evidence',
+    'a register differs from the reference values',
+    () => refusedEvidence('attestation-register-mismatch', 'pcr4'),
+    'error',
+    'n2',
+  ),
+  row(
+    'doctor-evidence',
+    'the record names another machine',
+    () => refusedEvidence('nodes-machine-changed'),
+    'error',
+    'n2',
+  ),
+  row('doctor-evidence', 'a node does not answer', () => evidenceOf(away()), 'unknown', 'n2'),
+  row(
+    'doctor-evidence',
+    'the workstation has no collateral',
+    () => refusedEvidence('tdx-collateral-missing'),
+    'unknown',
+    'n2',
+  ),
+  row(
+    'doctor-evidence',
+    'a node shows a machine key',
+    () => acceptedEvidence('machine-key', 'identity'),
+    'good',
+  ),
+  row(
+    'doctor-evidence',
+    'evidence is neither accepted nor refused',
+    () => evidenceOf({ ok: true, value: { variant: 'tpm', profile: 'measured', isAccepted: false } }),
+    'error',
+    'n2',
+  ),
+  row(
+    'doctor-evidence',
+    'the facts are from a version that asked for no evidence',
+    () => fakeFacts({ evidence: undefined }),
+    'unknown',
   ),
   row('doctor-certificate', 'more than a day is left', () => certificates(DAY_MS + 1), 'good'),
   row('doctor-certificate', 'a day is left', () => certificates(DAY_MS), 'warning', 'n2'),
@@ -1310,6 +1373,37 @@ describe('the checks of a cluster', () => {
     expect(diagnose(facts).filter(({ layer }) => layer === 'backups')).toEqual([]);
     expect(notCheckedIn(facts)).toContainEqual(expect.objectContaining({ what: 'backups' }));
     expect(notCheckedIn(fakeFacts()).map(({ what }) => what)).not.toContain('backups');
+  });
+
+  const evidenceFigure = (facts: ClusterFacts) =>
+    diagnose(facts).find(({ code, node }) => code === 'doctor-evidence' && node === 'n2');
+
+  test('doctor-evidence shows the kind of evidence, and whether it covers the software', () => {
+    const figures = [
+      ['tpm', 'measured', 'TPM evidence accepted'],
+      ['tpm', 'identity', 'TPM evidence accepted, software not attested'],
+      ['sev-snp', 'measured', 'sev-snp evidence accepted'],
+      ['machine-key', 'identity', 'machine key, no TPM evidence'],
+    ] as const;
+    for (const [variant, profile, figure] of figures)
+      expect(evidenceFigure(acceptedEvidence(variant, profile))).toMatchObject({ grade: 'good', figure });
+  });
+
+  test('doctor-evidence names the registers that differ, and what each of them shows', () => {
+    const mismatch = 'attestation-register-mismatch';
+    const causes = [
+      [refusedEvidence(mismatch, 'pcr4', 'pcr9'), /mismatch: pcr4, pcr9 differ .*outdated.*other software/],
+      [refusedEvidence(mismatch, 'pcr15'), /mismatch: pcr15 does not show .*bound to this cluster$/],
+      // The registers of evidence that is refused for another reason prove nothing.
+      [refusedEvidence('tpm-quote-signature', 'pcr4'), /tpm-quote-signature: checking pcr4$/],
+    ] as const;
+    for (const [facts, cause] of causes) expect(evidenceFigure(facts)?.cause).toMatch(cause);
+    expect(evidenceFigure(refusedEvidence(mismatch, 'pcr4'))?.fix).toContain('cluster verify n2');
+  });
+
+  test('doctor-evidence of a node that does not answer follows from its silence', () => {
+    const { records } = withNode('n2', { health: 'silent' });
+    expect(evidenceFigure({ ...evidenceOf(away()), records })?.followsFrom).toBe('doctor-node-silent');
   });
 
   test('doctor-etcd-learner shows how long the etcd of an old node has been a learner, not how old the node is', () => {

@@ -4,6 +4,7 @@ import { ALERTS, type CheckCode } from './alerts/alerts.ts';
 import * as backup from './checks/backup-checks.ts';
 import * as controlPlane from './checks/control-plane-checks.ts';
 import * as etcd from './checks/etcd-checks.ts';
+import * as evidence from './checks/evidence-checks.ts';
 import * as host from './checks/host-checks.ts';
 import * as expiry from './checks/expiry-checks.ts';
 import * as kubernetes from './checks/kubernetes-checks.ts';
@@ -157,7 +158,7 @@ const ENTRIES: readonly Entry[] = [
   entry('doctor-node-silent', 'nodes', {
     what: 'the heartbeats of each node',
     observe: node.silent,
-    explains: OF_A_MACHINE,
+    explains: [...OF_A_MACHINE, 'doctor-evidence'],
   }),
   entry('doctor-machine', 'nodes', {
     what: 'kernel parameters and modules, swap, cgroups and name servers of each node, while it runs',
@@ -284,6 +285,10 @@ const ENTRIES: readonly Entry[] = [
   entry('doctor-agent', 'nodes', {
     what: 'parts of each agent that have ended',
     observe: node.agent,
+  }),
+  entry('doctor-evidence', 'nodes', {
+    what: 'fresh evidence of each node (TPM, reference values, node lock) against the policy and the machine on record, as `cluster verify NODE` judges it',
+    observe: evidence.evidence,
   }),
   entry('doctor-ca', 'certificates and documents', {
     what: 'for each node, the CA that expires first',

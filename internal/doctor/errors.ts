@@ -210,6 +210,10 @@ export const doctorErrors = defineErrors({
     'A part of the agent on a node has ended and was not restarted.',
     'Look at `cluster node show NODE` and `cluster node logs NODE`.',
   ),
+  'doctor-evidence': retryable.operator.unhealthy(
+    'Fresh evidence of a node is refused: its registers, its machine or its keys are not what the policy and the record expect.',
+    'Run `cluster verify NODE`: it shows every register and the fix of the refusal. If the software was changed on purpose, run `cluster attest measure` on the machine and add the values to the reference values. Otherwise cordon the node (`cluster node cordon NODE`) and find out what changed on it.',
+  ),
   'doctor-budget': retryable.operator.unhealthy(
     'A PodDisruptionBudget permits no eviction although all of its pods are healthy: a drain of their nodes would wait for ever.',
     'Give the workload more replicas, or lower `minAvailable` of the budget.',

@@ -143,6 +143,10 @@ export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
         releases: [{ namespace: 'kube-flannel', name: 'flannel', revision: 1, status: 'deployed' }],
       },
     },
+    evidence: names.map((node) => ({
+      node,
+      answer: { ok: true, value: { variant: 'tpm', profile: 'measured', isAccepted: true } },
+    })),
     keys: { ok: true, value: { generation: 1, phase: 'done', isDone: true, phaseSinceMs: 0, awaited: [] } },
     joins: { ok: true, value: [] },
     documents: {

@@ -46,11 +46,6 @@ export const NOT_CHECKED: readonly Unchecked[] = [
     why: 'nobody measures the largest packet that passes between two nodes',
   },
   {
-    layer: 'nodes',
-    what: 'TPM, evidence and reference values',
-    why: '`cluster verify NODE` checks fresh evidence',
-  },
-  {
     layer: 'disks',
     what: 'read-only file systems',
     why: 'agents do not report them',

@@ -153,6 +153,7 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     limits: { warning: 1 },
     summary: 'On {{ $labels.node }}, {{ $labels.path }} of the agent has ended',
   },
+  'doctor-evidence': { none: 'evidence is judged on a workstation, with the machines that its owner knows' },
   'doctor-certificate': {
     ...{ scope: 'node', unit: 's', is: '<=', forMinutes: 10 },
     figure: `${EXPIRY}{${NOT_CA}}`,

@@ -6,7 +6,7 @@ import { lockedValue } from '../../internal/attestation/index.ts';
 import { parseClusterConfig } from '../../internal/config/index.ts';
 import { createSoftKey } from '../../internal/testing/tpm/fake-tpm.ts';
 import { forgeEvidence, nameHexOf } from '../../internal/testing/tpm/tpm-evidence.ts';
-import { judge } from './verify-node.ts';
+import { judge } from './judge-evidence.ts';
 import { renderReport } from './verify-report.ts';
 
 const clusterId = 'a1'.repeat(16);
