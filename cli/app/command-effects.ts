@@ -139,7 +139,7 @@ export function ignoresContext(command: string): boolean {
 }
 
 /** Commands without a list whose result has more rows with `--output wide`. */
-const HAVE_WIDE_RESULT = ['status', 'node remove', 'node reset'];
+const HAVE_WIDE_RESULT = ['status', 'node show', 'node remove', 'node reset'];
 
 /** Commands whose result is a list: `--output wide`, `--output name` and `--no-headers` are for them. */
 const LISTING: ReadonlySet<string> = new Set([
@@ -160,6 +160,6 @@ export function listFlagMisuse(
   if (LISTING.has(command)) return undefined;
   if (output === 'name') return '--output name is only for commands that list objects';
   if (output === 'wide' && !HAVE_WIDE_RESULT.includes(command))
-    return '--output wide is only for `status`, `node remove`, `node reset` and for commands that list objects';
+    return '--output wide is only for `status`, `node show`, `node remove`, `node reset` and for commands that list objects';
   return headers ? undefined : '--no-headers is only for commands that list objects';
 }

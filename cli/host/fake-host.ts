@@ -20,7 +20,7 @@ export type HostRecord =
 /** A host for tests that records every call. Prompts return their default, unless `answer` is given. */
 export class RecordingHost implements AppHost {
   readonly interactive: boolean;
-  readonly isWide = false;
+  readonly isWide: boolean;
   readonly wantsData = false;
   /** What was written to standard output as bytes; undefined makes it a terminal. */
   written: Uint8Array[] | undefined = [];
@@ -33,11 +33,16 @@ export class RecordingHost implements AppHost {
 
   /** @param options.secrets answers of `askSecrets()`, in order; none: prompts are not possible */
   constructor(
-    options: { readonly answer?: (question: string) => boolean; readonly secrets?: readonly string[] } = {},
+    options: {
+      readonly answer?: (question: string) => boolean;
+      readonly secrets?: readonly string[];
+      readonly isWide?: boolean;
+    } = {},
   ) {
     this.#answer = options.answer;
     this.#secrets = [...(options.secrets ?? [])];
     this.interactive = options.answer !== undefined;
+    this.isWide = options.isWide === true;
   }
 
   get bytes(): AppHost['bytes'] {

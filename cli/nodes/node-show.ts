@@ -1,7 +1,8 @@
-import { formatDuration, formatExpiry } from '../../internal/clock/index.ts';
+import { formatDuration } from '../../internal/clock/index.ts';
 import { NodeHealth, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
+import { certificateLines } from './certificate-lines.ts';
 import { controlPlaneComponents, type ComponentView } from './roles/control-plane-components.ts';
 import { renderTree, runnableViews } from './runnable-tree.ts';
 import { taintText, taintViews } from './node-taint.ts';
@@ -17,7 +18,6 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
   const controlPlane = controlPlaneComponents(node).filter(({ isKnown }) => isKnown);
   const problems = machineProblems(view);
   const statusMs = node.status === undefined ? undefined : Number(node.statusUpdatedMs);
-  const width = 2 + Math.max(...certificates.map((each) => each.name.length), 0);
   const isOld = isStatusOld(node);
   // A node reports a status when something has changed, so that of a silent node may be older than its silence.
   const asOf = isOld ? `, as last reported ${formatDuration(nowMs - Number(node.statusUpdatedMs))} ago` : '';
@@ -40,7 +40,7 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
         ...(problems.length === 0 ? [] : [`Problems of the machine${asOf}`]),
         ...problems.map((each) => `  ${each}`),
         ...(certificates.length === 0 ? [] : [`Certificates${asOf}`]),
-        ...certificates.map((each) => `  ${each.name.padEnd(width)}${formatExpiry(each.notAfterMs, nowMs)}`),
+        ...certificateLines(certificates, { nowMs, isWide: context.host.isWide }).map((line) => `  ${line}`),
         `Components${asOf}`,
         ...(runnables.length === 0
           ? ['  not reported yet']
