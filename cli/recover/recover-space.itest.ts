@@ -2,8 +2,9 @@ import { expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
 import { EtcdClient, put, readMemberGauges } from '../../internal/etcd/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { TestEtcd, untilServing } from '../../internal/testing/index.ts';
-import { freeSpace, readSpace, type FullEtcd } from './recover-space.ts';
+import { MemoryFiles, TestEtcd, untilServing } from '../../internal/testing/index.ts';
+import { contextOf } from '../cluster/curator/fake-curator.ts';
+import { freeSpace, readSpace, runRecoverSpace, type FullEtcd, type OpenEtcd } from './recover-space.ts';
 
 const signal = new AbortController().signal;
 const QUOTA_BYTES = 16 * 1024 * 1024;
@@ -96,4 +97,32 @@ test('freeSpace() deletes no current data, and reports a member that does not re
   const connect = () => full.connect('127.0.0.1:1');
   const [unreachable] = (await freeSpace({ ...full, connect }, signal)).members;
   expect(unreachable?.failure).not.toBe('');
+}, 60_000);
+
+test('runRecoverSpace() with --dry-run shows sizes, alarms and what is lost, and frees nothing', async () => {
+  await using etcd = await TestEtcd.create();
+  const { member, root, full, write } = await createSmallEtcd(etcd);
+  expect(await fill(write, () => 'status')).toMatchObject({ code: 'etcd-no-space' });
+  const usage = async () => ({
+    ...(await readSpace('state', root, signal)),
+    revision: (await root.list('none/', { signal })).revision,
+  });
+  const before = await usage();
+  const context = contextOf(new MemoryFiles(), '/w');
+  const open: OpenEtcd = async () => () => full.connect(member.endpoint);
+  expect(await runRecoverSpace(context, { dryRun: true, yes: false }, open)).toBe('ok');
+  expect(context.host.answered).toMatchObject({
+    dryRun: true,
+    databases: [
+      { etcd: 'state', alarms: 1, members: 1, quotaBytes: QUOTA_BYTES },
+      { etcd: 'kubernetes', alarms: 1 },
+    ],
+    losses: [expect.stringContaining('history of both databases'), expect.stringContaining('defragmented')],
+  });
+  const [result] = context.host.records;
+  expect(result).toMatchObject({
+    text: expect.stringMatching(/Nothing was changed[^]*Consequences:\n {2}- the history/),
+  });
+  expect(await usage()).toEqual(before);
+  expect(await write('status').catch((error: unknown) => error)).toMatchObject({ code: 'etcd-no-space' });
 }, 60_000);

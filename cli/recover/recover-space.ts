@@ -21,6 +21,8 @@ const FULL = 0.95;
 
 type SpaceClient = Pick<EtcdClient, 'list' | 'compact' | 'members' | 'maintenance'>;
 type EtcdName = keyof typeof ETCDS;
+/** How a client of an endpoint "host:port" of one etcd cluster is created. */
+export type OpenEtcd = (context: CommandContext, name: EtcdName) => Promise<FullEtcd['connect']>;
 
 const SPACE_LOSSES = [
   'the history of both databases: watchers list their objects again',
@@ -73,9 +75,10 @@ export interface FreedSpace {
 export async function runRecoverSpace(
   context: CommandContext,
   { dryRun, yes }: { readonly dryRun: boolean; readonly yes: boolean },
+  open: OpenEtcd = connectorOf,
 ): Promise<ExitName> {
   const { host, signal } = context;
-  if (dryRun) return showSpace(context);
+  if (dryRun) return showSpace(context, open);
   await confirmLoss(context, {
     doing: 'freeing space in both etcd databases',
     losses: SPACE_LOSSES,
@@ -83,7 +86,7 @@ export async function runRecoverSpace(
   });
   const freed: FreedSpace[] = [];
   for (const name of Object.keys(ETCDS) as EtcdName[]) {
-    const connect = await connectorOf(context, name);
+    const connect = await open(context, name);
     using local = connect(`127.0.0.1:${ETCDS[name]}`);
     const title = `Freeing space in the ${titleOf(name)} etcd`;
     freed.push(await host.step('recover-space', title, () => freeSpace({ name, local, connect }, signal)));
@@ -96,11 +99,11 @@ export async function runRecoverSpace(
 }
 
 /** The size of each database, and the alarms that make it refuse writes. */
-async function showSpace(context: CommandContext): Promise<ExitName> {
+async function showSpace(context: CommandContext, open: OpenEtcd): Promise<ExitName> {
   const { host, signal } = context;
   const found: EtcdSpace[] = [];
   for (const name of Object.keys(ETCDS) as EtcdName[]) {
-    using local = (await connectorOf(context, name))(`127.0.0.1:${ETCDS[name]}`);
+    using local = (await open(context, name))(`127.0.0.1:${ETCDS[name]}`);
     found.push(await readSpace(name, local, signal));
   }
   host.result({ dryRun: true, databases: found, losses: SPACE_LOSSES }, () =>
@@ -209,10 +212,7 @@ function refuseStillFull(members: readonly MemberSpace[]): void {
   throw new RecoverError('recover-space-full', `freeing space: ${who} is still full`);
 }
 
-async function connectorOf(
-  { ports }: CommandContext,
-  name: EtcdName,
-): Promise<(endpoint: string) => EtcdClient> {
+async function connectorOf({ ports }: CommandContext, name: EtcdName): ReturnType<OpenEtcd> {
   const directory = join(CONSENSUS, name, 'users/root');
   const read = async (file: string): Promise<string> => {
     const path = join(directory, file);
