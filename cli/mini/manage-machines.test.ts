@@ -1,6 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
+import { dirname } from 'node:path';
+import { MemoryFiles } from '../../internal/testing/index.ts';
+import { contextOf } from '../cluster/curator/fake-curator.ts';
 import { RecordingHost } from '../host/fake-host.ts';
-import { confirmStop, showStop } from './manage-machines.ts';
+import { confirmStop, runMiniDown, showStop } from './manage-machines.ts';
 
 const stop = { name: 'mini', node: 'n1', powerCut: false, dryRun: false, yes: false };
 const cut = { ...stop, powerCut: true };
@@ -21,5 +24,69 @@ describe('cluster mini stop', () => {
     const host = new RecordingHost();
     showStop({ host }, { ...cut, dryRun: true });
     expect(host.answered).toMatchObject({ node: 'n1', dryRun: true, losses: [expect.any(String)] });
+  });
+});
+
+describe('cluster mini down', () => {
+  const directory = '/data/mini/blue';
+  /** A machine with the local cluster "blue" of two machines. */
+  const setUp = async (host: RecordingHost) => {
+    const files = new MemoryFiles();
+    const texts = {
+      '/proc/self/mountinfo': '',
+      '/var/lib/cluster-mini/clu7': directory,
+      [`${directory}/nodes/n1/node.json`]: '{}',
+      [`${directory}/nodes/n2/node.json`]: '{}',
+    };
+    for (const [path, text] of Object.entries(texts)) {
+      await files.makeDirectory(dirname(path));
+      await files.writeAtomic(path, text);
+    }
+    const context = { ...contextOf(files, '/owner'), host };
+    const isThere = async (): Promise<boolean> => (await files.stat(directory)) !== undefined;
+    return { context, isThere };
+  };
+  const losses = ['machines and their disks: n1, n2', `workspace with the owner key: ${directory}/workspace`];
+
+  test('with --dry-run shows what is lost, and deletes nothing', async () => {
+    const host = new RecordingHost();
+    const { context, isThere } = await setUp(host);
+    await runMiniDown(context, { name: 'blue', dryRun: true, yes: true });
+    expect(host.records).toMatchObject([
+      {
+        kind: 'result',
+        data: { dryRun: true, removed: false, losses },
+        text: expect.stringContaining('would be deleted'),
+      },
+    ]);
+    expect([await isThere(), context.ports.commands.runs]).toEqual([true, []]);
+  });
+
+  test('asks at a terminal, shows what is lost, and deletes nothing after a no', async () => {
+    const host = no();
+    const { context, isThere } = await setUp(host);
+    const refused = { code: 'loss-declined', details: { losses } };
+    await expect(runMiniDown(context, { name: 'blue' })).rejects.toMatchObject(refused);
+    expect(host.records).toMatchObject([
+      { kind: 'say', data: { losses } },
+      { kind: 'confirm', answer: false },
+    ]);
+    expect([await isThere(), context.ports.commands.runs]).toEqual([true, []]);
+  });
+
+  test('deletes after a yes, with --yes, and without a terminal, where it asks nothing', async () => {
+    const yes = () => new RecordingHost({ answer: () => true });
+    for (const [host, options] of [
+      [yes(), {}],
+      [no(), { yes: true }],
+      [new RecordingHost(), {}],
+    ] as const) {
+      const { context, isThere } = await setUp(host);
+      await runMiniDown(context, { name: 'blue', ...options });
+      expect([await isThere(), host.answered]).toEqual([false, { cluster: 'blue', removed: true }]);
+      expect(host.records.filter(({ kind }) => kind === 'confirm')).toHaveLength(
+        host.interactive && !('yes' in options) ? 1 : 0,
+      );
+    }
   });
 });

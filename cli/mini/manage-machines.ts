@@ -18,7 +18,12 @@ export interface MiniDownOptions {
   readonly yes?: true;
 }
 
-/** `cluster mini down`. Prompts only at a terminal: scripts may delete local clusters without `--yes`. */
+/**
+ * `cluster mini down`. Asks at a terminal only. Every other command that deletes something needs `--yes` without a terminal; this one
+ * does not, because a local cluster is made to be thrown away: `mini up` creates it with one command on the same machine, the name
+ * in the command line is that of a local cluster and of nothing else, and the command has no other purpose than to delete it. The
+ * scripts that create local clusters delete them when they end, as with `kind delete cluster` and `k3d cluster delete`.
+ */
 export async function runMiniDown(context: CommandContext, options: MiniDownOptions): Promise<void> {
   const { root } = miniPathsFrom(context);
   const losses = await lossesOf(context, options.name);
