@@ -11,6 +11,10 @@ export const attestErrors = defineErrors({
     'A file named on the command line does not exist or is too large.',
     'Correct the path, or pass the right file.',
   ),
+  'attest-tpm-unusable': retryable.operator.precondition(
+    'The TPM to measure with does not exist, is not a TPM, or does not respond.',
+    'Pass the path of a TPM: `ls /dev/tpm*` lists the devices of this machine. If there is none, enable the TPM in the firmware setup, or add one to the virtual machine.',
+  ),
   'attest-collateral-unreachable': retryable.peer.unreachable(
     'The server of AMD or Intel did not return a document. The existing collateral stays in use.',
     'Try again later. Behind a proxy, set HTTPS_PROXY. Without internet access, download the files on another machine and pass them to `cluster attest collateral`.',

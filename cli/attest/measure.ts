@@ -4,8 +4,10 @@ import {
   measureMachine,
   type MachineMeasurement,
 } from '../../internal/attestation/tpm/index.ts';
+import { findProblemOf } from '../../internal/preflight/index.ts';
 import { deviceSource, socketSource, Tpm } from '../../internal/tpm/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { AttestError } from './errors.ts';
 
 /** Arguments of `cluster attest measure`. */
 export interface MeasureOptions {
@@ -15,7 +17,7 @@ export interface MeasureOptions {
 
 /**
  * `cluster attest measure`: prints the registers and the event log of this machine as reference values. The output is not
- * signed: run it only on a machine that you trust.
+ * signed: run it only on a machine that you trust. @throws AttestError `attest-tpm-unusable`
  */
 export async function runAttestMeasure(context: CommandContext, options: MeasureOptions): Promise<ExitName> {
   const { ports, host, signal } = context;
@@ -23,6 +25,9 @@ export async function runAttestMeasure(context: CommandContext, options: Measure
     ? deviceSource(options.tpm)
     : socketSource({ path: options.tpm });
   await using tpm = new Tpm({ source, clock: ports.clock });
+  const problem = await findProblemOf(tpm, signal);
+  if (problem !== undefined)
+    throw new AttestError('attest-tpm-unusable', `TPM ${options.tpm} unusable: ${problem}`);
   const measured = await measureMachine(
     { tpm, eventLog: { files: ports.files, path: FIRMWARE_EVENT_LOG } },
     signal,
