@@ -134,6 +134,11 @@ describe('parseClusterConfig()', () => {
       want: { path: 'charts.0.plainHttp', line: 4, column: 43 },
     },
     {
+      name: 'plain HTTP for a Helm repository, whose URL says it already',
+      given: `${minimal}charts: [{name: a, chart: a, version: 1.0.0, repository: "http://h", plainHttp: true}]\n`,
+      want: { path: 'charts.0.plainHttp' },
+    },
+    {
       name: 'a Helm repository for a chart from a registry',
       given: `${minimal}charts: [{name: a, chart: "oci://h/a", version: 1.0.0, repository: "https://h"}]\n`,
       want: { path: 'charts.0.repository' },
