@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CodedError, EXIT_CODES, fault, type ExitName } from '../../internal/errors/index.ts';
 import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
 import { createCliHarness, type CliHarness } from './fake-cli.ts';
+import { createTlsPeers, type TlsPeers } from './fake-tls-peers.ts';
 
 interface Row {
   readonly args: string;
@@ -35,7 +36,7 @@ const USAGE = rows('app-usage', 'usage', {
   '--events file status': 'Allowed choices are stdout, stderr, none',
   '-o name status': '--output name is only for commands that list objects',
   '-o wide keys show':
-    '--output wide is only for `status`, `node remove`, `node reset` and for commands that list objects',
+    '--output wide is only for `status`, `node show`, `node remove`, `node reset` and for commands that list objects',
   '--no-headers status': '--no-headers is only for commands that list objects',
   '--passphrase-fd 1 status': 'Must be 0, or 3 to 1023',
   '--passphrase-fd x status': 'Must be 0, or 3 to 1023',
@@ -171,6 +172,15 @@ const FILES = [
   ...rows('file-permission', 'precondition', {
     '-w /sys/x config generate --attestation tpm': 'creating directory /sys/x',
   }),
+  ...rows('attest-tpm-unusable', 'precondition', {
+    'attest measure --tpm /dev/null':
+      'TPM /dev/null unusable: reading a response: the device returned no bytes',
+    'attest measure --tpm /dev/zero': 'TPM /dev/zero unusable',
+    'attest measure --tpm /dev/no-such-tpm': 'TPM /dev/no-such-tpm unusable',
+    'attest measure --tpm nofile': 'TPM nofile unusable',
+    'attest measure --tpm text': 'TPM text unusable',
+    'attest measure --tpm directory': 'TPM directory unusable',
+  }),
   ...rows('config-provisioning-invalid', 'usage', {
     'provisioning validate nofile': 'file is empty or does not exist',
     'provisioning validate empty': 'file is empty or does not exist',
@@ -288,6 +298,45 @@ const VALUES = [
   ...rows('app-unknown-error-code', 'usage', { 'help errors nope': 'unknown error code "nope"' }),
 ];
 
+const ANY_FINGERPRINT = `sha256:${'0'.repeat(64)}`;
+const ANY_MACHINE = `tpm-ek:${'0'.repeat(64)}`;
+const NO_TLS = 'the peer does not speak TLS';
+const OLD_TLS = 'the peer refused it with the TLS alert "protocol version"';
+const CLOSED = 'disconnected before secure TLS connection was established';
+
+/** Addresses of servers that are no machine of a cluster: `{old}` is the address of the server "old" (fake-tls-peers.ts). */
+const PEERS = [
+  ...rows('atls-tls-alpn', 'refused', {
+    [`-w fresh init --node {foreign} --fingerprint ${ANY_FINGERPRINT}`]: 'no application protocol',
+    [`-w owner join --node {foreign} --fingerprint ${ANY_FINGERPRINT}`]: 'no application protocol',
+  }),
+  ...rows('atls-tls-version', 'refused', {
+    [`-w fresh init --node {old} --fingerprint ${ANY_FINGERPRINT}`]: OLD_TLS,
+    [`-w owner join --node {old} --fingerprint ${ANY_FINGERPRINT}`]: OLD_TLS,
+    [`-w owner preflight --node {old} --fingerprint ${ANY_FINGERPRINT}`]: OLD_TLS,
+  }),
+  ...rows('atls-tls-failed', 'refused', {
+    [`-w fresh init --node {plain} --fingerprint ${ANY_FINGERPRINT}`]: NO_TLS,
+    [`-w owner join --node {plain} --fingerprint ${ANY_FINGERPRINT}`]: NO_TLS,
+    [`-w owner recover disk n1 --address {plain} --machine ${ANY_MACHINE}`]: NO_TLS,
+  }),
+  ...rows('atls-connection', 'unreachable', {
+    [`-w owner join --node {closing} --fingerprint ${ANY_FINGERPRINT}`]: CLOSED,
+  }),
+  ...rows('rpc-handshake', 'refused', {
+    '-w at-foreign node ls': 'the peer speaks another protocol',
+    '-w at-old node ls': OLD_TLS,
+    '-w at-plain keys show': NO_TLS,
+  }),
+  ...rows('cluster-curator-unreachable', 'unreachable', { '-w at-closing node ls': CLOSED }),
+  ...rows('bundlebuild-download', 'unreachable', {
+    'bundle fetch --mirror https://{foreign}': 'unsuitable certificate purpose',
+    'bundle fetch --mirror https://{old}': OLD_TLS,
+    'bundle fetch --mirror https://{plain}': NO_TLS,
+    'bundle fetch --mirror https://{closing}': CLOSED,
+  }),
+];
+
 /** Names that the cluster does not know. */
 const CLUSTER = rows('curator-node-unknown', 'precondition', {
   '-w owner node show n9': 'node "n9" not found',
@@ -298,14 +347,15 @@ const CLUSTER = rows('curator-node-unknown', 'precondition', {
   '-w owner verify n9': 'node "n9" not found',
 });
 
-const TABLE = [...USAGE, ...FILES, ...VALUES, ...CLUSTER];
+const TABLE = [...USAGE, ...FILES, ...VALUES, ...PEERS, ...CLUSTER];
 
 /** Texts of libraries and paths of temporary files, which tell an operator nothing. */
 const TEXTS_OF_LIBRARIES =
-  /\.tmp\b|node:internal|Unexpected token|Invalid input|✖|invalid_type|: : |parseAllDocuments|ssl3_/;
+  /\.tmp\b|node:internal|Unexpected token|Invalid input|✖|invalid_type|: : |parseAllDocuments|ssl3_|routines:|openssl/;
 
 let cli: CliHarness;
 let cluster: AsyncDisposable | undefined;
+let peers: TlsPeers;
 beforeAll(async () => {
   cli = await createCliHarness();
   const specs = { 'curator-node-unknown': fault.operator.precondition('No such node.', 'List the nodes.') };
@@ -320,6 +370,12 @@ beforeAll(async () => {
   );
   cluster = harness;
   await cli.copy(harness.files, '/owner', 'owner');
+  peers = await createTlsPeers();
+  const state = await readFile(join(cli.root, 'owner/state.json'), 'utf8');
+  for (const [name, address] of Object.entries(peers.addresses)) {
+    await cli.copy(harness.files, '/owner', `at-${name}`);
+    await writeFile(join(cli.root, `at-${name}`, 'state.json'), state.replaceAll(harness.endpoint, address));
+  }
   await cli.run(['-w', 'fresh', 'config', 'generate', '--attestation', 'tpm']);
   await mkdir(join(cli.root, 'directory'));
   const files = { empty: '', text: 'hello\n', 'bad.json': '{"a":', 'shape.json': '{"version":1}' };
@@ -329,6 +385,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await cli[Symbol.asyncDispose]();
   await cluster?.[Symbol.asyncDispose]();
+  await peers[Symbol.asyncDispose]();
 });
 
 describe('a wrong input', () => {
@@ -338,7 +395,8 @@ describe('a wrong input', () => {
 
   test.each(TABLE)('`cluster $args` is refused with $code, and nothing is changed', async (row) => {
     const { args, code, exit = 'usage', says = '' } = row;
-    const words = [...args.matchAll(/'([^']*)'|(\S+)/g)].map((match) => match[1] ?? match[2] ?? '');
+    const given = args.replace(/\{(\w+)\}/, (_, name: keyof TlsPeers['addresses']) => peers.addresses[name]);
+    const words = [...given.matchAll(/'([^']*)'|(\S+)/g)].map((match) => match[1] ?? match[2] ?? '');
     const before = await cli.snapshot();
     const run = await cli.run(words);
     expect(run).toMatchObject({ code: EXIT_CODES[exit].number, out: '' });

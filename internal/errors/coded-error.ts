@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import type { z } from 'zod';
 import { EXIT_CODES, type ExitName } from './exit-codes.ts';
+import { describeOpensslError } from './openssl-error.ts';
 import { describeShape } from './shape-problem.ts';
 
 /** The party that can fix the error: the operator, the other end of a connection, or this machine. */
@@ -137,7 +138,7 @@ function describeOne(error: unknown): string {
     return [...new Set(error.errors.map(describeError))].join('; ');
   }
   if ('issues' in error && /^\$?ZodError$/.test(error.name)) return describeShape(error as z.core.$ZodError);
-  return error.message === '' ? error.name : error.message;
+  return error.message === '' ? error.name : (describeOpensslError(error.message) ?? error.message);
 }
 
 /** The first error with a code in a cause chain. */
