@@ -147,7 +147,7 @@ export class FakeKernel {
 
   #mountinfo(): Uint8Array {
     const lines = this.#mounted.map(
-      ({ point, source }, index) => `${index + 30} 1 253:0 / ${point} rw - ext4 ${source} rw`,
+      ({ point, source }, index) => `${index + 30} 29 253:0 / ${point} rw - ext4 ${source} rw`,
     );
     return Buffer.from(['29 1 8:1 / / rw - ext4 /dev/sda1 rw', ...lines, ''].join('\n'));
   }

@@ -31,6 +31,14 @@ test('createMachineCheck() finds nothing on a machine that is as a node needs it
 
 test.each([
   {
+    name: 'a disk that the kernel has made read-only',
+    change: {
+      '/proc/self/mountinfo':
+        '20 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 20 8:2 / /var rw - ext4 /dev/sdb1 ro\n',
+    },
+    want: { code: 'preflight-read-only', subject: 'file system /var', isWarning: false },
+  },
+  {
     name: 'forwarding that is off',
     change: { '/proc/sys/net/ipv4/ip_forward': '0\n' },
     want: { code: 'preflight-sysctl', subject: 'net.ipv4.ip_forward', isWarning: false },

@@ -1,7 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
 import { EventValue } from '../../internal/event/index.ts';
+import { FileError } from '../../internal/file/index.ts';
 import { FakeClock, settle } from '../../internal/testing/fake-clock.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { superviseForTest } from '../../internal/testing/supervised.ts';
 import {
   NodeRole,
@@ -9,6 +11,7 @@ import {
   WatchNodesResponseSchema,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
+import { createMachineCheck } from '../hosthealth/index.ts';
 import type { ControlPlaneHealthQuery } from '../kubernetes/index.ts';
 import { membership } from './fake-node.ts';
 import { roleFetchWorker } from './role-fetch-worker.ts';
@@ -78,6 +81,33 @@ class FakeCurator implements Curators {
       this.heartbeats++;
       if (!this.mute) yield { intervalMs: 5000n };
     }
+  }
+}
+
+/** A machine on which every write fails, with this list of mounts. */
+class ReadOnlyFiles extends MemoryFiles {
+  readonly #mountinfo: string;
+  writes = 0;
+
+  constructor(mountinfo: string) {
+    super();
+    this.#mountinfo = mountinfo;
+  }
+
+  override read(path: string, maxBytes: number): Promise<Uint8Array | undefined> {
+    if (path !== '/proc/self/mountinfo') return super.read(path, maxBytes);
+    return Promise.resolve(Buffer.from(this.#mountinfo));
+  }
+
+  override writeAtomic = (path: string) => this.#refuse(path);
+  override makeDirectory = (path: string) => this.#refuse(path);
+  override remove = (path: string) => this.#refuse(path);
+  override createExclusive = (path: string) => this.#refuse(path);
+  override appendSynced = (path: string) => this.#refuse(path);
+
+  #refuse(path: string): Promise<never> {
+    this.writes++;
+    return Promise.reject(new FileError('file-read-only', `writing ${path}`));
   }
 }
 
@@ -283,6 +313,24 @@ describe('the status push worker', () => {
       podNetwork: { address: '10.244.1.0', unreachable: ['10.244.2.0'] },
     });
     expect([reported[0], reported[1], reported.at(-1)]).toEqual([[], why('worker'), why('control plane')]);
+  });
+
+  test('reports that its state directory is read-only, and goes on sending heartbeats, while every write fails', async () => {
+    const { values, curator, clock, facts, worker } = create();
+    const files = new ReadOnlyFiles('20 1 8:1 / / rw - ext4 /dev/sda1 ro,errors=remount-ro\n');
+    const check = createMachineCheck({ files, clock }, { allowsCgroupV1: true });
+    facts.machine = async () => ({
+      ...{ services: [], problems: [...(await check())], podNetwork: { address: '', unreachable: [] } },
+    });
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    for (let second = 0; second < 20; second++) await clock.advance(1_000);
+    expect(curator.statuses[0]?.machine?.problems).toContainEqual({
+      ...{ code: 'preflight-read-only', subject: 'file system /', isWarning: false },
+      cause: expect.stringMatching(/^the file system of \/var\/lib\/cluster, .* is read-only: \/dev\/sda1/),
+    });
+    expect(curator.heartbeats).toBeGreaterThanOrEqual(4);
+    expect([curator.dials, files.writes]).toEqual([1, 0]);
   });
 
   test('reports the rest of its status when it cannot find out what is wrong on its machine', async () => {

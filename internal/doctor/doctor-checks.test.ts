@@ -106,6 +106,10 @@ const FORWARDING = {
   ...{ code: 'preflight-sysctl', subject: 'net.ipv4.ip_forward', isWarning: false },
   cause: 'net.ipv4.ip_forward is 0, must be 1 (run: sysctl -w net.ipv4.ip_forward=1)',
 };
+const READ_ONLY = {
+  ...{ code: 'preflight-read-only', subject: 'file system /var' },
+  cause: 'the file system of /var/lib/cluster is read-only: /dev/sdb1 (ext4) on /var',
+};
 /** n4 has this problem, and its kubelet does not start. */
 const setting = (problem: Partial<typeof FORWARDING>, changes: Partial<NodeFacts> = {}): ClusterFacts =>
   withNode('n4', {
@@ -638,6 +642,7 @@ const ROWS: readonly Row[] = [
     'good',
   ),
   row('doctor-machine', 'a kernel parameter is wrong', () => setting({}), 'error', 'n4'),
+  row('doctor-machine', 'a file system is read-only', () => setting(READ_ONLY), 'error', 'n4'),
   row('doctor-machine', 'a setting disturbs pods only', () => setting({ isWarning: true }), 'warning', 'n4'),
   row(
     'doctor-machine',
@@ -1479,6 +1484,7 @@ test('doctor-machine has the fix of the check that the agent names, and another 
   const fixFor = (code: string) => judged(setting({ code }), 'doctor-machine')?.fix;
   expect(fixFor('preflight-sysctl')).toContain('sysctl -w');
   expect(fixFor('preflight-swap')).toMatch(/swapoff.*\/etc\/fstab\.$/);
+  expect(fixFor('preflight-read-only')).toMatch(/dmesg.*replace a disk.*fsck.* writable\.$/);
   expect(fixFor('preflight-of-tomorrow')).toContain('cluster preflight --fix');
 });
 
@@ -1538,6 +1544,24 @@ describe('diagnose()', () => {
     expect(first?.cause).toMatch(/^on node n4, net\.ipv4\.ip_forward is 0, must be 1/);
     expect(others.find(({ code }) => code === 'doctor-host-service')?.followsFrom).toBe('doctor-machine');
   });
+
+  test.each(['doctor-etcd-member', 'doctor-api-server', 'doctor-kubelet', 'doctor-agent'])(
+    'attributes %s to a read-only file system of the same node',
+    (code) => {
+      const problem = { ...READ_ONLY, isWarning: false };
+      const facts = {
+        ...withNode('n2', {
+          machine: { services: [], problems: [problem] },
+          deadRunnables: ['root.growth'],
+        }),
+        ...{ metrics: withMetrics('n2', { kubernetesEtcd: undefined }).metrics },
+        ...{ apiServers: [{ node: 'n2', answer: away() }], kubelets: [{ node: 'n2', answer: away() }] },
+      };
+      const [first, ...others] = problemsFrom(diagnose(facts));
+      expect(first?.cause).toBe(`on node n2, ${READ_ONLY.cause}`);
+      expect(others.find((each) => each.code === code)?.followsFrom).toBe('doctor-machine');
+    },
+  );
 
   test.each(['doctor-api-server', 'doctor-kubelet', 'doctor-etcd-member'])(
     'attributes %s to an expired certificate of the same node, which comes first with its path',

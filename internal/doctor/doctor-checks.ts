@@ -161,9 +161,9 @@ const ENTRIES: readonly Entry[] = [
     explains: [...OF_A_MACHINE, 'doctor-evidence'],
   }),
   entry('doctor-machine', 'nodes', {
-    what: 'kernel parameters and modules, swap, cgroups and name servers of each node, while it runs',
+    what: 'read-only file systems, kernel parameters and modules, swap, cgroups and name servers of each node, while it runs',
     observe: host.machine,
-    explains: ['doctor-host-service', ...OF_A_SERVICE],
+    explains: ['doctor-host-service', 'doctor-etcd-member', 'doctor-agent', ...OF_A_SERVICE],
   }),
   entry('doctor-host-service', 'nodes', {
     what: 'the services that each node needs (kubelet, containerd), as its agent sees them',

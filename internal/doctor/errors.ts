@@ -67,7 +67,7 @@ export const doctorErrors = defineErrors({
     'Look at `systemctl status kubelet` and `journalctl -u kubelet` on the node.',
   ),
   'doctor-machine': retryable.operator.unhealthy(
-    'A setting of the machine of a node is not as Kubernetes needs it: a kernel parameter or module, swap, cgroups, or name servers.',
+    'A setting of the machine of a node is not as Kubernetes needs it: a read-only file system, a kernel parameter or module, swap, cgroups, or name servers.',
     'Run `cluster preflight --fix` on the machine, and correct what it cannot correct.',
   ),
   'doctor-pod-network': retryable.operator.unhealthy(

@@ -46,11 +46,6 @@ export const NOT_CHECKED: readonly Unchecked[] = [
     why: 'nobody measures the largest packet that passes between two nodes',
   },
   {
-    layer: 'disks',
-    what: 'read-only file systems',
-    why: 'agents do not report them',
-  },
-  {
     layer: 'etcd',
     what: 'whether all etcd members have the same content',
     why: 'curators do not return the hashes of members',

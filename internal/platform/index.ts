@@ -5,8 +5,8 @@
 export { collectGarbageRegularly } from './collect-garbage.ts';
 export { PlatformError } from './errors.ts';
 export { interfaceAddress, LinuxMachine, type MachinePort } from './linux-machine.ts';
-export { parseMountinfo, readMounts, type Mount } from './mountinfo.ts';
-export { mountOf, readStorageProtection, type StorageProtection } from './storage-protection.ts';
+export { mountOf, parseMountinfo, readMounts, whyUnwritable, type Mount } from './mountinfo.ts';
+export { readStorageProtection, type StorageProtection } from './storage-protection.ts';
 export { NODE_MEMORY, SERVICE_SANDBOX } from './service-sandbox.ts';
 export { type SystemPorts } from './system-ports.ts';
 export { SystemdUnits, UNIT_DIRECTORY, type UnitPort, type UnitStatus } from './systemd-units.ts';

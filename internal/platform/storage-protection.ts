@@ -1,5 +1,5 @@
 import { readText, type FilePort } from '../file/index.ts';
-import { readMounts, type Mount } from './mountinfo.ts';
+import { mountOf, readMounts, type Mount } from './mountinfo.ts';
 
 /** dm-crypt volumes of cryptsetup (LUKS and plain), by the UUID that it gives to the device mapper. */
 const CRYPT_UUID = /^CRYPT-(?:LUKS[12]|PLAIN)-/;
@@ -27,20 +27,6 @@ export async function readStorageProtection(
     return [directory, mount === undefined ? 'clear' : await protectionOf(files, mount)] as const;
   });
   return new Map(await Promise.all(found));
-}
-
-/**
- * The mount that contains a path: the mount with the deepest mount point, and of several mounts on the same point the
- * latest.
- */
-export function mountOf(mounts: readonly Mount[], path: string): Mount | undefined {
-  const containing = mounts.filter(({ point }) => contains(point, path));
-  const deepest = Math.max(...containing.map(({ point }) => point.length));
-  return containing.findLast(({ point }) => point.length === deepest);
-}
-
-function contains(point: string, path: string): boolean {
-  return point === '/' || path === point || path.startsWith(`${point}/`);
 }
 
 async function protectionOf(

@@ -6,8 +6,6 @@ import { FakeClock } from '../testing/fake-clock.ts';
 import { FakeCommands } from '../testing/host/fake-commands.ts';
 import { MemoryFiles } from '../testing/host/memory-files.ts';
 import { collectMachineFacts, type CollectOptions } from './index.ts';
-import { parseMountinfo } from '../platform/index.ts';
-import { readOnlyPaths } from './collect-machine-facts.ts';
 
 const never = new AbortController().signal;
 
@@ -104,6 +102,16 @@ describe('collectMachineFacts()', () => {
     expect((await collect(await disk({}), {}, commands)).clockSync).toBe(want);
   });
 
+  test('finds a read-only file system in the list of mounts if it may not write', async () => {
+    const mounts = '20 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 20 8:2 / /opt rw - xfs /dev/sdb1 ro\n';
+    const { writableDirectories } = await collect(await disk({ '/proc/self/mountinfo': mounts }));
+    const problem = 'file system is read-only: /dev/sdb1 (xfs) on /opt';
+    expect(writableDirectories.filter(({ problem: each }) => each !== undefined)).toEqual([
+      { path: '/opt/cluster', problem },
+      { path: '/opt/cni/bin', problem },
+    ]);
+  });
+
   test('leaves no files, with and without permission to write test files', async () => {
     for (const writesProbes of [false, true]) {
       const files = await disk(V2);
@@ -136,34 +144,5 @@ describe('collectMachineFacts()', () => {
 
   test('does not mistake another preflight run on this machine for a listening program', async () => {
     await expect(withSquatter(true)).resolves.toBeUndefined();
-  });
-});
-
-describe('readOnlyPaths()', () => {
-  const mount = (point: string, options: string, superOptions = 'rw'): string =>
-    `36 35 98:0 / ${point} ${options} master:1 - ext3 /dev/root ${superOptions}`;
-  const PATHS = ['/etc/kubernetes', '/opt/cluster', '/var/lib/cluster'];
-
-  test.each([
-    { name: 'nothing on a writable file system', mounts: [mount('/', 'rw')], want: [] },
-    { name: 'a read-only root', mounts: [mount('/', 'ro')], want: PATHS },
-    {
-      name: 'a writable mount on a read-only root',
-      mounts: [mount('/', 'ro'), mount('/var', 'rw')],
-      want: PATHS.slice(0, 2),
-    },
-    {
-      name: 'a file system that the kernel made read-only after a disk error',
-      mounts: [mount('/', 'rw'), mount('/opt', 'rw', 'ro,errors=remount-ro')],
-      want: ['/opt/cluster'],
-    },
-    {
-      name: 'the latest of two mounts on one mount point',
-      mounts: [mount('/', 'rw'), mount('/opt', 'rw'), mount('/opt', 'ro')],
-      want: ['/opt/cluster'],
-    },
-    { name: 'nothing in a file without mounts', mounts: [''], want: [] },
-  ])('readOnlyPaths() finds $name', ({ mounts, want }) => {
-    expect([...readOnlyPaths(parseMountinfo(mounts.join('\n')), PATHS)]).toEqual(want);
   });
 });

@@ -6,8 +6,9 @@ import type { Clock } from '../clock/index.ts';
 import { describeError } from '../errors/index.ts';
 import type { CommandRunner } from '../exec/index.ts';
 import { FileError, readText, type FilePort } from '../file/index.ts';
-import { type MachinePort, type Mount, mountOf, readMounts } from '../platform/index.ts';
+import { type MachinePort, readMounts } from '../platform/index.ts';
 import { kernelFacts } from './collect-kernel-facts.ts';
+import { findUnwritable } from './file-systems.ts';
 import type { MachineFacts, PortProbe } from './machine-facts.ts';
 import { REQUIRED_PORTS, REQUIRED_PROGRAMS, WRITABLE_DIRECTORIES } from './node-requirements.ts';
 
@@ -175,11 +176,11 @@ function whyUnwritable(error: unknown): string {
 }
 
 async function readMountOptions(files: FilePort): Promise<MachineFacts['writableDirectories']> {
-  const readOnly = readOnlyPaths(await readMounts(files), WRITABLE_DIRECTORIES);
-  return WRITABLE_DIRECTORIES.map((path) => ({
-    path,
-    ...(readOnly.has(path) ? { problem: 'file system is read-only' } : {}),
-  }));
+  const found = findUnwritable(await readMounts(files), WRITABLE_DIRECTORIES);
+  return WRITABLE_DIRECTORIES.map((path) => {
+    const why = found.find(({ directories }) => directories.includes(path))?.why;
+    return why === undefined ? { path } : { path, problem: `file system is ${why}` };
+  });
 }
 
 async function findPrograms(files: FilePort): Promise<MachineFacts['programs']> {
@@ -203,14 +204,4 @@ async function clockSync(
   });
   const word = result?.stdout.trim();
   return word === 'yes' || word === 'no' ? word : 'unknown';
-}
-
-/** The paths that are on a read-only file system. */
-export function readOnlyPaths(mounts: readonly Mount[], paths: readonly string[]): ReadonlySet<string> {
-  return new Set(
-    paths.filter((path) => {
-      const mount = mountOf(mounts, path);
-      return mount !== undefined && [...mount.options, ...mount.superOptions].includes('ro');
-    }),
-  );
 }

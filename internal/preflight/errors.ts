@@ -41,8 +41,8 @@ export const preflightErrors = defineErrors({
     `Free space on the file system named in the message, ${again}`,
   ),
   'preflight-read-only': retryable.operator.readOnly(
-    'A directory of the cluster is not writable. Nothing was changed.',
-    `Look for disk errors with \`dmesg\` and remount the file system writable, ${again}`,
+    'A directory that a node writes to is not writable. The kernel makes a file system read-only after an error of its disk.',
+    `Look for errors of the disk in the kernel log (\`dmesg\`), replace a disk that has them, repair the file system with \`fsck\` and mount it writable, ${again}`,
   ),
   'preflight-kernel': retryable.operator.preflight(
     'The kernel of this machine is too old for Kubernetes. Nothing was changed.',

@@ -68,13 +68,18 @@ export const REQUIRED_PORTS: Readonly<Record<number, string>> = {
 /** The cgroup controllers that the kubelet requires (system-validators, validators/cgroup_validator_linux.go). */
 export const REQUIRED_CONTROLLERS = ['cpu', 'cpuset', 'memory', 'pids'] as const;
 
-/** Directories that the agent writes to. */
+/** Directories that a node writes to: the agent, both etcds, the kubelet, containerd, and the journal and the logs of pods. */
 export const WRITABLE_DIRECTORIES = [
+  '/var/lib/cluster',
+  '/var/lib/cluster/etcd-state/data',
+  '/var/lib/cluster/etcd-kubernetes/data',
+  '/var/lib/kubelet',
+  '/var/lib/containerd',
+  '/var/log',
   '/etc/systemd/system',
   '/etc/kubernetes',
   '/opt/cluster',
   '/opt/cni/bin',
-  '/var/lib/cluster',
 ] as const;
 
 /** The oldest kernel that upstream tests (system-validators). */
