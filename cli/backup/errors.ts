@@ -6,6 +6,10 @@ export const backupErrors = defineErrors({
     'The file to write exists already. It was not changed.',
     'Use another name with --to, or delete the file with `cluster backup delete`.',
   ),
+  'backup-work-space': fault.operator.precondition(
+    'The file system has too little space for the decrypted backup and the databases that are restored from it. Nothing was changed.',
+    'Name a directory with enough space with --work-dir. It holds the decrypted data while the command runs: use an encrypted disk.',
+  ),
   'backup-output-unfit': fault.operator.usage(
     'Standard output cannot take the bytes of a backup: it is a terminal, or the events of the command go to it.',
     'Redirect standard output to a file or a program, and do not use --events stdout.',

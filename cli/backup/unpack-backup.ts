@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import {
   BackupError,
@@ -12,10 +12,12 @@ import {
 } from '../../internal/backup/index.ts';
 import { digestOf, parseManifest } from '../../internal/bundle/index.ts';
 import { openBundleCache } from '../../internal/bundlebuild/index.ts';
+import { OWN_PID } from '../../internal/exec/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { buildContext } from '../bundle/index.ts';
+import { withWorkDirectory } from './work-directory.ts';
 import { proveSnapshot, type ProvedSnapshot } from './prove-snapshot.ts';
 
 const EXECUTABLE = 0o755;
@@ -55,21 +57,20 @@ export async function withUnpackedBackup<T>(
   }: { readonly file: string; readonly key: RecoveryKey; readonly workDir: string | undefined },
   work: (unpacked: UnpackedBackup, proof: Proof) => Promise<T>,
 ): Promise<T> {
-  const { ports, signal, host } = context;
-  const hasMemory = (await ports.files.stat(MEMORY_DISK)) !== undefined;
+  const { signal, host } = context;
+  const { files } = context.ports;
+  const streams = new DiskStreams();
+  const hasMemory = (await files.stat(MEMORY_DISK)) !== undefined;
   const base = workDir ?? (hasMemory ? MEMORY_DISK : context.paths.cache);
-  const directory = join(base, `cluster-backup-${randomBytes(8).toString('hex')}`);
-  await ports.files.makeDirectory(directory);
-  try {
+  const fileBytes = (await files.stat(file))?.sizeBytes ?? 0;
+  return withWorkDirectory({ files, streams }, { base, fileBytes, pid: OWN_PID }, async (directory) => {
     const [unpacked, proof] = await host.step('backup-prove', 'Restoring it into an empty etcd', async () => {
-      const parts = readBackupParts(new DiskStreams().readChunks(file, { signal }), [key]);
+      const parts = readBackupParts(streams.readChunks(file, { signal }), [key]);
       const content = await unpack(context, parts, directory);
       return [content, await prove(context, content, directory)] as const;
     });
-    return await work(unpacked, proof);
-  } finally {
-    await ports.files.remove(directory);
-  }
+    return work(unpacked, proof);
+  });
 }
 
 /**

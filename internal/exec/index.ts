@@ -5,4 +5,4 @@
 export type { Command, CommandResult, CommandRunner } from './command.ts';
 export { ExecError } from './errors.ts';
 export { ExecaRunner } from './execa-runner.ts';
-export { HostProcesses, type ProcessPort } from './processes.ts';
+export { HostProcesses, OWN_PID, type ProcessPort } from './processes.ts';

@@ -1,7 +1,10 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
-import { kill } from 'node:process';
+import { kill, pid } from 'node:process';
 import { ExecError } from './errors.ts';
+
+/** The ID of this process. */
+export const OWN_PID: number = pid;
 
 /** A program that outlives this process, in a session of its own and without standard streams. */
 interface DetachedProgram {
