@@ -6,31 +6,49 @@ import { InitRun, type OutputLine } from './init-run.ts';
 import { isInside, KILL_MATRIX, type KilledPhases } from './kill-matrix.ts';
 import type { WatchedMachine } from './watched-machine.ts';
 
-/** Steps of the CLI itself, before and after the phases of the node. */
-const OWN_STEPS = [
-  'init-connect',
-  'init-upload',
-  'init-acknowledge',
-  'init-api',
-  'chart-flannel',
-  'init-node-ready',
-];
+/** A command that sets up the first machine, and its steps before and after the phases of the machine. */
+export interface KilledCommand {
+  readonly args: readonly string[];
+  readonly steps: readonly string[];
+}
+
+/** `cluster init`. */
+export function initCommand(machine: WatchedMachine): KilledCommand {
+  const steps = [
+    'init-connect',
+    'init-upload',
+    'init-acknowledge',
+    'init-api',
+    'chart-flannel',
+    'init-node-ready',
+  ];
+  return { args: machine.init(), steps };
+}
+
 /**
  * Kills the CLI once in each phase and in each of its own steps, and starts the same command again after each
  * kill.
  */
 export class CliKiller {
-  readonly stepsLeft = [...OWN_STEPS];
+  readonly stepsLeft: string[];
+  readonly #args: readonly string[];
   readonly #bench: Harness;
   readonly #machine: WatchedMachine;
   readonly #killed: KilledPhases;
   #cli: InitRun;
 
-  constructor(bench: Harness, machine: WatchedMachine, killed: KilledPhases) {
+  constructor(
+    bench: Harness,
+    machine: WatchedMachine,
+    killed: KilledPhases,
+    { args, steps } = initCommand(machine),
+  ) {
     this.#bench = bench;
     this.#machine = machine;
     this.#killed = killed;
-    this.#cli = new InitRun(bench, machine.init());
+    this.#args = args;
+    this.stepsLeft = [...steps];
+    this.#cli = new InitRun(bench, args);
   }
 
   /** Runs until an init ends without being killed. Returns that run. */
@@ -91,7 +109,7 @@ export class CliKiller {
     if (cli !== this.#cli) return this.#cli; // the CLI was killed already
     await cli.kill();
     assert.notEqual(cli.outcome()?.type, 'error', cli.said());
-    this.#cli = new InitRun(this.#bench, this.#machine.init());
+    this.#cli = new InitRun(this.#bench, this.#args);
     return this.#cli;
   }
 }

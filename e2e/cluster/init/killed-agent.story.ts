@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
 import { assertOneCluster } from './assert-one-cluster.ts';
 import { InitRun } from './init-run.ts';
-import { isInside, KilledPhases } from './kill-matrix.ts';
+import { KilledPhases } from './kill-matrix.ts';
+import { killAgentInEachPhase } from './strike-each-phase.ts';
 import { WatchedMachine } from './watched-machine.ts';
 
 /**
@@ -14,21 +15,11 @@ await test('after kill -9 of the agent in every phase, systemd restarts it and t
   await using bench = await createHarness();
   const machine = await WatchedMachine.create(bench, 'kagent');
   const killed = new KilledPhases('killed-agent');
-  let pid = await machine.agentAfter(undefined);
+  const pid = await machine.agentAfter(undefined);
   const cli = new InitRun(bench, machine.init());
   await cli.until(({ code }) => code === 'init-connect');
   const second = new InitRun(bench, machine.init());
-  const watching = machine.eachStart(
-    async ({ event: { phase } }) => {
-      if (!killed.has(phase)) {
-        await machine.signalAgent('SIGKILL', pid);
-        killed.record(phase, isInside(await machine.events(), phase));
-        pid = await machine.agentAfter(pid);
-      }
-      return killed.missing().length === 0 ? 'stop' : 'go on';
-    },
-    () => cli.over,
-  );
+  const watching = killAgentInEachPhase(machine, killed, { cli, pid });
   assert.equal(await second.ended, 9, second.said());
   const refused = second.outcome();
   assert.equal(refused?.code, 'workspace-locked');

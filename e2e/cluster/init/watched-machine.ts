@@ -96,6 +96,11 @@ export class WatchedMachine {
     return stdout.trim();
   }
 
+  /** "n1" */
+  get machineName(): string {
+    return this.#machine.name;
+  }
+
   async events(): Promise<readonly StoredEvent[]> {
     const text = await readFile(this.state('init/events.jsonl'), 'utf8').catch(() => '');
     return text
