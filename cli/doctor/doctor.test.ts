@@ -261,6 +261,31 @@ describe('runDoctor()', () => {
     expect(exit).toBe('warnings');
   });
 
+  test.each([
+    { name: 'once is measured again, and is no slow disk', slow: [1], grade: 'good', readings: 3 },
+    { name: 'in both measurements is a slow disk', slow: [1, 2], grade: 'warning', readings: 3 },
+    { name: 'never is measured once', slow: [], grade: 'good', readings: 2 },
+  ])('a member whose fsyncs are slow $name', async ({ slow, grade, readings }) => {
+    let [reading, fast, all] = [-1, 0, 0];
+    const getMetrics = async () => {
+      reading++;
+      all += 10;
+      if (!slow.includes(reading)) fast += 10;
+      const buckets = [
+        `etcd_disk_wal_fsync_duration_seconds_bucket{le="0.004",etcd="state"} ${fast}`,
+        `etcd_disk_wal_fsync_duration_seconds_bucket{le="0.064",etcd="state"} ${all}`,
+        `etcd_disk_wal_fsync_duration_seconds_bucket{le="+Inf",etcd="state"} ${all}`,
+      ];
+      return { text: ['etcd_server_has_leader{etcd="state"} 1', ...buckets].join('\n') };
+    };
+    const { context } = await createCluster({ streams: { getMetrics } });
+    const { result } = await doctor(context);
+    expect(result.findings).toContainEqual(
+      expect.objectContaining({ code: 'doctor-fsync', subject: 'state etcd of n1', grade }),
+    );
+    expect(reading + 1).toBe(readings);
+  });
+
   test('with --at DATE, ends with 0 on a new cluster, whose growth nobody can know yet', async () => {
     const text = METRICS.replaceAll(/^.*growth_bytes_per_second.*\n/gm, '').replaceAll(
       /(growth_measured_seconds\S+) .*$/gm,

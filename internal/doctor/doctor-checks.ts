@@ -349,7 +349,7 @@ const ENTRIES: readonly Entry[] = [
     observe: node.encryption,
   }),
   entry('doctor-fsync', 'disks', {
-    what: 'how long an fsync of each etcd member takes, measured over 5 s',
+    what: 'how long an fsync of each etcd member takes, measured over 5 s, and again if it is slow',
     observe: member.fsync,
   }),
   entry('doctor-latency', 'etcd', {
