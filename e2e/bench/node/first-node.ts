@@ -2,6 +2,7 @@ import {
   createCluster,
   destroyCluster,
   findCluster,
+  type LocalCluster,
   type LocalNode,
 } from '../../../internal/localmachines/index.ts';
 import type { Harness } from '../../machines/harness.ts';
@@ -74,12 +75,21 @@ export class FirstNodeRounds implements AsyncDisposable {
     await this.#ground.cli(['mini', 'down', '--name', OURS]);
   }
 
+  /** The workspace of our running cluster. */
+  async workspace(): Promise<string> {
+    return (await this.#cluster()).paths.workspace;
+  }
+
   /** The machine of our running cluster. */
   async node(): Promise<LocalNode> {
+    return (await this.#cluster()).node('n1');
+  }
+
+  async #cluster(): Promise<LocalCluster> {
     const { machines, root } = this.bench;
     const cluster = await findCluster(machines, { root, name: OURS });
     if (cluster === undefined) throw new Error(`there is no cluster ${OURS}`);
-    return cluster.node('n1');
+    return cluster;
   }
 
   /** Boots an equal machine and initializes it manually with kubeadm. The machine is removed afterwards. */

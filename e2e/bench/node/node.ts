@@ -1,5 +1,6 @@
 import { FirstNodeRounds, type ClusterTimes, type ManualNodeTimes } from './first-node.ts';
 import { measureIdle, measureRestart } from './idle.ts';
+import { measureNodeList } from './node-list.ts';
 import { median, middleOf, ratioOf, type BenchResult } from '../result.ts';
 
 const ROUNDS = 3;
@@ -21,8 +22,9 @@ export async function runNodeBench(rounds = ROUNDS): Promise<readonly BenchResul
   }
   const node = await environment.node();
   const idle = await measureIdle(node, environment.bench.signal);
+  const list = await measureNodeList(environment.bench, await environment.workspace());
   const restart = await measureRestart(node, environment.bench.signal);
-  return [...compared(ours, theirs), ...idle, restart];
+  return [...compared(ours, theirs), ...idle, list, restart];
 }
 
 /** Compares our times with those of kubeadm, round by round. */
