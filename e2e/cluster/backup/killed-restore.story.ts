@@ -54,13 +54,14 @@ await test('a restore that is killed in every phase and step continues with the 
     ...['--workspace', workspace, 'backup', 'create', '--to', file],
   );
   await copyFile(join(workspace, 'owner-key.pem'), ownerKey);
-  await cluster.cutPower('n1');
   const local = await bench.cluster(NAME);
+  for (const name of Object.values(MACHINES))
+    await addMachine(bench, local, { name, like: 'n1', joinEndpoints: [] });
+  await cluster.cutPower('n1');
 
   for (const kind of KILL_KINDS)
     await story.test(`${kind}: once in every phase`, async (step) => {
       const name = MACHINES[kind];
-      await addMachine(bench, local, { name, like: 'n1', joinEndpoints: [] });
       const machine = await WatchedMachine.joining(bench, NAME, name);
       const own = join(kept, kind); // each restore starts with the file and the owner key only
       await mkdir(own);
