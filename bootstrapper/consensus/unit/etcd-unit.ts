@@ -9,6 +9,14 @@ import type { ConsensusLayout } from '../consensus-layout.ts';
  */
 const PROGRESS_INTERVAL_NS = 5_000_000_000;
 
+/**
+ * As kubeadm sets it. A member that has data compares its hash with those of its peers before it serves anybody. If the content
+ * differs, it ends: a disk that has changed what it stored does harm only until the next start. etcd does not know then which
+ * of the two members is right, so also a good member does not start beside one with other content
+ * (docs/recovery.md, "A member of etcd has other content"). Peers that do not answer are left out.
+ */
+const FEATURE_GATES = 'InitialCorruptCheck=true';
+
 /** How this member was created. etcd reads this setting only while its data directory is empty. */
 export type MemberOrigin =
   | { readonly kind: 'first' }
@@ -78,6 +86,7 @@ export function buildEtcdConfig(settings: EtcdSettings, origin: MemberOrigin): s
     'auto-compaction-retention': '1h',
     'watch-progress-notify-interval': PROGRESS_INTERVAL_NS,
     'strict-reconfig-check': true,
+    'feature-gates': FEATURE_GATES,
     // The gateway would connect with the server's certificate, and so would act as the user named in that
     // certificate.
     'enable-grpc-gateway': false,

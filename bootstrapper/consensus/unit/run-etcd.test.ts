@@ -66,3 +66,13 @@ test('runEtcd() with keepRunning changes nothing; the next call without keepRunn
   await run(disk, 2048);
   expect(restarts()).toBe(before + 1);
 });
+
+test('runEtcd() lets a member compare itself with its peers before it serves', async () => {
+  const disk = new MemoryFiles();
+  for (const directory of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(directory);
+  await run(disk, 1024);
+  const config = JSON.parse(
+    Buffer.from((await disk.read(layout.configFile, 4_096)) ?? '').toString(),
+  ) as object;
+  expect(config).toMatchObject({ 'feature-gates': 'InitialCorruptCheck=true' });
+});
