@@ -1,5 +1,6 @@
 import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
 import type { ComponentSource } from '../components/index.ts';
+import type { ContentMonitor } from '../consensus/index.ts';
 import type { MachineControlPlaneDriver } from '../controlplane/index.ts';
 import type { UpdateMembership } from '../credentials/index.ts';
 import type { CuratorClient } from '../curatorclient/index.ts';
@@ -50,6 +51,8 @@ export interface Agent
   readonly isRestoringCluster: () => boolean;
   /** Starts and stops etcd, curator and join service on this machine. */
   readonly driver: MachineControlPlaneDriver;
+  /** Compares the content of all etcd members while this machine runs the leader. */
+  readonly etcdContent: ContentMonitor;
   /**
    * Orders to recover etcd or to reset the machine. An order ends the agent, and the next start of the agent
    * carries it out before anything else.
@@ -71,7 +74,7 @@ export interface AgentControl {
 /** The parts of the agent once the curator client and the join client exist. */
 export type ConnectedParts = Omit<
   Agent,
-  'components' | 'uploads' | 'enrolment' | 'driver' | 'recovery' | 'resetOrders'
+  'components' | 'uploads' | 'enrolment' | 'driver' | 'etcdContent' | 'recovery' | 'resetOrders'
 >;
 
 /** The parts of the agent before the curator client and the join client exist. */

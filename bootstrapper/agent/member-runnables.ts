@@ -75,6 +75,7 @@ export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>
     proxy: proxyWorker(agent),
     evidence: evidenceSocketRunnable(agent),
     collateral: collateralWorker({ ...agent, cache: agent.collateral }),
+    'etcd-content': agent.etcdContent.run,
     statuspush: statusPushWorker({ ...agent, facts: statusFacts(agent) }),
     renewal: renewalWorker({ ...agent, renewals: renewals(agent) }),
   };
@@ -125,6 +126,7 @@ function statusFacts(agent: Agent): StatusFacts {
       unreadable = reason;
     },
     kubernetesEtcd: (signal) => kubernetesEtcd.check(signal),
+    etcdContents: () => agent.etcdContent.contents(),
   };
 }
 

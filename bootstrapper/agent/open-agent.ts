@@ -1,5 +1,6 @@
 import { currentValue } from '../../internal/event/index.ts';
 import { createBlobUploads, createComponentSource, fetchBlob } from '../components/index.ts';
+import { connectAsRoot, consensusLayout, ContentMonitor } from '../consensus/index.ts';
 import { createMembershipUpdates } from '../credentials/index.ts';
 import { createEnrolmentHandlers, Enrolment } from '../enrolment/index.ts';
 import { InitJob } from '../initserver/index.ts';
@@ -55,6 +56,7 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
     ...{ ...withJob, curators, updateMembership },
     joinClient: createJoinClient(withJob),
   };
+  const driver = createControlPlaneDriver(connected);
   const fetchPorts = { ...connected, store, log: opened.log.child('fetch') };
   return {
     ...connected,
@@ -63,7 +65,13 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
     ),
     uploads: createBlobUploads({ ...opened, streams, signal, store }, AGENT_PATHS.state),
     enrolment: createEnrolment(connected),
-    driver: createControlPlaneDriver(connected),
+    driver,
+    etcdContent: new ContentMonitor({
+      ...connected,
+      members: () => driver.etcdMembers(),
+      connect: (name, endpoint) =>
+        connectAsRoot(connected, consensusLayout(AGENT_PATHS.state, name), [endpoint]),
+    }),
     recovery: new RecoveryService(connected),
     resetOrders: new ResetOrders({ ...connected, paths: AGENT_PATHS }),
   };

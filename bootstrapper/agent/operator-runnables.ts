@@ -84,7 +84,8 @@ async function renderAgent(agent: Agent, sources: MetricSources): Promise<string
   const now = { usage: usage(), machine: machineUsage(), tree: tree(), nowMs: clock.nowMs() };
   const backups = currentValue(agent.reads.scheduledBackups);
   const { growths } = growth;
-  const found = { certificates, servers, fileSystems, growths, components, backups };
+  const contents = agent.etcdContent.contents();
+  const found = { certificates, servers, fileSystems, growths, components, backups, contents };
   return renderMetrics(agentMetrics({ version: agentVersion, ...found, ...now }));
 }
 

@@ -72,7 +72,7 @@ function fakeEtcd(snapshot: string, compactions = 0, onSnapshot = () => Promise.
       if (compactions > 0) throw new EtcdError('etcd-compacted', 'reading');
     },
     maintenance: {
-      hash: () => Promise.resolve({ hash: 4711, compactRevision }),
+      hash: () => Promise.resolve({ hash: 4711, compactRevision, hashRevision: 1n }),
       snapshot: async function* () {
         await onSnapshot();
         compactRevision += BigInt(compactions);

@@ -1,4 +1,5 @@
-import { readFile } from 'node:fs/promises';
+import { cp, mkdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { EtcdClient } from '../../internal/etcd/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
@@ -97,6 +98,15 @@ export async function testMemberConfig(
     layout: consensusLayout(stateDir, 'state'),
     readyTimeoutMs: 30_000,
   };
+}
+
+/** Copies the keys that a further control plane gets with its join ticket. */
+export async function shareKeys(from: TestMember, to: TestMember): Promise<void> {
+  for (const ca of ['state/clients', 'state/peers']) {
+    await mkdir(join(to.config.layout.stateDir, 'consensus', 'state'), { recursive: true });
+    const [source, target] = [from, to].map(({ config }) => join(config.layout.stateDir, 'consensus', ca));
+    await cp(source ?? '', target ?? '', { recursive: true });
+  }
 }
 
 /** Finds `count` free ports on the loopback address. */

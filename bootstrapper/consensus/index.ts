@@ -12,6 +12,7 @@
  * - `pki/`: CAs and certificates of etcd, and their rotation
  * - `unit/`: configuration file and systemd unit
  * - `membership/`: join, leave, removal of lost members; one node at a time changes the members
+ * - `content/`: comparison of the content of all members
  * - `recovery/`: recovery of a lost quorum, and the epoch that distinguishes the recovered cluster from the
  * old one
  *
@@ -26,6 +27,7 @@ export {
   type NewCluster,
   type NamedKey,
 } from './cluster-records.ts';
+export { ContentMonitor, type EtcdContent } from './content/content-monitor.ts';
 export type { RunningConsensus } from './consensus-config.ts';
 export { startMember } from './consensus.ts';
 export {
@@ -53,4 +55,5 @@ export {
 } from './etcd-instances.ts';
 export { consensusLayout, type EtcdClientFiles, type KeyPairFiles } from './consensus-layout.ts';
 export { certificateFiles } from './pki/ensure-pki.ts';
+export { connectAsRoot } from './unit/run-etcd.ts';
 export { placeEtcdKeys } from './pki/shared-keys.ts';

@@ -5,6 +5,7 @@ import { agentMetrics } from './agent-metrics.ts';
 const NOW_MS = Date.UTC(2026, 0, 1);
 const USAGE = { uptimeSeconds: 1, residentBytes: 2, heapBytes: 3, cpuMicroseconds: 4 };
 const MACHINE = { cpuBusySeconds: 1.5, cpuSeconds: 20, memoryBytes: 8000, memoryAvailableBytes: 5000 };
+const COMPARED = { atMs: NOW_MS, agreeing: ['n1', 'n2'], differing: [], notCompared: [] };
 
 test('agentMetrics() contains the metrics that the alerts use: clock, failures, certificates, file systems and their growth, components, backups, API servers; and the load of the machine', () => {
   const runnable = { sinceMs: NOW_MS, restarts: 0, note: undefined };
@@ -25,6 +26,10 @@ test('agentMetrics() contains the metrics that the alerts use: clock, failures, 
         { kind: 'etcd', name: 'state', measuredMs: 90_000_000, bytesPerDay: 0 },
       ],
       components: [{ name: 'kube-scheduler', isReady: false }],
+      contents: {
+        state: { sinceMs: 0, isLeader: true, compared: { ...COMPARED, differing: ['n3'] } },
+        kubernetes: { sinceMs: 0, isLeader: false, compared: COMPARED },
+      },
       backups: { periodMs: 3_600_000, newestMs: NOW_MS - 5_000, endsMs: NOW_MS + 7_000 },
       servers: [{ server: '192.0.2.1:6443', verdict: 'silent', connections: 3, sinceMs: 0, why: '' }],
     }),
@@ -53,6 +58,7 @@ test('agentMetrics() contains the metrics that the alerts use: clock, failures, 
     'cluster_filesystem_growth_bytes_per_second{path="/var/lib/kubelet"} 1000',
     'cluster_etcd_growth_measured_seconds{etcd="state"} 90000',
     'cluster_etcd_growth_bytes_per_second{etcd="state"} 0',
+    'cluster_etcd_content_differs{etcd="state"} 1',
     'cluster_backup_period_seconds 3600',
     `cluster_backup_newest_proved_timestamp_seconds ${NOW_MS / 1000 - 5}`,
     `cluster_backup_schedule_end_timestamp_seconds ${NOW_MS / 1000 + 7}`,

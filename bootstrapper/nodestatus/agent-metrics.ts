@@ -8,6 +8,7 @@ import {
   type ProcessUsage,
 } from '../../internal/metrics/index.ts';
 import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
+import type { EtcdContent, EtcdName } from '../consensus/index.ts';
 import type { ApiServerHealth, StaticPodHealth } from '../kubernetes/index.ts';
 import type { CertificateExpiry } from './certificate-expiry.ts';
 import type { ScheduledBackups } from '../roleserve/index.ts';
@@ -26,6 +27,8 @@ export interface AgentMetricsInput {
   readonly growths: readonly (GrowthSubject & Growth)[];
   /** The components of the control plane on this node; empty on a worker. */
   readonly components: readonly Pick<StaticPodHealth, 'name' | 'isReady'>[];
+  /** Whether all members of each etcd have the same content; undefined when this node runs no etcd member. */
+  readonly contents: Readonly<Record<EtcdName, EtcdContent>> | undefined;
   /** The scheduled backups of the cluster; undefined without a schedule, and on workers. */
   readonly backups: ScheduledBackups | undefined;
   /** Health of the API servers as the balancer reports it; empty when no balancer runs. */
@@ -36,7 +39,7 @@ export interface AgentMetricsInput {
 /** Metrics of the agent: its process, its runnables, its certificates, and the balancer. Pure. */
 export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] {
   const { version, usage, machine, tree, certificates, fileSystems, growths } = input;
-  const { components, backups, servers, nowMs } = input;
+  const { components, contents, backups, servers, nowMs } = input;
   return [
     ...processMetrics({ program: 'agent', version }, usage),
     {
@@ -94,6 +97,7 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
     ...fileSystemMetrics(fileSystems),
     ...growthMetrics(growths, { kind: 'filesystem', label: 'path', of: 'file system of a directory' }),
     ...growthMetrics(growths, { kind: 'etcd', label: 'etcd', of: 'database of an etcd member' }),
+    ...contentMetrics(contents),
     ...backupMetrics(backups),
     ...balancerMetrics(servers),
   ];
@@ -159,6 +163,24 @@ function growthMetrics(
       `Growth of the ${of}; 0 if it does not grow, absent before it was measured for a day.`,
       ({ bytesPerDay }) => bytesPerDay && bytesPerDay / (DAY_MS / 1000),
     ),
+  ];
+}
+
+/** Only the control plane of the leader compares: what another one knows from earlier may be outdated. */
+function contentMetrics(contents: AgentMetricsInput['contents']): readonly MetricFamily[] {
+  const samples = Object.entries(contents ?? {}).flatMap(([etcd, { compared, isLeader }]) =>
+    compared === undefined || !isLeader
+      ? []
+      : [{ labels: { etcd }, value: Number(compared.differing.length > 0) }],
+  );
+  const name = 'cluster_etcd_content_differs';
+  return [
+    {
+      name,
+      help: 'Whether members of an etcd had other content than others when compared.',
+      kind: 'gauge',
+      samples,
+    },
   ];
 }
 

@@ -78,10 +78,14 @@ test('check() reports nothing where no member runs', async () => {
 
 type Given = ReturnType<typeof create>;
 
-test('check() reports an etcd that refuses writes because its quota is used up', async () => {
+test.each([
+  { name: 'refuses writes because its quota is used up', alarm: 'NOSPACE', want: 'isFull' },
+  { name: 'refuses everything because its members differ', alarm: 'CORRUPT', want: 'isCorrupt' },
+])('check() reports an etcd that $name', async ({ alarm, want }) => {
   const { now, health, clock } = create();
-  expect(await health.check(signal)).toMatchObject({ isFull: false });
-  now.errors = ['memberID:10276657743932975437 alarm:NOSPACE '];
+  const fine = { isFull: false, isCorrupt: false };
+  expect(await health.check(signal)).toMatchObject(fine);
+  now.errors = [`memberID:10276657743932975437 alarm:${alarm} `];
   await clock.advance(20_000);
-  expect(await health.check(signal)).toMatchObject({ isFull: true });
+  expect(await health.check(signal)).toMatchObject({ ...fine, [want]: true });
 });

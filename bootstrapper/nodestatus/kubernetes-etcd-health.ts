@@ -56,12 +56,13 @@ export class KubernetesEtcdHealth {
         quotaBytes,
         hasLeader: leaderId !== 0n,
         isFull: errors.some((error) => error.includes('NOSPACE')),
+        isCorrupt: errors.some((error) => error.includes('CORRUPT')),
         members: members.map(({ name, isLearner }) => ({ name, isLearner, isStarted: name !== '' })),
       };
     } catch {
       signal.throwIfAborted();
       const { dbSizeBytes = 0, quotaBytes = 0, members = [] } = this.#last?.facts ?? {};
-      return { dbSizeBytes, quotaBytes, hasLeader: false, isFull: false, members };
+      return { dbSizeBytes, quotaBytes, hasLeader: false, isFull: false, isCorrupt: false, members };
     }
   }
 

@@ -7,6 +7,7 @@ import { LATER_KEYS, storedPhase } from '../../internal/keyset/index.ts';
 import type { StorageProtection } from '../../internal/platform/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { type NodeStatusSchema, Runnable_State } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { EtcdContent, EtcdName } from '../consensus/index.ts';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { ControlPlaneHealthQuery, StaticPodHealth } from '../kubernetes/index.ts';
@@ -59,6 +60,8 @@ export interface StatusFacts {
   oldDiskMs(): number | undefined;
   /** The Kubernetes etcd as this node sees it; undefined when this node runs no etcd member. */
   kubernetesEtcd(signal: AbortSignal): Promise<EtcdFacts | undefined>;
+  /** Whether all members of each etcd have the same content; undefined when this node runs no etcd member. */
+  etcdContents(): Readonly<Record<EtcdName, EtcdContent>> | undefined;
 }
 
 /** What is wrong on one machine; empty lists while nothing is. */
@@ -76,6 +79,8 @@ export interface EtcdFacts {
   readonly hasLeader: boolean;
   /** The member refuses writes, because its quota is used up. */
   readonly isFull: boolean;
+  /** The member refuses everything, because etcd found that members differ. */
+  readonly isCorrupt: boolean;
   readonly members: readonly {
     readonly name: string;
     readonly isLearner: boolean;
@@ -241,10 +246,22 @@ function partToWire({ name, isReady, sinceMs, why }: StaticPodHealth) {
   return { name, ready: isReady, sinceMs: BigInt(Math.round(sinceMs)), why };
 }
 
-function etcdToWire({ dbSizeBytes, quotaBytes, hasLeader, isFull, members }: EtcdFacts) {
+function etcdToWire(etcd: EtcdFacts) {
+  const { dbSizeBytes, quotaBytes, hasLeader, isFull, isCorrupt, members } = etcd;
   return {
-    ...{ dbSizeBytes: BigInt(dbSizeBytes), quotaBytes: BigInt(quotaBytes), hasLeader, isFull },
+    ...{ dbSizeBytes: BigInt(dbSizeBytes), quotaBytes: BigInt(quotaBytes), hasLeader, isFull, isCorrupt },
     members: members.map(({ name, isLearner, isStarted }) => ({ name, isLearner, started: isStarted })),
+  };
+}
+
+function contentToWire({ sinceMs, compared }: EtcdContent) {
+  const { atMs = 0, agreeing = [], differing = [], notCompared = [] } = compared ?? {};
+  const times = { sinceMs: BigInt(Math.round(sinceMs)), comparedMs: BigInt(Math.round(atMs)) };
+  return {
+    ...times,
+    agreeing: [...agreeing],
+    differing: [...differing],
+    notCompared: [...notCompared],
   };
 }
 
@@ -278,6 +295,7 @@ async function statusOf(
   { parts, etcd, machine }: Observed,
 ): Promise<Status> {
   const keys = currentValue(reads.localKeys);
+  const contents = facts.etcdContents();
   const tree = facts.tree();
   const failed = tree.find(isFailing);
   return {
@@ -301,6 +319,12 @@ async function statusOf(
           },
         }),
     ...(etcd === undefined ? {} : { kubernetesEtcd: etcdToWire(etcd) }),
+    ...(contents && {
+      etcdContents: {
+        state: contentToWire(contents.state),
+        kubernetes: contentToWire(contents.kubernetes),
+      },
+    }),
     runnables: tree.map((each) => ({
       path: each.path,
       state: STATES[each.state],

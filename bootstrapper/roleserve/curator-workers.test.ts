@@ -15,7 +15,7 @@ import { createMachineCheck } from '../hosthealth/index.ts';
 import type { ControlPlaneHealthQuery } from '../kubernetes/index.ts';
 import { membership } from './fake-node.ts';
 import { roleFetchWorker } from './role-fetch-worker.ts';
-import { statusPushWorker } from '../nodestatus/index.ts';
+import { statusPushWorker, type StatusFacts } from '../nodestatus/index.ts';
 import type { RoleSet } from './role-values.ts';
 import { createFakeRoleValues } from './fake-role-values.ts';
 
@@ -27,6 +27,7 @@ class FakeCurator implements Curators {
     runnables?: unknown[];
     controlPlane?: readonly { readonly name: string; readonly ready: boolean }[];
     machine?: { readonly services: unknown; readonly problems: unknown; readonly podNetwork?: unknown };
+    etcdContents?: unknown;
   }[] = [];
   readonly pushed = new EventValue<WatchNodesResponse>();
   heartbeats = 0;
@@ -210,6 +211,8 @@ describe('the status push worker', () => {
       looks: 0,
       isLeft: false,
       kubernetesEtcd: () => Promise.resolve(undefined),
+      contents: undefined as ReturnType<StatusFacts['etcdContents']>,
+      etcdContents: () => facts.contents,
       kubeletFails: false,
       isMachineReadable: true,
       unreadable: [] as unknown[],
@@ -331,6 +334,24 @@ describe('the status push worker', () => {
     });
     expect(curator.heartbeats).toBeGreaterThanOrEqual(4);
     expect([curator.dials, files.writes]).toEqual([1, 0]);
+  });
+
+  test('reports whether the members of each etcd agree with the next heartbeat', async () => {
+    const { values, curator, clock, facts, worker } = create();
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    await clock.advance(6_000);
+    const verdict = { agreeing: ['a', 'c'], differing: ['b'], notCompared: ['d'] };
+    const waiting = { sinceMs: 5, isLeader: false, compared: undefined };
+    facts.contents = { state: { ...waiting, compared: { ...verdict, atMs: 7.5 } }, kubernetes: waiting };
+    await clock.advance(6_000);
+    expect(curator.statuses.map(({ etcdContents }) => etcdContents)).toMatchObject([
+      undefined,
+      {
+        state: { sinceMs: 5n, comparedMs: 8n, ...verdict },
+        kubernetes: { sinceMs: 5n, comparedMs: 0n, agreeing: [], differing: [], notCompared: [] },
+      },
+    ]);
   });
 
   test('reports the rest of its status when it cannot find out what is wrong on its machine', async () => {

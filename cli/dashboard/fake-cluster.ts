@@ -32,7 +32,13 @@ export async function createFakeCluster(count: number) {
     if (cluster.refused.has(method)) throw new DeniedError('curator-denied', `${method} needs another role`);
   };
   const etcd = {
-    ...{ dbSizeBytes: 3_000_000n, quotaBytes: 2_000_000_000n, hasLeader: true, isFull: false },
+    ...{
+      dbSizeBytes: 3_000_000n,
+      quotaBytes: 2_000_000_000n,
+      hasLeader: true,
+      isFull: false,
+      isCorrupt: false,
+    },
     members: cluster.nodes.slice(0, 3).map(({ name }) => ({ name, isLearner: false, started: true })),
   };
   const directory = (endpoint: string) => [{ nodeId: 'n', name: 'n1', curatorEndpoint: endpoint }];

@@ -64,6 +64,7 @@ const node = () => ({
     kubernetesVersion: '',
     dataDirectories: [{ path: '/var/lib/cluster', protection: 'clear' }],
     machine: { services: [], problems: [] },
+    etcdContents: { state: { sinceMs: 1n }, kubernetes: { sinceMs: 1n } },
     certificates: [{ name: '/etc/node.crt', notAfterMs: BigInt(Date.now() + 5 * DAY_MS) }],
   },
 });
@@ -370,7 +371,31 @@ describe('runDoctor()', () => {
     expect(text).toMatch(/\d+ good, 0 warning, 0 error, 0 unknown$/);
   });
 
+  test('names an etcd member with other content, and prints no control characters of its name', async () => {
+    const agreeing = [node().nodeId, 'node-3'];
+    const differing = ['node-2\u001b[2J'];
+    const members = [...agreeing, ...differing].map((name) => ({ name }));
+    const compared = { sinceMs: 1n, comparedMs: BigInt(Date.now()), agreeing };
+    const reporting = {
+      ...node(),
+      status: { ...node().status, etcdContents: { state: { ...compared, differing } } },
+    };
+    const { context } = await createCluster({
+      curator: {
+        getClusterInfo: async () => ({ clusterName: 'prod', etcd: { ...ETCD, members } }),
+        listNodes: async () => ({ nodes: [reporting] }),
+      },
+    });
+    const found = (await doctor(context)).result.problems.find(({ code }) => code === 'doctor-etcd-content');
+    expect(found?.cause).toMatch(/^the state etcd member of node-2.*has other content than n1 and node-3$/);
+    expect(found?.cause).not.toContain('\u001b');
+  });
+
   const silent = { ...node(), health: NodeHealth.TIMEOUT };
+  const corrupt = {
+    ...node(),
+    status: { ...node().status, kubernetesEtcd: { ...ETCD, isCorrupt: true } },
+  };
   const faults: readonly {
     readonly name: string;
     readonly faults: Faults;
@@ -406,6 +431,11 @@ describe('runDoctor()', () => {
       name: 'a stopped kubelet',
       faults: { kubernetes: (url) => (url.includes('/proxy/') ? new Error('closed') : undefined) },
       want: 'doctor-kubelet',
+    },
+    {
+      name: 'the alarm CORRUPT of the Kubernetes etcd',
+      faults: { curator: { listNodes: async () => ({ nodes: [corrupt] }) } },
+      want: 'doctor-etcd-corrupt',
     },
     { name: 'a missing CoreDNS', faults: { kubernetes: withoutDns }, want: 'doctor-dns' },
     {

@@ -5,6 +5,7 @@ import { parseClusterPart } from '../../internal/config/index.ts';
 import type {
   BackupFacts,
   ClusterFacts,
+  EtcdContentFacts,
   EtcdFacts,
   NodeFacts,
   RecordFacts,
@@ -14,6 +15,8 @@ import { printable } from '../../internal/printable/index.ts';
 import type { Join, ListBackupsResponse } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import {
   Runnable_State,
+  type EtcdContent,
+  type EtcdContents,
   type EtcdStatus,
   type GetClusterInfoResponse,
   type Node,
@@ -97,12 +100,12 @@ function byName(a: NodeFacts, b: NodeFacts): number {
 }
 
 function etcdFactsFrom(status: EtcdStatus | undefined): EtcdFacts {
-  const { dbSizeBytes, quotaBytes, hasLeader, isFull } = etcdFrom(status);
+  const { dbSizeBytes, quotaBytes, hasLeader, isFull, isCorrupt } = etcdFrom(status);
   const members = (status?.members ?? []).map(({ name, isLearner }) => ({
     name: printable(name),
     isLearner,
   }));
-  return { dbSizeBytes, quotaBytes, hasLeader, isFull, members };
+  return { dbSizeBytes, quotaBytes, hasLeader, isFull, isCorrupt, members };
 }
 
 function nodeFactsFrom(node: Node): NodeFacts {
@@ -117,9 +120,29 @@ function nodeFactsFrom(node: Node): NodeFacts {
     componentsNotReady: view.partsNotReady,
     ...(view.machine !== undefined && { machine: view.machine }),
     ...(view.directories.length > 0 && { directories: view.directories }),
+    ...(node.status?.etcdContents && { etcdContents: contentsFrom(node.status.etcdContents) }),
     deadRunnables: (node.status?.runnables ?? [])
       .filter(({ state: of }) => of === Runnable_State.DEAD)
       .map(({ path }) => printable(path)),
+  };
+}
+
+/** What a control plane tells about the content of the etcd members. */
+function contentsFrom({ state, kubernetes }: EtcdContents): NonNullable<NodeFacts['etcdContents']> {
+  return {
+    ...(state && { state: contentFrom(state) }),
+    ...(kubernetes && { kubernetes: contentFrom(kubernetes) }),
+  };
+}
+
+function contentFrom({ sinceMs, comparedMs, ...lists }: EtcdContent): EtcdContentFacts {
+  const names = (ids: readonly string[]): string[] => ids.map((id) => printable(id));
+  return {
+    sinceMs: Number(sinceMs),
+    ...(comparedMs > 0n && { comparedMs: Number(comparedMs) }),
+    agreeing: names(lists.agreeing),
+    differing: names(lists.differing),
+    notCompared: names(lists.notCompared),
   };
 }
 

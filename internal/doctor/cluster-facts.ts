@@ -28,7 +28,21 @@ const etcd = z.object({
   quotaBytes: number,
   hasLeader: z.boolean(),
   isFull: z.boolean(),
+  /** Absent in files of earlier versions. */
+  isCorrupt: z.boolean().optional(),
   members: z.array(z.object({ name, isLearner: z.boolean() })).max(64),
+});
+
+/** The last comparison of the members of an etcd that one control plane has made. Members are named by the IDs of their nodes. */
+const etcdContent = z.object({
+  /** Since when the control plane is ready to compare. */
+  sinceMs: timeMs,
+  /** Absent before the first comparison. */
+  comparedMs: timeMs.optional(),
+  /** More than half of all voting members, or none. */
+  agreeing: z.array(name).max(32),
+  differing: z.array(name).max(32),
+  notCompared: z.array(name).max(32),
 });
 
 const node = z.object({
@@ -59,6 +73,8 @@ const node = z.object({
       podNetwork: z.object({ address: name, unreachable: z.array(name).max(16) }).optional(),
     })
     .optional(),
+  /** Whether the members of each etcd agree. Only on control planes; older agents do not report it. */
+  etcdContents: z.object({ state: etcdContent.optional(), kubernetes: etcdContent.optional() }).optional(),
   /**
    * How each directory with secrets and data is protected (encrypted, in memory, in the clear). Older agents do not
    * report it.
@@ -303,6 +319,8 @@ export type NodeFacts = z.output<typeof node>;
 export type MachineFacts = NonNullable<NodeFacts['machine']>;
 /** What one curator or control plane knows about an etcd cluster. */
 export type EtcdFacts = z.output<typeof etcd>;
+/** A comparison of the members of an etcd. */
+export type EtcdContentFacts = z.output<typeof etcdContent>;
 /** The figures of one etcd member. */
 export type EtcdMemberFacts = z.output<typeof etcdMember>;
 /** What the metrics of a node tell. */

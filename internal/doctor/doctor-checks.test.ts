@@ -7,6 +7,7 @@ import { notCheckedIn } from './not-checked.ts';
 import {
   factsOfMachine,
   factsWithRecords,
+  fakeContent,
   fakeEtcd,
   fakeFacts,
   fakeLocalFacts,
@@ -80,6 +81,22 @@ function withDisk(change: object): ClusterFacts {
 function withEtcd(changes: Parameters<typeof fakeEtcd>[0]): ClusterFacts {
   return factsWithRecords({ stateEtcd: fakeEtcd(changes) });
 }
+
+/** Facts in which control planes report this about the Kubernetes etcd, and nothing if they are not named. */
+function withContents(
+  reports: Readonly<Record<string, Parameters<typeof fakeContent>[0]>>,
+  changes: Readonly<Record<string, Partial<NodeFacts>>> = {},
+): ClusterFacts {
+  const nodes = ['n1', 'n2', 'n3', 'n4'].map((name) => {
+    const report = reports[name];
+    const etcdContents = { state: fakeContent(), ...(report && { kubernetes: fakeContent(report) }) };
+    return fakeNode(name, { etcdContents, ...changes[name] });
+  });
+  return factsWithRecords({ nodes });
+}
+/** n2 differs from n1 and n3. */
+const DIFFERS = { agreeing: ['id-n1', 'id-n3'], differing: ['id-n2'] };
+const NEVER = { comparedMs: undefined, agreeing: [] };
 
 /** Facts in which agents report nodes that do not answer through the network of pods. */
 const gaps = (
@@ -413,6 +430,110 @@ const ROWS: readonly Row[] = [
     'error',
   ),
   row('doctor-etcd-full', 'the quota is used up', () => withEtcd({ isFull: true }), 'error'),
+  row('doctor-etcd-corrupt', 'the alarm is active', () => withEtcd({ isCorrupt: true }), 'error'),
+  row(
+    'doctor-etcd-corrupt',
+    'an earlier version saved the facts',
+    () => withEtcd({ isCorrupt: undefined }),
+    'good',
+  ),
+  row(
+    'doctor-etcd-corrupt',
+    'curators cannot read the records because of it',
+    () => fakeFacts({ records: away('curator-failed', 'etcd-corrupt') }),
+    'error',
+  ),
+  row(
+    'doctor-etcd-quorum',
+    'the alarm CORRUPT prevents that the records are read',
+    () => fakeFacts({ records: away('etcd-corrupt') }),
+    'unknown',
+  ),
+  row('doctor-etcd-content', 'a member differs', () => withContents({ n1: DIFFERS }), 'error', 'n2'),
+  row(
+    'doctor-etcd-content',
+    'no majority agrees',
+    () => withContents({ n1: { agreeing: [], differing: ['id-n1', 'id-n2'], notCompared: ['id-n3'] } }),
+    'error',
+  ),
+  row(
+    'doctor-etcd-content',
+    'the member that differs was taken out since',
+    () => ({
+      ...factsWithRecords({
+        kubernetesEtcd: fakeEtcd({ members: ['id-n1', 'id-n3'].map((name) => ({ name, isLearner: false })) }),
+        nodes: ['n1', 'n2', 'n3'].map((name) =>
+          fakeNode(name, { etcdContents: { state: fakeContent(), kubernetes: fakeContent(DIFFERS) } }),
+        ),
+      }),
+    }),
+    'good',
+  ),
+  row(
+    'doctor-etcd-content',
+    'another leader has found later that all members agree',
+    () => withContents({ n1: { ...DIFFERS, comparedMs: NOW_MS - HOUR_MS }, n3: {} }),
+    'good',
+  ),
+  row(
+    'doctor-etcd-content',
+    'a member was not compared',
+    () => withContents({ n1: { agreeing: ['id-n1', 'id-n3'], notCompared: ['id-n2'] } }),
+    'good',
+  ),
+  row(
+    'doctor-etcd-content',
+    'the agents have started a moment ago',
+    () => withContents({ n1: { ...NEVER, sinceMs: NOW_MS }, n2: { ...NEVER, sinceMs: NOW_MS - 1 } }),
+    'good',
+  ),
+  row(
+    'doctor-etcd-content',
+    'the last comparison is three hours old',
+    () => withContents({ n1: { comparedMs: NOW_MS - 3 * HOUR_MS } }),
+    'good',
+  ),
+  row(
+    'doctor-etcd-content',
+    'the last comparison is older',
+    () => withContents({ n1: { comparedMs: NOW_MS - 3 * HOUR_MS - 1 } }),
+    'warning',
+  ),
+  row('doctor-etcd-content', 'members were never compared', () => withContents({ n1: NEVER }), 'warning'),
+  row(
+    'doctor-etcd-content',
+    'the last comparison is older, and an agent has started since',
+    () =>
+      withContents({ n1: { comparedMs: NOW_MS - 4 * HOUR_MS }, n2: { ...NEVER, sinceMs: NOW_MS - HOUR_MS } }),
+    'good',
+  ),
+  row(
+    'doctor-etcd-content',
+    'the last comparison is older, and a control plane is silent',
+    () => withContents({ n1: { comparedMs: NOW_MS - 4 * HOUR_MS } }, { n2: { health: 'silent' } }),
+    'good',
+  ),
+  row('doctor-etcd-content', 'no agent reports it', () => withContents({}), 'unknown'),
+  row(
+    'doctor-etcd-content',
+    'only a worker reports that members differ',
+    () => withContents({ n1: {}, n4: { ...DIFFERS, comparedMs: NOW_MS } }),
+    'good',
+  ),
+  row(
+    'doctor-etcd-content',
+    'there is one member',
+    () => {
+      const members = [{ name: 'id-n1', isLearner: false }];
+      const etcd = fakeEtcd({ members });
+      return factsWithRecords({
+        stateEtcd: etcd,
+        kubernetesEtcd: etcd,
+        nodes: [fakeNode('n1', { etcdContents: undefined })],
+      });
+    },
+    'good',
+  ),
   row('doctor-etcd-quorum', 'etcd has no leader', () => withEtcd({ hasLeader: false }), 'error'),
   row('doctor-etcd-quorum', 'one voter is silent', () => withNode('n2', { health: 'silent' }), 'warning'),
   row('doctor-etcd-quorum', 'a worker is silent', () => withNode('n4', { health: 'silent' }), 'good'),
@@ -1486,6 +1607,32 @@ test('doctor-machine has the fix of the check that the agent names, and another 
   expect(fixFor('preflight-swap')).toMatch(/swapoff.*\/etc\/fstab\.$/);
   expect(fixFor('preflight-read-only')).toMatch(/dmesg.*replace a disk.*fsck.* writable\.$/);
   expect(fixFor('preflight-of-tomorrow')).toContain('cluster preflight --fix');
+});
+
+test('doctor-etcd-content names the member that differs and those that agree, and what to do', () => {
+  const of = (facts: ClusterFacts) =>
+    diagnose(facts).filter(
+      ({ code, subject }) => code === 'doctor-etcd-content' && subject.startsWith('Kubernetes'),
+    );
+  expect(of(fakeFacts())).toMatchObject([
+    { subject: 'Kubernetes etcd', figure: '3 of 3 members agree, compared 12m ago' },
+  ]);
+  expect(of(withContents({ n3: DIFFERS }))).toMatchObject([
+    {
+      ...{ subject: 'Kubernetes etcd of n2', node: 'n2', figure: 'differs, compared 12m ago' },
+      cause: 'the Kubernetes etcd member of n2 has other content than n1 and n3',
+      fix: expect.stringContaining('`cluster node set-role n2 --worker`'),
+    },
+  ]);
+  const split = { agreeing: [], differing: ['id-n1', 'id-n2'], notCompared: ['id-n3'] };
+  const [finding] = of(withContents({ n1: split }));
+  expect(finding?.cause).toBe(
+    'the Kubernetes etcd members of n1 and n2 differ from each other, and no majority agrees',
+  );
+  expect(finding?.fix).not.toContain('set-role');
+  const members = ['id-n1', 'id-n2'].map((name) => ({ name, isLearner: false }));
+  const two = factsWithRecords({ kubernetesEtcd: fakeEtcd({ members }) });
+  expect(of(two)).toMatchObject([{ figure: '2 of 2 members agree, compared 12m ago' }]);
 });
 
 test('a check names twenty objects each, and counts the others', () => {

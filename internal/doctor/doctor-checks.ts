@@ -5,6 +5,7 @@ import * as backup from './checks/backup-checks.ts';
 import * as controlPlane from './checks/control-plane-checks.ts';
 import * as etcd from './checks/etcd-checks.ts';
 import * as evidence from './checks/evidence-checks.ts';
+import * as etcdContent from './checks/etcd-content-checks.ts';
 import * as host from './checks/host-checks.ts';
 import * as expiry from './checks/expiry-checks.ts';
 import * as kubernetes from './checks/kubernetes-checks.ts';
@@ -150,10 +151,20 @@ const ENTRIES: readonly Entry[] = [
     observe: etcd.full,
     explains: ALL,
   }),
+  entry('doctor-etcd-corrupt', 'etcd', {
+    what: 'the alarm of etcd’s own corruption checks, for each of the two etcd clusters',
+    observe: etcdContent.corrupt,
+    explains: ALL,
+  }),
   entry('doctor-etcd-quorum', 'etcd', {
     what: 'leader, quorum and healthy voters of each etcd cluster',
     observe: etcd.quorum,
     explains: ALL,
+  }),
+  entry('doctor-etcd-content', 'etcd', {
+    what: 'whether all members of each etcd have the same content, which the control plane of the leader compares every hour',
+    observe: etcdContent.content,
+    explains: ['doctor-etcd-member', ...OF_A_MEMBER],
   }),
   entry('doctor-node-silent', 'nodes', {
     what: 'the heartbeats of each node',

@@ -22,9 +22,17 @@ export const doctorErrors = defineErrors({
     'An etcd database has used up its quota and refuses every write.',
     'Run `cluster recover space` as root on a control plane.',
   ),
+  'doctor-etcd-corrupt': retryable.operator.unhealthy(
+    'The alarm CORRUPT of an etcd is active: somebody has enabled the corruption checks of etcd, they have found members with different content, and etcd refuses every read and write.',
+    'Read "A member of etcd has other content" in docs/recovery.md: take the member out that differs, and then clear the alarm with `etcdctl alarm disarm` as root on a control plane.',
+  ),
   'doctor-etcd-quorum': retryable.operator.unhealthy(
     'An etcd cluster has no quorum, or tolerates fewer failures than with all of its voters.',
     'Start the control planes that are down. If they are lost for good, read `cluster help recover`; if a quorum is left, remove the lost control plane with `cluster node remove NODE --lost`.',
+  ),
+  'doctor-etcd-content': retryable.operator.unhealthy(
+    'A member of an etcd has other content than the others, although all have applied the same changes: its disk or its memory has changed something. Or its members were not compared for hours.',
+    'Take a backup from another control plane (`cluster backup create --node NAME --to FILE`), take the member out with `cluster node set-role NODE --worker`, and then give NODE its roles again: it joins with an empty etcd. Replace the machine if this happens again. If the members were only not compared, look for the runnable `etcd-content` in `cluster node show` of each control plane.',
   ),
   'doctor-node-silent': retryable.operator.unhealthy(
     'A node sends no heartbeats: it is off, cut off from the control planes, or its agent is stopped.',

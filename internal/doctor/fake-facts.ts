@@ -1,5 +1,6 @@
 import type {
   ClusterFacts,
+  EtcdContentFacts,
   EtcdFacts,
   EtcdMemberFacts,
   GrowthFacts,
@@ -26,6 +27,7 @@ export function fakeNode(name: string, changes: Partial<NodeFacts> = {}): NodeFa
     ],
     ...{ componentsNotReady: [], deadRunnables: [] },
     directories: [{ path: '/var/lib/cluster', protection: 'clear' }],
+    ...(name !== 'n4' && { etcdContents: { state: fakeContent(), kubernetes: fakeContent() } }),
     machine: {
       ...{ services: [], problems: [] },
       podNetwork: { address: `10.244.${name.slice(1)}.0`, unreachable: [] },
@@ -37,8 +39,17 @@ export function fakeNode(name: string, changes: Partial<NodeFacts> = {}): NodeFa
 /** An etcd with the voters n1, n2 and n3. */
 export function fakeEtcd(changes: Partial<EtcdFacts> = {}): EtcdFacts {
   return {
-    ...{ dbSizeBytes: GIB / 16, quotaBytes: 2 * GIB, hasLeader: true, isFull: false },
+    ...{ dbSizeBytes: GIB / 16, quotaBytes: 2 * GIB, hasLeader: true, isFull: false, isCorrupt: false },
     members: ['n1', 'n2', 'n3'].map((name) => ({ name: `id-${name}`, isLearner: false })),
+    ...changes,
+  };
+}
+
+/** What the control plane of the leader has found twelve minutes ago: n1, n2 and n3 agree. */
+export function fakeContent(changes: Partial<EtcdContentFacts> = {}): EtcdContentFacts {
+  return {
+    ...{ sinceMs: NOW_MS - DAY_MS, comparedMs: NOW_MS - DAY_MS / 120 },
+    ...{ agreeing: ['id-n1', 'id-n2', 'id-n3'], differing: [], notCompared: [] },
     ...changes,
   };
 }

@@ -14,6 +14,7 @@ export {
   parseFacts,
   type BackupFacts,
   type ClusterFacts,
+  type EtcdContentFacts,
   type EtcdFacts,
   type EtcdMemberFacts,
   type GrowthFacts,

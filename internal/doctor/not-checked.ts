@@ -46,11 +46,6 @@ export const NOT_CHECKED: readonly Unchecked[] = [
     why: 'nobody measures the largest packet that passes between two nodes',
   },
   {
-    layer: 'etcd',
-    what: 'whether all etcd members have the same content',
-    why: 'curators do not return the hashes of members',
-  },
-  {
     layer: 'backups',
     what: 'backup files outside of the cluster',
     why: '`cluster backup ls DIRECTORY` and `cluster backup verify` check them',

@@ -14,6 +14,8 @@ export const UNUSED_WARNING_SHARE = 0.5;
 export const UNUSED_MIN_BYTES = 256 * 1024 ** 2;
 /** A learner that is not promoted after this time is stuck. */
 export const LEARNER_WARNING_MS = 10 * MINUTE_MS;
+/** The members of an etcd are compared every hour: after this time, several comparisons have failed. */
+export const CONTENT_WARNING_MS = 3 * HOUR_MS;
 /** The kubelet evicts pods when less than 10 % is free (nodefs.available). Above 85 % use it deletes unused images. */
 export const SPACE_WARNING_SHARE = 0.15;
 /** See `SPACE_WARNING_SHARE`. */

@@ -24,3 +24,13 @@ test('etcdError() does not let callers retry an unknown error', () => {
     retryable: false,
   });
 });
+
+test('etcdError() recognizes the alarm CORRUPT', () => {
+  const refused = new RpcError('rpc-failed', 'calling Range', {
+    cause: new Error('etcdserver: corrupt cluster'),
+  });
+  expect(etcdError('reading /key from etcd', refused)).toMatchObject({
+    code: 'etcd-corrupt',
+    retryable: false,
+  });
+});

@@ -22,6 +22,10 @@ export const etcdErrors = defineErrors({
     'The etcd database has reached its quota; etcd rejects writes.',
     'Run `cluster recover space` as root on a control plane, then find out which data filled the database.',
   ),
+  'etcd-corrupt': fault.system.unhealthy(
+    'The alarm CORRUPT of etcd is active: a member was found to have other content than the others. etcd refuses every read and write of keys.',
+    'Run `cluster doctor`, and follow "A member of etcd has other content" in docs/recovery.md.',
+  ),
   'etcd-member-limit': retryable.system.precondition(
     'etcd adds only one member at a time, and it is adding another node now.',
     'Wait until the other node is a voting member, or remove it if it has failed.',
@@ -62,6 +66,7 @@ const MESSAGES: readonly (readonly [string, EtcdErrorCode])[] = [
   ['mvcc: required revision has been compacted', 'etcd-compacted'],
   ['requested lease not found', 'etcd-lease-gone'],
   ['mvcc: database space exceeded', 'etcd-no-space'],
+  ['corrupt cluster', 'etcd-corrupt'],
   ['too many learner members in cluster', 'etcd-member-limit'],
   ['can only promote a learner member which is in sync with leader', 'etcd-member-not-ready'],
   ['unhealthy cluster', 'etcd-member-not-ready'],

@@ -34,7 +34,7 @@ export {
   type WatchOptions,
   type Write,
 } from './key-space.ts';
-export type { MemberStatus } from './maintenance.ts';
+export type { ContentHash, MemberStatus } from './maintenance.ts';
 export type { Member } from './members.ts';
 export { readMemberGauges } from './metrics.ts';
 export { Namespace } from './namespace.ts';

@@ -12,6 +12,8 @@ import {
 export interface MemberStatus {
   readonly memberId: bigint;
   readonly version: string;
+  /** The newest revision that this member has applied. */
+  readonly revision: bigint;
   readonly leaderId: bigint;
   readonly isLearner: boolean;
   readonly raftIndex: bigint;
@@ -26,6 +28,15 @@ export interface MemberStatus {
 export interface Alarm {
   readonly memberId: bigint;
   readonly kind: 'no-space' | 'corrupt';
+}
+
+/** The hash of the content of one member. */
+export interface ContentHash {
+  readonly hash: number;
+  /** The compaction before the hash was computed; -1 before the first one. */
+  readonly compactRevision: bigint;
+  /** The revision up to which keys and values are in the hash. */
+  readonly hashRevision: bigint;
 }
 
 /** Status, alarms, space and snapshots. Needs the root user. */
@@ -44,6 +55,7 @@ export class Maintenance {
     return {
       memberId: answer.header?.memberId ?? 0n,
       version: answer.version,
+      revision: answer.header?.revision ?? 0n,
       leaderId: answer.leader,
       isLearner: answer.isLearner,
       raftIndex: answer.raftIndex,
@@ -86,17 +98,18 @@ export class Maintenance {
     );
   }
 
-  /** Hash of all keys and values up to a revision; comparable between members that were compacted at the same revision. */
-  async hash(
-    revision: bigint,
-    options: CallOptions,
-  ): Promise<{ readonly hash: number; readonly compactRevision: bigint }> {
-    const { hash, compactRevision } = await this.#connection.read(
+  /**
+   * Hash of all keys and values up to a revision. The hashes of two members are comparable if both other figures are equal. The
+   * member reads its whole database for it, unless the revision is the one of a compaction: then it answers with the hash
+   * that it computed during that compaction. A member that has not applied the revision yet refuses (`etcd-failed`).
+   */
+  async hash(revision: bigint, options: CallOptions): Promise<ContentHash> {
+    const { hash, compactRevision, hashRevision } = await this.#connection.read(
       'hashing the data of etcd',
       options,
       (channel, call) => createClient(MaintenanceService, channel).hashKV({ revision }, call),
     );
-    return { hash, compactRevision };
+    return { hash, compactRevision, hashRevision };
   }
 
   /** The database file in chunks; its last 32 bytes are the SHA-256 of the rest. */

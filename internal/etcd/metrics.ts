@@ -8,9 +8,12 @@ interface MemberGauges {
   readonly isLeader: boolean;
 }
 
-/** The gauges, and whether the alarm NOSPACE is raised: etcd then refuses every write. */
+/** The gauges and the alarms. */
 export interface MemberHealth extends MemberGauges {
+  /** The alarm NOSPACE is raised: etcd refuses every write. */
   readonly isFull: boolean;
+  /** The alarm CORRUPT is raised: etcd refuses every read and write. */
+  readonly isCorrupt: boolean;
 }
 
 /**
@@ -33,12 +36,16 @@ export async function readMemberGauges(url: string, signal: AbortSignal): Promis
     signal.throwIfAborted();
     throw new EtcdError('etcd-unavailable', `reading ${url}`, { cause: error });
   }
-  return { ...parseMemberGauges(page), isFull: isFullPage(health) };
+  return {
+    ...parseMemberGauges(page),
+    isFull: hasAlarm(health, 'NOSPACE'),
+    isCorrupt: hasAlarm(health, 'CORRUPT'),
+  };
 }
 
 /** E.g. `{"health":"false","reason":"ALARM NOSPACE"}`. */
-function isFullPage(health: string): boolean {
-  return /"reason":"[^"]*NOSPACE/.test(health);
+function hasAlarm(health: string, alarm: 'NOSPACE' | 'CORRUPT'): boolean {
+  return new RegExp(`"reason":"[^"]*${alarm}`).test(health);
 }
 
 /** Parses the Prometheus text of an etcd member. @throws EtcdError `etcd-failed` when a metric is missing */

@@ -45,7 +45,9 @@ test('renderNodeMetrics() returns the metrics of each program of a control plane
     'cluster_program_up{program="etcd",etcd="state"} 1',
     'cluster_program_up{program="etcd",etcd="kubernetes"} 1',
     'cluster_etcd_alarm{etcd="state",alarm="NOSPACE"} 0',
+    'cluster_etcd_alarm{etcd="state",alarm="CORRUPT"} 0',
     'cluster_etcd_alarm{etcd="kubernetes",alarm="NOSPACE"} 0',
+    'cluster_etcd_alarm{etcd="kubernetes",alarm="CORRUPT"} 0',
     'etcd_server_has_leader{etcd="state"} 1',
     'etcd_server_has_leader{etcd="kubernetes"} 1',
   ]);

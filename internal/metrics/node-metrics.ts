@@ -4,8 +4,8 @@ import { renderMetrics } from './render-metrics.ts';
 import type { Page } from './serve-metrics.ts';
 
 const ETCDS = { state: PORTS.stateEtcd.metrics, kubernetes: PORTS.kubernetesEtcd.metrics } as const;
-/** The response of etcd's health check contains this text when the quota of etcd is used up. */
-const NO_SPACE = 'NOSPACE';
+/** The alarms of etcd: the response of its health check contains the name of an active one. */
+const ALARMS = ['NOSPACE', 'CORRUPT'] as const;
 
 /** The programs whose metrics are read on this node, and how to read them. */
 export interface NodeMetricsOptions {
@@ -51,10 +51,12 @@ export async function renderNodeMetrics({
     },
     {
       name: 'cluster_etcd_alarm',
-      help: 'Whether an alarm of etcd is active: NOSPACE when its quota is used up.',
+      help: 'Whether an alarm of etcd is active: NOSPACE when its quota is used up, CORRUPT when its members differ.',
       kind: 'gauge',
-      samples: members.flatMap(({ labels, isFull }) =>
-        isFull === undefined ? [] : [{ labels: { ...labels, alarm: NO_SPACE }, value: Number(isFull) }],
+      samples: members.flatMap(({ labels, health }) =>
+        health === undefined
+          ? []
+          : ALARMS.map((alarm) => ({ labels: { ...labels, alarm }, value: Number(health.includes(alarm)) })),
       ),
     },
   ]);
@@ -63,8 +65,8 @@ export async function renderNodeMetrics({
 }
 
 interface Member extends MetricsPage {
-  /** undefined when the member does not respond. */
-  readonly isFull: boolean | undefined;
+  /** The response of its health check; undefined when the member does not respond. */
+  readonly health: string | undefined;
 }
 
 async function readMember(etcd: string, port: number, read: NodeMetricsOptions['read']): Promise<Member> {
@@ -75,5 +77,5 @@ async function readMember(etcd: string, port: number, read: NodeMetricsOptions['
     read(`${base}/health?serializable=true`),
   ]);
   const page = metrics?.ok === true ? metrics.text : undefined;
-  return { labels: { etcd }, page, isFull: health?.text.includes(NO_SPACE) };
+  return { labels: { etcd }, page, health: health?.text };
 }

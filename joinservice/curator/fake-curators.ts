@@ -50,6 +50,7 @@ export class TestCurators implements AsyncDisposable {
         quotaBytes: 2n,
         hasLeader: true,
         isFull: false,
+        isCorrupt: false,
         members: [],
       }),
       etcdMembers: () => this.#controlPlanesAsMembers(),

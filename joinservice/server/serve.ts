@@ -213,13 +213,13 @@ function etcdFacts(
         readMemberGauges(metricsUrl, signal),
         etcd.members.list({ signal }),
       ]);
-      const { dbSizeBytes, quotaBytes, hasLeader, isFull } = gauges;
+      const { dbSizeBytes, quotaBytes, hasLeader, isFull, isCorrupt } = gauges;
       const sizes = { dbSizeBytes: BigInt(dbSizeBytes), quotaBytes: BigInt(quotaBytes) };
       const probe = { ...options, key: `${CLUSTER_PREFIX}${CLUSTER_KEY}`, timeoutMs: PROBE_MS, signal };
       const answering = probesMembers ? await answeringMembers(members, probe) : undefined;
       const answersOf = ({ id }: Member) => answering && { answers: answering.has(id) };
       const listed = members.map((member) => ({ ...toFacts(member), ...answersOf(member) }));
-      return { ...sizes, hasLeader, isFull, members: listed };
+      return { ...sizes, hasLeader, isFull, isCorrupt, members: listed };
     },
   };
 }

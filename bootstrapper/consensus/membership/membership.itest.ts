@@ -1,12 +1,11 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { cp, mkdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { stat } from 'node:fs/promises';
 import { SystemClock } from '../../../internal/clock/index.ts';
 import { Namespace, put, remove, type EtcdClient } from '../../../internal/etcd/index.ts';
 import { DiskFiles, type FilePort } from '../../../internal/file/index.ts';
 import { CLUSTER_PREFIX, records } from '../../../internal/records/index.ts';
 import { closeOpened, createMemoryLogger } from '../../../internal/testing/index.ts';
-import { createMembers, type TestMember } from '../fake-member.ts';
+import { createMembers, shareKeys } from '../fake-member.ts';
 import { repairMember } from '../consensus.ts';
 import { checkLeave, leaveEtcd } from './leave-etcd.ts';
 import { STATE_ETCD } from '../etcd-instances.ts';
@@ -16,15 +15,6 @@ import { withSlot } from './slot.ts';
 const signal = new AbortController().signal;
 const clock = new SystemClock();
 afterEach(closeOpened);
-
-/** Copies the keys that a further control plane gets with its join ticket. */
-async function shareKeys(from: TestMember, to: TestMember): Promise<void> {
-  for (const ca of ['state/clients', 'state/peers']) {
-    await mkdir(join(to.config.layout.stateDir, 'consensus', 'state'), { recursive: true });
-    const [source, target] = [from, to].map(({ config }) => join(config.layout.stateDir, 'consensus', ca));
-    await cp(source ?? '', target ?? '', { recursive: true });
-  }
-}
 
 const votersOf = async (etcd: EtcdClient): Promise<readonly string[]> =>
   (await etcd.members.list({ signal }))

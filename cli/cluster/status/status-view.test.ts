@@ -35,7 +35,7 @@ function partOf(
   { members = nodes.length, ...asked }: { members?: number; silentVoters?: string[] } = {},
 ): CuratorPart {
   const sizes = { dbSizeBytes: 1, quotaBytes: 100 };
-  const etcd = { ...sizes, hasLeader: true, isFull: false, members, learners: 0, ...asked };
+  const etcd = { ...sizes, hasLeader: true, isFull: false, isCorrupt: false, members, learners: 0, ...asked };
   return {
     name: 'c',
     createdMs: 0,
@@ -198,6 +198,18 @@ test('a full etcd is the first problem, before the problems that it causes', () 
   expect(first).toMatch(/^the state etcd is full .*`cluster recover space`/);
   expect(second).toMatch(/^the Kubernetes etcd is full .*`cluster recover space`/);
   expect(others).toEqual(problemsOf(part, undefined, NOW));
+});
+
+test('an etcd with the alarm CORRUPT is the first problem, before a full one', () => {
+  const part = partOf([node('n1')]);
+  const both = {
+    ...part,
+    etcd: { ...part.etcd, isFull: true },
+    kubernetesEtcd: { ...part.etcd, isCorrupt: true },
+  };
+  const [first, second] = problemsOf(both, undefined, NOW);
+  expect(first).toMatch(/^the Kubernetes etcd has the alarm CORRUPT .*`cluster doctor`/);
+  expect(second).toMatch(/^the state etcd is full/);
 });
 
 test('an etcd database that uses more than 80% of its quota is a problem', () => {

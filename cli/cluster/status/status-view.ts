@@ -82,6 +82,7 @@ export function etcdFrom(etcd: EtcdStatus | undefined) {
     quotaBytes: Number(etcd?.quotaBytes ?? 0n),
     hasLeader: etcd?.hasLeader ?? false,
     isFull: etcd?.isFull ?? false,
+    isCorrupt: etcd?.isCorrupt ?? false,
     members: voters.length,
     learners: members.length - voters.length,
     /** IDs of the nodes whose voters did not answer when they were asked; absent if they were not asked. */
@@ -112,6 +113,8 @@ export function problemsOf(
 ): readonly string[] {
   const { etcd, kubernetesEtcd, nodes, quorum } = curator;
   return [
+    ...(etcd.isCorrupt ? [corruptEtcd('the state etcd')] : []),
+    ...(kubernetesEtcd?.isCorrupt === true ? [corruptEtcd('the Kubernetes etcd')] : []),
     ...(etcd.isFull ? [fullEtcd('the state etcd')] : []),
     ...(kubernetesEtcd?.isFull === true ? [fullEtcd('the Kubernetes etcd')] : []),
     ...problemsOfEtcd('the state etcd', etcd),
@@ -161,6 +164,10 @@ function silentMembers({ silentVoters = [] }: EtcdPart, nodes: readonly NodeView
 /** Shown first, because a full etcd makes other parts fail, and nothing can be changed while it is full. */
 function fullEtcd(title: string): string {
   return `${title} is full and refuses every write: run \`cluster recover space\` as root on a control plane`;
+}
+
+function corruptEtcd(title: string): string {
+  return `${title} has the alarm CORRUPT and refuses every read and write: run \`cluster doctor\``;
 }
 
 function problemsOfEtcd(title: string, etcd: EtcdPart): readonly string[] {

@@ -71,7 +71,7 @@ export function observed(node: Node): ObservedNode {
 export function fakeObservations(count: number, more: Partial<Observations> = {}): Observations {
   const nodes = Array.from({ length: count }, (_, index) => observed(fakeNode(index)));
   const etcd = {
-    ...{ dbSizeBytes: 3_000_000, quotaBytes: 2 * GIB, hasLeader: true, isFull: false },
+    ...{ dbSizeBytes: 3_000_000, quotaBytes: 2 * GIB, hasLeader: true, isFull: false, isCorrupt: false },
     ...{ members: Math.min(3, count), learners: 0 },
   };
   const cluster: ClusterReading = {

@@ -116,6 +116,8 @@ function etcdSeries(etcd: string): readonly Series[] {
   return [
     one('cluster_program_up', constant(1), { program: 'etcd' }),
     one('cluster_etcd_alarm', constant(0), { alarm: 'NOSPACE' }),
+    one('cluster_etcd_alarm', constant(0), { alarm: 'CORRUPT' }),
+    one('cluster_etcd_content_differs', constant(0)),
     one('etcd_server_has_leader', constant(1)),
     one('etcd_server_is_learner', constant(0)),
     one('etcd_server_quota_backend_bytes', constant(2 * GIB)),
@@ -233,8 +235,18 @@ export const RULE_CASES: readonly RuleCase[] = [
   },
   {
     name: 'a full etcd',
-    fault: set('cluster_etcd_alarm', { etcd: 'kubernetes' }, constant(1)),
+    fault: set('cluster_etcd_alarm', { etcd: 'kubernetes', alarm: 'NOSPACE' }, constant(1)),
     ...one('ClusterEtcdFull', 'critical'),
+  },
+  {
+    name: 'an etcd that found members with different content',
+    fault: set('cluster_etcd_alarm', { etcd: 'kubernetes', alarm: 'CORRUPT' }, constant(1)),
+    ...one('ClusterEtcdCorrupt', 'critical'),
+  },
+  {
+    name: 'an etcd whose members differ',
+    fault: set('cluster_etcd_content_differs', { etcd: 'kubernetes' }, constant(1)),
+    ...one('ClusterEtcdContent', 'critical'),
   },
   {
     name: 'an etcd whose members see no leader',

@@ -13,6 +13,7 @@ const WITHOUT_ALERT: readonly CheckCode[] = [
   ...(['doctor-credentials', 'doctor-kubeconfig', 'doctor-kubernetes'] as const),
   ...(['doctor-webhook', 'doctor-api-service', 'doctor-deployment', 'doctor-namespace'] as const),
   ...(['doctor-machine', 'doctor-host-service', 'doctor-pod-network'] as const),
+  'doctor-evidence',
   ...(['doctor-node-pressure', 'doctor-network', 'doctor-proxy', 'doctor-dns'] as const),
   ...(['doctor-machine-network', 'doctor-machine-requirements', 'doctor-machine-units'] as const),
   ...(['doctor-keys', 'doctor-servers-ca', 'doctor-document', 'doctor-collateral', 'doctor-join'] as const),

@@ -55,6 +55,18 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     limits: { critical: 1 },
     summary: 'The {{ $labels.etcd }} etcd is full and refuses every write',
   },
+  'doctor-etcd-corrupt': {
+    ...{ scope: 'cluster', unit: 'bool', is: '==', forMinutes: 1 },
+    figure: 'max by (etcd) (cluster_etcd_alarm{alarm="CORRUPT"})',
+    limits: { critical: 1 },
+    summary: 'The {{ $labels.etcd }} etcd has found members with different content and refuses every request',
+  },
+  'doctor-etcd-content': {
+    ...{ scope: 'cluster', unit: 'bool', is: '==', forMinutes: 1 },
+    figure: 'max by (etcd) (cluster_etcd_content_differs)',
+    limits: { critical: 1 },
+    summary: 'Members of the {{ $labels.etcd }} etcd have different content',
+  },
   'doctor-etcd-quorum': {
     ...{ scope: 'cluster', unit: 'bool', is: '==', forMinutes: 1 },
     // A member that does not respond counts as one that sees no leader. If Prometheus reaches no control plane, this

@@ -14,7 +14,8 @@ export const ETCDS = [
 
 type JudgeEtcd = (etcd: EtcdFacts, subject: string, records: RecordFacts) => readonly Observation[];
 
-function judgeEtcds(facts: ClusterFacts, threshold: string, judge: JudgeEtcd): readonly Observation[] {
+/** Judges each of the two etcd clusters that the records describe. */
+export function judgeEtcds(facts: ClusterFacts, threshold: string, judge: JudgeEtcd): readonly Observation[] {
   return ETCDS.flatMap(({ subject, key }) =>
     judgePart(facts.records, { subject, threshold }, (records) => {
       const etcd = records[key];
@@ -39,7 +40,7 @@ export const full: Observe = (facts) => {
 export const quorum: Observe = (facts) => {
   const threshold = 'a leader, and all voters healthy';
   const { records } = facts;
-  if (!records.ok && records.codes.some((code) => code.startsWith('etcd-') || code === QUORUM_LOST))
+  if (!records.ok && records.codes.some((code) => QUORUM_CODES.test(code)))
     return [
       {
         subject: 'state etcd',
@@ -58,7 +59,8 @@ export const quorum: Observe = (facts) => {
   );
 };
 
-const QUORUM_LOST = 'cluster-quorum-lost';
+/** Not the alarm CORRUPT, which has a check of its own. */
+const QUORUM_CODES = /^etcd-(?!corrupt$)|^cluster-quorum-lost$/;
 
 function quorumOfEtcd(
   { metrics }: ClusterFacts,

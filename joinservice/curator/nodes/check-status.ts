@@ -22,6 +22,9 @@ const MAX_ENTRIES = {
   services: 16,
   problems: 64,
   unreachable: 16,
+  agreeing: 32,
+  differing: 32,
+  notCompared: 32,
 } as const;
 
 /**
@@ -56,7 +59,14 @@ export function checkStatus(status: NodeStatus, addresses: readonly string[]): U
   const { services = [], problems = [], podNetwork } = status.machine ?? {};
   const { unreachable = [], address: podAddress = '' } = podNetwork ?? {};
   const members = kubernetesEtcd?.members ?? [];
+  const contents = [status.etcdContents?.state, status.etcdContents?.kubernetes];
+  const listed = {
+    agreeing: contents.flatMap((each) => each?.agreeing ?? []),
+    differing: contents.flatMap((each) => each?.differing ?? []),
+    notCompared: contents.flatMap((each) => each?.notCompared ?? []),
+  };
   const counts = {
+    ...listed,
     ...{ runnables, certificates, controlPlane, members, directories, services, problems, unreachable },
     facts: Object.keys(facts),
   };
@@ -69,6 +79,7 @@ export function checkStatus(status: NodeStatus, addresses: readonly string[]): U
     ...[...runnables.map(({ path }) => path), ...Object.entries(facts).flat()],
     ...directories.flatMap(({ path, protection }) => [path, protection]),
     ...[podAddress, ...unreachable],
+    ...Object.values(listed).flat(),
     ...problems.flatMap(({ code, subject }) => [code, subject]),
     ...[...certificates, ...controlPlane, ...members, ...services].map(({ name }) => name),
   ];

@@ -61,6 +61,7 @@ async function createCurator() {
       quotaBytes: 2n,
       hasLeader: true,
       isFull: false,
+      isCorrupt: false,
       members: [],
     }),
     etcdMembers: async () => [],

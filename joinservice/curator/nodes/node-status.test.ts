@@ -122,6 +122,14 @@ describe('status and heartbeats', () => {
       over: { machine: { podNetwork: { unreachable: Array.from({ length: 17 }, () => '10.244.0.0') } } },
     },
     {
+      name: 'they name too many etcd members that differ',
+      over: { etcdContents: { kubernetes: { differing: Array.from({ length: 33 }, () => 'id') } } },
+    },
+    {
+      name: 'the name of an etcd member that differs is too long',
+      over: { etcdContents: { state: { differing: ['x'.repeat(257)] } } },
+    },
+    {
       name: 'the address of a node that does not answer is too long',
       over: { machine: { podNetwork: { unreachable: ['x'.repeat(257)] } } },
     },

@@ -133,6 +133,7 @@ export interface CuratorFacts {
     readonly quotaBytes: bigint;
     readonly hasLeader: boolean;
     readonly isFull: boolean;
+    readonly isCorrupt: boolean;
     readonly members: EtcdMemberFacts[];
   }>;
   /** The members of the state etcd. */

@@ -319,6 +319,13 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
    * @generated from field: cluster.curator.v1.MachineHealth machine = 17;
    */
   machine?: MachineHealth | undefined;
+
+  /**
+   * Whether all members of each etcd have the same content; absent on workers and from older agents.
+   *
+   * @generated from field: cluster.curator.v1.EtcdContents etcd_contents = 18;
+   */
+  etcdContents?: EtcdContents | undefined;
 };
 
 /**
@@ -326,6 +333,77 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
  * Use `create(NodeStatusSchema)` to create a new message.
  */
 export declare const NodeStatusSchema: GenMessage<NodeStatus>;
+
+/**
+ * The comparisons that this control plane has made. It makes them only while its member is the leader.
+ *
+ * @generated from message cluster.curator.v1.EtcdContents
+ */
+export declare type EtcdContents = Message<"cluster.curator.v1.EtcdContents"> & {
+  /**
+   * @generated from field: cluster.curator.v1.EtcdContent state = 1;
+   */
+  state?: EtcdContent | undefined;
+
+  /**
+   * @generated from field: cluster.curator.v1.EtcdContent kubernetes = 2;
+   */
+  kubernetes?: EtcdContent | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.EtcdContents.
+ * Use `create(EtcdContentsSchema)` to create a new message.
+ */
+export declare const EtcdContentsSchema: GenMessage<EtcdContents>;
+
+/**
+ * The last comparison of the members of an etcd cluster. Members are named by the IDs of their nodes.
+ *
+ * @generated from message cluster.curator.v1.EtcdContent
+ */
+export declare type EtcdContent = Message<"cluster.curator.v1.EtcdContent"> & {
+  /**
+   * Since when this control plane is ready to compare.
+   *
+   * @generated from field: int64 since_ms = 1;
+   */
+  sinceMs: bigint;
+
+  /**
+   * When the members were compared; 0 before the first time.
+   *
+   * @generated from field: int64 compared_ms = 2;
+   */
+  comparedMs: bigint;
+
+  /**
+   * The members that have the same content: more than half of all voting members, or none.
+   *
+   * @generated from field: repeated string agreeing = 3;
+   */
+  agreeing: string[];
+
+  /**
+   * The members that have other content than those; without a majority all that were compared.
+   *
+   * @generated from field: repeated string differing = 4;
+   */
+  differing: string[];
+
+  /**
+   * Voting members that did not answer, or were compacted at another revision.
+   *
+   * @generated from field: repeated string not_compared = 5;
+   */
+  notCompared: string[];
+};
+
+/**
+ * Describes the message cluster.curator.v1.EtcdContent.
+ * Use `create(EtcdContentSchema)` to create a new message.
+ */
+export declare const EtcdContentSchema: GenMessage<EtcdContent>;
 
 /**
  * What the agent of a node finds wrong on its own machine.
@@ -902,6 +980,13 @@ export declare type EtcdStatus = Message<"cluster.curator.v1.EtcdStatus"> & {
    * @generated from field: bool is_full = 5;
    */
   isFull: boolean;
+
+  /**
+   * Its alarm CORRUPT is active: a member was found to have other content, and etcd refuses every read and write.
+   *
+   * @generated from field: bool is_corrupt = 6;
+   */
+  isCorrupt: boolean;
 };
 
 /**
