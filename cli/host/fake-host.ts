@@ -21,7 +21,7 @@ export type HostRecord =
 export class RecordingHost implements AppHost {
   readonly interactive: boolean;
   readonly isWide: boolean;
-  readonly wantsData = false;
+  readonly wantsData: boolean;
   /** What was written to standard output as bytes; undefined makes it a terminal. */
   written: Uint8Array[] | undefined = [];
   readonly records: HostRecord[] = [];
@@ -37,12 +37,14 @@ export class RecordingHost implements AppHost {
       readonly answer?: (question: string) => boolean;
       readonly secrets?: readonly string[];
       readonly isWide?: boolean;
+      readonly wantsData?: boolean;
     } = {},
   ) {
     this.#answer = options.answer;
     this.#secrets = [...(options.secrets ?? [])];
     this.interactive = options.answer !== undefined;
     this.isWide = options.isWide === true;
+    this.wantsData = options.wantsData === true;
   }
 
   get bytes(): AppHost['bytes'] {

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { MemoryFiles } from '../../internal/testing/index.ts';
 import { contextOf } from '../cluster/curator/fake-curator.ts';
 import { RecordingHost } from '../host/fake-host.ts';
-import { confirmStop, runMiniDown, showStop } from './manage-machines.ts';
+import { confirmStop, execOn, runMiniDown, showStop } from './manage-machines.ts';
 
 const stop = { name: 'mini', node: 'n1', powerCut: false, dryRun: false, yes: false };
 const cut = { ...stop, powerCut: true };
@@ -87,6 +87,46 @@ describe('cluster mini down', () => {
       expect(host.records.filter(({ kind }) => kind === 'confirm')).toHaveLength(
         host.interactive && !('yes' in options) ? 1 : 0,
       );
+    }
+  });
+});
+
+describe('cluster mini exec', () => {
+  const program = ['systemctl', 'is-active', 'x'] as const;
+  /** A machine on which the program ends with 3. */
+  const setUp = (host: RecordingHost) => {
+    const calls: unknown[] = [];
+    const node: Parameters<typeof execOn>[1] = {
+      name: 'n1',
+      exec: async (argv, { okExitCodes }) => {
+        calls.push(['exec', argv, okExitCodes?.includes(3), okExitCodes?.includes(255)]);
+        return { exitCode: 3, stdout: 'inactive\n', stderr: 'oh\n' };
+      },
+      attach: async (argv, { env, terminal }) => {
+        calls.push(['attach', argv, env, terminal]);
+        return 3;
+      },
+    };
+    const context = { ...contextOf(new MemoryFiles(), '/owner'), host, env: { TERM: 'xterm' } };
+    return { calls, run: () => execOn(context, node, program) };
+  };
+
+  test('with -o json has output and exit code of the program in its result, and ends with that code', async () => {
+    const host = new RecordingHost({ wantsData: true });
+    const { calls, run } = setUp(host);
+    expect(await run()).toBe(3);
+    expect(calls).toEqual([['exec', program, true, true]]);
+    expect(host.records).toMatchObject([
+      { kind: 'result', data: { node: 'n1', exitCode: 3, stdout: 'inactive\n', stderr: 'oh\n' } },
+    ]);
+  });
+
+  test('gives the program the streams of this process otherwise, and its own terminal at a terminal', async () => {
+    for (const host of [no(), new RecordingHost()]) {
+      const { calls, run } = setUp(host);
+      expect(await run()).toBe(3);
+      expect(calls).toEqual([['attach', program, { TERM: 'xterm' }, host.interactive]]);
+      expect(host.records).toEqual([]);
     }
   });
 });

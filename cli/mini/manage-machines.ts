@@ -162,16 +162,28 @@ export async function runMiniExec(
   options: { readonly name: string; readonly node: string; readonly program: readonly [string, ...string[]] },
 ): Promise<number> {
   const { node } = await findNode(context, options);
+  return execOn(context, node, options.program);
+}
+
+/**
+ * Runs a program on a machine and returns its exit code. With `-o json` its output is part of the result; otherwise it has the standard
+ * streams of this process.
+ */
+export async function execOn(
+  context: CommandContext,
+  node: Pick<LocalNode, 'name' | 'exec' | 'attach'>,
+  program: readonly [string, ...string[]],
+): Promise<number> {
   const term = context.env['TERM'];
   if (context.host.wantsData) {
-    const { exitCode, stdout, stderr } = await node.exec(options.program, {
+    const { exitCode, stdout, stderr } = await node.exec(program, {
       signal: context.signal,
       okExitCodes: ANY_EXIT_CODE,
     });
     context.host.result({ node: node.name, exitCode, stdout, stderr }, () => stdout);
     return exitCode;
   }
-  return node.attach(options.program, {
+  return node.attach(program, {
     signal: context.signal,
     env: term === undefined ? {} : { TERM: term },
     terminal: context.host.interactive,
