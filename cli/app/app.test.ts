@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Command, Option } from 'commander';
+import type { Argument, Command, Option } from 'commander';
 import { execFileSync } from 'node:child_process';
 import { PassThrough } from 'node:stream';
 import { SystemClock } from '../../internal/clock/index.ts';
@@ -376,6 +376,46 @@ describe('command effects', () => {
     // `sign` shows the request that it signs, and takes nothing away.
     const confirmed = [...commands.keys()].filter((path) => has(path, '--yes') && !TAKING_AWAY.has(path));
     expect(confirmed).toEqual(['sign']);
+  });
+});
+
+describe('defaults in help', () => {
+  /** The default that help shows beside a flag or an argument, and whether it is the whole value. */
+  const shownDefault = ({ description, defaultValue, defaultValueDescription }: Option | Argument) => {
+    // In the text of a description, a default of more than one word tells where the value comes from: "(default: newest build)".
+    const [, inText] = /\(default: (\S+?)(?:, [^)]*)?\)/.exec(description) ?? [];
+    const value: unknown = defaultValueDescription ?? defaultValue ?? inText;
+    return value === undefined || typeof value === 'boolean' ? [] : Array.isArray(value) ? value : [value];
+  };
+  const refusal = (one: Option | Argument, given: string): string | undefined => {
+    if (one.argChoices !== undefined && !one.argChoices.includes(given)) return 'no choice';
+    try {
+      one.parseArg?.(given, undefined as never);
+      return undefined;
+    } catch (error) {
+      return String(error);
+    }
+  };
+
+  test('are accepted by their own flags and arguments, and give the same value', async () => {
+    const commands = [{ path: '', command: await createInertProgram(COMMANDS) }, ...(await allCommands())];
+    const all = commands.flatMap(({ path, command }) =>
+      [...command.options, ...command.registeredArguments].flatMap((one) =>
+        shownDefault(one).map((shown) => ({ path, one, shown: String(shown) })),
+      ),
+    );
+    expect(all.length).toBeGreaterThan(20);
+    const wrong = all.flatMap(({ path, one, shown }) => {
+      const why = refusal(one, shown);
+      return why === undefined ? [] : [`${path} ${one.name()} ${shown}: ${why}`];
+    });
+    expect(wrong).toEqual([]);
+    const other = all.filter(
+      ({ one, shown }) =>
+        typeof one.defaultValue === 'number' &&
+        (one.parseArg?.(shown, undefined as never) as unknown) !== one.defaultValue,
+    );
+    expect(other.map(({ path, one, shown }) => `${path} ${one.name()} ${shown}`)).toEqual([]);
   });
 });
 

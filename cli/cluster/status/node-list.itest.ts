@@ -35,10 +35,12 @@ afterEach(async () => {
   for (const each of [...open.splice(0), cli]) await each[Symbol.asyncDispose]();
 });
 
-async function startCluster(): Promise<void> {
-  const harness = await createCuratorHarness({
-    listNodes: async () => ({ nodes: ['n1', 'n2', 'n10'].map(nodeNamed) }),
-  });
+/** @param names of the nodes, at each call */
+async function startCluster(names = (): readonly string[] => ['n1', 'n2', 'n10']): Promise<void> {
+  const harness = await createCuratorHarness(
+    { listNodes: async () => ({ nodes: names().map(nodeNamed) }) },
+    { listJoins: async () => ({ joins: [] }), getKeys: async () => ({}) },
+  );
   open.push(harness);
   await cli.copy(harness.files, '/owner', 'owner');
 }
@@ -114,4 +116,13 @@ describe('cluster node ls', () => {
       out: 'n1\nn2\nn10\n',
     });
   });
+});
+
+test('cluster status --watch shows the cluster again when it changes, until it is interrupted', async () => {
+  let calls = 0;
+  await startCluster(() => (++calls === 1 ? ['n1'] : ['n1', 'n22']));
+  const { code, out } = await cli.run(['-w', 'owner', 'status', '--watch'], { endAfter: /^n22 /m });
+  expect(code).toBe(130);
+  expect(out.match(/^NAME +STATUS/gm)).toHaveLength(2);
+  expect(out).toMatch(/^n1 [^]*^n1 [^]*^n22 /m);
 });
