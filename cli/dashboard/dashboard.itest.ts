@@ -118,6 +118,19 @@ describe('cluster dashboard at a terminal', () => {
   });
 });
 
+test.each([true, false])(
+  'cluster dashboard shows that the quorum is lost; at its start: %s',
+  async (isAtStart) => {
+    cluster.hasQuorum = !isAtStart;
+    const terminal = new Terminal();
+    if (!isAtStart) await terminal.awaitText('n5 ');
+    cluster.hasQuorum = false;
+    await terminal.awaitText(isAtStart ? 'quorum lost' : 'quorum lost: old data');
+    terminal.type('q');
+    expect(await terminal.end()).toMatchObject({ code: 0, isLeft: true });
+  },
+);
+
 test('cluster dashboard refuses to run without a terminal, and names what works there', async () => {
   const { code, err } = await cli.run(['-w', 'owner', 'dashboard']);
   expect(code).not.toBe(0);

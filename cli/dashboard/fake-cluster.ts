@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { extendChain, EMPTY_CHAIN } from '../../internal/audit/index.ts';
 import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts';
+import { EtcdError } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey, pubKeyDerOf } from '../../internal/pki/index.ts';
 import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { TraceFact_Outcome, JoinState } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
@@ -18,6 +19,8 @@ export interface FakeCluster {
   readonly refused: Set<string>;
   /** Lines that `streamLogs` sends. */
   logLines: readonly string[];
+  /** If false, every call fails like that of a curator whose etcd has lost its quorum. */
+  hasQuorum: boolean;
 }
 
 /** A cluster of `count` nodes behind a real curator endpoint, as an owner sees it. Dispose it after the test. */
@@ -27,8 +30,10 @@ export async function createFakeCluster(count: number) {
     nodes: Array.from({ length: count }, (_, index) => movedTo(fakeNode(index), nowMs)),
     refused: new Set(),
     logLines: ['one', 'two'],
+    hasQuorum: true,
   };
   const check = (method: string): void => {
+    if (!cluster.hasQuorum) throw new EtcdError('etcd-unavailable', 'reading records');
     if (cluster.refused.has(method)) throw new DeniedError('curator-denied', `${method} needs another role`);
   };
   const etcd = {
@@ -50,7 +55,10 @@ export async function createFakeCluster(count: number) {
         const [createdMs, at] = [BigInt(nowMs - 86_400_000), directory(harness.endpoint)];
         return { clusterName: 'prod', clusterId: harness.clusterId, createdMs, etcd, directory: at };
       },
-      listNodes: async () => ({ nodes: [...cluster.nodes] }),
+      listNodes: async () => {
+        check('listNodes');
+        return { nodes: [...cluster.nodes] };
+      },
       watchNodes: async function* (_request, { signal }) {
         let sent: readonly Node[] | undefined;
         for (; !signal.aborted; await delay(20, undefined, { signal }).catch(() => undefined)) {

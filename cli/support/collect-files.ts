@@ -43,13 +43,18 @@ export async function* collectFiles(
     for (const node of facts.records.ok ? facts.records.value.nodes : [])
       if (nodes.length === 0 || nodes.includes(node.name)) yield* collector.node(node);
   } else {
-    addMissing(
-      collecting,
-      'nodes',
-      'no curator responds, and only curators reach the nodes; run `cluster support bundle --local` as root on the nodes',
-    );
+    addMissing(collecting, 'nodes', withoutCurators(facts));
   }
   yield* collector.kubernetes();
+}
+
+/** Why nothing can be collected from nodes, and what to do instead. */
+function withoutCurators({ records }: ClusterFacts): string {
+  const isQuorumLost = !records.ok && records.codes.includes('cluster-quorum-lost');
+  const why = isQuorumLost
+    ? 'quorum lost (see `cluster help recover`), so curators serve no calls'
+    : 'no curator responds';
+  return `${why}, and only curators reach the nodes; run \`cluster support bundle --local\` as root on the nodes`;
 }
 
 /** The facts of the doctor and its findings. */

@@ -19,6 +19,8 @@ export interface Failure {
   readonly sinceMs: number;
   /** The cluster refuses this source to the caller. */
   readonly isRefused: boolean;
+  /** Whether curators answer, but etcd has no quorum. */
+  readonly isQuorumLost?: boolean;
 }
 
 /** A member of the cluster with what its agent reports. */

@@ -30,6 +30,19 @@ describe('judge()', () => {
       want: { tone: 'bad', verdict: 'not reached' },
     },
     {
+      name: 'curators answer, but have no quorum',
+      seen: { ...healthy, nodes: { failure: { ...failure(false), isQuorumLost: true } } },
+      want: { tone: 'bad', verdict: 'quorum lost' },
+    },
+    {
+      name: 'the quorum is lost after the first answer',
+      seen: {
+        ...healthy,
+        cluster: { ...healthy.cluster, failure: { ...failure(false), isQuorumLost: true } },
+      },
+      want: { tone: 'bad', verdict: 'quorum lost: old data' },
+    },
+    {
       name: 'the caller was removed',
       seen: { ...healthy, cluster: { failure: failure(true) }, nodes: { failure: failure(true) } },
       want: { tone: 'bad', verdict: 'refused' },

@@ -29,6 +29,7 @@ export interface FailingSource {
   readonly text: string;
   readonly sinceMs: number;
   readonly isRefused: boolean;
+  readonly isQuorumLost?: boolean;
   /** When its last value was read, which is still shown; undefined if nothing is shown. */
   readonly readMs: number | undefined;
 }
@@ -127,8 +128,10 @@ function verdictOf(
 ): { readonly tone: Tone; readonly verdict: string } {
   const broken = failing.filter(({ isRefused }) => !isRefused);
   const isStale = broken.some(({ source }) => source === 'cluster' || source === 'nodes');
-  if (isStale)
-    return { tone: 'bad', verdict: curator === undefined ? 'not reached' : 'not reached: old data' };
+  if (isStale) {
+    const what = broken.some(({ isQuorumLost }) => isQuorumLost === true) ? 'quorum lost' : 'not reached';
+    return { tone: 'bad', verdict: curator === undefined ? what : `${what}: old data` };
+  }
   if (curator === undefined)
     return failing.length > 0 ? { tone: 'bad', verdict: 'refused' } : { tone: 'idle', verdict: 'reading' };
   const count = problems.length;

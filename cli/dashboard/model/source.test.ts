@@ -12,7 +12,7 @@ describe('Source.fail()', () => {
     expect(source.reading).toEqual({
       value: 'secret',
       readMs: 1,
-      failure: { text: 'why', sinceMs: 2, isRefused: false },
+      failure: { text: 'why', sinceMs: 2, isRefused: false, isQuorumLost: false },
     });
   });
 
@@ -22,9 +22,17 @@ describe('Source.fail()', () => {
       const source = new Source<string>();
       source.set('secret', 1);
       source.fail(failed('outer', code), 2);
-      expect(source.reading).toEqual({ failure: { text: 'why', sinceMs: 2, isRefused: true } });
+      expect(source.reading).toEqual({
+        failure: { text: 'why', sinceMs: 2, isRefused: true, isQuorumLost: false },
+      });
     },
   );
+
+  test('tells a lost quorum from curators that do not respond', () => {
+    const source = new Source<string>();
+    source.fail(failed('cluster-quorum-lost', 'etcd-unavailable'), 2);
+    expect(source.reading.failure).toMatchObject({ isQuorumLost: true, isRefused: false });
+  });
 
   test('Source.set() ends the failure', () => {
     const source = new Source<string>();

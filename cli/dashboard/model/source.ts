@@ -42,6 +42,7 @@ export class Source<T> {
     const failure: Failure = {
       text: printable(failed.error),
       isRefused,
+      isQuorumLost: failed.codes.includes('cluster-quorum-lost'),
       sinceMs: this.#reading.failure?.sinceMs ?? nowMs,
     };
     const { value, readMs } = this.#reading;
