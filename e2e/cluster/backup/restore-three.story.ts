@@ -17,6 +17,8 @@ const FRESH = ['n6', 'n7', 'n8'] as const;
 /** From the file to three ready control planes. */
 const RESTORE_SECONDS = 180;
 const WATCH_SECONDS = 60;
+/** Heartbeats, and connections of agents to the curators that they know, come every few seconds. */
+const SEEN_SECONDS = 40;
 
 interface Restored {
   readonly clusterId: string;
@@ -126,6 +128,36 @@ await test('a cluster of five machines is restored from one file onto three fres
       step.diagnostic(`from the start of the old worker to the application: ${secondsSince(from)} s`);
     },
   );
+
+  await story.test('old control planes that come back change nothing in the restored cluster', async () => {
+    const state = async () => ({
+      members: await membersOf(cluster, first),
+      nodes: await cluster.sh(first, 'kubectl get nodes -o name | sort'),
+      records: await cluster.members(first),
+      content: await contentHash(cluster, first, OBJECTS),
+      seen: (await cluster.cliJson<{ nodes: readonly { readonly name: string }[] }>('node', 'ls')).nodes.map(
+        ({ name }) => name,
+      ),
+    });
+    const wanted = await state();
+    assert.deepEqual(wanted.seen, ['n4', ...FRESH]);
+    // They are a quorum of the old cluster, with the old keys, and reach every machine of the restored one.
+    for (const machine of OLD.slice(0, 3)) await cluster.start(machine);
+    await eventually(
+      'the old control planes serve for themselves',
+      180,
+      () => cluster.sh('n1', 'kubectl create configmap written-to-the-old-cluster'),
+      (text) => text.includes('created'),
+    );
+    const untilMs = performance.now() + SEEN_SECONDS * 1000;
+    while (performance.now() < untilMs) {
+      assert.deepEqual(await state(), wanted);
+      const found = 'kubectl get configmap written-to-the-old-cluster 2>&1 || true';
+      for (const machine of FRESH) assert.match(await cluster.sh(machine, found), /not found/, machine);
+    }
+    const ready = await cluster.readiness(first);
+    for (const machine of ['n4', ...FRESH]) assert.match(ready, new RegExp(`${machine}=True`));
+  });
 });
 
 function secondsSince(fromMs: number): number {
