@@ -27,10 +27,11 @@ const STEPS = [
   'init-api',
   'init-node-ready',
 ] as const;
-const MACHINES: Readonly<Record<KillKind, string>> = {
-  'killed-cli': 'n2',
-  'killed-agent': 'n3',
-  'power-cuts': 'n4',
+/** A phase of a few milliseconds can end while the command starts again. It is hit on the second machine. */
+const MACHINES: Readonly<Record<KillKind, readonly string[]>> = {
+  'killed-cli': ['n2', 'n5'],
+  'killed-agent': ['n3'],
+  'power-cuts': ['n4'],
 };
 
 interface Restored {
@@ -55,29 +56,31 @@ await test('a restore that is killed in every phase and step continues with the 
   );
   await copyFile(join(workspace, 'owner-key.pem'), ownerKey);
   const local = await bench.cluster(NAME);
-  for (const name of Object.values(MACHINES))
+  for (const name of Object.values(MACHINES).flat())
     await addMachine(bench, local, { name, like: 'n1', joinEndpoints: [] });
   await cluster.cutPower('n1');
 
   for (const kind of KILL_KINDS)
     await story.test(`${kind}: once in every phase`, async (step) => {
-      const name = MACHINES[kind];
-      const machine = await WatchedMachine.joining(bench, NAME, name);
-      const own = join(kept, kind); // each restore starts with the file and the owner key only
-      await mkdir(own);
-      const at = ['--node', machine.address, '--fingerprint', machine.fingerprint, '--owner-key', ownerKey];
-      const args = ['--workspace', own, 'restore', file, ...at, '--yes'];
       const killed = new KilledPhases(kind);
-      const last = await interrupted(kind, { bench, machine, killed, args });
+      for (const name of MACHINES[kind]) {
+        if (killed.missing().length === 0) break;
+        const machine = await WatchedMachine.joining(bench, NAME, name);
+        const own = join(kept, `${kind}-${name}`); // each restore starts with the file and the owner key only
+        await mkdir(own);
+        const at = ['--node', machine.address, '--fingerprint', machine.fingerprint, '--owner-key', ownerKey];
+        const args = ['--workspace', own, 'restore', file, ...at, '--yes'];
+        const last = await interrupted(kind, { bench, machine, killed, args });
+        assert.equal(await last.ended, 0, last.said());
+        const restored = last.outcome()?.data as Restored;
+        assert.deepEqual([restored.clusterId, restored.epoch], [created.clusterId, 2]);
+        await cluster.allReady([name], 120, name);
+        assert.equal(await contentHash(cluster, name, OBJECTS), before);
+        assert.equal(await cluster.members(name), 1, 'one node is recorded');
+        await cluster.cutPower(name); // two machines must not run the same cluster
+      }
       step.diagnostic(killed.table());
-      assert.equal(await last.ended, 0, last.said());
       assert.deepEqual(killed.missing(), []);
-      const restored = last.outcome()?.data as Restored;
-      assert.deepEqual([restored.clusterId, restored.epoch], [created.clusterId, 2]);
-      await cluster.allReady([name], 120, name);
-      assert.equal(await contentHash(cluster, name, OBJECTS), before);
-      assert.equal(await cluster.members(name), 1, 'one node is recorded');
-      await cluster.cutPower(name); // two machines must not run the same cluster
     });
 
   await story.test('no decrypted backup is left in memory', async () => {
