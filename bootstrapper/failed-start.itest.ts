@@ -13,6 +13,7 @@ afterEach(async () => {
 const setUp = [
   'mount -t tmpfs tmpfs /etc',
   'mount -t tmpfs tmpfs /run',
+  'mount -t tmpfs tmpfs /var/lib',
   'mkdir -p /etc/cluster',
   'eval "$PREPARE"',
   'exec "$@"',
@@ -45,6 +46,14 @@ async function startAgent(prepare: string) {
   return { exitCode, statuses: lines.filter((line) => line.startsWith('systemd-notify --status=')) };
 }
 
+/** A machine whose TPM does not exist. */
+const withoutTpm = JSON.stringify({
+  version: 1,
+  platform: 'metal',
+  ownerKeys: [Buffer.alloc(32, 1).toString('base64')],
+  tpm: { kind: 'device', path: '/dev/tpm-that-is-missing' },
+});
+
 describe('an agent that cannot start', () => {
   test('shows code, cause and fix in the status of its unit, and is not restarted until an operator acts', async () => {
     const { exitCode, statuses } = await startAgent(`echo '{"owner":1}' > /etc/cluster/provisioning.json`);
@@ -65,4 +74,15 @@ describe('an agent that cannot start', () => {
       expect.stringMatching(/^systemd-notify --status=file-[a-z-]+: .*provisioning\.json.* Fix: /),
     ]);
   }, 60_000);
+
+  // The agent waits 30 s for the driver of the TPM first.
+  test('shows why its TPM is unusable, and is not restarted until an operator acts', async () => {
+    const { exitCode, statuses } = await startAgent(`echo '${withoutTpm}' > /etc/cluster/provisioning.json`);
+    expect(statuses).toEqual([
+      expect.stringMatching(
+        /^systemd-notify --status=preflight-tpm-unusable: .*TPM \/dev\/tpm-that-is-missing unusable: .*ENOENT.* Fix: /,
+      ),
+    ]);
+    expect(exitCode).toBe(78);
+  }, 120_000);
 });

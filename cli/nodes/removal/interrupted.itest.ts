@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { NodeHealth } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { MAKING_CHANGES } from '../../app/command-effects.ts';
 import { createStatefulCluster, idOf } from './fake-stateful-cluster.ts';
 import {
   runApprove,
@@ -33,6 +32,7 @@ interface Case {
   readonly run: (program: Program) => Promise<unknown>;
 }
 
+/** The tests of the other commands are listed in interrupted-elsewhere.test.ts, which reads the commands of this list. */
 const cases: readonly Case[] = [
   { command: 'node label', what: 'a node', run: (program) => runLabel(program, 'n4', ['zone=a']) },
   {
@@ -105,54 +105,6 @@ const cases: readonly Case[] = [
   },
 ];
 
-/** The other commands that make changes, and the tests that interrupt them. */
-const ELSEWHERE: Readonly<Record<string, string>> = {
-  'context add': 'cli/contexts/contexts.test.ts: one file, and can be repeated',
-  'context use': 'one file, written whole or not at all',
-  'context remove': 'one file, written whole or not at all',
-  'config generate': 'cli/workspace/workspace.test.ts: what exists is kept',
-  'config apply': 'cli/configuration/apply-configuration.test.ts: one request, then one file',
-  'config edit': 'cli/configuration/apply-configuration.test.ts: a slip costs no work',
-  init: 'e2e/cluster/init/killed-cli.story.ts, e2e/cluster/init/interrupted.story.ts',
-  join: 'e2e/cluster/join/join-command.story.ts',
-  preflight: 'cli/preflight: --fix repairs what a second run finds repaired',
-  'package repo': 'a directory that is written again as a whole',
-  'node readmit': 'cli/nodes/signed-changes.test.ts: one request',
-  sign: 'cli/sign: one request for each document, and those on record stay; with a file: one file, written whole or not at all',
-  'operator add': 'cli/nodes/repeated-calls.test.ts: one request',
-  'operator key': 'cli/operators/operators.test.ts: one file',
-  'operator accept': 'cli/operators/operators.test.ts: one file',
-  'audit export': 'one file, written whole or not at all',
-  kubeconfig: 'cli/cluster/kubeconfig/renew-kubeconfig.test.ts',
-  'backup create':
-    'e2e/cluster/backup/backup.story.ts: the file gets its name when it is complete and verified',
-  'backup verify': 'one file, written whole or not at all',
-  'backup fetch': 'the file gets its name when it is complete and verified; another run begins it again',
-  'backup schedule set': 'one record, written whole or not at all',
-  'backup schedule stop': 'one record, deleted or not',
-  'backup delete': 'one file, deleted or not',
-  restore: 'e2e/cluster/backup/restore.story.ts: killed with the machine while it restores, and run again',
-  'support bundle':
-    'e2e/cluster/backup/backup.story.ts: what an interrupted call left is replaced, and the file gets its name when it is complete',
-  'recover quorum': 'cli/recover/recover.test.ts: run again while an order waits, only follows it',
-  'recover space': 'cli/recover/recover-space.itest.ts: continues after an interruption at any step',
-  'recover disk':
-    'bootstrapper/machineservice/locked-disk.itest.ts: one request, which may be repeated; bootstrapper/disk/disk.itest.ts: cut at each effect',
-  'mini up': 'e2e/machines/killed-up.story.ts',
-  'mini down': 'e2e/machines/killed-up.story.ts',
-  'mini restore': 'e2e/cluster/backup/restore.story.ts: what a killed drill left is replaced by the next one',
-  'mini exec': 'changes nothing of its own',
-  'mini start': 'e2e/machines/failed-up.story.ts',
-  'mini stop': 'e2e/machines/one-machine.story.ts',
-  'config passphrase': 'cli/workspace/change-passphrase.test.ts',
-  'bundle build': 'internal/bundlebuild/build-bundle.test.ts',
-  'bundle fetch': 'internal/bundlebuild/fetch-bundle.test.ts',
-  'image build':
-    'cli/image/build-image.test.ts: what an interrupted run left is removed, and each file gets its name when it is complete',
-  'attest collateral refresh': 'cli/attest/collateral-refresh.test.ts',
-  'attest collateral upload': 'cli/collateral/cluster-collateral.test.ts: one request',
-};
-
 let living: Living;
 beforeAll(async () => {
   living = await createStatefulCluster();
@@ -211,11 +163,6 @@ describe('a command that was interrupted at any point reaches the same state in 
       }
     },
   );
-
-  test('every changing command is tested here or elsewhere', () => {
-    const known = [...cases.map(({ command }) => command), ...Object.keys(ELSEWHERE)];
-    expect([...new Set(known)].sort()).toEqual([...MAKING_CHANGES].sort());
-  });
 });
 
 test('node remove --lost goes on when every third call of a curator fails', async () => {
