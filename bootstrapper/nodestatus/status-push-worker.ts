@@ -229,11 +229,11 @@ async function* sendHeartbeats(
     readonly signal: AbortSignal;
     readonly onHeartbeat: () => void;
   },
-): AsyncGenerator<object> {
+): AsyncGenerator<{ readonly sentMs: bigint }> {
   const { endpoint, clock, signal } = at;
   for (;;) {
     pulse.unansweredSinceMs ??= clock.monotonicMs();
-    yield {};
+    yield { sentMs: BigInt(Math.round(clock.nowMs())) };
     await clock.sleep(pulse.intervalMs, signal);
     if (clock.monotonicMs() - (pulse.unansweredSinceMs ?? Infinity) >= RESPONSE_MS)
       throw new TimeoutError(`no response to heartbeats from ${endpoint} within ${RESPONSE_MS / 1000}s`);

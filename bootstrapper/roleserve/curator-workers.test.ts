@@ -31,6 +31,7 @@ class FakeCurator implements Curators {
   }[] = [];
   readonly pushed = new EventValue<WatchNodesResponse>();
   heartbeats = 0;
+  readonly sent: unknown[] = [];
   dials = 0;
   open = 0;
   failing = false;
@@ -78,7 +79,8 @@ class FakeCurator implements Curators {
   }
 
   async *#answer(heartbeats: AsyncIterable<unknown>): AsyncGenerator<{ intervalMs: bigint }> {
-    for await (const _ of heartbeats) {
+    for await (const heartbeat of heartbeats) {
+      this.sent.push(heartbeat);
       this.heartbeats++;
       if (!this.mute) yield { intervalMs: 5000n };
     }
@@ -450,6 +452,16 @@ describe('the status push worker', () => {
     curator.failing = false;
     await clock.advance(2000);
     expect(curator.statuses).toMatchObject([{ address: '198.18.0.11' }]);
+  });
+
+  test('sends its clock with each heartbeat', async () => {
+    const { values, curator, clock, worker } = create();
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    await settle();
+    const startMs = clock.nowMs();
+    await clock.advance(5_000);
+    expect(curator.sent).toEqual([0, 5_000].map((ms) => ({ sentMs: BigInt(startMs + ms) })));
   });
 
   test('sends a heartbeat at once and then at the interval that the curator asks for', async () => {

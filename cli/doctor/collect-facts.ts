@@ -10,6 +10,7 @@ import {
 } from '../../internal/kube/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { VERSION } from '../../internal/versions/index.ts';
+import type { CheckHealthResponse } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import {
   apiServerUrlOf,
@@ -30,6 +31,8 @@ import { hasSlowFsyncs, withFasterFsyncs } from './slow-fsyncs.ts';
 import { plain, readRecords, type CuratorAnswer } from './read-records.ts';
 
 const METRICS_MS = 15_000;
+/** The most clocks that the facts have of one curator. */
+const MAX_CLOCKS = 10_000;
 /** How many nodes are asked at the same time. */
 const AT_ONCE = 8;
 
@@ -142,11 +145,21 @@ function askCurators(
     node,
     answer: plain(
       await readPart(context, async () => {
-        await callCurator(context, ({ curator }) => curator.checkHealth({}), { only: [endpoint] });
-        return {};
+        const request = { withClocks: true };
+        const health = await callCurator(context, ({ curator }) => curator.checkHealth(request), {
+          only: [endpoint],
+        });
+        return { clocks: clocksFrom(health) };
       }),
     ),
   }));
+}
+
+function clocksFrom({ clocks }: CheckHealthResponse): { nodeId: string; ms: number }[] {
+  return clocks
+    .slice(0, MAX_CLOCKS)
+    .map(({ nodeId, offsetMs }) => ({ nodeId: printable(nodeId), ms: Number(offsetMs) }))
+    .filter(({ ms }) => Number.isSafeInteger(ms));
 }
 
 interface Measured extends CollectOptions {

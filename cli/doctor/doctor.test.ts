@@ -69,6 +69,8 @@ const node = () => ({
   },
 });
 
+const workerNode = () => ({ ...node(), ...WORKER.record, roles: [NodeRole.KUBERNETES_WORKER] });
+
 const SERVERS_CAS = '/api/v1/configmaps?fieldSelector=metadata.name%3Dkube-root-ca.crt';
 /** The metadata of a ConfigMap whose data changed at `time`, and whose labels changed later. */
 const serversCaOf = (namespace: string, time: string) => ({
@@ -145,7 +147,12 @@ async function createCluster(
   let endpoint = '';
   const harness: Awaited<ReturnType<typeof createCuratorHarness>> = await createCuratorHarness(
     {
-      checkHealth: async () => ({ nodeId: NODE_ID }),
+      checkHealth: async ({ withClocks }) => ({
+        nodeId: NODE_ID,
+        clocks: withClocks
+          ? [NODE_ID, WORKER.record.nodeId].map((nodeId) => ({ nodeId, offsetMs: -30n }))
+          : [],
+      }),
       getClusterInfo: async () => ({
         clusterName: 'prod',
         directory: [{ nodeId: NODE_ID, name: 'n1', curatorEndpoint: endpoint }],
@@ -468,6 +475,21 @@ describe('runDoctor()', () => {
       exit: 'warnings',
     },
     {
+      name: 'a wrong clock of a worker',
+      faults: {
+        curator: {
+          listNodes: async () => ({ nodes: [node(), workerNode()] }),
+          checkHealth: async () => ({
+            nodeId: NODE_ID,
+            clocks: [{ nodeId: WORKER.record.nodeId, offsetMs: -420_000n }],
+          }),
+        },
+        streams: { getMetrics: async ({ node: name }) => ({ text: name === 'n2' ? GROWTH : METRICS }) },
+        kubernetes: withWorker,
+      },
+      want: 'doctor-clock',
+    },
+    {
       name: 'a failed request for the list of joins',
       faults: { admission: { listJoins: () => Promise.reject(new Error('no')) } },
       want: 'doctor-join',
@@ -496,7 +518,7 @@ describe('runDoctor()', () => {
   });
 
   test('with the name of a worker, still measures the control planes, and asks no other kubelet', async () => {
-    const worker = { ...node(), ...WORKER.record, roles: [NodeRole.KUBERNETES_WORKER] };
+    const worker = workerNode();
     const asked: string[] = [];
     const { context } = await createCluster({
       curator: { listNodes: async () => ({ nodes: [node(), worker] }) },

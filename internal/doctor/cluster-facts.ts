@@ -261,7 +261,25 @@ const factsShape = z.object({
   /** How far the clock of each API server is ahead of this workstation. */
   clocks: z.array(z.object({ node: name, offset: part(z.object({ ms: z.int() })) })).max(64),
   records: part(records),
-  curators: z.array(z.object({ node: name, answer: part(z.object({})) })).max(64),
+  curators: z
+    .array(
+      z.object({
+        node: name,
+        answer: part(
+          z.object({
+            /**
+             * How far the clocks of the nodes whose heartbeats it receives are ahead of its own clock. Absent in files of earlier
+             * versions.
+             */
+            clocks: z
+              .array(z.object({ nodeId: name, ms: z.int() }))
+              .max(10_000)
+              .optional(),
+          }),
+        ),
+      }),
+    )
+    .max(64),
   apiServers: z.array(z.object({ node: name, answer: part(z.object({ version: name })) })).max(64),
   /** The server that the kubeconfig of the workspace names. Absent in files of earlier versions, and without a kubeconfig. */
   kubeconfig: z.object({ server: name, answer: part(z.object({})) }).optional(),

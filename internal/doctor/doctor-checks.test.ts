@@ -140,6 +140,12 @@ const withDirectories = (...protections: string[]): ClusterFacts =>
   withNode('n2', { directories: protections.map((protection, at) => ({ path: `/d${at}`, protection })) });
 const clocks = (ms: number): ClusterFacts =>
   fakeFacts({ clocks: [{ node: 'n1', offset: { ok: true, value: { ms } } }] });
+/** The clock of n4 is ahead of that of n1, whose curator receives its heartbeats; the clock of n1 is ahead of the workstation. */
+const workerClock = (ms: number, ofN1Ms = 300): ClusterFacts => ({
+  ...clocks(ofN1Ms),
+  curators: [{ node: 'n1', answer: { ok: true, value: { clocks: [{ nodeId: 'id-n4', ms }] } } }],
+  records: factsWithRecords({ nodes: ['n1', 'n4'].map((each) => fakeNode(each)) }).records,
+});
 const certificates = (leftMs: number, name = '/etc/x.crt'): ClusterFacts =>
   withNode('n2', { certificates: [{ name, notAfterMs: NOW_MS + leftMs }] });
 /** n4 has been a node for 90 days and is a learner of the state etcd, which started `ageMs` ago on n4. */
@@ -376,6 +382,44 @@ const ROWS: readonly Row[] = [
     'doctor-kubernetes-support',
     'a node does not run Kubernetes yet',
     () => withNode('n4', { kubernetesVersion: '' }),
+    'good',
+  ),
+  row('doctor-clock', "a worker's clock is a minute behind", () => workerClock(-MINUTE_MS), 'good'),
+  row(
+    'doctor-clock',
+    "a worker's clock is more than a minute behind",
+    () => workerClock(-MINUTE_MS - 1),
+    'warning',
+    'n4',
+  ),
+  row(
+    'doctor-clock',
+    "a worker's clock is five minutes ahead",
+    () => workerClock(5 * MINUTE_MS),
+    'warning',
+    'n4',
+  ),
+  row(
+    'doctor-clock',
+    "a worker's clock is more than five minutes ahead",
+    () => workerClock(5 * MINUTE_MS + 1),
+    'error',
+    'n4',
+  ),
+  row(
+    'doctor-clock',
+    'the agent of a worker does not report its clock',
+    () =>
+      fakeFacts({
+        curators: fakeFacts().curators.map((each) => ({ ...each, answer: { ok: true, value: {} } })),
+      }),
+    'unknown',
+    'n4',
+  ),
+  row(
+    'doctor-clock',
+    'the worker whose clock is not reported is silent',
+    () => ({ ...withNode('n4', { health: 'silent' }), curators: workerClock(7 * MINUTE_MS).curators }),
     'good',
   ),
   row('doctor-clock', "an API server's clock is a minute ahead", () => clocks(MINUTE_MS), 'good'),
@@ -1599,6 +1643,52 @@ test('doctor-pod-network is good where no node has the network chart', () => {
   );
   const found = diagnose(gaps({}, none)).filter(({ code }) => code === 'doctor-pod-network');
   expect(found).toMatchObject([{ grade: 'good', figure: 'not probed' }]);
+});
+
+test('doctor-clock names a worker, and the control plane that its clock differs from', () => {
+  const found = judged(workerClock(-7 * MINUTE_MS), 'doctor-clock');
+  expect(found).toMatchObject({ node: 'n4', cause: 'the clock of n4 is 7m behind n1' });
+});
+
+test('doctor-clock does not name a worker if only the clock of its control plane is wrong', () => {
+  const found = diagnose(workerClock(-7 * MINUTE_MS, 7 * MINUTE_MS)).filter(
+    ({ code }) => code === 'doctor-clock',
+  );
+  expect(found.map(({ subject, grade, figure }) => [subject, grade, figure])).toEqual([
+    ['clock of n1', 'error', '7m ahead of the workstation'],
+    ['clock of n4', 'good', '7m behind n1, whose clock is wrong'],
+  ]);
+});
+
+test('doctor-clock names a worker whose clock is as wrong as that of its control plane', () => {
+  const found = diagnose(workerClock(7 * MINUTE_MS, 7 * MINUTE_MS)).filter(
+    ({ code }) => code === 'doctor-clock',
+  );
+  expect(found.map(({ subject, grade }) => [subject, grade])).toEqual([
+    ['clock of n1', 'error'],
+    ['clock of n4', 'error'],
+  ]);
+});
+
+test('doctor-clock takes the smaller difference of a node that two curators know', () => {
+  const at = (node: string, ms: number) => ({
+    node,
+    answer: { ok: true as const, value: { clocks: [{ nodeId: 'id-n4', ms }] } },
+  });
+  for (const curators of [
+    [at('n1', -7 * MINUTE_MS), at('n2', -10)],
+    [at('n2', -10), at('n1', -7 * MINUTE_MS)],
+  ]) {
+    const found = diagnose(fakeFacts({ curators })).find(({ subject }) => subject === 'clock of n4');
+    expect(found).toMatchObject({ grade: 'good', figure: expect.stringContaining('behind n2') });
+  }
+});
+
+test('doctor-clock attributes a clock that no curator reports to a curator that does not respond', () => {
+  const found = diagnose(fakeFacts({ curators: [{ node: 'n1', answer: away() }] }));
+  expect(found.find(({ subject }) => subject === 'clock of n4')).toMatchObject({
+    ...{ grade: 'unknown', followsFrom: 'doctor-curator' },
+  });
 });
 
 test('doctor-machine has the fix of the check that the agent names, and another one for a check of a newer agent', () => {

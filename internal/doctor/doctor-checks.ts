@@ -2,6 +2,7 @@ import type { Check } from '../preflight/index.ts';
 import type { Alert } from './alerts/alert.ts';
 import { ALERTS, type CheckCode } from './alerts/alerts.ts';
 import * as backup from './checks/backup-checks.ts';
+import * as clocks from './checks/clock-checks.ts';
 import * as controlPlane from './checks/control-plane-checks.ts';
 import * as etcd from './checks/etcd-checks.ts';
 import * as evidence from './checks/evidence-checks.ts';
@@ -137,8 +138,8 @@ function entry(
 /** The checks in causal order: a check comes before the checks whose problems it can explain. */
 const ENTRIES: readonly Entry[] = [
   entry('doctor-clock', 'workstation', {
-    what: 'the clocks of the control planes against the clock of the workstation',
-    observe: workstation.clock,
+    what: 'the clocks of the control planes against the clock of the workstation, and those of other nodes against the control plane that receives their heartbeats',
+    observe: clocks.clock,
     explains: ALL,
   }),
   entry('doctor-credentials', 'workstation', {
@@ -218,6 +219,7 @@ const ENTRIES: readonly Entry[] = [
   entry('doctor-curator', 'control plane', {
     what: 'whether each curator serves the workstation',
     observe: controlPlane.curator,
+    explains: ['doctor-clock'],
   }),
   entry('doctor-api-server', 'control plane', {
     what: 'whether each API server serves the workstation',

@@ -7,7 +7,7 @@ import { defineErrors, errorClass, fault, retryable } from '../errors/index.ts';
  */
 export const doctorErrors = defineErrors({
   'doctor-clock': retryable.operator.clock(
-    'The clock of the workstation differs from the clock of a control plane: certificates look expired, or not yet valid.',
+    'The clock of a node differs from the clock of the workstation, or of the control plane that receives its heartbeats: certificates look expired, or not yet valid.',
     'Synchronize the wrong clock with a time service (systemd-timesyncd or chrony). If all control planes differ by the same time, the clock of the workstation is wrong.',
   ),
   'doctor-credentials': retryable.operator.unhealthy(

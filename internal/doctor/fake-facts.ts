@@ -103,7 +103,14 @@ export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
         nodes: names.map((name) => fakeNode(name)),
       },
     },
-    curators: controlPlanes.map((node) => ({ node, answer: { ok: true, value: {} } })),
+    // The curator of n1 receives the heartbeats of all nodes.
+    curators: controlPlanes.map((node) => ({
+      node,
+      answer: {
+        ok: true,
+        value: { clocks: node === 'n1' ? names.map((each) => ({ nodeId: `id-${each}`, ms: -30 })) : [] },
+      },
+    })),
     apiServers: controlPlanes.map((node) => ({ node, answer: { ok: true, value: { version: 'v1.37.2' } } })),
     kubeconfig: { server: 'https://192.0.2.1:6443', answer: { ok: true, value: {} } },
     metrics: names.map((node) => ({

@@ -37,11 +37,6 @@ const OTHER_NODES: Unchecked = {
 export const NOT_CHECKED: readonly Unchecked[] = [
   {
     layer: 'nodes',
-    what: 'clocks of workers',
-    why: 'no API returns the clock of a worker; doctor reads the clocks of API servers only',
-  },
-  {
-    layer: 'nodes',
     what: 'the MTU of networks',
     why: 'nobody measures the largest packet that passes between two nodes',
   },

@@ -1,6 +1,9 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../clock/index.ts';
 
-/** A clock that differs from the clock of the workstation by more than this is not synchronized. */
+/**
+ * A clock that differs by more than this from the clock of the workstation, or of the control plane that receives the heartbeats of the
+ * node, is not synchronized. A heartbeat is delayed by a few seconds at most, so its delay is no difference.
+ */
 export const CLOCK_WARNING_MS = MINUTE_MS;
 /** The share of its quota above which a database causes a warning. */
 export const DATABASE_WARNING_SHARE = 0.8;

@@ -11,6 +11,7 @@ import type { Caller } from './access/authorize-caller.ts';
 import { NodeFeed } from './nodes/node-feed.ts';
 import { authorizedHandlers } from './access/authorized-handlers.ts';
 import { Heartbeats } from './nodes/heartbeats.ts';
+import { NodeClocks } from './nodes/node-clocks.ts';
 import { OpenCalls } from './access/open-calls.ts';
 import { Mutations } from './changes/mutations.ts';
 import { nodeHandlers } from './nodes/node-handlers.ts';
@@ -31,7 +32,7 @@ export interface CuratorOptions {
   readonly log: Logger;
 }
 
-/** The curator of one control-plane node. It has no state of its own: everything is in etcd. */
+/** The curator of one control-plane node. It has no state of its own that lasts: everything but the clocks of nodes is in etcd. */
 export class Curator {
   readonly service: Implementation<MemberIdentity>;
   readonly #etcd: KeySpace;
@@ -58,10 +59,11 @@ export class Curator {
       onChanged: (nodeIds) => this.#memberships.checkNodes(nodeIds),
     });
     const nodes = this.#nodes;
+    const clocks = new NodeClocks(clock);
     const handlers = {
-      ...readHandlers({ ...options, nodes, feed: this.#feed }),
+      ...readHandlers({ ...options, nodes, feed: this.#feed, clocks }),
       ...writeHandlers({ ...options, nodes, mutations: this.mutations }),
-      ...nodeHandlers({ etcd, clock, feed: this.#feed, heartbeats: new Heartbeats({ etcd, clock }) }),
+      ...nodeHandlers({ etcd, clock, clocks, feed: this.#feed, heartbeats: new Heartbeats({ etcd, clock }) }),
     };
     this.service = this.authorize(CuratorContract, handlers);
   }

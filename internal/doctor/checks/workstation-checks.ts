@@ -1,24 +1,7 @@
 import { formatDuration, formatExpiry } from '../../clock/index.ts';
-import { MAX_CLOCK_OFFSET_MS, failed, warned, type Observation } from '../../preflight/index.ts';
-import { judgePart, notMeasured, type Observe } from '../observe.ts';
-import { CLOCK_WARNING_MS, CREDENTIALS_WARNING_MS } from '../thresholds.ts';
-
-/** Compares the clock of each API server with the clock of the workstation. */
-export const clock: Observe = ({ clocks }) => {
-  const threshold = `within ${formatDuration(CLOCK_WARNING_MS)}, at most ${formatDuration(MAX_CLOCK_OFFSET_MS)}`;
-  if (clocks.length === 0) return [notMeasured({ subject: 'clock', threshold }, 'no control plane is known')];
-  return clocks.flatMap(({ node, offset }) =>
-    judgePart(offset, { subject: `clock of ${node}`, threshold, node }, ({ ms }) => {
-      const [far, side] = [Math.abs(ms), ms < 0 ? 'behind' : 'ahead of'];
-      const figure = `${formatDuration(far)} ${side} the workstation`;
-      const cause = `the clock of ${node} is ${figure}`;
-      const problem =
-        far > MAX_CLOCK_OFFSET_MS ? failed(cause) : warned(far > CLOCK_WARNING_MS ? cause : undefined);
-      // The finding names no node: if the clock of the workstation is wrong, every node seems to have a wrong clock.
-      return [{ subject: `clock of ${node}`, figure, threshold, problem }];
-    }),
-  );
-};
+import { failed, warned, type Observation } from '../../preflight/index.ts';
+import { judgePart, type Observe } from '../observe.ts';
+import { CREDENTIALS_WARNING_MS } from '../thresholds.ts';
 
 /** Judges when the credentials of the operator expire. */
 export const credentials: Observe = ({ credentials: own, takenMs }) => {

@@ -9,6 +9,7 @@ import type { NodeFeed } from './node-feed.ts';
 import type { AuthorizedHandlers } from '../access/authorized-handlers.ts';
 import { HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, type Heartbeats } from './heartbeats.ts';
 import { readCluster } from './read-handlers.ts';
+import type { NodeClocks } from './node-clocks.ts';
 import { nodeToWire, refuseField } from './node-wire.ts';
 
 /** One frozen object for all nodes, so that it is encoded once. */
@@ -21,7 +22,7 @@ type NodeMethods = 'watchNode' | 'watchNodes' | 'updateNodeStatus' | 'heartbeat'
 
 /** Handlers of the calls that nodes make: watches, status and heartbeats. */
 export function nodeHandlers(parts: NodeHandlerParts): Pick<AuthorizedHandlers, NodeMethods> {
-  const { etcd, clock, heartbeats } = parts;
+  const { etcd, clock, heartbeats, clocks } = parts;
   const budget = new StatusBudget(clock);
   return {
     watchNode: ({ nodeId, after }, { signal }) => {
@@ -43,8 +44,10 @@ export function nodeHandlers(parts: NodeHandlerParts): Pick<AuthorizedHandlers, 
     },
     heartbeat: async function* (requests, { peer, signal }) {
       const nodeId = selfOf(peer);
+      using nodeClock = clocks.open(nodeId);
       try {
-        for await (const _ of requests) {
+        for await (const { sentMs } of requests) {
+          nodeClock.note(sentMs);
           signal.throwIfAborted();
           await heartbeats.renew(nodeId, signal);
           yield HEARTBEAT_RESPONSE;
@@ -62,6 +65,7 @@ export interface NodeHandlerParts {
   readonly clock: Clock;
   readonly feed: NodeFeed;
   readonly heartbeats: Heartbeats;
+  readonly clocks: Pick<NodeClocks, 'open'>;
 }
 
 /**

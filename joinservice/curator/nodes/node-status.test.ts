@@ -42,6 +42,36 @@ describe('status and heartbeats', () => {
     expect(await health()).toBe(NodeHealth.HEALTHY);
   });
 
+  test('tell operators, and no node, how far the clock of a node is ahead, at the curator that receives the heartbeats', async () => {
+    const { curators, cluster, owner, etcd, clock } = await createCurators(2);
+    const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
+    const node = await cluster.addNode('n');
+    const clocksAt = async (curator: typeof here, caller = owner, withClocks = true) =>
+      (
+        await curator.checkHealth(
+          create(CuratorContract.method.checkHealth.input, { withClocks }),
+          as(caller),
+        )
+      ).clocks;
+    async function* heartbeats(aheadMs: number, sent: PromiseWithResolvers<void>) {
+      for (let count = 0; count < 2; count++) yield { sentMs: BigInt(clock.nowMs() + aheadMs) };
+      sent.resolve();
+      await new Promise(() => undefined);
+    }
+    const sent = Promise.withResolvers<void>();
+    const answers = here.heartbeat(heartbeats(420_000, sent) as never, as(node))[Symbol.asyncIterator]();
+    await answers.next();
+    const { revision } = etcd;
+    await answers.next();
+    void answers.next();
+    await sent.promise;
+    expect(await clocksAt(here)).toEqual([{ nodeId: nodeIdOf(node), offsetMs: 420_000n }]);
+    expect(await clocksAt(there)).toEqual([]);
+    expect(await clocksAt(here, owner, false)).toEqual([]);
+    expect(await clocksAt(here, node)).toEqual([]);
+    expect(etcd.revision).toBe(revision);
+  });
+
   test('tell since when a node is silent at least, also at a curator that did not see it stop', async () => {
     const { curators, cluster, owner, etcd, clock } = await createCurators(1);
     const node = await cluster.addNode('n');

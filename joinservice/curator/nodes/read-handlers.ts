@@ -10,6 +10,7 @@ import {
 import { isControlPlane } from '../../../internal/role/index.ts';
 import { CuratorError } from '../errors.ts';
 import type { AuthorizedHandlers } from '../access/authorized-handlers.ts';
+import type { NodeClocks } from './node-clocks.ts';
 import type { NodeFeed } from './node-feed.ts';
 import type { NodeStore } from './node-store.ts';
 import { storedConfiguration } from '../changes/stored-configuration.ts';
@@ -23,9 +24,11 @@ export function readHandlers(parts: ReadHandlerParts): Pick<AuthorizedHandlers, 
   const { etcd, nodes, feed } = parts;
   const toWire = (view: NodeView) => nodeToWire(view, feed.silentSinceMs(view.record.nodeId));
   return {
-    checkHealth: async (_request, { signal }) => {
+    checkHealth: async ({ withClocks }, { peer, signal }) => {
       const { epoch } = await readCluster(etcd, signal);
-      return { nodeId: parts.nodeId, epoch: BigInt(epoch) };
+      const offsets = withClocks && peer.kind === 'operator' ? parts.clocks.offsets() : [];
+      const clocks = offsets.map(({ nodeId, offsetMs }) => ({ nodeId, offsetMs: BigInt(offsetMs) }));
+      return { nodeId: parts.nodeId, epoch: BigInt(epoch), clocks };
     },
     getClusterInfo: ({ probeMembers }, { signal }) => clusterInfo(parts, probeMembers, signal),
     getNode: async ({ node }, { signal }) => ({ node: toWire(await nodes.get(node, signal)) }),
@@ -113,6 +116,7 @@ export interface ReadHandlerParts {
   readonly nodes: NodeStore;
   /** Since when nodes are silent; all else is read from etcd. */
   readonly feed: Pick<NodeFeed, 'silentSinceMs'>;
+  readonly clocks: Pick<NodeClocks, 'offsets'>;
   /** The node that this curator runs on. */
   readonly nodeId: string;
   readonly facts: CuratorFacts;

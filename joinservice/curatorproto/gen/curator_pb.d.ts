@@ -816,6 +816,12 @@ export declare const MutationSchema: GenMessage<Mutation>;
  * @generated from message cluster.curator.v1.CheckHealthRequest
  */
 export declare type CheckHealthRequest = Message<"cluster.curator.v1.CheckHealthRequest"> & {
+  /**
+   * Whether to return the clocks of the nodes whose heartbeats this curator receives. Ignored for nodes.
+   *
+   * @generated from field: bool with_clocks = 1;
+   */
+  withClocks: boolean;
 };
 
 /**
@@ -837,6 +843,13 @@ export declare type CheckHealthResponse = Message<"cluster.curator.v1.CheckHealt
    * @generated from field: uint64 epoch = 2;
    */
   epoch: bigint;
+
+  /**
+   * Nodes whose heartbeats another curator receives are not in it, and nodes with an older agent.
+   *
+   * @generated from field: repeated cluster.curator.v1.NodeClock clocks = 3;
+   */
+  clocks: NodeClock[];
 };
 
 /**
@@ -844,6 +857,32 @@ export declare type CheckHealthResponse = Message<"cluster.curator.v1.CheckHealt
  * Use `create(CheckHealthResponseSchema)` to create a new message.
  */
 export declare const CheckHealthResponseSchema: GenMessage<CheckHealthResponse>;
+
+/**
+ * The clock of a node as the heartbeats of the node show it.
+ *
+ * @generated from message cluster.curator.v1.NodeClock
+ */
+export declare type NodeClock = Message<"cluster.curator.v1.NodeClock"> & {
+  /**
+   * @generated from field: string node_id = 1;
+   */
+  nodeId: string;
+
+  /**
+   * How far the clock of the node is ahead of the clock of this curator; negative if it is behind. A few seconds may be the delay
+   * of heartbeats.
+   *
+   * @generated from field: int64 offset_ms = 2;
+   */
+  offsetMs: bigint;
+};
+
+/**
+ * Describes the message cluster.curator.v1.NodeClock.
+ * Use `create(NodeClockSchema)` to create a new message.
+ */
+export declare const NodeClockSchema: GenMessage<NodeClock>;
 
 /**
  * @generated from message cluster.curator.v1.GetClusterInfoRequest
@@ -1206,6 +1245,12 @@ export declare const UpdateNodeStatusResponseSchema: GenMessage<UpdateNodeStatus
  * @generated from message cluster.curator.v1.HeartbeatRequest
  */
 export declare type HeartbeatRequest = Message<"cluster.curator.v1.HeartbeatRequest"> & {
+  /**
+   * The clock of the node when it sent this heartbeat, in ms since 1970. Absent from older agents.
+   *
+   * @generated from field: optional int64 sent_ms = 1;
+   */
+  sentMs?: bigint | undefined;
 };
 
 /**
