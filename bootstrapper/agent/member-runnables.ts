@@ -9,6 +9,7 @@ import { collateralWorker } from '../collateral/index.ts';
 import { apiEndpointOf, ControlPlaneHealth, createHealthProbe, PATHS } from '../kubernetes/index.ts';
 import {
   answers,
+  tryFullPackets,
   createMachineCheck,
   POD_INTERFACE,
   PodNetworkProbe,
@@ -97,7 +98,7 @@ function statusFacts(agent: Agent): StatusFacts {
   const checkMachine = createMachineCheck(agent, { allowsCgroupV1: !agent.host.failCgroupV1 });
   let unreadable = '';
   const podNetwork = new PodNetworkProbe({
-    ...{ files, clock, answers, ownAddress: () => interfaceAddress(POD_INTERFACE) },
+    ...{ files, clock, answers, tryFullPackets, ownAddress: () => interfaceAddress(POD_INTERFACE) },
   });
   return {
     ...agent,

@@ -25,10 +25,13 @@ async function createProbe(peers = peersOf(6)) {
   const clock = new FakeClock();
   const silent = new Set<string>();
   const probed: string[] = [];
+  const tried: string[] = [];
+  const narrow = new Set<string>();
   const own = { address: OWN as string | undefined };
   const probe = new PodNetworkProbe({
     ...{ files, clock, ownAddress: () => own.address },
     answers: async (host) => (probed.push(host), !silent.has(host)),
+    tryFullPackets: async (host) => (tried.push(host), narrow.has(host) ? 'lost' : 'arrive'),
   });
   /** The peers that are reported at each of these heartbeats. */
   const watch = async (heartbeats: number) => {
@@ -39,7 +42,7 @@ async function createProbe(peers = peersOf(6)) {
     }
     return seen;
   };
-  return { clock, silent, probed, own, place, watch, probe };
+  return { clock, silent, probed, tried, narrow, own, place, watch, probe };
 }
 
 describe('PodNetworkProbe.check()', () => {
@@ -97,9 +100,19 @@ describe('PodNetworkProbe.check()', () => {
     expect(probed).toContain('10.244.5.0');
   });
 
+  test('reports peers to which full-size packets do not pass, and tries none that does not answer', async () => {
+    const { narrow, silent, tried, probe, watch } = await createProbe(['10.244.4.0', '10.244.5.0']);
+    narrow.add('10.244.4.0');
+    silent.add('10.244.5.0');
+    await watch(8);
+    expect((await probe.check(signal))?.fullPackets).toEqual({ lost: ['10.244.4.0'], judged: 1 });
+    expect(new Set(tried)).toEqual(new Set(['10.244.4.0']));
+  });
+
   test('tells its own address, and nothing without the interface of the chart', async () => {
     const { own, silent, probe, watch } = await createProbe();
-    expect(await probe.check(signal)).toEqual({ address: OWN, unreachable: [] });
+    const fullPackets = { lost: [], judged: 0 };
+    expect(await probe.check(signal)).toEqual({ address: OWN, unreachable: [], fullPackets });
     silent.add('10.244.4.0');
     await watch(8);
     own.address = undefined;

@@ -1,5 +1,6 @@
 import { readText, type FilePort } from '../../internal/file/index.ts';
-import { MINUTE_MS, type Clock } from '../../internal/clock/index.ts';
+import { MINUTE_MS } from '../../internal/clock/index.ts';
+import { FullPacketProbe, type FullPacketPorts, type FullPackets } from './full-packet-probe.ts';
 
 /** The interface of the network chart (flannel), through which packets to pods of other nodes leave this one. */
 export const POD_INTERFACE = 'flannel.1';
@@ -20,12 +21,12 @@ export interface PodNetworkHealth {
   readonly address: string;
   /** The addresses of other nodes there that do not answer. */
   readonly unreachable: readonly string[];
+  readonly fullPackets: FullPackets;
 }
 
 /** Ports (injected dependencies) of `PodNetworkProbe`. */
-export interface PodNetworkPorts {
+export interface PodNetworkPorts extends FullPacketPorts {
   readonly files: FilePort;
-  readonly clock: Pick<Clock, 'monotonicMs'>;
   /** The address of this node on `POD_INTERFACE`; undefined without that interface. */
   readonly ownAddress: () => string | undefined;
   /** Whether a host answers in any way. */
@@ -40,12 +41,14 @@ export class PodNetworkProbe {
   readonly #ports: PodNetworkPorts;
   /** Peers that did not answer the last time, and since when. */
   readonly #suspects = new Map<string, number>();
+  #fullPackets: FullPacketProbe;
   #peers: { readonly atMs: number; readonly addresses: readonly string[] } | undefined;
   #probedMs = -Infinity;
   #last = '';
 
   constructor(ports: PodNetworkPorts) {
     this.#ports = ports;
+    this.#fullPackets = new FullPacketProbe(ports);
   }
 
   /** To be called with each heartbeat. Undefined on a node without the network chart. */
@@ -54,6 +57,7 @@ export class PodNetworkProbe {
     if (address === undefined) {
       this.#suspects.clear();
       this.#peers = undefined;
+      this.#fullPackets = new FullPacketProbe(this.#ports);
       return undefined;
     }
     const nowMs = this.#ports.clock.monotonicMs();
@@ -61,10 +65,12 @@ export class PodNetworkProbe {
       this.#probedMs = nowMs;
       await this.#probe(await this.#readPeers(address, nowMs), { nowMs, signal });
     }
+    const answering = (this.#peers?.addresses ?? []).filter((peer) => !this.#suspects.has(peer));
+    this.#fullPackets.probe(answering, signal);
     const unreachable = [...this.#suspects]
       .filter(([, sinceMs]) => nowMs - sinceMs >= FAILING_MS)
       .map(([peer]) => peer);
-    return { address, unreachable: unreachable.toSorted() };
+    return { address, unreachable: unreachable.toSorted(), fullPackets: this.#fullPackets.found };
   }
 
   async #readPeers(address: string, nowMs: number): Promise<readonly string[]> {

@@ -270,7 +270,10 @@ function machineToWire({ services, problems, podNetwork }: MachineHealth) {
     services: services.map(({ name, why }) => ({ name, why })),
     problems: problems.map(({ code, subject, cause, isWarning }) => ({ code, subject, cause, isWarning })),
     ...(podNetwork && {
-      podNetwork: { address: podNetwork.address, unreachable: [...podNetwork.unreachable] },
+      podNetwork: {
+        ...{ address: podNetwork.address, unreachable: [...podNetwork.unreachable] },
+        fullPackets: { ...podNetwork.fullPackets, lost: [...podNetwork.fullPackets.lost] },
+      },
     }),
   };
 }

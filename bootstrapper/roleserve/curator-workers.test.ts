@@ -224,7 +224,8 @@ describe('the status push worker', () => {
         const why = `does not start on a ${isControlPlane ? 'control plane' : 'worker'}`;
         const services = facts.kubeletFails ? [{ name: 'kubelet', why }] : [];
         const swap = { code: 'preflight-swap', subject: 'swap', cause: 'on', isWarning: false };
-        const podNetwork = { address: '10.244.1.0', unreachable: ['10.244.2.0'] };
+        const fullPackets = { lost: ['10.244.3.0'], judged: 2 };
+        const podNetwork = { address: '10.244.1.0', unreachable: ['10.244.2.0'], fullPackets };
         return Promise.resolve({ services, problems: [swap], podNetwork });
       },
       controlPlane: ({ hasRole: isWanted }: ControlPlaneHealthQuery) => {
@@ -315,7 +316,10 @@ describe('the status push worker', () => {
     const reported = curator.statuses.map(({ machine }) => machine?.services);
     expect(curator.statuses[0]?.machine).toMatchObject({
       problems: [{ code: 'preflight-swap', subject: 'swap', cause: 'on', isWarning: false }],
-      podNetwork: { address: '10.244.1.0', unreachable: ['10.244.2.0'] },
+      podNetwork: {
+        ...{ address: '10.244.1.0', unreachable: ['10.244.2.0'] },
+        fullPackets: { lost: ['10.244.3.0'], judged: 2 },
+      },
     });
     expect([reported[0], reported[1], reported.at(-1)]).toEqual([[], why('worker'), why('control plane')]);
   });
@@ -325,7 +329,8 @@ describe('the status push worker', () => {
     const files = new ReadOnlyFiles('20 1 8:1 / / rw - ext4 /dev/sda1 ro,errors=remount-ro\n');
     const check = createMachineCheck({ files, clock }, { allowsCgroupV1: true });
     facts.machine = async () => ({
-      ...{ services: [], problems: [...(await check())], podNetwork: { address: '', unreachable: [] } },
+      ...{ services: [], problems: [...(await check())] },
+      podNetwork: { address: '', unreachable: [], fullPackets: { lost: [], judged: 0 } },
     });
     await using _tree = superviseForTest(worker, { clock });
     values.clusterMembership.set(membership);

@@ -32,7 +32,10 @@ function withEveryList(): ClusterFacts {
   const machine = {
     services: [{ name, why }],
     problems: [{ code: 'preflight-swap', subject: 'swap', cause: 'on', isWarning: false }],
-    podNetwork: { address: '10.244.0.0', unreachable: ['10.244.1.0'] },
+    podNetwork: {
+      ...{ address: '10.244.0.0', unreachable: ['10.244.1.0'] },
+      fullPackets: { lost: ['10.244.1.0'], judged: 1 },
+    },
   };
   const { value: records } = factsWithRecords({ nodes: [fakeNode('n1', { machine })] }).records as {
     readonly value: RecordFacts;

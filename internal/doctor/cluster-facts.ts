@@ -70,7 +70,14 @@ const node = z.object({
       /** Settings that are not as a node needs them: failed checks of `cluster preflight`. */
       problems: z.array(unmetRequirement).max(64),
       /** Undefined on a node without the network chart. */
-      podNetwork: z.object({ address: name, unreachable: z.array(name).max(16) }).optional(),
+      podNetwork: z
+        .object({
+          address: name,
+          unreachable: z.array(name).max(16),
+          /** Whether full-size packets arrive at other nodes. Older agents do not report it. */
+          fullPackets: z.object({ lost: z.array(name).max(16), judged: count }).optional(),
+        })
+        .optional(),
     })
     .optional(),
   /** Whether the members of each etcd agree. Only on control planes; older agents do not report it. */

@@ -110,6 +110,19 @@ const gaps = (
   });
   return factsWithRecords({ nodes });
 };
+/** Facts in which agents report nodes that full-size packets do not reach. */
+const losses = (
+  found: Readonly<Record<string, readonly string[]>>,
+  changes: Readonly<Record<string, Partial<NodeFacts>>> = {},
+): ClusterFacts => {
+  const nodes = ['n1', 'n2', 'n3', 'n4'].map((name) => {
+    const address = (node: string): string => `10.244.${node.slice(1)}.0`;
+    const lost = (found[name] ?? []).map(address);
+    const podNetwork = { address: address(name), unreachable: [], fullPackets: { lost, judged: 3 } };
+    return fakeNode(name, { machine: { services: [], problems: [], podNetwork }, ...changes[name] });
+  });
+  return factsWithRecords({ nodes });
+};
 /** n4, whose kubelet does not start. */
 const kubeletFails = (changes: Partial<NodeFacts>): ClusterFacts =>
   withNode('n4', {
@@ -804,6 +817,19 @@ const ROWS: readonly Row[] = [
     'doctor-pod-network',
     'a node does not answer because its network chart has not started',
     () => gaps({ n4: ['n1'] }, { n1: { machine: { services: [], problems: [] } } }),
+    'good',
+  ),
+  row(
+    'doctor-mtu',
+    'full-size packets to a node are lost',
+    () => losses({ n4: ['n2'], n1: ['n2'] }),
+    'error',
+    'n2',
+  ),
+  row(
+    'doctor-mtu',
+    'the node that reports losses is silent',
+    () => losses({ n4: ['n2'] }, { n4: { health: 'silent' } }),
     'good',
   ),
   row('doctor-machine', 'a kernel parameter is wrong', () => setting({}), 'error', 'n4'),
@@ -1635,6 +1661,34 @@ test('doctor-pod-network names both ends of separate gaps once', () => {
     ['n3', '1 do not answer'],
     ['n1', '1 do not answer'],
   ]);
+});
+
+test('doctor-mtu names the direction in which full-size packets are lost, or both directions', () => {
+  const causes = (facts: ClusterFacts) =>
+    diagnose(facts)
+      .filter(({ code, grade }) => code === 'doctor-mtu' && grade === 'error')
+      .map(({ cause }) => cause.replace(/ are lost.*/, ''));
+  expect(causes(losses({ n4: ['n2'] }))).toEqual(['full-size packets from n4 to n2']);
+  expect(causes(losses({ n1: ['n4'], n2: ['n4'] }))).toEqual(['full-size packets from n1, n2 to n4']);
+  expect(causes(losses({ n4: ['n1', 'n2'], n1: ['n4'] }))).toEqual([
+    'full-size packets between n4 and n1, n2',
+  ]);
+});
+
+test('doctor-mtu shows at how many nodes full-size packets arrive, and passes over agents that do not try it', () => {
+  const figures = (facts: ClusterFacts) =>
+    diagnose(facts)
+      .filter(({ code }) => code === 'doctor-mtu')
+      .map(({ grade, figure }) => `${grade}: ${figure}`);
+  const withPackets = (judged: number): Partial<NodeFacts> => ({
+    machine: {
+      ...{ services: [], problems: [] },
+      podNetwork: { address: '10.244.1.0', unreachable: [], fullPackets: { lost: [], judged } },
+    },
+  });
+  expect(figures(withNode('n1', withPackets(0)))[0]).toBe('good: not tried yet');
+  expect(figures(withNode('n1', withPackets(1)))[0]).toBe('good: arrive at 1 other node');
+  expect(figures(gaps({}))).toEqual(['good: not tried']);
 });
 
 test('doctor-pod-network is good where no node has the network chart', () => {

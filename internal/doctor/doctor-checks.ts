@@ -70,6 +70,7 @@ const OF_A_MACHINE: readonly DoctorErrorCode[] = [
   'doctor-balancer',
   'doctor-network',
   'doctor-pod-network',
+  'doctor-mtu',
   'doctor-proxy',
   'doctor-dns',
   'doctor-deployment',
@@ -99,6 +100,7 @@ const OF_A_KUBELET: readonly DoctorErrorCode[] = [
   'doctor-node-error',
   'doctor-network',
   'doctor-pod-network',
+  'doctor-mtu',
   'doctor-proxy',
   'doctor-dns',
   'doctor-pods',
@@ -270,11 +272,16 @@ const ENTRIES: readonly Entry[] = [
   entry('doctor-network', 'kubernetes', {
     what: 'a ready pod of the network chart on each node',
     observe: kubernetes.network,
-    explains: ['doctor-pod-network', 'doctor-dns', 'doctor-pods'],
+    explains: ['doctor-pod-network', 'doctor-mtu', 'doctor-dns', 'doctor-pods'],
   }),
   entry('doctor-pod-network', 'kubernetes', {
     what: 'whether nodes answer each other through the network of pods; each agent probes up to eight other nodes',
     observe: podNetwork.podNetwork,
+    explains: ['doctor-dns', 'doctor-pods'],
+  }),
+  entry('doctor-mtu', 'kubernetes', {
+    what: 'whether full-size packets arrive at other nodes through the network of pods; each agent tries up to eight other nodes, one a minute',
+    observe: podNetwork.mtu,
     explains: ['doctor-dns', 'doctor-pods'],
   }),
   entry('doctor-proxy', 'kubernetes', {

@@ -82,6 +82,10 @@ export const doctorErrors = defineErrors({
     'Pods on a node do not reach pods on other nodes: the nodes do not answer each other through the network chart.',
     'Permit UDP port 8472 between all nodes, in the firewalls of the machines and of the networks between them.',
   ),
+  'doctor-mtu': retryable.operator.unhealthy(
+    'Small packets pass between two nodes, and full-size packets are lost: connections of pods open and then hang.',
+    'A network between the machines carries smaller packets than their interfaces send (MTU): a tunnel or a VPN, for example. Let it carry the MTU of the machines, or set the MTU of the interfaces of all machines to what it carries (`ping -M do -s SIZE` from one machine to the other finds it: SIZE + 28 bytes), then restart each node with `cluster node reboot`. The network of pods follows with 50 bytes less.',
+  ),
   'doctor-host-service': retryable.operator.unhealthy(
     'A service that a node needs, such as the kubelet or containerd, does not run on it, as the agent of the node reports.',
     'Correct the cause that is named. `cluster node logs NODE --unit UNIT` shows the whole log of the service (kubelet, cluster-containerd, cluster-etcd-state, cluster-etcd-kubernetes); drop-ins below /etc/systemd/system change how systemd starts it.',

@@ -30,7 +30,10 @@ export function fakeNode(name: string, changes: Partial<NodeFacts> = {}): NodeFa
     ...(name !== 'n4' && { etcdContents: { state: fakeContent(), kubernetes: fakeContent() } }),
     machine: {
       ...{ services: [], problems: [] },
-      podNetwork: { address: `10.244.${name.slice(1)}.0`, unreachable: [] },
+      podNetwork: {
+        ...{ address: `10.244.${name.slice(1)}.0`, unreachable: [] },
+        fullPackets: { lost: [], judged: 3 },
+      },
     },
     ...changes,
   };

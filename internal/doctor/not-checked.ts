@@ -36,11 +36,6 @@ const OTHER_NODES: Unchecked = {
  */
 export const NOT_CHECKED: readonly Unchecked[] = [
   {
-    layer: 'nodes',
-    what: 'the MTU of networks',
-    why: 'nobody measures the largest packet that passes between two nodes',
-  },
-  {
     layer: 'backups',
     what: 'backup files outside of the cluster',
     why: '`cluster backup ls DIRECTORY` and `cluster backup verify` check them',

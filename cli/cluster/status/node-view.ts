@@ -107,6 +107,12 @@ function machineFrom({ services, problems, podNetwork }: MachineHealth) {
       podNetwork: {
         address: printable(podNetwork.address),
         unreachable: podNetwork.unreachable.map((each) => printable(each)),
+        ...(podNetwork.fullPackets && {
+          fullPackets: {
+            lost: podNetwork.fullPackets.lost.map((each) => printable(each)),
+            judged: podNetwork.fullPackets.judged,
+          },
+        }),
       },
     }),
   };

@@ -134,6 +134,7 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     summary: 'The kubelet of {{ $labels.node }} is not healthy, or does not respond on its node',
   },
   'doctor-pod-network': { none: RECORDS },
+  'doctor-mtu': { none: RECORDS },
   'doctor-machine': { none: RECORDS },
   'doctor-host-service': {
     none: 'the check names the cause; the alerts of doctor-kubelet and doctor-etcd-member fire for these services',

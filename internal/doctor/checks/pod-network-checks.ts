@@ -1,5 +1,6 @@
 import { failed, type Observation } from '../../preflight/index.ts';
-import type { NodeFacts, RecordFacts } from '../cluster-facts.ts';
+import { counted } from '../../printable/index.ts';
+import type { MachineFacts, NodeFacts, RecordFacts } from '../cluster-facts.ts';
 import { judgePart, type Observe } from '../observe.ts';
 
 /** The maximum number of nodes that a sentence names. The sentence ends with the count of the others. */
@@ -11,6 +12,14 @@ interface Gap {
   readonly to: string;
 }
 
+/** A node with its gaps. */
+interface Attributed {
+  readonly node: string;
+  /** The other ends of the gaps. */
+  readonly others: readonly string[];
+  readonly gaps: readonly Gap[];
+}
+
 /**
  * Whether nodes answer each other through the network of pods. A gap between two nodes is attributed to the node that has
  * the most gaps: usually one node is cut off from many.
@@ -20,22 +29,58 @@ export const podNetwork: Observe = ({ records }) => {
   return judgePart(records, { subject: 'pod network', threshold }, (value) => {
     const nodes = probingNodes(value);
     if (nodes.length === 0) return [{ subject: 'pod network', figure: 'not probed', threshold }];
-    const gaps = gapsBetween(nodes);
+    const gaps = gapsBetween(nodes, ({ unreachable }) => unreachable);
     const good = nodes
       .filter(({ name }) => gaps.every(({ from, to }) => from !== name && to !== name))
       .map(({ name }): Observation => {
         return { subject: `pod network of ${name}`, node: name, figure: 'other nodes answer', threshold };
       });
-    const bad = attributed(gaps).map(([node, others]): Observation => {
-      const more = others.length > MAX_NAMED ? ` and ${others.length - MAX_NAMED} more` : '';
-      const named = `${others.slice(0, MAX_NAMED).join(', ')}${more}`;
-      const cause = `pods on ${node} do not reach pods on ${named} (VXLAN, UDP port 8472)`;
+    const bad = attributed(gaps).map(({ node, others }): Observation => {
+      const cause = `pods on ${node} do not reach pods on ${named(others)} (VXLAN, UDP port 8472)`;
       const figure = `${others.length} do not answer`;
       return { subject: `pod network of ${node}`, node, figure, threshold, problem: failed(cause) };
     });
     return [...bad, ...good];
   });
 };
+
+/**
+ * Whether full-size packets arrive at other nodes. Judges the nodes that have tried it: older agents do not, and a new node
+ * has not yet.
+ */
+export const mtu: Observe = ({ records }) => {
+  const threshold = 'full-size packets arrive';
+  return judgePart(records, { subject: 'packet size', threshold }, (value) => {
+    const nodes = probingNodes(value).filter(({ machine }) => machine?.podNetwork?.fullPackets !== undefined);
+    const losses = gapsBetween(nodes, ({ fullPackets }) => fullPackets?.lost ?? []);
+    const bad = attributed(losses).map(({ node, others, gaps }): Observation => {
+      const figure = `lost between ${node} and ${others.length === 1 ? 'another node' : `${others.length} others`}`;
+      const cause = `full-size packets ${wayOf(node, others, gaps)} are lost (MTU): connections open, and hang as soon as they carry more than a little`;
+      return { subject: `packet size of ${node}`, node, figure, threshold, problem: failed(cause) };
+    });
+    const good = nodes
+      .filter(({ name }) => losses.every(({ from, to }) => from !== name && to !== name))
+      .map(({ name, machine }): Observation => {
+        const judged = machine?.podNetwork?.fullPackets?.judged ?? 0;
+        const figure = judged === 0 ? 'not tried yet' : `arrive at ${counted(judged, 'other node')}`;
+        return { subject: `packet size of ${name}`, node: name, figure, threshold };
+      });
+    const seen = [...bad, ...good];
+    return seen.length === 0 ? [{ subject: 'packet size', figure: 'not tried', threshold }] : seen;
+  });
+};
+
+/** "from n4 to n2", or "between n4 and n2" if packets are lost in both directions. */
+function wayOf(node: string, others: readonly string[], gaps: readonly Gap[]): string {
+  if (gaps.every(({ from }) => from === node)) return `from ${node} to ${named(others)}`;
+  if (gaps.every(({ to }) => to === node)) return `from ${named(others)} to ${node}`;
+  return `between ${node} and ${named(others)}`;
+}
+
+function named(nodes: readonly string[]): string {
+  const more = nodes.length > MAX_NAMED ? ` and ${nodes.length - MAX_NAMED} more` : '';
+  return `${nodes.slice(0, MAX_NAMED).join(', ')}${more}`;
+}
 
 /**
  * The nodes that are up and probe others. A silent node does not answer either, and what it has reported is outdated; it
@@ -48,10 +93,16 @@ function probingNodes({ nodes }: RecordFacts): readonly NodeFacts[] {
   );
 }
 
-function gapsBetween(nodes: readonly NodeFacts[]): readonly Gap[] {
+type PodNetwork = NonNullable<MachineFacts['podNetwork']>;
+
+/** @param read the addresses of nodes that a node does not reach */
+function gapsBetween(
+  nodes: readonly NodeFacts[],
+  read: (podNetwork: PodNetwork) => readonly string[],
+): readonly Gap[] {
   const names = new Map(nodes.map(({ name, machine }) => [machine?.podNetwork?.address, name]));
   return nodes.flatMap(({ name: from, machine }) =>
-    (machine?.podNetwork?.unreachable ?? []).flatMap((address) => {
+    (machine?.podNetwork === undefined ? [] : read(machine.podNetwork)).flatMap((address) => {
       const to = names.get(address);
       return to === undefined || to === from ? [] : [{ from, to }];
     }),
@@ -59,7 +110,7 @@ function gapsBetween(nodes: readonly NodeFacts[]): readonly Gap[] {
 }
 
 /** The nodes that explain all gaps, with the other ends of their gaps: the node with the most gaps first. */
-function attributed(gaps: readonly Gap[]): readonly (readonly [node: string, others: readonly string[]])[] {
+function attributed(gaps: readonly Gap[]): readonly Attributed[] {
   const counts = new Map<string, number>();
   for (const name of gaps.flatMap(({ from, to }) => [from, to]))
     counts.set(name, (counts.get(name) ?? 0) + 1);
@@ -69,5 +120,6 @@ function attributed(gaps: readonly Gap[]): readonly (readonly [node: string, oth
   const own = gaps.filter(({ from, to }) => from === node || to === node);
   const others = [...new Set(own.map(({ from, to }) => (from === node ? to : from)))];
   const rest = attributed(gaps.filter((gap) => !own.includes(gap)));
-  return [[node, others.toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true }))], ...rest];
+  const sorted = others.toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true }));
+  return [{ node, others: sorted, gaps: own }, ...rest];
 }

@@ -25,6 +25,7 @@ const MAX_ENTRIES = {
   agreeing: 32,
   differing: 32,
   notCompared: 32,
+  lost: 16,
 } as const;
 
 /**
@@ -57,7 +58,8 @@ export function checkStatus(status: NodeStatus, addresses: readonly string[]): U
     refuseField('curator_endpoint', `${quoted(curatorEndpoint)} is not at an address in the certificate`);
   const { runnables, certificates, controlPlane, facts, dataDirectories: directories } = status;
   const { services = [], problems = [], podNetwork } = status.machine ?? {};
-  const { unreachable = [], address: podAddress = '' } = podNetwork ?? {};
+  const { unreachable = [], address: podAddress = '', fullPackets } = podNetwork ?? {};
+  const { lost = [] } = fullPackets ?? {};
   const members = kubernetesEtcd?.members ?? [];
   const contents = [status.etcdContents?.state, status.etcdContents?.kubernetes];
   const listed = {
@@ -67,7 +69,8 @@ export function checkStatus(status: NodeStatus, addresses: readonly string[]): U
   };
   const counts = {
     ...listed,
-    ...{ runnables, certificates, controlPlane, members, directories, services, problems, unreachable },
+    ...{ runnables, certificates, controlPlane, members, directories, services, problems },
+    ...{ unreachable, lost },
     facts: Object.keys(facts),
   };
   for (const [field, max] of Object.entries(MAX_ENTRIES)) {
@@ -78,7 +81,7 @@ export function checkStatus(status: NodeStatus, addresses: readonly string[]): U
     ...[status.agentVersion, status.kubernetesVersion, status.bootId, keys?.phase ?? ''],
     ...[...runnables.map(({ path }) => path), ...Object.entries(facts).flat()],
     ...directories.flatMap(({ path, protection }) => [path, protection]),
-    ...[podAddress, ...unreachable],
+    ...[podAddress, ...unreachable, ...lost],
     ...Object.values(listed).flat(),
     ...problems.flatMap(({ code, subject }) => [code, subject]),
     ...[...certificates, ...controlPlane, ...members, ...services].map(({ name }) => name),

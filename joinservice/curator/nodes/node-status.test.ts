@@ -160,6 +160,16 @@ describe('status and heartbeats', () => {
       over: { etcdContents: { state: { differing: ['x'.repeat(257)] } } },
     },
     {
+      name: 'they name too many nodes that full-size packets do not reach',
+      over: {
+        machine: { podNetwork: { fullPackets: { lost: Array.from({ length: 17 }, () => '10.244.0.0') } } },
+      },
+    },
+    {
+      name: 'the address of a node that full-size packets do not reach is too long',
+      over: { machine: { podNetwork: { fullPackets: { lost: ['x'.repeat(257)] } } } },
+    },
+    {
       name: 'the address of a node that does not answer is too long',
       over: { machine: { podNetwork: { unreachable: ['x'.repeat(257)] } } },
     },

@@ -458,6 +458,13 @@ export declare type PodNetwork = Message<"cluster.curator.v1.PodNetwork"> & {
    * @generated from field: repeated string unreachable = 2;
    */
   unreachable: string[];
+
+  /**
+   * Absent from older agents.
+   *
+   * @generated from field: cluster.curator.v1.FullPackets full_packets = 3;
+   */
+  fullPackets?: FullPackets | undefined;
 };
 
 /**
@@ -465,6 +472,33 @@ export declare type PodNetwork = Message<"cluster.curator.v1.PodNetwork"> & {
  * Use `create(PodNetworkSchema)` to create a new message.
  */
 export declare const PodNetworkSchema: GenMessage<PodNetwork>;
+
+/**
+ * Whether full-size packets arrive at other nodes of the network of pods.
+ *
+ * @generated from message cluster.curator.v1.FullPackets
+ */
+export declare type FullPackets = Message<"cluster.curator.v1.FullPackets"> & {
+  /**
+   * Addresses of other nodes that answer small requests, and none that needs full-size packets.
+   *
+   * @generated from field: repeated string lost = 1;
+   */
+  lost: string[];
+
+  /**
+   * For how many other nodes this is known.
+   *
+   * @generated from field: uint32 judged = 2;
+   */
+  judged: number;
+};
+
+/**
+ * Describes the message cluster.curator.v1.FullPackets.
+ * Use `create(FullPacketsSchema)` to create a new message.
+ */
+export declare const FullPacketsSchema: GenMessage<FullPackets>;
 
 /**
  * @generated from message cluster.curator.v1.MachineProblem
