@@ -1,5 +1,3 @@
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
 import { eventually, NodeShell } from '../harness/node-shell.ts';
@@ -38,9 +36,6 @@ await test('every command that changes nodes, interrupted at each of its steps, 
   await must('config', 'apply', '--yes');
   await cluster.allReady(MACHINES, 120);
   await using _on = keepMachinesOn(cluster, ['n5']);
-  const ann = join(bench.directory, 'ann');
-  await mkdir(ann);
-  await bench.must('--workspace', ann, 'operator', 'key', 'ann');
   let rotation = 0;
 
   /** What the commands of this story change. */
@@ -123,7 +118,6 @@ await test('every command that changes nodes, interrupted at each of its steps, 
     });
   };
 
-  const request = join(ann, 'ann.csr');
   for (const [there, back] of [
     [
       ['node', 'label', 'n4', 'zone=a', 'rack=1'],
@@ -141,10 +135,6 @@ await test('every command that changes nodes, interrupted at each of its steps, 
       ['node', 'drain', 'n4', ...FORCED],
       ['node', 'uncordon', 'n4'],
     ],
-    [
-      ['operator', 'add', 'ann', '--role', 'viewer', '--request', request, '--out', join(ann, 'ann.grant')],
-      ['operator', 'remove', 'ann', '--yes'],
-    ],
   ] as const)
     await story.test(`${there.slice(0, 2).join(' ')} and ${back.slice(0, 2).join(' ')}`, (step) =>
       thereAndBack((line) => step.diagnostic(line), there, back),
@@ -160,7 +150,7 @@ await test('every command that changes nodes, interrupted at each of its steps, 
   );
 
   /** The request of the machine n5 to join, as soon as the cluster has it. */
-  const asking = async (): Promise<string> => {
+  const pending = async (): Promise<string> => {
     const { joins } = await eventually(
       'n5 asks to join',
       JOIN_SECONDS,
@@ -173,7 +163,7 @@ await test('every command that changes nodes, interrupted at each of its steps, 
     words([
       'node',
       'approve',
-      await asking(),
+      await pending(),
       '--name',
       'n5',
       '--label',
