@@ -11,7 +11,6 @@ import {
   PAUSE_IMAGE,
   SCHEDULING,
 } from '../harness/node-shell.ts';
-import { editJoinSettings, StoryCluster } from '../harness/story-cluster.ts';
 
 const NAME = 'admin';
 const EXIT_PRECONDITION = 5;
@@ -56,21 +55,9 @@ const WORKLOAD = JSON.stringify({
   ],
 });
 
-/** The inventory gives n2 a label and a taint. */
-const listWithLabels = editJoinSettings(({ join }) => {
-  for (const entry of join.inventory)
-    if (entry.name === 'n2')
-      Object.assign(entry, {
-        labels: { pool: 'edge' },
-        taints: [{ key: 'listed', value: 'x', effect: 'PreferNoSchedule' }],
-      });
-});
-
 await test('an operator manages a node: labels, logs, drain with a budget, role guards, removal', async (story) => {
   await using bench = await createHarness();
-  const machines = new StoryCluster(bench, NAME);
-  await machines.machines({ controlPlanes: 1, workers: 1 }, listWithLabels);
-  await machines.up();
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
   const cluster = await bench.cluster(NAME);
   const first = new NodeShell(bench, NAME);
   const second = new NodeShell(bench, NAME, 'n2');
@@ -80,20 +67,6 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
   await story.test('CoreDNS runs on both nodes, although its pods were created before n2 joined', () =>
     dnsIsDistributed((...args) => first.kubectl(...args)),
   );
-
-  await story.test('labels and taints of the inventory are in Kubernetes', async () => {
-    await eventually(
-      'the label and the taint of n2',
-      30,
-      async () => ({
-        labels: await first.kubectl('get', 'node', 'n2', '--output', 'jsonpath={.metadata.labels}'),
-        taints: await first.kubectl('get', 'node', 'n2', '--output', 'jsonpath={.spec.taints}'),
-      }),
-      ({ labels, taints }) =>
-        labels.includes('"pool":"edge"') &&
-        /"effect":"PreferNoSchedule","key":"listed","value":"x"/.test(taints),
-    );
-  });
 
   await story.test('a change of labels changes the node record and restarts no process', async () => {
     const units = async () =>
