@@ -381,11 +381,16 @@ describe('command effects', () => {
 
 describe('defaults in help', () => {
   /** The default that help shows beside a flag or an argument, and whether it is the whole value. */
-  const shownDefault = ({ description, defaultValue, defaultValueDescription }: Option | Argument) => {
+  const shownDefault = ({
+    description,
+    defaultValue,
+    defaultValueDescription,
+  }: Option | Argument): readonly unknown[] => {
     // In the text of a description, a default of more than one word tells where the value comes from: "(default: newest build)".
     const [, inText] = /\(default: (\S+?)(?:, [^)]*)?\)/.exec(description) ?? [];
     const value: unknown = defaultValueDescription ?? defaultValue ?? inText;
-    return value === undefined || typeof value === 'boolean' ? [] : Array.isArray(value) ? value : [value];
+    if (value === undefined || typeof value === 'boolean') return [];
+    return Array.isArray(value) ? (value as readonly unknown[]) : [value];
   };
   const refusal = (one: Option | Argument, given: string): string | undefined => {
     if (one.argChoices !== undefined && !one.argChoices.includes(given)) return 'no choice';
