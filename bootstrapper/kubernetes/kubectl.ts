@@ -14,6 +14,7 @@ export async function kubectl(
   input?: string,
 ): Promise<string> {
   const argv = [`${PATHS.bin}/kubectl`, '--kubeconfig', PATHS.adminConf, ...args] as const;
+  const env = { KUBECACHEDIR: PATHS.kubectlCache };
   const standardInput = input === undefined ? {} : { input };
-  return (await commands.run({ argv, ...standardInput, timeoutMs: KUBECTL_MS, signal })).stdout;
+  return (await commands.run({ argv, env, ...standardInput, timeoutMs: KUBECTL_MS, signal })).stdout;
 }

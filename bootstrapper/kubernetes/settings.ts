@@ -66,6 +66,8 @@ export const PATHS = {
   kubeadmConfig: '/var/lib/cluster/kubernetes/kubeadm.yaml',
   stepCheckpoints: '/var/lib/cluster/kubernetes/marks.json',
   controlPlaneGeneration: '/var/lib/cluster/kubernetes/tenure',
+  /** kubectl would otherwise write its cache to /.kube, because the agent has no home directory. */
+  kubectlCache: '/var/lib/cluster/kubernetes/kubectl-cache',
   pki: '/etc/kubernetes/pki',
   kubeletConf: '/etc/kubernetes/kubelet.conf',
   adminConf: '/etc/kubernetes/admin.conf',

@@ -11,6 +11,7 @@ import {
   PAUSE_IMAGE,
   SCHEDULING,
 } from '../harness/node-shell.ts';
+import { editJoinSettings, StoryCluster } from '../harness/story-cluster.ts';
 
 const NAME = 'admin';
 const EXIT_PRECONDITION = 5;
@@ -55,9 +56,17 @@ const WORKLOAD = JSON.stringify({
   ],
 });
 
+/** The inventory gives n2 a label. */
+const listWithLabel = editJoinSettings(({ join }) => {
+  for (const entry of join.inventory)
+    if (entry.name === 'n2') Object.assign(entry, { labels: { pool: 'edge' } });
+});
+
 await test('an operator manages a node: labels, logs, drain with a budget, role guards, removal', async (story) => {
   await using bench = await createHarness();
-  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
+  const machines = new StoryCluster(bench, NAME);
+  await machines.machines({ controlPlanes: 1, workers: 1 }, listWithLabel);
+  await machines.up();
   const cluster = await bench.cluster(NAME);
   const first = new NodeShell(bench, NAME);
   const second = new NodeShell(bench, NAME, 'n2');
@@ -67,6 +76,15 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
   await story.test('CoreDNS runs on both nodes, although its pods were created before n2 joined', () =>
     dnsIsDistributed((...args) => first.kubectl(...args)),
   );
+
+  await story.test('a label of the inventory is in Kubernetes', async () => {
+    await eventually(
+      'the label of n2',
+      30,
+      () => first.kubectl('get', 'node', 'n2', '--output', 'jsonpath={.metadata.labels}'),
+      (labels) => labels.includes('"pool":"edge"'),
+    );
+  });
 
   await story.test('a change of labels changes the node record and restarts no process', async () => {
     const units = async () =>
