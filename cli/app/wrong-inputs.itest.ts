@@ -288,6 +288,7 @@ const VALUES = [
     'backup create': 'one target expected',
     'backup create --to new.backup --into directory': 'one target expected',
     'backup create --to new.backup --keep 3': 'one target expected',
+    'backup create --into directory --work-dir directory': 'one target expected',
   }),
   ...rows('contexts-unknown', 'usage', {
     'context use nope': 'context "nope" not found',

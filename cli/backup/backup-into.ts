@@ -26,6 +26,8 @@ export interface BackupIntoOptions extends Omit<BackupCreateOptions, 'to'> {
   readonly keep: number | undefined;
   /** Decrypt the new backup and restore it into an empty etcd. */
   readonly prove: boolean;
+  /** Directory for the decrypted data. */
+  readonly workDir: string | undefined;
 }
 
 /**
@@ -35,7 +37,7 @@ export interface BackupIntoOptions extends Omit<BackupCreateOptions, 'to'> {
  */
 export async function runBackupInto(context: CommandContext, options: BackupIntoOptions): Promise<void> {
   const { files, clock } = context.ports;
-  const { directory, keep, prove, recipients, node } = options;
+  const { directory, keep, prove, workDir, recipients, node } = options;
   if ((await files.stat(directory))?.kind !== 'directory')
     throw new BackupCommandError('backup-not-found', `creating a backup: directory ${directory} not found`);
   const { readName, clusterId } = await readCaller(context);
@@ -43,7 +45,7 @@ export async function runBackupInto(context: CommandContext, options: BackupInto
   const stamp = new Date(clock.nowMs()).toISOString().replace(/[-:.]/g, '');
   const to = join(directory, `${name === '' ? clusterId : name}-${stamp}.backup`);
   const { header, sha256, sizeBytes } = await createBackup(context, { to, recipients, node });
-  if (prove) await proveBackup(context, to, { recoveryKey: undefined, workDir: undefined });
+  if (prove) await proveBackup(context, to, { recoveryKey: undefined, workDir });
   const deleted = keep === undefined ? [] : await deleteOldest(context, directory, keep);
   const proof = prove ? 'FILE-PROVED' : 'TAKEN';
   context.host.result({ file: to, sizeBytes, sha256, proof, deleted, ...viewOf(header) }, () =>

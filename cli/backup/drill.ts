@@ -8,7 +8,7 @@ import { verifyCharts } from './compare-charts.ts';
 import { verifyObjects, type ObjectComparison } from './compare-objects.ts';
 import { createBackup } from './create-backup.ts';
 import { readRecoveryKey } from './recovery-key.ts';
-import { restoreCluster, type RestoredCluster } from './restore-backup.ts';
+import { restoreCluster, type RestoredCluster, type RestoreOptions } from './restore-backup.ts';
 import { readObjects } from './unpack-backup.ts';
 
 /** Result of a drill. */
@@ -28,11 +28,14 @@ export interface DrillResult extends RestoredCluster {
 export async function restoreAndCompare(
   context: CommandContext,
   file: string,
-  at: { readonly node: string; readonly fingerprint: string; readonly recoveryKey: string | undefined },
+  at: Pick<RestoreOptions, 'recoveryKey' | 'workDir'> & {
+    readonly node: string;
+    readonly fingerprint: string;
+  },
 ): Promise<DrillResult> {
   const { root } = layoutOf(context.paths.workspace);
   const rest = {
-    ...{ workDir: undefined, acceptOlderEpoch: false, charts: { kind: 'none' } as const },
+    ...{ acceptOlderEpoch: false, charts: { kind: 'none' } as const },
     ...{ ownerKey: undefined, keepWorkers: [], yes: true }, // the workspace is that of the drill
   } as const;
   const { keyPem } = await readOwnerKey(context, layoutOf(root));

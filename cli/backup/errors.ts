@@ -7,7 +7,7 @@ export const backupErrors = defineErrors({
     'Use another name with --to, or delete the file with `cluster backup delete`.',
   ),
   'backup-work-space': fault.operator.precondition(
-    'The file system has too little space for the decrypted backup and the databases that are restored from it. Nothing was changed.',
+    'The file system has too little space for the decrypted backup and the databases that are restored from it. The backup was not decrypted.',
     'Name a directory with enough space with --work-dir. It holds the decrypted data while the command runs: use an encrypted disk.',
   ),
   'backup-output-unfit': fault.operator.usage(
@@ -19,8 +19,8 @@ export const backupErrors = defineErrors({
     'Delete what was written, and run the command again.',
   ),
   'backup-target': fault.operator.usage(
-    'The command needs exactly one target: a file or a directory. --keep and --prove need a directory.',
-    'Use --to FILE, or --into DIRECTORY with --keep N and --prove.',
+    'The command needs exactly one target: a file or a directory. --keep and --prove need a directory, and --work-dir needs --prove.',
+    'Use --to FILE, or --into DIRECTORY with --keep N, --prove and --work-dir DIRECTORY.',
   ),
   'backup-list-target': fault.operator.usage(
     'The command lists either the backups in a directory or the backups that nodes keep, not both.',

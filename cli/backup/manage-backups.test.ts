@@ -120,7 +120,14 @@ describe('backups in a directory', () => {
 
   test('reports a missing directory before it takes a backup', async () => {
     const { context } = await createWorkspace();
-    const options = { directory: '/away', keep: 1, prove: true, recipients: [], node: undefined };
+    const options = {
+      directory: '/away',
+      keep: 1,
+      prove: true,
+      workDir: undefined,
+      recipients: [],
+      node: undefined,
+    };
     await expect(runBackupInto(context, options)).rejects.toMatchObject({ code: 'backup-not-found' });
   });
 

@@ -52,6 +52,7 @@ function registerRestore(mini: Command, action: ActionBinder): void {
     .requiredOption('--from <file>', 'backup file')
     .option('--owner-key <file>', 'file with the owner key (default: the owner key of the workspace)')
     .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
+    .option('--work-dir <directory>', 'directory for the decrypted data (default: /dev/shm)')
     .option('--keep', 'keep the machine; delete it with `cluster mini down`')
     .option('--build', 'build the component bundle first if it is missing')
     .option('--agent <file>', 'Debian package of the agent (default: newest build)')

@@ -41,6 +41,8 @@ export interface MiniRestoreOptions {
   readonly ownerKey?: string;
   /** File with an age identity; undefined: the recovery key of the owner. */
   readonly recoveryKey?: string;
+  /** Directory for the decrypted data. */
+  readonly workDir?: string;
   /** Keep the machine after the drill. */
   readonly keep?: true;
   /** Build the bundle if it is missing. */
@@ -133,7 +135,7 @@ function directoryOf({ root, name }: { readonly root: string; readonly name: str
 
 async function drill(
   context: CommandContext,
-  { from, ownerKey, recoveryKey }: MiniRestoreOptions,
+  { from, ownerKey, recoveryKey, workDir }: MiniRestoreOptions,
   { cluster, layers }: { readonly cluster: LocalCluster; readonly layers: readonly string[] },
 ): Promise<DrillResult> {
   await using _lock = await cluster.lock();
@@ -155,7 +157,7 @@ async function drill(
   await startMachines(context, cluster, [machine]);
   const fingerprint = await awaitAgent(context, machine);
   const node = formatEndpoint(machine.address, PORTS.init);
-  return await restoreAndCompare(own, from, { node, fingerprint, recoveryKey });
+  return await restoreAndCompare(own, from, { node, fingerprint, recoveryKey, workDir });
 }
 
 /** The configuration of the backup for one local machine: its software TPM, no external endpoint, and no charts. */

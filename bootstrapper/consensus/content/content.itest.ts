@@ -60,7 +60,8 @@ async function untilEnded({ units }: TestMember): Promise<void> {
 const write = (etcd: EtcdClient, key: string, value: string) =>
   etcd.commit({ when: [], then: [put(key, new TextEncoder().encode(value))] }, { signal });
 
-test('compareContent() names a member whose disk has changed a value; that member does not start with the initial check, and has the same content after it left and joined again', async () => {
+/** Three members with the planted value in their databases. */
+async function startMembers() {
   const [first, second, third] = await createMembers(3);
   const one = await first.start();
   await write(one.admin, 'planted', PLANTED);
@@ -69,6 +70,11 @@ test('compareContent() names a member whose disk has changed a value; that membe
     await member.start();
     await untilStored(member);
   }
+  return { first, second, third, one };
+}
+
+test('compareContent() names a member whose disk has changed a value; that member does not start with the initial check, and has the same content after it left and joined again', async () => {
+  const { first, second, one } = await startMembers();
   const { revision } = await one.admin.maintenance.status({ signal });
   const all = ['node-1', 'node-2', 'node-3'];
   const agree = { agreeing: all, differing: [], notCompared: [] };
@@ -108,14 +114,7 @@ test('compareContent() names a member whose disk has changed a value; that membe
 }, 120_000);
 
 test('a good member does not start with the initial check beside a damaged one; when that one is off it starts, and the damaged one can leave', async () => {
-  const [first, second, third] = await createMembers(3);
-  const one = await first.start();
-  await write(one.admin, 'planted', PLANTED);
-  for (const member of [second, third]) {
-    await shareKeys(first, member);
-    await member.start();
-    await untilStored(member);
-  }
+  const { first, second, third, one } = await startMembers();
   const untilCompared = async (count: number) => {
     for (;;) {
       const { agreeing, differing } = await compare(first, one.admin);

@@ -12,6 +12,7 @@ interface CreateFlags {
   readonly into?: string;
   readonly keep?: number;
   readonly prove?: true;
+  readonly workDir?: string;
   readonly recipient?: readonly string[];
   readonly node?: string;
 }
@@ -231,6 +232,7 @@ function registerCreate(backup: Command, action: ActionBinder): void {
       wholeNumber(1, 10_000),
     )
     .option('--prove', 'with --into: decrypt the backup and restore it into an empty etcd first')
+    .option('--work-dir <directory>', 'with --prove: directory for the decrypted data (default: /dev/shm)')
     .option(
       '--recipient <age1…>',
       'further recovery key that opens the backup; may be repeated',
@@ -263,12 +265,12 @@ Examples:
   cluster backup create --to blue.backup --recipient age1qyqszq…`,
     )
     .action(
-      action<CreateFlags>(async (context, { to, into, keep, prove, recipient = [], node }) => {
+      action<CreateFlags>(async (context, { to, into, keep, prove, workDir, recipient = [], node }) => {
         const { BackupCommandError, runBackupCreate, runBackupInto } = await useCases();
         const common = { recipients: recipient, node };
-        if (into !== undefined && to === undefined)
-          return runBackupInto(context, { ...common, directory: into, keep, prove: prove === true });
-        if (to === undefined || into !== undefined || keep !== undefined || prove === true)
+        if (into !== undefined && to === undefined && (workDir === undefined || prove === true))
+          return runBackupInto(context, { ...common, directory: into, keep, prove: prove === true, workDir });
+        if ([into, keep, prove, workDir].some((each) => each !== undefined) || to === undefined)
           throw new BackupCommandError('backup-target', 'creating a backup: one target expected');
         return runBackupCreate(context, { ...common, to });
       }),

@@ -102,7 +102,7 @@ export async function unfinishedRemovals(
     if (isProved || (order === 'none' && hasRoles)) return []; // with its roles, it is still a usable node
     const commands =
       order === 'none'
-        ? `\`cluster node remove ${name}\` or \`reset ${name}\``
+        ? `\`cluster node remove ${name}\` or \`cluster node reset ${name}\``
         : `\`cluster node reset ${name}\``;
     return [`taking node ${name} out of the cluster was interrupted: run ${commands} again`];
   });

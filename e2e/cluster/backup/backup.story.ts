@@ -88,7 +88,8 @@ await test('an owner takes a backup of a running cluster and proves that it can 
     async () => {
       const ring = join(workspace, 'ring');
       await mkdir(ring);
-      const into = ['backup', 'create', '--into', ring, '--keep', '2', '--prove'];
+      const decrypted = join(workspace, 'decrypted');
+      const into = ['backup', 'create', '--into', ring, '--keep', '2', '--prove', '--work-dir', decrypted];
       const taken: string[] = [];
       for (let run = 0; run < 3; run++) {
         const made = await cliJson<{ file: string; deleted: string[] }>(
@@ -100,6 +101,7 @@ await test('an owner takes a backup of a running cluster and proves that it can 
         taken.push(made.file);
         assert.deepEqual(made.deleted, run === 2 ? [taken[0]] : []);
       }
+      assert.deepEqual(await readdir(decrypted), []); // it was used, and is empty again
       const listed = await cliJson<readonly { readonly file: string; readonly proof: string }[]>(
         bench,
         ...['--workspace', workspace, 'backup', 'ls', ring],

@@ -47,10 +47,12 @@ const STRIKES: Readonly<Record<string, Strike>> = {
   },
 };
 
+/** Where a node writes a backup before it is complete (bootstrapper/backup/schedule/backup-ring.ts). */
+const RING = join('backups', 'work');
 /** The stages of a scheduled backup by what lies on the disk of the node. Paths are relative to its state directory. */
 const STAGES: Readonly<Record<string, string>> = {
-  'writes the file': 'backups/work/backup.partial',
-  'writes the snapshot of the Kubernetes etcd': 'backups/work/kubernetes.snapshot',
+  'writes the file': `${RING}/backup.partial`,
+  'writes the snapshot of the Kubernetes etcd': `${RING}/kubernetes.snapshot`,
   'proves the state etcd': 'etcd-state/throwaway',
   'proves the Kubernetes etcd': 'etcd-kubernetes/throwaway',
 };

@@ -59,7 +59,16 @@ await test('a cluster is restored from one file onto a machine that was never pa
   await story.test(
     'a restore drill (mini restore) that was killed leaves a local machine, which the next drill replaces',
     async () => {
-      const drill = ['mini', 'restore', '--name', DRILL, '--from', file];
+      const drill = [
+        'mini',
+        'restore',
+        '--name',
+        DRILL,
+        '--from',
+        file,
+        '--work-dir',
+        join(kept, 'decrypted'),
+      ];
       const child = bench.startCli('--workspace', workspace, ...drill);
       await eventually(
         'the drill has a machine',
