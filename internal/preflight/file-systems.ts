@@ -40,7 +40,7 @@ export const fileSystems = ({
   }));
 };
 
-/** Without the directories that are in another one of them. */
-function outermost(directories: readonly string[]): readonly string[] {
+/** Without the directories that are in another one of them: one read-only file system is one problem. */
+export function outermost(directories: readonly string[]): readonly string[] {
   return directories.filter((each) => !directories.some((other) => each.startsWith(`${other}/`)));
 }

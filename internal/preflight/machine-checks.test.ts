@@ -224,6 +224,18 @@ describe('MACHINE_CHECKS', () => {
     ]);
   });
 
+  test('report a read-only directory once, without the directories in it', () => {
+    const outer = { path: '/var/lib/cluster', problem: 'EROFS' };
+    const inner = { path: '/var/lib/cluster/etcd-state/data', problem: 'EROFS' };
+    const failures = (paths: readonly { path: string; problem: string }[]) =>
+      failedChecks(judged({ writableDirectories: paths })).map(({ subject }) => subject);
+    expect(failures([inner, outer])).toEqual([outer.path]);
+    expect(failures([inner, { ...outer, path: '/var/lib/cluster-2' }])).toEqual([
+      inner.path,
+      '/var/lib/cluster-2',
+    ]);
+  });
+
   test('report a broken disk before the problems that it causes', () => {
     const programs = { ...fit.programs, ip: undefined };
     const failures = failedChecks(

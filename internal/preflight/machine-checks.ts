@@ -2,6 +2,7 @@ import { formatDuration } from '../clock/index.ts';
 import { formatBytes } from '../printable/index.ts';
 import { failed, type Check, type Observation } from './check.ts';
 import { preflightErrors, type PreflightErrorCode } from './errors.ts';
+import { outermost } from './file-systems.ts';
 import { KERNEL_CHECKS } from './kernel-checks.ts';
 import type { MachineFacts } from './machine-facts.ts';
 import { NAME_CHECKS } from './name-checks.ts';
@@ -38,13 +39,18 @@ const tpm: Observe = ({ tpm }) => {
   ];
 };
 
-const readOnly: Observe = ({ writableDirectories }) =>
-  writableDirectories.map(({ path, problem }) => ({
-    subject: path,
-    figure: problem === undefined ? 'writable' : 'not writable',
-    threshold: 'writable',
-    problem: failed(problem && `${path} is not writable: ${problem}`),
-  }));
+const readOnly: Observe = ({ writableDirectories }) => {
+  const unwritable = writableDirectories.filter(({ problem }) => problem !== undefined);
+  const named = outermost(unwritable.map(({ path }) => path));
+  return writableDirectories
+    .filter(({ path, problem }) => problem === undefined || named.includes(path))
+    .map(({ path, problem }) => ({
+      subject: path,
+      figure: problem === undefined ? 'writable' : 'not writable',
+      threshold: 'writable',
+      problem: failed(problem && `${path} is not writable: ${problem}`),
+    }));
+};
 
 const disk: Observe = ({ diskSpace }) =>
   diskSpace.map(({ directory, freeBytes, neededBytes }) => {
