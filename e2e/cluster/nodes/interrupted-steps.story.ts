@@ -1,3 +1,5 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
 import { eventually, NodeShell } from '../harness/node-shell.ts';
@@ -36,6 +38,9 @@ await test('every command that changes nodes, interrupted at each of its steps, 
   await must('config', 'apply', '--yes');
   await cluster.allReady(MACHINES, 120);
   await using _on = keepMachinesOn(cluster, ['n5']);
+  const ann = join(bench.directory, 'ann');
+  await mkdir(ann);
+  await bench.must('--workspace', ann, 'operator', 'key', 'ann');
   let rotation = 0;
 
   /** What the commands of this story change. */
@@ -118,6 +123,7 @@ await test('every command that changes nodes, interrupted at each of its steps, 
     });
   };
 
+  const request = join(ann, 'ann.csr');
   for (const [there, back] of [
     [
       ['node', 'label', 'n4', 'zone=a', 'rack=1'],
@@ -134,6 +140,10 @@ await test('every command that changes nodes, interrupted at each of its steps, 
     [
       ['node', 'drain', 'n4', ...FORCED],
       ['node', 'uncordon', 'n4'],
+    ],
+    [
+      ['operator', 'add', 'ann', '--role', 'viewer', '--request', request, '--out', join(ann, 'ann.grant')],
+      ['operator', 'remove', 'ann', '--yes'],
     ],
   ] as const)
     await story.test(`${there.slice(0, 2).join(' ')} and ${back.slice(0, 2).join(' ')}`, (step) =>
