@@ -52,6 +52,15 @@ function seqText({ log, seq }: AuditRecord): string {
   return `${log === 'requests' ? 'r' : ''}${seq}`;
 }
 
+/** The newest decision of this method about this subject, from the verified audit log; undefined if there is none. */
+export async function findNewestDecision(
+  context: CommandContext,
+  wanted: { readonly method: string; readonly subject: string },
+): Promise<AuditRecord | undefined> {
+  const { entries } = await readLog(context, 'decisions');
+  return entries.findLast(({ method, subject }) => method === wanted.method && subject === wanted.subject);
+}
+
 /** `cluster audit export FILE`: writes all entries; the file can be verified without the cluster. */
 export async function runAuditExport(context: CommandContext, path: string): Promise<void> {
   const { decisions, requests } = await readVerified(context);

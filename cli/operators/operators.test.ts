@@ -1,12 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import { EMPTY_CHAIN, extendChain } from '../../internal/audit/index.ts';
+import { CodedError, defineErrors, fault } from '../../internal/errors/index.ts';
 import { createCaCertPem, generateKeyPem } from '../../internal/pki/index.ts';
 import type { MemoryFiles } from '../../internal/testing/index.ts';
 import { contextOf, createCuratorHarness } from '../cluster/curator/fake-curator.ts';
 import { runAuditVerify } from '../audit/index.ts';
 import { runOperatorAccept, runOperatorKey } from './operator-identity.ts';
-import { runOperatorAdd, runOperatorList } from './operators.ts';
+import { runOperatorAdd, runOperatorList, runOperatorRemove } from './operators.ts';
 
+const refusals = defineErrors({ 'operatorapi-operator-unknown': fault.operator.precondition('-', '-') });
 const coded = (code: string): unknown => expect.objectContaining({ code });
 const textOf = async (files: MemoryFiles, path: string): Promise<string> =>
   Buffer.from((await files.read(path, 1_000_000)) ?? '').toString('utf8');
@@ -79,6 +81,46 @@ describe('an operator', () => {
         expect(again.host.answered).toMatchObject({ entries: 1, checkpoints: runs });
       }
     }
+  });
+
+  test('is removed once: the audit log tells a repeated removal from a wrong name', async () => {
+    const facts = {
+      timeMs: 1,
+      caller: 'operator:owner',
+      method: 'DeleteOperator',
+      subject: 'ann',
+      detail: {},
+    };
+    const { head, record } = extendChain(EMPTY_CHAIN, facts);
+    await using harness = await createCuratorHarness(
+      {},
+      {
+        listOperators: async () => ({ operators: [] }),
+        deleteOperator: async ({ name }) => {
+          throw new CodedError(refusals, 'operatorapi-operator-unknown', `operator ${name} not found`);
+        },
+        listAudit: async function* () {
+          yield { message: { case: 'entry', value: { seq: 1n, record } } };
+          yield { message: { case: 'head', value: { seq: 1n, hash: head.hash, firstSeq: 1n, epoch: 1n } } };
+        },
+      },
+    );
+    const remove = async (name: string, dryRun: boolean) => {
+      const context = contextOf(harness.files, '/owner');
+      await runOperatorRemove(context, name, { dryRun, yes: true });
+      return context.host;
+    };
+    const said = 'Operator ann was removed already, at 1970-01-01T00:00:00.001Z by operator:owner.';
+    const { answered, records } = await remove('ann', false);
+    expect(answered).toMatchObject({ name: 'ann', removed: true, removedMs: 1 });
+    expect(records).toContainEqual(expect.objectContaining({ text: said }));
+    expect((await remove('ann', true)).records).toContainEqual(
+      expect.objectContaining({ text: `${said} Nothing would be changed.` }),
+    );
+    await expect(remove('bob', false)).rejects.toEqual(coded('operatorapi-operator-unknown'));
+    expect((await remove('bob', true)).records).toContainEqual(
+      expect.objectContaining({ text: 'operator "bob" not found. Nothing would be changed.' }),
+    );
   });
 
   test('refuses a grant for another key, of another cluster, or malformed', async () => {

@@ -4,6 +4,7 @@ import { CodedError } from '../../internal/errors/index.ts';
 import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/index.ts';
 import { OPERATOR_ROLES } from '../../internal/role/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { findNewestDecision } from '../audit/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { saveSubmittedDocuments, signedOperators } from '../sign/index.ts';
 import { renderGrant, type OperatorGrant } from '../workspace/index.ts';
@@ -160,8 +161,14 @@ export async function runOperatorRemove(
   try {
     await remove();
   } catch (error) {
-    const isSigner = error instanceof CodedError && error.code === 'operatorapi-ownership-signer';
-    if (!isSigner || context.ownerSignature !== undefined) throw error;
+    const code = error instanceof CodedError ? String(error.code) : undefined;
+    if (code === 'operatorapi-operator-unknown') {
+      const earlier = await findRemoval(context, name);
+      if (earlier === undefined) throw error;
+      context.host.result({ name, removed: true, hasSigned, removedMs: earlier.timeMs }, () => earlier.text);
+      return;
+    }
+    if (code !== 'operatorapi-ownership-signer' || context.ownerSignature !== undefined) throw error;
     await signOwnership(context);
     hasSigned = true;
     await remove();
@@ -178,6 +185,15 @@ export async function runOperatorRemove(
         : []),
     ].join('\n'),
   );
+}
+
+/** The earlier removal of an operator that the cluster does not know, so that a repeated command tells it from a wrong name. */
+async function findRemoval(context: CommandContext, name: string) {
+  const found = await findNewestDecision(context, { method: 'DeleteOperator', subject: name });
+  if (found === undefined) return undefined;
+  const { timeMs } = found;
+  const time = new Date(timeMs).toISOString();
+  return { timeMs, text: `Operator ${name} was removed already, at ${time} by ${printable(found.caller)}.` };
 }
 
 async function findOperator(context: CommandContext, name: string) {
@@ -205,9 +221,10 @@ async function confirmOperatorRemoval(
     await confirmLoss(context, { doing: `removing operator ${name}`, losses, yes });
     return false;
   }
+  const earlier = known === undefined ? await findRemoval(context, name) : undefined;
   context.host.result({ name, removed: false, dryRun, losses }, () =>
     known === undefined
-      ? `operator ${JSON.stringify(name)} not found. Nothing would be changed.`
+      ? `${earlier?.text ?? `operator ${JSON.stringify(name)} not found.`} Nothing would be changed.`
       : [`Operator ${name} would be removed. Nothing was changed. Consequences:`, renderLosses(losses)].join(
           '\n',
         ),

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import { EMPTY_CHAIN, extendChain } from '../../../internal/audit/index.ts';
 import { CodedError, defineErrors, fault, retryable } from '../../../internal/errors/index.ts';
 import { fingerprintOfKey, generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { reportedError } from '../../../internal/rpc/index.ts';
@@ -28,6 +29,7 @@ const WORK = [NodeRole.KUBERNETES_WORKER];
 
 const refusals = defineErrors({
   'curator-node-unknown': fault.operator.precondition('-', '-'),
+  'operatorapi-operator-unknown': fault.operator.precondition('-', '-'),
   'etcd-unavailable': retryable.peer.unreachable('-', '-'),
   'streams-node-gone': retryable.peer.unreachable('-', '-'),
   'streams-node-refused': fault.peer.precondition('-', '-'),
@@ -79,6 +81,7 @@ function createState() {
     podKinds: {} as Readonly<Record<string, 'alone' | 'with-data'>>,
     removed: [] as { nodeId: string; name: string; sharedKeys: RemovedKeys; keyGeneration: bigint }[],
     operators: ['ann'],
+    removedOperators: [] as string[],
     decisions: {} as Record<string, string>,
     generation: 1,
     machines: { n3: 'member', n4: 'member' } as Record<string, string>,
@@ -350,9 +353,24 @@ function admissionOf(cluster: Cluster, { look, effect }: Pick<Parts, 'look' | 'e
       ],
     })),
     deleteOperator: effect(({ name }: { readonly name: string }) => {
-      cluster.state.operators = cluster.state.operators.filter((each) => each !== name);
+      const { state } = cluster;
+      if (!state.operators.includes(name))
+        throw new CodedError(refusals, 'operatorapi-operator-unknown', `operator ${name} not found`);
+      state.operators = state.operators.filter((each) => each !== name);
+      state.removedOperators.push(name);
       return {};
     }),
+    listAudit: async function* () {
+      let head = EMPTY_CHAIN;
+      for (const subject of cluster.state.removedOperators) {
+        const facts = { timeMs: 1, caller: 'operator:owner', method: 'DeleteOperator', subject, detail: {} };
+        const entry = extendChain(head, facts);
+        head = entry.head;
+        yield { message: { case: 'entry' as const, value: { seq: BigInt(head.seq), record: entry.record } } };
+      }
+      const value = { seq: BigInt(head.seq), hash: head.hash, firstSeq: 1n, epoch: 1n };
+      yield { message: { case: 'head' as const, value } };
+    },
     listJoins: look(() => ({ joins: [], dropped: 0n })),
     decideJoin: effect(
       ({

@@ -73,7 +73,7 @@ export async function playHints(
   );
 
   await story.test(
-    'the operator decides the name of the joining node, and its labels come from the cloud',
+    'the operator decides the name and a label of the joining node, and other labels come from the cloud',
     async () => {
       const fingerprint = await cluster.fingerprint('n2');
       await bench.must(
@@ -84,7 +84,15 @@ export async function playHints(
         fingerprint,
         '--name',
         'n2',
+        '--label',
+        'pool=edge',
         '--wait',
+      );
+      await eventually(
+        'the label of the approval is in Kubernetes',
+        30,
+        () => cluster.run('n1', 'kubectl', 'get', 'nodes', '-l', 'pool=edge', '-o', 'name'),
+        (names) => names === 'node/n2',
       );
       assert.equal(
         await cluster.run('n1', 'kubectl', 'get', 'node', 'n2', '-o', LABELS),
