@@ -137,8 +137,8 @@ function renderNode(agent: Agent, renderOwn: () => Promise<string>, signal: Abor
 }
 
 /** The backups that this node keeps. */
-export function backupRing({ files }: Pick<Agent, 'files'>): BackupRing {
-  return new BackupRing({ files, streams: new DiskStreams() }, AGENT_PATHS.backups);
+export function backupRing({ files, clock }: Pick<Agent, 'files' | 'clock'>): BackupRing {
+  return new BackupRing({ files, clock, streams: new DiskStreams() }, AGENT_PATHS.backups);
 }
 
 function taskPorts(agent: Agent, membership: Membership, renderOwn: () => Promise<string>): TaskPorts {

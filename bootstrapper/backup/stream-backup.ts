@@ -27,6 +27,7 @@ import {
 import { isMemberState } from '../../internal/role/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { BackupTaskError } from './errors.ts';
+import { joined, paced } from './paced.ts';
 
 const READ_MS = 10_000;
 /** Long enough to hash a database of some GiB. */
@@ -120,10 +121,12 @@ interface Taking extends BackupContent {
 }
 
 function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupPart[] {
+  const { clock } = options;
   const { etcds, watches, cluster, workspace, signal, observer } = taking;
   let keys: Uint8Array = new Uint8Array();
   const snapshot = (name: EtcdName): AsyncIterable<Uint8Array> => {
-    const chunks = etcds[name].maintenance.snapshot(signal);
+    const begun = afterFirst(etcds[name].maintenance.snapshot(signal), () => watches[name].begun(signal));
+    const chunks = paced(joined(begun), lengthOf, { clock, signal });
     return observer === undefined ? chunks : tee(chunks, (data) => observer.snapshot(name, data));
   };
   return [
@@ -133,7 +136,7 @@ function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupP
     { name: 'shared-keys', content: later(async () => (keys = await readKeys(options))) },
     { name: 'state-etcd', content: snapshot('state') },
     { name: 'kubernetes-etcd', content: snapshot('kubernetes') },
-    { name: 'objects', content: objectsOf(taking) },
+    { name: 'objects', content: objectsOf(clock, taking) },
     {
       name: 'facts',
       content: later(async () => {
@@ -143,8 +146,8 @@ function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupP
             'taking a backup: the shared keys were replaced meanwhile; the keys in the backup may not decrypt its data',
           );
         const facts = {
-          state: await watches.state.facts(signal),
-          kubernetes: await watches.kubernetes.facts(signal),
+          state: watches.state.facts(),
+          kubernetes: watches.kubernetes.facts(),
           nodes: cluster.nodes,
         };
         observer?.facts(facts);
@@ -155,7 +158,7 @@ function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupP
 }
 
 /** The objects of Kubernetes that the snapshot has, so that a restored cluster can be compared with them. Called after the snapshot. */
-async function* objectsOf({ etcds, watches, signal }: Taking): AsyncGenerator<Uint8Array> {
+async function* objectsOf(clock: Clock, { etcds, watches, signal }: Taking): AsyncGenerator<Uint8Array> {
   const { kubernetes: etcd } = etcds;
   const { revision: since } = watches.kubernetes;
   const limits = { signal, timeoutMs: READ_MS };
@@ -163,13 +166,33 @@ async function* objectsOf({ etcds, watches, signal }: Taking): AsyncGenerator<Ui
   yield* encodeObjects({
     since,
     before: etcd.keys(OBJECTS_PREFIX, since, limits),
-    after: etcd.entries(OBJECTS_PREFIX, revision, limits),
+    after: paced(etcd.entries(OBJECTS_PREFIX, revision, limits), sizeOfPage, { clock, signal }),
     isCompacted: (error) => error instanceof EtcdError && error.code === 'etcd-compacted',
   });
 }
 
+function lengthOf(chunk: Uint8Array): number {
+  return chunk.length;
+}
+
+function sizeOfPage(page: readonly { readonly value: Uint8Array }[]): number {
+  return page.reduce((sum, { value }) => sum + value.length, 0);
+}
+
 async function* later(read: () => Uint8Array | Promise<Uint8Array>): AsyncGenerator<Uint8Array> {
   yield await read();
+}
+
+async function* afterFirst(
+  chunks: AsyncIterable<Uint8Array>,
+  work: () => Promise<void>,
+): AsyncGenerator<Uint8Array> {
+  let isFirst = true;
+  for await (const chunk of chunks) {
+    if (isFirst) await work();
+    isFirst = false;
+    yield chunk;
+  }
 }
 
 async function* tee(
@@ -229,14 +252,15 @@ async function readKeys({ files, keyFiles }: BackupStreamOptions): Promise<Uint8
 
 /**
  * The hash of an etcd at the revision before its snapshot. etcd hashes only what it has not compacted, so the hash is
- * taken before and after the snapshot. If etcd was not compacted between the two hashes, the hash is also valid for the
- * snapshot.
+ * taken before the snapshot and as soon as the snapshot has begun, when its content is fixed. If etcd was not compacted between
+ * the two hashes, the hash is also valid for the snapshot.
  */
 class SnapshotWatch {
   readonly revision: bigint;
   readonly #etcd: BackupEtcd;
   readonly #before: bigint;
   readonly #objects: Readonly<Record<string, number>>;
+  #hash: number | undefined;
 
   private constructor(
     etcd: BackupEtcd,
@@ -260,15 +284,18 @@ class SnapshotWatch {
     return new SnapshotWatch(etcd, { revision, compactRevision, objects: objects.byResource });
   }
 
-  async facts(signal: AbortSignal): Promise<EtcdFacts> {
-    const revision = String(this.revision);
+  /** To be called once the snapshot has begun. */
+  async begun(signal: AbortSignal): Promise<void> {
     try {
       const after = await this.#etcd.maintenance.hash(this.revision, { signal, timeoutMs: HASH_MS });
-      const facts = { revision, objects: this.#objects };
-      return after.compactRevision === this.#before ? { ...facts, hash: after.hash } : facts;
+      if (after.compactRevision === this.#before) this.#hash = after.hash;
     } catch {
-      signal.throwIfAborted();
-      return { revision, objects: this.#objects }; // etcd has compacted this revision meanwhile
+      signal.throwIfAborted(); // otherwise etcd has compacted this revision meanwhile
     }
+  }
+
+  facts(): EtcdFacts {
+    const facts = { revision: String(this.revision), objects: this.#objects };
+    return this.#hash === undefined ? facts : { ...facts, hash: this.#hash };
   }
 }

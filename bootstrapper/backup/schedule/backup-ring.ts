@@ -1,8 +1,10 @@
 import { join } from 'node:path';
 import { verifyBackup } from '../../../internal/backup/index.ts';
+import type { Clock } from '../../../internal/clock/index.ts';
 import type { FilePort, StreamPort } from '../../../internal/file/index.ts';
 import { BACKUP_NAME, type BackupRecord } from '../../../internal/records/index.ts';
 import { BackupTaskError } from '../errors.ts';
+import { paced } from '../paced.ts';
 
 const FILE_MODE = 0o600;
 const SEQ_DIGITS = 8;
@@ -24,13 +26,18 @@ export interface RingTrust {
  * ```
  */
 export class BackupRing {
+  readonly #clock: Clock;
   readonly #files: FilePort;
   readonly #streams: StreamPort;
   /** Directory of the complete backups. */
   readonly kept: string;
   readonly work: string;
 
-  constructor(ports: { readonly files: FilePort; readonly streams: StreamPort }, directory: string) {
+  constructor(
+    ports: { readonly files: FilePort; readonly streams: StreamPort; readonly clock: Clock },
+    directory: string,
+  ) {
+    this.#clock = ports.clock;
     this.#files = ports.files;
     this.#streams = ports.streams;
     this.kept = join(directory, 'kept');
@@ -104,7 +111,10 @@ export class BackupRing {
     { clusterId, ownerKeys }: RingTrust,
     signal: AbortSignal,
   ): Promise<Pick<BackupRecord, 'takenMs' | 'epoch' | 'sha256' | 'sizeBytes'>> {
-    const chunks = this.#streams.readChunks(path, { signal });
+    const chunks = paced(this.#streams.readChunks(path, { signal }), ({ length }) => length, {
+      clock: this.#clock,
+      signal,
+    });
     const { header, sha256, sizeBytes } = await verifyBackup(chunks, {
       ...{ clusterId, owners: ownerKeys },
       epoch: 1,

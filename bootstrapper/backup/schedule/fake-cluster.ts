@@ -51,6 +51,8 @@ export class FakeCluster {
   restored: Restored = { hash: 4711, keys: ['/registry/pods/default/a'] };
   /** How often etcd compacts its history during a backup from now on. */
   compactions = 0;
+  /** Whether etcd compacts its history after the last snapshot of each backup has begun. */
+  compactsDuringSnapshot = false;
   freeBytes = 1024 ** 4;
   /** The values that the workers publish about the backups of the cluster. */
   readonly published = { scheduledBackups: new EventValue<ScheduledBackups | undefined>() };
@@ -132,7 +134,7 @@ export class FakeCluster {
       freeBytes: () => Promise.resolve(this.freeBytes),
       fileSystem: () => Promise.reject(new Error('not used by backups')),
     };
-    return new BackupRing({ files, streams }, `/${name}`);
+    return new BackupRing({ files, streams, clock: this.clock }, `/${name}`);
   }
 
   /** Options of the worker on one control plane. */
@@ -172,6 +174,7 @@ export class FakeCluster {
           this.#compactRevision++;
         }
         yield Buffer.from(`content of ${name}`);
+        if (this.compactsDuringSnapshot && name === 'kubernetes') this.#compactRevision++;
       }.bind(this),
     };
     const keys = async function* () {

@@ -158,7 +158,16 @@ describe('backupScheduleWorker()', () => {
     },
   );
 
-  test('takes the backup again when etcd compacts its history during the backup', async () => {
+  test('proves a backup although etcd compacts its history while it sends the snapshot', async () => {
+    const { cluster, machines, ids, run, until, proved } = await start(1);
+    cluster.compactsDuringSnapshot = true;
+    await cluster.schedule(ids);
+    run(...machines);
+    await until(proved(1));
+    expect(await cluster.failure()).toBeUndefined();
+  });
+
+  test('takes the backup again when etcd compacts its history before it sends the snapshot', async () => {
     const { cluster, machines, ids, run, until, proved, filesOf } = await start(1);
     cluster.compactions = 2;
     await cluster.schedule(ids);

@@ -4,6 +4,7 @@ import { findCoded } from '../../../internal/errors/index.ts';
 import type { EtcdClient } from '../../../internal/etcd/index.ts';
 import type { BackupRecord } from '../../../internal/records/index.ts';
 import { BackupTaskError } from '../errors.ts';
+import { joined } from '../paced.ts';
 import { streamBackup, type BackupEtcd, type BackupStreamOptions } from '../stream-backup.ts';
 import type { BackupRing, RingTrust } from './backup-ring.ts';
 import { proveContent } from './prove-content.ts';
@@ -112,7 +113,7 @@ async function writeFiles(
       seen = facts;
     },
   };
-  for await (const data of streamBackup(options, { certificate, workspace, etcds, observer }, signal))
+  for await (const data of joined(streamBackup(options, { certificate, workspace, etcds, observer }, signal)))
     await append(FILE, data);
   if (seen === undefined)
     throw new TypeError('streamBackup() ended without reporting the facts of the backup');

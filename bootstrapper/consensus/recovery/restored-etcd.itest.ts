@@ -13,9 +13,20 @@ const CALL = { signal, timeoutMs: 10_000 };
 afterEach(closeOpened);
 
 const programs = new ExecaRunner({ path: '/usr/bin:/bin' });
+/** Runs programs without systemd: those in a transient unit are run directly. */
 const commands: CommandRunner = {
-  run: (command) => (/^(systemd-sysusers|chown)$/.test(command.argv[0]) ? noCommands : programs).run(command),
+  run: (command) => {
+    const [program, ...args] = command.argv;
+    if (program === 'systemd-run') {
+      const [inUnit = '', ...its] = args.slice(args.indexOf('--') + 1);
+      inUnits.push(args);
+      return programs.run({ ...command, argv: [inUnit, ...its] });
+    }
+    return (/^(systemd-sysusers|chown)$/.test(program) ? noCommands : programs).run(command);
+  },
 };
+/** The arguments of each run of `systemd-run`. */
+const inUnits: (readonly string[])[] = [];
 
 /** A member with three keys, its configuration, and a snapshot of it in a file. */
 async function start() {
@@ -78,8 +89,12 @@ test('withRestoredSnapshot() runs a throwaway etcd with the content of the snaps
     },
     signal,
   );
-  // systemd kills the throwaway etcd before its memory use harms the members on the same machine.
+  // systemd kills the throwaway etcd before its memory use harms the members on the same machine, which have priority.
   expect(units[0]).toMatch(/^MemoryMax=1G$/m);
+  expect(units[0]).toMatch(/^CPUWeight=10$/m);
+  expect(inUnits.at(-1)).toEqual(
+    expect.arrayContaining(['--property=MemoryMax=1G', '--property=CPUWeight=10', '--collect']),
+  );
   expect((await ports.units.status(PROOF_ETCD_UNIT, signal)).active).not.toBe('active');
   await expect(stat(directory)).rejects.toThrow('ENOENT');
   const { revision: now } = await admin.list('/registry/', CALL);

@@ -18,21 +18,23 @@ const OWN_MS = 60_000;
 /** Long enough to read a large database from disk, because the other services of the machine have priority. */
 const READY_MS = 5 * 60_000;
 
+/** The unit of `etcdutl`, which writes the data of the throwaway etcd. */
+export const PROOF_RESTORE_UNIT = 'cluster-etcd-proof-restore.service';
+
 /**
- * Settings that keep a throwaway etcd from harming the etcd members on the same machine. systemd kills it if it uses
+ * Settings that keep the proof of a backup from harming the etcd members on the same machine. systemd ends a unit that uses
  * more memory than MemoryMax, and the members have priority for processor and disk. etcd maps its database into memory;
  * the kernel can reclaim those pages.
  */
-const LIMITS = `
-MemoryHigh=768M
-MemoryMax=1G
-MemorySwapMax=0
-OOMScoreAdjust=900
-Nice=19
-CPUWeight=10
-IOSchedulingClass=idle
-Restart=no
-`;
+const LIMITS: readonly string[] = [
+  'MemoryHigh=768M',
+  'MemoryMax=1G',
+  'MemorySwapMax=0',
+  'OOMScoreAdjust=900',
+  'Nice=19',
+  'CPUWeight=10',
+  'IOSchedulingClass=idle',
+];
 
 /**
  * Restores a snapshot into a new directory beside the data of this member. Runs `work` with a throwaway etcd on the
@@ -55,14 +57,17 @@ export async function withRestoredSnapshot<T>(
     layout: { ...layout, data: `${directory}/data`, configFile: `${directory}/etcd.json` },
   };
   const peerUrl = urlOf(settings.address, temporaryPorts.peer);
-  await units.stop(PROOF_ETCD_UNIT, signal);
+  await stopUnits(units, signal);
   await files.remove(directory);
   await files.makeDirectory(directory);
   try {
     await commands
       .run({
         argv: [
-          etcdutlBinary,
+          'systemd-run',
+          ...['--quiet', '--wait', '--pipe', '--collect', `--unit=${PROOF_RESTORE_UNIT}`],
+          ...LIMITS.map((limit) => `--property=${limit}`),
+          ...['--', etcdutlBinary],
           ...['snapshot', 'restore', snapshot, '--data-dir', settings.layout.data, '--name', nodeId],
           ...['--initial-cluster', `${nodeId}=${peerUrl}`, '--initial-advertise-peer-urls', peerUrl],
         ],
@@ -81,15 +86,15 @@ export async function withRestoredSnapshot<T>(
       timeoutMs: OWN_MS,
       signal,
     });
-    const unit = `${buildEtcdUnit(settings).trimEnd()}\n${LIMITS}`;
+    const unit = `${[buildEtcdUnit(settings).trimEnd(), ...LIMITS, 'Restart=no'].join('\n')}\n`;
     await units.install(PROOF_ETCD_UNIT, unit, signal);
     await units.start(PROOF_ETCD_UNIT, signal);
     using restored = await connectAsRoot(ports, layout, [`127.0.0.1:${temporaryPorts.client}`]);
     await waitUntilServing(ports, restored, { etcd, readyTimeoutMs: READY_MS }, signal);
     return await work(restored);
   } finally {
-    // Stops the unit even when the agent ends. Otherwise the next run of the agent would find a running etcd.
-    await units.stop(PROOF_ETCD_UNIT, new AbortController().signal);
+    // Stops the units even when the agent ends. Otherwise the next run of the agent would find a running etcd.
+    await stopUnits(units, new AbortController().signal);
     await files.remove(directory);
   }
 }
@@ -100,8 +105,12 @@ export async function removeRestoredSnapshots(
   layouts: readonly ConsensusLayout[],
   signal: AbortSignal,
 ): Promise<void> {
-  await units.stop(PROOF_ETCD_UNIT, signal);
+  await stopUnits(units, signal);
   for (const layout of layouts) await files.remove(throwawayOf(layout));
+}
+
+async function stopUnits(units: SystemPorts['units'], signal: AbortSignal): Promise<void> {
+  for (const unit of [PROOF_RESTORE_UNIT, PROOF_ETCD_UNIT]) await units.stop(unit, signal);
 }
 
 function throwawayOf({ etcdHome }: ConsensusLayout): string {
