@@ -33,7 +33,7 @@ error explains problems of later checks on the same node, or where one of the tw
 \`--watch\` checks every half minute until it is interrupted. At a terminal it shows the problems of the moment; in a pipe, and with \`-o json\`, there is a
 result whenever a problem appears or ends (\`appeared\`, \`ended\`).
 
-\`--at 400d\` names instead what ends within that time if nobody does anything, in order, and what prevents it: certificates and CAs of nodes, owner
+\`--at +400d\` names instead what ends within that time if nobody does anything, in order, and what prevents it: certificates and CAs of nodes, owner
 documents, collateral with its revocation lists, the schedule of backups, the credentials of the workspace, the support of the version of Kubernetes,
 and the space of disks and etcd databases. Each is the time at which the check below has the problem. The exit code is 11 when something needs a person,
 or is not known.

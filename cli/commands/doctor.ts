@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 import type { DoctorOptions } from '../doctor/index.ts';
-import { durationOption } from './flags.ts';
+import { fromNowOption } from './flags.ts';
 
 /** `cluster doctor`. */
 export function register(command: Command, action: ActionBinder): void {
@@ -9,7 +9,7 @@ export function register(command: Command, action: ActionBinder): void {
     .argument('[node...]', 'only these nodes, and the cluster as a whole (default: all)')
     .option('--save-facts <file>', 'also write the collected facts to this file')
     .addOption(
-      durationOption(
+      fromNowOption(
         '--at <duration>',
         'show what ends within this time, such as 400d, instead of the findings',
       ),
@@ -29,7 +29,7 @@ errors. With --at: 0 when everything that ends renews itself, else 11.
 
 Examples:
   cluster doctor
-  cluster doctor --at 400d
+  cluster doctor --at +400d
   cluster doctor --watch
   cluster doctor n2 --save-facts facts.json
   cluster doctor --facts facts.json`,

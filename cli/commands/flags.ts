@@ -26,11 +26,18 @@ export function fileDescriptor(text: string): number {
 
 /** A flag whose value is a duration: 90s, 10m, 1h, 30d; its value is in ms. */
 export function durationOption(flags: string, description: string): Option {
-  return new Option(flags, description).argParser((text) => {
-    const ms = parseDuration(text);
-    if (ms === undefined) throw new InvalidArgumentError('Must be a duration such as 90s, 10m, 1h or 30d.');
-    return ms;
-  });
+  return new Option(flags, description).argParser(durationMs);
+}
+
+/** A flag whose value is a time from now on, as a duration: 30d or +30d; its value is in ms. */
+export function fromNowOption(flags: string, description: string): Option {
+  return new Option(flags, description).argParser((text) => durationMs(text.replace(/^\+/, '')));
+}
+
+function durationMs(text: string): number {
+  const ms = parseDuration(text);
+  if (ms === undefined) throw new InvalidArgumentError('Must be a duration such as 90s, 10m, 1h or 30d.');
+  return ms;
 }
 
 /** `--watch`: shows the result again whenever it changes. */
