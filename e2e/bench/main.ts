@@ -6,6 +6,7 @@ import { runApiBench } from './api/api.ts';
 import { runArtefactsBench } from './process/artefacts.ts';
 import { runAtlsBench } from './atls/atls.ts';
 import { runAttestationBench } from './attestation.ts';
+import { runBackupBench } from './backup/backup.ts';
 import { runCuratorBench } from './curator/curator.ts';
 import { runJoinBench } from './join/join.ts';
 import { runLifeBench } from './process/life.ts';
@@ -29,6 +30,7 @@ const SUITES: Readonly<Record<string, (rounds: number | undefined) => Promise<re
   curator: runCuratorBench,
   node: runNodeBench,
   worker: runWorkerBench,
+  backup: () => runBackupBench(),
   api: () => runApiBench(),
 };
 
@@ -45,6 +47,7 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   curator      5,000 nodes that watch and send heartbeats, at the built curator with a real etcd
   node         a first node by \`cluster\` against manual kubeadm, and what then runs on it; needs root and the bundle
   worker       a worker, ticket to Ready, against manual kubeadm join; five at once; needs root and the bundle
+  backup       the API of a busy control plane while it takes and proves a backup of 1 GiB; needs root and the bundle
   api          requests, watches, pods and Services of three control planes and a worker against the same of manual
                kubeadm; needs root and the bundle
 

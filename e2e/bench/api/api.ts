@@ -1,7 +1,7 @@
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ExecaRunner } from '../../../internal/exec/index.ts';
-import { median, type BenchResult } from '../result.ts';
+import { median, p99, type BenchResult } from '../result.ts';
 import { compareIdleLogs } from './idle-logs.ts';
 import {
   deliverWatch,
@@ -130,12 +130,6 @@ function resultOf(name: string, { ours, theirs }: Times): BenchResult {
     ...{ name, value: median(ours) / median(theirs), unit: '×', limit: LIMIT, runs: ours.length },
     detail: figures.join('; '),
   };
-}
-
-/** The 99th percentile by the nearest rank. */
-function p99(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.ceil(sorted.length * 0.99) - 1] ?? NaN;
 }
 
 function format(ms: number): string {
