@@ -14,7 +14,7 @@ const OBJECTS = 1_150;
 const OBJECT_BYTES = 700_000; // 933,336 characters of base64
 const CREATED_AT_ONCE = 4;
 const MAPS = '/api/v1/namespaces/default/configmaps';
-const TURNS = 3;
+const ROUNDS = 3;
 const QUIET_MS = 60_000;
 /** Pause between two rounds of calls: a client that waits for nothing would measure only itself. */
 const PAUSE_MS = 20;
@@ -44,7 +44,7 @@ export async function runBackupBench(): Promise<readonly BenchResult[]> {
   const quiet: number[][] = [];
   const during: Timed[][] = [];
   const seconds: number[] = [];
-  for (let turn = 0; turn < TURNS; turn++) {
+  for (let round = 0; round < ROUNDS; round++) {
     const before = await callUntil(client, host, { watch, isOver: after(QUIET_MS) });
     await cluster.cliJson('backup', 'schedule', 'set', '--every', '1m', '--keep', '1');
     await until(() => watch.stage !== 'none', 'a backup begins');
@@ -55,7 +55,7 @@ export async function runBackupBench(): Promise<readonly BenchResult[]> {
     await until(() => watch.stage === 'none', 'the last backup ends');
     quiet.push(before.map(({ ms }) => ms));
     during.push(within);
-    process.stderr.write(`turn ${turn + 1}: ${describe(before)}, ${describe(within)}\n`);
+    process.stderr.write(`round ${round + 1}: ${describe(before)}, ${describe(within)}\n`);
   }
   const kept = await cluster.cliJson<readonly { readonly proof: string; readonly sizeBytes: number }[]>(
     ...['backup', 'ls'],
@@ -72,7 +72,7 @@ export async function runBackupBench(): Promise<readonly BenchResult[]> {
     },
     {
       name: 'a backup of 1 GiB, from its start until it is proved',
-      ...{ value: median(seconds), unit: 's', runs: TURNS },
+      ...{ value: median(seconds), unit: 's', runs: ROUNDS },
       detail: `a file of ${(bytes / MB).toFixed(0)} MB, on a control plane that is busy`,
     },
     ...watch.results(),
