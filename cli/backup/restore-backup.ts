@@ -190,6 +190,8 @@ function render(
     'All other machines of the old cluster are refused until you readmit them:',
     '  cluster node ls --removed',
     '  cluster node readmit IDENTITY',
+    'The shared keys are those of the backup, which the old control planes have too. When the machines that you keep are back:',
+    '  cluster keys rotate',
     'Operators other than you are not restored: cluster operator add NAME. Volumes are not part of a backup.',
   ].join('\n');
 }

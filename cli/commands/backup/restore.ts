@@ -59,7 +59,9 @@ again: it resumes.
 
 The cluster keeps its ID and its keys and gets a new epoch. All other machines of
 the old cluster are refused until an owner readmits them (cluster node readmit).
-Volumes are not part of a backup. Operators are added again by an owner.
+Volumes are not part of a backup. Operators are added again by an owner. The old
+control planes have the keys too: replace them (cluster keys rotate) when the
+machines that you keep are back.
 
 A backup from before a recovery or restore that this workspace knows of is
 refused, because what the cluster did since then would be lost. With

@@ -158,6 +158,22 @@ await test('a cluster of five machines is restored from one file onto three fres
     const ready = await cluster.readiness(first);
     for (const machine of ['n4', ...FRESH]) assert.match(ready, new RegExp(`${machine}=True`));
   });
+
+  await story.test(
+    'cluster keys rotate replaces the keys of the backup while the old control planes run',
+    async (step) => {
+      const content = await contentHash(cluster, first, OBJECTS);
+      const from = performance.now();
+      const rotated = await cluster.cliJson<{ isDone: boolean; proofs: readonly unknown[] }>(
+        ...['keys', 'rotate', '--yes', '--reason', 'restored'],
+      );
+      step.diagnostic(`the keys were replaced in ${secondsSince(from)} s`);
+      assert.equal(rotated.isDone, true);
+      assert.notDeepEqual(rotated.proofs, []); // credentials of the old keys are refused
+      await cluster.allReady(['n4', ...FRESH], 120, first);
+      assert.equal(await contentHash(cluster, first, OBJECTS), content);
+    },
+  );
 });
 
 function secondsSince(fromMs: number): number {
