@@ -43,6 +43,10 @@ between all measurements, so a file that comes and goes does not change it. It i
 is clearly larger than the usual variation; otherwise nothing is forecast, and the report says why. The measurements begin again after the size of the
 disk has changed, or more than 5% of it was freed. A clock that is set does not change them.
 
+The same checks are gates: \`cluster node remove\`, \`node reset\`, \`node set-role\` and \`node reboot\` of a control plane, and \`keys rotate\`, are refused
+(\`doctor-change-unsafe\`) while \`doctor-etcd-content\` or \`doctor-etcd-full\` has an error that the change would make worse. A good member does not start while a
+damaged one runs, and what stays must be right. The node with the damaged member may be taken out; \`--skip-checks\` skips the gate.
+
 [Prometheus alerts](monitoring.md) with the same thresholds are in the chart \`monitoring\`.
 `;
 

@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
-import { confirmFrom, withConfirmFlags, wholeNumber, type ConfirmFlags } from './flags.ts';
+import { confirmFrom, wholeNumber, type ConfirmFlags } from './flags.ts';
+import { guard, withGuardFlags, type GuardFlags } from './guard.ts';
 
-interface RotateFlags extends ConfirmFlags {
+interface RotateFlags extends ConfirmFlags, GuardFlags {
   readonly reason?: string;
   readonly wait: boolean;
   readonly replace?: number;
@@ -16,7 +17,7 @@ export function register(keys: Command, action: ActionBinder): void {
     .command('show')
     .description('show the current key generation and the progress of a rotation')
     .action(action(async (context) => (await useCases()).runKeysShow(context)));
-  withConfirmFlags(
+  withGuardFlags(
     keys
       .command('rotate')
       .description('replace the shared keys of the control planes while the cluster runs')
@@ -47,8 +48,14 @@ Example:
   cluster keys rotate --reason "backup of n1 was exposed"`,
     )
     .action(
-      action<RotateFlags>(async (context, { reason = '', wait, replace, ...flags }) =>
-        (await useCases()).runKeysRotate(context, { reason, wait, replace, ...confirmFrom(flags) }),
-      ),
+      action<RotateFlags>(async (context, { reason = '', wait, replace, ...flags }) => {
+        // The rotation restarts the member of every control plane.
+        await guard(context, flags, {
+          doing: 'replacing the shared keys',
+          node: '',
+          staysControlPlane: false,
+        });
+        return (await useCases()).runKeysRotate(context, { reason, wait, replace, ...confirmFrom(flags) });
+      }),
     );
 }

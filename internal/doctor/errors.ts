@@ -238,6 +238,10 @@ export const doctorErrors = defineErrors({
     'The versions of two programs of the cluster differ by more than is supported.',
     'Upgrade the older part: CLI and agents may differ by one minor version, a kubelet may be up to three minors older than the API server and never newer.',
   ),
+  'doctor-change-unsafe': fault.operator.precondition(
+    'An etcd has an error that this change of its members would make worse. Nothing was changed.',
+    'Run `cluster doctor` and cure the error that the message names first. If this change is a part of the cure, add `--skip-checks`.',
+  ),
   'doctor-facts-too-large': fault.operator.usage(
     'The file of facts is too large to be one that `cluster doctor --save-facts` has written.',
     'Name the file that `cluster doctor --save-facts FILE` has written.',

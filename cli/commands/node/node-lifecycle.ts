@@ -10,6 +10,7 @@ import {
   type ConfirmFlags,
   type SignatureFlags,
 } from '../flags.ts';
+import { guard, withGuardFlags, type GuardFlags } from '../guard.ts';
 
 interface DrainFlags {
   readonly force?: boolean;
@@ -17,18 +18,18 @@ interface DrainFlags {
   readonly timeout: number;
 }
 
-interface RoleFlags extends DrainFlags, ConfirmFlags, SignatureFlags {
+interface RoleFlags extends DrainFlags, ConfirmFlags, SignatureFlags, GuardFlags {
   readonly controlPlane?: true;
   readonly worker?: true;
 }
 
-interface RemoveFlags extends DrainFlags, ConfirmFlags, SignatureFlags {
+interface RemoveFlags extends DrainFlags, ConfirmFlags, SignatureFlags, GuardFlags {
   readonly lost?: true;
   readonly keepKeys?: true;
   readonly wait: boolean;
 }
 
-interface PowerFlags extends DrainFlags, ConfirmFlags {
+interface PowerFlags extends DrainFlags, ConfirmFlags, GuardFlags {
   readonly drain: boolean;
   readonly wait: number;
 }
@@ -101,7 +102,8 @@ Examples:
 }
 
 function registerPower(command: Command, action: ActionBinder, use: 'runReboot' | 'runShutdown'): void {
-  withDrainFlags(withConfirmFlags(command))
+  // A shutdown is part of the cure of a damaged member, so it is not refused.
+  withDrainFlags(use === 'runReboot' ? withGuardFlags(command) : withConfirmFlags(command))
     .option('--no-drain', 'leave its pods on the node')
     .addOption(
       durationOption('--wait <duration>', 'time limit for the machine').default(DEFAULT_POWER_MS, '15m'),
@@ -114,21 +116,25 @@ does not respond, the command refuses. The command may be interrupted and
 run again.`,
     )
     .action(
-      action<PowerFlags>(async (context, flags, name = '') =>
-        (await useCases())[use](context, name, {
+      action<PowerFlags>(async (context, flags, name = '') => {
+        if (use === 'runReboot')
+          await guard(context, flags, {
+            ...{ doing: `restarting node ${name}`, node: name, staysControlPlane: false },
+          });
+        return (await useCases())[use](context, name, {
           ...confirmFrom(flags),
           drains: flags.drain,
           drain: drainFrom(flags),
           waitMs: flags.wait,
-        }),
-      ),
+        });
+      }),
     );
 }
 
 function registerSetRole(setRole: Command, action: ActionBinder): void {
   withSignatureFlags(
     withDrainFlags(
-      withConfirmFlags(
+      withGuardFlags(
         setRole
           .option('--control-plane', 'run etcd, the API server and the curator')
           .option('--worker', 'run ordinary pods'),
@@ -147,16 +153,22 @@ Examples:
   cluster node set-role n3 --worker`,
     )
     .action(
-      action<RoleFlags>(async (context, flags, name = '') =>
-        (await useCases()).runSetRole({ ...context, ...signatureFrom(flags) }, name, {
+      action<RoleFlags>(async (context, flags, name = '') => {
+        const staysControlPlane = flags.controlPlane === true;
+        await guard(context, flags, {
+          doing: `setting the roles of node ${name}`,
+          node: name,
+          staysControlPlane,
+        });
+        return (await useCases()).runSetRole({ ...context, ...signatureFrom(flags) }, name, {
           roles: [
-            ...(flags.controlPlane === true ? (['control-plane'] as const) : []),
+            ...(staysControlPlane ? (['control-plane'] as const) : []),
             ...(flags.worker === true ? (['worker'] as const) : []),
           ],
           ...confirmFrom(flags),
           drain: drainFrom(flags),
-        }),
-      ),
+        });
+      }),
     );
 }
 
@@ -187,7 +199,7 @@ Examples:
 function registerRemove(remove: Command, action: ActionBinder): void {
   withSignatureFlags(
     withDrainFlags(
-      withConfirmFlags(
+      withGuardFlags(
         remove
           .option('--lost', 'the machine will not return: do not wait for it; rotate shared keys')
           .option('--keep-keys', 'with --lost: do not rotate shared keys; its disk is unreadable')
@@ -203,19 +215,20 @@ readmits it (\`cluster node readmit\`). Its entries in the join inventory are
 deleted, which requires the signature of an owner over the configuration.`,
     )
     .action(
-      action<RemoveFlags>(async (context, flags, name = '') =>
-        (await useCases()).runRemove({ ...context, ...signatureFrom(flags) }, name, {
+      action<RemoveFlags>(async (context, flags, name = '') => {
+        await guard(context, flags, { doing: `removing node ${name}`, node: name, staysControlPlane: false });
+        return (await useCases()).runRemove({ ...context, ...signatureFrom(flags) }, name, {
           ...confirmFrom(flags),
           isLost: flags.lost === true,
           drain: drainFrom(flags),
           keys: { keep: flags.keepKeys === true, wait: flags.wait },
-        }),
-      ),
+        });
+      }),
     );
 }
 
 function registerReset(reset: Command, action: ActionBinder): void {
-  withDrainFlags(withConfirmFlags(reset))
+  withDrainFlags(withGuardFlags(reset))
     .addHelpText(
       'after',
       `
@@ -226,9 +239,14 @@ as root on the machine itself. This deletes all cluster data on the machine:
 If a cluster still lists the node: cluster node remove NODE --lost`,
     )
     .action(
-      action<DrainFlags & ConfirmFlags>(async (context, flags, name = '') =>
-        (await useCases()).runReset(context, name, { ...confirmFrom(flags), drain: drainFrom(flags) }),
-      ),
+      action<DrainFlags & ConfirmFlags & GuardFlags>(async (context, flags, name = '') => {
+        await guard(context, flags, {
+          doing: `resetting node ${name}`,
+          node: name,
+          staysControlPlane: false,
+        });
+        return (await useCases()).runReset(context, name, { ...confirmFrom(flags), drain: drainFrom(flags) });
+      }),
     );
 }
 
