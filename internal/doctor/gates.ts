@@ -7,7 +7,7 @@ import type { DoctorErrorCode } from './errors.ts';
  * good member does not start while a damaged one runs. With too few healthy voters the curator refuses the change itself
  * (internal/role).
  */
-export const MEMBERSHIP_GATES: readonly DoctorErrorCode[] = ['doctor-etcd-content', 'doctor-etcd-full'];
+const MEMBERSHIP_GATES: readonly DoctorErrorCode[] = ['doctor-etcd-content', 'doctor-etcd-full'];
 
 /** A change of the roles of a node, its removal or its restart. An empty `node`: all control planes, one after the other. */
 export interface MembershipChange {
