@@ -283,6 +283,45 @@ test.each<{ name: string; cloud: CloudSetting; answers: Answers; code: string }>
   expect(await bed.files.read(PATH, 1)).toBeUndefined();
 });
 
+const EVERY_REQUEST = Object.entries({ aws: AWS, azure: AZURE, gcp: GCP, openstack: OPENSTACK }).flatMap(
+  ([cloud, answers]) =>
+    Object.entries(answers).map(([path, right]) => ({
+      cloud: cloud as 'aws' | 'azure' | 'gcp' | 'openstack',
+      ...{ path, right, answers },
+    })),
+);
+
+test.each(EVERY_REQUEST)(
+  'readCloudHints() follows no redirect of $path on $cloud, although the answer there is right',
+  async ({ cloud, path, right, answers }) => {
+    const [method = ''] = path.split(' ');
+    for (const code of [301, 302, 307, 308]) {
+      await using bed = await machine({
+        ...answers,
+        [path]: (response) => response.writeHead(code, { location: '/elsewhere' }).end(),
+        [`${method} /elsewhere`]: right,
+        'GET /elsewhere': right,
+      });
+      expect(await bed.read(cloud)).toEqual({});
+      expect(bed.service.requests.filter((each) => each.endsWith('/elsewhere'))).toEqual([]);
+      expect(await bed.files.read(PATH, 1)).toBeUndefined();
+    }
+  },
+);
+
+test.each(EVERY_REQUEST)(
+  'readCloudHints() ends after five seconds when $path on $cloud has no answer',
+  async ({ cloud, path, answers }) => {
+    await using bed = await machine({ ...answers, [path]: () => undefined });
+    const clock = new FakeClock();
+    const reading = bed.read(cloud, { clock });
+    while (!bed.service.requests.includes(path)) await new Promise((done) => setImmediate(done));
+    await clock.advance(5_000);
+    expect(await reading).toEqual({});
+    expect(bed.codes()).toEqual(['cloudhints-unavailable']);
+  },
+);
+
 test('readCloudHints() uses no metadata that cloud-init read on another platform', async () => {
   const other = NOCLOUD_BYTES.toString().replace('"platform":"nocloud"', '"platform":"lxd"');
   await using bed = await machine({}, { [INSTANCE_DATA]: other });
