@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
 import { eventually } from '../harness/node-shell.ts';
-import { installCli, reprovision, StoryCluster } from '../harness/story-cluster.ts';
+import { editJoinSettings, installCli, reprovision, StoryCluster } from '../harness/story-cluster.ts';
 
 const NAME = 'uninstall';
 const CONTROL_PLANE = 'n2';
@@ -31,6 +31,12 @@ const OF_SYSTEM =
 const LIST_RULES = `{ iptables-save; ip6tables-save; nft list ruleset; } 2>/dev/null | sed -E 's/\\[[0-9]+:[0-9]+\\]//; s/^[[:space:]]+//; s/[[:space:]]+$//; s/counter packets [0-9]+ bytes [0-9]+/counter/' | grep -vE '^(#|\\*|COMMIT|:(PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING) |table |chain (PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING) |type |\\}|$)' | sort -u || true`;
 const LIST = 'find . \\( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run \\) -prune -o -print';
 
+/** Keeps no pod away from a node without a choice. */
+const TAINT = { key: 'edge', value: 'yes', effect: 'PreferNoSchedule' };
+const listWithTaint = editJoinSettings(({ join }) => {
+  for (const entry of join.inventory) if (entry.name === WORKER) Object.assign(entry, { taints: [TAINT] });
+});
+
 /**
  * A worker and a control plane are removed, and then uninstalled as an operator does it. Their root file systems must then have
  * the files that they had before the agent's package was installed.
@@ -38,7 +44,7 @@ const LIST = 'find . \\( -path ./proc -o -path ./sys -o -path ./dev -o -path ./r
 await test('a removed machine stops its programs and reports its removal, and after a reset the purge of the package leaves nothing', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
-  await cluster.machines({ controlPlanes: 2, workers: 1 });
+  await cluster.machines({ controlPlanes: 2, workers: 1 }, listWithTaint);
   const sharedOf = async (machine: string): Promise<readonly string[]> =>
     (await cluster.sh(machine, LIST_SHARED)).split('\n').filter((path) => !OF_SYSTEM.test(path));
   const rulesOf = (machine: string): Promise<string> => cluster.sh(machine, LIST_RULES);
@@ -49,6 +55,16 @@ await test('a removed machine stops its programs and reports its removal, and af
   const must = async (...args: readonly string[]) =>
     bench.must('--workspace', await cluster.workspace(), ...args);
   const purge = (machine = WORKER) => cluster.try(machine, 'dpkg', '--purge', 'cluster-agent');
+
+  await story.test('a taint of the inventory is in Kubernetes', async () => {
+    const taints = 'jsonpath={range .spec.taints[*]}{.key}={.value}:{.effect} {end}';
+    await eventually(
+      `the taint of ${WORKER}`,
+      30,
+      () => cluster.run('n1', 'kubectl', 'get', 'node', WORKER, '--output', taints),
+      (text) => text.includes('edge=yes:PreferNoSchedule'),
+    );
+  });
 
   await story.test('dpkg refuses to remove the package from a node and prints what to do first', async () => {
     const { code, stderr } = await purge();

@@ -9,6 +9,8 @@ import { MACHINES, plainMachines } from './plain-machines.ts';
 import { runPage } from './run-page.ts';
 import { Workstation } from './workstation.ts';
 
+const PROVISIONING = '/etc/cluster/provisioning.json';
+
 /** Starts an ssh server that lets the key in. Returns the line of `known_hosts`. */
 async function serveSsh(
   bench: Harness,
@@ -58,6 +60,30 @@ await test('Ansible makes a cluster of three control planes and a worker', async
             workstation.path(`prod/host_vars/${machine}.yml`),
             JSON.stringify({ machine: own[machine] }),
           );
+      },
+      '6. Let the other machines ask to join': async () => {
+        // The other play stops at what no repetition cures: the machine has swap, so it is never asked to join.
+        const [swaps, kept] = ['/run/swaps', '/run/provisioning.kept'];
+        const header = 'Filename\\tType\\tSize\\tUsed\\tPriority';
+        await cluster.sh(
+          'n4',
+          `cp -p ${PROVISIONING} ${kept}; printf '${header}\\n/dev/sda2\\tpartition\\t1048572\\t0\\t-2\\n' > ${swaps}; mount --bind ${swaps} /proc/swaps`,
+        );
+        await writeFile(
+          workstation.path('prod/unfit'),
+          `[workers]\n${await cluster.address('n4')} ansible_user=root\n`,
+        );
+        await assert.rejects(
+          workstation.run(
+            `ansible-playbook ../docs/examples/ansible.yml -i unfit -e "{packages: [$(ls $PWD/../dist/cluster-agent_*_amd64.deb), $(ls $PWD/../dist/cluster_*_amd64.deb)]}"`,
+          ),
+          (error: Error) => {
+            assert.match(error.message, /TASK \[Check the machine\][^]*preflight-swap[^]*\/dev\/sda2/);
+            assert.doesNotMatch(error.message, /TASK \[(Run the agent|Join)\]/);
+            return true;
+          },
+        );
+        await cluster.sh('n4', `umount /proc/swaps; cp -p ${kept} ${PROVISIONING}`);
       },
       '7. Admit them': async () => {
         await cluster.allReady(MACHINES, 60);
