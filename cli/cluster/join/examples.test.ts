@@ -64,7 +64,7 @@ describe('docs/examples', () => {
       text
         .replaceAll('{{ owner_key }}', owner_key)
         .replace(/\{\{ endpoints\[(\d)\] \}\}/g, (_, index: string) => endpoints[Number(index)] ?? '');
-    const taskOf = (name: string) => play.tasks.find((task) => String(task['name']) === name);
+    const taskOf = (name: string) => play.tasks.find(({ name: each }) => (each as unknown) === name);
     const content = String(taskOf('Provision the machine')?.['ansible.builtin.copy']?.['content']);
     expect(parseProvisioning(fill(content)).ownerKeys).toEqual([owner_key]);
     const check = taskOf('Check the machine')?.['ansible.builtin.command']?.['argv'];
