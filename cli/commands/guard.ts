@@ -8,9 +8,9 @@ export interface GuardFlags {
   readonly skipChecks?: true;
 }
 
-/** Adds the flags of commands that change or restart members of etcd. */
-export function withGuardFlags(command: Command): Command {
-  return withConfirmFlags(command).option(
+/** Adds the flags of commands that change or restart members of etcd. @param yes help text of `--yes` */
+export function withGuardFlags(command: Command, yes?: string): Command {
+  return withConfirmFlags(command, yes).option(
     '--skip-checks',
     'do it although the doctor finds an error of etcd',
   );

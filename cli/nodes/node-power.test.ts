@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { NodeHealth } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { runReboot, runShutdown } from './index.ts';
 import { createStatefulCluster } from './removal/fake-stateful-cluster.ts';
+import { reportedComponents } from './roles/fake-components.ts';
 
 const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 60_000 };
 const options = { drains: true, drain, waitMs: 60_000, dryRun: false, yes: false };
@@ -47,8 +48,30 @@ describe('runReboot()', () => {
     expect([living.cluster.boots, living.cluster.state.pods]).toEqual([{ n4: 1 }, ['n3', 'n4']]);
   });
 
+  test('waits until the control plane runs again, so that the next one may be restarted', async () => {
+    const node = living.cluster.state.nodes.find(({ name }) => name === 'n3');
+    if (node === undefined) throw new Error('there is n3');
+    node.status.controlPlane = reportedComponents('connection refused');
+    const force = { ...drain, force: true, deleteEmptyDirData: true };
+    await expect(
+      runReboot(living.program(Infinity), 'n3', { ...options, drain: force, yes: true }),
+    ).rejects.toMatchObject({
+      code: 'nodes-power-timeout',
+      message: expect.stringContaining('its kube-apiserver is not ready: connection refused'),
+    });
+    expect(living.cluster.boots).toEqual({ n3: 1 });
+    node.status.controlPlane = reportedComponents();
+    await runReboot(living.program(Infinity), 'n3', { ...options, drain: force, yes: true });
+  });
+
   test('with --dry-run changes nothing', async () => {
-    await runReboot(living.program(Infinity), 'n4', { ...options, dryRun: true });
+    const program = living.program(Infinity);
+    await runReboot(program, 'n4', { ...options, dryRun: true });
+    expect(program.host.records).toContainEqual(
+      expect.objectContaining({
+        text: expect.stringMatching(/^Node n4 would be restarted\. Nothing was changed\./),
+      }),
+    );
     expect([living.cluster.boots, living.cluster.state.pods]).toEqual([{}, ['n3', 'n4']]);
   });
 
@@ -78,6 +101,16 @@ describe('runShutdown()', () => {
     await runShutdown(living.program(Infinity), 'n4', { ...options, yes: true });
     expect(living.cluster.state.machines).toMatchObject({ n4: 'off' });
     expect(scheduling('n4')).toMatchObject({ isCordoned: true });
+  });
+
+  test('ends when the machine starts again by itself', async () => {
+    living.cluster.startsAgain = true;
+    const program = living.program(Infinity);
+    await runShutdown(program, 'n4', { ...options, yes: true });
+    expect(program.host.answered).toEqual({ node: 'n4', off: false });
+    expect(program.host.records).toContainEqual(
+      expect.objectContaining({ text: expect.stringContaining('its machine has started again by itself') }),
+    );
   });
 
   test('changes nothing for a node that does not respond', async () => {

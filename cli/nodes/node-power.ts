@@ -3,7 +3,7 @@ import { KubeError, readScheduling, setSchedulable } from '../../internal/kube/i
 import { formatDuration } from '../../internal/clock/index.ts';
 import { RemoteError } from '../../internal/rpc/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { NodeHealth, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeHealth, NodeRole, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { PowerAction } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext, StepProgress } from '../app/command.ts';
 import { callCurator, findNode, withKubernetes } from '../cluster/index.ts';
@@ -11,6 +11,7 @@ import { confirmLoss } from '../loss/index.ts';
 import { drainNode, lossesOfDrain, type DrainOptions } from './drain.ts';
 import { NodesError } from './errors.ts';
 import { planPower, showPowerPlan, type PowerPlan } from './power-plan.ts';
+import { controlPlaneComponents } from './roles/control-plane-components.ts';
 
 const POLL_MS = 1_000;
 /** An order without an answer is sent again after this time. */
@@ -77,11 +78,15 @@ export async function runShutdown(
     yes: options.yes,
   });
   if (options.drains) await drainNode(context, node.name, options.drain);
-  await switchOff(context, plan, options.waitMs);
-  context.host.result({ node: node.name, off: true }, () =>
+  const isBack = await switchOff(context, plan, options.waitMs);
+  context.host.result({ node: node.name, off: !isBack }, () =>
     [
-      `Node ${node.name} is shutting down.`,
-      'It remains a member. When its machine is started again, it returns by itself.',
+      ...(isBack
+        ? [`Node ${node.name} was shut down, and its machine has started again by itself.`]
+        : [
+            `Node ${node.name} is shutting down.`,
+            'It remains a member. When its machine is started again, it returns by itself.',
+          ]),
       ...(options.drains ? [`Then: cluster node uncordon ${node.name}`] : []),
     ].join('\n'),
   );
@@ -174,31 +179,45 @@ interface PowerStep {
   readonly look: () => Promise<string | undefined>;
 }
 
-/** Restarts the machine, and waits until the node reports another boot. Meanwhile the cluster itself may not answer. */
+/**
+ * Restarts the machine, and waits until the node reports another boot and its control plane runs, so that the next control plane may be
+ * restarted. Meanwhile the cluster itself may not answer.
+ */
 async function restart(context: CommandContext, plan: PowerPlan, waitMs: number): Promise<void> {
   const { node, bootId } = plan;
   const step = { code: 'node-power-reboot', title: `Restarting ${node.name}`, waitMs };
   const look = async (): Promise<string | undefined> => {
-    const { status, health } = await findNode(context, node.nodeId);
-    if (status?.bootId === bootId) return 'it has not restarted yet';
-    return health === NodeHealth.HEALTHY ? undefined : 'it has restarted and does not respond yet';
+    const found = await findNode(context, node.nodeId);
+    if (found.status?.bootId === bootId) return 'it has not restarted yet';
+    if (found.health !== NodeHealth.HEALTHY) return 'it has restarted and does not respond yet';
+    return missingOfControlPlane(found);
   };
   await order(context, plan, { ...step, action: PowerAction.REBOOT, look });
+}
+
+function missingOfControlPlane(node: Node): string | undefined {
+  if (!node.roles.includes(NodeRole.KUBERNETES_CONTROLLER)) return undefined;
+  const missing = controlPlaneComponents(node).find(({ isReady }) => !isReady);
+  return missing && `it has restarted, and its ${missing.name} is not ready: ${missing.why}`;
 }
 
 /**
  * Switches the machine off, and waits until the node does not respond any more, unless the etcd quorum is lost with
  * this machine, because then no curator can report it.
+ * @returns whether the machine has started again since, as with a watchdog or a hypervisor that keeps it running
  */
-async function switchOff(context: CommandContext, plan: PowerPlan, waitMs: number): Promise<void> {
-  const { node, endsQuorum } = plan;
+async function switchOff(context: CommandContext, plan: PowerPlan, waitMs: number): Promise<boolean> {
+  const { node, bootId, endsQuorum } = plan;
+  let isBack = false;
   const step = { code: 'node-power-off', title: `Shutting down ${node.name}`, waitMs };
   const look = async (): Promise<string | undefined> => {
     if (endsQuorum) return undefined;
-    const { health } = await findNode(context, node.nodeId);
-    return health === NodeHealth.HEALTHY ? 'it still responds' : undefined;
+    const { health, status } = await findNode(context, node.nodeId);
+    isBack = health === NodeHealth.HEALTHY && status?.bootId !== bootId;
+    return health === NodeHealth.HEALTHY && !isBack ? 'it still responds' : undefined;
   };
   await order(context, plan, { ...step, action: PowerAction.OFF, look });
+  return isBack;
 }
 
 /** Ends the cordon of a restart, in this run or an interrupted one; a cordon of an operator stays. */

@@ -13,6 +13,7 @@ import { NodesError } from './errors.ts';
 /** What a restart or shutdown of a node would do. */
 export interface PowerPlan {
   readonly node: Node;
+  readonly action: 'reboot' | 'off';
   /** The boot that the order ends. */
   readonly bootId: string;
   /** Whether etcd has no quorum while the machine is off. */
@@ -51,8 +52,7 @@ export async function planPower(
     );
   const until = action === 'reboot' ? 'until it is back' : 'until somebody starts it';
   return {
-    node,
-    bootId,
+    ...{ node, action, bootId },
     endsQuorum: quorum.ends,
     losses: [
       ...(action === 'off' ? [`the machine of ${node.name} is off ${until}`] : []),
@@ -77,10 +77,10 @@ function quorumWithout(node: Node, nodes: readonly Node[], { etcd }: GetClusterI
 
 /** Shows what the command would do. */
 export function showPowerPlan({ host }: CommandContext, plan: PowerPlan, drains: boolean): void {
-  const { node, losses } = plan;
+  const { node, action, losses } = plan;
   host.result({ node: node.name, dryRun: true, drains, losses }, () =>
     [
-      `The power of node ${node.name} would change. Nothing was changed.`,
+      `Node ${node.name} would be ${action === 'reboot' ? 'restarted' : 'shut down'}. Nothing was changed.`,
       ...(drains ? ['  its pods are evicted, respecting disruption budgets'] : []),
       ...losses.map((loss) => `  ${loss}`),
     ].join('\n'),

@@ -57,6 +57,9 @@ type Verb = (name: string, description: string) => Command;
 const DRAIN_PROMPT =
   'skip the confirmation prompt; required without a terminal if pods or data would be lost';
 
+const REBOOT_PROMPT =
+  'skip the confirmation prompt; required without a terminal if pods, data or the quorum would be lost';
+
 function registerScheduling(verb: Verb, action: ActionBinder): void {
   verb('label', 'set or remove labels of a node')
     .argument('<change...>', 'KEY=VALUE sets a label, KEY- removes it')
@@ -103,7 +106,7 @@ Examples:
 
 function registerPower(command: Command, action: ActionBinder, use: 'runReboot' | 'runShutdown'): void {
   // A shutdown is part of the cure of a damaged member, so it is not refused.
-  withDrainFlags(use === 'runReboot' ? withGuardFlags(command) : withConfirmFlags(command))
+  withDrainFlags(use === 'runReboot' ? withGuardFlags(command, REBOOT_PROMPT) : withConfirmFlags(command))
     .option('--no-drain', 'leave its pods on the node')
     .addOption(
       durationOption('--wait <duration>', 'time limit for the machine').default(DEFAULT_POWER_MS, '15m'),

@@ -125,6 +125,7 @@ export async function createStatefulCluster() {
     boots: {} as Record<string, number>,
     reportedBoots: {} as Record<string, number>,
     losesAnswers: false,
+    startsAgain: false,
     /** If true, every third call after the first change fails, as if etcd had no leader. */
     failsEveryThird: false,
   };
@@ -259,6 +260,8 @@ interface Cluster {
   readonly reportedBoots: Record<string, number>;
   /** Machines that restart end their session before they answer, and report their boot only when they are called again. */
   readonly losesAnswers: boolean;
+  /** Machines that are switched off start again by themselves. */
+  readonly startsAgain: boolean;
   /** Fingerprint of the owner's key. */
   readonly owner: string;
 }
@@ -398,7 +401,7 @@ function streamsOf(cluster: Cluster, { find, look, effect }: Parts) {
         readonly power?: { readonly action: PowerAction; readonly bootId: string } | undefined;
       }) => {
         const ordered = find(node);
-        if (power?.action === PowerAction.OFF) {
+        if (power?.action === PowerAction.OFF && !cluster.startsAgain) {
           cluster.state.machines[ordered.name] = 'off';
           ordered.health = NodeHealth.TIMEOUT;
         } else restart(cluster, ordered.name, power?.bootId);
