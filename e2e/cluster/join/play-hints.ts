@@ -69,6 +69,12 @@ export async function playHints(
         joins.map(({ wantedName, address, state }) => [wantedName, address, state]),
         [[hints.name, await cluster.address('n2'), 'pending']],
       );
+      await eventually(
+        'the status of the unit says what the machine waits for',
+        30,
+        () => cluster.run('n2', 'systemctl', 'show', '--property', 'StatusText', '--value', 'bootstrapper'),
+        (text) => /^fingerprint sha256:\S+; waits for cluster \S+: ./.test(text),
+      );
     },
   );
 
