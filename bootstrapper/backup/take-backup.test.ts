@@ -229,9 +229,19 @@ describe('createBackupTask()', () => {
     expect(await codeOf(all(taskOf().task(order(bytes), signal)))).toBe('backup-certificate-invalid');
   });
 
-  test('refuses a node that runs no etcd', async () => {
-    const { task } = taskOf({ etcdMembers: () => undefined });
-    expect(await codeOf(all(task(order(certificateOf()), signal)))).toBe('backup-node-not-control-plane');
+  test('refuses a node that runs no etcd, but waits for the members of an agent that has just started', async () => {
+    const clock = new FakeClock(NOW);
+    const none = taskOf({ clock, etcdMembers: () => undefined });
+    const refused = codeOf(all(none.task(order(certificateOf()), signal)));
+    await clock.advance(20_000);
+    expect(await refused).toBe('backup-node-not-control-plane');
+    const members = { state: fakeEtcd('state data'), kubernetes: fakeEtcd('kubernetes data', 1) };
+    const later = new FakeClock(NOW);
+    const startedMs = later.monotonicMs() + 5_000;
+    const etcdMembers = () => (later.monotonicMs() < startedMs ? undefined : members);
+    const taken = codeOf(all(taskOf({ clock: later, etcdMembers }).task(order(certificateOf()), signal)));
+    await later.advance(6_000);
+    expect(await taken).toBe('accepted');
   });
 
   test('accepts a certificate only once, also after a restart or when a curator changes unsigned fields', async () => {

@@ -10,6 +10,10 @@ import { BackupTaskError } from './errors.ts';
 import { streamBackup, type BackupEtcds, type BackupStreamOptions } from './stream-backup.ts';
 import { claimCertificate } from './used-certificates.ts';
 
+/** How long an agent may take from its start until its etcd members serve. */
+const STARTING_MS = 20_000;
+const POLL_MS = 250;
+
 /** Ports and inputs of a backup that an owner orders. */
 export interface BackupTaskOptions extends BackupStreamOptions {
   /** Directory in which this node records the certificates that it has used. */
@@ -55,12 +59,12 @@ async function* takeBackup(
   order: BackupOrder,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  const { clock, clusterId, nodeId, ownerKeys, etcdMembers } = options;
+  const { clock, clusterId, nodeId, ownerKeys } = options;
   const certificate = parseBackupCertificate(order.certificate);
   const nowMs = Math.round(clock.nowMs());
   verifyBackupCertificate(certificate, { clusterId, owners: ownerKeys, nowMs });
   refuseOtherWorkspace(certificate, order.workspace);
-  const etcds = etcdMembers();
+  const etcds = await startedMembers(options, signal);
   if (etcds === undefined)
     throw new BackupTaskError('backup-node-not-control-plane', `taking a backup: ${nodeId} runs no etcd`);
   // Refuses the certificate of a schedule, because a curator could order any number of backups with it.
@@ -71,6 +75,19 @@ async function* takeBackup(
     );
   await claimCertificate(options, options.usedCertificates, certificate);
   yield* streamBackup(options, { certificate, workspace: order.workspace, etcds }, signal);
+}
+
+/** The members, which an agent that has just started reaches after some seconds; undefined if there are none. */
+async function startedMembers(
+  { clock, etcdMembers }: BackupTaskOptions,
+  signal: AbortSignal,
+): Promise<BackupEtcds | undefined> {
+  const endMs = clock.monotonicMs() + STARTING_MS;
+  for (;;) {
+    const etcds = etcdMembers();
+    if (etcds !== undefined || clock.monotonicMs() >= endMs) return etcds;
+    await clock.sleep(POLL_MS, signal);
+  }
 }
 
 /**
