@@ -101,6 +101,7 @@ try {
       provisioning,
       agentVersion: VERSION,
       onReady: (status) => tellSystemd('--ready', statusFlag(status)),
+      onStatus: (status) => tellSystemd(statusFlag(status)),
       onSlowStart: (status, durationMs) =>
         tellSystemd(statusFlag(status), `EXTEND_TIMEOUT_USEC=${durationMs * 1000}`),
       signal: stop.signal,

@@ -22,7 +22,12 @@ import type { OpenStorage } from './open-storage.ts';
  * and all code that uses it.
  */
 export interface Agent
-  extends AgentPorts, Omit<AgentOptions, 'onReady' | 'onSlowStart'>, AgentControl, OpenMachine, OpenStorage {
+  extends
+    AgentPorts,
+    Omit<AgentOptions, 'onReady' | 'onStatus' | 'onSlowStart'>,
+    AgentControl,
+    OpenMachine,
+    OpenStorage {
   /** Whether the disk of this machine is an old copy. */
   readonly rollback: RollbackGuard;
   /** Every runnable can read a value; only the runnable that has claimed it writes it. */

@@ -24,8 +24,10 @@ export interface AgentOptions {
   readonly provisioning: Provisioning;
   /** Version of this agent. */
   readonly agentVersion: string;
-  /** Called when all runnables have been started, and whenever its text changes: one line for `systemctl status`. */
+  /** Called when all runnables have been started, with one line for `systemctl status`. */
   readonly onReady: (status: string) => Promise<void>;
+  /** Called afterwards with each new line. */
+  readonly onStatus: (status: string) => Promise<void>;
   /**
    * Called repeatedly while the start takes long, with one line for `systemctl status`. The next call follows within
    * `durationMs`.

@@ -1,10 +1,10 @@
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import type { CodedError } from '../../internal/errors/index.ts';
-import { currentValue, follow, type Readable, when } from '../../internal/event/index.ts';
+import { currentValue, type Readable, when } from '../../internal/event/index.ts';
 import { type Runnable, supervise } from '../../internal/supervisor/index.ts';
 import { refuseSingleEtcd } from '../consensus/index.ts';
 import { enrolmentRunnable } from '../enrolment/index.ts';
-import { unitStatus } from '../joinclient/index.ts';
+import { unitStatusRunnable } from '../joinclient/index.ts';
 import { AGENT_PATHS, createNodeState } from '../nodestate/index.ts';
 import { runPendingRecovery } from '../recovery/index.ts';
 import { removalRunnable, runRemoved } from '../removal/index.ts';
@@ -51,14 +51,10 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
   const root: Runnable = async (scope) => {
     for (const [name, runnable] of Object.entries(runnables)) scope.run(name, runnable);
     scope.healthy();
-    let told: string | undefined;
-    for await (const status of follow(agent.joinClient.status, scope.signal)) {
-      // A member calls the join service only to renew its certificates.
-      const isMember = currentValue(agent.reads.clusterMembership) !== undefined;
-      const text = unitStatus(agent.fingerprint, isMember ? { kind: 'idle' } : status);
-      if (text !== told) await options.onReady(text);
-      told = text;
-    }
+    await options.onReady(`fingerprint ${agent.fingerprint}`);
+    const isMember = () => currentValue(agent.reads.clusterMembership) !== undefined;
+    scope.run('unitstatus', unitStatusRunnable({ ...agent, isMember, onStatus: options.onStatus }));
+    await untilAborted(scope.signal);
   };
   const supervision = supervise({ ...ports, root, graceMs: GRACE_MS, signal });
   await supervision.finished;

@@ -49,7 +49,11 @@ test('openAgent() finds with the TPM that the disk of a member is an old copy, a
         }),
       ),
       ...{ agentVersion: '0.0.0', signal: new AbortController().signal },
-      ...{ onReady: async () => undefined, onSlowStart: async () => undefined },
+      ...{
+        onReady: async () => undefined,
+        onStatus: async () => undefined,
+        onSlowStart: async () => undefined,
+      },
       ...{ tree: () => [], retryNow: () => undefined, end: () => undefined },
     });
   const record = AGENT_PATHS.acceptedDocuments;

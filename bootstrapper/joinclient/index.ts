@@ -19,4 +19,4 @@ export type { JoinProblem, JoinStatus } from './join-status.ts';
 export type { OpenedTicket } from './open-ticket.ts';
 export type { KnownCa } from './cluster-cas.ts';
 export { ensureTicketKeys } from './ticket-keys.ts';
-export { unitStatus } from './unit-status.ts';
+export { unitStatusRunnable } from './unit-status.ts';

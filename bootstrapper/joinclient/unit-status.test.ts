@@ -1,6 +1,17 @@
-import { expect, test } from '@jest/globals';
+import { afterEach, expect, test } from '@jest/globals';
+import { untilAborted } from '../../internal/cleanup/index.ts';
+import { EventValue } from '../../internal/event/index.ts';
+import {
+  closeOpened,
+  createMemoryLogger,
+  FakeClock,
+  opened,
+  superviseForTest,
+} from '../../internal/testing/index.ts';
 import type { JoinStatus } from './join-status.ts';
-import { unitStatus } from './unit-status.ts';
+import { unitStatus, unitStatusRunnable } from './unit-status.ts';
+
+afterEach(closeOpened);
 
 const problem = {
   ...{ code: 'joinclient-owner-unknown', message: 'cluster c1 has unknown owner rdUh…' },
@@ -39,3 +50,58 @@ test.each<{ status: JoinStatus; want: string }>([
     expect(unitStatus('sha256:ab', status)).toBe(`fingerprint sha256:ab${want}`);
   },
 );
+
+/** A runnable that sends lines to `sent`, on a machine where the first line cannot be sent. */
+function start(isMember = false) {
+  const clock = new FakeClock(1);
+  const status = new EventValue<JoinStatus>();
+  status.set({ kind: 'idle' });
+  const { log, records } = createMemoryLogger();
+  const tried: string[] = [];
+  let starts = 0;
+  const runnable = unitStatusRunnable({
+    ...{ fingerprint: 'sha256:ab', joinClient: { status }, isMember: () => isMember, log },
+    onStatus: async (text) => {
+      tried.push(text);
+      if (tried.length === 1) await Promise.reject(new Error('systemd-notify timed out'));
+    },
+  });
+  opened(
+    superviseForTest(
+      async (scope) => {
+        scope.run('unitstatus', async (own) => {
+          starts++;
+          await runnable(own);
+        });
+        scope.healthy();
+        await untilAborted(scope.signal);
+      },
+      { clock },
+    ),
+  );
+  const set = async (next: JoinStatus): Promise<void> => {
+    status.set(next);
+    await clock.advance(60_000);
+  };
+  return { set, tried, records, starts: () => starts };
+}
+
+test('unitStatusRunnable() sends each new line once, and restarts nothing when a line cannot be sent', async () => {
+  const { set, tried, records, starts } = start();
+  await set({ kind: 'idle' });
+  expect(tried).toEqual([]); // the start of the agent has sent it
+  const refused = { kind: 'refused', endpoint: '10.0.0.1:9090', problem } as const;
+  await set(refused);
+  await set({ ...refused, problem: { ...problem, timeMs: 2 } });
+  await set({ ...refused, problem: { ...problem, timeMs: 3 } });
+  const line = unitStatus('sha256:ab', refused);
+  expect(tried).toEqual([line, line]); // the first one failed
+  expect(records.map(({ message }) => message)).toContain('status not sent to systemd');
+  expect(starts()).toBe(1);
+});
+
+test('unitStatusRunnable() does not follow the renewals of a member', async () => {
+  const { set, tried } = start(true);
+  await set({ kind: 'asking', endpoints, sinceMs: 1, lastError: problem });
+  expect(tried).toEqual([]);
+});

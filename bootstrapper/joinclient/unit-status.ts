@@ -1,3 +1,7 @@
+import { describeError } from '../../internal/errors/index.ts';
+import { follow, type Readable } from '../../internal/event/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import type { Runnable } from '../../internal/supervisor/index.ts';
 import type { JoinProblem, JoinStatus } from './join-status.ts';
 
 /**
@@ -22,4 +26,38 @@ function reasonOf(status: JoinStatus): string {
 
 function problemText({ code, message, fix }: JoinProblem): string {
   return `${code}: ${message}. Fix: ${fix}`;
+}
+
+/** What the status line of the agent's unit depends on, and where it goes. */
+export interface UnitStatusPorts {
+  readonly fingerprint: string;
+  readonly joinClient: { readonly status: Readable<JoinStatus> };
+  /** A member calls the join service only to renew its certificates, so its line does not follow these calls. */
+  readonly isMember: () => boolean;
+  /** Sends the line to systemd. */
+  readonly onStatus: (status: string) => Promise<void>;
+  readonly log: Logger;
+}
+
+/**
+ * Keeps the status line of the unit up to date, after the start of the agent has sent the fingerprint. A line that cannot be sent, on a
+ * machine that is too busy, restarts nothing: the next one tells more.
+ */
+export function unitStatusRunnable(ports: UnitStatusPorts): Runnable {
+  const { fingerprint, joinClient, isMember, onStatus, log } = ports;
+  return async (scope) => {
+    scope.healthy();
+    let told = unitStatus(fingerprint, { kind: 'idle' });
+    for await (const status of follow(joinClient.status, scope.signal)) {
+      const text = unitStatus(fingerprint, isMember() ? { kind: 'idle' } : status);
+      if (text === told) continue;
+      try {
+        await onStatus(text);
+        told = text;
+      } catch (error) {
+        scope.signal.throwIfAborted();
+        log.warn('status not sent to systemd', { error: describeError(error) });
+      }
+    }
+  };
 }

@@ -12,7 +12,7 @@ export interface GuardFlags {
 export function withGuardFlags(command: Command, yes?: string): Command {
   return withConfirmFlags(command, yes).option(
     '--skip-checks',
-    'do it although the doctor finds an error of etcd',
+    'make the change although the doctor finds an error of etcd',
   );
 }
 

@@ -46,7 +46,7 @@ export interface CuratorAnswer extends Pick<
 /** Reads everything from one curator. Throws only if the records themselves cannot be read. */
 export async function readRecords(context: CommandContext, clients: CuratorClients): Promise<CuratorAnswer> {
   const { curator, operatorApi } = clients;
-  const [info, { nodes }] = await Promise.all([curator.getClusterInfo({}), curator.listNodes({})]);
+  const { info, nodes, records } = await readNodeRecords(clients);
   const [keys, joins, documents, collateral, backups, lifetime] = await Promise.all([
     readPart(context, () => readKeys(clients)),
     readPart(context, async () => (await operatorApi.listJoins({})).joins.map(joinFrom)),
@@ -55,19 +55,27 @@ export async function readRecords(context: CommandContext, clients: CuratorClien
     readPart(context, async () => backupFactsFrom(await operatorApi.listBackups({}))),
     readPart(context, async () => shortestLifetime((await curator.getConfiguration({})).document)),
   ]);
-  const kubernetesEtcd = kubernetesEtcdOf(nodes);
   const shortestLifetimeMs = lifetime.ok ? lifetime.value : undefined;
+  return {
+    ...{ info, nodes },
+    records: { ...records, ...(shortestLifetimeMs !== undefined && { shortestLifetimeMs }) },
+    ...{ keys: plain(keys), joins: plain(joins), documents: plain(documents), collateral: plain(collateral) },
+    backups: plain(backups),
+  };
+}
+
+/** Reads only the records of nodes and of both etcd clusters from one curator. */
+export async function readNodeRecords({
+  curator,
+}: Pick<CuratorClients, 'curator'>): Promise<Pick<CuratorAnswer, 'info' | 'nodes' | 'records'>> {
+  const [info, { nodes }] = await Promise.all([curator.getClusterInfo({}), curator.listNodes({})]);
+  const kubernetesEtcd = kubernetesEtcdOf(nodes);
   const records = {
     stateEtcd: etcdFactsFrom(info.etcd),
     ...(kubernetesEtcd && { kubernetesEtcd: etcdFactsFrom(kubernetesEtcd) }),
     nodes: nodes.map(nodeFactsFrom).toSorted(byName),
-    ...(shortestLifetimeMs !== undefined && { shortestLifetimeMs }),
   };
-  return {
-    ...{ info, nodes, records },
-    ...{ keys: plain(keys), joins: plain(joins), documents: plain(documents), collateral: plain(collateral) },
-    backups: plain(backups),
-  };
+  return { info, nodes, records };
 }
 
 /** Facts have mutable types, because zod makes them. */

@@ -7,7 +7,7 @@ import {
 import { VERSION } from '../../internal/versions/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator, readPart } from '../cluster/index.ts';
-import { plain, readRecords } from './read-records.ts';
+import { plain, readNodeRecords } from './read-records.ts';
 
 /** A change of a node that an operator has ordered. */
 export interface GuardedChange extends MembershipChange {
@@ -35,9 +35,7 @@ export async function requireSafeChange(context: CommandContext, change: Guarded
 
 /** The facts that the curators have on record. Everything else counts as not measured. */
 async function recordFacts(context: CommandContext): Promise<ClusterFacts> {
-  const answer = plain(
-    await readPart(context, () => callCurator(context, (clients) => readRecords(context, clients))),
-  );
+  const answer = plain(await readPart(context, () => callCurator(context, readNodeRecords)));
   const none = { ok: false as const, error: 'not asked', codes: [] };
   return {
     ...{ version: 1, takenMs: context.ports.clock.nowMs(), cliVersion: VERSION },

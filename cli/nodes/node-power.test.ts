@@ -59,9 +59,14 @@ describe('runReboot()', () => {
       code: 'nodes-power-timeout',
       message: expect.stringContaining('its kube-apiserver is not ready: connection refused'),
     });
-    expect(living.cluster.boots).toEqual({ n3: 1 });
+    // The same command again continues to wait, and does not restart the machine a second time.
+    await expect(
+      runReboot(living.program(Infinity), 'n3', { ...options, drain: force, yes: true }),
+    ).rejects.toMatchObject({ code: 'nodes-power-timeout' });
     node.status.controlPlane = reportedComponents();
     await runReboot(living.program(Infinity), 'n3', { ...options, drain: force, yes: true });
+    expect(living.cluster.boots).toEqual({ n3: 1 });
+    expect(scheduling('n3')).toMatchObject({ isCordoned: false });
   });
 
   test('with --dry-run changes nothing', async () => {

@@ -53,6 +53,7 @@ export async function runReboot(context: CommandContext, name: string, options: 
       await drainNode(context, node.name, { ...options.drain, cordonedBy: `${CORDONED_BY_REBOOT}${bootId}` });
     await restart(context, plan, options.waitMs);
   }
+  await untilServing(context, node, options.waitMs);
   await untilUncordoned(context, node.name, options.waitMs);
   context.host.result({ node: node.name, rebooted: true }, () => `Node ${node.name} restarted.`);
 }
@@ -179,26 +180,31 @@ interface PowerStep {
   readonly look: () => Promise<string | undefined>;
 }
 
-/**
- * Restarts the machine, and waits until the node reports another boot and its control plane runs, so that the next control plane may be
- * restarted. Meanwhile the cluster itself may not answer.
- */
+/** Restarts the machine, and waits until the node reports another boot. Meanwhile the cluster itself may not answer. */
 async function restart(context: CommandContext, plan: PowerPlan, waitMs: number): Promise<void> {
   const { node, bootId } = plan;
   const step = { code: 'node-power-reboot', title: `Restarting ${node.name}`, waitMs };
   const look = async (): Promise<string | undefined> => {
     const found = await findNode(context, node.nodeId);
     if (found.status?.bootId === bootId) return 'it has not restarted yet';
-    if (found.health !== NodeHealth.HEALTHY) return 'it has restarted and does not respond yet';
-    return missingOfControlPlane(found);
+    return found.health === NodeHealth.HEALTHY ? undefined : 'it has restarted and does not respond yet';
   };
   await order(context, plan, { ...step, action: PowerAction.REBOOT, look });
 }
 
-function missingOfControlPlane(node: Node): string | undefined {
-  if (!node.roles.includes(NodeRole.KUBERNETES_CONTROLLER)) return undefined;
-  const missing = controlPlaneComponents(node).find(({ isReady }) => !isReady);
-  return missing && `it has restarted, and its ${missing.name} is not ready: ${missing.why}`;
+/** Waits until the control plane of the node runs, so that the next control plane may be restarted. */
+async function untilServing(
+  context: CommandContext,
+  { roles, name, nodeId }: Node,
+  waitMs: number,
+): Promise<void> {
+  if (!roles.includes(NodeRole.KUBERNETES_CONTROLLER)) return;
+  const step = { code: 'node-power-serving', title: `Waiting for the control plane of ${name}`, waitMs };
+  await until(context, step, async () => {
+    const components = controlPlaneComponents(await findNode(context, nodeId));
+    const missing = components.find(({ isReady }) => !isReady);
+    return missing && `its ${missing.name} is not ready: ${missing.why}`;
+  });
 }
 
 /**
