@@ -88,6 +88,7 @@ async function live({ moment = Infinity, afterMs }) {
     provisioning,
     agentVersion: '0.0.0',
     onReady,
+    onStatus: async () => onMoment(),
     onSlowStart: onReady,
     signal: stop.signal,
   });
