@@ -1,6 +1,6 @@
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import type { CodedError } from '../../internal/errors/index.ts';
-import { currentValue, type Readable, when } from '../../internal/event/index.ts';
+import { currentValue, EventValue, type Readable, when } from '../../internal/event/index.ts';
 import { type Runnable, supervise } from '../../internal/supervisor/index.ts';
 import { refuseSingleEtcd } from '../consensus/index.ts';
 import { enrolmentRunnable } from '../enrolment/index.ts';
@@ -49,11 +49,13 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
   });
   const runnables = createRunnables(agent);
   const root: Runnable = async (scope) => {
-    for (const [name, runnable] of Object.entries(runnables)) scope.run(name, runnable);
+    const isReady = new EventValue<boolean>();
+    const isMember = () => currentValue(agent.reads.clusterMembership) !== undefined;
+    const unitstatus = unitStatusRunnable({ ...agent, isReady, isMember, onStatus: options.onStatus });
+    for (const [name, runnable] of Object.entries({ ...runnables, unitstatus })) scope.run(name, runnable);
     scope.healthy();
     await options.onReady(`fingerprint ${agent.fingerprint}`);
-    const isMember = () => currentValue(agent.reads.clusterMembership) !== undefined;
-    scope.run('unitstatus', unitStatusRunnable({ ...agent, isMember, onStatus: options.onStatus }));
+    isReady.set(true);
     await untilAborted(scope.signal);
   };
   const supervision = supervise({ ...ports, root, graceMs: GRACE_MS, signal });

@@ -58,6 +58,13 @@ async function live({ moment = Infinity, afterMs }) {
     stop.abort(new Error('stopped'));
   };
   const onMoment = () => void (++moments === moment && fire());
+  /** The root fails when a part of the agent is put together wrongly; the supervisor would restart it for ever. */
+  let rootFailure;
+  const onRecord = ({ level, path, fields }) => {
+    if (level === 'error' && path === 'root' && !stop.signal.aborted)
+      rootFailure ??= `root: ${fields?.error}`;
+    onMoment();
+  };
   const clock = new SystemClock();
   const files = new DiskFiles();
   const commands = new FakeCommands(([program, ...args]) => {
@@ -72,7 +79,7 @@ async function live({ moment = Infinity, afterMs }) {
     units: counted(new FakeUnits(), onMoment),
     machine: counted(new LinuxMachine(files), onMoment),
     clock: counted(clock, onMoment),
-    log: createLogger({ path: '', nowMs: () => clock.nowMs(), sink: onMoment }),
+    log: createLogger({ path: '', nowMs: () => clock.nowMs(), sink: onRecord }),
     random: Math.random,
     environment: {},
     ring: new LogRing(),
@@ -99,7 +106,12 @@ async function live({ moment = Infinity, afterMs }) {
     ),
     untilLate(stop.signal),
   ]);
-  return { moments, isReady, failure, tookMs: performance.now() - (stoppedMs ?? performance.now()) };
+  return {
+    moments,
+    isReady,
+    failure: failure ?? rootFailure,
+    tookMs: performance.now() - (stoppedMs ?? performance.now()),
+  };
 }
 
 async function untilLate(signal) {

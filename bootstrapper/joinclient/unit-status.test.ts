@@ -56,11 +56,12 @@ function start(isMember = false) {
   const clock = new FakeClock(1);
   const status = new EventValue<JoinStatus>();
   status.set({ kind: 'idle' });
+  const isReady = new EventValue<boolean>();
   const { log, records } = createMemoryLogger();
   const tried: string[] = [];
   let starts = 0;
   const runnable = unitStatusRunnable({
-    ...{ fingerprint: 'sha256:ab', joinClient: { status }, isMember: () => isMember, log },
+    ...{ fingerprint: 'sha256:ab', joinClient: { status }, isReady, isMember: () => isMember, log },
     onStatus: async (text) => {
       tried.push(text);
       if (tried.length === 1) await Promise.reject(new Error('systemd-notify timed out'));
@@ -83,14 +84,19 @@ function start(isMember = false) {
     status.set(next);
     await clock.advance(60_000);
   };
-  return { set, tried, records, starts: () => starts };
+  const ready = () => isReady.set(true);
+  return { set, tried, records, ready, starts: () => starts };
 }
 
 test('unitStatusRunnable() sends each new line once, and restarts nothing when a line cannot be sent', async () => {
-  const { set, tried, records, starts } = start();
+  const { set, tried, records, ready, starts } = start();
+  const refused = { kind: 'refused', endpoint: '10.0.0.1:9090', problem } as const;
+  await set(refused);
+  expect(tried).toEqual([]); // the start of the agent has not sent its line yet
+  await set({ kind: 'idle' });
+  ready();
   await set({ kind: 'idle' });
   expect(tried).toEqual([]); // the start of the agent has sent it
-  const refused = { kind: 'refused', endpoint: '10.0.0.1:9090', problem } as const;
   await set(refused);
   await set({ ...refused, problem: { ...problem, timeMs: 2 } });
   await set({ ...refused, problem: { ...problem, timeMs: 3 } });
@@ -101,7 +107,8 @@ test('unitStatusRunnable() sends each new line once, and restarts nothing when a
 });
 
 test('unitStatusRunnable() does not follow the renewals of a member', async () => {
-  const { set, tried } = start(true);
+  const { set, tried, ready } = start(true);
+  ready();
   await set({ kind: 'asking', endpoints, sinceMs: 1, lastError: problem });
   expect(tried).toEqual([]);
 });

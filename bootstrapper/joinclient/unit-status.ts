@@ -1,5 +1,5 @@
 import { describeError } from '../../internal/errors/index.ts';
-import { follow, type Readable } from '../../internal/event/index.ts';
+import { follow, when, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import type { JoinProblem, JoinStatus } from './join-status.ts';
@@ -31,6 +31,8 @@ function problemText({ code, message, fix }: JoinProblem): string {
 /** What the status line of the agent's unit depends on, and where it goes. */
 export interface UnitStatusPorts {
   readonly fingerprint: string;
+  /** True once the start of the agent has sent its line, which would otherwise replace a newer one. */
+  readonly isReady: Readable<boolean>;
   readonly joinClient: { readonly status: Readable<JoinStatus> };
   /** A member calls the join service only to renew its certificates, so its line does not follow these calls. */
   readonly isMember: () => boolean;
@@ -44,9 +46,10 @@ export interface UnitStatusPorts {
  * machine that is too busy, restarts nothing: the next one tells more.
  */
 export function unitStatusRunnable(ports: UnitStatusPorts): Runnable {
-  const { fingerprint, joinClient, isMember, onStatus, log } = ports;
+  const { fingerprint, isReady, joinClient, isMember, onStatus, log } = ports;
   return async (scope) => {
     scope.healthy();
+    await when(isReady, Boolean, scope.signal);
     let told = unitStatus(fingerprint, { kind: 'idle' });
     for await (const status of follow(joinClient.status, scope.signal)) {
       const text = unitStatus(fingerprint, isMember() ? { kind: 'idle' } : status);
