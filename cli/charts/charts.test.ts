@@ -160,9 +160,18 @@ function after({ argv }: Command, flag: string): string | undefined {
   return at < 0 ? undefined : argv[at + 1];
 }
 
+/** A release of the fake helm. */
+interface FakeRelease {
+  readonly revision: number;
+  readonly status: string;
+  readonly values: string;
+  /** "name=value,name=value". Helm copies them to the next revision. */
+  readonly labels?: string;
+}
+
 /** A fake helm that records releases. A test can make it fail or leave a release pending. */
 class FakeHelm implements CommandRunner {
-  readonly releases = new Map<string, { status: string; values: string; labels?: string }>();
+  readonly releases = new Map<string, FakeRelease>();
   readonly calls: string[] = [];
   /** The arguments of each installation that select the chart. */
   readonly charts: string[] = [];
@@ -175,31 +184,11 @@ class FakeHelm implements CommandRunner {
     if (command.argv[0] === 'pgrep')
       return { exitCode: this.elsewhere-- > 0 ? 0 : 1, stdout: '', stderr: '' };
     const [, verb = '', name = ''] = command.argv;
-    this.calls.push(verb === 'list' ? verb : `${verb} ${name}`);
+    this.calls.push(`${verb} ${name}`);
     const answer = (stdout: string) => ({ exitCode: 0, stdout, stderr: '' });
-    if (verb === 'list') {
-      const selector = after(command, '--selector');
-      const selected = [...this.releases].filter(
-        ([, { labels }]) => selector === undefined || labels === selector,
-      );
-      const rows = selected.map(([key, { status }]) => {
-        const [namespace = '', release = ''] = key.split('/');
-        return {
-          name: release,
-          namespace,
-          revision: '1',
-          updated: '',
-          status,
-          chart: 'x-1',
-          app_version: '1',
-        };
-      });
-      return answer(JSON.stringify(rows));
-    }
     const key = `${after(command, '--namespace')}/${name}`;
     if (verb === 'uninstall') this.releases.delete(key);
-    if (verb === 'rollback')
-      this.releases.set(key, { ...this.releases.get(key), status: 'deployed', values: '' });
+    if (verb === 'rollback') this.#add(key, { status: 'deployed', values: '' });
     if (verb !== 'upgrade') return answer('');
     this.charts.push(command.argv.slice(3, command.argv.indexOf('--install')).join(' '));
     if (this.releases.get(key)?.status.startsWith('pending') === true) {
@@ -209,16 +198,37 @@ class FakeHelm implements CommandRunner {
       );
     }
     if (this.fail?.name === name) {
-      this.releases.set(key, { status: 'failed', values: '' });
+      this.#add(key, { status: 'failed', values: '' });
       throw this.#error(command, this.fail.words);
     }
+    const values = String(command.input);
+    const kept =
+      command.argv.includes('--reset-values') || values !== '{}' ? undefined : this.releases.get(key);
     const labels = after(command, '--labels');
-    this.releases.set(key, {
-      status: 'deployed',
-      values: String(command.input),
-      ...(labels === undefined ? {} : { labels }),
+    this.#add(key, {
+      ...{ status: 'deployed', values: kept?.values ?? values },
+      ...(labels !== undefined && { labels }),
     });
     return answer('{}');
+  }
+
+  /** What another program does with helm: it knows nothing of the labels, which helm copies. */
+  changeElsewhere(key: string): void {
+    this.#add(key, { status: 'deployed', values: '{"other":1}' });
+  }
+
+  /** The Secrets in which helm stores the releases. */
+  secrets(): readonly unknown[] {
+    return [...this.releases].map(([key, { revision, status, labels = '' }]) => {
+      const [namespace = '', name = ''] = key.split('/');
+      const own = Object.fromEntries(labels.split(',').map((label) => label.split('=')));
+      return { metadata: { namespace, labels: { ...own, name, status, version: String(revision) } } };
+    });
+  }
+
+  #add(key: string, release: Omit<FakeRelease, 'revision'>): void {
+    const last = this.releases.get(key);
+    this.releases.set(key, { ...last, ...release, revision: (last?.revision ?? 0) + 1 });
   }
 
   #error(command: Command, outputTail: string): ExecError {
@@ -232,7 +242,10 @@ afterEach(async () => {
 });
 
 /** An API server with pods and events of one failing release. */
-async function startApi(lists: Readonly<Record<string, unknown[]>>): Promise<KubeAccess> {
+async function startApi(
+  lists: Readonly<Record<string, readonly unknown[]>>,
+  secrets: () => readonly unknown[],
+): Promise<KubeAccess> {
   const caKey = generateKeyPem();
   const caPem = await createCaCertPem({ commonName: 'k', keyPem: caKey, nowMs: Date.now() });
   const signer = new KeyCertificateSigner({ caPem, keyPem: caKey, nowMs: () => Date.now() });
@@ -245,8 +258,8 @@ async function startApi(lists: Readonly<Record<string, unknown[]>>): Promise<Kub
     validDays: 1,
   });
   const server = createServer({ key: key.reveal(), cert }, (request, response) => {
-    const kind = (request.url ?? '').split('/').at(-1) ?? '';
-    response.end(JSON.stringify({ items: lists[kind] ?? [] }));
+    const kind = new URL(request.url ?? '', 'https://api').pathname.split('/').at(-1) ?? '';
+    response.end(JSON.stringify({ items: kind === 'secrets' ? secrets() : (lists[kind] ?? []) }));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -276,7 +289,7 @@ async function start(charts: string, lists: Readonly<Record<string, unknown[]>> 
   const host = new RecordingHost();
   const layout = layoutOf('/desk');
   const state = await StateFile.read(files, layout, { programVersion: '0.1.0' });
-  const access = await startApi(lists);
+  const access = await startApi(lists, () => helm.secrets());
   const manifest: BundleManifest = {
     version: 1,
     name: 'kubernetes-v1.35.4-linux-amd64',
@@ -312,7 +325,7 @@ describe('installCharts()', () => {
     expect(helm.releases.get('shop/web')).toMatchObject({ status: 'deployed', values: '{"a":1}' });
     helm.calls.length = 0;
     expect(await install()).toMatchObject({ installed: [], kept: ['db', 'web'] });
-    expect(helm.calls).toEqual(['list']);
+    expect(helm.calls).toEqual([]);
   });
 
   test('requests remote charts by exact version, and without TLS only with plainHttp', async () => {
@@ -345,7 +358,7 @@ describe('installCharts()', () => {
     helm.fail = undefined;
     helm.calls.length = 0;
     await install();
-    expect(helm.calls).toEqual(['list', 'upgrade web']);
+    expect(helm.calls).toEqual(['upgrade web']);
   });
 
   const changes = [
@@ -381,15 +394,40 @@ describe('installCharts()', () => {
     await state.update((value) => ({ ...value, charts: {} })); // killed before its checkpoint
     helm.calls.length = 0;
     expect(await install()).toMatchObject({ installed: [], kept: ['db'] });
-    expect(helm.calls).toEqual(['list', 'list']);
+    expect(helm.calls).toEqual([]);
     // The checkpoint exists now. A release with other inputs does not count as installed.
     helm.calls.length = 0;
     expect(await install()).toMatchObject({ kept: ['db'] });
-    expect(helm.calls).toEqual(['list']);
+    expect(helm.calls).toEqual([]);
     await state.update((value) => ({ ...value, charts: {} }));
     expect(await install('  - {name: db, chart: ./db, values: {b: 1}}\n')).toMatchObject({
       installed: ['db'],
     });
+  });
+
+  test('installs a chart again when another program has changed its release', async () => {
+    const { helm, install } = await start(TWO);
+    await install();
+    helm.changeElsewhere('shop/web');
+    expect(await install()).toMatchObject({ installed: ['web'], kept: ['db'] });
+    expect(helm.releases.get('shop/web')).toMatchObject({ revision: 3, values: '{"a":1}' });
+    expect(await install()).toMatchObject({ installed: [], kept: ['db', 'web'] });
+  });
+
+  test('keeps a release whose revision an earlier version did not label', async () => {
+    const { helm, install } = await start('  - {name: db, chart: ./db}\n');
+    await install();
+    const release = helm.releases.get('default/db');
+    const labels = release?.labels?.split(',').filter((label) => !label.startsWith('cluster-revision'));
+    helm.releases.set('default/db', { revision: 7, status: 'deployed', values: '', labels: String(labels) });
+    expect(await install()).toMatchObject({ installed: [], kept: ['db'] });
+  });
+
+  test('removes values that cluster.yaml has no more', async () => {
+    const { helm, install } = await start('  - {name: db, chart: ./db, values: {b: 1}}\n');
+    await install();
+    await install('  - {name: db, chart: ./db}\n');
+    expect(helm.releases.get('default/db')?.values).toBe('{}');
   });
 
   test('waits for a helm process that a killed run left behind', async () => {
@@ -397,21 +435,21 @@ describe('installCharts()', () => {
     helm.elsewhere = 2;
     await install();
     expect(host.codes).toEqual(['chart-settle', 'chart-db']);
-    expect(helm.calls).toEqual(['list', 'upgrade db']);
+    expect(helm.calls).toEqual(['upgrade db']);
   });
 
   const pending = [
-    { status: 'pending-install', want: ['list', 'uninstall db', 'upgrade db'] },
-    { status: 'uninstalling', want: ['list', 'uninstall db', 'upgrade db'] },
-    { status: 'pending-upgrade', want: ['list', 'rollback db', 'upgrade db'] },
-    { status: 'pending-rollback', want: ['list', 'rollback db', 'upgrade db'] },
-    { status: 'failed', want: ['list', 'upgrade db'] },
+    { status: 'pending-install', want: ['uninstall db', 'upgrade db'] },
+    { status: 'uninstalling', want: ['uninstall db', 'upgrade db'] },
+    { status: 'pending-upgrade', want: ['rollback db', 'upgrade db'] },
+    { status: 'pending-rollback', want: ['rollback db', 'upgrade db'] },
+    { status: 'failed', want: ['upgrade db'] },
   ];
   test.each(pending)(
     'recovers a release that a killed helm left in status $status',
     async ({ status, want }) => {
       const { helm, install } = await start('  - {name: db, chart: ./db}\n');
-      helm.releases.set('default/db', { status, values: '' });
+      helm.releases.set('default/db', { revision: 1, status, values: '' });
       await install();
       expect(helm.calls).toEqual(want);
     },

@@ -1,6 +1,6 @@
 import { printable } from '../../internal/printable/index.ts';
-import { z } from 'zod';
 import { ExecError, type CommandRunner } from '../../internal/exec/index.ts';
+import type { HelmRelease } from '../../internal/kube/index.ts';
 import { ChartError } from './errors.ts';
 import type { PlannedChart } from './plan-charts.ts';
 
@@ -8,21 +8,8 @@ const ANSWER_MS = 60_000;
 /** A helm process that runs this long beyond its own `--timeout` is killed. */
 const GRACE_MS = 60_000;
 
-const releaseSchema = z.object({
-  name: z.string(),
-  namespace: z.string(),
-  revision: z.coerce.number(),
-  status: z.string(),
-  chart: z.string(),
-});
-
-/** A release, as `helm list` returns it. */
-export type Release = z.output<typeof releaseSchema>;
-
-/** The label `name=value` of a release for its inputs. A value has at most 63 characters, so the hash is cut to 160 bits. */
-function inputsLabel(inputsHash: string): string {
-  return `cluster-inputs=${inputsHash.slice(0, 40)}`;
-}
+/** A release to change. */
+type Release = Pick<HelmRelease, 'name' | 'namespace'>;
 
 /** The helm program, the cluster, and the environment of helm. */
 export interface HelmOptions {
@@ -41,50 +28,25 @@ export class Helm {
     this.#options = options;
   }
 
-  /** All releases of all namespaces in any status. @throws ChartError `charts-failed`, ExecError */
-  list(signal: AbortSignal): Promise<readonly Release[]> {
-    return this.#list(['--all-namespaces'], signal);
-  }
-
   /**
-   * Whether the newest revision of a release was installed with these inputs. Helm stores the label together with the
-   * release, so the answer is right even if the CLI was killed before it could record the installation.
-   * @param inputsHash hexadecimal SHA-256
-   * @throws ChartError `charts-failed`, ExecError
-   */
-  async hasInputs({ name, namespace }: Release, inputsHash: string, signal: AbortSignal): Promise<boolean> {
-    const selected = await this.#list(
-      ['--namespace', namespace, '--selector', inputsLabel(inputsHash)],
-      signal,
-    );
-    return selected.some((release) => release.name === name);
-  }
-
-  async #list(scope: readonly string[], signal: AbortSignal): Promise<readonly Release[]> {
-    const args = ['list', '--all', ...scope, '--max', '0', '--output', 'json'];
-    const { stdout } = await this.#run(args, { timeoutMs: ANSWER_MS, signal });
-    const parsed = z.array(releaseSchema).safeParse(JSON.parse(stdout));
-    if (parsed.success) return parsed.data;
-    throw new ChartError('charts-failed', 'listing releases: unexpected output of helm');
-  }
-
-  /**
-   * Installs or upgrades a release, and labels it with its inputs (see `hasInputs`).
+   * Installs or upgrades a release, with these values and no others. Helm stores the labels together with the release, so they
+   * are right even if the CLI is killed before it can record the installation.
    * @param located arguments that select the chart
-   * @param inputsHash hexadecimal SHA-256
    * @throws ExecError
    */
   async install(
     chart: PlannedChart,
     located: readonly string[],
-    inputsHash: string,
+    labels: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<void> {
     const { name, namespace, values, wait, timeoutSeconds } = chart;
     const waiting = wait ? ['--wait', '--timeout', `${timeoutSeconds}s`] : [];
     const args = ['upgrade', name, ...located, '--install', '--namespace', namespace, '--create-namespace'];
-    const recorded = ['--labels', inputsLabel(inputsHash), '--history-max', '5', '--output', 'json'];
-    await this.#run([...args, '--values', '-', ...recorded, ...waiting], {
+    const marks = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
+    const recorded = ['--labels', marks.join(','), '--history-max', '5', '--output', 'json'];
+    // Without --reset-values, helm takes the values of the last revision if there are none now.
+    await this.#run([...args, '--reset-values', '--values', '-', ...recorded, ...waiting], {
       input: JSON.stringify(values),
       timeoutMs: timeoutSeconds * 1000 + GRACE_MS,
       signal,
@@ -126,7 +88,7 @@ export class Helm {
   #run(
     args: readonly string[],
     options: { readonly input?: string; readonly timeoutMs: number; readonly signal: AbortSignal },
-  ): Promise<{ readonly stdout: string }> {
+  ): Promise<unknown> {
     return this.#options.commands.run({
       argv: [this.#options.binary, ...args, '--kubeconfig', this.#options.kubeconfig],
       env: this.#options.env,

@@ -1,12 +1,18 @@
 import { NETWORK_CHART } from '../../internal/config/index.ts';
-import { KubeClient, type KubeAccess } from '../../internal/kube/index.ts';
+import {
+  KubeClient,
+  listReleases,
+  RELEASE_LABELS,
+  type HelmRelease,
+  type KubeAccess,
+} from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import type { StateFile, WorkspaceLayout } from '../workspace/index.ts';
-import { inputsHashOf, locateChart, type SourcePorts } from './locate-chart.ts';
+import { inputsHashOf, inputsLabel, locateChart, type SourcePorts } from './locate-chart.ts';
 import { ChartError } from './errors.ts';
 import { helmEnvironment } from './helm-environment.ts';
 import { helmBinary } from './helm-binary.ts';
-import { Helm, helmFailure, type Release } from './helm.ts';
+import { Helm, helmFailure } from './helm.ts';
 import type { PlannedChart } from './plan-charts.ts';
 import { podProblems } from './pod-problems.ts';
 
@@ -34,8 +40,8 @@ export interface InstallSummary {
 
 /**
  * Installs the planned charts in order and saves a checkpoint after each. A later run installs a chart again only when its
- * inputs have changed or its release is missing.
- * @throws ChartError
+ * inputs have changed, or its release is missing or was changed by another program.
+ * @throws ChartError, KubeError
  */
 export async function installCharts(
   context: CommandContext,
@@ -53,33 +59,33 @@ export async function installCharts(
     env: helmEnvironment(env, options.proxy, new URL(access.server).hostname),
   });
   using client = new KubeClient(access, ports);
-  const releases = await listSettled(helm, context);
+  const releases = await listSettled({ helm, client }, context);
   const installed: string[] = [];
   const kept: string[] = [];
   for (const chart of plan) {
     const located = await locateChart(chart.source, sources);
     const inputsHash = inputsHashOf(chart, located);
-    const release = releases.find(
-      ({ name, namespace }) => name === chart.name && namespace === chart.namespace,
-    );
-    const deployed = release?.status === 'deployed';
-    if (deployed && state.value.charts[chart.name]?.inputsHash === inputsHash) {
-      kept.push(chart.name);
-      continue;
-    }
-    // An earlier run may have been killed after helm finished and before the checkpoint.
-    const keep = deployed && (await hasInputs(helm, release, inputsHash, signal));
+    const release = releaseOf(chart, releases);
+    const keep = isInstalled(release, inputsHash);
     if (!keep) {
       await host.step(`chart-${chart.name}`, `Installing chart ${chart.name}`, async (progress) => {
         progress.update(release === undefined ? 'running helm' : `release is ${release.status}`);
-        await unlockPending(helm, release, signal);
-        await installOne({ helm, client, signal }, chart, located.args, inputsHash);
+        const isUnlocked = await unlockPending(helm, release, signal);
+        const last = isUnlocked ? releaseOf(chart, await listReleases(client, signal)) : release;
+        const labels = {
+          [RELEASE_LABELS.inputs]: inputsLabel(inputsHash),
+          [RELEASE_LABELS.revision]: String((last?.revision ?? 0) + 1),
+        };
+        await installOne({ helm, client, signal }, { chart, args: located.args, labels });
       });
     }
-    await state.update((value) => ({
-      ...value,
-      charts: { ...value.charts, [chart.name]: { inputsHash, installedMs: ports.clock.nowMs() } },
-    }));
+    // An earlier run may have been killed after helm finished and before the checkpoint.
+    if (state.value.charts[chart.name]?.inputsHash !== inputsHash || !keep) {
+      await state.update((value) => ({
+        ...value,
+        charts: { ...value.charts, [chart.name]: { inputsHash, installedMs: ports.clock.nowMs() } },
+      }));
+    }
     (keep ? kept : installed).push(chart.name);
   }
   return { installed, kept, network: network() };
@@ -89,30 +95,43 @@ export async function installCharts(
  * Lists the releases once no helm process of an earlier run is left: two processes would interfere with each
  * other.
  */
-async function listSettled(helm: Helm, context: CommandContext): Promise<readonly Release[]> {
+async function listSettled(
+  { helm, client }: { readonly helm: Helm; readonly client: KubeClient },
+  context: CommandContext,
+): Promise<readonly HelmRelease[]> {
   const { host, ports, signal } = context;
   if (await helm.isRunningElsewhere(signal)) {
     await host.step('chart-settle', 'Waiting for helm of an earlier run to finish', async () => {
       while (await helm.isRunningElsewhere(signal)) await ports.clock.sleep(SETTLE_POLL_MS, signal);
     });
   }
-  return helm.list(signal).catch((error: unknown) => {
-    throw helmFailure('listing releases', error);
-  });
+  return listReleases(client, signal);
 }
 
-function hasInputs(helm: Helm, release: Release, inputsHash: string, signal: AbortSignal): Promise<boolean> {
-  return helm.hasInputs(release, inputsHash, signal).catch((error: unknown) => {
-    throw helmFailure(`reading release ${release.name}`, error);
-  });
+function releaseOf(
+  { name, namespace }: PlannedChart,
+  releases: readonly HelmRelease[],
+): HelmRelease | undefined {
+  return releases.find((each) => each.name === name && each.namespace === namespace);
+}
+
+/** Whether a release is deployed with these inputs, and is as `cluster init` left it. Earlier versions did not label the revision. */
+function isInstalled(release: HelmRelease | undefined, inputsHash: string): boolean {
+  if (release?.status !== 'deployed' || release.inputs !== inputsLabel(inputsHash)) return false;
+  return (release.installedRevision ?? release.revision) === release.revision;
 }
 
 /**
  * Ends an operation that a killed helm left unfinished, because helm refuses to upgrade such a release. No
  * other command is working on it: we hold the lock of the workspace.
+ * @returns whether the release was changed
  */
-async function unlockPending(helm: Helm, release: Release | undefined, signal: AbortSignal): Promise<void> {
-  if (release === undefined) return;
+async function unlockPending(
+  helm: Helm,
+  release: HelmRelease | undefined,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (release === undefined) return false;
   const doing = `unlocking release ${release.name} (${release.status})`;
   const rethrow = (error: unknown): never => {
     throw helmFailure(doing, error);
@@ -121,18 +140,24 @@ async function unlockPending(helm: Helm, release: Release | undefined, signal: A
     await helm.uninstall(release, signal).catch(rethrow);
   } else if (release.status === 'pending-upgrade' || release.status === 'pending-rollback') {
     await helm.rollback(release, signal).catch(rethrow);
+  } else {
+    return false;
   }
+  return true;
 }
 
 async function installOne(
   ports: { readonly helm: Helm; readonly client: KubeClient; readonly signal: AbortSignal },
-  chart: PlannedChart,
-  args: readonly [string, ...string[]],
-  inputsHash: string,
+  what: {
+    readonly chart: PlannedChart;
+    readonly args: readonly string[];
+    readonly labels: Readonly<Record<string, string>>;
+  },
 ): Promise<void> {
   const { helm, client, signal } = ports;
+  const { chart, args, labels } = what;
   try {
-    await helm.install(chart, args, inputsHash, signal);
+    await helm.install(chart, args, labels, signal);
   } catch (error) {
     signal.throwIfAborted();
     const failure = helmFailure(`installing chart ${chart.name}`, error);

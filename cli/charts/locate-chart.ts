@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { join, resolve } from 'node:path';
 import type { BlobStore, BundleManifest } from '../../internal/bundle/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { FileError, type FilePort } from '../../internal/file/index.ts';
 import { findCaBundle } from './ca-bundle.ts';
 import { ChartError } from './errors.ts';
 import type { ChartSource, PlannedChart } from './plan-charts.ts';
@@ -16,21 +16,29 @@ export interface LocatedChart {
   readonly identity: string;
 }
 
-/** Ports for locating charts. */
-export interface SourcePorts {
+/** Ports for locating charts outside of the bundle. */
+interface OwnSourcePorts {
   readonly files: FilePort;
-  readonly bundle: { readonly store: BlobStore; readonly manifest: BundleManifest };
   /** Directory of cluster.yaml, to which paths are relative. */
   readonly root: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
 }
 
+/** Ports for locating charts. */
+export interface SourcePorts extends OwnSourcePorts {
+  readonly bundle: { readonly store: BlobStore; readonly manifest: BundleManifest };
+}
+
+type OwnSource = Exclude<ChartSource, { readonly kind: 'bundle' }>;
+
 /** Locates a chart and identifies its content. @throws ChartError `charts-source-missing`, `charts-no-ca-bundle` */
 export async function locateChart(source: ChartSource, ports: SourcePorts): Promise<LocatedChart> {
+  return source.kind === 'bundle' ? locateInBundle(source.component, ports) : locateOwn(source, ports);
+}
+
+async function locateOwn(source: OwnSource, ports: OwnSourcePorts): Promise<LocatedChart> {
   switch (source.kind) {
-    case 'bundle':
-      return locateInBundle(source.component, ports);
     case 'path': {
       const path = resolve(ports.root, source.path);
       return { args: [path], identity: await hashTree(ports.files, path) };
@@ -50,7 +58,7 @@ export async function locateChart(source: ChartSource, ports: SourcePorts): Prom
 /** Plain HTTP only if the configuration sets `plainHttp`. */
 async function registryFlags(
   { plainHttp }: Extract<ChartSource, { readonly kind: 'oci' }>,
-  { files, env }: SourcePorts,
+  { files, env }: OwnSourcePorts,
 ): Promise<readonly string[]> {
   return plainHttp ? ['--plain-http'] : ['--ca-file', await findCaBundle(files, env)];
 }
@@ -61,6 +69,32 @@ export function inputsHashOf(chart: PlannedChart, located: LocatedChart): string
   return createHash('sha256')
     .update(JSON.stringify([1, name, namespace, located.identity, values, wait]))
     .digest('hex');
+}
+
+/**
+ * The inputs of each chart of the operator's own, as the labels of releases have them (see `inputsLabel`), by
+ * "namespace/name". Reads no network. Charts that come with the bundle, or are not found, are left out.
+ */
+export async function readOwnInputs(
+  plan: readonly PlannedChart[],
+  ports: OwnSourcePorts,
+): Promise<ReadonlyMap<string, string>> {
+  const inputs = new Map<string, string>();
+  for (const chart of plan) {
+    if (chart.source.kind === 'bundle') continue;
+    const located = await locateOwn(chart.source, ports).catch((error: unknown) => {
+      if (error instanceof ChartError || error instanceof FileError) return undefined;
+      throw error;
+    });
+    if (located !== undefined)
+      inputs.set(`${chart.namespace}/${chart.name}`, inputsLabel(inputsHashOf(chart, located)));
+  }
+  return inputs;
+}
+
+/** The value of a label has at most 63 characters, so the hash is cut to 160 bits. */
+export function inputsLabel(inputsHash: string): string {
+  return inputsHash.slice(0, 40);
 }
 
 async function locateInBundle(component: string, { bundle, signal }: SourcePorts): Promise<LocatedChart> {

@@ -23,7 +23,8 @@ import {
   readPart,
   type Caller,
 } from '../cluster/index.ts';
-import { layoutOf, StateFile } from '../workspace/index.ts';
+import { planCharts, readOwnInputs } from '../charts/index.ts';
+import { layoutOf, readConfig, StateFile } from '../workspace/index.ts';
 import { askEvidence } from './ask-evidence.ts';
 import { metricsFrom } from './parse-metrics.ts';
 import { readKubernetes } from './read-kubernetes.ts';
@@ -251,7 +252,8 @@ async function askKubernetes(
   const server = of.controlPlanes[serving]?.endpoint;
   const url = server === undefined ? access.value.server : apiServerUrlOf(server);
   using client = new KubeClient({ ...access.value, server: url }, context.ports);
-  const kubernetes = plain(await readPart(context, () => readKubernetes(client, context.signal)));
+  const ownInputs = await configuredInputs(context);
+  const kubernetes = plain(await readPart(context, () => readKubernetes(client, ownInputs, context.signal)));
   const names = kubernetes.ok ? kubernetes.value.nodes.map(({ name }) => name) : [];
   const kubelets = await askKubelets(
     context,
@@ -315,6 +317,17 @@ function askKubelets(
       })),
     ),
   }));
+}
+
+/** The inputs of the charts in cluster.yaml; none without a valid one. */
+async function configuredInputs(context: CommandContext): Promise<ReadonlyMap<string, string>> {
+  const { ports, paths, env, signal } = context;
+  const layout = layoutOf(paths.workspace);
+  const plan = await readPart(context, async () =>
+    planCharts(await readConfig(ports.files, layout), { kind: 'all' }),
+  );
+  if (!plan.ok) return new Map();
+  return readOwnInputs(plan.value, { files: ports.files, root: layout.root, env, signal });
 }
 
 /** Charts that were installed from this workspace; undefined for an operator, whose workspace installs none. */

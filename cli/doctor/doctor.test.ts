@@ -4,6 +4,7 @@ import {
   recoveryKeyOfOwner,
   signBackupCertificate,
 } from '../../internal/backup/index.ts';
+import { parseClusterConfig } from '../../internal/config/index.ts';
 import { generateEd25519Key } from '../../internal/crypto/index.ts';
 import { MAX_FACTS_BYTES, parseFacts, type Finding } from '../../internal/doctor/index.ts';
 import { PORTS } from '../../internal/endpoint/index.ts';
@@ -20,6 +21,8 @@ import {
 } from '../cluster/curator/fake-curator.ts';
 import { createKubernetes, FakeResponse } from '../cluster/curator/fake-kubernetes.ts';
 import { createMachine, evidenceAnswer, evidenceConfiguration } from '../nodes/fake-evidence.ts';
+import { planCharts, readOwnInputs } from '../charts/index.ts';
+import { layoutOf, StateFile } from '../workspace/index.ts';
 import { runDoctor, watchDoctor } from './index.ts';
 
 const MACHINE = createMachine('a', 'n1');
@@ -256,6 +259,40 @@ describe('watchDoctor()', () => {
 });
 
 describe('runDoctor()', () => {
+  test.each([
+    { name: 'as cluster.yaml says is good', content: 'chart', grade: 'good' },
+    { name: 'that differs from cluster.yaml is a warning', content: 'another chart', grade: 'warning' },
+  ])('a chart $name, and the facts have no hash of its values', async ({ content, grade }) => {
+    const charts = [{ name: 'web', chart: './web.tgz', namespace: 'shop', values: { a: 1 } }];
+    const config = JSON.stringify({ ...(JSON.parse(evidenceConfiguration()) as object), charts });
+    let inputs = '';
+    const labels = () => ({ name: 'web', version: '1', status: 'deployed', 'cluster-inputs': inputs });
+    const kubernetes = (url: string) =>
+      url.startsWith('/api/v1/secrets')
+        ? { items: [{ metadata: { namespace: 'shop', labels: labels() } }] }
+        : undefined;
+    const { context, files } = await createCluster({ kubernetes });
+    await files.writeAtomic('/owner/cluster.yaml', config);
+    await files.writeAtomic('/owner/web.tgz', 'chart');
+    const installed = { web: { inputsHash: 'ab', installedMs: 1 } };
+    const state = await StateFile.read(files, layoutOf('/owner'));
+    await state.update((value) => ({ ...value, charts: installed }));
+    const plan = planCharts(parseClusterConfig(config, 'cluster.yaml'), { kind: 'all' });
+    const ports = { files, root: '/owner', env: {}, signal: context.signal };
+    inputs = (await readOwnInputs(plan, ports)).get('shop/web') ?? '';
+
+    await files.writeAtomic('/owner/web.tgz', content);
+    await runDoctor(context, { ...QUICK, saveFacts: '/owner/facts.json' }, []);
+    const { findings } = context.host.answered as Result;
+    expect(findings.find(({ code }) => code === 'doctor-chart')).toMatchObject({
+      subject: 'chart web',
+      grade,
+    });
+    const facts = Buffer.from((await files.read('/owner/facts.json', MAX_FACTS_BYTES)) ?? []).toString();
+    expect(facts).toContain('"isAsConfigured"');
+    expect(facts).not.toContain(inputs);
+  });
+
   test('with --at DATE, lists what expires before that date and who renews it', async () => {
     const { context } = await createCluster();
     const exit = await runDoctor(context, { ...QUICK, at: 40 * DAY_MS }, []);

@@ -17,6 +17,7 @@ import {
   readPreviousLog,
   readPodWarning,
   SERVERS_CA_CONFIG_MAP,
+  type HelmRelease,
   type KubeClient,
   type KubeNode,
   type KubePod,
@@ -37,8 +38,16 @@ const FAILURES =
 /** The kubelet cannot create the network of a pod. */
 const NO_SANDBOX = 'FailedCreatePodSandBox';
 
-/** Reads what the Kubernetes API knows. @throws KubeError */
-export async function readKubernetes(client: KubeClient, signal: AbortSignal): Promise<KubernetesFacts> {
+/**
+ * Reads what the Kubernetes API knows.
+ * @param ownInputs inputs of the charts of the configuration (see `readOwnInputs`)
+ * @throws KubeError
+ */
+export async function readKubernetes(
+  client: KubeClient,
+  ownInputs: ReadonlyMap<string, string>,
+  signal: AbortSignal,
+): Promise<KubernetesFacts> {
   const [nodes, pods, budgets, releases, serversCas, failures] = await Promise.all([
     listNodes(client, signal),
     listPods(client, { signal }),
@@ -59,10 +68,19 @@ export async function readKubernetes(client: KubeClient, signal: AbortSignal): P
       healthyPods: status.currentHealthy,
       allowed: status.disruptionsAllowed,
     })),
-    ...(releases && { releases: releases.map((each) => ({ ...each })) }),
+    ...(releases && { releases: releases.map((each) => releaseFrom(each, ownInputs)) }),
     serversCas: serversCas.map((each) => ({ ...each })),
     failures,
   };
+}
+
+/** Without the hash of the inputs: it could confirm a guess of a secret value. */
+function releaseFrom(
+  { inputs, ...release }: HelmRelease,
+  ownInputs: ReadonlyMap<string, string>,
+): NonNullable<KubernetesFacts['releases']>[number] {
+  const own = ownInputs.get(`${release.namespace}/${release.name}`);
+  return { ...release, ...(own !== undefined && inputs !== undefined && { isAsConfigured: own === inputs }) };
 }
 
 async function readFailures(

@@ -182,7 +182,15 @@ const kubernetes = z.object({
     .max(50_000),
   /** The newest revision of each helm release; undefined for an operator who may not read Secrets. */
   releases: z
-    .array(z.object({ namespace: name, name, revision: count, status: name }))
+    .array(
+      z.object({
+        ...{ namespace: name, name, revision: count, status: name },
+        /** The revision that `cluster init` installed last. Undefined for releases of other programs. */
+        installedRevision: count.optional(),
+        /** Whether `cluster init` installed what cluster.yaml has now. Undefined if that is not known. */
+        isAsConfigured: z.boolean().optional(),
+      }),
+    )
     .max(10_000)
     .optional(),
   /**

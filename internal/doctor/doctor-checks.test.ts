@@ -41,6 +41,10 @@ function withKubernetes(change: (value: Kubernetes) => Partial<Kubernetes>): Clu
   return { ...facts, kubernetes: { ok: true, value: { ...value, ...change(value) } } };
 }
 
+function withRelease(change: Partial<NonNullable<Kubernetes['releases']>[number]>): ClusterFacts {
+  return withKubernetes(({ releases }) => ({ releases: releases?.map((each) => ({ ...each, ...change })) }));
+}
+
 function withMetrics(node: string, change: object): ClusterFacts {
   const facts = fakeFacts();
   const metrics = facts.metrics.map((each) =>
@@ -1333,6 +1337,24 @@ const ROWS: readonly Row[] = [
     'an installed chart has no release',
     () => withKubernetes(() => ({ releases: [] })),
     'error',
+  ),
+  row(
+    'doctor-chart',
+    'another program has changed a release',
+    () => withRelease({ revision: 2, installedRevision: 1 }),
+    'warning',
+  ),
+  row(
+    'doctor-chart',
+    'a release differs from cluster.yaml',
+    () => withRelease({ isAsConfigured: false }),
+    'warning',
+  ),
+  row(
+    'doctor-chart',
+    'a release is as `cluster init` installed it',
+    () => withRelease({ revision: 2, installedRevision: 2, isAsConfigured: true }),
+    'good',
   ),
   row(
     'doctor-chart',

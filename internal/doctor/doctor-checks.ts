@@ -390,7 +390,7 @@ const ENTRIES: readonly Entry[] = [
     observe: workload.budget,
   }),
   entry('doctor-chart', 'workloads', {
-    what: 'whether each chart of the workspace has a deployed release in the cluster',
+    what: 'whether each chart of the workspace is deployed in the cluster as cluster.yaml says',
     observe: workload.chart,
   }),
   entry('doctor-kubernetes-support', 'kubernetes', {

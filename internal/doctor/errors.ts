@@ -231,8 +231,8 @@ export const doctorErrors = defineErrors({
     'Give the workload more replicas, or lower `minAvailable` of the budget.',
   ),
   'doctor-chart': retryable.operator.unhealthy(
-    'A chart that was installed from this workspace has no deployed release in the cluster.',
-    'Run `cluster config apply`, and look at `helm history` of the release.',
+    'A chart that was installed from this workspace is not deployed in the cluster, or not as cluster.yaml says.',
+    'Run `cluster init`: it installs the chart as cluster.yaml says. If the chart was changed on purpose, make the same change in cluster.yaml first. `helm history` shows the revisions of the release.',
   ),
   'doctor-skew': retryable.operator.unhealthy(
     'The versions of two programs of the cluster differ by more than is supported.',

@@ -97,6 +97,28 @@ describe('listReleases()', () => {
     ]);
     expect(access.asked[0]?.accept).toContain('PartialObjectMetadataList');
   });
+
+  test('reads what `cluster init` installed, and ignores a label that is no revision', async () => {
+    const secret = (name: string, revision: string) => ({
+      metadata: {
+        namespace: 'web',
+        labels: {
+          name,
+          version: '3',
+          status: 'deployed',
+          'cluster-inputs': 'ab',
+          'cluster-revision': revision,
+        },
+      },
+    });
+    const access = await start({ items: [secret('a', '2'), secret('b', '2x')] });
+    using client = new KubeClient(access, { clock: new SystemClock() });
+    const release = { namespace: 'web', revision: 3, status: 'deployed', inputs: 'ab' };
+    expect(await listReleases(client, signal)).toEqual([
+      { ...release, name: 'a', installedRevision: 2 },
+      { ...release, name: 'b' },
+    ]);
+  });
 });
 
 describe('readKubeletDisks()', () => {

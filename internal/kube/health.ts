@@ -34,6 +34,9 @@ const summarySchema = z.object({
 
 /** A disruption budget and its status. */
 type KubeBudget = z.output<typeof budgetSchema>;
+/** Labels with which `cluster init` marks the releases that it installs; see `HelmRelease`. */
+export const RELEASE_LABELS = { inputs: 'cluster-inputs', revision: 'cluster-revision' } as const;
+
 /** A helm release: its newest revision. */
 export interface HelmRelease {
   readonly namespace: string;
@@ -41,6 +44,13 @@ export interface HelmRelease {
   readonly revision: number;
   /** "deployed", "failed", "pending-upgrade" … */
   readonly status: string;
+  /** What `cluster init` installed last: the start of a hexadecimal SHA-256. Undefined for a release of another program. */
+  readonly inputs?: string;
+  /**
+   * The revision that `cluster init` installed last. Helm copies the labels to later revisions, so it differs from
+   * `revision` after an upgrade or rollback by another program.
+   */
+  readonly installedRevision?: number;
 }
 /** A file system as a kubelet reports it. */
 export type KubeletDisk = z.output<typeof diskSchema> & { readonly name: 'kubelet disk' | 'image disk' };
@@ -58,11 +68,21 @@ export async function listReleases(client: KubeClient, signal: AbortSignal): Pro
   for (const { metadata } of secrets) {
     const { namespace, labels } = metadata;
     const { name = '', status = '', version = '' } = labels;
-    const release = { namespace, name, status, revision: Number.parseInt(version, 10) || 0 };
+    const inputs = labels[RELEASE_LABELS.inputs];
+    const installed = revisionFrom(labels[RELEASE_LABELS.revision]);
+    const release: HelmRelease = {
+      ...{ namespace, name, status, revision: revisionFrom(version) ?? 0 },
+      ...(inputs !== undefined && { inputs }),
+      ...(installed !== undefined && { installedRevision: installed }),
+    };
     const known = newest.get(`${namespace}/${name}`);
     if (known === undefined || known.revision < release.revision) newest.set(`${namespace}/${name}`, release);
   }
   return [...newest.values()];
+}
+
+function revisionFrom(label: string | undefined): number | undefined {
+  return label !== undefined && /^\d{1,9}$/.test(label) ? Number(label) : undefined;
 }
 
 /** The file systems of a node, from its kubelet through the API server. @throws KubeError */

@@ -26,6 +26,7 @@ export {
   listReleases,
   readKubeletDisks,
   readServerVersion,
+  RELEASE_LABELS,
   type HelmRelease,
 } from './health.ts';
 export { deleteNodeObject, evictPod, listPodsOn, type PodOnNode } from './disruption.ts';

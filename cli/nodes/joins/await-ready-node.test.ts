@@ -109,7 +109,7 @@ describe('runApprove() with a time limit', () => {
     const { host } = cluster.context;
     expect(host.codes).toEqual(['node-approved', 'node-approve-wait']);
     const [approved] = host.records.flatMap((each) => (each.kind === 'say' ? [each.text] : []));
-    expect(approved).toContain(`${IDENTITY} (named by an operator, manufacturer not verified)`);
+    expect(approved).toContain(`${IDENTITY} (known key, manufacturer not verified)`);
     expect(host.answered).toMatchObject({ join: { name: 'n2' }, ready: true, kubernetesAsked: true });
     expect(host.updates).toEqual([
       'the machine has not requested its ticket, for 0ms; last error: join-clock clock is 9s off',

@@ -66,6 +66,26 @@ export class ChartHarness {
     return (await this.list()).map(({ name, revision }) => `${name} ${revision}`).sort();
   }
 
+  /** Upgrades a release as somebody without cluster.yaml would. @param set one value, as `helm --set` takes it */
+  async upgradeByHand(name: string, namespace: string, chart: string, set: string): Promise<void> {
+    await helm('upgrade', name, chart, '--namespace', namespace, '--set', set, ...this.#access());
+  }
+
+  /** The values of a release that are not defaults of its chart. */
+  async values(name: string, namespace: string): Promise<unknown> {
+    const given = await helm(
+      'get',
+      'values',
+      name,
+      '--namespace',
+      namespace,
+      '-o',
+      'json',
+      ...this.#access(),
+    );
+    return JSON.parse(given) ?? {};
+  }
+
   async kubectl(...args: readonly string[]): Promise<string> {
     return (
       await this.#bench.must('mini', 'exec', '--name', this.#cluster, 'n1', '--', 'kubectl', ...args)

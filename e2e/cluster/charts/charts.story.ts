@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { hostAddress } from '../../../internal/localmachines/index.ts';
 import { createHarness } from '../../machines/harness.ts';
@@ -123,6 +124,42 @@ await test('charts from a registry, a repository and an archive', async (story) 
       assert.deepEqual(await harness.releases(), ['db 2', 'flannel 1', 'late 1', 'tail 1', 'web 2']);
     },
   );
+
+  await story.test('a change by helm alone is named by the doctor, and undone by the next run', async () => {
+    const chartsNamed = async (): Promise<readonly string[]> => {
+      const { stdout } = await bench.cli('--workspace', workspace, '-o', 'json', 'doctor');
+      const { problems } = JSON.parse(stdout) as {
+        problems: { code: string; subject: string; cause?: string }[];
+      };
+      return problems
+        .filter(({ code }) => code === 'doctor-chart')
+        .map(({ subject, cause }) => `${subject}: ${cause}`);
+    };
+    await harness.configure([
+      { ...web, version: '0.2.1', needs: [] },
+      { ...db, values: { replicas: 1 } },
+    ]);
+    assert.deepEqual(await chartsNamed(), []);
+    await harness.upgradeByHand('db', 'store', join(workspace, 'hello-0.3.0.tgz'), 'replicas=2');
+    await harness.configure([
+      { ...web, version: '0.2.1', needs: [], values: {} },
+      { ...db, values: { replicas: 1 } },
+    ]);
+    assert.deepEqual((await chartsNamed()).toSorted(), [
+      'chart db: the release of chart db was changed by another program: `cluster init` installed revision 2, the newest is 3',
+      'chart web: the release of chart web differs from cluster.yaml',
+    ]);
+    assert.deepEqual((await harness.init()).charts, ['web', 'db']);
+    assert.deepEqual(await chartsNamed(), []);
+    const replicas = ['get', 'deployment', 'db', '-n', 'store', '-o', 'jsonpath={.spec.replicas}'];
+    assert.equal(await harness.kubectl(...replicas), '1', 'the values of the configuration');
+    assert.deepEqual(
+      await harness.values('web', 'shop'),
+      {},
+      'values that the configuration has no more are gone',
+    );
+    assert.deepEqual((await harness.init()).charts, [], 'nothing is left to do');
+  });
 
   const refusals = [
     { name: 'a version that the registry does not have', chart: { ...db, version: '9.9.9' } },

@@ -97,6 +97,14 @@ export class Workstation {
     return this.#output;
   }
 
+  /** Writes a program that runs its arguments as one command of a shell at the workstation. */
+  async writeLauncher(file: string): Promise<void> {
+    const variables = Object.entries(this.#environment).map(([name, value]) => `'${name}=${value}'`);
+    const shell = `exec env -i ${variables.join(' ')} TERM="\${TERM:-dumb}" bash -c "$*"`;
+    await writeFile(file, `#!/bin/bash\ncd '${this.#directory}' || exit 1\n${shell}\n`);
+    await chmod(file, 0o755);
+  }
+
   /**
    * Runs a block as an operator types it. The block ends at the first command that fails. @throws Error with its
    * output

@@ -1,6 +1,7 @@
 import { formatDuration } from '../../clock/index.ts';
 import { counted } from '../../printable/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
+import type { KubernetesFacts } from '../cluster-facts.ts';
 import { judgeListed, judgePart, notMeasured, type Observe } from '../observe.ts';
 import { FINALIZER_MS, NAMESPACE_DELETION_MS, POD_START_MS } from '../thresholds.ts';
 import { hasFailed, isDns, isNetwork, isProxy, NOT_READ } from './kubernetes-checks.ts';
@@ -94,9 +95,9 @@ export const budget: Observe = ({ kubernetes }) => {
   });
 };
 
-/** Whether each chart that was installed from the workspace has a deployed release in the cluster. */
+/** Whether each chart that was installed from the workspace is deployed in the cluster as cluster.yaml says. */
 export const chart: Observe = ({ charts, kubernetes }) => {
-  const threshold = 'deployed';
+  const threshold = 'deployed as configured';
   if (charts === undefined) return [{ subject: 'charts', figure: 'none from this workspace', threshold }];
   if (charts.length === 0) return [{ subject: 'charts', figure: 'none installed', threshold }];
   return judgePart(kubernetes, { subject: 'charts', threshold }, ({ releases }) => {
@@ -109,8 +110,20 @@ export const chart: Observe = ({ charts, kubernetes }) => {
         return { ...seen, figure: 'no release', problem: failed(cause) };
       }
       const figure = `${found.status}, revision ${found.revision}`;
-      const cause = `the release of chart ${name} is ${figure}`;
-      return { ...seen, figure, problem: warned(found.status === 'deployed' ? undefined : cause) };
+      return { ...seen, figure, problem: warned(differenceOf(found)) };
     });
   });
 };
+
+type Release = NonNullable<KubernetesFacts['releases']>[number];
+
+/** How a release differs from what the configuration says; undefined if it does not. */
+function differenceOf({ name, status, revision, ...more }: Release): string | undefined {
+  const { installedRevision, isAsConfigured } = more;
+  const release = `the release of chart ${name}`;
+  if (status !== 'deployed') return `${release} is ${status}, revision ${revision}`;
+  if (installedRevision !== undefined && installedRevision !== revision)
+    return `${release} was changed by another program: \`cluster init\` installed revision ${installedRevision}, the newest is ${revision}`;
+  if (isAsConfigured === false) return `${release} differs from cluster.yaml`;
+  return undefined;
+}
