@@ -98,6 +98,12 @@ describe('listReleases()', () => {
     expect(access.asked[0]?.accept).toContain('PartialObjectMetadataList');
   });
 
+  test('finds none where the API server writes null for an empty list', async () => {
+    const access = await start({ items: null });
+    using client = new KubeClient(access, { clock: new SystemClock() });
+    expect(await listReleases(client, signal)).toEqual([]);
+  });
+
   test('reads what `cluster init` installed, and ignores a label that is no revision', async () => {
     const secret = (name: string, revision: string) => ({
       metadata: {

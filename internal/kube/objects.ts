@@ -126,7 +126,9 @@ export async function list<T>(
   signal: AbortSignal,
   accept?: string,
 ): Promise<readonly T[]> {
-  const parsed = z.object({ items: z.array(schema) }).safeParse(await client.getJson(path, signal, accept));
-  if (parsed.success) return parsed.data.items;
+  // The API server writes `null` for an empty list of metadata.
+  const shape = z.object({ items: z.array(schema).nullable() });
+  const parsed = shape.safeParse(await client.getJson(path, signal, accept));
+  if (parsed.success) return parsed.data.items ?? [];
   throw new KubeError('kube-failed', `GET ${client.server}${path}: response has an unexpected shape`);
 }

@@ -128,10 +128,12 @@ await test('charts from a registry, a repository and an archive', async (story) 
   await story.test('a change by helm alone is named by the doctor, and undone by the next run', async () => {
     const chartsNamed = async (): Promise<readonly string[]> => {
       const { stdout } = await bench.cli('--workspace', workspace, '-o', 'json', 'doctor');
-      const { problems } = JSON.parse(stdout) as {
-        problems: { code: string; subject: string; cause?: string }[];
+      const { data } = JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as {
+        readonly data: {
+          readonly problems: readonly { code: string; subject: string; cause: string }[];
+        };
       };
-      return problems
+      return data.problems
         .filter(({ code }) => code === 'doctor-chart')
         .map(({ subject, cause }) => `${subject}: ${cause}`);
     };
