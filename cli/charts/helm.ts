@@ -43,8 +43,8 @@ export class Helm {
     const { name, namespace, values, wait, timeoutSeconds } = chart;
     const waiting = wait ? ['--wait', '--timeout', `${timeoutSeconds}s`] : [];
     const args = ['upgrade', name, ...located, '--install', '--namespace', namespace, '--create-namespace'];
-    const marks = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
-    const recorded = ['--labels', marks.join(','), '--history-max', '5', '--output', 'json'];
+    const pairs = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
+    const recorded = ['--labels', pairs.join(','), '--history-max', '5', '--output', 'json'];
     // Without --reset-values, helm takes the values of the last revision if there are none now.
     await this.#run([...args, '--reset-values', '--values', '-', ...recorded, ...waiting], {
       input: JSON.stringify(values),

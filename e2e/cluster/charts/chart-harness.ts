@@ -67,7 +67,7 @@ export class ChartHarness {
   }
 
   /** Upgrades a release as somebody without cluster.yaml would. @param set one value, as `helm --set` takes it */
-  async upgradeByHand(name: string, namespace: string, chart: string, set: string): Promise<void> {
+  async upgradeManually(name: string, namespace: string, chart: string, set: string): Promise<void> {
     await helm('upgrade', name, chart, '--namespace', namespace, '--set', set, ...this.#access());
   }
 

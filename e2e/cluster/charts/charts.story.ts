@@ -142,7 +142,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
       { ...db, values: { replicas: 1 } },
     ]);
     assert.deepEqual(await chartsNamed(), []);
-    await harness.upgradeByHand('db', 'store', join(workspace, 'hello-0.3.0.tgz'), 'replicas=2');
+    await harness.upgradeManually('db', 'store', join(workspace, 'hello-0.3.0.tgz'), 'replicas=2');
     await harness.configure([
       { ...web, version: '0.2.1', needs: [], values: {} },
       { ...db, values: { replicas: 1 } },
