@@ -24,6 +24,7 @@ const DESCRIBED: Readonly<Record<string, readonly string[]>> = {
   curator: ['joinservice/curator', 'joinservice/ownerdocs', 'internal/rpc', 'internal/etcd'],
   node: ['bootstrapper', 'cli/cluster', 'internal/bundle', 'internal/versions'],
   worker: ['bootstrapper', 'joinservice/join', 'internal/bundle', 'internal/versions'],
+  backup: ['bootstrapper/backup', 'internal/backup'],
   api: ['bootstrapper/kubernetes', 'bootstrapper/apilb', 'bootstrapper/units', 'joinservice/authzwebhook'],
 };
 
