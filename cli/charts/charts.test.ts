@@ -221,8 +221,16 @@ class FakeHelm implements CommandRunner {
   secrets(): readonly unknown[] {
     return [...this.releases].map(([key, { revision, status, labels = '' }]) => {
       const [namespace = '', name = ''] = key.split('/');
-      const own = Object.fromEntries(labels.split(',').map((label) => label.split('=')));
-      return { metadata: { namespace, labels: { ...own, name, status, version: String(revision) } } };
+      const own = labels.split(',').map((label): readonly [string, string] => {
+        const [key = '', value = ''] = label.split('=');
+        return [key, value];
+      });
+      return {
+        metadata: {
+          namespace,
+          labels: { ...Object.fromEntries(own), name, status, version: String(revision) },
+        },
+      };
     });
   }
 
