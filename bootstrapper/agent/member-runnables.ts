@@ -6,9 +6,18 @@ import type { Runnable } from '../../internal/supervisor/index.ts';
 import { configurationWorker } from '../configuration/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
 import { collateralWorker } from '../collateral/index.ts';
-import { apiEndpointOf, ControlPlaneHealth, createHealthProbe, PATHS } from '../kubernetes/index.ts';
+import {
+  API_SERVICE_NAME,
+  apiEndpointOf,
+  ControlPlaneHealth,
+  createHealthProbe,
+  PATHS,
+  serviceAddressIn,
+} from '../kubernetes/index.ts';
 import {
   answers,
+  lookUpName,
+  NameLookupProbe,
   tryFullPackets,
   createMachineCheck,
   POD_INTERFACE,
@@ -100,6 +109,7 @@ function statusFacts(agent: Agent): StatusFacts {
   const podNetwork = new PodNetworkProbe({
     ...{ files, clock, answers, tryFullPackets, ownAddress: () => interfaceAddress(POD_INTERFACE) },
   });
+  const lookups = new NameLookupProbe({ clock, lookUp: lookUpName }, API_SERVICE_NAME);
   return {
     ...agent,
     bootId: () => machine.bootId(),
@@ -119,7 +129,9 @@ function statusFacts(agent: Agent): StatusFacts {
         checkMachine(),
         podNetwork.check(signal),
       ]);
-      return { services: found, problems, podNetwork: network };
+      const { serviceSubnet } = currentValue(reads.clusterSettings) ?? {};
+      const dns = network && serviceSubnet && serviceAddressIn(serviceSubnet, 'dns');
+      return { services: found, problems, podNetwork: network, nameLookup: lookups.check(dns, signal) };
     },
     onUnreadableMachine: (error) => {
       const reason = describeError(error);

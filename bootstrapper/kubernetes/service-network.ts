@@ -1,6 +1,9 @@
 /** The default of kubeadm and CoreDNS. */
 export const CLUSTER_DOMAIN = 'cluster.local';
 
+/** The name of the API server, which the DNS of every cluster knows. */
+export const API_SERVICE_NAME = `kubernetes.default.svc.${CLUSTER_DOMAIN}`;
+
 /**
  * Index of the address in the service network that kubeadm assigns to each service
  * (cmd/kubeadm/app/constants: GetDNSIP, GetAPIServerVirtualIP).

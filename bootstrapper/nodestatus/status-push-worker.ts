@@ -11,7 +11,7 @@ import type { EtcdContent, EtcdName } from '../consensus/index.ts';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { ControlPlaneHealthQuery, StaticPodHealth } from '../kubernetes/index.ts';
-import type { MachineProblem, PodNetworkHealth, ServiceProblem } from '../hosthealth/index.ts';
+import type { MachineProblem, NameLookup, PodNetworkHealth, ServiceProblem } from '../hosthealth/index.ts';
 import { CuratorAnnouncement } from './curator-announcement.ts';
 import { isFailing } from './is-failing.ts';
 import { memberWorker, reportWorking, type RoleValues } from '../roleserve/index.ts';
@@ -70,6 +70,8 @@ export interface MachineHealth {
   readonly problems: readonly MachineProblem[];
   /** Undefined on a node without the network chart. */
   readonly podNetwork: PodNetworkHealth | undefined;
+  /** Undefined on a node without the network chart, and before the first lookup has ended. */
+  readonly nameLookup: NameLookup | undefined;
 }
 
 /** The state of one etcd cluster as one of its members sees it. */
@@ -265,7 +267,7 @@ function contentToWire({ sinceMs, compared }: EtcdContent) {
   };
 }
 
-function machineToWire({ services, problems, podNetwork }: MachineHealth) {
+function machineToWire({ services, problems, podNetwork, nameLookup }: MachineHealth) {
   return {
     services: services.map(({ name, why }) => ({ name, why })),
     problems: problems.map(({ code, subject, cause, isWarning }) => ({ code, subject, cause, isWarning })),
@@ -275,6 +277,7 @@ function machineToWire({ services, problems, podNetwork }: MachineHealth) {
         fullPackets: { ...podNetwork.fullPackets, lost: [...podNetwork.fullPackets.lost] },
       },
     }),
+    ...(nameLookup && { nameLookup: { failure: nameLookup.failure ?? '' } }),
   };
 }
 

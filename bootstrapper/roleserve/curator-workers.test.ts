@@ -26,7 +26,12 @@ class FakeCurator implements Curators {
     curatorEndpoint?: string;
     runnables?: unknown[];
     controlPlane?: readonly { readonly name: string; readonly ready: boolean }[];
-    machine?: { readonly services: unknown; readonly problems: unknown; readonly podNetwork?: unknown };
+    machine?: {
+      readonly services: unknown;
+      readonly problems: unknown;
+      readonly podNetwork?: unknown;
+      readonly nameLookup?: { readonly failure: string };
+    };
     etcdContents?: unknown;
   }[] = [];
   readonly pushed = new EventValue<WatchNodesResponse>();
@@ -216,6 +221,7 @@ describe('the status push worker', () => {
       contents: undefined as ReturnType<StatusFacts['etcdContents']>,
       etcdContents: () => facts.contents,
       kubeletFails: false,
+      dnsFailure: undefined as string | undefined,
       isMachineReadable: true,
       unreadable: [] as unknown[],
       onUnreadableMachine: (error: unknown) => void facts.unreadable.push(error),
@@ -226,7 +232,8 @@ describe('the status push worker', () => {
         const swap = { code: 'preflight-swap', subject: 'swap', cause: 'on', isWarning: false };
         const fullPackets = { lost: ['10.244.3.0'], judged: 2 };
         const podNetwork = { address: '10.244.1.0', unreachable: ['10.244.2.0'], fullPackets };
-        return Promise.resolve({ services, problems: [swap], podNetwork });
+        const nameLookup = { failure: facts.dnsFailure };
+        return Promise.resolve({ services, problems: [swap], podNetwork, nameLookup });
       },
       controlPlane: ({ hasRole: isWanted }: ControlPlaneHealthQuery) => {
         if (!isWanted && !facts.isLeft) return Promise.resolve([]);
@@ -309,6 +316,7 @@ describe('the status push worker', () => {
     values.clusterMembership.set(membership);
     await clock.advance(6_000);
     facts.kubeletFails = true;
+    facts.dnsFailure = '10.96.0.10 does not answer';
     await clock.advance(6_000);
     values.localRoles.set(new Set(['ConsensusMember', 'KubernetesController']));
     await clock.advance(6_000);
@@ -320,7 +328,9 @@ describe('the status push worker', () => {
         ...{ address: '10.244.1.0', unreachable: ['10.244.2.0'] },
         fullPackets: { lost: ['10.244.3.0'], judged: 2 },
       },
+      nameLookup: { failure: '' },
     });
+    expect(curator.statuses.at(-1)?.machine?.nameLookup?.failure).toBe('10.96.0.10 does not answer');
     expect([reported[0], reported[1], reported.at(-1)]).toEqual([[], why('worker'), why('control plane')]);
   });
 
@@ -331,6 +341,7 @@ describe('the status push worker', () => {
     facts.machine = async () => ({
       ...{ services: [], problems: [...(await check())] },
       podNetwork: { address: '', unreachable: [], fullPackets: { lost: [], judged: 0 } },
+      nameLookup: { failure: undefined },
     });
     await using _tree = superviseForTest(worker, { clock });
     values.clusterMembership.set(membership);

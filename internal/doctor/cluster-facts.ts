@@ -78,6 +78,8 @@ const node = z.object({
           fullPackets: z.object({ lost: z.array(name).max(16), judged: count }).optional(),
         })
         .optional(),
+      /** Why the DNS of the cluster does not answer; empty if it does. Undefined from older agents, and without the network chart. */
+      nameLookup: z.object({ failure: text }).optional(),
     })
     .optional(),
   /** Whether the members of each etcd agree. Only on control planes; older agents do not report it. */

@@ -127,6 +127,9 @@ const losses = (
   });
   return factsWithRecords({ nodes });
 };
+/** n4, which the DNS of the cluster does not answer for this reason. */
+const lookup = (failure: string, changes: Partial<NodeFacts> = {}): ClusterFacts =>
+  withNode('n4', { machine: { services: [], problems: [], nameLookup: { failure } }, ...changes });
 /** n4, whose kubelet does not start. */
 const kubeletFails = (changes: Partial<NodeFacts>): ClusterFacts =>
   withNode('n4', {
@@ -1265,6 +1268,20 @@ const ROWS: readonly Row[] = [
   ),
   row('doctor-dns', 'one of two CoreDNS pods starts', () => secondDns({}), 'good'),
   row('doctor-dns', 'one of two CoreDNS pods fails', () => secondDns({ isFailing: true }), 'warning'),
+  row('doctor-name-lookup', 'the DNS answers', () => lookup(''), 'good'),
+  row(
+    'doctor-name-lookup',
+    'the DNS does not answer a node',
+    () => lookup('10.96.0.10 does not answer'),
+    'error',
+    'n4',
+  ),
+  row(
+    'doctor-name-lookup',
+    'the node that had no answer is silent',
+    () => lookup('10.96.0.10 does not answer', { health: 'silent' }),
+    'good',
+  ),
   row('doctor-webhook', 'the service of a required webhook has an endpoint', () => webhook(true, 1), 'good'),
   row('doctor-webhook', 'the service of a required webhook has no endpoint', () => webhook(true, 0), 'error'),
   row(
@@ -1711,6 +1728,16 @@ test('doctor-mtu shows at how many nodes full-size packets arrive, and passes ov
   expect(figures(withNode('n1', withPackets(0)))[0]).toBe('good: not tried yet');
   expect(figures(withNode('n1', withPackets(1)))[0]).toBe('good: arrive at 1 other node');
   expect(figures(gaps({}))).toEqual(['good: not tried']);
+});
+
+test('doctor-name-lookup passes over agents that do not ask, and follows from CoreDNS without a ready pod', () => {
+  const asked = (facts: ClusterFacts) =>
+    diagnose(facts)
+      .filter(({ code }) => code === 'doctor-name-lookup')
+      .map(({ subject, figure, followsFrom }) => [subject, figure, followsFrom]);
+  expect(asked(gaps({}))).toEqual([['name lookup', 'not asked', undefined]]);
+  const dnsIsDown = { ...withoutReady('coredns'), records: lookup('10.96.0.10 refuses questions').records };
+  expect(asked(dnsIsDown)).toContainEqual(['name lookup of n4', 'fails', 'doctor-dns']);
 });
 
 test('doctor-pod-network is good where no node has the network chart', () => {

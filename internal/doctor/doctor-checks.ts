@@ -73,6 +73,7 @@ const OF_A_MACHINE: readonly DoctorErrorCode[] = [
   'doctor-mtu',
   'doctor-proxy',
   'doctor-dns',
+  'doctor-name-lookup',
   'doctor-deployment',
   'doctor-pods',
   'doctor-keys',
@@ -103,8 +104,11 @@ const OF_A_KUBELET: readonly DoctorErrorCode[] = [
   'doctor-mtu',
   'doctor-proxy',
   'doctor-dns',
+  'doctor-name-lookup',
   'doctor-pods',
 ];
+
+const OF_DNS: readonly DoctorErrorCode[] = ['doctor-dns', 'doctor-name-lookup'];
 
 /** The checks that fail when the kubelet or containerd does not run. Containers keep running for a while. */
 const OF_A_SERVICE: readonly DoctorErrorCode[] = [
@@ -257,12 +261,12 @@ const ENTRIES: readonly Entry[] = [
   entry('doctor-node-pressure', 'kubernetes', {
     what: 'memory, disk and process-id pressure of each node',
     observe: kubernetes.pressure,
-    explains: ['doctor-network', 'doctor-proxy', 'doctor-dns', 'doctor-pods'],
+    explains: ['doctor-network', 'doctor-proxy', ...OF_DNS, 'doctor-pods'],
   }),
   entry('doctor-webhook', 'kubernetes', {
     what: 'the services behind admission webhooks',
     observe: kubernetes.webhook,
-    explains: ['doctor-network', 'doctor-proxy', 'doctor-dns', 'doctor-deployment', 'doctor-pods'],
+    explains: ['doctor-network', 'doctor-proxy', ...OF_DNS, 'doctor-deployment', 'doctor-pods'],
   }),
   entry('doctor-api-service', 'kubernetes', {
     what: 'parts of the Kubernetes API that other servers answer, such as metrics',
@@ -272,26 +276,31 @@ const ENTRIES: readonly Entry[] = [
   entry('doctor-network', 'kubernetes', {
     what: 'a ready pod of the network chart on each node',
     observe: kubernetes.network,
-    explains: ['doctor-pod-network', 'doctor-mtu', 'doctor-dns', 'doctor-pods'],
+    explains: ['doctor-pod-network', 'doctor-mtu', ...OF_DNS, 'doctor-pods'],
   }),
   entry('doctor-pod-network', 'kubernetes', {
     what: 'whether nodes answer each other through the network of pods; each agent probes up to eight other nodes',
     observe: podNetwork.podNetwork,
-    explains: ['doctor-dns', 'doctor-pods'],
+    explains: [...OF_DNS, 'doctor-pods'],
   }),
   entry('doctor-mtu', 'kubernetes', {
     what: 'whether full-size packets arrive at other nodes through the network of pods; each agent tries up to eight other nodes, one a minute',
     observe: podNetwork.mtu,
-    explains: ['doctor-dns', 'doctor-pods'],
+    explains: [...OF_DNS, 'doctor-pods'],
   }),
   entry('doctor-proxy', 'kubernetes', {
     what: 'a ready kube-proxy on each node',
     observe: kubernetes.proxy,
-    explains: ['doctor-dns', 'doctor-pods'],
+    explains: [...OF_DNS, 'doctor-pods'],
   }),
   entry('doctor-dns', 'kubernetes', {
     what: 'ready CoreDNS pods',
     observe: kubernetes.dns,
+    explains: ['doctor-name-lookup', 'doctor-pods'],
+  }),
+  entry('doctor-name-lookup', 'kubernetes', {
+    what: 'whether the DNS of the cluster answers each node, as it answers pods there; each agent asks twice a minute',
+    observe: podNetwork.nameLookup,
     explains: ['doctor-pods'],
   }),
   entry('doctor-balancer', 'nodes', {

@@ -118,6 +118,10 @@ export const doctorErrors = defineErrors({
     'Too few CoreDNS pods are ready, or one of them fails: pods cannot resolve names, or soon cannot.',
     'Look at the events and logs of the pods, and at the ConfigMap `coredns` in `kube-system`. Without pods, scale the deployment `coredns` to two replicas.',
   ),
+  'doctor-name-lookup': retryable.operator.unhealthy(
+    'The DNS of the cluster does not answer a node, so pods on it cannot resolve names.',
+    'If it answers other nodes, look at kube-proxy on this node (`kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide`) and at firewalls for UDP ports 53 and 8472. If it answers none, look at the pods of CoreDNS and at the ConfigMap `coredns` in `kube-system`.',
+  ),
   'doctor-webhook': retryable.operator.unhealthy(
     'API servers ask a webhook before they admit an object, and no pod is ready behind its service.',
     'Start the program behind the service. If it is gone for good, delete its ValidatingWebhookConfiguration or MutatingWebhookConfiguration with kubectl.',

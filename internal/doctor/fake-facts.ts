@@ -34,6 +34,7 @@ export function fakeNode(name: string, changes: Partial<NodeFacts> = {}): NodeFa
         ...{ address: `10.244.${name.slice(1)}.0`, unreachable: [] },
         fullPackets: { lost: [], judged: 3 },
       },
+      nameLookup: { failure: '' },
     },
     ...changes,
   };

@@ -96,7 +96,7 @@ export function nodeViewFrom(node: Node) {
 }
 
 /** What is wrong on the machine of a node; undefined from agents of an older version. */
-function machineFrom({ services, problems, podNetwork }: MachineHealth) {
+function machineFrom({ services, problems, podNetwork, nameLookup }: MachineHealth) {
   return {
     services: services.map(({ name, why }) => ({ name: printable(name), why: printable(why) })),
     problems: problems.map(({ code, subject, cause, isWarning }) => ({
@@ -115,6 +115,7 @@ function machineFrom({ services, problems, podNetwork }: MachineHealth) {
         }),
       },
     }),
+    ...(nameLookup && { nameLookup: { failure: printable(nameLookup.failure) } }),
   };
 }
 

@@ -99,6 +99,21 @@ await test('doctor names the cause of each fault first', async (story) => {
     await doctor.untilGood(step);
   });
 
+  await story.test(
+    'a node that the DNS of the cluster does not answer, while all of its pods are ready',
+    async (step) => {
+      const address = await cluster.sh(
+        'n1',
+        "kubectl -n kube-system get service kube-dns -o 'jsonpath={.spec.clusterIP}'",
+      );
+      const rule = `OUTPUT -d ${address} -p udp --dport 53 -j DROP`;
+      await cluster.sh('n4', `iptables -t mangle -I ${rule}`);
+      await doctor.names(step, { code: 'doctor-name-lookup', node: 'n4', withinSeconds: 150 });
+      await cluster.sh('n4', `iptables -t mangle -D ${rule}`);
+      await doctor.untilGood(step);
+    },
+  );
+
   await story.test('a PodDisruptionBudget that blocks every drain is a warning', async (step) => {
     const base64 = Buffer.from(BLOCKED).toString('base64');
     await cluster.sh('n1', `echo ${base64} | base64 -d | kubectl apply -f -`);
@@ -158,6 +173,8 @@ interface Expected {
   /** The expected exit code. Default: the exit code for errors. */
   readonly exit?: number;
   readonly environment?: Readonly<Record<string, string>>;
+  /** Default: 60. */
+  readonly withinSeconds?: number;
 }
 
 async function createDoctor(bench: Harness, cluster: StoryCluster) {
@@ -195,7 +212,7 @@ async function createDoctor(bench: Harness, cluster: StoryCluster) {
     const startedMs = Date.now();
     const { diagnosis, code, ms } = await eventually(
       `doctor names ${expected.code} first`,
-      60,
+      expected.withinSeconds ?? 60,
       async () => {
         const seen = await run([], expected.environment);
         const first = firstOf(seen.diagnosis);

@@ -12,7 +12,13 @@ import type { CheckCode } from './alerts.ts';
 const WITHOUT_ALERT: readonly CheckCode[] = [
   ...(['doctor-credentials', 'doctor-kubeconfig', 'doctor-kubernetes'] as const),
   ...(['doctor-webhook', 'doctor-api-service', 'doctor-deployment', 'doctor-namespace'] as const),
-  ...(['doctor-machine', 'doctor-host-service', 'doctor-pod-network', 'doctor-mtu'] as const),
+  ...([
+    'doctor-machine',
+    'doctor-host-service',
+    'doctor-pod-network',
+    'doctor-mtu',
+    'doctor-name-lookup',
+  ] as const),
   'doctor-evidence',
   ...(['doctor-node-pressure', 'doctor-network', 'doctor-proxy', 'doctor-dns'] as const),
   ...(['doctor-machine-network', 'doctor-machine-requirements', 'doctor-machine-units'] as const),

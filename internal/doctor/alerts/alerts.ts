@@ -150,6 +150,7 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
   'doctor-network': { none: KUBE_STATE },
   'doctor-proxy': { none: KUBE_STATE },
   'doctor-dns': { none: KUBE_STATE },
+  'doctor-name-lookup': { none: RECORDS },
   'doctor-balancer': {
     ...{ scope: 'node', unit: 'percentunit', is: '<', forMinutes: 5 },
     figure: API_SERVERS,

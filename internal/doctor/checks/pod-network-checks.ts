@@ -70,6 +70,26 @@ export const mtu: Observe = ({ records }) => {
   });
 };
 
+/**
+ * Whether the DNS of the cluster answers each node. Passes over nodes that do not ask it: older agents, and nodes without the
+ * network chart.
+ */
+export const nameLookup: Observe = ({ records }) => {
+  const threshold = 'answers within 1m';
+  return judgePart(records, { subject: 'name lookup', threshold }, ({ nodes }) => {
+    const seen = nodes.flatMap(({ name, state, health, machine }): readonly Observation[] => {
+      const lookup = machine?.nameLookup;
+      if (state !== 'up' || health !== 'healthy' || lookup === undefined) return [];
+      const { failure } = lookup;
+      const cause = `the DNS of the cluster does not serve pods on ${name}: ${failure}`;
+      const figure = failure === '' ? 'answers' : 'fails';
+      const problem = failed(failure === '' ? undefined : cause);
+      return [{ subject: `name lookup of ${name}`, node: name, figure, threshold, problem }];
+    });
+    return seen.length === 0 ? [{ subject: 'name lookup', figure: 'not asked', threshold }] : seen;
+  });
+};
+
 /** "from n4 to n2", or "between n4 and n2" if packets are lost in both directions. */
 function wayOf(node: string, others: readonly string[], gaps: readonly Gap[]): string {
   if (gaps.every(({ from }) => from === node)) return `from ${node} to ${named(others)}`;

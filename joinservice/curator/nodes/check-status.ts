@@ -107,6 +107,8 @@ function cutTexts({ lastError, runnables, controlPlane, machine }: NodeStatus): 
     each.idleBecause = each.idleBecause.slice(0, MAX_TEXT);
   }
   for (const problem of machine?.problems ?? []) problem.cause = problem.cause.slice(0, MAX_TEXT);
+  const lookup = machine?.nameLookup;
+  if (lookup !== undefined) lookup.failure = lookup.failure.slice(0, MAX_TEXT);
   for (const part of [...controlPlane, ...(machine?.services ?? [])]) part.why = part.why.slice(0, MAX_TEXT);
 }
 

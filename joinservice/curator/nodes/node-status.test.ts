@@ -207,6 +207,7 @@ describe('status and heartbeats', () => {
     const machine = {
       services: [{ name: 'kubelet', why: long.message }],
       problems: [{ cause: long.message }],
+      nameLookup: { failure: long.message },
     };
     const reported = { status: create(NodeStatusSchema, { lastError: long, machine }) };
     await curator.updateNodeStatus(
@@ -218,6 +219,7 @@ describe('status and heartbeats', () => {
     expect(node?.status?.lastError?.message).toHaveLength(1024);
     expect(node?.status?.machine?.services?.[0]?.why).toHaveLength(1024);
     expect(node?.status?.machine?.problems?.[0]?.cause).toHaveLength(1024);
+    expect(node?.status?.machine?.nameLookup?.failure).toHaveLength(1024);
   });
 
   test.each([

@@ -431,6 +431,13 @@ export declare type MachineHealth = Message<"cluster.curator.v1.MachineHealth"> 
    * @generated from field: cluster.curator.v1.PodNetwork pod_network = 3;
    */
   podNetwork?: PodNetwork | undefined;
+
+  /**
+   * Absent from older agents, on a node without the network chart, and before the first lookup has ended.
+   *
+   * @generated from field: cluster.curator.v1.NameLookup name_lookup = 4;
+   */
+  nameLookup?: NameLookup | undefined;
 };
 
 /**
@@ -438,6 +445,26 @@ export declare type MachineHealth = Message<"cluster.curator.v1.MachineHealth"> 
  * Use `create(MachineHealthSchema)` to create a new message.
  */
 export declare const MachineHealthSchema: GenMessage<MachineHealth>;
+
+/**
+ * Whether the DNS of the cluster answers one node.
+ *
+ * @generated from message cluster.curator.v1.NameLookup
+ */
+export declare type NameLookup = Message<"cluster.curator.v1.NameLookup"> & {
+  /**
+   * Why not; empty if it answers.
+   *
+   * @generated from field: string failure = 1;
+   */
+  failure: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.NameLookup.
+ * Use `create(NameLookupSchema)` to create a new message.
+ */
+export declare const NameLookupSchema: GenMessage<NameLookup>;
 
 /**
  * The network of pods as one node sees it.

@@ -11,7 +11,7 @@ import { enumDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/
  * Describes the file curator.proto.
  */
 export const file_curator = /*@__PURE__*/
-  fileDesc("Cg1jdXJhdG9yLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEi0QQKBE5vZGUSDwoHbm9kZV9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEhIKCnB1YmxpY19rZXkYAyABKAwSLAoFc3RhdGUYBCABKA4yHS5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZVN0YXRlEisKBXJvbGVzGAUgAygOMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVSb2xlEjQKBmxhYmVscxgGIAMoCzIkLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlLkxhYmVsc0VudHJ5Ei4KBmhlYWx0aBgHIAEoDjIeLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlSGVhbHRoEi4KBnN0YXR1cxgIIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlU3RhdHVzEhkKEXN0YXR1c191cGRhdGVkX21zGAkgASgDEhIKCmNyZWF0ZWRfbXMYCiABKAMSFwoPcmVjb3JkX3JldmlzaW9uGAsgASgDEjQKCWFkbWlzc2lvbhgMIAEoCzIhLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlQWRtaXNzaW9uEikKBnRhaW50cxgNIAMoCzIZLmNsdXN0ZXIuY3VyYXRvci52MS5UYWludBIXCg9zaWxlbnRfc2luY2VfbXMYDiABKAMSHgoRd2FzX2NvbnRyb2xfcGxhbmUYDyABKAhIAIgBARotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQhQKEl93YXNfY29udHJvbF9wbGFuZSIzCgVUYWludBILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAkSDgoGZWZmZWN0GAMgASgJIrkBCg1Ob2RlQWRtaXNzaW9uEhAKCGlkZW50aXR5GAEgASgJEg0KBXByb29mGAIgASgJEg8KB3ZhcmlhbnQYAyABKAkSDwoHcHJvZmlsZRgEIAEoCRIPCgdha19uYW1lGAUgASgJEhcKD2V2aWRlbmNlX2RpZ2VzdBgGIAEoCRIWCg5wb2xpY3lfdmVyc2lvbhgHIAEoCRISCgpkZWNpZGVkX2J5GAggASgJEg8KB3RpbWVfbXMYCSABKAMi8wUKCk5vZGVTdGF0dXMSDwoHYWRkcmVzcxgBIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAIgASgJEhoKEmt1YmVybmV0ZXNfdmVyc2lvbhgDIAEoCRIPCgdib290X2lkGAQgASgJEhgKEGN1cmF0b3JfZW5kcG9pbnQYBSABKAkSLwoJcnVubmFibGVzGAYgAygLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlJ1bm5hYmxlEjEKCmxhc3RfZXJyb3IYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuTGFzdEVycm9yEjUKDGNlcnRpZmljYXRlcxgIIAMoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5DZXJ0aWZpY2F0ZRI4CgVmYWN0cxgJIAMoCzIpLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlU3RhdHVzLkZhY3RzRW50cnkSKgoEa2V5cxgKIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5LZXlTdGFnZRISCgpob2xkc19rZXlzGAsgASgIEjsKDWNvbnRyb2xfcGxhbmUYDCADKAsyJC5jbHVzdGVyLmN1cmF0b3IudjEuQ29udHJvbFBsYW5lUGFydBI3Cg9rdWJlcm5ldGVzX2V0Y2QYDSABKAsyHi5jbHVzdGVyLmN1cmF0b3IudjEuRXRjZFN0YXR1cxI7ChBkYXRhX2RpcmVjdG9yaWVzGA4gAygLMiEuY2x1c3Rlci5jdXJhdG9yLnYxLkRhdGFEaXJlY3RvcnkSEwoLb2xkX2Rpc2tfbXMYDyABKAMSMgoHbWFjaGluZRgRIAEoCzIhLmNsdXN0ZXIuY3VyYXRvci52MS5NYWNoaW5lSGVhbHRoEjcKDWV0Y2RfY29udGVudHMYEiABKAsyIC5jbHVzdGVyLmN1cmF0b3IudjEuRXRjZENvbnRlbnRzGiwKCkZhY3RzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJzCgxFdGNkQ29udGVudHMSLgoFc3RhdGUYASABKAsyHy5jbHVzdGVyLmN1cmF0b3IudjEuRXRjZENvbnRlbnQSMwoKa3ViZXJuZXRlcxgCIAEoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5FdGNkQ29udGVudCJvCgtFdGNkQ29udGVudBIQCghzaW5jZV9tcxgBIAEoAxITCgtjb21wYXJlZF9tcxgCIAEoAxIQCghhZ3JlZWluZxgDIAMoCRIRCglkaWZmZXJpbmcYBCADKAkSFAoMbm90X2NvbXBhcmVkGAUgAygJIrABCg1NYWNoaW5lSGVhbHRoEjQKCHNlcnZpY2VzGAEgAygLMiIuY2x1c3Rlci5jdXJhdG9yLnYxLlNlcnZpY2VQcm9ibGVtEjQKCHByb2JsZW1zGAIgAygLMiIuY2x1c3Rlci5jdXJhdG9yLnYxLk1hY2hpbmVQcm9ibGVtEjMKC3BvZF9uZXR3b3JrGAMgASgLMh4uY2x1c3Rlci5jdXJhdG9yLnYxLlBvZE5ldHdvcmsiaQoKUG9kTmV0d29yaxIPCgdhZGRyZXNzGAEgASgJEhMKC3VucmVhY2hhYmxlGAIgAygJEjUKDGZ1bGxfcGFja2V0cxgDIAEoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5GdWxsUGFja2V0cyIrCgtGdWxsUGFja2V0cxIMCgRsb3N0GAEgAygJEg4KBmp1ZGdlZBgCIAEoDSJSCg5NYWNoaW5lUHJvYmxlbRIMCgRjb2RlGAEgASgJEg8KB3N1YmplY3QYAiABKAkSDQoFY2F1c2UYAyABKAkSEgoKaXNfd2FybmluZxgEIAEoCCIrCg5TZXJ2aWNlUHJvYmxlbRIMCgRuYW1lGAEgASgJEgsKA3doeRgCIAEoCSIxCg1EYXRhRGlyZWN0b3J5EgwKBHBhdGgYASABKAkSEgoKcHJvdGVjdGlvbhgCIAEoCSJOChBDb250cm9sUGxhbmVQYXJ0EgwKBG5hbWUYASABKAkSDQoFcmVhZHkYAiABKAgSEAoIc2luY2VfbXMYAyABKAMSCwoDd2h5GAQgASgJIlsKCEtleVN0YWdlEhIKCmdlbmVyYXRpb24YASABKAQSDQoFcGhhc2UYAiABKAkSGAoQa25vd3NfZW5jcnlwdGlvbhgDIAEoCBISCgpsYXRlcl9rZXlzGAQgAygJIq4CCghSdW5uYWJsZRIMCgRwYXRoGAEgASgJEjEKBXN0YXRlGAIgASgOMiIuY2x1c3Rlci5jdXJhdG9yLnYxLlJ1bm5hYmxlLlN0YXRlEhAKCHNpbmNlX21zGAMgASgDEhAKCHJlc3RhcnRzGAQgASgNEjEKCmxhc3RfZXJyb3IYBSABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuTGFzdEVycm9yEhQKDGlkbGVfYmVjYXVzZRgGIAEoCSJ0CgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEg0KCVNUQVRFX05FVxABEhEKDVNUQVRFX0hFQUxUSFkQAhIOCgpTVEFURV9ET05FEAMSDgoKU1RBVEVfREVBRBAEEhIKDlNUQVRFX0NBTkNFTEVEEAUiOwoJTGFzdEVycm9yEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIPCgd0aW1lX21zGAMgASgDIjEKC0NlcnRpZmljYXRlEgwKBG5hbWUYASABKAkSFAoMbm90X2FmdGVyX21zGAIgASgDIjAKDVdhdGNoUG9zaXRpb24SDQoFZXBvY2gYASABKAQSEAoIcmV2aXNpb24YAiABKAMiIwoITXV0YXRpb24SFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJIikKEkNoZWNrSGVhbHRoUmVxdWVzdBITCgt3aXRoX2Nsb2NrcxgBIAEoCCJkChNDaGVja0hlYWx0aFJlc3BvbnNlEg8KB25vZGVfaWQYASABKAkSDQoFZXBvY2gYAiABKAQSLQoGY2xvY2tzGAMgAygLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVDbG9jayIvCglOb2RlQ2xvY2sSDwoHbm9kZV9pZBgBIAEoCRIRCglvZmZzZXRfbXMYAiABKAMiLgoVR2V0Q2x1c3RlckluZm9SZXF1ZXN0EhUKDXByb2JlX21lbWJlcnMYASABKAgimQIKFkdldENsdXN0ZXJJbmZvUmVzcG9uc2USEgoKY2x1c3Rlcl9pZBgBIAEoCRIUCgxjbHVzdGVyX25hbWUYAiABKAkSDQoFZXBvY2gYAyABKAQSFgoOY2x1c3Rlcl9jYV9wZW0YBCABKAkSEgoKY3JlYXRlZF9tcxgFIAEoAxI1CglkaXJlY3RvcnkYBiADKAsyIi5jbHVzdGVyLmN1cmF0b3IudjEuRGlyZWN0b3J5RW50cnkSLAoEZXRjZBgHIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5FdGNkU3RhdHVzEjUKDGNlcnRpZmljYXRlcxgIIAMoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5DZXJ0aWZpY2F0ZSJJCg5EaXJlY3RvcnlFbnRyeRIPCgdub2RlX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSGAoQY3VyYXRvcl9lbmRwb2ludBgDIAEoCSKiAQoKRXRjZFN0YXR1cxIVCg1kYl9zaXplX2J5dGVzGAEgASgDEhMKC3F1b3RhX2J5dGVzGAIgASgDEhIKCmhhc19sZWFkZXIYAyABKAgSLwoHbWVtYmVycxgEIAMoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5FdGNkTWVtYmVyEg8KB2lzX2Z1bGwYBSABKAgSEgoKaXNfY29ycnVwdBgGIAEoCCJhCgpFdGNkTWVtYmVyEgwKBG5hbWUYASABKAkSEgoKaXNfbGVhcm5lchgCIAEoCBIPCgdzdGFydGVkGAMgASgIEhQKB2Fuc3dlcnMYBCABKAhIAIgBAUIKCghfYW5zd2VycyIeCg5HZXROb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJIjkKD0dldE5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGUiEgoQTGlzdE5vZGVzUmVxdWVzdCJxChFMaXN0Tm9kZXNSZXNwb25zZRInCgVub2RlcxgBIAMoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlEjMKCHBvc2l0aW9uGAIgASgLMiEuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoUG9zaXRpb24iVQoQV2F0Y2hOb2RlUmVxdWVzdBIPCgdub2RlX2lkGAEgASgJEjAKBWFmdGVyGAIgASgLMiEuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoUG9zaXRpb24iRQoRV2F0Y2hOb2Rlc1JlcXVlc3QSMAoFYWZ0ZXIYASABKAsyIS5jbHVzdGVyLmN1cmF0b3IudjEuV2F0Y2hQb3NpdGlvbiKvAQoSV2F0Y2hOb2Rlc1Jlc3BvbnNlEg4KBnJlbGlzdBgBIAEoCBInCgVub2RlcxgCIAMoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlEhgKEGRlbGV0ZWRfbm9kZV9pZHMYAyADKAkSEQoJY2F1Z2h0X3VwGAQgASgIEjMKCHBvc2l0aW9uGAUgASgLMiEuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoUG9zaXRpb24iSQoXVXBkYXRlTm9kZVN0YXR1c1JlcXVlc3QSLgoGc3RhdHVzGAEgASgLMh4uY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVTdGF0dXMiGgoYVXBkYXRlTm9kZVN0YXR1c1Jlc3BvbnNlIjQKEEhlYXJ0YmVhdFJlcXVlc3QSFAoHc2VudF9tcxgBIAEoA0gAiAEBQgoKCF9zZW50X21zIjwKEUhlYXJ0YmVhdFJlc3BvbnNlEhMKC2ludGVydmFsX21zGAEgASgDEhIKCnRpbWVvdXRfbXMYAiABKAMilgEKE1NldE5vZGVSb2xlc1JlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRIrCgVyb2xlcxgCIAMoDjIcLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlUm9sZRIuCghtdXRhdGlvbhgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5NdXRhdGlvbhIRCglkb2N1bWVudHMYBCADKAwiPgoUU2V0Tm9kZVJvbGVzUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlIoQBChNTZXROb2RlU3RhdGVSZXF1ZXN0Eg8KB25vZGVfaWQYASABKAkSLAoFc3RhdGUYAiABKA4yHS5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZVN0YXRlEi4KCG11dGF0aW9uGAMgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk11dGF0aW9uIj4KFFNldE5vZGVTdGF0ZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZSLZAQoXVXBkYXRlTm9kZUxhYmVsc1JlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRJBCgNzZXQYAiADKAsyNC5jbHVzdGVyLmN1cmF0b3IudjEuVXBkYXRlTm9kZUxhYmVsc1JlcXVlc3QuU2V0RW50cnkSDgoGcmVtb3ZlGAMgAygJEi4KCG11dGF0aW9uGAQgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk11dGF0aW9uGioKCFNldEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiQgoYVXBkYXRlTm9kZUxhYmVsc1Jlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZSKtAQoXVXBkYXRlTm9kZVRhaW50c1JlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRImCgNzZXQYAiADKAsyGS5jbHVzdGVyLmN1cmF0b3IudjEuVGFpbnQSKQoGcmVtb3ZlGAMgAygLMhkuY2x1c3Rlci5jdXJhdG9yLnYxLlRhaW50Ei4KCG11dGF0aW9uGAQgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk11dGF0aW9uIkIKGFVwZGF0ZU5vZGVUYWludHNSZXNwb25zZRImCgRub2RlGAEgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGUilQEKEURlbGV0ZU5vZGVSZXF1ZXN0Eg8KB25vZGVfaWQYASABKAkSLgoIbXV0YXRpb24YAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTXV0YXRpb24SEQoJZG9jdW1lbnRzGAMgAygMEhUKDWNvbmZpZ3VyYXRpb24YBCABKAwSFQoNYmFzZV9yZXZpc2lvbhgFIAEoAyIUChJEZWxldGVOb2RlUmVzcG9uc2UiGQoXR2V0Q29uZmlndXJhdGlvblJlcXVlc3QiZgoYR2V0Q29uZmlndXJhdGlvblJlc3BvbnNlEhAKCGRvY3VtZW50GAEgASgMEhAKCHJldmlzaW9uGAIgASgDEhIKCnVwZGF0ZWRfbXMYAyABKAMSEgoKdXBkYXRlZF9ieRgEIAEoCSKIAQoaVXBkYXRlQ29uZmlndXJhdGlvblJlcXVlc3QSEAoIZG9jdW1lbnQYASABKAwSFQoNYmFzZV9yZXZpc2lvbhgCIAEoAxIuCghtdXRhdGlvbhgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5NdXRhdGlvbhIRCglkb2N1bWVudHMYBCADKAwiLwobVXBkYXRlQ29uZmlndXJhdGlvblJlc3BvbnNlEhAKCHJldmlzaW9uGAEgASgDIicKFEdldEluaXRSZXN1bHRSZXF1ZXN0Eg8KB2luaXRfaWQYASABKAkiVQoVR2V0SW5pdFJlc3VsdFJlc3BvbnNlEg8KB2luaXRfaWQYASABKAkSDgoGcmVzdWx0GAIgASgMEhsKE293bmVyc2hpcF9zaWduYXR1cmUYAyABKAwqhQEKCU5vZGVTdGF0ZRIaChZOT0RFX1NUQVRFX1VOU1BFQ0lGSUVEEAASEgoOTk9ERV9TVEFURV9ORVcQARIWChJOT0RFX1NUQVRFX1NUQU5EQlkQAhIRCg1OT0RFX1NUQVRFX1VQEAMSHQoZTk9ERV9TVEFURV9ERUNPTU1JU1NJT05FRBAEKosBCghOb2RlUm9sZRIZChVOT0RFX1JPTEVfVU5TUEVDSUZJRUQQABIeChpOT0RFX1JPTEVfQ09OU0VOU1VTX01FTUJFUhABEiMKH05PREVfUk9MRV9LVUJFUk5FVEVTX0NPTlRST0xMRVIQAhIfChtOT0RFX1JPTEVfS1VCRVJORVRFU19XT1JLRVIQAyp0CgpOb2RlSGVhbHRoEhsKF05PREVfSEVBTFRIX1VOU1BFQ0lGSUVEEAASFwoTTk9ERV9IRUFMVEhfVU5LTk9XThABEhcKE05PREVfSEVBTFRIX0hFQUxUSFkQAhIXChNOT0RFX0hFQUxUSF9USU1FT1VUEAMy1wwKB0N1cmF0b3ISXgoLQ2hlY2tIZWFsdGgSJi5jbHVzdGVyLmN1cmF0b3IudjEuQ2hlY2tIZWFsdGhSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkNoZWNrSGVhbHRoUmVzcG9uc2USZwoOR2V0Q2x1c3RlckluZm8SKS5jbHVzdGVyLmN1cmF0b3IudjEuR2V0Q2x1c3RlckluZm9SZXF1ZXN0GiouY2x1c3Rlci5jdXJhdG9yLnYxLkdldENsdXN0ZXJJbmZvUmVzcG9uc2USUgoHR2V0Tm9kZRIiLmNsdXN0ZXIuY3VyYXRvci52MS5HZXROb2RlUmVxdWVzdBojLmNsdXN0ZXIuY3VyYXRvci52MS5HZXROb2RlUmVzcG9uc2USWAoJTGlzdE5vZGVzEiQuY2x1c3Rlci5jdXJhdG9yLnYxLkxpc3ROb2Rlc1JlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuTGlzdE5vZGVzUmVzcG9uc2USWwoJV2F0Y2hOb2RlEiQuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoTm9kZVJlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuV2F0Y2hOb2Rlc1Jlc3BvbnNlMAESXQoKV2F0Y2hOb2RlcxIlLmNsdXN0ZXIuY3VyYXRvci52MS5XYXRjaE5vZGVzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5XYXRjaE5vZGVzUmVzcG9uc2UwARJtChBVcGRhdGVOb2RlU3RhdHVzEisuY2x1c3Rlci5jdXJhdG9yLnYxLlVwZGF0ZU5vZGVTdGF0dXNSZXF1ZXN0GiwuY2x1c3Rlci5jdXJhdG9yLnYxLlVwZGF0ZU5vZGVTdGF0dXNSZXNwb25zZRJcCglIZWFydGJlYXQSJC5jbHVzdGVyLmN1cmF0b3IudjEuSGVhcnRiZWF0UmVxdWVzdBolLmNsdXN0ZXIuY3VyYXRvci52MS5IZWFydGJlYXRSZXNwb25zZSgBMAESYQoMU2V0Tm9kZVJvbGVzEicuY2x1c3Rlci5jdXJhdG9yLnYxLlNldE5vZGVSb2xlc1JlcXVlc3QaKC5jbHVzdGVyLmN1cmF0b3IudjEuU2V0Tm9kZVJvbGVzUmVzcG9uc2USYQoMU2V0Tm9kZVN0YXRlEicuY2x1c3Rlci5jdXJhdG9yLnYxLlNldE5vZGVTdGF0ZVJlcXVlc3QaKC5jbHVzdGVyLmN1cmF0b3IudjEuU2V0Tm9kZVN0YXRlUmVzcG9uc2USbQoQVXBkYXRlTm9kZUxhYmVscxIrLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVOb2RlTGFiZWxzUmVxdWVzdBosLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVOb2RlTGFiZWxzUmVzcG9uc2USbQoQVXBkYXRlTm9kZVRhaW50cxIrLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVOb2RlVGFpbnRzUmVxdWVzdBosLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVOb2RlVGFpbnRzUmVzcG9uc2USWwoKRGVsZXRlTm9kZRIlLmNsdXN0ZXIuY3VyYXRvci52MS5EZWxldGVOb2RlUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5EZWxldGVOb2RlUmVzcG9uc2USbQoQR2V0Q29uZmlndXJhdGlvbhIrLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRDb25maWd1cmF0aW9uUmVxdWVzdBosLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRDb25maWd1cmF0aW9uUmVzcG9uc2USdgoTVXBkYXRlQ29uZmlndXJhdGlvbhIuLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVDb25maWd1cmF0aW9uUmVxdWVzdBovLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVDb25maWd1cmF0aW9uUmVzcG9uc2USZAoNR2V0SW5pdFJlc3VsdBIoLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRJbml0UmVzdWx0UmVxdWVzdBopLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRJbml0UmVzdWx0UmVzcG9uc2ViBnByb3RvMw");
+  fileDesc("Cg1jdXJhdG9yLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEi0QQKBE5vZGUSDwoHbm9kZV9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEhIKCnB1YmxpY19rZXkYAyABKAwSLAoFc3RhdGUYBCABKA4yHS5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZVN0YXRlEisKBXJvbGVzGAUgAygOMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVSb2xlEjQKBmxhYmVscxgGIAMoCzIkLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlLkxhYmVsc0VudHJ5Ei4KBmhlYWx0aBgHIAEoDjIeLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlSGVhbHRoEi4KBnN0YXR1cxgIIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlU3RhdHVzEhkKEXN0YXR1c191cGRhdGVkX21zGAkgASgDEhIKCmNyZWF0ZWRfbXMYCiABKAMSFwoPcmVjb3JkX3JldmlzaW9uGAsgASgDEjQKCWFkbWlzc2lvbhgMIAEoCzIhLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlQWRtaXNzaW9uEikKBnRhaW50cxgNIAMoCzIZLmNsdXN0ZXIuY3VyYXRvci52MS5UYWludBIXCg9zaWxlbnRfc2luY2VfbXMYDiABKAMSHgoRd2FzX2NvbnRyb2xfcGxhbmUYDyABKAhIAIgBARotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQhQKEl93YXNfY29udHJvbF9wbGFuZSIzCgVUYWludBILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAkSDgoGZWZmZWN0GAMgASgJIrkBCg1Ob2RlQWRtaXNzaW9uEhAKCGlkZW50aXR5GAEgASgJEg0KBXByb29mGAIgASgJEg8KB3ZhcmlhbnQYAyABKAkSDwoHcHJvZmlsZRgEIAEoCRIPCgdha19uYW1lGAUgASgJEhcKD2V2aWRlbmNlX2RpZ2VzdBgGIAEoCRIWCg5wb2xpY3lfdmVyc2lvbhgHIAEoCRISCgpkZWNpZGVkX2J5GAggASgJEg8KB3RpbWVfbXMYCSABKAMi8wUKCk5vZGVTdGF0dXMSDwoHYWRkcmVzcxgBIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAIgASgJEhoKEmt1YmVybmV0ZXNfdmVyc2lvbhgDIAEoCRIPCgdib290X2lkGAQgASgJEhgKEGN1cmF0b3JfZW5kcG9pbnQYBSABKAkSLwoJcnVubmFibGVzGAYgAygLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlJ1bm5hYmxlEjEKCmxhc3RfZXJyb3IYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuTGFzdEVycm9yEjUKDGNlcnRpZmljYXRlcxgIIAMoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5DZXJ0aWZpY2F0ZRI4CgVmYWN0cxgJIAMoCzIpLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlU3RhdHVzLkZhY3RzRW50cnkSKgoEa2V5cxgKIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5LZXlTdGFnZRISCgpob2xkc19rZXlzGAsgASgIEjsKDWNvbnRyb2xfcGxhbmUYDCADKAsyJC5jbHVzdGVyLmN1cmF0b3IudjEuQ29udHJvbFBsYW5lUGFydBI3Cg9rdWJlcm5ldGVzX2V0Y2QYDSABKAsyHi5jbHVzdGVyLmN1cmF0b3IudjEuRXRjZFN0YXR1cxI7ChBkYXRhX2RpcmVjdG9yaWVzGA4gAygLMiEuY2x1c3Rlci5jdXJhdG9yLnYxLkRhdGFEaXJlY3RvcnkSEwoLb2xkX2Rpc2tfbXMYDyABKAMSMgoHbWFjaGluZRgRIAEoCzIhLmNsdXN0ZXIuY3VyYXRvci52MS5NYWNoaW5lSGVhbHRoEjcKDWV0Y2RfY29udGVudHMYEiABKAsyIC5jbHVzdGVyLmN1cmF0b3IudjEuRXRjZENvbnRlbnRzGiwKCkZhY3RzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJzCgxFdGNkQ29udGVudHMSLgoFc3RhdGUYASABKAsyHy5jbHVzdGVyLmN1cmF0b3IudjEuRXRjZENvbnRlbnQSMwoKa3ViZXJuZXRlcxgCIAEoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5FdGNkQ29udGVudCJvCgtFdGNkQ29udGVudBIQCghzaW5jZV9tcxgBIAEoAxITCgtjb21wYXJlZF9tcxgCIAEoAxIQCghhZ3JlZWluZxgDIAMoCRIRCglkaWZmZXJpbmcYBCADKAkSFAoMbm90X2NvbXBhcmVkGAUgAygJIuUBCg1NYWNoaW5lSGVhbHRoEjQKCHNlcnZpY2VzGAEgAygLMiIuY2x1c3Rlci5jdXJhdG9yLnYxLlNlcnZpY2VQcm9ibGVtEjQKCHByb2JsZW1zGAIgAygLMiIuY2x1c3Rlci5jdXJhdG9yLnYxLk1hY2hpbmVQcm9ibGVtEjMKC3BvZF9uZXR3b3JrGAMgASgLMh4uY2x1c3Rlci5jdXJhdG9yLnYxLlBvZE5ldHdvcmsSMwoLbmFtZV9sb29rdXAYBCABKAsyHi5jbHVzdGVyLmN1cmF0b3IudjEuTmFtZUxvb2t1cCIdCgpOYW1lTG9va3VwEg8KB2ZhaWx1cmUYASABKAkiaQoKUG9kTmV0d29yaxIPCgdhZGRyZXNzGAEgASgJEhMKC3VucmVhY2hhYmxlGAIgAygJEjUKDGZ1bGxfcGFja2V0cxgDIAEoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5GdWxsUGFja2V0cyIrCgtGdWxsUGFja2V0cxIMCgRsb3N0GAEgAygJEg4KBmp1ZGdlZBgCIAEoDSJSCg5NYWNoaW5lUHJvYmxlbRIMCgRjb2RlGAEgASgJEg8KB3N1YmplY3QYAiABKAkSDQoFY2F1c2UYAyABKAkSEgoKaXNfd2FybmluZxgEIAEoCCIrCg5TZXJ2aWNlUHJvYmxlbRIMCgRuYW1lGAEgASgJEgsKA3doeRgCIAEoCSIxCg1EYXRhRGlyZWN0b3J5EgwKBHBhdGgYASABKAkSEgoKcHJvdGVjdGlvbhgCIAEoCSJOChBDb250cm9sUGxhbmVQYXJ0EgwKBG5hbWUYASABKAkSDQoFcmVhZHkYAiABKAgSEAoIc2luY2VfbXMYAyABKAMSCwoDd2h5GAQgASgJIlsKCEtleVN0YWdlEhIKCmdlbmVyYXRpb24YASABKAQSDQoFcGhhc2UYAiABKAkSGAoQa25vd3NfZW5jcnlwdGlvbhgDIAEoCBISCgpsYXRlcl9rZXlzGAQgAygJIq4CCghSdW5uYWJsZRIMCgRwYXRoGAEgASgJEjEKBXN0YXRlGAIgASgOMiIuY2x1c3Rlci5jdXJhdG9yLnYxLlJ1bm5hYmxlLlN0YXRlEhAKCHNpbmNlX21zGAMgASgDEhAKCHJlc3RhcnRzGAQgASgNEjEKCmxhc3RfZXJyb3IYBSABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuTGFzdEVycm9yEhQKDGlkbGVfYmVjYXVzZRgGIAEoCSJ0CgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEg0KCVNUQVRFX05FVxABEhEKDVNUQVRFX0hFQUxUSFkQAhIOCgpTVEFURV9ET05FEAMSDgoKU1RBVEVfREVBRBAEEhIKDlNUQVRFX0NBTkNFTEVEEAUiOwoJTGFzdEVycm9yEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIPCgd0aW1lX21zGAMgASgDIjEKC0NlcnRpZmljYXRlEgwKBG5hbWUYASABKAkSFAoMbm90X2FmdGVyX21zGAIgASgDIjAKDVdhdGNoUG9zaXRpb24SDQoFZXBvY2gYASABKAQSEAoIcmV2aXNpb24YAiABKAMiIwoITXV0YXRpb24SFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJIikKEkNoZWNrSGVhbHRoUmVxdWVzdBITCgt3aXRoX2Nsb2NrcxgBIAEoCCJkChNDaGVja0hlYWx0aFJlc3BvbnNlEg8KB25vZGVfaWQYASABKAkSDQoFZXBvY2gYAiABKAQSLQoGY2xvY2tzGAMgAygLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVDbG9jayIvCglOb2RlQ2xvY2sSDwoHbm9kZV9pZBgBIAEoCRIRCglvZmZzZXRfbXMYAiABKAMiLgoVR2V0Q2x1c3RlckluZm9SZXF1ZXN0EhUKDXByb2JlX21lbWJlcnMYASABKAgimQIKFkdldENsdXN0ZXJJbmZvUmVzcG9uc2USEgoKY2x1c3Rlcl9pZBgBIAEoCRIUCgxjbHVzdGVyX25hbWUYAiABKAkSDQoFZXBvY2gYAyABKAQSFgoOY2x1c3Rlcl9jYV9wZW0YBCABKAkSEgoKY3JlYXRlZF9tcxgFIAEoAxI1CglkaXJlY3RvcnkYBiADKAsyIi5jbHVzdGVyLmN1cmF0b3IudjEuRGlyZWN0b3J5RW50cnkSLAoEZXRjZBgHIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5FdGNkU3RhdHVzEjUKDGNlcnRpZmljYXRlcxgIIAMoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5DZXJ0aWZpY2F0ZSJJCg5EaXJlY3RvcnlFbnRyeRIPCgdub2RlX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSGAoQY3VyYXRvcl9lbmRwb2ludBgDIAEoCSKiAQoKRXRjZFN0YXR1cxIVCg1kYl9zaXplX2J5dGVzGAEgASgDEhMKC3F1b3RhX2J5dGVzGAIgASgDEhIKCmhhc19sZWFkZXIYAyABKAgSLwoHbWVtYmVycxgEIAMoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5FdGNkTWVtYmVyEg8KB2lzX2Z1bGwYBSABKAgSEgoKaXNfY29ycnVwdBgGIAEoCCJhCgpFdGNkTWVtYmVyEgwKBG5hbWUYASABKAkSEgoKaXNfbGVhcm5lchgCIAEoCBIPCgdzdGFydGVkGAMgASgIEhQKB2Fuc3dlcnMYBCABKAhIAIgBAUIKCghfYW5zd2VycyIeCg5HZXROb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJIjkKD0dldE5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGUiEgoQTGlzdE5vZGVzUmVxdWVzdCJxChFMaXN0Tm9kZXNSZXNwb25zZRInCgVub2RlcxgBIAMoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlEjMKCHBvc2l0aW9uGAIgASgLMiEuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoUG9zaXRpb24iVQoQV2F0Y2hOb2RlUmVxdWVzdBIPCgdub2RlX2lkGAEgASgJEjAKBWFmdGVyGAIgASgLMiEuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoUG9zaXRpb24iRQoRV2F0Y2hOb2Rlc1JlcXVlc3QSMAoFYWZ0ZXIYASABKAsyIS5jbHVzdGVyLmN1cmF0b3IudjEuV2F0Y2hQb3NpdGlvbiKvAQoSV2F0Y2hOb2Rlc1Jlc3BvbnNlEg4KBnJlbGlzdBgBIAEoCBInCgVub2RlcxgCIAMoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlEhgKEGRlbGV0ZWRfbm9kZV9pZHMYAyADKAkSEQoJY2F1Z2h0X3VwGAQgASgIEjMKCHBvc2l0aW9uGAUgASgLMiEuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoUG9zaXRpb24iSQoXVXBkYXRlTm9kZVN0YXR1c1JlcXVlc3QSLgoGc3RhdHVzGAEgASgLMh4uY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVTdGF0dXMiGgoYVXBkYXRlTm9kZVN0YXR1c1Jlc3BvbnNlIjQKEEhlYXJ0YmVhdFJlcXVlc3QSFAoHc2VudF9tcxgBIAEoA0gAiAEBQgoKCF9zZW50X21zIjwKEUhlYXJ0YmVhdFJlc3BvbnNlEhMKC2ludGVydmFsX21zGAEgASgDEhIKCnRpbWVvdXRfbXMYAiABKAMilgEKE1NldE5vZGVSb2xlc1JlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRIrCgVyb2xlcxgCIAMoDjIcLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlUm9sZRIuCghtdXRhdGlvbhgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5NdXRhdGlvbhIRCglkb2N1bWVudHMYBCADKAwiPgoUU2V0Tm9kZVJvbGVzUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlIoQBChNTZXROb2RlU3RhdGVSZXF1ZXN0Eg8KB25vZGVfaWQYASABKAkSLAoFc3RhdGUYAiABKA4yHS5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZVN0YXRlEi4KCG11dGF0aW9uGAMgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk11dGF0aW9uIj4KFFNldE5vZGVTdGF0ZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZSLZAQoXVXBkYXRlTm9kZUxhYmVsc1JlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRJBCgNzZXQYAiADKAsyNC5jbHVzdGVyLmN1cmF0b3IudjEuVXBkYXRlTm9kZUxhYmVsc1JlcXVlc3QuU2V0RW50cnkSDgoGcmVtb3ZlGAMgAygJEi4KCG11dGF0aW9uGAQgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk11dGF0aW9uGioKCFNldEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiQgoYVXBkYXRlTm9kZUxhYmVsc1Jlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZSKtAQoXVXBkYXRlTm9kZVRhaW50c1JlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRImCgNzZXQYAiADKAsyGS5jbHVzdGVyLmN1cmF0b3IudjEuVGFpbnQSKQoGcmVtb3ZlGAMgAygLMhkuY2x1c3Rlci5jdXJhdG9yLnYxLlRhaW50Ei4KCG11dGF0aW9uGAQgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk11dGF0aW9uIkIKGFVwZGF0ZU5vZGVUYWludHNSZXNwb25zZRImCgRub2RlGAEgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGUilQEKEURlbGV0ZU5vZGVSZXF1ZXN0Eg8KB25vZGVfaWQYASABKAkSLgoIbXV0YXRpb24YAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTXV0YXRpb24SEQoJZG9jdW1lbnRzGAMgAygMEhUKDWNvbmZpZ3VyYXRpb24YBCABKAwSFQoNYmFzZV9yZXZpc2lvbhgFIAEoAyIUChJEZWxldGVOb2RlUmVzcG9uc2UiGQoXR2V0Q29uZmlndXJhdGlvblJlcXVlc3QiZgoYR2V0Q29uZmlndXJhdGlvblJlc3BvbnNlEhAKCGRvY3VtZW50GAEgASgMEhAKCHJldmlzaW9uGAIgASgDEhIKCnVwZGF0ZWRfbXMYAyABKAMSEgoKdXBkYXRlZF9ieRgEIAEoCSKIAQoaVXBkYXRlQ29uZmlndXJhdGlvblJlcXVlc3QSEAoIZG9jdW1lbnQYASABKAwSFQoNYmFzZV9yZXZpc2lvbhgCIAEoAxIuCghtdXRhdGlvbhgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5NdXRhdGlvbhIRCglkb2N1bWVudHMYBCADKAwiLwobVXBkYXRlQ29uZmlndXJhdGlvblJlc3BvbnNlEhAKCHJldmlzaW9uGAEgASgDIicKFEdldEluaXRSZXN1bHRSZXF1ZXN0Eg8KB2luaXRfaWQYASABKAkiVQoVR2V0SW5pdFJlc3VsdFJlc3BvbnNlEg8KB2luaXRfaWQYASABKAkSDgoGcmVzdWx0GAIgASgMEhsKE293bmVyc2hpcF9zaWduYXR1cmUYAyABKAwqhQEKCU5vZGVTdGF0ZRIaChZOT0RFX1NUQVRFX1VOU1BFQ0lGSUVEEAASEgoOTk9ERV9TVEFURV9ORVcQARIWChJOT0RFX1NUQVRFX1NUQU5EQlkQAhIRCg1OT0RFX1NUQVRFX1VQEAMSHQoZTk9ERV9TVEFURV9ERUNPTU1JU1NJT05FRBAEKosBCghOb2RlUm9sZRIZChVOT0RFX1JPTEVfVU5TUEVDSUZJRUQQABIeChpOT0RFX1JPTEVfQ09OU0VOU1VTX01FTUJFUhABEiMKH05PREVfUk9MRV9LVUJFUk5FVEVTX0NPTlRST0xMRVIQAhIfChtOT0RFX1JPTEVfS1VCRVJORVRFU19XT1JLRVIQAyp0CgpOb2RlSGVhbHRoEhsKF05PREVfSEVBTFRIX1VOU1BFQ0lGSUVEEAASFwoTTk9ERV9IRUFMVEhfVU5LTk9XThABEhcKE05PREVfSEVBTFRIX0hFQUxUSFkQAhIXChNOT0RFX0hFQUxUSF9USU1FT1VUEAMy1wwKB0N1cmF0b3ISXgoLQ2hlY2tIZWFsdGgSJi5jbHVzdGVyLmN1cmF0b3IudjEuQ2hlY2tIZWFsdGhSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkNoZWNrSGVhbHRoUmVzcG9uc2USZwoOR2V0Q2x1c3RlckluZm8SKS5jbHVzdGVyLmN1cmF0b3IudjEuR2V0Q2x1c3RlckluZm9SZXF1ZXN0GiouY2x1c3Rlci5jdXJhdG9yLnYxLkdldENsdXN0ZXJJbmZvUmVzcG9uc2USUgoHR2V0Tm9kZRIiLmNsdXN0ZXIuY3VyYXRvci52MS5HZXROb2RlUmVxdWVzdBojLmNsdXN0ZXIuY3VyYXRvci52MS5HZXROb2RlUmVzcG9uc2USWAoJTGlzdE5vZGVzEiQuY2x1c3Rlci5jdXJhdG9yLnYxLkxpc3ROb2Rlc1JlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuTGlzdE5vZGVzUmVzcG9uc2USWwoJV2F0Y2hOb2RlEiQuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoTm9kZVJlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuV2F0Y2hOb2Rlc1Jlc3BvbnNlMAESXQoKV2F0Y2hOb2RlcxIlLmNsdXN0ZXIuY3VyYXRvci52MS5XYXRjaE5vZGVzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5XYXRjaE5vZGVzUmVzcG9uc2UwARJtChBVcGRhdGVOb2RlU3RhdHVzEisuY2x1c3Rlci5jdXJhdG9yLnYxLlVwZGF0ZU5vZGVTdGF0dXNSZXF1ZXN0GiwuY2x1c3Rlci5jdXJhdG9yLnYxLlVwZGF0ZU5vZGVTdGF0dXNSZXNwb25zZRJcCglIZWFydGJlYXQSJC5jbHVzdGVyLmN1cmF0b3IudjEuSGVhcnRiZWF0UmVxdWVzdBolLmNsdXN0ZXIuY3VyYXRvci52MS5IZWFydGJlYXRSZXNwb25zZSgBMAESYQoMU2V0Tm9kZVJvbGVzEicuY2x1c3Rlci5jdXJhdG9yLnYxLlNldE5vZGVSb2xlc1JlcXVlc3QaKC5jbHVzdGVyLmN1cmF0b3IudjEuU2V0Tm9kZVJvbGVzUmVzcG9uc2USYQoMU2V0Tm9kZVN0YXRlEicuY2x1c3Rlci5jdXJhdG9yLnYxLlNldE5vZGVTdGF0ZVJlcXVlc3QaKC5jbHVzdGVyLmN1cmF0b3IudjEuU2V0Tm9kZVN0YXRlUmVzcG9uc2USbQoQVXBkYXRlTm9kZUxhYmVscxIrLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVOb2RlTGFiZWxzUmVxdWVzdBosLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVOb2RlTGFiZWxzUmVzcG9uc2USbQoQVXBkYXRlTm9kZVRhaW50cxIrLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVOb2RlVGFpbnRzUmVxdWVzdBosLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVOb2RlVGFpbnRzUmVzcG9uc2USWwoKRGVsZXRlTm9kZRIlLmNsdXN0ZXIuY3VyYXRvci52MS5EZWxldGVOb2RlUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5EZWxldGVOb2RlUmVzcG9uc2USbQoQR2V0Q29uZmlndXJhdGlvbhIrLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRDb25maWd1cmF0aW9uUmVxdWVzdBosLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRDb25maWd1cmF0aW9uUmVzcG9uc2USdgoTVXBkYXRlQ29uZmlndXJhdGlvbhIuLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVDb25maWd1cmF0aW9uUmVxdWVzdBovLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVDb25maWd1cmF0aW9uUmVzcG9uc2USZAoNR2V0SW5pdFJlc3VsdBIoLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRJbml0UmVzdWx0UmVxdWVzdBopLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRJbml0UmVzdWx0UmVzcG9uc2ViBnByb3RvMw");
 
 /**
  * Describes the message cluster.curator.v1.Node.
@@ -63,66 +63,73 @@ export const MachineHealthSchema = /*@__PURE__*/
   messageDesc(file_curator, 6);
 
 /**
+ * Describes the message cluster.curator.v1.NameLookup.
+ * Use `create(NameLookupSchema)` to create a new message.
+ */
+export const NameLookupSchema = /*@__PURE__*/
+  messageDesc(file_curator, 7);
+
+/**
  * Describes the message cluster.curator.v1.PodNetwork.
  * Use `create(PodNetworkSchema)` to create a new message.
  */
 export const PodNetworkSchema = /*@__PURE__*/
-  messageDesc(file_curator, 7);
+  messageDesc(file_curator, 8);
 
 /**
  * Describes the message cluster.curator.v1.FullPackets.
  * Use `create(FullPacketsSchema)` to create a new message.
  */
 export const FullPacketsSchema = /*@__PURE__*/
-  messageDesc(file_curator, 8);
+  messageDesc(file_curator, 9);
 
 /**
  * Describes the message cluster.curator.v1.MachineProblem.
  * Use `create(MachineProblemSchema)` to create a new message.
  */
 export const MachineProblemSchema = /*@__PURE__*/
-  messageDesc(file_curator, 9);
+  messageDesc(file_curator, 10);
 
 /**
  * Describes the message cluster.curator.v1.ServiceProblem.
  * Use `create(ServiceProblemSchema)` to create a new message.
  */
 export const ServiceProblemSchema = /*@__PURE__*/
-  messageDesc(file_curator, 10);
+  messageDesc(file_curator, 11);
 
 /**
  * Describes the message cluster.curator.v1.DataDirectory.
  * Use `create(DataDirectorySchema)` to create a new message.
  */
 export const DataDirectorySchema = /*@__PURE__*/
-  messageDesc(file_curator, 11);
+  messageDesc(file_curator, 12);
 
 /**
  * Describes the message cluster.curator.v1.ControlPlanePart.
  * Use `create(ControlPlanePartSchema)` to create a new message.
  */
 export const ControlPlanePartSchema = /*@__PURE__*/
-  messageDesc(file_curator, 12);
+  messageDesc(file_curator, 13);
 
 /**
  * Describes the message cluster.curator.v1.KeyStage.
  * Use `create(KeyStageSchema)` to create a new message.
  */
 export const KeyStageSchema = /*@__PURE__*/
-  messageDesc(file_curator, 13);
+  messageDesc(file_curator, 14);
 
 /**
  * Describes the message cluster.curator.v1.Runnable.
  * Use `create(RunnableSchema)` to create a new message.
  */
 export const RunnableSchema = /*@__PURE__*/
-  messageDesc(file_curator, 14);
+  messageDesc(file_curator, 15);
 
 /**
  * Describes the enum cluster.curator.v1.Runnable.State.
  */
 export const Runnable_StateSchema = /*@__PURE__*/
-  enumDesc(file_curator, 14, 0);
+  enumDesc(file_curator, 15, 0);
 
 /**
  * @generated from enum cluster.curator.v1.Runnable.State
@@ -135,273 +142,273 @@ export const Runnable_State = /*@__PURE__*/
  * Use `create(LastErrorSchema)` to create a new message.
  */
 export const LastErrorSchema = /*@__PURE__*/
-  messageDesc(file_curator, 15);
+  messageDesc(file_curator, 16);
 
 /**
  * Describes the message cluster.curator.v1.Certificate.
  * Use `create(CertificateSchema)` to create a new message.
  */
 export const CertificateSchema = /*@__PURE__*/
-  messageDesc(file_curator, 16);
+  messageDesc(file_curator, 17);
 
 /**
  * Describes the message cluster.curator.v1.WatchPosition.
  * Use `create(WatchPositionSchema)` to create a new message.
  */
 export const WatchPositionSchema = /*@__PURE__*/
-  messageDesc(file_curator, 17);
+  messageDesc(file_curator, 18);
 
 /**
  * Describes the message cluster.curator.v1.Mutation.
  * Use `create(MutationSchema)` to create a new message.
  */
 export const MutationSchema = /*@__PURE__*/
-  messageDesc(file_curator, 18);
+  messageDesc(file_curator, 19);
 
 /**
  * Describes the message cluster.curator.v1.CheckHealthRequest.
  * Use `create(CheckHealthRequestSchema)` to create a new message.
  */
 export const CheckHealthRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 19);
+  messageDesc(file_curator, 20);
 
 /**
  * Describes the message cluster.curator.v1.CheckHealthResponse.
  * Use `create(CheckHealthResponseSchema)` to create a new message.
  */
 export const CheckHealthResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 20);
+  messageDesc(file_curator, 21);
 
 /**
  * Describes the message cluster.curator.v1.NodeClock.
  * Use `create(NodeClockSchema)` to create a new message.
  */
 export const NodeClockSchema = /*@__PURE__*/
-  messageDesc(file_curator, 21);
+  messageDesc(file_curator, 22);
 
 /**
  * Describes the message cluster.curator.v1.GetClusterInfoRequest.
  * Use `create(GetClusterInfoRequestSchema)` to create a new message.
  */
 export const GetClusterInfoRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 22);
+  messageDesc(file_curator, 23);
 
 /**
  * Describes the message cluster.curator.v1.GetClusterInfoResponse.
  * Use `create(GetClusterInfoResponseSchema)` to create a new message.
  */
 export const GetClusterInfoResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 23);
+  messageDesc(file_curator, 24);
 
 /**
  * Describes the message cluster.curator.v1.DirectoryEntry.
  * Use `create(DirectoryEntrySchema)` to create a new message.
  */
 export const DirectoryEntrySchema = /*@__PURE__*/
-  messageDesc(file_curator, 24);
+  messageDesc(file_curator, 25);
 
 /**
  * Describes the message cluster.curator.v1.EtcdStatus.
  * Use `create(EtcdStatusSchema)` to create a new message.
  */
 export const EtcdStatusSchema = /*@__PURE__*/
-  messageDesc(file_curator, 25);
+  messageDesc(file_curator, 26);
 
 /**
  * Describes the message cluster.curator.v1.EtcdMember.
  * Use `create(EtcdMemberSchema)` to create a new message.
  */
 export const EtcdMemberSchema = /*@__PURE__*/
-  messageDesc(file_curator, 26);
+  messageDesc(file_curator, 27);
 
 /**
  * Describes the message cluster.curator.v1.GetNodeRequest.
  * Use `create(GetNodeRequestSchema)` to create a new message.
  */
 export const GetNodeRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 27);
+  messageDesc(file_curator, 28);
 
 /**
  * Describes the message cluster.curator.v1.GetNodeResponse.
  * Use `create(GetNodeResponseSchema)` to create a new message.
  */
 export const GetNodeResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 28);
+  messageDesc(file_curator, 29);
 
 /**
  * Describes the message cluster.curator.v1.ListNodesRequest.
  * Use `create(ListNodesRequestSchema)` to create a new message.
  */
 export const ListNodesRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 29);
+  messageDesc(file_curator, 30);
 
 /**
  * Describes the message cluster.curator.v1.ListNodesResponse.
  * Use `create(ListNodesResponseSchema)` to create a new message.
  */
 export const ListNodesResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 30);
+  messageDesc(file_curator, 31);
 
 /**
  * Describes the message cluster.curator.v1.WatchNodeRequest.
  * Use `create(WatchNodeRequestSchema)` to create a new message.
  */
 export const WatchNodeRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 31);
+  messageDesc(file_curator, 32);
 
 /**
  * Describes the message cluster.curator.v1.WatchNodesRequest.
  * Use `create(WatchNodesRequestSchema)` to create a new message.
  */
 export const WatchNodesRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 32);
+  messageDesc(file_curator, 33);
 
 /**
  * Describes the message cluster.curator.v1.WatchNodesResponse.
  * Use `create(WatchNodesResponseSchema)` to create a new message.
  */
 export const WatchNodesResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 33);
+  messageDesc(file_curator, 34);
 
 /**
  * Describes the message cluster.curator.v1.UpdateNodeStatusRequest.
  * Use `create(UpdateNodeStatusRequestSchema)` to create a new message.
  */
 export const UpdateNodeStatusRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 34);
+  messageDesc(file_curator, 35);
 
 /**
  * Describes the message cluster.curator.v1.UpdateNodeStatusResponse.
  * Use `create(UpdateNodeStatusResponseSchema)` to create a new message.
  */
 export const UpdateNodeStatusResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 35);
+  messageDesc(file_curator, 36);
 
 /**
  * Describes the message cluster.curator.v1.HeartbeatRequest.
  * Use `create(HeartbeatRequestSchema)` to create a new message.
  */
 export const HeartbeatRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 36);
+  messageDesc(file_curator, 37);
 
 /**
  * Describes the message cluster.curator.v1.HeartbeatResponse.
  * Use `create(HeartbeatResponseSchema)` to create a new message.
  */
 export const HeartbeatResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 37);
+  messageDesc(file_curator, 38);
 
 /**
  * Describes the message cluster.curator.v1.SetNodeRolesRequest.
  * Use `create(SetNodeRolesRequestSchema)` to create a new message.
  */
 export const SetNodeRolesRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 38);
+  messageDesc(file_curator, 39);
 
 /**
  * Describes the message cluster.curator.v1.SetNodeRolesResponse.
  * Use `create(SetNodeRolesResponseSchema)` to create a new message.
  */
 export const SetNodeRolesResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 39);
+  messageDesc(file_curator, 40);
 
 /**
  * Describes the message cluster.curator.v1.SetNodeStateRequest.
  * Use `create(SetNodeStateRequestSchema)` to create a new message.
  */
 export const SetNodeStateRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 40);
+  messageDesc(file_curator, 41);
 
 /**
  * Describes the message cluster.curator.v1.SetNodeStateResponse.
  * Use `create(SetNodeStateResponseSchema)` to create a new message.
  */
 export const SetNodeStateResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 41);
+  messageDesc(file_curator, 42);
 
 /**
  * Describes the message cluster.curator.v1.UpdateNodeLabelsRequest.
  * Use `create(UpdateNodeLabelsRequestSchema)` to create a new message.
  */
 export const UpdateNodeLabelsRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 42);
+  messageDesc(file_curator, 43);
 
 /**
  * Describes the message cluster.curator.v1.UpdateNodeLabelsResponse.
  * Use `create(UpdateNodeLabelsResponseSchema)` to create a new message.
  */
 export const UpdateNodeLabelsResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 43);
+  messageDesc(file_curator, 44);
 
 /**
  * Describes the message cluster.curator.v1.UpdateNodeTaintsRequest.
  * Use `create(UpdateNodeTaintsRequestSchema)` to create a new message.
  */
 export const UpdateNodeTaintsRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 44);
+  messageDesc(file_curator, 45);
 
 /**
  * Describes the message cluster.curator.v1.UpdateNodeTaintsResponse.
  * Use `create(UpdateNodeTaintsResponseSchema)` to create a new message.
  */
 export const UpdateNodeTaintsResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 45);
+  messageDesc(file_curator, 46);
 
 /**
  * Describes the message cluster.curator.v1.DeleteNodeRequest.
  * Use `create(DeleteNodeRequestSchema)` to create a new message.
  */
 export const DeleteNodeRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 46);
+  messageDesc(file_curator, 47);
 
 /**
  * Describes the message cluster.curator.v1.DeleteNodeResponse.
  * Use `create(DeleteNodeResponseSchema)` to create a new message.
  */
 export const DeleteNodeResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 47);
+  messageDesc(file_curator, 48);
 
 /**
  * Describes the message cluster.curator.v1.GetConfigurationRequest.
  * Use `create(GetConfigurationRequestSchema)` to create a new message.
  */
 export const GetConfigurationRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 48);
+  messageDesc(file_curator, 49);
 
 /**
  * Describes the message cluster.curator.v1.GetConfigurationResponse.
  * Use `create(GetConfigurationResponseSchema)` to create a new message.
  */
 export const GetConfigurationResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 49);
+  messageDesc(file_curator, 50);
 
 /**
  * Describes the message cluster.curator.v1.UpdateConfigurationRequest.
  * Use `create(UpdateConfigurationRequestSchema)` to create a new message.
  */
 export const UpdateConfigurationRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 50);
+  messageDesc(file_curator, 51);
 
 /**
  * Describes the message cluster.curator.v1.UpdateConfigurationResponse.
  * Use `create(UpdateConfigurationResponseSchema)` to create a new message.
  */
 export const UpdateConfigurationResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 51);
+  messageDesc(file_curator, 52);
 
 /**
  * Describes the message cluster.curator.v1.GetInitResultRequest.
  * Use `create(GetInitResultRequestSchema)` to create a new message.
  */
 export const GetInitResultRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 52);
+  messageDesc(file_curator, 53);
 
 /**
  * Describes the message cluster.curator.v1.GetInitResultResponse.
  * Use `create(GetInitResultResponseSchema)` to create a new message.
  */
 export const GetInitResultResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 53);
+  messageDesc(file_curator, 54);
 
 /**
  * Describes the enum cluster.curator.v1.NodeState.
