@@ -51,7 +51,7 @@ describe('NameLookupProbe.check()', () => {
     const { dns, watch } = createProbe();
     for (let round = 0; round < 3; round++) {
       dns.code = 'ETIMEOUT';
-      await watch(50);
+      expect(await watch(50)).toEqual({ failure: undefined });
       dns.code = undefined;
       expect(await watch(20)).toEqual({ failure: undefined });
     }
