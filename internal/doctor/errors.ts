@@ -88,7 +88,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-host-service': retryable.operator.unhealthy(
     'A service that a node needs, such as the kubelet or containerd, does not run on it, as the agent of the node reports.',
-    'Correct the cause that is named. `cluster node logs NODE --unit UNIT` shows the whole log of the service (kubelet, cluster-containerd, cluster-etcd-state, cluster-etcd-kubernetes); drop-ins below /etc/systemd/system change how systemd starts it.',
+    'Correct the cause that is named; start a service that was stopped with `systemctl start UNIT` on the machine. `cluster node logs NODE --unit UNIT` shows the whole log of the service (kubelet, cluster-containerd, cluster-etcd-state, cluster-etcd-kubernetes); drop-ins below /etc/systemd/system change how systemd starts it.',
   ),
   'doctor-node-pressure': retryable.operator.unhealthy(
     'The kubelet reports that its node is short of memory, disk space or process ids, and evicts pods.',

@@ -69,7 +69,10 @@ function registerScheduling(verb: Verb, action: ActionBinder): void {
       ),
     );
   verb('taint', 'set or remove taints of a node')
-    .argument('<change...>', 'KEY=VALUE:EFFECT sets a taint, KEY:EFFECT- removes it')
+    .argument(
+      '<change...>',
+      'KEY=VALUE:EFFECT or KEY:EFFECT sets a taint; KEY:EFFECT-, or KEY- for every effect, removes it',
+    )
     .addHelpText(
       'after',
       `
