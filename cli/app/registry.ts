@@ -28,7 +28,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   ),
   command(
     'init',
-    'create the cluster on the first machine, or resume an interrupted init',
+    'create the cluster on the first machine, or resume; install its charts',
     () => import('../commands/init.ts'),
   ),
   command(

@@ -42,7 +42,7 @@ function pagesFor(cluster: StoryCluster, workstation: Workstation): Readonly<Rec
     },
     'when-something-is-wrong.md': {
       '1. Ask the cluster': shows(/tolerates 1 failure/),
-      '3. Before it gets worse (2)': shows(/doctor/),
+      '3. Before it gets worse (2)': shows(/GRADE +FOUND +THRESHOLD/),
     },
   };
 }
