@@ -11,7 +11,7 @@ export const provisioningErrors = defineErrors({
     'Attach the disk, or correct `stateDisk.device`: `ls -l /dev/disk/by-id /dev/disk/by-partlabel` shows the names.',
   ),
   'provisioning-exists': fault.operator.precondition(
-    'The file exists already. It was not changed.',
+    'The file exists already, with other content. It was not changed.',
     'Delete the file, or choose another file with --out.',
   ),
   'provisioning-flag-invalid': fault.operator.usage(

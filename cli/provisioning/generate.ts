@@ -1,5 +1,6 @@
 import { ConfigError, parseProvisioning, type ClusterConfig } from '../../internal/config/index.ts';
 import { recoveryKeyOfOwner } from '../../internal/backup/index.ts';
+import { readText } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readAgentPackage, userDataOf, type PackageOptions } from '../cloudinit/index.ts';
 import { layoutOf, readConfig, readOwnerKey } from '../workspace/index.ts';
@@ -131,9 +132,11 @@ async function ownKey(context: CommandContext): Promise<string> {
   return (await readOwnerKey(context, layout)).pubKeyBase64;
 }
 
-async function write({ ports }: CommandContext, path: string, text: string): Promise<void> {
-  if (!(await ports.files.createExclusive(path, text, { mode: 0o600 })))
-    throw new ProvisioningError('provisioning-exists', `${path} exists`);
+/** Creates the file. A file with the same content stays, so that the command can be repeated. */
+async function write({ ports: { files } }: CommandContext, path: string, text: string): Promise<void> {
+  if (await files.createExclusive(path, text, { mode: 0o600 })) return;
+  if ((await readText(files, path)) !== text)
+    throw new ProvisioningError('provisioning-exists', `${path} exists, with other content`);
 }
 
 /** Warns when the cluster does not accept the machine's kind of evidence: the machine could never join. */

@@ -79,13 +79,14 @@ describe('cluster provisioning generate', () => {
     expect(await files.stat(given.out)).toBeUndefined();
   });
 
-  test('creates a file with mode 0600, and never overwrites one', async () => {
+  test('creates a file with mode 0600, can be repeated, and never overwrites another file', async () => {
     const { context, files, textOf } = await createWorkspace();
     const out = '/etc/cluster/provisioning.json';
     await runProvisioningGenerate(context, { ...plain, tpmDevice: undefined, out });
     expect((await files.stat(out))?.mode).toBe(0o600);
     const before = await textOf(out);
     expect(parseProvisioning(before).tpm).toEqual({ kind: 'none' });
+    await runProvisioningGenerate(context, { ...plain, tpmDevice: undefined, out }); // the same file
     const again = runProvisioningGenerate(context, { ...plain, out });
     await expect(again).rejects.toMatchObject({ code: 'provisioning-exists' });
     expect(await textOf(out)).toBe(before);
