@@ -1,6 +1,8 @@
 /** Environment variables for helm: its directories, proxies, and trusted CAs. */
 const HELM_ENV =
   /^(HOME|PATH|XDG_[A-Z_]+|HELM_[A-Z_]+|SSL_CERT_(FILE|DIR)|(HTTPS?|NO)_PROXY|(https?|no)_proxy)$/;
+/** These would lead helm to another cluster than the kubeconfig names, or to releases outside of Secrets, where nothing else looks for them. */
+const ELSEWHERE_ENV = /^HELM_(KUBE|DRIVER|NAMESPACE)/;
 const PROXY_ENV = /^(https?|no)_proxy$/i;
 
 /**
@@ -17,7 +19,12 @@ export function helmEnvironment(
 ): Readonly<Record<string, string>> {
   const hasProxy = Object.keys(proxy).length > 0;
   const kept = Object.entries(env).flatMap(([name, value]) =>
-    HELM_ENV.test(name) && value !== undefined && !(hasProxy && PROXY_ENV.test(name)) ? [[name, value]] : [],
+    HELM_ENV.test(name) &&
+    !ELSEWHERE_ENV.test(name) &&
+    value !== undefined &&
+    !(hasProxy && PROXY_ENV.test(name))
+      ? [[name, value]]
+      : [],
   );
   const merged = { ...(Object.fromEntries(kept) as Record<string, string>), ...proxy };
   if (!Object.keys(merged).some((name) => /^https?_proxy$/i.test(name))) return merged;
