@@ -11,7 +11,7 @@ const TRIES = 2;
 
 /** Whether the DNS of the cluster answers this node. */
 export interface NameLookup {
-  /** Why not: "10.96.0.10 does not answer (port 53)". Undefined if it answers. */
+  /** Why not: "10.96.0.10 does not answer". Undefined if it answers. */
   readonly failure: string | undefined;
 }
 

@@ -75,7 +75,7 @@ export const mtu: Observe = ({ records }) => {
  * network chart.
  */
 export const nameLookup: Observe = ({ records }) => {
-  const threshold = 'answers within 1m';
+  const threshold = 'at most 1m without an answer';
   return judgePart(records, { subject: 'name lookup', threshold }, ({ nodes }) => {
     const seen = nodes.flatMap(({ name, state, health, machine }): readonly Observation[] => {
       const lookup = machine?.nameLookup;

@@ -118,8 +118,8 @@ export const chart: Observe = ({ charts, kubernetes }) => {
 type Release = NonNullable<KubernetesFacts['releases']>[number];
 
 /** How a release differs from what the configuration says; undefined if it does not. */
-function differenceOf({ name, status, revision, ...more }: Release): string | undefined {
-  const { installedRevision, isAsConfigured } = more;
+function differenceOf(found: Release): string | undefined {
+  const { name, status, revision, installedRevision, isAsConfigured } = found;
   const release = `the release of chart ${name}`;
   if (status !== 'deployed') return `${release} is ${status}, revision ${revision}`;
   if (installedRevision !== undefined && installedRevision !== revision)
