@@ -188,7 +188,7 @@ const FILES = [
     'provisioning validate bad.json': 'bad.json',
   }),
   ...rows('provisioning-exists', 'precondition', {
-    '-w owner provisioning generate --out text': 'text exists',
+    '-w owner provisioning generate --out text': 'text exists, with other content',
   }),
   ...rows('sign-file-malformed', 'usage', {
     '-w owner sign text': 'reading a request: not JSON',
