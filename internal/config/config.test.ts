@@ -28,6 +28,32 @@ describe('parseClusterConfig()', () => {
     );
   });
 
+  const repeats = [
+    {
+      name: 'of the file',
+      text: `${minimal}charts: []\nname: blue\n`,
+      line: 5,
+      says: 'the key “name” is in line 2 already',
+    },
+    {
+      name: 'in a map',
+      text: `${minimal}join: { policy: approve, name: a, policy: approve }\n`,
+      line: 4,
+      says: 'the key “policy” is in line 4 already',
+    },
+    {
+      name: 'that was appended',
+      text: `${minimal}registries:\n  - name: a\nregistries:\n  - name: a\n`,
+      line: 6,
+      says: 'the key “registries” is in line 4 already',
+    },
+  ];
+  test.each(repeats)('names a repeated key $name, and where it is first', ({ text, line, says }) => {
+    expect(problemsOf(text)).toEqual([
+      expect.objectContaining({ line, message: expect.stringContaining(says) }),
+    ]);
+  });
+
   test('fills in the defaults of missing settings', () => {
     expect(parseClusterConfig(minimal, 'cluster.yaml')).toMatchObject({
       name: 'prod',

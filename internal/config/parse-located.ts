@@ -1,4 +1,4 @@
-import { isMap, isNode, isScalar, isSeq, LineCounter, parseDocument, type Document } from 'yaml';
+import { isMap, isNode, isScalar, isSeq, LineCounter, parseDocument, visit, type Document } from 'yaml';
 import type { z } from 'zod';
 import { expectedShape, innermostIssue } from '../errors/index.ts';
 
@@ -29,7 +29,11 @@ export function parseLocated<T>(schema: z.ZodType<T>, text: string): LocatedResu
   };
   const syntax = [...document.errors, ...document.warnings];
   if (syntax.length > 0) {
-    const problems = syntax.map((error) => ({ path: '', ...at(error.pos[0]), message: messageOf(error) }));
+    const problems = syntax.map((error) => {
+      const [offset] = error.pos;
+      const message = messageOf(error, () => repeatedKey(document, offset, (first) => at(first).line));
+      return { path: '', ...at(offset), message };
+    });
     return { kind: 'invalid', problems };
   }
   const plain = plainFrom(document);
@@ -45,8 +49,34 @@ export function parseLocated<T>(schema: z.ZodType<T>, text: string): LocatedResu
 }
 
 /** Replaces a message of the parser that is meant for programmers. */
-function messageOf({ code, message }: { readonly code: string; readonly message: string }): string {
-  return code === 'MULTIPLE_DOCS' ? 'a second document begins here; the file must hold one' : message;
+function messageOf(
+  { code, message }: { readonly code: string; readonly message: string },
+  repeated: () => string | undefined,
+): string {
+  if (code === 'MULTIPLE_DOCS') return 'a second document begins here; the file must hold one';
+  return (code === 'DUPLICATE_KEY' ? repeated() : undefined) ?? message;
+}
+
+/** Names the key at this offset, and the line of the same key before it. */
+function repeatedKey(
+  document: Document,
+  offset: number,
+  lineOf: (offset: number) => number,
+): string | undefined {
+  let text: string | undefined;
+  visit(document, {
+    Map: (_, { items }) => {
+      const keys = items.flatMap(({ key }) =>
+        isScalar(key) && key.range ? [{ name: String(key.value), start: key.range[0] }] : [],
+      );
+      const second = keys.find(({ start }) => start === offset);
+      const first = keys.find(({ name }) => name === second?.name);
+      if (second === undefined || first === undefined) return undefined;
+      text = `the key “${second.name}” is in line ${lineOf(first.start)} already; keep one of them`;
+      return visit.BREAK;
+    },
+  });
+  return text;
 }
 
 /** The position of a value in a YAML text, or of its nearest existing parent; counts from 1. `[name]` is the list element with this identity. */
