@@ -91,7 +91,7 @@ async function runCommand(options: AppOptions, started: Started): Promise<number
   const { signal } = stopping;
   const onAbort = (): void => {
     if (!options.output.closed.aborted)
-      host.say('app-stopping', 'stopping; press Ctrl-C again to end immediately');
+      host.say('app-stopping', `stopping; ${secondSignalOf(options.signal)} ends it immediately`);
   };
   // When nobody reads the output any more, a command that only prints stops; one that makes changes
   // continues.
@@ -109,6 +109,12 @@ async function runCommand(options: AppOptions, started: Started): Promise<number
     options.signal.removeEventListener('abort', onAbort);
     options.output.closed.removeEventListener('abort', onClosed);
   }
+}
+
+/** Only a person at a terminal has a Ctrl-C to press. */
+function secondSignalOf({ reason }: AbortSignal): string {
+  const isTerminated = reason instanceof Interruption && reason.exit === 'terminated';
+  return isTerminated ? 'another SIGTERM' : 'another Ctrl-C';
 }
 
 /** The exit code of a command that succeeded, but whose output was lost. */

@@ -36,15 +36,20 @@ async function start<T>(
 }
 
 describe('retryConnection()', () => {
-  test('retries after a lost connection, and reports each reason', async () => {
+  test('retries after a lost connection, and reports each reason and how long it has been lost', async () => {
     let tries = 0;
     const { value, lost } = await start(async () => {
-      if (++tries < 4)
+      if (++tries < 5)
         throw new RpcError('rpc-unreachable', 'calling', { cause: new Error(`reset ${tries}`) });
       return 'done';
     });
     expect(value).toBe('done');
-    expect(lost).toEqual(['calling: reset 1', 'calling: reset 2', 'calling: reset 3']);
+    expect(lost).toEqual([
+      'calling: reset 1',
+      'calling: reset 2',
+      'calling: reset 3',
+      'calling: reset 4; no response for 1.2s of at most 15m',
+    ]);
   });
 
   test('survives ten minutes of suspend, and gives up after 15 minutes with the last cause', async () => {

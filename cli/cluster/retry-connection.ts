@@ -7,6 +7,8 @@ import { ClusterError } from './errors.ts';
 /** Short pauses: a person waits, and one connection attempt per second is cheap for the machine. */
 const PAUSES = { firstMs: 250, factor: 1.5, longestMs: 1_000 };
 const MAX_FAILURES = 5;
+/** A shorter loss is reported without its time. */
+const SHORT_MS = 1_000;
 /** Longer than a machine needs to reboot or a workstation to resume from suspend. */
 const PATIENCE_MS = 15 * 60 * 1000;
 
@@ -18,7 +20,7 @@ export interface RetryConnectionOptions {
   readonly doing: string;
   /** Time limit without progress. An attempt that makes progress calls `alive`, which restarts the time limit. */
   readonly patienceMs?: number;
-  /** Called each time the connection is lost, with the reason. */
+  /** Called each time the connection is lost, with the reason, how long it has been so, and when this ends. */
   readonly onLost: (why: string) => void;
 }
 
@@ -54,7 +56,8 @@ export async function retryConnection<T>(
         const text = `${doing}: no response for ${formatDuration(silentMs)}`;
         throw new ClusterError('cluster-unreachable', text, { cause: error });
       }
-      onLost(describeError(error));
+      const since = `no response for ${formatDuration(silentMs)} of at most ${formatDuration(patienceMs)}`;
+      onLost(`${describeError(error)}${silentMs < SHORT_MS ? '' : `; ${since}`}`);
       await clock.sleep(pauseMs, signal);
     }
   }

@@ -18,7 +18,7 @@ The exit code is that of the first failed check.
 
 Examples:
   cluster preflight --fix
-  cluster preflight --node 10.0.0.21`,
+  cluster preflight --node 10.0.0.21 --fingerprint sha256:…`,
     )
     .action(
       action<PreflightCommandOptions>(async (context, options) => {
