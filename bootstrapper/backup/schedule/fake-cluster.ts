@@ -1,5 +1,6 @@
 import { createPrivateKey, createPublicKey } from 'node:crypto';
 import { join } from 'node:path';
+import { create, toBinary } from '@bufbuild/protobuf';
 import {
   encodeBackupCertificate,
   recoveryKeyOfOwner,
@@ -23,6 +24,7 @@ import {
 import { MemoryEtcd, MemoryFiles, type FakeClock } from '../../../internal/testing/index.ts';
 import { BackupRing } from './backup-ring.ts';
 import { EventValue } from '../../../internal/event/index.ts';
+import { NodeStatusSchema } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { ScheduledBackups } from '../../roleserve/index.ts';
 import type { ScheduleWorkerOptions, StateEtcd } from './schedule-worker.ts';
 
@@ -53,7 +55,8 @@ export class FakeCluster {
   compactions = 0;
   /** Whether etcd compacts its history after the last snapshot of each backup has begun. */
   compactsDuringSnapshot = false;
-  freeBytes = 1024 ** 4;
+  /** IDs of the nodes whose disks are full. */
+  readonly full = new Set<string>();
   /** The values that the workers publish about the backups of the cluster. */
   readonly published = { scheduledBackups: new EventValue<ScheduledBackups | undefined>() };
   readonly files = new MemoryFiles();
@@ -110,6 +113,23 @@ export class FakeCluster {
     await this.records.commit({ when: [], then: [record] }, { signal });
   }
 
+  /** Lets a control plane report how the members of the Kubernetes etcd compare. */
+  async report(
+    nodeId: string,
+    compared: { readonly agreeing: readonly string[]; readonly differing: readonly string[] },
+  ): Promise<void> {
+    const kubernetes = {
+      comparedMs: 1n,
+      agreeing: [...compared.agreeing],
+      differing: [...compared.differing],
+    };
+    const status = toBinary(NodeStatusSchema, create(NodeStatusSchema, { etcdContents: { kubernetes } }));
+    const record = records.status.put(records.status.key(nodeId), {
+      ...{ version: 1, status: Buffer.from(status).toString('base64'), updatedMs: 1 },
+    });
+    await this.records.commit({ when: [], then: [record] }, { signal });
+  }
+
   async kept(): Promise<readonly BackupRecord[]> {
     const { entries } = await this.records.list(KEPT_BACKUPS_PREFIX, { signal });
     return entries.map(({ key, value }) => records.backup.decode(key, value));
@@ -131,7 +151,7 @@ export class FakeCluster {
       },
       publish: (from, to) => files.rename(from, to),
       copy: () => Promise.reject(new Error('not used')),
-      freeBytes: () => Promise.resolve(this.freeBytes),
+      freeBytes: () => Promise.resolve(this.full.has(name) ? 1024 : 1024 ** 4),
       fileSystem: () => Promise.reject(new Error('not used by backups')),
     };
     return new BackupRing({ files, streams, clock: this.clock }, `/${name}`);

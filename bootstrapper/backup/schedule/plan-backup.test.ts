@@ -17,7 +17,15 @@ function kept(seq: number, nodeId: string, change: Partial<BackupRecord> = {}): 
 }
 
 const plan = (change: Partial<BackupInputs> = {}) =>
-  planBackup({ nowMs: NOW, nodeId: 'n1', schedule, head: undefined, kept: [], ...change });
+  planBackup({
+    nowMs: NOW,
+    nodeId: 'n1',
+    schedule,
+    head: undefined,
+    failedMs: undefined,
+    kept: [],
+    ...change,
+  });
 
 describe('planBackup()', () => {
   test('takes the first backup at once', () => {
@@ -45,18 +53,16 @@ describe('planBackup()', () => {
     expect(plan({ kept: [unproved] })).toEqual({ kind: 'take', seq: 3 });
   });
 
-  test('waits after a failure', () => {
-    const failure = { nodeId: 'n1', timeMs: NOW - MINUTE, code: 'x', message: 'y' };
-    const head = { version: 1 as const, seq: 4, failure };
-    expect(plan({ head })).toMatchObject({ kind: 'wait', untilMs: NOW + 9 * MINUTE });
-    expect(plan({ head, nowMs: NOW + 9 * MINUTE })).toEqual({ kind: 'take', seq: 5 });
+  test('waits after a failure of its own', () => {
+    const failed = { head: { version: 1 as const, seq: 4 }, failedMs: NOW - MINUTE };
+    expect(plan(failed)).toMatchObject({ kind: 'wait', untilMs: NOW + 9 * MINUTE });
+    expect(plan({ ...failed, nowMs: NOW + 9 * MINUTE })).toEqual({ kind: 'take', seq: 5 });
   });
 
   test('takes a backup with the next number at once when the clock was set back', () => {
     const ahead = kept(7, 'n1', { takenMs: NOW + 400 * 24 * 60 * MINUTE });
     expect(plan({ kept: [ahead] })).toEqual({ kind: 'take', seq: 8 });
-    const failure = { nodeId: 'n1', timeMs: NOW + 60 * MINUTE, code: 'x', message: 'y' };
-    expect(plan({ kept: [ahead], head: { version: 1, seq: 7, failure } }).kind).toBe('take');
+    expect(plan({ kept: [ahead], failedMs: NOW + 60 * MINUTE }).kind).toBe('take');
   });
 
   test('takes no backup on a control plane that the schedule does not name', () => {

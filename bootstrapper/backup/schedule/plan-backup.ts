@@ -4,7 +4,7 @@ import type { BackupHeadRecord, BackupRecord } from '../../../internal/records/i
 
 /** How long the next control plane waits for the one before it in the order. */
 const STEP_MS = 30_000;
-/** After a failure, the next attempt comes after this time, or after the period of the schedule if that is shorter. */
+/** After a failure, a control plane tries again after this time, or after the period of the schedule if that is shorter. */
 const RETRY_MS = 10 * MINUTE_MS;
 /** A backup that is this much in the future shows that a clock was set back. */
 const CLOCK_TOLERANCE_MS = 5 * MINUTE_MS;
@@ -15,6 +15,8 @@ export interface BackupInputs {
   readonly nodeId: string;
   readonly schedule: Pick<ScheduleCertificate, 'nodeIds' | 'everyMinutes' | 'issuedMs'>;
   readonly head: BackupHeadRecord | undefined;
+  /** When the last attempt of this control plane failed; undefined if it succeeded. */
+  readonly failedMs: number | undefined;
   /** All backups of the cluster that control planes keep. */
   readonly kept: readonly BackupRecord[];
 }
@@ -28,10 +30,10 @@ export type BackupPlan =
  * Decides whether this control plane takes a backup now. Pure. A backup is due one period after the newest proved
  * backup. The control plane whose own newest backup is the oldest goes first, so that the backups spread over all
  * control planes. Each further control plane waits half a minute longer than the one before it in the order, in case
- * that one is down. A newest backup in the future means that a clock was set back. Then a backup is due at once, and
+ * that one is down or fails: one whose disk is full must not keep the others from it. A newest backup in the future means that a clock was set back. Then a backup is due at once, and
  * the numbers of the backups, not their times, keep the order.
  */
-export function planBackup({ nowMs, nodeId, schedule, head, kept }: BackupInputs): BackupPlan {
+export function planBackup({ nowMs, nodeId, schedule, head, failedMs, kept }: BackupInputs): BackupPlan {
   const position = positionOf(nodeId, schedule.nodeIds, kept);
   if (position < 0)
     return { kind: 'wait', why: 'a schedule that names this control plane: an owner has to sign it again' };
@@ -40,7 +42,6 @@ export function planBackup({ nowMs, nodeId, schedule, head, kept }: BackupInputs
   const isClockBack = last !== undefined && last.takenMs > nowMs + CLOCK_TOLERANCE_MS;
   const dueMs =
     last === undefined || isClockBack ? Math.min(schedule.issuedMs, nowMs) : last.takenMs + periodMs;
-  const failedMs = head?.failure?.timeMs;
   // A failure in the future also means that a clock was set back, so it delays nothing.
   const retryMs =
     failedMs === undefined || failedMs > nowMs + CLOCK_TOLERANCE_MS

@@ -180,12 +180,45 @@ describe('backupScheduleWorker()', () => {
 
   test('takes no backup when the disk lacks the space for the backup and its proof', async () => {
     const { cluster, machines, ids, run, until, filesOf } = await start(1);
-    cluster.freeBytes = 1024;
     await cluster.schedule(ids);
     const [machine = createMachine()] = machines;
+    cluster.full.add(machine.nodeId);
     run(machine);
     await until(async () => (await cluster.failure()) === 'backup-node-space');
     expect(await filesOf(machine)).toEqual([]);
+  });
+
+  test('takes the backup on another control plane when the disk of the first one is full', async () => {
+    const { cluster, machines, ids, run, until, proved } = await start(3);
+    await cluster.schedule(ids);
+    const [first = ''] = ids;
+    cluster.full.add(first);
+    run(...machines);
+    await until(proved(2));
+    expect((await cluster.kept()).map(({ nodeId }) => nodeId)).not.toContain(first);
+  });
+
+  const comparisons = [
+    {
+      name: 'another control plane, if the first one is damaged',
+      agreeing: [1, 2],
+      differing: [0],
+      takes: 1,
+    },
+    { name: 'no control plane, if no majority agrees', agreeing: [], differing: [0, 1, 2], takes: undefined },
+  ];
+  test.each(comparisons)('takes a backup on $name', async ({ agreeing, differing, takes }) => {
+    const { cluster, clock, machines, ids, run } = await start(3);
+    const named = (indexes: readonly number[]) => indexes.map((each) => ids[each] ?? '');
+    await cluster.report(ids[2] ?? '', { agreeing: named(agreeing), differing: named(differing) });
+    await cluster.schedule(ids);
+    run(...machines);
+    await clock.advance(PERIOD_MS);
+    await clock.advance(PERIOD_MS);
+    const takers = (await cluster.kept()).map(({ nodeId }) => nodeId);
+    expect(takers[0]).toBe(takes === undefined ? undefined : ids[takes]);
+    expect(takers).not.toContain(ids[0]);
+    expect(await cluster.failure()).toBeUndefined();
   });
 
   test('refuses a schedule that no owner signed, and a schedule older than the one followed last', async () => {

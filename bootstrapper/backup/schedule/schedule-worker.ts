@@ -4,13 +4,16 @@ import { Namespace, remove, type KeySpace } from '../../../internal/etcd/index.t
 import {
   BACKUP_HEAD_KEY,
   CLUSTER_PREFIX,
+  NODES_PREFIX,
   records,
   type BackupRecord,
 } from '../../../internal/records/index.ts';
 import type { Runnable, Scope } from '../../../internal/supervisor/index.ts';
+import { membersOnRecord } from '../../membership/index.ts';
 import type { RoleValueWriters } from '../../roleserve/index.ts';
 import { withBackupClaim, type BackupClaim } from './backup-claim.ts';
 import { BackupTaskError } from '../errors.ts';
+import { differingEtcd } from './own-content.ts';
 import { newestProved, planBackup, planRing } from './plan-backup.ts';
 import { takeScheduledBackup, type ScheduledBackupOptions, type ScheduledEtcd } from './scheduled-backup.ts';
 import { listKeptBackups, readSchedule, type StoredSchedule } from './stored-schedule.ts';
@@ -51,9 +54,11 @@ export function backupScheduleWorker(
     const options = await open(scope.signal);
     await options.cleanUp(scope.signal);
     await options.ring.clean();
+    const own: OwnAttempts = {};
     for (;;) {
-      const why = await runOnce(options, scope).catch((error: unknown) => {
+      const why = await runOnce(options, own, scope).catch((error: unknown) => {
         scope.signal.throwIfAborted();
+        own.failedMs = options.clock.nowMs();
         return `taking a backup: ${describeError(error)}`;
       });
       scope.waiting(why);
@@ -62,15 +67,20 @@ export function backupScheduleWorker(
   };
 }
 
+/** What this agent remembers of its attempts. The record of the last failure may be that of another control plane. */
+interface OwnAttempts {
+  failedMs?: number | undefined;
+}
+
 /** Takes one backup if it is due. Resolves to a text that names the next event for which the worker waits. */
-async function runOnce(options: ScheduleWorkerOptions, scope: Scope): Promise<string> {
+async function runOnce(options: ScheduleWorkerOptions, own: OwnAttempts, scope: Scope): Promise<string> {
   const { signal } = scope;
   const etcds = options.etcdMembers();
   if (etcds === undefined) return 'the control plane of this node';
   const etcd = new Namespace(etcds.state, CLUSTER_PREFIX);
   try {
     const schedule = await readSchedule(options, etcd, signal);
-    if (schedule !== undefined) return await follow(options, { etcd, etcds, schedule }, scope);
+    if (schedule !== undefined) return await follow(options, { etcd, etcds, schedule, own }, scope);
     options.writes.scheduledBackups.set(undefined);
     return 'a schedule of backups';
   } catch (error) {
@@ -85,11 +95,12 @@ interface Following {
   readonly etcd: KeySpace;
   readonly etcds: NonNullable<ReturnType<ScheduleWorkerOptions['etcdMembers']>>;
   readonly schedule: StoredSchedule;
+  readonly own: OwnAttempts;
 }
 
 async function follow(
   options: ScheduleWorkerOptions,
-  { etcd, etcds, schedule }: Following,
+  { etcd, etcds, schedule, own }: Following,
   scope: Scope,
 ): Promise<string> {
   const { clock, nodeId } = options;
@@ -98,9 +109,16 @@ async function follow(
   const kept = await reconcile(options, etcd, certificate.keep, signal);
   publish(options, certificate, kept);
   const head = await records.backupHead.read(etcd, BACKUP_HEAD_KEY, signal);
-  const inputs = { nowMs: clock.nowMs(), nodeId, schedule: certificate, head: head.record, kept };
+  const last = head.record?.failure;
+  const failedMs = own.failedMs ?? (last?.nodeId === nodeId ? last.timeMs : undefined);
+  const inputs = { nowMs: clock.nowMs(), nodeId, schedule: certificate, head: head.record, failedMs, kept };
   const plan = planBackup(inputs);
   if (plan.kind === 'wait') return plan.why;
+  const { entries } = await etcd.list(NODES_PREFIX, { signal });
+  const differing = differingEtcd(nodeId, membersOnRecord(entries));
+  // The others take the backup. Without a majority nobody does: a new backup would take the place of an old good one.
+  if (differing !== undefined)
+    return `the ${differing} etcd member of this node differs from the others; see \`cluster doctor\``;
   const { seq } = plan;
   const done = await withBackupClaim({ etcd, clock }, { nodeId, seq, head, signal }, async (claim) => {
     scope.waiting(undefined);
@@ -113,6 +131,7 @@ async function follow(
     return record;
   });
   if (done === undefined) return 'another control plane, which takes a backup';
+  own.failedMs = undefined;
   await forgetRemoved(etcd, kept, signal);
   publish(options, certificate, await reconcile(options, etcd, certificate.keep, signal));
   return 'the next backup';
