@@ -37,14 +37,14 @@ export interface BackupIntoOptions extends Omit<BackupCreateOptions, 'to'> {
  */
 export async function runBackupInto(context: CommandContext, options: BackupIntoOptions): Promise<void> {
   const { files, clock } = context.ports;
-  const { directory, keep, prove, workDir, recipients, node } = options;
+  const { directory, keep, prove, workDir, ...backup } = options;
   if ((await files.stat(directory))?.kind !== 'directory')
     throw new BackupCommandError('backup-not-found', `creating a backup: directory ${directory} not found`);
   const { readName, clusterId } = await readCaller(context);
   const name = await readName();
   const stamp = new Date(clock.nowMs()).toISOString().replace(/[-:.]/g, '');
   const to = join(directory, `${name === '' ? clusterId : name}-${stamp}.backup`);
-  const { header, sha256, sizeBytes } = await createBackup(context, { to, recipients, node });
+  const { header, sha256, sizeBytes } = await createBackup(context, { ...backup, to });
   if (prove) await proveBackup(context, to, { recoveryKey: undefined, workDir });
   const deleted = keep === undefined ? [] : await deleteOldest(context, directory, keep);
   const proof = prove ? 'FILE-PROVED' : 'TAKEN';

@@ -27,8 +27,8 @@ export interface BackupCreateOptions {
   readonly to: string;
   /** Further recovery keys ("age1…") besides that of the owner. */
   readonly recipients: readonly string[];
-  /** ID or name of the control plane; undefined for any. */
-  readonly node: string | undefined;
+  /** Resolves to the ID or name of the control plane that takes the backup; undefined for any. Called when an owner may take one. */
+  readonly chooseNode?: () => Promise<string | undefined>;
 }
 
 /** A new backup file. */
@@ -137,7 +137,7 @@ async function prepareOrder(
   const { keyPem, vouchers, clusterId, pubKey } = caller;
   const info = await callCurator(context, ({ curator }) => curator.getClusterInfo({}));
   await saveKnownCurators(ports.files, caller.curatorsPath, info);
-  const node = chooseNode(info, options.node);
+  const node = findNode(info, await options.chooseNode?.());
   const epoch = Number(info.epoch);
   const recipients = [...new Set([recoveryKeyOfOwner(keyPem).recipient, ...options.recipients])];
   const workspace = await sealWorkspacePart(context, recipients);
@@ -158,7 +158,7 @@ async function prepareOrder(
   return { node: node.nodeId, title, certify, workspace, trust };
 }
 
-function chooseNode(
+function findNode(
   { directory }: Pick<GetClusterInfoResponse, 'directory'>,
   wanted: string | undefined,
 ): { readonly nodeId: string; readonly name: string } {

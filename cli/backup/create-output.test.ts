@@ -23,7 +23,7 @@ afterEach(async () => {
 const nodePem = generateEd25519Key();
 const spki = createPublicKey(createPrivateKey(nodePem.reveal())).export({ format: 'der', type: 'spki' });
 const NODE = nodeIdOf(spki);
-const OPTIONS = { to: '-', recipients: [], node: undefined };
+const OPTIONS = { to: '-', recipients: [] };
 
 async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield await Promise.resolve(bytes);

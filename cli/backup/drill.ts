@@ -44,7 +44,7 @@ export async function restoreAndCompare(
   const before = await read(file, at.recoveryKey);
   const restored = await restoreCluster(context, file, { ...at, ...rest });
   const own = join(root, 'drill.backup');
-  await createBackup(context, { to: own, recipients: [], node: undefined });
+  await createBackup(context, { to: own, recipients: [] });
   const compared = verifyObjects(file, before, await read(own, undefined));
   using client = new KubeClient(await readKubeAccess(context.ports.files, layoutOf(root)), context.ports);
   const charts = verifyCharts(file, before ?? new Map(), await listReleases(client, context.signal));

@@ -126,7 +126,6 @@ describe('backups in a directory', () => {
       prove: true,
       workDir: undefined,
       recipients: [],
-      node: undefined,
     };
     await expect(runBackupInto(context, options)).rejects.toMatchObject({ code: 'backup-not-found' });
   });

@@ -1,16 +1,26 @@
 import { describe, expect, test } from '@jest/globals';
 import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
-import { requireSafeChange } from './require-safe-change.ts';
+import { chooseBackupNode, requireSafeChange } from './require-safe-change.ts';
 
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
 const ETCD = { hasLeader: true, members: ['a', 'b', 'c'].map((each) => ({ name: `node-${each}` })) };
 
-/** Three control planes: n1 has found that the members of this node has other content than the others. */
-async function createCluster(differing: readonly string[]) {
-  const compared = { sinceMs: 1n, comparedMs: BigInt(Date.now()), agreeing: ['node-a', 'node-c'], differing };
+/** Three control planes, of which some do not respond: n1 has found that the members of some nodes have other content than the others. */
+async function createCluster(
+  differing: readonly string[],
+  agreeing: readonly string[] = ['node-a', 'node-c'],
+  away: readonly string[] = [],
+) {
+  const compared = { sinceMs: 1n, comparedMs: BigInt(Date.now()), agreeing, differing };
   const nodes = ['a', 'b', 'c'].map((each, index) => ({
-    ...{ nodeId: `node-${each}`, name: `n${index + 1}`, roles: CONTROL, state: 3, health: 1 },
+    ...{
+      nodeId: `node-${each}`,
+      name: `n${index + 1}`,
+      roles: CONTROL,
+      state: 3,
+      health: away.includes(`node-${each}`) ? 3 : 2,
+    },
     status: { ...(index === 0 && { etcdContents: { state: { ...compared } } }) },
   }));
   return createCuratorHarness({
@@ -41,5 +51,42 @@ describe('requireSafeChange()', () => {
     await requireSafeChange(harness.owner, removal);
     await harness[Symbol.asyncDispose]();
     await requireSafeChange(harness.owner, removal);
+  });
+});
+
+describe('chooseBackupNode()', () => {
+  test('chooses a control plane whose data is right, and the one that the owner names', async () => {
+    await using harness = await createCluster(['node-a'], ['node-b', 'node-c']);
+    expect(await chooseBackupNode(harness.owner, undefined, false)).toBe('node-b');
+    expect(await chooseBackupNode(harness.owner, 'n3', false)).toBe('n3');
+  });
+
+  test('prefers one that responds', async () => {
+    await using harness = await createCluster([], ['node-a', 'node-b', 'node-c'], ['node-a']);
+    expect(await chooseBackupNode(harness.owner, undefined, false)).toBe('node-b');
+  });
+
+  test('refuses a damaged one, unless its data is wanted all the same', async () => {
+    await using harness = await createCluster(['node-b']);
+    await expect(chooseBackupNode(harness.owner, 'n2', false)).rejects.toMatchObject({
+      code: 'doctor-backup-damaged',
+      message: expect.stringMatching(/^taking a backup on n2: the state etcd member of n2 has other content/),
+    });
+    expect(await chooseBackupNode(harness.owner, 'n2', true)).toBe('n2');
+  });
+
+  test('chooses none without a majority: the owner names each of them', async () => {
+    await using harness = await createCluster(['node-a', 'node-b', 'node-c'], []);
+    await expect(chooseBackupNode(harness.owner, undefined, false)).rejects.toMatchObject({
+      code: 'doctor-backup-damaged',
+      fix: expect.stringContaining('Take a backup from each of the control planes'),
+    });
+    expect(await chooseBackupNode(harness.owner, 'n2', false)).toBe('n2');
+  });
+
+  test('leaves the error to the command when no curator responds', async () => {
+    const harness = await createCluster([]);
+    await harness[Symbol.asyncDispose]();
+    expect(await chooseBackupNode(harness.owner, 'n2', false)).toBe('n2');
   });
 });

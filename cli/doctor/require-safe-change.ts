@@ -1,9 +1,12 @@
 import {
+  backupGateOf,
   DoctorError,
   gateOf,
   type ClusterFacts,
+  type Finding,
   type MembershipChange,
 } from '../../internal/doctor/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { VERSION } from '../../internal/versions/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator, readPart } from '../cluster/index.ts';
@@ -26,11 +29,46 @@ export async function requireSafeChange(context: CommandContext, change: Guarded
   if (change.skipChecks) return;
   const problem = gateOf(await recordFacts(context), change);
   if (problem === undefined) return;
-  const { code, cause, subject, figure } = problem;
-  throw new DoctorError('doctor-change-unsafe', `${change.doing}: ${cause ?? `${subject}: ${figure}`}`, {
+  throw new DoctorError('doctor-change-unsafe', `${change.doing}: ${textOf(problem)}`, {
     fix: `${problem.fix} If this change is a part of that, add \`--skip-checks\`.`,
-    details: { problem: code },
+    details: { problem: problem.code },
   });
+}
+
+/**
+ * Chooses the control plane that takes a backup: one whose etcd members have the right content, and one that responds if there is any.
+ * An owner can name a control plane whose data nobody can judge, but a damaged one only with `skipChecks`.
+ * @returns the ID of the node, or `wanted`; undefined if the records cannot be read or list no control plane
+ * @throws DoctorError `doctor-backup-damaged`
+ */
+export async function chooseBackupNode(
+  context: CommandContext,
+  wanted: string | undefined,
+  skipChecks: boolean,
+): Promise<string | undefined> {
+  const facts = await recordFacts(context);
+  if (!facts.records.ok) return wanted; // the backup fails for the same reason
+  const planes = facts.records.value.nodes
+    .filter(({ isControlPlane }) => isControlPlane)
+    .toSorted((a, b) => Number(b.health === 'healthy') - Number(a.health === 'healthy'))
+    .map(({ id, name }) => ({ id, name, problem: skipChecks ? undefined : backupGateOf(facts, name) }));
+  if (wanted === undefined) {
+    const good = planes.find(({ problem }) => problem === undefined);
+    const [first] = planes;
+    if (good !== undefined || first?.problem === undefined) return good?.id;
+    const { fix } = first.problem;
+    throw new DoctorError('doctor-backup-damaged', `taking a backup: ${textOf(first.problem)}`, { fix });
+  }
+  const problem = planes.find(({ id, name }) => id === wanted || name === wanted)?.problem;
+  if (problem?.node === undefined) return wanted;
+  throw new DoctorError(
+    'doctor-backup-damaged',
+    `taking a backup on ${printable(wanted)}: ${textOf(problem)}`,
+  );
+}
+
+function textOf({ cause, subject, figure }: Finding): string {
+  return cause ?? `${subject}: ${figure}`;
 }
 
 /** The facts that the curators have on record. Everything else counts as not measured. */

@@ -246,6 +246,10 @@ export const doctorErrors = defineErrors({
     'An etcd has an error that this change of its members would make worse. Nothing was changed.',
     'Run `cluster doctor` and cure the error that the message names first. If this change is a part of the cure, add `--skip-checks`.',
   ),
+  'doctor-backup-damaged': fault.operator.precondition(
+    'The etcd members of the control plane differ from those of the others, so that a backup of them would hold wrong data. No backup was taken.',
+    'Let another control plane take the backup: leave out `--node`. To keep a copy of the differing data, add `--skip-checks`.',
+  ),
   'doctor-facts-too-large': fault.operator.usage(
     'The file of facts is too large to be one that `cluster doctor --save-facts` has written.',
     'Name the file that `cluster doctor --save-facts FILE` has written.',

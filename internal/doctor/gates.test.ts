@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { factsWithRecords, fakeContent, fakeEtcd, fakeFacts, fakeNode } from './fake-facts.ts';
-import { gateOf, type MembershipChange } from './index.ts';
+import { backupGateOf, gateOf, type MembershipChange } from './index.ts';
 
 /** Control planes n1 to n3 and the worker n4, with this report of n1 about the Kubernetes etcd. */
 function factsWith(report: Parameters<typeof fakeContent>[0], etcd: Parameters<typeof fakeEtcd>[0] = {}) {
@@ -48,6 +48,19 @@ describe('gateOf()', () => {
   ];
   test.each(rows)('$name', ({ facts, change, want }) => {
     const cause = gateOf(facts, change)?.cause;
+    if (want === undefined) expect(cause).toBeUndefined();
+    else expect(cause).toMatch(want);
+  });
+});
+
+describe('backupGateOf()', () => {
+  test.each([
+    { name: 'its own member is damaged', facts: factsWith(DIFFERS), node: 'n2', want: /n2 has other/ },
+    { name: 'another member is damaged', facts: factsWith(DIFFERS), node: 'n3', want: undefined },
+    { name: 'no majority agrees', facts: factsWith(NO_MAJORITY), node: 'n3', want: /no majority/ },
+    { name: 'an etcd is full', facts: factsWith({}, { isFull: true }), node: 'n3', want: undefined },
+  ])('$name', ({ facts, node, want }) => {
+    const cause = backupGateOf(facts, node)?.cause;
     if (want === undefined) expect(cause).toBeUndefined();
     else expect(cause).toMatch(want);
   });

@@ -33,3 +33,17 @@ export function gateOf(facts: ClusterFacts, change: MembershipChange): Finding |
       (each.node === undefined || each.node !== node?.name),
   );
 }
+
+/**
+ * The problem that makes the data of this control plane the wrong data to back up; undefined if there is none. Without a majority nobody
+ * can say which member is right, so this is a problem of every control plane.
+ * @param node name of the control plane
+ */
+export function backupGateOf(facts: ClusterFacts, node: string): Finding | undefined {
+  return diagnose(facts).find(
+    (each) =>
+      each.grade === 'error' &&
+      each.code === 'doctor-etcd-content' &&
+      (each.node === undefined || each.node === node),
+  );
+}

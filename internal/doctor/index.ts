@@ -27,7 +27,7 @@ export {
 export { diagnose, problemsFrom, type Finding, type Grade } from './diagnose.ts';
 export { DOCTOR_CHECKS, LAYERS } from './doctor-checks.ts';
 export { NOT_CHECKED, notCheckedIn } from './not-checked.ts';
-export { gateOf, type MembershipChange } from './gates.ts';
+export { backupGateOf, gateOf, type MembershipChange } from './gates.ts';
 export { endingsUntil } from './endings.ts';
 export { FSYNC_WARNING_MS } from './thresholds.ts';
 export { DoctorError } from './errors.ts';

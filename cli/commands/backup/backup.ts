@@ -15,6 +15,7 @@ interface CreateFlags {
   readonly workDir?: string;
   readonly recipient?: readonly string[];
   readonly node?: string;
+  readonly skipChecks?: true;
 }
 
 interface VerifyFlags {
@@ -239,6 +240,7 @@ function registerCreate(backup: Command, action: ActionBinder): void {
       collect as (value: string, before: unknown) => readonly string[],
     )
     .option('--node <node>', 'control plane that takes the backup (default: any)')
+    .option('--skip-checks', 'take the backup although its data differs from that of the others')
     .addHelpText(
       'after',
       `
@@ -265,9 +267,13 @@ Examples:
   cluster backup create --to blue.backup --recipient age1qyqszq…`,
     )
     .action(
-      action<CreateFlags>(async (context, { to, into, keep, prove, workDir, recipient = [], node }) => {
+      action<CreateFlags>(async (context, { to, into, keep, prove, workDir, recipient = [], ...choice }) => {
         const { BackupCommandError, runBackupCreate, runBackupInto } = await useCases();
-        const common = { recipients: recipient, node };
+        const chooseNode = async (): Promise<string | undefined> => {
+          const { chooseBackupNode } = await import('../../doctor/index.ts');
+          return chooseBackupNode(context, choice.node, choice.skipChecks ?? false);
+        };
+        const common = { recipients: recipient, chooseNode };
         if (into !== undefined && to === undefined && (workDir === undefined || prove === true))
           return runBackupInto(context, { ...common, directory: into, keep, prove: prove === true, workDir });
         if ([into, keep, prove, workDir].some((each) => each !== undefined) || to === undefined)

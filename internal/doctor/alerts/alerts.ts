@@ -8,7 +8,7 @@ import type { Alert } from './alert.ts';
 /** The error codes that belong to checks. The other codes of this directory are about files with saved facts. */
 export type CheckCode = Exclude<
   DoctorErrorCode,
-  `doctor-facts-${string}` | 'doctor-node-unknown' | 'doctor-change-unsafe'
+  `doctor-facts-${string}` | 'doctor-node-unknown' | 'doctor-change-unsafe' | 'doctor-backup-damaged'
 >;
 
 /** The targets that the chart `monitoring` configures. They have the labels `node`, `address` and, on control planes, `control_plane`. */
