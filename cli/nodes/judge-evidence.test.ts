@@ -65,7 +65,7 @@ describe('cluster verify', () => {
     const report = await verify(KERNEL, locked(ZERO));
     expect(report).toMatchObject({ verdict: 'verified', identity, proof: 'pinned', proofFrom: 'record' });
     const shown = renderReport({ ...report, pin: 'completed' });
-    expect(shown).toContain('known key, manufacturer not verified (on record)');
+    expect(shown).toContain('approved or listed key, manufacturer not verified (on record)');
     expect(shown).not.toContain('endorsed');
     expect(report.registers).toContainEqual({
       name: 'pcr4',

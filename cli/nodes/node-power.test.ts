@@ -69,6 +69,21 @@ describe('runReboot()', () => {
     expect(scheduling('n3')).toMatchObject({ isCordoned: false });
   });
 
+  test('waits until Kubernetes shows the control plane as ready, so that the status is good when it ends', async () => {
+    living.cluster.state.unreported = ['n3'];
+    const force = { ...drain, force: true, deleteEmptyDirData: true };
+    const reboot = () => runReboot(living.program(Infinity), 'n3', { ...options, drain: force, yes: true });
+    await expect(reboot()).rejects.toMatchObject({
+      code: 'nodes-power-timeout',
+      message: expect.stringContaining('Kubernetes does not show the pod kube-apiserver-n3 as ready'),
+    });
+    expect(scheduling('n3')).toMatchObject({ isCordoned: true });
+    living.cluster.state.unreported = [];
+    await reboot();
+    expect(living.cluster.boots).toEqual({ n3: 1 });
+    expect(scheduling('n3')).toMatchObject({ isCordoned: false });
+  });
+
   test('with --dry-run changes nothing', async () => {
     const program = living.program(Infinity);
     await runReboot(program, 'n4', { ...options, dryRun: true });

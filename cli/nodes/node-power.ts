@@ -12,6 +12,7 @@ import { drainNode, lossesOfDrain, type DrainOptions } from './drain.ts';
 import { NodesError } from './errors.ts';
 import { planPower, showPowerPlan, type PowerPlan } from './power-plan.ts';
 import { controlPlaneComponents } from './roles/control-plane-components.ts';
+import { missingPod } from './roles/missing-pods.ts';
 
 const POLL_MS = 1_000;
 /** An order without an answer is sent again after this time. */
@@ -226,29 +227,39 @@ async function switchOff(context: CommandContext, plan: PowerPlan, waitMs: numbe
   return isBack;
 }
 
-/** Ends the cordon of a restart, in this run or an interrupted one; a cordon of an operator stays. */
+/**
+ * Waits until Kubernetes shows the pods of the control plane as ready, and ends the cordon of a restart, in this run or an interrupted
+ * one; a cordon of an operator stays.
+ */
 async function untilUncordoned(context: CommandContext, name: string, waitMs: number): Promise<void> {
   const { clock } = context.ports;
   const startedMs = clock.monotonicMs();
-  await until(
-    context,
-    { code: 'node-power-uncordon', title: `Checking the cordon of ${name}`, waitMs },
-    async () => {
-      const by = await cordonOf(context, name).catch((error: unknown) => {
-        // An API server that has just started refuses everybody until it has read the roles.
-        const isStarting = clock.monotonicMs() - startedMs < ROLES_MS;
-        if (isStarting && error instanceof CodedError && error.code === 'kube-refused')
-          return { missing: printable(error.message) };
-        throw error;
-      });
-      if (typeof by === 'object') return by.missing;
-      if (by?.startsWith(CORDONED_BY_REBOOT) !== true) return undefined;
-      await withKubernetes(context, (client) =>
-        setSchedulable(client, { name, isSchedulable: true }, { signal: context.signal }),
-      );
-      return undefined;
-    },
-  );
+  const step = { code: 'node-power-uncordon', title: `Checking the pods and the cordon of ${name}`, waitMs };
+  await until(context, step, async () => {
+    try {
+      return await uncordon(context, name);
+    } catch (error) {
+      context.signal.throwIfAborted();
+      if (!(error instanceof CodedError)) throw error;
+      if (WITHOUT_NODE.includes(String(error.code))) return undefined;
+      // An API server that has just started refuses everybody until it has read the roles.
+      const isStarting = clock.monotonicMs() - startedMs < ROLES_MS;
+      if (isStarting && error.code === 'kube-refused') return printable(error.message);
+      throw error;
+    }
+  });
+}
+
+async function uncordon(context: CommandContext, name: string): Promise<string | undefined> {
+  const { signal } = context;
+  return withKubernetes(context, async (client) => {
+    const pod = await missingPod(client, name, signal);
+    if (pod !== undefined) return pod;
+    const { cordonedBy } = await readScheduling(client, name, signal);
+    if (cordonedBy?.startsWith(CORDONED_BY_REBOOT) === true)
+      await setSchedulable(client, { name, isSchedulable: true }, { signal });
+    return undefined;
+  });
 }
 
 /** Repeats `look` until it reports that nothing is missing. Errors that may pass count as missing. */

@@ -59,8 +59,8 @@ export interface MachineIdentity {
  */
 const PROOF_TEXTS: ReadonlyMap<string, string> = new Map<MachineIdentity['proof'], string>([
   ['endorsed', 'endorsed by a trusted manufacturer'],
-  ['pinned', 'known key, manufacturer not verified'],
-  ['unproved', 'new key, manufacturer not verified'],
+  ['pinned', 'approved or listed key, manufacturer not verified'],
+  ['unproved', 'key not approved before, manufacturer not verified'],
 ]);
 
 /** The words for a proof that is named in a record or message; an unknown name stays as it is. */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { describeShape } from '../errors/index.ts';
 import { type KubeClient, KubeError } from './client/index.ts';
+import { isPodReady } from './objects.ts';
 
 const MIRROR = 'kubernetes.io/config.mirror';
 
@@ -16,7 +17,12 @@ const podOnNode = z.object({
   spec: z.object({
     volumes: z.array(z.looseObject({ name: z.string() })).default([]),
   }),
-  status: z.object({ phase: z.string().default('') }).prefault({}),
+  status: z
+    .object({
+      phase: z.string().default(''),
+      conditions: z.array(z.object({ type: z.string(), status: z.string() })).default([]),
+    })
+    .prefault({}),
 });
 
 /** Whether a pod can leave its node, and why not. */
@@ -38,6 +44,7 @@ export interface PodOnNode {
   readonly name: string;
   readonly uid: string;
   readonly kind: PodKind;
+  readonly isReady: boolean;
   /** The deletion of the pod was requested. */
   readonly isTerminating: boolean;
 }
@@ -59,6 +66,7 @@ export async function listPodsOn(
     name: pod.metadata.name,
     uid: pod.metadata.uid,
     kind: kindOf(pod),
+    isReady: isPodReady(pod),
     isTerminating: pod.metadata.deletionTimestamp !== undefined,
   }));
 }

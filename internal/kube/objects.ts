@@ -113,7 +113,11 @@ export function readinessOf({ status }: Pick<KubeNode, 'status'>): {
 }
 
 /** Whether a pod is ready, or has ended with success. */
-export function isPodReady(pod: KubePod): boolean {
+export function isPodReady(pod: {
+  readonly status: Pick<KubePod['status'], 'phase'> & {
+    readonly conditions: readonly Pick<KubePod['status']['conditions'][number], 'type' | 'status'>[];
+  };
+}): boolean {
   if (pod.status.phase === 'Succeeded') return true;
   return pod.status.conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
 }

@@ -26,12 +26,20 @@ const kubelet = (status: string, message = '') => ({
   status: { conditions: [{ type: 'Ready', status, reason: 'KubeletNotReady', message }] },
 });
 
+/** A pod of the control plane that has just started. */
+const SCHEDULER = {
+  metadata: { name: 'kube-scheduler-n2', namespace: 'kube-system' },
+  spec: {},
+  status: { phase: 'Running' },
+};
+
 /** The state of the cluster at one poll of the program. The last state remains. */
 interface Look {
   readonly join?: object;
   readonly nodes?: readonly object[];
   readonly learners?: number;
   readonly objects?: readonly object[];
+  readonly pods?: readonly object[];
 }
 
 /** A cluster whose state advances with each poll of the program. */
@@ -76,7 +84,10 @@ async function createCluster(looks: readonly Look[], options: { readonly kuberne
           {
             address: '127.0.0.1',
             port: 0,
-            answer: ({ url }) => (url === '/api/v1/nodes' ? { items: now().objects ?? [] } : undefined),
+            answer: ({ url }) => {
+              if (url.startsWith('/api/v1/pods?')) return { items: now().pods ?? [] };
+              return url === '/api/v1/nodes' ? { items: now().objects ?? [] } : undefined;
+            },
           },
         );
   const context = { ...owner, ports: { ...owner.ports, clock: new FastForwardClock() } };
@@ -102,6 +113,7 @@ describe('runApprove() with a time limit', () => {
       { nodes: [{ ...NODE, health: NodeHealth.TIMEOUT }] },
       { nodes: [NODE] },
       { nodes: [NODE], objects: [kubelet('False', 'network plugin not ready')] },
+      { nodes: [NODE], objects: [kubelet('True')], pods: [SCHEDULER] },
       { nodes: [NODE], objects: [kubelet('True')] },
     ]);
     await cluster.approve();
@@ -109,13 +121,14 @@ describe('runApprove() with a time limit', () => {
     const { host } = cluster.context;
     expect(host.codes).toEqual(['node-approved', 'node-approve-wait']);
     const [approved] = host.records.flatMap((each) => (each.kind === 'say' ? [each.text] : []));
-    expect(approved).toContain(`${IDENTITY} (known key, manufacturer not verified)`);
+    expect(approved).toContain(`${IDENTITY} (approved or listed key, manufacturer not verified)`);
     expect(host.answered).toMatchObject({ join: { name: 'n2' }, ready: true, kubernetesAsked: true });
     expect(host.updates).toEqual([
       'the machine has not requested its ticket, for 0ms; last error: join-clock clock is 9s off',
       'the agent of the node does not respond, for 0ms',
       'its kubelet has not registered, for 0ms',
       'its kubelet is not ready, for 0ms; last error: network plugin not ready',
+      'Kubernetes does not show the pod kube-scheduler-n2 as ready, for 0ms',
     ]);
   });
 

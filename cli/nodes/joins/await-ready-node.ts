@@ -13,6 +13,7 @@ import type { CommandContext } from '../../app/command.ts';
 import { callCurator, withKubernetes } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 import { controlPlaneComponents } from '../roles/control-plane-components.ts';
+import { missingPod } from '../roles/missing-pods.ts';
 
 const POLL_MS = 1_000;
 const NO_KUBECONFIG = 'cluster-no-kubeconfig';
@@ -142,7 +143,9 @@ async function missingOfKubelet(
       const node = (await listNodes(client, context.signal)).find((each) => each.metadata.name === name);
       if (node === undefined) return { what: 'its kubelet has not registered', why: '' };
       const { ready, why } = readinessOf(node);
-      return ready ? 'ready' : { what: 'its kubelet is not ready', why };
+      if (!ready) return { what: 'its kubelet is not ready', why };
+      const pod = await missingPod(client, name, context.signal);
+      return pod === undefined ? 'ready' : { what: pod, why: '' };
     });
   } catch (error) {
     context.signal.throwIfAborted();

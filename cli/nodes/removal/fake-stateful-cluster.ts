@@ -79,6 +79,8 @@ function createState() {
     kubernetes: ['n1', 'n2', 'n3', 'n4'].map((name) => ({ name, cordonedBy: '', isCordoned: false })),
     pods: ['n3', 'n4'],
     podKinds: {} as Readonly<Record<string, 'alone' | 'with-data'>>,
+    /** Nodes whose kubelet has not reported the pod of its API server as ready. */
+    unreported: [] as string[],
     removed: [] as { nodeId: string; name: string; sharedKeys: RemovedKeys; keyGeneration: bigint }[],
     operators: ['ann'],
     removedOperators: [] as string[],
@@ -452,7 +454,10 @@ function kubernetesEffect(state: State, { method, url, body }: FakeRequest): unk
   const on = /^\/api\/v1\/pods\?fieldSelector=spec.nodeName%3D(\w+)$/.exec(url)?.[1];
   if (on !== undefined)
     return {
-      items: state.pods.filter((each) => each === on).map((each) => podOn(each, state.podKinds[each])),
+      items: [
+        ...state.pods.filter((each) => each === on).map((each) => podOn(each, state.podKinds[each])),
+        ...state.unreported.filter((each) => each === on).map(unreportedPod),
+      ],
     };
   if (url.endsWith('/subjectaccessreviews')) {
     const { spec } = body as { readonly spec: { readonly uid: string } };
@@ -482,4 +487,19 @@ function podOn(name: string, kind: 'alone' | 'with-data' | undefined) {
   const metadata = { name: `on-${name}`, namespace: 'default', uid: `uid-${name}`, ownerReferences };
   const spec = kind === 'with-data' ? { volumes: [{ name: 'scratch', emptyDir: {} }] } : {};
   return { metadata, spec, status: { phase: 'Running' } };
+}
+
+function unreportedPod(name: string) {
+  const annotations = { 'kubernetes.io/config.mirror': 'hash' };
+  const metadata = {
+    name: `kube-apiserver-${name}`,
+    namespace: 'kube-system',
+    uid: `api-${name}`,
+    annotations,
+  };
+  return {
+    metadata,
+    spec: {},
+    status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'False' }] },
+  };
 }

@@ -8,7 +8,7 @@ import type { CommandContext } from '../../app/command.ts';
 import type { EtcdMemberCounts } from '../../../internal/role/index.ts';
 import { counted, printable } from '../../../internal/printable/index.ts';
 import { controlPlaneComponents } from './control-plane-components.ts';
-import { callCurator } from '../../cluster/index.ts';
+import { callCurator, kubernetesEtcdOf } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 
 const POLL_MS = 1_000;
@@ -27,8 +27,8 @@ export interface ExpectedRoleState {
   readonly keys?: 'deleted';
 }
 
-/** The members of the state etcd, as a curator reports them. */
-export function etcdMembersFrom({ etcd }: GetClusterInfoResponse): EtcdMemberCounts {
+/** The members of an etcd, as a curator reports them. */
+export function etcdMembersFrom({ etcd }: Pick<GetClusterInfoResponse, 'etcd'>): EtcdMemberCounts {
   const members = etcd?.members ?? [];
   return {
     hasLeader: etcd?.hasLeader ?? false,
@@ -92,7 +92,11 @@ async function look(context: CommandContext, wanted: ExpectedRoleState): Promise
       const info = await curator.getClusterInfo({});
       const { nodes } = await curator.listNodes({});
       const node = nodes.find(({ name }) => name === wanted.name);
-      return missingOfEtcd(etcdMembersFrom(info), wanted.voters) ?? (node && missingOfNode(node, wanted));
+      return (
+        missingOfEtcd('state etcd', etcdMembersFrom(info), wanted.voters) ??
+        missingOfReport(nodes, wanted.voters) ??
+        (node && missingOfNode(node, wanted))
+      );
     });
   } catch (error) {
     context.signal.throwIfAborted();
@@ -100,12 +104,20 @@ async function look(context: CommandContext, wanted: ExpectedRoleState): Promise
   }
 }
 
-function missingOfEtcd(now: EtcdMemberCounts, voters: number): Missing | undefined {
-  if (now.voters !== voters || now.learners > 0)
+/** The Kubernetes etcd as `cluster status` shows it. One without a leader is judged by `cluster doctor`, and may be the reason for the change. */
+function missingOfReport(nodes: readonly Node[], voters: number): Missing | undefined {
+  const now = etcdMembersFrom({ etcd: kubernetesEtcdOf(nodes) });
+  return now.hasLeader ? missingOfEtcd('Kubernetes etcd', now, voters) : undefined;
+}
+
+function missingOfEtcd(etcd: string, now: EtcdMemberCounts, voters: number): Missing | undefined {
+  if (now.voters !== voters || now.learners > 0) {
+    const learners = now.learners === 0 ? '' : ` and ${counted(now.learners, 'learner')}`;
     return {
-      what: `etcd has ${counted(now.voters, 'voter')} and ${counted(now.learners, 'learner')}, expected ${counted(voters, 'voter')} and no learner`,
+      what: `the ${etcd} has ${counted(now.voters, 'voter')}${learners}, expected ${counted(voters, 'voter')}`,
     };
-  return now.hasLeader ? undefined : { what: 'etcd has no leader' };
+  }
+  return now.hasLeader ? undefined : { what: `the ${etcd} has no leader` };
 }
 
 function missingOfNode(node: Node, { name, controlPlane, keys }: ExpectedRoleState): Missing | undefined {

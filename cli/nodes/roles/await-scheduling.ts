@@ -4,6 +4,7 @@ import { printable } from '../../../internal/printable/index.ts';
 import type { RoleName } from '../../../internal/role/index.ts';
 import { ClusterError, withKubernetes } from '../../cluster/index.ts';
 import { untilNothingMissing } from './await-role-change.ts';
+import { missingPod } from './missing-pods.ts';
 
 /** Value of the annotation of a Node that was cordoned by a drain for a role change, and not by an operator. */
 export const CORDONED_BY_SET_ROLE = 'set-role';
@@ -17,14 +18,14 @@ export interface SchedulingChange {
 }
 
 /**
- * Waits until the control-plane taint of the Node matches its roles. Then uncordons the Node if a drain for a
+ * Waits until Kubernetes shows the pods of the control plane as ready, or no more, and the control-plane taint of the Node matches its roles. Then uncordons the Node if a drain for a
  * role change has cordoned it, in this run or in an interrupted one. If an operator has cordoned it, it stays
  * cordoned.
  * @throws NodesError `nodes-role-change-timeout`
  */
 export async function awaitScheduling(context: CommandContext, pods: SchedulingChange): Promise<void> {
   const { name } = pods;
-  const step = { code: 'node-pods-follow', title: `Waiting for the taint on ${name}`, name };
+  const step = { code: 'node-pods-follow', title: `Waiting for the taint and the pods of ${name}`, name };
   await untilNothingMissing(context, step, () => look(context, pods));
 }
 
@@ -37,6 +38,8 @@ async function look(
   const isControlPlaneOnly = !roles.includes('worker');
   try {
     return await withKubernetes(context, async (client) => {
+      const pod = await missingPod(client, name, signal);
+      if (pod !== undefined) return pod;
       const now = await readScheduling(client, name, signal);
       const isOurCordon = now.cordonedBy === CORDONED_BY_SET_ROLE;
       if (!isWorkChanged && !isOurCordon) return undefined;

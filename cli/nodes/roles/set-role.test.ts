@@ -73,7 +73,7 @@ describe('cluster node set-role after an interrupted run', () => {
     await expect(runSetRole(harness.owner, 'n2', again)).rejects.toMatchObject({
       code: 'nodes-role-change-timeout',
       retryable: true,
-      message: expect.stringContaining('etcd has 1 voter and 0 learners, expected 2 voters and no learner'),
+      message: expect.stringContaining('the state etcd has 1 voter, expected 2 voters'),
     });
   });
 
