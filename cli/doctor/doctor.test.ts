@@ -552,6 +552,12 @@ describe('runDoctor()', () => {
     expect(grades.get('good')?.map(({ code }) => code)).toContain('doctor-credentials');
     expect(grades.get('unknown')?.map(({ code }) => code)).toContain('doctor-certificate');
     expect(grades.get('error')?.map(({ code }) => code)).toContain('doctor-curator');
+    // The reason for most of them is the same, and is printed once.
+    const record = context.host.records.find(({ kind }) => kind === 'result');
+    const causes = (record?.kind === 'result' ? record.text : '').match(/^unknown: .*(?= \[)/gm) ?? [];
+    expect(causes.length).toBeGreaterThan(0);
+    expect(causes).toEqual([...new Set(causes)]);
+    expect(record?.kind === 'result' && record.text).toMatch(/^unknown: .* \[\d+ checks: doctor-/m);
   });
 
   test('with the name of a worker, still measures the control planes, and asks no other kubelet', async () => {

@@ -25,7 +25,7 @@ export function renderFindings(
   return [
     title,
     ...LAYERS.flatMap((layer) => renderLayer(layer, findings)),
-    ...problems.flatMap(renderProblem),
+    ...renderProblemList(problems),
     '',
     ...notChecked.map(({ what, why }) => `Not checked: ${what} (${why})`),
     '',
@@ -42,7 +42,7 @@ export function renderProblems(
   const counts = countGrades(findings);
   return [
     title,
-    ...(problems.length === 0 ? ['', 'No problems.'] : problems.flatMap(renderProblem)),
+    ...(problems.length === 0 ? ['', 'No problems.'] : renderProblemList(problems)),
     ...(ended.length === 0 ? [] : ['', ...ended.map(({ code, cause }) => `ended: ${cause} [${code}]`)]),
     '',
     GRADES.map((grade) => `${counts[grade]} ${grade}`).join(', '),
@@ -66,6 +66,24 @@ function rowsOf(findings: readonly Finding[]): readonly (readonly string[])[] {
     .map(({ subject, grade, figure, threshold }) => [subject, grade, figure, threshold]);
   const [one] = hidden;
   return one === undefined ? rows : [...rows, [`${hidden.size} more`, 'good', 'as above', one.threshold]];
+}
+
+/** Without curators most checks are unknown for the same reason, which is printed once. */
+function renderProblemList(problems: readonly Finding[]): readonly string[] {
+  const unknown = problems.filter(({ grade }) => grade === 'unknown');
+  return [
+    ...problems.filter((each) => !unknown.includes(each)).flatMap(renderProblem),
+    ...[...Map.groupBy(unknown, ({ cause }) => cause)].flatMap(([cause, of]) => {
+      const codes = [...new Set(of.map(({ code }) => code))];
+      if (codes.length === 1) return of.flatMap(renderProblem);
+      const fixes = new Set(of.map(({ fix }) => fix).filter((fix) => fix !== ''));
+      return [
+        '',
+        `unknown: ${cause} [${codes.length} checks: ${codes.join(', ')}]`,
+        ...[...fixes].map((fix) => `  fix: ${fix}`),
+      ];
+    }),
+  ];
 }
 
 function renderProblem({ grade, cause, code, fix, followsFrom }: Finding): readonly string[] {
