@@ -191,7 +191,7 @@ function render(
     '  cluster node ls --removed',
     '  cluster node readmit IDENTITY',
     'The shared keys are those of the backup, which the old control planes have too. When the machines that you keep are back:',
-    '  cluster keys rotate',
+    '  cluster keys rotate   (if the keys were rotated before the backup, it names what to add)',
     'Operators other than you are not restored: cluster operator add NAME. Volumes are not part of a backup.',
   ].join('\n');
 }

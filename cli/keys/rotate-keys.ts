@@ -106,7 +106,9 @@ async function showRotationPlan(context: CommandContext, options: RotateOptions)
   const { generation, isDone, isRequested, losses } = await planRotation(context, options);
   context.host.result({ generation, isDone, losses, dryRun: true }, () =>
     isRequested
-      ? `Nothing to do: generation ${generation} is ${isDone ? 'current' : 'being created'}.`
+      ? isDone
+        ? alreadyReplaced(generation)
+        : `Nothing to do: generation ${generation} is being created.`
       : [
           `The keys of generation ${generation} would be replaced. Nothing was changed. Consequences:`,
           renderLosses(losses),
@@ -115,7 +117,7 @@ async function showRotationPlan(context: CommandContext, options: RotateOptions)
 }
 
 function alreadyReplaced(generation: number): string {
-  return `Nothing to do: the keys have already been replaced by those of generation ${generation}.`;
+  return `Nothing to do: the keys have already been replaced by those of generation ${generation}. To replace these too: cluster keys rotate --replace ${generation}`;
 }
 
 /**

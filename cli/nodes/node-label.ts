@@ -15,9 +15,8 @@ export async function runLabel(
     curator.updateNodeLabels({ nodeId, set: { ...set }, remove: [...remove], mutation }),
   );
   const labels = node?.labels ?? {};
+  const lines = Object.entries(labels).map(([key, value]) => `  ${key}=${value}`);
   context.host.result({ node: name, labels }, () =>
-    [`Labels of node ${name}:`, ...Object.entries(labels).map(([key, value]) => `  ${key}=${value}`)].join(
-      '\n',
-    ),
+    lines.length === 0 ? `Labels of node ${name}: none` : [`Labels of node ${name}:`, ...lines].join('\n'),
   );
 }

@@ -18,7 +18,9 @@ export async function runTaint(
   );
   const taints = taintViews(node?.taints ?? []);
   context.host.result({ node: name, taints }, () =>
-    [`Taints of node ${name}:`, ...taints.map((taint) => `  ${taintText(taint)}`)].join('\n'),
+    taints.length === 0
+      ? `Taints of node ${name}: none`
+      : [`Taints of node ${name}:`, ...taints.map((taint) => `  ${taintText(taint)}`)].join('\n'),
   );
 }
 

@@ -156,6 +156,20 @@ describe('with --dry-run', () => {
     },
   );
 
+  test('node remove --lost promises nothing of a machine that does not respond', async () => {
+    const program = living.program(Infinity);
+    await runRemove(program, 'n3', { ...remove, isLost: true });
+    const [result] = program.host.records;
+    expect(result?.kind === 'result' && result.data).toMatchObject({
+      steps: [
+        'remove its etcd members',
+        expect.stringContaining('decommission it'),
+        expect.stringContaining('delete its records'),
+        expect.stringContaining('replace the keys'),
+      ],
+    });
+  });
+
   test('every command that takes something away is run here or elsewhere', () => {
     const known = [...cases.map(({ command }) => command), ...Object.keys(ELSEWHERE)];
     expect([...new Set(known)].sort()).toEqual([...TAKING_AWAY].sort());

@@ -110,7 +110,7 @@ async function planRemoval(context: CommandContext, node: Node, { isLost, keys, 
     heldGeneration(node, undefined) !== undefined && keysOnDisk(node, undefined, { isLost }) === 'left';
   const replacesKeys = holdsKeys && !keys.keep;
   const steps = [
-    ...plan.steps,
+    ...(isLost ? stepsOfLost(node) : plan.steps),
     'decommission it: every curator refuses its key',
     'delete its records: its machine is refused until an owner readmits it',
     ...entries.map((entry) => `delete ${entry.name} (${entry.identity}) from the inventory`),
@@ -119,6 +119,11 @@ async function planRemoval(context: CommandContext, node: Node, { isLost, keys, 
   const pods = state === NodeState.UP && !isLost ? await lossesOfDrain(context, name, drain) : [];
   const losses = [...lossesOfRemoval(node, { kind: 'remove', isLost, replacesKeys }), ...pods];
   return { plan, steps, losses };
+}
+
+/** A machine that does not respond stops nothing and evicts nothing. */
+function stepsOfLost({ roles }: Node): readonly string[] {
+  return roles.includes(NodeRole.CONSENSUS_MEMBER) ? ['remove its etcd members'] : [];
 }
 
 async function deleteAndReport(

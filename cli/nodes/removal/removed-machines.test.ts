@@ -57,15 +57,23 @@ describe('findRemoved()', () => {
   test('prefers the machine that is not readmitted', () => {
     const records = [
       removal({ identity: EK, readmitted: true }),
-      removal({ identity: KEY_B, nodeId: 'node-2' }),
+      removal({ identity: KEY_B, nodeId: 'node-2', removedMs: 9n }),
     ];
     expect(findRemoved(records, 'n4').main.identity).toBe(KEY_B);
+  });
+
+  test('finds the hardware of a machine that a restore has removed under its key too', () => {
+    const records = [
+      removal({ identity: KEY_A, nodeId: 'node-1', removedMs: 5n }),
+      removal({ identity: EK, nodeId: '', removedMs: 5n }),
+    ];
+    expect(findRemoved(records, 'n4').main.identity).toBe(EK);
   });
 
   test('refuses a name of two machines with hardware of their own', () => {
     const other = removal({ identity: EK.replaceAll('e', 'f'), nodeId: 'node-3', removedMs: 3n });
     expect(() => findRemoved([...REMOVED_AFTER_RESET, other], 'n4')).toThrow(
-      '"n4" matches 2 removed machines',
+      `"n4" matches 2 removed machines: ${EK}, ${EK.replaceAll('e', 'f')}`,
     );
     expect(() => findRemoved([], 'n4')).toThrow('removed machine "n4" not found');
   });

@@ -1,4 +1,5 @@
 import { isRemovalNamed } from '../../../internal/records/index.ts';
+import { printable } from '../../../internal/printable/index.ts';
 import type { RemovedMachine } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodesError } from '../errors.ts';
 
@@ -38,9 +39,12 @@ function isKey({ identity }: RemovedMachine): boolean {
   return identity.startsWith(BY_KEY);
 }
 
-/** A record of hardware has the last removal only, so an earlier one of the same name is left with its key. */
+/**
+ * A record of hardware has the last removal only, so an earlier one of the same name is left with its key. A restore removes all machines
+ * of the old cluster at one time: those in the backup by their keys, and those that the workspace knows also by their hardware.
+ */
 function isReplacedBy(former: RemovedMachine, later: RemovedMachine): boolean {
-  return isKey(former) && !isKey(later) && later.name === former.name && later.removedMs > former.removedMs;
+  return isKey(former) && !isKey(later) && later.name === former.name && later.removedMs >= former.removedMs;
 }
 
 /**
@@ -61,7 +65,7 @@ export function findRemoved(removed: readonly RemovedMachine[], which: string): 
       'nodes-removed-unknown',
       node === undefined
         ? `removed machine ${JSON.stringify(which)} not found`
-        : `${JSON.stringify(which)} matches ${others.length + 1} removed machines`,
+        : `${JSON.stringify(which)} matches ${others.length + 1} removed machines: ${[node, ...others].map(({ main }) => printable(main.identity)).join(', ')}`,
     );
   return node;
 }
