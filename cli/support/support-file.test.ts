@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { pack } from 'tar-stream';
 import { encryptAge, recoveryKeyOfOwner } from '../../internal/backup/index.ts';
+import { DiskStreams } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { SupportError } from './errors.ts';
 import {
@@ -52,6 +53,12 @@ test('decodeSupportFile() returns the files and what is missing', async () => {
     ['nodes/n1/agent.log', 200_000],
   ]);
   expect(manifest).toMatchObject({ ...HEAD, missing });
+});
+
+test('decodeSupportFile() says that a file is missing, and not that its content is wrong', async () => {
+  const chunks = new DiskStreams().readChunks('/nowhere/a.support', { signal: AbortSignal.timeout(10_000) });
+  const reading = Array.fromAsync(decodeSupportFile(chunks, [key]));
+  await expect(reading).rejects.toMatchObject({ code: 'file-missing' });
 });
 
 test('decodeSupportFile() refuses another key, and a file with a changed byte or a cut at any position', async () => {

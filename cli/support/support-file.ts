@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { BackupError, decryptAge, encryptAge, type RecoveryKey } from '../../internal/backup/index.ts';
 import { readTar, tarFileOf, writeTar } from '../../internal/bundlebuild/index.ts';
 import { describeShape, findCoded } from '../../internal/errors/index.ts';
+import { FileError } from '../../internal/file/index.ts';
 import { SupportError } from './errors.ts';
 
 /** Manifest of a support bundle; its last member. */
@@ -148,7 +149,8 @@ function parseManifest(content: Uint8Array): SupportManifest {
 
 function translated(error: unknown): unknown {
   const coded = findCoded(error);
-  if (coded instanceof SupportError) return coded;
+  // A file that is missing or cannot be read is not a malformed one.
+  if (coded instanceof SupportError || coded instanceof FileError) return coded;
   if (coded instanceof BackupError && coded.code === 'backup-no-recovery-key')
     return new SupportError('support-key-refused', 'opening a support bundle: none of the keys opens it', {
       cause: error,
