@@ -139,8 +139,9 @@ function renderSurvey(survey: SurveyQuorumResponse): string {
         ...etcd.others.map((member) => row(etcd, 'other', member)),
       ]),
     ),
-    'A recovery from this node would lose:',
-    ...survey.losses.map((loss) => `  ${printable(loss)}`),
+    ...(survey.losses.length === 0
+      ? ['A recovery from this node would lose nothing that is known.']
+      : ['A recovery from this node would lose:', ...survey.losses.map((loss) => `  ${printable(loss)}`)]),
   ].join('\n');
 }
 
