@@ -228,7 +228,7 @@ describe('a configuration that deletes settings', () => {
     });
     return shared;
   };
-  const place = `join.inventory[machine-key:${'a'.repeat(64)}]`;
+  const place = `the setting join.inventory[machine-key:${'a'.repeat(64)}], which the file does not contain any more`;
 
   test('is applied only if the operator confirms the listed loss', async () => {
     await using shared = await listing();

@@ -217,7 +217,9 @@ function merging(
 /** Settings that would be deleted. */
 function lossesOf(current: CurrentConfiguration, merged: Json): readonly string[] {
   if (!isReadable(current)) return ['the whole configuration, which this version cannot read'];
-  return droppedSettings(current.document, merged).map((each) => printable(each));
+  return droppedSettings(current.document, merged).map(
+    (each) => `the setting ${printable(each)}, which the file does not contain any more`,
+  );
 }
 
 function isReadable(current: CurrentConfiguration): current is Readable {

@@ -108,7 +108,10 @@ export interface RemainingKeys {
 
 /** Without this line, a test result reads as if the credentials of the removed node were accepted. */
 const HOW_TRIED =
-  'For these tests a control plane made credentials with its own copies of the keys. The credentials of the removed node are refused.';
+  'For these tests a control plane made credentials with its own copies of the keys, in the name of the removed node. The credentials that the node had are refused.';
+/** A refused name does not make the key harmless. */
+const IN_OTHER_NAMES =
+  'Where the tests were refused, only this name is refused: a copy of the key can still make credentials in other names.';
 
 /** Lines that tell what a copy of the removed node's disk can still be used for; none if it held no keys. */
 export function describeSharedKeys(
@@ -133,6 +136,7 @@ export function describeSharedKeys(
         ]),
     ...rowsOf(keys),
     ...(keys.some(({ tried }) => tried !== undefined) ? [HOW_TRIED] : []),
+    ...(keys.some(({ tried }) => tried?.startsWith('refused') === true) ? [IN_OTHER_NAMES] : []),
     adviceFor(outcome, `cluster keys rotate --replace ${generation ?? 1}`),
   ];
 }

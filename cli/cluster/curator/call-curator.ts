@@ -118,7 +118,7 @@ async function callAny<T>(
   const where = endpoints.join(', ') || 'no known endpoint';
   const cutOff = count('no-quorum');
   if (cutOff > 0 && from.only === undefined) {
-    const text = `quorum lost: ${cutOff} of ${endpoints.length} control planes respond (${where})`;
+    const text = `quorum lost: ${cutOff} of ${endpoints.length} curators respond and have no etcd quorum (${where})`;
     throw new ClusterError('cluster-quorum-lost', text, { cause });
   }
   throw new ClusterError('cluster-curator-unreachable', `calling curators at ${where}`, { cause });
