@@ -1,6 +1,6 @@
 import { mapConcurrently } from '../../internal/cleanup/index.ts';
 import type { ClusterFacts } from '../../internal/doctor/index.ts';
-import { hostOf } from '../../internal/endpoint/index.ts';
+import { formatEndpoint, hostOf, PORTS } from '../../internal/endpoint/index.ts';
 import {
   KubeClient,
   readKubeletDisks,
@@ -9,6 +9,7 @@ import {
   type KubeAccess,
 } from '../../internal/kube/index.ts';
 import { printable } from '../../internal/printable/index.ts';
+import { probeTcp } from '../../internal/rpc/index.ts';
 import { VERSION } from '../../internal/versions/index.ts';
 import type { CheckHealthResponse } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
@@ -32,6 +33,7 @@ import { hasSlowFsyncs, withFasterFsyncs } from './slow-fsyncs.ts';
 import { plain, readRecords, type CuratorAnswer } from './read-records.ts';
 
 const METRICS_MS = 15_000;
+const JOIN_SERVICE_MS = 5_000;
 /** The most clocks that the facts have of one curator. */
 const MAX_CLOCKS = 10_000;
 /** How many nodes are asked at the same time. */
@@ -69,7 +71,8 @@ export async function collectFacts(
   const controlPlanes = await controlPlanesOf(context, caller, found);
   const curators = await askCurators(context, controlPlanes);
   const serving = controlPlanes.filter((_, index) => curators[index]?.answer.ok);
-  const [kubernetes, metrics, evidence] = await Promise.all([
+  const [joinServices, kubernetes, metrics, evidence] = await Promise.all([
+    askJoinServices(controlPlanes),
     askKubernetes(context, { controlPlanes, nodes }),
     measure(context, { found, serving, nodes, windowMs }),
     // While `measure` waits between its two readings, so that a small cluster takes no longer.
@@ -88,7 +91,7 @@ export async function collectFacts(
     clusterName: printable(found?.info.clusterName ?? (await caller.readName())),
     credentials: { certificateMs, ...(kubeconfigMs !== undefined && { kubeconfigMs }) },
     ...recordParts(answer),
-    ...{ curators, ...kubernetes },
+    ...{ curators, joinServices, ...kubernetes },
     ...{ metrics, evidence },
     ...(charts && { charts }),
   };
@@ -154,6 +157,22 @@ function askCurators(
       }),
     ),
   }));
+}
+
+/**
+ * Only whether the port is open: a request of an operator would be refused, and the curator is a part of the same program, so its answer
+ * shows that the program works.
+ */
+function askJoinServices(
+  controlPlanes: readonly ControlPlane[],
+): Promise<NonNullable<ClusterFacts['joinServices']>> {
+  return mapConcurrently(controlPlanes, AT_ONCE, async ({ node, endpoint }) => {
+    const host = hostOf(endpoint);
+    const probe = await probeTcp(host, PORTS.join, JOIN_SERVICE_MS);
+    const error = `connecting to ${formatEndpoint(host, PORTS.join)}: ${probe}`;
+    const codes = ['rpc-unreachable'];
+    return { node, answer: probe === 'open' ? { ok: true, value: {} } : { ok: false, error, codes } };
+  });
 }
 
 function clocksFrom({ clocks }: CheckHealthResponse): { nodeId: string; ms: number }[] {

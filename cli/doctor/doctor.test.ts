@@ -1,4 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import {
   encodeBackupCertificate,
   recoveryKeyOfOwner,
@@ -141,10 +143,12 @@ interface Faults {
   readonly streams?: FakeStreamCalls;
   readonly kubernetes?: (url: string) => unknown;
   readonly aheadMs?: number;
+  /** Whether a join service listens. */
+  readonly joins?: boolean;
 }
 
 async function createCluster(
-  { curator, admission, streams, kubernetes, aheadMs = 0 }: Faults = {},
+  { curator, admission, streams, kubernetes, aheadMs = 0, joins = true }: Faults = {},
   clock = new HarnessClock(),
 ) {
   let endpoint = '';
@@ -183,6 +187,7 @@ async function createCluster(
   open.push(harness);
   ({ endpoint } = harness);
   await harness.files.writeAtomic('/owner/cluster.yaml', evidenceConfiguration());
+  if (joins) open.push(await listenOn(PORTS.join));
   const spec = { metadata: { annotations: {} }, spec: {} };
   const answer = ({ url }: { readonly url: string }) => kubernetes?.(url) ?? healthyKubernetes(url);
   open.push(
@@ -193,6 +198,14 @@ async function createCluster(
   clock.aheadMs = aheadMs;
   const context = contextOf(harness.files, '/owner', undefined, clock);
   return { ...harness, context };
+}
+
+/** A join service, as far as the doctor looks at it. */
+async function listenOn(port: number): Promise<AsyncDisposable> {
+  const server = createServer((socket) => socket.destroy());
+  server.listen(port, ADDRESS);
+  await once(server, 'listening');
+  return { [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())) };
 }
 
 interface Result {
@@ -526,6 +539,7 @@ describe('runDoctor()', () => {
       },
       want: 'doctor-clock',
     },
+    { name: 'a join service that does not listen', faults: { joins: false }, want: 'doctor-join-service' },
     {
       name: 'a failed request for the list of joins',
       faults: { admission: { listJoins: () => Promise.reject(new Error('no')) } },

@@ -297,6 +297,11 @@ const factsShape = z.object({
       }),
     )
     .max(64),
+  /** Absent in files of earlier versions. */
+  joinServices: z
+    .array(z.object({ node: name, answer: part(z.object({})) }))
+    .max(64)
+    .optional(),
   apiServers: z.array(z.object({ node: name, answer: part(z.object({ version: name })) })).max(64),
   /** The server that the kubeconfig of the workspace names. Absent in files of earlier versions, and without a kubeconfig. */
   kubeconfig: z.object({ server: name, answer: part(z.object({})) }).optional(),

@@ -780,6 +780,19 @@ const ROWS: readonly Row[] = [
     'n2',
   ),
   row(
+    'doctor-join-service',
+    'a join service does not respond',
+    () => fakeFacts({ joinServices: [{ node: 'n2', answer: away() }] }),
+    'error',
+    'n2',
+  ),
+  row(
+    'doctor-join-service',
+    'the facts name no control plane',
+    () => fakeFacts({ joinServices: [] }),
+    'unknown',
+  ),
+  row(
     'doctor-api-server',
     'an API server does not respond',
     () => fakeFacts({ apiServers: [{ node: 'n2', answer: away() }] }),
@@ -1594,7 +1607,8 @@ describe('the checks of a cluster', () => {
     };
     const facts = fakeFacts({
       ...{ ...parts, records: away(), kubernetes: away(), clocks: [], curators: [], apiServers: [] },
-      ...{ metrics: [], kubelets: [], kubeconfig: { server: 'https://192.0.2.1:6443', answer: away() } },
+      ...{ joinServices: [], metrics: [], kubelets: [] },
+      kubeconfig: { server: 'https://192.0.2.1:6443', answer: away() },
     });
     expect(
       diagnose(facts)

@@ -59,6 +59,7 @@ const OF_A_MACHINE: readonly DoctorErrorCode[] = [
   'doctor-disk-inodes',
   'doctor-etcd-member',
   'doctor-curator',
+  'doctor-join-service',
   'doctor-api-server',
   'doctor-kubeconfig',
   'doctor-control-plane',
@@ -84,6 +85,7 @@ const OF_A_MACHINE: readonly DoctorErrorCode[] = [
 const OF_A_MEMBER: readonly DoctorErrorCode[] = [
   'doctor-etcd-quorum',
   'doctor-curator',
+  'doctor-join-service',
   'doctor-api-server',
   'doctor-kubeconfig',
   'doctor-control-plane',
@@ -225,7 +227,11 @@ const ENTRIES: readonly Entry[] = [
   entry('doctor-curator', 'control plane', {
     what: 'whether each curator serves the workstation',
     observe: controlPlane.curator,
-    explains: ['doctor-clock'],
+    explains: ['doctor-clock', 'doctor-join-service'],
+  }),
+  entry('doctor-join-service', 'control plane', {
+    what: 'whether the join service of each control plane accepts connections of the workstation',
+    observe: controlPlane.joinService,
   }),
   entry('doctor-api-server', 'control plane', {
     what: 'whether each API server serves the workstation',

@@ -58,6 +58,10 @@ export const doctorErrors = defineErrors({
     'The curator of a control plane does not serve this workstation.',
     'Look at `systemctl status cluster-joinservice` on the node, and at firewalls on port 9091.',
   ),
+  'doctor-join-service': retryable.operator.unhealthy(
+    'The join service of a control plane accepts no connection of this workstation: machines may not be able to join through it.',
+    'Look at `systemctl status cluster-joinservice` on the node, and at firewalls on port 9090, also between machines that are to join and the node.',
+  ),
   'doctor-api-server': retryable.operator.unhealthy(
     'The API server of a control plane does not serve this workstation.',
     'Look at `cluster node show NODE`, at the logs of kube-apiserver below /var/log/pods on the node, and at firewalls on port 6443.',

@@ -115,6 +115,7 @@ export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
         value: { clocks: node === 'n1' ? names.map((each) => ({ nodeId: `id-${each}`, ms: -30 })) : [] },
       },
     })),
+    joinServices: controlPlanes.map((node) => ({ node, answer: { ok: true, value: {} } })),
     apiServers: controlPlanes.map((node) => ({ node, answer: { ok: true, value: { version: 'v1.37.2' } } })),
     kubeconfig: { server: 'https://192.0.2.1:6443', answer: { ok: true, value: {} } },
     metrics: names.map((node) => ({

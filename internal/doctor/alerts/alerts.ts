@@ -115,6 +115,7 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     limits: { critical: 0 },
     summary: 'The curator of {{ $labels.node }} does not respond on its node',
   },
+  'doctor-join-service': { none: 'the curator is the same program, and has an alert' },
   'doctor-api-server': {
     ...{ scope: 'node', unit: 'percentunit', is: '==', forMinutes: 2 },
     figure: API_SERVERS,

@@ -28,6 +28,10 @@ function judgeEndpoints(
 /** Whether the curator of each control plane serves the workstation. */
 export const curator: Observe = ({ curators }) => judgeEndpoints(curators, 'curator');
 
+/** Whether the join service of each control plane accepts connections of the workstation. */
+export const joinService: Observe = ({ joinServices }) =>
+  joinServices === undefined ? [] : judgeEndpoints(joinServices, 'join service');
+
 /** Whether the API server of each control plane serves the workstation. */
 export const apiServer: Observe = ({ apiServers, local, records }) => {
   if (local?.isControlPlane === false) return [];
