@@ -114,6 +114,14 @@ await test('doctor names the cause of each fault first', async (story) => {
     },
   );
 
+  await story.test('a firewall in front of a join service', async (step) => {
+    const rule = 'INPUT -p tcp --dport 9090 -j DROP';
+    await cluster.sh('n2', `iptables -I ${rule}`);
+    await doctor.names(step, { code: 'doctor-join-service', node: 'n2' });
+    await cluster.sh('n2', `iptables -D ${rule}`);
+    await doctor.untilGood(step);
+  });
+
   await story.test('a PodDisruptionBudget that blocks every drain is a warning', async (step) => {
     const base64 = Buffer.from(BLOCKED).toString('base64');
     await cluster.sh('n1', `echo ${base64} | base64 -d | kubectl apply -f -`);
