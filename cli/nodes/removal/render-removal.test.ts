@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { RecordingHost } from '../../host/fake-host.ts';
-import { renderRemovalResult } from './render-removal.ts';
+import { nextForMachine, renderRemovalResult } from './render-removal.ts';
 
 const proofs = [
   { what: 'credentials test: API server on n1', ok: true, actual: 'node refused (HTTP 401)' },
@@ -25,4 +25,12 @@ describe('renderRemovalResult()', () => {
     for (const { what } of proofs) expect(render(true)).toContain(what);
     expect(render(true)).not.toContain('checks passed');
   });
+});
+
+test('nextForMachine() of a reset says how to give labels and taints again', () => {
+  const taint = { key: 'dedicated', value: 'batch', effect: 'NoSchedule' };
+  const node = { name: 'n4', labels: { disk: 'ssd' }, taints: [taint] } as never;
+  const next = (of: never) => nextForMachine(of, { isReset: true, isLost: false }).join('\n');
+  expect(next(node)).toContain('`--label disk=ssd --taint dedicated=batch:NoSchedule`');
+  expect(next({ name: 'n4', labels: {}, taints: [] } as never)).not.toContain('labels');
 });

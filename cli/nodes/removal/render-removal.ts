@@ -1,8 +1,10 @@
 import type { Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { printable } from '../../../internal/printable/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { formatTable } from '../../host/index.ts';
 import { describeSharedKeys, type RemovalCheck, type SharedKey } from '../../keys/index.ts';
 import { renderLosses } from '../../loss/index.ts';
+import { taintText, taintViews } from '../node-taint.ts';
 import { describeQuorum, type RolePlan } from '../roles/role-plan.ts';
 import type { KeyReplacement } from './replace-keys.ts';
 
@@ -37,12 +39,19 @@ export function showRemovalPreview(
 
 /** What to do with a machine after it was removed or reset. */
 export function nextForMachine(
-  { name }: Pick<Node, 'name'>,
+  { name, labels, taints }: Pick<Node, 'name' | 'labels' | 'taints'>,
   { isReset, isLost }: { readonly isReset: boolean; readonly isLost: boolean },
 ): readonly string[] {
+  const flags = [
+    ...Object.entries(labels).map(([key, value]) => `--label ${printable(key)}=${printable(value)}`),
+    ...taintViews(taints).map((taint) => `--taint ${taintText(taint)}`),
+  ];
   if (isReset)
     return [
       'Its machine deletes all data of the cluster and reboots. Then it may ask to join again as a new node.',
+      ...(flags.length === 0
+        ? []
+        : [`The node had labels or taints. To give them again, approve it with \`${flags.join(' ')}\`.`]),
       'To uninstall the agent, run `apt-get purge cluster-agent` on the machine after that.',
     ];
   return [
