@@ -5,12 +5,13 @@ import { StaticPodLogs } from './static-pod-logs.ts';
 const PODS = '/var/log/pods';
 const NAME = 'kube-apiserver';
 const signal = new AbortController().signal;
-const cri = (...lines: string[]): string =>
-  lines.map((line) => `2026-11-28T09:53:05.238785Z stderr F ${line}\n`).join('');
+const cri = (...lines: string[]): string => criAt('2026-11-28T09:53:05.238785Z', ...lines);
+const criAt = (time: string, ...lines: string[]): string =>
+  lines.map((line) => `${time} stderr F ${line}\n`).join('');
 
 function createLogs() {
   const files = new MemoryFiles();
-  const clock = new FakeClock();
+  const clock = new FakeClock(Date.parse('2026-11-28T09:53:06Z'));
   const startMs = clock.nowMs();
   const stat = files.stat.bind(files);
   files.stat = async (path) => {
@@ -56,6 +57,13 @@ describe('StaticPodLogs.lastError()', () => {
     await write('kube-system_kube-apiserver-n1_a', '0.log', old);
     expect(await lastError()).toBeUndefined();
     expect(read.map(({ offset }) => old.length - offset)).toEqual([128 * 1024]);
+  });
+
+  test('ignores old lines of a log that has new ones, such as those before a restart of the machine', async () => {
+    const { write, lastError } = createLogs();
+    const old = criAt('2026-11-28T09:45:05.238785Z', 'Error: certificate signed by unknown authority');
+    await write('kube-system_kube-apiserver-n1_a', '0.log', `${old}${cri('I1128 started')}`);
+    expect(await lastError()).toBeUndefined();
   });
 
   test('ignores a log that nothing was written to for ten minutes', async () => {

@@ -5,12 +5,12 @@ import { lastErrorLine } from '../../internal/lasterror/index.ts';
 const PODS = '/var/log/pods';
 /** The end of a log that is read: more than the usage text that a program prints before its error. */
 const TAIL_BYTES = 128 * 1024;
-/** A container that crashes is restarted after at most five minutes. An older log is about an earlier problem. */
-const RECENT_MS = 10 * MINUTE_MS;
+/** A container that crashes is restarted after at most five minutes. An older line is about an earlier problem. */
+const RECENT_MS = 6 * MINUTE_MS;
 /** The newest log may be of a container that has just been started, and has no error yet. */
 const MAX_LOGS = 2;
 /** "2026-11-28T09:53:05.2Z stderr F TEXT", as container runtimes write each line. */
-const CRI_LINE = /^\S+ std(?:out|err) [FP] (.*)$/;
+const CRI_LINE = /^(\S+) std(?:out|err) [FP] (.*)$/;
 
 /** Ports (injected dependencies) of `StaticPodLogs`. */
 export interface PodLogPorts {
@@ -64,6 +64,10 @@ export class StaticPodLogs {
   async #tail(path: string, sizeBytes: number, signal: AbortSignal): Promise<readonly string[]> {
     const tail = await readTail(this.#ports.streams, path, { sizeBytes, maxBytes: TAIL_BYTES, signal });
     const lines = tail.toString('utf8').split('\n');
-    return lines.flatMap((line) => CRI_LINE.exec(line)?.[1] ?? []);
+    const sinceMs = this.#ports.clock.nowMs() - RECENT_MS;
+    return lines.flatMap((line) => {
+      const [, time = '', text = ''] = CRI_LINE.exec(line) ?? [];
+      return Date.parse(time) > sinceMs ? [text] : [];
+    });
   }
 }
