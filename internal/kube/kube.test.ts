@@ -343,6 +343,14 @@ describe('kubeconfig', () => {
     expect(contexts(again.text)).toEqual(['prod', 'prod-2']);
   });
 
+  test('replaces the entries of a cluster whose CA was replaced', () => {
+    const first = mergeKubeconfig(undefined, { name: 'prod', access: access('a') });
+    const rotated = { ...access('a'), caPem: 'ca of the next generation' };
+    const again = mergeKubeconfig({ path: 'x', text: first.text }, { name: 'prod', access: rotated });
+    expect([again.context, contexts(again.text)]).toEqual(['prod', ['prod']]);
+    expect(accessFromKubeconfig(again.text, 'x').caPem).toBe(rotated.caPem);
+  });
+
   test('refuses an invalid kubeconfig without quoting it', () => {
     for (const text of ['clusters: 5', 'a: [', '- key: secret']) {
       const merge = (): unknown =>

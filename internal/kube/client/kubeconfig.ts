@@ -101,7 +101,10 @@ export function mergeKubeconfig(
   return { text: stringify(merged, { lineWidth: 0 }), context: name };
 }
 
-/** The wanted name, or the first "name-2", "name-3" … that is free or belongs to the same cluster. */
+/**
+ * The wanted name, or the first "name-2", "name-3" … that is free or belongs to the same cluster: one with the same CA, or with the same
+ * server, because a rotation of the keys replaces the CA.
+ */
 function freeName(
   current: Kubeconfig,
   added: { readonly name: string; readonly access: KubeAccess },
@@ -113,7 +116,8 @@ function freeName(
       current[key]?.some((each) => each.name === name || each.name === `${name}-admin`),
     );
     const cluster = current.clusters?.find((each) => each.name === name)?.['cluster'];
-    const ours = (cluster as Record<string, unknown> | undefined)?.['certificate-authority-data'] === ca;
+    const found = (cluster ?? {}) as Record<string, unknown>;
+    const ours = found['certificate-authority-data'] === ca || found['server'] === added.access.server;
     if (!taken || ours) return name;
   }
 }
