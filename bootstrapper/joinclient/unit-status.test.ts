@@ -40,6 +40,14 @@ test.each<{ status: JoinStatus; want: string }>([
     want: '; refused by 10.0.0.1:9090: joinclient-owner-unknown: cluster c1 has unknown owner rdUh…. Fix: Add the owner.',
   },
   {
+    // The refusal of a cluster names only its code.
+    status: {
+      ...{ kind: 'asking', endpoints, sinceMs: 1 },
+      lastError: { ...problem, code: 'join-decommissioned', message: 'join-decommissioned', fix: '' },
+    },
+    want: '; asks 10.0.0.1:9090 to let it join; last error: join-decommissioned. Fix: run `cluster explain` with the name or address of this machine at a workstation',
+  },
+  {
     status: { kind: 'admitted', clusterId: 'c1', nodeName: 'n1', roles: [] },
     want: '; admitted to cluster c1 as n1',
   },

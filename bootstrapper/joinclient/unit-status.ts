@@ -25,7 +25,10 @@ function reasonOf(status: JoinStatus): string {
 }
 
 function problemText({ code, message, fix }: JoinProblem): string {
-  return `${code}: ${message}. Fix: ${fix}`;
+  // A machine that is refused learns only the code; the operators see the reason.
+  const what = message === code ? code : `${code}: ${message}`;
+  const elsewhere = `run \`cluster explain\` with the name or address of this machine at a workstation`;
+  return `${what}. Fix: ${fix === '' ? elsewhere : fix}`;
 }
 
 /** What the status line of the agent's unit depends on, and where it goes. */

@@ -81,7 +81,7 @@ export const joinErrors = defineErrors({
   ),
   'join-decommissioned': retryable.operator.refused(
     'This machine was removed from the cluster. It is refused under every policy and with every key until an owner readmits it.',
-    'To bring the machine back, finish the removal (`cluster node remove NODE`), have an owner run `cluster node readmit NODE`, and reset the machine as root (`cluster node reset --help` shows how).',
+    'To bring the machine back, have an owner run `cluster node readmit NODE`, and reset the machine as root (`cluster node reset --help` shows how). If the removal was interrupted, finish it first (`cluster node remove NODE`).',
   ),
   'join-unknown-machine': retryable.operator.refused(
     'The machine is not in the inventory (`join.policy: inventory`) or not in `attestation.policy.machines`.',

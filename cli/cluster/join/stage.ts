@@ -1,7 +1,7 @@
 import { EXIT_CODES, type ExitName } from '../../../internal/errors/index.ts';
 import { EnrolmentEvent_Stage as Stage, type EnrolmentEvent } from '../../../initproto/gen/machine_pb.js';
 import { roleNames } from '../../../internal/role/index.ts';
-import { printable } from '../../../internal/printable/index.ts';
+import { printableLines } from '../../../internal/printable/index.ts';
 
 /** One event of a join, as text and as data. `code` is a message code that scripts can rely on. */
 export interface StageView {
@@ -41,7 +41,7 @@ export function stageView(event: EnrolmentEvent): StageView {
   const problemData = problem === undefined ? {} : { problem: { ...problem, $typeName: undefined } };
   return {
     code: `join-stage-${stage}`,
-    text: printable(textOf(event)),
+    text: printableLines(textOf(event)),
     data: {
       stage,
       joinId: nodeId,
