@@ -197,7 +197,9 @@ export function curatorLines(curator: Part<CuratorPart>, nowMs: number): readonl
   return [
     ['created', `${formatDuration(nowMs - createdMs)} ago`],
     ['state etcd', describeEtcd(etcd)],
-    ...(kubernetesEtcd === undefined ? [] : [['kube etcd', describeEtcd(kubernetesEtcd)] as const]),
+    ...(kubernetesEtcd === undefined
+      ? []
+      : [['kube etcd', describeEtcd(kubernetesEtcd, 'at most ')] as const]),
     ['quorum', describeQuorum(quorum)],
     ...(pendingJoins === 0
       ? []
@@ -265,9 +267,13 @@ function expiryLine(nodes: readonly NodeView[], nowMs: number): readonly StatusL
   ];
 }
 
-function describeEtcd({ members, learners, hasLeader, dbSizeBytes, quotaBytes }: EtcdPart): string {
+/** @param about "at most " for the size of the Kubernetes etcd, which agents round up so that they do not report each change of it */
+function describeEtcd(
+  { members, learners, hasLeader, dbSizeBytes, quotaBytes }: EtcdPart,
+  about = '',
+): string {
   const learning = learners === 0 ? '' : ` and ${counted(learners, 'learner')}`;
-  const quota = `${formatBytes(dbSizeBytes)} of ${formatBytes(quotaBytes)}`;
+  const quota = `${about}${formatBytes(dbSizeBytes)} of ${formatBytes(quotaBytes)}`;
   return `${counted(members, 'member')}${learning}, ${hasLeader ? 'has a leader' : 'no leader'}, ${quota}`;
 }
 

@@ -240,7 +240,7 @@ describe('runNodeList()', () => {
     expect(context.host.answered).toMatchObject({ nodes: [{ name: 'n1' }] });
   });
 
-  test('reports a lost quorum, the number of control planes that respond, and the way to recover', async () => {
+  test('reports a lost quorum, the number of curators that respond, and the way to recover', async () => {
     const context = contextOf(
       await start(async (signer) => [
         '127.0.0.1:1',
@@ -250,7 +250,7 @@ describe('runNodeList()', () => {
     );
     await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({
       code: 'cluster-quorum-lost',
-      message: expect.stringContaining('1 of 3 control planes respond'),
+      message: expect.stringContaining('1 of 3 curators respond and have no etcd quorum'),
       fix: expect.stringContaining('cluster recover quorum'),
     });
   });
