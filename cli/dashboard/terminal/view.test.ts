@@ -38,7 +38,7 @@ describe('view()', () => {
       'prod  ● 2 problems  4 nodes                              ann (viewer)  12:00:00Z',
       ' 1 Nodes   2 Certificates   3 Decisions   4 Resources   5 Problems 2',
       'state etcd    3 members, has a leader, 2.9 MiB of 2.0 GiB',
-      'kube etcd     3 members, has a leader, 11.4 MiB of 8.0 GiB',
+      'kube etcd     3 members, has a leader, at most 11.4 MiB of 8.0 GiB',
       'quorum        2 of 3 voters needed, 2 healthy; tolerates no failures',
       '! etcd tolerates no further failure: 2 of 3 voters are healthy (1 more: view 5)',
       '',
