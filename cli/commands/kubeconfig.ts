@@ -17,7 +17,7 @@ export function register(command: Command, action: ActionBinder): void {
       'write this API server into the kubeconfig, for example because the named one is off',
       apiServerUrl,
     )
-    .option('--merge', 'merge into the first file of $KUBECONFIG, or ~/.kube/config')
+    .option('--merge', 'merge into the first other file of $KUBECONFIG, or ~/.kube/config')
     .action(
       action<Flags>(async (context, { merge, renew, server }) => {
         const { changeServer, renewKubeconfig, runKubeconfig } = await import('../cluster/index.ts');

@@ -56,8 +56,14 @@ async function recreate(context: CommandContext, name: string): Promise<void> {
   context.host.warn('kubeconfig-recreated', `${kubeconfig} was missing or empty and was created again`);
 }
 
-/** The file that kubectl writes: the first one of $KUBECONFIG, or ~/.kube/config. */
+/**
+ * The file that kubectl writes: the first one of $KUBECONFIG, or ~/.kube/config. The file of the workspace itself is not meant: who works with
+ * it, as the tutorial does, has it in $KUBECONFIG.
+ */
 function targetPath(context: CommandContext, home: string): string {
-  const first = (context.env['KUBECONFIG'] ?? '').split(':').find((each) => each !== '');
+  const { kubeconfig: own } = layoutOf(context.paths.workspace);
+  const first = (context.env['KUBECONFIG'] ?? '')
+    .split(':')
+    .find((each) => each !== '' && resolve(each) !== resolve(own));
   return first === undefined ? resolve(home, '.kube', 'config') : resolve(first);
 }

@@ -490,4 +490,11 @@ describe('runKubeconfig()', () => {
     expect(context.host.codes).toEqual(['kubeconfig-renamed']);
     expect((await files.stat('/home/me/kc'))?.mode).toBe(0o600);
   });
+
+  test('does not merge the file of the workspace into itself', async () => {
+    const files = await start(async () => []);
+    const context = { ...contextOf(files), env: { KUBECONFIG: '/workspace/../workspace/kubeconfig' } };
+    await runKubeconfig(context, { merge: true, home: '/home/me' });
+    expect(context.host.answered).toEqual({ path: '/home/me/.kube/config', context: 'prod' });
+  });
 });
