@@ -28,7 +28,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-etcd-quorum': retryable.operator.unhealthy(
     'An etcd cluster has no quorum, or tolerates fewer failures than with all of its voters.',
-    'Start the control planes that are down. If they are lost for good, read `cluster help recover`; if a quorum is left, remove the lost control plane with `cluster node remove NODE --lost`.',
+    'Start the control planes that are down. On those that run, look at `systemctl status cluster-etcd-state cluster-etcd-kubernetes` and start what was stopped. If machines are lost for good, read `cluster help recover`; if a quorum is left, remove the lost control plane with `cluster node remove NODE --lost`.',
   ),
   'doctor-etcd-content': retryable.operator.unhealthy(
     'A member of an etcd has other content than the others, although all have applied the same changes: its disk or its memory has changed something. Or its members were not compared for hours.',

@@ -1,4 +1,4 @@
-import { DAY_MS, formatDuration } from '../clock/index.ts';
+import { DAY_MS, formatDuration, HOUR_MS } from '../clock/index.ts';
 import { GROWTH_MIN_MS, type GrowthSubject } from '../growth/index.ts';
 import { formatBytes } from '../printable/index.ts';
 import type { ClusterFacts, FileSystemFacts, GrowthFacts } from './cluster-facts.ts';
@@ -41,7 +41,7 @@ function seenFrom({ measuredMs, bytesPerDay }: GrowthFacts): SeenGrowth {
   if (bytesPerDay !== undefined) return { kind: 'measured', bytesPerDay, measuredMs };
   const why =
     measuredMs < GROWTH_MIN_MS
-      ? `measured for ${formatDuration(measuredMs)}: no forecast before ${formatDuration(GROWTH_MIN_MS)}`
+      ? `measured for ${measuredMs < HOUR_MS ? 'less than 1h' : formatDuration(measuredMs)}: no forecast before ${formatDuration(GROWTH_MIN_MS)}`
       : `too few measurements in ${formatDuration(measuredMs)}`;
   return { kind: 'too-few', why };
 }

@@ -67,7 +67,7 @@ export async function runReadmit(context: CommandContext, which: string): Promis
     [
       open.length === 0 ? `${which} is already readmitted.` : `${which} may ask to join again, for 30 days.`,
       ...identities.map((identity) => `  ${identity}`),
-      'It needs approval like any other machine. Reset it first, as root on the machine: see cluster node reset --help',
+      'It needs approval like any other machine. Unless it was reset since its removal, reset it first, as root on the machine: see cluster node reset --help',
     ].join('\n'),
   );
 }

@@ -173,7 +173,9 @@ function startOfMember({ metrics }: ClusterFacts, name: string, subject: string)
 export const size: Observe = (facts) => {
   const threshold = `at most ${percent(DATABASE_WARNING_SHARE)} of the quota`;
   return judgeEtcds(facts, threshold, ({ dbSizeBytes, quotaBytes }, subject) => {
-    const figure = `${formatBytes(dbSizeBytes)} of ${formatBytes(quotaBytes)}`;
+    // Agents round the size of the Kubernetes etcd up, so that they do not report each change of it.
+    const about = subject === 'Kubernetes etcd' ? 'at most ' : '';
+    const figure = `${about}${formatBytes(dbSizeBytes)} of ${formatBytes(quotaBytes)}`;
     const isNear = dbSizeBytes > DATABASE_WARNING_SHARE * quotaBytes && quotaBytes > 0;
     const cause = `the ${subject} uses ${percent(dbSizeBytes / quotaBytes)} of its quota (${figure})`;
     return [{ subject, figure, threshold, problem: warned(isNear ? cause : undefined) }];
