@@ -55,6 +55,8 @@ export class FakeCluster {
   compactions = 0;
   /** Whether etcd compacts its history after the last snapshot of each backup has begun. */
   compactsDuringSnapshot = false;
+  /** Whether etcd answers nothing. */
+  isAway = false;
   /** IDs of the nodes whose disks are full. */
   readonly full = new Set<string>();
   /** The values that the workers publish about the backups of the cluster. */
@@ -70,7 +72,7 @@ export class FakeCluster {
     const node = (nodeId: string) =>
       records.node.put(records.node.key(nodeId), {
         ...{ version: 1, nodeId, name: nodeId.slice(-4), pubKey: '', state: 'UP', createdMs: 1 },
-        ...{ roles: [], labels: {} },
+        ...{ roles: ['ConsensusMember', 'KubernetesController'], labels: {} },
       });
     const cluster = records.cluster.put(CLUSTER_KEY, {
       ...{ version: 1, clusterId: 'c0ffee', clusterName: 'blue', firstNodeId: nodeIds[0] ?? '' },
@@ -206,6 +208,7 @@ export class FakeCluster {
     return Object.assign(Object.create(etcd) as MemoryEtcd, {
       ...{ maintenance, keys, entries },
       ...boundMethods(etcd),
+      ...(this.isAway ? { get: away, list: away, commit: away } : {}),
     }) as unknown as StateEtcd;
   }
 }
@@ -225,6 +228,8 @@ export function createMachine(): Machine {
 
 /** Time between two backups of the test schedule, in ms. */
 export const PERIOD_MS = 10 * MINUTE;
+
+const away = (): Promise<never> => Promise.reject(new Error('etcd is away'));
 
 /** The methods use private members, so they need the object itself. */
 function boundMethods(etcd: MemoryEtcd) {

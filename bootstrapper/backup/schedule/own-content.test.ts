@@ -4,8 +4,10 @@ import { NodeStatusSchema } from '../../../joinservice/curatorproto/gen/curator_
 import type { MemberOnRecord } from '../../membership/index.ts';
 import { differingEtcd } from './own-content.ts';
 
-const member = (etcdContents: Parameters<typeof create<typeof NodeStatusSchema>>[1]) =>
-  ({ status: create(NodeStatusSchema, etcdContents) }) as MemberOnRecord;
+const member = (
+  content: Parameters<typeof create<typeof NodeStatusSchema>>[1],
+  roles = ['ConsensusMember', 'KubernetesController'],
+) => ({ roles, status: create(NodeStatusSchema, content) }) as MemberOnRecord;
 const agreed = { comparedMs: 2n, agreeing: ['a', 'b', 'c'] };
 const differed = { comparedMs: 1n, agreeing: ['b', 'c'], differing: ['a'] };
 
@@ -29,4 +31,9 @@ test.each([
   const members = reports.map((etcdContents) => member(etcdContents === undefined ? {} : { etcdContents }));
   expect(differingEtcd(nodeId, members)).toBe(want);
   expect(differingEtcd(nodeId, members.toReversed())).toBe(want);
+});
+
+test('differingEtcd() ignores a worker, which has nothing to compare: it could stop the backups of the cluster', () => {
+  const worker = member({ etcdContents: { state: { ...differed, comparedMs: 9n } } }, ['KubernetesWorker']);
+  expect(differingEtcd('a', [member({ etcdContents: { state: agreed } }), worker])).toBeUndefined();
 });

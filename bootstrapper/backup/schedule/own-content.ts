@@ -1,4 +1,5 @@
 import { ETCD_NAMES, type EtcdName } from '../../consensus/index.ts';
+import { isControlPlane } from '../../../internal/role/index.ts';
 import type { MemberOnRecord } from '../../membership/index.ts';
 
 /**
@@ -9,6 +10,7 @@ import type { MemberOnRecord } from '../../membership/index.ts';
 export function differingEtcd(nodeId: string, members: readonly MemberOnRecord[]): EtcdName | undefined {
   return ETCD_NAMES.find((name) => {
     const [newest] = members
+      .filter(({ roles }) => isControlPlane(roles)) // a worker has nothing to compare
       .flatMap(({ status }) => status?.etcdContents?.[name] ?? [])
       .toSorted((a, b) => Number(b.comparedMs - a.comparedMs));
     return newest?.differing.includes(nodeId) === true;

@@ -30,8 +30,9 @@ export type BackupPlan =
  * Decides whether this control plane takes a backup now. Pure. A backup is due one period after the newest proved
  * backup. The control plane whose own newest backup is the oldest goes first, so that the backups spread over all
  * control planes. Each further control plane waits half a minute longer than the one before it in the order, in case
- * that one is down or fails: one whose disk is full must not keep the others from it. A newest backup in the future means that a clock was set back. Then a backup is due at once, and
- * the numbers of the backups, not their times, keep the order.
+ * that one is down or fails: one whose disk is full must not keep the others from it. A newest backup in the future
+ * means that a clock was set back. Then a backup is due at once, and the numbers of the backups, not their times, keep
+ * the order.
  */
 export function planBackup({ nowMs, nodeId, schedule, head, failedMs, kept }: BackupInputs): BackupPlan {
   const position = positionOf(nodeId, schedule.nodeIds, kept);

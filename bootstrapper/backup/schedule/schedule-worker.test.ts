@@ -198,6 +198,19 @@ describe('backupScheduleWorker()', () => {
     expect((await cluster.kept()).map(({ nodeId }) => nodeId)).not.toContain(first);
   });
 
+  test('takes the backup at once when etcd is back: an etcd that does not answer was no attempt', async () => {
+    const { cluster, clock, machines, ids, run, proved } = await start(1);
+    await cluster.schedule(ids);
+    cluster.isAway = true;
+    run(...machines);
+    await clock.advance(10_000);
+    expect(await proved(1)()).toBe(false);
+    cluster.isAway = false;
+    await clock.advance(10_000);
+    await clock.advance(10_000);
+    expect(await proved(1)()).toBe(true);
+  });
+
   const comparisons = [
     {
       name: 'another control plane, if the first one is damaged',

@@ -58,7 +58,6 @@ export function backupScheduleWorker(
     for (;;) {
       const why = await runOnce(options, own, scope).catch((error: unknown) => {
         scope.signal.throwIfAborted();
-        own.failedMs = options.clock.nowMs();
         return `taking a backup: ${describeError(error)}`;
       });
       scope.waiting(why);
@@ -129,9 +128,12 @@ async function follow(
     const { name, sizeBytes, sha256 } = record;
     scope.log.info('scheduled backup taken and proved', { name, sizeBytes, sha256 });
     return record;
+  }).catch((error: unknown) => {
+    own.failedMs = clock.nowMs();
+    throw error;
   });
-  if (done === undefined) return 'another control plane, which takes a backup';
   own.failedMs = undefined;
+  if (done === undefined) return 'another control plane, which takes a backup';
   await forgetRemoved(etcd, kept, signal);
   publish(options, certificate, await reconcile(options, etcd, certificate.keep, signal));
   return 'the next backup';
