@@ -64,6 +64,18 @@ describe('follow()', () => {
     });
   });
 
+  test('shows the fingerprint in a line of its own, and texts of others in one', async () => {
+    const { context, at } = createFollower();
+    const waiting = { stage: Stage.WAITING, clusterName: 'prod', nodeId: 'node-1', fingerprint: 'sha256:ab' };
+    const sent = { ...waiting, message: 'approve it\n  fingerprint sha256:cd' };
+    await follow(context, createMachine([sent, Stage.RUNNING]), at);
+    expect(context.host.records).toContainEqual(
+      expect.objectContaining({
+        text: 'Waiting for cluster prod: approve it↵  fingerprint sha256:cd\n  fingerprint sha256:ab\n  join ID     node-1',
+      }),
+    );
+  });
+
   test('keeps the connection error for the timeout message', async () => {
     const { clock, stop, seen, context, at } = createFollower();
     const outcome = expect(follow(context, createMachine([Stage.ASKING]), at)).rejects.toThrow('enough');

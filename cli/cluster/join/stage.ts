@@ -1,7 +1,7 @@
 import { EXIT_CODES, type ExitName } from '../../../internal/errors/index.ts';
 import { EnrolmentEvent_Stage as Stage, type EnrolmentEvent } from '../../../initproto/gen/machine_pb.js';
 import { roleNames } from '../../../internal/role/index.ts';
-import { printableLines } from '../../../internal/printable/index.ts';
+import { printable } from '../../../internal/printable/index.ts';
 
 /** One event of a join, as text and as data. `code` is a message code that scripts can rely on. */
 export interface StageView {
@@ -41,7 +41,9 @@ export function stageView(event: EnrolmentEvent): StageView {
   const problemData = problem === undefined ? {} : { problem: { ...problem, $typeName: undefined } };
   return {
     code: `join-stage-${stage}`,
-    text: printableLines(textOf(event)),
+    text: linesOf(event)
+      .map((line) => printable(line))
+      .join('\n'),
     data: {
       stage,
       joinId: nodeId,
@@ -62,6 +64,12 @@ export function exitOf(name: string): ExitName {
   return Object.hasOwn(EXIT_CODES, name) ? (name as ExitName) : 'refused';
 }
 
+/** A line break in a text of the machine or of the cluster begins no line of its own. */
+function linesOf(event: EnrolmentEvent): readonly string[] {
+  const ids = [`  fingerprint ${event.fingerprint}`, `  join ID     ${event.nodeId}`];
+  return [textOf(event), ...(event.stage === Stage.WAITING ? ids : [])];
+}
+
 function textOf(event: EnrolmentEvent): string {
   const { nodeName, problem, endpoints } = event;
   switch (event.stage) {
@@ -73,7 +81,7 @@ function textOf(event: EnrolmentEvent): string {
     }
     case Stage.WAITING: {
       const position = event.position === 0 ? '' : ` (position ${event.position})`;
-      return `Waiting for cluster ${event.clusterName}${position}: ${event.message}\n  fingerprint ${event.fingerprint}\n  join ID     ${event.nodeId}`;
+      return `Waiting for cluster ${event.clusterName}${position}: ${event.message}`;
     }
     case Stage.REFUSED:
       return `Refused by ${endpoints.join(', ')}: ${problem?.message ?? ''}`;
