@@ -571,7 +571,13 @@ describe('runDoctor()', () => {
     const causes = (record?.kind === 'result' ? record.text : '').match(/^unknown: .*(?= \[)/gm) ?? [];
     expect(causes.length).toBeGreaterThan(0);
     expect(causes).toEqual([...new Set(causes)]);
-    expect(record?.kind === 'result' && record.text).toMatch(/^unknown: .* \[\d+ checks: doctor-/m);
+    const text = record?.kind === 'result' ? record.text : '';
+    expect(text).toMatch(/^unknown: .* \[\d+ checks: doctor-/m);
+    // As docs/doctor.md says, problems that follow from an error come last.
+    const heads = text.match(/^(?:error|warning|unknown): .*/gm) ?? [];
+    const follows = heads.map((head) => head.includes('probably follows from'));
+    expect(follows).toEqual(follows.toSorted());
+    expect(follows).toContain(true);
   });
 
   test('with the name of a worker, still measures the control planes, and asks no other kubelet', async () => {

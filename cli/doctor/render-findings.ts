@@ -68,22 +68,19 @@ function rowsOf(findings: readonly Finding[]): readonly (readonly string[])[] {
   return one === undefined ? rows : [...rows, [`${hidden.size} more`, 'good', 'as above', one.threshold]];
 }
 
-/** Without curators most checks are unknown for the same reason, which is printed once. */
+/** In their order. Without curators most checks are unknown for the same reason, which is printed once. */
 function renderProblemList(problems: readonly Finding[]): readonly string[] {
-  const unknown = problems.filter(({ grade }) => grade === 'unknown');
-  return [
-    ...problems.filter((each) => !unknown.includes(each)).flatMap(renderProblem),
-    ...[...Map.groupBy(unknown, ({ cause }) => cause)].flatMap(([cause, of]) => {
-      const codes = [...new Set(of.map(({ code }) => code))];
-      if (codes.length === 1) return of.flatMap(renderProblem);
-      const fixes = new Set(of.map(({ fix }) => fix).filter((fix) => fix !== ''));
-      return [
-        '',
-        `unknown: ${cause} [${codes.length} checks: ${codes.join(', ')}]`,
-        ...[...fixes].map((fix) => `  fix: ${fix}`),
-      ];
-    }),
-  ];
+  const groups = Map.groupBy(problems, (each) => (each.grade === 'unknown' ? each.cause : each));
+  return [...groups.values()].flatMap((group) => {
+    const codes = [...new Set(group.map(({ code }) => code))];
+    if (codes.length === 1) return group.flatMap(renderProblem);
+    const fixes = new Set(group.map(({ fix }) => fix).filter((fix) => fix !== ''));
+    return [
+      '',
+      `unknown: ${group[0]?.cause} [${codes.length} checks: ${codes.join(', ')}]`,
+      ...[...fixes].map((fix) => `  fix: ${fix}`),
+    ];
+  });
 }
 
 function renderProblem({ grade, cause, code, fix, followsFrom }: Finding): readonly string[] {

@@ -49,7 +49,7 @@ export async function chooseBackupNode(
   const facts = await recordFacts(context);
   if (!facts.records.ok) return wanted; // the backup fails for the same reason
   const planes = facts.records.value.nodes
-    .filter(({ isControlPlane }) => isControlPlane)
+    .filter(({ isControlPlane, state }) => isControlPlane && state === 'up')
     .toSorted((a, b) => Number(b.health === 'healthy') - Number(a.health === 'healthy'))
     .map(({ id, name }) => ({ id, name, problem: skipChecks ? undefined : backupGateOf(facts, name) }));
   if (wanted === undefined) {
