@@ -184,17 +184,15 @@ describe('describeSharedKeys()', () => {
   test('lists each key, what a copy of it allows, the test result and what to do', () => {
     const said = describeSharedKeys(keys, { onDisk: 'left', outcome: 'kept', generation: 2 }).join('\n');
     expect(said).toMatch(
-      /^\nThe node held.*not revoked.*\n {2}K +open\n +tested: accepted at X\n {2}L +read\nFor these tests a control plane [^\n]*The credentials that the node had are refused\.\nUnless.*cluster keys rotate --replace 2$/s,
+      /^\nThe node held.*not revoked.*\n {2}K +open\n +tested: accepted at X\n {2}L +read\nFor these tests a control plane [^\n]*The credentials of the removed node are refused\.\nUnless.*cluster keys rotate --replace 2$/s,
     );
   });
 
-  test('says that a refused name does not make a key harmless', () => {
+  test('says that a refused test does not make a key harmless', () => {
     const held = { onDisk: 'deleted', outcome: 'kept', generation: 2 } as const;
     const refused = [{ key: 'K', harm: 'open', lasts: false, tried: 'refused' }];
-    expect(describeSharedKeys(refused, held).join('\n')).toContain(
-      'can still make credentials in other names',
-    );
-    expect(describeSharedKeys(keys, held).join('\n')).not.toContain('in other names');
+    expect(describeSharedKeys(refused, held).join('\n')).toContain('tried one credential only');
+    expect(describeSharedKeys(keys, held).join('\n')).not.toContain('one credential only');
   });
 
   test('says that a node that was removed in order has wiped its shared keys', () => {

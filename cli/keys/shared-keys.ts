@@ -108,10 +108,10 @@ export interface RemainingKeys {
 
 /** Without this line, a test result reads as if the credentials of the removed node were accepted. */
 const HOW_TRIED =
-  'For these tests a control plane made credentials with its own copies of the keys, in the name of the removed node. The credentials that the node had are refused.';
-/** A refused name does not make the key harmless. */
-const IN_OTHER_NAMES =
-  'Where the tests were refused, only this name is refused: a copy of the key can still make credentials in other names.';
+  'For these tests a control plane made credentials with its own copies of the keys. The credentials of the removed node are refused.';
+/** A refused test is no good news about a key that was not replaced. */
+const ONE_TRIED =
+  'A test that was refused tried one credential only: a copy of the key may still make others that are accepted.';
 
 /** Lines that tell what a copy of the removed node's disk can still be used for; none if it held no keys. */
 export function describeSharedKeys(
@@ -136,7 +136,7 @@ export function describeSharedKeys(
         ]),
     ...rowsOf(keys),
     ...(keys.some(({ tried }) => tried !== undefined) ? [HOW_TRIED] : []),
-    ...(keys.some(({ tried }) => tried?.startsWith('refused') === true) ? [IN_OTHER_NAMES] : []),
+    ...(keys.some(({ tried }) => tried?.startsWith('refused') === true) ? [ONE_TRIED] : []),
     adviceFor(outcome, `cluster keys rotate --replace ${generation ?? 1}`),
   ];
 }
