@@ -112,12 +112,16 @@ export function readinessOf({ status }: Pick<KubeNode, 'status'>): {
   return { ready: ready.status === 'True', why: printable(ready.message || ready.reason) };
 }
 
-/** Whether a pod is ready, or has ended with success. */
-export function isPodReady(pod: {
-  readonly status: Pick<KubePod['status'], 'phase'> & {
-    readonly conditions: readonly Pick<KubePod['status']['conditions'][number], 'type' | 'status'>[];
+/** The part of a pod that says whether it is ready. */
+interface PodReadiness {
+  readonly status: {
+    readonly phase: string;
+    readonly conditions: readonly { readonly type: string; readonly status: string }[];
   };
-}): boolean {
+}
+
+/** Whether a pod is ready, or has ended with success. */
+export function isPodReady(pod: PodReadiness): boolean {
   if (pod.status.phase === 'Succeeded') return true;
   return pod.status.conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
 }

@@ -18,9 +18,9 @@ export interface SchedulingChange {
 }
 
 /**
- * Waits until Kubernetes shows the pods of the control plane as ready, or no more, and the control-plane taint of the Node matches its roles. Then uncordons the Node if a drain for a
- * role change has cordoned it, in this run or in an interrupted one. If an operator has cordoned it, it stays
- * cordoned.
+ * Waits until Kubernetes shows the pods of the control plane as ready, or no more, and the control-plane taint of the
+ * Node matches its roles. Then uncordons the Node if a drain for a role change has cordoned it, in this run or in an
+ * interrupted one. If an operator has cordoned it, it stays cordoned.
  * @throws NodesError `nodes-role-change-timeout`
  */
 export async function awaitScheduling(context: CommandContext, pods: SchedulingChange): Promise<void> {
