@@ -1,9 +1,10 @@
 import { expect, test } from '@jest/globals';
-import { joined, paced } from './paced.ts';
+import { databaseRate, joined, paced } from './paced.ts';
 
 const KIB = 1024;
 const MIB = 1024 ** 2;
 const { signal } = new AbortController();
+const bytesPerSecond = 16 * MIB;
 const lengthOf = ({ length }: Uint8Array): number => length;
 
 /** A clock that only sleeping advances. */
@@ -20,12 +21,12 @@ async function* chunksOf(count: number, sizeBytes: number): AsyncGenerator<Uint8
   for (let sent = 0; sent < count; sent++) yield await Promise.resolve(new Uint8Array(sizeBytes).fill(sent));
 }
 
-test('paced() passes on all chunks, at most 16 MiB a second', async () => {
+test('paced() passes on all chunks, at most so many bytes a second', async () => {
   const clock = createClock();
   let bytes = 0;
-  for await (const chunk of paced(chunksOf(1024, 64 * KIB), lengthOf, { clock, signal })) {
+  for await (const chunk of paced(chunksOf(1024, 64 * KIB), lengthOf, { bytesPerSecond, clock, signal })) {
     bytes += chunk.length;
-    expect(bytes / (16 * MIB)).toBeLessThanOrEqual((clock.nowMs + 25) / 1000);
+    expect(bytes / bytesPerSecond).toBeLessThanOrEqual((clock.nowMs + 25) / 1000);
   }
   expect(bytes).toBe(64 * MIB);
   expect(clock.nowMs).toBeGreaterThan(3_900);
@@ -34,11 +35,22 @@ test('paced() passes on all chunks, at most 16 MiB a second', async () => {
 
 test('paced() does not delay chunks that come slowly, and ends with the signal', async () => {
   const clock = createClock();
-  for await (const _ of paced(chunksOf(10, MIB), lengthOf, { clock, signal })) clock.nowMs += 1000;
+  for await (const _ of paced(chunksOf(10, MIB), lengthOf, { bytesPerSecond, clock, signal }))
+    clock.nowMs += 1000;
   expect(clock.nowMs).toBe(10_000);
   const sleep = () => Promise.reject(new Error('stopped'));
-  const all = paced(chunksOf(10, MIB), lengthOf, { clock: { ...createClock(), sleep }, signal });
+  const all = paced(chunksOf(10, MIB), lengthOf, {
+    bytesPerSecond,
+    clock: { ...createClock(), sleep },
+    signal,
+  });
   await expect(Array.fromAsync(all)).rejects.toThrow('stopped');
+});
+
+test('databaseRate() is 8 MiB a second, and more for a database that would take longer than 200 s', () => {
+  expect(databaseRate(0)).toBe(8 * MIB);
+  expect(databaseRate(1024 * MIB)).toBe(8 * MIB);
+  expect(databaseRate(4000 * MIB)).toBe(20 * MIB);
 });
 
 test('joined() makes blocks of small chunks, with the same bytes', async () => {

@@ -27,7 +27,7 @@ import {
 import { isMemberState } from '../../internal/role/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { BackupTaskError } from './errors.ts';
-import { joined, paced } from './paced.ts';
+import { databaseRate, joined, paced, type Pace } from './paced.ts';
 
 const READ_MS = 10_000;
 /** Long enough to hash a database of some GiB. */
@@ -35,7 +35,7 @@ const HASH_MS = 5 * 60_000;
 
 /** The part of an etcd client that a backup uses. */
 export interface BackupEtcd extends Pick<EtcdClient, 'get' | 'list' | 'keys' | 'entries'> {
-  readonly maintenance: Pick<EtcdClient['maintenance'], 'hash' | 'snapshot'>;
+  readonly maintenance: Pick<EtcdClient['maintenance'], 'hash' | 'snapshot' | 'status'>;
 }
 
 /** Clients with root credentials of both local members. */
@@ -126,7 +126,7 @@ function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupP
   let keys: Uint8Array = new Uint8Array();
   const snapshot = (name: EtcdName): AsyncIterable<Uint8Array> => {
     const begun = afterFirst(etcds[name].maintenance.snapshot(signal), () => watches[name].begun(signal));
-    const chunks = paced(joined(begun), lengthOf, { clock, signal });
+    const chunks = paced(joined(begun), lengthOf, paceOf(clock, watches[name], signal));
     return observer === undefined ? chunks : tee(chunks, (data) => observer.snapshot(name, data));
   };
   return [
@@ -166,9 +166,17 @@ async function* objectsOf(clock: Clock, { etcds, watches, signal }: Taking): Asy
   yield* encodeObjects({
     since,
     before: etcd.keys(OBJECTS_PREFIX, since, limits),
-    after: paced(etcd.entries(OBJECTS_PREFIX, revision, limits), sizeOfPage, { clock, signal }),
+    after: paced(
+      etcd.entries(OBJECTS_PREFIX, revision, limits),
+      sizeOfPage,
+      paceOf(clock, watches.kubernetes, signal),
+    ),
     isCompacted: (error) => error instanceof EtcdError && error.code === 'etcd-compacted',
   });
+}
+
+function paceOf(clock: Clock, { sizeBytes }: SnapshotWatch, signal: AbortSignal): Pace {
+  return { bytesPerSecond: databaseRate(sizeBytes), clock, signal };
 }
 
 function lengthOf(chunk: Uint8Array): number {
@@ -257,6 +265,8 @@ async function readKeys({ files, keyFiles }: BackupStreamOptions): Promise<Uint8
  */
 class SnapshotWatch {
   readonly revision: bigint;
+  /** Of the database, with its unused pages. */
+  readonly sizeBytes: number;
   readonly #etcd: BackupEtcd;
   readonly #before: bigint;
   readonly #objects: Readonly<Record<string, number>>;
@@ -264,13 +274,14 @@ class SnapshotWatch {
 
   private constructor(
     etcd: BackupEtcd,
-    at: Pick<SnapshotWatch, 'revision'> & {
+    at: Pick<SnapshotWatch, 'revision' | 'sizeBytes'> & {
       readonly compactRevision: bigint;
       readonly objects: Readonly<Record<string, number>>;
     },
   ) {
     this.#etcd = etcd;
     this.revision = at.revision;
+    this.sizeBytes = at.sizeBytes;
     this.#before = at.compactRevision;
     this.#objects = at.objects;
   }
@@ -279,9 +290,10 @@ class SnapshotWatch {
     // Linearizable: every write that was acknowledged before is in the snapshot.
     const { revision } = await etcd.list(`${CLUSTER_PREFIX}none/`, { signal, timeoutMs: READ_MS });
     const { compactRevision } = await etcd.maintenance.hash(revision, { signal, timeoutMs: HASH_MS });
+    const { dbSizeBytes: sizeBytes } = await etcd.maintenance.status({ signal, timeoutMs: READ_MS });
     const objects = new ObjectCounts();
     for await (const keys of etcd.keys('/', revision, { signal, timeoutMs: READ_MS })) objects.add(keys);
-    return new SnapshotWatch(etcd, { revision, compactRevision, objects: objects.byResource });
+    return new SnapshotWatch(etcd, { revision, sizeBytes, compactRevision, objects: objects.byResource });
   }
 
   /** To be called once the snapshot has begun. */

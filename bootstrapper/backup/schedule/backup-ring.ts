@@ -4,7 +4,7 @@ import type { Clock } from '../../../internal/clock/index.ts';
 import type { FilePort, StreamPort } from '../../../internal/file/index.ts';
 import { BACKUP_NAME, type BackupRecord } from '../../../internal/records/index.ts';
 import { BackupTaskError } from '../errors.ts';
-import { paced } from '../paced.ts';
+import { FILE_RATE, paced } from '../paced.ts';
 
 const FILE_MODE = 0o600;
 const SEQ_DIGITS = 8;
@@ -112,6 +112,7 @@ export class BackupRing {
     signal: AbortSignal,
   ): Promise<Pick<BackupRecord, 'takenMs' | 'epoch' | 'sha256' | 'sizeBytes'>> {
     const chunks = paced(this.#streams.readChunks(path, { signal }), ({ length }) => length, {
+      bytesPerSecond: FILE_RATE,
       clock: this.#clock,
       signal,
     });
