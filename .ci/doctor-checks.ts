@@ -45,7 +45,8 @@ disk has changed, or more than 5% of it was freed. A clock that is set does not 
 
 The same checks are gates: \`cluster node remove\`, \`node reset\`, \`node set-role\` and \`node reboot\` of a control plane, and \`keys rotate\`, are refused
 (\`doctor-change-unsafe\`) while \`doctor-etcd-content\` or \`doctor-etcd-full\` has an error that the change would make worse. A good member does not start while a
-damaged one runs, and what stays must be right. The node with the damaged member may be taken out; \`--skip-checks\` skips the gate.
+damaged one runs, and what stays must be right. The node with the damaged member may be taken out. Its data does not become a
+backup (\`doctor-backup-damaged\`), nor that of the cluster by \`recover quorum\` (\`recover-damaged\`). \`--skip-checks\` skips the gate.
 
 [Prometheus alerts](monitoring.md) with the same thresholds are in the chart \`monitoring\`.
 `;

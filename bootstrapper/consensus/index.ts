@@ -38,7 +38,7 @@ export {
   type RunningEtcdPair,
 } from './etcd-pair.ts';
 export { ConsensusError } from './errors.ts';
-export { judgeRecoveries, type Surveys } from './recovery/judge-recoveries.ts';
+export { decideRecoveries, judgeRecoveries, type Surveys } from './recovery/judge-recoveries.ts';
 export { type RecoverConfig } from './recovery/data-copy.ts';
 export { recoverMember, surveyWithDataCopy, surveyMembers } from './recovery/recover-member.ts';
 export { removeRestoredSnapshots, withRestoredSnapshot } from './recovery/restored-etcd.ts';

@@ -52,7 +52,7 @@ export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Mac
       return { endpoints: [...operatorEndpoints.list], fingerprint, nodeId };
     },
     surveyQuorum: async (_, { signal }) => {
-      const { surveys, refusals, losses, ...facts } = await recovery.survey(signal);
+      const { surveys, refusals, damage, losses, ...facts } = await recovery.survey(signal);
       return {
         ...facts,
         etcd: Object.entries(surveys).map(([name, { epoch, own, others }]) => ({
@@ -60,11 +60,12 @@ export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Mac
           others: others.map(memberToWire),
         })),
         refusals: [...refusals],
+        damage: [...damage],
         losses: [...losses],
       };
     },
-    recoverQuorum: async ({ clusterName }) => {
-      await recovery.order(clusterName);
+    recoverQuorum: async ({ clusterName, skipChecks }) => {
+      await recovery.order(clusterName, skipChecks);
       return {};
     },
     watchEnrolment: async function* (_, { signal }) {

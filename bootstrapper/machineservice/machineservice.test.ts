@@ -72,11 +72,11 @@ test('root sets the join endpoints of the machine over a Unix socket and watches
   localRoles.set(undefined);
   const told: string[][] = [];
   let hurries = 0;
-  const ordered: string[] = [];
+  const ordered: [string, boolean][] = [];
   const member = { endpoint: 'a:2379', raftIndex: 7n, hasLeader: false };
   const recovery = {
     survey: async () => ({
-      ...{ clusterName: 'blue', nodeName: 'cp1', refusals: [], losses: ['much'] },
+      ...{ clusterName: 'blue', nodeName: 'cp1', refusals: [], damage: ['all of it'], losses: ['much'] },
       surveys: {
         state: {
           ...{ epoch: 1, own: member },
@@ -86,7 +86,7 @@ test('root sets the join endpoints of the machine over a Unix socket and watches
       lastFailure: '',
       isOrdered: false,
     }),
-    order: async (clusterName: string) => void ordered.push(clusterName),
+    order: async (clusterName: string, skipChecks: boolean) => void ordered.push([clusterName, skipChecks]),
   } as unknown as MachineServicePorts['recovery']; // one etcd cluster with the shown fields is enough here
   const ports = {
     ...{
@@ -129,10 +129,10 @@ test('root sets the join endpoints of the machine over a Unix socket and watches
   await expect(machine.direct({ endpoints: ['10.0.0.9'] }, call)).rejects.toMatchObject({
     code: 'machineservice-is-member',
   });
-  const { etcd, losses } = await machine.surveyQuorum({}, call);
+  const { etcd, damage, losses } = await machine.surveyQuorum({}, call);
   expect(etcd).toMatchObject([{ name: 'state', epoch: 1n, own: { raftIndex: 7n }, others: [{}] }]);
-  expect([etcd[0]?.others[0]?.raftIndex, losses]).toEqual([undefined, ['much']]);
-  await machine.recoverQuorum({ clusterName: 'blue' }, call);
-  expect(ordered).toEqual(['blue']);
+  expect([etcd[0]?.others[0]?.raftIndex, damage, losses]).toEqual([undefined, ['all of it'], ['much']]);
+  await machine.recoverQuorum({ clusterName: 'blue', skipChecks: true }, call);
+  expect(ordered).toEqual([['blue', true]]);
   life.abort();
 });

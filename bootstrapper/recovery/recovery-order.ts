@@ -8,6 +8,7 @@ const names = z.array(z.enum(ETCD_NAMES));
 const shape = z.strictObject({
   version: z.literal(1),
   clusterName: z.string(),
+  skipChecks: z.literal(true).optional(),
   decided: names.optional(),
   done: names.optional(),
 });
@@ -15,6 +16,8 @@ const shape = z.strictObject({
 /** A request to recover the quorum, as it is on disk. */
 export interface RecoveryOrder {
   readonly clusterName: string;
+  /** The operator keeps the data of this machine although it was found to differ from that of the majority. */
+  readonly skipChecks: boolean;
   /**
    * The etcd clusters to recover; undefined until the agent has decided that. It decides only once, because
    * the recovery of the first etcd cluster would change the result of a second decision.
@@ -31,8 +34,8 @@ export interface RecoveryOrder {
 export async function readRecoveryOrder(files: FilePort): Promise<RecoveryOrder | undefined> {
   const text = await readText(files, AGENT_PATHS.recoveryOrder, MAX_BYTES);
   if (text === undefined) return undefined;
-  const { clusterName, decided, done } = shape.parse(JSON.parse(text));
-  return { clusterName, decided, done: done ?? [] };
+  const { clusterName, skipChecks, decided, done } = shape.parse(JSON.parse(text));
+  return { clusterName, skipChecks: skipChecks ?? false, decided, done: done ?? [] };
 }
 
 /** Replaces the request on disk. */
@@ -41,6 +44,7 @@ export async function saveRecoveryOrder(files: FilePort, order: RecoveryOrder): 
 }
 
 /** The request as JSON. */
-export function encodeRecoveryOrder({ clusterName, decided, done }: RecoveryOrder): string {
-  return `${JSON.stringify({ version: 1, clusterName, ...(decided === undefined ? {} : { decided, done }) })}\n`;
+export function encodeRecoveryOrder({ clusterName, skipChecks, decided, done }: RecoveryOrder): string {
+  const optional = { ...(skipChecks && { skipChecks }), ...(decided !== undefined && { decided, done }) };
+  return `${JSON.stringify({ version: 1, clusterName, ...optional })}\n`;
 }

@@ -37,27 +37,27 @@ async function createMachine(isControlPlane = true) {
 describe('an order to recover the quorum', () => {
   test('for this cluster is on disk before it is answered, and ends the agent', async () => {
     const { files, service } = await createMachine();
-    await service.order('blue');
+    await service.order('blue', false);
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeDefined();
     expect(service.ordered.peek()).toEqual({ set: true, value: true });
   });
 
   test('for another cluster is refused', async () => {
     const { files, service } = await createMachine();
-    await expect(service.order('green')).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
+    await expect(service.order('green', false)).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeUndefined();
     expect(service.ordered.peek()).toEqual({ set: true, value: false });
   });
 
   test('is refused without etcd data', async () => {
     const { service } = await createMachine(false);
-    await expect(service.order('blue')).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
+    await expect(service.order('blue', false)).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
     await expect(service.survey(never)).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
   });
 
   test('that cannot be carried out is dropped with its reason, and nothing is changed', async () => {
     const { files, ports, service } = await createMachine();
-    await service.order('blue');
+    await service.order('blue', false);
     await runPendingRecovery(ports, never); // without the keys of etcd, no member answers
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeUndefined();
     expect(Buffer.from((await files.read(AGENT_PATHS.recoveryFailure, 4096)) ?? []).toString()).toMatch(
@@ -69,7 +69,7 @@ describe('an order to recover the quorum', () => {
 
   test('that was interrupted is completed by the next start', async () => {
     const { files, ports, service } = await createMachine();
-    await service.order('blue');
+    await service.order('blue', false);
     await files.makeDirectory(layout.root);
     await files.createExclusive(layout.recoveryMarker, '2\n');
     await expect(runPendingRecovery(ports, never)).rejects.toThrow();

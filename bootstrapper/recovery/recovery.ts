@@ -9,6 +9,7 @@ import {
   ETCD_NAMES,
   ETCD_PORTS,
   type EtcdName,
+  decideRecoveries,
   judgeRecoveries,
   QUOTA_BYTES,
   type RecoverConfig,
@@ -65,7 +66,7 @@ export function temporaryEtcdConfig(
 }
 
 /** Whether the quorum can be recovered from this machine, and what it would lose. */
-interface QuorumSurvey extends Pick<ReturnType<typeof judgeRecoveries>, 'refusals' | 'losses'> {
+interface QuorumSurvey extends Pick<ReturnType<typeof judgeRecoveries>, 'refusals' | 'damage' | 'losses'> {
   readonly clusterName: string;
   readonly nodeName: string;
   readonly surveys: Surveys;
@@ -103,10 +104,10 @@ export class RecoveryService {
         signal,
       );
     const surveys = { state: await survey('state'), kubernetes: await survey('kubernetes') };
-    const { refusals, losses } = judgeRecoveries(surveys);
+    const { refusals, damage, losses } = judgeRecoveries(surveys);
     const { clusterName, nodeName } = membership;
     return {
-      ...{ clusterName, nodeName, surveys, refusals, losses },
+      ...{ clusterName, nodeName, surveys, refusals, damage, losses },
       lastFailure: (await readText(files, AGENT_PATHS.recoveryFailure, MAX_BYTES)) ?? '',
       isOrdered: (await files.stat(AGENT_PATHS.recoveryOrder)) !== undefined,
     };
@@ -116,7 +117,7 @@ export class RecoveryService {
    * Requests the recovery. The request is on disk when the promise resolves, and then the agent ends.
    * @throws ConsensusError `consensus-not-recoverable`
    */
-  async order(clusterName: string): Promise<void> {
+  async order(clusterName: string, skipChecks: boolean): Promise<void> {
     const { files } = this.#ports;
     const membership = await this.#member();
     if (clusterName !== membership.clusterName)
@@ -128,7 +129,7 @@ export class RecoveryService {
     await files.remove(AGENT_PATHS.recoveryFailure);
     await files.createExclusive(
       AGENT_PATHS.recoveryOrder,
-      encodeRecoveryOrder({ clusterName, decided: undefined, done: [] }),
+      encodeRecoveryOrder({ clusterName, skipChecks, decided: undefined, done: [] }),
     );
     this.#ordered.set(true);
   }
@@ -175,7 +176,7 @@ export async function runPendingRecovery(ports: SystemPorts, signal: AbortSignal
 
 async function recoverDecided(work: RecoveryWork, order: RecoveryOrder, signal: AbortSignal): Promise<void> {
   const { files } = work.ports;
-  const decided = order.decided ?? (await decide(work, signal));
+  const decided = order.decided ?? (await decide(work, order.skipChecks, signal));
   let now: RecoveryOrder = { ...order, decided };
   await saveRecoveryOrder(files, now);
   for (const name of decided) {
@@ -198,16 +199,14 @@ interface RecoveryWork {
 }
 
 /** Surveys both etcd clusters again at the last moment: the other members may have returned. */
-async function decide({ ports, configOf }: RecoveryWork, signal: AbortSignal): Promise<readonly EtcdName[]> {
+async function decide(
+  { ports, configOf }: RecoveryWork,
+  skipChecks: boolean,
+  signal: AbortSignal,
+): Promise<readonly EtcdName[]> {
   const surveys: Surveys = {
     state: await surveyWithDataCopy(ports, configOf('state'), signal),
     kubernetes: await surveyWithDataCopy(ports, configOf('kubernetes'), signal),
   };
-  const { lost, refusals } = judgeRecoveries(surveys);
-  if (refusals.length > 0)
-    throw new ConsensusError(
-      'consensus-not-recoverable',
-      `cannot recover from ${surveys.state.own.nodeId}: ${refusals.join('; ')}`,
-    );
-  return lost;
+  return decideRecoveries(surveys, skipChecks);
 }

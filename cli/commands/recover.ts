@@ -23,6 +23,7 @@ export function register(command: Command, action: ActionBinder): void {
     .description('restore the etcd quorum from this control plane (as root)')
     .option('--confirm <cluster>', 'cluster name: confirms the loss of data on the other nodes')
     .option('--dry-run', 'show the state and what would be lost without changing anything')
+    .option('--skip-checks', 'recover although the data here differs from that of the majority')
     .addHelpText(
       'after',
       `
@@ -36,11 +37,11 @@ Examples:
   cluster recover quorum --confirm my-cluster`,
     )
     .action(
-      action<{ readonly confirm?: string; readonly dryRun?: true }>(async (context, { confirm, dryRun }) =>
-        (await import('../recover/index.ts')).runRecoverQuorum(context, {
-          confirmed: confirm,
-          dryRun: dryRun === true,
-        }),
+      action<{ readonly confirm?: string; readonly dryRun?: true; readonly skipChecks?: true }>(
+        async (context, { confirm, dryRun, skipChecks }) =>
+          (await import('../recover/index.ts')).runRecoverQuorum(context, {
+            ...{ confirmed: confirm, dryRun: dryRun === true, skipChecks: skipChecks === true },
+          }),
       ),
     );
   registerDisk(command, action);

@@ -6,6 +6,10 @@ export const recoverErrors = defineErrors({
     'The quorum cannot be recovered from this machine. Nothing was changed.',
     'Start the other control planes, or run the command on the control plane with the newest data.',
   ),
+  'recover-damaged': fault.operator.precondition(
+    'The data of this machine was found to differ from that of the majority, and a recovery would make it the data of the cluster. Nothing was changed.',
+    'Run the command on a control plane whose data is right. If none will come back, restore the newest good backup (`cluster restore`), or add --skip-checks to keep the data of this machine.',
+  ),
   'recover-not-confirmed': fault.operator.usage(
     'A recovery loses the data that only the other control planes have, and needs confirmation. Nothing was changed.',
     'Check the loss, make sure that the other control planes are off, then run the command with --confirm and the name of the cluster.',

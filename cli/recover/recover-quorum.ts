@@ -26,6 +26,8 @@ export interface RecoverQuorumOptions {
   readonly confirmed: string | undefined;
   /** Show the state of etcd and the loss, and change nothing. */
   readonly dryRun: boolean;
+  /** Keep the data of this machine although it was found to differ from that of the majority. */
+  readonly skipChecks: boolean;
 }
 
 type MachineClient = Pick<Client<typeof Machine>, 'surveyQuorum' | 'recoverQuorum'>;
@@ -43,7 +45,7 @@ export async function runRecoverQuorum(
 export async function recoverQuorum(
   context: CommandContext,
   machine: MachineClient,
-  { confirmed, dryRun }: RecoverQuorumOptions,
+  { confirmed, dryRun, skipChecks }: RecoverQuorumOptions,
 ): Promise<void> {
   const { signal, host } = context;
   const before = await machine.surveyQuorum({}, { signal, timeoutMs: CALL_MS });
@@ -57,13 +59,19 @@ export async function recoverQuorum(
         `recovering ${name}: ${before.refusals.map((each) => printable(each)).join('; ')}`,
         { details: viewOf(before) },
       );
+    if (before.damage.length > 0 && !skipChecks)
+      throw new RecoverError(
+        'recover-damaged',
+        `recovering ${name}: ${before.damage.map((each) => printable(each)).join('; ')}`,
+        { details: viewOf(before) },
+      );
     if (confirmed !== before.clusterName)
       throw new RecoverError(
         'recover-not-confirmed',
         `recovering ${name} from ${printable(before.nodeName)}${confirmed === undefined ? '' : `: ${JSON.stringify(confirmed)} is not the name of the cluster`}`,
         { details: viewOf(before) },
       );
-    await machine.recoverQuorum({ clusterName: confirmed }, { signal, timeoutMs: CALL_MS });
+    await machine.recoverQuorum({ clusterName: confirmed, skipChecks }, { signal, timeoutMs: CALL_MS });
   }
   const after = await host.step('recover-quorum', `Recovering the quorum of ${name}`, (progress) =>
     untilRecovered(context, { machine, before, say: (text) => progress.update(text) }),
@@ -139,6 +147,12 @@ function renderSurvey(survey: SurveyQuorumResponse): string {
         ...etcd.others.map((member) => row(etcd, 'other', member)),
       ]),
     ),
+    ...(survey.damage.length === 0
+      ? []
+      : [
+          'Its data is not that of the cluster (`cluster recover quorum` needs --skip-checks):',
+          ...survey.damage.map((each) => `  ${printable(each)}`),
+        ]),
     ...(survey.losses.length === 0
       ? ['A recovery from this node would lose nothing that is known.']
       : ['A recovery from this node would lose:', ...survey.losses.map((loss) => `  ${printable(loss)}`)]),
@@ -155,10 +169,10 @@ function viewOf(survey: SurveyQuorumResponse): Record<string, unknown> {
     raftIndex: each?.raftIndex === undefined ? undefined : Number(each.raftIndex),
     hasLeader: each?.hasLeader ?? false,
   });
-  const { clusterName, nodeName, refusals, losses } = survey;
+  const { clusterName, nodeName, refusals, damage, losses } = survey;
   const etcd = survey.etcd.map(({ name, epoch, own, others }) => ({
     ...{ name, epoch: Number(epoch), own: member(own) },
     others: others.map(member),
   }));
-  return { clusterName, nodeName, refusals, losses, etcd };
+  return { clusterName, nodeName, refusals, damage, losses, etcd };
 }

@@ -68,15 +68,18 @@ function setUp(...surveys: (Survey | CodedError)[]) {
       if (next instanceof CodedError) throw next;
       return create(SurveyQuorumResponseSchema, next ?? {});
     },
-    recoverQuorum: async ({ clusterName = '' }: { clusterName?: string }) => {
-      ordered.push(clusterName);
+    recoverQuorum: async ({ clusterName = '', skipChecks = false }) => {
+      ordered.push(skipChecks ? `${clusterName}, although damaged` : clusterName);
       return create(RecoverQuorumResponseSchema);
     },
   };
   /** Runs the command, and advances the clock until the command has ended. */
-  const run = async (confirmed: string | undefined, dryRun = false): Promise<unknown> => {
+  const run = async (
+    confirmed: string | undefined,
+    { dryRun = false, skipChecks = false } = {},
+  ): Promise<unknown> => {
     let isOver = false;
-    const ended = recoverQuorum(context, machine, { confirmed, dryRun }).then(
+    const ended = recoverQuorum(context, machine, { confirmed, dryRun, skipChecks }).then(
       () => undefined,
       (error: unknown) => error,
     );
@@ -104,9 +107,24 @@ describe('cluster recover quorum', () => {
 
   test('only shows the survey of etcd with --dry-run', async () => {
     const { run, ordered, host } = setUp(lost);
-    expect(await run('blue', true)).toBeUndefined();
+    expect(await run('blue', { dryRun: true })).toBeUndefined();
     expect(ordered).toEqual([]);
     expect(host.answered).toMatchObject({ dryRun: true, losses: lost.losses });
+  });
+
+  test('is refused on a machine whose data was found to be wrong, unless the operator keeps this data', async () => {
+    const damaged = { ...lost, damage: ['state etcd: this member had other content than n2, n3'] };
+    const { run, ordered, host } = setUp(damaged);
+    expect(await run('blue')).toMatchObject({
+      code: 'recover-damaged',
+      message: expect.stringContaining('other content than n2, n3') as unknown,
+    });
+    expect(ordered).toEqual([]);
+    expect(await run('blue', { dryRun: true })).toBeUndefined();
+    expect(host.answered).toMatchObject({ damage: damaged.damage });
+    const again = setUp(damaged, alone);
+    expect(await again.run('blue', { skipChecks: true })).toBeUndefined();
+    expect(again.ordered).toEqual(['blue, although damaged']);
   });
 
   test('is refused with the reason of the agent, even if it is confirmed', async () => {

@@ -131,6 +131,13 @@ export declare type SurveyQuorumResponse = Message<"cluster.machine.v1.SurveyQuo
    * @generated from field: repeated cluster.machine.v1.EtcdSurvey etcd = 10;
    */
   etcd: EtcdSurvey[];
+
+  /**
+   * For each etcd cluster whose member on this machine was found to have other content than the majority.
+   *
+   * @generated from field: repeated string damage = 11;
+   */
+  damage: string[];
 };
 
 /**
@@ -212,6 +219,13 @@ export declare type RecoverQuorumRequest = Message<"cluster.machine.v1.RecoverQu
    * @generated from field: string cluster_name = 1;
    */
   clusterName: string;
+
+  /**
+   * Recover also a member of `SurveyQuorumResponse.damage`.
+   *
+   * @generated from field: bool skip_checks = 2;
+   */
+  skipChecks: boolean;
 };
 
 /**

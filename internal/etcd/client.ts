@@ -38,6 +38,8 @@ interface PageOptions {
   /** Default: the newest one. */
   readonly revision?: bigint;
   readonly keysOnly?: boolean;
+  /** Read what this member has, without asking the others. */
+  readonly serializable?: boolean;
 }
 
 /** A client of one etcd cluster: keys, leases and watches; members, maintenance and access control. */
@@ -68,10 +70,19 @@ export class EtcdClient implements KeySpace, Disposable {
     return kvs[0] === undefined ? undefined : entryFromWire(kvs[0]);
   }
 
-  async list(prefix: string, options: CallOptions): Promise<Listing> {
+  list(prefix: string, options: CallOptions): Promise<Listing> {
+    return this.#list(prefix, false, options);
+  }
+
+  /** Like `list()`, as the member that answers has it: also without a quorum, and possibly an older state. */
+  listLocal(prefix: string, options: CallOptions): Promise<Listing> {
+    return this.#list(prefix, true, options);
+  }
+
+  async #list(prefix: string, serializable: boolean, options: CallOptions): Promise<Listing> {
     const entries: Entry[] = [];
     let revision = 0n;
-    for await (const page of this.#pages(prefix, { limit: PAGE }, options)) {
+    for await (const page of this.#pages(prefix, { limit: PAGE, serializable }, options)) {
       if (revision === 0n) revision = page.header?.revision ?? 0n;
       entries.push(...page.kvs.map(entryFromWire));
     }
@@ -109,7 +120,7 @@ export class EtcdClient implements KeySpace, Disposable {
   /** What is below a prefix, in pages that all belong to one revision: the given one, or the newest. */
   async *#pages(
     prefix: string,
-    { revision = 0n, keysOnly = false, ...range }: PageOptions,
+    { revision = 0n, keysOnly = false, serializable = false, ...range }: PageOptions,
     options: CallOptions,
   ): AsyncGenerator<RangeResponse> {
     const { key: first, rangeEnd } = prefixRange(prefix);
@@ -118,7 +129,10 @@ export class EtcdClient implements KeySpace, Disposable {
     for (let key = first; ;) {
       const page = await this.#connection
         .read(`listing ${prefix} in etcd`, options, (channel, call) =>
-          createClient(KV, channel).range({ key, rangeEnd, limit, revision: at, keysOnly }, call),
+          createClient(KV, channel).range(
+            { key, rangeEnd, limit, revision: at, keysOnly, serializable },
+            call,
+          ),
         )
         .catch((error: unknown) => {
           if (!isTooLarge(error) || limit === 1n) throw error;

@@ -83,6 +83,12 @@ test('EtcdClient reads from the other member when one freezes, and its watch rep
   await expect(both.get('q/a', { signal, timeoutMs: 500 })).rejects.toMatchObject({
     code: 'etcd-unavailable',
   });
+  // What this member has can still be read, without the others.
+  const alone = await etcd.connect('root', two.endpoint);
+  await expect(alone.list('q/', { signal, timeoutMs: 500 })).rejects.toMatchObject({
+    code: 'etcd-unavailable',
+  });
+  expect((await alone.listLocal('q/', { signal })).entries).toMatchObject([{ key: 'q/a' }]);
 
   one.thaw();
   await untilServing(both);

@@ -1,3 +1,5 @@
+import { newestComparison } from '../../membership/index.ts';
+import { ConsensusError } from '../errors.ts';
 import { ETCD_NAMES, type EtcdName } from '../etcd-instances.ts';
 import { hasLeader, judgeRecovery, type Survey } from './recover-member.ts';
 
@@ -13,6 +15,11 @@ export interface RecoveryVerdict {
    * another machine, or no recovery may be needed.
    */
   readonly refusals: readonly string[];
+  /**
+   * For each lost etcd cluster whose member on this machine was found to have other content than the majority. A recovery
+   * would make this content that of the cluster, so it needs the consent of the operator.
+   */
+  readonly damage: readonly string[];
   /** Data that the recovery may lose. */
   readonly losses: readonly string[];
 }
@@ -23,7 +30,8 @@ export interface RecoveryVerdict {
  */
 export function judgeRecoveries(surveys: Surveys): RecoveryVerdict {
   const lost = ETCD_NAMES.filter((name) => !hasLeader(surveys[name]));
-  if (lost.length === 0) return { lost, refusals: judgeRecovery(surveys.state).refusals, losses: [] };
+  if (lost.length === 0)
+    return { lost, refusals: judgeRecovery(surveys.state).refusals, damage: [], losses: [] };
   const isStateAhead = lost.includes('state') && isAheadOfAll(surveys.state);
   const refused = lost.filter((name) => name === 'state' || !isStateAhead);
   const given = lost.filter((name) => !refused.includes(name));
@@ -32,11 +40,38 @@ export function judgeRecoveries(surveys: Surveys): RecoveryVerdict {
   return {
     lost,
     refusals: refused.flatMap((name) => titled(name, judgeRecovery(surveys[name]).refusals)),
+    damage: lost.flatMap((name) => titled(name, damageOf(name, surveys.state))),
     losses: [
       ...lost.flatMap((name) => titled(name, judgeRecovery(surveys[name]).losses)),
       ...given.flatMap((name) => titled(name, judgeRecovery(surveys[name]).refusals)),
     ],
   };
+}
+
+/**
+ * The etcd clusters to recover from this machine. Pure.
+ * @param skipChecks the operator keeps the data of this machine although it is damaged
+ * @throws ConsensusError `consensus-not-recoverable`
+ */
+export function decideRecoveries(surveys: Surveys, skipChecks: boolean): readonly EtcdName[] {
+  const { lost, refusals, damage } = judgeRecoveries(surveys);
+  const reasons = [...refusals, ...(skipChecks ? [] : damage)];
+  if (reasons.length === 0) return lost;
+  const { nodeId } = surveys.state.own;
+  throw new ConsensusError(
+    'consensus-not-recoverable',
+    `cannot recover from ${nodeId}: ${reasons.join('; ')}`,
+  );
+}
+
+/** Without a majority nobody knows which content is right: then the operator chooses a machine (docs/recovery.md). */
+function damageOf(name: EtcdName, { own, members }: Survey): readonly string[] {
+  const newest = newestComparison(name, members);
+  if (newest === undefined || newest.agreeing.length === 0 || !newest.differing.includes(own.nodeId))
+    return [];
+  const nameOf = (nodeId: string) => members.find((each) => each.nodeId === nodeId)?.name ?? nodeId;
+  const date = new Date(Number(newest.comparedMs)).toISOString();
+  return [`this member had other content than ${newest.agreeing.map(nameOf).join(', ')} at ${date}`];
 }
 
 /** Whether every other member that answers has a lower raft index. */

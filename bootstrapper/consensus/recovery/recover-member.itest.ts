@@ -112,8 +112,12 @@ async function createRecords(admin: EtcdClient): Promise<void> {
     ...{ version: 1, clusterId: 'c0ffee', clusterName: 'test', epoch: 1 },
     ...{ caPem: 'CA', createdMs: 1, firstNodeId: 'node-1' },
   });
+  const node = records.node.encode({
+    ...{ version: 1, nodeId: 'node-1', name: 'n1', pubKey: 'a2V5', state: 'UP', createdMs: 1 },
+    ...{ roles: ['ConsensusMember'], labels: {} },
+  });
   await new Namespace(admin, CLUSTER_PREFIX).commit(
-    { when: [], then: [put(CLUSTER_KEY, value)] },
+    { when: [], then: [put(CLUSTER_KEY, value), put(records.node.key('node-1'), node)] },
     { signal },
   );
 }
@@ -163,6 +167,7 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   // While etcd has a leader, there is nothing to recover.
   const whole = await surveyMembers(first.ports, first.recovering, signal);
   expect(judgeRecovery(whole).refusals.join()).toMatch(/has a leader/);
+  expect(whole.members).toMatchObject([{ name: 'n1' }]);
 
   // The other two members commit data that the survivor misses. Then both are lost.
   await first.kill();
@@ -181,6 +186,7 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   const examined = await surveyWithDataCopy(first.ports, first.recovering, signal);
   expect(judgeRecovery(examined).refusals).toEqual([]);
   expect(examined.own.raftIndex).toBeDefined();
+  expect(examined.members).toMatchObject([{ name: 'n1' }]);
 
   // Simulate power cuts at each change of the disk after the restored data is complete; a repeated call
   // completes the recovery.

@@ -50,7 +50,7 @@ describe('judgeRecovery()', () => {
     },
   ];
   test.each(cases)('$name', ({ own, others, refusal }) => {
-    const { refusals } = judgeRecovery({ own, others, epoch: 1 });
+    const { refusals } = judgeRecovery({ own, others, epoch: 1, members: [] });
     if (refusal === undefined) expect(refusals).toEqual([]);
     else expect(refusals.join()).toMatch(refusal);
   });
@@ -60,6 +60,7 @@ describe('judgeRecovery()', () => {
       own: member('a', 7n),
       others: [member('b', undefined), member('c', 5n)],
       epoch: 1,
+      members: [],
     });
     expect(losses).toHaveLength(2);
     expect(losses[0]).toContain('after raft index 7');

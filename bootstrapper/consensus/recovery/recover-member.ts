@@ -1,6 +1,8 @@
 import { isAbort } from '../../../internal/errors/index.ts';
 import type { EtcdClient } from '../../../internal/etcd/index.ts';
 import type { SystemPorts } from '../../../internal/platform/index.ts';
+import { CLUSTER_PREFIX, NODES_PREFIX } from '../../../internal/records/index.ts';
+import { membersOnRecord, type MemberOnRecord } from '../../membership/index.ts';
 import { raiseEpoch, readEpoch, writeEpoch } from './epoch.ts';
 import { ConsensusError } from '../errors.ts';
 import { restoreSnapshot } from './restore-snapshot.ts';
@@ -30,6 +32,8 @@ export interface Survey {
   readonly own: MemberProgress;
   readonly others: readonly MemberProgress[];
   readonly epoch: number;
+  /** The members of the cluster on record; empty if this member did not answer, and in the Kubernetes etcd. */
+  readonly members: readonly MemberOnRecord[];
 }
 
 /**
@@ -51,7 +55,9 @@ export async function surveyMembers(
     ask({ nodeId, endpoint }),
     ...config.peers.map((peer) => ask({ nodeId: peer, endpoint: peer })),
   ]);
-  return { own, others, epoch: await readEpoch(ports.files, layout) };
+  using client = await connectAsRoot(ports, layout, [endpoint]);
+  const members = own.raftIndex === undefined ? [] : await membersOf(client, signal);
+  return { own, others, members, epoch: await readEpoch(ports.files, layout) };
 }
 
 /**
@@ -65,8 +71,19 @@ export async function surveyWithDataCopy(
 ): Promise<Survey> {
   const survey = await surveyMembers(ports, config, signal);
   if (survey.own.raftIndex !== undefined || hasLeader(survey)) return survey;
-  const raftIndex = await withDataCopy(ports, config, (copy) => indexOfCopy(ports, copy, signal), signal);
-  return { ...survey, own: { ...survey.own, raftIndex } };
+  return withDataCopy(
+    ports,
+    config,
+    async (copy) => {
+      const raftIndex = await indexOfCopy(ports, copy, signal);
+      return {
+        ...survey,
+        own: { ...survey.own, raftIndex },
+        members: await membersOf(copy, signal),
+      };
+    },
+    signal,
+  );
 }
 
 /** Whether any member that answers has a leader. If so, the quorum is not lost. */
@@ -159,6 +176,20 @@ async function indexOfCopy(ports: SystemPorts, copy: EtcdClient, signal: AbortSi
     copy.maintenance.status({ signal, timeoutMs: ANSWER_MS }),
   );
   return raftIndex > ENTRIES_OF_COPY ? raftIndex - ENTRIES_OF_COPY : 0n;
+}
+
+/** None for any error: a survey says what is known, and damaged records must not prevent a recovery. */
+async function membersOf(client: EtcdClient, signal: AbortSignal): Promise<Survey['members']> {
+  try {
+    const options = { signal, timeoutMs: ANSWER_MS };
+    const { entries } = await client.listLocal(CLUSTER_PREFIX + NODES_PREFIX, options);
+    return membersOnRecord(
+      entries.map(({ key, value }) => ({ key: key.slice(CLUSTER_PREFIX.length), value })),
+    );
+  } catch (error) {
+    if (isAbort(error, signal)) throw error;
+    return [];
+  }
 }
 
 async function indexOf(
