@@ -2,7 +2,7 @@ import { isControlPlane } from '../../internal/role/index.ts';
 import type { MemberOnRecord } from './members-on-record.ts';
 
 /** A comparison of the members of one etcd cluster, which are named by the IDs of their nodes. */
-export interface ContentComparison {
+interface ContentComparison {
   readonly comparedMs: bigint;
   /** The members with the content of the majority; empty without one. */
   readonly agreeing: readonly string[];
