@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import type { Clock } from '../../internal/clock/index.ts';
+import { formatDuration, type Clock } from '../../internal/clock/index.ts';
 import { encodeProxyHeader } from '../../internal/endpoint/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { Endpoint, ForwardRule } from './config.ts';
@@ -115,7 +115,7 @@ export class Balancer implements AsyncDisposable {
 
   async #dial(upstream: Endpoint): Promise<Socket | undefined> {
     const socket = connect({ ...upstream, noDelay: true, allowHalfOpen: true, timeout: CONNECT_MS });
-    socket.once('timeout', () => socket.destroy(new Error(`no answer within ${CONNECT_MS} ms`)));
+    socket.once('timeout', () => socket.destroy(new Error(`no answer within ${formatDuration(CONNECT_MS)}`)));
     try {
       await once(socket, 'connect');
       socket.setTimeout(0);

@@ -86,7 +86,7 @@ describe('HealthChecks', () => {
     await clock.advance(1);
     expect(cuts).toEqual(['a']);
     expect(checks.verdictOf(a)).toBe('silent');
-    expect(checks.states()[0]).toMatchObject({ verdict: 'silent', why: 'no answer within 1200 ms' });
+    expect(checks.states()[0]).toMatchObject({ verdict: 'silent', why: 'no answer within 1.2s' });
   });
 
   test('checks a second time over a new connection before it marks an upstream as silent', async () => {

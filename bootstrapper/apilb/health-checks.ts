@@ -1,4 +1,4 @@
-import type { Clock } from '../../internal/clock/index.ts';
+import { formatDuration, type Clock } from '../../internal/clock/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { Endpoint } from './config.ts';
@@ -227,7 +227,10 @@ export class HealthChecks implements Disposable {
     } catch (error) {
       probe.disconnect(upstream);
       if (clock.monotonicMs() - startedMs > ANSWER_MS + STALL_MS) return undefined;
-      return { verdict: 'silent', why: isLate ? `no answer within ${ANSWER_MS} ms` : describeError(error) };
+      return {
+        verdict: 'silent',
+        why: isLate ? `no answer within ${formatDuration(ANSWER_MS)}` : describeError(error),
+      };
     } finally {
       timer.abort();
     }

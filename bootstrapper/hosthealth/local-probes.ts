@@ -1,3 +1,4 @@
+import { formatDuration } from '../../internal/clock/index.ts';
 import { Agent, request } from 'node:http';
 import { connect, type NetConnectOpts } from 'node:net';
 
@@ -25,7 +26,7 @@ export function httpProbe(port: number, path: string): Probe {
           });
         },
       );
-      sent.once('timeout', () => sent.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)));
+      sent.once('timeout', () => sent.destroy(new Error(`no answer within ${formatDuration(TIMEOUT_MS)}`)));
       sent.once('error', reject);
       sent.end();
     });
@@ -37,7 +38,9 @@ export function connectProbe(to: NetConnectOpts): Probe {
     new Promise((resolve, reject) => {
       const socket = connect({ ...to, signal, timeout: TIMEOUT_MS });
       socket.once('connect', () => (socket.destroy(), resolve()));
-      socket.once('timeout', () => socket.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)));
+      socket.once('timeout', () =>
+        socket.destroy(new Error(`no answer within ${formatDuration(TIMEOUT_MS)}`)),
+      );
       socket.once('error', reject);
     });
 }

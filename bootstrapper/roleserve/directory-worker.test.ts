@@ -236,8 +236,8 @@ describe('the balancer worker', () => {
       ...{ server: `${host}:6443`, verdict, why },
       ...{ sinceMs: 0, connections: 0 },
     });
-    answer = async () => [server('a', 'healthy'), server('b', 'silent', 'no answer within 1200 ms')];
-    expect(await note()).toBe('1 of 2 API servers unhealthy: b:6443 (no answer within 1200 ms)');
+    answer = async () => [server('a', 'healthy'), server('b', 'silent', 'no answer within 1.2s')];
+    expect(await note()).toBe('1 of 2 API servers unhealthy: b:6443 (no answer within 1.2s)');
     answer = async () => [server('a', 'healthy'), server('b', 'unknown')];
     expect(await note()).toBeUndefined();
   });

@@ -67,8 +67,10 @@ describe('backups in a directory', () => {
     await put('forged.backup', generateEd25519Key());
     await put('other.backup', undefined, 'f'.repeat(32));
     await runBackupList(context, directory);
-    const listed = context.host.answered as readonly { readonly file: string; readonly status: string }[];
-    expect(Object.fromEntries(listed.map(({ file, status }) => [file, status]))).toEqual({
+    const { backups } = context.host.answered as {
+      readonly backups: readonly { readonly file: string; readonly status: string }[];
+    };
+    expect(Object.fromEntries(backups.map(({ file, status }) => [file, status]))).toEqual({
       'own.backup': 'good',
       'forged.backup': 'owner-unknown',
       'other.backup': 'owner-unknown',
@@ -80,7 +82,9 @@ describe('backups in a directory', () => {
     const own = await put('own.backup');
     await saveKnownCurators(files, '/owner/curators.json', { epoch: 2n, directory: [] });
     await runBackupList(context, directory);
-    expect(context.host.answered).toMatchObject([{ file: 'own.backup', status: 'backup-epoch-old' }]);
+    expect(context.host.answered).toMatchObject({
+      backups: [{ file: 'own.backup', status: 'backup-epoch-old' }],
+    });
     await expect(runBackupDelete(context, own, DELETE)).rejects.toMatchObject({
       code: 'backup-last-good',
     });
@@ -94,7 +98,8 @@ describe('backups in a directory', () => {
     const proofs = async (): Promise<unknown> => {
       const now = contextOf(files, '/owner');
       await runBackupList(now, directory);
-      return (now.host.answered as readonly { readonly proof: string }[]).map(({ proof }) => proof);
+      const { backups } = now.host.answered as { readonly backups: readonly { readonly proof: string }[] };
+      return backups.map(({ proof }) => proof);
     };
     expect(await proofs()).toEqual(['TAKEN']);
     const { keyPem } = await readOwnerKey(plainSecrets(files), layoutOf('/owner'));
@@ -135,7 +140,7 @@ describe('backups in a directory', () => {
     await put('own.backup');
     const elsewhere = contextOf(files, '/nowhere');
     await runBackupList(elsewhere, directory);
-    expect(elsewhere.host.answered).toMatchObject([{ status: 'owner-unknown' }]);
+    expect(elsewhere.host.answered).toMatchObject({ backups: [{ status: 'owner-unknown' }] });
   });
 
   test('keeps the last good backup although a forged backup lies beside it', async () => {

@@ -26,7 +26,7 @@ export async function runBackupList(context: CommandContext, directory: string):
     ...(header === undefined ? {} : viewOf(header)),
   }));
   context.host.list({
-    data: views,
+    data: { backups: views },
     items: listed,
     nameOf: ({ file }) => file,
     columns: [

@@ -72,7 +72,7 @@ describe('bundle ls', () => {
   test('shows the components of one bundle with version, scope and size', async () => {
     await using place = await startPlace();
     await runBundleList(place.command, VERSION);
-    expect(place.text()).toMatch(/^etcd +v3\.\d+\.\d+ +binary +controlplane +\d+ B +[0-9a-f]{12}$/m);
+    expect(place.text()).toMatch(/^etcd +v3\.\d+\.\d+ +binary +control-plane +\d+ B +[0-9a-f]{12}$/m);
     expect(place.text()).toMatch(/^total /m);
   });
 

@@ -160,14 +160,14 @@ function showBuilt({ host }: CommandContext, { manifest, manifestPath, built: ma
 
 function componentListing(manifest: BundleManifest): Listing<BundleManifest['components'][number]> {
   return {
-    data: manifest,
+    data: { ...manifest },
     items: manifest.components,
     nameOf: ({ name }) => name,
     columns: [
       { title: 'NAME', textOf: ({ name }) => name },
       { title: 'VERSION', textOf: ({ version }) => version },
       { title: 'KIND', textOf: ({ kind }) => kind },
-      { title: 'SCOPE', textOf: ({ scope }) => scope },
+      { title: 'SCOPE', textOf: ({ scope }) => (scope === 'controlplane' ? 'control-plane' : scope) },
       { title: 'SIZE', textOf: ({ sizeBytes }) => formatBytes(sizeBytes) },
       { title: 'SHA256', textOf: ({ sha256 }) => sha256.slice(0, 12) },
     ],
@@ -177,7 +177,7 @@ function componentListing(manifest: BundleManifest): Listing<BundleManifest['com
 
 function bundleListing(bundles: readonly CachedBundle[]): Listing<CachedBundle> {
   return {
-    data: bundles,
+    data: { bundles },
     items: bundles,
     nameOf: ({ manifest }) => manifest.name,
     empty: 'No bundles found. Build one with `cluster bundle build`.',

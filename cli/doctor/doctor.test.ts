@@ -696,7 +696,7 @@ describe('runDoctor() about evidence', () => {
     const { context } = await createCluster({ streams: { getEvidence } }, new HastyClock());
     const { result } = await doctor(context);
     expect(result.problems).toMatchObject([
-      { code: 'doctor-evidence', grade: 'unknown', cause: 'evidence of n1: timed out after 20000 ms' },
+      { code: 'doctor-evidence', grade: 'unknown', cause: 'evidence of n1: timed out after 20s' },
     ]);
   });
 

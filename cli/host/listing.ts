@@ -3,8 +3,8 @@ import { formatTable } from './format.ts';
 
 /** A list of objects, which each output format shows in its own way. */
 export interface Listing<T> {
-  /** The result for programs. */
-  readonly data: unknown;
+  /** The result for programs: an object, so that it can get more fields later. Never the list itself. */
+  readonly data: Readonly<Record<string, unknown>>;
   readonly items: readonly T[];
   readonly columns: readonly Column<T>[];
   /** The word that other commands accept for an object; `-o name` prints one a line. */

@@ -35,7 +35,7 @@ describe('requestOnce()', () => {
     await clock.advance(5_000);
     expect(await response).toEqual({
       answer: undefined,
-      error: expect.objectContaining({ message: expect.stringContaining('timed out after 5000 ms') }),
+      error: expect.objectContaining({ message: expect.stringContaining('timed out after 5.0s') }),
     });
   });
 });

@@ -65,9 +65,9 @@ export async function runMiniLs(context: CommandContext): Promise<void> {
   const clusters = await listClusters(machineHostFrom(context), miniPathsFrom(context).root);
   const rows = (await Promise.all(clusters.map((cluster) => rowsOf(context, cluster)))).flat();
   context.host.list({
-    data: rows,
+    data: { machines: rows },
     items: rows,
-    nameOf: ({ node }) => node,
+    nameOf: ({ cluster, node }) => `${cluster}/${node}`,
     empty: 'No local clusters found. Create one with `cluster mini up`.',
     columns: [
       { title: 'CLUSTER', textOf: ({ cluster }) => cluster },

@@ -108,7 +108,7 @@ describe('withTimeout()', () => {
     const { clock, options, nothingLeft } = bench();
     const waiting = withTimeout(options, untilAborted);
     const outcome = expect(waiting).rejects.toEqual(
-      new TimeoutError('dialing 192.0.2.8: timed out after 1000 ms'),
+      new TimeoutError('dialing 192.0.2.8: timed out after 1.0s'),
     );
     await clock.advance(1000);
     await outcome;

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock/index.ts';
+import { formatDuration, type Clock } from '../clock/index.ts';
 
 /** A derived signal that can be aborted alone and that detaches from its parent when it is disposed. */
 export interface ChildSignal extends Disposable {
@@ -56,7 +56,7 @@ export async function withTimeout<T>(
   using child = childSignal(options.signal);
   using timer = childSignal(options.signal);
   const timeout = options.clock.sleep(options.ms, timer.signal).then(
-    () => child.abort(new TimeoutError(`${options.what}: timed out after ${options.ms} ms`)),
+    () => child.abort(new TimeoutError(`${options.what}: timed out after ${formatDuration(options.ms)}`)),
     () => undefined,
   );
   try {

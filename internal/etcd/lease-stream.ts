@@ -1,3 +1,4 @@
+import { formatDuration } from '../clock/index.ts';
 import { createClient } from '../rpc/index.ts';
 import { EtcdError, etcdError } from './errors.ts';
 import { childSignal, type ChildSignal } from '../cleanup/index.ts';
@@ -77,7 +78,7 @@ export class LeaseStream implements Disposable {
         await clock.sleep(SWEEP_MS, this.#closed.signal);
         for (const { answer, timeoutMs, untilMs } of this.#waiting) {
           if (untilMs > clock.monotonicMs()) continue;
-          const late = `renewing etcd lease: timed out after ${timeoutMs} ms`;
+          const late = `renewing etcd lease: timed out after ${formatDuration(timeoutMs)}`;
           answer.reject(new EtcdError('etcd-unavailable', late));
           this.#stream?.abort(new EtcdError('etcd-unavailable', late));
         }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type IncomingMessage, request as requestHttp, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
 import { AwsV4Signer } from 'aws4fetch';
-import type { Clock } from '../clock/index.ts';
+import { formatDuration, type Clock } from '../clock/index.ts';
 import { describeError } from '../errors/index.ts';
 import { printable } from '../printable/index.ts';
 import type { StoreCredentials } from './credentials.ts';
@@ -86,7 +86,9 @@ export async function withAnswer<T>(
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
       const sent = (isTls ? requestHttps : requestHttp)(url, options, resolve);
       // The timeout also applies while the body of the answer is read. The error then ends the read.
-      sent.once('timeout', () => sent.destroy(new Error(`the store was silent for ${idleMs} ms`)));
+      sent.once('timeout', () =>
+        sent.destroy(new Error(`the store was silent for ${formatDuration(idleMs)}`)),
+      );
       sent.once('error', reject);
       sent.end(body);
     });

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { childSignal } from '../cleanup/index.ts';
-import type { Clock } from '../clock/index.ts';
+import { formatDuration, type Clock } from '../clock/index.ts';
 import type { Logger } from '../logging/index.ts';
 import { RpcError } from './errors.ts';
 import { FairQueue } from './fair-queue.ts';
@@ -73,7 +73,10 @@ export class ConnectionLimiter {
     void this.#clock.sleep(pending.maxWaitMs, timer.signal).then(
       () =>
         gone.abort(
-          new RpcError('rpc-crowded', `waiting for a handshake: timed out after ${pending.maxWaitMs} ms`),
+          new RpcError(
+            'rpc-crowded',
+            `waiting for a handshake: timed out after ${formatDuration(pending.maxWaitMs)}`,
+          ),
         ),
       () => undefined,
     );

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { connect, createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import { TimeoutError, withTimeout } from '../cleanup/index.ts';
-import type { Clock } from '../clock/index.ts';
+import { formatDuration, type Clock } from '../clock/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { RpcError } from './errors.ts';
 import type { Upgrade, Upgraded } from './upgrade.ts';
@@ -139,7 +139,8 @@ function handshake<P>(
     const onClose = (): void =>
       fail(new RpcError('rpc-unreachable', 'TLS handshake: the peer closed the connection'));
     void clock.sleep(HANDSHAKE_MS, settled.signal).then(
-      () => fail(new RpcError('rpc-timeout', `TLS handshake: timed out after ${HANDSHAKE_MS} ms`)),
+      () =>
+        fail(new RpcError('rpc-timeout', `TLS handshake: timed out after ${formatDuration(HANDSHAKE_MS)}`)),
       () => undefined,
     );
     signal.addEventListener('abort', onAbort, { once: true });

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock/index.ts';
+import { formatDuration, type Clock } from '../clock/index.ts';
 import type { Logger } from '../logging/index.ts';
 import type { PastRun } from './restart-backoff.ts';
 import { SupervisorError } from './errors.ts';
@@ -169,7 +169,7 @@ class Supervisor implements ScopeHost {
     if (!(await slept(clock, graceMs, run.ended.signal))) return;
     this.#stragglers.add(path);
     log.error('still running after it was asked to stop', { graceMs });
-    this.#stop(`${path} still runs ${graceMs} ms after its abort signal`);
+    this.#stop(`${path} still runs ${formatDuration(graceMs)} after its abort signal`);
   }
 
   /** Restarts the topmost groups that were stopped and have ended with everything below them. */

@@ -1,3 +1,4 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import { Agent, request, type RequestOptions } from 'node:https';
 import { splitEndpoint } from '../../../internal/endpoint/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
@@ -102,7 +103,7 @@ export function getHttps(options: RequestOptions, maxBodyChars = MAX_BODY_CHARS)
       response.on('end', () => resolve({ status: response.statusCode ?? 0, body }));
       response.on('error', reject);
     });
-    sent.once('timeout', () => sent.destroy(new Error(`no answer within ${timeout} ms`)));
+    sent.once('timeout', () => sent.destroy(new Error(`no answer within ${formatDuration(timeout)}`)));
     sent.once('error', reject);
     sent.end();
   });

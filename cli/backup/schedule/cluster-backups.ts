@@ -20,13 +20,15 @@ export async function runClusterBackupList(
     copies.some((each) => each.nodeId === nodeId && each.names.includes(name));
   const listed = backups.filter((each) => node === undefined || [each.node, each.nodeId].includes(node));
   context.host.list({
-    data: listed.map(({ takenMs, provedMs, ...rest }) => ({
-      ...rest,
-      copied: isCopied({ takenMs, provedMs, ...rest }),
-      takenAt: new Date(takenMs).toISOString(),
-      proof: contentProof({ provedMs }),
-      ...(provedMs === undefined ? {} : { provedAt: new Date(provedMs).toISOString() }),
-    })),
+    data: {
+      backups: listed.map(({ takenMs, provedMs, ...rest }) => ({
+        ...rest,
+        copied: isCopied({ takenMs, provedMs, ...rest }),
+        takenAt: new Date(takenMs).toISOString(),
+        proof: contentProof({ provedMs }),
+        ...(provedMs === undefined ? {} : { provedAt: new Date(provedMs).toISOString() }),
+      })),
+    },
     items: listed,
     nameOf: ({ name }) => name,
     columns: [

@@ -127,10 +127,12 @@ describe('cluster backup schedule', () => {
     expect(textOf(owner)).toMatch(/^Copied to: +\/mnt\/backups by each of them$/m);
     expect(textOf(owner)).toMatch(/^Copies: +1 \(made by n1\)$/m);
     await runClusterBackupList(owner, { node: undefined });
-    expect(lastOf(owner)).toMatchObject([
-      { seq: 2, copied: false },
-      { seq: 1, copied: true },
-    ]);
+    expect(lastOf(owner)).toMatchObject({
+      backups: [
+        { seq: 2, copied: false },
+        { seq: 1, copied: true },
+      ],
+    });
   });
 
   test('backup schedule set signs the period, the control planes, the owner’s recovery key and the sealed workspace', async () => {
@@ -326,12 +328,14 @@ describe('backups that control planes keep', () => {
   test('are listed with what was proved about them', async () => {
     const { owner } = await createCluster();
     await runClusterBackupList(owner, { node: undefined });
-    expect(lastOf(owner)).toMatchObject([
-      { seq: 2, node: 'n1', proof: 'TAKEN' },
-      { seq: 1, node: 'n1', proof: 'CONTENT-PROVED' },
-    ]);
+    expect(lastOf(owner)).toMatchObject({
+      backups: [
+        { seq: 2, node: 'n1', proof: 'TAKEN' },
+        { seq: 1, node: 'n1', proof: 'CONTENT-PROVED' },
+      ],
+    });
     await runClusterBackupList(owner, { node: 'n2' });
-    expect(lastOf(owner)).toEqual([]);
+    expect(lastOf(owner)).toEqual({ backups: [] });
   });
 
   test('backup fetch downloads and verifies the newest proved backup', async () => {
@@ -372,10 +376,12 @@ describe('backups that control planes keep', () => {
     const { owner, store, key, url, flags, clusterId } = await withStore();
     store.objects.set(key.replace('00000007-20270115', '00000006-20270114'), Buffer.from('x'));
     await runStoreList(owner, `s3://${FAKE_BUCKET}/blue/`, flags);
-    expect(lastOf(owner)).toMatchObject([
-      { url, clusterId, nodeId: NODE, takenAt: '2027-01-15T08:00:00.000Z' },
-      { takenAt: '2027-01-14T08:00:00.000Z', sizeBytes: 1 },
-    ]);
+    expect(lastOf(owner)).toMatchObject({
+      backups: [
+        { url, clusterId, nodeId: NODE, takenAt: '2027-01-15T08:00:00.000Z' },
+        { takenAt: '2027-01-14T08:00:00.000Z', sizeBytes: 1 },
+      ],
+    });
   });
 
   test('backup fetch copies a backup from a store and verifies it', async () => {

@@ -27,7 +27,7 @@ export async function runStoreList(context: CommandContext, url: string, flags: 
   });
   const items = found.toSorted((a, b) => (a.takenAt < b.takenAt ? 1 : -1));
   context.host.list({
-    data: items,
+    data: { backups: items },
     items,
     nameOf: (each) => each.url,
     columns: [

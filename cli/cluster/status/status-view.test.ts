@@ -225,7 +225,7 @@ test('an etcd database that uses more than 80% of its quota is a problem', () =>
 });
 
 describe('problemsOf()', () => {
-  const partsNotReady = [{ name: 'kube-apiserver', why: 'no answer within 2000 ms' }];
+  const partsNotReady = [{ name: 'kube-apiserver', why: 'no answer within 2.0s' }];
 
   test('lists a failed control-plane component before the problems that it causes', () => {
     const part = partOf([node('n1', { partsNotReady }), node('n2'), node('n3')]);
@@ -235,7 +235,7 @@ describe('problemsOf()', () => {
       pods: { total: 1, notReady: ['default/a'] },
       charts: undefined,
     };
-    expect(problemsOf(part, kubernetes, NOW)[0]).toBe('kube-apiserver on node n1: no answer within 2000 ms');
+    expect(problemsOf(part, kubernetes, NOW)[0]).toBe('kube-apiserver on node n1: no answer within 2.0s');
   });
 
   test('ignores the last report of a node that does not respond', () => {

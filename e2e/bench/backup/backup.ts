@@ -57,9 +57,9 @@ export async function runBackupBench(): Promise<readonly BenchResult[]> {
     during.push(within);
     process.stderr.write(`round ${round + 1}: ${describe(before)}, ${describe(within)}\n`);
   }
-  const kept = await cluster.cliJson<readonly { readonly proof: string; readonly sizeBytes: number }[]>(
-    ...['backup', 'ls'],
-  );
+  const { backups: kept } = await cluster.cliJson<{
+    readonly backups: readonly { readonly proof: string; readonly sizeBytes: number }[];
+  }>('backup', 'ls');
   const bytes = kept.find(({ proof }) => proof === 'CONTENT-PROVED')?.sizeBytes;
   if (bytes === undefined) throw new Error(`no backup was proved: ${JSON.stringify(kept)}`);
   const [before, within] = [quiet.map(p99), during.map((each) => p99(each.map(({ ms }) => ms)))];

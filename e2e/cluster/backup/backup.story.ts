@@ -31,6 +31,10 @@ interface Copies {
   readonly failure?: { readonly code: string };
 }
 
+interface KeptBackups {
+  readonly backups: readonly KeptBackup[];
+}
+
 interface KeptBackup {
   readonly name: string;
   readonly seq: number;
@@ -102,12 +106,11 @@ await test('an owner takes a backup of a running cluster and proves that it can 
         assert.deepEqual(made.deleted, run === 2 ? [taken[0]] : []);
       }
       assert.deepEqual(await readdir(decrypted), []); // it was used, and is empty again
-      const listed = await cliJson<readonly { readonly file: string; readonly proof: string }[]>(
-        bench,
-        ...['--workspace', workspace, 'backup', 'ls', ring],
-      );
+      const { backups } = await cliJson<{
+        readonly backups: readonly { readonly file: string; readonly proof: string }[];
+      }>(bench, ...['--workspace', workspace, 'backup', 'ls', ring]);
       assert.deepEqual(
-        listed.map(({ file, proof }) => [join(ring, file), proof]),
+        backups.map(({ file, proof }) => [join(ring, file), proof]),
         taken
           .slice(1)
           .toReversed()
@@ -125,7 +128,7 @@ await test('an owner takes a backup of a running cluster and proves that it can 
       const json = <T>(...args: readonly string[]) => cliJson<T>(bench, ...inWorkspace, ...args);
       const proved = async (number: number): Promise<readonly KeptBackup[]> => {
         for (let tries = 0; tries < 60; tries++) {
-          const all = await json<readonly KeptBackup[]>('ls');
+          const { backups: all } = await json<KeptBackups>('ls');
           const good = all.filter(({ proof }) => proof === 'CONTENT-PROVED');
           if (Math.max(0, ...good.map(({ seq }) => seq)) >= number) return good;
           await setTimeout(5_000);
@@ -182,7 +185,7 @@ await test('an owner takes a backup of a running cluster and proves that it can 
       const shown = await json<{ schedule: { isVerified: boolean; failure: unknown } }>('schedule', 'show');
       assert.deepEqual([shown.schedule.isVerified, shown.schedule.failure], [true, null]);
       await json('schedule', 'stop', '--yes');
-      assert.ok((await json<readonly KeptBackup[]>('ls', '--node', 'n1')).length > 0);
+      assert.ok((await json<KeptBackups>('ls', '--node', 'n1')).backups.length > 0);
     },
   );
 
@@ -196,12 +199,12 @@ await test('an owner takes a backup of a running cluster and proves that it can 
     async () => {
       const shown = await cliJson<Created>(bench, 'backup', 'show', file);
       assert.ok(BigInt(shown.revisions.state) > 0n);
-      const listed = await cliJson<readonly { readonly status: string }[]>(
+      const { backups } = await cliJson<{ readonly backups: readonly { readonly status: string }[] }>(
         bench,
         ...['--workspace', workspace, 'backup', 'ls', workspace],
       );
       assert.deepEqual(
-        listed.map(({ status }) => status),
+        backups.map(({ status }) => status),
         ['good'],
       );
     },

@@ -152,7 +152,9 @@ async function interruptSchedule(story: Story, path: string, hit: Strike): Promi
 }
 
 async function keptOn({ bench, workspace }: Story): Promise<readonly Kept[]> {
-  return cliJson<readonly Kept[]>(bench, '--workspace', workspace, 'backup', 'ls');
+  const workspaceOf = ['--workspace', workspace];
+  return (await cliJson<{ readonly backups: readonly Kept[] }>(bench, ...workspaceOf, 'backup', 'ls'))
+    .backups;
 }
 
 async function provedAfter(story: Story, seq: number): Promise<void> {

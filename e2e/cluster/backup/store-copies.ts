@@ -50,12 +50,15 @@ export async function copiesGoToStore(bench: Harness, cluster: StoryCluster): Pr
     assert.match(doctor.stdout, new RegExp(code));
   };
   const newest = async () => {
-    const kept = await backup<readonly { name: string; proof: string; copied: boolean }[]>('ls');
+    const { backups: kept } = await backup<{
+      backups: readonly { name: string; proof: string; copied: boolean }[];
+    }>('ls');
     return kept.find(({ proof }) => proof === 'CONTENT-PROVED');
   };
   const catchesUp = () =>
     eventually('the newest backup is copied', WAIT_S, newest, (found) => found?.copied === true);
-  const stored = () => backup<readonly { url: string; sizeBytes: number }[]>('ls', PLACE, ...at);
+  const stored = async () =>
+    (await backup<{ backups: readonly { url: string; sizeBytes: number }[] }>('ls', PLACE, ...at)).backups;
 
   await signWith(WRONG);
   await failsWith('objectstore-refused');

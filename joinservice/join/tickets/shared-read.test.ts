@@ -27,7 +27,7 @@ test('SharedRead rejects all callers of a failed or hanging read, and reads agai
   );
   await expect(shared.get()).rejects.toThrow('away');
   const hanging = shared.get();
-  const told = expect(hanging).rejects.toThrow('timed out after 10000 ms');
+  const told = expect(hanging).rejects.toThrow('timed out after 10s');
   await settle();
   await clock.advance(10_000);
   await told;
