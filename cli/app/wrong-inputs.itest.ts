@@ -185,7 +185,11 @@ const FILES = [
   ...rows('config-provisioning-invalid', 'usage', {
     'provisioning validate nofile': 'file is empty or does not exist',
     'provisioning validate empty': 'file is empty or does not exist',
-    'provisioning validate bad.json': 'bad.json',
+    'provisioning validate bad.json': 'reading bad.json: not JSON: it ends too early',
+    'image build --provisioning text --out out': 'reading text: not JSON',
+  }),
+  ...rows('bundlebuild-lock-invalid', 'usage', {
+    'bundle fetch --lock text': 'reading lock file text: not JSON',
   }),
   ...rows('provisioning-exists', 'precondition', {
     '-w owner provisioning generate --out text': 'text exists, with other content',
@@ -353,7 +357,7 @@ const TABLE = [...USAGE, ...FILES, ...VALUES, ...PEERS, ...CLUSTER];
 
 /** Texts of libraries and paths of temporary files, which tell an operator nothing. */
 const TEXTS_OF_LIBRARIES =
-  /\.tmp\b|node:internal|Unexpected token|Invalid input|✖|invalid_type|: : |parseAllDocuments|ssl3_|routines:|openssl/;
+  /\.tmp\b|node:internal|Unexpected token|is not valid JSON|JSON input|in JSON at|Invalid input|✖|invalid_type|: : |parseAllDocuments|ssl3_|routines:|openssl/;
 
 let cli: CliHarness;
 let cluster: AsyncDisposable | undefined;

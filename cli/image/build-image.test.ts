@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { ExecaRunner, type Command, type CommandResult } from '../../internal/exec/index.ts';
+import { ExecaRunner, ExecError, type Command, type CommandResult } from '../../internal/exec/index.ts';
 import { ConfigError } from '../../internal/config/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
 import type { PackageLock } from '../../internal/image/index.ts';
@@ -16,6 +16,10 @@ import { readFirmwareValues } from './firmware-values.ts';
 import { runImageBuild } from './index.ts';
 import { readPackageFiles } from './unpack-packages.ts';
 
+const PROVISIONING = {
+  ...{ version: 1, platform: 'metal', ownerKeys: [Buffer.alloc(32, 1).toString('base64')] },
+  tpm: { kind: 'device', path: '/dev/tpmrm0' },
+};
 const CONTENT = Buffer.from('a package');
 const SHA256 = createHash('sha256').update(CONTENT).digest('hex');
 const lock: PackageLock = {
@@ -34,6 +38,7 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }));
 /** `download` is what apt writes into its working directory. */
 function contextOf(download?: Uint8Array): CommandContext {
   const run = async ({ argv, cwd = '' }: Command): Promise<CommandResult> => {
+    if (argv[0] === 'dpkg-deb') return { exitCode: 0, stdout: 'cluster-agent\n', stderr: '' };
     if (argv[0] !== 'apt-get' || download === undefined) throw new Error(`${argv[0]} failed`);
     writeFileSync(join(cwd, ARCHIVE_NAME), download);
     return Promise.resolve({ exitCode: 0, stdout: '', stderr: '' });
@@ -138,6 +143,28 @@ describe('readFirmwareValues()', () => {
   });
 });
 
+test.each([
+  { name: 'that is no package', stdout: undefined, why: 'not a Debian package' },
+  { name: 'of another package', stdout: 'bash\n', why: 'it has bash, not cluster-agent' },
+])('runImageBuild() refuses an agent package $name before it downloads anything', async ({ stdout, why }) => {
+  const [provisioning, agent] = ['provisioning.json', 'agent.deb'].map((name) => join(directory, name));
+  writeFileSync(provisioning ?? '', JSON.stringify(PROVISIONING));
+  writeFileSync(agent ?? '', 'text');
+  const context = contextOf();
+  const run = async ({ argv }: Command): Promise<CommandResult> => {
+    expect(argv).toEqual(['dpkg-deb', '--field', agent, 'Package']);
+    if (stdout === undefined)
+      throw new ExecError('exec-failed', { argv, exitCode: 2, outputTail: 'no archive' });
+    return { exitCode: 0, stdout, stderr: '' };
+  };
+  const options = { provisioning: provisioning ?? '', out: join(directory, 'out'), stateSizeMib: 64 };
+  const all = { ...options, agent, packages: undefined, firmware: undefined };
+  await expect(
+    runImageBuild({ ...context, ports: { ...context.ports, commands: { run } } }, all),
+  ).rejects.toMatchObject({ code: 'image-option', message: expect.stringContaining(why) as unknown });
+  expect(readdirSync(directory).sort()).toEqual(['agent.deb', 'provisioning.json']);
+});
+
 test('runImageBuild() writes nothing without a provisioning file that an agent would accept', async () => {
   const provisioning = join(directory, 'provisioning.json');
   const options = { provisioning, out: join(directory, 'out'), stateSizeMib: 64 };
@@ -152,9 +179,7 @@ test('runImageBuild() writes nothing without a provisioning file that an agent w
 
 test('runImageBuild() deletes the files that an interrupted run left, and its own files when it fails', async () => {
   const provisioning = join(directory, 'provisioning.json');
-  const ownerKeys = [Buffer.alloc(32, 1).toString('base64')];
-  const tpm = { kind: 'device', path: '/dev/tpmrm0' };
-  writeFileSync(provisioning, JSON.stringify({ version: 1, platform: 'metal', ownerKeys, tpm }));
+  writeFileSync(provisioning, JSON.stringify(PROVISIONING));
   const [out, agent] = [join(directory, 'out'), join(directory, 'agent.deb')];
   writeFileSync(agent, '');
   mkdirSync(join(out, 'work/old'), { recursive: true });

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { constants, createZstdCompress } from 'node:zlib';
 import { MAX_PROVISIONING_BYTES, parseProvisioning } from '../../internal/config/index.ts';
+import { findCoded } from '../../internal/errors/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import {
   createDisk,
@@ -20,6 +21,7 @@ import {
   type DiskImage,
   type UkiParts,
 } from '../../internal/image/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { VERSION } from '../../internal/versions/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { formatBytes } from '../host/index.ts';
@@ -70,6 +72,7 @@ export async function runImageBuild(context: CommandContext, options: ImageBuild
     architecture: 'amd64',
     directories: packageDirectories(import.meta.dirname),
   });
+  await requireAgent(context, agent);
   await ports.files.makeDirectory(out, 0o755);
   const work = join(out, 'work');
   await ports.files.remove(work); // files of an interrupted run
@@ -144,8 +147,20 @@ function report({ host }: CommandContext, image: Image & { readonly out: string 
 async function readProvisioning(context: CommandContext, path: string): Promise<Uint8Array> {
   const bytes = await context.ports.files.read(resolve(path), MAX_PROVISIONING_BYTES);
   if (bytes === undefined) throw new ImageError('image-option', `provisioning file ${path} not found`);
-  parseProvisioning(Buffer.from(bytes).toString('utf8'));
+  parseProvisioning(Buffer.from(bytes).toString('utf8'), path);
   return bytes;
+}
+
+/** Found here, before 100 MB of packages are downloaded. */
+async function requireAgent({ ports, signal }: CommandContext, path: string): Promise<void> {
+  const argv = ['dpkg-deb', '--field', path, 'Package'] as const;
+  const { stdout } = await ports.commands.run({ argv, signal }).catch((cause: unknown) => {
+    if (findCoded(cause)?.code !== 'exec-failed') throw cause;
+    throw new ImageError('image-option', `agent package ${path}: not a Debian package`, { cause });
+  });
+  const name = stdout.trim();
+  if (name !== AGENT)
+    throw new ImageError('image-option', `agent package ${path}: it has ${printable(name)}, not ${AGENT}`);
 }
 
 async function createParts(

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { shapeProblemOf } from '../errors/index.ts';
+import { describeError, shapeProblemOf } from '../errors/index.ts';
 import { DEFAULT_LOCK_PCR } from '../attestation/index.ts';
 import { parseRecipient } from '../backup/index.ts';
 import { DNS_LABEL, parseEndpoint, PORTS } from '../endpoint/index.ts';
@@ -261,7 +261,7 @@ function parseJson(text: string, path: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    const why = text === '' ? 'file is empty or does not exist' : (error as SyntaxError).message;
+    const why = text === '' ? 'file is empty or does not exist' : describeError(error);
     throw invalid(path, why, {});
   }
 }

@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import type { z } from 'zod';
 import { EXIT_CODES, type ExitName } from './exit-codes.ts';
+import { describeJsonError } from './json-error.ts';
 import { describeOpensslError } from './openssl-error.ts';
 import { describeShape } from './shape-problem.ts';
 
@@ -138,7 +139,8 @@ function describeOne(error: unknown): string {
     return [...new Set(error.errors.map(describeError))].join('; ');
   }
   if ('issues' in error && /^\$?ZodError$/.test(error.name)) return describeShape(error as z.core.$ZodError);
-  return error.message === '' ? error.name : (describeOpensslError(error.message) ?? error.message);
+  if (error.message === '') return error.name;
+  return describeJsonError(error) ?? describeOpensslError(error.message) ?? error.message;
 }
 
 /** The first error with a code in a cause chain. */

@@ -56,6 +56,14 @@ describe('CodedError', () => {
   });
 });
 
+function syntaxErrorOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    return error;
+  }
+}
+
 describe('describeError()', () => {
   const cyclic = new Error('round');
   cyclic.cause = new Error('and', { cause: cyclic });
@@ -91,6 +99,17 @@ describe('describeError()', () => {
       given: new AggregateError([new Error('x')], 'all'),
       want: 'all',
     },
+    ...[
+      { text: '{"a": 1,}', want: 'not JSON (line 1, column 9)' },
+      { text: '{\n  "a": secret\n}', want: 'not JSON' },
+      { text: '{"a"', want: 'not JSON (line 1, column 5)' },
+      { text: '', want: 'not JSON: it ends too early' },
+    ].map(({ text, want }) => ({
+      name: `the JSON ${JSON.stringify(text)}, without the text`,
+      given: syntaxErrorOf(text),
+      want,
+    })),
+    { name: 'another SyntaxError', given: new SyntaxError('bad regexp'), want: 'bad regexp' },
     { name: 'a cycle of causes once', given: cyclic, want: 'round: and' },
   ];
   test.each(cases)('describeError() describes $name', ({ given, want }) => {

@@ -10,6 +10,10 @@ export const execErrors = defineErrors({
     'A program failed. The message has its exit code and its last output.',
     'Run the command again with `--verbose`, which shows the whole output of the program. Usual causes are a full disk (`df -h`), missing rights (run it as root) and a program of another version than expected.',
   ),
+  'exec-no-space': retryable.system.diskFull(
+    'A program found the disk or its quota full.',
+    'Free space on the file system that the output of the program names (`df -h`), then run the same command again.',
+  ),
   'exec-timeout': retryable.system.unreachable(
     'A program did not end in time and was stopped.',
     'Run the same command again: the machine may be busy. If it fails again, the last output of the program in the message shows what it waited for.',

@@ -135,6 +135,13 @@ describe('an ExecError', () => {
     });
   });
 
+  test('names a full disk that the program found', async () => {
+    await expect(sh('echo "write: No space left on device" >&2; exit 1')).rejects.toMatchObject({
+      code: 'exec-no-space',
+      exitCode: 1,
+    });
+  });
+
   test('has no exit code when a signal ended the program', async () => {
     await expect(sh('kill -9 $$')).rejects.toMatchObject({ code: 'exec-failed', exitCode: undefined });
   });

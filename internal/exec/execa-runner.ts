@@ -93,9 +93,13 @@ interface Ended {
   readonly message?: string | undefined;
 }
 
+/** strerror(3) of ENOSPC and EDQUOT. In another language than English the code stays `exec-failed`. */
+const NO_SPACE = /no space left on device|disk quota exceeded/i;
+
 function failure(command: Command, result: Ended, outputTail: string): ExecError {
   const what = { argv: command.argv, exitCode: result.exitCode, outputTail };
   if (result.timedOut) return new ExecError('exec-timeout', what, { cause: result });
+  if (NO_SPACE.test(outputTail)) return new ExecError('exec-no-space', what);
   if (result.code !== 'ENOENT') {
     return new ExecError('exec-failed', what, result.exitCode === undefined ? { cause: result } : {});
   }
