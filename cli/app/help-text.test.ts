@@ -9,8 +9,8 @@ import { COMMANDS } from './index.ts';
 import { createProgram } from './program.ts';
 
 const WIDTH = 80;
-/** A command or a URL that people copy may be longer, on a line of its own. */
-const COPIED = /^ *(\$ )?(cluster |sudo |https?:\/\/)\S/;
+/** A URL that people copy may be longer, on a line of its own. */
+const COPIED = /^ *https?:\/\/\S/;
 
 const tooLong = (text: string): readonly string[] =>
   text.split('\n').filter((line) => line.length > WIDTH && !COPIED.test(line));

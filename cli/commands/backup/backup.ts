@@ -74,7 +74,8 @@ machine, fetch a backup and restore it (cluster restore).
 Examples:
   cluster backup fetch --to newest.backup
   cluster backup ls s3://backups/blue --s3-endpoint https://s3.example.org
-  cluster backup fetch s3://backups/blue/… --s3-endpoint https://s3.example.org --to blue.backup`,
+  cluster backup fetch s3://backups/blue/… --to blue.backup \\
+    --s3-endpoint https://s3.example.org`,
     )
     .action(
       action<StoreFlags & { readonly to: string }>(async (context, { to, ...flags }, name) => {
@@ -168,7 +169,8 @@ you change cluster.yaml.
 Examples:
   cluster backup schedule set --every 6h --keep 7
   cluster backup schedule set --copy-to /mnt/backups
-  cluster backup schedule set --copy-to s3://backups/blue --s3-endpoint https://s3.example.org
+  cluster backup schedule set --copy-to s3://backups/blue \\
+    --s3-endpoint https://s3.example.org
   cluster backup fetch --to newest.backup`;
 
 function registerSchedule(backup: Command, action: ActionBinder): void {

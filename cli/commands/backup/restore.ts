@@ -83,8 +83,10 @@ Examples:
   cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c…
   cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c… \\
     --control-plane n2=sha256:90ab… --control-plane n3=sha256:77de…
-  cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c… --keep-worker w1
-  cluster restore blue.backup --workspace new --owner-key owner-key.pem --node 10.0.0.21`,
+  cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c… \\
+    --keep-worker w1
+  cluster restore blue.backup --node 10.0.0.21 \\
+    --workspace new --owner-key owner-key.pem`,
     )
     .action(
       action<RestoreFlags>(async (context, { acceptOlderEpoch, ...flags }, file = '') =>
