@@ -24,7 +24,7 @@ import {
 } from '../../../internal/objectstore/fake-object-store.ts';
 import { runStoreFetch, runStoreList } from '../store/store-backups.ts';
 import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
-import type { RecordingHost } from '../../host/fake-host.ts';
+import { RecordingHost } from '../../host/fake-host.ts';
 import { layoutOf, readOwnerKey } from '../../workspace/index.ts';
 import { runBackupFetch, runClusterBackupList } from './cluster-backups.ts';
 import { runScheduleSet, runScheduleShow, runScheduleStop } from './schedule.ts';
@@ -42,7 +42,14 @@ const nodePem = generateEd25519Key();
 const spki = createPublicKey(createPrivateKey(nodePem.reveal())).export({ format: 'der', type: 'spki' });
 const NODE = nodeIdOf(spki);
 const AGREED = { dryRun: false, yes: true };
-const OPTIONS = { everyMs: 6 * 3_600_000, keep: 7, validMs: 365 * DAY_MS, recipients: [] };
+const OPTIONS = {
+  everyMs: 6 * 3_600_000,
+  keep: 7,
+  validMs: 365 * DAY_MS,
+  recipients: [],
+  dryRun: false,
+  yes: false,
+};
 
 /** The data of the last result of a context. */
 function lastOf({ host }: { readonly host: RecordingHost }): unknown {
@@ -173,6 +180,41 @@ describe('cluster backup schedule', () => {
     expect(cluster.certificate.length).toBeGreaterThan(0);
   });
 
+  test('set asks before a schedule drops something of the earlier one, and shows it with --dry-run', async () => {
+    const { owner, cluster } = await createCluster();
+    await runScheduleSet(owner, { ...OPTIONS, copyTo: '/mnt/backups' });
+    const before = cluster.certificate;
+    const less = { ...OPTIONS, keep: 1 };
+    await runScheduleSet(owner, { ...less, dryRun: true, yes: true });
+    const losses = [
+      expect.stringMatching(/^7 proved backups/),
+      expect.stringMatching(/^new copies in \/mnt/),
+    ];
+    expect(lastOf(owner)).toMatchObject({ dryRun: true, keep: 1, losses });
+    expect(textOf(owner)).toMatch(/Nothing was changed\.\n[^]*Consequences:\n {2}- 7 proved backups/);
+    expect(await codeOf(runScheduleSet(owner, less))).toBe('loss-not-confirmed');
+    const at = (answer: boolean) => ({ ...owner, host: new RecordingHost({ answer: () => answer }) });
+    expect(await codeOf(runScheduleSet(at(false), less))).toBe('loss-declined');
+    expect(cluster.certificate).toBe(before);
+    await runScheduleSet(at(true), less);
+    expect(parseBackupCertificate(cluster.certificate)).toMatchObject({ keep: 1 });
+    await runScheduleSet(owner, { ...OPTIONS, copyTo: '/mnt/backups' });
+    await runScheduleSet(owner, { ...less, yes: true });
+    expect(parseBackupCertificate(cluster.certificate)).not.toHaveProperty('copyTo');
+  });
+
+  test('set asks nothing if the schedule drops nothing: first, repeated, and with more', async () => {
+    const { owner, cluster } = await createCluster();
+    const written = owner.ports.files.list('/owner');
+    await runScheduleSet(owner, { ...OPTIONS, dryRun: true });
+    expect(lastOf(owner)).toMatchObject({ dryRun: true, losses: [] });
+    expect(textOf(owner)).not.toContain('Consequences');
+    expect([cluster.certificate.length, await owner.ports.files.list('/owner')]).toEqual([0, await written]);
+    for (const keep of [7, 7, 8]) await runScheduleSet(owner, { ...OPTIONS, keep });
+    expect(parseBackupCertificate(cluster.certificate)).toMatchObject({ keep: 8 });
+    expect(owner.host.records.map(({ kind }) => kind)).toEqual(Array(4).fill('result'));
+  });
+
   test('show marks a schedule that no owner has signed as not verified', async () => {
     const { owner, cluster, clusterId } = await createCluster();
     const otherPem = generateEd25519Key();
@@ -245,7 +287,7 @@ describe('an S3-compatible store', () => {
     const { owner, written } = await createWithKubernetes();
     const deletes = () => written.filter(({ method, url }) => method === 'DELETE' && url === SECRET).length;
     await runScheduleSet(owner, TARGET);
-    await runScheduleSet(owner, OPTIONS);
+    await runScheduleSet(owner, { ...OPTIONS, yes: true });
     expect(deletes()).toBe(1);
     await runScheduleStop(owner, AGREED);
     expect(deletes()).toBe(1);

@@ -16,6 +16,7 @@ import { isOwnerOnRecord } from '../../operators/index.ts';
 import { confirmLoss, renderLosses } from '../../loss/index.ts';
 import { BackupCommandError } from '../errors.ts';
 import { ownClusterOf } from '../list-backups.ts';
+import { lossesOfReplacement } from './schedule-losses.ts';
 import { isSignedByOwner, readClusterBackups, renderSchedule, scheduleViewOf } from './schedule-view.ts';
 import {
   copyStoreFrom,
@@ -40,11 +41,14 @@ export interface ScheduleOptions {
   readonly store?: StoreFlags | undefined;
   /** Further recovery keys ("age1…") besides that of the owner. */
   readonly recipients: readonly string[];
+  readonly dryRun: boolean;
+  /** Accept that the earlier schedule loses something. */
+  readonly yes: boolean;
 }
 
 /**
  * `cluster backup schedule set`: an owner signs how often and until when backups are taken, which control planes take
- * them, and which recovery keys open them. Replaces an earlier schedule.
+ * them, and which recovery keys open them. Replaces an earlier schedule, and asks if this one drops something of it.
  */
 export async function runScheduleSet(context: CommandContext, options: ScheduleOptions): Promise<void> {
   const { host, ports } = context;
@@ -61,13 +65,12 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
   if (!(await isOwnerOnRecord(context, caller)))
     throw new BackupCommandError('backup-not-owner', 'signing a schedule of backups: requires role owner');
   const info = await callCurator(context, ({ curator }) => curator.getClusterInfo({}));
-  await saveKnownCurators(ports.files, caller.curatorsPath, info);
   const { keyPem, vouchers, clusterId } = caller;
   const recipients = [...new Set([recoveryKeyOfOwner(keyPem).recipient, ...options.recipients])];
   const workspace = await sealWorkspacePart(context, recipients);
   const workspaceSha256 =
     workspace.length === 0 ? undefined : createHash('sha256').update(workspace).digest('hex');
-  const before = (await readClusterBackups(context)).schedule;
+  const { schedule: before, backups } = await readClusterBackups(context);
   // Nodes refuse a schedule that is older than the one that they follow.
   const issuedMs = Math.max(Math.round(ports.clock.nowMs()), (before?.issuedMs ?? 0) + 1);
   const schedule = signBackupCertificate(
@@ -82,6 +85,19 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
     { keyPem, vouchers },
   );
   if (schedule.version !== 2) throw new TypeError('a schedule expected');
+  const losses = before === undefined ? [] : lossesOfReplacement(before, schedule, backups);
+  const names = new Map(info.directory.map(({ nodeId, name }) => [nodeId, name] as const));
+  const rendered = renderSchedule(schedule, { nowMs: ports.clock.nowMs(), names });
+  if (options.dryRun)
+    return host.result({ ...scheduleViewOf(schedule), dryRun: true, losses }, () =>
+      [
+        'The schedule would be signed. Nothing was changed.',
+        rendered,
+        ...(losses.length === 0 ? [] : ['Consequences:', renderLosses(losses)]),
+      ].join('\n'),
+    );
+  await confirmLoss(context, { doing: 'replacing the schedule of backups', losses, yes: options.yes });
+  await saveKnownCurators(ports.files, caller.curatorsPath, info);
   if (credentials !== undefined) await writeStoreSecret(context, credentials);
   const mutation = newMutation();
   await callCurator(context, ({ operatorApi }) =>
@@ -91,12 +107,8 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
     }),
   );
   if (credentials === undefined && before?.copyToStore !== undefined) await deleteStoreSecret(context);
-  const names = new Map(info.directory.map(({ nodeId, name }) => [nodeId, name] as const));
   host.result(scheduleViewOf(schedule), () =>
-    [
-      renderSchedule(schedule, { nowMs: ports.clock.nowMs(), names }),
-      `The first backup is taken within a minute. Show the backups: cluster backup ls`,
-    ].join('\n'),
+    [rendered, `The first backup is taken within a minute. Show the backups: cluster backup ls`].join('\n'),
   );
 }
 

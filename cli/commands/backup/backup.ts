@@ -2,7 +2,14 @@ import type { Command } from 'commander';
 import { DAY_MS } from '../../../internal/clock/index.ts';
 import type { ActionBinder } from '../../app/command.ts';
 import type { StoreFlags } from '../../backup/index.ts';
-import { confirmFrom, durationOption, wholeNumber, withConfirmFlags, type ConfirmFlags } from '../flags.ts';
+import {
+  confirmFrom,
+  durationOption,
+  SKIP_PROMPT,
+  wholeNumber,
+  withConfirmFlags,
+  type ConfirmFlags,
+} from '../flags.ts';
 
 const useCases = () => import('../../backup/index.ts');
 const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
@@ -122,7 +129,7 @@ cluster, but the bundle of the backup's Kubernetes version.`,
   );
 }
 
-interface ScheduleFlags extends StoreFlags {
+interface ScheduleFlags extends StoreFlags, ConfirmFlags {
   readonly every: number;
   readonly keep: number;
   readonly valid: number;
@@ -145,6 +152,9 @@ function storeOptions(command: Command): Command {
     );
 }
 
+/** Help text of `--yes`: a schedule that drops nothing of the earlier one needs no confirmation. */
+const SET_PROMPT = `${SKIP_PROMPT}; required without a terminal if the earlier schedule loses something`;
+
 const SCHEDULE_HELP = `
 Control planes take turns: the control plane with the oldest backup takes the next
 backup. It restores the unencrypted data into a throwaway etcd and compares hash and
@@ -165,6 +175,10 @@ key, run this command again.
 The signature names the current control planes: sign again after you add a control
 plane. Backups contain the workspace as it was at the signature: sign again after
 you change cluster.yaml.
+
+The new schedule replaces the earlier one as a whole: repeat every flag that you
+want to keep. The command asks if the new schedule drops something: copies,
+recovery keys, or backups above a lower --keep.
 
 Examples:
   cluster backup schedule set --every 6h --keep 7
@@ -195,15 +209,16 @@ function registerSchedule(backup: Command, action: ActionBinder): void {
       'further recovery key that opens the backups; may be repeated',
       collect as (value: string, before: unknown) => readonly string[],
     );
-  storeOptions(set)
+  withConfirmFlags(storeOptions(set), SET_PROMPT)
     .addHelpText('after', SCHEDULE_HELP)
     .action(
-      action<ScheduleFlags>(async (context, { every, keep, valid, copyTo, recipient = [], ...store }) =>
-        (await useCases()).runScheduleSet(context, {
-          ...{ everyMs: every, keep, validMs: valid, copyTo, store },
-          recipients: recipient,
-        }),
-      ),
+      action<ScheduleFlags>(async (context, { every, keep, valid, copyTo, recipient = [], ...flags }) => {
+        const { dryRun: _dryRun, yes: _yes, ...store } = flags;
+        return (await useCases()).runScheduleSet(context, {
+          ...{ everyMs: every, keep, validMs: valid, copyTo, store, recipients: recipient },
+          ...confirmFrom(flags),
+        });
+      }),
     );
   schedule
     .command('show')

@@ -99,6 +99,7 @@ const cases: readonly Case[] = [
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'config apply': 'cli/configuration/apply-configuration.test.ts',
   'backup delete': 'cli/backup/manage-backups.test.ts',
+  'backup schedule set': 'cli/backup/schedule/schedule.test.ts',
   'backup schedule stop': 'cli/backup/schedule/schedule.test.ts',
   restore: 'cli/backup/restore-backup.test.ts',
   'recover quorum': 'cli/recover/recover.test.ts',
