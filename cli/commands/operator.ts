@@ -4,6 +4,7 @@ import type { OperatorOptions } from '../operators/index.ts';
 import {
   confirmFrom,
   signatureFrom,
+  SKIP_PROMPT,
   withConfirmFlags,
   withSignatureFlags,
   type ConfirmFlags,
@@ -12,6 +13,9 @@ import {
 
 const useCases = () => import('../operators/index.ts');
 
+/** Help text of `--yes`: a new operator, a repeated command and a higher role need no confirmation. */
+const ADD_PROMPT = `${SKIP_PROMPT}; required without a terminal if a key is replaced or a role lowered`;
+
 /** `cluster operator …`. */
 export function register(operator: Command, action: ActionBinder): void {
   operator
@@ -19,24 +23,26 @@ export function register(operator: Command, action: ActionBinder): void {
     .description('list operators')
     .action(action(async (context) => (await useCases()).runOperatorList(context)));
   registerIdentity(operator, action);
-  withSignatureFlags(
-    operator
-      .command('add')
-      .description('add an operator, or change the role or key of one')
-      .argument('<name>', 'operator name')
-      .addOption(
-        new Option('--role <role>', 'viewer: read; operator: also change; owner: also manage operators')
-          .choices(['viewer', 'operator', 'owner'])
-          .makeOptionMandatory(),
-      )
-      .requiredOption('--request <file>', 'request file written by `cluster operator key`')
-      .option('--out <file>', 'write the grant to this file (default: print it)'),
-  )
+  const add = operator
+    .command('add')
+    .description('add an operator, or change the role or key of one')
+    .argument('<name>', 'operator name')
+    .addOption(
+      new Option('--role <role>', 'viewer: read; operator: also change; owner: also manage operators')
+        .choices(['viewer', 'operator', 'owner'])
+        .makeOptionMandatory(),
+    )
+    .requiredOption('--request <file>', 'request file written by `cluster operator key`')
+    .option('--out <file>', 'write the grant to this file (default: print it)');
+  withSignatureFlags(withConfirmFlags(add, ADD_PROMPT))
     .addHelpText(
       'after',
       `
 Send the grant to the operator, for \`cluster operator accept\`. It contains
 no secret.
+
+If the name exists, another key replaces the key on record, which then gives no
+access. The command asks before that, and before it lowers the role.
 
 Example:
   cluster operator add ann --role operator --request ann.csr --out ann.grant`,

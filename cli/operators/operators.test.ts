@@ -25,7 +25,12 @@ describe('an operator', () => {
     await runOperatorList(ann);
     await runOperatorList(contextOf(files, '/elsewhere', '/ann/identity.json'));
     await runOperatorList(owner);
-    expect(asked.map((each) => each.kind === 'operator' && each.name)).toEqual(['ann', 'ann', 'owner']);
+    expect(asked.map((each) => each.kind === 'operator' && each.name)).toEqual([
+      'owner',
+      'ann',
+      'ann',
+      'owner',
+    ]);
     expect(await textOf(files, '/ann/ann.grant')).not.toContain('PRIVATE KEY');
   });
 

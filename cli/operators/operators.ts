@@ -9,6 +9,7 @@ import { printable } from '../../internal/printable/index.ts';
 import { saveSubmittedDocuments, signedOperators } from '../sign/index.ts';
 import { renderGrant, type OperatorGrant } from '../workspace/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
+import { confirmPut } from './operator-losses.ts';
 import { signOwnership, vouchersFor } from './ownership.ts';
 import { kubernetesEndpointOf, readCaller, type Caller, callCurator, newMutation } from '../cluster/index.ts';
 import { AppError } from '../app/errors.ts';
@@ -53,11 +54,14 @@ export interface OperatorOptions {
   readonly request: string;
   /** File for the grant; default: standard output. */
   readonly out?: string | undefined;
+  readonly dryRun?: boolean;
+  /** Accept that an operator on record loses their key or rights. */
+  readonly yes?: boolean;
 }
 
 /**
  * `cluster operator add`: adds an operator and writes the grant, which is all that the operator needs besides
- * their own key.
+ * their own key. Asks if an operator with this name has another key, or a higher role.
  */
 export async function runOperatorAdd(
   context: CommandContext,
@@ -70,6 +74,10 @@ export async function runOperatorAdd(
   const certificateRequest = parseCertificateRequest(Buffer.from(raw).toString('utf8'), options.request);
   const member = await readCaller(context);
   const { clusterId } = member;
+  const pubKeyDer = await verifyCertificateRequest(certificateRequest);
+  const put = { name, role: options.role, fingerprint: fingerprintOfKey(pubKeyDer) };
+  const { operators: known } = await callCurator(context, ({ operatorApi }) => operatorApi.listOperators({}));
+  if (await confirmPut(context, { known, put }, options)) return;
   const mutation = newMutation();
   const documents = await documentsFor(context, { name, role: options.role, certificateRequest });
   const { answer, curatorEndpoints } = await callCurator(context, async ({ curator, operatorApi }) => {

@@ -101,6 +101,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'backup delete': 'cli/backup/manage-backups.test.ts',
   'backup schedule set': 'cli/backup/schedule/schedule.test.ts',
   'backup schedule stop': 'cli/backup/schedule/schedule.test.ts',
+  'operator add': 'cli/operators/operator-losses.test.ts',
   restore: 'cli/backup/restore-backup.test.ts',
   'recover quorum': 'cli/recover/recover.test.ts',
   'recover space': 'cli/recover/recover-space.itest.ts',
