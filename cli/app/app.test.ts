@@ -8,7 +8,7 @@ import { FakeCommands, MemoryFiles, settle } from '../../internal/testing/index.
 import { RecordingHost } from '../host/fake-host.ts';
 import { Interruption, type Output, type OutputLoss } from '../host/index.ts';
 import type { ActionBinder, CommandContext } from './command.ts';
-import { isListed, TAKING_AWAY } from './command-effects.ts';
+import { effectOf, isListed, TAKING_AWAY, TAKING_NOTHING } from './command-effects.ts';
 import { preparseArgs } from './preparse-args.ts';
 import { createInertProgram } from './program.ts';
 import { COMMANDS, runApp, type CommandEntry } from './index.ts';
@@ -358,11 +358,22 @@ describe('standard output', () => {
 });
 
 describe('command effects', () => {
+  const leavesOf = async (): Promise<readonly string[]> =>
+    (await allCommands())
+      .filter(({ command }) => command.commands.length === 0 || command.registeredArguments.length > 0)
+      .map(({ path }) => path);
+
   test('every command is listed as reading or changing', async () => {
-    const leaves = (await allCommands()).filter(
-      ({ command }) => command.commands.length === 0 || command.registeredArguments.length > 0,
+    expect((await leavesOf()).filter((path) => !isListed(path))).toEqual([]);
+  });
+
+  test('a command that makes changes takes something away, or there is a reason why it does not', async () => {
+    const others = (await leavesOf()).filter(
+      (path) => effectOf(path) === 'changes' && !TAKING_AWAY.has(path),
     );
-    expect(leaves.filter(({ path }) => !isListed(path)).map(({ path }) => path)).toEqual([]);
+    expect(Object.keys(TAKING_NOTHING).sort()).toEqual(others.sort());
+    const reason = /^.{15,80}$/;
+    expect(Object.entries(TAKING_NOTHING).filter(([, why]) => !reason.test(why))).toEqual([]);
   });
 
   test('every command that takes something away shows it with --dry-run, and asks first', async () => {

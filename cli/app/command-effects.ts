@@ -46,46 +46,46 @@ const READING: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Commands that change something in a cluster, on this machine or in a workspace, and take nothing away that a command of this
- * list does not give back: `node approve` admits a machine that `node refuse` refused, `context add` names a workspace again.
+ * Commands that change something in a cluster, on this machine or in a workspace, and why each of them takes nothing away that the
+ * operator would miss. A command without such a reason belongs in `TAKING_AWAY`.
  */
-const CHANGING: ReadonlySet<string> = new Set([
-  'config generate',
-  'config edit',
-  'config passphrase',
-  'init',
-  'join',
-  'preflight',
-  'package repo',
-  'node approve',
-  'node refuse',
-  'node label',
-  'node taint',
-  'node cordon',
-  'node uncordon',
-  'node readmit',
-  'sign',
-  'audit export',
-  'backup create',
-  'backup verify',
-  'backup fetch',
-  'support bundle',
-  'operator key',
-  'operator accept',
-  'kubeconfig',
-  'context add',
-  'context use',
-  'context remove',
-  'mini up',
-  'mini restore',
-  'mini exec',
-  'mini start',
-  'bundle build',
-  'bundle fetch',
-  'image build',
-  'attest collateral refresh',
-  'attest collateral upload',
-]);
+export const TAKING_NOTHING: Readonly<Record<string, string>> = {
+  'config generate': 'creates missing files and overwrites none',
+  'config edit': 'asks as `config apply` does, at the terminal that it needs',
+  'config passphrase': 'asks for the present passphrase; the keys stay the same',
+  init: 'refuses a machine that belongs to a cluster',
+  join: 'refuses a machine that belongs to a cluster',
+  preflight: '--fix loads modules and sets parameters that are missing',
+  'package repo': 'keeps the packages that the repository has',
+  'node approve': '`node remove` undoes it',
+  'node refuse': 'the machine is no member; `node approve` admits it later',
+  'node label': 'pods stay; the same command sets the earlier value again',
+  'node taint': 'the same command removes the taint again',
+  'node cordon': 'pods stay; `node uncordon` undoes it',
+  'node uncordon': '`node cordon` undoes it',
+  'node readmit': 'lets a removed machine join again; `node refuse` refuses it',
+  sign: 'shows the records that it signs, and asks; it changes none of them',
+  'audit export': 'the log stays; it replaces only the file that it is told to write',
+  'backup create': 'overwrites no file; deletes only above the --keep that it is given',
+  'backup verify': 'adds a proof beside the backup',
+  'backup fetch': 'the backup stays where it is; overwrites no file',
+  'support bundle': 'writes a new file and overwrites none',
+  'operator key': 'keeps an existing key',
+  'operator accept': 'refuses a grant for another key or another cluster',
+  kubeconfig: 'an earlier certificate stays valid; --merge keeps other clusters',
+  'context add': 'refuses a name that another workspace has',
+  'context use': 'the same command selects the earlier context again',
+  'context remove': 'the workspace stays; `context add` names it again',
+  'mini up': 'continues or starts a local cluster that exists',
+  'mini restore': 'refuses a local cluster that is no drill',
+  'mini exec': 'runs only the program in the command line',
+  'mini start': '`mini stop` undoes it',
+  'bundle build': 'a bundle is made again from the same pinned sources',
+  'bundle fetch': 'a file is downloaded again with the same pinned hash',
+  'image build': 'an image is made again from its pinned packages',
+  'attest collateral refresh': 'refuses collateral that is older than the present one',
+  'attest collateral upload': 'refuses collateral that is older than the present one',
+};
 
 /**
  * Commands that can take something away: they show it with --dry-run, and ask before they do it. `recover quorum` is confirmed
@@ -114,7 +114,7 @@ export const TAKING_AWAY: ReadonlySet<string> = new Set([
 ]);
 
 /** Commands that make changes. */
-export const MAKING_CHANGES: ReadonlySet<string> = CHANGING.union(TAKING_AWAY);
+export const MAKING_CHANGES: ReadonlySet<string> = new Set(Object.keys(TAKING_NOTHING)).union(TAKING_AWAY);
 
 /** Whether a command ("node ls") makes changes. A command on neither list counts as one that makes changes. */
 export function effectOf(command: string): 'reads' | 'changes' {
@@ -123,7 +123,8 @@ export function effectOf(command: string): 'reads' | 'changes' {
 
 /** Whether the command is on exactly one of the three lists above. */
 export function isListed(command: string): boolean {
-  return [READING, CHANGING, TAKING_AWAY].filter((list) => list.has(command)).length === 1;
+  const lists = [READING.has(command), Object.hasOwn(TAKING_NOTHING, command), TAKING_AWAY.has(command)];
+  return lists.filter(Boolean).length === 1;
 }
 
 /** Commands that use no workspace, or that make the current directory a workspace. They ignore the current context. */
