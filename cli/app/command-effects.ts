@@ -60,7 +60,6 @@ export const TAKING_NOTHING: Readonly<Record<string, string>> = {
   'node approve': '`node remove` undoes it',
   'node refuse': 'the machine is no member; `node approve` admits it later',
   'node label': 'pods stay; the same command sets the earlier value again',
-  'node taint': 'the same command removes the taint again',
   'node cordon': 'pods stay; `node uncordon` undoes it',
   'node uncordon': '`node cordon` undoes it',
   'node readmit': 'lets a removed machine join again; `node refuse` refuses it',
@@ -94,6 +93,7 @@ export const TAKING_NOTHING: Readonly<Record<string, string>> = {
 export const TAKING_AWAY: ReadonlySet<string> = new Set([
   'config apply',
   'node drain',
+  'node taint',
   'node set-role',
   'node reboot',
   'node shutdown',

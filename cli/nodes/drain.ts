@@ -107,7 +107,8 @@ export async function lossesOfDrain(
   return lossesAmong(pods);
 }
 
-function lossesAmong(pods: readonly PodOnNode[]): readonly string[] {
+/** What is lost for good when these pods are evicted. */
+export function lossesAmong(pods: readonly PodOnNode[]): readonly string[] {
   const named = (wanted: PodOnNode['kind']): string =>
     pods
       .filter(({ kind }) => kind === wanted)
@@ -222,6 +223,7 @@ async function evictAll(
   }
 }
 
-function nameOf({ namespace, name }: PodOnNode): string {
+/** "NAMESPACE/NAME" of a pod. */
+export function nameOf({ namespace, name }: PodOnNode): string {
   return `${namespace}/${name}`;
 }

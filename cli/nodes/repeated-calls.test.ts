@@ -62,7 +62,10 @@ describe('a call that is repeated at a second curator', () => {
     },
     { name: 'node refuse', run: (context) => runRefuse(context, 'node-2', { reason: 'unknown' }) },
     { name: 'node label', run: (context) => runLabel(context, 'n2', ['a=b']) },
-    { name: 'node taint', run: (context) => runTaint(context, 'n2', ['a=b:NoSchedule']) },
+    {
+      name: 'node taint',
+      run: (context) => runTaint(context, 'n2', ['a=b:NoSchedule'], { dryRun: false, yes: false }),
+    },
     {
       name: 'node set-role',
       run: (context) => runSetRole(context, 'n2', { roles: ['worker'], dryRun: false, yes: true, drain }),

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { describeShape } from '../errors/index.ts';
 import { type KubeClient, KubeError } from './client/index.ts';
 import { isPodReady } from './objects.ts';
+import { tolerationShape } from './tolerations.ts';
 
 const MIRROR = 'kubernetes.io/config.mirror';
 
@@ -16,6 +17,7 @@ const podOnNode = z.object({
   }),
   spec: z.object({
     volumes: z.array(z.looseObject({ name: z.string() })).default([]),
+    tolerations: z.array(tolerationShape).default([]),
   }),
   status: z
     .object({
@@ -47,6 +49,7 @@ export interface PodOnNode {
   readonly isReady: boolean;
   /** The deletion of the pod was requested. */
   readonly isTerminating: boolean;
+  readonly tolerations: readonly z.output<typeof tolerationShape>[];
 }
 
 /** All pods on a node. */
@@ -68,6 +71,7 @@ export async function listPodsOn(
     kind: kindOf(pod),
     isReady: isPodReady(pod),
     isTerminating: pod.metadata.deletionTimestamp !== undefined,
+    tolerations: pod.spec.tolerations,
   }));
 }
 

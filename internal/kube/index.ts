@@ -39,6 +39,7 @@ export {
   type KubeNode,
   type KubePod,
 } from './objects.ts';
+export { toleratesTaint } from './tolerations.ts';
 export { readScheduling, setSchedulable } from './scheduling.ts';
 export {
   listServersCaChanges,

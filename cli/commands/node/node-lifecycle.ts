@@ -57,6 +57,9 @@ type Verb = (name: string, description: string) => Command;
 const DRAIN_PROMPT =
   'skip the confirmation prompt; required without a terminal if pods or data would be lost';
 
+/** Help text of `--yes`: only a taint with the effect NoExecute evicts pods. */
+const TAINT_PROMPT = 'skip the confirmation prompt; required without a terminal if pods would be evicted';
+
 const REBOOT_PROMPT =
   'skip the confirmation prompt; required without a terminal if pods, data or the quorum would be lost';
 
@@ -68,7 +71,7 @@ function registerScheduling(verb: Verb, action: ActionBinder): void {
         (await useCases()).runLabel(context, name, changes),
       ),
     );
-  verb('taint', 'set or remove taints of a node')
+  withConfirmFlags(verb('taint', 'set or remove taints of a node'), TAINT_PROMPT)
     .argument(
       '<change...>',
       'KEY=VALUE:EFFECT or KEY:EFFECT sets a taint; KEY:EFFECT-, or KEY- for every effect, removes it',
@@ -80,13 +83,16 @@ EFFECT is NoSchedule, PreferNoSchedule or NoExecute. The cluster keeps the
 taints on record, and sets them before a node that joins runs any pod. Taints
 that others set with kubectl stay.
 
+NoExecute evicts the pods that do not tolerate the taint: the command names them
+and asks.
+
 Examples:
   cluster node taint w1 dedicated=gpu:NoSchedule
   cluster node taint w1 dedicated-`,
     )
     .action(
-      action(async (context, _flags, name = '', ...changes) =>
-        (await useCases()).runTaint(context, name, changes),
+      action<ConfirmFlags>(async (context, flags, name = '', ...changes) =>
+        (await useCases()).runTaint(context, name, changes, confirmFrom(flags)),
       ),
     );
   verb('cordon', 'mark a node as unschedulable').action(

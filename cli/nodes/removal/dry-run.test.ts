@@ -3,7 +3,7 @@ import { TAKING_AWAY } from '../../app/command-effects.ts';
 import { RecordingHost } from '../../host/fake-host.ts';
 import { runKeysRotate } from '../../keys/index.ts';
 import { runOperatorRemove } from '../../operators/index.ts';
-import { runDrain, runReboot, runRemove, runReset, runSetRole, runShutdown } from '../index.ts';
+import { runDrain, runReboot, runRemove, runReset, runSetRole, runShutdown, runTaint } from '../index.ts';
 import { createStatefulCluster } from './fake-stateful-cluster.ts';
 
 type Living = Awaited<ReturnType<typeof createStatefulCluster>>;
@@ -32,6 +32,11 @@ const cases: readonly Case[] = [
     ...{ command: 'node drain', what: 'a worker' },
     run: (program) => runDrain(program, 'n4', { ...dry.drain, dryRun: true, yes: true }),
     losses: [POD_DATA],
+  },
+  {
+    ...{ command: 'node taint', what: 'a worker' },
+    run: (program) => runTaint(program, 'n4', ['spot:NoExecute'], { dryRun: true, yes: true }),
+    losses: [/^pods that do not tolerate spot:NoExecute .*default\/on-n4$/, POD_DATA],
   },
   {
     ...{ command: 'node set-role', what: 'a control plane becomes a worker' },

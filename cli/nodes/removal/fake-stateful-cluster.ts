@@ -79,6 +79,8 @@ function createState() {
     kubernetes: ['n1', 'n2', 'n3', 'n4'].map((name) => ({ name, cordonedBy: '', isCordoned: false })),
     pods: ['n3', 'n4'],
     podKinds: {} as Readonly<Record<string, 'alone' | 'with-data'>>,
+    /** Tolerations of the pods, by node. */
+    tolerations: {} as Readonly<Record<string, readonly object[]>>,
     /** Nodes whose kubelet has not reported the pod of its API server as ready. */
     unreported: [] as string[],
     removed: [] as { nodeId: string; name: string; sharedKeys: RemovedKeys; keyGeneration: bigint }[],
@@ -455,7 +457,7 @@ function kubernetesEffect(state: State, { method, url, body }: FakeRequest): unk
   if (on !== undefined)
     return {
       items: [
-        ...state.pods.filter((each) => each === on).map((each) => podOn(each, state.podKinds[each])),
+        ...state.pods.filter((each) => each === on).map((each) => podOn(each, state)),
         ...state.unreported.filter((each) => each === on).map(unreportedPod),
       ],
     };
@@ -482,11 +484,12 @@ function cordon(node: State['kubernetes'][number], patch: unknown): void {
   node.cordonedBy = metadata.annotations['cluster/cordoned-by'] ?? '';
 }
 
-function podOn(name: string, kind: 'alone' | 'with-data' | undefined) {
+function podOn(name: string, { podKinds, tolerations }: State) {
+  const kind = podKinds[name];
   const ownerReferences = kind === 'alone' ? [] : [{ kind: 'ReplicaSet', name: 'web' }];
   const metadata = { name: `on-${name}`, namespace: 'default', uid: `uid-${name}`, ownerReferences };
   const spec = kind === 'with-data' ? { volumes: [{ name: 'scratch', emptyDir: {} }] } : {};
-  return { metadata, spec, status: { phase: 'Running' } };
+  return { metadata, spec: { ...spec, tolerations: tolerations[name] }, status: { phase: 'Running' } };
 }
 
 function unreportedPod(name: string) {

@@ -38,7 +38,7 @@ const cases: readonly Case[] = [
   {
     command: 'node taint',
     what: 'a node',
-    run: (program) => runTaint(program, 'n4', ['dedicated=gpu:NoSchedule']),
+    run: (program) => runTaint(program, 'n4', ['dedicated=gpu:NoSchedule'], { dryRun: false, yes: false }),
   },
   { command: 'node cordon', what: 'a node', run: (program) => runCordon(program, 'n4', false) },
   { command: 'node uncordon', what: 'a node', run: (program) => runCordon(program, 'n4', true) },
