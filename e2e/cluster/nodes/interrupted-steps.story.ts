@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
 import { eventually, NodeShell } from '../harness/node-shell.ts';
-import { requireApproval, StoryCluster } from '../harness/story-cluster.ts';
+import { editJoinSettings, requireApproval, StoryCluster } from '../harness/story-cluster.ts';
 import { keepMachinesOn } from '../tutorial/keep-machines-on.ts';
 import { interrupt, INTERRUPTIONS, observe, planInterruptions, type Interruptible } from './interruption.ts';
 
@@ -15,6 +15,17 @@ const JOIN_SECONDS = 240;
 
 /** One line for each node: its readiness, whether it is cordoned, its taints and the labels that an operator sets. */
 const NODES = `jsonpath={range .items[*]}{.metadata.name} {.spec.unschedulable} {.spec.taints[*].key} {.metadata.labels.zone} {.metadata.labels.rack}{"\\n"}{end}`;
+
+/** Lists a machine that does not exist. */
+const listSpare = editJoinSettings(({ join: joining }) => {
+  joining.policy = 'approve';
+  joining.inventory = [{ identity: `tpm-ek:${'0'.repeat(64)}`, name: 'spare', roles: ['worker'] }];
+});
+
+/** The words of a command, without its arguments and flags. */
+function wordsOf([group = '', ...rest]: readonly string[]): string {
+  return [group, ...rest.slice(0, group === 'backup' ? 2 : 1)].join(' ');
+}
 
 interface NodeLine {
   readonly name: string;
@@ -50,11 +61,17 @@ await test('every command that changes nodes, interrupted at each of its steps, 
       'operator',
       'ls',
     );
+    const { schedule } = await cluster.cliJson<{
+      readonly schedule: { readonly everyMinutes: number; readonly keep: number } | null;
+    }>('backup', 'schedule', 'show');
+    const { configuration } = await cluster.cliJson<{ readonly configuration: unknown }>('config', 'show');
     return {
       nodes: nodes.map(({ name, roles }) => `${name} ${[...roles].sort().join()}`).sort(),
       kubernetes: (await first.kubectl('get', 'nodes', '-o', NODES)).split('\n').sort(),
       etcd: await cluster.etcdMembers(),
       operators: operators.map(({ name, role }) => `${name} ${role}`).sort(),
+      backups: schedule && `every ${schedule.everyMinutes} min, ${schedule.keep} kept`,
+      configuration,
     };
   };
   type State = Awaited<ReturnType<typeof state>>;
@@ -145,8 +162,12 @@ await test('every command that changes nodes, interrupted at each of its steps, 
       ['operator', 'add', 'ann', '--role', 'viewer', '--request', request, '--out', join(ann, 'ann.grant')],
       ['operator', 'remove', 'ann', '--yes'],
     ],
+    [
+      ['backup', 'schedule', 'set', '--every', '24h', '--keep', '2'],
+      ['backup', 'schedule', 'stop', '--yes'],
+    ],
   ] as const)
-    await story.test(`${there.slice(0, 2).join(' ')} and ${back.slice(0, 2).join(' ')}`, (step) =>
+    await story.test(`${wordsOf(there)} and ${wordsOf(back)}`, (step) =>
       thereAndBack((line) => step.diagnostic(line), there, back),
     );
 
@@ -158,6 +179,30 @@ await test('every command that changes nodes, interrupted at each of its steps, 
       INTERRUPTIONS.length,
     ),
   );
+
+  await story.test('config apply', async (step) => {
+    const args = words(['config', 'apply', '--yes']);
+    const openAgain = async (): Promise<void> => {
+      await cluster.edit(requireApproval);
+      await bench.must(...args);
+      await cluster.edit(listSpare);
+    };
+    await openAgain();
+    const apply = await observe(bench, args);
+    const wanted = await state();
+    await everyPoint(apply, { wanted, say: (line) => step.diagnostic(line), prepare: openAgain });
+  });
+
+  await story.test('node reboot', async (step) => {
+    const wanted = await state();
+    const reboot = await observe(bench, words(['node', 'reboot', 'n4', ...FORCED]));
+    await reaches('the state after a restart', wanted);
+    await everyPoint(reboot, {
+      ...{ wanted, say: (line: string) => step.diagnostic(line), chained: INTERRUPTIONS.length },
+      prepare: async () => {},
+    });
+    await cluster.allReady(MACHINES, JOIN_SECONDS);
+  });
 
   /** The request of the machine n5 to join, as soon as the cluster has it. */
   const pending = async (): Promise<string> => {
