@@ -1,15 +1,31 @@
 import type { Stats } from 'node:fs';
 import { chmod, link, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { isTemporary, readAtMost, syncDirectory, withTemporary, writeSynced } from './disk-io.ts';
+import {
+  isTemporary,
+  readAtMost,
+  syncDirectory,
+  undefinedIfAbsent,
+  withTemporary,
+  writeSynced,
+} from './disk-io.ts';
 import { attempt, FileError } from './errors.ts';
-import type { AppendPort, FilePort, FileStat, ListOptions, WriteOptions } from './file-port.ts';
+import type {
+  AppendPort,
+  FilePort,
+  FileStat,
+  ListOptions,
+  OutputPort,
+  WriteOptions,
+  WriteTarget,
+} from './file-port.ts';
+import { refuseSpecialFile, resolveTarget, writeInto } from './write-target.ts';
 
 const SECRET_FILE = 0o600;
 const SECRET_DIRECTORY = 0o700;
 
 /** The files of this machine. */
-export class DiskFiles implements FilePort, AppendPort {
+export class DiskFiles implements FilePort, OutputPort, AppendPort {
   async read(path: string, maxBytes: number): Promise<Uint8Array | undefined> {
     return attempt(`reading ${path}`, async () => {
       await using handle = await open(path, 'r').catch(undefinedIfAbsent);
@@ -25,6 +41,7 @@ export class DiskFiles implements FilePort, AppendPort {
 
   async writeAtomic(path: string, data: Uint8Array | string, options: WriteOptions = {}): Promise<void> {
     await attempt(`writing ${path}`, async () => {
+      await refuseSpecialFile(path);
       await withTemporary(path, async (temporary) => {
         await writeSynced(temporary, data, options.mode ?? SECRET_FILE);
         await rename(temporary, path);
@@ -55,6 +72,14 @@ export class DiskFiles implements FilePort, AppendPort {
   /** link(2); a test replaces it by that of a file system without links. */
   protected link(from: string, to: string): Promise<void> {
     return link(from, to);
+  }
+
+  async resolveTarget(path: string): Promise<WriteTarget> {
+    return attempt(`writing ${path}`, () => resolveTarget(path));
+  }
+
+  async writeInto(path: string, data: Uint8Array | string): Promise<void> {
+    await attempt(`writing ${path}`, () => writeInto(path, data));
   }
 
   async appendSynced(path: string, data: string): Promise<void> {
@@ -181,11 +206,6 @@ function kindOf(stat: Stats): FileStat['kind'] {
   if (stat.isFile()) return 'file';
   if (stat.isDirectory()) return 'directory';
   return stat.isSymbolicLink() ? 'symlink' : 'other';
-}
-
-function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {
-  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined;
-  throw error;
 }
 
 function tooLarge(path: string, maxBytes: number): FileError {

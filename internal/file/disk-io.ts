@@ -59,6 +59,12 @@ export async function writeSynced(path: string, data: Uint8Array | string, mode:
   await handle.sync();
 }
 
+/** Turns the error of a path that does not exist into undefined. */
+export function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {
+  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined;
+  throw error;
+}
+
 /** Makes the names in a directory durable (fsync). */
 export async function syncDirectory(path: string): Promise<void> {
   await using handle = await open(path, 'r');

@@ -3,6 +3,7 @@ import { copyFile, open, rename, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { syncDirectory } from './disk-io.ts';
 import { attempt } from './errors.ts';
+import { refuseSpecialFile } from './write-target.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 const WRITE_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW;
@@ -73,6 +74,7 @@ export class DiskStreams implements StreamPort {
 
   async publish(from: string, to: string, mode: number): Promise<void> {
     await attempt(`publishing ${to}`, async () => {
+      await refuseSpecialFile(to);
       await using file = await open(from, 'r');
       await file.chmod(mode);
       await file.sync();

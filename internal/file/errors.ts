@@ -23,7 +23,7 @@ export const fileErrors = defineErrors({
     'Check the path named in the message: each of its directories must exist.',
   ),
   'file-wrong-kind': fault.operator.precondition(
-    'A directory is where a file is needed, or a file is where a directory is needed.',
+    'A directory, device, pipe or socket is where a file is needed, or a file is where a directory is needed.',
     'Check the path named in the message, and name another path.',
   ),
   'file-io': retryable.system.precondition(

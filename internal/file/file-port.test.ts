@@ -1,9 +1,12 @@
-import { lstat, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { lstat, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { MemoryFiles } from '../testing/host/memory-files.ts';
-import { DiskFiles, type AppendPort, type FilePort } from './index.ts';
+import { DiskFiles, DiskStreams, type AppendPort, type FilePort } from './index.ts';
 
 const text = (bytes: Uint8Array | undefined): string | undefined =>
   bytes === undefined ? undefined : Buffer.from(bytes).toString();
@@ -269,6 +272,63 @@ describe('DiskFiles on a real disk', () => {
     writing = false;
     await reader;
     expect([...seen].every((each) => each !== undefined && contents.includes(each))).toBe(true);
+  });
+
+  describe('a path that is no regular file', () => {
+    const streams = new DiskStreams();
+    beforeEach(async () => {
+      execFileSync('mkfifo', [at('fifo')]);
+      await symlink('fifo', at('to-fifo'));
+      await mkdir(at('directory'));
+      await symlink('directory', at('to-directory'));
+    });
+    const kinds = async (): Promise<readonly (string | undefined)[]> =>
+      Promise.all(
+        ['fifo', 'to-fifo', 'directory', 'to-directory'].map(async (n) => (await files.stat(at(n)))?.kind),
+      );
+
+    test.each(['fifo', 'to-fifo', 'directory', 'to-directory'])('is not replaced: %s', async (name) => {
+      const refusal = { code: 'file-wrong-kind' };
+      await expect(files.writeAtomic(at(name), 'x')).rejects.toMatchObject(refusal);
+      await writeFile(at('new'), 'x');
+      await expect(streams.publish(at('new'), at(name), 0o600)).rejects.toMatchObject(refusal);
+      expect(await kinds()).toEqual(['other', 'symlink', 'directory', 'symlink']);
+    });
+
+    test('is a stream if it is a FIFO, and gets the bytes', async () => {
+      const target = await files.resolveTarget(at('to-fifo'));
+      expect(target).toEqual({ kind: 'stream', path: at('to-fifo') });
+      const content = 'x'.repeat(200_000); // more than a pipe holds
+      const [read] = await Promise.all([readFile(at('fifo'), 'utf8'), files.writeInto(target.path, content)]);
+      expect(read).toBe(content);
+      expect(await kinds()).toEqual(['other', 'symlink', 'directory', 'symlink']);
+    });
+
+    test('is refused as a target if it is a directory or a socket', async () => {
+      const server = createServer().listen(at('socket'));
+      await once(server, 'listening');
+      for (const name of ['directory', 'to-directory', 'socket'])
+        await expect(files.resolveTarget(at(name))).rejects.toMatchObject({ code: 'file-wrong-kind' });
+      server.close();
+    });
+  });
+
+  test('resolveTarget() follows symbolic links, also to a file that does not exist', async () => {
+    await mkdir(at('below'));
+    await writeFile(at('below', 'file'), 'x');
+    await symlink('below/file', at('to-file'));
+    await symlink('../new', at('below', 'to-nothing'));
+    await symlink('below', at('to-below'));
+    const real = await realpath(directory);
+    expect(await files.resolveTarget(at('to-file'))).toEqual({
+      kind: 'file',
+      path: join(real, 'below/file'),
+    });
+    expect(await files.resolveTarget(at('to-below', 'to-nothing'))).toEqual({
+      kind: 'none',
+      path: join(real, 'new'),
+    });
+    expect(await files.resolveTarget(at('none'))).toEqual({ kind: 'none', path: at('none') });
   });
 
   test('stat() and remove() do not follow symbolic links', async () => {

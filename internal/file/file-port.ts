@@ -13,6 +13,14 @@ export interface WriteOptions {
   readonly mode?: number;
 }
 
+/** Where a write to a path goes. */
+export interface WriteTarget {
+  /** `stream`: a FIFO or a character device, such as /dev/stdout of a terminal. */
+  readonly kind: 'none' | 'file' | 'stream';
+  /** The path without symbolic links, unless the kind is `stream`. */
+  readonly path: string;
+}
+
 /** Options of a listing. */
 export interface ListOptions {
   /** Whether to list temporary files, too, which a crash has left; default: false. */
@@ -26,7 +34,10 @@ export interface ListOptions {
 export interface FilePort {
   /** The bytes, or undefined when the path does not exist. @throws FileError `file-too-large` beyond `maxBytes` */
   read(path: string, maxBytes: number): Promise<Uint8Array | undefined>;
-  /** Replaces the file with a rename: readers see the old or the new content, and a crash leaves one of both. */
+  /**
+   * Replaces the file with a rename: readers see the old or the new content, and a crash leaves one of both. Replaces a symbolic
+   * link, too. @throws FileError `file-wrong-kind` if the path is, or links to, anything but a regular file
+   */
   writeAtomic(path: string, data: Uint8Array | string, options?: WriteOptions): Promise<void>;
   /**
    * Creates the file with its content. Returns false when it exists. Durable when it returns true. On a file system without
@@ -52,6 +63,17 @@ export interface FilePort {
   list(path: string, options?: ListOptions): Promise<readonly string[]>;
   /** Does not follow a symbolic link. Undefined when the path does not exist. */
   stat(path: string): Promise<FileStat | undefined>;
+}
+
+/** Interface (port) to the paths that a user names for output. Every method rejects with a `FileError`. */
+export interface OutputPort {
+  /**
+   * Where a write to a path goes: follows symbolic links, also to a file that does not exist.
+   * @throws FileError `file-wrong-kind` for a directory, a block device or a socket
+   */
+  resolveTarget(path: string): Promise<WriteTarget>;
+  /** Writes into a `stream`. Waits until a FIFO has a reader. */
+  writeInto(path: string, data: Uint8Array | string): Promise<void>;
 }
 
 /** Interface (port) to journals: files that only grow. */

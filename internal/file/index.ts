@@ -9,7 +9,15 @@ export { openDevice, type DeviceHandle } from './device.ts';
 export { DiskFiles } from './disk-files.ts';
 export { DiskStreams, type FileSystem, type StreamPort } from './disk-streams.ts';
 export { FileError } from './errors.ts';
-export type { AppendPort, FilePort, FileStat, ListOptions, WriteOptions } from './file-port.ts';
+export type {
+  AppendPort,
+  FilePort,
+  FileStat,
+  ListOptions,
+  OutputPort,
+  WriteOptions,
+  WriteTarget,
+} from './file-port.ts';
 export { KernelFiles, type KernelFilePort } from './kernel-files.ts';
 export { readTail } from './read-tail.ts';
 export { parseJson, readJson, readText } from './read-text.ts';

@@ -4,7 +4,9 @@ import {
   type FilePort,
   type FileStat,
   type ListOptions,
+  type OutputPort,
   type WriteOptions,
+  type WriteTarget,
 } from '../../file/index.ts';
 import { MemoryFiles } from './memory-files.ts';
 
@@ -16,10 +18,10 @@ export class SimulatedCrash extends Error {
   override readonly name = 'SimulatedCrash';
 }
 
-type Files = FilePort & AppendPort;
+type Files = FilePort & OutputPort & AppendPort;
 
 /** A disk that fails at its n-th write, counted from 0. */
-export class FaultyFiles implements FilePort, AppendPort {
+export class FaultyFiles implements FilePort, OutputPort, AppendPort {
   readonly #inner: Files;
   readonly #point: number;
   readonly #fault: Fault;
@@ -47,6 +49,14 @@ export class FaultyFiles implements FilePort, AppendPort {
 
   stat(path: string): Promise<FileStat | undefined> {
     return this.#look(() => this.#inner.stat(path));
+  }
+
+  resolveTarget(path: string): Promise<WriteTarget> {
+    return this.#look(() => this.#inner.resolveTarget(path));
+  }
+
+  writeInto(path: string, data: Uint8Array | string): Promise<void> {
+    return this.#write(`writeInto ${path}`, () => this.#inner.writeInto(path, data));
   }
 
   writeAtomic(path: string, data: Uint8Array | string, options?: WriteOptions): Promise<void> {

@@ -4,7 +4,9 @@ import {
   type AppendPort,
   type FilePort,
   type FileStat,
+  type OutputPort,
   type WriteOptions,
+  type WriteTarget,
 } from '../../file/index.ts';
 
 interface MemoryFile {
@@ -21,7 +23,7 @@ interface MemoryDirectory {
 }
 
 /** A disk in memory that behaves like `DiskFiles`; the same test suite runs against both. */
-export class MemoryFiles implements FilePort, AppendPort {
+export class MemoryFiles implements FilePort, OutputPort, AppendPort {
   readonly #entries = new Map<string, MemoryFile | MemoryDirectory>([['/', directory(0o755)]]);
   /** Each change is one millisecond after the previous one. */
   #changes = 0;
@@ -51,6 +53,16 @@ export class MemoryFiles implements FilePort, AppendPort {
     if (this.#entries.has(resolve(path))) return false;
     this.#put(resolve(path), file(data, options.mode));
     return true;
+  }
+
+  async resolveTarget(path: string): Promise<WriteTarget> {
+    const found = this.#entries.get(resolve(path));
+    if (found?.kind === 'directory') throw failure(`writing ${path}`, 'EISDIR');
+    return { kind: found === undefined ? 'none' : 'file', path: resolve(path) };
+  }
+
+  async writeInto(path: string): Promise<void> {
+    throw failure(`writing ${path}`, 'ENXIO'); // no file of this disk is a device
   }
 
   async appendSynced(path: string, data: string): Promise<void> {
