@@ -1,7 +1,7 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import type { FilePort, OutputPort } from '../../internal/file/index.ts';
 import type { Host } from '../host/index.ts';
 import type { PassphraseSource } from '../workspace/index.ts';
 
@@ -9,7 +9,7 @@ export type { Host, StepProgress } from '../host/index.ts';
 
 /** Access of a command to the outside world. */
 export interface CommandPorts {
-  readonly files: FilePort;
+  readonly files: FilePort & OutputPort;
   readonly commands: CommandRunner;
   readonly clock: Clock;
 }

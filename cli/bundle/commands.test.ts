@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { DEFAULT_KUBERNETES_VERSION } from '../../internal/bundle/index.ts';
 import { buildBundle, openBundleCache } from '../../internal/bundlebuild/index.ts';
 import { fakeBuildContext } from '../../internal/bundlebuild/fake-build-context.ts';
+import { DiskFiles } from '../../internal/file/index.ts';
 import { elfFile, FakeBuildTools, temporaryDirectory } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { RecordingHost } from '../host/fake-host.ts';
@@ -91,7 +92,8 @@ async function startPlace() {
   await fake.installToolchain();
   const host = new RecordingHost();
   const context = fakeBuildContext(fake);
-  const { ports, cache, env, signal } = context;
+  const { cache, env, signal } = context;
+  const ports = { ...context.ports, files: new DiskFiles() };
   const { manifest, manifestPath } = await buildBundle(context, VERSION);
   const paths = { cache, data: directory.path, config: directory.path, workspace: directory.path };
   const command: CommandContext = { host, ports, paths, passphrases: noPassphrases, env, signal };

@@ -37,7 +37,7 @@ export const asProcess = async (files: MemoryFiles, startTicks: number): Promise
 };
 
 export function contextOf(
-  files: FilePort,
+  files: CommandContext['ports']['files'],
   signal = new AbortController().signal,
 ): CommandContext & { readonly host: RecordingHost } {
   return {

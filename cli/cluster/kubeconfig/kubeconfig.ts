@@ -31,7 +31,8 @@ export async function runKubeconfig(
     );
     return;
   }
-  const path = targetPath(context, options.home);
+  // kubectl follows a symbolic link, too, such as one into a repository of settings.
+  const { path } = await files.resolveTarget(targetPath(context, options.home));
   const raw = await files.read(path, MAX_KUBECONFIG_BYTES);
   const existing = raw === undefined ? undefined : { text: Buffer.from(raw).toString('utf8'), path };
   const merged = mergeKubeconfig(existing, { name, access });

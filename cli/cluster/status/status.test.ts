@@ -21,7 +21,12 @@ import {
   verifyMemberCertificate,
 } from '../../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade, type Handlers } from '../../../internal/rpc/index.ts';
-import { createMemoryLogger, FakeCommands, MemoryFiles } from '../../../internal/testing/index.ts';
+import {
+  createMemoryLogger,
+  FakeCommands,
+  FaultyFiles,
+  MemoryFiles,
+} from '../../../internal/testing/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { RecordingHost } from '../../host/fake-host.ts';
 import { createKubernetes } from '../curator/fake-kubernetes.ts';
@@ -489,6 +494,20 @@ describe('runKubeconfig()', () => {
     expect(context.host.answered).toEqual({ path: '/home/me/kc', context: 'prod-2' });
     expect(context.host.codes).toEqual(['kubeconfig-renamed']);
     expect((await files.stat('/home/me/kc'))?.mode).toBe(0o600);
+  });
+
+  test('merges into the file that a symbolic link of the user names', async () => {
+    class LinkedFiles extends FaultyFiles {
+      override async resolveTarget() {
+        return { kind: 'none', path: '/home/me/settings' } as const;
+      }
+    }
+    const files = await start(async () => []);
+    const context = contextOf(files);
+    const linked = new LinkedFiles(files, { point: Infinity, fault: 'no-space' });
+    const ports = { ...context.ports, files: linked };
+    await runKubeconfig({ ...context, ports }, { merge: true, home: '/home/me' });
+    expect(await files.stat('/home/me/settings')).toBeDefined();
   });
 
   test('does not merge the file of the workspace into itself', async () => {
