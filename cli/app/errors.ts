@@ -15,6 +15,10 @@ export const appErrors = defineErrors({
     'The command succeeded, but its output could not be written.',
     'Write the output to a different file, then run the command again.',
   ),
+  'app-file-exists': fault.operator.precondition(
+    'The file that the command is to write exists already, with other content. It was not changed.',
+    'Delete the file, or name another file, then run the same command again.',
+  ),
   'app-unknown-error-code': fault.operator.usage(
     'There is no error with this code.',
     'List all codes with `cluster help errors`.',

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CodedError, EXIT_CODES, fault, type ExitName } from '../../internal/errors/index.ts';
 import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
@@ -165,6 +165,9 @@ const FILES = [
     'audit verify directory': 'reading directory',
     '-w owner sign directory': 'reading directory',
     'backup show directory': 'reading directory',
+    'operator key ann --request directory': 'writing directory: it is a directory',
+    '-w owner provisioning generate --out directory': 'writing directory: it is a directory',
+    '-w owner audit export directory': 'writing directory: it is a directory',
   }),
   ...rows('file-missing', 'precondition', {
     '-w /proc/x config generate --attestation tpm': 'creating directory /proc/x',
@@ -191,8 +194,14 @@ const FILES = [
   ...rows('bundlebuild-lock-invalid', 'usage', {
     'bundle fetch --lock text': 'reading lock file text: not JSON',
   }),
-  ...rows('provisioning-exists', 'precondition', {
+  ...rows('app-file-exists', 'precondition', {
     '-w owner provisioning generate --out text': 'text exists, with other content',
+    'operator key ann --request text': 'text exists, with other content',
+    '-w owner operator add ann --role viewer --request ann.csr --out text': 'text exists, with other content',
+    '-w owner audit export text': 'text exists, with other content',
+    '-w owner doctor --save-facts text': 'text exists, with other content',
+    '-w owner explain n1 --html text': 'text exists, with other content',
+    '-w owner explain n1 --html link': 'link exists, with other content',
   }),
   ...rows('sign-file-malformed', 'usage', {
     '-w owner sign text': 'reading a request: not JSON',
@@ -371,7 +380,7 @@ beforeAll(async () => {
   const refuse = async (): Promise<never> => unknown();
   const harness = await createCuratorHarness(
     { getNode: refuse, updateNodeLabels: refuse, updateNodeTaints: refuse },
-    {},
+    { getTrace: async () => ({ nodeName: 'n1', facts: [] }) },
     { getMetrics: refuse, getEvidence: refuse },
   );
   cluster = harness;
@@ -387,6 +396,8 @@ beforeAll(async () => {
   const files = { empty: '', text: 'hello\n', 'bad.json': '{"a":', 'shape.json': '{"version":1}' };
   for (const [name, text] of Object.entries(files))
     await writeFile(join(cli.root, name), text, { mode: 0o644 });
+  await symlink('text', join(cli.root, 'link'));
+  await cli.run(['-w', 'ann', 'operator', 'key', 'ann', '--request', 'ann.csr']);
 });
 afterAll(async () => {
   await cli[Symbol.asyncDispose]();

@@ -643,4 +643,14 @@ describe('attest collateral', () => {
     expect(parseBundle(text).items.length).toBe((host.answered as { documents: unknown[] }).documents.length);
     expect(host.codes).toContain('attest-collateral-written');
   });
+
+  test('replaces an earlier bundle, and no other file', async () => {
+    const { context, files } = await workspace({ other: 'text' });
+    const write = (file: string, out: string) => runAttestCollateral(context, { files: [file], out });
+    await write('v4.collateral', 'bundle.json');
+    const before = await files.read('/w/bundle.json', 1 << 20);
+    await write('v4-tail.pck-crl', 'bundle.json');
+    expect(await files.read('/w/bundle.json', 1 << 20)).not.toEqual(before);
+    await expect(write('v4.collateral', 'other')).rejects.toMatchObject({ code: 'app-file-exists' });
+  });
 });

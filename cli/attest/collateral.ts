@@ -4,11 +4,13 @@ import type { ExitName } from '../../internal/errors/index.ts';
 import {
   ageOf,
   encodeBundle,
+  isBundle,
   withoutDuplicates,
   type CollateralAge,
   type CollateralItem,
 } from '../../internal/attestation/collateral/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { writeOutput } from '../app/output-file.ts';
 import { documentsIn, readFile } from './inputs.ts';
 
 /** Arguments of `cluster attest collateral FILE…`. */
@@ -32,7 +34,9 @@ export async function runAttestCollateral(
   const items = withoutDuplicates(files.flatMap(documentsIn));
   if (options.out !== undefined) {
     const path = isAbsolute(options.out) ? options.out : join(paths.workspace, options.out);
-    await ports.files.writeAtomic(path, encodeBundle({ assembledMs: nowMs, items }), { mode: 0o644 });
+    // Documents expire: the new bundle replaces the earlier one, which may be the one that the workspace uses.
+    const file = { path, mode: 0o644, isEarlier: isBundle };
+    await writeOutput(ports.files, file, encodeBundle({ assembledMs: nowMs, items }));
     host.say('attest-collateral-written', `Wrote ${counted(items.length, 'document')} to ${options.out}.`, {
       path,
     });

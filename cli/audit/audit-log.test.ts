@@ -3,8 +3,9 @@ import { EMPTY_CHAIN, extendChain, type ChainHead } from '../../internal/audit/i
 import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
 import type { AuditLogName } from '../../internal/records/index.ts';
 import { MemoryFiles } from '../../internal/testing/index.ts';
-import { contextOf } from '../cluster/curator/fake-curator.ts';
-import { runAuditVerify } from './audit.ts';
+import { readText } from '../../internal/file/index.ts';
+import { contextOf, createCuratorHarness } from '../cluster/curator/fake-curator.ts';
+import { runAuditExport, runAuditVerify } from './audit.ts';
 import { Checkpoints, parseExport, renderExport, verifyChain, type ChainEntry } from './audit-log.ts';
 
 function chain(count: number, what = 'DecideJoin', log: AuditLogName = 'decisions') {
@@ -159,6 +160,33 @@ describe('an audit export', () => {
     expect(
       verifyChain(parseExport(renderExport(shown)), [], { claimed: head, log: 'decisions' }).head,
     ).toEqual(head);
+  });
+
+  test('replaces an earlier one unless the cluster has deleted its entries since', async () => {
+    let seqs = chain(2);
+    let kept = seqs.shown;
+    await using cluster = await createCuratorHarness(
+      {},
+      {
+        listAudit: async function* ({ requests }) {
+          const { shown, head } = requests ? chain(1, 'Attest', 'requests') : { ...seqs, shown: kept };
+          for (const { seq, record } of shown)
+            yield { message: { case: 'entry', value: { seq: BigInt(seq), record } } };
+          const value = { seq: BigInt(head.seq), hash: head.hash, firstSeq: 1n, epoch: 1n, requests };
+          yield { message: { case: 'head', value } };
+        },
+      },
+    );
+    const { files, owner } = cluster;
+    await runAuditExport(owner, '/owner/export');
+    seqs = chain(4);
+    kept = seqs.shown;
+    await runAuditExport(owner, '/owner/export');
+    const text = await readText(files, '/owner/export');
+    expect(parseExport(text ?? '')).toHaveLength(5);
+    kept = seqs.shown.slice(2);
+    await expect(runAuditExport(owner, '/owner/export')).rejects.toEqual(broken('app-file-exists'));
+    expect(await readText(files, '/owner/export')).toBe(text);
   });
 
   test('has the entries of both logs', async () => {

@@ -163,6 +163,17 @@ export function parseExport(text: string): readonly ChainEntry[] {
   });
 }
 
+/** Whether a text is an export, as far as its first line tells. */
+export function isExport(text: string): boolean {
+  return entryFrom(text.split('\n', 1)[0] ?? '') !== undefined;
+}
+
+/** Whether an export has all entries of an earlier one. */
+export function isPartOf(earlier: string, text: string): boolean {
+  const lines = new Set(text.split('\n'));
+  return earlier.split('\n').every((line) => lines.has(line));
+}
+
 function entryFrom(line: string): ChainEntry | undefined {
   const record = Buffer.from(line, 'base64');
   if (record.toString('base64') !== line) return undefined;

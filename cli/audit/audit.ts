@@ -4,9 +4,18 @@ import { EMPTY_CHAIN, type Checkpoint } from '../../internal/audit/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import type { AuditLogName, AuditRecord } from '../../internal/records/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { Checkpoints, parseExport, renderExport, verifyChain, type ChainEntry } from './audit-log.ts';
+import {
+  Checkpoints,
+  isExport,
+  isPartOf,
+  parseExport,
+  renderExport,
+  verifyChain,
+  type ChainEntry,
+} from './audit-log.ts';
 import { readCaller, callCurator } from '../cluster/index.ts';
 import { AppError } from '../app/errors.ts';
+import { checkOutput, writeOutput } from '../app/output-file.ts';
 import { detailText } from './detail-text.ts';
 import { AuditLogError } from './errors.ts';
 
@@ -63,9 +72,13 @@ export async function findNewestDecision(
 
 /** `cluster audit export FILE`: writes all entries; the file can be verified without the cluster. */
 export async function runAuditExport(context: CommandContext, path: string): Promise<void> {
+  const { files } = context.ports;
+  await checkOutput(files, { path, isEarlier: isExport });
   const { decisions, requests } = await readVerified(context);
   const shown = [...decisions.shown, ...requests.shown];
-  await context.ports.files.writeAtomic(path, renderExport(shown));
+  const text = renderExport(shown);
+  // A timer may write each export to the same file. The cluster deletes old entries: an export that still has them is kept.
+  await writeOutput(files, { path, isEarlier: (earlier) => isPartOf(earlier, text) }, text);
   context.host.result({ path, entries: shown.length, head: decisions.head }, () =>
     [
       `Wrote ${counted(shown.length, 'entry', 'entries')} to ${path}.`,

@@ -617,6 +617,15 @@ describe('runDoctor()', () => {
     expect(Buffer.from(bytes).toString()).not.toMatch(/PRIVATE KEY|CERTIFICATE/);
   });
 
+  test('replaces facts that were saved earlier', async () => {
+    const { context, files } = await createCluster();
+    const path = '/owner/facts.json';
+    await files.writeAtomic(path, JSON.stringify({ version: 0, takenMs: 1, clusterId: 'c' }));
+    await runDoctor(context, { ...QUICK, saveFacts: path }, []);
+    const bytes = (await files.read(path, MAX_FACTS_BYTES)) ?? new Uint8Array();
+    expect(parseFacts(bytes)).toMatchObject({ clusterName: 'prod' });
+  });
+
   test('refuses a file of facts that does not exist', async () => {
     const { context } = await createCluster();
     await expect(runDoctor(context, { facts: '/none' }, [])).rejects.toMatchObject({

@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { formatDuration } from '../../internal/clock/index.ts';
 import {
   diagnose,
@@ -12,9 +13,11 @@ import {
   type Finding,
 } from '../../internal/doctor/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
+import { parseJson } from '../../internal/file/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { AppError } from '../app/errors.ts';
+import { checkOutput, writeOutput } from '../app/output-file.ts';
 import { watchResult } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
 import { collectFacts, type CollectOptions } from './collect-facts.ts';
@@ -83,17 +86,20 @@ function keyOf({ code, subject, grade }: Finding): string {
  * `cluster doctor`. Returns `unhealthy` when a check has found an error, and `warnings` when the worst finding is a warning or
  * something that could not be measured. With `at` see `reportEndings()`.
  * @param nodes only findings about these nodes and about the whole cluster; empty: all
- * @throws DoctorError `doctor-facts-missing`, `doctor-node-unknown` and those of `parseFacts()`; ClusterError
+ * @throws DoctorError `doctor-facts-missing`, `doctor-node-unknown` and those of `parseFacts()`; ClusterError; AppError `app-file-exists`
  */
 export async function runDoctor(
   context: CommandContext,
   { facts: path, saveFacts, at, windowMs = WINDOW_MS }: DoctorOptions,
   nodes: readonly string[],
 ): Promise<ExitName> {
+  const { files } = context.ports;
+  // Facts are of one moment: a timer writes those of the next one to the same file.
+  const saved = saveFacts === undefined ? undefined : { path: saveFacts, isEarlier: isFacts };
+  if (saved !== undefined) await checkOutput(files, saved);
   const facts =
     path === undefined ? await collect(context, { nodes, windowMs }) : await readFacts(context, path);
-  if (saveFacts !== undefined)
-    await context.ports.files.writeAtomic(saveFacts, encodeFacts(facts), { mode: 0o600 });
+  if (saved !== undefined) await writeOutput(files, saved, encodeFacts(facts));
   if (at !== undefined) return reportEndings(context, facts, at);
   checkNames(facts, nodes);
   const { view, text, verdict } = judgeFacts(facts, nodes);
@@ -168,6 +174,12 @@ async function readFacts({ ports }: CommandContext, path: string): Promise<Clust
   const bytes = await ports.files.read(path, MAX_FACTS_BYTES);
   if (bytes === undefined) throw new DoctorError('doctor-facts-missing', `reading facts: ${path} not found`);
   return parseFacts(bytes);
+}
+
+/** Whether a text is facts of this or another version, as far as its head tells. */
+function isFacts(text: string): boolean {
+  const head = z.looseObject({ version: z.int(), takenMs: z.number(), clusterId: z.string() });
+  return head.safeParse(parseJson(text)).success;
 }
 
 function checkNames({ records }: ClusterFacts, nodes: readonly string[]): void {

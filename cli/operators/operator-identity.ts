@@ -20,12 +20,14 @@ import {
 } from '../workspace/index.ts';
 import { identityPathOf } from '../cluster/index.ts';
 import { AppError } from '../app/errors.ts';
+import { checkOutput, writeOutput } from '../app/output-file.ts';
 
+const BEGIN = '-----BEGIN CERTIFICATE REQUEST-----';
 const MAX_GRANT_BYTES = 256 * 1024;
 
 /**
  * `cluster operator key`: creates a key, which stays here, and a certificate request for an owner. A second run changes
- * nothing. @throws AppError `app-usage`
+ * nothing. @throws AppError `app-usage`, `app-file-exists`
  */
 export async function runOperatorKey(
   context: CommandContext,
@@ -39,10 +41,12 @@ export async function runOperatorKey(
     );
   const { ports, paths } = context;
   const path = paths.identity ?? layoutOf(paths.workspace).identity;
+  const request = options.request ?? join(paths.workspace, `${name}.csr`);
+  // Before the key is created. An earlier request may be the one that is written again.
+  await checkOutput(ports.files, { path: request, isEarlier: (text) => text.startsWith(BEGIN) });
   await ports.files.makeDirectory(paths.workspace);
   const identity = await createIdentity(context, path, { name, encrypt: options.passphrase ?? false });
-  const request = options.request ?? join(paths.workspace, `${name}.csr`);
-  await ports.files.writeAtomic(request, await requestOf(identity), { mode: 0o644 });
+  await writeOutput(ports.files, { path: request, mode: 0o644 }, await requestOf(identity));
   const fingerprint = fingerprintOfKey(pubKeyDerOf(identity.keyPem));
   context.host.result({ name, identity: path, request, fingerprint, created: identity.created }, () =>
     [
@@ -88,7 +92,5 @@ function checkGrant({ ports }: CommandContext, identity: OperatorIdentity, grant
 async function requestOf({ keyPem, name }: OperatorIdentity): Promise<string> {
   const base64 = Buffer.from(await createCertificateRequest(keyPem, name)).toString('base64');
   const lines = base64.match(/.{1,64}/g) ?? [];
-  return ['-----BEGIN CERTIFICATE REQUEST-----', ...lines, '-----END CERTIFICATE REQUEST-----', ''].join(
-    '\n',
-  );
+  return [BEGIN, ...lines, '-----END CERTIFICATE REQUEST-----', ''].join('\n');
 }

@@ -49,6 +49,33 @@ describe('an operator', () => {
     expect(again.host.answered).toMatchObject({ created: false, request });
   });
 
+  test('gets a new grant in the file of the earlier one, which replaces no grant of another operator', async () => {
+    await using harness = await createCuratorHarness();
+    const { files, owner } = harness;
+    for (const name of ['ann', 'bob'])
+      await runOperatorKey(contextOf(files, `/${name}`), name, { request: undefined });
+    const add = (name: string, role: string) =>
+      runOperatorAdd(owner, name, { role, request: `/${name}/${name}.csr`, out: '/ann/ann.grant' });
+    await add('ann', 'viewer');
+    await add('ann', 'operator');
+    const grant = await textOf(files, '/ann/ann.grant');
+    expect(JSON.parse(grant)).toMatchObject({ name: 'ann', role: 'operator' });
+    await expect(add('bob', 'viewer')).rejects.toEqual(coded('app-file-exists'));
+    expect(await textOf(files, '/ann/ann.grant')).toBe(grant);
+  });
+
+  test('creates no key if the file for the request has other content', async () => {
+    await using harness = await createCuratorHarness();
+    const { files } = harness;
+    await files.makeDirectory('/ann');
+    await files.writeAtomic('/ann/ann.csr', 'mine');
+    const create = () => runOperatorKey(contextOf(files, '/ann'), 'ann', { request: undefined });
+    await expect(create()).rejects.toEqual(coded('app-file-exists'));
+    expect(await files.list('/ann')).toEqual(['ann.csr']);
+    await files.remove('/ann/ann.csr');
+    for (const _ of ['once', 'again']) await create();
+  });
+
   test('is refused without a grant, and with an identity file that others can read', async () => {
     await using harness = await createCuratorHarness();
     const { files } = harness;

@@ -7,12 +7,13 @@ import type { CommandContext } from '../app/command.ts';
 import { findNewestDecision } from '../audit/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { saveSubmittedDocuments, signedOperators } from '../sign/index.ts';
-import { renderGrant, type OperatorGrant } from '../workspace/index.ts';
+import { isGrantOf, renderGrant, type OperatorGrant } from '../workspace/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { confirmPut } from './operator-losses.ts';
 import { signOwnership, vouchersFor } from './ownership.ts';
 import { kubernetesEndpointOf, readCaller, type Caller, callCurator, newMutation } from '../cluster/index.ts';
 import { AppError } from '../app/errors.ts';
+import { checkOutput, writeOutput } from '../app/output-file.ts';
 
 /**
  * Warning after the removal of an owner: an administrator of Kubernetes may have created credentials that are not tied
@@ -74,6 +75,10 @@ export async function runOperatorAdd(
   const certificateRequest = parseCertificateRequest(Buffer.from(raw).toString('utf8'), options.request);
   const member = await readCaller(context);
   const { clusterId } = member;
+  // Each run gets a new certificate, and a new role needs a new grant: it replaces the earlier grant of the operator.
+  const isEarlier = (text: string): boolean => isGrantOf(text, { name, clusterId });
+  const out = options.out === undefined ? undefined : { path: options.out, mode: 0o644, isEarlier };
+  if (out !== undefined) await checkOutput(files, out);
   const pubKeyDer = await verifyCertificateRequest(certificateRequest);
   const put = { name, role: options.role, fingerprint: fingerprintOfKey(pubKeyDer) };
   const { operators: known } = await callCurator(context, ({ operatorApi }) => operatorApi.listOperators({}));
@@ -111,7 +116,7 @@ export async function runOperatorAdd(
     ...(kubernetes === undefined ? {} : { kubernetes }),
     ...(vouchers === undefined ? {} : { vouchers }),
   });
-  if (options.out !== undefined) await files.writeAtomic(options.out, grant, { mode: 0o644 });
+  if (out !== undefined) await writeOutput(files, out, grant);
   const data = { name, role: options.role, fingerprint, certificatePem, clusterCaPem, curatorEndpoints };
   context.host.result(data, () =>
     options.out === undefined

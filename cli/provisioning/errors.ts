@@ -10,10 +10,6 @@ export const provisioningErrors = defineErrors({
     'The state disk named in the provisioning file does not exist on this machine.',
     'Attach the disk, or correct `stateDisk.device`: `ls -l /dev/disk/by-id /dev/disk/by-partlabel` shows the names.',
   ),
-  'provisioning-exists': fault.operator.precondition(
-    'The file exists already, with other content. It was not changed.',
-    'Delete the file, or choose another file with --out.',
-  ),
   'provisioning-flag-invalid': fault.operator.usage(
     'A flag has a value that the provisioning file of a machine cannot have. Nothing was written.',
     'Correct the flag named in the message. `cluster provisioning generate --help` shows all flags.',

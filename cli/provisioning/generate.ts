@@ -1,7 +1,7 @@
 import { ConfigError, parseProvisioning, type ClusterConfig } from '../../internal/config/index.ts';
 import { recoveryKeyOfOwner } from '../../internal/backup/index.ts';
-import { readText } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { writeOutput } from '../app/output-file.ts';
 import { readAgentPackage, userDataOf, type PackageOptions } from '../cloudinit/index.ts';
 import { layoutOf, readConfig, readOwnerKey } from '../workspace/index.ts';
 import { ProvisioningError } from './errors.ts';
@@ -30,7 +30,7 @@ export interface GenerateProvisioningOptions extends PackageOptions {
 
 /**
  * `cluster provisioning generate`: writes a file that passes the agent's own schema.
- * @throws ProvisioningError, ConfigError
+ * @throws ProvisioningError, ConfigError, AppError `app-file-exists`
  */
 export async function runProvisioningGenerate(
   context: CommandContext,
@@ -52,7 +52,7 @@ export async function runProvisioningGenerate(
   await warnOfVariant(context, { hasTpm: tpmDevice !== undefined, processor });
   const userData = options.format === 'cloud-init' ? userDataOf({ json, agentPackage }) : undefined;
   const text = userData ?? json;
-  if (out !== undefined) await write(context, out, text);
+  if (out !== undefined) await writeOutput(context.ports.files, { path: out }, text);
   const result = { provisioning, ...(userData !== undefined && { cloudConfig: userData }) };
   context.host.result({ ...result, ...(out !== undefined && { path: out }) }, () =>
     out === undefined ? text.trimEnd() : `Wrote ${out}.\n\nNext: ${NEXT[options.format]}`,
@@ -130,13 +130,6 @@ async function ownKey(context: CommandContext): Promise<string> {
   if ((await ports.files.stat(layout.ownerKey)) === undefined)
     throw new ProvisioningError('provisioning-no-owner', `owner key ${layout.ownerKey} not found`);
   return (await readOwnerKey(context, layout)).pubKeyBase64;
-}
-
-/** Creates the file. A file with the same content stays, so that the command can be repeated. */
-async function write({ ports: { files } }: CommandContext, path: string, text: string): Promise<void> {
-  if (await files.createExclusive(path, text, { mode: 0o600 })) return;
-  if ((await readText(files, path)) !== text)
-    throw new ProvisioningError('provisioning-exists', `${path} exists, with other content`);
 }
 
 /** Warns when the cluster does not accept the machine's kind of evidence: the machine could never join. */

@@ -88,7 +88,7 @@ describe('cluster provisioning generate', () => {
     expect(parseProvisioning(before).tpm).toEqual({ kind: 'none' });
     await runProvisioningGenerate(context, { ...plain, tpmDevice: undefined, out }); // the same file
     const again = runProvisioningGenerate(context, { ...plain, out });
-    await expect(again).rejects.toMatchObject({ code: 'provisioning-exists' });
+    await expect(again).rejects.toMatchObject({ code: 'app-file-exists' });
     expect(await textOf(out)).toBe(before);
   });
 

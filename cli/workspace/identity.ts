@@ -138,6 +138,12 @@ export function parseGrant(text: string, path: string): OperatorGrant {
   throw invalid(path, 'not a grant file of `cluster operator add`');
 }
 
+/** Whether a text is a grant of this operator of this cluster. */
+export function isGrantOf(text: string, of: Pick<OperatorGrant, 'name' | 'clusterId'>): boolean {
+  const { data } = grantSchema.safeParse(parseJson(text));
+  return data?.name === of.name && data.clusterId === of.clusterId;
+}
+
 function render({ name, keyPem, grant }: OperatorIdentity): Secret<string> {
   const file = { version: 1, name, keyPem: keyPem.reveal(), ...(grant === undefined ? {} : { grant }) };
   return new Secret(`${JSON.stringify(file, undefined, 2)}\n`);

@@ -23,6 +23,7 @@ export { readConfig, requireConfig } from './config-file.ts';
 export { createWorkspace, type CreatedWorkspace } from './create-workspace.ts';
 export {
   createIdentity,
+  isGrantOf,
   parseGrant,
   readIdentity,
   renderGrant,

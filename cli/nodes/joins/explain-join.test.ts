@@ -188,4 +188,8 @@ test('runExplainJoin() with --html writes the trace as a page, with texts of mac
   expect(page).toContain('joined by operator:ann');
   expect(page).toContain('+1m30s');
   expect(page).not.toContain(evil);
+  await harness.files.writeAtomic('/owner/trace.html', page.replace('+1m30s', 'earlier'));
+  await runExplainJoin(harness.owner, 'n2', { html: '/owner/trace.html' });
+  const again = Buffer.from((await harness.files.read('/owner/trace.html', 1_000_000))!).toString('utf8');
+  expect(again).toContain('+1m30s');
 });

@@ -1,6 +1,7 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
 import type { ExitName } from '../../../internal/errors/index.ts';
 import type { CommandContext } from '../../app/command.ts';
+import { writeOutput } from '../../app/output-file.ts';
 import {
   comparison,
   isFirstNode,
@@ -50,10 +51,12 @@ async function writeTracePage(
   trace: Trace,
   to: string | true,
 ): Promise<void> {
-  const { tracePage } = await import('./trace-page.ts');
+  const { isTracePage, tracePage } = await import('./trace-page.ts');
   const name = (trace.nodeName || trace.subject).replace(/[^A-Za-z0-9.-]+/g, '-').slice(0, 64);
   const path = to === true ? `explain-${name}.html` : to;
-  await ports.files.writeAtomic(path, tracePage(trace, ports.clock.nowMs()));
+  // A page shows the trace of one moment: it replaces the earlier page, which shows the beginning of the same trace.
+  const file = { path, isEarlier: isTracePage };
+  await writeOutput(ports.files, file, tracePage(trace, ports.clock.nowMs()));
   host.result({ path, ...trace }, () => `Wrote ${path}.`);
 }
 

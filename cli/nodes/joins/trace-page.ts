@@ -29,6 +29,11 @@ export function tracePage(trace: Trace, nowMs: number): string {
   });
 }
 
+/** Whether a text is the page of a trace. */
+export function isTracePage(text: string): boolean {
+  return text.startsWith('<!doctype html>') && text.includes('<title>Join of ');
+}
+
 /** The trace of a join: its verdict, its time line from both ends, and its checks. */
 export function traceSection(trace: Trace): Html {
   const { facts, nodeName, subject } = trace;

@@ -64,6 +64,11 @@ export function parseBundle(encoded: string | Uint8Array, maxBytes = MAX_BUNDLE_
   return { assembledMs: parsed.data.assembled, items: parsed.data.items };
 }
 
+/** Whether a text is an encoded bundle. */
+export function isBundle(text: string): boolean {
+  return shape.safeParse(parseJson(text)).success;
+}
+
 /** Removes duplicate documents. */
 export function withoutDuplicates(items: readonly CollateralItem[]): readonly CollateralItem[] {
   return [...new Map(items.map((item) => [JSON.stringify(z.encode(itemShape, item)), item])).values()];

@@ -12,6 +12,7 @@ export { ageOf, keepCurrentCrls, type CollateralAge } from './collateral-age.ts'
 export {
   collateralFrom,
   encodeBundle,
+  isBundle,
   manufacturerOf,
   MAX_UPLOAD_BYTES,
   parseBundle,
