@@ -1,10 +1,25 @@
+import { create } from '@bufbuild/protobuf';
 import { Command } from 'commander';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
+import {
+  EnrolmentEvent_Stage as Stage,
+  EnrolmentEventSchema,
+  type EnrolmentEvent,
+} from '../../../initproto/gen/machine_pb.js';
 import { parseProvisioning } from '../../../internal/config/index.ts';
+import { FakeClock } from '../../../internal/testing/fake-clock.ts';
+import { FakeCommands } from '../../../internal/testing/host/fake-commands.ts';
+import { MemoryFiles } from '../../../internal/testing/host/memory-files.ts';
+import { preparseArgs } from '../../app/preparse-args.ts';
 import { register } from '../../commands/node/join.ts';
+import { createHost, type AppHost } from '../../host/index.ts';
+import { runPreflightCommand } from '../../preflight/index.ts';
+import { noPassphrases } from '../../workspace/fake-passphrases.ts';
+import { follow } from './join.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../../docs/examples');
 
@@ -20,7 +35,7 @@ async function flagsOf(argv: readonly string[]): Promise<Record<string, unknown>
   const own = argv
     .slice(2)
     .join('\0')
-    .replace(/\0?--output(=|\0)json/, '')
+    .replaceAll(/\0?--(output|events)(=|\0)(json|stdout)/g, '')
     .split('\0');
   await program.parseAsync(['join', ...own], { from: 'user' });
   return seen[0] ?? {};
@@ -69,12 +84,27 @@ describe('docs/examples', () => {
     expect(parseProvisioning(fill(content)).ownerKeys).toEqual([owner_key]);
     const check = taskOf('Check the machine')?.['ansible.builtin.command']?.['argv'];
     expect(play.tasks.indexOf(taskOf('Check the machine') ?? {})).toBeLessThan(play.tasks.length - 2);
-    expect(check).toEqual(['cluster', 'preflight', '--fix', '--output=json']);
+    expect(check).toEqual(['cluster', 'preflight', '--fix', '--output=json', '--events=stdout']);
     // The play retries only when no endpoint responds; any other failure stops it.
     expect(play.tasks.at(-1)?.['until']).toBe('join.rc != 6');
     const argv = play.tasks.at(-1)?.['ansible.builtin.command']?.['argv'] as string[];
     const flags = await flagsOf(argv.map(fill));
     expect(flags).toMatchObject({ wait: true, endpoint: endpoints, timeout: 10 * 60_000 });
+  });
+
+  test('the Ansible example reports a change of the machine if preflight fixes it, and none afterwards', async () => {
+    const machine = await createUnfitMachine();
+    const reports = await reportsOf('Check the machine', (host) => preflight(host, machine));
+    expect([await reports(), await reports()]).toEqual([true, false]);
+  });
+
+  test('the Ansible example reports a change of the machine if it joins, and none afterwards', async () => {
+    const joins = (...stages: readonly Stage[]) =>
+      reportsOf('Join', (host) => joined(host, stages)).then((report) => report());
+    expect(await joins(Stage.ASKING, Stage.WAITING, Stage.ADMITTED, Stage.MEMBER, Stage.RUNNING)).toBe(true);
+    // The machine reports its newest stage only, so a short one may be missing.
+    expect(await joins(Stage.ASKING, Stage.RUNNING)).toBe(true);
+    expect([await joins(Stage.RUNNING), await joins(Stage.MEMBER, Stage.RUNNING)]).toEqual([false, false]);
   });
 
   test.each(['', '10', '0m', '10w', '1.5h', '-1m', '9999999s'])(
@@ -84,3 +114,72 @@ describe('docs/examples', () => {
     },
   );
 });
+
+interface CommandTask {
+  readonly name: string;
+  readonly register: string;
+  readonly changed_when: string;
+  readonly 'ansible.builtin.command': { readonly argv: readonly string[] };
+}
+
+/** Runs the command of a task with its flags; returns whether Ansible reports a change, by the output of the program. */
+async function reportsOf(name: string, run: (host: AppHost) => Promise<unknown>) {
+  const [play] = (await example('ansible.yml')) as [{ readonly tasks: readonly CommandTask[] }];
+  const task = play.tasks.find((each) => each.name === name);
+  const { flags } = preparseArgs(task?.['ansible.builtin.command'].argv.slice(1) ?? []);
+  const condition = /^(\w+)\.stdout is search\('([^']+)'\)$/.exec(task?.changed_when ?? '');
+  expect(condition?.[1]).toBe(task?.register);
+  return async (): Promise<boolean> => {
+    const streams = { in: new PassThrough(), out: new PassThrough(), err: new PassThrough() };
+    const { signal } = new AbortController();
+    await run(createHost(flags, { streams, clock: new FakeClock(), env: {}, signal }));
+    return new RegExp(condition?.[2] ?? '').test(String(streams.out.read() ?? ''));
+  };
+}
+
+/** A machine without IP forwarding, which `sysctl` enables. */
+async function createUnfitMachine() {
+  const files = new MemoryFiles();
+  for (const directory of ['/var/lib/cluster/enrolment', '/proc/sys/net/ipv4', '/proc/sys/net/bridge'])
+    await files.makeDirectory(directory);
+  await files.writeAtomic('/var/lib/cluster/enrolment/lock.json', '{}'); // so that no port is probed
+  await files.writeAtomic('/proc/filesystems', 'nodev\toverlay\n');
+  await files.writeAtomic('/proc/sys/net/ipv4/ip_forward', '0\n');
+  for (const family of ['iptables', 'ip6tables'])
+    await files.writeAtomic(`/proc/sys/net/bridge/bridge-nf-call-${family}`, '1\n');
+  const commands = new FakeCommands(([program, ...args]) => {
+    if (program === 'sysctl' && args.includes('net.ipv4.ip_forward=1'))
+      void files.writeAtomic('/proc/sys/net/ipv4/ip_forward', '1\n');
+    return '';
+  });
+  return { files, commands, clock: new FakeClock() };
+}
+
+async function preflight(host: AppHost, ports: Awaited<ReturnType<typeof createUnfitMachine>>) {
+  const paths = { cache: '/c', data: '/d', config: '/f', workspace: '/w' };
+  const { signal } = new AbortController();
+  const machine = {
+    hostname: () => 'no-such-name.invalid',
+    architecture: () => 'amd64' as const,
+    addresses: () => ['192.0.2.7'],
+    bootId: async () => 'boot',
+  };
+  await runPreflightCommand(
+    { host, ports, paths, passphrases: noPassphrases, env: {}, signal },
+    { machine, streams: { freeBytes: async () => 1e12 } },
+    { fix: true },
+  );
+}
+
+async function joined(host: AppHost, stages: readonly Stage[]): Promise<void> {
+  const machine = {
+    watchEnrolment: async function* (): AsyncGenerator<EnrolmentEvent> {
+      for (const stage of stages) yield create(EnrolmentEventSchema, { stage });
+    },
+  };
+  const ports = { clock: new FakeClock(), files: new MemoryFiles(), commands: new FakeCommands() };
+  const seen = { last: undefined, connectionError: undefined };
+  const { signal } = new AbortController();
+  const view = await follow({ host, ports }, machine, { options: { wait: true }, seen, signal });
+  host.result(view.data, () => view.text);
+}
