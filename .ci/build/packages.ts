@@ -11,6 +11,7 @@ import {
   MODULES_FILE,
   modulesFile,
   REQUIRED_PROGRAMS,
+  STATE_DISK_PROGRAMS,
   SYSCTL_FILE,
   sysctlFile,
 } from '../../internal/preflight/index.ts';
@@ -63,8 +64,8 @@ export function agentPackage(options: PackageOptions): Formats {
     summary: 'agent of an attested Kubernetes cluster',
     description: 'Enrols this machine once, then runs the services of its roles in the cluster.',
   } as const;
-  const programs = (format: 'deb' | 'rpm'): readonly string[] => [
-    ...new Set(REQUIRED_PROGRAMS.map((each) => each[format])),
+  const programs = (format: 'deb' | 'rpm', of = REQUIRED_PROGRAMS): readonly string[] => [
+    ...new Set(of.map((each) => each[format])),
   ];
   return {
     deb: {
@@ -72,14 +73,14 @@ export function agentPackage(options: PackageOptions): Formats {
       // The programs that preflight requires, and D-Bus, over which the kubelet and runc talk to systemd.
       depends: [...NODE_DEPENDS, 'systemd (>= 247)', 'dbus', ...programs('deb')],
       // CA certificates for images from registries with TLS; the state disk; the tools for administrators.
-      recommends: ['ca-certificates', 'cryptsetup-bin', 'e2fsprogs', 'procps', 'socat'],
+      recommends: ['ca-certificates', ...programs('deb', STATE_DISK_PROGRAMS), 'procps', 'socat'],
       entries: agentEntries(options, DEBIAN_UNITS),
       scripts: { postinst: file('postinst'), prerm: file('prerm'), postrm: file('postrm') },
     },
     rpm: {
       ...base,
       requires: [...NODE_REQUIRES, 'systemd >= 247', 'dbus', ...programs('rpm')],
-      recommends: ['ca-certificates', 'cryptsetup', 'e2fsprogs', 'procps-ng', 'socat'],
+      recommends: ['ca-certificates', ...programs('rpm', STATE_DISK_PROGRAMS), 'procps-ng', 'socat'],
       entries: agentEntries(options, UNITS),
       scripts: { post: file('rpm-post'), preun: file('rpm-preun'), postun: file('rpm-postun') },
     },

@@ -43,6 +43,12 @@ function createChecks() {
     address: '192.0.2.7',
     kubelet: { failCgroupV1: false },
     tpm: { kind: 'device' as const, path: '/dev/tpmrm0', lockPcr: 15, sealedPcrs: [] },
+    stateDisk: {
+      device: '/dev/disk/by-id/state',
+      pcrs: [7],
+      integrity: true,
+      recoveryRecipients: ['age1x'] as [string],
+    },
   };
   const tpm = { use: () => Promise.reject(new Error('no response')) };
   const checks = createMachineChecks(ports, { provisioning, tpm, signal, run, check });
@@ -58,6 +64,7 @@ test('checkForJoin() runs the checks of an init with the machine’s own name, a
     configuredAddress: '192.0.2.7',
     neededBytes: { '/var/lib/cluster': GIB, '/var/lib/containerd': GIB },
     allowsCgroupV1: true,
+    hasStateDisk: true,
     callerClockMs: undefined,
     signal,
     tpm: { path: '/dev/tpmrm0', findProblem: expect.any(Function) },

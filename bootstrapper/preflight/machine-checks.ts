@@ -23,7 +23,7 @@ export interface MachineChecks {
 }
 
 interface ChecksOptions {
-  readonly provisioning: Pick<Provisioning, 'address' | 'kubelet' | 'platform' | 'tpm'>;
+  readonly provisioning: Pick<Provisioning, 'address' | 'kubelet' | 'platform' | 'stateDisk' | 'tpm'>;
   /** The TPM of the provisioning, opened. */
   readonly tpm: Pick<Tpm, 'use'> | undefined;
   readonly signal: AbortSignal;
@@ -71,6 +71,7 @@ export function createMachineChecks(
       }),
     configuredAddress: provisioning.address,
     allowsCgroupV1: provisioning.kubelet.failCgroupV1 === false,
+    hasStateDisk: provisioning.stateDisk !== undefined,
   });
   return {
     checkForInit: ({ nodeName, bundleManifest }) =>

@@ -68,8 +68,8 @@ describe('installCommand()', () => {
   }
 
   /** The recorded commands and the exit code. */
-  async function run(url: string, sha256: string | undefined) {
-    const [shell, flags, script = '', ...args] = installCommand(parseAgentPackage(url, sha256));
+  async function run(url: string, sha256: string | undefined, machine = { hasStateDisk: false }) {
+    const [shell, flags, script = '', ...args] = installCommand(parseAgentPackage(url, sha256), machine);
     const here = script
       .replaceAll('/usr/lib/apt/apt-helper', 'apt-helper')
       .replaceAll('/var/tmp/cluster-agent.deb', join(directory, 'got.deb'))
@@ -115,6 +115,21 @@ describe('installCommand()', () => {
       'apt-get install --yes --no-install-recommends /got.deb',
       'systemctl restart bootstrapper.service',
     ]);
+  });
+
+  test('installs the programs of a state disk, which the package only recommends', async () => {
+    await writeFile(join(directory, 'a.deb'), deb);
+    for (const [url, path] of [
+      ['https://x.example/a.deb', '/got.deb'],
+      [`file://${directory}/a.deb`, '/a.deb'],
+    ] as const) {
+      const { exitCode, log } = await run(url, hash, { hasStateDisk: true });
+      expect(exitCode).toBe(0);
+      expect(log.slice(-2)).toEqual([
+        `apt-get install --yes --no-install-recommends ${path} cryptsetup-bin e2fsprogs`,
+        'systemctl restart bootstrapper.service',
+      ]);
+    }
   });
 
   test('installs and starts nothing if the hash differs', async () => {

@@ -1,3 +1,4 @@
+import { STATE_DISK_PROGRAMS } from '../../internal/preflight/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { CloudInitError } from './errors.ts';
 
@@ -71,21 +72,27 @@ export function parseAgentPackage(
 }
 
 /**
- * The command that installs the package with its dependencies, then starts the agent. It is one script that stops at the
- * first failure, since cloud-init continues after a failed command. Values are arguments, never part of the script.
+ * The command that installs the package with its dependencies, and the programs of a state disk, then starts the agent. It
+ * is one script that stops at the first failure, since cloud-init continues after a failed command. Values are arguments,
+ * never part of the script. Without a package nothing is installed: the image has the agent and its programs.
  */
-export function installCommand(agentPackage: AgentPackage | undefined): readonly string[] {
+export function installCommand(
+  agentPackage: AgentPackage | undefined,
+  { hasStateDisk }: { readonly hasStateDisk: boolean },
+): readonly string[] {
   const start = 'systemctl restart bootstrapper.service';
   if (agentPackage === undefined) return ['systemctl', 'restart', 'bootstrapper.service'];
   const { url, sha256 } = agentPackage;
   const lines = ['export DEBIAN_FRONTEND=noninteractive', ...downloadLines(agentPackage), ...INSTALL, start];
-  return ['sh', '-euc', `${lines.join('\n')}\n`, 'cluster-agent', url, sha256 ?? ''];
+  const more = hasStateDisk ? STATE_DISK_PROGRAMS.map(({ deb }) => deb) : [];
+  return ['sh', '-euc', `${lines.join('\n')}\n`, 'cluster-agent', url, sha256 ?? '', ...more];
 }
 
-/** Tries without the network first: an image may contain all dependencies. */
+/** Tries without the network first: an image may contain all dependencies. Arguments after the hash are more packages. */
 const INSTALL = [
+  'shift 2',
   'install() { apt-get install --yes --no-install-recommends "$@"; }',
-  'install "$deb" || { apt-get update; install "$deb"; }',
+  'install "$deb" "$@" || { apt-get update; install "$deb" "$@"; }',
 ];
 
 /** `$1` is the URL, `$2` the hash or empty. Sets `$deb` to the path of the verified package. */

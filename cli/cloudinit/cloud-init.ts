@@ -51,21 +51,21 @@ export async function runCloudInit(context: CommandContext, options: CloudInitOp
   const collateral = hasProcessors(config.attestation.variants)
     ? await collateralForMachine(context, { asksCluster: options.endpoints.length === 0 })
     : undefined;
-  const userData = fittingUserData(context, { json, collateral, agentPackage });
+  const userData = fittingUserData(context, { json, collateral, agentPackage, hasStateDisk: false });
   context.host.result({ provisioning, cloudConfig: userData, ...(collateral && { collateral }) }, () =>
     options.format === 'provisioning' ? json.trimEnd() : userData.trimEnd(),
   );
 }
 
 /** Leaves the collateral out if it exceeds the limit for user data. */
-function fittingUserData(context: CommandContext, { json, collateral, agentPackage }: UserData): string {
-  const whole = userDataOf({ json, collateral, agentPackage });
-  if (collateral === undefined || Buffer.byteLength(whole) <= MAX_USER_DATA_BYTES) return whole;
+function fittingUserData(context: CommandContext, data: UserData): string {
+  const whole = userDataOf(data);
+  if (data.collateral === undefined || Buffer.byteLength(whole) <= MAX_USER_DATA_BYTES) return whole;
   context.host.warn(
     'cloud-init-collateral-left-out',
     `The collateral does not fit into user data of ${MAX_USER_DATA_BYTES} bytes and is left out. Add it to the image as ${COLLATERAL_PATH}; --output json has it in data.collateral.`,
   );
-  return userDataOf({ json, collateral: undefined, agentPackage });
+  return userDataOf({ ...data, collateral: undefined });
 }
 
 function hasProcessors(variants: readonly string[]): boolean {

@@ -11,10 +11,12 @@ export interface UserData {
   readonly collateral?: string | undefined;
   /** Undefined for an image that contains the agent. */
   readonly agentPackage: AgentPackage | undefined;
+  /** Whether the provisioning has a state disk. */
+  readonly hasStateDisk: boolean;
 }
 
 /** User data for cloud-init: the files, then the package that reads them. */
-export function userDataOf({ json, collateral, agentPackage }: UserData): string {
+export function userDataOf({ json, collateral, agentPackage, hasStateDisk }: UserData): string {
   const config = {
     write_files: [
       {
@@ -25,7 +27,7 @@ export function userDataOf({ json, collateral, agentPackage }: UserData): string
       },
       ...(collateral === undefined ? [] : [compressed(collateral)]),
     ],
-    runcmd: [installCommand(agentPackage)],
+    runcmd: [installCommand(agentPackage, { hasStateDisk })],
   };
   return `#cloud-config\n${stringify(config, { lineWidth: 0 })}`;
 }

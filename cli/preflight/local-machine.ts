@@ -45,6 +45,7 @@ export async function checkThisMachine(
     provisioningProblem: problem,
     tpm: probedTpm(provisioning?.tpm, clock),
     allowsCgroupV1: provisioning?.kubelet.failCgroupV1 === false,
+    hasStateDisk: provisioning?.stateDisk !== undefined,
     isNode: (await files.stat(LOCK_PATH).catch(() => undefined)) !== undefined,
     callerClockMs: undefined,
     mayWriteTestFiles: false,

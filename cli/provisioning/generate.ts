@@ -50,7 +50,9 @@ export async function runProvisioningGenerate(
   const json = `${JSON.stringify(provisioning, undefined, 2)}\n`;
   verifyFlags(json);
   await warnOfVariant(context, { hasTpm: tpmDevice !== undefined, processor });
-  const userData = options.format === 'cloud-init' ? userDataOf({ json, agentPackage }) : undefined;
+  const hasStateDisk = provisioning.stateDisk !== undefined;
+  const userData =
+    options.format === 'cloud-init' ? userDataOf({ json, agentPackage, hasStateDisk }) : undefined;
   const text = userData ?? json;
   if (out !== undefined) await writeOutput(context.ports.files, { path: out }, text);
   const result = { provisioning, ...(userData !== undefined && { cloudConfig: userData }) };

@@ -125,6 +125,22 @@ describe('cluster provisioning generate --state-disk', () => {
     parseProvisioning(JSON.stringify((context.host.answered as { provisioning: object }).provisioning))
       .stateDisk;
 
+  test('prints user data for cloud-init that installs the programs of the disk', async () => {
+    const runcmdOf = async (disk: { readonly stateDisk?: string }) => {
+      const { context } = await createWorkspace();
+      const given = { recoveryRecipients: [OTHER], package: 'file:///a.deb', format: 'cloud-init' } as const;
+      const recipients = disk.stateDisk === undefined ? { recoveryRecipients: [] } : {};
+      await runProvisioningGenerate(context, { ...plain, ...given, ...recipients, ...disk });
+      const { cloudConfig } = context.host.answered as { cloudConfig: string };
+      return (parse(cloudConfig) as { runcmd: readonly (readonly string[])[] }).runcmd[0]?.slice(3);
+    };
+    expect(await runcmdOf({})).toEqual(['cluster-agent', 'file:///a.deb', '']);
+    expect(await runcmdOf({ stateDisk })).toEqual([
+      ...['cluster-agent', 'file:///a.deb', ''],
+      ...['cryptsetup-bin', 'e2fsprogs'],
+    ]);
+  });
+
   test('lets the owner key of the workspace, and others that are named, recover the disk', async () => {
     const { context, files } = await createWorkspace();
     await asProcess(files, 1);

@@ -23,6 +23,7 @@ const options: CollectOptions = {
   configuredAddress: undefined,
   neededBytes: { '/var/lib/cluster': 5 },
   allowsCgroupV1: false,
+  hasStateDisk: true,
   isNode: true,
   callerClockMs: undefined,
   mayWriteTestFiles: false,
@@ -53,6 +54,7 @@ const V2 = {
   '/proc/cpuinfo': 'processor\t: 0\n\nprocessor\t: 1\n',
   '/sys/fs/cgroup/cgroup.controllers': 'cpuset cpu memory pids\n',
   '/usr/sbin/ip': '',
+  '/usr/sbin/mkfs.ext4': '',
   '/var/log/x': '',
 };
 
@@ -78,6 +80,10 @@ describe('collectMachineFacts()', () => {
       clockSync: 'unknown',
     });
     expect([facts.programs['ip'], facts.programs['conntrack']]).toEqual(['/usr/sbin/ip', undefined]);
+    expect([facts.programs['mkfs.ext4'], facts.programs['cryptsetup']]).toEqual([
+      '/usr/sbin/mkfs.ext4',
+      undefined,
+    ]);
   });
 
   test('reports the enabled controllers of cgroup v1', async () => {

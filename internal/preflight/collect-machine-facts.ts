@@ -10,7 +10,12 @@ import { type MachinePort, readMounts } from '../platform/index.ts';
 import { kernelFacts } from './collect-kernel-facts.ts';
 import { findUnwritable } from './file-systems.ts';
 import type { MachineFacts, PortProbe } from './machine-facts.ts';
-import { REQUIRED_PORTS, REQUIRED_PROGRAMS, WRITABLE_DIRECTORIES } from './node-requirements.ts';
+import {
+  REQUIRED_PORTS,
+  REQUIRED_PROGRAMS,
+  STATE_DISK_PROGRAMS,
+  WRITABLE_DIRECTORIES,
+} from './node-requirements.ts';
 
 const PROGRAM_DIRECTORIES = ['/usr/sbin', '/usr/bin', '/sbin', '/bin', '/usr/local/sbin', '/usr/local/bin'];
 /**
@@ -44,6 +49,8 @@ export interface CollectOptions {
   /** Directory → bytes that must be free on its file system. */
   readonly neededBytes: Readonly<Record<string, number>>;
   readonly allowsCgroupV1: boolean;
+  /** The provisioning has a state disk. */
+  readonly hasStateDisk: boolean;
   /** The problem of the provisioning file, if the caller has read it. */
   readonly provisioningProblem?: string | undefined;
   /** The TPM of the provisioning; undefined without one. */
@@ -65,7 +72,7 @@ export async function collectMachineFacts(
   options: CollectOptions,
 ): Promise<MachineFacts> {
   const { files, machine, clock } = ports;
-  const { nodeName, configuredAddress, allowsCgroupV1, callerClockMs } = options;
+  const { nodeName, configuredAddress, allowsCgroupV1, hasStateDisk, callerClockMs } = options;
   return {
     ...(await kernelFacts(files)),
     provisioningProblem: options.provisioningProblem,
@@ -84,6 +91,7 @@ export async function collectMachineFacts(
       ? await writeTestFiles(files)
       : await readMountOptions(files),
     allowsCgroupV1,
+    hasStateDisk,
     programs: await findPrograms(files),
     clockSync: await clockSync(ports, options.signal),
     nowMs: clock.nowMs(),
@@ -184,7 +192,7 @@ async function readMountOptions(files: FilePort): Promise<MachineFacts['writable
 }
 
 async function findPrograms(files: FilePort): Promise<MachineFacts['programs']> {
-  const found = REQUIRED_PROGRAMS.map(async ({ program }) => {
+  const found = [...REQUIRED_PROGRAMS, ...STATE_DISK_PROGRAMS].map(async ({ program }) => {
     const paths = PROGRAM_DIRECTORIES.map((directory) => `${directory}/${program}`);
     const stats = await Promise.all(paths.map((path) => files.stat(path)));
     return [program, paths.find((_, at) => stats[at] !== undefined)] as const;

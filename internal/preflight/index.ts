@@ -29,6 +29,7 @@ export {
   MODULES_FILE,
   modulesFile,
   REQUIRED_PROGRAMS,
+  STATE_DISK_PROGRAMS,
   SYSCTL_FILE,
   sysctlFile,
 } from './node-requirements.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { failedChecks, runChecks, MACHINE_CHECKS, preflightErrors, type MachineFacts } from './index.ts';
-import { REQUIRED_PROGRAMS } from './node-requirements.ts';
+import { REQUIRED_PROGRAMS, STATE_DISK_PROGRAMS } from './node-requirements.ts';
 
 const NOW_MS = Date.UTC(2026, 5, 1);
 
@@ -25,6 +25,7 @@ const fit: MachineFacts = {
   },
   cgroup: { version: 2, controllers: ['cpu', 'cpuset', 'io', 'memory', 'pids'] },
   allowsCgroupV1: false,
+  hasStateDisk: false,
   programs: Object.fromEntries(REQUIRED_PROGRAMS.map(({ program }) => [program, `/usr/sbin/${program}`])),
   memoryBytes: 4 * 1024 ** 3,
   processors: 2,
@@ -242,6 +243,26 @@ describe('MACHINE_CHECKS', () => {
       judged({ writableDirectories: [{ path: '/etc', problem: 'EROFS' }], programs }),
     );
     expect(failures.map(({ code }) => code)).toEqual(['preflight-read-only', 'preflight-program']);
+  });
+
+  test('require the programs of a state disk on a machine that has one', () => {
+    expect(failedChecks(judged({ hasStateDisk: false }))).toEqual([]);
+    const failures = failedChecks(judged({ hasStateDisk: true }));
+    expect(failures).toEqual([
+      expect.objectContaining({
+        code: 'preflight-program',
+        subject: 'cryptsetup',
+        fix: expect.stringContaining('apt-get install cryptsetup-bin'),
+      }),
+      expect.objectContaining({
+        code: 'preflight-program',
+        subject: 'mkfs.ext4',
+        fix: expect.stringContaining('apt-get install e2fsprogs'),
+      }),
+    ]);
+    const installed = STATE_DISK_PROGRAMS.map(({ program }) => [program, `/usr/sbin/${program}`] as const);
+    const programs = { ...fit.programs, ...Object.fromEntries(installed) };
+    expect(failedChecks(judged({ hasStateDisk: true, programs }))).toEqual([]);
   });
 
   test('skip the ports of a node, and parameters that exist only with a missing module', () => {

@@ -12,6 +12,7 @@ import {
   RECOMMENDED_MEMORY_BYTES,
   RECOMMENDED_PROCESSORS,
   REQUIRED_PROGRAMS,
+  STATE_DISK_PROGRAMS,
 } from './node-requirements.ts';
 
 type Observe = (facts: MachineFacts) => readonly Observation[];
@@ -92,20 +93,22 @@ const ports: Observe = ({ ports }) => {
   }));
 };
 
-const programs: Observe = ({ programs }) =>
-  REQUIRED_PROGRAMS.map(({ program, deb, rpm, usedBy }) => {
-    const path = programs[program];
-    const seen = { subject: program, figure: path ?? 'missing', threshold: `installed (${usedBy})` };
-    if (path !== undefined) return seen;
-    return {
-      ...seen,
-      problem: {
-        status: 'failed',
-        cause: `program ${program} not found (Debian package ${deb})`,
-        fix: `Run \`apt-get install ${deb}\` (Debian, Ubuntu) or \`dnf install ${rpm}\` (Fedora, RHEL).`,
-      },
-    };
-  });
+const programs: Observe = ({ programs, hasStateDisk }) =>
+  [...REQUIRED_PROGRAMS, ...(hasStateDisk ? STATE_DISK_PROGRAMS : [])].map(
+    ({ program, deb, rpm, usedBy }) => {
+      const path = programs[program];
+      const seen = { subject: program, figure: path ?? 'missing', threshold: `installed (${usedBy})` };
+      if (path !== undefined) return seen;
+      return {
+        ...seen,
+        problem: {
+          status: 'failed',
+          cause: `program ${program} not found (Debian package ${deb})`,
+          fix: `Run \`apt-get install ${deb}\` (Debian, Ubuntu) or \`dnf install ${rpm}\` (Fedora, RHEL).`,
+        },
+      };
+    },
+  );
 
 const clock: Observe = (facts) => [clockOffset(facts), clockService(facts)];
 

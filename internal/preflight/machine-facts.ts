@@ -29,7 +29,9 @@ export interface MachineFacts {
   readonly cgroup: { readonly version: 1 | 2; readonly controllers: readonly string[] };
   /** The provisioning has `kubelet.failCgroupV1: false`. */
   readonly allowsCgroupV1: boolean;
-  /** The programs of `REQUIRED_PROGRAMS` by name: the path of each, undefined when it is missing. */
+  /** The provisioning has a state disk. */
+  readonly hasStateDisk: boolean;
+  /** The programs of `REQUIRED_PROGRAMS` and `STATE_DISK_PROGRAMS` by name: the path of each, undefined when it is missing. */
   readonly programs: Readonly<Record<string, string | undefined>>;
   readonly memoryBytes: number;
   readonly processors: number;

@@ -26,6 +26,12 @@ export const REQUIRED_PROGRAMS: readonly RequiredProgram[] = [
   { program: 'modprobe', deb: 'kmod', rpm: 'kmod', usedBy: 'systemd, kube-proxy' },
 ];
 
+/** The programs of a machine with a state disk (bootstrapper/disk). The package of the agent only recommends them. */
+export const STATE_DISK_PROGRAMS: readonly RequiredProgram[] = [
+  { program: 'cryptsetup', deb: 'cryptsetup-bin', rpm: 'cryptsetup', usedBy: 'state disk' },
+  { program: 'mkfs.ext4', deb: 'e2fsprogs', rpm: 'e2fsprogs', usedBy: 'state disk' },
+];
+
 /** A kernel module, loaded or built in. */
 export interface RequiredModule {
   readonly module: string;
