@@ -8,7 +8,7 @@ export const preflightCommandErrors = defineErrors({
   ),
   'preflight-fix-failed': retryable.operator.preflight(
     'A kernel module could not be loaded, or a kernel parameter could not be set.',
-    'Run the failed command as root. If the kernel module is not found, install the modules of the running kernel or reboot into the installed kernel.',
+    'Run the command as root. If the kernel module is not found, install the modules of the running kernel or reboot into the installed kernel.',
   ),
 });
 

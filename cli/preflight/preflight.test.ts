@@ -16,7 +16,7 @@ const local = {
     addresses: () => ['192.0.2.7'],
     bootId: async () => 'boot',
   },
-  streams: { freeBytes: async () => 1e12 },
+  streams: { freeBytes: async () => 1e12, writeAt: async () => undefined },
 };
 const here = {};
 
@@ -59,22 +59,31 @@ describe('cluster preflight', () => {
     expect(commands.runs.map(([program]) => program)).toEqual(['timedatectl']);
   });
 
-  test('--fix loads missing modules, sets the parameters they add, and runs the checks again', async () => {
-    const { context, commands } = await createMachine((files) => (argv) => {
-      if (argv[0] === 'modprobe') void files.makeDirectory('/proc/sys/net/bridge');
-      if (argv[0] === 'modprobe') void files.writeAtomic('/proc/sys/net/bridge/bridge-nf-call-iptables', '0');
-      if (argv[0] === 'sysctl') void files.writeAtomic('/proc/sys/net/bridge/bridge-nf-call-iptables', '1');
+  test('with --fix loads missing modules, sets the parameters they add, and runs the checks again', async () => {
+    const { context, commands, files } = await createMachine((disk) => (argv) => {
+      if (argv[0] === 'modprobe') void disk.makeDirectory('/proc/sys/net/bridge');
+      if (argv[0] === 'modprobe') void disk.writeAtomic('/proc/sys/net/bridge/bridge-nf-call-iptables', '0');
       return 'yes';
     });
-    await expect(runPreflightCommand(context, local, { ...here, fix: true })).resolves.toBe('ok');
+    const written: [path: string, offset: number, text: string][] = [];
+    const writeAt = async (path: string, offset: number, bytes: Uint8Array): Promise<void> => {
+      written.push([path, offset, Buffer.from(bytes).toString()]);
+      await files.writeAtomic(path, bytes);
+    };
+    const machine = { ...local, streams: { ...local.streams, writeAt } };
+    await expect(runPreflightCommand(context, machine, { ...here, fix: true })).resolves.toBe('ok');
+    // No program but modprobe: `sysctl` is in a package that the agent's package only recommends.
     expect(commands.runs.filter(([program]) => program !== 'timedatectl')).toEqual([
       ['modprobe', 'br_netfilter'],
-      ['sysctl', '--quiet', '--write', 'net.bridge.bridge-nf-call-iptables=1'],
     ]);
+    expect(written).toEqual([['/proc/sys/net/bridge/bridge-nf-call-iptables', 0, '1\n']]);
+    expect(context.host.records).toContainEqual(
+      expect.objectContaining({ text: 'Fixed: net.bridge.bridge-nf-call-iptables = 1' }),
+    );
     expect(context.host.codes).toContain('preflight-fix-until-reboot');
   });
 
-  test('--fix reports the command that failed', async () => {
+  test('with --fix reports the command that failed', async () => {
     const { context } = await createMachine(
       () =>
         ([program]) =>
@@ -83,6 +92,17 @@ describe('cluster preflight', () => {
     await expect(runPreflightCommand(context, local, { ...here, fix: true })).rejects.toMatchObject({
       code: 'preflight-fix-failed',
       message: expect.stringContaining('modprobe br_netfilter'),
+    });
+  });
+
+  test('with --fix reports the kernel parameter that it cannot set', async () => {
+    const { context, files } = await createMachine(() => () => 'yes');
+    await files.writeAtomic('/proc/sys/net/ipv4/ip_forward', '0\n');
+    const writeAt = () => Promise.reject(new Error('read-only'));
+    const machine = { ...local, streams: { ...local.streams, writeAt } };
+    await expect(runPreflightCommand(context, machine, { ...here, fix: true })).rejects.toMatchObject({
+      code: 'preflight-fix-failed',
+      message: expect.stringContaining('net.ipv4.ip_forward = 1'),
     });
   });
 

@@ -1,17 +1,27 @@
-import { MODULES_FILE, type CheckResult, type Repair } from '../../internal/preflight/index.ts';
+import type { StreamPort } from '../../internal/file/index.ts';
+import { MODULES_FILE, sysctlPath, type CheckResult, type Repair } from '../../internal/preflight/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { PreflightCommandError } from './errors.ts';
+
+/** Access to the files of kernel parameters. */
+export interface RepairableMachine {
+  readonly streams: Pick<StreamPort, 'writeAt'>;
+}
 
 /**
  * Loads the kernel modules and sets the kernel parameters that failed a check. Leaves swap, firewall, time service and programs
  * to the operator.
  * @throws PreflightCommandError `preflight-fix-failed`
  */
-export async function repairMachine(context: CommandContext, results: readonly CheckResult[]): Promise<void> {
+export async function repairMachine(
+  context: CommandContext,
+  local: RepairableMachine,
+  results: readonly CheckResult[],
+): Promise<void> {
   const { host, ports } = context;
   const modules = results.flatMap(({ repair }) => (repair?.kind === 'load-module' ? [repair] : []));
   const sysctls = results.flatMap(({ repair }) => (repair?.kind === 'set-sysctl' ? [repair] : []));
-  for (const repair of [...modules, ...sysctls]) await carryOut(context, repair);
+  for (const repair of [...modules, ...sysctls]) await carryOut(context, local, repair);
   if ((await ports.files.stat(MODULES_FILE)) === undefined)
     host.warn(
       'preflight-fix-until-reboot',
@@ -19,19 +29,21 @@ export async function repairMachine(context: CommandContext, results: readonly C
     );
 }
 
-async function carryOut({ host, ports, signal }: CommandContext, repair: Repair): Promise<void> {
-  const argv = argvOf(repair);
+async function carryOut(
+  { host, ports, signal }: CommandContext,
+  { streams }: RepairableMachine,
+  repair: Repair,
+): Promise<void> {
+  const isModule = repair.kind === 'load-module';
+  const what = isModule ? `modprobe ${repair.module}` : `${repair.key} = ${repair.value}`;
   try {
-    await ports.commands.run({ argv, signal });
+    if (isModule) await ports.commands.run({ argv: ['modprobe', repair.module], signal });
+    // Not with `sysctl`: the agent's package only recommends the package that has it.
+    else await streams.writeAt(sysctlPath(repair.key), 0, Buffer.from(`${repair.value}\n`));
   } catch (cause) {
     signal.throwIfAborted();
-    throw new PreflightCommandError('preflight-fix-failed', `running \`${argv.join(' ')}\``, { cause });
+    const doing = isModule ? `running \`${what}\`` : `setting ${what}`;
+    throw new PreflightCommandError('preflight-fix-failed', doing, { cause });
   }
-  host.say('preflight-fixed', `Fixed: ${argv.join(' ')}`, { ...repair });
-}
-
-function argvOf(repair: Repair): readonly [string, ...string[]] {
-  return repair.kind === 'load-module'
-    ? ['modprobe', repair.module]
-    : ['sysctl', '--quiet', '--write', `${repair.key}=${repair.value}`];
+  host.say('preflight-fixed', `Fixed: ${what}`, { ...repair });
 }

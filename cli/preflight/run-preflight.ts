@@ -15,7 +15,7 @@ import {
 import { formatTable } from '../host/index.ts';
 import { PreflightCommandError } from './errors.ts';
 import { checkThisMachine, type LocalMachine } from './local-machine.ts';
-import { repairMachine } from './repair.ts';
+import { repairMachine, type RepairableMachine } from './repair.ts';
 
 const ROUNDS = 2;
 
@@ -31,7 +31,7 @@ export interface PreflightCommandOptions {
 /** `cluster preflight`. Returns the exit name of the first failed check. @throws PreflightCommandError */
 export async function runPreflightCommand(
   context: CommandContext,
-  local: LocalMachine,
+  local: LocalMachine & RepairableMachine,
   options: PreflightCommandOptions,
 ): Promise<ExitName> {
   const { node, fix = false } = options;
@@ -51,13 +51,13 @@ export async function runPreflightCommand(
 
 async function here(
   context: CommandContext,
-  local: LocalMachine,
+  local: LocalMachine & RepairableMachine,
   fix: boolean,
 ): Promise<readonly MachineCheckResult[]> {
   let results = await checkThisMachine(context, local);
   // A second round is needed because kernel modules that the first round loads add kernel parameters.
   for (let round = 0; fix && round < ROUNDS && results.some(({ repair }) => repair !== undefined); round++) {
-    await repairMachine(context, results);
+    await repairMachine(context, local, results);
     results = await checkThisMachine(context, local);
   }
   return results;

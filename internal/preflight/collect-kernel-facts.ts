@@ -1,6 +1,6 @@
 import { readText, type FilePort } from '../file/index.ts';
 import type { MachineFacts } from './machine-facts.ts';
-import { REQUIRED_MODULES, REQUIRED_SYSCTLS } from './node-requirements.ts';
+import { REQUIRED_MODULES, REQUIRED_SYSCTLS, sysctlPath } from './node-requirements.ts';
 
 /** Exists when br_netfilter is loaded or built in; /sys/module does not list built-in modules. */
 const BRIDGE_FILE = '/proc/sys/net/bridge/bridge-nf-call-iptables';
@@ -45,8 +45,7 @@ async function modules(files: FilePort): Promise<ReadonlySet<string>> {
 
 async function sysctls(files: FilePort): Promise<MachineFacts['sysctls']> {
   const entries = Object.keys(REQUIRED_SYSCTLS).map(async (key) => {
-    const path = `/proc/sys/${key.replaceAll('.', '/')}`;
-    return [key, (await readText(files, path))?.trim()] as const;
+    return [key, (await readText(files, sysctlPath(key)))?.trim()] as const;
   });
   return Object.fromEntries(await Promise.all(entries));
 }

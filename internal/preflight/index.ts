@@ -32,4 +32,5 @@ export {
   STATE_DISK_PROGRAMS,
   SYSCTL_FILE,
   sysctlFile,
+  sysctlPath,
 } from './node-requirements.ts';

@@ -51,6 +51,11 @@ export const REQUIRED_SYSCTLS: Readonly<Record<string, string>> = {
   'net.bridge.bridge-nf-call-ip6tables': '1',
 };
 
+/** The file of a kernel parameter (proc_sys(5)). */
+export function sysctlPath(key: string): string {
+  return `/proc/sys/${key.replaceAll('.', '/')}`;
+}
+
 /** TCP ports that must be free before a machine becomes a node, and the programs that will listen on them. */
 export const REQUIRED_PORTS: Readonly<Record<number, string>> = {
   [PORTS.kubernetesEtcd.client]: 'Kubernetes etcd, clients',

@@ -137,7 +137,7 @@ async function reportsOf(name: string, run: (host: AppHost) => Promise<unknown>)
   };
 }
 
-/** A machine without IP forwarding, which `sysctl` enables. */
+/** A machine without IP forwarding. */
 async function createUnfitMachine() {
   const files = new MemoryFiles();
   for (const directory of ['/var/lib/cluster/enrolment', '/proc/sys/net/ipv4', '/proc/sys/net/bridge'])
@@ -147,12 +147,7 @@ async function createUnfitMachine() {
   await files.writeAtomic('/proc/sys/net/ipv4/ip_forward', '0\n');
   for (const family of ['iptables', 'ip6tables'])
     await files.writeAtomic(`/proc/sys/net/bridge/bridge-nf-call-${family}`, '1\n');
-  const commands = new FakeCommands(([program, ...args]) => {
-    if (program === 'sysctl' && args.includes('net.ipv4.ip_forward=1'))
-      void files.writeAtomic('/proc/sys/net/ipv4/ip_forward', '1\n');
-    return '';
-  });
-  return { files, commands, clock: new FakeClock() };
+  return { files, commands: new FakeCommands(), clock: new FakeClock() };
 }
 
 async function preflight(host: AppHost, ports: Awaited<ReturnType<typeof createUnfitMachine>>) {
@@ -164,9 +159,13 @@ async function preflight(host: AppHost, ports: Awaited<ReturnType<typeof createU
     addresses: () => ['192.0.2.7'],
     bootId: async () => 'boot',
   };
+  const streams = {
+    freeBytes: async () => 1e12,
+    writeAt: (path: string, _offset: number, bytes: Uint8Array) => ports.files.writeAtomic(path, bytes),
+  };
   await runPreflightCommand(
     { host, ports, paths, passphrases: noPassphrases, env: {}, signal },
-    { machine, streams: { freeBytes: async () => 1e12 } },
+    { machine, streams },
     { fix: true },
   );
 }
