@@ -151,3 +151,27 @@ describe('installCommand()', () => {
     expect([bad.exitCode, bad.log]).toEqual([1, ['']]);
   });
 });
+
+describe('docs/examples/terraform', () => {
+  test('runs the same commands as the user data of the program', async () => {
+    const text = await readFile(
+      join(import.meta.dirname, '../../docs/examples/terraform/provisioning/main.tf'),
+      'utf8',
+    );
+    const local = /^ {2}install = var\.agent_package == null \? (\[.*\]) : \[\n(.*?)^ {2}\]\n/ms.exec(text);
+    const [, withoutPackage = '', withPackage = ''] = local ?? [];
+    const machine = { hasStateDisk: false };
+    expect(JSON.parse(withoutPackage)).toEqual(installCommand(undefined, machine));
+    // The heredoc, without its indentation and the escapes of HCL, and the arguments before and after it.
+    const [, before, script = '', after] = /^(.*?)<<-EOT\n(.*?)^ *EOT\n(.*)$/ms.exec(withPackage) ?? [];
+    const lines = script.replaceAll(/^ {4}/gm, '').replaceAll('$${', '${');
+    const command = installCommand({ url: 'https://x.example/a.deb', sha256: 'ab' }, machine);
+    expect(before?.trim()).toBe('"sh", "-euc",');
+    expect(lines).toBe(command[2]);
+    expect(after?.trim()).toBe(', "cluster-agent", var.agent_package.url, var.agent_package.sha256,');
+    expect([command.slice(0, 2), command.slice(3)]).toEqual([
+      ['sh', '-euc'],
+      ['cluster-agent', 'https://x.example/a.deb', 'ab'],
+    ]);
+  });
+});

@@ -71,15 +71,19 @@ locals {
     )
   }
 
-  # Stops at the first failure: cloud-init would continue.
+  # Stops at the first failure: cloud-init would continue. The same commands as those of `cluster node cloud-init --package`.
   install = var.agent_package == null ? ["systemctl", "restart", "bootstrapper.service"] : [
     "sh", "-euc",
     <<-EOT
     export DEBIAN_FRONTEND=noninteractive
-    deb=/var/cache/cluster-agent.deb
-    /usr/lib/apt/apt-helper download-file "$1" "$deb" "SHA256:$2"
-    apt-get update
-    apt-get install --yes --no-install-recommends "$deb"
+    [ -e /etc/ssl/certs/ca-certificates.crt ] ||
+      { apt-get update; apt-get install --yes ca-certificates; }
+    deb=/var/tmp/cluster-agent.deb
+    rm -f "$deb"
+    /usr/lib/apt/apt-helper download-file "$1" "$deb" "SHA256:$${2:?no hash}"
+    shift 2
+    install() { apt-get install --yes --no-install-recommends "$@"; }
+    install "$deb" "$@" || { apt-get update; install "$deb" "$@"; }
     systemctl restart bootstrapper.service
     EOT
     , "cluster-agent", var.agent_package.url, var.agent_package.sha256,
