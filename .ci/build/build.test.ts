@@ -442,6 +442,14 @@ describe('the agent’s package', () => {
     },
   );
 
+  test('has a script for RPM and tarball that deletes what a purge of the Debian package deletes', () => {
+    const textOf = (name: string): string =>
+      readFileSync(resolve(ROOT, '.ci/package', name), 'utf8').replaceAll(/^ +/gm, '');
+    const [, deletion = ''] = /^deb-systemd-helper purge [^\n]*\n(.*)fi\n$/ms.exec(textOf('postrm')) ?? [];
+    expect(deletion).toMatch(/rm -rf \/etc\/cluster .*userdel/s);
+    expect(textOf('purge').endsWith(deletion)).toBe(true);
+  });
+
   test('installs units in the unit directory of each distribution', () => {
     const unit = ({ entries }: { entries: readonly { path: string }[] }): string | undefined =>
       entries.find(({ path }) => path.endsWith('/bootstrapper.service'))?.path;

@@ -33,13 +33,15 @@ Then write /etc/cluster/provisioning.json (0600) and \`systemctl start bootstrap
 
 Remove, after the machine was reset (\`cluster node reset --help\`):
 
-  systemctl disable --now bootstrapper.service
+  /usr/lib/cluster/purge
   rm -r /usr/lib/cluster /usr/share/doc/${name} /usr/lib/systemd/system/bootstrapper.service \\
     /usr/lib/systemd/system/cluster-fingerprint.service /usr/lib/systemd/system/cri-containerd-.scope.d /usr/lib/systemd/system/kubepods-*-kept.slice \\
     ${MODULES_FILE} ${SYSCTL_FILE}
   systemctl daemon-reload
 
-/etc/cluster and /var/lib/cluster have the identity and the data of this machine. Remove them if you do not need them any more.
+\`purge\` stops the agent and deletes what it has written: the provisioning in /etc/cluster, the identity of this machine in
+/var/lib/cluster, the programs of Kubernetes in /opt/cluster, units in /etc/systemd/system, and the accounts cluster-*. To keep them,
+run \`systemctl disable --now bootstrapper.service\` instead.
 `;
 }
 

@@ -123,6 +123,7 @@ describe('the RPM and the tarball', () => {
       '/usr/lib/cluster/signer.mjs': '644',
       '/usr/lib/cluster/apilb.mjs': '644',
       '/usr/lib/cluster/exporter.mjs': '644',
+      '/usr/lib/cluster/purge': '755',
       '/usr/lib/systemd/system/bootstrapper.service': '644',
       '/usr/lib/systemd/system/cluster-fingerprint.service': '644',
       '/usr/lib/sysctl.d/60-cluster.conf': '644',
@@ -150,7 +151,9 @@ describe('the RPM and the tarball', () => {
   test('have an executable Node and notes on the installation', () => {
     const top = join(directory, 'extracted/cluster-agent/tar/cluster-agent-1.0.0');
     expect(execFileSync(join(top, 'root/usr/lib/cluster/node'), ['--version']).toString()).toMatch(/^v24\./);
-    expect(readFileSync(join(top, 'INSTALL'), 'utf8')).toContain('systemctl');
+    const notes = readFileSync(join(top, 'INSTALL'), 'utf8');
+    expect(notes).toContain('systemctl');
+    expect(notes).toMatch(/^ {2}\/usr\/lib\/cluster\/purge$/m);
   });
 });
 
@@ -162,6 +165,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   post: 'rpm-post',
   preun: 'rpm-preun',
   postun: 'rpm-postun',
+  purge: 'purge',
 };
 const scriptPath = (name: string): string => join(ROOT, '.ci/package', SCRIPTS[name] ?? name);
 /** Programs that write their name and arguments to a file. */
@@ -175,8 +179,8 @@ interface Ran {
 }
 
 /**
- * Runs a script as root of a scratch machine: in a mount namespace in which /etc, /run, /var/lib, /opt and the programs of
- * systemd are its own.
+ * Runs a script as root of a scratch machine: in a mount namespace in which /etc, /run, /var/lib, /opt, /usr/libexec and the
+ * programs of systemd are its own.
  */
 function runScript(name: string, args: readonly string[], data?: string): Ran {
   const scratch = mkdtempSync(join(directory, 'script-'));
@@ -187,7 +191,7 @@ function runScript(name: string, args: readonly string[], data?: string): Ran {
   for (const program of [...RECORDED, 'systemd-modules-load', 'systemd-sysctl'])
     writeFileSync(join(bin, program), `#!/bin/sh\necho "${program} $*" >> ${record}\n`, { mode: 0o755 });
   const setUp = [
-    ...['/etc', '/run', '/var/lib', '/opt'].map((at) => `mount -t tmpfs tmpfs ${at}`),
+    ...['/etc', '/run', '/var/lib', '/opt', '/usr/libexec'].map((at) => `mount -t tmpfs tmpfs ${at}`),
     `mount --bind ${bin} /usr/lib/systemd`,
     'mkdir -p /run/systemd/system /var/lib/cluster',
     ...(data === undefined ? [] : [`install -D /dev/null /var/lib/cluster/${data}`]),
@@ -269,6 +273,7 @@ describe('the scripts of the agent’s RPM', () => {
       for (const [name, arg] of [
         ['preun', '0'],
         ['prerm', 'remove'],
+        ['purge', ''],
       ] as const)
         expect({ name, ...runScript(name, [arg], data) }).toEqual({
           ...{ name, code: 1, orders: [] },
@@ -276,4 +281,15 @@ describe('the scripts of the agent’s RPM', () => {
         });
     },
   );
+
+  test('let `purge` delete the data and the accounts that a purge of the Debian package deletes', () => {
+    const deb = runScript('postrm', ['purge']);
+    const other = runScript('purge', []);
+    for (const { code, left } of [deb, other]) expect({ code, left }).toEqual({ code: 0, left: '' });
+    expect(deb.orders).toContain('userdel cluster-signer');
+    expect(other.orders).toEqual([
+      'disable --now bootstrapper.service',
+      ...deb.orders.filter((order) => order !== 'purge bootstrapper.service'),
+    ]);
+  });
 });

@@ -99,6 +99,7 @@ function agentEntries(options: PackageOptions, units: string): readonly Entry[] 
     ...['bootstrapper', 'joinservice', 'signer', 'apilb', 'exporter'].map((name) =>
       copy(resolve(dist, `${name}.mjs`), `/usr/lib/cluster/${name}.mjs`),
     ),
+    copy(resolve(root, '.ci/package/purge'), '/usr/lib/cluster/purge', 0o755),
     ...['bootstrapper.service', 'cluster-fingerprint.service'].map((name) =>
       copy(resolve(root, '.ci/package', name), `${units}/${name}`),
     ),
