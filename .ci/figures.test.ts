@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PORTS } from '../internal/endpoint/index.ts';
+import { PORTS, VXLAN_PORT } from '../internal/endpoint/index.ts';
 import { REQUIRED_PORTS } from '../internal/preflight/node-requirements.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -35,8 +35,22 @@ describe('the ports in the documents are those of the code', () => {
   );
   const listeners = rowsBelow('ARCHITECTURE.md', '| port | where | listener | clients |');
 
-  test('ARCHITECTURE.md lists every port', () => {
-    expect(ascending(listeners.flatMap(([ports = '']) => portsIn(ports)))).toEqual(used);
+  test('ARCHITECTURE.md lists every TCP port', () => {
+    const tcp = listeners.filter(([ports = '']) => !ports.startsWith('UDP'));
+    expect(ascending(tcp.flatMap(([ports = '']) => portsIn(ports)))).toEqual(used);
+  });
+
+  test('ARCHITECTURE.md, docs/threat-model.md and the tutorial name the UDP port of the pod network', () => {
+    const text = `UDP ${VXLAN_PORT}`;
+    expect(listeners.filter(([ports]) => ports === text)).toHaveLength(1);
+    const reached = rowsBelow('docs/threat-model.md', '| node | port | service |');
+    expect(reached.filter(([, ports]) => ports === text)).toHaveLength(1);
+    expect(read('docs/tutorial/three-machines.md')).toContain(text);
+  });
+
+  test('docs/doctor.md and the texts of the doctor name the UDP port of the pod network', () => {
+    const named = read('docs/doctor.md').match(/UDP port (\d+)/g);
+    expect(new Set(named)).toEqual(new Set([`UDP port ${VXLAN_PORT}`]));
   });
 
   test('docs/threat-model.md lists every port that is not only on the loopback', () => {

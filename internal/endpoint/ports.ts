@@ -35,3 +35,6 @@ export const PORTS = {
   controllerManager: 10257,
   scheduler: 10259,
 } as const;
+
+/** The UDP port on which nodes exchange the packets of pods, with the built-in network chart only: the default of flannel's VXLAN. */
+export const VXLAN_PORT = 8472;

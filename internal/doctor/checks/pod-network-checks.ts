@@ -1,3 +1,4 @@
+import { VXLAN_PORT } from '../../endpoint/index.ts';
 import { failed, type Observation } from '../../preflight/index.ts';
 import { counted } from '../../printable/index.ts';
 import type { MachineFacts, NodeFacts, RecordFacts } from '../cluster-facts.ts';
@@ -36,7 +37,7 @@ export const podNetwork: Observe = ({ records }) => {
         return { subject: `pod network of ${name}`, node: name, figure: 'other nodes answer', threshold };
       });
     const bad = attributed(gaps).map(({ node, others }): Observation => {
-      const cause = `pods on ${node} do not reach pods on ${named(others)} (VXLAN, UDP port 8472)`;
+      const cause = `pods on ${node} do not reach pods on ${named(others)} (VXLAN, UDP port ${VXLAN_PORT})`;
       const figure = `${others.length} do not answer`;
       return { subject: `pod network of ${node}`, node, figure, threshold, problem: failed(cause) };
     });
