@@ -56,12 +56,17 @@ export function sysctlPath(key: string): string {
   return `/proc/sys/${key.replaceAll('.', '/')}`;
 }
 
-/** TCP ports that must be free before a machine becomes a node, and the programs that will listen on them. */
+/**
+ * TCP ports that must be free before a machine becomes a node, and the programs that will listen on them. The ports of the agent
+ * are not among them, because it listens on them while it checks its machine.
+ */
 export const REQUIRED_PORTS: Readonly<Record<number, string>> = {
   [PORTS.kubernetesEtcd.client]: 'Kubernetes etcd, clients',
   [PORTS.kubernetesEtcd.peer]: 'Kubernetes etcd, peers',
+  [PORTS.kubernetesEtcd.metrics]: 'Kubernetes etcd, metrics',
   [PORTS.stateEtcd.client]: 'state etcd, clients',
   [PORTS.stateEtcd.peer]: 'state etcd, peers',
+  [PORTS.stateEtcd.metrics]: 'state etcd, metrics',
   [PORTS.apiServer]: 'API server',
   [PORTS.apiBalancer]: 'node-local balancer',
   [PORTS.join]: 'join service',
@@ -69,6 +74,8 @@ export const REQUIRED_PORTS: Readonly<Record<number, string>> = {
   [PORTS.authorization]: 'authorization webhook',
   [PORTS.curatorRelay]: 'relay to curators',
   [PORTS.joinRelay]: 'relay to join services',
+  [PORTS.joinserviceMetrics]: 'join service, metrics',
+  [PORTS.exporter]: 'exporter',
   [PORTS.kubeletHealth]: 'kubelet health',
   [PORTS.kubelet]: 'kubelet',
   [PORTS.kubeProxyHealth]: 'kube-proxy',
