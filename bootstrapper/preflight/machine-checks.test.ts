@@ -63,6 +63,7 @@ test('checkForJoin() runs the checks of an init with the machine’s own name, a
     nodeName: 'w1',
     configuredAddress: '192.0.2.7',
     neededBytes: { '/var/lib/cluster': GIB, '/var/lib/containerd': GIB },
+    includesBundle: false,
     allowsCgroupV1: true,
     hasStateDisk: true,
     callerClockMs: undefined,
@@ -96,6 +97,7 @@ test('report() adds the bytes still to be uploaded, and compares with the clock 
     nodeName: 'n7',
     callerClockMs: 3,
     neededBytes: { '/var/lib/cluster': 50 + 60 + GIB, '/var/lib/containerd': 6 * 10 },
+    includesBundle: true,
   });
   begun[0]?.end.resolve();
   await expect(reported).resolves.toEqual([]);

@@ -1,5 +1,11 @@
 import { parseManifest } from '../../internal/bundle/index.ts';
-import { findProblemOf, type CheckResult } from '../../internal/preflight/index.ts';
+import {
+  findProblemOf,
+  LEAST_SPACE,
+  neededSpace,
+  type CheckResult,
+  type NeededSpace,
+} from '../../internal/preflight/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { InitSpec, PreflightQuery } from '../initserver/index.ts';
@@ -7,10 +13,6 @@ import { checkMachine, type PreflightOptions, type PreflightPorts, runPreflight 
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { StreamPort } from '../../internal/file/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
-import { AGENT_PATHS } from '../nodestate/index.ts';
-
-/** Disk space that is needed in addition to the bundle: for unpacked images, etcd and logs. */
-const HEADROOM_BYTES = 1024 ** 3;
 
 /** The checks of this machine before the agent changes anything. */
 export interface MachineChecks {
@@ -38,8 +40,6 @@ export interface MachineChecksPorts extends Omit<PreflightPorts, 'freeBytes' | '
   readonly commands: CommandRunner;
 }
 
-type Needed = PreflightOptions['neededBytes'];
-
 /**
  * Runs concurrent checks one after the other: each check binds the ports that it tests, so two checks at once
  * would report each other's ports as used.
@@ -60,8 +60,8 @@ export function createMachineChecks(
     last = result.catch(() => undefined); // the caller of the other check gets its error
     return result;
   };
-  const optionsFor = (nodeName: string, needed: Needed, askerMs?: number): PreflightOptions => ({
-    ...{ nodeName, neededBytes: needed, callerClockMs: askerMs, signal },
+  const optionsFor = (nodeName: string, space: NeededSpace, askerMs?: number): PreflightOptions => ({
+    ...{ nodeName, ...space, callerClockMs: askerMs, signal },
     ...(tpm !== undefined &&
       provisioning.tpm.kind !== 'none' && {
         tpm: {
@@ -75,11 +75,11 @@ export function createMachineChecks(
   });
   return {
     checkForInit: ({ nodeName, bundleManifest }) =>
-      afterLast(() => run(probe, optionsFor(nodeName, neededFor(bundleManifest)))),
-    checkForJoin: () => afterLast(() => run(probe, optionsFor(machine.hostname(), neededFor('')))),
+      afterLast(() => run(probe, optionsFor(nodeName, spaceFor(bundleManifest)))),
+    checkForJoin: () => afterLast(() => run(probe, optionsFor(machine.hostname(), LEAST_SPACE))),
     report: ({ nodeName, bundleManifest, missingBytes, callerNowMs: askerMs }) => {
-      const needed = neededFor(bundleManifest, missingBytes);
-      const options = optionsFor(nodeName || machine.hostname(), needed, askerMs);
+      const space = spaceFor(bundleManifest, missingBytes);
+      const options = optionsFor(nodeName || machine.hostname(), space, askerMs);
       // A local machine uses the clock of its host, so the state of its own time service is irrelevant.
       const checkPorts = provisioning.platform === 'local' ? probe : { ...probe, commands };
       return afterLast(() => check(checkPorts, options));
@@ -87,19 +87,7 @@ export function createMachineChecks(
   };
 }
 
-/**
- * Bytes that each file system needs.
- * @param missingBytes Size of the components that are still to be uploaded
- */
-function neededFor(bundleManifest: string, missingBytes = 0): Needed {
-  if (bundleManifest === '')
-    return { [AGENT_PATHS.state]: HEADROOM_BYTES, [AGENT_PATHS.images]: HEADROOM_BYTES };
-  const { components } = parseManifest(Buffer.from(bundleManifest, 'utf8'));
-  const bytesOf = (of: readonly { readonly sizeBytes: number }[]): number =>
-    of.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-  return {
-    [AGENT_PATHS.state]: missingBytes + bytesOf(components) + HEADROOM_BYTES,
-    // containerd keeps images packed and unpacked. Unpacked images are about four times as large.
-    [AGENT_PATHS.images]: 6 * bytesOf(components.filter(({ kind }) => kind === 'image')),
-  };
+function spaceFor(bundleManifest: string, missingBytes?: number): NeededSpace {
+  if (bundleManifest === '') return LEAST_SPACE;
+  return neededSpace(parseManifest(Buffer.from(bundleManifest, 'utf8')), missingBytes);
 }

@@ -14,6 +14,7 @@ export { findNode, withKubernetes } from './curator/cluster-access.ts';
 export { callCurator, newMutation, withCuratorRetries, type CuratorClients } from './curator/call-curator.ts';
 export { ClusterError, clusterErrors } from './errors.ts';
 export { clusterIdFrom } from './init/init-request.ts';
+export { findLocalManifest } from './init/local-bundle.ts';
 export { findLiveCluster } from './init/find-live-cluster.ts';
 export type { RestoreSource, SnapshotSource } from './init/restore-source.ts';
 export { runInit, runInitCommand, type InitOptions, type InitSummary } from './init/init.ts';

@@ -1,11 +1,16 @@
+import { DEFAULT_KUBERNETES_VERSION } from '../../internal/bundle/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import {
   collectMachineFacts,
   findTpmProblem,
+  LEAST_SPACE,
+  neededSpace,
   runChecks,
+  uploadBytes,
   MACHINE_CHECKS,
   type CheckResult,
   type CollectOptions,
+  type NeededSpace,
 } from '../../internal/preflight/index.ts';
 import {
   ConfigError,
@@ -17,13 +22,10 @@ import {
 import type { StreamPort } from '../../internal/file/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { findLocalManifest } from '../cluster/index.ts';
 
 /** The node lock. It exists on every machine that belongs to a cluster (bootstrapper/nodelock). */
 const LOCK_PATH = '/var/lib/cluster/enrolment/lock.json';
-/** Minimum free space on a node whose bundle, and so its size, is not known. */
-const LEAST_FREE_BYTES = 1024 ** 3;
-const STATE = '/var/lib/cluster';
-const IMAGES = '/var/lib/containerd';
 
 /** Access to the machine that this program runs on. */
 export interface LocalMachine {
@@ -38,21 +40,33 @@ export async function checkThisMachine(
 ): Promise<readonly CheckResult[]> {
   const { files, commands, clock } = context.ports;
   const { provisioning, problem } = await readProvisioning(context);
+  const isNode = (await files.stat(LOCK_PATH).catch(() => undefined)) !== undefined;
   const options: CollectOptions = {
     nodeName: provisioning?.nodeName ?? machine.hostname(),
     configuredAddress: provisioning?.address,
-    neededBytes: { [STATE]: LEAST_FREE_BYTES, [IMAGES]: LEAST_FREE_BYTES },
+    ...(await spaceFor(context, machine, isNode)),
     provisioningProblem: problem,
     tpm: probedTpm(provisioning?.tpm, clock),
     allowsCgroupV1: provisioning?.kubelet.failCgroupV1 === false,
     hasStateDisk: provisioning?.stateDisk !== undefined,
-    isNode: (await files.stat(LOCK_PATH).catch(() => undefined)) !== undefined,
+    isNode,
     callerClockMs: undefined,
     mayWriteTestFiles: false,
     signal: context.signal,
   };
   const ports = { files, commands, clock, machine, freeBytes: (path: string) => streams.freeBytes(path) };
   return runChecks(MACHINE_CHECKS, await collectMachineFacts(ports, options));
+}
+
+/** A node has its bundle already. Another machine needs the space for that of a new cluster, if this machine knows it. */
+async function spaceFor(
+  context: CommandContext,
+  machine: MachinePort,
+  isNode: boolean,
+): Promise<NeededSpace> {
+  if (isNode) return { ...LEAST_SPACE, includesBundle: true };
+  const bundle = await findLocalManifest(context, DEFAULT_KUBERNETES_VERSION, machine.architecture());
+  return neededSpace(bundle?.manifest, bundle && uploadBytes(bundle.manifest));
 }
 
 /** Without a provisioning file, or if it cannot be read, the checks use the hostname and addresses of the machine. */

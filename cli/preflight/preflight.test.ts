@@ -2,8 +2,14 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { closeOpened, FakeCommands, MemoryFiles, type CommandAnswer } from '../../internal/testing/index.ts';
+import {
+  DEFAULT_KUBERNETES_VERSION,
+  encodeManifest,
+  type BundleManifest,
+} from '../../internal/bundle/index.ts';
 import { FakeClock } from '../../internal/testing/fake-clock.ts';
-import { contextOf, start } from '../cluster/init/fake-workstation.ts';
+import { MANIFEST } from '../cluster/init/fake-node.ts';
+import { CACHE, contextOf, start } from '../cluster/init/fake-workstation.ts';
 import { RecordingHost } from '../host/fake-host.ts';
 import { runPreflightCommand } from './index.ts';
 import { REQUIRED_PROGRAMS } from '../../internal/preflight/index.ts';
@@ -19,6 +25,29 @@ const local = {
   streams: { freeBytes: async () => 1e12, writeAt: async () => undefined },
 };
 const here = {};
+const GIB = 1024 ** 3;
+/** A bundle of 500 MB: 300 MB of images, and 100 MB for the workstation only. */
+const BUNDLE: BundleManifest = {
+  version: 1,
+  name: `kubernetes-${DEFAULT_KUBERNETES_VERSION}-linux-amd64`,
+  kubernetesVersion: DEFAULT_KUBERNETES_VERSION,
+  architecture: 'amd64',
+  components: [
+    { ...component('kubelet', 'a'), kind: 'binary', sizeBytes: 1e8, scope: 'node' },
+    {
+      ...component('pause', 'b'),
+      kind: 'image',
+      sizeBytes: 3e8,
+      scope: 'controlplane',
+      references: ['pause:1'],
+    },
+    { ...component('helm', 'c'), kind: 'binary', sizeBytes: 1e8, scope: 'workstation' },
+  ],
+};
+
+function component(name: string, digit: string) {
+  return { name, version: '1', sha256: digit.repeat(64), source: 'here' };
+}
 
 /**
  * A machine that is already a node (it has a node lock). Its ports are not checked, so the test does not
@@ -57,6 +86,46 @@ describe('cluster preflight', () => {
     const failed = answer.checks.filter(({ status }) => status === 'failed');
     expect(failed.map(({ code }) => code)).toEqual(['preflight-module']);
     expect(commands.runs.map(([program]) => program)).toEqual(['timedatectl']);
+  });
+
+  /** The results of the disk check with 1.5 GiB of free space. */
+  async function checkSpace({ isNode = false, hasBundle = false }) {
+    const { context, files } = await createMachine();
+    if (!isNode) await files.remove('/var/lib/cluster/enrolment/lock.json');
+    await files.makeDirectory('/c/bundles');
+    if (hasBundle) await files.writeAtomic(`/c/bundles/${BUNDLE.name}.json`, encodeManifest(BUNDLE));
+    const small = { ...local, streams: { freeBytes: async () => 1.5 * GIB } };
+    await runPreflightCommand(context, small, here);
+    const { checks } = context.host.answered as { checks: { code: string; status: string }[] };
+    const [text] = context.host.records.flatMap((record) => (record.kind === 'result' ? [record.text] : []));
+    return { disk: checks.filter(({ code }) => code === 'preflight-disk'), text };
+  }
+
+  test('requires the space for the bundle in the cache: uploaded, installed and 1 GiB', async () => {
+    const { disk } = await checkSpace({ hasBundle: true });
+    expect(disk).toMatchObject([
+      { subject: '/var/lib/cluster', status: 'failed', threshold: 'at least 1.8 GiB' },
+      { subject: '/var/lib/containerd', status: 'failed', threshold: 'at least 1.7 GiB' },
+    ]);
+  });
+
+  test('says that it does not check the space for a bundle that it does not know', async () => {
+    const { disk, text } = await checkSpace({});
+    expect(disk).toMatchObject([
+      { subject: '/var/lib/cluster', status: 'ok', threshold: 'at least 1.0 GiB' },
+      { subject: '/var/lib/containerd', status: 'ok', threshold: 'at least 1.0 GiB' },
+      { subject: 'space for the bundle', status: 'skipped', figure: 'not checked' },
+    ]);
+    expect(text).toMatch(/skipped: .* an init also needs the space for the bundle \[preflight-disk\]\n\n/);
+    expect(text).toMatch(/\d checks? skipped\)/);
+  });
+
+  test('requires of a node no space for the bundle, which it has already', async () => {
+    const { disk } = await checkSpace({ isNode: true, hasBundle: true });
+    expect(disk).toMatchObject([
+      { subject: '/var/lib/cluster', status: 'ok' },
+      { subject: '/var/lib/containerd', status: 'ok' },
+    ]);
   });
 
   test('with --fix loads missing modules, sets the parameters they add, and runs the checks again', async () => {
@@ -150,6 +219,18 @@ describe('cluster preflight --node', () => {
       exit: 'refused',
       message: expect.stringContaining(`has fingerprint ${node.fingerprint}, expected ${other}`),
     });
+  });
+
+  test('sends the manifest of the bundle in the cache, and none without a bundle', async () => {
+    const { files, node } = await start();
+    const options = { node: node.endpoint, fingerprint: node.fingerprint };
+    await runPreflightCommand(contextOf(files), local, options);
+    await files.remove(`${CACHE}/bundles/${BUNDLE.name}.json`);
+    await runPreflightCommand(contextOf(files), local, options);
+    expect(node.preflights.map((bytes) => Buffer.from(bytes).toString())).toEqual([
+      Buffer.from(MANIFEST).toString(),
+      '',
+    ]);
   });
 
   test('says that a machine does not listen at its init port', async () => {

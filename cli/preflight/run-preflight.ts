@@ -8,6 +8,7 @@ import { exitOfCode } from '../app/explain.ts';
 import {
   callPreflight,
   explainRemoteError,
+  findLocalManifest,
   readWorkspace,
   remoteChannel,
   type MachineCheckResult,
@@ -18,6 +19,8 @@ import { checkThisMachine, type LocalMachine } from './local-machine.ts';
 import { repairMachine, type RepairableMachine } from './repair.ts';
 
 const ROUNDS = 2;
+/** Time limit for the description of another machine. */
+const ANSWER_MS = 30_000;
 
 /** Flags of `cluster preflight`. */
 export interface PreflightCommandOptions {
@@ -68,11 +71,15 @@ async function elsewhere(
   context: CommandContext,
   { node, fingerprint }: PreflightCommandOptions & { readonly node: string },
 ): Promise<readonly MachineCheckResult[]> {
-  const { layout } = await readWorkspace(context);
+  const { layout, config } = await readWorkspace(context);
   using channel = await remoteChannel(context, layout, { node, fingerprint });
   const client = createClient(InitApi, channel);
   try {
-    return await callPreflight(context, client, { nodeName: '', bundleManifest: new Uint8Array() });
+    const { signal } = context;
+    const { architecture } = await client.describe({}, { signal, timeoutMs: ANSWER_MS });
+    const bundle = await findLocalManifest(context, config.kubernetesVersion, architecture);
+    const bundleManifest = bundle?.manifestBytes ?? new Uint8Array();
+    return await callPreflight(context, client, { nodeName: '', bundleManifest });
   } catch (error) {
     throw await explainRemoteError({ node, fingerprint }, error);
   }
@@ -80,19 +87,21 @@ async function elsewhere(
 
 function render(machine: string, results: readonly MachineCheckResult[]): string {
   const rows = results.map(({ subject, status, figure, threshold }) => [subject, status, figure, threshold]);
-  const problems = results.filter(({ status }) => status === 'failed' || status === 'warning');
+  const problems = results.filter(({ status }) => status !== 'ok');
   const failed = failedChecks(results).length;
-  const warnings = problems.length - failed;
+  const warnings = problems.filter(({ status }) => status === 'warning').length;
+  const skipped = problems.length - failed - warnings;
+  const counts = `${counted(warnings, 'warning')}${skipped === 0 ? '' : `, ${counted(skipped, 'check')} skipped`}`;
   return [
     formatTable(['CHECK', 'STATUS', 'FOUND', 'NEEDED'], rows),
     ...problems.flatMap(({ code, status, cause, fix }) => [
       '',
       `${status}: ${cause} [${code}]`,
-      `  fix: ${fix}`,
+      ...(fix === '' ? [] : [`  fix: ${fix}`]),
     ]),
     '',
     failed === 0
-      ? `${machine} meets the requirements of a node (${counted(warnings, 'warning')}).`
-      : `${machine} cannot become a node: ${failed} of ${counted(results.length, 'check')} failed (${counted(warnings, 'warning')}).`,
+      ? `${machine} meets the requirements of a node (${counts}).`
+      : `${machine} cannot become a node: ${failed} of ${counted(results.length, 'check')} failed (${counts}).`,
   ].join('\n');
 }

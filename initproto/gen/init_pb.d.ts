@@ -144,7 +144,7 @@ export declare type PreflightRequest = Message<"cluster.init.v1.PreflightRequest
   nodeName: string;
 
   /**
-   * Exact bytes of the manifest of the bundle to upload; empty to skip the check of disk space.
+   * Exact bytes of the manifest of the bundle to upload; empty: the space for it is not checked.
    *
    * @generated from field: bytes bundle_manifest = 2;
    */

@@ -10,6 +10,7 @@ import { type MachinePort, readMounts } from '../platform/index.ts';
 import { kernelFacts } from './collect-kernel-facts.ts';
 import { findUnwritable } from './file-systems.ts';
 import type { MachineFacts, PortProbe } from './machine-facts.ts';
+import type { NeededSpace } from './needed-space.ts';
 import {
   REQUIRED_PORTS,
   REQUIRED_PROGRAMS,
@@ -43,11 +44,9 @@ export interface ProbedTpm {
 }
 
 /** The requirements that the machine is checked for. */
-export interface CollectOptions {
+export interface CollectOptions extends NeededSpace {
   readonly nodeName: string;
   readonly configuredAddress: string | undefined;
-  /** Directory → bytes that must be free on its file system. */
-  readonly neededBytes: Readonly<Record<string, number>>;
   readonly allowsCgroupV1: boolean;
   /** The provisioning has a state disk. */
   readonly hasStateDisk: boolean;
@@ -87,6 +86,7 @@ export async function collectMachineFacts(
     nameResolvesTo: await resolve(nodeName),
     resolvConf: await resolvConf(files),
     diskSpace: await diskSpace(ports, options.neededBytes),
+    includesBundle: options.includesBundle,
     writableDirectories: options.mayWriteTestFiles
       ? await writeTestFiles(files)
       : await readMountOptions(files),

@@ -23,6 +23,7 @@ export { fixOf, PreflightError, preflightErrors, type PreflightErrorCode } from 
 export { MACHINE_CHECKS } from './machine-checks.ts';
 export { collectRunningFacts, RUNNING_CHECKS } from './running-checks.ts';
 export type { MachineFacts } from './machine-facts.ts';
+export { LEAST_SPACE, neededSpace, uploadBytes, type NeededSpace } from './needed-space.ts';
 export { findProblemOf, findTpmProblem } from './probe-tpm.ts';
 export {
   MAX_CLOCK_OFFSET_MS,

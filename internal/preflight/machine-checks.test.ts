@@ -15,6 +15,7 @@ const fit: MachineFacts = {
   nameResolvesTo: ['127.0.1.1', '198.18.0.11'],
   resolvConf: 'search example.org\nnameserver 198.18.0.1\n',
   diskSpace: [{ directory: '/var/lib/cluster', freeBytes: 10 << 20, neededBytes: 10 << 20 }],
+  includesBundle: true,
   writableDirectories: [{ path: '/opt/cluster' }],
   kernelRelease: '6.1.0-18-amd64',
   modules: new Set(['overlay', 'br_netfilter']),

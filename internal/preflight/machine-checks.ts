@@ -4,7 +4,7 @@ import { failed, type Check, type Observation } from './check.ts';
 import { preflightErrors, type PreflightErrorCode } from './errors.ts';
 import { outermost } from './file-systems.ts';
 import { KERNEL_CHECKS } from './kernel-checks.ts';
-import type { MachineFacts } from './machine-facts.ts';
+import type { DiskSpace, MachineFacts } from './machine-facts.ts';
 import { NAME_CHECKS } from './name-checks.ts';
 import {
   EARLIEST_TIME_MS,
@@ -53,19 +53,33 @@ const readOnly: Observe = ({ writableDirectories }) => {
     }));
 };
 
-const disk: Observe = ({ diskSpace }) =>
-  diskSpace.map(({ directory, freeBytes, neededBytes }) => {
-    const [free, needed] = [formatBytes(freeBytes), formatBytes(neededBytes)];
-    const isShort = freeBytes < neededBytes;
-    return {
-      subject: directory,
-      figure: `${free} free`,
-      threshold: `at least ${needed}`,
-      problem: failed(
-        isShort ? `not enough space in ${directory}: ${free} free, ${needed} required` : undefined,
-      ),
-    };
-  });
+const disk: Observe = ({ diskSpace, includesBundle }) => [
+  ...diskSpace.map(enoughSpace),
+  ...(includesBundle ? [] : [SPACE_WITHOUT_BUNDLE]),
+];
+
+const SPACE_WITHOUT_BUNDLE: Observation = {
+  subject: 'space for the bundle',
+  figure: 'not checked',
+  threshold: 'free',
+  problem: {
+    status: 'skipped',
+    cause: 'the size of the bundle is not known here: an init also needs the space for the bundle',
+  },
+};
+
+function enoughSpace({ directory, freeBytes, neededBytes }: DiskSpace): Observation {
+  const [free, needed] = [formatBytes(freeBytes), formatBytes(neededBytes)];
+  const isShort = freeBytes < neededBytes;
+  return {
+    subject: directory,
+    figure: `${free} free`,
+    threshold: `at least ${needed}`,
+    problem: failed(
+      isShort ? `not enough space in ${directory}: ${free} free, ${needed} required` : undefined,
+    ),
+  };
+}
 
 /** The kubelet does not start with swap. */
 export const swap = ({ swaps }: Pick<MachineFacts, 'swaps'>): readonly Observation[] => {

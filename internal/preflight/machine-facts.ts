@@ -18,6 +18,8 @@ export interface MachineFacts {
   readonly resolvConf: string;
   /** Directories with a minimum of free space. */
   readonly diskSpace: readonly DiskSpace[];
+  /** False: the size of the bundle is not known, so the space for it is not a part of `diskSpace`. */
+  readonly includesBundle: boolean;
   /** Directories that must be writable, and why they are not. */
   readonly writableDirectories: readonly { readonly path: string; readonly problem?: string | undefined }[];
   /** The kernel release as `uname -r` prints it. */

@@ -44,6 +44,20 @@ export async function readLocalBundle(
   return { manifest: parseManifest(manifestBytes), manifestBytes, store };
 }
 
+/** The manifest of the bundle of one Kubernetes version on this workstation; undefined if the workstation does not have it. */
+export async function findLocalManifest(
+  context: Pick<CommandContext, 'ports' | 'paths'>,
+  kubernetesVersion: string,
+  architecture: string,
+): Promise<Pick<LocalBundle, 'manifest' | 'manifestBytes'> | undefined> {
+  try {
+    return await readLocalBundle(context, kubernetesVersion, architecture);
+  } catch (error) {
+    if (error instanceof ClusterError && error.code === 'cluster-bundle-missing') return undefined;
+    throw error;
+  }
+}
+
 /** Architecture of this workstation, as bundles name it: charts and helm come from its bundle. */
 export function workstationArchitecture(): string {
   return arch() === 'x64' ? 'amd64' : arch();
