@@ -50,6 +50,16 @@ describe('MACHINE_CHECKS', () => {
     expect([...codes].sort()).toEqual(known.sort());
   });
 
+  test('require of addresses and name servers only what they check', () => {
+    const thresholds = judged({})
+      .filter(({ code }) => code === 'preflight-address' || code === 'preflight-dns')
+      .map(({ subject, threshold }) => [subject, threshold]);
+    expect(thresholds).toEqual([
+      ['address', 'one that is not loopback or link-local'],
+      ['name servers', '1 to 3 configured, none on the loopback'],
+    ]);
+  });
+
   const unfit: { name: string; given: Partial<MachineFacts>; want: string; says: string }[] = [
     {
       name: 'a provisioning file that the agent refuses',

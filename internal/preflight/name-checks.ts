@@ -11,7 +11,7 @@ const NO_ADDRESS = 'the machine has only loopback and link-local addresses (169.
 const MAX_NAMESERVERS = 3;
 
 const address: Observe = ({ addresses, configuredAddress }) => {
-  const threshold = configuredAddress ?? 'reachable from other machines';
+  const threshold = configuredAddress ?? 'one that is not loopback or link-local';
   const figure = addresses.join(', ') || 'none';
   const seen = { subject: 'address', figure, threshold };
   if (addresses.length === 0) return [{ ...seen, problem: failed(NO_ADDRESS) }];
@@ -50,13 +50,13 @@ function problemOfName({
   return `${nodeName} resolves to ${others.join(', ')}, but this machine has ${addresses.join(', ')}`;
 }
 
-/** The name servers that pods get. */
+/** The name servers that pods get. They are not asked. */
 export const dns = ({ resolvConf }: Pick<MachineFacts, 'resolvConf'>): readonly Observation[] => {
   const servers = nameservers(resolvConf);
   const seen = {
     subject: 'name servers',
     figure: servers.join(', ') || 'none',
-    threshold: `1 to ${MAX_NAMESERVERS}, reachable from pods`,
+    threshold: `1 to ${MAX_NAMESERVERS} configured, none on the loopback`,
   };
   const cause = problemOfServers(servers);
   return [cause === undefined ? seen : { ...seen, problem: { status: 'warning', cause } }];

@@ -12,7 +12,7 @@ const PAGES = join(import.meta.dirname, '../../../docs/tutorial');
 export type Checks = Readonly<Record<string, () => Promise<void> | void>>;
 
 /**
- * Runs every command of a page of the tutorial in its order. The page has the addresses 10.0.0.21, 10.0.0.22 …; they
+ * Runs every block of commands of a page of the tutorial in its order. The page has the addresses 10.0.0.21, 10.0.0.22 …; they
  * stand for those of the machines.
  */
 export async function runPage(
