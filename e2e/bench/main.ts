@@ -14,13 +14,13 @@ import { runNodeBench } from './node/node.ts';
 import { parseReport, withTables } from './report.ts';
 import { formatResults, isWithin, type BenchReport, type BenchResult, type SuiteReport } from './result.ts';
 import { runStartBench } from './process/start.ts';
+import { SUITE_NAMES, type SuiteName } from './suites.ts';
 import { runWorkerBench } from './node/worker.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const KEPT = join(ROOT, 'docs/bench.json');
 
-/** The suites, the shortest first. */
-const SUITES: Readonly<Record<string, (rounds: number | undefined) => Promise<readonly BenchResult[]>>> = {
+const SUITES: Readonly<Record<SuiteName, (rounds: number | undefined) => Promise<readonly BenchResult[]>>> = {
   artefacts: runArtefactsBench,
   start: runStartBench,
   life: runLifeBench,
@@ -58,13 +58,13 @@ Run \`npm run build\` first. Results are in dist/bench.json; the exit code is 10
 `;
 
 async function run(
-  names: readonly string[],
+  names: readonly SuiteName[],
   rounds: number | undefined,
 ): Promise<Record<string, SuiteReport>> {
   const reports: Record<string, SuiteReport> = {};
   for (const name of names) {
     const before = loadPerProcessor();
-    const results = [...((await SUITES[name]?.(rounds)) ?? [])];
+    const results = [...(await SUITES[name](rounds))];
     const measured = new Date().toISOString();
     reports[name] = { measured, machine: machine(), load: [before, loadPerProcessor()], results };
     process.stdout.write(`${name}\n${formatResults(results)}\n`);
@@ -87,9 +87,7 @@ async function keep(reports: Record<string, SuiteReport>): Promise<void> {
     suites: {},
   }));
   const all = { ...before.suites, ...reports };
-  const suites = Object.fromEntries(
-    Object.keys(SUITES).flatMap((name) => (all[name] ? [[name, all[name]]] : [])),
-  );
+  const suites = Object.fromEntries(SUITE_NAMES.flatMap((name) => (all[name] ? [[name, all[name]]] : [])));
   const report: BenchReport = { version: 1, suites };
   await writeFile(KEPT, `${JSON.stringify(report, undefined, 2)}\n`);
   const page = join(ROOT, 'docs/bench.md');
@@ -100,14 +98,17 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { rounds: { type: 'string' }, keep: { type: 'boolean' }, help: { type: 'boolean' } },
 });
-const unknown = positionals.find((name) => !Object.hasOwn(SUITES, name));
+const unknown = positionals.find((name) => !SUITE_NAMES.some((each) => each === name));
 if (values.help === true) process.stdout.write(HELP);
 else if (unknown !== undefined) {
   process.stderr.write(`there is no suite ${unknown}\n\n${HELP}`);
   process.exitCode = 2;
 } else {
   const rounds = values.rounds === undefined ? undefined : Number(values.rounds);
-  const suites = await run(positionals.length === 0 ? Object.keys(SUITES) : positionals, rounds);
+  const suites = await run(
+    SUITE_NAMES.filter((name) => positionals.length === 0 || positionals.includes(name)),
+    rounds,
+  );
   await mkdir(join(ROOT, 'dist'), { recursive: true });
   const report: BenchReport = { version: 1, suites };
   await writeFile(join(ROOT, 'dist/bench.json'), `${JSON.stringify(report, undefined, 2)}\n`);

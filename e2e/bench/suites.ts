@@ -1,0 +1,16 @@
+/** The suites of `npm run bench`, the shortest first. */
+export const SUITE_NAMES = [
+  'artefacts',
+  'start',
+  'life',
+  'atls',
+  'attestation',
+  'join',
+  'curator',
+  'node',
+  'worker',
+  'backup',
+  'api',
+] as const;
+/** One of `SUITE_NAMES`. */
+export type SuiteName = (typeof SUITE_NAMES)[number];
