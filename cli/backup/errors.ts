@@ -30,10 +30,6 @@ export const backupErrors = defineErrors({
     'The time between two scheduled backups must be one minute to 31 days.',
     'Use --every with a duration such as 1h, 6h or 1d.',
   ),
-  'backup-no-schedule': fault.operator.precondition(
-    'The cluster has no schedule of backups.',
-    'Set a schedule with `cluster backup schedule set`.',
-  ),
   'backup-not-kept': fault.operator.usage(
     'No control plane keeps such a backup.',
     'See the backups with `cluster backup ls`, and the schedule with `cluster backup schedule show`.',

@@ -24,6 +24,7 @@ import {
 } from '../../../internal/objectstore/fake-object-store.ts';
 import { runStoreFetch, runStoreList } from '../store/store-backups.ts';
 import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
+import type { CommandContext } from '../../app/command.ts';
 import { RecordingHost } from '../../host/fake-host.ts';
 import { layoutOf, readOwnerKey } from '../../workspace/index.ts';
 import { runBackupFetch, runClusterBackupList } from './cluster-backups.ts';
@@ -70,6 +71,8 @@ async function createCluster(role = 'owner') {
     workspace: new Uint8Array(),
     file: new Uint8Array(),
     sha256: '',
+    /** The schedule is not stored: the command was interrupted before. */
+    interrupts: false,
   };
   const backup = (seq: number, provedMs: bigint, sha256: string) => ({
     ...{ name: `0000000${seq}-20270115T080000000Z.backup`, seq: BigInt(seq), nodeId: NODE, nodeName: 'n1' },
@@ -87,6 +90,7 @@ async function createCluster(role = 'owner') {
     {
       listOperators: async () => ({ operators: [{ name: 'owner', role, fingerprint }] }),
       putBackupSchedule: async ({ certificate, workspace }) => {
+        if (cluster.interrupts) throw new Error('interrupted');
         Object.assign(cluster, {
           certificate: Uint8Array.from(certificate),
           workspace: Uint8Array.from(workspace),
@@ -163,12 +167,20 @@ describe('cluster backup schedule', () => {
     const { owner, cluster } = await createCluster();
     await runScheduleShow(owner);
     expect(lastOf(owner)).toEqual({ schedule: null });
-    expect(await codeOf(runScheduleStop(owner, AGREED))).toBe('backup-no-schedule');
     await runScheduleSet(owner, OPTIONS);
     await runScheduleShow(owner);
     expect(lastOf(owner)).toMatchObject({ schedule: { isVerified: true, missing: [], keep: 7 } });
     await runScheduleStop(owner, AGREED);
     expect(cluster.certificate).toHaveLength(0);
+  });
+
+  test('stop can be repeated: without a schedule, there is nothing to stop', async () => {
+    const { owner } = await createCluster();
+    for (const flags of [AGREED, { dryRun: true, yes: false }]) {
+      await runScheduleStop(owner, flags);
+      expect(lastOf(owner)).toMatchObject({ schedule: null });
+      expect(textOf(owner)).toContain('nothing to stop');
+    }
   });
 
   test('stop needs a confirmation, and shows with --dry-run what ends', async () => {
@@ -295,6 +307,24 @@ describe('an S3-compatible store', () => {
     await runScheduleStop(owner, AGREED);
     expect(deletes()).toBe(2);
   });
+
+  test.each([
+    { name: 'stop', run: (owner: CommandContext) => runScheduleStop(owner, AGREED) },
+    { name: 'set', run: (owner: CommandContext) => runScheduleSet(owner, { ...OPTIONS, yes: true }) },
+  ])(
+    '$name deletes the Secret also if it is interrupted before the schedule has changed, and run again',
+    async ({ run }) => {
+      const { owner, cluster, written } = await createWithKubernetes();
+      const deletes = () => written.filter(({ method }) => method === 'DELETE').length;
+      await runScheduleSet(owner, TARGET);
+      cluster.interrupts = true;
+      await expect(run(owner)).rejects.toThrow();
+      expect(deletes()).toBe(1);
+      cluster.interrupts = false;
+      await run(owner);
+      expect(deletes()).toBe(2); // the schedule still named the store, so the second run looked again
+    },
+  );
 
   test.each([
     { name: 'a store without an endpoint', change: { store: {} } },

@@ -99,6 +99,8 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
   await confirmLoss(context, { doing: 'replacing the schedule of backups', losses, yes: options.yes });
   await saveKnownCurators(ports.files, caller.curatorsPath, info);
   if (credentials !== undefined) await writeStoreSecret(context, credentials);
+  // Before the schedule, which tells a repeated run that there is a key.
+  else if (before?.copyToStore !== undefined) await deleteStoreSecret(context);
   const mutation = newMutation();
   await callCurator(context, ({ operatorApi }) =>
     operatorApi.putBackupSchedule({
@@ -106,7 +108,6 @@ export async function runScheduleSet(context: CommandContext, options: ScheduleO
       ...{ workspace, mutation },
     }),
   );
-  if (credentials === undefined && before?.copyToStore !== undefined) await deleteStoreSecret(context);
   host.result(scheduleViewOf(schedule), () =>
     [rendered, `The first backup is taken within a minute. Show the backups: cluster backup ls`].join('\n'),
   );
@@ -174,10 +175,11 @@ export async function runScheduleStop(
   { dryRun, yes }: { readonly dryRun: boolean; readonly yes: boolean },
 ): Promise<void> {
   const { schedule } = await readClusterBackups(context);
+  // Not an error: after an interruption, nobody can know whether the schedule has ended.
   if (schedule === undefined)
-    throw new BackupCommandError(
-      'backup-no-schedule',
-      'ending the schedule of backups: the cluster has no schedule',
+    return context.host.result(
+      { schedule: null, ...(dryRun && { dryRun, losses: [] }) },
+      () => 'Control planes take no backups by themselves: nothing to stop.',
     );
   const losses = [
     'backups that control planes take by themselves: from now on, there are only those that you take',
@@ -191,9 +193,10 @@ export async function runScheduleStop(
       () => `The schedule would end. Nothing was changed. Consequences:\n${renderLosses(losses)}`,
     );
   await confirmLoss(context, { doing: 'ending the schedule of backups', losses, yes });
+  // First: a run that is interrupted after it finds the schedule, and goes on. The key must not stay behind without it.
+  if (schedule.copyToStore !== undefined) await deleteStoreSecret(context);
   const mutation = newMutation();
   await callCurator(context, ({ operatorApi }) => operatorApi.putBackupSchedule({ mutation }));
-  if (schedule.copyToStore !== undefined) await deleteStoreSecret(context);
   context.host.result(
     { schedule: null },
     () => 'Control planes take no more backups; those that they have stay.',

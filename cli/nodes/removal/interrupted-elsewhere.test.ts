@@ -69,7 +69,7 @@ const ELSEWHERE: Readonly<Record<string, readonly (keyof typeof MECHANISMS | Pro
   preflight: [
     [
       'cli/preflight/preflight.test.ts',
-      '--fix loads missing modules, sets the parameters they add, and runs the checks again',
+      'with --fix loads missing modules, sets the parameters they add, and runs the checks again',
     ],
   ],
   'package repo': [
@@ -106,7 +106,12 @@ const ELSEWHERE: Readonly<Record<string, readonly (keyof typeof MECHANISMS | Pro
     ['cli/backup/schedule/schedule.test.ts', 'backup fetch downloads and verifies the newest proved backup'],
   ],
   'backup schedule set': ['one request'],
-  'backup schedule stop': ['one request'],
+  'backup schedule stop': [
+    [
+      'cli/backup/schedule/schedule.test.ts',
+      'stop can be repeated: without a schedule, there is nothing to stop',
+    ],
+  ],
   'backup delete': ['one removal'],
   restore: [
     [

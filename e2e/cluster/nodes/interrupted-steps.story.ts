@@ -48,7 +48,7 @@ await test('every command that changes nodes, interrupted at each of its steps, 
   await cluster.edit(requireApproval);
   await must('config', 'apply', '--yes');
   await cluster.allReady(MACHINES, 120);
-  await using _on = keepMachinesOn(cluster, ['n5']);
+  await using _on = keepMachinesOn(cluster, ['n4', 'n5']);
   const ann = join(bench.directory, 'ann');
   await mkdir(ann);
   await bench.must('--workspace', ann, 'operator', 'key', 'ann');
