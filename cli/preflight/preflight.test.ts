@@ -94,7 +94,7 @@ describe('cluster preflight', () => {
     if (!isNode) await files.remove('/var/lib/cluster/enrolment/lock.json');
     await files.makeDirectory('/c/bundles');
     if (hasBundle) await files.writeAtomic(`/c/bundles/${BUNDLE.name}.json`, encodeManifest(BUNDLE));
-    const small = { ...local, streams: { freeBytes: async () => 1.5 * GIB } };
+    const small = { ...local, streams: { ...local.streams, freeBytes: async () => 1.5 * GIB } };
     await runPreflightCommand(context, small, here);
     const { checks } = context.host.answered as { checks: { code: string; status: string }[] };
     const [text] = context.host.records.flatMap((record) => (record.kind === 'result' ? [record.text] : []));
