@@ -3,8 +3,8 @@ import type { Answer, Answers } from './fake-metadata-service.ts';
 /**
  * Answers as the providers' public documentation shows them: EC2 User Guide ("Instance metadata categories", "Instance identity
  * documents"), Compute Engine ("View and query VM metadata"), Azure ("Azure Instance Metadata Service", api-version 2020-09-01),
- * Nova ("Metadata") and cloud-init ("Instance metadata"). They were not recorded on a cloud by this project. Members that the
- * parsers ignore are shortened.
+ * Nova ("Metadata") and cloud-init ("Instance metadata"). They were not recorded on a cloud; those in `RECORDED` were, by others.
+ * Members that the parsers ignore are shortened.
  */
 const TOKEN = 'AQAEAHHtkSP1mXqvkLcKZcd6n2JQ6mWxyp4N2SzBTKhVLXbvHQ7MZg==';
 
@@ -125,3 +125,43 @@ export const NOCLOUD_BYTES = Buffer.from(
     },
   }),
 );
+
+/*
+ * Recorded on real machines by the developers of cloud-init (canonical/cloud-init, tests/unittests/sources/test_ec2.py: "collected
+ * from api version 2016-09-02" and "2018-09-24", and test_azure.py): the members that the parsers read. The versions of AWS of
+ * that time answer 404 for the region.
+ */
+const recordedAws = (name: string, address: string, zone: string): Answers => ({
+  'PUT /latest/api/token': TOKEN,
+  'GET /latest/meta-data/local-hostname': withToken(name),
+  'GET /latest/meta-data/local-ipv4': withToken(address),
+  'GET /latest/meta-data/placement/availability-zone': withToken(zone),
+});
+
+export const RECORDED = {
+  aws2016: recordedAws('ip-172-3-3-15.us-east-2.compute.internal', '172.3.3.15', 'us-east-2b'),
+  aws2018: recordedAws('ip-172-31-44-13.us-east-2.compute.internal', '172.31.44.13', 'us-east-2c'),
+  /** A machine in no availability zone, whose answer has no computer name. */
+  azure2019: {
+    'GET /metadata/instance?api-version=2020-09-01': JSON.stringify({
+      compute: {
+        ...{ location: 'eastus2', offer: 'UbuntuServer', osType: 'Linux', platformFaultDomain: '0' },
+        ...{ publisher: 'Canonical', resourceGroupName: 'srugroup1', sku: '19.04-DAILY', tags: '' },
+        ...{ version: '19.04.201906190', vmId: 'ff702a6b-cb6a-4fcd-ad68-b4ce38227642', vmScaleSetName: '' },
+        ...{ vmSize: 'Standard_DS1_v2', zone: '' },
+      },
+      network: {
+        interface: [
+          {
+            macAddress: '000D3A047598',
+            ipv6: { ipAddress: [] },
+            ipv4: {
+              subnet: [{ prefix: '24', address: '10.0.0.0' }],
+              ipAddress: [{ privateIpAddress: '10.0.0.4', publicIpAddress: '104.46.124.81' }],
+            },
+          },
+        ],
+      },
+    }),
+  },
+} as const satisfies Readonly<Record<string, Answers>>;

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { type Clock, SystemClock } from '../../internal/clock/index.ts';
 import type { CloudSetting } from '../../internal/config/index.ts';
 import { createMemoryLogger, FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
-import { AWS, AZURE, AZURE_BYTES, GCP, NOCLOUD_BYTES, OPENSTACK } from './fake-answers.ts';
+import { AWS, AZURE, AZURE_BYTES, GCP, NOCLOUD_BYTES, OPENSTACK, RECORDED } from './fake-answers.ts';
 import { type Answer, type Answers, FakeMetadataService } from './fake-metadata-service.ts';
 import type { CloudHints } from './index.ts';
 import { readCloudHints } from './read-cloud-hints.ts';
@@ -71,6 +71,24 @@ test.each<{
   },
 ])('readCloudHints() reads the documented answers of $cloud', async ({ cloud, answers, files, want }) => {
   await using bed = await machine(answers, files);
+  expect(await bed.read(cloud)).toEqual(want);
+  expect(bed.codes()).toEqual([]);
+});
+
+test.each<{ name: keyof typeof RECORDED; cloud: CloudSetting; want: CloudHints }>([
+  {
+    name: 'aws2016',
+    cloud: 'aws',
+    want: { name: 'ip-172-3-3-15', address: '172.3.3.15', zone: 'us-east-2b' },
+  },
+  {
+    name: 'aws2018',
+    cloud: 'aws',
+    want: { name: 'ip-172-31-44-13', address: '172.31.44.13', zone: 'us-east-2c' },
+  },
+  { name: 'azure2019', cloud: 'azure', want: { address: '10.0.0.4', region: 'eastus2' } },
+])('readCloudHints() reads the answers recorded on a real machine, $name', async ({ name, cloud, want }) => {
+  await using bed = await machine(RECORDED[name]);
   expect(await bed.read(cloud)).toEqual(want);
   expect(bed.codes()).toEqual([]);
 });
