@@ -140,6 +140,20 @@ await test('every command that changes nodes, interrupted at each of its steps, 
     });
   };
 
+  /** A command that has no opposite: it is interrupted in each way, and changes nothing of the state when it is run again. */
+  const repeated = async (
+    command: readonly string[],
+    wanted: State,
+    say: (line: string) => void,
+  ): Promise<void> => {
+    const args = words(command);
+    const points = [0.5, 0.7, 0.85, 0.95].map((part) => ({ kind: 'time', afterMs: part * 2000 }) as const);
+    await everyPoint(
+      { args, points },
+      { wanted, say, prepare: async () => {}, chained: INTERRUPTIONS.length },
+    );
+  };
+
   const request = join(ann, 'ann.csr');
   for (const [there, back] of [
     [
@@ -193,6 +207,10 @@ await test('every command that changes nodes, interrupted at each of its steps, 
     await everyPoint(apply, { wanted, say: (line) => step.diagnostic(line), prepare: openAgain });
   });
 
+  await story.test('sign', async (step) => {
+    await repeated(['sign', '--yes'], await state(), (line) => step.diagnostic(line));
+  });
+
   await story.test('node reboot', async (step) => {
     const wanted = await state();
     const reboot = await observe(bench, words(['node', 'reboot', 'n4', ...FORCED]));
@@ -214,18 +232,11 @@ await test('every command that changes nodes, interrupted at each of its steps, 
     );
     return joins.find(({ hostname, state: now }) => hostname === 'n5' && now === 'pending')?.joinId ?? '';
   };
-  const approval = async () =>
-    words([
-      'node',
-      'approve',
-      await pending(),
-      '--name',
-      'n5',
-      '--label',
-      'rack=r7',
-      '--taint',
-      'spare:PreferNoSchedule',
-    ]);
+  const approvalWords = async () => [
+    ...['node', 'approve', await pending(), '--name', 'n5'],
+    ...['--label', 'rack=r7', '--taint', 'spare:PreferNoSchedule'],
+  ];
+  const approval = async () => words(await approvalWords());
   const returned = () => cluster.allReady(MACHINES, JOIN_SECONDS);
 
   await story.test('node reset and node approve', async (step) => {
@@ -239,19 +250,14 @@ await test('every command that changes nodes, interrupted at each of its steps, 
     );
     await everyPoint(reset, { wanted: gone, say, prepare: async () => {}, chained: INTERRUPTIONS.length });
     // The machine has a new key and a new request after each reset; so each point is one command of its own.
-    const args = await approval();
-    const points = [0.5, 0.7, 0.85, 0.95].map((part) => ({ kind: 'time', afterMs: part * 2000 }) as const);
-    await everyPoint(
-      { args, points },
-      { wanted: back, say, prepare: async () => {}, chained: points.length },
-    );
+    await repeated(await approvalWords(), back, say);
     await returned();
   });
 
   await story.test('node remove', async (step) => {
     const remove = await observe(bench, words(['node', 'remove', 'n5', ...FORCED]));
     const gone = await state();
-    await must('node', 'readmit', 'n5');
+    await repeated(['node', 'readmit', 'n5'], gone, (line) => step.diagnostic(line));
     await cluster.sh(
       'n5',
       'install -D /dev/null /var/lib/cluster/reset/order.json && systemctl restart --no-block bootstrapper',
