@@ -222,6 +222,20 @@ await test('every command that changes nodes, interrupted at each of its steps, 
     await cluster.allReady(MACHINES, JOIN_SECONDS);
   });
 
+  await story.test('node shutdown', async (step) => {
+    const shutdown = await observe(bench, words(['node', 'shutdown', 'n5', ...FORCED]));
+    // The machine is started again, and its node stays cordoned.
+    const wanted = await eventually('n5 is only cordoned', JOIN_SECONDS, state, ({ kubernetes }) =>
+      kubernetes.some((line) => /^n5 true node\.kubernetes\.io\/unschedulable *$/.test(line)),
+    );
+    await everyPoint(shutdown, {
+      ...{ wanted, say: (line: string) => step.diagnostic(line), chained: INTERRUPTIONS.length },
+      prepare: async () => {},
+    });
+    await must('node', 'uncordon', 'n5');
+    await cluster.allReady(MACHINES, JOIN_SECONDS);
+  });
+
   /** The request of the machine n5 to join, as soon as the cluster has it. */
   const pending = async (): Promise<string> => {
     const { joins } = await eventually(
