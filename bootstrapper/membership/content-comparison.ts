@@ -1,6 +1,9 @@
 import { isControlPlane } from '../../internal/role/index.ts';
 import type { MemberOnRecord } from './members-on-record.ts';
 
+/** The last time of a `Date`. A node reports any number. */
+const MAX_DATE_MS = 8_640_000_000_000_000n;
+
 /** A comparison of the members of one etcd cluster, which are named by the IDs of their nodes. */
 interface ContentComparison {
   readonly comparedMs: bigint;
@@ -21,6 +24,6 @@ export function newestComparison(
   return members
     .filter(({ roles }) => isControlPlane(roles)) // a worker has nothing to compare
     .flatMap(({ status }) => status?.etcdContents?.[etcd] ?? [])
-    .filter(({ comparedMs }) => comparedMs > 0n)
+    .filter(({ comparedMs }) => comparedMs > 0n && comparedMs <= MAX_DATE_MS)
     .toSorted((a, b) => Number(b.comparedMs - a.comparedMs))[0];
 }

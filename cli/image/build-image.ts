@@ -151,7 +151,7 @@ async function readProvisioning(context: CommandContext, path: string): Promise<
   return bytes;
 }
 
-/** Found here, before 100 MB of packages are downloaded. */
+/** Refuses another file than the agent's package, before 100 MB of packages are downloaded. @throws ImageError `image-option` */
 async function requireAgent({ ports, signal }: CommandContext, path: string): Promise<void> {
   const argv = ['dpkg-deb', '--field', path, 'Package'] as const;
   const { stdout } = await ports.commands.run({ argv, signal }).catch((cause: unknown) => {

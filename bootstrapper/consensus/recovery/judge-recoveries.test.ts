@@ -120,6 +120,11 @@ describe('a member that was found to differ', () => {
     },
     { name: 'agrees since', state: reported({ state: differs }, { state: agrees }), want: [] },
     { name: 'is as good as the others', state: reported({ state: noMajority }), want: [] },
+    {
+      name: 'is named at a time that does not exist',
+      state: reported({ state: { ...differs, comparedMs: 2n ** 62n } }),
+      want: [],
+    },
     { name: 'is on no record', state: reported(), want: [] },
     {
       name: 'differs in an etcd that keeps its quorum',

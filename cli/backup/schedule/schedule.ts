@@ -193,7 +193,7 @@ export async function runScheduleStop(
       () => `The schedule would end. Nothing was changed. Consequences:\n${renderLosses(losses)}`,
     );
   await confirmLoss(context, { doing: 'ending the schedule of backups', losses, yes });
-  // First: a run that is interrupted after it finds the schedule, and goes on. The key must not stay behind without it.
+  // First: a repeated run still finds the schedule, so it deletes the key that an interrupted run left in the cluster.
   if (schedule.copyToStore !== undefined) await deleteStoreSecret(context);
   const mutation = newMutation();
   await callCurator(context, ({ operatorApi }) => operatorApi.putBackupSchedule({ mutation }));
