@@ -1,7 +1,9 @@
 import { currentValue } from '../../internal/event/index.ts';
+import { familiesOf } from '../../internal/config/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { MINUTE_MS, readAtMostEvery } from '../../internal/clock/index.ts';
 import { interfaceAddress, readStorageProtection } from '../../internal/platform/index.ts';
+import type { NodeFamilies } from '../../internal/preflight/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { configurationWorker } from '../configuration/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
@@ -12,7 +14,7 @@ import {
   ControlPlaneHealth,
   createHealthProbe,
   PATHS,
-  serviceAddressIn,
+  serviceAddressesIn,
 } from '../kubernetes/index.ts';
 import {
   answers,
@@ -104,7 +106,10 @@ function statusFacts(agent: Agent): StatusFacts {
     lastError: (name, signal) => podLogs.lastError(name, signal),
   });
   const services = new HostServices(agent, hostServices());
-  const checkMachine = createMachineCheck(agent, { allowsCgroupV1: !agent.host.failCgroupV1 });
+  const checkMachine = createMachineCheck(agent, {
+    allowsCgroupV1: !agent.host.failCgroupV1,
+    node: () => familiesOfNode(agent),
+  });
   let unreadable = '';
   const podNetwork = new PodNetworkProbe({
     ...{ files, clock, answers, tryFullPackets, ownAddress: () => interfaceAddress(POD_INTERFACE) },
@@ -130,7 +135,7 @@ function statusFacts(agent: Agent): StatusFacts {
         podNetwork.check(signal),
       ]);
       const { serviceSubnet } = currentValue(reads.clusterSettings) ?? {};
-      const dns = network && serviceSubnet && serviceAddressIn(serviceSubnet, 'dns');
+      const dns = network && serviceSubnet && serviceAddressesIn(serviceSubnet, 'dns')[0];
       return { services: found, problems, podNetwork: network, nameLookup: lookups.check(dns, signal) };
     },
     onUnreadableMachine: (error) => {
@@ -140,6 +145,16 @@ function statusFacts(agent: Agent): StatusFacts {
     },
     kubernetesEtcd: (signal) => kubernetesEtcd.check(signal),
     etcdContents: () => agent.etcdContent.contents(),
+  };
+}
+
+/** A cluster without IPv6 may be older than the check of families, so nothing is checked there. */
+function familiesOfNode({ reads, machine }: Agent): NodeFamilies {
+  const found = familiesOf(currentValue(reads.clusterSettings)?.serviceSubnet ?? '');
+  return {
+    families: found.includes('IPv6') ? found : [],
+    addresses: machine.addresses(),
+    configuredAddress: currentValue(reads.clusterMembership)?.nodeAddress,
   };
 }
 

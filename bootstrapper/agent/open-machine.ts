@@ -1,4 +1,9 @@
-import type { CloudSetting, Provisioning } from '../../internal/config/index.ts';
+import {
+  familyOf,
+  type CloudSetting,
+  type IpFamily,
+  type Provisioning,
+} from '../../internal/config/index.ts';
 import { ed25519SpkiFromRaw } from '../../internal/crypto/index.ts';
 import {
   createMachineEvidence,
@@ -6,6 +11,7 @@ import {
   type MachineEvidence,
   createTpmLockRegister,
 } from '../attest/index.ts';
+import { addressBeside } from '../../internal/platform/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
 import { addressFrom, type CloudHints, readCloudHints, topologyFrom } from '../cloudhints/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
@@ -36,7 +42,9 @@ export interface OpenMachine extends Pick<MachineIdentity, 'nodeId' | 'fingerpri
   /** Hints from the metadata service of this machine's cloud, such as a name; empty on bare metal. */
   readonly cloudHints: CloudHints;
   /** The address at which others reach this machine; a loopback address while the machine has no other address. */
-  readonly currentAddress: () => string;
+  readonly currentAddress: (family?: IpFamily) => string;
+  /** The address of the other IP family than this one; undefined if the machine has none. */
+  readonly secondaryAddress: (address: string) => string | undefined;
   readonly hasAddress: () => boolean;
 }
 
@@ -64,13 +72,17 @@ export async function openMachine(
     ...{ cloud: cloudOf(provisioning), path: AGENT_PATHS.cloudHints, signal },
     isBound: await isBound(),
   });
-  const address = (): string | undefined => addressFrom(provisioning, machine.addresses(), cloudHints);
+  const address = (family?: IpFamily): string | undefined => {
+    const own = machine.addresses().filter((each) => family === undefined || familyOf(each) === family);
+    return addressFrom(provisioning, own, cloudHints);
+  };
   return {
     ...{ identity, fingerprint, nodeId, tpm, lock, evidence, cloudHints },
     checks: createMachineChecks(ports, { provisioning, tpm, signal }),
     host: hostSettings(provisioning, cloudHints),
     ...ownersFrom(provisioning),
-    currentAddress: () => address() ?? '127.0.0.1',
+    currentAddress: (family) => address(family) ?? address() ?? '127.0.0.1',
+    secondaryAddress: (primary) => addressBeside(primary),
     hasAddress: () => address() !== undefined,
   };
 }

@@ -73,6 +73,7 @@ export interface KeyRotationDriverPorts {
     readonly host: HostSettings;
     readonly nodeId: string;
     readonly ownAddress: () => string;
+    readonly secondaryAddress: (address: string) => string | undefined;
     readonly etcd: EtcdClientFiles;
   };
 }
@@ -243,9 +244,9 @@ async function requestTicket(
 function settingsOf({ values, kubernetes }: KeyRotationDriverPorts): KubernetesSettings {
   const { bootstrapData, clusterMembership, clusterSettings, localRoles, localComponents } = values;
   const state = combine({ bootstrapData, clusterMembership, clusterSettings, localRoles, localComponents });
-  const { host, nodeId, ownAddress } = kubernetes;
+  const { host, nodeId, ownAddress, secondaryAddress } = kubernetes;
   const now = currentValue(state);
-  const plan = now && planKubernetes(now, host, { nodeId, address: ownAddress });
+  const plan = now && planKubernetes(now, host, { nodeId, address: ownAddress, secondaryAddress });
   if (plan?.kind !== 'start') throw new TypeError('running Kubernetes expected');
   return plan.config.settings;
 }

@@ -54,6 +54,7 @@ async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes
   const worker = kubernetesWorker({
     ...{ reads: values, writes: values, phases: new NotedPhases(), host, nodeId: 'node-1' },
     ownAddress: () => '198.18.0.11',
+    secondaryAddress: () => undefined,
     isCreatingCluster: () => false,
     isRestoringCluster: () => false,
     isKeyChangePending: () => store.isActivationPending(),

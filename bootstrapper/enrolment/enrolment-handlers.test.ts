@@ -32,7 +32,10 @@ const settings = {
   apiServerSans: [],
   bundleManifest: '',
 };
-const request = { initId: 'one', spec: { clusterId, configuration: '' } } as InitRecord;
+const request = {
+  initId: 'one',
+  spec: { clusterId, configuration: '', serviceSubnet: '198.19.128.0/20' },
+} as InitRecord;
 
 /** A join client of a machine that knows no endpoint. */
 const nobodyAsked = {

@@ -182,7 +182,10 @@ describe('joining', () => {
       const client = cluster.joinClient(files);
       return { ...client, admit: async (signal) => (await admitted.promise, client.admit(signal)) };
     });
-    await life.job.accept({ initId: 'one', spec: { clusterId } } as InitRecord, never);
+    await life.job.accept(
+      { initId: 'one', spec: { clusterId, serviceSubnet: '198.19.128.0/20' } } as InitRecord,
+      never,
+    );
     admitted.resolve();
     const status = life.enrolment.status.watch();
     for (let state = 'New'; state !== 'CreatingCluster';) state = (await status.next(never)).state;
@@ -195,7 +198,10 @@ describe('joining', () => {
     const cluster = new FakeAdmissions();
     const life = await live(new MemoryFiles(), (files) => cluster.joinClient(files));
     await life.enrolment.finished(never);
-    const request = { initId: 'two', spec: { clusterId: 'b'.repeat(32) } } as InitRecord;
+    const request = {
+      initId: 'two',
+      spec: { clusterId: 'b'.repeat(32), serviceSubnet: '198.19.128.0/20' },
+    } as InitRecord;
     await expect(life.job.accept(request, never)).rejects.toMatchObject({ code: 'initserver-other-cluster' });
   });
 

@@ -21,7 +21,18 @@ async function createCheck(changes: Readonly<Record<string, string>> = {}) {
   };
   for (const [path, text] of Object.entries({ ...WELL, ...changes })) await write(path, text);
   const clock = new FakeClock();
-  return { clock, write, check: createMachineCheck({ files, clock }, { allowsCgroupV1: false }) };
+  return {
+    files,
+    clock,
+    write,
+    check: createMachineCheck(
+      { files, clock },
+      {
+        allowsCgroupV1: false,
+        node: () => ({ families: [], addresses: [], configuredAddress: undefined }),
+      },
+    ),
+  };
 }
 
 test('createMachineCheck() finds nothing on a machine that is as a node needs it', async () => {
@@ -76,4 +87,29 @@ test('createMachineCheck() reads the machine again after 20 s, not before', asyn
   expect(await check()).toEqual([]);
   await clock.advance(1);
   expect(await check()).toHaveLength(1);
+});
+
+test.each([
+  { addresses: ['192.0.2.1', '2001:db8::1'], configuredAddress: '192.0.2.1', want: [] },
+  {
+    addresses: ['192.0.2.1'],
+    configuredAddress: '192.0.2.1',
+    want: ['the cluster has IPv4 and IPv6 networks, but the machine has no IPv6 address'],
+  },
+  {
+    addresses: ['192.0.2.1', '2001:db8::1'],
+    configuredAddress: '2001:db8::1',
+    want: [
+      'the cluster has IPv4 and IPv6 networks, but the address of the machine is 2001:db8::1, not of the first family',
+    ],
+  },
+])('createMachineCheck() compares $addresses with the families of the cluster', async ({ want, ...node }) => {
+  const { files, clock } = await createCheck();
+  const check = createMachineCheck(
+    { files, clock },
+    { allowsCgroupV1: false, node: () => ({ families: ['IPv4', 'IPv6'], ...node }) },
+  );
+  const found = await check();
+  expect(found.map(({ code }) => code)).toEqual(want.map(() => 'preflight-address-family'));
+  expect(found.map(({ cause }) => cause)).toEqual(want);
 });

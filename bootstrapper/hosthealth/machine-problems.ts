@@ -1,6 +1,11 @@
 import { readAtMostEvery, type Clock } from '../../internal/clock/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { collectRunningFacts, RUNNING_CHECKS, runChecks } from '../../internal/preflight/index.ts';
+import {
+  collectRunningFacts,
+  RUNNING_CHECKS,
+  runChecks,
+  type NodeFamilies,
+} from '../../internal/preflight/index.ts';
 
 const READ_MS = 20_000;
 
@@ -17,10 +22,10 @@ export interface MachineProblem {
 /** Creates a function that repeats checks of `cluster preflight` on this running node, at most every 20 s. */
 export function createMachineCheck(
   { files, clock }: { readonly files: FilePort; readonly clock: Pick<Clock, 'monotonicMs'> },
-  options: { readonly allowsCgroupV1: boolean },
+  options: { readonly allowsCgroupV1: boolean; readonly node: () => NodeFamilies },
 ): () => Promise<readonly MachineProblem[]> {
   return readAtMostEvery(READ_MS, clock, async () =>
-    runChecks(RUNNING_CHECKS, await collectRunningFacts(files, options)).flatMap(
+    runChecks(RUNNING_CHECKS, await collectRunningFacts(files, { ...options, ...options.node() })).flatMap(
       ({ code, subject, cause, status }) =>
         status === 'failed' || status === 'warning'
           ? [{ code, subject, cause, isWarning: status === 'warning' }]

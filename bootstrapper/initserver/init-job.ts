@@ -1,3 +1,4 @@
+import { familiesOf, type IpFamily } from '../../internal/config/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import { type NodeLock, NodeLockError } from '../nodelock/index.ts';
@@ -39,7 +40,7 @@ export interface InitJobPorts {
   /** Runs the checks before anything changes; rejects with the reason of the first failure. */
   readonly preflight: (spec: InitSpec, signal: AbortSignal) => Promise<void>;
   /** The address at which other machines reach this one. */
-  readonly ownAddress: () => string;
+  readonly ownAddress: (family: IpFamily | undefined) => string;
 }
 
 /** The owner's signature that acknowledges the result. */
@@ -148,7 +149,7 @@ export class InitJob {
     const { lock, phases, preflight, ownAddress } = this.#ports;
     await refuseOtherCluster(lock, request);
     await phases.run('preflight', () => preflight(request.spec, signal));
-    const record = { ...request, nodeAddress: ownAddress() };
+    const record = { ...request, nodeAddress: ownAddress(familiesOf(request.spec.serviceSubnet)[0]) };
     await this.#write('request.json', record);
     await phases.run('lock', async () => {
       try {

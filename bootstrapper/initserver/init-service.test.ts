@@ -17,7 +17,10 @@ import {
 } from './init-service.ts';
 
 const never = new AbortController().signal;
-const request = { initId: 'one', spec: { clusterId: 'a'.repeat(32), configuration: '' } } as InitRecord;
+const request = {
+  initId: 'one',
+  spec: { clusterId: 'a'.repeat(32), configuration: '', serviceSubnet: '198.19.128.0/20' },
+} as InitRecord;
 const [clusterCaPem, anotherCaPem] = await Promise.all([createCaPem(), createCaPem()]);
 const outcome = { clusterId: request.spec.clusterId, clusterCaPem, epoch: 1 } as InitOutcome;
 const statement = ownershipStatement({ ...outcome, epoch: 1n });

@@ -87,3 +87,32 @@ describe('parseInitSpec() of a restored cluster', () => {
     expect(parse).not.toThrow(KEY);
   });
 });
+
+describe('parseInitSpec() of networks', () => {
+  const parse = (podSubnet: string, serviceSubnet: string) => () =>
+    parseInitSpec({ ...specWith({}), podSubnet, serviceSubnet }, 'n1');
+
+  test('accepts one network, or one of each IP family', () => {
+    const both = ['198.19.0.0/17,2001:2:0:8000::/56', '198.19.128.0/20,2001:2:0:9000::/108'] as const;
+    expect(parse(...both)()).toMatchObject({ podSubnet: both[0], serviceSubnet: both[1] });
+    expect(parse('198.19.0.0/17', '198.19.128.0/20')).not.toThrow();
+  });
+
+  test.each([
+    {
+      name: 'services of other IP families than pods',
+      pods: '10.244.0.0/16,fd00::/56',
+      services: '10.96.0.0/12',
+    },
+    { name: 'another order', pods: '10.244.0.0/16,fd00::/56', services: 'fd01::/108,10.96.0.0/12' },
+    {
+      name: 'two networks of one family',
+      pods: '10.0.0.0/16,10.1.0.0/16',
+      services: '10.96.0.0/12,10.97.0.0/16',
+    },
+    { name: 'a text that is no network', pods: '10.244.0.0/16,', services: '10.96.0.0/12' },
+    { name: 'a network of single addresses', pods: 'fd00::/128', services: 'fd01::/108' },
+  ])('refuses $name', ({ pods, services }) => {
+    expect(parse(pods, services)).toThrow(expect.objectContaining({ code: 'initserver-spec-invalid' }));
+  });
+});

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { ClusterRestore, ClusterSpec } from '../../initproto/gen/init_pb.js';
+import { familiesOf, subnetsFrom } from '../../internal/config/index.ts';
 import { DNS_LABEL, DNS_NAME } from '../../internal/endpoint/index.ts';
 import { NODE_ID } from '../../internal/pki/index.ts';
 import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
@@ -79,8 +80,10 @@ export function parseInitSpec(wire: ClusterSpec | undefined, hostname: string): 
   check('cluster_id', /^[0-9a-f]{32}$/.test(wire.clusterId), wire.clusterId);
   check('kubernetes_version', /^v1\.\d{1,3}\.\d{1,3}$/.test(wire.kubernetesVersion), wire.kubernetesVersion);
   check('node_name', DNS_NAME.test(nodeName), nodeName);
-  check('pod_subnet', isIpv4Subnet(wire.podSubnet), wire.podSubnet);
-  check('service_subnet', isIpv4Subnet(wire.serviceSubnet), wire.serviceSubnet);
+  check('pod_subnet', isNetworks(wire.podSubnet), wire.podSubnet);
+  check('service_subnet', isNetworks(wire.serviceSubnet), wire.serviceSubnet);
+  const families = [wire.podSubnet, wire.serviceSubnet].map((each) => familiesOf(each).join());
+  check('service_subnet', families[0] === families[1], wire.serviceSubnet);
   checkSize('bundle_manifest', wire.bundleManifest, MAX_MANIFEST);
   checkSize('configuration', wire.configuration, MAX_CONFIGURATION, 0);
   checkSize('kubernetes_admin_csr', wire.kubernetesAdminCsr, MAX_CSR);
@@ -165,9 +168,11 @@ function checkSize(field: string, { length }: Uint8Array, max: number, min = 1):
   check(field, length >= min && length <= max, `${length} bytes, ${min} to ${max} allowed`);
 }
 
-function isIpv4Subnet(text: string): boolean {
-  const match = /^([0-9.]+)\/(\d{1,2})$/.exec(text);
-  return match !== null && isIP(match[1] ?? '') === 4 && Number(match[2]) >= 8 && Number(match[2]) <= 28;
+/** One network, or one of each family. `cluster.yaml` is stricter about sizes. */
+function isNetworks(text: string): boolean {
+  const subnets = subnetsFrom(text);
+  if (subnets === undefined || new Set(familiesOf(text)).size !== subnets.length) return false;
+  return subnets.every(({ family, prefix }) => prefix >= 8 && prefix <= (family === 'IPv4' ? 28 : 124));
 }
 
 function check(field: string, fine: boolean, value: string): void {

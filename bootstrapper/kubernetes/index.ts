@@ -42,7 +42,7 @@ export { KubernetesError } from './errors.ts';
 export { isKubeletClientIssuedBy } from './credentials/kubelet-credentials.ts';
 export { Kubelet } from './kubelet/kubelet.ts';
 export { Kubeadm } from './kubeadm/kubeadm.ts';
-export { API_SERVICE_NAME, serviceAddressIn } from './service-network.ts';
+export { API_SERVICE_NAME, serviceAddressesIn } from './service-network.ts';
 export { StepCheckpoints } from './step-checkpoints.ts';
 export {
   COMPONENT_CLIENTS,

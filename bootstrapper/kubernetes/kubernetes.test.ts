@@ -10,6 +10,7 @@ import { importImages, installBinaries, installPath, isForRole } from './node/co
 import { buildKubeadmConfig } from './kubeadm/kubeadm-config.ts';
 import { kubeletConfiguration } from './kubelet/kubelet-config.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
+import { apiServerNames } from './credentials/api-server-credentials.ts';
 import { NEVER_ROTATED } from './credentials/shared-keys.ts';
 import { startContainerRuntime } from './node/container-runtime.ts';
 import { buildContainerdConfig, CONTAINERD_UNIT } from './node/units.ts';
@@ -81,6 +82,23 @@ describe('buildKubeadmConfig()', () => {
       etcd: { external: { endpoints: ['https://127.0.0.1:2379'], caFile: '/e/ca.crt' } },
       networking: { podSubnet: '198.19.0.0/17', serviceSubnet: '198.19.128.0/20' },
     });
+  });
+
+  test('has both networks, both addresses of the node, and all of them in the certificate', () => {
+    const both = { podSubnet: '10.244.0.0/16,fd00:1::/56', serviceSubnet: '10.96.0.0/12,fd00:2::/108' };
+    const node = { nodeAddress: '192.0.2.1', secondaryAddress: '2001:db8::1' };
+    const found = documents({ ...both, ...node });
+    expect(found.get('ClusterConfiguration')).toMatchObject({
+      networking: both,
+      apiServer: { certSANs: expect.arrayContaining(['192.0.2.1', '2001:db8::1']) as unknown },
+    });
+    expect(found.get('InitConfiguration')).toMatchObject({
+      localAPIEndpoint: { advertiseAddress: '192.0.2.1' },
+      nodeRegistration: { kubeletExtraArgs: [{ name: 'node-ip', value: '192.0.2.1,2001:db8::1' }] },
+    });
+    const names = apiServerNames({ ...settings, ...both, ...node });
+    for (const value of ['10.96.0.1', 'fd00:2::1', '192.0.2.1', '2001:db8::1'])
+      expect(names).toContainEqual({ type: 'ip', value });
   });
 
   test('encrypts Secrets at rest', () => {

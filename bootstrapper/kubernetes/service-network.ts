@@ -1,3 +1,5 @@
+import { addressIn, subnetsFrom } from '../../internal/config/index.ts';
+
 /** The default of kubeadm and CoreDNS. */
 export const CLUSTER_DOMAIN = 'cluster.local';
 
@@ -10,10 +12,17 @@ export const API_SERVICE_NAME = `kubernetes.default.svc.${CLUSTER_DOMAIN}`;
  */
 const INDEX_OF = { kubernetes: 1, dns: 10 } as const;
 
-/** The address of a built-in service. `subnet`: IPv4 network, with or without host bits. */
-export function serviceAddressIn(subnet: string, service: keyof typeof INDEX_OF): string {
-  const [address = '', prefix = ''] = subnet.split('/');
-  const value = address.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
-  const host = value - (value % 2 ** (32 - Number(prefix))) + INDEX_OF[service];
-  return [24, 16, 8, 0].map((bits) => Math.floor(host / 2 ** bits) % 256).join('.');
+/**
+ * The addresses of a built-in service in each network of services, the primary one first. Only that one is in use: the
+ * service `kubernetes` and CoreDNS have one address. @throws TypeError for a text that is no network
+ */
+export function serviceAddressesIn(
+  serviceSubnet: string,
+  service: keyof typeof INDEX_OF,
+): readonly [string, ...string[]] {
+  const subnets = subnetsFrom(serviceSubnet);
+  if (subnets === undefined)
+    throw new TypeError(`${JSON.stringify(serviceSubnet)} is no network of services`);
+  const [first, ...others] = subnets.map((subnet) => addressIn(subnet, INDEX_OF[service]));
+  return [first ?? '', ...others];
 }

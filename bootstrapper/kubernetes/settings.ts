@@ -21,7 +21,11 @@ export interface KubernetesSettings {
   readonly nodeId: string;
   readonly nodeName: string;
   readonly nodeAddress: string;
+  /** The address of the other IP family in a cluster with IPv4 and IPv6; undefined in a cluster with one family. */
+  readonly secondaryAddress?: string | undefined;
+  /** One network, or one of each IP family, separated by a comma; the first one is the primary network. */
   readonly podSubnet: string;
+  /** Like `podSubnet`, with the same families in the same order. */
   readonly serviceSubnet: string;
   /** Further DNS names and addresses in the certificate of the API server. */
   readonly apiServerSans: readonly string[];
@@ -85,4 +89,12 @@ export const PATHS = {
 /** "host:port" at which programs of this node connect to an API server. */
 export function apiEndpointOf({ apiEndpoint }: { readonly apiEndpoint?: string | undefined }): string {
   return apiEndpoint ?? `${LOCAL_API_ENDPOINT.host}:${LOCAL_API_ENDPOINT.port}`;
+}
+
+/** The addresses of this node, the primary one first. */
+export function nodeAddressesOf({
+  nodeAddress,
+  secondaryAddress,
+}: Pick<KubernetesSettings, 'nodeAddress' | 'secondaryAddress'>): readonly string[] {
+  return secondaryAddress === undefined ? [nodeAddress] : [nodeAddress, secondaryAddress];
 }

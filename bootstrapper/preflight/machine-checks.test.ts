@@ -62,6 +62,7 @@ test('checkForJoin() runs the checks of an init with the machine’s own name, a
   expect(begun[0]?.options).toEqual({
     nodeName: 'w1',
     configuredAddress: '192.0.2.7',
+    families: [],
     neededBytes: { '/var/lib/cluster': GIB, '/var/lib/containerd': GIB },
     includesBundle: false,
     allowsCgroupV1: true,

@@ -7,7 +7,7 @@ import {
   type NeededSpace,
 } from '../../internal/preflight/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
-import type { Provisioning } from '../../internal/config/index.ts';
+import { familiesOf, type Provisioning } from '../../internal/config/index.ts';
 import type { InitSpec, PreflightQuery } from '../initserver/index.ts';
 import { checkMachine, type PreflightOptions, type PreflightPorts, runPreflight } from './preflight.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
@@ -60,8 +60,12 @@ export function createMachineChecks(
     last = result.catch(() => undefined); // the caller of the other check gets its error
     return result;
   };
-  const optionsFor = (nodeName: string, space: NeededSpace, askerMs?: number): PreflightOptions => ({
-    ...{ nodeName, ...space, callerClockMs: askerMs, signal },
+  const optionsFor = (
+    nodeName: string,
+    space: NeededSpace,
+    { callerClockMs, families = [] }: Partial<Pick<PreflightOptions, 'callerClockMs' | 'families'>> = {},
+  ): PreflightOptions => ({
+    ...{ nodeName, ...space, callerClockMs, families, signal },
     ...(tpm !== undefined &&
       provisioning.tpm.kind !== 'none' && {
         tpm: {
@@ -74,12 +78,14 @@ export function createMachineChecks(
     hasStateDisk: provisioning.stateDisk !== undefined,
   });
   return {
-    checkForInit: ({ nodeName, bundleManifest }) =>
-      afterLast(() => run(probe, optionsFor(nodeName, spaceFor(bundleManifest)))),
+    checkForInit: ({ nodeName, bundleManifest, serviceSubnet }) => {
+      const options = optionsFor(nodeName, spaceFor(bundleManifest), { families: familiesOf(serviceSubnet) });
+      return afterLast(() => run(probe, options));
+    },
     checkForJoin: () => afterLast(() => run(probe, optionsFor(machine.hostname(), LEAST_SPACE))),
-    report: ({ nodeName, bundleManifest, missingBytes, callerNowMs: askerMs }) => {
+    report: ({ nodeName, bundleManifest, missingBytes, callerNowMs: callerClockMs }) => {
       const space = spaceFor(bundleManifest, missingBytes);
-      const options = optionsFor(nodeName || machine.hostname(), space, askerMs);
+      const options = optionsFor(nodeName || machine.hostname(), space, { callerClockMs });
       // A local machine uses the clock of its host, so the state of its own time service is irrelevant.
       const checkPorts = provisioning.platform === 'local' ? probe : { ...probe, commands };
       return afterLast(() => check(checkPorts, options));

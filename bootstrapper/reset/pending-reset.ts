@@ -41,7 +41,7 @@ const DIRECTORIES = [
 ];
 /** The last one is the unit of earlier releases, which had only one etcd. */
 const ETCD_UNITS = [...Object.values(ETCD_INSTANCES).map(({ unit }) => unit), 'cluster-etcd.service'];
-const LINKS = ['cni0', 'flannel.1'];
+const LINKS = ['cni0', 'flannel.1', 'flannel-v6.1'];
 const WORKLOADS = {
   unitsToStop: [
     ...[KUBELET_UNIT, METADATA_GUARD_UNIT, APILB_UNIT, RELAY_UNIT, EXPORTER_UNIT],

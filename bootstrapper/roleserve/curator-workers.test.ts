@@ -337,7 +337,13 @@ describe('the status push worker', () => {
   test('reports that its state directory is read-only, and goes on sending heartbeats, while every write fails', async () => {
     const { values, curator, clock, facts, worker } = create();
     const files = new ReadOnlyFiles('20 1 8:1 / / rw - ext4 /dev/sda1 ro,errors=remount-ro\n');
-    const check = createMachineCheck({ files, clock }, { allowsCgroupV1: true });
+    const check = createMachineCheck(
+      { files, clock },
+      {
+        allowsCgroupV1: true,
+        node: () => ({ families: [], addresses: [], configuredAddress: undefined }),
+      },
+    );
     facts.machine = async () => ({
       ...{ services: [], problems: [...(await check())] },
       podNetwork: { address: '', unreachable: [], fullPackets: { lost: [], judged: 0 } },

@@ -38,7 +38,18 @@ describe('planKubernetes()', () => {
     localComponents: components,
   };
   const plan = (changes: Partial<typeof known> | object) =>
-    planKubernetes({ ...known, ...changes }, host, { nodeId: 'node-1', address: () => '198.18.0.99' });
+    planKubernetes({ ...known, ...changes }, host, {
+      ...{ nodeId: 'node-1', address: () => '198.18.0.99', secondaryAddress: () => '2001:2::99' },
+    });
+
+  test('has the second address of the node only in a cluster with two families', () => {
+    const both = { ...settings, serviceSubnet: '10.96.0.0/12,fd00:2::/108' };
+    expect(plan({ clusterSettings: both })).toMatchObject({
+      config: { settings: { nodeAddress: membership.nodeAddress, secondaryAddress: '2001:2::99' } },
+    });
+    const single = plan({});
+    expect(single.kind === 'start' && single.config.settings).not.toHaveProperty('secondaryAddress');
+  });
 
   test.each([
     {
@@ -139,6 +150,7 @@ async function createKubernetes(
     host,
     nodeId: 'node-1',
     ownAddress: () => '198.18.0.11',
+    secondaryAddress: () => undefined,
     isCreatingCluster: () => false,
     isRestoringCluster: () => false,
     isKeyChangePending: () => Promise.resolve(false),

@@ -1,5 +1,6 @@
-import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
+import { DEFAULT_CERTIFICATES, familiesOf, familyOf } from '../../internal/config/index.ts';
 import { combine, currentValue, follow, when } from '../../internal/event/index.ts';
+import { PreflightError } from '../../internal/preflight/index.ts';
 import { firstNodeRoles } from '../../internal/role/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import {
@@ -35,6 +36,8 @@ export interface KubernetesWorkerOptions {
   readonly nodeId: string;
   /** The address of this node before it is a member. */
   readonly ownAddress: () => string;
+  /** The address of this node with the other IP family than this one. */
+  readonly secondaryAddress: (address: string) => string | undefined;
   /** Whether this node is creating the cluster. Only then may it create the shared keys. */
   readonly isCreatingCluster: () => boolean;
   /** Whether the cluster that this node is creating is restored from a backup. */
@@ -54,7 +57,11 @@ function rolesOf({ bootstrapData, localRoles }: Pick<RoleState, InputName>): Rol
 export function planKubernetes(
   state: Pick<RoleState, InputName>,
   host: HostSettings,
-  own: { readonly nodeId: string; readonly address: () => string },
+  own: {
+    readonly nodeId: string;
+    readonly address: () => string;
+    readonly secondaryAddress: KubernetesWorkerOptions['secondaryAddress'];
+  },
 ): Plan<KubernetesStart> {
   const { bootstrapData, clusterMembership, clusterSettings: settings } = state;
   const roles = rolesOf(state);
@@ -65,12 +72,16 @@ export function planKubernetes(
   if (state.localComponents === undefined) return { kind: 'wait', why: 'the components' };
   const nodeName = clusterMembership?.nodeName ?? bootstrapData?.spec.nodeName;
   if (nodeName === undefined) return { kind: 'wait', why: 'the membership of this node' };
+  const nodeAddress = clusterMembership?.nodeAddress ?? own.address();
+  const secondaryAddress =
+    familiesOf(settings.serviceSubnet).length > 1 ? own.secondaryAddress(nodeAddress) : undefined;
   const kubernetes: KubernetesSettings = {
     version: settings.kubernetesVersion,
     clusterName: settings.clusterName,
     nodeId: own.nodeId,
     nodeName,
-    nodeAddress: clusterMembership?.nodeAddress ?? own.address(),
+    nodeAddress,
+    ...(secondaryAddress === undefined ? {} : { secondaryAddress }),
     podSubnet: settings.podSubnet,
     serviceSubnet: settings.serviceSubnet,
     apiServerSans: settings.apiServerSans,
@@ -92,11 +103,11 @@ export function planKubernetes(
  * stops.
  */
 export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
-  const { writes, ports, host, nodeId, ownAddress } = options;
+  const { writes, ports, host, nodeId, ownAddress, secondaryAddress } = options;
   const { bootstrapData, clusterMembership, clusterSettings, localRoles, localComponents } = options.reads;
   return launcher({
     input: combine({ bootstrapData, clusterMembership, clusterSettings, localRoles, localComponents }),
-    plan: (state) => planKubernetes(state, host, { nodeId, address: ownAddress }),
+    plan: (state) => planKubernetes(state, host, { nodeId, address: ownAddress, secondaryAddress }),
     start: (scope, start) => serve(options, scope, start),
     tearDown: async ({ signal }) => {
       writes.kubernetesStatus.set(undefined);
@@ -112,6 +123,7 @@ async function serve(options: KubernetesWorkerOptions, scope: Scope, start: Kube
   const { reads, writes, phases, ports, apiServerEtcd } = options;
   const { signal } = scope;
   const { settings } = start;
+  refuseMissingFamily(settings);
   const { runsWorkloads } = settings;
   const runs: Work['runs'] = { controller: start.controller ? 'wholly' : 'not', workloads: runsWorkloads };
   const work: Work = { options, start, runs };
@@ -130,6 +142,21 @@ async function serve(options: KubernetesWorkerOptions, scope: Scope, start: Kube
   });
   writes.kubernetesStatus.set({ version: settings.version, controlPlane: start.controller });
   scope.run('controller', (child) => followRoles(work, child));
+}
+
+/**
+ * Without an address of each family the kubelet would start, and the node would not become Ready. The message is in the log of the
+ * agent; the status of the node has it too (internal/preflight/running-checks.ts). The supervisor tries again.
+ * @throws PreflightError `preflight-address-family`
+ */
+function refuseMissingFamily({ serviceSubnet, nodeAddress, secondaryAddress }: KubernetesSettings): void {
+  const families = familiesOf(serviceSubnet);
+  if (families.length === 1 || secondaryAddress !== undefined) return;
+  const missing = familyOf(nodeAddress) === 'IPv4' ? 'IPv6' : 'IPv4';
+  throw new PreflightError(
+    'preflight-address-family',
+    `starting Kubernetes: the cluster has IPv4 and IPv6 networks, but this machine has no ${missing} address`,
+  );
 }
 
 /** State of one run of the worker. */

@@ -64,6 +64,19 @@ describe('planCharts()', () => {
     },
   );
 
+  test.each([
+    { pods: '10.244.0.0/16', services: '10.96.0.0/12', want: { podCIDR: '10.244.0.0/16' } },
+    {
+      pods: '10.244.0.0/16,fd00:1::/56',
+      services: '10.96.0.0/12,fd00:2::/108',
+      want: { podCIDR: '10.244.0.0/16', podCIDRv6: 'fd00:1::/56' },
+    },
+  ])('the pod network gets the range of each family of $pods', ({ pods, services, want }) => {
+    const more = `networking: { podSubnet: "${pods}", serviceSubnet: "${services}" }\n`;
+    const [network] = planCharts(configOf(THREE, more), { kind: 'all' });
+    expect(network?.values).toEqual({ ...want, apiServer: { host: '127.0.0.1', port: 6445 } });
+  });
+
   test('selects nothing with --skip-charts', () => {
     expect(planCharts(configOf(THREE), { kind: 'none' })).toEqual([]);
   });

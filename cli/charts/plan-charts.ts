@@ -2,6 +2,7 @@ import {
   LOCAL_API_ENDPOINT,
   NETWORK_CHART,
   NETWORK_NAMESPACE,
+  subnetsFrom,
   type ClusterConfig,
 } from '../../internal/config/index.ts';
 import { type HostPort, splitEndpoint } from '../../internal/endpoint/index.ts';
@@ -70,11 +71,19 @@ function networkChart(config: ClusterConfig): PlannedChart {
     name: NETWORK_CHART,
     namespace: NETWORK_NAMESPACE,
     source: { kind: 'bundle', component: 'flannel-chart' },
-    values: { podCIDR: config.networking.podSubnet, apiServer: apiServerOf(config) },
+    values: { ...podRanges(config), apiServer: apiServerOf(config) },
     needs: [],
     wait: true,
     timeoutSeconds: NETWORK_TIMEOUT_SECONDS,
   };
+}
+
+/** The pod networks by family. A cluster without IPv6 has the same values as in earlier releases. */
+function podRanges({ networking }: ClusterConfig): Readonly<Record<string, string>> {
+  const named = (subnetsFrom(networking.podSubnet) ?? []).map(
+    ({ family, text }) => [family === 'IPv4' ? 'podCIDR' : 'podCIDRv6', text] as const,
+  );
+  return Object.fromEntries(named);
 }
 
 /**

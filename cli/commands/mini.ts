@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 import type { MiniDownOptions, MiniRestoreOptions, MiniUpOptions } from '../mini/index.ts';
 import { confirmFrom, SKIP_PROMPT, withConfirmFlags, wholeNumber, type ConfirmFlags } from './flags.ts';
@@ -16,6 +16,12 @@ export function register(mini: Command, action: ActionBinder): void {
       '--workers <n>',
       'number of workers, 0 to 20 (default: 0, control planes run workloads)',
       wholeNumber(0, 20),
+    )
+    .addOption(
+      new Option(
+        '--ip-family <family>',
+        'IP families of a new cluster: ipv4, or dual for IPv4 and IPv6 (default: ipv4)',
+      ).choices(['ipv4', 'dual']),
     )
     .option('--nodes-only', 'create and start the machines without a cluster')
     .option('--build', 'build the component bundle first if it is missing')

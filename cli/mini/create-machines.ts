@@ -97,9 +97,11 @@ export async function createMachines(
     readonly ownerKeys: readonly [string];
     /** Start machines without components; they receive them over the network. */
     readonly emptyStore: boolean;
+    /** Whether the machines also get IPv6 addresses. */
+    readonly hasIpv6: boolean;
   },
 ): Promise<readonly [LocalNode, ...LocalNode[]]> {
-  const { planned, layers, ownerKeys, emptyStore } = options;
+  const { planned, layers, ownerKeys, emptyStore, hasIpv6 } = options;
   const seed = emptyStore ? {} : { seedDirectory: miniPathsFrom(context).blobs };
   const addresses = await cluster.addressesFor(planned.map(({ name }) => name));
   const made: LocalNode[] = [];
@@ -115,6 +117,7 @@ export async function createMachines(
           layers,
           ownerKeys,
           joinEndpoints,
+          hasIpv6,
           ...(address === undefined ? {} : { address }),
           ...seed,
         })),

@@ -18,6 +18,10 @@ export const miniErrors = defineErrors({
     'The list of machines of a local cluster cannot be read.',
     'Delete the local cluster with `cluster mini down` and create it again with `cluster mini up`.',
   ),
+  'mini-ip-family-other': fault.operator.precondition(
+    'The local cluster exists with networks of other IP families than --ip-family names. Nothing was changed.',
+    'Leave --ip-family out, or delete the local cluster with `cluster mini down` and create it again.',
+  ),
   'mini-drill-exists': fault.operator.precondition(
     'A local cluster with this name exists, and no drill created it. Nothing was changed.',
     'Choose another name with --name, or delete the existing cluster with `cluster mini down`.',

@@ -1,4 +1,5 @@
 import { endorsementKeyIdentity } from '../../internal/attestation/index.ts';
+import type { LocalFamilies } from '../../internal/config/index.ts';
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import {
   createCluster,
@@ -19,6 +20,7 @@ import {
   prepareLayers,
   startMachines,
 } from './create-machines.ts';
+import { readHasIpv6 } from './ip-families.ts';
 import { machineHostFrom, miniPathsFrom } from './paths.ts';
 
 /** Flags of `cluster mini up`. */
@@ -29,6 +31,8 @@ export interface MiniUpOptions {
   /** Minimum number; undefined: the existing number. */
   readonly workers?: number;
   readonly kubernetesVersion?: string;
+  /** IP families of a new cluster; undefined: those of the existing one, or IPv4. */
+  readonly ipFamily?: LocalFamilies;
   /** Create the machines without a cluster. */
   readonly nodesOnly?: true;
   /** Start machines without components; they receive them from the CLI and from one another. */
@@ -64,9 +68,10 @@ export async function runMiniUp(context: CommandContext, options: MiniUpOptions)
   const joining = joiningMachines(planned, identities);
   const attestation = await localAttestation(files, cluster);
   const ownerKeys = await prepareWorkspace(own, { ...options, attestation }, joining);
+  const hasIpv6 = await readHasIpv6(own, options);
   const { emptyStore = false } = options;
   const known = new Set((await cluster.nodes()).map(({ name }) => name));
-  const made = await createMachines(context, cluster, { planned, layers, ownerKeys, emptyStore });
+  const made = await createMachines(context, cluster, { planned, layers, ownerKeys, emptyStore, hasIpv6 });
   const stopped = await startMachines(context, cluster, made);
   const started = stopped.map(({ name }) => name).filter((name) => known.has(name));
   if (options.nodesOnly === true) reportMachines(context, cluster, made);
@@ -113,6 +118,7 @@ async function prepareWorkspace(
       name: options.name,
       kubernetesVersion: options.kubernetesVersion,
       local: true,
+      localFamilies: options.ipFamily,
       attestation: options.attestation,
       charts: options.demo === true ? [demoChart] : [],
       runsWorkloads: !hasWorkers,

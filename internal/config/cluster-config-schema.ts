@@ -2,27 +2,23 @@ import { z } from 'zod';
 import { KUBERNETES_VERSIONS } from '../bundle/index.ts';
 import { DNS_LABEL, isHost, parseEndpoint, PORTS } from '../endpoint/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
-import { extraArgumentsSchema, type ExtraArguments } from './arguments/extra-arguments-schema.ts';
+import { extraArgumentsSchema } from './arguments/extra-arguments-schema.ts';
 import { DEFAULTS } from './defaults.ts';
 import { addProblem } from './errors.ts';
 import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema } from './certificates-schema.ts';
 import { joinSchema } from './join-schema.ts';
+import { checkNodePrefix, networkingSchema } from './networking-schema.ts';
 import { hardeningSchema } from './hardening-schema.ts';
 import { podSecuritySchema } from './pod-security-schema.ts';
 import { authenticationSchema } from './runtime/authentication-schema.ts';
 import { monitoringSchema } from './runtime/monitoring-schema.ts';
 import { proxySchema } from './runtime/proxy-schema.ts';
 import { registriesSchema } from './runtime/registries-schema.ts';
-import { isOverlapping, subnetFrom } from './subnet.ts';
 
 const dnsLabel = z
   .string()
   .regex(DNS_LABEL, 'lower-case letters, digits and dashes, at most 63, like “prod-1”');
-
-const subnet = z
-  .string()
-  .refine(isUsableSubnet, 'an IPv4 network between /8 and /24, like “10.244.0.0/16”, with no host bits set');
 
 const chart = z
   .strictObject({
@@ -68,19 +64,7 @@ export const clusterConfigSchema = z
       .enum(KUBERNETES_VERSIONS as [string, ...string[]])
       .default(DEFAULTS.kubernetesVersion)
       .describe('A version that `cluster bundle build` supports.'),
-    networking: z
-      .strictObject({
-        podSubnet: subnet.default(DEFAULTS.podSubnet).describe('Addresses of pods.'),
-        serviceSubnet: subnet.default(DEFAULTS.serviceSubnet).describe('Addresses of services.'),
-        plugin: z
-          .enum(['flannel', 'none'])
-          .default('flannel')
-          .describe(
-            'Network of pods. “none”: install another pod network, for example as the first of `charts`.',
-          ),
-      })
-      .prefault({})
-      .superRefine(checkNetworks),
+    networking: networkingSchema,
     apiServer: z
       .strictObject({
         extraSans: z
@@ -136,35 +120,6 @@ export const clusterConfigSchema = z
 export type ClusterConfig = z.output<typeof clusterConfigSchema>;
 /** One chart of `cluster.yaml`. */
 export type ChartConfig = ClusterConfig['charts'][number];
-
-function isUsableSubnet(text: string): boolean {
-  const range = subnetFrom(text);
-  return range !== undefined && range.prefix >= 8 && range.prefix <= 24;
-}
-
-function checkNetworks(
-  networks: { readonly podSubnet: string; readonly serviceSubnet: string },
-  context: z.RefinementCtx,
-): void {
-  const [pods, services] = [subnetFrom(networks.podSubnet), subnetFrom(networks.serviceSubnet)];
-  if (pods === undefined || services === undefined || !isOverlapping(pods, services)) return;
-  const message = `a network that does not overlap podSubnet ${pods.text}`;
-  addProblem(context, ['serviceSubnet'], message);
-}
-
-function checkNodePrefix(
-  {
-    networking,
-    extraArguments,
-  }: { readonly networking: { readonly podSubnet: string }; readonly extraArguments: ExtraArguments },
-  context: z.RefinementCtx,
-): void {
-  const own = extraArguments.controllerManager?.['node-cidr-mask-size'];
-  const { prefix = 0 } = subnetFrom(networking.podSubnet) ?? {};
-  if (own === undefined || own > prefix) return;
-  const path = ['extraArguments', 'controllerManager', 'node-cidr-mask-size'];
-  addProblem(context, path, `longer than the prefix of podSubnet, /${prefix}`);
-}
 
 function checkChartSource(
   one: {

@@ -19,8 +19,14 @@ export const NETWORK_CHART = 'flannel';
 /** The namespace of the Helm release of the pod network. */
 export const NETWORK_NAMESPACE = 'kube-flannel';
 
-/** The networks of local clusters: in 198.18.0.0/15 (RFC 2544), which is reserved for tests. */
+/** The IP families of a local cluster: `dual` is IPv4 first, and IPv6. */
+export type LocalFamilies = 'ipv4' | 'dual';
+
+/** The networks of local clusters: in 198.18.0.0/15 (RFC 2544) and 2001:2::/48 (RFC 5180), which are reserved for tests. */
 export const LOCAL_NETWORKS = {
-  podSubnet: '198.19.0.0/17',
-  serviceSubnet: '198.19.128.0/17',
+  ipv4: { podSubnet: '198.19.0.0/17', serviceSubnet: '198.19.128.0/17' },
+  dual: {
+    podSubnet: '198.19.0.0/17,2001:2:0:8000::/56',
+    serviceSubnet: '198.19.128.0/17,2001:2:0:9000::/108',
+  },
 } as const;

@@ -40,7 +40,13 @@ export {
 } from './cluster-part.ts';
 export { attestationTemplate, SIMPLE_VARIANTS, type SimpleVariant } from './default-attestation.ts';
 export { parseProgramConfig } from './parse-program-config.ts';
-export { DEFAULTS, LOCAL_NETWORKS, NETWORK_CHART, NETWORK_NAMESPACE } from './defaults.ts';
+export {
+  DEFAULTS,
+  LOCAL_NETWORKS,
+  NETWORK_CHART,
+  NETWORK_NAMESPACE,
+  type LocalFamilies,
+} from './defaults.ts';
 export {
   authenticationFrom,
   DEFAULT_CERTIFICATES,
@@ -53,6 +59,7 @@ export {
   registriesFrom,
 } from './node-settings.ts';
 export { ConfigError } from './errors.ts';
+export { addressIn, familiesOf, familyOf, subnetsFrom, type IpFamily } from './subnet.ts';
 export type { InventoryMachine, JoinConfig } from './join-schema.ts';
 export { positionOf, type Problem } from './parse-located.ts';
 export {

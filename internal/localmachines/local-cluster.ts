@@ -4,7 +4,7 @@ import { readText } from '../file/index.ts';
 import type { HostPorts } from './host/host-ports.ts';
 import { acquireLock } from './host-lock.ts';
 import { parseName, tpmScope } from './network/names.ts';
-import { ensureSwitch, nextAddress, type NodeNetwork } from './network/cluster-network.ts';
+import { ensureSwitch, ipv6AddressOf, nextAddress, type NodeNetwork } from './network/cluster-network.ts';
 import { LocalNode } from './node/local-node.ts';
 import { writeNodeDisk } from './node/node-disk.ts';
 import { clusterPaths, nodePaths, type ClusterPaths, type NodePaths } from './node/node-paths.ts';
@@ -27,6 +27,8 @@ interface NewNode {
   readonly ownerKeys: readonly [string, ...string[]];
   /** Control planes to join, "host:port"; none for the machine on which a cluster will be initialized. */
   readonly joinEndpoints?: readonly string[];
+  /** Whether the node also gets an IPv6 address. */
+  readonly hasIpv6?: boolean;
   /** An address from `addressesFor`; default: the lowest free one. */
   readonly address?: string;
   /** The `blobs` directory of a store on the host that the node may read; default: the store of the node starts empty. */
@@ -141,10 +143,12 @@ export class LocalCluster {
     const name = parseName(options.name, 'node');
     const paths = nodePaths(this.paths, name);
     const taken = (await this.nodes()).map(({ address }) => address);
+    const address = options.address ?? nextAddress(this.network, taken);
     const record: LocalNodeRecord = {
       version: 1,
       name,
-      address: options.address ?? nextAddress(this.network, taken),
+      address,
+      ...(options.hasIpv6 === true ? { ipv6Address: ipv6AddressOf(this.network, address) } : {}),
       layers: [...options.layers],
       binds: [...(options.binds ?? []), ...seedBind(options.seedDirectory)],
       procFiles: { ...options.procFiles },

@@ -4,7 +4,7 @@
  */
 export { collectGarbageRegularly } from './collect-garbage.ts';
 export { PlatformError } from './errors.ts';
-export { interfaceAddress, LinuxMachine, type MachinePort } from './linux-machine.ts';
+export { addressBeside, interfaceAddress, LinuxMachine, type MachinePort } from './linux-machine.ts';
 export { mountOf, parseMountinfo, readMounts, whyUnwritable, type Mount } from './mountinfo.ts';
 export { readStorageProtection, type StorageProtection } from './storage-protection.ts';
 export { NODE_MEMORY, SERVICE_SANDBOX } from './service-sandbox.ts';

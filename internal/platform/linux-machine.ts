@@ -1,4 +1,5 @@
-import { arch, hostname, networkInterfaces } from 'node:os';
+import { isIP } from 'node:net';
+import { arch, hostname, networkInterfaces, type NetworkInterfaceInfo } from 'node:os';
 import { readText, type FilePort } from '../file/index.ts';
 
 /** Interface (port) to facts about this machine, read at each call. */
@@ -17,6 +18,26 @@ const CONTAINER_INTERFACES = /^(lo|cni|flannel|veth|docker|kube|cilium|cali|tunl
 /** The first IPv4 address of a network interface of this machine; undefined without one. */
 export function interfaceAddress(name: string): string | undefined {
   return networkInterfaces()[name]?.find(({ family }) => family === 'IPv4')?.address;
+}
+
+/**
+ * The address of this machine with the other IP family than `address`: on the interface that has `address`, where the network
+ * chart looks for it, otherwise on any interface; undefined if there is none.
+ */
+export function addressBeside(address: string, interfaces = networkInterfaces()): string | undefined {
+  const found = Object.entries(interfaces)
+    .filter(([name]) => !CONTAINER_INTERFACES.test(name))
+    .map(([, addresses]) => addresses ?? []);
+  const nearest = found.toSorted((a, b) => Number(has(b, address)) - Number(has(a, address)));
+  return nearest.flat().find((each) => isForOthers(each) && isIP(each.address) !== isIP(address))?.address;
+}
+
+function has(addresses: readonly NetworkInterfaceInfo[], address: string): boolean {
+  return addresses.some((each) => each.address === address);
+}
+
+function isForOthers({ internal, address }: NetworkInterfaceInfo): boolean {
+  return !internal && !address.startsWith('fe80:') && !address.startsWith('169.254.');
 }
 
 /** The machine that this process runs on. */
@@ -41,10 +62,7 @@ export class LinuxMachine implements MachinePort {
     const found = Object.entries(networkInterfaces())
       .filter(([name]) => !CONTAINER_INTERFACES.test(name))
       .flatMap(([, addresses]) => addresses ?? [])
-      .filter(
-        ({ internal, address }) =>
-          !internal && !address.startsWith('fe80:') && !address.startsWith('169.254.'),
-      );
+      .filter(isForOthers);
     const byFamily = (family: string): string[] =>
       found.filter((each) => each.family === family).map((each) => each.address);
     return [...byFamily('IPv4'), ...byFamily('IPv6')];

@@ -21,6 +21,7 @@ async function disk(files: Readonly<Record<string, string>>): Promise<MemoryFile
 const options: CollectOptions = {
   nodeName: 'no-such-name.invalid',
   configuredAddress: undefined,
+  families: [],
   neededBytes: { '/var/lib/cluster': 5 },
   includesBundle: true,
   allowsCgroupV1: false,

@@ -47,6 +47,8 @@ export interface ProbedTpm {
 export interface CollectOptions extends NeededSpace {
   readonly nodeName: string;
   readonly configuredAddress: string | undefined;
+  /** See `MachineFacts`. */
+  readonly families: MachineFacts['families'];
   readonly allowsCgroupV1: boolean;
   /** The provisioning has a state disk. */
   readonly hasStateDisk: boolean;
@@ -71,7 +73,7 @@ export async function collectMachineFacts(
   options: CollectOptions,
 ): Promise<MachineFacts> {
   const { files, machine, clock } = ports;
-  const { nodeName, configuredAddress, allowsCgroupV1, hasStateDisk, callerClockMs } = options;
+  const { nodeName, configuredAddress, families, allowsCgroupV1, hasStateDisk, callerClockMs } = options;
   return {
     ...(await kernelFacts(files)),
     provisioningProblem: options.provisioningProblem,
@@ -82,6 +84,7 @@ export async function collectMachineFacts(
     ports: options.isNode ? undefined : await tryPorts(clock, options.signal),
     addresses: machine.addresses(),
     configuredAddress,
+    families,
     nodeName,
     nameResolvesTo: await resolve(nodeName),
     resolvConf: await resolvConf(files),

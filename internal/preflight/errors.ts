@@ -24,6 +24,10 @@ export const preflightErrors = defineErrors({
     'The machine has no address that other machines can reach, or does not have the configured address.',
     'Configure a fixed address (or repair DHCP), or correct `address` in /etc/cluster/provisioning.json and restart bootstrapper.service; then run the same command again.',
   ),
+  'preflight-address-family': retryable.operator.address(
+    'The networks of the cluster have an IP family (IPv4 or IPv6) of which this machine has no address, or the address of this machine is not of the first family.',
+    'Give the machine an address of the missing family, on the same interface as its other address. If the first networks are IPv6, also write the IPv6 address as `address` into /etc/cluster/provisioning.json and restart bootstrapper.service. Or create the cluster with networks of one family (`networking` in cluster.yaml).',
+  ),
   'preflight-address-changed': retryable.operator.addressChanged(
     'The machine no longer has the address in the certificates and the etcd membership of this node. Nothing was changed.',
     'Configure the old address again (fixed, or reserved at the DHCP server): the node then continues by itself, and an init continues with the same command.',

@@ -11,6 +11,7 @@ const fit: MachineFacts = {
   ports: [{ port: 6443, user: 'API server' }],
   addresses: ['198.18.0.11'],
   configuredAddress: undefined,
+  families: ['IPv4'],
   nodeName: 'n1',
   nameResolvesTo: ['127.0.1.1', '198.18.0.11'],
   resolvConf: 'search example.org\nnameserver 198.18.0.1\n',
@@ -48,6 +49,24 @@ describe('MACHINE_CHECKS', () => {
     const codes = new Set(results.map(({ code }) => code));
     const known = Object.keys(preflightErrors).filter((code) => code !== 'preflight-address-changed');
     expect([...codes].sort()).toEqual(known.sort());
+  });
+
+  test('compare the addresses with the families of a cluster, and nothing while the families are not known', () => {
+    const of = (given: Partial<MachineFacts>) =>
+      judged(given).filter(({ code }) => code === 'preflight-address-family');
+    expect(of({ families: [] })).toEqual([]);
+    const dual = { families: ['IPv4', 'IPv6'] as const };
+    expect(of(dual)).toMatchObject([
+      {
+        status: 'failed',
+        figure: 'IPv4',
+        threshold: 'IPv4, IPv6',
+        cause: expect.stringMatching(/no IPv6 address/),
+      },
+    ]);
+    const addresses = ['198.18.0.11', '2001:2::11'];
+    expect(of({ ...dual, addresses })).toMatchObject([{ status: 'ok' }]);
+    expect(of({ ...dual, addresses, configuredAddress: '2001:2::11' })).toMatchObject([{ status: 'failed' }]);
   });
 
   test('require of addresses and name servers only what they check', () => {

@@ -1,3 +1,5 @@
+import type { IpFamily } from '../config/index.ts';
+
 /** Everything about a machine that the checks need. */
 export interface MachineFacts {
   /** Why the provisioning file is invalid; undefined: it is valid, or does not exist yet. */
@@ -11,6 +13,8 @@ export interface MachineFacts {
   readonly addresses: readonly string[];
   /** The address of the provisioning; undefined: the first address of the machine is used. */
   readonly configuredAddress: string | undefined;
+  /** The IP families of the networks of the cluster, the primary one first; empty: not known. */
+  readonly families: readonly IpFamily[];
   readonly nodeName: string;
   /** The addresses that the name of the node resolves to. */
   readonly nameResolvesTo: readonly string[];

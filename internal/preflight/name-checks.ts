@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { familyOf } from '../config/index.ts';
 import { failed, type Observation } from './check.ts';
 import type { PreflightErrorCode } from './errors.ts';
 import type { MachineFacts } from './machine-facts.ts';
@@ -18,6 +19,33 @@ const address: Observe = ({ addresses, configuredAddress }) => {
   if (configuredAddress === undefined || addresses.includes(configuredAddress)) return [seen];
   const cause = `the configured address is ${configuredAddress}, but the machine has ${figure}`;
   return [{ ...seen, problem: failed(cause) }];
+};
+
+/** The machine has an address of each family, and the address at which others reach it is of the first one. */
+export const families = ({
+  families: wanted,
+  addresses,
+  configuredAddress,
+}: Pick<MachineFacts, 'families' | 'addresses' | 'configuredAddress'>): readonly Observation[] => {
+  const [primary] = wanted;
+  // A machine without any address is another problem, which comes before this one.
+  if (primary === undefined || addresses.length === 0) return [];
+  const found = wanted.filter((family) => addresses.some((each) => familyOf(each) === family));
+  const missing = wanted.filter((family) => !found.includes(family));
+  const networks = `the cluster has ${wanted.join(' and ')} networks`;
+  const isOfOther = configuredAddress !== undefined && familyOf(configuredAddress) !== primary;
+  const cause =
+    missing.length > 0
+      ? `${networks}, but the machine has no ${missing.join(' and ')} address`
+      : `${networks}, but the address of the machine is ${configuredAddress ?? ''}, not of the first family`;
+  return [
+    {
+      subject: 'IP families',
+      figure: found.join(', ') || 'none',
+      threshold: wanted.join(', '),
+      problem: failed(missing.length > 0 || isOfOther ? cause : undefined),
+    },
+  ];
 };
 
 const hostname: Observe = (facts) => {
@@ -75,6 +103,7 @@ function problemOfServers(servers: readonly string[]): string | undefined {
 /** The checks of address, host name and name servers. */
 export const NAME_CHECKS: readonly (readonly [PreflightErrorCode, Observe])[] = [
   ['preflight-address', address],
+  ['preflight-address-family', families],
   ['preflight-hostname', hostname],
   ['preflight-dns', dns],
 ];

@@ -51,6 +51,26 @@ describe('whyAddressReserved()', () => {
     },
   );
 
+  test('whyAddressReserved() compares with both networks of a cluster with IPv4 and IPv6, and asks for its first family', () => {
+    const both = {
+      ...settings,
+      serviceSubnet: '10.96.0.0/12,fd00:2::/108',
+      podSubnet: '10.244.0.0/16,fd00:1::/56',
+    };
+    expect(whyAddressReserved('10.96.0.1', both, worker)).toMatch(/service subnet/);
+    expect(whyAddressReserved('192.0.2.1', both, worker)).toBeUndefined();
+    expect(whyAddressReserved('2001:db8::7', both, worker)).toMatch(/reached by IPv4/);
+    const six = {
+      ...settings,
+      serviceSubnet: 'fd00:2::/108,10.96.0.0/12',
+      podSubnet: 'fd00:1::/56,10.244.0.0/16',
+    };
+    expect(whyAddressReserved('192.0.2.1', six, worker)).toMatch(/reached by IPv6/);
+    expect(whyAddressReserved('fd00:2::1', six, worker)).toMatch(/service subnet/);
+    expect(whyAddressReserved('fd00:1::9', six, worker)).toMatch(/pod subnet/);
+    expect(whyAddressReserved('2001:db8::7', six, worker)).toBeUndefined();
+  });
+
   test('whyAddressReserved() lets a control plane have the address of the API, but not a service address', () => {
     expect(whyAddressReserved('203.0.113.5', settings, { servesApi: true })).toBeUndefined();
     expect(whyAddressReserved('10.96.0.1', settings, { servesApi: true })).toBeDefined();

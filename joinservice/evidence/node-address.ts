@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net';
+import { familiesOf, familyOf } from '../../internal/config/index.ts';
 import { hostOf } from '../../internal/endpoint/index.ts';
 import type { SettingsRecord } from '../../internal/records/index.ts';
 
@@ -33,11 +34,15 @@ export function whyAddressReserved(
 ): string | undefined {
   const { serviceSubnet, podSubnet, apiServerSans, apiEndpoint } = settings;
   if (isIn(UNREACHABLE[isIP(address) === 6 ? 6 : 4], address)) return 'other machines cannot reach it';
+  const [primary, ...others] = familiesOf(serviceSubnet);
+  // A cluster without IPv6 may be older than this rule, and have a node with another network of pods and an IPv6 address.
+  if ((primary === 'IPv6' || others.length > 0) && familyOf(address) !== primary)
+    return `nodes of this cluster are reached by ${primary}, the family of its first networks`;
   for (const [what, subnet] of [
     ['service', serviceSubnet],
     ['pod', podSubnet],
   ] as const)
-    if (isIn(listOf(subnet), address)) return `it is in the ${what} subnet ${subnet}`;
+    if (isIn(listOf(...subnet.split(',')), address)) return `it is in the ${what} subnet ${subnet}`;
   const apis = [...apiServerSans, ...(apiEndpoint === undefined ? [] : [hostOf(apiEndpoint)])];
   if (!servesApi && apis.some((each) => canonicalAddress(each) === address))
     return 'it is an address of the Kubernetes API';

@@ -3,8 +3,8 @@ import { MINUTES_PER_DAY } from '../../../internal/clock/index.ts';
 import { hostOf } from '../../../internal/endpoint/index.ts';
 import type { SubjectName } from '../../../internal/pki/index.ts';
 import { loadCa, ensureKeyPair, type CredentialPorts } from './key-pair.ts';
-import { CLUSTER_DOMAIN, serviceAddressIn } from '../service-network.ts';
-import { PATHS, type KubernetesSettings } from '../settings.ts';
+import { CLUSTER_DOMAIN, serviceAddressesIn } from '../service-network.ts';
+import { nodeAddressesOf, PATHS, type KubernetesSettings } from '../settings.ts';
 
 /**
  * Creates the API server's certificates: for its clients, for kubelets and for extension API servers. Names
@@ -50,14 +50,16 @@ export async function createApiServerCredentials(
 export function apiServerNames(
   settings: Pick<
     KubernetesSettings,
-    'nodeName' | 'nodeAddress' | 'serviceSubnet' | 'apiServerSans' | 'apiEndpoint'
+    'nodeName' | 'nodeAddress' | 'secondaryAddress' | 'serviceSubnet' | 'apiServerSans' | 'apiEndpoint'
   >,
 ): readonly SubjectName[] {
-  const { nodeName, nodeAddress, serviceSubnet, apiServerSans, apiEndpoint } = settings;
+  const { nodeName, serviceSubnet, apiServerSans, apiEndpoint } = settings;
   const service = ['kubernetes', 'kubernetes.default', 'kubernetes.default.svc'];
   const texts = [
     ...[nodeName, ...service, `kubernetes.default.svc.${CLUSTER_DOMAIN}`, 'localhost'],
-    ...[serviceAddressIn(serviceSubnet, 'kubernetes'), nodeAddress, '127.0.0.1'],
+    ...serviceAddressesIn(serviceSubnet, 'kubernetes'),
+    ...nodeAddressesOf(settings),
+    '127.0.0.1',
     ...apiServerSans,
     ...(apiEndpoint === undefined ? [] : [hostOf(apiEndpoint)]),
   ];

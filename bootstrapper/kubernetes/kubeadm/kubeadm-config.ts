@@ -5,7 +5,13 @@ import { auditArguments } from '../apiserver/audit-policy.ts';
 import { hardeningOf, tlsArguments } from '../hardening.ts';
 import { kubeletConfiguration } from '../kubelet/kubelet-config.ts';
 import { COMPONENT_CLIENTS, ROTATED_FILES } from '../credentials/key-files.ts';
-import { apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
+import {
+  apiEndpointOf,
+  nodeAddressesOf,
+  PATHS,
+  type EtcdClientFiles,
+  type KubernetesSettings,
+} from '../settings.ts';
 import { NEVER_ROTATED, type SharedKeyState, type StaticPod } from '../credentials/shared-keys.ts';
 
 /**
@@ -58,7 +64,7 @@ function initConfiguration(settings: KubernetesSettings): object {
       // Without this empty list, kubeadm would set its taint. Here, the taint depends on the roles
       // (taints/control-plane-taint.ts).
       taints: [],
-      kubeletExtraArgs: [{ name: 'node-ip', value: settings.nodeAddress }],
+      kubeletExtraArgs: [{ name: 'node-ip', value: nodeAddressesOf(settings).join(',') }],
     },
   };
 }
@@ -92,7 +98,7 @@ function clusterConfiguration(
         '127.0.0.1',
         'localhost',
         settings.nodeName,
-        settings.nodeAddress,
+        ...nodeAddressesOf(settings),
         ...settings.apiServerSans,
         ...(settings.apiEndpoint === undefined ? [] : [hostOf(settings.apiEndpoint)]),
       ],

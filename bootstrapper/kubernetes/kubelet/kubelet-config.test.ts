@@ -1,3 +1,4 @@
+import { buildKernelDefaults, readIpv6Interfaces } from '../node/kernel-defaults.ts';
 import { describe, expect, test } from '@jest/globals';
 import { createControlPlane, never, placeKubelet, settings, silent } from '../fake-machine.ts';
 import { KUBELET_CONFIG, KUBELET_FLAGS, kubeletFiles } from './kubelet-config.ts';
@@ -24,6 +25,7 @@ describe('kubeletFiles()', () => {
 
   test.each([
     { given: '198.19.128.0/20', want: '198.19.128.10' },
+    { given: '2001:2:0:9000::/108,198.19.128.0/20', want: '2001:2:0:9000::a' },
     { given: '10.96.0.0/12', want: '10.96.0.10' },
     { given: '10.97.3.4/12', want: '10.96.0.10' },
     { given: '192.0.2.248/28', want: '192.0.2.250' },
@@ -73,6 +75,11 @@ describe('kubeletFiles()', () => {
   test('sets node name and address', () => {
     const flags = kubeletFiles(settings, NEVER_ROTATED, undefined)[KUBELET_FLAGS];
     expect(flags).toBe('KUBELET_KUBEADM_ARGS="--hostname-override=n1 --node-ip=198.18.0.11"\n');
+  });
+
+  test('sets both addresses of a node with IPv4 and IPv6', () => {
+    const flags = kubeletFiles({ ...settings, secondaryAddress: '2001:2::11' }, NEVER_ROTATED, undefined);
+    expect(flags[KUBELET_FLAGS]).toContain(' --node-ip=198.18.0.11,2001:2::11"');
   });
 
   test('sets the labels of region and zone, and no flag for labels without them', () => {
@@ -127,6 +134,27 @@ test('Kubelet.start() has its unit set the kernel parameters that the kubelet re
   expect(text).toMatch(/^vm\.overcommit_memory = 1$/m);
   expect(text).toMatch(/^kernel\.panic = 10$/m);
   expect(bed.units.installed.get(KUBELET_UNIT)).toContain(`systemd-sysctl ${path}`);
+});
+
+test('Kubelet.start() has its unit forward IPv6 in a cluster with IPv6, and keep the routes that routers announce', async () => {
+  const { files } = createControlPlane();
+  for (const [name, value] of Object.entries({
+    all: 1,
+    default: 1,
+    eth0: 1,
+    eth1: 0,
+    'eth2.5': 2,
+    veth7: 1,
+  })) {
+    await files.makeDirectory(`/proc/sys/net/ipv6/conf/${name}`);
+    await files.writeAtomic(`/proc/sys/net/ipv6/conf/${name}/accept_ra`, `${value}\n`);
+  }
+  const text = buildKernelDefaults(await readIpv6Interfaces(files));
+  expect(text).toContain(
+    '-net/ipv6/conf/eth0/accept_ra = 2\n-net/ipv6/conf/eth2.5/accept_ra = 2\nnet.ipv6.conf.all.forwarding = 1\n',
+  );
+  expect(text).not.toMatch(/eth1|veth7|conf.default/);
+  expect(buildKernelDefaults(undefined)).not.toContain('ipv6');
 });
 
 test('Kubelet.start() does not restart a kubelet for missing hardening settings of an earlier release, but restarts it for a changed limit', async () => {

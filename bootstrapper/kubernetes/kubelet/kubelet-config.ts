@@ -1,7 +1,7 @@
 import { KUBELET_CLIENTS_CA, KUBELET_FILES } from '../credentials/key-files.ts';
-import { CLUSTER_DOMAIN, serviceAddressIn } from '../service-network.ts';
+import { CLUSTER_DOMAIN, serviceAddressesIn } from '../service-network.ts';
 import { hardeningOf, STRONG_CIPHERS, TLS_MIN_VERSION } from '../hardening.ts';
-import { PATHS, type KubernetesSettings } from '../settings.ts';
+import { nodeAddressesOf, PATHS, type KubernetesSettings } from '../settings.ts';
 import type { SharedKeyState } from '../credentials/shared-keys.ts';
 
 /** Configuration file of the kubelet, at the path that kubeadm uses. */
@@ -27,7 +27,7 @@ export function kubeletConfiguration(
     failCgroupV1: host.failCgroupV1,
     containerRuntimeEndpoint: `unix://${PATHS.containerdSocket}`,
     staticPodPath: PATHS.manifests,
-    clusterDNS: [serviceAddressIn(serviceSubnet, 'dns')],
+    clusterDNS: [serviceAddressesIn(serviceSubnet, 'dns')[0]],
     clusterDomain: CLUSTER_DOMAIN,
     // The agent renews the certificates. For renewal by the kubelet, the cluster would need a signer that
     // anyone with the kubelet's key could call.
@@ -77,7 +77,8 @@ export function kubeletConfiguration(
  * @param resolvConf resolver configuration for pods; undefined: /etc/resolv.conf
  */
 export function kubeletFiles(
-  settings: KubeletSettings & Pick<KubernetesSettings, 'nodeName' | 'nodeAddress' | 'taints'>,
+  settings: KubeletSettings &
+    Pick<KubernetesSettings, 'nodeName' | 'nodeAddress' | 'secondaryAddress' | 'taints'>,
   keys: Pick<SharedKeyState, 'hasKubeletClientsCa'>,
   resolvConf: string | undefined,
 ): Readonly<Record<string, string>> {
@@ -88,7 +89,10 @@ export function kubeletFiles(
     // are set. Later, control planes copy the taints to the node (taints/declared-taints.ts).
     ...(settings.taints.length === 0 ? {} : { registerWithTaints: settings.taints }),
   };
-  const flags = [`--hostname-override=${settings.nodeName}`, `--node-ip=${settings.nodeAddress}`];
+  const flags = [
+    `--hostname-override=${settings.nodeName}`,
+    `--node-ip=${nodeAddressesOf(settings).join(',')}`,
+  ];
   const labels = Object.entries(settings.host.topology ?? {}).map((each) => each.join('='));
   if (labels.length > 0) flags.push(`--node-labels=${labels.join(',')}`);
   return {

@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { familiesOf } from '../../../internal/config/index.ts';
 import { readText } from '../../../internal/file/index.ts';
 import { PlatformError, type SystemPorts } from '../../../internal/platform/index.ts';
 import type { PhaseProgress } from '../../phases/index.ts';
@@ -16,7 +17,7 @@ import { ensureMetadataGuard } from '../node/metadata-guard.ts';
 import { apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
 import { readSharedKeyState, type SharedKeyState } from '../credentials/shared-keys.ts';
 import { readControlPlaneGeneration } from '../controlplane/control-plane-generation.ts';
-import { buildKernelDefaults, KERNEL_DEFAULTS_FILE } from '../node/kernel-defaults.ts';
+import { buildKernelDefaults, KERNEL_DEFAULTS_FILE, readIpv6Interfaces } from '../node/kernel-defaults.ts';
 import { buildKubeletUnit, KUBELET_UNIT } from '../node/units.ts';
 import { waitFor } from '../controlplane/wait-for.ts';
 
@@ -133,8 +134,10 @@ export class Kubelet {
     const hasResolver = (await files.stat(RESOLVER_CONF)) !== undefined;
     const texts = kubeletFiles(this.#settings, keys, hasResolver ? RESOLVER_CONF : undefined);
     for (const [path, text] of Object.entries(texts)) await this.#writeChanged(path, text, 0o600);
+    const hasIpv6 = familiesOf(this.#settings.serviceSubnet).includes('IPv6');
+    const ipv6 = hasIpv6 ? await readIpv6Interfaces(files) : undefined;
     await files.makeDirectory(dirname(KERNEL_DEFAULTS_FILE), 0o755);
-    await this.#writeChanged(KERNEL_DEFAULTS_FILE, buildKernelDefaults(), 0o644);
+    await this.#writeChanged(KERNEL_DEFAULTS_FILE, buildKernelDefaults(ipv6), 0o644);
   }
 
   async #writeChanged(path: string, text: string, mode: number): Promise<void> {
@@ -147,11 +150,13 @@ export class Kubelet {
    * at a promotion.
    */
   #inputs({ hasKubeletClientsCa }: SharedKeyState): unknown {
-    const { version, nodeName, nodeAddress, serviceSubnet, host, hardening, extraArguments } = this.#settings;
+    const { version, nodeName, nodeAddress, secondaryAddress, serviceSubnet, host } = this.#settings;
+    const { hardening, extraArguments } = this.#settings;
     const settings: unknown[] = [version, nodeName, nodeAddress, serviceSubnet, host];
-    // Clusters of earlier releases have neither of these two settings. This list then omits the missing settings: a
+    // Clusters of earlier releases have none of these settings. This list then omits the missing settings: a
     // changed list would restart the kubelet when the agent is upgraded.
-    for (const own of [hardening, extraArguments?.kubelet]) if (own !== undefined) settings.push(own);
+    for (const own of [hardening, extraArguments?.kubelet, secondaryAddress])
+      if (own !== undefined) settings.push(own);
     return hasKubeletClientsCa ? [...settings, 'clients-ca'] : settings;
   }
 }

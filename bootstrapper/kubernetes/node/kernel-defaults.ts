@@ -1,3 +1,5 @@
+import { readText, type FilePort } from '../../../internal/file/index.ts';
+
 /** sysctl.d(5) file that the unit of the kubelet applies before each start. */
 export const KERNEL_DEFAULTS_FILE = '/etc/sysctl.d/60-cluster-kubelet.conf';
 
@@ -16,8 +18,41 @@ const KERNEL_DEFAULTS: Readonly<Record<string, number>> = {
   'kernel.keys.root_maxbytes': 25_000_000,
 };
 
-/** Builds the sysctl.d(5) file. */
-export function buildKernelDefaults(): string {
-  const lines = Object.entries(KERNEL_DEFAULTS).map(([name, value]) => `${name} = ${value}\n`);
+/**
+ * Builds the sysctl.d(5) file.
+ * @param ipv6 undefined: the cluster has no IPv6
+ */
+export function buildKernelDefaults(ipv6: Ipv6Interfaces | undefined): string {
+  const settings = { ...KERNEL_DEFAULTS, ...(ipv6 && forwardingOf(ipv6)) };
+  const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`);
   return `# Required by the kubelet. Written by the agent of the cluster.\n${lines.join('')}`;
+}
+
+/** The network interfaces whose IPv6 routes the kernel learns from routers (accept_ra is 1 or 2). */
+export interface Ipv6Interfaces {
+  readonly withRouters: readonly string[];
+}
+
+/**
+ * A machine that forwards packets ignores routers unless accept_ra is 2 (Documentation/networking/ip-sysctl.rst): it would lose
+ * its default route. So that parameter comes first. A dash: an interface may be gone.
+ */
+function forwardingOf({ withRouters }: Ipv6Interfaces): Readonly<Record<string, number>> {
+  const accepted = withRouters.map((name) => [`-net/ipv6/conf/${name}/accept_ra`, 2] as const);
+  return { ...Object.fromEntries(accepted), 'net.ipv6.conf.all.forwarding': 1 };
+}
+
+const INTERFACES = '/proc/sys/net/ipv6/conf';
+/** `all` and `default` are no interfaces; the others appear and disappear with pods. */
+const NO_LINK = /^(all|default|lo|cni|flannel|veth|docker|kube|cilium|cali|tunl)/;
+
+/** Reads which interfaces of this machine use routers. */
+export async function readIpv6Interfaces(files: Pick<FilePort, 'list' | 'read'>): Promise<Ipv6Interfaces> {
+  const withRouters: string[] = [];
+  for (const name of await files.list(INTERFACES)) {
+    if (NO_LINK.test(name)) continue;
+    const value = (await readText(files, `${INTERFACES}/${name}/accept_ra`))?.trim();
+    if (value === '1' || value === '2') withRouters.push(name);
+  }
+  return { withRouters: withRouters.toSorted() };
 }

@@ -6,6 +6,7 @@ import {
   type ChartConfig,
   type ClusterConfig,
   type JoinConfig,
+  type LocalFamilies,
 } from '../../../internal/config/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { planCharts } from '../../charts/index.ts';
@@ -28,6 +29,8 @@ export interface GenerateOptions {
   readonly fingerprint?: string | undefined;
   /** Use network ranges for a local cluster, which must not collide with those of other networks. */
   readonly local?: boolean;
+  /** The families of these ranges; default: IPv4. */
+  readonly localFamilies?: LocalFamilies | undefined;
   readonly charts?: readonly Partial<ChartConfig>[] | undefined;
   /** Whether ordinary pods may run on the first node; default true. */
   readonly runsWorkloads?: boolean;
@@ -41,7 +44,7 @@ export interface GenerateOptions {
 const DEFAULT_NAME = 'cluster';
 
 /** The flags of `cluster config generate`; undefined where not given. */
-export type GenerateFlags = Partial<Omit<GenerateOptions, 'attestation'>> & {
+export type GenerateFlags = Partial<Omit<GenerateOptions, 'attestation' | 'localFamilies'>> & {
   /** Comma-separated attestation variants. */
   readonly variants?: string | undefined;
 };
@@ -51,8 +54,11 @@ export async function generateWorkspace(
   context: CommandContext,
   options: GenerateOptions,
 ): Promise<CreatedWorkspace> {
-  const { local = false, encrypt = false, ...settings } = options;
-  const configText = renderClusterConfig({ ...settings, networks: local ? LOCAL_NETWORKS : undefined });
+  const { local = false, localFamilies = 'ipv4', encrypt = false, ...settings } = options;
+  const configText = renderClusterConfig({
+    ...settings,
+    networks: local ? LOCAL_NETWORKS[localFamilies] : undefined,
+  });
   // Parses the generated text before anything is written, so that cluster.yaml is always valid.
   parseWrittenConfig(configText, layoutOf(context.paths.workspace).config);
   await using workspace = await openWorkspace(context, 'cluster config generate');
@@ -102,7 +108,7 @@ function refuseOtherFlags(config: ClusterConfig, flags: GenerateFlags, path: str
     ['--kubernetes-version', flags.kubernetesVersion, config.kubernetesVersion],
     ['--node', flags.endpoint, config.firstNode.endpoint],
     ['--fingerprint', flags.fingerprint, config.firstNode.fingerprint],
-    ['--local', flags.local === true ? LOCAL_NETWORKS.podSubnet : undefined, podSubnet],
+    ['--local', flags.local === true ? LOCAL_NETWORKS.ipv4.podSubnet : undefined, podSubnet],
     ['--attestation', variants?.toSorted().join(), config.attestation.variants.toSorted().join()],
   ].flatMap(([flag, asked, is]) =>
     asked === undefined || asked === is ? [] : [`${flag} ${asked} (the file has ${is ?? 'none'})`],

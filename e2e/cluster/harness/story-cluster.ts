@@ -33,11 +33,17 @@ export class StoryCluster {
    * Starts machines that wait for an init, and edits the `cluster.yaml` of their cluster. With `emptyStores` they have no components and get them from the workstation or from each other.
    */
   async machines(
-    counts: { readonly controlPlanes: number; readonly workers: number; readonly emptyStores?: true },
+    counts: {
+      readonly controlPlanes: number;
+      readonly workers: number;
+      readonly emptyStores?: true;
+      readonly ipFamily?: 'dual';
+    },
     edit: (yaml: string) => string = (yaml) => yaml,
   ): Promise<void> {
     const flags = ['--control-planes', String(counts.controlPlanes), '--workers', String(counts.workers)];
     if (counts.emptyStores === true) flags.push('--empty-store');
+    if (counts.ipFamily !== undefined) flags.push('--ip-family', counts.ipFamily);
     await this.#bench.must('mini', 'up', '--nodes-only', '--name', this.name, ...flags);
     await this.edit(edit);
   }

@@ -10,7 +10,7 @@ import { buildKubeRouter, IMAGE, writeKubeRouterChart } from './kube-router.ts';
 const NAME = 'network';
 const MACHINES = ['n1', 'n2'];
 
-/** Every extra argument that `cluster.yaml` allows. If a Kubernetes release drops one of them, this story fails. */
+/** The extra arguments that `cluster.yaml` allows; ip-families.story.ts has the two for clusters with IPv6. If a Kubernetes release drops one of them, this story fails. */
 const EXTRA_ARGUMENTS = {
   apiServer: { 'event-ttl': '2h', 'service-node-port-range': '30000-30999' },
   controllerManager: {

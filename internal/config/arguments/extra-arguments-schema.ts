@@ -71,7 +71,21 @@ const controllerManager = z.strictObject({
     .min(16)
     .max(28)
     .optional()
-    .describe('Prefix length of the range of pod addresses that each node gets; default: 24.'),
+    .describe(
+      'Prefix length of the range of pod addresses that each node gets; default: 24. Only in clusters without IPv6.',
+    ),
+  'node-cidr-mask-size-ipv4': z
+    .int()
+    .min(16)
+    .max(28)
+    .optional()
+    .describe('Prefix length of the range of IPv4 pod addresses that each node gets; default: 24.'),
+  'node-cidr-mask-size-ipv6': z
+    .int()
+    .min(32)
+    .max(124)
+    .optional()
+    .describe('Prefix length of the range of IPv6 pod addresses that each node gets; default: 64.'),
   'node-monitor-grace-period': duration(
     'How long a node may send no heartbeats before it counts as not ready.',
   ),

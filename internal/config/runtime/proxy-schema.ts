@@ -70,6 +70,14 @@ export function exceptionsOf({
   serviceSubnet,
   apiServers,
 }: ProxiedCluster): readonly string[] {
-  const computed = ['localhost', '127.0.0.0/8', '::1', '.svc', '.cluster.local', podSubnet, serviceSubnet];
+  const computed = [
+    'localhost',
+    '127.0.0.0/8',
+    '::1',
+    '.svc',
+    '.cluster.local',
+    podSubnet,
+    serviceSubnet,
+  ].flatMap((each) => each.split(','));
   return [...new Set([...computed, ...apiServers, ...proxy.noProxy])];
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   hostAddress,
+  ipv6AddressOf,
   linkAddress,
   namespaceFile,
   nextAddress,
@@ -79,6 +80,18 @@ describe('network commands', () => {
     expect(new Set(given).size).toBe(3);
     // Unicast and locally administered: the two lowest bits of the first byte are 0 and 1.
     for (const address of given) expect(Number.parseInt(address?.slice(0, 2) ?? '', 16) & 3).toBe(2);
+  });
+
+  test('give a node of a cluster with IPv6 an address with the same number, and change nothing on the host', () => {
+    const node = { name: 'n1', address: '198.18.7.11', ipv6Address: ipv6AddressOf(network, '198.18.7.11') };
+    expect(node.ipv6Address).toBe('2001:2:0:7::b');
+    const commands = nodeCommands(network, node);
+    expect(commands.every(([program]) => program === 'nsenter')).toBe(true);
+    const lines = commands.map((argv) => argv.slice(3).join(' '));
+    expect(lines).toContain('ip -6 address add 2001:2:0:7::b/64 dev eth0 nodad');
+    expect(lines).toContain('ip -6 route add default via 2001:2:0:7::fe');
+    const { ipv6Address: _, ...without } = node;
+    expect(nodeCommands(network, without).flat().join(' ')).not.toMatch(/-6|ipv6/);
   });
 
   test('a node with the name "switch" has its own namespace', () => {

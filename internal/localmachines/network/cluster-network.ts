@@ -11,6 +11,8 @@ import { linkName } from './names.ts';
  *                               sw .254 (bridge; anything else is unreachable)
  *     node n1 ─ eth0 .11 ══ p11 ┤
  *     node n2 ─ eth0 .12 ══ p12 ┘
+ *
+ * In a cluster with IPv6, nodes and switch also have addresses in 2001:2:0:N::/64 (RFC 5180). The host has none.
  */
 export interface NodeNetwork {
   /** N. The names of all links, namespaces and cgroups of the cluster contain this number. */
@@ -32,6 +34,11 @@ export function hostAddress({ number }: NodeNetwork): string {
 /** The address of the switch, the default gateway of the nodes. */
 export function switchAddress({ number }: NodeNetwork): string {
   return `198.18.${number}.254`;
+}
+
+/** The IPv6 address of the node that has this IPv4 address: both end with the same number. */
+export function ipv6AddressOf({ number }: NodeNetwork, address: string): string {
+  return `2001:2:0:${number.toString(16)}::${Number(address.split('.')[3]).toString(16)}`;
 }
 
 /** The lowest free node address. */
@@ -111,6 +118,30 @@ export function nodeCommands(
     [...inside, 'ip', 'link', 'set', 'eth0', 'up'],
     [...inside, 'ip', 'route', 'add', 'default', 'via', switchAddress(network)],
     [...atSwitch, 'ip', 'link', 'set', port, 'master', 'sw', 'up'],
+    ...(node.ipv6Address === undefined ? [] : ipv6Commands(network, node.ipv6Address, { inside, atSwitch })),
+  ];
+}
+
+/** Without duplicate address detection (RFC 4862), which would make each start wait: addresses are numbered here. */
+function ipv6Commands(
+  network: NodeNetwork,
+  address: string,
+  { inside, atSwitch }: Readonly<Record<'inside' | 'atSwitch', readonly [string, ...string[]]>>,
+): readonly (readonly [string, ...string[]])[] {
+  const gateway = ipv6AddressOf(network, switchAddress(network));
+  const set = (name: string, value: string) => [
+    'sh',
+    '-c',
+    `echo ${value} > /proc/sys/net/ipv6/conf/${name}`,
+  ];
+  return [
+    [...atSwitch, ...set('all/disable_ipv6', '0')],
+    [...atSwitch, ...set('all/forwarding', '1')],
+    [...atSwitch, 'ip', '-6', 'address', 'replace', `${gateway}/64`, 'dev', 'sw', 'nodad'],
+    [...atSwitch, 'ip', '-6', 'route', 'replace', 'unreachable', 'default'],
+    [...inside, ...set('all/disable_ipv6', '0')],
+    [...inside, 'ip', '-6', 'address', 'add', `${address}/64`, 'dev', 'eth0', 'nodad'],
+    [...inside, 'ip', '-6', 'route', 'add', 'default', 'via', gateway],
   ];
 }
 
@@ -220,4 +251,6 @@ async function runPlan(
 export interface AttachedNode {
   readonly name: string;
   readonly address: string;
+  /** undefined in a cluster without IPv6. */
+  readonly ipv6Address?: string | undefined;
 }

@@ -12,6 +12,8 @@ const nodeRecord = z.strictObject({
   version: z.literal(1),
   name: z.string(),
   address: z.string(),
+  /** Absent in a cluster without IPv6. */
+  ipv6Address: z.string().optional(),
   /** Lower directories of the overlay, top first. */
   layers: z.array(z.string()).min(1),
   binds: z.array(bind),
