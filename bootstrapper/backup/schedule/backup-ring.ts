@@ -1,13 +1,28 @@
 import { join } from 'node:path';
-import { verifyBackup } from '../../../internal/backup/index.ts';
+import { z } from 'zod';
+import { BackupError, verifyBackup } from '../../../internal/backup/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
-import type { FilePort, StreamPort } from '../../../internal/file/index.ts';
+import { readJson, type FilePort, type StreamPort } from '../../../internal/file/index.ts';
 import { BACKUP_NAME, type BackupRecord } from '../../../internal/records/index.ts';
 import { BackupTaskError } from '../errors.ts';
 import { FILE_RATE, paced } from '../paced.ts';
 
 const FILE_MODE = 0o600;
 const SEQ_DIGITS = 8;
+const PROOF_SUFFIX = '.proved';
+const MAX_PROOF_BYTES = 1024;
+const proofShape = z.strictObject({
+  version: z.literal(1),
+  sha256: z.hash('sha256'),
+  provedMs: z.int().positive(),
+});
+/** Files with these errors are of no use to anybody, and are deleted. */
+const UNUSABLE: readonly BackupError['code'][] = [
+  'backup-not-a-backup',
+  'backup-truncated',
+  'backup-malformed',
+  'backup-signature-invalid',
+];
 
 /** The cluster, node and keys with which a file in the ring is verified. */
 export interface RingTrust {
@@ -21,8 +36,9 @@ export interface RingTrust {
  * The backups on the disk of this control plane, and a directory for the one in progress:
  *
  * ```
- * DIRECTORY/kept/NAME     complete and encrypted
- * DIRECTORY/work          the next file, and unencrypted snapshots (etcd's own data on this disk is unencrypted too); emptied by every start
+ * DIRECTORY/kept/NAME         complete and encrypted
+ * DIRECTORY/kept/NAME.proved  hash of the file, and when its content was proved
+ * DIRECTORY/work              the next file, and unencrypted snapshots (etcd's own data on this disk is unencrypted too); emptied by every start
  * ```
  */
 export class BackupRing {
@@ -32,6 +48,8 @@ export class BackupRing {
   /** Directory of the complete backups. */
   readonly kept: string;
   readonly work: string;
+  /** Files that cannot be read or verified now, until the agent starts again. */
+  readonly #skipped = new Set<string>();
 
   constructor(
     ports: { readonly files: FilePort; readonly streams: StreamPort; readonly clock: Clock },
@@ -71,27 +89,44 @@ export class BackupRing {
   }
 
   /**
+   * Writes beside the file that its content was proved. The record in etcd says so as well, but does not survive a recovery of
+   * etcd, or a disk that was mounted late.
+   */
+  async keepProof(record: BackupRecord & { readonly provedMs: number }): Promise<void> {
+    const { name, sha256, provedMs } = record;
+    const text = `${JSON.stringify({ version: 1, sha256, provedMs })}\n`;
+    await this.#files.writeAtomic(join(this.kept, name + PROOF_SUFFIX), text, { mode: FILE_MODE });
+  }
+
+  /**
    * Creates the record of a file that has no record, e.g. after a crash or a recovery of etcd; undefined if the file is
-   * no backup of the cluster.
+   * damaged. A file that may still be good, but cannot be read or verified now, stays, and `list()` leaves it out until the agent
+   * starts again. @throws the error of such a file
    */
   async describe(name: string, trust: RingTrust, signal: AbortSignal): Promise<BackupRecord | undefined> {
     const seq = Number.parseInt(name.slice(0, SEQ_DIGITS), 10);
     try {
       const found = await this.#verify(join(this.kept, name), trust, signal);
-      return { version: 1, seq, nodeId: trust.nodeId, name, ...found };
-    } catch {
+      const record = { version: 1 as const, seq, nodeId: trust.nodeId, name, ...found };
+      const provedMs = await this.#provedMs(name, found.sha256);
+      return provedMs === undefined ? record : { ...record, provedMs };
+    } catch (error) {
       signal.throwIfAborted();
-      return undefined;
+      if (error instanceof BackupError && UNUSABLE.includes(error.code)) return undefined;
+      this.#skipped.add(name);
+      throw error;
     }
   }
 
   /** Names of the kept files, oldest first. */
   async list(): Promise<readonly string[]> {
-    return (await this.#files.list(this.kept)).filter((name) => BACKUP_NAME.test(name));
+    const names = await this.#files.list(this.kept);
+    return names.filter((name) => BACKUP_NAME.test(name) && !this.#skipped.has(name));
   }
 
   async remove(name: string): Promise<void> {
     await this.#files.remove(join(this.kept, name));
+    await this.#files.remove(join(this.kept, name + PROOF_SUFFIX));
   }
 
   /** The bytes of a kept file. @throws BackupTaskError `backup-node-file-unknown` */
@@ -104,6 +139,12 @@ export class BackupRing {
         `reading backup ${JSON.stringify(name.slice(0, 80))}: not found on this node`,
       );
     yield* this.#streams.readChunks(path, { signal });
+  }
+
+  async #provedMs(name: string, sha256: string): Promise<number | undefined> {
+    const json = await readJson(this.#files, join(this.kept, name + PROOF_SUFFIX), MAX_PROOF_BYTES);
+    const { data } = proofShape.safeParse(json);
+    return data?.sha256 === sha256 ? data.provedMs : undefined;
   }
 
   async #verify(

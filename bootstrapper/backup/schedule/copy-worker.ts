@@ -5,13 +5,14 @@ import { Namespace, remove, type KeySpace } from '../../../internal/etcd/index.t
 import type { StreamPort } from '../../../internal/file/index.ts';
 import { ObjectStore, type StoreCredentials } from '../../../internal/objectstore/index.ts';
 import { BACKUP_COPIES_PREFIX, CLUSTER_PREFIX, records } from '../../../internal/records/index.ts';
+import { isControlPlane } from '../../../internal/role/index.ts';
 import type { Runnable } from '../../../internal/supervisor/index.ts';
 import type { BackupRing } from './backup-ring.ts';
 import { CopyDirectory } from './copy-directory.ts';
 import type { CopyTarget } from './copy-target.ts';
 import { StoreCopies } from './store-copies.ts';
 import { listKeptBackups, readSchedule } from './stored-schedule.ts';
-import type { ScheduleTrust } from './verify-schedule.ts';
+import { requireCurrent, type ScheduleTrust } from './verify-schedule.ts';
 import { MAX_MESSAGE } from './schedule-worker.ts';
 
 const EVERY_MS = 30_000;
@@ -61,6 +62,7 @@ async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promis
   if (state === undefined) return 'the control plane of this node';
   const etcd = new Namespace(state, CLUSTER_PREFIX);
   const schedule = await readSchedule(options, etcd, signal);
+  if (schedule !== undefined) requireCurrent(options, schedule.certificate);
   const key = records.backupCopies.key(nodeId);
   const { record: before } = await records.backupCopies.read(etcd, key, signal);
   const directory = schedule && copyPlaceOf(schedule.certificate);
@@ -68,7 +70,7 @@ async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promis
     if (before !== undefined) await etcd.commit({ when: [], then: [remove(key)] }, { signal });
     return 'a schedule of backups that names a target for copies';
   }
-  await forgetRemovedNodes(etcd, signal);
+  await forgetOthers(etcd, schedule.certificate.nodeIds, signal);
   const own = (await listKeptBackups(etcd, signal)).filter(
     (each) => each.nodeId === nodeId && each.provedMs !== undefined,
   );
@@ -111,12 +113,16 @@ async function openTarget(
   return new StoreCopies(store, copyPrefixOf(copyToStore, clusterId, nodeId));
 }
 
-/** Deletes the records of nodes that are no longer in the cluster; the copies of their backups stay. */
-async function forgetRemovedNodes(etcd: KeySpace, signal: AbortSignal): Promise<void> {
+/**
+ * Deletes the records of nodes that copy nothing any more: removed ones, and former control planes. The copies of their backups
+ * stay.
+ */
+async function forgetOthers(etcd: KeySpace, named: readonly string[], signal: AbortSignal): Promise<void> {
   const { entries } = await etcd.list(BACKUP_COPIES_PREFIX, { signal });
   for (const { key, value } of entries) {
     const { nodeId } = records.backupCopies.decode(key, value);
-    const { entry } = await records.node.read(etcd, records.node.key(nodeId), signal);
-    if (entry === undefined) await etcd.commit({ when: [], then: [remove(key)] }, { signal });
+    const { record } = await records.node.read(etcd, records.node.key(nodeId), signal);
+    if (record !== undefined && isControlPlane(record.roles) && named.includes(nodeId)) continue;
+    await etcd.commit({ when: [], then: [remove(key)] }, { signal });
   }
 }

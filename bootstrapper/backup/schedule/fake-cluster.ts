@@ -59,6 +59,8 @@ export class FakeCluster {
   isAway = false;
   /** IDs of the nodes whose disks are full. */
   readonly full = new Set<string>();
+  /** Paths of files that cannot be read. */
+  readonly unreadable = new Set<string>();
   /** The values that the workers publish about the backups of the cluster. */
   readonly published = { scheduledBackups: new EventValue<ScheduledBackups | undefined>() };
   readonly files = new MemoryFiles();
@@ -92,18 +94,20 @@ export class FakeCluster {
       readonly everyMinutes?: number;
       readonly keep?: number;
       readonly issuedMs?: number;
+      readonly endsMs?: number;
       readonly copyTo?: string;
       readonly copyToStore?: CopyStore;
     } = {},
     by = ownerPem,
   ): Promise<void> {
-    const { everyMinutes = 10, keep = 2, issuedMs = Math.round(this.clock.nowMs()), ...targets } = change;
+    const { everyMinutes = 10, keep = 2, issuedMs = Math.round(this.clock.nowMs()), ...rest } = change;
+    const { endsMs = issuedMs + 1e12, ...targets } = rest;
     const certificate = encodeBackupCertificate(
       signBackupCertificate(
         {
           ...{ clusterId: 'c0ffee', epoch: 2, nodeIds: [...nodeIds], everyMinutes, keep, issuedMs },
           ...targets,
-          ...{ recipients: [recoveryKeyOfOwner(ownerPem).recipient], endsMs: issuedMs + 1e12 },
+          ...{ recipients: [recoveryKeyOfOwner(ownerPem).recipient], endsMs },
         },
         { keyPem: by, vouchers: [] },
       ),
@@ -142,9 +146,10 @@ export class FakeCluster {
   }
 
   ringOf(name: string): BackupRing {
-    const { files } = this;
+    const { files, unreadable } = this;
     const streams: StreamPort = {
       readChunks: async function* (path) {
+        if (unreadable.has(path)) throw new Error('EIO: i/o error, read');
         yield (await files.read(path, MAX_BYTES)) ?? new Uint8Array();
       },
       writeAt: async (path, offset, bytes) => {

@@ -54,8 +54,13 @@ async function start(count: number) {
   const proved = (number: number) => async () =>
     (await cluster.kept()).filter(({ provedMs }) => provedMs !== undefined).length >= number;
   const filesOf = async ({ nodeId }: Machine): Promise<readonly string[]> =>
-    cluster.files.list(join('/', nodeId, 'kept'));
+    (await cluster.files.list(join('/', nodeId, 'kept'))).filter((name) => name.endsWith('.backup'));
   return { cluster, clock, machines, ids, run, until, proved, filesOf };
+}
+
+/** The key of the record of a backup. */
+function keyOf(seq: number, { nodeId }: Machine): string {
+  return records.backup.key(`${String(seq).padStart(16, '0')}-${nodeId}`);
 }
 
 describe('backupScheduleWorker()', () => {
@@ -248,17 +253,86 @@ describe('backupScheduleWorker()', () => {
     expect(await cluster.kept()).toHaveLength(1);
   });
 
-  test('treats a backup whose record was lost as unproved, and does not use its number again', async () => {
+  test('records a backup again, with its proof, when its record was lost', async () => {
+    const { cluster, machines, ids, run, until, proved } = await start(1);
+    await cluster.schedule(ids);
+    const [machine = createMachine()] = machines;
+    run(machine);
+    await until(proved(1));
+    const before = await cluster.kept();
+    await cluster.records.commit({ when: [], then: [remove(keyOf(1, machine))] }, { signal });
+    await until(proved(1));
+    expect(await cluster.kept()).toEqual(before);
+  });
+
+  test('keeps all good backups when their disk was mounted late', async () => {
+    const { cluster, clock, machines, ids, run, until, proved, filesOf } = await start(1);
+    await cluster.schedule(ids, { keep: 5 });
+    const [machine = createMachine()] = machines;
+    run(machine);
+    await until(proved(3));
+    const directory = join('/', machine.nodeId, 'kept');
+    const good = await filesOf(machine);
+    await cluster.files.rename(directory, '/unmounted');
+    await clock.advance(10_000);
+    expect((await cluster.kept()).filter(({ name }) => good.includes(name))).toEqual([]);
+    for (const name of await cluster.files.list('/unmounted'))
+      await cluster.files.rename(join('/unmounted', name), join(directory, name));
+    await until(proved(4));
+    expect(await filesOf(machine)).toEqual(expect.arrayContaining([...good]));
+  });
+
+  test('treats a backup without a record and without a proof as unproved, and does not use its number again', async () => {
     const { cluster, machines, ids, run, until, proved, filesOf } = await start(1);
     await cluster.schedule(ids);
     const [machine = createMachine()] = machines;
     run(machine);
     await until(proved(1));
-    const key = records.backup.key(`${String(1).padStart(16, '0')}-${machine.nodeId}`);
-    await cluster.records.commit({ when: [], then: [remove(key)] }, { signal });
+    const [name = ''] = await filesOf(machine);
+    await cluster.files.remove(join('/', machine.nodeId, 'kept', `${name}.proved`));
+    await cluster.records.commit({ when: [], then: [remove(keyOf(1, machine))] }, { signal });
     await until(proved(1));
     expect((await cluster.kept()).map(({ seq }) => seq)).toEqual([2]);
     expect(await filesOf(machine)).toHaveLength(1);
+  });
+
+  test('does not delete a backup that it cannot read, and takes the next one', async () => {
+    const { cluster, machines, ids, run, until, proved, filesOf } = await start(1);
+    await cluster.schedule(ids, { keep: 5 });
+    const [machine = createMachine()] = machines;
+    run(machine);
+    await until(proved(1));
+    const [name = ''] = await filesOf(machine);
+    cluster.unreadable.add(join('/', machine.nodeId, 'kept', name));
+    await cluster.records.commit({ when: [], then: [remove(keyOf(1, machine))] }, { signal });
+    await until(proved(1));
+    expect(await filesOf(machine)).toContain(name);
+    expect((await cluster.kept()).map((each) => each.name)).not.toContain(name);
+  });
+
+  test('forgets the backups of a removed node at once, and takes the next one', async () => {
+    const { cluster, clock, machines, ids, run, until, proved } = await start(2);
+    await cluster.schedule(ids);
+    const [first = createMachine(), second = createMachine()] = machines;
+    const worker = run(first);
+    await until(proved(1));
+    await worker[Symbol.asyncDispose]();
+    await cluster.records.commit({ when: [], then: [remove(records.node.key(first.nodeId))] }, { signal });
+    run(second);
+    await clock.advance(60_000);
+    await until(proved(1));
+    expect((await cluster.kept()).map(({ nodeId }) => nodeId)).toEqual([second.nodeId]);
+    expect(clock.nowMs() - NOW).toBeLessThan(2 * PERIOD_MS);
+  });
+
+  test('publishes the end of a schedule that has expired, and takes nothing', async () => {
+    const { cluster, clock, machines, ids, run } = await start(1);
+    await cluster.schedule(ids, { endsMs: NOW + 1 });
+    await clock.advance(PERIOD_MS);
+    run(...machines);
+    await clock.advance(10_000);
+    expect(currentValue(cluster.published.scheduledBackups)?.endsMs).toBe(NOW + 1);
+    expect([await cluster.failure(), await cluster.kept()]).toEqual(['backup-certificate-invalid', []]);
   });
 
   test('deletes a file that is no backup of the cluster', async () => {

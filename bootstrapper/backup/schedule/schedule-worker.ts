@@ -17,7 +17,7 @@ import { differingEtcd } from './own-content.ts';
 import { newestProved, planBackup, planRing } from './plan-backup.ts';
 import { takeScheduledBackup, type ScheduledBackupOptions, type ScheduledEtcd } from './scheduled-backup.ts';
 import { listKeptBackups, readSchedule, type StoredSchedule } from './stored-schedule.ts';
-import type { ScheduleTrust } from './verify-schedule.ts';
+import { requireCurrent, type ScheduleTrust } from './verify-schedule.ts';
 
 const TICK_MS = 10_000;
 /** The longest error message in a report. */
@@ -105,8 +105,10 @@ async function follow(
   const { clock, nodeId } = options;
   const { signal } = scope;
   const { certificate, workspace } = schedule;
-  const kept = await reconcile(options, etcd, certificate.keep, signal);
+  const kept = await reconcile(options, etcd, certificate.keep, scope);
+  // Also of a schedule that has expired: its end is what an alert has to show.
   publish(options, certificate, kept);
+  requireCurrent(options, certificate);
   const head = await records.backupHead.read(etcd, BACKUP_HEAD_KEY, signal);
   const last = head.record?.failure;
   const failedMs = own.failedMs ?? (last?.nodeId === nodeId ? last.timeMs : undefined);
@@ -134,8 +136,7 @@ async function follow(
   });
   own.failedMs = undefined;
   if (done === undefined) return 'another control plane, which takes a backup';
-  await forgetRemoved(etcd, kept, signal);
-  publish(options, certificate, await reconcile(options, etcd, certificate.keep, signal));
+  publish(options, certificate, await reconcile(options, etcd, certificate.keep, scope));
   return 'the next backup';
 }
 
@@ -185,16 +186,21 @@ async function reconcile(
   { ring, nodeId, ...trust }: ScheduleWorkerOptions,
   etcd: KeySpace,
   keep: number,
-  signal: AbortSignal,
+  { log, signal }: Scope,
 ): Promise<readonly BackupRecord[]> {
-  const kept = await listKeptBackups(etcd, signal);
+  const kept = await forgetRemoved(etcd, await listKeptBackups(etcd, signal), signal);
   const own = kept.filter((each) => each.nodeId === nodeId);
   const names = await ring.list();
   const lost = own.filter(({ name }) => !names.includes(name));
   for (const record of lost) await forget(etcd, record, signal);
   const found: BackupRecord[] = [];
   for (const name of names.filter((each) => !own.some((record) => record.name === each))) {
-    const record = await ring.describe(name, { ...trust, nodeId }, signal);
+    const record = await ring.describe(name, { ...trust, nodeId }, signal).catch((error: unknown) => {
+      signal.throwIfAborted();
+      log.warn('a backup on this disk is not used', { name, error: describeError(error) });
+      return 'not used' as const;
+    });
+    if (record === 'not used') continue;
     if (record === undefined) {
       await ring.remove(name);
       continue;
@@ -214,17 +220,19 @@ async function reconcile(
   ];
 }
 
-/** Deletes the records of backups on nodes that are no longer in the cluster. */
+/** Deletes the records of backups on nodes that are no longer in the cluster: nobody can fetch these. Resolves to the others. */
 async function forgetRemoved(
   etcd: KeySpace,
   kept: readonly BackupRecord[],
   signal: AbortSignal,
-): Promise<void> {
+): Promise<readonly BackupRecord[]> {
+  const removed = new Set<string>();
   for (const nodeId of new Set(kept.map((each) => each.nodeId))) {
     const { entry } = await records.node.read(etcd, records.node.key(nodeId), signal);
-    if (entry === undefined)
-      for (const record of kept.filter((each) => each.nodeId === nodeId)) await forget(etcd, record, signal);
+    if (entry === undefined) removed.add(nodeId);
   }
+  for (const record of kept.filter(({ nodeId }) => removed.has(nodeId))) await forget(etcd, record, signal);
+  return kept.filter(({ nodeId }) => !removed.has(nodeId));
 }
 
 async function forget(etcd: KeySpace, record: BackupRecord, signal: AbortSignal): Promise<void> {

@@ -69,7 +69,9 @@ export async function takeScheduledBackup(
       await backup.onTaken(record);
       try {
         await prove(options, backup, facts);
-        return { ...record, provedMs: Math.round(options.clock.nowMs()) };
+        const proved = { ...record, provedMs: Math.round(options.clock.nowMs()) };
+        await ring.keepProof(proved);
+        return proved;
       } catch (error) {
         const code = findCoded(error)?.code;
         if (code === 'backup-node-unproved' || code === 'backup-node-incomparable')

@@ -261,6 +261,43 @@ describe('StoreCopies', () => {
     expect(stored()).toEqual([keyOf(1), keyOf(2), keyOf(3)]);
   });
 
+  test('asks a store that refuses to delete once for each new copy, however many old copies there are', async () => {
+    for (const seq of [1, 2, 3]) store.objects.set(keyOf(seq), Buffer.from('old'));
+    store.fault = ({ method }, response) => {
+      if (method === 'DELETE') refuse(response, 403, 'AccessDenied');
+      return method === 'DELETE';
+    };
+    await take(4);
+    await schedule(1);
+    run();
+    await until(has(4));
+    const lists = (): number => store.requests.filter((each) => each === 'GET ').length;
+    const before = lists();
+    await until(() => lists() > before + 2);
+    expect(store.requests.filter((each) => each.startsWith('DELETE'))).toHaveLength(1);
+  });
+
+  test('deletes the records of the copies of removed nodes and of former control planes', async () => {
+    const [former, removed] = [createMachine(), createMachine()];
+    const put = ({ nodeId }: typeof machine) =>
+      records.backupCopies.put(records.backupCopies.key(nodeId), {
+        ...{ version: 1, nodeId, directory: 's3://x', names: [] },
+        failure: { timeMs: 1, code: 'objectstore-unreachable', message: 'away' },
+      });
+    const worker = records.node.put(records.node.key(former.nodeId), {
+      ...{ version: 1, nodeId: former.nodeId, name: 'former', pubKey: '', state: 'UP', createdMs: 1 },
+      ...{ roles: ['KubernetesWorker'], labels: {} },
+    });
+    await cluster.records.commit({ when: [], then: [worker, put(former), put(removed)] }, { signal });
+    await take(1);
+    await schedule();
+    run();
+    await until(async () => {
+      const { entries } = await cluster.records.list(BACKUP_COPIES_PREFIX, { signal });
+      return entries.length === 1 && (await has(1)());
+    });
+  });
+
   test('deletes the record of the copies, but no copy, when a new schedule names no store', async () => {
     await take(1);
     await schedule();

@@ -31,18 +31,22 @@ export class StoreCopies implements CopyTarget {
     signal: AbortSignal,
   ): Promise<readonly string[]> {
     const present = await this.#list(signal);
+    let hasUploaded = false;
     for (const backup of backups.toSorted((a, b) => a.seq - b.seq)) {
       const { name, sizeBytes } = backup;
       const hasSize = present.get(name) === sizeBytes;
-      if (!hasSize || !(verified.includes(name) || (await this.#isSame(backup, signal))))
+      if (!hasSize || !(verified.includes(name) || (await this.#isSame(backup, signal)))) {
         await this.#upload(from, backup, signal);
+        hasUploaded = true;
+      }
       present.set(name, sizeBytes);
     }
     // Names begin with the number of the backup, so they sort by age. Old copies are deleted only after all newer
     // copies exist.
     const names = [...present.keys()].toSorted();
     const kept = names.slice(-Math.max(1, keep, backups.length));
-    for (const name of names) if (!kept.includes(name)) await this.#remove(name, signal);
+    // Only then: a store that refuses to delete would otherwise be asked again and again.
+    if (hasUploaded) await this.#removeUntilRefused(names, kept, signal);
     return kept;
   }
 
@@ -66,12 +70,21 @@ export class StoreCopies implements CopyTarget {
   }
 
   /**
-   * An access key may lack the permission to delete, which protects the copies from a compromised node. Then the old
-   * copies stay.
+   * Deletes the names that are not kept. An access key may lack the permission to delete, which protects the copies from a
+   * compromised node. Then the old copies stay.
    */
-  async #remove(name: string, signal: AbortSignal): Promise<void> {
-    await this.#store.remove(this.#prefix + name, signal).catch((error: unknown) => {
-      if (findCoded(error)?.code !== 'objectstore-refused') throw error;
-    });
+  async #removeUntilRefused(
+    names: readonly string[],
+    kept: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    for (const name of names.filter((each) => !kept.includes(each))) {
+      try {
+        await this.#store.remove(this.#prefix + name, signal);
+      } catch (error) {
+        if (findCoded(error)?.code !== 'objectstore-refused') throw error;
+        return;
+      }
+    }
   }
 }

@@ -8,7 +8,7 @@ import {
 import { ed25519PubKeyFrom, generateEd25519Key } from '../../../internal/crypto/index.ts';
 import { findCoded } from '../../../internal/errors/index.ts';
 import { FakeClock, MemoryFiles } from '../../../internal/testing/index.ts';
-import { verifySchedule } from './verify-schedule.ts';
+import { requireCurrent, verifySchedule } from './verify-schedule.ts';
 
 const NOW = 1_800_000_000_000;
 const HOUR = 3_600_000;
@@ -44,7 +44,9 @@ const codeOf = (work: Promise<unknown>): Promise<string | undefined> =>
     (error: unknown) => findCoded(error)?.code,
   );
 const verify = (certificate: Uint8Array, { workspace = NONE, trust = trustOf() } = {}) =>
-  codeOf(verifySchedule(trust, { certificate, workspace }));
+  codeOf(
+    verifySchedule(trust, { certificate, workspace }).then((schedule) => requireCurrent(trust, schedule)),
+  );
 
 describe('verifySchedule()', () => {
   test('accepts what an owner signed, also again after a restart', async () => {

@@ -30,18 +30,19 @@ export interface ScheduleTrust {
 
 /**
  * Verifies that an owner signed a schedule, and that this node has not followed a newer schedule before. Otherwise a
- * compromised curator could restore an old schedule with recovery keys that are no longer trusted.
+ * compromised curator could restore an old schedule with recovery keys that are no longer trusted. The schedule may have expired
+ * (`requireCurrent()`).
  * @throws BackupError, BackupTaskError `backup-schedule-invalid`
  */
 export async function verifySchedule(
-  { files, clock, clusterId, ownerKeys, newestSchedule }: ScheduleTrust,
+  { files, clusterId, ownerKeys, newestSchedule }: ScheduleTrust,
   stored: { readonly certificate: Uint8Array; readonly workspace: Uint8Array },
 ): Promise<ScheduleCertificate> {
   const certificate = parseBackupCertificate(stored.certificate);
   const invalid = (why: string): BackupTaskError =>
     new BackupTaskError('backup-schedule-invalid', `reading the schedule of backups: ${why}`);
   if (certificate.version !== 2) throw invalid('signed for a single backup');
-  verifyBackupCertificate(certificate, { clusterId, owners: ownerKeys, nowMs: Math.round(clock.nowMs()) });
+  verifyBackupCertificate(certificate, { clusterId, owners: ownerKeys });
   refuseOtherWorkspace(certificate, stored.workspace);
   const { epoch, issuedMs } = certificate;
   const { data: floor } = floorShape.safeParse(await readJson(files, newestSchedule, MAX_BYTES));
@@ -53,4 +54,12 @@ export async function verifySchedule(
     await files.writeAtomic(newestSchedule, `${JSON.stringify({ version: 1, epoch, issuedMs })}\n`);
   }
   return certificate;
+}
+
+/** Refuses a schedule outside the time for which the owner signed it. @throws BackupError `backup-certificate-invalid` */
+export function requireCurrent(
+  { clock, clusterId, ownerKeys }: ScheduleTrust,
+  certificate: ScheduleCertificate,
+): void {
+  verifyBackupCertificate(certificate, { clusterId, owners: ownerKeys, nowMs: Math.round(clock.nowMs()) });
 }
