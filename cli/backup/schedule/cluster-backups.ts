@@ -1,4 +1,5 @@
 import { readBackupHeader, verifyBackup } from '../../../internal/backup/index.ts';
+import { findCoded } from '../../../internal/errors/index.ts';
 import { DiskStreams } from '../../../internal/file/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import type { CommandContext } from '../../app/command.ts';
@@ -9,6 +10,8 @@ import { BackupCommandError } from '../errors.ts';
 import { contentProof, readClusterBackups, type KeptBackup } from './schedule-view.ts';
 
 const FILE_MODE = 0o600;
+/** Another control plane may still respond. */
+const NO_RESPONSE: readonly string[] = ['streams-node-away', 'streams-node-gone', 'streams-node-silent'];
 
 /** `cluster backup ls` without a directory: the backups that control planes keep, newest first. */
 export async function runClusterBackupList(
@@ -53,20 +56,58 @@ export interface BackupFetchOptions {
   readonly to: string;
 }
 
-/** `cluster backup fetch`: copies a backup from the control plane that keeps it, and verifies it. */
-export async function runBackupFetch(
-  context: CommandContext,
-  { name, to }: BackupFetchOptions,
-): Promise<void> {
-  const { host, ports, signal } = context;
-  if ((await ports.files.stat(to)) !== undefined)
+/**
+ * `cluster backup fetch`: copies a backup from the control plane that keeps it, and verifies it. Without a name, a backup whose
+ * control plane does not respond is passed over.
+ */
+export async function runBackupFetch(context: CommandContext, options: BackupFetchOptions): Promise<void> {
+  const { to } = options;
+  if ((await context.ports.files.stat(to)) !== undefined)
     throw new BackupCommandError('backup-file-exists', `fetching a backup to ${to}: the file exists`);
+  const [first, ...others] = choose((await readClusterBackups(context)).backups, options.name);
+  const { chosen, found } = await fetchFirst(context, to, first, others);
+  const { header, sha256, sizeBytes } = found;
+  const proof = contentProof(chosen);
+  context.host.result(
+    { file: to, name: chosen.name, node: chosen.node, sizeBytes, sha256, proof, ...viewOf(header) },
+    () =>
+      [
+        renderHeader(header),
+        `File: ${to}, ${formatBytes(sizeBytes)}, SHA-256 ${sha256}, ${proof}`,
+        `Prove that your key opens it: cluster backup verify ${to}`,
+      ].join('\n'),
+  );
+}
+
+type Verified = Awaited<ReturnType<typeof verifyBackup>>;
+
+/** Fetches the first backup whose control plane responds. */
+async function fetchFirst(
+  context: CommandContext,
+  to: string,
+  chosen: KeptBackup,
+  others: readonly KeptBackup[],
+): Promise<{ readonly chosen: KeptBackup; readonly found: Verified }> {
+  try {
+    return { chosen, found: await fetchOne(context, to, chosen) };
+  } catch (error) {
+    const [next, ...rest] = others;
+    if (next === undefined || !NO_RESPONSE.includes(findCoded(error)?.code ?? '')) throw error;
+    context.host.warn(
+      'backup-fetch-passed-over',
+      `${printable(chosen.node)} does not respond: fetching the next older backup instead of ${chosen.name}`,
+    );
+    return fetchFirst(context, to, next, rest);
+  }
+}
+
+async function fetchOne(context: CommandContext, to: string, chosen: KeptBackup): Promise<Verified> {
+  const { host, ports, signal } = context;
   const { clusterId, pubKey, vouchers } = await readCaller(context);
-  const chosen = choose((await readClusterBackups(context)).backups, name);
   const partial = `${to}.partial`;
   const streams = new DiskStreams();
   const title = `Fetching ${printable(chosen.name)} from ${printable(chosen.node)}`;
-  const { header, sha256, sizeBytes } = await host.step('backup-fetch', title, async (progress) => {
+  return host.step('backup-fetch', title, async (progress) => {
     await callCurator(context, async ({ nodeStreams }) => {
       await ports.files.remove(partial);
       let received = 0;
@@ -91,23 +132,17 @@ export async function runBackupFetch(
     await streams.publish(partial, to, FILE_MODE);
     return found;
   });
-  const proof = contentProof(chosen);
-  host.result(
-    { file: to, name: chosen.name, node: chosen.node, sizeBytes, sha256, proof, ...viewOf(header) },
-    () =>
-      [
-        renderHeader(header),
-        `File: ${to}, ${formatBytes(sizeBytes)}, SHA-256 ${sha256}, ${proof}`,
-        `Prove that your key opens it: cluster backup verify ${to}`,
-      ].join('\n'),
-  );
 }
 
-function choose(backups: readonly KeptBackup[], name: string | undefined): KeptBackup {
-  const found = backups.find((each) =>
+/** The backup with the name; without one, the proved backups, newest first. @throws BackupCommandError `backup-not-kept` */
+function choose(
+  backups: readonly KeptBackup[],
+  name: string | undefined,
+): readonly [KeptBackup, ...KeptBackup[]] {
+  const [first, ...others] = backups.filter((each) =>
     name === undefined ? each.provedMs !== undefined : each.name === name,
   );
-  if (found !== undefined) return found;
+  if (first !== undefined) return [first, ...(name === undefined ? others : [])];
   throw new BackupCommandError(
     'backup-not-kept',
     name === undefined ? 'no proved backup found in the cluster' : `backup ${JSON.stringify(name)} not found`,

@@ -13,7 +13,7 @@ import {
   type ScheduleCertificate,
 } from '../../../internal/backup/index.ts';
 import { generateEd25519Key } from '../../../internal/crypto/index.ts';
-import { findCoded } from '../../../internal/errors/index.ts';
+import { CodedError, defineErrors, findCoded, retryable } from '../../../internal/errors/index.ts';
 import { fingerprintOfKey, nodeIdOf, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { readCaller } from '../../cluster/index.ts';
 import { createKubernetes } from '../../cluster/curator/fake-kubernetes.ts';
@@ -64,6 +64,9 @@ function textOf({ host }: { readonly host: RecordingHost }): string {
   return last?.kind === 'result' ? last.text : '';
 }
 
+/** What a curator answers for a node that is down. */
+const AWAY = defineErrors({ 'streams-node-away': retryable.peer.unreachable('-', '-') });
+
 /** A cluster with one control plane, which keeps the schedule that it receives, and an owner's workstation. */
 async function createCluster(role = 'owner') {
   const cluster = {
@@ -71,6 +74,8 @@ async function createCluster(role = 'owner') {
     workspace: new Uint8Array(),
     file: new Uint8Array(),
     sha256: '',
+    /** Backups whose control plane does not respond, newer than the one that can be fetched. */
+    away: [] as readonly number[],
     /** The schedule is not stored: the command was interrupted before. */
     interrupts: false,
   };
@@ -102,11 +107,17 @@ async function createCluster(role = 'owner') {
         copies: [
           { nodeId: NODE, nodeName: 'n1', directory: '/mnt/backups', names: [backup(1, 0n, '').name] },
         ],
-        backups: [backup(2, 0n, '1'.repeat(64)), backup(1, BigInt(NOW), cluster.sha256)],
+        backups: [
+          ...cluster.away.map((seq) => backup(seq, BigInt(NOW), '3'.repeat(64))),
+          backup(2, 0n, '1'.repeat(64)),
+          backup(1, BigInt(NOW), cluster.sha256),
+        ],
       }),
     },
     {
       fetchBackup: async function* ({ backup: wanted }) {
+        if (cluster.away.some((seq) => wanted?.name.startsWith(`0000000${seq}-`) === true))
+          throw new CodedError(AWAY, 'streams-node-away', 'fetching a backup');
         expect(wanted?.name).toBe('00000001-20270115T080000000Z.backup');
         yield { data: await Promise.resolve(cluster.file) };
       },
@@ -415,6 +426,17 @@ describe('backups that control planes keep', () => {
     await runBackupFetch(owner, { name: undefined, to });
     expect(Buffer.compare(await readFile(to), cluster.file)).toBe(0);
     expect(lastOf(owner)).toMatchObject({ node: 'n1', proof: 'CONTENT-PROVED', nodeId: NODE });
+  });
+
+  test('backup fetch without a name passes over a backup whose control plane does not respond, and says so', async () => {
+    const { owner, cluster, to } = await withFile();
+    cluster.away = [3];
+    await runBackupFetch(owner, { name: undefined, to });
+    expect(Buffer.compare(await readFile(to), cluster.file)).toBe(0);
+    expect(owner.host.records).toContainEqual(expect.objectContaining({ code: 'backup-fetch-passed-over' }));
+    const name = '00000003-20270115T080000000Z.backup';
+    const named = runBackupFetch(owner, { name, to: `${to}-2` });
+    expect(await codeOf(named)).toBe('streams-node-away');
   });
 
   test('backup fetch refuses a file that differs from the hash in the record', async () => {
