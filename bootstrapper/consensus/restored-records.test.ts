@@ -2,6 +2,8 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import { Namespace, put } from '../../internal/etcd/index.ts';
 import { generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.ts';
 import {
+  BACKUP_HEAD_KEY,
+  BACKUP_SCHEDULE_KEY,
   CLUSTER_KEY,
   CLUSTER_PREFIX,
   KEYS_KEY,
@@ -82,6 +84,15 @@ describe('restoreClusterRecords()', () => {
     expect(await keys('documents/')).toEqual(['documents/policy/n7']);
     expect(await keys('operators/')).toHaveLength(1);
     expect(await keys('joins/')).toEqual([]);
+  });
+
+  test('keeps the schedule of backups, so that it is missed, and forgets the backups on the old machines', async () => {
+    await createOldCluster();
+    const gone = [records.backup.key('1'), records.backupCopies.key('node-old'), BACKUP_HEAD_KEY];
+    const then = [BACKUP_SCHEDULE_KEY, ...gone].map((key) => put(key, new Uint8Array([1])));
+    await etcd.commit({ when: [], then }, { signal });
+    await restoreClusterRecords(etcd, cluster('n7', NEW_TPM), { epoch: 2, signal });
+    expect(await keys('backups/')).toEqual([BACKUP_SCHEDULE_KEY]);
   });
 
   test('records every old machine as removed, by its hardware and its key', async () => {

@@ -2,6 +2,7 @@ import { remove, unchanged, type KeySpace, type Write } from '../../internal/etc
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import {
   ADDRESSES_PREFIX,
+  BACKUP_SCHEDULE_KEY,
   BACKUPS_PREFIX,
   CLUSTER_KEY,
   DOCUMENTS_PREFIX,
@@ -46,6 +47,11 @@ const REPLACED_PREFIXES = [
   BACKUPS_PREFIX,
   'slots/',
 ];
+/**
+ * No node follows the schedule of backups, because it names the control planes of the old cluster. It stays so that `cluster doctor`
+ * says so until an owner signs it again.
+ */
+const KEPT_KEYS = [BACKUP_SCHEDULE_KEY];
 const REPLACED_KEYS = [INIT_RESULT_KEY, OWNERSHIP_KEY];
 
 /** Keys of Kubernetes with the name of one machine at their end. */
@@ -108,7 +114,7 @@ export async function restoreClusterRecords(
   const kept = await readKeptWorkers(etcd, created, { keptWorkers, knownMachines, signal });
   await recordRemovals(etcd, created, kept, signal);
   await recordKnownMachines(etcd, created, { knownMachines, signal });
-  await deleteAll(etcd, REPLACED_PREFIXES, { except: kept.flatMap(keysOf), signal });
+  await deleteAll(etcd, REPLACED_PREFIXES, { except: [...KEPT_KEYS, ...kept.flatMap(keysOf)], signal });
   const { clusterName, caPem } = created;
   const cluster: ClusterRecord = { ...before, clusterName, caPem, epoch, firstNodeId };
   const then = [...REPLACED_KEYS.map(remove), ...firstWrites(created, cluster)];

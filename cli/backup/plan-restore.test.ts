@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { clusterPartOf, parseClusterConfig } from '../../internal/config/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import type { InitState } from '../workspace/index.ts';
-import { findWorkers, keptWorkersOf, planRestore, refuseOtherConfiguration } from './plan-restore.ts';
+import { findWorkers, keptWorkersOf, planRestore, compareConfiguration } from './plan-restore.ts';
 
 const FILE = { sha256: 'aa', fingerprint: undefined, acceptOlderEpoch: false };
 const at = (epoch: number) => ({ ...FILE, header: { epoch } });
@@ -69,7 +69,7 @@ describe('planRestore()', () => {
   });
 });
 
-describe('refuseOtherConfiguration()', () => {
+describe('compareConfiguration()', () => {
   const configOf = (more: string, name = 'prod') =>
     parseClusterConfig(
       `version: 1\nname: ${name}\nattestation: {variants: [machine-key], firstContact: fingerprint}\n${more}`,
@@ -78,7 +78,12 @@ describe('refuseOtherConfiguration()', () => {
   const saved = (more: string) => Buffer.from(JSON.stringify(clusterPartOf(configOf(more))));
 
   test.each(['', 'networking: { plugin: none }\n'])('accepts the same networks: %j', (networks) => {
-    expect(() => refuseOtherConfiguration(saved(networks), configOf(networks))).not.toThrow();
+    expect(compareConfiguration(saved(networks), configOf(networks))).toEqual([]);
+  });
+
+  test('names the settings that differ, but for those of the first machine', () => {
+    const now = configOf('apiServer: { extraSans: [api.example.com] }\nfirstNode: { name: other }\n');
+    expect(compareConfiguration(saved(''), now)).toEqual(['apiServer.extraSans']);
   });
 
   test.each([
@@ -86,7 +91,7 @@ describe('refuseOtherConfiguration()', () => {
     { what: 'network of pods', config: configOf('networking: { podSubnet: 10.1.0.0/16 }\n') },
     { what: 'plugin', config: configOf('networking: { plugin: none }\n') },
   ])('refuses another $what', ({ config }) => {
-    expect(codeOf(() => refuseOtherConfiguration(saved(''), config))).toBe('backup-configuration-differs');
+    expect(codeOf(() => compareConfiguration(saved(''), config))).toBe('backup-configuration-differs');
   });
 });
 

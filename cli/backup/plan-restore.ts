@@ -1,7 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { refuseOlderEpoch, type BackupFacts, type BackupHeader } from '../../internal/backup/index.ts';
-import { clusterPartOf, parseClusterPart, type ClusterConfig } from '../../internal/config/index.ts';
+import {
+  clusterPartOf,
+  otherSettings,
+  parseClusterPart,
+  type ClusterConfig,
+} from '../../internal/config/index.ts';
 import { isOnlyWorker } from '../../internal/role/index.ts';
 import type { KnownMachine } from '../sign/index.ts';
 import type { WorkspaceState } from '../workspace/index.ts';
@@ -101,16 +106,20 @@ const fixedPart = z.object({ name: z.string(), networking: z.json() });
 
 /**
  * Requires that the cluster name and the networks are the same as in the backup, because every machine got them when it
- * joined. Join policy, attestation and charts may differ.
+ * joined. Join policy, attestation and other settings may differ: an owner may have changed them since. A scheduled backup has the
+ * cluster.yaml of the day on which the schedule was signed, so that they may also be older than those of the cluster.
  * @param saved the configuration document of the backup
+ * @returns the settings that differ
  * @throws BackupCommandError `backup-configuration-differs`
  */
-export function refuseOtherConfiguration(saved: Uint8Array, config: ClusterConfig): void {
+export function compareConfiguration(saved: Uint8Array, config: ClusterConfig): readonly string[] {
   const text = Buffer.from(saved).toString('utf8');
-  const before = fixedPart.parse(parseClusterPart(text, 'the configuration in the backup'));
-  if (isDeepStrictEqual(before, fixedPart.parse(clusterPartOf(config)))) return;
-  throw new BackupCommandError(
-    'backup-configuration-differs',
-    `restoring cluster ${before.name}: cluster.yaml has another name or other networks (backup: ${JSON.stringify(before.networking)})`,
-  );
+  const document = parseClusterPart(text, 'the configuration in the backup');
+  const before = fixedPart.parse(document);
+  if (!isDeepStrictEqual(before, fixedPart.parse(clusterPartOf(config))))
+    throw new BackupCommandError(
+      'backup-configuration-differs',
+      `restoring cluster ${before.name}: cluster.yaml has another name or other networks (backup: ${JSON.stringify(before.networking)})`,
+    );
+  return otherSettings(document, clusterPartOf(config));
 }

@@ -170,6 +170,7 @@ function lossesOfRestore(
     `the membership of all machines of the old cluster${others}: they are refused until an owner readmits them`,
     `the removals of machines since then, except those that this workspace knows (${names === '' ? 'none' : names})`,
     'volumes, and the operators other than you: a backup has none of them',
+    'scheduled backups, until an owner signs the schedule again for the new control planes',
     'the records of this workspace about the machines and certificates of the old cluster',
   ];
 }

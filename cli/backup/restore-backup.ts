@@ -15,7 +15,7 @@ import { admitControlPlanes, type ChosenMachine } from '../nodes/index.ts';
 import { confirmLoss } from '../loss/index.ts';
 import { layoutOf, readConfig } from '../workspace/index.ts';
 import { addPinnedMachines, readKnownMachines } from '../sign/index.ts';
-import { refuseOtherConfiguration, type KeptWorker } from './plan-restore.ts';
+import { compareConfiguration, type KeptWorker } from './plan-restore.ts';
 import {
   prepareRestore,
   showRestore,
@@ -67,7 +67,7 @@ export async function runRestore(
   }
   const { summary, header, epoch, keptWorkers } = await restoreCluster(context, file, {
     ...options,
-    yes: options.yes || ownerKey !== undefined,
+    isConfirmed: ownerKey !== undefined,
     charts: { kind: 'all' },
   });
   const { controlPlanes } = options;
@@ -92,15 +92,22 @@ export async function runRestore(
 export async function restoreCluster(
   context: CommandContext,
   file: string,
-  options: Omit<RestoreOptions, 'controlPlanes' | 'dryRun'> & { readonly charts: InitOptions['charts'] },
+  options: Omit<RestoreOptions, 'controlPlanes' | 'dryRun'> & {
+    readonly charts: InitOptions['charts'];
+    /** The loss was confirmed before. */
+    readonly isConfirmed?: boolean;
+  },
 ): Promise<RestoredCluster> {
   const prepared = await prepareRestore(context, file, options);
   const { header, sha256, kind, epoch, key, keptWorkers } = prepared;
-  await confirmRestore(context, prepared, options);
+  if (options.isConfirmed !== true) await confirmRestore(context, prepared, options);
   return withUnpackedBackup(context, { file, key, workDir: options.workDir }, async (unpacked) => {
     const config = await readConfig(context.ports.files, layoutOf(context.paths.workspace));
-    refuseOtherConfiguration(unpacked.configuration, config);
-    if (kind === 'begin') await beginRestore(context, { fileSha256: sha256, epoch, keptWorkers });
+    const settings = compareConfiguration(unpacked.configuration, config);
+    if (kind === 'begin') {
+      await confirmSettings(context, unpacked, { settings, yes: options.yes });
+      await beginRestore(context, { fileSha256: sha256, epoch, keptWorkers });
+    }
     const knownMachines = await readKnownMachines(context.ports.files, await workspaceOf(context));
     const summary = await runInit(context, {
       ...{
@@ -121,6 +128,28 @@ function confirmRestore(
   { yes }: Pick<RestoreOptions, 'yes'>,
 ): Promise<void> {
   return confirmLoss(context, { doing: `restoring cluster ${header.clusterName}`, losses, yes });
+}
+
+/**
+ * The restored cluster gets the settings of cluster.yaml, which may be older than those of the backup. Keeps those of the backup beside it, so
+ * that the operator can compare them.
+ */
+async function confirmSettings(
+  context: CommandContext,
+  { configuration }: Pick<UnpackedBackup, 'configuration'>,
+  { settings, yes }: { readonly settings: readonly string[]; readonly yes: boolean },
+): Promise<void> {
+  const { savedConfig: path } = layoutOf(context.paths.workspace);
+  if (settings.length === 0) return;
+  const named = settings.join(', ');
+  await context.ports.files.writeAtomic(path, configuration, { mode: 0o600 });
+  const losses = [`the settings that the cluster had for ${named}: cluster.yaml has others (see ${path})`];
+  await confirmLoss(context, { doing: 'restoring with this cluster.yaml', losses, yes });
+  context.host.warn(
+    'restore-other-settings',
+    `cluster.yaml has other settings than the cluster had when the backup was taken: ${named}. Compare with ${path}`,
+    { settings, file: path },
+  );
 }
 
 /**
@@ -192,6 +221,7 @@ function render(
     '  cluster node readmit IDENTITY',
     'The shared keys are those of the backup, which the old control planes have too. When the machines that you keep are back:',
     '  cluster keys rotate   (if the keys were rotated before the backup, it names what to add)',
+    'If backups were scheduled, sign the schedule again for the new control planes: cluster backup schedule set',
     'Operators other than you are not restored: cluster operator add NAME. Volumes are not part of a backup.',
   ].join('\n');
 }

@@ -26,6 +26,8 @@ export interface WorkspaceLayout {
   readonly registryCredentials: string;
   /** Written by the operator: the access key of the S3-compatible store for copies of backups, in the format of AWS. 0600. */
   readonly backupCredentials: string;
+  /** The configuration in the backup that was restored last, if cluster.yaml had other settings. */
+  readonly savedConfig: string;
   readonly lock: string;
 }
 
@@ -45,6 +47,7 @@ export function layoutOf(root: string): WorkspaceLayout {
     machines: join(root, 'machines'),
     registryCredentials: join(root, 'registry-credentials.json'),
     backupCredentials: join(root, 'backup-credentials'),
+    savedConfig: join(root, 'configuration-of-backup.json'),
     lock: join(root, '.lock'),
   };
 }

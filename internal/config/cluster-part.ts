@@ -62,6 +62,16 @@ export function parseClusterPart(text: string, path: string): Json {
   return clusterPartOf(parseClusterConfig(text, path));
 }
 
+/**
+ * The settings of a cluster that another `cluster.yaml` changes ("joinPolicy", "attestation.policy"), without those of the machine
+ * that is the first node.
+ */
+export function otherSettings(before: Json, after: Json): readonly string[] {
+  return differencesOf(before, after)
+    .filter(([section]) => section !== 'firstNode')
+    .map((path) => path.join('.'));
+}
+
 /** The paths of immutable values that differ. */
 export function immutableDifferences(before: Json, after: Json): readonly JsonPath[] {
   return differencesOf(before, after).filter((path) => !isChangeable(path));

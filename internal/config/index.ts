@@ -35,6 +35,7 @@ export {
 export {
   clusterPartOf,
   immutableDifferences,
+  otherSettings,
   parseClusterPart,
   verifyConfigurationChange,
 } from './cluster-part.ts';

@@ -12,6 +12,8 @@ import { contentHash, createObjects, resetOnMachine } from './restored-objects.t
 const NAME = 'restore';
 const DRILL = 'restore-drill';
 const OBJECTS = 300;
+/** A further name of the API servers, in cluster.yaml. */
+const NAME_OF_API = 'api.restored.example';
 const SECRET = 'a-secret-that-survives';
 /** The revisions of a restored etcd are higher than this number. */
 const BUMP = 1_000_000_000;
@@ -49,6 +51,12 @@ await test('a cluster is restored from one file onto a machine that was never pa
   const changed = 'kubectl -n kube-system set resources deployment coredns --limits=memory=200Mi >/dev/null';
   await cluster.sh('n1', changed);
   const before = await contentHash(cluster, 'n1', OBJECTS);
+  const config = join(workspace, 'cluster.yaml');
+  const yaml = await readFile(config, 'utf8');
+  assert.doesNotMatch(yaml, /^apiServer:/m);
+  await writeFile(config, `${yaml.trimEnd()}\napiServer:\n  extraSans: [${NAME_OF_API}]\n`);
+  await bench.must('--workspace', workspace, 'config', 'apply', '--yes');
+  await bench.must('--workspace', workspace, 'backup', 'schedule', 'set', '--every', '24h');
   const revision = Number(
     await cluster.sh('n1', `kubectl get configmap o1 -o jsonpath='{.metadata.resourceVersion}'`),
   );
@@ -181,6 +189,24 @@ await test('a cluster is restored from one file onto a machine that was never pa
     );
     const nodes = await cluster.sh('n3', 'kubectl get nodes -o name');
     assert.equal(nodes, 'node/n3');
+  });
+
+  await story.test('the API server has the names of cluster.yaml, as before', async () => {
+    const certificate = 'openssl x509 -in /etc/kubernetes/pki/apiserver.crt -noout -ext subjectAltName';
+    assert.match(await cluster.sh('n3', certificate), new RegExp(`DNS:${NAME_OF_API}\\b`));
+  });
+
+  await story.test('the doctor says that the schedule of backups has to be signed again', async () => {
+    const { stdout } = await cli('doctor', '--output', 'json');
+    assert.match(stdout, /doctor-backup-schedule/);
+    assert.match(stdout, /control plane n3 takes no backups, because the schedule does not name it/);
+    await bench.must('--workspace', workspace, 'backup', 'schedule', 'set', '--every', '24h', '--yes');
+    await eventually(
+      'a backup of the restored cluster',
+      90,
+      () => bench.must('--workspace', workspace, 'backup', 'ls'),
+      (text) => /CONTENT-PROVED/.test(text),
+    );
   });
 
   await story.test('no secret of the backup is left on the machine or at the workstation', async () => {
