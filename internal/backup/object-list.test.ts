@@ -75,6 +75,25 @@ describe('decodeObjects()', () => {
     expect(changedKeys.map(([key]) => key)).toEqual(changed);
   });
 
+  test('lists all objects although etcd forgets the earlier revision while the objects are read', async () => {
+    let hasBegun = false;
+    const before = async function* () {
+      for (const key of KEYS) {
+        if (hasBegun) throw COMPACTED;
+        yield await Promise.resolve([key]);
+      }
+    };
+    const after = async function* () {
+      hasBegun = true;
+      for (const key of KEYS)
+        yield await Promise.resolve([{ key, modRevision: SINCE, value: Buffer.from(key) }]);
+    };
+    const listed = { since: SINCE, before: before(), after: after() };
+    const isCompacted = (error: unknown): boolean => error === COMPACTED;
+    const objects = await decodeObjects(encodeObjects({ ...listed, isCompacted }));
+    expect([...(objects ?? [])].map(([key]) => key)).toEqual(KEYS);
+  });
+
   test('returns undefined for a list that a compaction of etcd cut off, and for no list', async () => {
     expect(await decodeObjects(inPieces(await encoded({ failure: COMPACTED }), 100))).toBeUndefined();
     expect(await decodeObjects(inPieces(Buffer.alloc(0), 1))).toBeUndefined();

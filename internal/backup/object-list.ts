@@ -1,3 +1,4 @@
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { z } from 'zod';
 import { BackupError } from './errors.ts';
 import { digestOfObject } from './object-digest.ts';
@@ -39,42 +40,50 @@ export async function* encodeObjects(listed: ListedObjects): AsyncGenerator<Uint
     objects += all.length;
     return Buffer.from(all.map((each) => `${JSON.stringify(each)}\n`).join(''), 'utf8');
   };
-  const before = new KeyReader(listed.before);
   try {
+    const before = new KeyReader(await readAhead(listed.before));
     for await (const page of after) {
       const lines: (readonly [string, string])[] = [];
       for (const { key, value, modRevision } of page) {
-        for await (const deleted of before.until(key)) lines.push([deleted, CHANGED]);
+        for (const deleted of before.until(key)) lines.push([deleted, CHANGED]);
         lines.push([key, modRevision > since ? CHANGED : digestOfObject(value)]);
       }
       yield encode(lines);
     }
-    for await (const deleted of before.until(undefined)) yield encode([[deleted, CHANGED]]);
+    for (const deleted of before.until(undefined)) yield encode([[deleted, CHANGED]]);
   } catch (error) {
     if (!isCompacted(error)) throw error;
     return;
-  } finally {
-    await before.close();
   }
   yield Buffer.from(`${JSON.stringify({ objects })}\n`, 'utf8');
 }
 
+/**
+ * Reads all pages now, and keeps them compressed: reading the objects takes minutes, and etcd forgets the earlier revision
+ * meanwhile.
+ */
+async function readAhead(pages: AsyncIterable<readonly string[]>): Promise<Iterator<readonly string[]>> {
+  const kept: Buffer[] = [];
+  for await (const page of pages) kept.push(deflateRawSync(JSON.stringify(page), { level: 1 }));
+  return kept.values().map((page) => JSON.parse(inflateRawSync(page).toString('utf8')) as string[]);
+}
+
 /** Reads sorted keys up to a given one. Keys of Kubernetes are ASCII, so etcd sorts them as JavaScript does. */
 class KeyReader {
-  readonly #pages: AsyncIterator<readonly string[]>;
+  readonly #pages: Iterator<readonly string[]>;
   #page: readonly string[] = [];
   #at = 0;
 
-  constructor(pages: AsyncIterable<readonly string[]>) {
-    this.#pages = pages[Symbol.asyncIterator]();
+  constructor(pages: Iterator<readonly string[]>) {
+    this.#pages = pages;
   }
 
   /** The next keys before `end`, which is skipped; undefined: all. */
-  async *until(end: string | undefined): AsyncGenerator<string> {
+  *until(end: string | undefined): Generator<string> {
     for (;;) {
       const key = this.#page[this.#at];
       if (key === undefined) {
-        const next = await this.#pages.next();
+        const next = this.#pages.next();
         if (next.done === true) return;
         [this.#page, this.#at] = [next.value, 0];
         continue;
@@ -84,10 +93,6 @@ class KeyReader {
       if (key === end) return;
       yield key;
     }
-  }
-
-  async close(): Promise<void> {
-    await this.#pages.return?.();
   }
 }
 

@@ -39,7 +39,11 @@ interface Drilled {
 await test('a cluster is restored from one file onto a machine that was never part of it', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
-  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1', '--demo');
+  await cluster.machines({ controlPlanes: 1, workers: 1 }, (yaml) => {
+    assert.match(yaml, /extraSans: \[\]/);
+    return yaml.replace('extraSans: []', `extraSans: [${NAME_OF_API}]`);
+  });
+  await bench.must('mini', 'up', '--name', NAME, '--demo');
   const workspace = await cluster.workspace();
   const kept = await mkdtemp(join(tmpdir(), 'cluster-kept-'));
   await using _kept = { [Symbol.asyncDispose]: () => rm(kept, { recursive: true, force: true }) };
@@ -51,11 +55,6 @@ await test('a cluster is restored from one file onto a machine that was never pa
   const changed = 'kubectl -n kube-system set resources deployment coredns --limits=memory=200Mi >/dev/null';
   await cluster.sh('n1', changed);
   const before = await contentHash(cluster, 'n1', OBJECTS);
-  await cluster.edit((yaml) => {
-    assert.match(yaml, /extraSans: \[\]/);
-    return yaml.replace('extraSans: []', `extraSans: [${NAME_OF_API}]`);
-  });
-  await bench.must('--workspace', workspace, 'config', 'apply', '--yes');
   await bench.must('--workspace', workspace, 'backup', 'schedule', 'set', '--every', '24h');
   const revision = Number(
     await cluster.sh('n1', `kubectl get configmap o1 -o jsonpath='{.metadata.resourceVersion}'`),
