@@ -39,11 +39,13 @@ interface Drilled {
 await test('a cluster is restored from one file onto a machine that was never part of it', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
-  await cluster.machines({ controlPlanes: 1, workers: 1 }, (yaml) => {
+  const up = ['mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1', '--demo'] as const;
+  await bench.must(...up, '--nodes-only');
+  await cluster.edit((yaml) => {
     assert.match(yaml, /extraSans: \[\]/);
     return yaml.replace('extraSans: []', `extraSans: [${NAME_OF_API}]`);
   });
-  await bench.must('mini', 'up', '--name', NAME, '--demo');
+  await bench.must(...up);
   const workspace = await cluster.workspace();
   const kept = await mkdtemp(join(tmpdir(), 'cluster-kept-'));
   await using _kept = { [Symbol.asyncDispose]: () => rm(kept, { recursive: true, force: true }) };
