@@ -163,6 +163,32 @@ describe('with --dry-run', () => {
     },
   );
 
+  test.each([
+    { what: 'some', kept: [1, 2], others: [3], want: 'the 2 backups on its disk' },
+    {
+      what: 'the newest one',
+      kept: [2, 3],
+      others: [1],
+      want: 'the 2 backups on its disk, among them the newest one that was proved',
+    },
+    {
+      what: 'all proved ones',
+      kept: [3],
+      others: [],
+      want: expect.stringMatching(/^the 1 backup on its disk, and with them every proved backup/) as unknown,
+    },
+  ])('node remove and node reset name the scheduled backups of a control plane: $what', async (backups) => {
+    const of = (node: string, seqs: readonly number[]) => seqs.map((seq) => ({ seq, node, isProved: true }));
+    living.cluster.state.backups = [...of('n3', backups.kept), ...of('n2', backups.others)];
+    for (const run of [runRemove, runReset] as const) {
+      const program = living.program(Infinity);
+      await run(program, 'n3', { ...remove, isLost: false });
+      expect(program.host.answered).toMatchObject({
+        losses: expect.arrayContaining([backups.want]) as unknown,
+      });
+    }
+  });
+
   test('node remove --lost promises nothing of a machine that does not respond', async () => {
     const program = living.program(Infinity);
     await runRemove(program, 'n3', { ...remove, isLost: true });

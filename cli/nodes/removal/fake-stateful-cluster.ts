@@ -86,6 +86,8 @@ function createState() {
     removed: [] as { nodeId: string; name: string; sharedKeys: RemovedKeys; keyGeneration: bigint }[],
     operators: ['ann'],
     removedOperators: [] as string[],
+    /** Scheduled backups, by the name of the control plane that keeps them. */
+    backups: [] as { readonly seq: number; readonly node: string; readonly isProved: boolean }[],
     decisions: {} as Record<string, string>,
     generation: 1,
     machines: { n3: 'member', n4: 'member' } as Record<string, string>,
@@ -353,6 +355,13 @@ function admissionOf(cluster: Cluster, { look, effect }: Pick<Parts, 'look' | 'e
       if (cluster.state.generation <= Math.max(1, Number(replaces))) cluster.state.generation++;
       return { generation: BigInt(cluster.state.generation), isDone: true };
     }),
+    listBackups: look(() => ({
+      backups: cluster.state.backups.map(({ seq, node, isProved }) => ({
+        seq: BigInt(seq),
+        nodeId: cluster.state.nodes.find(({ name }) => name === node)?.nodeId ?? '',
+        provedMs: isProved ? 1n : 0n,
+      })),
+    })),
     listOperators: look(() => ({
       operators: [
         { name: 'owner', role: 'owner', fingerprint: cluster.owner },

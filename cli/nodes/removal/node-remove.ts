@@ -29,6 +29,7 @@ import {
   requireOwnerForInventory,
   type DeleteOptions,
 } from './delete-node-records.ts';
+import { lossesOfBackups } from './kept-backups.ts';
 import { lossesOfRemoval } from './losses.ts';
 import {
   completePendingRemoval,
@@ -117,7 +118,11 @@ async function planRemoval(context: CommandContext, node: Node, { isLost, keys, 
     ...(replacesKeys ? ['replace the keys that it shared with the other control planes'] : []),
   ];
   const pods = state === NodeState.UP && !isLost ? await lossesOfDrain(context, name, drain) : [];
-  const losses = [...lossesOfRemoval(node, { kind: 'remove', isLost, replacesKeys }), ...pods];
+  const losses = [
+    ...lossesOfRemoval(node, { kind: 'remove', isLost, replacesKeys }),
+    ...(await lossesOfBackups(context, node)),
+    ...pods,
+  ];
   return { plan, steps, losses };
 }
 

@@ -8,6 +8,7 @@ import { lossesOfDrain, type DrainOptions } from '../drain.ts';
 import { NodesError } from '../errors.ts';
 import { unsafeChange, type RolePlan } from '../roles/role-plan.ts';
 import { readRolePlan } from '../roles/set-role.ts';
+import { lossesOfBackups } from './kept-backups.ts';
 import { lossesOfRemoval } from './losses.ts';
 import { deleteAndCheck, drainAndTakeRoles } from './node-remove.ts';
 import {
@@ -43,6 +44,7 @@ export async function runReset(context: CommandContext, name: string, options: R
   const plan = hasOrder ? undefined : await planReset(context, node);
   const losses = [
     ...lossesOfRemoval(node, { kind: 'reset', isLost: false, replacesKeys: false }),
+    ...(await lossesOfBackups(context, node)),
     ...(plan === undefined ? [] : await lossesOfDrain(context, node.name, options.drain)),
   ];
   if (options.dryRun) return showPreview(context, node, { losses, plan });
