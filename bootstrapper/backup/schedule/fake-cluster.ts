@@ -48,6 +48,8 @@ export class FakeCluster {
   readonly etcd = new MemoryEtcd();
   readonly records = new Namespace(this.etcd, CLUSTER_PREFIX);
   readonly clock: FakeClock;
+  /** How many snapshots etcd has sent. */
+  snapshots = 0;
   /** Snapshots that were restored, as text. */
   readonly restoredSnapshots: string[] = [];
   restored: Restored = { hash: 4711, keys: ['/registry/pods/default/a'] };
@@ -195,6 +197,7 @@ export class FakeCluster {
       hash: () => Promise.resolve({ hash: 4711, compactRevision: this.#compactRevision }),
       status: () => Promise.resolve({ dbSizeBytes: 1000 }),
       snapshot: async function* (this: FakeCluster): AsyncGenerator<Uint8Array> {
+        this.snapshots++;
         await Promise.resolve();
         if (this.compactions > 0) {
           this.compactions--;

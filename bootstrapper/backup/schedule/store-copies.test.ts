@@ -65,10 +65,10 @@ async function lose(seq: number): Promise<void> {
   await cluster.records.commit({ when: [], then: [remove(records.backup.key(String(seq)))] }, { signal });
 }
 
-function schedule(keep = 2): Promise<void> {
+function schedule(keep = 2, nodeIds = [machine.nodeId]): Promise<void> {
   const { endpoint } = store;
   const copyToStore = { endpoint, region: 'us-east-1', bucket: FAKE_BUCKET, prefix: 'blue' };
-  return cluster.schedule([machine.nodeId], { copyToStore, keep });
+  return cluster.schedule(nodeIds, { copyToStore, keep });
 }
 
 function run(): void {
@@ -290,7 +290,7 @@ describe('StoreCopies', () => {
     });
     await cluster.records.commit({ when: [], then: [worker, put(former), put(removed)] }, { signal });
     await take(1);
-    await schedule();
+    await schedule(2, [machine.nodeId, former.nodeId, removed.nodeId]);
     run();
     await until(async () => {
       const { entries } = await cluster.records.list(BACKUP_COPIES_PREFIX, { signal });
