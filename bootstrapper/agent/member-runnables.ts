@@ -24,9 +24,12 @@ import {
   createMachineCheck,
   POD_INTERFACE,
   PodNetworkProbe,
+  answeringServices,
   HostServices,
   hostServices,
+  HungServices,
   StaticPodLogs,
+  withHung,
 } from '../hosthealth/index.ts';
 import {
   createCertificateExpiryLister,
@@ -43,7 +46,7 @@ import {
   type Renewal,
 } from '../renewal/index.ts';
 import { proxyWorker, readRegistryCredentials, registriesWorker } from '../registries/index.ts';
-import { directoryWorker, roleFetchWorker } from '../roleserve/index.ts';
+import { directoryWorker, memberWorker, roleFetchWorker } from '../roleserve/index.ts';
 import type { Agent } from './agent-parts.ts';
 
 /**
@@ -51,7 +54,8 @@ import type { Agent } from './agent-parts.ts';
  * node's status and renew its certificates.
  */
 export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
-  const { membership, state } = agent;
+  const { membership, state, reads } = agent;
+  const hung = new HungServices(agent, answeringServices());
   return {
     rolefetch: roleFetchWorker({
       ...agent,
@@ -88,12 +92,16 @@ export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>
     evidence: evidenceSocketRunnable(agent),
     collateral: collateralWorker({ ...agent, cache: agent.collateral }),
     'etcd-content': agent.etcdContent.run,
-    statuspush: statusPushWorker({ ...agent, facts: statusFacts(agent) }),
+    'hung-services': memberWorker(agent, (scope) => {
+      const isControlPlane = () => currentValue(reads.localRoles)?.has('ConsensusMember') === true;
+      scope.run('watch', (child) => hung.watch(child, isControlPlane));
+    }),
+    statuspush: statusPushWorker({ ...agent, facts: statusFacts(agent, hung) }),
     renewal: renewalWorker({ ...agent, renewals: renewals(agent) }),
   };
 }
 
-function statusFacts(agent: Agent): StatusFacts {
+function statusFacts(agent: Agent, hung: HungServices): StatusFacts {
   const { reads, files, clock, machine, driver, keys } = agent;
   const kubernetesEtcd = new KubernetesEtcdHealth({
     etcd: () => driver.etcdMembers()?.kubernetes,
@@ -136,7 +144,12 @@ function statusFacts(agent: Agent): StatusFacts {
       ]);
       const { serviceSubnet } = currentValue(reads.clusterSettings) ?? {};
       const dns = network && serviceSubnet && serviceAddressesIn(serviceSubnet, 'dns')[0];
-      return { services: found, problems, podNetwork: network, nameLookup: lookups.check(dns, signal) };
+      return {
+        services: withHung(hung.problems(), found),
+        problems,
+        podNetwork: network,
+        nameLookup: lookups.check(dns, signal),
+      };
     },
     onUnreadableMachine: (error) => {
       const reason = describeError(error);

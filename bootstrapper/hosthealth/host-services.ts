@@ -4,7 +4,7 @@ import { UNIT_DIRECTORY, type SystemPorts, type UnitStatus } from '../../interna
 import { lastErrorLine } from '../../internal/lasterror/index.ts';
 import { ETCD_INSTANCES } from '../consensus/index.ts';
 import { CONTAINERD_UNIT, KUBELET_UNIT, PATHS } from '../kubernetes/index.ts';
-import { connectProbe, httpProbe, type Probe } from './local-probes.ts';
+import { answerProbe, HTTP2_HELLO, httpProbe, type Probe } from './local-probes.ts';
 
 /** A service that was well is not probed again for this time. */
 const WELL_CACHE_MS = 20_000;
@@ -33,12 +33,12 @@ export interface ServiceProblem {
 /** The services of every node, and those of control planes. */
 export function hostServices(): readonly HostService[] {
   const etcd = (name: string, { unit }: { readonly unit: string }, port: number): HostService => {
-    return { name, unit, isOfControlPlane: true, probe: connectProbe({ host: '127.0.0.1', port }) };
+    return { name, unit, isOfControlPlane: true, probe: httpProbe(port, '/livez') };
   };
   return [
     {
       ...{ name: 'containerd', unit: CONTAINERD_UNIT, isOfControlPlane: false },
-      probe: connectProbe({ path: PATHS.containerdSocket }),
+      probe: answerProbe({ path: PATHS.containerdSocket }, HTTP2_HELLO),
     },
     {
       ...{ name: 'kubelet', unit: KUBELET_UNIT, isOfControlPlane: false },
@@ -47,6 +47,15 @@ export function hostServices(): readonly HostService[] {
     etcd('state etcd', ETCD_INSTANCES.state, PORTS.stateEtcd.metrics),
     etcd('Kubernetes etcd', ETCD_INSTANCES.kubernetes, PORTS.kubernetesEtcd.metrics),
   ];
+}
+
+/** One line for each service: that a service is hung says more than what its log says about the end of it. */
+export function withHung(
+  hung: readonly ServiceProblem[],
+  found: readonly ServiceProblem[],
+): readonly ServiceProblem[] {
+  const names = new Set(hung.map(({ name }) => name));
+  return [...hung, ...found.filter(({ name }) => !names.has(name))];
 }
 
 type Ports = Pick<SystemPorts, 'files' | 'units' | 'clock'>;

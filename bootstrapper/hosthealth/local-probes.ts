@@ -26,21 +26,45 @@ export function httpProbe(port: number, path: string): Probe {
           });
         },
       );
-      sent.once('timeout', () => sent.destroy(new Error(`no answer within ${formatDuration(TIMEOUT_MS)}`)));
+      sent.once('timeout', () => sent.destroy(new SilentError()));
       sent.once('error', reject);
       sent.end();
     });
 }
 
-/** Connects to a socket that the program listens on. */
-export function connectProbe(to: NetConnectOpts): Probe {
+/** What a client of HTTP/2 sends first: the preface and an empty SETTINGS frame (RFC 9113, sections 3.4 and 6.5). The server answers with its own SETTINGS. */
+export const HTTP2_HELLO = Buffer.concat([
+  Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1'),
+  Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]),
+]);
+/** A request that touches no data of the program: "not found" is an answer too. */
+export const HTTP1_HELLO = 'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n';
+
+/** The program took the connection or left it in the queue of its socket, and sent nothing. */
+export class SilentError extends Error {
+  override readonly name = 'SilentError';
+
+  constructor() {
+    super(`no answer within ${formatDuration(TIMEOUT_MS)}`);
+  }
+}
+
+/**
+ * Whether a program answers at all: sends `hello` over a new connection and waits for one byte. The kernel accepts connections for a
+ * program that does not run, so a connection alone says nothing. Rejects with `SilentError` only if nothing came in time: a program
+ * that refuses or closes the connection is not hung.
+ */
+export function answerProbe(to: NetConnectOpts, hello: string | Buffer): Probe {
   return (signal) =>
     new Promise((resolve, reject) => {
       const socket = connect({ ...to, signal, timeout: TIMEOUT_MS });
-      socket.once('connect', () => (socket.destroy(), resolve()));
-      socket.once('timeout', () =>
-        socket.destroy(new Error(`no answer within ${formatDuration(TIMEOUT_MS)}`)),
-      );
+      socket.once('connect', () => socket.write(hello));
+      socket.once('data', () => {
+        resolve();
+        socket.destroy();
+      });
+      socket.once('timeout', () => socket.destroy(new SilentError()));
+      socket.once('end', () => socket.destroy(new Error('the program closed the connection')));
       socket.once('error', reject);
     });
 }

@@ -26,6 +26,8 @@ export const PORTS = {
   recoveryEtcd: { client: 2385, peer: 2386, metrics: 2387 },
   /** An etcd member that runs alone while a scheduled backup is proved, on the loopback. */
   proofEtcd: { client: 2388, peer: 2389, metrics: 2390 },
+  /** The health of flannel, on the loopback, with the built-in network chart only. */
+  flannelHealth: 9098,
   apiServer: 6443,
   /** The balancer of the API servers that each node has on its loopback. */
   apiBalancer: 6445,

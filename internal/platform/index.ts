@@ -11,3 +11,4 @@ export { NODE_MEMORY, SERVICE_SANDBOX } from './service-sandbox.ts';
 export { type SystemPorts } from './system-ports.ts';
 export { SystemdUnits, UNIT_DIRECTORY, type UnitPort, type UnitStatus } from './systemd-units.ts';
 export { acquireProcessLock } from './process-lock.ts';
+export { processorTicks } from './process-identity.ts';

@@ -32,16 +32,35 @@ export async function processStatus(
   return stat?.startTicks === other.startTicks ? 'running' : 'exited';
 }
 
+/**
+ * The processor time that a process has used, in ticks (proc(5), fields 14 and 15 of /proc/PID/stat); undefined if it does not run. It
+ * does not change while the process is stopped.
+ */
+export async function processorTicks(files: FilePort, pid: number): Promise<number | undefined> {
+  const [, fields] = (await statFields(files, String(pid))) ?? [];
+  const ticks = Number(fields?.[11]) + Number(fields?.[12]);
+  return Number.isFinite(ticks) ? ticks : undefined;
+}
+
 async function processStat(
   files: FilePort,
   pid: string,
 ): Promise<Pick<ProcessIdentity, 'pid' | 'startTicks'> | undefined> {
+  const [own, fields] = (await statFields(files, pid)) ?? [];
+  const startTicks = fields?.[19];
+  return own === undefined || startTicks === undefined ? undefined : { pid: Number(own), startTicks };
+}
+
+/** The process id, and the fields of /proc/PID/stat from the third one on; undefined if the process does not run. */
+async function statFields(
+  files: FilePort,
+  pid: string,
+): Promise<readonly [own: string | undefined, fields: readonly string[]] | undefined> {
   const line = await readLine(files, `/proc/${pid}/stat`).catch(undefinedIfEnded);
   // The second field is the name of the program in parentheses and may contain parentheses itself.
-  const rest = line?.slice(line.lastIndexOf(')') + 2).split(' ');
-  const [own] = line?.split(' ') ?? [];
-  const startTicks = rest?.[19];
-  return own === undefined || startTicks === undefined ? undefined : { pid: Number(own), startTicks };
+  return line === undefined
+    ? undefined
+    : [line.split(' ')[0], line.slice(line.lastIndexOf(')') + 2).split(' ')];
 }
 
 /** read(2) fails with ESRCH when the process ends after open(2). */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DiskFiles, FileError } from '../file/index.ts';
 import { acquireProcessLock } from './process-lock.ts';
-import { currentProcessIdentity } from './process-identity.ts';
+import { currentProcessIdentity, processorTicks } from './process-identity.ts';
 
 const files = new DiskFiles();
 let directory: string;
@@ -108,4 +108,11 @@ test('acquireProcessLock() admits exactly one of many processes, however often t
     expect(results).toContain('in');
   }
   expect(await readdir(directory)).toEqual([]);
+});
+
+test('processorTicks() grows while a process runs, and is undefined for a process that does not exist', async () => {
+  const before = await processorTicks(files, process.pid);
+  for (const untilMs = performance.now() + 200; performance.now() < untilMs;);
+  expect(await processorTicks(files, process.pid)).toBeGreaterThan(before ?? Infinity);
+  expect(await processorTicks(files, 2 ** 22 + 1)).toBeUndefined();
 });

@@ -90,6 +90,12 @@ describe('SystemdUnits', () => {
     expect(commands.runs.map(([, verb]) => verb)).toEqual(['show', ...asked]);
   });
 
+  test('kill() kills only the main process: containers run in the group of containerd', async () => {
+    const commands = new FakeCommands();
+    await new SystemdUnits({ files: new MemoryFiles(), commands }).kill(UNIT, signal);
+    expect(commands.runs).toEqual([['systemctl', 'kill', '--kill-who=main', '--signal=KILL', UNIT]]);
+  });
+
   test('install() of a drop-in reports a change when it writes the drop-in, and not again for the same text', async () => {
     const { units } = await create();
     expect(await units.install('x.slice.d/cluster.conf', 'one', signal)).toBe(true);

@@ -41,6 +41,11 @@ export interface UnitPort {
   start(unit: string, signal: AbortSignal, options?: { readonly enable?: boolean }): Promise<void>;
   /** Starts the unit if it does not run. */
   restart(unit: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Kills the main process of the unit, and no other one: containers run in the group of containerd. systemd starts a unit with
+   * `Restart=always` again.
+   */
+  kill(unit: string, signal: AbortSignal): Promise<void>;
   /** Stops the unit and disables it, if it exists. */
   stop(unit: string, signal: AbortSignal): Promise<void>;
   status(unit: string, signal: AbortSignal): Promise<UnitStatus>;
@@ -107,6 +112,11 @@ export class SystemdUnits implements UnitPort {
   async restart(unit: string, signal: AbortSignal): Promise<void> {
     await this.#orLog('restarting', unit, signal, () => this.#systemctl(['restart', unit], START_MS, signal));
     await this.#files.remove(pendingPath(unit));
+  }
+
+  async kill(unit: string, signal: AbortSignal): Promise<void> {
+    // systemd 252 has renamed `--kill-who`, and still takes the name that systemd 247 knows.
+    await this.#systemctl(['kill', '--kill-who=main', '--signal=KILL', unit], ASKED_MS, signal);
   }
 
   async stop(unit: string, signal: AbortSignal): Promise<void> {

@@ -76,6 +76,7 @@ export const REQUIRED_PORTS: Readonly<Record<number, string>> = {
   [PORTS.joinRelay]: 'relay to join services',
   [PORTS.joinserviceMetrics]: 'join service, metrics',
   [PORTS.exporter]: 'exporter',
+  [PORTS.flannelHealth]: 'flannel, health',
   [PORTS.kubeletHealth]: 'kubelet health',
   [PORTS.kubelet]: 'kubelet',
   [PORTS.kubeProxyHealth]: 'kube-proxy',

@@ -4,12 +4,14 @@ import type { UnitPort, UnitStatus } from '../../platform/index.ts';
 export class FakeUnits implements UnitPort {
   readonly installed = new Map<string, string>();
   readonly active = new Set<string>();
-  /** Every start, restart and stop, in order. */
+  /** Every start, restart, kill and stop, in order. */
   readonly moves: string[] = [];
   /** The log lines that `recentLog` returns, by unit. */
   readonly logs = new Map<string, readonly string[]>();
   /** The number of automatic restarts of a unit. */
   readonly restarts = new Map<string, number>();
+  /** The main process of a unit that runs; 1 by default. */
+  readonly pids = new Map<string, number>();
   readonly #outdated = new Set<string>();
 
   async install(unit: string, content: string): Promise<boolean> {
@@ -35,6 +37,18 @@ export class FakeUnits implements UnitPort {
     this.moves.push(`restart ${unit}`);
   }
 
+  /** systemd starts a new process at once. */
+  async kill(unit: string): Promise<void> {
+    this.moves.push(`kill ${unit}`);
+    if (!this.active.has(unit)) return;
+    this.pids.set(unit, this.#pidOf(unit) + 1);
+    this.restarts.set(unit, (this.restarts.get(unit) ?? 0) + 1);
+  }
+
+  #pidOf(unit: string): number {
+    return this.pids.get(unit) ?? 1;
+  }
+
   async stop(unit: string): Promise<void> {
     if (!this.active.delete(unit)) return;
     this.moves.push(`stop ${unit}`);
@@ -46,7 +60,7 @@ export class FakeUnits implements UnitPort {
     return {
       active: running ? 'active' : 'inactive',
       sub: running && restarts === 0 ? 'running' : 'dead',
-      mainPid: running ? 1 : 0,
+      mainPid: running ? this.#pidOf(unit) : 0,
       result: 'success',
       restarts,
     };
