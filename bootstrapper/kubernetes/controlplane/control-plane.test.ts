@@ -45,7 +45,7 @@ describe('ControlPlane', () => {
   ])('leaves DNS of a restored cluster as its backup has it, and $name', async (restored) => {
     const { proxy = 'daemonset.apps/kube-proxy\n', server = '', want } = restored;
     const bed = createControlPlane((argv) => {
-      if (!argv.includes('kube-proxy') || !argv.includes('get')) return undefined;
+      if (!argv.includes('kube-proxy') || !argv.includes('get') || argv.includes('json')) return undefined;
       return argv.includes('daemonset') ? proxy : `clusters:\n- cluster:\n    server: https://${server}\n`;
     });
     await placeAuthority(bed.files);

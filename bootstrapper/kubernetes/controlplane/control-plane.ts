@@ -17,6 +17,7 @@ import { createKubeletCredentials } from '../credentials/kubelet-credentials.ts'
 import { renewControlPlaneCertificates } from '../credentials/control-plane-certificates.ts';
 import { apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
 import { readSharedKeyState, STATIC_PODS, type SharedKeyState } from '../credentials/shared-keys.ts';
+import { addKubeProxyProbe } from './kube-proxy-probe.ts';
 import { storeOperatorRoles } from './operator-roles.ts';
 import { ApiServerDrain, readStaticPodState } from './static-pods.ts';
 import { waitFor } from './wait-for.ts';
@@ -118,7 +119,9 @@ export class ControlPlane {
     const { files, checkpoints } = this.#ports;
     if (await this.#isDone('settings')) {
       await files.remove(PATHS.superAdminConf); // the `pki` step may have written this file again
-      await storeOperatorRoles(this.#ports, signal); // clusters of earlier releases lack these roles
+      // Clusters of earlier releases lack both.
+      await storeOperatorRoles(this.#ports, signal);
+      await addKubeProxyProbe(this.#ports, signal);
       return progress.reportUnchanged();
     }
     await this.#begin('settings');
@@ -131,6 +134,7 @@ export class ControlPlane {
         ...addons.map((addon) => this.#callApi(['addon', addon], signal)),
         storeOperatorRoles(this.#ports, signal),
       ]);
+      await addKubeProxyProbe(this.#ports, signal);
     }
     await this.#kubelet.waitUntilRegistered(progress, signal);
     progress.report('labeling the node');
