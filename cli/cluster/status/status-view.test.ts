@@ -1,7 +1,16 @@
+import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
+import { NodeHealth, NodeSchema, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { KeysView } from './keys-view.ts';
 import type { NodeView } from './node-view.ts';
-import { chartsLines, curatorLines, problemsOf, quorumFrom, type CuratorPart } from './status-view.ts';
+import {
+  chartsLines,
+  curatorLines,
+  kubernetesEtcdFrom,
+  problemsOf,
+  quorumFrom,
+  type CuratorPart,
+} from './status-view.ts';
 
 const NOW = 1_000_000_000;
 
@@ -40,7 +49,7 @@ function partOf(
     name: 'c',
     createdMs: 0,
     etcd,
-    kubernetesEtcd: etcd,
+    kubernetesEtcd: { ...etcd, silentVoters: [] },
     quorum: quorumFrom(etcd, nodes),
     pendingJoins: 0,
     nodes,
@@ -103,8 +112,8 @@ describe('the quorum line', () => {
     const part = partOf(nodes, { silentVoters: ['n2'] });
     expect(textOf(part, 'quorum')).toBe('2 of 3 voters needed, 2 healthy; tolerates no failures');
     expect(problemsOf(part, undefined, NOW)).toEqual([
-      'etcd tolerates no further failure: 2 of 3 voters are healthy',
       'the state etcd member of node n2 does not answer',
+      'etcd tolerates no further failure: 2 of 3 voters are healthy',
     ]);
   });
 
@@ -236,6 +245,35 @@ describe('problemsOf()', () => {
       charts: undefined,
     };
     expect(problemsOf(part, kubernetes, NOW)[0]).toBe('kube-apiserver on node n1: no answer within 2.0s');
+  });
+
+  const machine = { services: [{ name: 'state etcd', why: 'was hung' }], problems: [] };
+
+  test('lists a service that is not well first, and no second time as a member that does not answer', () => {
+    const nodes = [node('n1', { machine, partsNotReady }), node('n2'), node('n3')];
+    expect(problemsOf(partOf(nodes, { silentVoters: ['n1'] }), undefined, NOW)).toEqual([
+      'state etcd on node n1: was hung',
+      'etcd tolerates no further failure: 2 of 3 voters are healthy',
+      'kube-apiserver on node n1: no answer within 2.0s',
+    ]);
+  });
+
+  test('ignores the services of a node that does not respond', () => {
+    const part = partOf([node('n1', { machine, health: 'silent' })]);
+    expect(problemsOf(part, undefined, NOW).filter((each) => each.includes('was hung'))).toEqual([]);
+  });
+
+  test('names the members of the Kubernetes etcd whose control planes alone see no leader', () => {
+    const report = (nodeId: string, hasLeader: boolean, health = NodeHealth.HEALTHY) =>
+      create(NodeSchema, { nodeId, name: nodeId, health, status: { kubernetesEtcd: { hasLeader } } });
+    const nodes = ['n1', 'n2', 'n3'].map((name) => node(name));
+    const silentOf = (...reports: readonly Node[]) => kubernetesEtcdFrom(reports)?.silentVoters;
+    const kubernetesEtcd = kubernetesEtcdFrom([report('n1', true), report('n2', false)]);
+    expect(problemsOf({ ...partOf(nodes), kubernetesEtcd }, undefined, NOW)).toEqual([
+      'the Kubernetes etcd member of node n2 does not answer',
+    ]);
+    expect(silentOf(report('n1', true), report('n2', false, NodeHealth.TIMEOUT))).toEqual([]);
+    expect(silentOf(report('n1', false), report('n2', false))).toEqual([]); // nobody has a leader: all are named by that
   });
 
   test('ignores the last report of a node that does not respond', () => {

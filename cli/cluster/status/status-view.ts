@@ -72,6 +72,20 @@ export function kubernetesEtcdOf(nodes: readonly Node[]): EtcdStatus | undefined
   return seen.find(({ hasLeader }) => hasLeader) ?? seen[0];
 }
 
+/**
+ * The same, with the members that do not answer: those whose control planes report no leader although another one reports a leader.
+ * The agent of a control plane asks only the member of its own node.
+ */
+export function kubernetesEtcdFrom(nodes: readonly Node[]): EtcdPart | undefined {
+  const chosen = kubernetesEtcdOf(nodes);
+  if (chosen === undefined) return undefined;
+  const silent = nodes.filter(
+    ({ health, status }) =>
+      chosen.hasLeader && health === NodeHealth.HEALTHY && status?.kubernetesEtcd?.hasLeader === false,
+  );
+  return { ...etcdFrom(chosen), silentVoters: silent.map(({ nodeId }) => printable(nodeId)) };
+}
+
 /** Converts the etcd status in a curator response to the form that `cluster status` shows. */
 export function etcdFrom(etcd: EtcdStatus | undefined) {
   const members = etcd?.members ?? [];
@@ -112,6 +126,7 @@ export function problemsOf(
   nowMs: number,
 ): readonly string[] {
   const { etcd, kubernetesEtcd, nodes, quorum } = curator;
+  const healthyNodes = nodes.filter(({ health }) => health === 'healthy');
   return [
     ...(etcd.isCorrupt ? [corruptEtcd('the state etcd')] : []),
     ...(kubernetesEtcd?.isCorrupt === true ? [corruptEtcd('the Kubernetes etcd')] : []),
@@ -119,19 +134,21 @@ export function problemsOf(
     ...(kubernetesEtcd?.isFull === true ? [fullEtcd('the Kubernetes etcd')] : []),
     ...problemsOfEtcd('the state etcd', etcd),
     ...(kubernetesEtcd === undefined ? [] : problemsOfEtcd('the Kubernetes etcd', kubernetesEtcd)),
+    // Parts that are hung or down come before what they cause. A node that does not respond reported last when it did.
+    ...healthyNodes.flatMap(({ name, machine }) =>
+      (machine?.services ?? []).map((service) => `${service.name} on node ${name}: ${service.why}`),
+    ),
+    ...silentMembers('state etcd', etcd, nodes),
+    ...(kubernetesEtcd === undefined ? [] : silentMembers('Kubernetes etcd', kubernetesEtcd, nodes)),
     ...(quorum.healthy < quorum.voters && quorum.spare === 0
       ? [`etcd tolerates no further failure: ${quorum.healthy} of ${quorum.voters} voters are healthy`]
       : []),
-    ...silentMembers(etcd, nodes),
     ...nodes
       .filter(({ health }) => health !== 'healthy')
       .map(({ name, health }) => `node ${name} is ${health === 'silent' ? 'not responding' : health}`),
-    // Not for nodes that do not respond: their last report is outdated.
-    ...nodes
-      .filter(({ health }) => health === 'healthy')
-      .flatMap(({ name, partsNotReady }) =>
-        partsNotReady.map((part) => `${part.name} on node ${name}: ${part.why}`),
-      ),
+    ...healthyNodes.flatMap(({ name, partsNotReady }) =>
+      partsNotReady.map((part) => `${part.name} on node ${name}: ${part.why}`),
+    ),
     ...nodes.flatMap(({ name, lastError }) =>
       lastError === undefined ? [] : [`node ${name}: ${lastError}`],
     ),
@@ -153,11 +170,17 @@ export function problemsOf(
 }
 
 /** Members that do not answer, on nodes that still count as healthy. */
-function silentMembers({ silentVoters = [] }: EtcdPart, nodes: readonly NodeView[]): readonly string[] {
+function silentMembers(
+  title: string,
+  { silentVoters = [] }: EtcdPart,
+  nodes: readonly NodeView[],
+): readonly string[] {
   return silentVoters.flatMap((id) => {
     const node = nodes.find((each) => each.id === id);
     if (node !== undefined && node.health !== 'healthy') return [];
-    return [`the state etcd member of node ${node?.name ?? (id || '<not started>')} does not answer`];
+    // The agent of the node has said more about it.
+    if (node?.machine?.services.some(({ name }) => name === title) === true) return [];
+    return [`the ${title} member of node ${node?.name ?? (id || '<not started>')} does not answer`];
   });
 }
 

@@ -36,7 +36,7 @@ import { describeCredentials, readCredentialExpiry } from './credential-expiry.t
 import { printable } from '../../../internal/printable/index.ts';
 import {
   etcdFrom,
-  kubernetesEtcdOf,
+  kubernetesEtcdFrom,
   chartsLines,
   quorumFrom,
   curatorLines,
@@ -152,12 +152,11 @@ async function readCurator(context: CommandContext, caller: Caller): Promise<Cur
     await saveKnownCurators(context.ports.files, caller.curatorsPath, info);
     const [views, etcd] = [nodeViewsFrom(nodes), etcdFrom(info.etcd)];
     await saveLastNodes(context, caller, views);
-    const kubernetesEtcd = kubernetesEtcdOf(nodes);
     return {
       name: printable(info.clusterName),
       createdMs: Number(info.createdMs),
       etcd,
-      kubernetesEtcd: kubernetesEtcd && etcdFrom(kubernetesEtcd),
+      kubernetesEtcd: kubernetesEtcdFrom(nodes),
       quorum: quorumFrom(etcd, views),
       pendingJoins: joins.length,
       keys,
