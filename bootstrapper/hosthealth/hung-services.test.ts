@@ -108,7 +108,8 @@ describe('HungServices', () => {
   });
 
   test('does not kill a process that is not the one that was silent, or a unit that systemd stops', async () => {
-    const { clock, now, units, kills } = await create();
+    const { clock, now, units, use, kills } = await create();
+    await use(100, 2);
     now.state = 'silent';
     await clock.advance(10_000);
     units.pids.set(UNIT, 2);
