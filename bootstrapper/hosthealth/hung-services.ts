@@ -89,7 +89,7 @@ export class HungServices {
       const lookedMs = this.#clock.monotonicMs();
       const services = this.#services.filter((each) => isControlPlane() || !each.isOfControlPlane);
       const answers = await Promise.all(services.map((each) => each.answers(signal)));
-      // Whoever asks too late measures its own pause.
+      // An agent that continues too late measures its own pause.
       const hasStalled = this.#elapsed(lookedMs) > LONGEST_LOOK_MS + STALL_MS;
       for (const [index, service] of services.entries())
         if (hasStalled) service.forget();
