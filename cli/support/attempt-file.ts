@@ -2,7 +2,7 @@ import { withTimeout } from '../../internal/cleanup/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readPart } from '../cluster/index.ts';
-import { redactJson, redactText } from './redact.ts';
+import { redactJson, redactText } from './redact/redact.ts';
 import type { SupportFile, SupportManifest } from './support-file.ts';
 
 /** No source takes longer: a disk or a program may hang. */

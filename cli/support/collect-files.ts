@@ -7,7 +7,7 @@ import { addMissing, asJson, attemptFile, textFile, type Collecting } from './at
 import { withoutChartValues } from './chart-values.ts';
 import { kubernetesFiles, systemPodLogs } from './collect-kubernetes.ts';
 import { CONTROL_PLANE_UNITS, NODE_UNITS, nodeDirectory } from './node-units.ts';
-import { redactText } from './redact.ts';
+import { redactText } from './redact/redact.ts';
 import type { SupportFile } from './support-file.ts';
 
 const CALL_MS = 30_000;

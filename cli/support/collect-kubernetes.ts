@@ -3,7 +3,7 @@ import type { KubeClient } from '../../internal/kube/index.ts';
 import { readPart } from '../cluster/index.ts';
 import { addMissing, asJson, attemptFile, type Collecting } from './attempt-file.ts';
 import { LISTED_KINDS, pickFields } from './kubernetes-files.ts';
-import { redactText } from './redact.ts';
+import { redactText } from './redact/redact.ts';
 import type { SupportFile } from './support-file.ts';
 
 /** The namespaces of the cluster itself. Workloads of others are not read. */

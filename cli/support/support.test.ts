@@ -5,7 +5,8 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { PORTS } from '../../internal/endpoint/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { contextOf, createCuratorHarness, type FakeCuratorCalls } from '../cluster/curator/fake-curator.ts';
-import { createKubernetes } from '../cluster/curator/fake-kubernetes.ts';
+import { createKubernetes, FakeResponse } from '../cluster/curator/fake-kubernetes.ts';
+import { plantedSecrets } from './redact/fake-secrets.ts';
 import { runSupportBundle, runSupportOpen } from './index.ts';
 
 const ADDRESS = '127.0.71.2';
@@ -36,7 +37,14 @@ const apiServerPod = {
 };
 const LOG = '/api/v1/namespaces/kube-system/pods/kube-apiserver-n1/log?container=kube-apiserver';
 
-function kubernetes(url: string): unknown {
+function kubernetes(url: string, planted: readonly string[]): unknown {
+  if (planted.length > 0 && url.startsWith(LOG)) return new FakeResponse(200, planted.join('\n'));
+  if (planted.length > 0 && url.startsWith('/api/v1/events'))
+    return { items: planted.map((message) => ({ ...event, message })) };
+  if (planted.length > 0 && url.startsWith('/apis/apps/v1/deployments'))
+    return { items: planted.map((message) => ({ status: { conditions: [{ message }] } })) };
+  if (planted.length > 0 && url.startsWith('/api/v1/services'))
+    return new FakeResponse(500, planted.join('\n'));
   if (url === '/version') return { gitVersion: 'v1.37.2' };
   if (url === '/api/v1/namespaces/kube-system/pods') return { items: [apiServerPod] };
   if (url.startsWith(`${LOG}&tailLines=100&`)) return { log: `password: ${SECRET}` };
@@ -46,7 +54,8 @@ function kubernetes(url: string): unknown {
   return { items: [] };
 }
 
-async function createCluster(curator: FakeCuratorCalls = {}) {
+/** @param planted lines that every source has which gives text */
+async function createCluster(curator: FakeCuratorCalls = {}, planted: readonly string[] = []) {
   let endpoint = '';
   const configuration = { charts: [{ name: 'shop', values: { login: SECRET } }] };
   const harness = await createCuratorHarness(
@@ -67,7 +76,10 @@ async function createCluster(curator: FakeCuratorCalls = {}) {
               createdMs: 1n,
             },
             roles: [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER],
-            status: { address: ADDRESS },
+            status: {
+              ...{ address: ADDRESS, facts: { note: planted.slice(0, 40).join('\n') } },
+              runnables: planted.map((message, index) => ({ path: `root.${index}`, lastError: { message } })),
+            },
           },
         ],
       }),
@@ -75,17 +87,18 @@ async function createCluster(curator: FakeCuratorCalls = {}) {
       ...curator,
     },
     {
-      listJoins: async () => ({ joins: [] }),
+      listJoins: async () => ({ joins: planted.map((message) => ({ joinId: 'join-1', message })) }),
       getKeys: async () => ({}),
       getCollateral: async () => ({}),
       listBackups: async () => ({}),
     },
     {
-      getMetrics: async () => ({ text: 'up 1\n' }),
+      getMetrics: async () => ({ text: ['up 1', ...planted, ''].join('\n') }),
       streamLogs: async function* ({ logs }) {
         const units = logs?.source.case === 'units' ? logs.source.value.names : [];
-        if (units.includes('kubelet.service')) throw new Error('journal is gone');
-        yield { lines: new TextEncoder().encode(`started\npassword: ${SECRET}\n`), dropped: 3n };
+        if (units.includes('kubelet.service')) throw new Error(planted[150] ?? 'journal is gone');
+        const lines = ['started', `password: ${SECRET}`, ...planted, ''].join('\n');
+        yield { lines: new TextEncoder().encode(lines), dropped: 3n };
       },
     },
     { address: ADDRESS },
@@ -96,7 +109,7 @@ async function createCluster(curator: FakeCuratorCalls = {}) {
   open.push(
     await createKubernetes(harness.files, '/owner/kubeconfig', spec, {
       ...{ address: ADDRESS, port: PORTS.apiServer, acceptsAnonymous: true },
-      answer: ({ url }) => kubernetes(url),
+      answer: ({ url }) => kubernetes(url, planted),
     }),
   );
   const directory = await mkdtemp(join(tmpdir(), 'cluster-support-'));
@@ -106,6 +119,10 @@ async function createCluster(curator: FakeCuratorCalls = {}) {
 }
 
 const OPTIONS = { recipients: [], lines: 100, windowMs: 1 };
+
+interface Manifest extends Result {
+  readonly files: readonly { readonly path: string }[];
+}
 
 interface Result {
   readonly missing: readonly { readonly path: string; readonly error: string }[];
@@ -130,13 +147,44 @@ describe('runSupportBundle()', () => {
     expect(await read('kubernetes/logs/kube-apiserver-n1/kube-apiserver.log')).toContain('<removed>');
     expect(await read('kubernetes/events.json')).toContain('DB_PASSWORD=<removed>');
     expect(JSON.parse(await read('configuration.json'))).toEqual({ charts: [{ name: 'shop' }] });
-    const manifest = JSON.parse(await read('manifest.json')) as {
-      readonly files: readonly { readonly path: string }[];
-    };
+    const manifest = JSON.parse(await read('manifest.json')) as Manifest;
     for (const { path } of manifest.files) expect(await read(path)).not.toContain(SECRET);
     const opened = opener.host.answered as { readonly verdict: string; readonly clusterName: string };
     expect(opened.clusterName).toBe('prod');
     expect(opened.verdict).toBe('unhealthy');
+  });
+
+  test('planted secrets of every shape in every source of the cluster are not in the bundle', async () => {
+    const planted = plantedSecrets();
+    const { context, files, to } = await createCluster(
+      {},
+      planted.map(({ line }) => line),
+    );
+    await runSupportBundle(context, { ...OPTIONS, to }, []);
+    await runSupportOpen(contextOf(files, '/owner'), to, { to: '/opened' });
+    const read = async (path: string) =>
+      Buffer.from((await files.read(`/opened/${path}`, 1e8)) ?? '').toString();
+    const manifest = JSON.parse(await read('manifest.json')) as Manifest;
+    const texts = new Map([['manifest.json', JSON.stringify(manifest)]]);
+    for (const { path } of manifest.files) texts.set(path, await read(path));
+    for (const path of [
+      ...['nodes/n1/agent.log', 'nodes/n1/metrics.txt', 'joins.json', 'nodes.json'],
+      ...['kubernetes/events.json', 'kubernetes/deployments.json'],
+      'kubernetes/logs/kube-apiserver-n1/kube-apiserver.log',
+    ])
+      expect([path, (texts.get(path)?.split('<removed>').length ?? 0) > planted.length / 2]).toEqual([
+        path,
+        true,
+      ]);
+    expect(manifest.missing.map(({ path }) => path)).toEqual(
+      expect.arrayContaining(['nodes/n1/kubelet.log', 'kubernetes/services.json']),
+    );
+    const seen = planted.flatMap(({ shape, secret }) =>
+      [...texts]
+        .filter(([, text]) => text.includes(secret) || text.includes(JSON.stringify(secret).slice(1, -1)))
+        .map(([path]) => `${shape} in ${path}`),
+    );
+    expect(seen).toEqual([]);
   });
 
   test('makes a bundle without curators, and lists what is missing', async () => {

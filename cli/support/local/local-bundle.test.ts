@@ -19,7 +19,7 @@ import {
 } from '../../../internal/testing/index.ts';
 import { RecordingHost } from '../../host/fake-host.ts';
 import { noPassphrases } from '../../workspace/fake-passphrases.ts';
-import { plantedSecrets } from '../fake-secrets.ts';
+import { plantedSecrets } from '../redact/fake-secrets.ts';
 import { decodeSupportFile, type SupportManifest } from '../support-file.ts';
 import { runLocalSupportBundle } from './create-local-bundle.ts';
 import type { LocalPorts } from './local-ports.ts';
@@ -152,7 +152,7 @@ test('collects on a machine whose agent, etcd and API server are down, and the d
   );
 });
 
-test('200 planted secrets of 20 shapes in every local source are not in the bundle', async () => {
+test('planted secrets of every shape in every local source are not in the bundle', async () => {
   const planted = plantedSecrets();
   const lines = planted.map(({ line }) => line).join('\n');
   const machine = await createMachine({
@@ -176,7 +176,7 @@ test('200 planted secrets of 20 shapes in every local source are not in the bund
       .filter(([, text]) => text.includes(secret) || text.includes(JSON.stringify(secret).slice(1, -1)))
       .map(([path]) => `${shape} in ${path}`),
   );
-  expect(planted.length).toBe(200);
+  expect(planted.length).toBeGreaterThan(400);
   expect(seen).toEqual([]);
 });
 

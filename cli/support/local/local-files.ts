@@ -13,7 +13,7 @@ import { factFiles } from '../collect-files.ts';
 import { kubernetesFiles } from '../collect-kubernetes.ts';
 import { CONTROL_PLANE_UNITS, NODE_UNITS, nodeDirectory } from '../node-units.ts';
 import { pickFields, type Fields } from '../kubernetes-files.ts';
-import { redactText } from '../redact.ts';
+import { redactText } from '../redact/redact.ts';
 import type { SupportFile } from '../support-file.ts';
 import { apiServerAt, readAdminAccess, readLocalMetrics } from './local-access.ts';
 import type { LocalPorts } from './local-ports.ts';

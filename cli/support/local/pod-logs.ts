@@ -2,7 +2,7 @@ import { readTail, type StreamPort } from '../../../internal/file/index.ts';
 import { readPart } from '../../cluster/index.ts';
 import { addMissing, attemptFile, type Collecting } from '../attempt-file.ts';
 import { MAX_POD_LOGS, SYSTEM_NAMESPACES } from '../collect-kubernetes.ts';
-import { redactText } from '../redact.ts';
+import { redactText } from '../redact/redact.ts';
 import type { SupportFile } from '../support-file.ts';
 
 const PODS = '/var/log/pods';

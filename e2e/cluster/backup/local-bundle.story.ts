@@ -8,6 +8,14 @@ import { installCli, StoryCluster } from '../harness/story-cluster.ts';
 const NAME = 'local';
 const EXIT_UNHEALTHY = 10;
 const PLANTED = 'planted-4711-secret';
+/** Lines as the kubelet, containerd and programs in pods write them. */
+const PLANTED_LINES = [
+  `E1124 10:00:00.1 7 a.go:1] "failed" err="{\\"password\\":\\"${PLANTED}\\"}"`,
+  `spec {"name":"DB_PASSWORD","value":"${PLANTED}"} {Name:DB_PASSWORD Value:${PLANTED} ValueFrom:nil}`,
+  `<password>${PLANTED}</password> pwd=${PLANTED} sharedKey=${PLANTED} secret_id=${PLANTED}`,
+  `curl -u app:${PLANTED} https://${PLANTED}@example.invalid with password ${PLANTED}`,
+  `password:\n  ${PLANTED}\nlast line\n`,
+];
 
 interface Finding {
   readonly code: string;
@@ -39,7 +47,8 @@ await test('a support bundle is made on a machine whose agent, etcd or network i
   await cluster.sh(
     'n1',
     `directory=/var/log/pods/kube-system_planted_0123abcd/planted && mkdir -p $directory
-     echo "DB_PASSWORD=${PLANTED} started" > $directory/0.log`,
+     echo "DB_PASSWORD=${PLANTED} started" > $directory/0.log
+     echo ${Buffer.from(PLANTED_LINES.join('\n')).toString('base64')} | base64 -d >> $directory/0.log`,
   );
   const key = await cluster.sh('n1', "sed -n '2p' /etc/kubernetes/pki/ca.key");
   assert.ok(key.length > 40, key);
@@ -84,7 +93,9 @@ await test('a support bundle is made on a machine whose agent, etcd or network i
       for (const secret of [PLANTED, key, 'PRIVATE KEY'])
         assert.equal(text.includes(secret), false, `${path}: ${secret}`);
     // The redactor may remove the next word too: a secret may contain spaces.
-    assert.match(bundle.texts.get('nodes/n1/pods/planted/planted.log') ?? '', /^DB_PASSWORD=<removed> /);
+    const planted = bundle.texts.get('nodes/n1/pods/planted/planted.log') ?? '';
+    assert.match(planted, /^DB_PASSWORD=<removed> /);
+    assert.match(planted, /\nlast line\n/);
   });
 
   await story.test('a stopped agent', async (step) => {

@@ -1,30 +1,13 @@
+import { messageStartOf, NextLines } from './next-lines.ts';
+import { isSecretName } from './secret-names.ts';
+import { isHarmlessValue } from './secret-values.ts';
+import { redactSettings, REMOVED } from './settings.ts';
+
 /**
  * Removes what looks like a secret from the text of logs, events and configurations. No file in a support bundle is
  * meant to contain secrets. This module finds secrets that a program wrote in the wrong place, and removes too much
  * rather than too little.
  */
-
-/** The text that replaces each removed secret. */
-export const REMOVED = '<removed>';
-
-/** Parts of names of settings whose values are secret. */
-const SENSITIVE =
-  'passw(?:or)?d|passphrase|passcode|secret|token|api[_-]?key|private[_-]?key|access[_-]?key|account[_-]?key|encryption[_-]?key|master[_-]?key|key[_-]?data|credential|authorization|auth|cookie|session[_-]?id|connection[_-]?string';
-/**
- * Names that end like this do not have a secret as their value, but its location, kind or another harmless property.
- */
-const HARMLESS_END = /(?:name|names|ref|path|file|type|kind|seconds|count|version|at|ms|id)["']?$/i;
-const SENSITIVE_NAME = new RegExp(SENSITIVE, 'i');
-
-/** Names are bounded, so that a long line from an attacker costs linear time. */
-const SETTING = new RegExp(
-  `((?:${SENSITIVE})[\\w.-]{0,64}["']?)(\\s{0,8}[:=]\\s{0,8})("(?:[^"\\\\\\n]|\\\\.)*"|'[^'\\n]*'|[^\\s"']\\S*)`,
-  'gi',
-);
-const FLAG = new RegExp(
-  `(--?[\\w-]{0,32}(?:${SENSITIVE})[\\w-]{0,32}[ ]+)("[^"\\n]*"|'[^'\\n]*'|[^\\s-]\\S*)`,
-  'gi',
-);
 
 /** Secrets that can be recognized by their own shape. */
 const SHAPES: readonly RegExp[] = [
@@ -47,15 +30,40 @@ const SHAPES: readonly RegExp[] = [
 ];
 const KEY_END = /-----END [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z0-9 ]{0,16}-----/;
 const KEY_BODY = /[A-Za-z0-9+/=\\]/;
+/** What `printable` writes for the end of a line. */
+const BREAK = '↵';
 /** Only the last line of a key is shorter. */
 const MIN_KEY_LINE = 16;
-const USER_INFO = /(:\/\/)[^\s"'<>/@:]{0,256}:[^\s"'<>]{1,256}@/g;
+/** User and password in a URL. What is before the hash of an image is its name. */
+const USER_INFO = /(:\/\/)[^\s"'<>/@:]{0,256}:[^\s"'<>]{1,256}@(?!sha256:)/g;
+/** A token in the place of a user. `git` is what everybody uses there. */
+const USER = /(:\/\/)(?!git@)[^\s"'<>/@:?#]{1,1024}@(?!sha256:)/g;
+/** Flags of argument lists in JSON. */
+const FLAG = /^--?[a-z][\w-]*$/i;
+/** Members that have the value of what the object is named. */
+const VALUE_MEMBER = /^(?:value|data|content|text|plain|raw)$/i;
+const NAME_MEMBER = /^(?:name|key)$/i;
+/** Shorter numbers are counts and sizes. */
+const LEAST_SECRET_NUMBER = 1000;
 
 /** Removes everything that looks like a secret from a text. Lines that are JSON stay JSON. */
 export function redactText(text: string): string {
+  return text.includes(BREAK) ? redactLines(redactPrintable(text)) : redactLines(text);
+}
+
+/** Removes secrets from the lines that became one line when a text was made printable. */
+function redactPrintable(text: string): string {
+  return text
+    .split('\n')
+    .map((line) => redactLines(line.replaceAll(BREAK, '\n')).replaceAll('\n', BREAK))
+    .join('\n');
+}
+
+function redactLines(text: string): string {
   const lines = redactShapes(text).split('\n');
   redactKeyEnds(lines);
-  return lines.map((line) => redactLine(line)).join('\n');
+  const next = new NextLines();
+  return lines.map((line) => redactLine(next.redact(line))).join('\n');
 }
 
 /**
@@ -86,14 +94,30 @@ function withoutKeyBody(text: string): string {
 
 /** Removes everything that looks like a secret from a JSON value. `bigint` becomes text, bytes become their number. */
 export function redactJson(value: unknown, name = ''): unknown {
+  const isSecret = isSecretName(name);
   if (typeof value === 'string')
-    return isSensitive(name) && value !== '' ? REMOVED : redactSettings(redactShapes(value));
+    return isSecret && value !== '' && !isHarmlessValue(value) ? REMOVED : redactText(value);
+  if (typeof value === 'number') return isSecret && value >= LEAST_SECRET_NUMBER ? REMOVED : value;
   if (typeof value === 'bigint') return value.toString();
   if (value instanceof Uint8Array) return `${value.length} bytes`;
-  if (Array.isArray(value)) return value.map((each) => redactJson(each, name));
+  if (Array.isArray(value))
+    return value.map((each, index) => redactJson(each, flagOf(value[index - 1], each) ?? name));
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).filter(([key]) => !key.startsWith('$'));
-  return Object.fromEntries(entries.map(([key, each]) => [redactShapes(key), redactJson(each, key)]));
+  const named = entries.find(([key, each]) => NAME_MEMBER.test(key) && typeof each === 'string')?.[1];
+  const owner = isSecret ? name : String(named ?? '');
+  return Object.fromEntries(
+    entries.map(([key, each]) => [
+      redactShapes(key),
+      redactJson(each, VALUE_MEMBER.test(key) && isSecretName(owner) ? owner : key),
+    ]),
+  );
+}
+
+/** The flag before a value in a list of arguments. */
+function flagOf(before: unknown, value: unknown): string | undefined {
+  if (typeof before !== 'string' || typeof value !== 'string' || value.startsWith('-')) return undefined;
+  return FLAG.test(before) ? before : undefined;
 }
 
 function redactLine(line: string): string {
@@ -103,26 +127,11 @@ function redactLine(line: string): string {
     } catch {
       // not JSON
     }
-  return redactSettings(line);
+  return redactSettings(line, messageStartOf(line));
 }
 
 function redactShapes(text: string): string {
-  return SHAPES.reduce((rest, shape) => rest.replace(shape, REMOVED), text).replace(
-    USER_INFO,
-    `$1${REMOVED}@`,
-  );
-}
-
-function redactSettings(text: string): string {
-  return text
-    .replace(FLAG, `$1${REMOVED}`)
-    .replace(SETTING, (whole: string, name: string, sign: string, value: string) => {
-      if (HARMLESS_END.test(name)) return whole;
-      const quote = value.startsWith('"') || value.startsWith("'") ? value.charAt(0) : '';
-      return `${name}${sign}${quote}${REMOVED}${quote}`;
-    });
-}
-
-function isSensitive(name: string): boolean {
-  return SENSITIVE_NAME.test(name) && !HARMLESS_END.test(name);
+  return SHAPES.reduce((rest, shape) => rest.replace(shape, REMOVED), text)
+    .replace(USER_INFO, `$1${REMOVED}@`)
+    .replace(USER, `$1${REMOVED}@`);
 }
