@@ -100,12 +100,16 @@ export function redactJson(value: unknown, name = ''): unknown {
   if (typeof value === 'number') return isSecret && value >= LEAST_SECRET_NUMBER ? REMOVED : value;
   if (typeof value === 'bigint') return value.toString();
   if (value instanceof Uint8Array) return `${value.length} bytes`;
-  if (Array.isArray(value))
-    return value.map((each, index) => redactJson(each, flagOf(value[index - 1], each) ?? name));
+  if (Array.isArray(value)) {
+    const values: readonly unknown[] = value;
+    return values.map((each, index) => redactJson(each, flagOf(values[index - 1], each) ?? name));
+  }
   if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).filter(([key]) => !key.startsWith('$'));
+  const entries = Object.entries(value as Readonly<Record<string, unknown>>).filter(
+    ([key]) => !key.startsWith('$'),
+  );
   const named = entries.find(([key, each]) => NAME_MEMBER.test(key) && typeof each === 'string')?.[1];
-  const owner = isSecret ? name : String(named ?? '');
+  const owner = isSecret || typeof named !== 'string' ? name : named;
   return Object.fromEntries(
     entries.map(([key, each]) => [
       redactShapes(key),
