@@ -10,6 +10,7 @@ const PAGE = [
   '# HELP etcd_server_has_leader Whether or not a leader exists.',
   'etcd_server_has_leader{etcd="state"} 1',
   'etcd_server_has_leader{etcd="kubernetes"} 0',
+  'etcd_server_id{server_id="c",etcd="state"} 1',
   'process_start_time_seconds{etcd="state"} 1.76e+09',
   'etcd_mvcc_db_total_size_in_bytes{etcd="state"} 4.096e+06',
   'etcd_mvcc_db_total_size_in_use_in_bytes{etcd="state"} 1.024e+06',
@@ -35,6 +36,13 @@ describe('metricsFrom()', () => {
     expect(metricsFrom(PAGE)).toEqual({
       stateEtcd: {
         ...{ hasLeader: true, fsync: { ms: 4, within: 98, total: 100 }, peerRoundTripMs: 3.2 },
+        ...{
+          id: 'c',
+          peers: [
+            { id: 'a', roundTripMs: 1.6 },
+            { id: 'b', roundTripMs: 3.2 },
+          ],
+        },
         ...{ dbSizeBytes: 4_096_000, dbInUseBytes: 1_024_000, startedMs: 1_760_000_000_000 },
       },
       kubernetesEtcd: { hasLeader: false },

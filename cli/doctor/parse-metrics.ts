@@ -5,6 +5,10 @@ const SAMPLE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 const FSYNC = 'etcd_disk_wal_fsync_duration_seconds_bucket';
 const ROUND_TRIP = 'etcd_network_peer_round_trip_time_seconds_bucket';
+/** Its label is the ID by which the round trips of other members name this one. */
+const SERVER_ID = 'etcd_server_id';
+/** A node sends its own metrics: more peers than an etcd can have are ignored. */
+const MAX_PEERS = 64;
 
 /** So many of a few fsyncs may be slow for other reasons than the disk, such as a paused virtual machine. */
 const OUTLIERS = 2;
@@ -97,12 +101,18 @@ function memberFrom(all: readonly Sample[], etcd: string): EtcdMemberFacts | und
     ({ labels }) => labels['To'] ?? '',
   );
   const startedSeconds = value('process_start_time_seconds');
-  const roundTrips = [...peers.values()].flatMap((buckets) => medianMs(buckets) ?? []);
+  const roundTrips = [...peers].slice(0, MAX_PEERS).flatMap(([id, buckets]) => {
+    const roundTripMs = medianMs(buckets);
+    return roundTripMs === undefined || !Number.isFinite(roundTripMs) ? [] : { id, roundTripMs };
+  });
+  const own = samples.find(({ name, value: is }) => name === SERVER_ID && is === 1)?.labels['server_id'];
   return {
     hasLeader: leader === 1,
     ...defined({
       fsync: slowFsyncs(samples.filter(({ name }) => name === FSYNC)),
-      peerRoundTripMs: roundTrips.length === 0 ? undefined : Math.max(...roundTrips),
+      ...{ id: own, peers: roundTrips.length === 0 ? undefined : roundTrips },
+      peerRoundTripMs:
+        roundTrips.length === 0 ? undefined : Math.max(...roundTrips.map(({ roundTripMs }) => roundTripMs)),
       dbSizeBytes: value('etcd_mvcc_db_total_size_in_bytes'),
       dbInUseBytes: value('etcd_mvcc_db_total_size_in_use_in_bytes'),
       startedMs: startedSeconds === undefined ? undefined : Math.round(startedSeconds * 1_000),

@@ -105,12 +105,19 @@ const records = z.object({
 
 /**
  * Figures of one etcd member. `fsync` covers a few seconds and is undefined if too little was written in that time: `within` of `total`
- * fsyncs took up to `ms`, which is the 99th percentile, or leaves out the two slowest if there are few. `peerRoundTripMs` is the median to the slowest peer. It covers the whole time since the process started, because etcd
- * measures its peers only every few seconds.
+ * fsyncs took up to `ms`, which is the 99th percentile, or leaves out the two slowest if there are few. `peers` has the
+ * median round trip to each peer, and `peerRoundTripMs` that to the slowest. They cover the whole time since the process started,
+ * because etcd measures its peers only every few seconds.
  */
 const etcdMember = z.object({
   hasLeader: z.boolean(),
   fsync: z.object({ ms: number, within: count, total: count }).optional(),
+  /** The ID of the member in hexadecimal; absent in files of earlier versions, as `peers` is. */
+  id: name.optional(),
+  peers: z
+    .array(z.object({ id: name, roundTripMs: number }))
+    .max(64)
+    .optional(),
   peerRoundTripMs: number.optional(),
   dbSizeBytes: number.optional(),
   dbInUseBytes: number.optional(),

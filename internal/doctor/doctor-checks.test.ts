@@ -55,6 +55,9 @@ function withMetrics(node: string, change: object): ClusterFacts {
   return { ...facts, metrics };
 }
 
+/** The round trips of a member to a fast peer, which is n3. */
+const PEERS = [{ id: 'member-n3', roundTripMs: 0.8 }];
+
 /** Facts in which the agent of n4 reports this growth of its kubelet disk. */
 const withGrowth = (gibPerDay: number | undefined, measuredMs = 9 * DAY_MS): ClusterFacts =>
   withMetrics('n4', {
@@ -1263,6 +1266,13 @@ const ROWS: readonly Row[] = [
     'warning',
     'n2',
   ),
+  row(
+    'doctor-latency',
+    'a round trip to one of two peers takes 101 ms',
+    () => withMetrics('n2', { stateEtcd: fakeMember({ peers: [...PEERS, { id: 'b', roundTripMs: 101 }] }) }),
+    'warning',
+    'n2',
+  ),
   row('doctor-pods', 'a pod has not been ready for five minutes', () => pods(5 * MINUTE_MS), 'good'),
   row(
     'doctor-pods',
@@ -1801,6 +1811,28 @@ test('doctor-clock takes the smaller difference of a node that two curators know
   }
 });
 
+test('doctor-latency has one figure for each pair of members, with the names of the nodes', () => {
+  const facts = fakeFacts();
+  const metrics = facts.metrics.map(({ node, answer }) => {
+    if (!answer.ok || answer.value.stateEtcd === undefined) return { node, answer };
+    const others = ['n1', 'n2', 'n3'].filter((name) => name !== node);
+    const peers = others.map((name) => ({ id: `member-${name}`, roundTripMs: name === 'n1' ? 0.4 : 120 }));
+    const stateEtcd = { ...answer.value.stateEtcd, id: `member-${node}`, peers };
+    return { node, answer: { ok: true as const, value: { ...answer.value, stateEtcd } } };
+  });
+  const seen = diagnose({ ...facts, metrics }).filter(
+    ({ code, subject }) => code === 'doctor-latency' && subject.startsWith('state'),
+  );
+  expect(seen.map(({ subject, figure, grade }) => [subject, figure, grade])).toEqual([
+    ['state etcd of n1 to n2', 'median round trip at most 120 ms', 'warning'],
+    ['state etcd of n1 to n3', 'median round trip at most 120 ms', 'warning'],
+    ['state etcd of n2 to n1', 'median round trip at most 0.4 ms', 'good'],
+    ['state etcd of n2 to n3', 'median round trip at most 120 ms', 'warning'],
+    ['state etcd of n3 to n1', 'median round trip at most 0.4 ms', 'good'],
+    ['state etcd of n3 to n2', 'median round trip at most 120 ms', 'warning'],
+  ]);
+});
+
 test('doctor-clock attributes a clock that no curator reports to a curator that does not respond', () => {
   const found = diagnose(fakeFacts({ curators: [{ node: 'n1', answer: away() }] }));
   expect(found.find(({ subject }) => subject === 'clock of n4')).toMatchObject({
@@ -1875,6 +1907,14 @@ describe('diagnose()', () => {
     const facts = { ...silent, apiServers: [{ node: 'n2', answer: away() }] };
     const problems = problemsFrom(diagnose(facts));
     expect(problems.find(({ code }) => code === 'doctor-api-server')?.followsFrom).toBeUndefined();
+  });
+
+  test('attributes copies of backups that a node does not report to its silence', () => {
+    const { records } = withNode('n2', { health: 'silent' });
+    const problems = problemsFrom(diagnose({ ...silentCopies(10 * MINUTE_MS + 1), records }));
+    expect(problems.find(({ code }) => code === 'doctor-backup-copies')?.followsFrom).toBe(
+      'doctor-node-silent',
+    );
   });
 
   test('attributes a clock that was not measured to a failure of the API server on the same node, which a later check reports', () => {

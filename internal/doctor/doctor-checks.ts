@@ -69,6 +69,7 @@ const OF_A_MACHINE: readonly DoctorErrorCode[] = [
   'doctor-node-pressure',
   'doctor-node-error',
   'doctor-balancer',
+  'doctor-backup-copies',
   'doctor-network',
   'doctor-pod-network',
   'doctor-mtu',
@@ -388,7 +389,7 @@ const ENTRIES: readonly Entry[] = [
     observe: member.fsync,
   }),
   entry('doctor-latency', 'etcd', {
-    what: 'the usual round trip between etcd members',
+    what: 'the usual round trip from each etcd member to each other one',
     observe: member.latency,
   }),
   entry('doctor-deployment', 'workloads', {

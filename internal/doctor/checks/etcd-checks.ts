@@ -20,7 +20,7 @@ export function judgeEtcds(facts: ClusterFacts, threshold: string, judge: JudgeE
     judgePart(facts.records, { subject, threshold }, (records) => {
       const etcd = records[key];
       if (etcd === undefined)
-        return [notMeasured({ subject, threshold }, 'no control plane reports its states state')];
+        return [notMeasured({ subject, threshold }, 'no control plane reports its state')];
       return judge(etcd, subject, records);
     }),
   );
@@ -53,7 +53,7 @@ export const quorum: Observe = (facts) => {
     judgePart(records, { subject, threshold }, (value) => {
       const etcd = value[key];
       if (etcd === undefined)
-        return [notMeasured({ subject, threshold }, 'no control plane reports its states state')];
+        return [notMeasured({ subject, threshold }, 'no control plane reports its state')];
       return [quorumOfEtcd(facts, { etcd, subject, key, nodes: value.nodes, threshold })];
     }),
   );

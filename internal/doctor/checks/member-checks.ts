@@ -10,7 +10,10 @@ import {
 } from '../thresholds.ts';
 import { ETCDS } from './etcd-checks.ts';
 
-type JudgeMember = (found: EtcdMemberFacts, seen: { subject: string; node: string }) => Observation;
+type JudgeMember = (
+  found: EtcdMemberFacts,
+  seen: { subject: string; node: string },
+) => Observation | readonly Observation[];
 
 /**
  * Judges every etcd member that responds. Another check, doctor-etcd-member, reports the members that do not respond.
@@ -19,7 +22,7 @@ function judgeMembers(facts: ClusterFacts, threshold: string, judge: JudgeMember
   const members = facts.metrics.flatMap(({ node, answer }) =>
     ETCDS.flatMap(({ subject, key }) => {
       const found = answer.ok ? answer.value[key] : undefined;
-      return found === undefined ? [] : [judge(found, { subject: `${subject} of ${node}`, node })];
+      return found === undefined ? [] : judge(found, { subject: `${subject} of ${node}`, node });
     }),
   );
   // On a machine, doctor-etcd-member and the role of the node tell why there are no figures.
@@ -45,15 +48,24 @@ export const fsync: Observe = (facts) => {
   });
 };
 
-/** Judges the median round trip between members. */
+/** Judges the median round trip from each member to each other one. */
 export const latency: Observe = (facts) => {
   const threshold = `median round trip at most ${ROUND_TRIP_WARNING_MS} ms`;
-  return judgeMembers(facts, threshold, ({ peerRoundTripMs: ms }, seen) => {
-    if (ms === undefined) return { ...seen, figure: 'no samples', threshold };
-    const measured = milliseconds(ms);
-    const figure = `median round trip at most ${measured}`;
-    const cause = `the median round trip from the ${seen.subject} to its slowest peer takes up to ${measured}`;
-    return { ...seen, figure, threshold, problem: warned(ms > ROUND_TRIP_WARNING_MS ? cause : undefined) };
+  const nameOf = new Map(
+    facts.metrics.flatMap(({ node, answer }) =>
+      ETCDS.flatMap(({ key }) => (answer.ok ? [[answer.value[key]?.id, node] as const] : [])),
+    ),
+  );
+  return judgeMembers(facts, threshold, ({ peers = [], peerRoundTripMs }, { subject, node }) => {
+    const to = (peer: string, ms: number): Observation => {
+      const figure = `median round trip at most ${milliseconds(ms)}`;
+      const cause = `the median round trip from the ${subject} to ${peer} takes up to ${milliseconds(ms)}`;
+      const problem = warned(ms > ROUND_TRIP_WARNING_MS ? cause : undefined);
+      return { subject: `${subject} to ${peer}`, node, figure, threshold, problem };
+    };
+    if (peers.length > 0) return peers.map(({ id, roundTripMs }) => to(nameOf.get(id) ?? id, roundTripMs));
+    if (peerRoundTripMs !== undefined) return to('its slowest peer', peerRoundTripMs);
+    return { subject, node, figure: 'no samples', threshold };
   });
 };
 
