@@ -19,3 +19,9 @@ test('`npm run e2e -- attacks` runs exactly the stories that report attacks', ()
   );
   expect(listed.toSorted()).toEqual(reporting.toSorted());
 });
+
+test.each(['ci', 'long'])('the stories of %s end with the tests of pages in a real browser', (kind) => {
+  const script = readFileSync(resolve(ROOT, '.ci/e2e'), 'utf8');
+  const [, condition = ''] = /\nif (.*); then\n[^\n]*\n {2}run_jest browser\nfi\n/.exec(script) ?? [];
+  expect(condition).toContain(`[ "$kind" = ${kind} ]`);
+});

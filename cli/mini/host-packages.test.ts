@@ -6,9 +6,20 @@ import { buildRequirements } from '../../internal/bundlebuild/index.ts';
 
 /**
  * Packages that only tests need: they read the RPM of the build (.ci/build/rpm.ts), check manual pages (.ci/build/man.ts),
- * sign an apt repository (cli/package), and complete command lines (cli/app/completion.ts).
+ * sign an apt repository (cli/package), complete command lines (cli/app/completion.ts),
+ * and open pages in a browser (cli/dashboard/web/page.browser.itest.ts).
  */
-const OF_TESTS = ['cryptsetup-bin', 'fish', 'gpg', 'gpg-agent', 'mandoc', 'rpm', 'zsh'];
+const OF_TESTS = [
+  'chromium-headless-shell',
+  'cryptsetup-bin',
+  'fish',
+  'fonts-dejavu-core',
+  'gpg',
+  'gpg-agent',
+  'mandoc',
+  'rpm',
+  'zsh',
+];
 
 test('.ci/host-packages lists exactly the packages of local clusters, bundle builds and tests', async () => {
   const text = await readFile(join(import.meta.dirname, '../../.ci/host-packages'), 'utf8');
