@@ -39,7 +39,7 @@ function createChecks() {
   };
   const check = (_: unknown, options: PreflightOptions): Promise<[]> => run(_, options).then(() => []);
   const provisioning = {
-    platform: 'metal' as const,
+    platform: 'local' as const,
     address: '192.0.2.7',
     kubelet: { failCgroupV1: false },
     tpm: { kind: 'device' as const, path: '/dev/tpmrm0', lockPcr: 15, sealedPcrs: [] },

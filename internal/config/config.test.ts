@@ -244,6 +244,20 @@ describe('parseProvisioning()', () => {
     });
   });
 
+  test('lets only a local machine run with cgroup v1', () => {
+    const given = (platform: string, kubelet: object) => JSON.stringify({ ...good, platform, kubelet });
+    expect(() => parseProvisioning(given('metal', { failCgroupV1: false }), 'p.json')).toThrow(
+      expect.objectContaining({
+        code: 'config-provisioning-invalid',
+        message: expect.stringMatching(
+          /^reading p\.json: kubelet\.failCgroupV1: false is only for platform local/,
+        ) as unknown,
+      }),
+    );
+    expect(parseProvisioning(given('metal', { failCgroupV1: true })).kubelet.failCgroupV1).toBe(true);
+    expect(parseProvisioning(given('local', { failCgroupV1: false })).kubelet.failCgroupV1).toBe(false);
+  });
+
   const disk = {
     device: '/dev/disk/by-id/virtio-state',
     recoveryRecipients: ['age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0'],

@@ -172,7 +172,9 @@ const schema = z.strictObject({
       failCgroupV1: z
         .boolean()
         .optional()
-        .describe('false lets the kubelet start on a machine with cgroup v1; default: true.'),
+        .describe(
+          'false lets the kubelet start on a machine with cgroup v1; default: true. Only for the platform `local`, whose machines are containers on a host that may have cgroup v1.',
+        ),
     })
     .default({})
     .describe('Settings of the kubelet.'),
@@ -205,7 +207,14 @@ const schema = z.strictObject({
 });
 
 /** The schema with the rules between members. */
-const consistent = schema.superRefine(({ tpm, stateDisk: disk }, context) => {
+const consistent = schema.superRefine(({ platform, kubelet, tpm, stateDisk: disk }, context) => {
+  // Kubernetes has deprecated cgroup v1: a real machine can boot with v2, a local one has what its host has.
+  if (platform !== 'local' && kubelet.failCgroupV1 === false)
+    context.addIssue({
+      code: 'custom',
+      path: ['kubelet', 'failCgroupV1'],
+      message: `false is only for platform local, and platform is ${platform}: remove the key, and boot the machine with cgroup v2`,
+    });
   if (disk === undefined) return;
   if (tpm.kind === 'none')
     context.addIssue({

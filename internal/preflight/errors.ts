@@ -62,7 +62,7 @@ export const preflightErrors = defineErrors({
   ),
   'preflight-cgroup': retryable.operator.preflight(
     'The kubelet does not support the cgroup version or controllers of this machine. Nothing was changed.',
-    'Boot with cgroup v2 (`systemd.unified_cgroup_hierarchy=1` on the kernel command line). To stay with cgroup v1 for now, set `kubelet.failCgroupV1` to false in /etc/cluster/provisioning.json.',
+    'Boot with cgroup v2: `systemd.unified_cgroup_hierarchy=1` on the kernel command line. Only a local machine (`cluster mini`) may run with cgroup v1.',
   ),
   'preflight-clock': retryable.operator.clock(
     'The clock of this machine is wrong: other machines would reject its certificates.',

@@ -33,7 +33,7 @@ export interface MachineFacts {
   /** Kernel parameters by name; undefined: not available. */
   readonly sysctls: Readonly<Record<string, string | undefined>>;
   readonly cgroup: { readonly version: 1 | 2; readonly controllers: readonly string[] };
-  /** The provisioning has `kubelet.failCgroupV1: false`. */
+  /** The provisioning has `kubelet.failCgroupV1: false`, which only local machines may have. */
   readonly allowsCgroupV1: boolean;
   /** The provisioning has a state disk. */
   readonly hasStateDisk: boolean;

@@ -8,8 +8,8 @@ export interface PlainMachines {
   readonly cluster: StoryCluster;
   readonly machines: readonly string[];
   /**
-   * The settings that only local machines need in their provisioning: the software TPM, and what their host does not
-   * support.
+   * The settings that only local machines need in their provisioning: the platform, the software TPM, and what their
+   * host does not support.
    */
   readonly own: Readonly<Record<string, object>>;
 }
@@ -34,6 +34,6 @@ async function machineSettings(cluster: StoryCluster, machine: string): Promise<
     string,
     unknown
   >;
-  const names = ['tpm', 'containerRuntime', 'kubelet'];
+  const names = ['platform', 'tpm', 'containerRuntime', 'kubelet'];
   return Object.fromEntries(names.filter((name) => name in all).map((name) => [name, all[name]]));
 }
