@@ -27,8 +27,10 @@ interface Hardening {
       readonly evidence: string;
       readonly proof: string;
     }[];
-    /** Answers to checks that kube-bench leaves to people. */
-    readonly answered: Readonly<Record<string, string>>;
+    /** Checks that kube-bench leaves to people: the result today (also on a worker, if it is another), and the answer. */
+    readonly answered: Readonly<
+      Record<string, { readonly status: string; readonly worker?: string; readonly answer: string }>
+    >;
   };
 }
 
@@ -53,7 +55,10 @@ export function renderHardening({ items, units, checks }: Hardening): {
     ({ id, reason, evidence, proof }) =>
       `| ${id} | ${escapeCell(reason)} | ${escapeCell(evidence)} | \`${proof}\` |`,
   );
-  const answers = Object.entries(checks.answered).map(([id, answer]) => `| ${id} | ${escapeCell(answer)} |`);
+  const answers = Object.entries(checks.answered).map(
+    ([id, { status, worker, answer }]) =>
+      `| ${id} | ${worker === undefined ? status : `${status}, worker ${worker}`} | ${escapeCell(answer)} |`,
+  );
   const page = `# Hardening
 
 Where a cluster is stricter than one that kubeadm creates. Each item is undone by one setting of \`cluster.yaml\` when the cluster is
@@ -77,16 +82,17 @@ ${kept.join('\n')}
 ## The CIS benchmark
 
 \`e2e/cluster/hardening/kube-bench.story.ts\` runs every check of \`${checks.benchmark}\` with kube-bench on a control plane and a worker, and fails
-when a check fails that is not listed here, or passes although it is listed.
+when a check has another result than this page says, or when the page lists a check that kube-bench does not have.
 
 | fails | why | equivalent evidence | test |
 | --- | --- | --- | --- |
 ${failed.join('\n')}
 
-kube-bench leaves these to people when they do not pass:
+kube-bench leaves these to people. PASS means that it finds the setting and warns when the setting is lost; WARN means that
+it warns in any case, so nothing here notices a loss:
 
-| check | answer |
-| --- | --- |
+| check | result | answer |
+| --- | --- | --- |
 ${answers.join('\n')}
 `;
   return { page, problems };

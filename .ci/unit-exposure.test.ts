@@ -22,7 +22,7 @@ import {
   JOINSERVICE_UNIT,
   SIGNER_UNIT,
 } from '../bootstrapper/units/index.ts';
-import { buildCredentialService } from '../bootstrapper/units/service-unit.ts';
+import { buildJoinserviceUnit } from '../bootstrapper/units/joinservice-unit.ts';
 import { buildSignerUnit } from '../bootstrapper/units/signer-config.ts';
 import { readHardening, renderHardening } from './hardening.ts';
 
@@ -48,9 +48,12 @@ const texts: readonly (readonly [unit: string, text: string])[] = [
   [EXPORTER_UNIT, buildExporterUnit({ cert: '/a', key: '/b', apiServersCa: '/c' }, '')],
   [
     JOINSERVICE_UNIT,
-    buildCredentialService({
-      ...{ unit: JOINSERVICE_UNIT, description: 'test', after: 'network.target', user: 'x', group: 'x' },
-      ...{ command: ['/usr/lib/cluster/node'], credentials: {}, credentialsSha256: '', visibility: '' },
+    buildJoinserviceUnit({
+      ...{ stateDir: '/var/lib/cluster', stores: ['/var/lib/cluster/store'], credentialsSha256: '' },
+      credentials: {
+        ...{ 'cluster-ca.crt': '/a', 'curator.crt': '/b', 'curator.key': '/c', 'apiserver-ca.crt': '/d' },
+        ...{ 'etcd-ca.crt': '/e', 'etcd.crt': '/f', 'etcd.key': '/g' },
+      },
     }),
   ],
   [

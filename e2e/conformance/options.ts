@@ -28,7 +28,7 @@ Usage: npm run conformance [-- OPTIONS]
   --procs N             specs that run at the same time (4)
   --control-planes N    (3)
   --workers N           (2)
-  --plain               on a plain kubeadm cluster with one control plane, on equal machines
+  --plain               on a plain kubeadm cluster of equal machines
   --list                print the names of the selected specs
 
 Needs root and the bundle of the release. Results are in dist/conformance, in the layout of a submission; the exit code is 10 when a

@@ -1,7 +1,7 @@
-import { writeFile } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { createCluster, type LocalNode } from '../../internal/localmachines/index.ts';
-import { createManualCluster, joinManually } from '../bench/kubeadm/manual-kubeadm.ts';
+import { createManualControlPlanes, type ManualMachine } from '../bench/kubeadm/manual-kubeadm.ts';
 import { BenchEnvironment } from '../bench/node/bench-environment.ts';
 import { StoryCluster } from '../cluster/harness/story-cluster.ts';
 import { createHarness, type Harness } from '../machines/harness.ts';
@@ -47,32 +47,48 @@ export async function createBed(options: BedOptions): Promise<TestBed> {
 }
 
 /**
- * Creates a cluster with manual kubeadm on equal machines, to see whether a failure comes from the machines. It has
- * one control plane.
+ * Creates a cluster with manual kubeadm on equal machines and with as many control planes, to see whether a failure
+ * comes from the machines.
  */
-export async function createPlainBed({ workers }: BedOptions): Promise<TestBed> {
+export async function createPlainBed({ controlPlanes, workers }: BedOptions): Promise<TestBed> {
   const environment = await BenchEnvironment.open();
   const { bench } = environment;
   return orDispose(environment, async () => {
     const { machines, signal, root } = bench;
     const cluster = await createCluster(machines, { root, name: NAME, signal });
-    const first = await environment.startManualMachine(cluster, 'n1');
-    await createManualCluster(first, { onApiReady: () => Promise.resolve() });
-    const nodes = [first.node];
-    for (let number = 2; number <= workers + 1; number++) {
-      const machine = await environment.startManualMachine(cluster, `n${number}`);
-      await joinManually(machine, first.node);
-      nodes.push(machine.node);
-    }
-    const kubeconfig = join(bench.directory, 'plain.conf');
-    const { stdout } = await first.node.exec(['cat', '/etc/kubernetes/admin.conf'], { signal });
-    await writeFile(kubeconfig, stdout, { mode: 0o600 });
+    const started: ManualMachine[] = [];
+    for (let number = 1; number <= controlPlanes + workers; number++)
+      started.push(await environment.startManualMachine(cluster, `n${number}`));
+    const kubeconfig = await createManualControlPlanes(...sharingControlPlane(started, controlPlanes));
     return {
       kubeconfig,
-      importImages: (archives: readonly string[]) => importImages(nodes, archives, signal),
+      importImages: (archives: readonly string[]) =>
+        importImages(
+          started.map(({ node }) => node),
+          archives,
+          signal,
+        ),
       [Symbol.asyncDispose]: () => environment[Symbol.asyncDispose](),
     };
   });
+}
+
+/** The first machine and the others; the first `controlPlanes` of all share one control plane. */
+function sharingControlPlane(
+  machines: readonly ManualMachine[],
+  controlPlanes: number,
+): [first: ManualMachine, others: readonly ManualMachine[]] {
+  const [first, ...others] = machines;
+  if (first === undefined) throw new Error('a cluster needs a machine');
+  const shared = {
+    endpoint: `${first.node.address}:6443`,
+    certificateKey: randomBytes(32).toString('hex'),
+    ...{ apiServerArguments: {}, apiServerMounts: [] },
+  };
+  return [
+    { ...first, shared },
+    others.map((each, index) => (index + 1 < controlPlanes ? { ...each, shared } : each)),
+  ];
 }
 
 async function nodesOf(bench: Harness, count: number): Promise<readonly LocalNode[]> {

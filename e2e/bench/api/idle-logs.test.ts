@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { complaintsOf } from './idle-logs.ts';
+import { bySource, complaintsOf, newLines } from './idle-logs.ts';
 
 test('complaintsOf() finds warnings and errors of klog and etcd, and removes the numbers from their texts', () => {
   const lines = [
@@ -13,4 +13,14 @@ test('complaintsOf() finds warnings and errors of klog and etcd, and removes the
     'watcher.go:230 watch chan error: etcd … retries',
     'txn/util.go:93 apply request took too long',
   ]);
+});
+
+test('newLines() finds the lines that each source has got, also the first one', () => {
+  const read = (api: readonly string[], etcd: readonly string[]) =>
+    bySource(['==> /var/log/pods/api/0.log', ...api, '==> journal', ...etcd, ''].join('\n'));
+  const before = read(['a1', 'a2'], ['e1', 'e2']);
+  expect(newLines(before, read(['a1', 'a2', 'a3'], ['e1', 'e2']))).toEqual(['a3']);
+  expect(newLines(before, read(['a1', 'a2', 'a3'], ['e1', 'e2', 'e3']))).toEqual(['a3', 'e3']);
+  expect(newLines(before, read(['a3'], ['e1', 'e2']))).toEqual(['a3']);
+  expect(newLines(new Map(), before)).toEqual(['a1', 'a2', 'e1', 'e2']);
 });

@@ -7,10 +7,16 @@ const SETTLE_MS = 60_000;
 const WINDOW_MS = 60_000;
 /**
  * Logs of the API server and of an etcd that runs as a static pod, and the journal of an etcd that runs as a systemd
- * unit.
+ * unit. Each source follows a line with its name.
  */
-const READ = `cat /var/log/pods/kube-system_kube-apiserver-*/*/*.log /var/log/pods/kube-system_etcd-*/*/*.log 2> /dev/null
-journalctl --unit 'cluster-etcd*' --output cat --no-pager 2> /dev/null || true`;
+const READ = `for log in /var/log/pods/kube-system_kube-apiserver-*/*/*.log /var/log/pods/kube-system_etcd-*/*/*.log; do
+  if [ -e "$log" ]; then echo "==> $log"; cat "$log"; fi
+done
+echo "==> journal"; journalctl --unit 'cluster-etcd*' --output cat --no-pager 2> /dev/null || true`;
+const SOURCE = /^==> (\/\S+|journal)$/;
+
+/** The lines of each source of logs, by its path or as `journal`. */
+type Logs = ReadonlyMap<string, readonly string[]>;
 
 /**
  * Compares what API servers and etcds of both clusters log in a minute without work: warnings and errors of ours that the plain
@@ -22,7 +28,7 @@ export async function compareIdleLogs({ ours, theirs, signal }: TwoClusters): Pr
   await delay(WINDOW_MS);
   const after = await Promise.all([ours, theirs].map((cluster) => readLogs(cluster, signal)));
   const [own = new Set<string>(), plain = new Set<string>()] = after.map((logs, index) =>
-    complaintsOf(logs.map((lines, node) => lines.slice(before[index]?.[node]?.length ?? 0)).flat()),
+    complaintsOf(logs.flatMap((each, node) => newLines(before[index]?.[node] ?? new Map(), each))),
   );
   const additional = [...own].filter((complaint) => !plain.has(complaint));
   return {
@@ -32,17 +38,35 @@ export async function compareIdleLogs({ ours, theirs, signal }: TwoClusters): Pr
   };
 }
 
-async function readLogs(
-  { controlPlanes }: MeasuredCluster,
-  signal: AbortSignal,
-): Promise<readonly (readonly string[])[]> {
-  const read = async (node: LocalNode): Promise<readonly string[]> => {
+async function readLogs({ controlPlanes }: MeasuredCluster, signal: AbortSignal): Promise<readonly Logs[]> {
+  const read = async (node: LocalNode): Promise<Logs> => {
     const { stdout } = await node.exec(['sh', '-c', READ], { signal });
     if (!/kube-apiserver|etcd/.test(stdout))
       throw new Error(`${node.name} has no logs of API server and etcd`);
-    return stdout.split('\n');
+    return bySource(stdout);
   };
   return Promise.all(controlPlanes.map(read));
+}
+
+/** Separates the sources, because a line that one of them gets is in the middle of the whole text. */
+export function bySource(text: string): Logs {
+  const sources = new Map<string, string[]>();
+  let lines: string[] = [];
+  for (const line of text.split('\n')) {
+    const name = SOURCE.exec(line)?.[1];
+    if (name === undefined) {
+      if (line !== '') lines.push(line);
+    } else sources.set(name, (lines = []));
+  }
+  return sources;
+}
+
+/** The lines that each source has got. A file with fewer lines than before was replaced, so all of its lines are new. */
+export function newLines(before: Logs, after: Logs): readonly string[] {
+  return [...after].flatMap(([source, lines]) => {
+    const old = before.get(source)?.length ?? 0;
+    return lines.length < old ? lines : lines.slice(old);
+  });
 }
 
 /**
