@@ -1,4 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { DEFAULT_KUBERNETES_VERSION } from '../../internal/bundle/index.ts';
 import { buildBundle, openBundleCache } from '../../internal/bundlebuild/index.ts';
 import { fakeBuildContext } from '../../internal/bundlebuild/fake-build-context.ts';
@@ -6,7 +9,7 @@ import { DiskFiles } from '../../internal/file/index.ts';
 import { elfFile, FakeBuildTools, temporaryDirectory } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { RecordingHost } from '../host/fake-host.ts';
-import { ownSources, runBundleList, runBundleSbom, runBundleVerify } from './commands.ts';
+import { ownSources, runBundleList, runBundleOutdated, runBundleSbom, runBundleVerify } from './commands.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';
 
 const VERSION = { kubernetesVersion: DEFAULT_KUBERNETES_VERSION };
@@ -48,6 +51,59 @@ describe('bundle verify', () => {
     await using place = await startPlace();
     await place.context.ports.files.remove(place.manifestPath);
     await expect(runBundleVerify(place.command, VERSION)).rejects.toMatchObject({ code: 'bundle-not-found' });
+  });
+});
+
+describe('bundle outdated', () => {
+  const index = (vulns: readonly object[]) =>
+    JSON.stringify([{ path: 'github.com/opencontainers/runc', vulns }]);
+  /** Serves the module proxy and the vulnerability database: texts by the end of the path, and empty lists. */
+  const run = async (texts: Readonly<Record<string, string>>) => {
+    const server = createServer(({ url = '' }, response) => {
+      const found = Object.entries(texts).find(([end]) => url.endsWith(end))?.[1];
+      const isMissing = found === undefined && !url.endsWith('/@v/list');
+      response.writeHead(isMissing ? 404 : 200).end(found);
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    try {
+      await using place = await startPlace();
+      const at = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const env = { ...place.command.env, GOPROXY: `${at}/proxy`, GOVULNDB: `${at}/database` };
+      const exit = await runBundleOutdated({ ...place.command, env });
+      return { exit, text: place.text() };
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  };
+
+  test('passes if there is no newer release and no vulnerability', async () => {
+    expect((await run({ 'index/modules.json': index([]) })).exit).toBe('ok');
+  });
+
+  test('returns unreachable and the reason if vulnerabilities are unknown', async () => {
+    const { exit, text } = await run({});
+    expect(exit).toBe('unreachable');
+    expect(text).toMatch(/^! vulnerabilities not checked: .*HTTP status 404/m);
+  });
+
+  test('returns unhealthy for a vulnerability, and for a new minor of Kubernetes', async () => {
+    const vulnerable = await run({ 'index/modules.json': index([{ id: 'GO-7' }]) });
+    expect(vulnerable).toMatchObject({ exit: 'unhealthy', text: expect.stringContaining('GO-7') as unknown });
+    const released = { 'index/modules.json': index([]), '/k8s.io/kubernetes/@v/list': 'v1.99.0' };
+    expect(await run(released)).toMatchObject({
+      exit: 'unhealthy',
+      text: expect.stringMatching(/^k8s\.io\/kubernetes .* v1\.99\.0 /m) as unknown,
+    });
+  });
+
+  test('says why a newer major is not used', async () => {
+    const { exit, text } = await run({
+      'index/modules.json': index([]),
+      '/helm.sh/helm/v4/@v/list': 'v4.2.0',
+    });
+    expect(exit).toBe('ok');
+    expect(text).toMatch(/^helm\.sh\/helm\/v3 v4\.2\.0 is not used: Helm 4 /m);
   });
 });
 

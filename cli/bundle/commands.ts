@@ -98,7 +98,10 @@ export async function runBundleSbom(
   context.host.result(bom, () => JSON.stringify(bom, undefined, 2));
 }
 
-/** `cluster bundle outdated`. Returns `unhealthy` when a module has a newer patch or a known vulnerability. */
+/**
+ * `cluster bundle outdated`. Returns `unhealthy` when a module has an update or a known vulnerability, and `unreachable` when
+ * there is none as far as it could be read.
+ */
 export async function runBundleOutdated(context: CommandContext): Promise<ExitName> {
   const outdated = await context.host.step('bundle-outdated', 'Reading released versions', () =>
     findOutdated(buildContext(context)),
@@ -107,23 +110,25 @@ export async function runBundleOutdated(context: CommandContext): Promise<ExitNa
   context.host.result(outdated, () =>
     [
       outdatedTable(modules),
+      ...modules.flatMap(({ module, newest, heldBack }) =>
+        heldBack === undefined ? [] : [`${printable(module)} ${newest} is not used: ${heldBack}`],
+      ),
       ...(unknown === undefined ? [] : [`! vulnerabilities not checked: ${unknown}`]),
     ].join('\n'),
   );
-  const isCurrent = modules.every(
-    ({ pinned, newestPatch, vulnerabilities = [] }) => pinned === newestPatch && vulnerabilities.length === 0,
-  );
-  return isCurrent ? 'ok' : 'unhealthy';
+  const exits = { current: 'ok', outdated: 'unhealthy', unknown: 'unreachable' } as const;
+  return exits[outdated.verdict];
 }
 
 function outdatedTable(modules: readonly PinnedModule[]): string {
   return formatTable(
-    ['MODULE', 'PINNED', 'NEWEST PATCH', 'NEWEST', 'KUBERNETES', 'VULNERABILITIES'],
-    modules.map(({ module, pinned, newestPatch, newest, kubernetes, vulnerabilities }) => [
+    ['MODULE', 'PINNED', 'NEWEST PATCH', 'NEWEST', 'UPDATE', 'KUBERNETES', 'VULNERABILITIES'],
+    modules.map(({ module, pinned, newestPatch, newest, update, kubernetes, vulnerabilities }) => [
       printable(module),
       pinned,
       newestPatch,
       newest,
+      update ?? '<none>',
       kubernetes.join(','),
       vulnerabilities === undefined ? '<unknown>' : printable(vulnerabilities.join(',')) || '<none>',
     ]),

@@ -29,7 +29,6 @@ const COMMON = {
   runc: 'v1.5.2',
   cniPlugins: 'v1.9.1',
   flannelCni: 'v0.9.1',
-  // Go modules that v0.28.8 to v0.28.10 need are missing in the public module proxy.
   flannel: 'v0.28.7',
   helm: 'v3.22.0',
   own: '0.1.0',
@@ -87,6 +86,36 @@ export function supportOf(
   const date = SUPPORT_ENDS[minor];
   return date === undefined ? undefined : { minor, endMs: Date.parse(`${date}T24:00:00Z`) };
 }
+
+/** Newer releases of a module that bundles do not use. A version stands for all versions that begin with it. */
+export interface HeldReleases {
+  readonly from: string;
+  readonly to: string;
+  readonly reason: string;
+}
+
+/** Newer releases that bundles do not use, by Go module. `cluster bundle outdated` shows the reasons. */
+export const HELD_RELEASES: Readonly<Record<string, HeldReleases>> = {
+  'helm.sh/helm/v3': {
+    ...{ from: 'v4', to: 'v4' },
+    reason:
+      'Helm 4 applies charts on the server by default, which refuses charts that repeat a name in a list, and has other rules for plugins and for --wait. It comes with a release that has tested updates of charts that Helm 3 installed.',
+  },
+  'github.com/flannel-io/flannel': {
+    ...{ from: 'v0.28.8', to: 'v0.28.10' },
+    reason: 'Go modules that these releases need are missing in the public module proxy.',
+  },
+};
+
+/**
+ * Modules whose minor version each release of Kubernetes decides (constants of kubeadm; the Go version of its build), so that a
+ * newer minor is no update.
+ */
+export const MINORS_OF_KUBERNETES: readonly string[] = [
+  'go.etcd.io/etcd/',
+  'github.com/coredns/coredns',
+  'golang.org/toolchain',
+];
 
 /** The image references that kubeadm and our charts expect, by component name. */
 export function imageReferences(versions: BundleVersions) {

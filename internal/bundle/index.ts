@@ -31,6 +31,8 @@ export {
   imageReferences,
   KUBERNETES_VERSIONS,
   supportOf,
+  HELD_RELEASES,
+  MINORS_OF_KUBERNETES,
   versionsFor,
   type BundleVersions,
 } from './component-versions.ts';

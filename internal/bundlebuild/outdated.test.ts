@@ -10,13 +10,19 @@ const RUNC = 'github.com/opencontainers/runc';
 const { runc } = versionsFor(DEFAULT_KUBERNETES_VERSION);
 const [, minor = ''] = /^(v\d+\.\d+)\./.exec(runc) ?? [];
 
+/** Modules whose path ends with a major version; the next major of a module does not exist. */
+const WITH_MAJOR = /\/(helm|etcd\/\w+)\/v3\/@v|\/containerd\/v2\/@v/;
+const isNextMajor = (url: string): boolean => /\/v\d+\/@v\/list$/.test(url) && !WITH_MAJOR.test(url);
+
 /** A server with these texts by URL; the list of every other module is empty. */
 function served(texts: Readonly<Record<string, string>>): HttpPort {
   return {
     get: async (url) => {
-      const text = texts[url] ?? (url.endsWith('/@v/list') ? '' : undefined);
+      const text = texts[url] ?? (url.endsWith('/@v/list') && !isNextMajor(url) ? '' : undefined);
       if (text === undefined)
-        throw new BundleBuildError('bundlebuild-download', `downloading ${url}: HTTP 404`);
+        throw new BundleBuildError('bundlebuild-download', `downloading ${url}: HTTP 404`, {
+          details: { status: 404 },
+        });
       const body = (async function* () {
         yield Buffer.from(text);
       })();
@@ -43,7 +49,8 @@ describe('findOutdated()', () => {
     expect(found).toEqual([
       {
         ...{ module: RUNC, pinned: runc, kubernetes: KUBERNETES_VERSIONS },
-        ...{ newestPatch: `${minor}.99`, newest: 'v99.0.0', vulnerabilities: undefined },
+        ...{ newestPatch: `${minor}.99`, newest: 'v99.0.0', update: 'v99.0.0' },
+        ...{ heldBack: undefined, vulnerabilities: undefined },
       },
     ]);
   });
@@ -53,6 +60,57 @@ describe('findOutdated()', () => {
     const kubernetes = modules.filter(({ module }) => module === 'k8s.io/kubernetes');
     expect(kubernetes.map(({ pinned }) => pinned)).toEqual(KUBERNETES_VERSIONS);
     expect(kubernetes.map(({ newest }) => newest)).toEqual(KUBERNETES_VERSIONS);
+  });
+
+  test('counts a new minor of Kubernetes as an update, and a minor of etcd that no Kubernetes names not', async () => {
+    const { modules, verdict } = await find({
+      ...indexOf('x', []),
+      [`${PROXY}/k8s.io/kubernetes/@v/list`]: 'v1.99.0',
+      [`${PROXY}/go.etcd.io/etcd/server/v3/@v/list`]: 'v3.99.0',
+    });
+    const updates = modules.flatMap(({ module, update }) =>
+      update === undefined ? [] : [`${module} ${update}`],
+    );
+    expect(new Set(updates)).toEqual(new Set(['k8s.io/kubernetes v1.99.0']));
+    expect(verdict).toBe('outdated');
+  });
+
+  test('finds a new major version, which is another module', async () => {
+    const { modules } = await find({ [`${PROXY}/github.com/containerd/containerd/v3/@v/list`]: 'v3.0.1' });
+    expect(modules.find(({ module }) => module === 'github.com/containerd/containerd/v2')).toMatchObject({
+      ...{ newest: 'v3.0.1', update: 'v3.0.1' },
+    });
+  });
+
+  test('shows Helm 4 and the reason why Helm 3 stays, and finds a patch of Helm 3', async () => {
+    const four = { [`${PROXY}/helm.sh/helm/v4/@v/list`]: 'v4.2.0' };
+    const helmOf = async (texts: Readonly<Record<string, string>>) =>
+      (await find({ ...four, ...texts })).modules.find(({ module }) => module === 'helm.sh/helm/v3');
+    expect(await helmOf({})).toMatchObject({
+      ...{ newest: 'v4.2.0', update: undefined, heldBack: expect.stringMatching(/^Helm 4 /) as unknown },
+    });
+    expect(await helmOf({ [`${PROXY}/helm.sh/helm/v3/@v/list`]: 'v3.99.1' })).toMatchObject({
+      ...{ newest: 'v4.2.0', update: 'v3.99.1' },
+    });
+  });
+
+  test('fails when the list of the next major cannot be read', async () => {
+    const http: HttpPort = {
+      get: (url) =>
+        /\/helm\/v4\//.test(url)
+          ? Promise.reject(
+              new BundleBuildError('bundlebuild-download', 'HTTP 503', { details: { status: 503 } }),
+            )
+          : served({}).get(url, { signal: new AbortController().signal }),
+    };
+    const { signal } = new AbortController();
+    await expect(findOutdated({ ports: { http }, env: {}, signal })).rejects.toThrow('HTTP 503');
+  });
+
+  test('knows no verdict without vulnerabilities', async () => {
+    expect((await find({})).verdict).toBe('unknown');
+    expect((await find(indexOf('x', []))).verdict).toBe('current');
+    expect((await find(indexOf(RUNC, [{ id: 'GO-1' }]))).verdict).toBe('outdated');
   });
 
   test('finds the newest Go toolchain', async () => {

@@ -1,5 +1,11 @@
 import { z } from 'zod';
-import { GO_TOOLCHAIN, KUBERNETES_VERSIONS, versionsFor } from '../bundle/index.ts';
+import {
+  GO_TOOLCHAIN,
+  HELD_RELEASES,
+  KUBERNETES_VERSIONS,
+  MINORS_OF_KUBERNETES,
+  versionsFor,
+} from '../bundle/index.ts';
 import { describeError } from '../errors/index.ts';
 import type { BuildContext } from './build-context.ts';
 import type { HttpPort } from './download/http-port.ts';
@@ -29,7 +35,12 @@ export interface PinnedModule {
   readonly kubernetes: readonly string[];
   /** The newest patch of the pinned minor version. */
   readonly newestPatch: string;
+  /** The newest release, also of a newer major version, which is another module. */
   readonly newest: string;
+  /** A newer release that bundles should use: a patch, or a minor or major version. */
+  readonly update: string | undefined;
+  /** Why a newer release is not an update. */
+  readonly heldBack: string | undefined;
   /**
    * Vulnerabilities of the pinned version; undefined when the database could not be read. Vulnerabilities of its
    * dependencies do not count.
@@ -41,6 +52,8 @@ export interface PinnedModule {
 export interface Outdated {
   readonly modules: readonly PinnedModule[];
   readonly vulnerabilitiesUnknown: string | undefined;
+  /** `unknown`: no update was found, but vulnerabilities could not be read. */
+  readonly verdict: 'current' | 'outdated' | 'unknown';
 }
 
 /**
@@ -59,7 +72,7 @@ export async function findOutdated({
   const proxy = moduleProxy(env['GOPROXY']);
   const lists = new Map<string, Promise<readonly string[]>>();
   const released = (module: string): Promise<readonly string[]> => {
-    const list = lists.get(module) ?? get(`${proxy}/${module}/@v/list`).then((text) => text.split('\n'));
+    const list = lists.get(module) ?? releasesOf(module, (path) => get(`${proxy}/${path}/@v/list`));
     lists.set(module, list);
     return list;
   };
@@ -70,23 +83,65 @@ export async function findOutdated({
       signal.throwIfAborted();
       return { why: describeError(error) };
     });
+  const pinnedOnes = pinnedModules();
   const modules = await Promise.all(
-    pinnedModules().map(async ({ module, pinned, kubernetes }) => {
-      const versions = [pinned, ...(await released(module))].filter((each) => partsOf(each) !== undefined);
-      const [major, minor] = partsOf(pinned) ?? [];
-      const isSameMinor = (each: string): boolean => {
-        const parts = partsOf(each);
-        return parts?.[0] === major && parts?.[1] === minor;
-      };
-      return {
-        ...{ module, pinned: shown(pinned), kubernetes },
-        newestPatch: shown(newestOf(versions.filter(isSameMinor))),
-        newest: shown(newestOf(versions)),
-        vulnerabilities: 'index' in known ? vulnerabilitiesOf(known.index, module, shown(pinned)) : undefined,
-      };
-    }),
+    pinnedOnes.map(async ({ module, pinned, kubernetes }) => ({
+      ...{ module, pinned: shown(pinned), kubernetes },
+      ...compareReleases({
+        ...{ module, pinned },
+        // Several versions of Kubernetes pin several minors of a module. The newest of them is compared with new minors.
+        newestPinned: newestOf(pinnedOnes.flatMap((each) => (each.module === module ? [each.pinned] : []))),
+        released: await released(module),
+      }),
+      vulnerabilities: 'index' in known ? vulnerabilitiesOf(known.index, module, shown(pinned)) : undefined,
+    })),
   );
-  return { modules, vulnerabilitiesUnknown: 'why' in known ? known.why : undefined };
+  const isOutdated = modules.some(
+    ({ update, vulnerabilities = [] }) => update !== undefined || vulnerabilities.length > 0,
+  );
+  const verdict = isOutdated ? 'outdated' : 'index' in known ? 'current' : 'unknown';
+  return { modules, vulnerabilitiesUnknown: 'why' in known ? known.why : undefined, verdict };
+}
+
+/** All versions of a module. A major version above 1 is a module of its own, so the next ones are asked for. */
+async function releasesOf(
+  module: string,
+  list: (path: string) => Promise<string>,
+): Promise<readonly string[]> {
+  const versions = (await list(module)).split('\n');
+  if (module === TOOLCHAIN) return versions;
+  const [, path = module, suffix = '1'] = /^(.*)\/v(\d+)$/.exec(module) ?? [];
+  const next = await list(`${path}/v${Number(suffix) + 1}`).catch((error: unknown) => {
+    const status = error instanceof BundleBuildError ? error.details['status'] : undefined;
+    if (status === 404 || status === 410) return '';
+    throw error;
+  });
+  return [...versions, ...next.split('\n')];
+}
+
+function compareReleases(given: {
+  readonly module: string;
+  readonly pinned: string;
+  readonly newestPinned: string;
+  readonly released: readonly string[];
+}): Pick<PinnedModule, 'newestPatch' | 'newest' | 'update' | 'heldBack'> {
+  const { module, pinned, newestPinned, released } = given;
+  const held = HELD_RELEASES[module];
+  const isHeld = (each: string): boolean =>
+    held !== undefined && compareBeginnings(each, held.from) >= 0 && compareBeginnings(each, held.to) <= 0;
+  const isSameMinor = (each: string): boolean => compareBeginnings(each, minorOf(pinned)) === 0;
+  const decidesOnMinor = !MINORS_OF_KUBERNETES.some((prefix) => module.startsWith(prefix));
+  const versions = [pinned, ...released].filter((each) => partsOf(each) !== undefined);
+  const usable = versions.filter((each) => !isHeld(each));
+  const [patch, newest] = [newestOf(usable.filter(isSameMinor)), newestOf(usable)];
+  const isNewMinor = decidesOnMinor && compareVersions(newest, newestPinned) > 0;
+  const update = isNewMinor ? newest : compareVersions(patch, pinned) > 0 ? patch : undefined;
+  return {
+    newestPatch: shown(newestOf(versions.filter(isSameMinor))),
+    newest: shown(newestOf(versions)),
+    update: update && shown(update),
+    heldBack: versions.some((each) => isHeld(each)) ? held?.reason : undefined,
+  };
 }
 
 /** Each pair of a module and a version once, with the Kubernetes versions that need it. */
@@ -135,6 +190,20 @@ function compareVersions(one: string, other: string): number {
     if (difference !== 0) return difference;
   }
   return 0;
+}
+
+/** Compares a version with the beginning of one: `v3` stands for all versions of the major. */
+function compareBeginnings(version: string, beginning: string): number {
+  const parts = partsOf(version) ?? [];
+  for (const [index, part] of beginning.slice(1).split('.').map(Number).entries()) {
+    const difference = (parts[index] ?? -1) - part;
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+function minorOf(version: string): string {
+  return `v${(partsOf(version) ?? []).slice(0, 2).join('.')}`;
 }
 
 function partsOf(version: string): readonly number[] | undefined {

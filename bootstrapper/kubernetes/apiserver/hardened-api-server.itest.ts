@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createPrivateKey, createPublicKey } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { request, type RequestOptions } from 'node:https';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -26,6 +26,10 @@ const READY_MS = 90_000;
 const POLL_MS = 200;
 /** Arguments whose files this test does not have. */
 const LEFT_OUT = ['authorization-config', 'encryption-provider-config', 'kubelet-certificate-authority'];
+/** Limits that the test reaches: a file of the audit log has at least 1 MB. The unit tests have those of clusters. */
+const SMALLER: Readonly<Record<string, string>> = { 'audit-log-maxsize': '1', 'audit-log-maxbackup': '2' };
+/** Events of a namespace that are accepted at once. */
+const EVENTS = 20;
 const BODY = 'c2VjcmV0LWJvZHktb2YtdGhlLXRlc3Q=';
 const hardened = {
   ...settings,
@@ -84,6 +88,7 @@ beforeAll(async () => {
     await writeFile(join(directory, name), text, { mode: 0o600 });
   const disk = relocated();
   await writeAdmissionConfig(disk, hardened);
+  await allowFewEvents();
   await writeAuthenticationConfig(disk, hardened);
   await writeAuditPolicy(disk);
   port = await findFreePort();
@@ -104,12 +109,29 @@ afterAll(async () => {
   await rm(directory, { recursive: true });
 }, 30_000);
 
+/** Replaces the limit of a namespace, because thousands of events would take too long. */
+async function allowFewEvents(): Promise<void> {
+  const path = onThisMachine(PATHS.admission);
+  const { plugins, ...rest } = JSON.parse(await readFile(path, 'utf8')) as {
+    plugins: { name: string; configuration: { limits?: { type: string }[] } }[];
+  };
+  const limits = plugins.find(({ name }) => name === 'EventRateLimit')?.configuration.limits ?? [];
+  const limit = limits.find(({ type }) => type === 'Namespace');
+  if (limit === undefined) throw new Error('events of a namespace have no limit');
+  Object.assign(limit, { qps: 1, burst: EVENTS });
+  await writeFile(path, JSON.stringify({ ...rest, plugins }));
+}
+
+/** The path on this machine for a file of a node. */
+function onThisMachine(path: string): string {
+  return join(moved(dirname(path)), path.slice(dirname(path).length + 1));
+}
+
 function relocated(): FilePort {
   const files = new DiskFiles();
   return Object.assign(Object.create(files) as DiskFiles, {
     makeDirectory: (path: string, mode?: number) => files.makeDirectory(moved(path), mode),
-    writeAtomic: (path: string, text: string) =>
-      files.writeAtomic(join(moved(dirname(path)), path.slice(dirname(path).length + 1)), text),
+    writeAtomic: (path: string, text: string) => files.writeAtomic(onThisMachine(path), text),
   });
 }
 
@@ -136,10 +158,8 @@ function flags(etcdEndpoint: string): string[] {
     '--service-cluster-ip-range=10.96.0.0/16',
     ...own.extraArgs
       .filter(({ name }) => !LEFT_OUT.some((each) => name.startsWith(each)))
-      .map(({ name, value }) => {
-        const isPath = value.startsWith('/');
-        return `--${name}=${isPath ? join(moved(dirname(value)), value.slice(dirname(value).length + 1)) : value}`;
-      }),
+      .map(({ name, value }) => ({ name, value: SMALLER[name] ?? value }))
+      .map(({ name, value }) => `--${name}=${value.startsWith('/') ? onThisMachine(value) : value}`),
   ];
 }
 
@@ -271,5 +291,40 @@ describe('an API server with the hardening of a new cluster', () => {
     expect(text).not.toContain('"requestURI":"/readyz"');
     expect((await stat(path)).mode & 0o777).toBe(0o600);
     expect((await stat(dirname(path))).mode & 0o777).toBe(0o700);
+  });
+
+  test('answers 429 when a namespace gets more events than allowed', async () => {
+    const event = (number: number) =>
+      create('/api/v1/namespaces/default/events', {
+        metadata: { name: `event-${number}` },
+        involvedObject: { kind: 'Namespace', namespace: 'default', name: 'default' },
+        ...{ type: 'Normal', reason: 'Test', message: 'test' },
+      });
+    const answers = await Promise.all(Array.from({ length: 4 * EVENTS }, (_, number) => event(number)));
+    const having = (status: number) => answers.filter((each) => each.status === status).length;
+    expect(having(201)).toBeGreaterThanOrEqual(EVENTS);
+    expect(having(429)).toBeGreaterThanOrEqual(EVENTS);
+    expect(having(201) + having(429)).toBe(answers.length);
+  });
+
+  // The last one, because the files that the other tests read are rotated.
+  test('rotates the audit log at its size, and keeps no more files than allowed', async () => {
+    // A role is logged with its body.
+    const resourceNames = Array.from({ length: 4000 }, (_, number) => `${'x'.repeat(60)}-${number}`);
+    const rules = [{ apiGroups: [''], resources: ['pods'], resourceNames, verbs: ['get'] }];
+    for (let number = 0; number < 12; number++) {
+      const metadata = { name: `large-${number}` };
+      const roles = '/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles';
+      expect((await create(roles, { metadata, rules })).status).toBe(201);
+    }
+    const log = moved(dirname(PATHS.auditLog));
+    const sizes = async (): Promise<readonly number[]> =>
+      Promise.all((await readdir(log)).map(async (name) => (await stat(join(log, name))).size));
+    // Old files are deleted in the background.
+    for (let polls = 0; polls < 100 && (await sizes()).length > 3; polls++)
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    const found = await sizes();
+    expect(found).toHaveLength(3);
+    expect(Math.max(...found)).toBeLessThanOrEqual(1024 ** 2);
   });
 });

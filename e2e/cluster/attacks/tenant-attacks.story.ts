@@ -109,6 +109,31 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
     attempted('find a TPM in /dev', 'the container runtime', 'ENOENT');
   });
 
+  await story.test(
+    'a pod runs with the seccomp profile of the runtime and a limit of processes',
+    async () => {
+      const uid = '$(kubectl -n tenant get pod app -o "jsonpath={.metadata.uid}" | tr - _)'.replace(
+        'tenant',
+        TENANT,
+      );
+      // 0: no profile, 2: a filter. Also programs of the node have a filter if the host of the tests runs in a container.
+      const filters = async (pid: string): Promise<number> =>
+        Number(await cluster.sh(NODE, `sed -n 's/^Seccomp_filters:[[:space:]]*//p' /proc/${pid}/status`));
+      const pids = await cluster.sh(
+        NODE,
+        `uid=${uid}; for pid in $(pgrep -x pause); do if grep -q "$uid" /proc/$pid/cgroup; then echo $pid; fi; done`,
+      );
+      // The sandbox and the container.
+      assert.equal(pids.split('\n').length, 2, pids);
+      for (const pid of pids.split('\n')) {
+        assert.equal(await cluster.sh(NODE, `sed -n 's/^Seccomp:[[:space:]]*//p' /proc/${pid}/status`), '2');
+        assert.ok((await filters(pid)) > (await filters('1')), `process ${pid} has no filter of its own`);
+      }
+      const limit = `uid=${uid}; find /sys/fs/cgroup -path "*pod$uid.slice/pids.max" -exec cat {} +`;
+      assert.equal(await cluster.sh(NODE, limit), '4096');
+    },
+  );
+
   await story.test('a pod cannot reach a port on the loopback of the node', async () => {
     const ports = (await cluster.sh(NODE, `ss -Hltn | awk '$4 ~ /^127\\./ {print $4}' | sed 's/.*://'`))
       .split('\n')

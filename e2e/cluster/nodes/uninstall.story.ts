@@ -33,8 +33,10 @@ const LIST = 'find . \\( -path ./proc -o -path ./sys -o -path ./dev -o -path ./r
 
 /** Keeps no pod away from a node without a choice. */
 const TAINT = { key: 'edge', value: 'yes', effect: 'PreferNoSchedule' };
+const LABEL = 'example.org/rack';
 const listWithTaint = editJoinSettings(({ join }) => {
-  for (const entry of join.inventory) if (entry.name === WORKER) Object.assign(entry, { taints: [TAINT] });
+  for (const entry of join.inventory)
+    if (entry.name === WORKER) Object.assign(entry, { taints: [TAINT], labels: { [LABEL]: 'r7' } });
 });
 
 /**
@@ -56,13 +58,19 @@ await test('a removed machine stops its programs and reports its removal, and af
     bench.must('--workspace', await cluster.workspace(), ...args);
   const purge = (machine = WORKER) => cluster.try(machine, 'dpkg', '--purge', 'cluster-agent');
 
-  await story.test('a taint of the inventory is in Kubernetes', async () => {
+  await story.test('a taint and a label of the inventory are in Kubernetes', async () => {
     const taints = 'jsonpath={range .spec.taints[*]}{.key}={.value}:{.effect} {end}';
     await eventually(
       `the taint of ${WORKER}`,
       30,
       () => cluster.run('n1', 'kubectl', 'get', 'node', WORKER, '--output', taints),
       (text) => text.includes('edge=yes:PreferNoSchedule'),
+    );
+    await eventually(
+      `the label of ${WORKER}`,
+      30,
+      () => cluster.run('n1', 'kubectl', 'get', 'nodes', '--selector', `${LABEL}=r7`, '--output', 'name'),
+      (text) => text.trim() === `node/${WORKER}`,
     );
   });
 

@@ -21,7 +21,7 @@ export interface HttpPort {
   /**
    * GET, from `offset` on where the server supports ranges. Follows redirects. Returns undefined when `offset` is the end of the
    * file (status 416).
-   * @throws BundleBuildError `bundlebuild-download`
+   * @throws BundleBuildError `bundlebuild-download`, with `details.status` if the server has answered
    */
   get(url: string, options: HttpOptions): Promise<HttpResponse | undefined>;
 }
@@ -45,9 +45,7 @@ export class FetchHttp implements HttpPort {
       throw new BundleBuildError(
         'bundlebuild-download',
         `downloading ${url}: HTTP status ${response.status}`,
-        {
-          retryable,
-        },
+        { retryable, details: { status: response.status } },
       );
     }
     const start = startOf(response, offset);
