@@ -184,7 +184,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
       chip = otherChip;
       tpm = otherChip.open();
       await expect(judge(boot(copy).evidence, { shows: 'boot-baseline' })).rejects.toMatchObject({
-        code: 'tpm-credential-rejected',
+        code: 'tpm-storage-key-changed',
       });
       await tpm[Symbol.asyncDispose]();
     } finally {

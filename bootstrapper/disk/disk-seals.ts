@@ -13,6 +13,7 @@ const LOCKED: ReadonlySet<string> = new Set([
   'tpm-policy-failed',
   'tpm-credential-rejected',
   'tpm-seal-unproved',
+  'tpm-storage-key-changed',
 ]);
 
 /** Two new random shares. */

@@ -23,6 +23,7 @@ export { FakeCommands, type CommandAnswer } from './host/fake-commands.ts';
 export { FakeUnits } from './host/fake-units.ts';
 export { createSoftKey, FakeTpm } from './tpm/fake-tpm.ts';
 export { createSwtpmFactory, type Swtpm, type SwtpmFactory } from './tpm/swtpm.ts';
+export { interpose, type Alteration, type Intercepted, type TpmInterposer } from './tpm/tpm-interposer.ts';
 export { elfFile } from './build/elf-file.ts';
 export { goProgram } from './build/go-program.ts';
 export { fakeProgram, FakeBuildTools } from './build/fake-build-tools.ts';

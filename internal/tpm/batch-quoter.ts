@@ -159,6 +159,7 @@ export class BatchQuoter {
     if (known !== undefined) return known;
     const key = await createAttestationKey(connection, this.#options.attestationKeySecret, signal);
     connection.keepLoaded(key);
+    if (key.session !== undefined) connection.keepLoaded(key.session);
     this.#keys.set(connection, key);
     return key;
   }

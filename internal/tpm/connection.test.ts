@@ -1,8 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
+import { Secret } from '../secret/index.ts';
 import { FakeClock, settle } from '../testing/index.ts';
 import { respond } from '../testing/tpm/fake-tpm.ts';
 import { TpmConnection } from './connection.ts';
+import { HmacSession } from './sessions/hmac-session.ts';
 import type { Transport } from './transport.ts';
+import { WireWriter } from './wire.ts';
 
 const COMMAND = { name: 'getRandom', parameters: Uint8Array.of(0, 8) } as const;
 const OK = respond({ parameters: Uint8Array.of(0, 1, 9) });
@@ -77,6 +80,25 @@ describe('TpmConnection.execute()', () => {
     expect(connection.broken).toBe(true);
     await expect(connection.execute(COMMAND, never)).rejects.toMatchObject({ code: 'tpm-connection' });
   });
+});
+
+test('a connection is not used again after a response with a wrong HMAC, whose session the TPM has gone on with', async () => {
+  const zero = new Uint8Array(32);
+  const sessionHandle = 0x02000000;
+  const session = new HmacSession({ handle: sessionHandle, key: new Secret(zero), nonceTpm: zero });
+  const proof = new WireWriter().sized(zero).u8(1).sized(zero).finish();
+  const forged = new WireWriter()
+    .u16(0x8002)
+    .u32(14 + proof.length)
+    .u32(0)
+    .u32(0)
+    .bytes(proof)
+    .finish();
+  const { connection, sent } = connect([forged]);
+  const authorizations = [{ sessionHandle, value: zero, session }];
+  const command = { name: 'nvIncrement', handles: [1, 1], authorizations } as const;
+  await expect(connection.run(command, never)).rejects.toMatchObject({ code: 'tpm-response-altered' });
+  expect([connection.broken, sent.length]).toEqual([true, 1]);
 });
 
 describe('loaded TPM objects', () => {

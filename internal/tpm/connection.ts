@@ -23,6 +23,14 @@ export interface ConnectionOptions {
   readonly clock: Clock;
   /** Timeout of one command. RSA key generation on a hardware TPM takes up to a minute. */
   readonly commandTimeLimitMs: number;
+  /** What all connections to one TPM remember. */
+  readonly memory?: TpmMemory;
+}
+
+/** What a program remembers of its TPM, so that nobody puts another one in its place. */
+export interface TpmMemory {
+  /** Name of the storage key with which this program has opened sessions. */
+  storageKeyName?: Uint8Array;
 }
 
 /**
@@ -30,6 +38,8 @@ export interface ConnectionOptions {
  * an object disposes it; objects that are left are flushed when the task or the connection ends.
  */
 export class TpmConnection implements AsyncDisposable {
+  /** See `TpmMemory`. */
+  readonly memory: TpmMemory;
   readonly #options: ConnectionOptions;
   readonly #loaded = new Set<number>();
   readonly #kept = new Set<number>();
@@ -37,6 +47,7 @@ export class TpmConnection implements AsyncDisposable {
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
+    this.memory = options.memory ?? {};
   }
 
   /** Whether the connection is unusable: it is closed, or a response may still arrive. */
@@ -52,9 +63,20 @@ export class TpmConnection implements AsyncDisposable {
       signal.throwIfAborted();
       const response = await this.#transmit(command, message);
       const rc = readResponseCode(response, command.name);
-      if (!isRetryable(rc)) return decodeResponse(response, command);
+      if (!isRetryable(rc)) return this.#decode(response, command);
       if (attempt === MAX_ATTEMPTS) throw errorFromResponseCode(command.name, rc);
       await this.#options.clock.sleep(backoff.nextMs(), signal);
+    }
+  }
+
+  /** A salted session whose response is refused has another nonce than its TPM: the next task opens a new connection. */
+  #decode(response: Uint8Array, command: TpmCommand): TpmResponse {
+    try {
+      return decodeResponse(response, command);
+    } catch (error) {
+      const isSalted = command.authorizations?.some(({ session }) => session !== undefined) === true;
+      if (isSalted && readResponseCode(response, command.name) === 0) this.#broken = true;
+      throw error;
     }
   }
 

@@ -22,6 +22,14 @@ export const tpmErrors = defineErrors({
     'A TPM structure violates the TPM 2.0 specification: a length, tag or value is wrong.',
     'If the local TPM sent the structure, update the firmware of the TPM. If the structure came over the network, do not trust the sender.',
   ),
+  'tpm-response-altered': fault.peer.refused(
+    'A response was altered on its way from the TPM, or does not come from the TPM with which the session was opened.',
+    'Examine the machine for a device between its mainboard and its TPM. On a virtual machine, ask who operates the host. Do not use the machine until this is explained.',
+  ),
+  'tpm-storage-key-changed': fault.peer.refused(
+    'The TPM shows another storage key than the one for which a secret was sealed: this is another TPM, it was cleared, or something between mainboard and TPM answers in its place.',
+    'If the TPM was replaced or cleared on purpose, recover the disk with the owner key. Otherwise examine the machine before you use it.',
+  ),
   'tpm-refused': fault.system.precondition(
     'The TPM refused a command. The details name the command and the response code.',
     'Look up the response code in the TPM 2.0 specification, Part 2, 6.6, or with `tpm2_rc_decode`.',

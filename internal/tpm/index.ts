@@ -9,10 +9,11 @@
  * untrusted bytes, because verifiers use `structures/` for bytes from the network. `internal/attestation` decides what is
  * trusted.
  */
-export { CURVES, digestOf, hashSizeBytes, type HashName } from './algorithms.ts';
+export { CURVES, digestOf, hashSizeBytes } from './algorithms.ts';
 export { BatchQuoter, quoteExtraData, type BatchedQuote } from './batch-quoter.ts';
 export { password, type Authorization } from './command.ts';
-export { activateCredential, createPrimary, HIERARCHY, readPublic } from './commands/keys.ts';
+export { HIERARCHY } from './commands/hierarchies.ts';
+export { activateCredential, createPrimary, readPublic } from './commands/keys.ts';
 export { getRandom, listHandles, shutdown, TRANSIENT_HANDLES } from './commands/lifecycle.ts';
 export {
   defineCounter,
@@ -39,6 +40,8 @@ export { leafHash, MAX_LEAVES, MAX_PATH, merkleTree, NODE_BYTES, rootFromProof }
 export { NvCounter } from './nv-counter.ts';
 export { sealProved, unsealProved } from './proved-seal.ts';
 export { sealSecret, unsealSecret } from './seal.ts';
+export { kdfA } from './sessions/kdf.ts';
+export { shareSecret } from './sessions/share-secret.ts';
 export { socketSource } from './socket-transport.ts';
 export {
   parseNvAttest,

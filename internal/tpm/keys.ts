@@ -1,10 +1,12 @@
 import { digestOf } from './algorithms.ts';
 import type { Authorization } from './command.ts';
-import { createPrimary, HIERARCHY, readPublic, type LoadedKey } from './commands/keys.ts';
+import { HIERARCHY } from './commands/hierarchies.ts';
+import { createPrimary, readPublic, type LoadedKey } from './commands/keys.ts';
 import { readNv, readNvPublic } from './commands/nv.ts';
 import { policyEndorsementSecret, policyOr, startPolicySession } from './commands/sessions.ts';
 import type { LoadedHandle, TpmConnection } from './connection.ts';
 import { TpmError } from './errors.ts';
+import { openStorage } from './storage.ts';
 import type { TpmPublic } from './structures/public.ts';
 import {
   attestationKeyTemplate,
@@ -88,16 +90,24 @@ export async function readEndorsementCertificate(
   return cutToDerLength(await readNv(tpm, certificateIndex, signal));
 }
 
+/** An attestation key (AK) in the memory of the TPM. Disposing flushes it, and its session. */
+export interface AttestationKey extends LoadedKey {
+  /** The session that authorizes the use of a key with a secret. */
+  readonly session?: LoadedHandle;
+}
+
 /**
  * Derives the attestation key (AK) and loads it in one connection. Without a secret, any program with access to the TPM
  * can derive the same key and sign with it. With a secret (at least 16 bytes), both the derivation and the
- * authorization value of the key depend on it, so that only programs that know the secret can use the key.
+ * authorization value of the key depend on it, so that only programs that know the secret can use the key. The
+ * authorization value crosses the bus encrypted, once. The input of the derivation crosses it in the clear, because a TPM
+ * encrypts only the first parameter of a command (docs/tpm-evidence.md, 7).
  */
-export function createAttestationKey(
+export async function createAttestationKey(
   tpm: TpmConnection,
   secret: Secret<Uint8Array> | undefined,
   signal: AbortSignal,
-): Promise<LoadedKey> {
+): Promise<AttestationKey> {
   const hierarchy = HIERARCHY.endorsement;
   if (secret === undefined)
     return createPrimary(tpm, { hierarchy, template: attestationKeyTemplate() }, signal);
@@ -105,8 +115,16 @@ export function createAttestationKey(
   if (value.length < 16) throw new RangeError('an AK secret must have at least 16 bytes');
   const derive = (label: string): Uint8Array =>
     digestOf('sha256', Buffer.from(`cluster ak ${label}\0`), value);
+  const { key: storageKey, session } = await openStorage(tpm, undefined, signal);
+  await storageKey[Symbol.asyncDispose]();
   const template = attestationKeyTemplate(derive('unique'));
-  return createPrimary(tpm, { hierarchy, template, authValue: derive('auth') }, signal);
+  const authValue = { value: derive('auth'), session };
+  const key = await createPrimary(tpm, { hierarchy, template, authValue }, signal);
+  const dispose = async (): Promise<void> => {
+    await key[Symbol.asyncDispose]();
+    await session[Symbol.asyncDispose]();
+  };
+  return { ...key, session, [Symbol.asyncDispose]: dispose };
 }
 
 /** Whether a public area was created from a template: everything before the field `unique` is equal. */

@@ -28,17 +28,10 @@ export async function certifyLockCounter(
   options: { readonly key: LoadedKey; readonly quoteExtraData: Uint8Array },
   signal: AbortSignal,
 ): Promise<SignedAttest> {
-  const { index, sizeBytes } = LOCK_COUNTER;
+  const { key, quoteExtraData } = options;
   const { attest, signature } = await certifyNv(
     tpm,
-    {
-      key: options.key,
-      extraData: lockCounterExtraData(options.quoteExtraData),
-      index,
-      indexAuth: AUTH,
-      sizeBytes,
-      offset: 0,
-    },
+    { key, extraData: lockCounterExtraData(quoteExtraData), nv: LOCK_COUNTER, indexAuth: AUTH },
     signal,
   );
   return { attest, signature: encodeSignature(canonicalSignature(parseSignature(signature), 'p256')) };

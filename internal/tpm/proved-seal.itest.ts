@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Secret } from '../secret/index.ts';
 import { createSwtpmFactory, type SwtpmFactory } from '../testing/index.ts';
-import { createProved } from './commands/creation.ts';
-import { createPrimary, extendPcr, readPcrs, sealProved, unsealProved, type TpmConnection } from './index.ts';
+import { createSealed } from './commands/creation.ts';
+import { extendPcr, readPcrs, sealProved, unsealProved, type TpmConnection } from './index.ts';
 import { parseProvedSeal } from './proved-seal.ts';
-import { STORAGE_PARENT } from './seal.ts';
-import { pcrPolicyDigest } from './structures/pcr-selection.ts';
+import { openStorage } from './storage.ts';
+import { pcrDigest, pcrPolicyDigest } from './structures/pcr-selection.ts';
 import { sealedObjectTemplate } from './structures/templates.ts';
 import { WireWriter } from './wire.ts';
 
@@ -65,7 +65,7 @@ describe('sealProved()', () => {
     await withTpm(async (other) => {
       await extend(other, 11);
       await expect(unsealProved(other, kept, FOR, never)).rejects.toMatchObject({
-        code: 'tpm-credential-rejected',
+        code: 'tpm-storage-key-changed',
       });
     }, others);
   });
@@ -93,14 +93,15 @@ describe('sealProved()', () => {
         .update(STEP)
         .digest();
       const label = createHash('sha256').update(`cluster sealed secret v1\0${FOR.purpose}`).digest();
-      const parent = await createPrimary(connection, STORAGE_PARENT, never);
-      const template = sealedObjectTemplate(pcrPolicyDigest(new Map([...now, [11, new Uint8Array(later)]])));
-      const forged = await createProved(
+      const values = new Map([...now, [11, new Uint8Array(later)]]);
+      const template = sealedObjectTemplate(pcrPolicyDigest(FOR.pcrs, pcrDigest(values, 'sha256')));
+      const { key: parent, session, ...storage } = await openStorage(connection, undefined, never);
+      const forged = await createSealed(
         connection,
-        { ...{ parent, template, secret: SECRET.reveal(), pcrs: FOR.pcrs }, outsideInfo: label },
+        { ...{ parent, session, template, secret: SECRET.reveal(), pcrs: FOR.pcrs }, outsideInfo: label },
         never,
       );
-      await parent[Symbol.asyncDispose]();
+      await storage[Symbol.asyncDispose]();
       await extend(connection, 11);
       await expect(unsealProved(connection, encode(forged), FOR, never)).rejects.toMatchObject({
         code: 'tpm-seal-unproved',

@@ -1,13 +1,12 @@
-import { Secret } from '../secret/index.ts';
+import type { Secret } from '../secret/index.ts';
 import { digestOf } from './algorithms.ts';
-import { createProved, parseCreationData, verifyCreation, type ProvedHalves } from './commands/creation.ts';
-import { createPrimary, loadObject } from './commands/keys.ts';
-import { readPcrs } from './commands/pcr.ts';
-import { policyPcr, startPolicySession } from './commands/sessions.ts';
+import { parseCreationData, verifyCreation, type ProvedHalves } from './commands/creation.ts';
+import { loadObject } from './commands/keys.ts';
 import type { TpmConnection } from './connection.ts';
 import { TpmError } from './errors.ts';
-import { MAX_SEALED_SECRET_BYTES, sealableBytes, STORAGE_PARENT } from './seal.ts';
-import { pcrDigest, pcrPolicyDigest } from './structures/pcr-selection.ts';
+import { sealToPcrs, unsealFromPcrs } from './sealed-object.ts';
+import { openStorage } from './storage.ts';
+import { pcrPolicyDigest } from './structures/pcr-selection.ts';
 import { sealedObjectTemplate } from './structures/templates.ts';
 import { WireReader, WireWriter } from './wire.ts';
 
@@ -35,17 +34,9 @@ export async function sealProved(
   { purpose, pcrs }: SealPurpose,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const bytes = sealableBytes(secret);
-  const values = await readPcrs(tpm, { hash: 'sha256', pcrs }, signal);
-  await using parent = await createPrimary(tpm, STORAGE_PARENT, signal);
-  const halves = await createProved(
-    tpm,
-    {
-      ...{ parent, secret: bytes, pcrs, outsideInfo: labelOf(purpose) },
-      template: sealedObjectTemplate(pcrPolicyDigest(values)),
-    },
-    signal,
-  );
+  await using storage = await openStorage(tpm, undefined, signal);
+  const outsideInfo = labelOf(purpose);
+  const halves = await sealToPcrs(tpm, { storage, secret, pcrs, outsideInfo }, signal);
   return new WireWriter()
     .u32(MAGIC)
     .u16(VERSION)
@@ -58,9 +49,9 @@ export async function sealProved(
 
 /**
  * Unseals a secret of `sealProved()`. The sealed secret comes from a disk, so an attacker may have replaced it.
- * @throws TpmError `tpm-policy-failed` when the PCRs have other values, `tpm-credential-rejected` for a blob of another
- * TPM, `tpm-seal-unproved` when the secret was sealed for another purpose, to other PCRs, or while the PCRs had other
- * values
+ * @throws TpmError `tpm-policy-failed` when the PCRs have other values, `tpm-storage-key-changed` for a blob of another
+ * TPM, `tpm-credential-rejected` for an altered one, `tpm-seal-unproved` when the secret was sealed for another purpose,
+ * to other PCRs, or while the PCRs had other values
  */
 export async function unsealProved(
   tpm: TpmConnection,
@@ -69,23 +60,16 @@ export async function unsealProved(
   signal: AbortSignal,
 ): Promise<Secret<Uint8Array>> {
   const halves = parseProvedSeal(sealed);
-  const { selection, pcrDigest: createdWith, outsideInfo } = parseCreationData(halves.creationData);
-  if (!equal(outsideInfo, labelOf(purpose))) throw unproved('the secret is for another purpose');
-  if (selection.hash !== 'sha256' || !sameNumbers(selection.pcrs, pcrs))
+  const created = parseCreationData(halves.creationData);
+  if (!equal(created.outsideInfo, labelOf(purpose))) throw unproved('the secret is for another purpose');
+  if (created.selection.hash !== 'sha256' || !sameNumbers(created.selection.pcrs, pcrs))
     throw unproved('the secret is for other PCRs');
-  await using parent = await createPrimary(tpm, STORAGE_PARENT, signal);
-  await using object = await loadObject(tpm, parent, halves, signal);
-  await verifyProof(tpm, { ...halves, handle: object.handle }, signal);
-  await using session = await startPolicySession(tpm, signal);
-  await policyPcr(tpm, { session, pcrs }, signal);
-  const command = { name: 'unseal', handles: [object.handle], authorizations: [session.auth] } as const;
-  const read = (reader: WireReader) => reader.sized('secret', MAX_SEALED_SECRET_BYTES);
-  const secret = new Secret(await tpm.ask(command, signal, read));
-  // The TPM has unsealed the secret, so the PCRs have the values that the secret is sealed to.
-  const current = await readPcrs(tpm, { hash: 'sha256', pcrs }, signal);
-  if (!equal(createdWith, pcrDigest(current, 'sha256')))
+  if (!hasPolicy(halves.publicPart, pcrPolicyDigest(pcrs, created.pcrDigest)))
     throw unproved('the PCRs had other values when the secret was sealed');
-  return secret;
+  await using storage = await openStorage(tpm, created.parentName, signal);
+  await using object = await loadObject(tpm, storage.key, halves, signal);
+  await verifyProof(tpm, { ...halves, ...object, session: storage.session }, signal);
+  return await unsealFromPcrs(tpm, { storage, object, pcrs }, signal);
 }
 
 /** Parses a blob of `sealProved()` from disk. @throws TpmError `tpm-malformed` */
@@ -103,7 +87,7 @@ export function parseProvedSeal(sealed: Uint8Array): ProvedHalves {
 
 async function verifyProof(
   tpm: TpmConnection,
-  object: ProvedHalves & { readonly handle: number },
+  object: Parameters<typeof verifyCreation>[1],
   signal: AbortSignal,
 ): Promise<void> {
   try {
@@ -113,6 +97,13 @@ async function verifyProof(
       throw unproved('this TPM did not create the secret, or created it under other conditions', cause);
     throw cause;
   }
+}
+
+/** Whether the TPM unseals the object under this policy only, and not for an authorization value. */
+function hasPolicy(publicPart: Uint8Array, policy: Uint8Array): boolean {
+  const template = sealedObjectTemplate(policy);
+  const head = template.subarray(0, -2); // without the size of `unique`, which is empty in a template
+  return equal(publicPart.subarray(0, head.length), head);
 }
 
 function labelOf(purpose: string): Uint8Array {

@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeClock, settle } from '../testing/index.ts';
 import { FakeTpm } from '../testing/tpm/fake-tpm.ts';
-import { createPrimary, HIERARCHY } from './commands/keys.ts';
+import { HIERARCHY } from './commands/hierarchies.ts';
+import { createPrimary } from './commands/keys.ts';
 import { attestationKeyTemplate } from './structures/templates.ts';
 import { Tpm } from './tpm.ts';
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock/index.ts';
 import { listHandles, startup, TRANSIENT_HANDLES, LOADED_SESSIONS } from './commands/lifecycle.ts';
-import { TpmConnection } from './connection.ts';
+import { TpmConnection, type TpmMemory } from './connection.ts';
 import { TpmError } from './errors.ts';
 import { isUninitialized } from './response-codes.ts';
 import type { TransportSource } from './transport.ts';
@@ -25,6 +25,7 @@ const MAX_WAITING = 256;
  */
 export class Tpm implements AsyncDisposable {
   readonly #options: Required<TpmOptions>;
+  readonly #memory: TpmMemory = {};
   #connection: TpmConnection | undefined;
   #tail: Promise<void> = Promise.resolve();
   #waiting = 0;
@@ -87,7 +88,7 @@ export class Tpm implements AsyncDisposable {
   async #connect(signal: AbortSignal): Promise<TpmConnection> {
     const transport = await this.#options.source.open(signal);
     const { clock, commandTimeLimitMs } = this.#options;
-    const connection = new TpmConnection({ transport, clock, commandTimeLimitMs });
+    const connection = new TpmConnection({ transport, clock, commandTimeLimitMs, memory: this.#memory });
     try {
       await prepare(connection, signal);
       return connection;

@@ -9,11 +9,11 @@ import {
 import { describe, expect, test } from '@jest/globals';
 import { createSoftKey } from '../../testing/tpm/fake-tpm.ts';
 import { CheckList } from '../check-list.ts';
-import { nameOf, parsePublic, WireReader, WireWriter } from '../../tpm/index.ts';
+import { kdfA, nameOf, parsePublic, WireReader, WireWriter } from '../../tpm/index.ts';
 import { CredentialActivations, activationAnswer } from './credential-activations.ts';
 import type { Endorsement } from './endorsement.ts';
 import { enrolErrors } from './errors.ts';
-import { kdfA, makeCredential } from './make-credential.ts';
+import { makeCredential } from './make-credential.ts';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const session = new Uint8Array(64).fill(1);
@@ -70,24 +70,6 @@ function openCredential(blob: Uint8Array, encryptedSeed: Uint8Array, name: Uint8
     32,
   );
 }
-
-describe('kdfA()', () => {
-  test('computes one block of SP 800-108 in counter mode', () => {
-    const key = Buffer.from('key');
-    const expected = createHmac('sha256', key)
-      .update(Buffer.from('00000001', 'hex'))
-      .update('STORAGE\0')
-      .update('u')
-      .update(Buffer.from('00000080', 'hex'));
-    expect(hex(kdfA({ hash: 'sha256', key, label: 'STORAGE', contextU: Buffer.from('u'), bits: 128 }))).toBe(
-      expected.digest().subarray(0, 16).toString('hex'),
-    );
-  });
-
-  test('refuses to derive more bits than one block', () => {
-    expect(() => kdfA({ hash: 'sha256', key: new Uint8Array(1), label: 'X', bits: 512 })).toThrow(RangeError);
-  });
-});
 
 describe('makeCredential()', () => {
   const secret = new Uint8Array(32).fill(5);

@@ -58,7 +58,11 @@ function openCredential(tpm: Tpm, kind: EndorsementKeyKind, name?: Uint8Array): 
     return await withEndorsementAuth(connection, endorsementKey, signal, (auth) =>
       activateCredential(
         connection,
-        { attestationKey, endorsementKey: { handle: endorsementKey.handle, auth }, ...credential },
+        {
+          attestationKey,
+          endorsementKey: { handle: endorsementKey.handle, name: endorsementKey.name, auth },
+          ...credential,
+        },
         signal,
       ),
     );

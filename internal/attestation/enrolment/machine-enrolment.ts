@@ -59,13 +59,13 @@ export function answerChallenge(
     const { kind } = await chooseEndorsementKey(connection, taskSignal);
     await using endorsementKey = await openEndorsementKey(connection, kind, taskSignal);
     await using attestationKey = await createAttestationKey(connection, attestationKeySecret, taskSignal);
-    const { handle } = endorsementKey;
+    const { handle, name } = endorsementKey;
     const secret = await withEndorsementAuth(connection, endorsementKey, taskSignal, (auth) =>
       activateCredential(
         connection,
         {
           attestationKey,
-          endorsementKey: { handle, auth },
+          endorsementKey: { handle, name, auth },
           credentialBlob: challenge.credentialBlob,
           encryptedSeed: challenge.encryptedSeed,
         },

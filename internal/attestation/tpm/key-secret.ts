@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { FilePort } from '../../file/index.ts';
 import { Secret } from '../../secret/index.ts';
-import { readPcrs, sealSecret, unsealSecret, type Tpm } from '../../tpm/index.ts';
+import { sealSecret, unsealSecret, type Tpm } from '../../tpm/index.ts';
 
 /** The location of the attestation key's secret. */
 export interface KeySecretOptions {
@@ -30,8 +30,7 @@ export function openKeySecret(options: KeySecretOptions, signal: AbortSignal): P
     const sealed = await files.read(path, MAX_SEALED_BYTES);
     if (sealed !== undefined) return unsealSecret(connection, sealed, taskSignal);
     const secret = new Secret<Uint8Array>(randomBytes(SECRET_BYTES));
-    const values = await readPcrs(connection, { hash: 'sha256', pcrs }, taskSignal);
-    await files.writeAtomic(path, await sealSecret(connection, secret, values, taskSignal));
+    await files.writeAtomic(path, await sealSecret(connection, secret, pcrs, taskSignal));
     return secret;
   });
 }

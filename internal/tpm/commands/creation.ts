@@ -1,11 +1,12 @@
 import { digestOf } from '../algorithms.ts';
-import { password } from '../command.ts';
 import type { TpmConnection } from '../connection.ts';
 import { encodePcrSelection, readPcrSelection, type PcrSelection } from '../structures/pcr-selection.ts';
 import { MAX_PUBLIC_BYTES } from '../structures/public.ts';
 import type { Template } from '../structures/templates.ts';
 import { WireReader, WireWriter } from '../wire.ts';
-import { HIERARCHY, type LoadedKey, type SealedHalves } from './keys.ts';
+import { HIERARCHY } from './hierarchies.ts';
+import type { LoadedKey, SealedHalves, SealedObject } from './keys.ts';
+import type { SaltedSession } from './sessions.ts';
 
 const MAX_CREATION_BYTES = 512;
 const ALG_NULL = 0x0010;
@@ -20,11 +21,15 @@ export interface ProvedHalves extends SealedHalves {
   readonly ticket: Uint8Array;
 }
 
-/** TPM2_Create of a sealed object: the TPM records the current values of the PCRs, and `outsideInfo` (at most 64 bytes). */
-export function createProved(
+/**
+ * TPM2_Create of a sealed object: the TPM records the current values of the PCRs, and `outsideInfo` (at most 64 bytes). The secret
+ * crosses the bus encrypted.
+ */
+export function createSealed(
   tpm: TpmConnection,
   options: {
-    readonly parent: LoadedKey;
+    readonly parent: Pick<LoadedKey, 'handle' | 'name'>;
+    readonly session: SaltedSession;
     readonly template: Template;
     readonly secret: Uint8Array;
     readonly pcrs: readonly number[];
@@ -32,35 +37,43 @@ export function createProved(
   },
   signal: AbortSignal,
 ): Promise<ProvedHalves> {
-  const { parent, template, secret, pcrs, outsideInfo } = options;
+  const { parent, session, template, secret, pcrs, outsideInfo } = options;
   const parameters = new WireWriter()
     .sized(new WireWriter().sized(EMPTY).sized(secret).finish()) // TPMS_SENSITIVE_CREATE
     .sized(template)
     .sized(outsideInfo)
     .bytes(encodePcrSelection({ hash: 'sha256', pcrs }))
     .finish();
-  return tpm.ask(
-    { name: 'create', handles: [parent.handle], authorizations: [parent.auth], parameters },
-    signal,
-    (reader) => {
-      const privatePart = reader.sized('private area', MAX_PUBLIC_BYTES);
-      const publicPart = reader.sized('public area', MAX_PUBLIC_BYTES);
-      const creationData = reader.sized('creationData', MAX_CREATION_BYTES);
-      reader.sized('creationHash', 64);
-      reader.expect(reader.u16('ticket tag'), ST_CREATION, 'ticket tag');
-      reader.expect(reader.u32('ticket hierarchy'), HIERARCHY.owner, 'ticket hierarchy');
-      return { publicPart, privatePart, creationData, ticket: reader.sized('ticket digest', 64) };
-    },
-  );
+  const command = {
+    name: 'create',
+    handles: [parent.handle],
+    names: [parent.name],
+    authorizations: [session.authorize(EMPTY, 'request')],
+    parameters,
+  } as const;
+  return tpm.ask(command, signal, (reader) => {
+    const privatePart = reader.sized('private area', MAX_PUBLIC_BYTES);
+    const publicPart = reader.sized('public area', MAX_PUBLIC_BYTES);
+    const creationData = reader.sized('creationData', MAX_CREATION_BYTES);
+    reader.sized('creationHash', 64);
+    reader.expect(reader.u16('ticket tag'), ST_CREATION, 'ticket tag');
+    reader.expect(reader.u32('ticket hierarchy'), HIERARCHY.owner, 'ticket hierarchy');
+    return { publicPart, privatePart, creationData, ticket: reader.sized('ticket digest', 64) };
+  });
 }
 
 /**
- * TPM2_CertifyCreation without a signature: the TPM checks that it created the loaded object, with exactly this creation data.
+ * TPM2_CertifyCreation without a signature: the TPM checks that it created the loaded object, with exactly this creation data. The
+ * session authenticates its answer.
  * @throws TpmError `tpm-refused` (TPM_RC_TICKET) for other creation data, another object or another TPM
  */
 export async function verifyCreation(
   tpm: TpmConnection,
-  object: { readonly handle: number; readonly creationData: Uint8Array; readonly ticket: Uint8Array },
+  object: Pick<SealedObject, 'handle' | 'name'> & {
+    readonly session: SaltedSession;
+    readonly creationData: Uint8Array;
+    readonly ticket: Uint8Array;
+  },
   signal: AbortSignal,
 ): Promise<void> {
   const parameters = new WireWriter()
@@ -71,21 +84,25 @@ export async function verifyCreation(
     .u32(HIERARCHY.owner)
     .sized(object.ticket)
     .finish();
-  const handles = [HIERARCHY.null, object.handle];
-  await tpm.ask(
-    { name: 'certifyCreation', handles, authorizations: [password()], parameters },
-    signal,
-    (reader) => {
-      reader.sized('certifyInfo', 1024);
-      reader.expect(reader.u16('signature'), ALG_NULL, 'signature');
-    },
-  );
+  const command = {
+    name: 'certifyCreation',
+    handles: [HIERARCHY.null, object.handle],
+    names: [new WireWriter().u32(HIERARCHY.null).finish(), object.name],
+    authorizations: [object.session.authorize()],
+    parameters,
+  } as const;
+  await tpm.ask(command, signal, (reader) => {
+    reader.sized('certifyInfo', 1024);
+    reader.expect(reader.u16('signature'), ALG_NULL, 'signature');
+  });
 }
 
 /** Parses TPMS_CREATION_DATA, which comes from a disk and counts only after `verifyCreation()`. @throws TpmError */
 export function parseCreationData(bytes: Uint8Array): {
   readonly selection: PcrSelection;
   readonly pcrDigest: Uint8Array;
+  /** Name of the storage key below which the object was created. */
+  readonly parentName: Uint8Array;
   readonly outsideInfo: Uint8Array;
 } {
   const reader = new WireReader(bytes, 'creation data');
@@ -93,9 +110,9 @@ export function parseCreationData(bytes: Uint8Array): {
   const pcrDigest = reader.sized('PCR digest', 64);
   reader.u8('locality');
   reader.u16('nameAlg of the parent');
-  reader.sized('name of the parent', 66);
+  const parentName = reader.sized('name of the parent', 66);
   reader.sized('qualified name of the parent', 66);
   const outsideInfo = reader.sized('outsideInfo', 64);
   reader.end();
-  return { selection, pcrDigest, outsideInfo };
+  return { selection, pcrDigest, parentName, outsideInfo };
 }

@@ -4,9 +4,7 @@ import { malformed } from '../errors.ts';
 import { MAX_PUBLIC_BYTES, nameOf, parsePublic, type TpmPublic } from '../structures/public.ts';
 import type { Template } from '../structures/templates.ts';
 import { WireWriter, type WireReader } from '../wire.ts';
-
-/** Permanent handles of the hierarchies (Part 2, 7.4). */
-export const HIERARCHY = { owner: 0x40000001, endorsement: 0x4000000b, null: 0x40000007 } as const;
+import type { PolicySession, SaltedSession } from './sessions.ts';
 
 const EMPTY = new Uint8Array();
 
@@ -21,8 +19,11 @@ export interface LoadedKey extends LoadedHandle {
 interface PrimaryOptions {
   readonly hierarchy: number;
   readonly template: Template;
-  /** Authorization value of the new key; default: empty. The hierarchy itself must have an empty password. */
-  readonly authValue?: Uint8Array;
+  /**
+   * Authorization value of the new key; default: empty. It crosses the bus encrypted here, and not at all when the key is used. The
+   * hierarchy itself must have an empty password.
+   */
+  readonly authValue?: { readonly value: Uint8Array; readonly session: SaltedSession };
 }
 
 /** TPM2_CreatePrimary: derives a key from the hierarchy's seed. The same template gives the same key. */
@@ -31,9 +32,9 @@ export async function createPrimary(
   options: PrimaryOptions,
   signal: AbortSignal,
 ): Promise<LoadedKey> {
-  const { hierarchy, template, authValue = EMPTY } = options;
+  const { hierarchy, template, authValue } = options;
   const parameters = new WireWriter()
-    .sized(sensitiveCreate(authValue, EMPTY))
+    .sized(sensitiveCreate(authValue?.value ?? EMPTY, EMPTY))
     .sized(template)
     .sized(EMPTY) // outsideInfo
     .u32(0) // creationPCR
@@ -41,7 +42,7 @@ export async function createPrimary(
   const command = {
     name: 'createPrimary',
     handles: [hierarchy],
-    authorizations: [password()],
+    authorizations: [authValue?.session.authorize(EMPTY, 'request') ?? password()],
     parameters,
   } as const;
   const response = await tpm.execute({ ...command, returnsHandle: true }, signal);
@@ -52,7 +53,7 @@ export async function createPrimary(
     readCreation(reader);
     const name = readName(reader, publicArea);
     reader.end();
-    return { ...loaded, publicArea, name, auth: password(authValue) };
+    return { ...loaded, publicArea, name, auth: authValue?.session.authorize(authValue.value) ?? password() };
   } catch (error) {
     await loaded[Symbol.asyncDispose]();
     throw error;
@@ -73,35 +74,16 @@ export function readPublic(
   });
 }
 
-/** TPM2_Create of a sealed object. Returns its public and private part and loads nothing. */
-export function createSealed(
-  tpm: TpmConnection,
-  options: { readonly parent: LoadedKey; readonly template: Template; readonly secret: Uint8Array },
-  signal: AbortSignal,
-): Promise<SealedHalves> {
-  const parameters = new WireWriter()
-    .sized(sensitiveCreate(EMPTY, options.secret))
-    .sized(options.template)
-    .sized(EMPTY)
-    .u32(0)
-    .finish();
-  const { handle, auth } = options.parent;
-  return tpm.ask(
-    { name: 'create', handles: [handle], authorizations: [auth], parameters },
-    signal,
-    (reader) => {
-      const privatePart = reader.sized('private area', MAX_PUBLIC_BYTES);
-      const publicPart = reader.sized('public area', MAX_PUBLIC_BYTES);
-      readCreation(reader);
-      return { publicPart, privatePart };
-    },
-  );
-}
-
 /** A sealed secret outside the TPM: the template with its policy, and the encrypted secret. */
 export interface SealedHalves {
   readonly publicPart: Uint8Array;
   readonly privatePart: Uint8Array;
+}
+
+/** A sealed secret in the memory of the TPM. */
+export interface SealedObject extends LoadedHandle {
+  /** Follows from the public part, and not from what the TPM says. */
+  readonly name: Uint8Array;
 }
 
 /** TPM2_Load: loads a sealed object below its parent key. */
@@ -110,11 +92,12 @@ export async function loadObject(
   parent: LoadedKey,
   halves: SealedHalves,
   signal: AbortSignal,
-): Promise<LoadedHandle> {
+): Promise<SealedObject> {
   const parameters = new WireWriter().sized(halves.privatePart).sized(halves.publicPart).finish();
   const command = {
     name: 'load',
     handles: [parent.handle],
+    names: [parent.name],
     authorizations: [parent.auth],
     parameters,
   } as const;
@@ -122,18 +105,47 @@ export async function loadObject(
   const loaded = tpm.track(response.handle);
   response.parameters.sized('name', 66);
   response.parameters.end();
-  return loaded;
+  return { ...loaded, name: nameOf({ bytes: halves.publicPart, nameHash: 'sha256' }) };
+}
+
+/**
+ * TPM2_Unseal: the secret, encrypted on the bus. The TPM returns that of the object with exactly this Name, or nothing: the session
+ * authenticates the Name, so that nobody on the bus can have another secret unsealed in its place.
+ */
+export function unseal(
+  tpm: TpmConnection,
+  options: {
+    readonly object: SealedObject;
+    readonly policy: PolicySession;
+    readonly session: SaltedSession;
+    readonly maxBytes: number;
+  },
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const { object, policy, session } = options;
+  const command = {
+    name: 'unseal',
+    handles: [object.handle],
+    names: [object.name],
+    authorizations: [policy.auth, session.authorize(EMPTY, 'response')],
+  } as const;
+  return tpm.ask(command, signal, (reader) => reader.sized('secret', options.maxBytes));
 }
 
 /**
  * TPM2_ActivateCredential: decrypts a credential that was created for this EK and the Name of this AK, and for no other pair.
- * `credentialBlob` and `encryptedSeed` come from the verifier; the TPM checks them.
+ * `credentialBlob` and `encryptedSeed` come from the verifier; the TPM checks them. With an attestation key that has a secret, the
+ * result crosses the bus encrypted.
  */
 export function activateCredential(
   tpm: TpmConnection,
   options: {
-    readonly attestationKey: Pick<LoadedKey, 'handle' | 'auth'>;
-    readonly endorsementKey: { readonly handle: number; readonly auth: Authorization };
+    readonly attestationKey: Pick<LoadedKey, 'handle' | 'name' | 'auth'>;
+    readonly endorsementKey: {
+      readonly handle: number;
+      readonly name: Uint8Array;
+      readonly auth: Authorization;
+    };
     readonly credentialBlob: Uint8Array;
     readonly encryptedSeed: Uint8Array;
   },
@@ -143,10 +155,15 @@ export function activateCredential(
   const command = {
     name: 'activateCredential',
     handles: [attestationKey.handle, endorsementKey.handle],
-    authorizations: [attestationKey.auth, endorsementKey.auth],
+    names: [attestationKey.name, endorsementKey.name],
+    authorizations: [encryptingResponse(attestationKey.auth), endorsementKey.auth],
     parameters: new WireWriter().sized(options.credentialBlob).sized(options.encryptedSeed).finish(),
   } as const;
   return tpm.ask(command, signal, (reader) => reader.sized('certInfo', 64));
+}
+
+function encryptingResponse(auth: Authorization): Authorization {
+  return auth.session === undefined ? auth : { ...auth, encrypts: 'response' };
 }
 
 /** TPMS_SENSITIVE_CREATE. */

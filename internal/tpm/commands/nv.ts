@@ -10,7 +10,7 @@ import {
   type NvPublic,
 } from '../structures/nv-public.ts';
 import { WireReader, WireWriter } from '../wire.ts';
-import { HIERARCHY } from './keys.ts';
+import { HIERARCHY } from './hierarchies.ts';
 
 /** Bytes for each TPM2_NV_Read and TPM2_NV_Write. Every TPM allows at least this (TPM_PT_NV_BUFFER_MAX). */
 const CHUNK_BYTES = 512;

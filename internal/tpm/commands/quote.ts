@@ -1,6 +1,7 @@
 import { ALG } from '../algorithms.ts';
 import type { Authorization } from '../command.ts';
 import type { TpmConnection } from '../connection.ts';
+import { nvNameOf, type NvPublic } from '../structures/nv-public.ts';
 import { encodePcrSelection, type PcrSelection } from '../structures/pcr-selection.ts';
 import { WireWriter, type WireReader } from '../wire.ts';
 import type { LoadedKey } from './keys.ts';
@@ -13,7 +14,7 @@ export interface SignedAttest {
 
 /** The key that signs a statement, and the extra data that the signature covers. */
 interface SigningOptions {
-  readonly key: Pick<LoadedKey, 'handle' | 'auth'>;
+  readonly key: Pick<LoadedKey, 'handle' | 'name' | 'auth'>;
   /** At most 64 bytes: a hash over everything that the statement is bound to. */
   readonly extraData: Uint8Array;
 }
@@ -29,36 +30,33 @@ export function quote(
     .u16(ALG.null)
     .bytes(encodePcrSelection(options.selection))
     .finish();
-  const { handle, auth } = options.key;
-  return tpm.ask(
-    { name: 'quote', handles: [handle], authorizations: [auth], parameters },
-    signal,
-    readSignedAttest,
-  );
+  const { handle, name, auth } = options.key;
+  const command = { name: 'quote', handles: [handle], names: [name], authorizations: [auth] } as const;
+  return tpm.ask({ ...command, parameters }, signal, readSignedAttest);
 }
 
-/** TPM2_NV_Certify: a signed statement of the content of an NV index, e.g. a counter. */
+/** TPM2_NV_Certify: a signed statement of the whole content of an NV index, e.g. a counter. */
 export function certifyNv(
   tpm: TpmConnection,
   options: SigningOptions & {
-    readonly index: number;
+    /** The definition of the index as it is now. */
+    readonly nv: NvPublic;
     readonly indexAuth: Authorization;
-    readonly sizeBytes: number;
-    readonly offset: number;
   },
   signal: AbortSignal,
 ): Promise<SignedAttest> {
-  const { key, index, indexAuth } = options;
+  const { key, nv, indexAuth } = options;
   const parameters = new WireWriter()
     .sized(options.extraData)
     .u16(ALG.null)
-    .u16(options.sizeBytes)
-    .u16(options.offset)
+    .u16(nv.sizeBytes)
+    .u16(0) // offset
     .finish();
   // The index authorizes its own reading, so it is both the authorizing and the certified handle.
-  const handles = [key.handle, index, index];
+  const handles = [key.handle, nv.index, nv.index];
+  const names = [key.name, nvNameOf(nv), nvNameOf(nv)];
   const authorizations = [key.auth, indexAuth];
-  return tpm.ask({ name: 'nvCertify', handles, authorizations, parameters }, signal, readSignedAttest);
+  return tpm.ask({ name: 'nvCertify', handles, names, authorizations, parameters }, signal, readSignedAttest);
 }
 
 function readSignedAttest(reader: WireReader): SignedAttest {

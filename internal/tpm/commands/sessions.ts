@@ -2,13 +2,65 @@ import { randomBytes } from 'node:crypto';
 import { ALG } from '../algorithms.ts';
 import { password, type Authorization } from '../command.ts';
 import type { LoadedHandle, TpmConnection } from '../connection.ts';
+import { HmacSession, sessionKey } from '../sessions/hmac-session.ts';
+import { shareSecret } from '../sessions/share-secret.ts';
 import { encodePcrSelection, pcrDigest } from '../structures/pcr-selection.ts';
+import { Secret } from '../../secret/index.ts';
+import type { TpmPublic } from '../structures/public.ts';
 import { WireWriter } from '../wire.ts';
-import { HIERARCHY } from './keys.ts';
+import { HIERARCHY } from './hierarchies.ts';
 
-const NULL_HANDLE = 0x40000007;
+const SESSION_HMAC = 0x00;
 const SESSION_POLICY = 0x01;
 const EMPTY = new Uint8Array();
+
+/** A session that keeps secrets from the bus to the TPM (docs/tpm-evidence.md, 7). */
+export interface SaltedSession extends LoadedHandle {
+  /**
+   * Authorizes a handle with its authorization value, which does not cross the bus. `encrypts`: whose first parameter is encrypted.
+   * It must be the first session of the command with a value: the HMAC of another first session would have to cover this one's nonce.
+   */
+  authorize(value?: Uint8Array, encrypts?: Authorization['encrypts']): Authorization;
+}
+
+/**
+ * TPM2_StartAuthSession: an HMAC session whose key only this program and the TPM that holds `saltKey` can compute. The caller makes
+ * sure beforehand that `saltKey` is a key of the right TPM.
+ */
+export async function startSaltedSession(
+  tpm: TpmConnection,
+  saltKey: { readonly handle: number; readonly publicArea: TpmPublic },
+  signal: AbortSignal,
+): Promise<SaltedSession> {
+  const nonceCaller = randomBytes(32);
+  const { secret: salt, encrypted } = shareSecret(saltKey.publicArea, 'SECRET');
+  const parameters = new WireWriter()
+    .sized(nonceCaller)
+    .sized(encrypted)
+    .u8(SESSION_HMAC)
+    .u16(ALG.aes)
+    .u16(128)
+    .u16(ALG.cfb)
+    .u16(ALG.sha256)
+    .finish();
+  const handles = [saltKey.handle, HIERARCHY.null];
+  const response = await tpm.execute(
+    { name: 'startAuthSession', handles, parameters, returnsHandle: true },
+    signal,
+  );
+  const loaded = tpm.track(response.handle);
+  const nonceTpm = response.parameters.sized('nonceTPM', 64);
+  response.parameters.end();
+  const key = new Secret(sessionKey(salt, nonceTpm, nonceCaller));
+  const session = new HmacSession({ handle: loaded.handle, key, nonceTpm });
+  return {
+    ...loaded,
+    authorize: (value = EMPTY, encrypts) => ({
+      ...{ sessionHandle: loaded.handle, value, session },
+      ...(encrypts === undefined ? {} : { encrypts }),
+    }),
+  };
+}
 
 /** A policy session. Each use of an endorsement key (EK) needs a new one. */
 export interface PolicySession extends LoadedHandle {
@@ -32,7 +84,7 @@ export async function startPolicySession(
     .u16(ALG[hash])
     .finish();
   const response = await tpm.execute(
-    { name: 'startAuthSession', handles: [NULL_HANDLE, NULL_HANDLE], parameters, returnsHandle: true },
+    { name: 'startAuthSession', handles: [HIERARCHY.null, HIERARCHY.null], parameters, returnsHandle: true },
     signal,
   );
   const session = tpm.track(response.handle);

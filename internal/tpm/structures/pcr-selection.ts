@@ -42,12 +42,12 @@ export function pcrDigest(values: ReadonlyMap<number, Uint8Array>, hash: HashNam
 }
 
 /**
- * Computes, without a TPM, the policy digest that TPM2_PolicyPCR gives to a new SHA-256 session (Part 3, 23.7). With it, a
- * secret can be sealed to future PCR values.
+ * Computes, without a TPM, the policy digest that TPM2_PolicyPCR gives to a new SHA-256 session (Part 3, 23.7).
+ * @param digest `pcrDigest()` of the values
  */
-export function pcrPolicyDigest(values: ReadonlyMap<number, Uint8Array>): Uint8Array {
-  if (values.size === 0) throw malformed('a PCR policy: it selects no PCR');
-  const selection = encodePcrSelection({ hash: 'sha256', pcrs: [...values.keys()] });
-  const policyPcr = new WireWriter().u32(0x0000017f).bytes(selection).bytes(pcrDigest(values, 'sha256'));
+export function pcrPolicyDigest(pcrs: readonly number[], digest: Uint8Array): Uint8Array {
+  if (pcrs.length === 0) throw malformed('a PCR policy: it selects no PCR');
+  const selection = encodePcrSelection({ hash: 'sha256', pcrs });
+  const policyPcr = new WireWriter().u32(0x0000017f).bytes(selection).bytes(digest);
   return digestOf('sha256', new Uint8Array(32), policyPcr.finish());
 }

@@ -4,7 +4,7 @@ import { createSoftKey, encodeStatement, quoteBody, signStatement } from '../../
 import { fuzz } from '../../testing/fuzz.ts';
 import { CURVES, digestOf, hashSizeBytes, type HashName } from '../algorithms.ts';
 import { CC } from '../command.ts';
-import { HIERARCHY } from '../commands/keys.ts';
+import { HIERARCHY } from '../commands/hierarchies.ts';
 import { parseSealed } from '../seal.ts';
 import { WireReader, WireWriter } from '../wire.ts';
 import { parseNvAttest, parseQuoteAttest } from './attest.ts';
@@ -235,8 +235,8 @@ describe('PCR selections and policies', () => {
       [15, zero],
       [0, zero],
     ]);
-    expect(hex(pcrPolicyDigest(zeroes))).toBe(RECORDED_POLICY);
-    expect(() => pcrPolicyDigest(new Map())).toThrow(malformed);
+    expect(hex(pcrPolicyDigest([15, 0], pcrDigest(zeroes, 'sha256')))).toBe(RECORDED_POLICY);
+    expect(() => pcrPolicyDigest([], zero)).toThrow(malformed);
   });
 
   test('the policies of EK templates are PolicySecret(endorsement), and PolicyOR of that and another branch', () => {
@@ -272,17 +272,21 @@ describe('NV public areas', () => {
   });
 });
 
-test('parseSealed() throws only its coded error for arbitrary bytes', () => {
-  const selection = encodePcrSelection({ hash: 'sha256', pcrs: [0, 7] });
-  const sealed = new WireWriter()
-    .u32(0x63545053)
-    .u16(1)
-    .bytes(selection)
-    .sized(new Uint8Array(78))
-    .sized(new Uint8Array(158));
-  const seeds = [sealed.finish()];
-  expect(parseSealed(sealed.finish()).pcrs).toEqual([0, 7]);
-  expect(fuzz({ seeds, parse: parseSealed, codes: ['tpm-malformed'] }).refused).toBeGreaterThan(100);
+test('parseSealed() reads blobs with and without a name of the storage key, and throws only its coded error', () => {
+  const head = (version: number): WireWriter =>
+    new WireWriter()
+      .u32(0x63545053)
+      .u16(version)
+      .bytes(encodePcrSelection({ hash: 'sha256', pcrs: [0, 7] }));
+  const halves = new WireWriter().sized(new Uint8Array(78)).sized(new Uint8Array(158)).finish();
+  const name = new Uint8Array(34).fill(1);
+  const earlier = head(1).bytes(halves).finish();
+  const sealed = head(2).sized(name).bytes(halves).finish();
+  expect(parseSealed(earlier)).toMatchObject({ pcrs: [0, 7], storageKeyName: undefined });
+  expect(parseSealed(sealed)).toMatchObject({ pcrs: [0, 7], storageKeyName: name });
+  expect(
+    fuzz({ seeds: [earlier, sealed], parse: parseSealed, codes: ['tpm-malformed'] }).refused,
+  ).toBeGreaterThan(100);
 });
 
 const RECORDED_POLICY = '889217c6b242062ba6e0026693970fa9df8c6703835f404585d5abbb4f390bbc';
