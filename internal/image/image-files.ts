@@ -1,5 +1,6 @@
 import type { CpioEntry } from './cpio.ts';
 import { ImageError } from './errors.ts';
+import { firstProgram } from './first-program.ts';
 import type { PackageFiles } from './root-tree.ts';
 
 /**
@@ -32,6 +33,8 @@ const ENABLED: Readonly<Record<string, readonly string[]>> = {
   'sockets.target.wants': ['systemd-networkd.socket'],
   'network-online.target.wants': ['systemd-networkd-wait-online.service'],
 };
+/** Below the numbers that systemd-sysusers assigns, which begin at 999. */
+const FIRST_ACCOUNT = 801;
 const IPTABLES = ['iptables', 'ip6tables'].flatMap((name) => [name, `${name}-save`, `${name}-restore`]);
 const NETWORK = `[Match]
 Type=ether
@@ -45,10 +48,19 @@ UseNTP=yes
 `;
 /** Only time servers that DHCP announces: no machine asks a public server for the time. */
 const TIME_SYNC = '[Time]\nNTP=\nFallbackNTP=\n';
+const HOSTS = '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n';
 const RESOLVER = '[Resolve]\nFallbackDNS=\nLLMNR=no\nMulticastDNS=no\n';
 const PROVISIONING = `d /etc/cluster 0700 root root -
 C /etc/cluster/provisioning.json 0600 root root - /${CREDENTIALS_DIRECTORY}/${PROVISIONING_CREDENTIAL}
 `;
+
+/**
+ * The accounts of the agent's services (sysusers.d(5)). `/etc/passwd` is created at each boot, and files on the state disk
+ * belong to numbers, so that these accounts need the same number each time. Debian assigns none of them.
+ */
+const ACCOUNTS = ['cluster-etcd-state', 'cluster-etcd-kubernetes', 'cluster-joinservice', 'cluster-signer']
+  .map((name, index) => `u ${name} ${FIRST_ACCOUNT + index} - /nonexistent\n`)
+  .join('');
 
 /**
  * The files of the image that no package contains: configuration, links, and the files that the installation scripts of
@@ -56,18 +68,21 @@ C /etc/cluster/provisioning.json 0600 root root - /${CREDENTIALS_DIRECTORY}/${PR
  */
 export function imageFiles(packages: readonly PackageFiles[], version: string): readonly CpioEntry[] {
   return [
-    symlink('init', '/usr/lib/systemd/systemd'),
+    { kind: 'file', path: 'init', mode: 0o755, content: firstProgram('/usr/lib/systemd/systemd') },
     file('usr/lib/os-release', osRelease(version)),
     symlink('etc/os-release', '../usr/lib/os-release'),
     // An empty file: systemd then chooses an id at each boot, and does not start its interactive set-up of a first
     // boot.
     file('etc/machine-id', ''),
+    // A container gets a copy of this file: without it none starts.
+    file('etc/hosts', HOSTS),
     symlink('etc/resolv.conf', '../run/systemd/resolve/resolv.conf'),
     file('etc/ssl/certs/ca-certificates.crt', certificates(packages)),
     file('etc/systemd/network/80-ethernet.network', NETWORK),
     file('etc/systemd/timesyncd.conf.d/cluster.conf', TIME_SYNC),
     file('etc/systemd/resolved.conf.d/cluster.conf', RESOLVER),
     file('usr/lib/tmpfiles.d/cluster-image.conf', PROVISIONING),
+    file('usr/lib/sysusers.d/cluster-image.conf', ACCOUNTS),
     ...IPTABLES.map((name) => symlink(`usr/sbin/${name}`, 'xtables-nft-multi')),
     symlink(`${UNITS}/default.target`, '/usr/lib/systemd/system/multi-user.target'),
     ...MASKED.map((unit) => symlink(`${UNITS}/${unit}`, '/dev/null')),

@@ -63,6 +63,28 @@ test('imageFiles() refuses packages without root certificates', () => {
   expect(() => imageFiles([], '1.0.0')).toThrow('no root certificates');
 });
 
+describe('imageFiles()', () => {
+  const certificate = file('usr/share/ca-certificates/mozilla/a.crt', 'a certificate');
+  const files = imageFiles([{ name: 'ca-certificates', entries: [certificate] }], '1.0.0');
+  const textOf = (path: string): string => {
+    const found = files.find((entry) => entry.path === path);
+    return found?.kind === 'file' ? Buffer.from(found.content).toString('latin1') : '';
+  };
+
+  test('has no shell script or link as the first program', () => {
+    expect(textOf('init')).toMatch(/^\x7fELF/);
+    expect(textOf('init')).toContain('/usr/lib/systemd/systemd');
+  });
+
+  test('gives the accounts of services the same numbers at each boot', () => {
+    expect(textOf('usr/lib/sysusers.d/cluster-image.conf')).toContain('u cluster-etcd-state 801 - ');
+  });
+
+  test('has the file of host names that containers get a copy of', () => {
+    expect(textOf('etc/hosts')).toContain('127.0.0.1 localhost');
+  });
+});
+
 describe('the list of pinned packages', () => {
   const valid = { name: 'libc6', version: '2:1.0-1', sha256: 'a'.repeat(64), sizeBytes: 1 };
   const lock = { suite: 'bookworm', architecture: 'amd64', packages: [valid] };
