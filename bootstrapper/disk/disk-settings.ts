@@ -32,6 +32,8 @@ export interface DiskDirectory {
   /** Its path on the machine. */
   readonly path: string;
   readonly mode: number;
+  /** Whether the disk may cover files of the operating system in this directory. Otherwise they are refused, since they stay unencrypted. */
+  readonly coversFiles?: boolean;
 }
 
 /** Ports to the machine. */

@@ -234,6 +234,20 @@ describe('openStateDisk()', () => {
       expect(kernel.effects).toEqual([]);
     });
   });
+
+  test('mounts the disk over programs of the operating system, also a disk that an older release has formatted', async () => {
+    await mkdir(at('programs'), { recursive: true });
+    await writeFile(at('programs/kubelet'), 'a program');
+    const programs = { name: 'programs', path: at('programs'), mode: 0o755, coversFiles: true };
+    const later = { ...settings(), directories: [...settings().directories, programs] };
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      kernel.reboot();
+      expect(await openStateDisk(ports, later, signal)).toBe('opened');
+      expect(kernel.created).toContain('/mounted/disk/programs');
+      expect(kernel.mountPoints).toContain(programs.path);
+    });
+  });
 });
 
 describe('recoverStateDisk()', () => {

@@ -23,6 +23,8 @@ const NOTHING: CommandResult = { exitCode: 0, stdout: '', stderr: '' };
 export class FakeKernel {
   /** Effects of the current run. */
   readonly effects: string[] = [];
+  /** Directories that were created on the mounted disk. */
+  readonly created = new Set<string>();
   readonly #real: RealPorts;
   readonly #mapped = new Set<string>();
   readonly #mounted: { readonly source: string; readonly point: string }[] = [];
@@ -62,7 +64,7 @@ export class FakeKernel {
       createExclusive: (...all) => files.createExclusive(...all),
       makeDirectory: (path, mode) =>
         path.startsWith('/mounted') || path.startsWith('/on-disk')
-          ? Promise.resolve()
+          ? Promise.resolve(void this.created.add(path))
           : this.#effect('makeDirectory', () => files.makeDirectory(path, mode)),
       remove: (path) => this.#effect('remove', () => files.remove(path)),
       rename: (...all) => files.rename(...all),

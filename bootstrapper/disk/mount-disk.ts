@@ -20,7 +20,8 @@ export async function refuseUsedDirectories(
   { directories }: DiskSettings,
 ): Promise<void> {
   const mounts = await readMounts(files);
-  for (const { path } of directories) {
+  for (const { path, coversFiles } of directories) {
+    if (coversFiles === true) continue;
     if (mountOf(mounts, path)?.point === path) continue;
     const [found] = await files.list(path);
     if (found !== undefined)
@@ -50,6 +51,8 @@ export async function mountDisk(
   await mountFileSystem(ports, settings, signal);
   for (const { name, path, mode } of settings.directories) {
     if (await isMountPoint(ports, path)) continue;
+    // A disk that an older release has formatted lacks directories that were added since.
+    await ports.files.makeDirectory(`${settings.mountPoint}/${name}`, mode);
     await ports.files.makeDirectory(path, mode);
     await run(ports, signal, 'mount', '--bind', `${settings.mountPoint}/${name}`, path);
   }

@@ -6,6 +6,17 @@ import type { DiskSettings } from './disk-settings.ts';
 const PERMIT = '/etc/cluster/new-state-disk';
 
 /**
+ * Directories that grow while a node runs: programs of Kubernetes, logs of pods, and the audit log of the API server. The root
+ * directory of an image is memory, which they would use up.
+ */
+const GROWING_DIRECTORIES = [
+  { name: 'programs', path: '/opt/cluster', mode: 0o755, coversFiles: true },
+  { name: 'cni', path: '/opt/cni/bin', mode: 0o755, coversFiles: true },
+  { name: 'pod-logs', path: '/var/log/pods', mode: 0o755, coversFiles: true },
+  { name: 'kubernetes-logs', path: '/var/log/kubernetes', mode: 0o700, coversFiles: true },
+] as const;
+
+/**
  * The state disk in the provisioning, with all directories that hold secrets or data of a node. The provisioning file
  * itself stays on the disk of the operating system, because it contains no secret and names the state disk.
  */
@@ -19,7 +30,7 @@ export function provisionedDisk({
     ...{ device, pcrs, recipients, isAuthenticated: integrity },
     name: 'cluster-state',
     mountPoint: '/run/cluster-disk/mount',
-    directories: DATA_DIRECTORIES,
+    directories: [...DATA_DIRECTORIES, ...GROWING_DIRECTORIES],
     memory: '/run/cluster-disk/memory',
     permit: PERMIT,
   };
