@@ -29,6 +29,15 @@ import { readHardening, renderHardening } from './hardening.ts';
 const LIMIT = 3;
 const PACKAGE = join(import.meta.dirname, 'package');
 const forwarder = { description: 'test', configFile: '/etc/x/config.json', settings: 'TasksMax=64' };
+const credentials = {
+  'cluster-ca.crt': '/a',
+  'curator.crt': '/b',
+  'curator.key': '/c',
+  'etcd-ca.crt': '/d',
+  'etcd.crt': '/e',
+  'etcd.key': '/f',
+  'apiserver-ca.crt': '/g',
+};
 const etcdFiles = { caFile: '/a', certFile: '/b', keyFile: '/c' };
 
 const texts: readonly (readonly [unit: string, text: string])[] = [
@@ -50,10 +59,7 @@ const texts: readonly (readonly [unit: string, text: string])[] = [
     JOINSERVICE_UNIT,
     buildJoinserviceUnit({
       ...{ stateDir: '/var/lib/cluster', stores: ['/var/lib/cluster/store'], credentialsSha256: '' },
-      credentials: {
-        ...{ 'cluster-ca.crt': '/a', 'curator.crt': '/b', 'curator.key': '/c', 'apiserver-ca.crt': '/d' },
-        ...{ 'etcd-ca.crt': '/e', 'etcd.crt': '/f', 'etcd.key': '/g' },
-      },
+      credentials,
     }),
   ],
   [
