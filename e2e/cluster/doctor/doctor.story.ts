@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { createHarness, type CliResult, type Harness } from '../../machines/harness.ts';
@@ -11,6 +11,8 @@ const NODES = ['n1', 'n2', 'n3', 'n4'] as const;
 const EXIT_UNHEALTHY = 10;
 const EXIT_WARNINGS = 11;
 const AHEAD_SECONDS = 3_600;
+/** The begin of each log is longer. */
+const MIN_LOG_BYTES = 500;
 /**
  * Findings about the speed of the host. Other programs use the host too, so the story prints these findings and does
  * not assert them.
@@ -72,6 +74,22 @@ await test('doctor names the cause of each fault first', async (story) => {
   const cluster = new StoryCluster(bench, NAME);
   await cluster.allReady(NODES, 60);
   const doctor = await createDoctor(bench, cluster);
+
+  let bundles = 0;
+  /** Makes a support bundle of one node at the workstation, opens it, and requires the logs of etcd and of the agent. */
+  const hasLogs = async (step: TestContext, node: string): Promise<void> => {
+    const file = join(bench.directory, `${++bundles}.support`);
+    const made = await cluster.cliJson<{ readonly missing: readonly { readonly path: string }[] }>(
+      ...['support', 'bundle', node, '--to', file],
+    );
+    step.diagnostic(`missing: ${JSON.stringify(made.missing)}`);
+    const directory = join(bench.directory, `opened-${bundles}`);
+    await bench.cli('--workspace', await cluster.workspace(), 'support', 'open', file, '--to', directory);
+    for (const log of ['agent', 'cluster-etcd-state', 'cluster-etcd-kubernetes']) {
+      const { size } = await stat(join(directory, 'nodes', node, `${log}.log`));
+      assert.ok(size > MIN_LOG_BYTES, `${log}.log of ${node} has ${size} bytes`);
+    }
+  };
 
   await story.test('a healthy cluster has nothing but good findings', async (step) => {
     const { diagnosis } = await doctor.untilGood(step);
@@ -156,6 +174,24 @@ await test('doctor names the cause of each fault first', async (story) => {
       );
       await doctor.untilGood(step);
     });
+
+  await story.test('a support bundle has the logs of a node whose etcd is stopped', async (step) => {
+    const pid = await cluster.pidOf('n3', 'cluster-etcd-state');
+    await whileStopped(cluster, { node: 'n3', pid }, () => hasLogs(step, 'n3'));
+    await doctor.untilGood(step);
+  });
+
+  await story.test(
+    'a support bundle has the logs of a control plane that only its neighbours reach',
+    async (step) => {
+      const rule = `INPUT -s ${await cluster.workstation()} -j DROP`;
+      await cluster.sh('n3', `iptables -I ${rule}`);
+      await doctor.names(step, { code: 'doctor-curator', node: 'n3' });
+      await hasLogs(step, 'n3');
+      await cluster.sh('n3', `iptables -D ${rule}`);
+      await doctor.untilGood(step);
+    },
+  );
 
   await story.test('a node without power', async (step) => {
     await cluster.cutPower('n4');
