@@ -10,6 +10,7 @@ import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readCaller } from '../cluster/index.ts';
 import { readKnownEpoch } from './verify-backup.ts';
+import { newestFirst } from './plan-retention.ts';
 import { isProof, readProofMs } from './proof-file.ts';
 
 /** Error codes for a directory without a workspace, and for a workspace without a cluster. */
@@ -30,7 +31,7 @@ export interface ListedBackup {
   readonly provedMs: number | undefined;
 }
 
-/** All backups in a directory, newest first. The whole of each file is read. */
+/** All backups in a directory, by cluster, and newest first. The whole of each file is read. */
 export async function listBackups(
   context: CommandContext,
   directory: string,
@@ -43,7 +44,13 @@ export async function listBackups(
     const each = await inspectBackup(context, path, trusted);
     if (each.status !== 'backup-not-a-backup') found.push({ ...each, file: name });
   }
-  return found.toSorted((a, b) => (b.header?.takenMs ?? 0) - (a.header?.takenMs ?? 0));
+  const clusterOf = ({ header }: ListedBackup): string => header?.clusterId ?? '~';
+  // Revisions of two clusters cannot be compared.
+  return found.toSorted((a, b) => compare(clusterOf(a), clusterOf(b)) || newestFirst(a, b));
+}
+
+function compare(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
 }
 
 /** The cluster of the workspace and the owners that it knows. */

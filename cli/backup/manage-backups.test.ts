@@ -32,16 +32,22 @@ async function createWorkspace() {
   open.push({ [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }) });
   await harness.files.makeDirectory(directory);
   const { keyPem } = await readOwnerKey(plainSecrets(harness.files), layoutOf('/owner'));
-  const put = async (name: string, by = keyPem, clusterId = harness.clusterId): Promise<string> => {
+  const put = async (
+    name: string,
+    by = keyPem,
+    clusterId = harness.clusterId,
+    { takenMs = NOW, revision = 7 } = {},
+  ): Promise<string> => {
     const nodePem = generateEd25519Key();
     const spki = createPublicKey(createPrivateKey(nodePem.reveal())).export({ format: 'der', type: 'spki' });
     const recipients = [recoveryKeyOfOwner(keyPem).recipient];
     const about = { clusterId, epoch: 1 };
     const header = {
-      ...{ ...about, clusterName: 'prod', takenMs: NOW, revisions: { state: '7', kubernetes: '9' } },
+      ...{ ...about, clusterName: 'prod', takenMs },
+      revisions: { state: String(revision), kubernetes: '9' },
       ...{ versions: { agent: '1.0.0', kubernetes: 'v1.37.2' }, signer: spki.toString('base64') },
       certificate: signBackupCertificate(
-        { ...about, nodeId: nodeIdOf(spki), recipients, issuedMs: NOW - 1000, endsMs: NOW + 1000 },
+        { ...about, nodeId: nodeIdOf(spki), recipients, issuedMs: takenMs - 1000, endsMs: takenMs + 1000 },
         { keyPem: by, vouchers: [] },
       ),
     };
@@ -75,6 +81,16 @@ describe('backups in a directory', () => {
       'forged.backup': 'owner-unknown',
       'other.backup': 'owner-unknown',
     });
+  });
+
+  test('lists the newest backup first although a clock was set back,', async () => {
+    const { context, directory, put } = await createWorkspace();
+    await put('b-older.backup', undefined, undefined, { revision: 7 });
+    await put('a-newer.backup', undefined, undefined, { revision: 8, takenMs: NOW - 5000 });
+    await put('c-newest.backup', undefined, undefined, { revision: 9, takenMs: NOW - 1000 });
+    await runBackupList(context, directory);
+    const { backups } = context.host.answered as { readonly backups: readonly { readonly file: string }[] };
+    expect(backups.map(({ file }) => file)).toEqual(['c-newest.backup', 'a-newer.backup', 'b-older.backup']);
   });
 
   test('a backup from an earlier epoch is not good, but is not deleted if it is the last backup', async () => {

@@ -16,8 +16,12 @@ export function planRetention<T extends Candidate>(listed: readonly T[], keep: n
   return good.slice(Math.max(1, keep)).filter((each) => each !== newestProved);
 }
 
-function newestFirst({ header: a }: Candidate, { header: b }: Candidate): number {
-  if (a === undefined || b === undefined) return 0; // a good backup has a header
+/** Orders backups of one cluster, whatever the clocks were. A file without a header, which is no good backup, comes last. */
+export function newestFirst(
+  { header: a }: Pick<Candidate, 'header'>,
+  { header: b }: Pick<Candidate, 'header'>,
+): number {
+  if (a === undefined || b === undefined) return (a === undefined ? 1 : 0) - (b === undefined ? 1 : 0);
   if (a.epoch !== b.epoch) return b.epoch - a.epoch;
   const [own, other] = [BigInt(a.revisions.state), BigInt(b.revisions.state)];
   if (own !== other) return own < other ? 1 : -1;
