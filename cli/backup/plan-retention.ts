@@ -1,7 +1,9 @@
 import type { BackupHeader } from '../../internal/backup/index.ts';
-import type { ListedBackup } from './list-backups.ts';
 
-interface Candidate extends Pick<ListedBackup, 'status' | 'provedMs'> {
+/** A file in a directory of backups. */
+interface Candidate {
+  readonly status: string;
+  readonly provedMs: number | undefined;
   readonly header: Pick<BackupHeader, 'epoch' | 'revisions' | 'takenMs'> | undefined;
 }
 

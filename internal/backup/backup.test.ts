@@ -217,6 +217,17 @@ describe('a backup', () => {
     expect(await codeOf(verifyBackup(one(file), TRUST))).toBe('backup-certificate-invalid');
   });
 
+  test('is read with each of several recovery keys', async () => {
+    const second = recoveryKeyOfOwner(generateEd25519Key());
+    const file = await fileOf(headerOf({}, [recovery.recipient, second.recipient]));
+    for (const key of [recovery, second]) {
+      const read: string[] = [];
+      for await (const { name, data } of readBackupParts(one(file), [key]))
+        read.push(`${name}: ${Buffer.from(data).toString()}`);
+      expect(read.filter((each) => each.includes('content of'))).toHaveLength(PART_NAMES.length);
+    }
+  });
+
   test('cannot be read with another recovery key', async () => {
     const read = async (): Promise<void> => {
       for await (const _ of readBackupParts(one(await fileOf()), [recoveryKeyOfOwner(otherOwner)]));
