@@ -141,13 +141,13 @@ await test('an owner takes a backup of a running cluster and proves that it can 
       await json('schedule', 'set', '--every', '1m', '--keep', '2', '--copy-to', '/mnt/backups');
       const [first] = await proved(1);
       assert.equal(first?.node, 'n1');
-      // After the proof the node has only the encrypted backup: no decrypted data is left, and the etcd of the proof
+      // After the proof the node has only the encrypted backup and its proof: no decrypted data is left, and the etcd of the proof
       // does not run.
       const left = await cluster.sh(
         'n1',
-        'find /var/lib/cluster/backups /var/lib/cluster/etcd-*/throwaway -type f 2>/dev/null || true; systemctl is-active cluster-etcd-proof.service || true',
+        'find /var/lib/cluster/backups /var/lib/cluster/etcd-*/throwaway -type f 2>/dev/null | sort; systemctl is-active cluster-etcd-proof.service || true',
       );
-      assert.match(left, /kept\/[0-9]{8}-.*\.backup\s+inactive/);
+      assert.match(left, /^\S*kept\/[0-9]{8}-\S*\.backup\n\S*\.backup\.proved\ninactive$/);
       assert.doesNotMatch(left, /work|throwaway/);
       // The tests below count the backups in the workspace.
       await mkdir(join(workspace, 'fetched'));
@@ -162,7 +162,7 @@ await test('an owner takes a backup of a running cluster and proves that it can 
       await cluster.sh('n1', 'systemctl kill --signal=SIGKILL bootstrapper.service');
       const later = await proved(3);
       assert.ok(later.length <= 2, JSON.stringify(later));
-      const files = await cluster.sh('n1', 'ls /var/lib/cluster/backups/kept');
+      const files = await cluster.sh('n1', 'ls /var/lib/cluster/backups/kept/*.backup');
       for (const { name } of later) assert.ok(files.includes(name), files);
 
       const copiesOf = async () =>
