@@ -7,6 +7,15 @@ import { findFreePort } from '../../internal/testing/index.ts';
 
 const MEMORY_MIB = 2048;
 const VM = { network: '198.18.200.0/24', address: '198.18.200.15', initPort: 9000 };
+
+/** A machine that is reached at its own address. */
+export interface NodeNetwork {
+  readonly address: string;
+  readonly mac: string;
+  /** The network interface of the host at the other end of the cable (tun, layer 2). */
+  readonly tap: string;
+}
+
 /** Time limit for one line on the console: an emulated machine boots in minutes. */
 const START_MS = 1_200_000;
 
@@ -40,26 +49,30 @@ export async function bootImage(
     readonly until?: RegExp;
     /** Whether the machine's writes change the disk file. Otherwise they are lost when the machine stops. */
     readonly keepsWrites?: boolean;
+    readonly memoryMib?: number;
+    /** Default: only the init port, on the loopback of the host. */
+    readonly network?: NodeNetwork;
   },
 ): Promise<ImageMachine> {
   const at = (name: string): string => join(directory, name);
   await mkdir(directory, { recursive: true });
   await copyFile(join(options.firmware, 'OVMF_VARS_4M.fd'), at('variables.fd'));
+  const { until = RUNS, keepsWrites = false, memoryMib = MEMORY_MIB, network } = options;
   const port = await findFreePort();
-  const { until = RUNS, keepsWrites = false } = options;
+  const endpoint = network === undefined ? `127.0.0.1:${port}` : `${network.address}:${VM.initPort}`;
   const snapshot = keepsWrites ? 'off' : 'on';
   // prettier-ignore
   const tpm = spawn('swtpm', ['socket', '--tpm2', '--tpmstate', `dir=${options.tpm}`, '--ctrl', `type=unixio,path=${at('tpm.sock')}`, '--terminate'], { stdio: 'ignore' });
   await once(tpm, 'spawn');
   // prettier-ignore
   const qemu = spawn('qemu-system-x86_64', [
-    '-machine', 'q35,smm=off', '-accel', 'tcg,thread=multi', '-cpu', 'max,la57=off', '-smp', '2', '-m', String(MEMORY_MIB),
+    '-machine', 'q35,smm=off', '-accel', 'tcg,thread=multi', '-cpu', 'max,la57=off', '-smp', '2', '-m', String(memoryMib),
     '-nographic', '-no-reboot', '-nodefaults', '-serial', 'stdio',
     '-drive', `if=pflash,format=raw,unit=0,readonly=on,file=${join(options.firmware, 'OVMF_CODE_4M.fd')}`,
     '-drive', `if=pflash,format=raw,unit=1,file=${at('variables.fd')}`,
     '-chardev', `socket,id=tpm,path=${at('tpm.sock')}`, '-tpmdev', 'emulator,id=tpm0,chardev=tpm', '-device', 'tpm-tis,tpmdev=tpm0',
-    '-netdev', `user,id=net,net=${VM.network},restrict=on,hostfwd=tcp:127.0.0.1:${port}-${VM.address}:${VM.initPort}`,
-    '-device', 'virtio-net-pci,netdev=net,romfile=',
+    '-netdev', network === undefined ? `user,id=net,net=${VM.network},restrict=on,hostfwd=tcp:${endpoint}-${VM.address}:${VM.initPort}` : `tap,id=net,ifname=${network.tap},script=no,downscript=no`,
+    '-device', `virtio-net-pci,netdev=net,romfile=${network === undefined ? '' : `,mac=${network.mac}`}`,
     '-drive', `file=${options.disk},format=raw,if=virtio,snapshot=${snapshot}`,
   ], { stdio: ['pipe', 'pipe', 'inherit'] });
   const lines: string[] = [];
@@ -97,7 +110,7 @@ export async function bootImage(
     throw error;
   }
   return {
-    endpoint: `127.0.0.1:${port}`,
+    endpoint,
     until: shows,
     console: () => lines.join('\n'),
     type: (text) => void qemu.stdin.write(text),
