@@ -50,6 +50,8 @@ export class BackupRing {
   readonly work: string;
   /** Files that cannot be read or verified now, until the agent starts again. */
   readonly #skipped = new Set<string>();
+  /** Files whose proof this run of the agent has written. */
+  readonly #proofs = new Set<string>();
 
   constructor(
     ports: { readonly files: FilePort; readonly streams: StreamPort; readonly clock: Clock },
@@ -92,10 +94,11 @@ export class BackupRing {
    * Writes beside the file that its content was proved. The record in etcd says so as well, but does not survive a recovery of
    * etcd, or a disk that was mounted late.
    */
-  async keepProof(record: BackupRecord & { readonly provedMs: number }): Promise<void> {
-    const { name, sha256, provedMs } = record;
+  async keepProof({ name, sha256, provedMs }: BackupRecord): Promise<void> {
+    if (provedMs === undefined || this.#proofs.has(name)) return;
     const text = `${JSON.stringify({ version: 1, sha256, provedMs })}\n`;
     await this.#files.writeAtomic(join(this.kept, name + PROOF_SUFFIX), text, { mode: FILE_MODE });
+    this.#proofs.add(name);
   }
 
   /**

@@ -282,6 +282,23 @@ describe('backupScheduleWorker()', () => {
     expect(await filesOf(machine)).toEqual(expect.arrayContaining([...good]));
   });
 
+  test('writes the proof of a backup beside its file if only its record says so, as after an upgrade', async () => {
+    const { cluster, clock, machines, ids, run, until, proved } = await start(1);
+    await cluster.schedule(ids);
+    const [machine = createMachine()] = machines;
+    const earlier = run(machine);
+    await until(proved(1));
+    await earlier[Symbol.asyncDispose]();
+    const before = await cluster.kept();
+    const proof = join('/', machine.nodeId, 'kept', `${before[0]?.name}.proved`);
+    await cluster.files.remove(proof);
+    run(machine);
+    await clock.advance(10_000);
+    await cluster.records.commit({ when: [], then: [remove(keyOf(1, machine))] }, { signal });
+    await clock.advance(10_000);
+    expect(await cluster.kept()).toEqual(before);
+  });
+
   test('treats a backup without a record and without a proof as unproved, and does not use its number again', async () => {
     const { cluster, machines, ids, run, until, proved, filesOf } = await start(1);
     await cluster.schedule(ids);

@@ -193,6 +193,8 @@ async function reconcile(
   const names = await ring.list();
   const lost = own.filter(({ name }) => !names.includes(name));
   for (const record of lost) await forget(etcd, record, signal);
+  // An agent of an earlier release recorded the proof only in etcd.
+  for (const record of own) if (!lost.includes(record)) await ring.keepProof(record);
   const found: BackupRecord[] = [];
   for (const name of names.filter((each) => !own.some((record) => record.name === each))) {
     const record = await ring.describe(name, { ...trust, nodeId }, signal).catch((error: unknown) => {
