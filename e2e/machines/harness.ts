@@ -18,6 +18,8 @@ const CLI = join(import.meta.dirname, '../../cli/main.ts');
 /** The built CLI. It starts faster than the sources. */
 const BUILT_CLI = join(import.meta.dirname, '../../dist/cluster/main.mjs');
 const SEARCH_PATH = env['PATH'] ?? '';
+/** Of the output of a command that failed. */
+const SHOWN_CHARACTERS = 2_000;
 
 /** Relative to the data directory of a machine. */
 const ACCEPTED_DOCUMENTS = 'cluster/membership/accepted-documents.json';
@@ -85,7 +87,11 @@ export class Harness implements AsyncDisposable {
    */
   async must(...args: readonly string[]): Promise<string> {
     const { code, stdout, stderr } = await this.cli(...args);
-    if (code !== 0) throw new Error(`cluster ${args.join(' ')} ended with ${code}: ${stderr}`);
+    // With `--output json` the error is on standard output.
+    if (code !== 0)
+      throw new Error(
+        `cluster ${args.join(' ')} ended with ${code}: ${stderr}${stdout.slice(-SHOWN_CHARACTERS)}`,
+      );
     return stdout;
   }
 
