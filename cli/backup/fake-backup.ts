@@ -4,12 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { recoveryKeyOfOwner, signBackupCertificate, writeBackup } from '../../internal/backup/index.ts';
+import { clusterPartOf, type ClusterConfig } from '../../internal/config/index.ts';
 import { generateEd25519Key } from '../../internal/crypto/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import { MemoryFiles } from '../../internal/testing/index.ts';
 import { clusterIdFrom, generateWorkspace } from '../cluster/index.ts';
 import { contextOf } from '../cluster/curator/fake-curator.ts';
-import { layoutOf, readMasterSecret, readOwnerKey } from '../workspace/index.ts';
+import { layoutOf, readConfig, readMasterSecret, readOwnerKey } from '../workspace/index.ts';
 import { sealWorkspacePart } from './workspace-part.ts';
 
 /** When the backup was taken. */
@@ -32,6 +33,8 @@ export async function createBackup(
     readonly clusterId?: string;
     readonly signed?: Uint8Array;
     readonly withWorkspace?: boolean;
+    /** The configuration of the cluster; default: that of the workspace. */
+    readonly configured?: ClusterConfig;
   } = {},
 ) {
   const files = new MemoryFiles();
@@ -63,7 +66,10 @@ export async function createBackup(
     ),
   };
   const names = ['configuration', 'bundle', 'shared-keys', 'state-etcd', 'kubernetes-etcd', 'facts'] as const;
-  const parts = names.map((name) => ({ name, content: one(Buffer.from(name)) }));
+  const configuration = JSON.stringify(clusterPartOf(change.configured ?? (await readConfig(files, layout))));
+  const contentOf = (name: string): Uint8Array =>
+    Buffer.from(name === 'configuration' ? configuration : name);
+  const parts = names.map((name) => ({ name, content: one(contentOf(name)) }));
   const first =
     change.withWorkspace === false ? [] : [{ name: 'workspace', content: one(workspace) } as const];
   const bytes = await buffer(writeBackup(header, [...first, ...parts], nodePem));

@@ -5,6 +5,7 @@ import {
   type RecoveryKey,
 } from '../../internal/backup/index.ts';
 import { formatDuration } from '../../internal/clock/index.ts';
+import { parseWrittenConfig } from '../../internal/config/index.ts';
 import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
@@ -13,6 +14,7 @@ import { renderLosses } from '../loss/index.ts';
 import { readKnownMachines, type KnownMachine } from '../sign/index.ts';
 import {
   layoutOf,
+  readConfig,
   readMasterSecret,
   readOwnerKey,
   readOwnerKeyFile,
@@ -21,6 +23,7 @@ import {
 } from '../workspace/index.ts';
 import { BackupCommandError } from './errors.ts';
 import {
+  compareConfiguration,
   findWorkers,
   keptWorkersOf,
   planRestore,
@@ -28,7 +31,8 @@ import {
   type RestorePlan,
 } from './plan-restore.ts';
 import { readRecoveryKey } from './recovery-key.ts';
-import { readFacts } from './unpack-backup.ts';
+import { readConfiguration, readFacts } from './unpack-backup.ts';
+import { openWorkspacePart } from './workspace-part.ts';
 
 /** A verified backup file, and what its restore would do. */
 export interface PreparedRestore extends RestorePlan {
@@ -37,6 +41,8 @@ export interface PreparedRestore extends RestorePlan {
   readonly key: RecoveryKey;
   /** Workers that stay members, with their pods. */
   readonly keptWorkers: readonly KeptWorker[];
+  /** The settings of the cluster for which cluster.yaml has others; the restored cluster gets those of cluster.yaml. */
+  readonly settings: readonly string[];
   /** What the restore takes away; empty if it continues one that was begun. */
   readonly losses: readonly string[];
 }
@@ -83,9 +89,26 @@ export async function prepareRestore(
     plan.kind === 'resume'
       ? keptWorkersOf(state, keepWorkers)
       : await workersToKeep(context, { file, key, names: keepWorkers, known });
+  const settings = await readOtherSettings(context, file, { header, key, hasWorkspace });
   const losses =
-    plan.kind === 'begin' ? lossesOfRestore(header, { known, keptWorkers, nowMs: clock.nowMs() }) : [];
-  return { ...plan, header, sha256, key, keptWorkers, losses };
+    plan.kind === 'begin'
+      ? lossesOfRestore(header, { known, keptWorkers, settings, nowMs: clock.nowMs() })
+      : [];
+  return { ...plan, header, sha256, key, keptWorkers, settings, losses };
+}
+
+/** Compares the configuration of the cluster with cluster.yaml, which without a workspace comes from the backup too. */
+async function readOtherSettings(
+  context: CommandContext,
+  file: string,
+  { header, key, hasWorkspace }: Pick<PreparedRestore, 'header' | 'key'> & { readonly hasWorkspace: boolean },
+): Promise<readonly string[]> {
+  const { files } = context.ports;
+  const layout = layoutOf(context.paths.workspace);
+  const config = hasWorkspace
+    ? await readConfig(files, layout)
+    : parseWrittenConfig((await openWorkspacePart(context, file, header, key)).configText, layout.config);
+  return compareConfiguration(await readConfiguration(context, file, key), config);
 }
 
 /** The whole file is decrypted to find its list of nodes, so this is done only if there is a worker to find. */
@@ -155,10 +178,10 @@ function lossesOfRestore(
   {
     known,
     keptWorkers,
+    settings,
     nowMs,
-  }: {
+  }: Pick<PreparedRestore, 'keptWorkers' | 'settings'> & {
     readonly known: readonly KnownMachine[];
-    readonly keptWorkers: readonly KeptWorker[];
     readonly nowMs: number;
   },
 ): readonly string[] {
@@ -169,6 +192,9 @@ function lossesOfRestore(
     `all changes since ${new Date(takenMs).toISOString()} (${age} ago)`,
     `the membership of all machines of the old cluster${others}: they are refused until an owner readmits them`,
     `the removals of machines since then, except those that this workspace knows (${names === '' ? 'none' : names})`,
+    ...(settings.length === 0
+      ? []
+      : [`the settings that the cluster had for ${settings.join(', ')}: cluster.yaml has others`]),
     'volumes, and the operators other than you: a backup has none of them',
     'scheduled backups, until an owner signs the schedule again for the new control planes',
     'the records of this workspace about the machines and certificates of the old cluster',

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { contextOf } from '../cluster/curator/fake-curator.ts';
 import { generateWorkspace, openWorkspace } from '../cluster/index.ts';
+import { parseClusterConfig } from '../../internal/config/index.ts';
 import { layoutOf } from '../workspace/index.ts';
 import { MemoryFiles } from '../../internal/testing/index.ts';
 import { createBackup, deleteBackups, TAKEN_MS } from './fake-backup.ts';
@@ -69,6 +70,27 @@ describe('runRestore()', () => {
       losses: expect.arrayContaining([expect.stringContaining('all changes since 2027-01-15')]) as unknown,
     });
     expect(await files.list('/owner')).toEqual(before);
+  });
+
+  test.each([
+    { what: 'of the workspace', workspace: '/owner', ownerKey: undefined },
+    { what: 'in the backup', workspace: '/new', ownerKey: '/owner/owner-key.pem' },
+  ])('names the settings of the cluster for which cluster.yaml $what has others', async (from) => {
+    const { files, file } = await createBackup({
+      configured: parseClusterConfig(
+        'version: 1\nname: prod\nattestation: {variants: [machine-key], firstContact: fingerprint}\n',
+        'cluster.yaml',
+      ),
+    });
+    const context = contextOf(files, from.workspace);
+    await runRestore(context, file, { ...OPTIONS, ownerKey: from.ownerKey, dryRun: true });
+    expect(context.host.answered).toMatchObject({
+      losses: expect.arrayContaining([
+        expect.stringMatching(
+          /^the settings that the cluster had for .*attestation.*: cluster.yaml has others$/,
+        ),
+      ]) as unknown,
+    });
   });
 
   test('with --dry-run and the owner key needs no workspace, and creates none', async () => {

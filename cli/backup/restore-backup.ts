@@ -15,7 +15,7 @@ import { admitControlPlanes, type ChosenMachine } from '../nodes/index.ts';
 import { confirmLoss } from '../loss/index.ts';
 import { layoutOf, readConfig } from '../workspace/index.ts';
 import { addPinnedMachines, readKnownMachines } from '../sign/index.ts';
-import { compareConfiguration, type KeptWorker } from './plan-restore.ts';
+import type { KeptWorker } from './plan-restore.ts';
 import {
   prepareRestore,
   showRestore,
@@ -50,6 +50,8 @@ export interface RestoredCluster {
   readonly epoch: number;
   /** Names of the workers that stay members. */
   readonly keptWorkers: readonly string[];
+  /** As in `PreparedRestore`. */
+  readonly settings: readonly string[];
 }
 
 /** `cluster restore`. */
@@ -65,9 +67,9 @@ export async function runRestore(
     await confirmRestore(context, await prepareRestore(context, file, options), options);
     await restoreWorkspace(context, file, { ownerKey, recoveryKey });
   }
-  const { summary, header, epoch, keptWorkers } = await restoreCluster(context, file, {
+  const { summary, header, epoch, keptWorkers, settings } = await restoreCluster(context, file, {
     ...options,
-    isConfirmed: ownerKey !== undefined,
+    yes: options.yes || ownerKey !== undefined,
     charts: { kind: 'all' },
   });
   const { controlPlanes } = options;
@@ -79,8 +81,9 @@ export async function runRestore(
     });
   }
   const joined = controlPlanes.map(({ name }) => name);
-  context.host.result({ ...summary, epoch, takenMs: header.takenMs, joined, keptWorkers }, () =>
-    render(summary, { ...header, epoch, joined, keptWorkers }),
+  const { savedConfig } = layoutOf(context.paths.workspace);
+  context.host.result({ ...summary, epoch, takenMs: header.takenMs, joined, keptWorkers, settings }, () =>
+    render(summary, { ...header, epoch, joined, keptWorkers, settings, savedConfig }),
   );
 }
 
@@ -92,20 +95,17 @@ export async function runRestore(
 export async function restoreCluster(
   context: CommandContext,
   file: string,
-  options: Omit<RestoreOptions, 'controlPlanes' | 'dryRun'> & {
-    readonly charts: InitOptions['charts'];
-    /** The loss was confirmed before. */
-    readonly isConfirmed?: boolean;
-  },
+  options: Omit<RestoreOptions, 'controlPlanes' | 'dryRun'> & { readonly charts: InitOptions['charts'] },
 ): Promise<RestoredCluster> {
   const prepared = await prepareRestore(context, file, options);
-  const { header, sha256, kind, epoch, key, keptWorkers } = prepared;
-  if (options.isConfirmed !== true) await confirmRestore(context, prepared, options);
+  const { header, sha256, kind, epoch, key, keptWorkers, settings } = prepared;
+  const { savedConfig } = layoutOf(context.paths.workspace);
+  await confirmRestore(context, prepared, options);
   return withUnpackedBackup(context, { file, key, workDir: options.workDir }, async (unpacked) => {
-    const config = await readConfig(context.ports.files, layoutOf(context.paths.workspace));
-    const settings = compareConfiguration(unpacked.configuration, config);
     if (kind === 'begin') {
-      await confirmSettings(context, unpacked, { settings, yes: options.yes });
+      // The restored cluster gets those of cluster.yaml.
+      if (settings.length > 0)
+        await context.ports.files.writeAtomic(savedConfig, unpacked.configuration, { mode: 0o600 });
       await beginRestore(context, { fileSha256: sha256, epoch, keptWorkers });
     }
     const knownMachines = await readKnownMachines(context.ports.files, await workspaceOf(context));
@@ -118,7 +118,7 @@ export async function restoreCluster(
       charts: options.charts,
       restore: { ...sourceOf(unpacked, epoch), knownMachines, keptWorkers },
     });
-    return { summary, header, epoch, keptWorkers: keptWorkers.map(({ name }) => name) };
+    return { summary, header, epoch, keptWorkers: keptWorkers.map(({ name }) => name), settings };
   });
 }
 
@@ -128,28 +128,6 @@ function confirmRestore(
   { yes }: Pick<RestoreOptions, 'yes'>,
 ): Promise<void> {
   return confirmLoss(context, { doing: `restoring cluster ${header.clusterName}`, losses, yes });
-}
-
-/**
- * The restored cluster gets the settings of cluster.yaml, which may be older than those of the backup. Keeps those of the backup beside it, so
- * that the operator can compare them.
- */
-async function confirmSettings(
-  context: CommandContext,
-  { configuration }: Pick<UnpackedBackup, 'configuration'>,
-  { settings, yes }: { readonly settings: readonly string[]; readonly yes: boolean },
-): Promise<void> {
-  const { savedConfig: path } = layoutOf(context.paths.workspace);
-  if (settings.length === 0) return;
-  const named = settings.join(', ');
-  await context.ports.files.writeAtomic(path, configuration, { mode: 0o600 });
-  const losses = [`the settings that the cluster had for ${named}: cluster.yaml has others (see ${path})`];
-  await confirmLoss(context, { doing: 'restoring with this cluster.yaml', losses, yes });
-  context.host.warn(
-    'restore-other-settings',
-    `cluster.yaml has other settings than the cluster had when the backup was taken: ${named}. Compare with ${path}`,
-    { settings, file: path },
-  );
 }
 
 /**
@@ -200,10 +178,13 @@ function render(
     epoch,
     joined,
     keptWorkers,
-  }: Pick<BackupHeader, 'takenMs' | 'epoch'> & {
-    readonly joined: readonly string[];
-    readonly keptWorkers: readonly string[];
-  },
+    settings,
+    savedConfig,
+  }: Pick<BackupHeader, 'takenMs' | 'epoch'> &
+    Pick<RestoredCluster, 'keptWorkers' | 'settings'> & {
+      readonly joined: readonly string[];
+      readonly savedConfig: string;
+    },
 ): string {
   const { clusterName, clusterId, nodeName, apiServer, kubeconfig } = summary;
   return [
@@ -221,6 +202,11 @@ function render(
     '  cluster node readmit IDENTITY',
     'The shared keys are those of the backup, which the old control planes have too. When the machines that you keep are back:',
     '  cluster keys rotate   (if the keys were rotated before the backup, it names what to add)',
+    ...(settings.length === 0
+      ? []
+      : [
+          `cluster.yaml has other settings than the cluster had (${settings.join(', ')}): compare ${savedConfig}`,
+        ]),
     'If backups were scheduled, sign the schedule again for the new control planes: cluster backup schedule set',
     'Operators other than you are not restored: cluster operator add NAME. Volumes are not part of a backup.',
   ].join('\n');

@@ -103,6 +103,20 @@ export async function readFacts(
   return parseFacts(new Uint8Array(Buffer.concat(facts)));
 }
 
+/** The configuration of the cluster in a backup. It comes before the databases, which are not read. @throws BackupError */
+export async function readConfiguration(
+  { signal }: CommandContext,
+  file: string,
+  key: RecoveryKey,
+): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  for await (const { name, data } of readBackupParts(new DiskStreams().readChunks(file, { signal }), [key])) {
+    if (name === 'configuration') chunks.push(data);
+    else if (name !== 'workspace') break;
+  }
+  return new Uint8Array(Buffer.concat(chunks));
+}
+
 /** What was proved about both databases. */
 export interface Proof {
   readonly state: ProvedSnapshot;

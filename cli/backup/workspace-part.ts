@@ -80,7 +80,7 @@ export async function restoreWorkspace(
     const { clusterId } = await readBackupHeader(read());
     // An owner certified the cluster ID in the header.
     const { header } = await verifyBackup(read(), { owners, clusterId, epoch: 1 });
-    return openWorkspacePart(read(), header, key);
+    return openWorkspacePart(context, file, header, key);
   });
   await using workspace = await openWorkspace(context, 'cluster restore');
   const configText = keys.configure?.(opened.configText) ?? opened.configText;
@@ -90,13 +90,19 @@ export async function restoreWorkspace(
   });
 }
 
-async function openWorkspacePart(
-  file: AsyncIterable<Uint8Array>,
+/**
+ * Opens the workspace in a backup. @param header verified by the caller
+ * @throws BackupError, BackupCommandError `backup-no-workspace`
+ */
+export async function openWorkspacePart(
+  { signal }: Pick<CommandContext, 'signal'>,
+  file: string,
   { clusterId, certificate }: BackupHeader,
   key: RecoveryKey,
 ): Promise<Omit<AdoptedWorkspace, 'ownerKey'>> {
   const sealed: Uint8Array[] = [];
-  for await (const { name, data } of readBackupParts(file, [key])) {
+  const chunks = new DiskStreams().readChunks(file, { signal });
+  for await (const { name, data } of readBackupParts(chunks, [key])) {
     if (name !== 'workspace') break;
     sealed.push(data);
   }
