@@ -44,7 +44,8 @@ export { recoverMember, surveyWithDataCopy, surveyMembers } from './recovery/rec
 export { removeRestoredSnapshots, withRestoredSnapshot } from './recovery/restored-etcd.ts';
 export { raiseEpoch, readEpoch, writeEpoch } from './recovery/epoch.ts';
 export { restoreFirstMember } from './recovery/restore-snapshot.ts';
-export { forgetKubernetesNodes, restoreClusterRecords } from './restored-records.ts';
+export { forgetKubernetesNodes } from './restored-kubernetes.ts';
+export { restoreClusterRecords } from './restored-records.ts';
 export {
   ETCD_INSTANCES,
   ETCD_NAMES,

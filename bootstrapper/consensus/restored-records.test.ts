@@ -12,7 +12,7 @@ import {
 } from '../../internal/records/index.ts';
 import { MemoryEtcd } from '../../internal/testing/index.ts';
 import { createClusterRecords, type NewCluster } from './cluster-records.ts';
-import { forgetKubernetesNodes, restoreClusterRecords } from './restored-records.ts';
+import { restoreClusterRecords } from './restored-records.ts';
 
 const { signal } = new AbortController();
 const CLUSTER_ID = 'c0ffee';
@@ -248,22 +248,4 @@ describe('restoreClusterRecords()', () => {
     await expect(restored).rejects.toMatchObject({ code: 'consensus-other-cluster' });
     expect((await etcd.get(CLUSTER_KEY, { signal })) === undefined).toBe(true);
   });
-});
-
-test('forgetKubernetesNodes() deletes nodes and leases, and keeps those of kept workers and every other object', async () => {
-  const kept = [
-    ...['/registry/pods/default/a', '/registry/leases/default/app', '/registry/secrets/default/s'],
-    ...['/registry/minions/w1', '/registry/csinodes/w1', '/registry/leases/kube-node-lease/w1'],
-  ];
-  const gone = [
-    '/registry/minions/n1',
-    '/registry/minions/w11',
-    '/registry/masterleases/192.0.2.1',
-    '/registry/leases/kube-node-lease/n1',
-  ];
-  const then = [...kept, ...gone].map((key) => put(key, new Uint8Array([1])));
-  await store.commit({ when: [], then }, { signal });
-  await forgetKubernetesNodes(store, [{ name: 'w1' }], signal);
-  const { entries } = await store.list('/registry/', { signal });
-  expect(entries.map(({ key }) => key).toSorted()).toEqual(kept.toSorted());
 });

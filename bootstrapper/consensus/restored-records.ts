@@ -1,4 +1,4 @@
-import { remove, unchanged, type KeySpace, type Write } from '../../internal/etcd/index.ts';
+import { remove, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import {
   ADDRESSES_PREFIX,
@@ -27,9 +27,8 @@ import {
 import { isMemberState, isOnlyWorker } from '../../internal/role/index.ts';
 import { firstWrites, type NewCluster } from './cluster-records.ts';
 import { ConsensusError } from './errors.ts';
+import { deleteAll } from './write-in-parts.ts';
 
-/** etcd refuses a transaction with more than 128 operations. */
-const WRITES_PER_TRANSACTION = 100;
 const REMOVED_BY = 'restore';
 
 /**
@@ -53,22 +52,6 @@ const REPLACED_PREFIXES = [
  */
 const KEPT_KEYS = [BACKUP_SCHEDULE_KEY];
 const REPLACED_KEYS = [INIT_RESULT_KEY, OWNERSHIP_KEY];
-
-/** Keys of Kubernetes with the name of one machine at their end. */
-const KUBERNETES_NODE_PREFIXES = [
-  '/registry/minions/',
-  '/registry/csinodes/',
-  '/registry/leases/kube-node-lease/',
-];
-/**
- * Keys of Kubernetes that name machines of the cluster that was backed up. Without them, the pod garbage
- * collector deletes the pods of those machines, and controllers create them again.
- */
-const KUBERNETES_PREFIXES = [
-  ...KUBERNETES_NODE_PREFIXES,
-  '/registry/masterleases/',
-  '/registry/leases/kube-system/',
-];
 
 /** A worker that still runs with its node key of the backup. */
 export interface KeptWorker {
@@ -121,19 +104,6 @@ export async function restoreClusterRecords(
   const result = await etcd.commit({ when: [unchanged(entry)], then }, { signal });
   if (result.kind === 'committed') return cluster;
   throw new ConsensusError('consensus-other-cluster', 'restoring: somebody else changed the cluster record');
-}
-
-/**
- * Deletes the objects that name machines of the cluster that was backed up, without the Node objects of workers that keep their pods.
- * `etcd` is the whole Kubernetes etcd.
- */
-export async function forgetKubernetesNodes(
-  etcd: KeySpace,
-  keptWorkers: readonly Pick<KeptWorker, 'name'>[],
-  signal: AbortSignal,
-): Promise<void> {
-  const except = keptWorkers.flatMap(({ name }) => KUBERNETES_NODE_PREFIXES.map((prefix) => prefix + name));
-  await deleteAll(etcd, KUBERNETES_PREFIXES, { except, signal });
 }
 
 /**
@@ -233,22 +203,5 @@ async function recordKnownMachines(
     if (before.some(({ record }) => record !== undefined)) continue;
     const { when, then } = planRemoval(before, machine, { nowMs, removedBy: REMOVED_BY });
     await etcd.commit({ when, then }, { signal });
-  }
-}
-
-async function deleteAll(
-  etcd: KeySpace,
-  prefixes: readonly string[],
-  { except, signal }: { readonly except: readonly string[]; readonly signal: AbortSignal },
-): Promise<void> {
-  const kept = new Set(except);
-  for (const prefix of prefixes) {
-    const { entries } = await etcd.list(prefix, { signal });
-    const deletions: Write[] = entries
-      .map(({ key }) => key)
-      .filter((key) => !kept.has(key))
-      .map(remove);
-    for (let from = 0; from < deletions.length; from += WRITES_PER_TRANSACTION)
-      await etcd.commit({ when: [], then: deletions.slice(from, from + WRITES_PER_TRANSACTION) }, { signal });
   }
 }

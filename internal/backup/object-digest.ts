@@ -1,8 +1,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { canonicalJson } from '../crypto/index.ts';
+import { contentOf, fieldsOf, STORED_PREFIX, type StoredField } from '../kube/stored/index.ts';
 
-/** The first bytes of an object that Kubernetes stores in protobuf (k8s.io/apimachinery runtime/serializer/protobuf). */
-const PROTOBUF = Buffer.from('k8s\0', 'latin1');
 /** Fields of `runtime.Unknown`, `runtime.TypeMeta` and all objects (generated.proto of k8s.io/apimachinery). */
 const TYPE_META = 1;
 const RAW = 2;
@@ -30,12 +29,6 @@ const COUNTERS: ReadonlySet<string> = new Set([
   'deprecated.daemonset.template.generation',
 ]);
 
-const LENGTH_DELIMITED = 2;
-/** Wire types of protobuf with a fixed length. */
-const FIXED_BYTES: Readonly<Record<number, number>> = { 1: 8, 5: 4 };
-const VARINT = 0;
-const MAX_VARINT_BYTES = 10;
-
 /**
  * SHA-256 (base64) of what a stored object of Kubernetes says, without what Kubernetes writes there by itself: the status,
  * the list of the programs that wrote which field, and the counters of controllers. What is neither protobuf nor JSON, such as an encrypted object, counts
@@ -50,8 +43,8 @@ export function digestOfObject(value: Uint8Array): string {
 function digestOfContent(bytes: Buffer): string | undefined {
   const hash = createHash('sha256');
   try {
-    if (bytes.subarray(0, PROTOBUF.length).equals(PROTOBUF))
-      addProtobuf(hash, bytes.subarray(PROTOBUF.length));
+    if (bytes.subarray(0, STORED_PREFIX.length).equals(STORED_PREFIX))
+      addProtobuf(hash, bytes.subarray(STORED_PREFIX.length));
     else if (bytes[0] === 0x7b) hash.update(canonicalJson(withoutStatus(JSON.parse(bytes.toString('utf8')))));
     else return undefined;
   } catch (error) {
@@ -81,51 +74,7 @@ function addProtobuf(hash: Hash, unknown: Buffer): void {
 }
 
 /** Whether Kubernetes writes this field of the metadata by itself. */
-function isByKubernetes({ number, content }: Field): boolean {
+function isByKubernetes({ number, content }: StoredField): boolean {
   if (number !== ANNOTATIONS) return number === MANAGED_FIELDS || number === GENERATION;
   return COUNTERS.has(contentOf(fieldsOf(content), MAP_KEY).toString('utf8'));
-}
-
-interface Field {
-  readonly number: number;
-  readonly whole: Buffer;
-  /** Empty unless the field is length-delimited. */
-  readonly content: Buffer;
-}
-
-function contentOf(fields: readonly Field[], number: number): Buffer {
-  return fields.find((field) => field.number === number)?.content ?? Buffer.alloc(0);
-}
-
-/** The fields of a protobuf message, in order. @throws RangeError if it is malformed */
-function fieldsOf(message: Buffer): readonly Field[] {
-  const fields: Field[] = [];
-  for (let at = 0; at < message.length;) {
-    const tag = varintAt(message, at);
-    const wire = tag.value % 8;
-    let start = tag.end;
-    let end = start;
-    if (wire === VARINT) end = varintAt(message, start).end;
-    else if (wire === LENGTH_DELIMITED) {
-      const length = varintAt(message, start);
-      start = length.end;
-      end = start + length.value;
-    } else end = start + (FIXED_BYTES[wire] ?? Number.NaN);
-    if (!(end <= message.length)) throw new RangeError('a protobuf message ends within a field');
-    const content = wire === LENGTH_DELIMITED ? message.subarray(start, end) : Buffer.alloc(0);
-    fields.push({ number: Math.floor(tag.value / 8), whole: message.subarray(at, end), content });
-    at = end;
-  }
-  return fields;
-}
-
-function varintAt(message: Buffer, from: number): { readonly value: number; readonly end: number } {
-  let value = 0;
-  for (let at = from; at < from + MAX_VARINT_BYTES; at++) {
-    const byte = message[at];
-    if (byte === undefined) break;
-    value += (byte & 0x7f) * 2 ** (7 * (at - from));
-    if (byte < 0x80) return { value, end: at + 1 };
-  }
-  throw new RangeError('a protobuf message has a malformed number');
 }

@@ -7,7 +7,7 @@ import { addMachine } from '../harness/add-machine.ts';
 import { eventually } from '../harness/node-shell.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { cliJson, reprovision, StoryCluster } from '../harness/story-cluster.ts';
-import { contentHash, createObjects, resetOnMachine } from './restored-objects.ts';
+import { contentHash, createObjects, resetOnMachine, staleOn } from './restored-objects.ts';
 
 const NAME = 'restore';
 const DRILL = 'restore-drill';
@@ -61,6 +61,7 @@ await test('a cluster is restored from one file onto a machine that was never pa
   const revision = Number(
     await cluster.sh('n1', `kubectl get configmap o1 -o jsonpath='{.metadata.resourceVersion}'`),
   );
+  const endpointsBefore = (await staleOn(cluster, 'n1', ['n1', 'n2'])).join('\n');
   const create = ['--workspace', workspace, 'backup', 'create', '--to', file];
   const { clusterId } = await cliJson<{ clusterId: string }>(bench, ...create);
   await cluster.sh('n1', 'kubectl create configmap written-after-the-backup');
@@ -155,6 +156,11 @@ await test('a cluster is restored from one file onto a machine that was never pa
       await cluster.allReady(['n3'], 120, 'n3');
     },
   );
+
+  await story.test('no pod and no endpoint is on a machine that is gone', async () => {
+    assert.match(endpointsBefore, /^endpointslices .* n[12]$/m);
+    assert.deepEqual(await staleOn(cluster, 'n3', ['n1', 'n2']), []);
+  });
 
   await story.test(
     'every object of the backup is restored unchanged, and objects that were created after the backup are gone',
