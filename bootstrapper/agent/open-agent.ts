@@ -1,6 +1,7 @@
 import { currentValue } from '../../internal/event/index.ts';
 import { createBlobUploads, createComponentSource, fetchBlob } from '../components/index.ts';
 import { connectAsRoot, consensusLayout, ContentMonitor } from '../consensus/index.ts';
+import { snapshotBytes } from '../controlplane/index.ts';
 import { createMembershipUpdates } from '../credentials/index.ts';
 import { createEnrolmentHandlers, Enrolment } from '../enrolment/index.ts';
 import { InitJob } from '../initserver/index.ts';
@@ -36,7 +37,11 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
   const opened = { ...ports, ...options, ...machine, ...storage, rollback, valueStore, membership };
   const { checks, currentAddress, lock, state, streams, signal, blobs: store } = opened;
   const job = new InitJob(
-    { ...opened, preflight: (spec) => checks.checkForInit(spec), ownAddress: currentAddress },
+    {
+      ...opened,
+      preflight: async (spec) => checks.checkForInit(spec, await snapshotBytes(opened, spec.restore)),
+      ownAddress: currentAddress,
+    },
     AGENT_PATHS.init,
   );
   const withJob: OpenedParts = {

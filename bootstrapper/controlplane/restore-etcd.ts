@@ -23,6 +23,19 @@ const ANSWER_MS = 10_000;
 /** The uploaded snapshots of both etcd clusters. */
 export type Snapshots = Pick<BlobStore, 'verify' | 'remove'>;
 
+/** Size of the uploaded snapshots of a restore, and so of the databases that are restored from them; 0 without a restore. */
+export async function snapshotBytes(
+  { files, blobs }: { readonly files: FilePort; readonly blobs: Pick<BlobStore, 'has' | 'path'> },
+  restore: InitRestore | undefined,
+): Promise<number> {
+  if (restore === undefined) return 0;
+  const { stateSnapshotSha256, kubernetesSnapshotSha256 } = restore;
+  let sum = 0;
+  for (const sha256 of [stateSnapshotSha256, kubernetesSnapshotSha256])
+    if (await blobs.has(sha256)) sum += (await files.stat(await blobs.path(sha256)))?.sizeBytes ?? 0;
+  return sum;
+}
+
 /**
  * Restores the data of both etcd clusters on a machine that has no etcd data, and then deletes the snapshots. The join
  * service distributes the blobs of this machine, and must never distribute the snapshots. May be repeated after any

@@ -125,17 +125,23 @@ describe('preflight', () => {
         return [check];
       },
     } as unknown as InitServicePorts;
-    const message = create(PreflightRequestSchema, { nodeName: 'n1', bundleManifest: MANIFEST, nowMs: 7n });
+    const snapshots = ['ad', 'd0'].map((start) => ({ sha256: start.padEnd(64, '0'), sizeBytes: 300n }));
+    const message = create(PreflightRequestSchema, {
+      ...{ nodeName: 'n1', bundleManifest: MANIFEST, nowMs: 7n, snapshots },
+    });
     const call = { signal: never } as Parameters<ReturnType<typeof createInitHandlers>['preflight']>[1];
     return { asked, answer: Promise.resolve(createInitHandlers(ports).preflight(message, call)) };
   }
 
-  test('reports each check, and counts the components that the machine does not have', async () => {
+  test('reports each check, and counts the components and snapshots that the machine does not have', async () => {
     const { asked, answer } = ask(false);
     const { repair: _repair, ...told } = check;
     await expect(answer).resolves.toEqual({ checks: [told] });
     expect(asked).toEqual([
-      { nodeName: 'n1', bundleManifest: Buffer.from(MANIFEST).toString(), missingBytes: 10, callerNowMs: 7 },
+      {
+        ...{ nodeName: 'n1', bundleManifest: Buffer.from(MANIFEST).toString(), callerNowMs: 7 },
+        ...{ missingBytes: 310, databaseBytes: 600 },
+      },
     ]);
   });
 

@@ -55,8 +55,10 @@ export interface PreflightQuery {
   readonly nodeName: string;
   /** Manifest of the bundle; empty: the components are not known yet. */
   readonly bundleManifest: string;
-  /** Size of the components that are missing on the machine. */
+  /** Size of the components, and of the snapshots of a restore, that are missing on the machine. */
   readonly missingBytes: number;
+  /** Size of the databases that are restored from the snapshots. */
+  readonly databaseBytes: number;
   /** Time on the clock of the caller, to compare with the clock of this machine. */
   readonly callerNowMs: number;
 }
@@ -182,17 +184,25 @@ function machineHandlers(
 }
 
 async function preflightAsk(request: PreflightRequest, blobs: BlobUploads): Promise<PreflightQuery> {
-  const { nodeName, bundleManifest, nowMs } = request;
+  const { nodeName, bundleManifest, nowMs, snapshots: sent } = request;
   const all = bundleManifest.length === 0 ? [] : parseManifest(bundleManifest).components;
   const components = all.filter(({ scope }) => scope === 'node' || scope === 'controlplane');
   if (components.length > MAX_BLOBS) throw invalid('bundle_manifest', `${components.length} components`);
+  if (sent.length > MAX_BLOBS) throw invalid('snapshots', `${sent.length} snapshots`);
+  const snapshots = sent.map(({ sha256, sizeBytes }) => ({
+    sha256: assertHash(sha256),
+    sizeBytes: Number(sizeBytes),
+  }));
   const missing = await Promise.all(
-    components.map(async ({ sha256, sizeBytes }) => ((await blobs.state(sha256)).complete ? 0 : sizeBytes)),
+    [...components, ...snapshots].map(async ({ sha256, sizeBytes }) =>
+      (await blobs.state(sha256)).complete ? 0 : sizeBytes,
+    ),
   );
   return {
     nodeName,
     bundleManifest: Buffer.from(bundleManifest).toString('utf8'),
     missingBytes: missing.reduce((sum, bytes) => sum + bytes, 0),
+    databaseBytes: snapshots.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
     callerNowMs: Number(nowMs),
   };
 }

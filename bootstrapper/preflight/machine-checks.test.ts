@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { type BundleManifest, encodeManifest } from '../../internal/bundle/index.ts';
 import { MemoryFiles, settle } from '../../internal/testing/index.ts';
+import type { InitSpec } from '../initserver/index.ts';
 import type { PreflightOptions } from './preflight.ts';
 import { createMachineChecks, type MachineChecksPorts } from './machine-checks.ts';
 
@@ -89,17 +90,34 @@ test('two checks run one after the other, even when the first one fails', async 
   await second;
 });
 
-test('report() adds the bytes still to be uploaded, and compares with the clock of the caller', async () => {
+test('report() adds the bytes still to be uploaded and the databases to restore, and compares with the clock of the caller', async () => {
   const { begun, checks } = createChecks();
   const bundleManifest = Buffer.from(encodeManifest(MANIFEST)).toString('utf8');
-  const reported = checks.report({ nodeName: 'n7', bundleManifest, missingBytes: 50, callerNowMs: 3 });
+  const reported = checks.report({
+    nodeName: 'n7',
+    bundleManifest,
+    missingBytes: 50,
+    databaseBytes: 700,
+    callerNowMs: 3,
+  });
   await settle();
   expect(begun[0]?.options).toMatchObject({
     nodeName: 'n7',
     callerClockMs: 3,
-    neededBytes: { '/var/lib/cluster': 50 + 60 + GIB, '/var/lib/containerd': 6 * 10 },
+    neededBytes: { '/var/lib/cluster': 50 + 700 + 60 + GIB, '/var/lib/containerd': 6 * 10 },
     includesBundle: true,
   });
   begun[0]?.end.resolve();
   await expect(reported).resolves.toEqual([]);
+});
+
+test('checkForInit() needs space for the databases that are restored, because their snapshots are deleted only afterwards', async () => {
+  const { begun, checks } = createChecks();
+  const bundleManifest = Buffer.from(encodeManifest(MANIFEST)).toString('utf8');
+  const spec = { nodeName: 'n7', bundleManifest, serviceSubnet: '198.19.128.0/20' } as InitSpec;
+  const checked = checks.checkForInit(spec, 700);
+  await settle();
+  expect(begun[0]?.options.neededBytes['/var/lib/cluster']).toBe(700 + 60 + GIB);
+  begun[0]?.end.resolve();
+  await checked;
 });

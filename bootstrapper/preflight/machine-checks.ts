@@ -16,8 +16,12 @@ import type { MachinePort } from '../../internal/platform/index.ts';
 
 /** The checks of this machine before the agent changes anything. */
 export interface MachineChecks {
-  /** Before an init. @throws PreflightError */
-  checkForInit(spec: InitSpec): Promise<void>;
+  /**
+   * Before an init.
+   * @param databaseBytes Size of the databases that the init restores
+   * @throws PreflightError
+   */
+  checkForInit(spec: InitSpec, databaseBytes: number): Promise<void>;
   /** Before a join; the size of the bundle is not known yet. @throws PreflightError */
   checkForJoin(): Promise<void>;
   /** The result of each check, for an owner before an upload. Changes nothing. */
@@ -78,13 +82,14 @@ export function createMachineChecks(
     hasStateDisk: provisioning.stateDisk !== undefined,
   });
   return {
-    checkForInit: ({ nodeName, bundleManifest, serviceSubnet }) => {
-      const options = optionsFor(nodeName, spaceFor(bundleManifest), { families: familiesOf(serviceSubnet) });
+    checkForInit: ({ nodeName, bundleManifest, serviceSubnet }, databaseBytes) => {
+      const space = spaceFor(bundleManifest, { missingBytes: 0, databaseBytes });
+      const options = optionsFor(nodeName, space, { families: familiesOf(serviceSubnet) });
       return afterLast(() => run(probe, options));
     },
     checkForJoin: () => afterLast(() => run(probe, optionsFor(machine.hostname(), LEAST_SPACE))),
-    report: ({ nodeName, bundleManifest, missingBytes, callerNowMs: callerClockMs }) => {
-      const space = spaceFor(bundleManifest, missingBytes);
+    report: ({ nodeName, bundleManifest, callerNowMs: callerClockMs, ...bytes }) => {
+      const space = spaceFor(bundleManifest, bytes);
       const options = optionsFor(nodeName || machine.hostname(), space, { callerClockMs });
       // A local machine uses the clock of its host, so the state of its own time service is irrelevant.
       const checkPorts = provisioning.platform === 'local' ? probe : { ...probe, commands };
@@ -93,7 +98,10 @@ export function createMachineChecks(
   };
 }
 
-function spaceFor(bundleManifest: string, missingBytes?: number): NeededSpace {
+function spaceFor(
+  bundleManifest: string,
+  { missingBytes, databaseBytes }: Pick<PreflightQuery, 'missingBytes' | 'databaseBytes'>,
+): NeededSpace {
   if (bundleManifest === '') return LEAST_SPACE;
-  return neededSpace(parseManifest(Buffer.from(bundleManifest, 'utf8')), missingBytes);
+  return neededSpace(parseManifest(Buffer.from(bundleManifest, 'utf8')), missingBytes, databaseBytes);
 }

@@ -227,7 +227,7 @@ describe('cluster preflight --node', () => {
     await runPreflightCommand(contextOf(files), local, options);
     await files.remove(`${CACHE}/bundles/${BUNDLE.name}.json`);
     await runPreflightCommand(contextOf(files), local, options);
-    expect(node.preflights.map((bytes) => Buffer.from(bytes).toString())).toEqual([
+    expect(node.preflights.map(({ bundleManifest }) => Buffer.from(bundleManifest).toString())).toEqual([
       Buffer.from(MANIFEST).toString(),
       '',
     ]);

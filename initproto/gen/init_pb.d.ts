@@ -156,6 +156,13 @@ export declare type PreflightRequest = Message<"cluster.init.v1.PreflightRequest
    * @generated from field: int64 now_ms = 3;
    */
   nowMs: bigint;
+
+  /**
+   * The snapshots of a backup to restore; at most 256. The machine needs space for each of them, and for the database from it.
+   *
+   * @generated from field: repeated cluster.init.v1.Snapshot snapshots = 4;
+   */
+  snapshots: Snapshot[];
 };
 
 /**
@@ -163,6 +170,29 @@ export declare type PreflightRequest = Message<"cluster.init.v1.PreflightRequest
  * Use `create(PreflightRequestSchema)` to create a new message.
  */
 export declare const PreflightRequestSchema: GenMessage<PreflightRequest>;
+
+/**
+ * @generated from message cluster.init.v1.Snapshot
+ */
+export declare type Snapshot = Message<"cluster.init.v1.Snapshot"> & {
+  /**
+   * In lower-case hex.
+   *
+   * @generated from field: string sha256 = 1;
+   */
+  sha256: string;
+
+  /**
+   * @generated from field: uint64 size_bytes = 2;
+   */
+  sizeBytes: bigint;
+};
+
+/**
+ * Describes the message cluster.init.v1.Snapshot.
+ * Use `create(SnapshotSchema)` to create a new message.
+ */
+export declare const SnapshotSchema: GenMessage<Snapshot>;
 
 /**
  * @generated from message cluster.init.v1.PreflightResponse

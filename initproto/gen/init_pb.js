@@ -12,7 +12,7 @@ import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2
  * Describes the file init.proto.
  */
 export const file_init = /*@__PURE__*/
-  fileDesc("Cgppbml0LnByb3RvEg9jbHVzdGVyLmluaXQudjEiKQoPRGVzY3JpYmVSZXF1ZXN0EhYKDmNsaWVudF92ZXJzaW9uGAEgASgJIu8BChBEZXNjcmliZVJlc3BvbnNlEhUKDWFnZW50X3ZlcnNpb24YASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSEAoIaG9zdG5hbWUYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJEhQKDGFyY2hpdGVjdHVyZRgFIAEoCRIXCg9lbnJvbG1lbnRfc3RhdGUYBiABKAkSEgoKY2x1c3Rlcl9pZBgHIAEoCRIPCgdpbml0X2lkGAggASgJEg4KBm5vd19tcxgJIAEoAxImCgNrZXkYCiABKAsyGS5jbHVzdGVyLmluaXQudjEuS2V5UHJvb2YiMQoIS2V5UHJvb2YSEgoKcHVibGljX2tleRgBIAEoDBIRCglzaWduYXR1cmUYAiABKAwiTgoQUHJlZmxpZ2h0UmVxdWVzdBIRCglub2RlX25hbWUYASABKAkSFwoPYnVuZGxlX21hbmlmZXN0GAIgASgMEg4KBm5vd19tcxgDIAEoAyJCChFQcmVmbGlnaHRSZXNwb25zZRItCgZjaGVja3MYASADKAsyHS5jbHVzdGVyLmluaXQudjEuTWFjaGluZUNoZWNrInwKDE1hY2hpbmVDaGVjaxIMCgRjb2RlGAEgASgJEg8KB3N1YmplY3QYAiABKAkSDgoGc3RhdHVzGAMgASgJEg4KBmZpZ3VyZRgEIAEoCRIRCgl0aHJlc2hvbGQYBSABKAkSDQoFY2F1c2UYBiABKAkSCwoDZml4GAcgASgJIhYKFFJlYWRFbnJvbG1lbnRSZXF1ZXN0IioKFVJlYWRFbnJvbG1lbnRSZXNwb25zZRIRCgllbnJvbG1lbnQYASABKAwiKwoWQW5zd2VyQ2hhbGxlbmdlUmVxdWVzdBIRCgljaGFsbGVuZ2UYASABKAwiKQoXQW5zd2VyQ2hhbGxlbmdlUmVzcG9uc2USDgoGYW5zd2VyGAEgASgMIiIKEFN0YXRCbG9ic1JlcXVlc3QSDgoGc2hhMjU2GAEgAygJIqABChFTdGF0QmxvYnNSZXNwb25zZRI2CgVibG9icxgBIAMoCzInLmNsdXN0ZXIuaW5pdC52MS5TdGF0QmxvYnNSZXNwb25zZS5CbG9iEhIKCmZyZWVfYnl0ZXMYAiABKAMaPwoEQmxvYhIOCgZzaGEyNTYYASABKAkSEAoIY29tcGxldGUYAiABKAgSFQoNcGFydGlhbF9ieXRlcxgDIAEoAyKkAQoRVXBsb2FkQmxvYlJlcXVlc3QSOQoFc3RhcnQYASABKAsyKC5jbHVzdGVyLmluaXQudjEuVXBsb2FkQmxvYlJlcXVlc3QuU3RhcnRIABIPCgVjaHVuaxgCIAEoDEgAGjsKBVN0YXJ0Eg4KBnNoYTI1NhgBIAEoCRISCgpzaXplX2J5dGVzGAIgASgDEg4KBm9mZnNldBgDIAEoA0IGCgRwYXJ0Ij0KElVwbG9hZEJsb2JSZXNwb25zZRIQCghjb21wbGV0ZRgBIAEoCBIVCg1wYXJ0aWFsX2J5dGVzGAIgASgDImIKC0luaXRSZXF1ZXN0Eg8KB2luaXRfaWQYASABKAkSFgoOYWZ0ZXJfc2VxdWVuY2UYAiABKAQSKgoEc3BlYxgDIAEoCzIcLmNsdXN0ZXIuaW5pdC52MS5DbHVzdGVyU3BlYyKIAwoLQ2x1c3RlclNwZWMSFAoMY2x1c3Rlcl9uYW1lGAEgASgJEhIKCmNsdXN0ZXJfaWQYAiABKAkSGgoSa3ViZXJuZXRlc192ZXJzaW9uGAMgASgJEhcKD2J1bmRsZV9tYW5pZmVzdBgEIAEoDBISCgpwb2Rfc3VibmV0GAUgASgJEhYKDnNlcnZpY2Vfc3VibmV0GAYgASgJEhcKD2FwaV9zZXJ2ZXJfc2FucxgHIAMoCRIRCglub2RlX25hbWUYCCABKAkSEwoLc2luZ2xlX25vZGUYCSABKAgSHAoUa3ViZXJuZXRlc19hZG1pbl9jc3IYCiABKAwSEQoJb3duZXJfY3NyGAsgASgMEhoKEmNsdXN0ZXJfdW5sb2NrX2tleRgMIAEoDBIVCg1jb25maWd1cmF0aW9uGA0gASgMEhcKD293bmVyX2RvY3VtZW50cxgOIAMoDBIwCgdyZXN0b3JlGA8gASgLMh8uY2x1c3Rlci5pbml0LnYxLkNsdXN0ZXJSZXN0b3JlIsUCCg5DbHVzdGVyUmVzdG9yZRINCgVlcG9jaBgBIAEoBBIdChVzdGF0ZV9zbmFwc2hvdF9zaGEyNTYYAiABKAkSIgoaa3ViZXJuZXRlc19zbmFwc2hvdF9zaGEyNTYYAyABKAkSRAoLc2hhcmVkX2tleXMYBCADKAsyLy5jbHVzdGVyLmluaXQudjEuQ2x1c3RlclJlc3RvcmUuU2hhcmVkS2V5c0VudHJ5EjUKDmtub3duX21hY2hpbmVzGAUgAygLMh0uY2x1c3Rlci5pbml0LnYxLktub3duTWFjaGluZRIxCgxrZXB0X3dvcmtlcnMYBiADKAsyGy5jbHVzdGVyLmluaXQudjEuS2VwdFdvcmtlchoxCg9TaGFyZWRLZXlzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIrCgpLZXB0V29ya2VyEg8KB25vZGVfaWQYASABKAkSDAoEbmFtZRgCIAEoCSI/CgxLbm93bk1hY2hpbmUSEAoIaWRlbnRpdHkYASABKAkSDwoHbm9kZV9pZBgCIAEoCRIMCgRuYW1lGAMgASgJIpIDCglJbml0RXZlbnQSEAoIc2VxdWVuY2UYASABKAQSDwoHdGltZV9tcxgCIAEoAxI2Cg1waGFzZV9zdGFydGVkGAMgASgLMh0uY2x1c3Rlci5pbml0LnYxLlBoYXNlU3RhcnRlZEgAEjgKDnBoYXNlX2ZpbmlzaGVkGAQgASgLMh4uY2x1c3Rlci5pbml0LnYxLlBoYXNlRmluaXNoZWRIABItCghwcm9ncmVzcxgFIAEoCzIZLmNsdXN0ZXIuaW5pdC52MS5Qcm9ncmVzc0gAEicKA2xvZxgGIAEoCzIYLmNsdXN0ZXIuaW5pdC52MS5Mb2dMaW5lSAASLwoJaGVhcnRiZWF0GAcgASgLMhouY2x1c3Rlci5pbml0LnYxLkhlYXJ0YmVhdEgAEi0KBnJlc3VsdBgIIAEoCzIbLmNsdXN0ZXIuaW5pdC52MS5Jbml0UmVzdWx0SAASLwoHZmFpbHVyZRgJIAEoCzIcLmNsdXN0ZXIuaW5pdC52MS5Jbml0RmFpbHVyZUgAQgcKBWV2ZW50Ih0KDFBoYXNlU3RhcnRlZBINCgVwaGFzZRgBIAEoCSJECg1QaGFzZUZpbmlzaGVkEg0KBXBoYXNlGAEgASgJEhMKC2R1cmF0aW9uX21zGAIgASgDEg8KB2FscmVhZHkYAyABKAgiagoIUHJvZ3Jlc3MSDQoFcGhhc2UYASABKAkSDAoEdGV4dBgCIAEoCRIQCghzaW5jZV9tcxgDIAEoAxISCgpsYXN0X2Vycm9yGAQgASgJEgwKBGRvbmUYBSABKAMSDQoFdG90YWwYBiABKAMiNwoHTG9nTGluZRINCgVsZXZlbBgBIAEoCRIMCgRwYXRoGAIgASgJEg8KB21lc3NhZ2UYAyABKAkiMgoJSGVhcnRiZWF0EhMKC3dhaXRpbmdfZm9yGAEgASgJEhAKCHNpbmNlX21zGAIgASgDIqQCCgpJbml0UmVzdWx0EhIKCmNsdXN0ZXJfaWQYASABKAkSDwoHbm9kZV9pZBgCIAEoCRIRCglub2RlX25hbWUYAyABKAkSFgoOY2x1c3Rlcl9jYV9wZW0YBCABKAwSHQoVb3duZXJfY2VydGlmaWNhdGVfcGVtGAUgASgMEhkKEWt1YmVybmV0ZXNfY2FfcGVtGAYgASgMEigKIGt1YmVybmV0ZXNfYWRtaW5fY2VydGlmaWNhdGVfcGVtGAcgASgMEhUKDWFwaV9lbmRwb2ludHMYCCADKAkSGQoRY3VyYXRvcl9lbmRwb2ludHMYCSADKAkSDQoFZXBvY2gYCiABKAQSIQoZa3ViZXJuZXRlc19jbGllbnRzX2NhX3BlbRgLIAEoDCJbCgtJbml0RmFpbHVyZRIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkSCwoDZml4GAMgASgJEhEKCXJldHJ5YWJsZRgEIAEoCBINCgVwaGFzZRgFIAEoCSJCChJBY2tub3dsZWRnZVJlcXVlc3QSDwoHaW5pdF9pZBgBIAEoCRIbChNvd25lcnNoaXBfc2lnbmF0dXJlGAIgASgMIhUKE0Fja25vd2xlZGdlUmVzcG9uc2UyvwUKB0luaXRBcGkSTwoIRGVzY3JpYmUSIC5jbHVzdGVyLmluaXQudjEuRGVzY3JpYmVSZXF1ZXN0GiEuY2x1c3Rlci5pbml0LnYxLkRlc2NyaWJlUmVzcG9uc2USUgoJUHJlZmxpZ2h0EiEuY2x1c3Rlci5pbml0LnYxLlByZWZsaWdodFJlcXVlc3QaIi5jbHVzdGVyLmluaXQudjEuUHJlZmxpZ2h0UmVzcG9uc2USXgoNUmVhZEVucm9sbWVudBIlLmNsdXN0ZXIuaW5pdC52MS5SZWFkRW5yb2xtZW50UmVxdWVzdBomLmNsdXN0ZXIuaW5pdC52MS5SZWFkRW5yb2xtZW50UmVzcG9uc2USZAoPQW5zd2VyQ2hhbGxlbmdlEicuY2x1c3Rlci5pbml0LnYxLkFuc3dlckNoYWxsZW5nZVJlcXVlc3QaKC5jbHVzdGVyLmluaXQudjEuQW5zd2VyQ2hhbGxlbmdlUmVzcG9uc2USUgoJU3RhdEJsb2JzEiEuY2x1c3Rlci5pbml0LnYxLlN0YXRCbG9ic1JlcXVlc3QaIi5jbHVzdGVyLmluaXQudjEuU3RhdEJsb2JzUmVzcG9uc2USVwoKVXBsb2FkQmxvYhIiLmNsdXN0ZXIuaW5pdC52MS5VcGxvYWRCbG9iUmVxdWVzdBojLmNsdXN0ZXIuaW5pdC52MS5VcGxvYWRCbG9iUmVzcG9uc2UoARJCCgRJbml0EhwuY2x1c3Rlci5pbml0LnYxLkluaXRSZXF1ZXN0GhouY2x1c3Rlci5pbml0LnYxLkluaXRFdmVudDABElgKC0Fja25vd2xlZGdlEiMuY2x1c3Rlci5pbml0LnYxLkFja25vd2xlZGdlUmVxdWVzdBokLmNsdXN0ZXIuaW5pdC52MS5BY2tub3dsZWRnZVJlc3BvbnNlYgZwcm90bzM");
+  fileDesc("Cgppbml0LnByb3RvEg9jbHVzdGVyLmluaXQudjEiKQoPRGVzY3JpYmVSZXF1ZXN0EhYKDmNsaWVudF92ZXJzaW9uGAEgASgJIu8BChBEZXNjcmliZVJlc3BvbnNlEhUKDWFnZW50X3ZlcnNpb24YASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSEAoIaG9zdG5hbWUYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJEhQKDGFyY2hpdGVjdHVyZRgFIAEoCRIXCg9lbnJvbG1lbnRfc3RhdGUYBiABKAkSEgoKY2x1c3Rlcl9pZBgHIAEoCRIPCgdpbml0X2lkGAggASgJEg4KBm5vd19tcxgJIAEoAxImCgNrZXkYCiABKAsyGS5jbHVzdGVyLmluaXQudjEuS2V5UHJvb2YiMQoIS2V5UHJvb2YSEgoKcHVibGljX2tleRgBIAEoDBIRCglzaWduYXR1cmUYAiABKAwifAoQUHJlZmxpZ2h0UmVxdWVzdBIRCglub2RlX25hbWUYASABKAkSFwoPYnVuZGxlX21hbmlmZXN0GAIgASgMEg4KBm5vd19tcxgDIAEoAxIsCglzbmFwc2hvdHMYBCADKAsyGS5jbHVzdGVyLmluaXQudjEuU25hcHNob3QiLgoIU25hcHNob3QSDgoGc2hhMjU2GAEgASgJEhIKCnNpemVfYnl0ZXMYAiABKAQiQgoRUHJlZmxpZ2h0UmVzcG9uc2USLQoGY2hlY2tzGAEgAygLMh0uY2x1c3Rlci5pbml0LnYxLk1hY2hpbmVDaGVjayJ8CgxNYWNoaW5lQ2hlY2sSDAoEY29kZRgBIAEoCRIPCgdzdWJqZWN0GAIgASgJEg4KBnN0YXR1cxgDIAEoCRIOCgZmaWd1cmUYBCABKAkSEQoJdGhyZXNob2xkGAUgASgJEg0KBWNhdXNlGAYgASgJEgsKA2ZpeBgHIAEoCSIWChRSZWFkRW5yb2xtZW50UmVxdWVzdCIqChVSZWFkRW5yb2xtZW50UmVzcG9uc2USEQoJZW5yb2xtZW50GAEgASgMIisKFkFuc3dlckNoYWxsZW5nZVJlcXVlc3QSEQoJY2hhbGxlbmdlGAEgASgMIikKF0Fuc3dlckNoYWxsZW5nZVJlc3BvbnNlEg4KBmFuc3dlchgBIAEoDCIiChBTdGF0QmxvYnNSZXF1ZXN0Eg4KBnNoYTI1NhgBIAMoCSKgAQoRU3RhdEJsb2JzUmVzcG9uc2USNgoFYmxvYnMYASADKAsyJy5jbHVzdGVyLmluaXQudjEuU3RhdEJsb2JzUmVzcG9uc2UuQmxvYhISCgpmcmVlX2J5dGVzGAIgASgDGj8KBEJsb2ISDgoGc2hhMjU2GAEgASgJEhAKCGNvbXBsZXRlGAIgASgIEhUKDXBhcnRpYWxfYnl0ZXMYAyABKAMipAEKEVVwbG9hZEJsb2JSZXF1ZXN0EjkKBXN0YXJ0GAEgASgLMiguY2x1c3Rlci5pbml0LnYxLlVwbG9hZEJsb2JSZXF1ZXN0LlN0YXJ0SAASDwoFY2h1bmsYAiABKAxIABo7CgVTdGFydBIOCgZzaGEyNTYYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoAxIOCgZvZmZzZXQYAyABKANCBgoEcGFydCI9ChJVcGxvYWRCbG9iUmVzcG9uc2USEAoIY29tcGxldGUYASABKAgSFQoNcGFydGlhbF9ieXRlcxgCIAEoAyJiCgtJbml0UmVxdWVzdBIPCgdpbml0X2lkGAEgASgJEhYKDmFmdGVyX3NlcXVlbmNlGAIgASgEEioKBHNwZWMYAyABKAsyHC5jbHVzdGVyLmluaXQudjEuQ2x1c3RlclNwZWMiiAMKC0NsdXN0ZXJTcGVjEhQKDGNsdXN0ZXJfbmFtZRgBIAEoCRISCgpjbHVzdGVyX2lkGAIgASgJEhoKEmt1YmVybmV0ZXNfdmVyc2lvbhgDIAEoCRIXCg9idW5kbGVfbWFuaWZlc3QYBCABKAwSEgoKcG9kX3N1Ym5ldBgFIAEoCRIWCg5zZXJ2aWNlX3N1Ym5ldBgGIAEoCRIXCg9hcGlfc2VydmVyX3NhbnMYByADKAkSEQoJbm9kZV9uYW1lGAggASgJEhMKC3NpbmdsZV9ub2RlGAkgASgIEhwKFGt1YmVybmV0ZXNfYWRtaW5fY3NyGAogASgMEhEKCW93bmVyX2NzchgLIAEoDBIaChJjbHVzdGVyX3VubG9ja19rZXkYDCABKAwSFQoNY29uZmlndXJhdGlvbhgNIAEoDBIXCg9vd25lcl9kb2N1bWVudHMYDiADKAwSMAoHcmVzdG9yZRgPIAEoCzIfLmNsdXN0ZXIuaW5pdC52MS5DbHVzdGVyUmVzdG9yZSLFAgoOQ2x1c3RlclJlc3RvcmUSDQoFZXBvY2gYASABKAQSHQoVc3RhdGVfc25hcHNob3Rfc2hhMjU2GAIgASgJEiIKGmt1YmVybmV0ZXNfc25hcHNob3Rfc2hhMjU2GAMgASgJEkQKC3NoYXJlZF9rZXlzGAQgAygLMi8uY2x1c3Rlci5pbml0LnYxLkNsdXN0ZXJSZXN0b3JlLlNoYXJlZEtleXNFbnRyeRI1Cg5rbm93bl9tYWNoaW5lcxgFIAMoCzIdLmNsdXN0ZXIuaW5pdC52MS5Lbm93bk1hY2hpbmUSMQoMa2VwdF93b3JrZXJzGAYgAygLMhsuY2x1c3Rlci5pbml0LnYxLktlcHRXb3JrZXIaMQoPU2hhcmVkS2V5c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiKwoKS2VwdFdvcmtlchIPCgdub2RlX2lkGAEgASgJEgwKBG5hbWUYAiABKAkiPwoMS25vd25NYWNoaW5lEhAKCGlkZW50aXR5GAEgASgJEg8KB25vZGVfaWQYAiABKAkSDAoEbmFtZRgDIAEoCSKSAwoJSW5pdEV2ZW50EhAKCHNlcXVlbmNlGAEgASgEEg8KB3RpbWVfbXMYAiABKAMSNgoNcGhhc2Vfc3RhcnRlZBgDIAEoCzIdLmNsdXN0ZXIuaW5pdC52MS5QaGFzZVN0YXJ0ZWRIABI4Cg5waGFzZV9maW5pc2hlZBgEIAEoCzIeLmNsdXN0ZXIuaW5pdC52MS5QaGFzZUZpbmlzaGVkSAASLQoIcHJvZ3Jlc3MYBSABKAsyGS5jbHVzdGVyLmluaXQudjEuUHJvZ3Jlc3NIABInCgNsb2cYBiABKAsyGC5jbHVzdGVyLmluaXQudjEuTG9nTGluZUgAEi8KCWhlYXJ0YmVhdBgHIAEoCzIaLmNsdXN0ZXIuaW5pdC52MS5IZWFydGJlYXRIABItCgZyZXN1bHQYCCABKAsyGy5jbHVzdGVyLmluaXQudjEuSW5pdFJlc3VsdEgAEi8KB2ZhaWx1cmUYCSABKAsyHC5jbHVzdGVyLmluaXQudjEuSW5pdEZhaWx1cmVIAEIHCgVldmVudCIdCgxQaGFzZVN0YXJ0ZWQSDQoFcGhhc2UYASABKAkiRAoNUGhhc2VGaW5pc2hlZBINCgVwaGFzZRgBIAEoCRITCgtkdXJhdGlvbl9tcxgCIAEoAxIPCgdhbHJlYWR5GAMgASgIImoKCFByb2dyZXNzEg0KBXBoYXNlGAEgASgJEgwKBHRleHQYAiABKAkSEAoIc2luY2VfbXMYAyABKAMSEgoKbGFzdF9lcnJvchgEIAEoCRIMCgRkb25lGAUgASgDEg0KBXRvdGFsGAYgASgDIjcKB0xvZ0xpbmUSDQoFbGV2ZWwYASABKAkSDAoEcGF0aBgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIjIKCUhlYXJ0YmVhdBITCgt3YWl0aW5nX2ZvchgBIAEoCRIQCghzaW5jZV9tcxgCIAEoAyKkAgoKSW5pdFJlc3VsdBISCgpjbHVzdGVyX2lkGAEgASgJEg8KB25vZGVfaWQYAiABKAkSEQoJbm9kZV9uYW1lGAMgASgJEhYKDmNsdXN0ZXJfY2FfcGVtGAQgASgMEh0KFW93bmVyX2NlcnRpZmljYXRlX3BlbRgFIAEoDBIZChFrdWJlcm5ldGVzX2NhX3BlbRgGIAEoDBIoCiBrdWJlcm5ldGVzX2FkbWluX2NlcnRpZmljYXRlX3BlbRgHIAEoDBIVCg1hcGlfZW5kcG9pbnRzGAggAygJEhkKEWN1cmF0b3JfZW5kcG9pbnRzGAkgAygJEg0KBWVwb2NoGAogASgEEiEKGWt1YmVybmV0ZXNfY2xpZW50c19jYV9wZW0YCyABKAwiWwoLSW5pdEZhaWx1cmUSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEgsKA2ZpeBgDIAEoCRIRCglyZXRyeWFibGUYBCABKAgSDQoFcGhhc2UYBSABKAkiQgoSQWNrbm93bGVkZ2VSZXF1ZXN0Eg8KB2luaXRfaWQYASABKAkSGwoTb3duZXJzaGlwX3NpZ25hdHVyZRgCIAEoDCIVChNBY2tub3dsZWRnZVJlc3BvbnNlMr8FCgdJbml0QXBpEk8KCERlc2NyaWJlEiAuY2x1c3Rlci5pbml0LnYxLkRlc2NyaWJlUmVxdWVzdBohLmNsdXN0ZXIuaW5pdC52MS5EZXNjcmliZVJlc3BvbnNlElIKCVByZWZsaWdodBIhLmNsdXN0ZXIuaW5pdC52MS5QcmVmbGlnaHRSZXF1ZXN0GiIuY2x1c3Rlci5pbml0LnYxLlByZWZsaWdodFJlc3BvbnNlEl4KDVJlYWRFbnJvbG1lbnQSJS5jbHVzdGVyLmluaXQudjEuUmVhZEVucm9sbWVudFJlcXVlc3QaJi5jbHVzdGVyLmluaXQudjEuUmVhZEVucm9sbWVudFJlc3BvbnNlEmQKD0Fuc3dlckNoYWxsZW5nZRInLmNsdXN0ZXIuaW5pdC52MS5BbnN3ZXJDaGFsbGVuZ2VSZXF1ZXN0GiguY2x1c3Rlci5pbml0LnYxLkFuc3dlckNoYWxsZW5nZVJlc3BvbnNlElIKCVN0YXRCbG9icxIhLmNsdXN0ZXIuaW5pdC52MS5TdGF0QmxvYnNSZXF1ZXN0GiIuY2x1c3Rlci5pbml0LnYxLlN0YXRCbG9ic1Jlc3BvbnNlElcKClVwbG9hZEJsb2ISIi5jbHVzdGVyLmluaXQudjEuVXBsb2FkQmxvYlJlcXVlc3QaIy5jbHVzdGVyLmluaXQudjEuVXBsb2FkQmxvYlJlc3BvbnNlKAESQgoESW5pdBIcLmNsdXN0ZXIuaW5pdC52MS5Jbml0UmVxdWVzdBoaLmNsdXN0ZXIuaW5pdC52MS5Jbml0RXZlbnQwARJYCgtBY2tub3dsZWRnZRIjLmNsdXN0ZXIuaW5pdC52MS5BY2tub3dsZWRnZVJlcXVlc3QaJC5jbHVzdGVyLmluaXQudjEuQWNrbm93bGVkZ2VSZXNwb25zZWIGcHJvdG8z");
 
 /**
  * Describes the message cluster.init.v1.DescribeRequest.
@@ -43,193 +43,200 @@ export const PreflightRequestSchema = /*@__PURE__*/
   messageDesc(file_init, 3);
 
 /**
+ * Describes the message cluster.init.v1.Snapshot.
+ * Use `create(SnapshotSchema)` to create a new message.
+ */
+export const SnapshotSchema = /*@__PURE__*/
+  messageDesc(file_init, 4);
+
+/**
  * Describes the message cluster.init.v1.PreflightResponse.
  * Use `create(PreflightResponseSchema)` to create a new message.
  */
 export const PreflightResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 4);
+  messageDesc(file_init, 5);
 
 /**
  * Describes the message cluster.init.v1.MachineCheck.
  * Use `create(MachineCheckSchema)` to create a new message.
  */
 export const MachineCheckSchema = /*@__PURE__*/
-  messageDesc(file_init, 5);
+  messageDesc(file_init, 6);
 
 /**
  * Describes the message cluster.init.v1.ReadEnrolmentRequest.
  * Use `create(ReadEnrolmentRequestSchema)` to create a new message.
  */
 export const ReadEnrolmentRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 6);
+  messageDesc(file_init, 7);
 
 /**
  * Describes the message cluster.init.v1.ReadEnrolmentResponse.
  * Use `create(ReadEnrolmentResponseSchema)` to create a new message.
  */
 export const ReadEnrolmentResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 7);
+  messageDesc(file_init, 8);
 
 /**
  * Describes the message cluster.init.v1.AnswerChallengeRequest.
  * Use `create(AnswerChallengeRequestSchema)` to create a new message.
  */
 export const AnswerChallengeRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 8);
+  messageDesc(file_init, 9);
 
 /**
  * Describes the message cluster.init.v1.AnswerChallengeResponse.
  * Use `create(AnswerChallengeResponseSchema)` to create a new message.
  */
 export const AnswerChallengeResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 9);
+  messageDesc(file_init, 10);
 
 /**
  * Describes the message cluster.init.v1.StatBlobsRequest.
  * Use `create(StatBlobsRequestSchema)` to create a new message.
  */
 export const StatBlobsRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 10);
+  messageDesc(file_init, 11);
 
 /**
  * Describes the message cluster.init.v1.StatBlobsResponse.
  * Use `create(StatBlobsResponseSchema)` to create a new message.
  */
 export const StatBlobsResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 11);
+  messageDesc(file_init, 12);
 
 /**
  * Describes the message cluster.init.v1.StatBlobsResponse.Blob.
  * Use `create(StatBlobsResponse_BlobSchema)` to create a new message.
  */
 export const StatBlobsResponse_BlobSchema = /*@__PURE__*/
-  messageDesc(file_init, 11, 0);
+  messageDesc(file_init, 12, 0);
 
 /**
  * Describes the message cluster.init.v1.UploadBlobRequest.
  * Use `create(UploadBlobRequestSchema)` to create a new message.
  */
 export const UploadBlobRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 12);
+  messageDesc(file_init, 13);
 
 /**
  * Describes the message cluster.init.v1.UploadBlobRequest.Start.
  * Use `create(UploadBlobRequest_StartSchema)` to create a new message.
  */
 export const UploadBlobRequest_StartSchema = /*@__PURE__*/
-  messageDesc(file_init, 12, 0);
+  messageDesc(file_init, 13, 0);
 
 /**
  * Describes the message cluster.init.v1.UploadBlobResponse.
  * Use `create(UploadBlobResponseSchema)` to create a new message.
  */
 export const UploadBlobResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 13);
+  messageDesc(file_init, 14);
 
 /**
  * Describes the message cluster.init.v1.InitRequest.
  * Use `create(InitRequestSchema)` to create a new message.
  */
 export const InitRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 14);
+  messageDesc(file_init, 15);
 
 /**
  * Describes the message cluster.init.v1.ClusterSpec.
  * Use `create(ClusterSpecSchema)` to create a new message.
  */
 export const ClusterSpecSchema = /*@__PURE__*/
-  messageDesc(file_init, 15);
+  messageDesc(file_init, 16);
 
 /**
  * Describes the message cluster.init.v1.ClusterRestore.
  * Use `create(ClusterRestoreSchema)` to create a new message.
  */
 export const ClusterRestoreSchema = /*@__PURE__*/
-  messageDesc(file_init, 16);
+  messageDesc(file_init, 17);
 
 /**
  * Describes the message cluster.init.v1.KeptWorker.
  * Use `create(KeptWorkerSchema)` to create a new message.
  */
 export const KeptWorkerSchema = /*@__PURE__*/
-  messageDesc(file_init, 17);
+  messageDesc(file_init, 18);
 
 /**
  * Describes the message cluster.init.v1.KnownMachine.
  * Use `create(KnownMachineSchema)` to create a new message.
  */
 export const KnownMachineSchema = /*@__PURE__*/
-  messageDesc(file_init, 18);
+  messageDesc(file_init, 19);
 
 /**
  * Describes the message cluster.init.v1.InitEvent.
  * Use `create(InitEventSchema)` to create a new message.
  */
 export const InitEventSchema = /*@__PURE__*/
-  messageDesc(file_init, 19);
+  messageDesc(file_init, 20);
 
 /**
  * Describes the message cluster.init.v1.PhaseStarted.
  * Use `create(PhaseStartedSchema)` to create a new message.
  */
 export const PhaseStartedSchema = /*@__PURE__*/
-  messageDesc(file_init, 20);
+  messageDesc(file_init, 21);
 
 /**
  * Describes the message cluster.init.v1.PhaseFinished.
  * Use `create(PhaseFinishedSchema)` to create a new message.
  */
 export const PhaseFinishedSchema = /*@__PURE__*/
-  messageDesc(file_init, 21);
+  messageDesc(file_init, 22);
 
 /**
  * Describes the message cluster.init.v1.Progress.
  * Use `create(ProgressSchema)` to create a new message.
  */
 export const ProgressSchema = /*@__PURE__*/
-  messageDesc(file_init, 22);
+  messageDesc(file_init, 23);
 
 /**
  * Describes the message cluster.init.v1.LogLine.
  * Use `create(LogLineSchema)` to create a new message.
  */
 export const LogLineSchema = /*@__PURE__*/
-  messageDesc(file_init, 23);
+  messageDesc(file_init, 24);
 
 /**
  * Describes the message cluster.init.v1.Heartbeat.
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema = /*@__PURE__*/
-  messageDesc(file_init, 24);
+  messageDesc(file_init, 25);
 
 /**
  * Describes the message cluster.init.v1.InitResult.
  * Use `create(InitResultSchema)` to create a new message.
  */
 export const InitResultSchema = /*@__PURE__*/
-  messageDesc(file_init, 25);
+  messageDesc(file_init, 26);
 
 /**
  * Describes the message cluster.init.v1.InitFailure.
  * Use `create(InitFailureSchema)` to create a new message.
  */
 export const InitFailureSchema = /*@__PURE__*/
-  messageDesc(file_init, 26);
+  messageDesc(file_init, 27);
 
 /**
  * Describes the message cluster.init.v1.AcknowledgeRequest.
  * Use `create(AcknowledgeRequestSchema)` to create a new message.
  */
 export const AcknowledgeRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 27);
+  messageDesc(file_init, 28);
 
 /**
  * Describes the message cluster.init.v1.AcknowledgeResponse.
  * Use `create(AcknowledgeResponseSchema)` to create a new message.
  */
 export const AcknowledgeResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 28);
+  messageDesc(file_init, 29);
 
 /**
  * @generated from service cluster.init.v1.InitApi

@@ -26,14 +26,19 @@ export const LEAST_SPACE: NeededSpace = {
 /**
  * The space that an init needs.
  * @param manifest Undefined: the bundle is not known
- * @param missingBytes Size of the components that are still to be uploaded
+ * @param missingBytes Size of the components and snapshots that are still to be uploaded
+ * @param databaseBytes Size of the databases that are restored from snapshots, which are deleted only afterwards
  */
-export function neededSpace(manifest: BundleManifest | undefined, missingBytes = 0): NeededSpace {
+export function neededSpace(
+  manifest: BundleManifest | undefined,
+  missingBytes = 0,
+  databaseBytes = 0,
+): NeededSpace {
   if (manifest === undefined) return LEAST_SPACE;
   const { components } = manifest;
   return {
     neededBytes: {
-      [STATE]: missingBytes + sizeOf(components) + HEADROOM_BYTES,
+      [STATE]: missingBytes + databaseBytes + sizeOf(components) + HEADROOM_BYTES,
       [IMAGES]: IMAGE_FACTOR * sizeOf(components.filter(({ kind }) => kind === 'image')),
     },
     includesBundle: true,

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import {
+  type PreflightRequest,
   InitApi,
   type ClusterSpec,
   type InitEventSchema,
@@ -100,8 +101,8 @@ export class FakeNode implements AsyncDisposable {
   onAcknowledged: () => Promise<void> = () => Promise.resolve();
   /** The preflight results of the machine, or the error with which preflight ends. */
   checks: readonly MessageInitShape<typeof MachineCheckSchema>[] | CodedError = [];
-  /** Manifests in the preflight requests that the machine received. */
-  readonly preflights: Uint8Array[] = [];
+  /** The preflight requests that the machine received. */
+  readonly preflights: PreflightRequest[] = [];
   /** How far the clock of the machine is ahead of the workstation’s clock. */
   aheadMs = 0;
   rpc!: RpcServer<AttestedPeer>;
@@ -220,8 +221,8 @@ export class FakeNode implements AsyncDisposable {
         initId: this.accepted?.initId ?? '',
         nowMs: BigInt(Date.now() + this.aheadMs),
       }),
-      preflight: async ({ bundleManifest }) => {
-        this.preflights.push(bundleManifest);
+      preflight: async (request) => {
+        this.preflights.push(request);
         if (this.checks instanceof CodedError) throw this.checks;
         return { checks: [...this.checks] };
       },

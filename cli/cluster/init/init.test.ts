@@ -1,7 +1,9 @@
 import { DEFAULT_KUBERNETES_VERSION, KUBERNETES_VERSIONS } from '../../../internal/bundle/index.ts';
 import { afterEach, describe, expect, test } from '@jest/globals';
+import assert from 'node:assert/strict';
 import { createPublicKey, verify } from 'node:crypto';
 import { ownershipStatement } from '../../../internal/crypto/index.ts';
+import { Secret } from '../../../internal/secret/index.ts';
 import { closeOpened, everyFault, MemoryFiles } from '../../../internal/testing/index.ts';
 import { BLOB, BLOB_HASH, FakeNode } from './fake-node.ts';
 import {
@@ -96,6 +98,29 @@ describe('runInit()', () => {
     const context = contextOf(files);
     await expect(runInit(context, options)).resolves.toMatchObject({ unchanged: false });
     expect(context.host.codes).toContain('preflight-swap');
+  });
+
+  test('names the sizes of the databases to a machine before it uploads anything to restore', async () => {
+    const { files, node, options } = await start();
+    node.checks = [{ ...swapIsOn, code: 'preflight-disk', cause: 'not enough space' }];
+    const snapshot = (digit: string, sizeBytes: number) => ({
+      ...{ sha256: digit.repeat(64), sizeBytes },
+      read: () => assert.fail('a snapshot is read'),
+    });
+    const restore = {
+      ...{ epoch: 2, state: snapshot('a', 7), kubernetes: snapshot('b', 5_000_000_000) },
+      ...{ sharedKeys: new Secret({}), knownMachines: [], keptWorkers: [] },
+    };
+    const refused = runInit(contextOf(files), { ...options, restore });
+    await expect(refused).rejects.toMatchObject({
+      code: 'preflight-disk',
+      message: expect.stringMatching(/not enough space/),
+    });
+    expect(node.preflights.at(-1)?.snapshots).toMatchObject([
+      { sha256: 'a'.repeat(64), sizeBytes: 7n },
+      { sha256: 'b'.repeat(64), sizeBytes: 5_000_000_000n },
+    ]);
+    expect([node.inits, node.uploadOffsets]).toEqual([[], []]);
   });
 
   test('treats an unknown check status as a failure', async () => {

@@ -68,7 +68,7 @@ export async function runInitJob(context: CommandContext, options: InitJobOption
   // A machine that has accepted an init passed these checks before, and its own services use the ports now.
   if (described.initId === '')
     await host.step('init-preflight', 'Running preflight checks', (progress) =>
-      requirePreflight(context, session, request.spec, progress),
+      requirePreflight(context, session, preflightOf(request, options.restore), progress),
     );
   await host.step('init-upload', 'Uploading components', async (progress) => {
     const { blobs, bytes } = await uploadMissing(
@@ -109,6 +109,16 @@ export async function runInitJob(context: CommandContext, options: InitJobOption
     ...state,
     init: state.init && { ...state.init, stage: 'granted', result: verified },
   }));
+}
+
+/** A machine without the space for the databases of a backup refuses before anything is uploaded. */
+function preflightOf(
+  { spec: { nodeName, bundleManifest } }: InitRequest,
+  restore: RestoreSource | undefined,
+): Parameters<typeof requirePreflight>[2] {
+  const snapshots = restore === undefined ? [] : [restore.state, restore.kubernetes];
+  const wire = snapshots.map(({ sha256, sizeBytes }) => ({ sha256, sizeBytes: BigInt(sizeBytes) }));
+  return { nodeName, bundleManifest, snapshots: wire };
 }
 
 /** The machine would refuse the init anyway, but only after the upload. */

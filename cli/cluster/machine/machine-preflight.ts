@@ -20,6 +20,8 @@ export type MachineCheckResult = Omit<CheckResult, 'repair'>;
 interface PreflightRequest {
   readonly nodeName: string;
   readonly bundleManifest: Uint8Array;
+  /** The snapshots of a backup that is restored. */
+  readonly snapshots?: readonly { readonly sha256: string; readonly sizeBytes: bigint }[];
 }
 
 /** Runs the preflight checks on a machine that belongs to no cluster. Changes nothing on it. */
@@ -28,7 +30,8 @@ export async function callPreflight(
   client: Client<typeof InitApi>,
   request: PreflightRequest,
 ): Promise<readonly MachineCheckResult[]> {
-  const stamped = { ...request, nowMs: BigInt(ports.clock.nowMs()) };
+  const { snapshots = [], ...rest } = request;
+  const stamped = { ...rest, snapshots: [...snapshots], nowMs: BigInt(ports.clock.nowMs()) };
   const { checks } = await client.preflight(stamped, { signal, timeoutMs: ANSWER_MS });
   return checks.slice(0, MAX_CHECKS).map(fromWire);
 }

@@ -1,0 +1,35 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from '@jest/globals';
+import { BlobStore } from '../../internal/bundle/index.ts';
+import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
+import { snapshotBytes } from './restore-etcd.ts';
+
+const { signal } = new AbortController();
+
+test('snapshotBytes() adds the sizes of the snapshots that the machine has', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'snapshots-'));
+  await using _directory = { [Symbol.asyncDispose]: () => rm(directory, { recursive: true }) };
+  const files = new DiskFiles();
+  const blobs = new BlobStore({ files, streams: new DiskStreams(), roots: [directory] });
+  const [state, kubernetes] = [new Uint8Array(30), new Uint8Array(400)];
+  const restore = {
+    ...{ epoch: 2, sharedKeys: {}, stateSnapshotSha256: sha256(state) },
+    kubernetesSnapshotSha256: sha256(kubernetes),
+  };
+  for (const [bytes, want] of [
+    [state, 30],
+    [kubernetes, 430],
+  ] as const) {
+    await blobs.append(sha256(bytes), 0, bytes);
+    await blobs.commit(sha256(bytes), signal);
+    expect(await snapshotBytes({ files, blobs }, restore)).toBe(want);
+  }
+  expect(await snapshotBytes({ files, blobs }, undefined)).toBe(0);
+});
+
+function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
