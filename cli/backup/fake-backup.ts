@@ -3,7 +3,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { recoveryKeyOfOwner, signBackupCertificate, writeBackup } from '../../internal/backup/index.ts';
+import {
+  encodeFacts,
+  recoveryKeyOfOwner,
+  signBackupCertificate,
+  writeBackup,
+  type BackupFacts,
+} from '../../internal/backup/index.ts';
 import { clusterPartOf, type ClusterConfig } from '../../internal/config/index.ts';
 import { generateEd25519Key } from '../../internal/crypto/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
@@ -35,6 +41,7 @@ export async function createBackup(
     readonly withWorkspace?: boolean;
     /** The configuration of the cluster; default: that of the workspace. */
     readonly configured?: ClusterConfig;
+    readonly nodes?: BackupFacts['nodes'];
   } = {},
 ) {
   const files = new MemoryFiles();
@@ -67,8 +74,10 @@ export async function createBackup(
   };
   const names = ['configuration', 'bundle', 'shared-keys', 'state-etcd', 'kubernetes-etcd', 'facts'] as const;
   const configuration = JSON.stringify(clusterPartOf(change.configured ?? (await readConfig(files, layout))));
+  const etcd = { revision: '7' };
+  const facts = encodeFacts({ state: etcd, kubernetes: etcd, ...(change.nodes && { nodes: change.nodes }) });
   const contentOf = (name: string): Uint8Array =>
-    Buffer.from(name === 'configuration' ? configuration : name);
+    name === 'facts' ? facts : Buffer.from(name === 'configuration' ? configuration : name);
   const parts = names.map((name) => ({ name, content: one(contentOf(name)) }));
   const first =
     change.withWorkspace === false ? [] : [{ name: 'workspace', content: one(workspace) } as const];

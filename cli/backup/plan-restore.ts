@@ -102,6 +102,17 @@ export function findWorkers(
   });
 }
 
+/** Names of the workers in the backup that the restored cluster refuses; undefined if the backup does not list its nodes. */
+export function workersLeftOut(
+  { nodes }: Pick<BackupFacts, 'nodes'>,
+  kept: readonly KeptWorker[],
+): readonly string[] | undefined {
+  const keptIds = new Set(kept.map(({ nodeId }) => nodeId));
+  return nodes
+    ?.filter(({ nodeId, roles }) => isOnlyWorker(roles) && !keptIds.has(nodeId))
+    .map(({ name }) => name);
+}
+
 const fixedPart = z.object({ name: z.string(), networking: z.json() });
 
 /**

@@ -10,6 +10,7 @@ import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { clusterIdFrom, findLiveCluster, readSeenEpoch } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { renderLosses } from '../loss/index.ts';
 import { readKnownMachines, type KnownMachine } from '../sign/index.ts';
 import {
@@ -27,6 +28,7 @@ import {
   findWorkers,
   keptWorkersOf,
   planRestore,
+  workersLeftOut,
   type KeptWorker,
   type RestorePlan,
 } from './plan-restore.ts';
@@ -85,15 +87,18 @@ export async function prepareRestore(
   // Only a workspace knows curators that could still respond.
   if (plan.kind === 'begin' && hasWorkspace) await refuseLiveCluster(context, header);
   const known = hasWorkspace ? await readKnownMachines(files, await workspaceOf(context)) : [];
+  // The whole file is decrypted to find its list of nodes.
+  const facts = plan.kind === 'resume' ? undefined : await readFacts(context, file, key);
   const keptWorkers =
-    plan.kind === 'resume'
-      ? keptWorkersOf(state, keepWorkers)
-      : await workersToKeep(context, { file, key, names: keepWorkers, known });
+    facts === undefined ? keptWorkersOf(state, keepWorkers) : findWorkers(facts, keepWorkers, known);
   const settings = await readOtherSettings(context, file, { header, key, hasWorkspace });
   const losses =
-    plan.kind === 'begin'
-      ? lossesOfRestore(header, { known, keptWorkers, settings, nowMs: clock.nowMs() })
-      : [];
+    facts === undefined
+      ? []
+      : lossesOfRestore(header, {
+          ...{ known, keptWorkers, settings, nowMs: clock.nowMs() },
+          leftOut: workersLeftOut(facts, keptWorkers),
+        });
   return { ...plan, header, sha256, key, keptWorkers, settings, losses };
 }
 
@@ -109,24 +114,6 @@ async function readOtherSettings(
     ? await readConfig(files, layout)
     : parseWrittenConfig((await openWorkspacePart(context, file, header, key)).configText, layout.config);
   return compareConfiguration(await readConfiguration(context, file, key), config);
-}
-
-/** The whole file is decrypted to find its list of nodes, so this is done only if there is a worker to find. */
-async function workersToKeep(
-  context: CommandContext,
-  {
-    file,
-    key,
-    names,
-    known,
-  }: {
-    readonly file: string;
-    readonly key: RecoveryKey;
-    readonly names: readonly string[];
-    readonly known: readonly KnownMachine[];
-  },
-): Promise<readonly KeptWorker[]> {
-  return names.length === 0 ? [] : findWorkers(await readFacts(context, file, key), names, known);
 }
 
 /** Shows what the restore would do. */
@@ -180,8 +167,10 @@ function lossesOfRestore(
     keptWorkers,
     settings,
     nowMs,
+    leftOut,
   }: Pick<PreparedRestore, 'keptWorkers' | 'settings'> & {
     readonly known: readonly KnownMachine[];
+    readonly leftOut: ReturnType<typeof workersLeftOut>;
     readonly nowMs: number;
   },
 ): readonly string[] {
@@ -191,6 +180,7 @@ function lossesOfRestore(
   return [
     `all changes since ${new Date(takenMs).toISOString()} (${age} ago)`,
     `the membership of all machines of the old cluster${others}: they are refused until an owner readmits them`,
+    ...podsLeftOut(leftOut),
     `the removals of machines since then, except those that this workspace knows (${names === '' ? 'none' : names})`,
     ...(settings.length === 0
       ? []
@@ -198,6 +188,17 @@ function lossesOfRestore(
     'volumes, and the operators other than you: a backup has none of them',
     'scheduled backups, until an owner signs the schedule again for the new control planes',
     'the records of this workspace about the machines and certificates of the old cluster',
+  ];
+}
+
+/** The pods of workers that the operator did not name, which may still run. */
+function podsLeftOut(workers: ReturnType<typeof workersLeftOut>): readonly string[] {
+  if (workers === undefined)
+    return ['the pods that still run on workers: the backup does not list its workers, so none can be kept'];
+  if (workers.length === 0) return [];
+  const flags = workers.map((name) => `--keep-worker ${printable(name)}`).join(' ');
+  return [
+    `the pods that still run on ${workers.map((name) => printable(name)).join(', ')}: to keep them, name the workers that you trust (${flags})`,
   ];
 }
 

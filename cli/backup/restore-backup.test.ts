@@ -93,6 +93,40 @@ describe('runRestore()', () => {
     });
   });
 
+  const node = (digit: string, name: string, ...roles: string[]) => ({
+    ...{ nodeId: `node-${digit.repeat(32)}`, name, roles },
+  });
+  const NODES = [
+    node('1', 'n1', 'ConsensusMember', 'KubernetesController', 'KubernetesWorker'),
+    node('2', 'w1', 'KubernetesWorker'),
+    node('3', 'w2', 'KubernetesWorker'),
+    node('4', 'w3', 'KubernetesWorker'),
+  ];
+
+  test.each([
+    {
+      name: 'the workers of the backup that are not kept',
+      ...{ nodes: NODES, keepWorkers: ['w2'] },
+      want: 'the pods that still run on w1, w3: to keep them, name the workers that you trust (--keep-worker w1 --keep-worker w3)',
+    },
+    {
+      name: 'that a backup without a list of nodes keeps no worker',
+      ...{ nodes: undefined, keepWorkers: [] },
+      want: 'the pods that still run on workers: the backup does not list its workers, so none can be kept',
+    },
+    {
+      name: 'no pods if every worker is kept',
+      ...{ nodes: NODES, keepWorkers: ['w1', 'w2', 'w3'] },
+      want: undefined,
+    },
+  ])('names among the losses $name', async ({ nodes, keepWorkers, want }) => {
+    const { files, file } = await createBackup({ ...(nodes && { nodes }) });
+    const context = contextOf(files, '/owner');
+    await runRestore(context, file, { ...OPTIONS, keepWorkers, dryRun: true });
+    const { losses } = context.host.answered as { readonly losses: readonly string[] };
+    expect(losses.filter((loss) => loss.startsWith('the pods '))).toEqual(want === undefined ? [] : [want]);
+  });
+
   test('with --dry-run and the owner key needs no workspace, and creates none', async () => {
     const { files, file } = await createBackup();
     const context = contextOf(files, '/new');
