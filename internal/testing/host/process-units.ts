@@ -55,18 +55,27 @@ export class ProcessUnits implements UnitPort, AsyncDisposable {
   }
 
   /** Sends SIGKILL, like a power failure. Not recorded in `moves`. */
-  async kill(unit: string): Promise<void> {
+  kill(unit: string): Promise<void> {
+    return this.#end(unit, 'SIGKILL');
+  }
+
+  /** Sends SIGTERM, so that the process writes what it has in memory, and waits for its end. Not recorded in `moves`. */
+  terminate(unit: string): Promise<void> {
+    return this.#end(unit, 'SIGTERM');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const unit of [...this.#running.keys()]) await this.kill(unit);
+  }
+
+  async #end(unit: string, how: 'SIGKILL' | 'SIGTERM'): Promise<void> {
     const child = this.#running.get(unit);
     if (child === undefined) return;
     this.#running.delete(unit);
     if (child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, 'exit');
-    child.kill('SIGKILL');
+    child.kill(how);
     await ended;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const unit of [...this.#running.keys()]) await this.kill(unit);
   }
 
   #spawn(unit: string): void {
