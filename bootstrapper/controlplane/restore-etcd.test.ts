@@ -5,9 +5,45 @@ import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
-import { snapshotBytes } from './restore-etcd.ts';
+import { createMemoryLogger, FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
+import { ETCD_PORTS } from '../consensus/index.ts';
+import { restoreEtcdData, snapshotBytes } from './restore-etcd.ts';
 
 const { signal } = new AbortController();
+
+test('restoreEtcdData() raises and compacts the revisions of both etcds, so that every watcher lists again', async () => {
+  const files = new MemoryFiles();
+  const commands = new FakeCommands((argv) => {
+    void files.makeDirectory(`${argv[argv.indexOf('--data-dir') + 1]}/member`);
+    return undefined;
+  });
+  const ports = { commands, files, units: new FakeUnits(), log: createMemoryLogger().log };
+  const removed: string[] = [];
+  const snapshots = {
+    verify: (hash: unknown) => Promise.resolve(`/blobs/${String(hash)}`),
+    remove: async (hash: string) => void removed.push(hash),
+  };
+  const hashes = { stateSnapshotSha256: 'state-hash', kubernetesSnapshotSha256: 'kubernetes-hash' };
+  const member = { clusterId: 'c0ffee', nodeId: 'node-1', address: '192.0.2.1', ports: ETCD_PORTS };
+  await restoreEtcdData(ports, { epoch: 2, sharedKeys: {}, ...hashes }, { member, snapshots, signal });
+  expect(commands.runs).toEqual([
+    expect.arrayContaining([
+      'restore',
+      '/blobs/state-hash',
+      '--bump-revision',
+      '1000000000',
+      '--mark-compacted',
+    ]),
+    expect.arrayContaining([
+      'restore',
+      '/blobs/kubernetes-hash',
+      '--bump-revision',
+      '1000000000',
+      '--mark-compacted',
+    ]),
+  ]);
+  expect(removed).toEqual(['state-hash', 'kubernetes-hash']);
+});
 
 test('snapshotBytes() adds the sizes of the snapshots that the machine has', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'snapshots-'));

@@ -36,7 +36,7 @@ export async function restoreAndCompare(
   const { root } = layoutOf(context.paths.workspace);
   const rest = {
     ...{ acceptOlderEpoch: false, charts: { kind: 'none' } as const },
-    ...{ ownerKey: undefined, keepWorkers: [], yes: true }, // the workspace is that of the drill
+    ...{ ownerKey: undefined, keepWorkers: [], removedMachines: [], yes: true }, // the workspace is that of the drill
   } as const;
   const { keyPem } = await readOwnerKey(context, layoutOf(root));
   const read = async (path: string, recoveryKey: string | undefined): Promise<ObjectDigests | undefined> =>

@@ -66,6 +66,10 @@ export const backupErrors = defineErrors({
     'A --keep-worker names a machine that was removed after the backup. Nothing was changed.',
     'Restore without this --keep-worker. To let the machine join again, reset it and run `cluster node readmit`.',
   ),
+  'backup-removed-machines': fault.operator.usage(
+    'A --removed-machines names no readable list of removed machines of this cluster. Nothing was changed.',
+    'Name the file removed-machines.json in another workspace of the same cluster, or leave the flag out.',
+  ),
   'backup-workers-differ': fault.operator.precondition(
     'The restore of this file was begun with other --keep-worker flags. Nothing was changed.',
     'Run the command with the workers that the message lists, or without --keep-worker: it continues with those workers.',

@@ -12,7 +12,7 @@ import type { CommandContext } from '../app/command.ts';
 import { clusterIdFrom, findLiveCluster, readSeenEpoch } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { renderLosses } from '../loss/index.ts';
-import { readKnownMachines, type KnownMachine } from '../sign/index.ts';
+import { joinKnown, readKnownMachines, readOtherKnownMachines, type KnownMachine } from '../sign/index.ts';
 import {
   layoutOf,
   readConfig,
@@ -43,6 +43,8 @@ export interface PreparedRestore extends RestorePlan {
   readonly key: RecoveryKey;
   /** Workers that stay members, with their pods. */
   readonly keptWorkers: readonly KeptWorker[];
+  /** Machines that other workspaces know: the restored cluster refuses them too. */
+  readonly otherMachines: readonly KnownMachine[];
   /** The settings of the cluster for which cluster.yaml has others; the restored cluster gets those of cluster.yaml. */
   readonly settings: readonly string[];
   /** What the restore takes away; empty if it continues one that was begun. */
@@ -60,6 +62,8 @@ export interface RestoreSourceFlags {
   readonly acceptOlderEpoch: boolean;
   /** Names of workers that still run and stay members. */
   readonly keepWorkers: readonly string[];
+  /** Files `removed-machines.json` of other workspaces of the cluster. */
+  readonly removedMachines: readonly string[];
 }
 
 /**
@@ -69,8 +73,9 @@ export interface RestoreSourceFlags {
 export async function prepareRestore(
   context: CommandContext,
   file: string,
-  { ownerKey: ownerKeyFile, recoveryKey, fingerprint, acceptOlderEpoch, keepWorkers }: RestoreSourceFlags,
+  flags: RestoreSourceFlags,
 ): Promise<PreparedRestore> {
+  const { ownerKey: ownerKeyFile, recoveryKey, fingerprint, acceptOlderEpoch, keepWorkers } = flags;
   const { host, signal } = context;
   const { files, clock } = context.ports;
   const layout = layoutOf(context.paths.workspace);
@@ -86,7 +91,9 @@ export async function prepareRestore(
   const plan = planRestore(state, seenEpoch, { header, sha256, fingerprint, acceptOlderEpoch });
   // Only a workspace knows curators that could still respond.
   if (plan.kind === 'begin' && hasWorkspace) await refuseLiveCluster(context, header);
-  const known = hasWorkspace ? await readKnownMachines(files, await workspaceOf(context)) : [];
+  const otherMachines = await readOtherMachines(context, flags.removedMachines, clusterId);
+  const ownMachines = hasWorkspace ? await readKnownMachines(files, await workspaceOf(context)) : [];
+  const known = joinKnown(ownMachines, otherMachines);
   // The whole file is decrypted to find its list of nodes.
   const facts = plan.kind === 'resume' ? undefined : await readFacts(context, file, key);
   const keptWorkers =
@@ -99,7 +106,26 @@ export async function prepareRestore(
           ...{ known, keptWorkers, settings, nowMs: clock.nowMs() },
           leftOut: workersLeftOut(facts, keptWorkers),
         });
-  return { ...plan, header, sha256, key, keptWorkers, settings, losses };
+  return { ...plan, header, sha256, key, keptWorkers, otherMachines, settings, losses };
+}
+
+/** @throws BackupCommandError `backup-removed-machines` */
+async function readOtherMachines(
+  { ports: { files } }: CommandContext,
+  paths: readonly string[],
+  clusterId: string,
+): Promise<readonly KnownMachine[]> {
+  let machines: readonly KnownMachine[] = [];
+  for (const path of paths) {
+    const found = await readOtherKnownMachines(files, path, clusterId);
+    if (found === undefined)
+      throw new BackupCommandError(
+        'backup-removed-machines',
+        `reading ${path}: no list of cluster ${clusterId}`,
+      );
+    machines = joinKnown(machines, found);
+  }
+  return machines;
 }
 
 /** Compares the configuration of the cluster with cluster.yaml, which without a workspace comes from the backup too. */
@@ -181,7 +207,7 @@ function lossesOfRestore(
     `all changes since ${new Date(takenMs).toISOString()} (${age} ago)`,
     `the membership of all machines of the old cluster${others}: they are refused until an owner readmits them`,
     ...podsLeftOut(leftOut),
-    `the removals of machines since then, except those that this workspace knows (${names === '' ? 'none' : names})`,
+    `the removals of machines since then, except those that this workspace and --removed-machines know (${names === '' ? 'none' : names})`,
     ...(settings.length === 0
       ? []
       : [`the settings that the cluster had for ${settings.join(', ')}: cluster.yaml has others`]),

@@ -46,6 +46,7 @@ async function refusal(
   const options: RestoreOptions = {
     ...{ ownerKey: '/owner/owner-key.pem', recoveryKey: undefined, fingerprint: undefined },
     ...{ node: `127.0.0.1:${port}`, controlPlanes: [], keepWorkers: [], workDir: undefined },
+    removedMachines: [],
     ...{ acceptOlderEpoch: false, dryRun: false, yes: true },
     ...flags,
   };

@@ -19,7 +19,7 @@ test('a restore deletes the saved new cluster CA of the workspace, because the b
   const { clusterCa: path } = layoutOf('/owner');
   await files.writeAtomic(path, '{"version":1}');
   const restore = { fileSha256: 'ab'.repeat(32), epoch: 2 };
-  await beginRestore(context, { ...restore, keptWorkers: [] });
+  await beginRestore(context, { ...restore, keptWorkers: [], otherMachines: [] });
   expect(await files.stat(path)).toBeUndefined();
   await using workspace = await openWorkspace(context, 'test');
   // Without kept workers, older versions can read the file.
@@ -36,22 +36,56 @@ test('a restore remembers the machines of the old cluster whose files it deletes
   const kept = { nodeId: `node-${'6'.repeat(32)}`, name: 'w6' };
   const worker = { ...kept, identity: `tpm-ek:${'6'.repeat(64)}`, clusterId };
   await files.writeAtomic('/owner/machines/w6.json', JSON.stringify(worker));
-  await beginRestore(context, { fileSha256: 'ab'.repeat(32), epoch: 2, keptWorkers: [kept] });
+  await beginRestore(context, {
+    fileSha256: 'ab'.repeat(32),
+    epoch: 2,
+    keptWorkers: [kept],
+    otherMachines: [],
+  });
   expect(await files.stat('/owner/machines/n5.json')).toBeUndefined();
   expect(await readKnownMachines(files, { directory: '/owner', clusterId })).toEqual([machine]);
   await runRestore(context, file, { ...OPTIONS, dryRun: true });
   expect(context.host.answered).toMatchObject({
     losses: expect.arrayContaining([
-      'the removals of machines since then, except those that this workspace knows (n5)',
+      'the removals of machines since then, except those that this workspace and --removed-machines know (n5)',
     ]) as unknown,
   });
 });
 
+test('a restore refuses the machines that other workspaces of the cluster know, and no list of another cluster', async () => {
+  const { files, file } = await createBackup({ nodes: [WORKER] });
+  const context = contextOf(files, '/owner');
+  const { clusterId } = await workspaceOf(context);
+  const machine = { identity: `tpm-ek:${'5'.repeat(64)}`, nodeId: `node-${'5'.repeat(32)}`, name: 'n5' };
+  const removed = { identity: `tpm-ek:${'6'.repeat(64)}`, nodeId: WORKER.nodeId, name: WORKER.name };
+  const write = (name: string, over: object) =>
+    files.writeAtomic(name, JSON.stringify({ version: 1, clusterId, machines: [machine], ...over }));
+  await write('/one.json', {});
+  await write('/two.json', { machines: [machine, removed] });
+  await write('/other.json', { clusterId: 'c0ffee' });
+  const run = (names: readonly string[], keepWorkers: readonly string[] = []) =>
+    runRestore(context, file, { ...OPTIONS, removedMachines: names, keepWorkers, dryRun: true });
+  for (const name of ['/other.json', '/missing.json'])
+    await expect(run(['/one.json', name])).rejects.toMatchObject({ code: 'backup-removed-machines' });
+  await run(['/one.json', '/two.json']);
+  expect(context.host.answered).toMatchObject({
+    losses: expect.arrayContaining([expect.stringMatching(/--removed-machines know \(n5, w1\)$/)]) as unknown,
+  });
+  await expect(run(['/two.json'], ['w1'])).rejects.toMatchObject({ code: 'backup-worker-removed' });
+  await run(['/one.json'], ['w1']);
+  await beginRestore(context, {
+    ...{ fileSha256: 'ab'.repeat(32), epoch: 2, keptWorkers: [], otherMachines: [machine] },
+  });
+  expect(await readKnownMachines(files, { directory: '/owner', clusterId })).toEqual([machine]);
+});
+
+const WORKER = { nodeId: `node-${'2'.repeat(32)}`, name: 'w1', roles: ['KubernetesWorker'] };
 const OPTIONS: RestoreOptions = {
   ...{ ownerKey: undefined, recoveryKey: undefined, fingerprint: undefined, node: '192.0.2.1' },
   ...{
     controlPlanes: [],
     keepWorkers: [],
+    removedMachines: [],
     workDir: undefined,
     acceptOlderEpoch: false,
     dryRun: false,
@@ -163,7 +197,7 @@ describe('runRestore()', () => {
     };
     expect((await stateOf()).restore).toBeUndefined();
     const fileSha256 = createHash('sha256').update(bytes).digest('hex');
-    await beginRestore(context, { fileSha256, epoch: 2, keptWorkers: [] });
+    await beginRestore(context, { fileSha256, epoch: 2, keptWorkers: [], otherMachines: [] });
     // It continues, and fails later: the databases of this backup are fake.
     await expect(runRestore(context, file, OPTIONS)).rejects.toMatchObject({
       code: expect.not.stringMatching(/^loss-/) as unknown,

@@ -14,8 +14,7 @@ import {
 import { admitControlPlanes, type ChosenMachine } from '../nodes/index.ts';
 import { confirmLoss } from '../loss/index.ts';
 import { layoutOf, readConfig } from '../workspace/index.ts';
-import { addPinnedMachines, readKnownMachines } from '../sign/index.ts';
-import type { KeptWorker } from './plan-restore.ts';
+import { addKnownMachines, addPinnedMachines, readKnownMachines } from '../sign/index.ts';
 import {
   prepareRestore,
   showRestore,
@@ -98,7 +97,7 @@ export async function restoreCluster(
   options: Omit<RestoreOptions, 'controlPlanes' | 'dryRun'> & { readonly charts: InitOptions['charts'] },
 ): Promise<RestoredCluster> {
   const prepared = await prepareRestore(context, file, options);
-  const { header, sha256, kind, epoch, key, keptWorkers, settings } = prepared;
+  const { header, sha256, kind, epoch, key, keptWorkers, otherMachines, settings } = prepared;
   const { savedConfig } = layoutOf(context.paths.workspace);
   await confirmRestore(context, prepared, options);
   return withUnpackedBackup(context, { file, key, workDir: options.workDir }, async (unpacked) => {
@@ -106,7 +105,7 @@ export async function restoreCluster(
       // The restored cluster gets those of cluster.yaml.
       if (settings.length > 0)
         await context.ports.files.writeAtomic(savedConfig, unpacked.configuration, { mode: 0o600 });
-      await beginRestore(context, { fileSha256: sha256, epoch, keptWorkers });
+      await beginRestore(context, { fileSha256: sha256, epoch, keptWorkers, otherMachines });
     }
     const knownMachines = await readKnownMachines(context.ports.files, await workspaceOf(context));
     const summary = await runInit(context, {
@@ -138,14 +137,19 @@ export async function beginRestore(
   context: CommandContext,
   {
     keptWorkers,
+    otherMachines,
     ...restore
-  }: { readonly fileSha256: string; readonly epoch: number; readonly keptWorkers: readonly KeptWorker[] },
+  }: Pick<PreparedRestore, 'keptWorkers' | 'otherMachines'> & {
+    readonly fileSha256: string;
+    readonly epoch: number;
+  },
 ): Promise<void> {
   await using workspace = await openWorkspace(context, 'cluster restore');
   const { layout, state } = workspace;
   const { files } = context.ports;
   const kept = keptWorkers.map(({ nodeId }) => nodeId);
   await addPinnedMachines(files, await workspaceOf(context), { machines: layout.machines, except: kept });
+  await addKnownMachines(files, await workspaceOf(context), otherMachines);
   // The restored cluster has the CA of the backup, even if a rotation has replaced this CA since.
   for (const path of [layout.curators, layout.ownerCert, layout.machines, layout.clusterCa])
     await files.remove(path);
@@ -200,6 +204,7 @@ function render(
     'All other machines of the old cluster are refused until you readmit them:',
     '  cluster node ls --removed',
     '  cluster node readmit IDENTITY',
+    `Machines that were removed after ${new Date(takenMs).toISOString()} are not among them if neither the backup nor this workspace knew them.`,
     'The shared keys are those of the backup, which the old control planes have too. When the machines that you keep are back:',
     '  cluster keys rotate   (if the keys were rotated before the backup, it names what to add)',
     ...(settings.length === 0

@@ -19,8 +19,11 @@ export {
   withdrawalFor,
 } from './grants.ts';
 export {
+  addKnownMachines,
   addPinnedMachines,
+  joinKnown,
   readKnownMachines,
+  readOtherKnownMachines,
   saveRemovedMachines,
   type KnownMachine,
 } from './known-machines.ts';

@@ -64,10 +64,35 @@ export async function addPinnedMachines(
     ({ clusterId, identity, nodeId }) =>
       clusterId === workspace.clusterId && !isSharedIdentity(identity) && !except.includes(nodeId),
   );
-  const before = await readKnownMachines(files, workspace);
-  const known = new Set(before.map(({ identity }) => identity));
-  const added = own.filter(({ identity }) => !known.has(identity));
-  await saveKnownMachines(files, workspace, [...before, ...added]);
+  await addKnownMachines(files, workspace, own);
+}
+
+/** The machines in the file `removed-machines.json` of another workspace; undefined if it is missing, damaged, or of another cluster. */
+export async function readOtherKnownMachines(
+  files: Pick<FilePort, 'read'>,
+  path: string,
+  clusterId: string,
+): Promise<readonly KnownMachine[] | undefined> {
+  const { data } = shape.safeParse(await readJson(files, path, MAX_BYTES));
+  return data?.clusterId === clusterId ? data.machines : undefined;
+}
+
+/** Adds machines that another workspace of this cluster knows. */
+export async function addKnownMachines(
+  files: Files,
+  workspace: Workspace,
+  machines: readonly KnownMachine[],
+): Promise<void> {
+  await saveKnownMachines(files, workspace, joinKnown(await readKnownMachines(files, workspace), machines));
+}
+
+/** Both lists, with each identity once. */
+export function joinKnown(
+  known: readonly KnownMachine[],
+  others: readonly KnownMachine[],
+): readonly KnownMachine[] {
+  const own = new Set(known.map(({ identity }) => identity));
+  return [...known, ...others.filter(({ identity }) => !own.has(identity))];
 }
 
 /** Saves these machines. Names and identities come from a curator: those that have another shape are left out. */
@@ -89,8 +114,7 @@ export async function readKnownMachines(
   files: Pick<FilePort, 'read'>,
   { directory, clusterId }: Workspace,
 ): Promise<readonly KnownMachine[]> {
-  const { data } = shape.safeParse(await readJson(files, pathIn(directory), MAX_BYTES));
-  return data?.clusterId === clusterId ? data.machines : [];
+  return (await readOtherKnownMachines(files, pathIn(directory), clusterId)) ?? [];
 }
 
 function pathIn(directory: string): string {

@@ -9,6 +9,7 @@ interface RestoreFlags extends ConfirmFlags {
   readonly fingerprint?: string;
   readonly controlPlane?: readonly ChosenMachine[];
   readonly keepWorker?: readonly string[];
+  readonly removedMachines?: readonly string[];
   readonly recoveryKey?: string;
   readonly workDir?: string;
   readonly acceptOlderEpoch?: true;
@@ -41,6 +42,11 @@ export function register(command: Command, action: ActionBinder): void {
         'worker that still runs: it stays a member and keeps its pods; may be repeated',
         (name: string, before: readonly string[] = []) => [...before, nodeName(name)],
       )
+      .option(
+        '--removed-machines <file>',
+        'removed-machines.json of another workspace: these machines are refused too; may be repeated',
+        (file: string, before: readonly string[] = []) => [...before, file],
+      )
       .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
       .option('--work-dir <directory>', 'directory for the decrypted data (default: /dev/shm)')
       .option(
@@ -59,6 +65,8 @@ again: it resumes.
 
 The cluster keeps its ID and its keys and gets a new epoch. All other machines of
 the old cluster are refused until an owner readmits them (cluster node readmit).
+Removals since the backup are known from this workspace. Other owners have theirs in
+removed-machines.json of their workspaces: name these files with --removed-machines.
 Volumes are not part of a backup. Operators are added again by an owner. The old
 control planes have the keys too: replace them (cluster keys rotate) when the
 machines that you keep are back.
@@ -93,6 +101,7 @@ Examples:
         (await import('../../backup/index.ts')).runRestore(context, file, {
           ...{ ownerKey: flags.ownerKey, node: flags.node, fingerprint: flags.fingerprint },
           ...{ controlPlanes: flags.controlPlane ?? [], keepWorkers: flags.keepWorker ?? [] },
+          removedMachines: flags.removedMachines ?? [],
           ...{ recoveryKey: flags.recoveryKey, workDir: flags.workDir },
           ...{ acceptOlderEpoch: acceptOlderEpoch === true, ...confirmFrom(flags) },
         }),
