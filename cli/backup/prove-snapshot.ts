@@ -48,7 +48,9 @@ export async function proveSnapshot(
   // etcdutl refuses a snapshot whose SHA-256 does not match.
   const restore = [etcdutl, 'snapshot', 'restore', snapshot, '--data-dir', dataDir] as const;
   await commands.run({ argv: restore, timeoutMs: RESTORE_MS, signal }).catch((cause: unknown) => {
-    if (findCoded(cause)?.code !== 'exec-failed') throw cause;
+    const coded = findCoded(cause);
+    // Without an exit code, a signal has ended it: the kernel, when memory is short, or an operator.
+    if (coded?.code !== 'exec-failed' || coded.details['exitCode'] === undefined) throw cause;
     throw new BackupCommandError('backup-unproved', `restoring the ${name} snapshot`, { cause });
   });
   const { revision, totalKey } = statusShape.parse(await run('snapshot', 'status', db));
