@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import {
   hostAddress,
   ipv6AddressOf,
+  isLinkGone,
   linkAddress,
   namespaceFile,
   nextAddress,
@@ -53,6 +54,21 @@ describe('addresses', () => {
 });
 
 describe('network commands', () => {
+  test.each([
+    { name: 'ip deleted it', exitCode: 0, stderr: '', want: true },
+    { name: 'ip did not find it', exitCode: 1, stderr: 'Cannot find device "p12"', want: true },
+    {
+      name: 'the kernel removed it meanwhile',
+      ...{ exitCode: 2, stderr: 'RTNETLINK answers: No such device', want: true },
+    },
+    {
+      name: 'the kernel refused',
+      ...{ exitCode: 2, stderr: 'RTNETLINK answers: Operation not permitted', want: false },
+    },
+  ])('isLinkGone() is $want when $name', ({ want, ...result }) => {
+    expect(isLinkGone(result)).toBe(want);
+  });
+
   test('create exactly one link on the host, named after the cluster', () => {
     const onHost = switchCommands(network).filter(([program]) => program === 'ip');
     expect(onHost.map((argv) => argv.join(' '))).toEqual([

@@ -1,3 +1,4 @@
+import { ExecError } from '../../exec/index.ts';
 import { readMounts } from '../../platform/index.ts';
 import { type HostPorts, output } from '../host/host-ports.ts';
 import { LocalMachineError } from '../errors.ts';
@@ -189,7 +190,20 @@ export async function disconnectNode(
   // The kernel removes a namespace asynchronously; the link must leave the switch now.
   const atSwitch = ['nsenter', `--net=${namespaceFile(network, undefined)}`, '--'] as const;
   const argv = [...atSwitch, 'ip', 'link', 'delete', portName(node.address)] as const;
-  await host.commands.run({ argv: [...argv], okExitCodes: [0, 1], signal });
+  const result = await host.commands.run({ argv, okExitCodes: [0, 1, 2], signal });
+  if (!isLinkGone(result))
+    throw new ExecError('exec-failed', { argv, exitCode: result.exitCode, outputTail: result.stderr });
+}
+
+/** Whether `ip link delete` has left no link: it deleted it, did not find it, or the kernel removed it after it was found. */
+export function isLinkGone({
+  exitCode,
+  stderr,
+}: {
+  readonly exitCode: number;
+  readonly stderr: string;
+}): boolean {
+  return exitCode < 2 || stderr.includes('No such device');
 }
 
 /** Removes the whole network, as far as it exists: namespaces, links, directory. */
