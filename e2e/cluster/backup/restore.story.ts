@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { addMachine } from '../harness/add-machine.ts';
-import { eventually } from '../harness/node-shell.ts';
+import { etcdctlArgv, eventually } from '../harness/node-shell.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { cliJson, reprovision, StoryCluster } from '../harness/story-cluster.ts';
 import { contentHash, createObjects, resetOnMachine, staleOn } from './restored-objects.ts';
@@ -173,15 +173,27 @@ await test('a cluster is restored from one file onto a machine that was never pa
     },
   );
 
-  await story.test('revisions are higher than before, so every watcher lists again', async () => {
-    const list = await cluster.sh('n3', `kubectl get --raw /api/v1/namespaces/default/configmaps?limit=1`);
-    const now = Number(
-      (JSON.parse(list) as { metadata: { resourceVersion: string } }).metadata.resourceVersion,
-    );
-    assert.ok(now > BUMP, String(now));
-    const watch = `kubectl get --raw '/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=5&resourceVersion=${revision}' 2>&1 || true`;
-    assert.match(await cluster.sh('n3', watch), /Expired|too old|Gone/i);
-  });
+  await story.test(
+    'revisions of both etcds are higher than before, so every watcher lists again',
+    async () => {
+      const list = await cluster.sh('n3', `kubectl get --raw /api/v1/namespaces/default/configmaps?limit=1`);
+      const now = Number(
+        (JSON.parse(list) as { metadata: { resourceVersion: string } }).metadata.resourceVersion,
+      );
+      assert.ok(now > BUMP, String(now));
+      const watch = `kubectl get --raw '/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=5&resourceVersion=${revision}' 2>&1 || true`;
+      assert.match(await cluster.sh('n3', watch), /Expired|too old|Gone/i);
+      // The etcd with the records of the cluster: its curators and agents watch too.
+      for (const user of ['root', 'kubernetes-root'] as const) {
+        const argv = etcdctlArgv(user);
+        const read = await cluster.run('n3', ...argv, 'get', '/none', '--write-out', 'json');
+        const { header } = JSON.parse(read) as { readonly header: { readonly revision: number } };
+        assert.ok(header.revision > BUMP, `${user}: ${header.revision}`);
+        const old = await cluster.try('n3', ...argv, 'get', '/none', '--rev', String(BUMP));
+        assert.match(old.stderr, /required revision has been compacted/, user);
+      }
+    },
+  );
 
   await story.test('the application runs on the new machine', async () => {
     await eventually(
