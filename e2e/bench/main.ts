@@ -13,6 +13,7 @@ import { runLifeBench } from './process/life.ts';
 import { runNodeBench } from './node/node.ts';
 import { parseReport, withTables } from './report.ts';
 import { formatResults, isWithin, type BenchReport, type BenchResult, type SuiteReport } from './result.ts';
+import { runRestoreBench } from './restore/restore.ts';
 import { runStartBench } from './process/start.ts';
 import { SUITE_NAMES, type SuiteName } from './suites.ts';
 import { runWorkerBench } from './node/worker.ts';
@@ -31,6 +32,7 @@ const SUITES: Readonly<Record<SuiteName, (rounds: number | undefined) => Promise
   node: runNodeBench,
   worker: runWorkerBench,
   backup: () => runBackupBench(),
+  restore: runRestoreBench,
   api: () => runApiBench(),
 };
 
@@ -48,10 +50,12 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   node         a first node by \`cluster\` against manual kubeadm, and what then runs on it; needs root and the bundle
   worker       a worker, ticket to Ready, against manual kubeadm join; five at once; needs root and the bundle
   backup       the API of a busy control plane while it takes and proves a backup of 1 GiB; needs root and the bundle
+  restore      the loss of 3 + 2 nodes with 2,000 objects, until three fresh machines are Ready and the application answers;
+               needs root and the bundle
   api          requests, watches, pods and Services of three control planes and a worker against the same of manual
                kubeadm; needs root and the bundle
 
-  --rounds N   rounds of \`node\` and \`worker\` (3)
+  --rounds N   rounds of \`node\`, \`worker\` and \`restore\` (3)
   --keep       also into docs/bench.json and docs/bench.md
 
 Run \`npm run build\` first. Results are in dist/bench.json; the exit code is 10 when a target was missed.

@@ -10,6 +10,7 @@ export const SUITE_NAMES = [
   'node',
   'worker',
   'backup',
+  'restore',
   'api',
 ] as const;
 /** One of `SUITE_NAMES`. */
