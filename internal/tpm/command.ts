@@ -15,6 +15,7 @@ export const CC = {
   startup: 0x0144,
   shutdown: 0x0145,
   activateCredential: 0x0147,
+  policyNv: 0x0149,
   certifyCreation: 0x014a,
   nvRead: 0x014e,
   policySecret: 0x0151,
@@ -23,16 +24,20 @@ export const CC = {
   quote: 0x0158,
   unseal: 0x015e,
   flushContext: 0x0165,
+  loadExternal: 0x0167,
   nvReadPublic: 0x0169,
+  policyAuthorize: 0x016a,
   policyOr: 0x0171,
   readPublic: 0x0173,
   startAuthSession: 0x0176,
+  verifySignature: 0x0177,
   getCapability: 0x017a,
   getRandom: 0x017b,
   pcrRead: 0x017e,
   policyPcr: 0x017f,
   pcrExtend: 0x0182,
   nvCertify: 0x0184,
+  policyGetDigest: 0x0189,
 } as const;
 
 /** Name of a TPM command. */

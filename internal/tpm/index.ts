@@ -10,6 +10,18 @@
  * trusted.
  */
 export { CURVES, digestOf, hashSizeBytes } from './algorithms.ts';
+export {
+  approvedStatement,
+  generationOfSeal,
+  isApprovable,
+  isApprovableBy,
+  nameOfSeal,
+  sealApprovable,
+  testApproval,
+  unsealApprovable,
+  type PcrApproval,
+  type PolicyAuthority,
+} from './approved-seal.ts';
 export { BatchQuoter, quoteExtraData, type BatchedQuote } from './batch-quoter.ts';
 export { password, type Authorization } from './command.ts';
 export { HIERARCHY } from './commands/hierarchies.ts';

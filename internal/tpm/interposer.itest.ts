@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { Secret } from '../secret/index.ts';
 import {
@@ -18,6 +18,7 @@ import {
   createAttestationKey,
   openEndorsementKey,
   quote,
+  readPcrs,
   sealProved,
   sealSecret,
   unsealProved,
@@ -26,7 +27,10 @@ import {
   type Tpm,
   type TpmTask,
 } from './index.ts';
+import { approvedStatement, nameOfSeal, sealApprovable, unsealApprovable } from './approved-seal.ts';
+import { NvCounter } from './nv-counter.ts';
 import { parseProvedSeal } from './proved-seal.ts';
+import { pcrDigest } from './structures/pcr-selection.ts';
 import { nameOf, parsePublic } from './structures/public.ts';
 import { WireReader, WireWriter } from './wire.ts';
 import { makeCredential } from '../attestation/enrolment/index.ts';
@@ -323,6 +327,41 @@ describe('an interposer that alters another message', () => {
       return withBody(0x8002, 0, body);
     });
     await expect(unseal(blob)).rejects.toEqual(coded('tpm-response-altered'));
+  });
+
+  test.each<[string, Intercepted['direction'], CommandName, number]>([
+    ['the ticket for an approval', 'response', 'verifySignature', -1],
+    ['the approved policy', 'command', 'policyAuthorize', HEADER + 4 + 2],
+    ['the key of an approval', 'command', 'loadExternal', -6],
+    ['the generation of an approval', 'command', 'policyNv', -5],
+    ['the PCRs of a policy', 'command', 'policyPcr', -1],
+  ])('%s, gets no secret', async (_, direction, name, at) => {
+    const secret = newSecret();
+    const approver = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    const { x = '', y = '' } = approver.publicKey.export({ format: 'jwk' });
+    const point = Buffer.concat([Buffer.from(x, 'base64url'), Buffer.from(y, 'base64url')]);
+    const counter = new NvCounter(0x01800001, 'a test counter');
+    const approvable = { ...FOR, counter, authority: { point, reference: new Uint8Array(32) } };
+    const opened = await use(async (connection, signal) => {
+      await counter.start(connection, signal);
+      const generation = (await counter.read(connection, signal)) ?? 0n;
+      const sealed = await sealApprovable(connection, secret, { ...approvable, generation }, signal);
+      const values = await readPcrs(connection, { hash: 'sha256', pcrs: FOR.pcrs }, signal);
+      const digest = pcrDigest(values, 'sha256');
+      const signed = { ...approvable, generation, digest, reference: new Uint8Array(32) };
+      const raw = sign('sha256', approvedStatement(signed), {
+        ...{ key: approver.privateKey, dsaEncoding: 'ieee-p1363' },
+      });
+      const [r, s] = [raw.subarray(0, 32), raw.subarray(32)];
+      const software = [{ digest, signature: { algorithm: 'ecdsa', hash: 'sha256', r, s } as const }];
+      const approval = { seals: [nameOfSeal(sealed)], generation, software };
+      const open = () => unsealApprovable(connection, sealed, { ...approvable, approval }, signal);
+      expect((await open()).reveal()).toEqual(secret.reveal());
+      interposer.alter = altering(direction, name, flipped(at));
+      return open().catch((error: unknown) => (error as { readonly code: string }).code);
+    });
+    expect(opened).toMatch(/^tpm-/);
+    expect(interposer.saw(secret.reveal().subarray(0, 8))).toBe(false);
   });
 
   test('and shows other values of the PCRs, does not have the secret sealed to them', async () => {

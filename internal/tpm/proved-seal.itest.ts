@@ -6,7 +6,8 @@ import { createSealed } from './commands/creation.ts';
 import { extendPcr, readPcrs, sealProved, unsealProved, type TpmConnection } from './index.ts';
 import { parseProvedSeal } from './proved-seal.ts';
 import { openStorage } from './storage.ts';
-import { pcrDigest, pcrPolicyDigest } from './structures/pcr-selection.ts';
+import { pcrDigest } from './structures/pcr-selection.ts';
+import { pcrPolicyDigest } from './structures/policy-digest.ts';
 import { sealedObjectTemplate } from './structures/templates.ts';
 import { WireWriter } from './wire.ts';
 

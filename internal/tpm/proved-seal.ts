@@ -1,12 +1,13 @@
 import type { Secret } from '../secret/index.ts';
 import { digestOf } from './algorithms.ts';
 import { parseCreationData, verifyCreation, type ProvedHalves } from './commands/creation.ts';
-import { loadObject } from './commands/keys.ts';
+import { loadObject, type SealedObject } from './commands/keys.ts';
+import { policyPcr, type PolicySession } from './commands/sessions.ts';
 import type { TpmConnection } from './connection.ts';
 import { TpmError } from './errors.ts';
-import { sealToPcrs, unsealFromPcrs } from './sealed-object.ts';
-import { openStorage } from './storage.ts';
-import { pcrPolicyDigest } from './structures/pcr-selection.ts';
+import { sealToPcrs, unsealWithPolicy } from './sealed-object.ts';
+import { openStorage, type Storage } from './storage.ts';
+import { pcrPolicyDigest } from './structures/policy-digest.ts';
 import { sealedObjectTemplate } from './structures/templates.ts';
 import { WireReader, WireWriter } from './wire.ts';
 
@@ -34,17 +35,9 @@ export async function sealProved(
   { purpose, pcrs }: SealPurpose,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  await using storage = await openStorage(tpm, undefined, signal);
-  const outsideInfo = labelOf(purpose);
-  const halves = await sealToPcrs(tpm, { storage, secret, pcrs, outsideInfo }, signal);
-  return new WireWriter()
-    .u32(MAGIC)
-    .u16(VERSION)
-    .sized(halves.publicPart)
-    .sized(halves.privatePart)
-    .sized(halves.creationData)
-    .sized(halves.ticket)
-    .finish();
+  const policyOf = (digest: Uint8Array): Uint8Array => pcrPolicyDigest(pcrs, digest);
+  const halves = await createProved(tpm, { secret, purpose, pcrs, policyOf }, signal);
+  return encodeHalves(new WireWriter().u32(MAGIC).u16(VERSION), halves).finish();
 }
 
 /**
@@ -56,20 +49,17 @@ export async function sealProved(
 export async function unsealProved(
   tpm: TpmConnection,
   sealed: Uint8Array,
-  { purpose, pcrs }: SealPurpose,
+  purpose: SealPurpose,
   signal: AbortSignal,
 ): Promise<Secret<Uint8Array>> {
+  const { pcrs } = purpose;
   const halves = parseProvedSeal(sealed);
-  const created = parseCreationData(halves.creationData);
-  if (!equal(created.outsideInfo, labelOf(purpose))) throw unproved('the secret is for another purpose');
-  if (created.selection.hash !== 'sha256' || !sameNumbers(created.selection.pcrs, pcrs))
-    throw unproved('the secret is for other PCRs');
-  if (!hasPolicy(halves.publicPart, pcrPolicyDigest(pcrs, created.pcrDigest)))
+  const { pcrDigest, parentName } = createdFor(halves, purpose);
+  if (!hasPolicy(halves.publicPart, pcrPolicyDigest(pcrs, pcrDigest)))
     throw unproved('the PCRs had other values when the secret was sealed');
-  await using storage = await openStorage(tpm, created.parentName, signal);
-  await using object = await loadObject(tpm, storage.key, halves, signal);
-  await verifyProof(tpm, { ...halves, ...object, session: storage.session }, signal);
-  return await unsealFromPcrs(tpm, { storage, object, pcrs }, signal);
+  await using opened = await openProved(tpm, { halves, parentName }, signal);
+  const satisfy = (session: PolicySession): Promise<void> => policyPcr(tpm, { session, pcrs }, signal);
+  return await unsealWithPolicy(tpm, { ...opened, satisfy }, signal);
 }
 
 /** Parses a blob of `sealProved()` from disk. @throws TpmError `tpm-malformed` */
@@ -77,11 +67,62 @@ export function parseProvedSeal(sealed: Uint8Array): ProvedHalves {
   const reader = new WireReader(sealed, 'a sealed secret');
   reader.expect(reader.u32('magic'), MAGIC, 'magic');
   reader.expect(reader.u16('version'), VERSION, 'version');
+  const halves = readHalves(reader);
+  reader.end();
+  return halves;
+}
+
+/** Seals a secret under a policy, with the proof of its creation for this purpose. */
+export async function createProved(
+  tpm: TpmConnection,
+  options: SealPurpose & {
+    readonly secret: Secret<Uint8Array>;
+    readonly policyOf: (digest: Uint8Array) => Uint8Array;
+  },
+  signal: AbortSignal,
+): Promise<ProvedHalves> {
+  await using storage = await openStorage(tpm, undefined, signal);
+  return await sealToPcrs(tpm, { ...options, storage, outsideInfo: labelOf(options.purpose) }, signal);
+}
+
+/** The creation data of a sealed secret for this purpose. They count after `openProved()`. @throws TpmError `tpm-seal-unproved` */
+export function createdFor(
+  { creationData }: Pick<ProvedHalves, 'creationData'>,
+  { purpose, pcrs }: SealPurpose,
+): Pick<ReturnType<typeof parseCreationData>, 'pcrDigest' | 'parentName'> {
+  const created = parseCreationData(creationData);
+  if (!equal(created.outsideInfo, labelOf(purpose))) throw unproved('the secret is for another purpose');
+  if (created.selection.hash !== 'sha256' || !sameNumbers(created.selection.pcrs, pcrs))
+    throw unproved('the secret is for other PCRs');
+  return created;
+}
+
+/** Loads a sealed secret, after which its creation data are proved. @throws TpmError `tpm-seal-unproved` */
+export async function openProved(
+  tpm: TpmConnection,
+  { halves, parentName }: { readonly halves: ProvedHalves; readonly parentName: Uint8Array },
+  signal: AbortSignal,
+): Promise<{ readonly storage: Storage; readonly object: SealedObject } & AsyncDisposable> {
+  await using parts = new AsyncDisposableStack();
+  const storage = parts.use(await openStorage(tpm, parentName, signal));
+  const object = parts.use(await loadObject(tpm, storage.key, halves, signal));
+  await verifyProof(tpm, { ...halves, ...object, session: storage.session }, signal);
+  const owned = parts.move();
+  return { storage, object, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Writes the parts of a sealed secret. */
+export function encodeHalves(writer: WireWriter, halves: ProvedHalves): WireWriter {
+  const { publicPart, privatePart, creationData, ticket } = halves;
+  return writer.sized(publicPart).sized(privatePart).sized(creationData).sized(ticket);
+}
+
+/** Reads the parts of a sealed secret. @throws TpmError `tpm-malformed` */
+export function readHalves(reader: WireReader): ProvedHalves {
   const publicPart = reader.sized('public part', 1024);
   const privatePart = reader.sized('private part', 1024);
   const creationData = reader.sized('creation data', 1024);
   const ticket = reader.sized('ticket', 64);
-  reader.end();
   return { publicPart, privatePart, creationData, ticket };
 }
 
@@ -100,7 +141,7 @@ async function verifyProof(
 }
 
 /** Whether the TPM unseals the object under this policy only, and not for an authorization value. */
-function hasPolicy(publicPart: Uint8Array, policy: Uint8Array): boolean {
+export function hasPolicy(publicPart: Uint8Array, policy: Uint8Array): boolean {
   const template = sealedObjectTemplate(policy);
   const head = template.subarray(0, -2); // without the size of `unique`, which is empty in a template
   return equal(publicPart.subarray(0, head.length), head);
@@ -119,6 +160,7 @@ function equal(one: Uint8Array, other: Uint8Array): boolean {
   return Buffer.compare(one, other) === 0;
 }
 
-function unproved(why: string, cause?: unknown): TpmError {
+/** The refusal of a sealed secret. */
+export function unproved(why: string, cause?: unknown): TpmError {
   return new TpmError('tpm-seal-unproved', `unsealing a secret: ${why}`, { cause });
 }

@@ -4,6 +4,7 @@ import { hex } from './wire.ts';
 /** The response codes (TPM_RC; Part 2, 6.6.3) that this project distinguishes. */
 const RC = {
   initialize: 0x100,
+  policy: 0x126,
   objectMemory: 0x902,
   yielded: 0x908,
   testing: 0x90a,
@@ -46,6 +47,7 @@ export function errorFromResponseCode(command: string, rc: number): TpmError {
 function codeOf(rc: number): TpmErrorCode {
   if (isRetryable(rc)) return 'tpm-busy';
   if (rc === RC.lockout) return 'tpm-lockout';
+  if (rc === RC.policy) return 'tpm-policy-failed'; // a counter has another value than the policy demands
   if ((rc & FORMAT_ONE) !== 0) {
     return CODES_OF_FORMAT_ONE.get(FORMAT_ONE | (rc & 0x3f)) ?? 'tpm-refused';
   }

@@ -2,9 +2,11 @@ import type { Secret } from '../secret/index.ts';
 import { loadObject } from './commands/keys.ts';
 import type { TpmConnection } from './connection.ts';
 import { malformed } from './errors.ts';
-import { sealToPcrs, unsealFromPcrs } from './sealed-object.ts';
+import { policyPcr, type PolicySession } from './commands/sessions.ts';
+import { sealToPcrs, unsealWithPolicy } from './sealed-object.ts';
 import { openStorage } from './storage.ts';
 import { encodePcrSelection, readPcrSelection } from './structures/pcr-selection.ts';
+import { pcrPolicyDigest } from './structures/policy-digest.ts';
 import { WireReader, WireWriter } from './wire.ts';
 
 const MAGIC = 0x63545053; // "cTPS"
@@ -20,7 +22,9 @@ export async function sealSecret(
 ): Promise<Uint8Array> {
   await using storage = await openStorage(tpm, undefined, signal);
   const outsideInfo = new Uint8Array();
-  const { publicPart, privatePart } = await sealToPcrs(tpm, { storage, secret, pcrs, outsideInfo }, signal);
+  const policyOf = (digest: Uint8Array): Uint8Array => pcrPolicyDigest(pcrs, digest);
+  const options = { storage, secret, pcrs, outsideInfo, policyOf };
+  const { publicPart, privatePart } = await sealToPcrs(tpm, options, signal);
   return new WireWriter()
     .u32(MAGIC)
     .u16(VERSIONS.current)
@@ -43,7 +47,8 @@ export async function unsealSecret(
   const { pcrs, storageKeyName, publicPart, privatePart } = parseSealed(sealed);
   await using storage = await openStorage(tpm, storageKeyName, signal);
   await using object = await loadObject(tpm, storage.key, { publicPart, privatePart }, signal);
-  return await unsealFromPcrs(tpm, { storage, object, pcrs }, signal);
+  const satisfy = (session: PolicySession): Promise<void> => policyPcr(tpm, { session, pcrs }, signal);
+  return await unsealWithPolicy(tpm, { storage, object, satisfy }, signal);
 }
 
 /**

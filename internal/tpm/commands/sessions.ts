@@ -4,7 +4,7 @@ import { password, type Authorization } from '../command.ts';
 import type { LoadedHandle, TpmConnection } from '../connection.ts';
 import { HmacSession, sessionKey } from '../sessions/hmac-session.ts';
 import { shareSecret } from '../sessions/share-secret.ts';
-import { encodePcrSelection, pcrDigest } from '../structures/pcr-selection.ts';
+import { encodePcrSelection } from '../structures/pcr-selection.ts';
 import { Secret } from '../../secret/index.ts';
 import type { TpmPublic } from '../structures/public.ts';
 import { WireWriter } from '../wire.ts';
@@ -12,6 +12,7 @@ import { HIERARCHY } from './hierarchies.ts';
 
 const SESSION_HMAC = 0x00;
 const SESSION_POLICY = 0x01;
+const SESSION_DRY_RUN = 0x03;
 const EMPTY = new Uint8Array();
 
 /** A session that keeps secrets from the bus to the TPM (docs/tpm-evidence.md, 7). */
@@ -71,15 +72,28 @@ export interface PolicySession extends LoadedHandle {
  * TPM2_StartAuthSession: an unsalted, unbound policy session. `hash` must be the Name algorithm of the object that it
  * authorizes.
  */
-export async function startPolicySession(
+export function startPolicySession(
   tpm: TpmConnection,
   signal: AbortSignal,
   hash: 'sha256' | 'sha384' = 'sha256',
 ): Promise<PolicySession> {
+  return startUnsaltedSession(tpm, { type: SESSION_POLICY, hash }, signal);
+}
+
+/** A session that computes a policy without satisfying it. It authorizes nothing. */
+export function startDryRunSession(tpm: TpmConnection, signal: AbortSignal): Promise<PolicySession> {
+  return startUnsaltedSession(tpm, { type: SESSION_DRY_RUN, hash: 'sha256' }, signal);
+}
+
+async function startUnsaltedSession(
+  tpm: TpmConnection,
+  { type, hash }: { readonly type: number; readonly hash: 'sha256' | 'sha384' },
+  signal: AbortSignal,
+): Promise<PolicySession> {
   const parameters = new WireWriter()
     .sized(randomBytes(32)) // nonceCaller
     .sized(EMPTY) // encryptedSalt
-    .u8(SESSION_POLICY)
+    .u8(type)
     .u16(ALG.null) // no parameter encryption
     .u16(ALG[hash])
     .finish();
@@ -125,18 +139,21 @@ export async function policyOr(
   await tpm.run({ name: 'policyOr', handles: [session.handle], parameters: writer.finish() }, signal);
 }
 
-/** TPM2_PolicyPCR over the current values of the PCRs. With `expected` the TPM refuses (TPM_RC_VALUE) other values. */
+/**
+ * TPM2_PolicyPCR over the current values of the PCRs. With `expected`, a `pcrDigest()`, the TPM refuses (TPM_RC_VALUE) other values; a
+ * dry-run session takes it for the current ones.
+ */
 export async function policyPcr(
   tpm: TpmConnection,
   options: {
     readonly session: PolicySession;
     readonly pcrs: readonly number[];
-    readonly expected?: ReadonlyMap<number, Uint8Array>;
+    readonly expected?: Uint8Array;
   },
   signal: AbortSignal,
 ): Promise<void> {
   const parameters = new WireWriter()
-    .sized(options.expected === undefined ? EMPTY : pcrDigest(options.expected, 'sha256'))
+    .sized(options.expected ?? EMPTY)
     .bytes(encodePcrSelection({ hash: 'sha256', pcrs: options.pcrs }))
     .finish();
   await tpm.run({ name: 'policyPcr', handles: [options.session.handle], parameters }, signal);

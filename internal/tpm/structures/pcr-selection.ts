@@ -1,5 +1,4 @@
 import { digestOf, hashId, hashName, type HashName } from '../algorithms.ts';
-import { malformed } from '../errors.ts';
 import { WireWriter, type WireReader } from '../wire.ts';
 
 /** Number of PCRs of a PC (TCG PC Client Platform TPM Profile): three octets in a selection. */
@@ -39,15 +38,4 @@ export function readPcrSelection(reader: WireReader): PcrSelection {
 export function pcrDigest(values: ReadonlyMap<number, Uint8Array>, hash: HashName): Uint8Array {
   const ordered = [...values].sort(([a], [b]) => a - b).map(([, value]) => value);
   return digestOf(hash, ...ordered);
-}
-
-/**
- * Computes, without a TPM, the policy digest that TPM2_PolicyPCR gives to a new SHA-256 session (Part 3, 23.7).
- * @param digest `pcrDigest()` of the values
- */
-export function pcrPolicyDigest(pcrs: readonly number[], digest: Uint8Array): Uint8Array {
-  if (pcrs.length === 0) throw malformed('a PCR policy: it selects no PCR');
-  const selection = encodePcrSelection({ hash: 'sha256', pcrs });
-  const policyPcr = new WireWriter().u32(0x0000017f).bytes(selection).bytes(digest);
-  return digestOf('sha256', new Uint8Array(32), policyPcr.finish());
 }

@@ -9,7 +9,8 @@ import { parseSealed } from '../seal.ts';
 import { WireReader, WireWriter } from '../wire.ts';
 import { parseNvAttest, parseQuoteAttest } from './attest.ts';
 import { COUNTER_ATTRIBUTES, encodeNvPublic, nvNameOf, parseNvPublic } from './nv-public.ts';
-import { encodePcrSelection, pcrDigest, pcrPolicyDigest, readPcrSelection } from './pcr-selection.ts';
+import { encodePcrSelection, pcrDigest, readPcrSelection } from './pcr-selection.ts';
+import { pcrPolicyDigest } from './policy-digest.ts';
 import { hasAttributes, keyObjectOf, nameOf, parsePublic, qualifiedNameOf } from './public.ts';
 import { canonicalSignature, encodeSignature, isCanonical, isSignedBy, parseSignature } from './signature.ts';
 import {

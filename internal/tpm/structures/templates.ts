@@ -116,6 +116,18 @@ export const STORAGE_ROOT: Template = eccTemplate({
   curve: 'p256',
 });
 
+/** The complete public area of a key outside the TPM that signs policies: ECDSA on P-256. `point`: x and y, 32 bytes each. */
+export function policyKeyPublic(point: Uint8Array): Uint8Array {
+  return eccTemplate({
+    nameHash: 'sha256',
+    attributes: BIT.sign,
+    signatureHash: 'sha256',
+    curve: 'p256',
+    uniqueX: point.subarray(0, 32),
+    uniqueY: point.subarray(32),
+  });
+}
+
 /** A sealed secret that is unsealed with its policy only, not with its authorization value. */
 export function sealedObjectTemplate(policy: Uint8Array): Template {
   return new WireWriter()
