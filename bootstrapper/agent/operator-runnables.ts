@@ -25,6 +25,7 @@ import { agentMetrics, createCertificateExpiryLister, GrowthRecorder } from '../
 import { nodeStreamWorker, obeyPowerOrder, type TaskPorts } from '../nodestream/index.ts';
 import { createRemovalProbeTask } from '../removalprobe/index.ts';
 import type { Agent } from './agent-parts.ts';
+import { stateDiskTasks } from './state-disk-tasks.ts';
 
 /** The disks that the kubelet watches. */
 const DISKS = [AGENT_PATHS.kubelet, AGENT_PATHS.images].map((name) => {
@@ -159,6 +160,7 @@ function taskPorts(agent: Agent, membership: Membership, renderOwn: () => Promis
     },
     reset: (order) => resetOrders.accept(clusterId, order),
     probe: createRemovalProbeTask(probePorts, () => driver.etcdMembers()),
+    disk: stateDiskTasks(agent, membership),
     power: (order, signal) => obeyPowerOrder({ ...agent, log: agent.log.child('power') }, order, signal),
     metrics: (signal) => renderNode(agent, renderOwn, signal),
     fetchBackup: (name, signal) => backupRing(agent).read(name, signal),

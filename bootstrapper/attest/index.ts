@@ -16,8 +16,8 @@
  * `evidenceSocketRunnable` (internal/atls/evidencesocket).
  *
  * No caller chooses the bytes that are quoted. Evidence is bound to the attested TLS sessions of this process
- * and of the join service, to the statements of ticket requests (`forTicket`), or to `verifyBinding` with the
- * names of this node.
+ * and of the join service, to the statements of ticket requests (`forTicket`), to `verifyBinding` with the
+ * names of this node, or to how its state disk is sealed (`forDiskSeal`).
  */
 export { createMachineEvidence, type MachineEvidence } from './machine-evidence.ts';
 export { evidenceSocketRunnable } from './evidence-socket.ts';

@@ -1,5 +1,6 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import {
+  bindingOfDiskSeal,
   bindingOfVerifyRequest,
   type Issuer,
   type Variant,
@@ -81,6 +82,8 @@ export interface MachineEvidence {
    * node, never values from the caller.
    */
   forVerify(request: VerifyRequest, signal: AbortSignal): Promise<Uint8Array>;
+  /** Evidence for an owner's request how the state disk is sealed, bound to the answer. */
+  forDiskSeal(request: VerifyRequest, seal: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
 }
 
 /** Creates the evidence of this machine from its provisioning. */
@@ -113,6 +116,7 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
       return shown;
     },
     forVerify: (request, signal) => best.issue(bindingOfVerifyRequest(request), signal),
+    forDiskSeal: (request, seal, signal) => best.issue(bindingOfDiskSeal(request, seal), signal),
   };
 }
 

@@ -1,7 +1,28 @@
 import { randomBytes } from 'node:crypto';
 import { Secret } from '../../internal/secret/index.ts';
-import { SHARE_BYTES, type DiskShares, type RecordContent } from '../../internal/statedisk/index.ts';
-import { readPcrs, sealProved, TpmError, unsealProved } from '../../internal/tpm/index.ts';
+import {
+  approvalCounter,
+  approvalReference,
+  parseApproval,
+  SHARE_BYTES,
+  StateDiskError,
+  type DiskShares,
+  type RecordContent,
+  type VerifiedApproval,
+} from '../../internal/statedisk/index.ts';
+import {
+  generationOfSeal,
+  isApprovable,
+  readPcrs,
+  sealApprovable,
+  sealProved,
+  testApproval,
+  TpmError,
+  unsealApprovable,
+  unsealProved,
+  type PolicyAuthority,
+  type TpmConnection,
+} from '../../internal/tpm/index.ts';
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 import { DiskError } from './errors.ts';
 
@@ -26,23 +47,106 @@ export function randomSecret(): Secret<Uint8Array> {
   return new Secret(new Uint8Array(randomBytes(SHARE_BYTES)));
 }
 
-/** Seals both shares to the TPM and the current PCRs. */
+/** Who may approve other registers for a disk; undefined if the provisioning names nobody. */
+export function authorityOf(
+  { approvalKey: point }: DiskSettings,
+  { uuid }: Pick<RecordContent, 'uuid'>,
+): PolicyAuthority | undefined {
+  return point === undefined ? undefined : { point, reference: approvalReference(uuid) };
+}
+
+/** The approval in a record, if it is signed with the approval key of this machine. */
+export function approvalOf(
+  { approvalKey }: DiskSettings,
+  { approval }: Pick<RecordContent, 'approval'>,
+): VerifiedApproval | undefined {
+  if (approvalKey === undefined || approval === undefined) return undefined;
+  try {
+    return parseApproval(approval, approvalKey);
+  } catch (error) {
+    if (error instanceof StateDiskError) return undefined; // the key of the machine was replaced
+    throw error;
+  }
+}
+
+/**
+ * Seals both shares to the TPM and the current PCRs. With an approval key, an owner can approve other values later.
+ * `generation`: whether the approvals before this sealing end with the next increment of their counter.
+ */
 export function sealShares(
   { tpm }: DiskPorts,
-  { pcrs }: DiskSettings,
-  { shares, uuid }: { readonly shares: DiskShares; readonly uuid: string },
+  settings: DiskSettings,
+  options: {
+    readonly shares: DiskShares;
+    readonly uuid: string;
+    readonly generation: 'current' | 'next';
+  },
   signal: AbortSignal,
 ): Promise<DiskSeals> {
-  return tpm.use(signal, async (connection) => ({
-    nodeShare: await sealProved(connection, shares.node, { purpose: purposeOf('node', uuid), pcrs }, signal),
-    clusterShare: await sealProved(
-      connection,
-      shares.cluster,
-      { purpose: purposeOf('cluster', uuid), pcrs },
-      signal,
-    ),
-    registers: await readPcrs(connection, { hash: 'sha256', pcrs }, signal),
-  }));
+  const { pcrs } = settings;
+  const { shares, uuid } = options;
+  const authority = authorityOf(settings, options);
+  return tpm.use(signal, async (connection) => {
+    const generation = authority && (await generationFor(connection, options.generation, signal));
+    const seal = (which: keyof DiskShares): Promise<Uint8Array> => {
+      const purpose = { purpose: purposeOf(which, uuid), pcrs };
+      if (authority === undefined || generation === undefined)
+        return sealProved(connection, shares[which], purpose, signal);
+      const approvable = { ...purpose, authority, counter: approvalCounter, generation };
+      return sealApprovable(connection, shares[which], approvable, signal);
+    };
+    return {
+      nodeShare: await seal('node'),
+      clusterShare: await seal('cluster'),
+      registers: await readPcrs(connection, { hash: 'sha256', pcrs }, signal),
+    };
+  });
+}
+
+async function generationFor(
+  connection: TpmConnection,
+  which: 'current' | 'next',
+  signal: AbortSignal,
+): Promise<bigint> {
+  await approvalCounter.start(connection, signal);
+  const current = (await approvalCounter.read(connection, signal)) ?? 0n;
+  return which === 'next' ? current + 1n : current;
+}
+
+/**
+ * Increments the counter of approvals to the generation of a verified record, which is ahead by one after a new approval or a
+ * recovery: all earlier approvals end.
+ */
+export async function advanceApprovals(
+  { tpm }: Pick<DiskPorts, 'tpm'>,
+  settings: DiskSettings,
+  content: RecordContent,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!isApprovable(content.nodeShare)) return;
+  const generation = approvalOf(settings, content)?.generation ?? generationOfSeal(content.nodeShare);
+  await tpm.use(signal, async (connection) => {
+    const counter = await approvalCounter.read(connection, signal);
+    if (counter !== undefined && counter < generation) await approvalCounter.increment(connection, signal);
+  });
+}
+
+/** Tests the approval in a record that was not written yet. @throws TpmError */
+export async function testApprovalOf(
+  { tpm }: Pick<DiskPorts, 'tpm'>,
+  settings: DiskSettings,
+  content: RecordContent,
+  signal: AbortSignal,
+): Promise<void> {
+  const [authority, approval] = [authorityOf(settings, content), approvalOf(settings, content)];
+  if (authority === undefined || approval === undefined) throw new TypeError('the record has no approval');
+  await tpm.use(signal, async (connection) => {
+    for (const which of ['node', 'cluster'] as const) {
+      const options = { ...approvablePurpose(which, settings, content), authority };
+      const sealed = sealedShare(which, content);
+      await testApproval(connection, sealed, { ...options, approval: approval.forTpm }, signal);
+    }
+  });
 }
 
 /** A TPM register (PCR, SHA-256) to whose value the shares are sealed. */
@@ -53,18 +157,27 @@ export interface SealedRegister {
   readonly now: Uint8Array;
 }
 
-/** Reads the registers to which the shares are sealed, with their current values. */
+/** Reads the registers to which the shares are sealed, with their current values. Of several approved ones: those most like the current ones. */
 export function readSealedRegisters(
   { tpm }: Pick<DiskPorts, 'tpm'>,
-  { pcrs }: DiskSettings,
-  { registers }: Pick<RecordContent, 'registers'>,
+  settings: DiskSettings,
+  content: Pick<RecordContent, 'registers' | 'approval'>,
   signal: AbortSignal,
 ): Promise<readonly SealedRegister[]> {
+  const approved = approvalOf(settings, content)?.software;
   return tpm.use(signal, async (connection) => {
+    const { pcrs } = settings;
     const now = await readPcrs(connection, { hash: 'sha256', pcrs }, signal);
     const none = new Uint8Array();
-    return pcrs.map((pcr) => ({ pcr, sealed: registers.get(pcr) ?? none, now: now.get(pcr) ?? none }));
+    const compared = (approved ?? [content.registers]).map((registers) =>
+      pcrs.map((pcr) => ({ pcr, sealed: registers.get(pcr) ?? none, now: now.get(pcr) ?? none })),
+    );
+    return compared.reduce((best, each) => (changedIn(each).length < changedIn(best).length ? each : best));
   });
+}
+
+function changedIn(registers: readonly SealedRegister[]): readonly SealedRegister[] {
+  return registers.filter((register) => hex(register.now) !== hex(register.sealed));
 }
 
 /** Unseals one share. @throws DiskError `disk-locked`: the details name the registers that changed */
@@ -75,10 +188,15 @@ export async function unsealShare(
   signal: AbortSignal,
 ): Promise<Secret<Uint8Array>> {
   const { which, content } = options;
-  const sealed = which === 'node' ? content.nodeShare : content.clusterShare;
-  const purpose = { purpose: purposeOf(which, content.uuid), pcrs: settings.pcrs };
+  const sealed = sealedShare(which, content);
+  const purpose = approvablePurpose(which, settings, content);
+  const approval = approvalOf(settings, content)?.forTpm;
   try {
-    return await ports.tpm.use(signal, (connection) => unsealProved(connection, sealed, purpose, signal));
+    return await ports.tpm.use(signal, (connection) =>
+      isApprovable(sealed)
+        ? unsealApprovable(connection, sealed, { ...purpose, approval }, signal)
+        : unsealProved(connection, sealed, purpose, signal),
+    );
   } catch (cause) {
     if (!(cause instanceof TpmError) || !LOCKED.has(cause.code)) throw cause;
     const registers = await readSealedRegisters(ports, settings, content, signal);
@@ -91,7 +209,7 @@ function lockedError(
   registers: readonly SealedRegister[],
   cause: TpmError,
 ): DiskError {
-  const changed = registers.filter((register) => hex(register.now) !== hex(register.sealed));
+  const changed = changedIn(registers);
   const names = changed.map(({ pcr }) => `pcr${pcr}`).join(', ');
   const details = Object.fromEntries(
     changed.map(({ pcr, sealed, now }) => [`pcr${pcr}`, { sealed: hex(sealed), now: hex(now) }]),
@@ -101,6 +219,19 @@ function lockedError(
     `unsealing the ${which} share of the state disk: ${names === '' ? 'no register changed' : `changed: ${names}`}`,
     { cause, details },
   );
+}
+
+function sealedShare(which: keyof DiskShares, { nodeShare, clusterShare }: RecordContent): Uint8Array {
+  return which === 'node' ? nodeShare : clusterShare;
+}
+
+function approvablePurpose(
+  which: keyof DiskShares,
+  settings: DiskSettings,
+  content: Pick<RecordContent, 'uuid'>,
+) {
+  const purpose = { purpose: purposeOf(which, content.uuid), pcrs: settings.pcrs };
+  return { ...purpose, authority: authorityOf(settings, content), counter: approvalCounter };
 }
 
 function purposeOf(which: keyof DiskShares, uuid: string): string {

@@ -13,6 +13,8 @@ export interface DiskSettings {
   readonly isAuthenticated: boolean;
   /** PCRs that the shares are sealed to. */
   readonly pcrs: readonly number[];
+  /** The key with which an owner approves other values of these PCRs: x and y on P-256. undefined: nobody may. */
+  readonly approvalKey: Uint8Array | undefined;
   /** Recipients ("age1…") of the recovery key: at least one. */
   readonly recipients: readonly [string, ...string[]];
   /** Where the file system is mounted. */

@@ -1,21 +1,34 @@
+import { createHash, sign } from 'node:crypto';
 import { mkdtemp, open, rm, truncate, writeFile, copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { decryptAge, parseRecoveryKey } from '../../internal/backup/index.ts';
 import { ExecaRunner } from '../../internal/exec/index.ts';
+import { canonicalJson, generateEd25519Key } from '../../internal/crypto/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
 import { parseLuksHeader } from '../../internal/luks/index.ts';
 import { createLogger } from '../../internal/logging/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import { diskStateOf, slotKey, type DiskShares, type RecordContent } from '../../internal/statedisk/index.ts';
+import {
+  approvalKeyOfOwner,
+  diskStateOf,
+  parseApprovalKey,
+  signApproval,
+  slotKey,
+  type ApprovalContent,
+  type DiskShares,
+  type RecordContent,
+} from '../../internal/statedisk/index.ts';
 import { createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../../internal/testing/index.ts';
 import { extendPcr, type Tpm } from '../../internal/tpm/index.ts';
 import { Cryptsetup } from './cryptsetup.ts';
 import { unsealShare } from './disk-seals.ts';
 import { FakeKernel, PowerCut } from './fake-kernel.ts';
 import {
+  approveSoftware,
   destroyStateDisk,
   openStateDisk,
+  readDiskSeal,
   recoverStateDisk,
   type DiskPorts,
   type DiskSettings,
@@ -63,6 +76,7 @@ const at = (name: string): string => join(directory, name);
 function settings(device = 'disk'): DiskSettings {
   return {
     ...{ device: at(device), name: 'test-state', isAuthenticated: false, pcrs: [7, 11] },
+    approvalKey: undefined,
     recipients: [OWNER.recipient],
     mountPoint: '/mounted/disk',
     directories: [
@@ -273,6 +287,183 @@ describe('recoverStateDisk()', () => {
   });
 });
 
+describe('approveSoftware()', () => {
+  const key = approvalKeyOfOwner(generateEd25519Key());
+  const approvable = (device = 'disk'): DiskSettings => ({
+    ...settings(device),
+    approvalKey: parseApprovalKey(key.publicKey),
+  });
+  const update = new Uint8Array(32).fill(1); // what `extend()` measures
+  const extended = (value: Uint8Array = new Uint8Array(32)): Uint8Array =>
+    new Uint8Array(createHash('sha256').update(value).update(update).digest());
+
+  /** Content of the next approval: the software that runs, and the same with an extended PCR 11. */
+  async function nextApproval(ports: DiskPorts): Promise<ApprovalContent> {
+    const { uuid, seals, generation, registers } = await readDiskSeal(ports, approvable(), signal);
+    if (seals === undefined) throw new Error('not sealed for approvals');
+    const updated = new Map([...registers, [11, extended(registers.get(11))]]);
+    return { uuid, seals, generation: generation + 1n, software: [registers, updated] };
+  }
+
+  const approve = (ports: DiskPorts, content: ApprovalContent, by = key): Promise<void> =>
+    approveSoftware(ports, approvable(), { approval: signApproval(content, by.privateKey), signal });
+
+  /** An approval that is signed as a whole. The signatures for the TPM of software that does not run are exchanged. */
+  function withExchangedSignatures(content: ApprovalContent): Uint8Array {
+    const text = Buffer.from(signApproval(content, key.privateKey)).toString();
+    const {
+      signature: _,
+      software,
+      ...rest
+    } = JSON.parse(text) as {
+      readonly signature: string;
+      readonly software: readonly { readonly signature: string }[];
+    };
+    const body = {
+      ...rest,
+      software: software.map((each, at) => ({
+        ...each,
+        signature: software[at === 0 ? 0 : 3 - at]?.signature,
+      })),
+    };
+    const statement = `cluster/state-disk/approval/v1\0${canonicalJson(body)}`;
+    const signed = sign('sha256', Buffer.from(statement), {
+      ...{ key: key.privateKey, dsaEncoding: 'ieee-p1363' },
+    });
+    return Buffer.from(canonicalJson({ ...body, signature: signed.toString('base64') }));
+  }
+
+  /** Restarts the machine, whose PCRs then are zero. `updates`: how often its new software extends PCR 11. */
+  async function started<T>(updates: number, use: (ports: DiskPorts) => Promise<T>): Promise<T> {
+    kernel.reboot();
+    return withMachine(async (ports) => {
+      for (let count = 0; count < updates; count++) await extend(ports, 11);
+      return use(ports);
+    });
+  }
+  const opened = (updates: number, device = 'disk'): Promise<string> =>
+    started(updates, (ports) =>
+      openStateDisk(ports, approvable(device), signal).catch(
+        (error: unknown) => (error as { readonly code: string }).code,
+      ),
+    );
+
+  test('lets the disk open with registers that an owner approved before the machine had them, and with the old ones', async () => {
+    await started(0, async (ports) => {
+      expect(await openStateDisk(ports, approvable(), signal)).toBe('formatted');
+      await approve(ports, await nextApproval(ports));
+      const { approved, opens } = await readDiskSeal(ports, approvable(), signal);
+      expect([approved.length, opens]).toEqual([2, true]);
+    });
+    expect([await opened(1), await opened(0), await opened(2)]).toEqual(['opened', 'opened', 'disk-locked']);
+  });
+
+  test('replaces the approval before it, after which the software that is named no more stays locked', async () => {
+    await started(0, async (ports) => {
+      await openStateDisk(ports, approvable(), signal);
+      await approve(ports, await nextApproval(ports));
+      await copyFile(at('disk'), at('copy'));
+    });
+    await started(1, async (ports) => {
+      await openStateDisk(ports, approvable(), signal);
+      const { software, ...rest } = await nextApproval(ports);
+      await approve(ports, { ...rest, software: [software[0]] });
+    });
+    expect([await opened(0), await opened(1)]).toEqual(['disk-locked', 'opened']);
+    // The TPM refuses the approval in the earlier copy, before anybody compares the sequence of its record.
+    expect(await opened(0, 'copy')).toBe('disk-locked');
+  });
+
+  test('may be repeated, e.g. after a lost answer', async () => {
+    await started(0, async (ports) => {
+      await openStateDisk(ports, approvable(), signal);
+      const approval = signApproval(await nextApproval(ports), key.privateKey);
+      await approveSoftware(ports, approvable(), { approval, signal });
+      const { generation } = await readDiskSeal(ports, approvable(), signal);
+      await approveSoftware(ports, approvable(), { approval, signal });
+      expect(await readDiskSeal(ports, approvable(), signal)).toMatchObject({ generation });
+    });
+  });
+
+  test('refuses an approval of another key, disk, seal, generation or of other registers, and changes nothing', async () => {
+    await started(0, async (ports) => {
+      await openStateDisk(ports, approvable(), signal);
+      const content = await nextApproval(ports);
+      const [running, updated = running] = content.software;
+      const third = new Map([...updated, [11, extended(updated.get(11))]]);
+      const without = (pcr: number) => new Map([...running].filter(([each]) => each !== pcr));
+      await copyFile(at('disk'), at('copy'));
+      const refusal = (changed: Partial<ApprovalContent>, by = key): Promise<unknown> =>
+        approve(ports, { ...content, ...changed }, by).catch(
+          (error: unknown) => (error as { readonly code: string }).code,
+        );
+      expect({
+        key: await refusal({}, approvalKeyOfOwner(generateEd25519Key())),
+        disk: await refusal({ uuid: '00000000-0000-4000-8000-000000000000' }),
+        seal: await refusal({ seals: [content.seals[1], content.seals[0]] }),
+        earlier: await refusal({ generation: content.generation - 1n }),
+        later: await refusal({ generation: content.generation + 1n }),
+        fewer: await refusal({ software: [without(7)] }),
+        notRunning: await refusal({ software: [updated] }),
+        exchanged: await approveSoftware(ports, approvable(), {
+          approval: withExchangedSignatures({ ...content, software: [running, updated, third] }),
+          signal,
+        }).catch((error: unknown) => (error as { readonly code: string }).code),
+      }).toEqual({
+        key: 'statedisk-approval-invalid',
+        disk: 'disk-approval-refused',
+        seal: 'disk-approval-refused',
+        earlier: 'disk-approval-refused',
+        later: 'disk-approval-refused',
+        fewer: 'disk-approval-refused',
+        notRunning: 'disk-approval-refused',
+        exchanged: 'tpm-refused',
+      });
+      const untouched = await REAL.commands.run({ argv: ['cmp', at('disk'), at('copy')], signal });
+      expect(untouched.exitCode).toBe(0);
+      await expect(
+        approveSoftware(ports, settings(), { approval: signApproval(content, key.privateKey), signal }),
+      ).rejects.toMatchObject({ code: 'disk-approval-refused' });
+    });
+  });
+
+  test('works on a disk of an earlier release, or with a new key, after the next start', async () => {
+    await started(0, (ports) => openStateDisk(ports, settings(), signal));
+    const before = await currentRecord();
+    expect(await opened(0)).toBe('opened');
+    const after = await currentRecord();
+    expect(after.uuid).toBe(before.uuid);
+    expect(after.nodeShare.length).not.toBe(before.nodeShare.length);
+    await started(0, async (ports) => {
+      await openStateDisk(ports, approvable(), signal);
+      expect((await currentRecord()).nodeShare).toEqual(after.nodeShare);
+      await approve(ports, await nextApproval(ports));
+    });
+    expect(await opened(1)).toBe('opened');
+  });
+
+  test('ends with a recovery: the machine opens with the registers that it has then, and with no approved ones', async () => {
+    await started(0, async (ports) => {
+      await openStateDisk(ports, approvable(), signal);
+      await approve(ports, await nextApproval(ports));
+    });
+    await started(2, async (ports) => {
+      const before = await readDiskSeal(ports, approvable(), signal);
+      await recoverStateDisk(ports, approvable(), {
+        recoveryKey: await recoveryKeyOf(await currentRecord()),
+        signal,
+      });
+      const { generation } = await readDiskSeal(ports, approvable(), signal);
+      expect([before.opens, generation]).toEqual([false, before.generation + 1n]);
+    });
+    expect([await opened(2), await opened(1), await opened(0)]).toEqual([
+      'opened',
+      'disk-locked',
+      'disk-locked',
+    ]);
+  });
+});
+
 describe('destroyStateDisk()', () => {
   test('leaves no record: then neither an earlier copy nor the owner’s recovery key opens the disk', async () => {
     await withMachine(async (ports) => {
@@ -422,6 +613,41 @@ describe('a power cut at any step', () => {
         reboots: false,
       });
       expect(recovered).toBeGreaterThan(20);
+    });
+  }, 600_000);
+
+  test('of an approval, or of the first start with an approval key, leaves a disk that opens at the next start', async () => {
+    const key = approvalKeyOfOwner(generateEd25519Key());
+    const approvable = { ...settings(), approvalKey: parseApprovalKey(key.publicKey) };
+    await withMachine(async (ports) => {
+      const opens = async (): Promise<void> =>
+        expect(await openStateDisk(ports, approvable, signal)).toBe('opened');
+      const sealed = await cutEverywhere({
+        prepare: async () => {
+          await blank();
+          await openStateDisk(ports, settings(), signal);
+          kernel.reboot();
+        },
+        work: () => openStateDisk(ports, approvable, signal),
+        after: opens,
+        ...{ reboots: true, step: 5 },
+      });
+      const approved = await cutEverywhere({
+        prepare: async () => {
+          kernel.reboot();
+          await opens();
+        },
+        work: async () => {
+          const { uuid, seals, generation, registers } = await readDiskSeal(ports, approvable, signal);
+          if (seals === undefined) throw new Error('not sealed for approvals');
+          const content = { uuid, seals, generation: generation + 1n, software: [registers] } as const;
+          const approval = signApproval(content, key.privateKey);
+          await approveSoftware(ports, approvable, { approval, signal });
+        },
+        after: opens,
+        ...{ reboots: true, step: 2 },
+      });
+      expect([sealed > 15, approved > 15]).toEqual([true, true]);
     });
   }, 600_000);
 

@@ -24,6 +24,14 @@ export const diskErrors = defineErrors({
     'The recovery key does not open the state disk.',
     'Use the recovery key that was decrypted from the record of this disk.',
   ),
+  'disk-not-provisioned': fault.operator.precondition(
+    'The machine has no encrypted state disk: its provisioning file names none.',
+    'Nothing needs to be approved for this machine: it starts with any software. A machine gets a state disk with `cluster provisioning generate --state-disk DEVICE`, when it is set up again.',
+  ),
+  'disk-approval-refused': fault.operator.refused(
+    'The machine does not take an approval for its state disk. Nothing was changed.',
+    'Run `cluster attest approve NODE` again: it reads the state of the disk and signs a new approval. If the machine has no approval key, add `stateDisk.approvalKey` to its provisioning file (`cluster provisioning generate` writes it) and restart the machine.',
+  ),
 });
 
 /** A code of this directory. */

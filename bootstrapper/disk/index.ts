@@ -8,6 +8,7 @@
  *   └──────────────┘                                                             each start: unseal, verify, open, mount
  * ```
  */
+export { approveSoftware, readDiskSeal, type DiskSeal } from './approve-software.ts';
 export type { DiskPorts, DiskSettings } from './disk-settings.ts';
 
 export { destroyStateDisk } from './destroy-disk.ts';

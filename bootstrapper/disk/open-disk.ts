@@ -1,20 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { encryptAge } from '../../internal/backup/index.ts';
-import { parseLuksHeader } from '../../internal/luks/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
-import {
-  diskStateOf,
-  encodeReady,
-  isAheadOfCounter,
-  recordKey,
-  slotKey,
-  StateDiskError,
-  type DiskState,
-  type RecordContent,
-} from '../../internal/statedisk/index.ts';
-import { Cryptsetup } from './cryptsetup.ts';
+import { isAheadOfCounter, recordKey, slotKey, StateDiskError } from '../../internal/statedisk/index.ts';
 import { diskCounter } from './disk-counter.ts';
 import {
+  advanceApprovals,
   createShares,
   randomSecret,
   readSealedRegisters,
@@ -23,14 +13,13 @@ import {
   type SealedRegister,
 } from './disk-seals.ts';
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
+import { checkHeader, commit, openDisk, requireReady, type OpenDisk, type Ready } from './disk-state.ts';
 import { DiskError } from './errors.ts';
 import { createFileSystem, mappingOf, mountDisk, refuseUsedDirectories, unmountDisk } from './mount-disk.ts';
-import { RecordSlots, type Slot } from './record-slots.ts';
+import { sealForApprovals } from './seal-for-approvals.ts';
 
 /** Slots of the LUKS header. */
 const OPENS = { shares: 0, recovery: 1 } as const;
-
-type Ready = Extract<DiskState, { readonly kind: 'ready' }>;
 
 /**
  * Opens the state disk and mounts its directories. First formats the disk if it is empty or if an earlier formatting
@@ -84,10 +73,11 @@ export async function readLockedDisk(
   signal: AbortSignal,
 ): Promise<LockedDisk> {
   const { state } = await openDisk(ports, settings, signal);
-  const { uuid, recovery, registers } = requireReady(state).record.content;
+  const { content } = requireReady(state, 'disk-recovery-refused').record;
+  const { uuid, recovery } = content;
   return {
     ...{ uuid, recovery },
-    registers: await readSealedRegisters(ports, settings, { registers }, signal),
+    registers: await readSealedRegisters(ports, settings, content, signal),
   };
 }
 
@@ -105,7 +95,7 @@ export async function recoverStateDisk(
   await refuseUsedDirectories(ports, settings);
   const disk = await openDisk(ports, settings, signal);
   const { state, cryptsetup, slots } = disk;
-  const ready = requireReady(state);
+  const ready = requireReady(state, 'disk-recovery-refused');
   const { content } = ready.record;
   checkHeader(content);
   await cryptsetup.putHeader(content.header);
@@ -119,11 +109,14 @@ export async function recoverStateDisk(
     await cryptsetup.removeSlot(OPENS.shares, recoveryKey);
     await cryptsetup.addSlot(OPENS.shares, { key: slotKey(shares, uuid), opensWith: recoveryKey });
     await ports.tpm.use(signal, (connection) => diskCounter.start(connection, signal));
-    const seals = await sealShares(ports, settings, { shares, uuid }, signal);
-    const next = { uuid, recovery, ...seals, header: await cryptsetup.readHeader() };
+    // Approvals for the software before the recovery end with the increment of their counter.
+    const seals = await sealShares(ports, settings, { shares, uuid, generation: 'next' }, signal);
+    const header = await cryptsetup.readHeader();
+    const next = { uuid, recovery, ...seals, approval: undefined, header };
     checkHeader(next);
     const slot = ready.slot === 0 ? 1 : 0;
     await commit(ports, { slots, slot, content: next, key: recordKey(shares.node, uuid) }, signal);
+    await advanceApprovals(ports, settings, next, signal);
     // The disk is opened last. So an agent that is killed earlier finds the disk closed at its next start, and opens or
     // recovers it.
     if (!(await isMapped(ports, settings))) await cryptsetup.open(OPENS.recovery, recoveryKey);
@@ -133,26 +126,8 @@ export async function recoverStateDisk(
   await mountDisk(ports, settings, signal);
 }
 
-function requireReady(state: DiskState): Ready {
-  if (state.kind === 'ready') return state;
-  throw new DiskError('disk-recovery-refused', 'recovering the state disk: not formatted');
-}
-
 async function isMapped({ files }: DiskPorts, settings: DiskSettings): Promise<boolean> {
   return (await files.stat(mappingOf(settings))) !== undefined;
-}
-
-interface OpenDisk {
-  readonly settings: DiskSettings;
-  readonly slots: RecordSlots;
-  readonly cryptsetup: Cryptsetup;
-  readonly state: DiskState;
-}
-
-async function openDisk(ports: DiskPorts, settings: DiskSettings, signal: AbortSignal): Promise<OpenDisk> {
-  const slots = await RecordSlots.open(ports, settings, signal);
-  const state = diskStateOf(await slots.read(signal));
-  return { settings, slots, state, cryptsetup: new Cryptsetup(ports, settings, slots.device, signal) };
 }
 
 /** Verifies the record, then the header in it, and opens the disk with exactly this header. */
@@ -171,12 +146,14 @@ async function unlock(
   const cluster = await unsealShare(ports, settings, { which: 'cluster', content }, signal);
   if (isAhead) await ports.tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
   if (state.hasOther) await slots.wipe(state.slot === 0 ? 1 : 0);
+  await advanceApprovals(ports, settings, content, signal);
   await cryptsetup.putHeader(content.header);
   try {
     await cryptsetup.open(OPENS.shares, slotKey({ node, cluster }, content.uuid));
   } finally {
     await cryptsetup.clear();
   }
+  await sealForApprovals(ports, disk, { node, cluster }, signal);
 }
 
 /** Formats a disk that was never ready. */
@@ -195,8 +172,8 @@ async function format(
     await cryptsetup.addSlot(OPENS.recovery, { key: recoveryKey, opensWith: key });
     const header = await cryptsetup.readHeader();
     const recovery = await encryptToOwners(recoveryKey, settings.recipients);
-    const seals = await sealShares(ports, settings, { shares, uuid }, signal);
-    const content = { uuid, recovery, ...seals, header };
+    const seals = await sealShares(ports, settings, { shares, uuid, generation: 'current' }, signal);
+    const content = { uuid, recovery, ...seals, approval: undefined, header };
     checkHeader(content);
     await cryptsetup.open(OPENS.shares, key);
     await createFileSystem(ports, settings, signal);
@@ -205,30 +182,6 @@ async function format(
     await cryptsetup.clear();
   }
   await ports.files.remove(settings.permit);
-}
-
-/** Makes a record the current one. Until the counter is incremented, the record before it still counts. */
-async function commit(
-  { tpm }: DiskPorts,
-  next: {
-    readonly slots: RecordSlots;
-    readonly slot: Slot;
-    readonly content: RecordContent;
-    readonly key: Secret<Uint8Array>;
-  },
-  signal: AbortSignal,
-): Promise<void> {
-  const { slots, slot, content, key } = next;
-  const counter = await tpm.use(signal, (connection) => diskCounter.read(connection, signal));
-  await slots.write(slot, encodeReady((counter ?? 0n) + 1n, content, key));
-  await tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
-  await slots.wipe(slot === 0 ? 1 : 0);
-}
-
-/** @throws LuksError, StateDiskError `statedisk-changed` */
-function checkHeader({ header, uuid }: RecordContent): void {
-  if (parseLuksHeader(header).uuid !== uuid)
-    throw new StateDiskError('statedisk-changed', 'comparing the record with its header: other UUID');
 }
 
 async function refuseLostDisk(

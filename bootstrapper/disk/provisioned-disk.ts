@@ -1,4 +1,5 @@
 import type { ProvisionedDisk } from '../../internal/config/index.ts';
+import { parseApprovalKey } from '../../internal/statedisk/index.ts';
 import { DATA_DIRECTORIES } from '../nodestate/index.ts';
 import type { DiskSettings } from './disk-settings.ts';
 
@@ -24,10 +25,12 @@ export function provisionedDisk({
   device,
   pcrs,
   integrity,
+  approvalKey,
   recoveryRecipients: recipients,
 }: ProvisionedDisk): DiskSettings {
   return {
     ...{ device, pcrs, recipients, isAuthenticated: integrity },
+    approvalKey: approvalKey === undefined ? undefined : parseApprovalKey(approvalKey),
     name: 'cluster-state',
     mountPoint: '/run/cluster-disk/mount',
     directories: [...DATA_DIRECTORIES, ...GROWING_DIRECTORIES],

@@ -197,6 +197,7 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
     files: new MemoryFiles(),
     evidence: { variant: 'tpm', make: async (nonce) => Buffer.from(`quote of ${nonce.length}`) },
     reset: async () => undefined,
+    disk: { describe: async () => new Uint8Array(), approve: async () => undefined },
     power: async () => undefined,
     probe: async ({ removedNodeId, heldKeys, generation }) =>
       Buffer.from(`${removedNodeId} ${heldKeys} ${generation}`),

@@ -46,6 +46,13 @@ export interface TaskPorts {
   readonly fetchBackup: (name: string, signal: AbortSignal) => AsyncIterable<Uint8Array>;
   /** Hands an order to restart this machine, or to switch it off, to systemd. @throws NodeStreamError */
   readonly power: (order: PowerOrder, signal: AbortSignal) => Promise<void>;
+  /** The state disk of this machine. @throws DiskError `disk-not-provisioned` on a machine without one */
+  readonly disk: {
+    /** How it is sealed: the bytes of a `DiskSealReport`. */
+    describe(nonce: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
+    /** Takes an approval of an owner; it is on the disk when the promise resolves. @throws DiskError */
+    approve(approval: Uint8Array): Promise<void>;
+  };
   /** The metrics of every program on this node that responds. */
   readonly metrics: (signal: AbortSignal) => Promise<string>;
 }
@@ -82,6 +89,12 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
       return;
     case 'probe':
       yield* packBytes(await ports.probe(task.what.value, signal));
+      return;
+    case 'diskSeal':
+      yield* packBytes(await ports.disk.describe(task.what.value.nonce, signal));
+      return;
+    case 'diskApproval':
+      await ports.disk.approve(task.what.value.approval);
       return;
     case 'power':
       await ports.power(powerOrderFrom(task), signal);

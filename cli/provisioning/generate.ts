@@ -1,5 +1,6 @@
 import { ConfigError, parseProvisioning, type ClusterConfig } from '../../internal/config/index.ts';
 import { recoveryKeyOfOwner } from '../../internal/backup/index.ts';
+import { approvalKeyOfOwner } from '../../internal/statedisk/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { writeOutput } from '../app/output-file.ts';
 import { readAgentPackage, userDataOf, type PackageOptions } from '../cloudinit/index.ts';
@@ -109,10 +110,11 @@ async function stateDiskOf(
   if (options.tpmDevice === undefined)
     throw new ProvisioningError('provisioning-flag-invalid', '--state-disk must be without --no-tpm');
   const layout = layoutOf(context.paths.workspace);
-  const own =
+  const ownerKey =
     (await context.ports.files.stat(layout.ownerKey)) === undefined
-      ? []
-      : [recoveryKeyOfOwner((await readOwnerKey(context, layout)).keyPem).recipient];
+      ? undefined
+      : (await readOwnerKey(context, layout)).keyPem;
+  const own = ownerKey === undefined ? [] : [recoveryKeyOfOwner(ownerKey).recipient];
   const recipients = [...new Set([...own, ...recoveryRecipients])];
   if (recipients.length === 0)
     throw new ProvisioningError(
@@ -122,6 +124,7 @@ async function stateDiskOf(
   return {
     ...{ device, pcrs }, // JSON omits undefined members
     integrity: stateDiskIntegrity === false ? false : undefined,
+    approvalKey: ownerKey && approvalKeyOfOwner(ownerKey).publicKey,
     recoveryRecipients: recipients,
   };
 }

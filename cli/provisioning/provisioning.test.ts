@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { recoveryKeyOfOwner } from '../../internal/backup/index.ts';
+import { approvalKeyOfOwner } from '../../internal/statedisk/index.ts';
 import { parseProvisioning, provisioningJsonSchema } from '../../internal/config/index.ts';
 import { FakeClock } from '../../internal/testing/fake-clock.ts';
 import { FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
@@ -141,7 +142,7 @@ describe('cluster provisioning generate --state-disk', () => {
     ]);
   });
 
-  test('lets the owner key of the workspace, and others that are named, recover the disk', async () => {
+  test('lets the owner key of the workspace approve registers of the disk, and recover it beside others that are named', async () => {
     const { context, files } = await createWorkspace();
     await asProcess(files, 1);
     await generateWorkspace(context, { name: 'prod' });
@@ -152,6 +153,7 @@ describe('cluster provisioning generate --state-disk', () => {
       device: stateDisk,
       pcrs: [7],
       integrity: true,
+      approvalKey: approvalKeyOfOwner(keyPem).publicKey,
       recoveryRecipients: [own],
     });
     const again = { ...context, host: new RecordingHost() };
@@ -159,6 +161,7 @@ describe('cluster provisioning generate --state-disk', () => {
     await runProvisioningGenerate(again, { ...plain, ownerKeys: [], stateDisk, ...more });
     expect(diskOf(again)).toEqual({
       ...{ device: stateDisk, pcrs: [4, 9], integrity: false },
+      approvalKey: approvalKeyOfOwner(keyPem).publicKey,
       recoveryRecipients: [own, OTHER],
     });
   });

@@ -21,7 +21,12 @@ export {
 } from './lock-register.ts';
 export type { Collateral, Policy } from './rules.ts';
 export type { KnownAttestationKey } from './tpm/rules.ts';
-export { VERIFY_NONCE_BYTES, bindingOfVerifyRequest, type VerifyRequest } from './verify-request.ts';
+export {
+  VERIFY_NONCE_BYTES,
+  bindingOfDiskSeal,
+  bindingOfVerifyRequest,
+  type VerifyRequest,
+} from './verify-request.ts';
 export {
   BINDING_BYTES,
   endorsementKeyIdentity,

@@ -22,6 +22,18 @@ export function bindingOfVerifyRequest({ clusterId, nodeId, nonce }: VerifyReque
   return hash.update(sha256(clusterId)).update(sha256(nodeId)).update(nonce).digest();
 }
 
-function sha256(text: string): Uint8Array {
-  return createHash('sha256').update(text, 'utf8').digest();
+/**
+ * The binding of the evidence with which a node says how its state disk is sealed: nobody between it and the requester can change what
+ * the requester then approves. The label keeps it apart from evidence for `cluster verify`, whose nonce a curator could choose.
+ * @param seal the bytes of the node's description
+ */
+export function bindingOfDiskSeal({ clusterId, nodeId, nonce }: VerifyRequest, seal: Uint8Array): Uint8Array {
+  if (nonce.length !== VERIFY_NONCE_BYTES)
+    throw new RangeError(`a nonce has ${VERIFY_NONCE_BYTES} bytes, not ${nonce.length}`);
+  const hash = createHash('sha512').update('cluster state disk evidence v1\0', 'ascii');
+  return hash.update(sha256(clusterId)).update(sha256(nodeId)).update(nonce).update(sha256(seal)).digest();
+}
+
+function sha256(text: string | Uint8Array): Uint8Array {
+  return createHash('sha256').update(text).digest();
 }

@@ -284,6 +284,12 @@ describe('parseProvisioning()', () => {
     ['that is sealed to no PCR', {}, { pcrs: [] }, 'pcrs'],
     ['that is sealed to a PCR twice', {}, { pcrs: [7, 7] }, 'differ from each other'],
     ['that is sealed to a PCR that every process may reset', {}, { pcrs: [16] }, 'pcrs'],
+    [
+      'with an approval key that is none',
+      {},
+      { approvalKey: Buffer.alloc(33).toString('base64') },
+      'compressed point',
+    ],
     ['without a recovery recipient', {}, { recoveryRecipients: [] }, 'recoveryRecipients'],
     [
       'with a typing error in a recovery recipient',

@@ -4,6 +4,7 @@ import { describeError, shapeProblemOf } from '../errors/index.ts';
 import { DEFAULT_LOCK_PCR } from '../attestation/index.ts';
 import { parseRecipient } from '../backup/index.ts';
 import { DNS_LABEL, parseEndpoint, PORTS } from '../endpoint/index.ts';
+import { parseApprovalKey } from '../statedisk/index.ts';
 import { ROLES } from '../role/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
 import { ConfigError } from './errors.ts';
@@ -62,6 +63,13 @@ const stateDisk = z.strictObject({
     .default(true)
     .describe(
       'Whether each sector is authenticated (dm-integrity): a changed sector is an error instead of noise. Every write is then written twice, and formatting writes the whole disk.',
+    ),
+  approvalKey: z
+    .string()
+    .refine((text) => parseApprovalKey(text) !== undefined, 'the base64 of a compressed point on P-256')
+    .optional()
+    .describe(
+      'Public key with which an owner approves other values of these PCRs, before new firmware or a new image starts (`cluster attest approve`). `cluster provisioning generate` derives it from the owner key. Default: nobody can; after such a change an owner recovers the disk.',
     ),
   recoveryRecipients: z
     .tuple([recipient], recipient)

@@ -24,6 +24,7 @@ const metaSchema = z.strictObject({
   nodeShare: base64,
   clusterShare: base64,
   recovery: base64,
+  approval: base64.optional(),
   registers: z.record(z.string().regex(/^(?:[0-9]|1[0-9]|2[0-3])$/), z.string().regex(/^[0-9a-f]{64}$/)),
 });
 
@@ -36,6 +37,8 @@ export interface RecordContent {
   readonly clusterShare: Uint8Array;
   /** The recovery key, encrypted to the owners' recipients (age). */
   readonly recovery: Uint8Array;
+  /** The newest approval of an owner (`parseApproval()`); undefined while nobody has approved other registers. */
+  readonly approval: Uint8Array | undefined;
   /** The values of the PCRs when the shares were sealed. They show later which PCR changed. */
   readonly registers: ReadonlyMap<number, Uint8Array>;
   /** The LUKS2 header, `LAYOUT.headerBytes` bytes. */
@@ -71,7 +74,7 @@ export function encodeFormatting(): Uint8Array {
  * with its key slots.
  */
 export function encodeReady(sequence: bigint, content: RecordContent, key: Secret<Uint8Array>): Uint8Array {
-  const { header, registers } = content;
+  const { header, registers, approval } = content;
   if (header.length !== LAYOUT.headerBytes)
     throw new RangeError(`a header has ${LAYOUT.headerBytes} bytes, not ${header.length}`);
   const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
@@ -81,6 +84,7 @@ export function encodeReady(sequence: bigint, content: RecordContent, key: Secre
       nodeShare: text(content.nodeShare),
       clusterShare: text(content.clusterShare),
       recovery: text(content.recovery),
+      ...(approval !== undefined && { approval: text(approval) }),
       registers: Object.fromEntries(
         [...registers].map(([pcr, value]) => [pcr, Buffer.from(value).toString('hex')]),
       ),
@@ -122,9 +126,10 @@ export function parseRecord(slot: Uint8Array): FoundRecord {
 function contentOf(body: Buffer, metaBytes: number): RecordContent | undefined {
   const parsed = metaSchema.safeParse(parsedJson(body.toString('utf8', 0, metaBytes)));
   if (!parsed.success) return undefined;
-  const { registers, ...rest } = parsed.data;
+  const { registers, approval, ...rest } = parsed.data;
   return {
     ...rest,
+    approval,
     registers: new Map(
       Object.entries(registers).map(([pcr, value]) => [
         Number(pcr),

@@ -22,6 +22,10 @@ export const stateDiskErrors = defineErrors({
     'The state disk, or the TPM, is older than the state that this machine used last: an earlier copy was restored.',
     'Attach the current disk. A copy that you restored on purpose cannot be opened: overwrite its first 16 MiB with zeros, create the empty file `/etc/cluster/new-state-disk`, and let the machine join again.',
   ),
+  'statedisk-approval-invalid': fault.peer.refused(
+    'An approval of registers for a state disk was not signed with the approval key of this machine, or is malformed.',
+    'Approve the registers again with the owner key of the workspace that made the provisioning file of the machine: `cluster attest approve NODE`.',
+  ),
 });
 
 /** A state disk was refused. */

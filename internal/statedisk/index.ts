@@ -13,6 +13,15 @@
  *
  * `bootstrapper/disk` formats and opens such a disk.
  */
+export {
+  approvalCounter,
+  approvalReference,
+  parseApproval,
+  signApproval,
+  type ApprovalContent,
+  type VerifiedApproval,
+} from './approval.ts';
+export { approvalKeyOfOwner, parseApprovalKey } from './approval-key.ts';
 export { diskStateOf, isAheadOfCounter, type DiskState } from './choose-record.ts';
 export { recordKey, SHARE_BYTES, slotKey, type DiskShares } from './disk-keys.ts';
 export {

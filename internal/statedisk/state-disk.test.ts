@@ -25,6 +25,7 @@ const CONTENT: RecordContent = {
   nodeShare: Buffer.from('sealed node share'),
   clusterShare: Buffer.from('sealed cluster share'),
   recovery: Buffer.from('age-encryption.org/v1'),
+  approval: Buffer.from('{}'),
   registers: new Map([[7, new Uint8Array(32).fill(7)]]),
   // In a real header, the area of the key slots has no zeros.
   header: realHeader().fill(9, 32_768),
@@ -90,6 +91,7 @@ describe('parseRecord()', () => {
       nodeShare: new Uint8Array(CONTENT.nodeShare),
       clusterShare: new Uint8Array(CONTENT.clusterShare),
       recovery: new Uint8Array(CONTENT.recovery),
+      approval: new Uint8Array(Buffer.from('{}')),
       registers: CONTENT.registers,
     });
     expect(() => found.verify(KEY)).not.toThrow();

@@ -1,4 +1,4 @@
-import { fromBinary } from '@bufbuild/protobuf';
+import { fromBinary, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
 import { TimeoutError, withTimeout } from '../../internal/cleanup/index.ts';
 import { formatDuration, type Clock } from '../../internal/clock/index.ts';
 import { ED25519_KEY_BYTES, ED25519_SIGNATURE_BYTES, MAX_VOUCHERS } from '../../internal/crypto/index.ts';
@@ -7,11 +7,11 @@ import { BACKUP_NAME } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller, NodeView } from '../curator/index.ts';
 import {
+  DiskSealReportSchema,
   PowerAction,
   ProbeReportSchema,
   type LogsTask,
   type NodeStreams,
-  type ProbeReport,
 } from '../curatorproto/gen/streams_pb.js';
 import type { NodeSession, NodeSessions, TaskKind } from './node-session.ts';
 import { StreamError } from './errors.ts';
@@ -25,6 +25,9 @@ const LIMITS = {
   metrics: { timeoutMs: 15_000, maxBytes: 4 * 1024 * 1024 },
   reset: { timeoutMs: 15_000, maxBytes: 0 },
   power: { timeoutMs: 15_000, maxBytes: 0 },
+  /** A slow TPM unseals shares and signs a quote. */
+  diskSeal: { timeoutMs: 60_000, maxBytes: 256 * 1024 },
+  diskApproval: { timeoutMs: 120_000, maxBytes: 0 },
   /** Enough for endpoints that do not answer: each takes five seconds, and a few are probed at a time. */
   probe: { timeoutMs: 120_000, maxBytes: 4 * 1024 * 1024 },
 };
@@ -32,6 +35,8 @@ const MAX_BACKLOG = 10_000;
 const MAX_UNITS = 16;
 /** Size limit of the certificate of a backup, which the node parses and verifies. */
 const MAX_CERTIFICATE_BYTES = 16 * 1024;
+/** Size limit of an approval for a state disk, which the node parses and verifies. */
+const MAX_APPROVAL_BYTES = 16 * 1024;
 /** A message has at most 4 MiB. */
 const MAX_WORKSPACE_BYTES = 3 * 1024 * 1024;
 /** The form of boot IDs of Linux. */
@@ -95,17 +100,42 @@ export function streamHandlers(parts: StreamHandlerParts): StreamHandlers {
       await runOnNode(parts, node, { what: { case: 'power', value: power }, ...LIMITS.power }, signal);
       return {};
     },
+    ...diskHandlers(parts),
     probeRemoved: async ({ node, probe }, { signal }) => {
       if (probe === undefined || !NODE_ID.test(probe.removedNodeId))
         return refuse('removed_node_id', 'expected the ID of a node');
       const task: Task = { what: { case: 'probe', value: probe }, ...LIMITS.probe };
       const { session, chunks } = await runOnNode(parts, node, task, signal);
-      return { report: reportFrom(chunks, session) };
+      return { report: reportFrom(ProbeReportSchema, chunks, session) };
     },
     getMetrics: async ({ node }, { signal }) => {
       const task: Task = { what: { case: 'metrics', value: {} }, ...LIMITS.metrics };
       const { chunks } = await runOnNode(parts, node, task, signal);
       return { text: Buffer.from(concat(chunks)).toString('utf8') };
+    },
+  };
+}
+
+/** Calls about the state disk of a node. */
+function diskHandlers(parts: StreamHandlerParts): Pick<StreamHandlers, 'getDiskSeal' | 'approveDisk'> {
+  return {
+    getDiskSeal: async ({ node, nonce }, { signal }) => {
+      if (nonce.length !== NONCE_BYTES) refuse('nonce', `${nonce.length} bytes, not ${NONCE_BYTES}`);
+      const task: Task = { what: { case: 'diskSeal', value: { nonce } }, ...LIMITS.diskSeal };
+      const { session, chunks } = await runOnNode(parts, node, task, signal);
+      return { nodeId: session.nodeId, report: reportFrom(DiskSealReportSchema, chunks, session) };
+    },
+    approveDisk: async ({ node, approval }, { signal }) => {
+      const sizeBytes = approval?.approval.length ?? 0;
+      if (approval === undefined || sizeBytes === 0 || sizeBytes > MAX_APPROVAL_BYTES)
+        return refuse('approval', `${sizeBytes} bytes is empty or too large`);
+      await runOnNode(
+        parts,
+        node,
+        { what: { case: 'diskApproval', value: approval }, ...LIMITS.diskApproval },
+        signal,
+      );
+      return {};
     },
   };
 }
@@ -225,9 +255,13 @@ async function runOnNode(
   }
 }
 
-function reportFrom(chunks: readonly Uint8Array[], { name }: NodeSession): ProbeReport {
+function reportFrom<S extends DescMessage>(
+  schema: S,
+  chunks: readonly Uint8Array[],
+  { name }: NodeSession,
+): MessageShape<S> {
   try {
-    return fromBinary(ProbeReportSchema, concat(chunks));
+    return fromBinary(schema, concat(chunks));
   } catch (error) {
     throw new StreamError('streams-protocol', `calling ${name}: its report is malformed`, { cause: error });
   }

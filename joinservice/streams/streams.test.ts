@@ -383,6 +383,29 @@ describe('invalid requests', () => {
     );
   });
 
+  test('an approval for a state disk reaches the node', async () => {
+    const setup = setUp();
+    const node = await openSession(setup);
+    const approval = { approval: new Uint8Array([1]) };
+    const answer = setup.handlers.approveDisk({ node: 'n1', approval } as never, setup.asOperator);
+    expect(await node.next()).toMatchObject({ value: { what: { case: 'diskApproval', value: approval } } });
+    node.done(1n);
+    expect(await answer).toEqual({});
+  });
+
+  test.each([undefined, { approval: new Uint8Array() }, { approval: new Uint8Array(16_385) }])(
+    'an approval for a state disk that is missing, empty or too large is refused before a node is called',
+    async (approval) => {
+      const { handlers, asOperator } = setUp();
+      await expect(handlers.approveDisk({ node: 'n1', approval } as never, asOperator)).rejects.toEqual(
+        coded('streams-request-invalid'),
+      );
+      await expect(
+        handlers.getDiskSeal({ node: 'n1', nonce: new Uint8Array(31) } as never, asOperator),
+      ).rejects.toEqual(coded('streams-request-invalid'));
+    },
+  );
+
   test('a nonce of another size is refused', async () => {
     const { handlers, asOperator } = setUp();
     await expect(

@@ -217,6 +217,19 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   'NodeStreams.StreamLogs': { ...people, usedBy: '`node logs`' },
   'NodeStreams.StreamAuditLog': { ...operators, usedBy: '`node logs --audit`' },
   'NodeStreams.GetEvidence': { ...people, usedBy: '`verify`' },
+  'NodeStreams.GetDiskSeal': { ...operators, usedBy: '`attest approve`, `node reboot`' },
+  'NodeStreams.ApproveDisk': {
+    ...owners,
+    usedBy: '`attest approve`',
+    signed: [
+      {
+        what: 'every approval',
+        signs: 'the registers with which the state disk of this node opens',
+        verifiedBy: ['agent'],
+        test: 'bootstrapper/disk/disk.itest.ts',
+      },
+    ],
+  },
   'NodeStreams.GetMetrics': { ...people, usedBy: '`node metrics`' },
   'NodeStreams.ProbeRemoved': { ...operators, usedBy: '`node remove --lost`, `keys rotate`' },
   'NodeStreams.ChangePower': { ...operators, usedBy: '`node reboot`, `node shutdown`' },

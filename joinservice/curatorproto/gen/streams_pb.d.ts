@@ -240,6 +240,18 @@ export declare type Task = Message<"cluster.curator.v1.Task"> & {
      */
     value: FetchBackupTask;
     case: "fetchBackup";
+  } | {
+    /**
+     * @generated from field: cluster.curator.v1.DiskSealTask disk_seal = 12;
+     */
+    value: DiskSealTask;
+    case: "diskSeal";
+  } | {
+    /**
+     * @generated from field: cluster.curator.v1.DiskApprovalTask disk_approval = 13;
+     */
+    value: DiskApprovalTask;
+    case: "diskApproval";
   } | { case: undefined; value?: undefined };
 };
 
@@ -407,6 +419,145 @@ export declare type EvidenceTask = Message<"cluster.curator.v1.EvidenceTask"> & 
  * Use `create(EvidenceTaskSchema)` to create a new message.
  */
 export declare const EvidenceTaskSchema: GenMessage<EvidenceTask>;
+
+/**
+ * Answered by a `DiskSealReport`.
+ *
+ * @generated from message cluster.curator.v1.DiskSealTask
+ */
+export declare type DiskSealTask = Message<"cluster.curator.v1.DiskSealTask"> & {
+  /**
+   * 32 bytes, chosen by the caller.
+   *
+   * @generated from field: bytes nonce = 1;
+   */
+  nonce: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.DiskSealTask.
+ * Use `create(DiskSealTaskSchema)` to create a new message.
+ */
+export declare const DiskSealTaskSchema: GenMessage<DiskSealTask>;
+
+/**
+ * @generated from message cluster.curator.v1.DiskSealReport
+ */
+export declare type DiskSealReport = Message<"cluster.curator.v1.DiskSealReport"> & {
+  /**
+   * A `DiskSeal`, whose bytes the evidence is bound to.
+   *
+   * @generated from field: bytes seal = 1;
+   */
+  seal: Uint8Array;
+
+  /**
+   * As in GetEvidenceResponse.
+   *
+   * @generated from field: string variant = 2;
+   */
+  variant: string;
+
+  /**
+   * @generated from field: bytes evidence = 3;
+   */
+  evidence: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.DiskSealReport.
+ * Use `create(DiskSealReportSchema)` to create a new message.
+ */
+export declare const DiskSealReportSchema: GenMessage<DiskSealReport>;
+
+/**
+ * How a state disk is sealed (docs/decisions/state-disk.md).
+ *
+ * @generated from message cluster.curator.v1.DiskSeal
+ */
+export declare type DiskSeal = Message<"cluster.curator.v1.DiskSeal"> & {
+  /**
+   * UUID of the disk.
+   *
+   * @generated from field: string uuid = 1;
+   */
+  uuid: string;
+
+  /**
+   * Names of the sealed node share and of the sealed cluster share; empty if nobody can approve other registers.
+   *
+   * @generated from field: repeated bytes seals = 2;
+   */
+  seals: Uint8Array[];
+
+  /**
+   * The value of the counter of approvals. The next approval is for the value after it.
+   *
+   * @generated from field: uint64 generation = 3;
+   */
+  generation: bigint;
+
+  /**
+   * The registers that the disk is sealed to, with their values now.
+   *
+   * @generated from field: map<uint32, bytes> registers = 4;
+   */
+  registers: { [key: number]: Uint8Array };
+
+  /**
+   * For each software that an owner has approved: its registers.
+   *
+   * @generated from field: repeated cluster.curator.v1.ApprovedSoftware approved = 5;
+   */
+  approved: ApprovedSoftware[];
+
+  /**
+   * Whether the disk opens at the next start of the same software.
+   *
+   * @generated from field: bool opens = 6;
+   */
+  opens: boolean;
+};
+
+/**
+ * Describes the message cluster.curator.v1.DiskSeal.
+ * Use `create(DiskSealSchema)` to create a new message.
+ */
+export declare const DiskSealSchema: GenMessage<DiskSeal>;
+
+/**
+ * @generated from message cluster.curator.v1.ApprovedSoftware
+ */
+export declare type ApprovedSoftware = Message<"cluster.curator.v1.ApprovedSoftware"> & {
+  /**
+   * @generated from field: map<uint32, bytes> registers = 1;
+   */
+  registers: { [key: number]: Uint8Array };
+};
+
+/**
+ * Describes the message cluster.curator.v1.ApprovedSoftware.
+ * Use `create(ApprovedSoftwareSchema)` to create a new message.
+ */
+export declare const ApprovedSoftwareSchema: GenMessage<ApprovedSoftware>;
+
+/**
+ * @generated from message cluster.curator.v1.DiskApprovalTask
+ */
+export declare type DiskApprovalTask = Message<"cluster.curator.v1.DiskApprovalTask"> & {
+  /**
+   * Signed with the approval key of the machine (internal/statedisk).
+   *
+   * @generated from field: bytes approval = 1;
+   */
+  approval: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.DiskApprovalTask.
+ * Use `create(DiskApprovalTaskSchema)` to create a new message.
+ */
+export declare const DiskApprovalTaskSchema: GenMessage<DiskApprovalTask>;
 
 /**
  * @generated from message cluster.curator.v1.MetricsTask
@@ -815,6 +966,89 @@ export declare type GetEvidenceResponse = Message<"cluster.curator.v1.GetEvidenc
 export declare const GetEvidenceResponseSchema: GenMessage<GetEvidenceResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.GetDiskSealRequest
+ */
+export declare type GetDiskSealRequest = Message<"cluster.curator.v1.GetDiskSealRequest"> & {
+  /**
+   * ID or name of the node.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * 32 bytes.
+   *
+   * @generated from field: bytes nonce = 2;
+   */
+  nonce: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.GetDiskSealRequest.
+ * Use `create(GetDiskSealRequestSchema)` to create a new message.
+ */
+export declare const GetDiskSealRequestSchema: GenMessage<GetDiskSealRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.GetDiskSealResponse
+ */
+export declare type GetDiskSealResponse = Message<"cluster.curator.v1.GetDiskSealResponse"> & {
+  /**
+   * ID of the node, to which the evidence is bound.
+   *
+   * @generated from field: string node_id = 1;
+   */
+  nodeId: string;
+
+  /**
+   * @generated from field: cluster.curator.v1.DiskSealReport report = 2;
+   */
+  report?: DiskSealReport | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.GetDiskSealResponse.
+ * Use `create(GetDiskSealResponseSchema)` to create a new message.
+ */
+export declare const GetDiskSealResponseSchema: GenMessage<GetDiskSealResponse>;
+
+/**
+ * @generated from message cluster.curator.v1.ApproveDiskRequest
+ */
+export declare type ApproveDiskRequest = Message<"cluster.curator.v1.ApproveDiskRequest"> & {
+  /**
+   * ID or name of the node.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * @generated from field: cluster.curator.v1.DiskApprovalTask approval = 2;
+   */
+  approval?: DiskApprovalTask | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.ApproveDiskRequest.
+ * Use `create(ApproveDiskRequestSchema)` to create a new message.
+ */
+export declare const ApproveDiskRequestSchema: GenMessage<ApproveDiskRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.ApproveDiskResponse
+ */
+export declare type ApproveDiskResponse = Message<"cluster.curator.v1.ApproveDiskResponse"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.ApproveDiskResponse.
+ * Use `create(ApproveDiskResponseSchema)` to create a new message.
+ */
+export declare const ApproveDiskResponseSchema: GenMessage<ApproveDiskResponse>;
+
+/**
  * @generated from message cluster.curator.v1.ResetNodeRequest
  */
 export declare type ResetNodeRequest = Message<"cluster.curator.v1.ResetNodeRequest"> & {
@@ -1131,6 +1365,27 @@ export declare const NodeStreams: GenService<{
     methodKind: "unary";
     input: typeof ChangePowerRequestSchema;
     output: typeof ChangePowerResponseSchema;
+  },
+  /**
+   * How the state disk of a node is sealed, with evidence of the node for it.
+   *
+   * @generated from rpc cluster.curator.v1.NodeStreams.GetDiskSeal
+   */
+  getDiskSeal: {
+    methodKind: "unary";
+    input: typeof GetDiskSealRequestSchema;
+    output: typeof GetDiskSealResponseSchema;
+  },
+  /**
+   * Sends registers that an owner has approved for the state disk of a node. The node verifies the signature and tests with its TPM
+   * that the disk will open. Succeeds when the approval is in the record of the disk.
+   *
+   * @generated from rpc cluster.curator.v1.NodeStreams.ApproveDisk
+   */
+  approveDisk: {
+    methodKind: "unary";
+    input: typeof ApproveDiskRequestSchema;
+    output: typeof ApproveDiskResponseSchema;
   },
   /**
    * Lets a control plane probe every endpoint of every reachable node with test credentials in the name of a removed node. The

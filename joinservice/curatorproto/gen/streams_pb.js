@@ -12,7 +12,7 @@ import { file_curator } from "./curator_pb.js";
  * Describes the file streams.proto.
  */
 export const file_streams = /*@__PURE__*/
-  fileDesc("Cg1zdHJlYW1zLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEiqwEKEk9wZW5TZXNzaW9uUmVxdWVzdBIuCgVoZWxsbxgBIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlSGVsbG9IABIsCgRkYXRhGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlRhc2tEYXRhSAASLAoEZG9uZRgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrRG9uZUgAQgkKB21lc3NhZ2UiIgoJTm9kZUhlbGxvEhUKDWFnZW50X3ZlcnNpb24YASABKAkiNwoIVGFza0RhdGESDAoEdGFzaxgBIAEoBBIMCgRkYXRhGAIgASgMEg8KB2Ryb3BwZWQYAyABKAQiRgoIVGFza0RvbmUSDAoEdGFzaxgBIAEoBBIsCgVlcnJvchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5MYXN0RXJyb3Ii0AEKE09wZW5TZXNzaW9uUmVzcG9uc2USKAoEdGFzaxgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrSAASLAoGY3JlZGl0GAIgASgLMhouY2x1c3Rlci5jdXJhdG9yLnYxLkNyZWRpdEgAEiwKBmNhbmNlbBgDIAEoCzIaLmNsdXN0ZXIuY3VyYXRvci52MS5DYW5jZWxIABIoCgRpZGxlGAQgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLklkbGVIAEIJCgdtZXNzYWdlIvoDCgRUYXNrEgwKBHRhc2sYASABKAQSDgoGY3JlZGl0GAIgASgNEiwKBGxvZ3MYAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2tIABI0CghldmlkZW5jZRgEIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5FdmlkZW5jZVRhc2tIABIyCgdtZXRyaWNzGAUgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLk1ldHJpY3NUYXNrSAASLgoFcmVzZXQYBiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrSAASLgoFcHJvYmUYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrSAASNQoJYXVkaXRfbG9nGAggASgLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0TG9nVGFza0gAEjAKBmJhY2t1cBgJIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5CYWNrdXBUYXNrSAASLgoFcG93ZXIYCiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUG93ZXJUYXNrSAASOwoMZmV0Y2hfYmFja3VwGAsgASgLMiMuY2x1c3Rlci5jdXJhdG9yLnYxLkZldGNoQmFja3VwVGFza0gAQgYKBHdoYXQiKAoGQ3JlZGl0EgwKBHRhc2sYASABKAQSEAoIbWVzc2FnZXMYAiABKA0iFgoGQ2FuY2VsEgwKBHRhc2sYASABKAQiBgoESWRsZSKAAQoITG9nc1Rhc2sSDgoEcGF0aBgBIAEoCUgAEioKBXVuaXRzGAIgASgLMhkuY2x1c3Rlci5jdXJhdG9yLnYxLlVuaXRzSAASDwoHYmFja2xvZxgDIAEoDRIOCgZmb2xsb3cYBCABKAgSDQoFZXhhY3QYBSABKAhCCAoGc291cmNlIi8KDEF1ZGl0TG9nVGFzaxIPCgdiYWNrbG9nGAEgASgNEg4KBmZvbGxvdxgCIAEoCCIWCgVVbml0cxINCgVuYW1lcxgBIAMoCSIdCgxFdmlkZW5jZVRhc2sSDQoFbm9uY2UYASABKAwiDQoLTWV0cmljc1Rhc2siNAoKQmFja3VwVGFzaxITCgtjZXJ0aWZpY2F0ZRgBIAEoDBIRCgl3b3Jrc3BhY2UYAiABKAwiHwoPRmV0Y2hCYWNrdXBUYXNrEgwKBG5hbWUYASABKAkiTQoJUG93ZXJUYXNrEi8KBmFjdGlvbhgBIAEoDjIfLmNsdXN0ZXIuY3VyYXRvci52MS5Qb3dlckFjdGlvbhIPCgdib290X2lkGAIgASgJImkKCVJlc2V0VGFzaxIVCg1vd25lcl9wdWJfa2V5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDBIyCgh2b3VjaGVycxgDIAMoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5Pd25lclZvdWNoZXIiLQoMT3duZXJWb3VjaGVyEgoKAmJ5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDCJLCglQcm9iZVRhc2sSFwoPcmVtb3ZlZF9ub2RlX2lkGAEgASgJEhEKCWhlbGRfa2V5cxgCIAEoCBISCgpnZW5lcmF0aW9uGAMgASgEIk0KC1Byb2JlUmVwb3J0EjAKB3Jlc3VsdHMYASADKAsyHy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZXN1bHQSDAoEYXdheRgCIAMoCSL0AQoLUHJvYmVSZXN1bHQSDAoEbm9kZRgBIAEoCRIQCghlbmRwb2ludBgCIAEoCRISCgpjcmVkZW50aWFsGAMgASgJEjgKB291dGNvbWUYBCABKA4yJy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZXN1bHQuT3V0Y29tZRIOCgZkZXRhaWwYBSABKAkiZwoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9SRUZVU0VEEAESFAoQT1VUQ09NRV9BRE1JVFRFRBACEhgKFE9VVENPTUVfSU5DT05DTFVTSVZFEAMiTQoRU3RyZWFtTG9nc1JlcXVlc3QSDAoEbm9kZRgBIAEoCRIqCgRsb2dzGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLkxvZ3NUYXNrIloKFVN0cmVhbUF1ZGl0TG9nUmVxdWVzdBIMCgRub2RlGAEgASgJEjMKCWF1ZGl0X2xvZxgCIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5BdWRpdExvZ1Rhc2siNAoSU3RyZWFtTG9nc1Jlc3BvbnNlEg0KBWxpbmVzGAEgASgMEg8KB2Ryb3BwZWQYAiABKAQiMQoSR2V0RXZpZGVuY2VSZXF1ZXN0EgwKBG5vZGUYASABKAkSDQoFbm9uY2UYAiABKAwiSQoTR2V0RXZpZGVuY2VSZXNwb25zZRIPCgdub2RlX2lkGAEgASgJEg8KB3ZhcmlhbnQYAiABKAkSEAoIZXZpZGVuY2UYAyABKAwiTgoQUmVzZXROb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJEiwKBW9yZGVyGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLlJlc2V0VGFzayITChFSZXNldE5vZGVSZXNwb25zZSJQChJDaGFuZ2VQb3dlclJlcXVlc3QSDAoEbm9kZRgBIAEoCRIsCgVwb3dlchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Qb3dlclRhc2siFQoTQ2hhbmdlUG93ZXJSZXNwb25zZSJRChNQcm9iZVJlbW92ZWRSZXF1ZXN0EgwKBG5vZGUYASABKAkSLAoFcHJvYmUYAiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrIkcKFFByb2JlUmVtb3ZlZFJlc3BvbnNlEi8KBnJlcG9ydBgBIAEoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlcG9ydCIhChFHZXRNZXRyaWNzUmVxdWVzdBIMCgRub2RlGAEgASgJIiIKEkdldE1ldHJpY3NSZXNwb25zZRIMCgR0ZXh0GAEgASgJIlEKEVRha2VCYWNrdXBSZXF1ZXN0EgwKBG5vZGUYASABKAkSLgoGYmFja3VwGAIgASgLMh4uY2x1c3Rlci5jdXJhdG9yLnYxLkJhY2t1cFRhc2siIgoSVGFrZUJhY2t1cFJlc3BvbnNlEgwKBGRhdGEYASABKAwiVwoSRmV0Y2hCYWNrdXBSZXF1ZXN0EgwKBG5vZGUYASABKAkSMwoGYmFja3VwGAIgASgLMiMuY2x1c3Rlci5jdXJhdG9yLnYxLkZldGNoQmFja3VwVGFzayIjChNGZXRjaEJhY2t1cFJlc3BvbnNlEgwKBGRhdGEYASABKAwqWgoLUG93ZXJBY3Rpb24SHAoYUE9XRVJfQUNUSU9OX1VOU1BFQ0lGSUVEEAASFwoTUE9XRVJfQUNUSU9OX1JFQk9PVBABEhQKEFBPV0VSX0FDVElPTl9PRkYQAjLSBwoLTm9kZVN0cmVhbXMSYgoLT3BlblNlc3Npb24SJi5jbHVzdGVyLmN1cmF0b3IudjEuT3BlblNlc3Npb25SZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLk9wZW5TZXNzaW9uUmVzcG9uc2UoATABEl0KClN0cmVhbUxvZ3MSJS5jbHVzdGVyLmN1cmF0b3IudjEuU3RyZWFtTG9nc1JlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuU3RyZWFtTG9nc1Jlc3BvbnNlMAESZQoOU3RyZWFtQXVkaXRMb2cSKS5jbHVzdGVyLmN1cmF0b3IudjEuU3RyZWFtQXVkaXRMb2dSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLlN0cmVhbUxvZ3NSZXNwb25zZTABEl4KC0dldEV2aWRlbmNlEiYuY2x1c3Rlci5jdXJhdG9yLnYxLkdldEV2aWRlbmNlUmVxdWVzdBonLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRFdmlkZW5jZVJlc3BvbnNlElgKCVJlc2V0Tm9kZRIkLmNsdXN0ZXIuY3VyYXRvci52MS5SZXNldE5vZGVSZXF1ZXN0GiUuY2x1c3Rlci5jdXJhdG9yLnYxLlJlc2V0Tm9kZVJlc3BvbnNlEl4KC0NoYW5nZVBvd2VyEiYuY2x1c3Rlci5jdXJhdG9yLnYxLkNoYW5nZVBvd2VyUmVxdWVzdBonLmNsdXN0ZXIuY3VyYXRvci52MS5DaGFuZ2VQb3dlclJlc3BvbnNlEmEKDFByb2JlUmVtb3ZlZBInLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlbW92ZWRSZXF1ZXN0GiguY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVtb3ZlZFJlc3BvbnNlElsKCkdldE1ldHJpY3MSJS5jbHVzdGVyLmN1cmF0b3IudjEuR2V0TWV0cmljc1JlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuR2V0TWV0cmljc1Jlc3BvbnNlEl0KClRha2VCYWNrdXASJS5jbHVzdGVyLmN1cmF0b3IudjEuVGFrZUJhY2t1cFJlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuVGFrZUJhY2t1cFJlc3BvbnNlMAESYAoLRmV0Y2hCYWNrdXASJi5jbHVzdGVyLmN1cmF0b3IudjEuRmV0Y2hCYWNrdXBSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkZldGNoQmFja3VwUmVzcG9uc2UwAWIGcHJvdG8z", [file_curator]);
+  fileDesc("Cg1zdHJlYW1zLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEiqwEKEk9wZW5TZXNzaW9uUmVxdWVzdBIuCgVoZWxsbxgBIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlSGVsbG9IABIsCgRkYXRhGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlRhc2tEYXRhSAASLAoEZG9uZRgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrRG9uZUgAQgkKB21lc3NhZ2UiIgoJTm9kZUhlbGxvEhUKDWFnZW50X3ZlcnNpb24YASABKAkiNwoIVGFza0RhdGESDAoEdGFzaxgBIAEoBBIMCgRkYXRhGAIgASgMEg8KB2Ryb3BwZWQYAyABKAQiRgoIVGFza0RvbmUSDAoEdGFzaxgBIAEoBBIsCgVlcnJvchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5MYXN0RXJyb3Ii0AEKE09wZW5TZXNzaW9uUmVzcG9uc2USKAoEdGFzaxgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrSAASLAoGY3JlZGl0GAIgASgLMhouY2x1c3Rlci5jdXJhdG9yLnYxLkNyZWRpdEgAEiwKBmNhbmNlbBgDIAEoCzIaLmNsdXN0ZXIuY3VyYXRvci52MS5DYW5jZWxIABIoCgRpZGxlGAQgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLklkbGVIAEIJCgdtZXNzYWdlIvAECgRUYXNrEgwKBHRhc2sYASABKAQSDgoGY3JlZGl0GAIgASgNEiwKBGxvZ3MYAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2tIABI0CghldmlkZW5jZRgEIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5FdmlkZW5jZVRhc2tIABIyCgdtZXRyaWNzGAUgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLk1ldHJpY3NUYXNrSAASLgoFcmVzZXQYBiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrSAASLgoFcHJvYmUYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrSAASNQoJYXVkaXRfbG9nGAggASgLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0TG9nVGFza0gAEjAKBmJhY2t1cBgJIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5CYWNrdXBUYXNrSAASLgoFcG93ZXIYCiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUG93ZXJUYXNrSAASOwoMZmV0Y2hfYmFja3VwGAsgASgLMiMuY2x1c3Rlci5jdXJhdG9yLnYxLkZldGNoQmFja3VwVGFza0gAEjUKCWRpc2tfc2VhbBgMIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5EaXNrU2VhbFRhc2tIABI9Cg1kaXNrX2FwcHJvdmFsGA0gASgLMiQuY2x1c3Rlci5jdXJhdG9yLnYxLkRpc2tBcHByb3ZhbFRhc2tIAEIGCgR3aGF0IigKBkNyZWRpdBIMCgR0YXNrGAEgASgEEhAKCG1lc3NhZ2VzGAIgASgNIhYKBkNhbmNlbBIMCgR0YXNrGAEgASgEIgYKBElkbGUigAEKCExvZ3NUYXNrEg4KBHBhdGgYASABKAlIABIqCgV1bml0cxgCIAEoCzIZLmNsdXN0ZXIuY3VyYXRvci52MS5Vbml0c0gAEg8KB2JhY2tsb2cYAyABKA0SDgoGZm9sbG93GAQgASgIEg0KBWV4YWN0GAUgASgIQggKBnNvdXJjZSIvCgxBdWRpdExvZ1Rhc2sSDwoHYmFja2xvZxgBIAEoDRIOCgZmb2xsb3cYAiABKAgiFgoFVW5pdHMSDQoFbmFtZXMYASADKAkiHQoMRXZpZGVuY2VUYXNrEg0KBW5vbmNlGAEgASgMIh0KDERpc2tTZWFsVGFzaxINCgVub25jZRgBIAEoDCJBCg5EaXNrU2VhbFJlcG9ydBIMCgRzZWFsGAEgASgMEg8KB3ZhcmlhbnQYAiABKAkSEAoIZXZpZGVuY2UYAyABKAwi9AEKCERpc2tTZWFsEgwKBHV1aWQYASABKAkSDQoFc2VhbHMYAiADKAwSEgoKZ2VuZXJhdGlvbhgDIAEoBBI+CglyZWdpc3RlcnMYBCADKAsyKy5jbHVzdGVyLmN1cmF0b3IudjEuRGlza1NlYWwuUmVnaXN0ZXJzRW50cnkSNgoIYXBwcm92ZWQYBSADKAsyJC5jbHVzdGVyLmN1cmF0b3IudjEuQXBwcm92ZWRTb2Z0d2FyZRINCgVvcGVucxgGIAEoCBowCg5SZWdpc3RlcnNFbnRyeRILCgNrZXkYASABKA0SDQoFdmFsdWUYAiABKAw6AjgBIowBChBBcHByb3ZlZFNvZnR3YXJlEkYKCXJlZ2lzdGVycxgBIAMoCzIzLmNsdXN0ZXIuY3VyYXRvci52MS5BcHByb3ZlZFNvZnR3YXJlLlJlZ2lzdGVyc0VudHJ5GjAKDlJlZ2lzdGVyc0VudHJ5EgsKA2tleRgBIAEoDRINCgV2YWx1ZRgCIAEoDDoCOAEiJAoQRGlza0FwcHJvdmFsVGFzaxIQCghhcHByb3ZhbBgBIAEoDCINCgtNZXRyaWNzVGFzayI0CgpCYWNrdXBUYXNrEhMKC2NlcnRpZmljYXRlGAEgASgMEhEKCXdvcmtzcGFjZRgCIAEoDCIfCg9GZXRjaEJhY2t1cFRhc2sSDAoEbmFtZRgBIAEoCSJNCglQb3dlclRhc2sSLwoGYWN0aW9uGAEgASgOMh8uY2x1c3Rlci5jdXJhdG9yLnYxLlBvd2VyQWN0aW9uEg8KB2Jvb3RfaWQYAiABKAkiaQoJUmVzZXRUYXNrEhUKDW93bmVyX3B1Yl9rZXkYASABKAwSEQoJc2lnbmF0dXJlGAIgASgMEjIKCHZvdWNoZXJzGAMgAygLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLk93bmVyVm91Y2hlciItCgxPd25lclZvdWNoZXISCgoCYnkYASABKAwSEQoJc2lnbmF0dXJlGAIgASgMIksKCVByb2JlVGFzaxIXCg9yZW1vdmVkX25vZGVfaWQYASABKAkSEQoJaGVsZF9rZXlzGAIgASgIEhIKCmdlbmVyYXRpb24YAyABKAQiTQoLUHJvYmVSZXBvcnQSMAoHcmVzdWx0cxgBIAMoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlc3VsdBIMCgRhd2F5GAIgAygJIvQBCgtQcm9iZVJlc3VsdBIMCgRub2RlGAEgASgJEhAKCGVuZHBvaW50GAIgASgJEhIKCmNyZWRlbnRpYWwYAyABKAkSOAoHb3V0Y29tZRgEIAEoDjInLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlc3VsdC5PdXRjb21lEg4KBmRldGFpbBgFIAEoCSJnCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX1JFRlVTRUQQARIUChBPVVRDT01FX0FETUlUVEVEEAISGAoUT1VUQ09NRV9JTkNPTkNMVVNJVkUQAyJNChFTdHJlYW1Mb2dzUmVxdWVzdBIMCgRub2RlGAEgASgJEioKBGxvZ3MYAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2siWgoVU3RyZWFtQXVkaXRMb2dSZXF1ZXN0EgwKBG5vZGUYASABKAkSMwoJYXVkaXRfbG9nGAIgASgLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0TG9nVGFzayI0ChJTdHJlYW1Mb2dzUmVzcG9uc2USDQoFbGluZXMYASABKAwSDwoHZHJvcHBlZBgCIAEoBCIxChJHZXRFdmlkZW5jZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRINCgVub25jZRgCIAEoDCJJChNHZXRFdmlkZW5jZVJlc3BvbnNlEg8KB25vZGVfaWQYASABKAkSDwoHdmFyaWFudBgCIAEoCRIQCghldmlkZW5jZRgDIAEoDCIxChJHZXREaXNrU2VhbFJlcXVlc3QSDAoEbm9kZRgBIAEoCRINCgVub25jZRgCIAEoDCJaChNHZXREaXNrU2VhbFJlc3BvbnNlEg8KB25vZGVfaWQYASABKAkSMgoGcmVwb3J0GAIgASgLMiIuY2x1c3Rlci5jdXJhdG9yLnYxLkRpc2tTZWFsUmVwb3J0IloKEkFwcHJvdmVEaXNrUmVxdWVzdBIMCgRub2RlGAEgASgJEjYKCGFwcHJvdmFsGAIgASgLMiQuY2x1c3Rlci5jdXJhdG9yLnYxLkRpc2tBcHByb3ZhbFRhc2siFQoTQXBwcm92ZURpc2tSZXNwb25zZSJOChBSZXNldE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSLAoFb3JkZXIYAiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrIhMKEVJlc2V0Tm9kZVJlc3BvbnNlIlAKEkNoYW5nZVBvd2VyUmVxdWVzdBIMCgRub2RlGAEgASgJEiwKBXBvd2VyGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLlBvd2VyVGFzayIVChNDaGFuZ2VQb3dlclJlc3BvbnNlIlEKE1Byb2JlUmVtb3ZlZFJlcXVlc3QSDAoEbm9kZRgBIAEoCRIsCgVwcm9iZRgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVRhc2siRwoUUHJvYmVSZW1vdmVkUmVzcG9uc2USLwoGcmVwb3J0GAEgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVwb3J0IiEKEUdldE1ldHJpY3NSZXF1ZXN0EgwKBG5vZGUYASABKAkiIgoSR2V0TWV0cmljc1Jlc3BvbnNlEgwKBHRleHQYASABKAkiUQoRVGFrZUJhY2t1cFJlcXVlc3QSDAoEbm9kZRgBIAEoCRIuCgZiYWNrdXAYAiABKAsyHi5jbHVzdGVyLmN1cmF0b3IudjEuQmFja3VwVGFzayIiChJUYWtlQmFja3VwUmVzcG9uc2USDAoEZGF0YRgBIAEoDCJXChJGZXRjaEJhY2t1cFJlcXVlc3QSDAoEbm9kZRgBIAEoCRIzCgZiYWNrdXAYAiABKAsyIy5jbHVzdGVyLmN1cmF0b3IudjEuRmV0Y2hCYWNrdXBUYXNrIiMKE0ZldGNoQmFja3VwUmVzcG9uc2USDAoEZGF0YRgBIAEoDCpaCgtQb3dlckFjdGlvbhIcChhQT1dFUl9BQ1RJT05fVU5TUEVDSUZJRUQQABIXChNQT1dFUl9BQ1RJT05fUkVCT09UEAESFAoQUE9XRVJfQUNUSU9OX09GRhACMpIJCgtOb2RlU3RyZWFtcxJiCgtPcGVuU2Vzc2lvbhImLmNsdXN0ZXIuY3VyYXRvci52MS5PcGVuU2Vzc2lvblJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuT3BlblNlc3Npb25SZXNwb25zZSgBMAESXQoKU3RyZWFtTG9ncxIlLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1Mb2dzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1Mb2dzUmVzcG9uc2UwARJlCg5TdHJlYW1BdWRpdExvZxIpLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1BdWRpdExvZ1JlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuU3RyZWFtTG9nc1Jlc3BvbnNlMAESXgoLR2V0RXZpZGVuY2USJi5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RXZpZGVuY2VSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkdldEV2aWRlbmNlUmVzcG9uc2USWAoJUmVzZXROb2RlEiQuY2x1c3Rlci5jdXJhdG9yLnYxLlJlc2V0Tm9kZVJlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXROb2RlUmVzcG9uc2USXgoLQ2hhbmdlUG93ZXISJi5jbHVzdGVyLmN1cmF0b3IudjEuQ2hhbmdlUG93ZXJSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkNoYW5nZVBvd2VyUmVzcG9uc2USXgoLR2V0RGlza1NlYWwSJi5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RGlza1NlYWxSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkdldERpc2tTZWFsUmVzcG9uc2USXgoLQXBwcm92ZURpc2sSJi5jbHVzdGVyLmN1cmF0b3IudjEuQXBwcm92ZURpc2tSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkFwcHJvdmVEaXNrUmVzcG9uc2USYQoMUHJvYmVSZW1vdmVkEicuY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVtb3ZlZFJlcXVlc3QaKC5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZW1vdmVkUmVzcG9uc2USWwoKR2V0TWV0cmljcxIlLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRNZXRyaWNzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRNZXRyaWNzUmVzcG9uc2USXQoKVGFrZUJhY2t1cBIlLmNsdXN0ZXIuY3VyYXRvci52MS5UYWtlQmFja3VwUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5UYWtlQmFja3VwUmVzcG9uc2UwARJgCgtGZXRjaEJhY2t1cBImLmNsdXN0ZXIuY3VyYXRvci52MS5GZXRjaEJhY2t1cFJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuRmV0Y2hCYWNrdXBSZXNwb25zZTABYgZwcm90bzM", [file_curator]);
 
 /**
  * Describes the message cluster.curator.v1.OpenSessionRequest.
@@ -106,73 +106,108 @@ export const EvidenceTaskSchema = /*@__PURE__*/
   messageDesc(file_streams, 12);
 
 /**
+ * Describes the message cluster.curator.v1.DiskSealTask.
+ * Use `create(DiskSealTaskSchema)` to create a new message.
+ */
+export const DiskSealTaskSchema = /*@__PURE__*/
+  messageDesc(file_streams, 13);
+
+/**
+ * Describes the message cluster.curator.v1.DiskSealReport.
+ * Use `create(DiskSealReportSchema)` to create a new message.
+ */
+export const DiskSealReportSchema = /*@__PURE__*/
+  messageDesc(file_streams, 14);
+
+/**
+ * Describes the message cluster.curator.v1.DiskSeal.
+ * Use `create(DiskSealSchema)` to create a new message.
+ */
+export const DiskSealSchema = /*@__PURE__*/
+  messageDesc(file_streams, 15);
+
+/**
+ * Describes the message cluster.curator.v1.ApprovedSoftware.
+ * Use `create(ApprovedSoftwareSchema)` to create a new message.
+ */
+export const ApprovedSoftwareSchema = /*@__PURE__*/
+  messageDesc(file_streams, 16);
+
+/**
+ * Describes the message cluster.curator.v1.DiskApprovalTask.
+ * Use `create(DiskApprovalTaskSchema)` to create a new message.
+ */
+export const DiskApprovalTaskSchema = /*@__PURE__*/
+  messageDesc(file_streams, 17);
+
+/**
  * Describes the message cluster.curator.v1.MetricsTask.
  * Use `create(MetricsTaskSchema)` to create a new message.
  */
 export const MetricsTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 13);
+  messageDesc(file_streams, 18);
 
 /**
  * Describes the message cluster.curator.v1.BackupTask.
  * Use `create(BackupTaskSchema)` to create a new message.
  */
 export const BackupTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 14);
+  messageDesc(file_streams, 19);
 
 /**
  * Describes the message cluster.curator.v1.FetchBackupTask.
  * Use `create(FetchBackupTaskSchema)` to create a new message.
  */
 export const FetchBackupTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 15);
+  messageDesc(file_streams, 20);
 
 /**
  * Describes the message cluster.curator.v1.PowerTask.
  * Use `create(PowerTaskSchema)` to create a new message.
  */
 export const PowerTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 16);
+  messageDesc(file_streams, 21);
 
 /**
  * Describes the message cluster.curator.v1.ResetTask.
  * Use `create(ResetTaskSchema)` to create a new message.
  */
 export const ResetTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 17);
+  messageDesc(file_streams, 22);
 
 /**
  * Describes the message cluster.curator.v1.OwnerVoucher.
  * Use `create(OwnerVoucherSchema)` to create a new message.
  */
 export const OwnerVoucherSchema = /*@__PURE__*/
-  messageDesc(file_streams, 18);
+  messageDesc(file_streams, 23);
 
 /**
  * Describes the message cluster.curator.v1.ProbeTask.
  * Use `create(ProbeTaskSchema)` to create a new message.
  */
 export const ProbeTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 19);
+  messageDesc(file_streams, 24);
 
 /**
  * Describes the message cluster.curator.v1.ProbeReport.
  * Use `create(ProbeReportSchema)` to create a new message.
  */
 export const ProbeReportSchema = /*@__PURE__*/
-  messageDesc(file_streams, 20);
+  messageDesc(file_streams, 25);
 
 /**
  * Describes the message cluster.curator.v1.ProbeResult.
  * Use `create(ProbeResultSchema)` to create a new message.
  */
 export const ProbeResultSchema = /*@__PURE__*/
-  messageDesc(file_streams, 21);
+  messageDesc(file_streams, 26);
 
 /**
  * Describes the enum cluster.curator.v1.ProbeResult.Outcome.
  */
 export const ProbeResult_OutcomeSchema = /*@__PURE__*/
-  enumDesc(file_streams, 21, 0);
+  enumDesc(file_streams, 26, 0);
 
 /**
  * @generated from enum cluster.curator.v1.ProbeResult.Outcome
@@ -185,119 +220,147 @@ export const ProbeResult_Outcome = /*@__PURE__*/
  * Use `create(StreamLogsRequestSchema)` to create a new message.
  */
 export const StreamLogsRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 22);
+  messageDesc(file_streams, 27);
 
 /**
  * Describes the message cluster.curator.v1.StreamAuditLogRequest.
  * Use `create(StreamAuditLogRequestSchema)` to create a new message.
  */
 export const StreamAuditLogRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 23);
+  messageDesc(file_streams, 28);
 
 /**
  * Describes the message cluster.curator.v1.StreamLogsResponse.
  * Use `create(StreamLogsResponseSchema)` to create a new message.
  */
 export const StreamLogsResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 24);
+  messageDesc(file_streams, 29);
 
 /**
  * Describes the message cluster.curator.v1.GetEvidenceRequest.
  * Use `create(GetEvidenceRequestSchema)` to create a new message.
  */
 export const GetEvidenceRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 25);
+  messageDesc(file_streams, 30);
 
 /**
  * Describes the message cluster.curator.v1.GetEvidenceResponse.
  * Use `create(GetEvidenceResponseSchema)` to create a new message.
  */
 export const GetEvidenceResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 26);
+  messageDesc(file_streams, 31);
+
+/**
+ * Describes the message cluster.curator.v1.GetDiskSealRequest.
+ * Use `create(GetDiskSealRequestSchema)` to create a new message.
+ */
+export const GetDiskSealRequestSchema = /*@__PURE__*/
+  messageDesc(file_streams, 32);
+
+/**
+ * Describes the message cluster.curator.v1.GetDiskSealResponse.
+ * Use `create(GetDiskSealResponseSchema)` to create a new message.
+ */
+export const GetDiskSealResponseSchema = /*@__PURE__*/
+  messageDesc(file_streams, 33);
+
+/**
+ * Describes the message cluster.curator.v1.ApproveDiskRequest.
+ * Use `create(ApproveDiskRequestSchema)` to create a new message.
+ */
+export const ApproveDiskRequestSchema = /*@__PURE__*/
+  messageDesc(file_streams, 34);
+
+/**
+ * Describes the message cluster.curator.v1.ApproveDiskResponse.
+ * Use `create(ApproveDiskResponseSchema)` to create a new message.
+ */
+export const ApproveDiskResponseSchema = /*@__PURE__*/
+  messageDesc(file_streams, 35);
 
 /**
  * Describes the message cluster.curator.v1.ResetNodeRequest.
  * Use `create(ResetNodeRequestSchema)` to create a new message.
  */
 export const ResetNodeRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 27);
+  messageDesc(file_streams, 36);
 
 /**
  * Describes the message cluster.curator.v1.ResetNodeResponse.
  * Use `create(ResetNodeResponseSchema)` to create a new message.
  */
 export const ResetNodeResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 28);
+  messageDesc(file_streams, 37);
 
 /**
  * Describes the message cluster.curator.v1.ChangePowerRequest.
  * Use `create(ChangePowerRequestSchema)` to create a new message.
  */
 export const ChangePowerRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 29);
+  messageDesc(file_streams, 38);
 
 /**
  * Describes the message cluster.curator.v1.ChangePowerResponse.
  * Use `create(ChangePowerResponseSchema)` to create a new message.
  */
 export const ChangePowerResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 30);
+  messageDesc(file_streams, 39);
 
 /**
  * Describes the message cluster.curator.v1.ProbeRemovedRequest.
  * Use `create(ProbeRemovedRequestSchema)` to create a new message.
  */
 export const ProbeRemovedRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 31);
+  messageDesc(file_streams, 40);
 
 /**
  * Describes the message cluster.curator.v1.ProbeRemovedResponse.
  * Use `create(ProbeRemovedResponseSchema)` to create a new message.
  */
 export const ProbeRemovedResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 32);
+  messageDesc(file_streams, 41);
 
 /**
  * Describes the message cluster.curator.v1.GetMetricsRequest.
  * Use `create(GetMetricsRequestSchema)` to create a new message.
  */
 export const GetMetricsRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 33);
+  messageDesc(file_streams, 42);
 
 /**
  * Describes the message cluster.curator.v1.GetMetricsResponse.
  * Use `create(GetMetricsResponseSchema)` to create a new message.
  */
 export const GetMetricsResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 34);
+  messageDesc(file_streams, 43);
 
 /**
  * Describes the message cluster.curator.v1.TakeBackupRequest.
  * Use `create(TakeBackupRequestSchema)` to create a new message.
  */
 export const TakeBackupRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 35);
+  messageDesc(file_streams, 44);
 
 /**
  * Describes the message cluster.curator.v1.TakeBackupResponse.
  * Use `create(TakeBackupResponseSchema)` to create a new message.
  */
 export const TakeBackupResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 36);
+  messageDesc(file_streams, 45);
 
 /**
  * Describes the message cluster.curator.v1.FetchBackupRequest.
  * Use `create(FetchBackupRequestSchema)` to create a new message.
  */
 export const FetchBackupRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 37);
+  messageDesc(file_streams, 46);
 
 /**
  * Describes the message cluster.curator.v1.FetchBackupResponse.
  * Use `create(FetchBackupResponseSchema)` to create a new message.
  */
 export const FetchBackupResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 38);
+  messageDesc(file_streams, 47);
 
 /**
  * Describes the enum cluster.curator.v1.PowerAction.

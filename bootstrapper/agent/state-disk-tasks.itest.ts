@@ -1,0 +1,103 @@
+import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { fromBinary } from '@bufbuild/protobuf';
+import { generateEd25519Key } from '../../internal/crypto/index.ts';
+import { ExecaRunner } from '../../internal/exec/index.ts';
+import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
+import { createLogger } from '../../internal/logging/index.ts';
+import { approvalKeyOfOwner, signApproval } from '../../internal/statedisk/index.ts';
+import { createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../../internal/testing/index.ts';
+import type { Tpm } from '../../internal/tpm/index.ts';
+import { DiskSealReportSchema, DiskSealSchema } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { FakeKernel } from '../disk/fake-kernel.ts';
+import { openStateDisk, provisionedDisk } from '../disk/index.ts';
+import { stateDiskTasks } from './state-disk-tasks.ts';
+
+const { signal } = new AbortController();
+const key = approvalKeyOfOwner(generateEd25519Key());
+const member = { clusterId: 'c0ffee', nodeId: 'node-1' };
+const nonce = new Uint8Array(32).fill(4);
+const real = {
+  commands: new ExecaRunner({ path: '/usr/sbin:/usr/bin:/sbin:/bin' }),
+  files: new DiskFiles(),
+  streams: new DiskStreams(),
+};
+
+let directory: string;
+let factory: SwtpmFactory;
+let swtpm: Swtpm;
+let tpm: Tpm;
+beforeEach(async () => {
+  directory = await mkdtemp('/dev/shm/cluster-disk-tasks-');
+  factory = await createSwtpmFactory();
+  swtpm = await factory.start();
+  tpm = swtpm.open();
+}, 60_000);
+afterEach(async () => {
+  await tpm[Symbol.asyncDispose]();
+  for (const each of [swtpm, factory]) await each[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true });
+});
+
+/** The tasks of a machine, and the request that its evidence was made for. */
+function machine(stateDisk: unknown) {
+  const bound: { request?: unknown; seal?: Uint8Array } = {};
+  const evidence = {
+    variant: 'tpm',
+    forDiskSeal: async (request: unknown, seal: Uint8Array) => {
+      Object.assign(bound, { request, seal });
+      return Promise.resolve(Buffer.from('evidence'));
+    },
+  };
+  const log = createLogger({ path: 'agent', nowMs: () => 0, sink: () => undefined });
+  const parts = { ...real, tpm, log, evidence, provisioning: { stateDisk }, signal };
+  return { tasks: stateDiskTasks(parts as never, member), bound, log };
+}
+
+describe('stateDiskTasks()', () => {
+  test('describe the disk with evidence for the description, and take what an owner signs for it', async () => {
+    const device = join(directory, 'disk');
+    await writeFile(device, '');
+    await truncate(device, 64 * 2 ** 20);
+    const stateDisk = {
+      ...{ device, pcrs: [7, 11], integrity: false, approvalKey: key.publicKey },
+      recoveryRecipients: ['age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0'] as [string],
+    };
+    const { tasks, bound, log } = machine(stateDisk);
+    const { commands, files, streams } = new FakeKernel(real);
+    const settings = { ...provisionedDisk(stateDisk), memory: join(directory, 'memory'), directories: [] };
+    await openStateDisk(
+      { commands, files, streams, tpm, log },
+      { ...settings, permit: join(directory, 'permit') },
+      signal,
+    );
+    const describeDisk = async () => {
+      const report = fromBinary(DiskSealReportSchema, await tasks.describe(nonce, signal));
+      expect(bound).toEqual({ request: { ...member, nonce }, seal: report.seal });
+      expect(Buffer.from(report.evidence).toString()).toBe('evidence');
+      return fromBinary(DiskSealSchema, report.seal);
+    };
+    const { uuid, seals, generation, registers, approved, opens } = await describeDisk();
+    expect([approved, opens, Object.keys(registers)]).toEqual([[], true, ['7', '11']]);
+    const [node = nonce, cluster = nonce] = seals;
+    const running = new Map(Object.entries(registers).map(([pcr, value]) => [Number(pcr), value]));
+    const next = new Map([...running, [11, new Uint8Array(32).fill(1)]]);
+    const approval = signApproval(
+      { uuid, generation: generation + 1n, seals: [node, cluster], software: [running, next] },
+      key.privateKey,
+    );
+    // The second one finds the approval in the record.
+    await Promise.all([tasks.approve(approval), tasks.approve(approval)]);
+    const after = await describeDisk();
+    expect([after.generation, after.approved.length, after.opens]).toEqual([generation + 1n, 2, true]);
+    expect(after.approved[1]?.registers[11]).toEqual(new Uint8Array(32).fill(1));
+  }, 120_000);
+
+  test('refuse on a machine without a state disk', async () => {
+    const { tasks } = machine(undefined);
+    const refused = { code: 'disk-not-provisioned' };
+    await expect(tasks.describe(nonce, signal)).rejects.toMatchObject(refused);
+    await expect(tasks.approve(new Uint8Array())).rejects.toMatchObject(refused);
+  });
+});

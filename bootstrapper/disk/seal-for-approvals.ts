@@ -1,0 +1,37 @@
+import { recordKey, type DiskShares } from '../../internal/statedisk/index.ts';
+import { isApprovableBy } from '../../internal/tpm/index.ts';
+import { authorityOf, sealShares, unsealShare } from './disk-seals.ts';
+import type { DiskPorts } from './disk-settings.ts';
+import { commit, type OpenDisk, type Ready } from './disk-state.ts';
+
+/**
+ * Seals the shares of an open disk again if the provisioning has an approval key for which they are not sealed: the disk is from an
+ * earlier release, or the key is new. The new seals are tested before they replace the old ones. If that fails, the disk stays as it
+ * was, and the next start tries again.
+ */
+export async function sealForApprovals(
+  ports: DiskPorts,
+  { settings, slots, state }: OpenDisk & { readonly state: Ready },
+  shares: DiskShares,
+  signal: AbortSignal,
+): Promise<void> {
+  const { content } = state.record;
+  const authority = authorityOf(settings, content);
+  if (authority === undefined || isApprovableBy(content.nodeShare, authority)) return;
+  try {
+    const { uuid } = content;
+    const seals = await sealShares(ports, settings, { shares, uuid, generation: 'current' }, signal);
+    const next = { ...content, ...seals, approval: undefined };
+    for (const which of ['node', 'cluster'] as const) {
+      const unsealed = await unsealShare(ports, settings, { which, content: next }, signal);
+      if (Buffer.compare(unsealed.reveal(), shares[which].reveal()) !== 0)
+        throw new TypeError(`the TPM has sealed another ${which} share`);
+    }
+    const slot = state.slot === 0 ? 1 : 0;
+    await commit(ports, { slots, slot, content: next, key: recordKey(shares.node, uuid) }, signal);
+    ports.log.info('shares of the state disk sealed for approvals', { uuid });
+  } catch (error) {
+    signal.throwIfAborted();
+    ports.log.warn('state disk not sealed for approvals', { error });
+  }
+}
