@@ -109,6 +109,7 @@ export const TAKING_AWAY: ReadonlySet<string> = new Set([
   'recover quorum',
   'recover space',
   'recover disk',
+  'attest approve',
   'mini down',
   'mini stop',
 ]);

@@ -131,6 +131,7 @@ const USAGE = rows('app-usage', 'usage', {
   'package repo': "missing required argument 'directory'",
   'image build': "required option '--provisioning <file>' not specified",
   'attest explain nofile': "required option '--variant <name>' not specified",
+  'attest approve': "missing required argument 'node'",
   'recover disk': "missing required argument 'node'",
   "recover disk n1 --address 'a b'": 'Must be HOST or HOST:PORT',
   'bundle build --use-releases mirror.example.com': 'Must be a URL such as https://',
@@ -282,6 +283,7 @@ const VALUES = [
   ...rows('cluster-not-initialized', 'precondition', {
     '-w fresh status': 'cluster not initialized',
     '-w fresh node ls': 'cluster not initialized',
+    '-w fresh attest approve n1': 'cluster not initialized',
     '-w fresh kubeconfig --renew': 'cluster not initialized',
   }),
   ...rows('cluster-join-no-endpoint', 'usage', {

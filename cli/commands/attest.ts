@@ -2,11 +2,12 @@ import type { Command } from 'commander';
 import { MEASURED_VARIANTS } from '../../internal/attestation/index.ts';
 import type { ActionBinder } from '../app/command.ts';
 import type { ExplainOptions } from '../attest/index.ts';
+import { collect, SKIP_PROMPT } from './flags.ts';
 
 const useCases = () => import('../attest/index.ts');
 const clusterUseCases = () => import('../collateral/index.ts');
 
-/** `cluster attest …`: evidence, reference values and collateral; only `upload` and `show` need a cluster. */
+/** `cluster attest …`: evidence, reference values and collateral; only `approve`, `upload` and `show` need a cluster. */
 export function register(attest: Command, action: ActionBinder): void {
   registerExplain(attest, action);
   attest
@@ -19,6 +20,7 @@ export function register(attest: Command, action: ActionBinder): void {
         (await useCases()).runAttestMeasure(context, { tpm }),
       ),
     );
+  registerApprove(attest, action);
   const collateral = attest
     .command('collateral')
     .description('show the age of AMD and Intel collateral, or combine it into a bundle')
@@ -31,6 +33,47 @@ export function register(attest: Command, action: ActionBinder): void {
     );
   registerRefresh(collateral, action);
   registerClusterCollateral(collateral, action);
+}
+
+interface ApproveFlags {
+  readonly registers?: readonly string[];
+  readonly dryRun?: true;
+  readonly yes?: true;
+}
+
+function registerApprove(attest: Command, action: ActionBinder): void {
+  attest
+    .command('approve')
+    .description('approve the registers of new firmware or a new image for the state disk of a node')
+    .argument('<node>', 'name or ID of the node')
+    .option(
+      '--registers <file>',
+      'registers of software that the machine will start; repeatable (default: only what runs now)',
+      collect,
+    )
+    .option('--dry-run', 'show what would be approved, and change nothing')
+    .option('--yes', SKIP_PROMPT)
+    .addHelpText(
+      'after',
+      `
+Run this before the update: the state disk then opens with the software that
+runs now and with that of the files, and with nothing else. Registers that a
+file does not have are expected to stay as they are. The node tests the
+approval with its TPM before it takes it.
+
+After the update, run it again without files: the old software no longer opens
+the disk.
+
+Example:
+  cluster image build --provisioning n2.json --out new
+  cluster attest approve n2 --registers new/reference-values.json`,
+    )
+    .action(
+      action<ApproveFlags>(async (context, { registers = [], dryRun = false, yes = false }, name = '') => {
+        const { runApproveDisk } = await import('../nodes/index.ts');
+        return runApproveDisk(context, name, { registers, dryRun, yes });
+      }),
+    );
 }
 
 interface RefreshFlags {

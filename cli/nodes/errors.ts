@@ -54,6 +54,18 @@ export const nodesErrors = defineErrors({
     'The record of the node names another machine, or other keys, than this workspace or its inventory knows. Its evidence was not trusted.',
     'Find out who replaced the machine or its keys (`cluster audit ls`). If an owner did, run `cluster verify NODE --accept-change`, or correct the inventory in cluster.yaml. Otherwise check who writes records to etcd.',
   ),
+  'nodes-disk-not-approvable': fault.operator.precondition(
+    'The state disk of the machine is not sealed so that an owner can approve other registers. Nothing was changed.',
+    'Add `stateDisk.approvalKey` to the provisioning file of the machine (`cluster provisioning generate` writes it) and restart the machine: it seals its disk again by itself. Until then, an owner recovers the disk after an update: `cluster recover disk NODE`.',
+  ),
+  'nodes-register-file': fault.operator.usage(
+    'A file with registers does not exist, is malformed, or has none of the registers that the disk is sealed to. Nothing was changed.',
+    'Pass `reference-values.json` of an image (`cluster image build`), or the output of `cluster attest measure --output json` on a machine that runs the new firmware.',
+  ),
+  'nodes-approval-not-confirmed': fault.operator.usage(
+    'An approval lets other software open the disk of the machine, and needs confirmation. Nothing was changed.',
+    'Compare the registers with the update that you are about to install (--dry-run shows them). Then run the command with --yes.',
+  ),
   'nodes-pin-damaged': fault.operator.precondition(
     'A file of known machines in the workspace (`machines/NODE.json`) cannot be read.',
     'Restore the file from a backup of the workspace, or delete it and compare the machine with what you know of it.',

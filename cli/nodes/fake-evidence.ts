@@ -43,6 +43,14 @@ export function evidenceAnswer(
   { clusterId, nonce }: { readonly clusterId: string; readonly nonce: Uint8Array },
 ): { readonly variant: string; readonly evidence: Uint8Array } {
   const binding = bindingOfVerifyRequest({ clusterId, nodeId: record.nodeId, nonce });
+  return evidenceFor(key, { clusterId, binding });
+}
+
+/** The evidence of a locked machine whose PCR 4 is zero. */
+export function evidenceFor(
+  key: ReturnType<typeof createMachine>['key'],
+  { clusterId, binding }: { readonly clusterId: string; readonly binding: Uint8Array },
+): { readonly variant: string; readonly evidence: Uint8Array } {
   const pcrValues = new Map([
     [4, ZERO],
     [15, lockedValue(ZERO, clusterId)],

@@ -2,6 +2,7 @@
  * Nodes of a running cluster: join requests, roles, drain, removal, logs and evidence. Each use case calls a curator as the
  * owner of the workspace or as an operator; pods are reached through the Kubernetes API.
  */
+export { runApproveDisk, type ApproveDiskOptions } from './disk/approve-disk.ts';
 export { admitControlPlanes, type ChosenMachine } from './joins/admit-control-planes.ts';
 export { runCordon, runDrain, type DrainOptions } from './drain.ts';
 export { NodesError, nodesErrors } from './errors.ts';

@@ -1,9 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { create } from '@bufbuild/protobuf';
+import { DiskSealSchema } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { evidenceConfiguration } from './fake-evidence.ts';
 import { NodeHealth } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { runReboot, runShutdown } from './index.ts';
 import { createStatefulCluster } from './removal/fake-stateful-cluster.ts';
 import { reportedComponents } from './roles/fake-components.ts';
 
+const RUNNING = 'a1'.repeat(32);
+const NEXT_IMAGE = 'b2'.repeat(32);
 const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 60_000 };
 const options = { drains: true, drain, waitMs: 60_000, dryRun: false, yes: false };
 
@@ -93,6 +98,27 @@ describe('runReboot()', () => {
       }),
     );
     expect([living.cluster.boots, living.cluster.state.pods]).toEqual([{}, ['n3', 'n4']]);
+  });
+
+  test('needs to be confirmed when the disk of the node would stay locked', async () => {
+    const program = living.program(Infinity);
+    await program.ports.files.writeAtomic('/owner/cluster.yaml', evidenceConfiguration({ pcr4: NEXT_IMAGE }));
+    const registers = { 4: Buffer.from(RUNNING, 'hex') };
+    const reboot = (seal: object): Promise<void> => {
+      living.cluster.seals = { n4: create(DiskSealSchema, { registers, ...seal }) };
+      return runReboot(program, 'n4', { ...options, drains: false });
+    };
+    await expect(reboot({ opens: true })).rejects.toMatchObject({
+      code: 'loss-not-confirmed',
+      message: expect.stringContaining(`not approved for the disk of n4 (pcr4 ${NEXT_IMAGE.slice(0, 16)}…)`),
+    });
+    const approved = [RUNNING, NEXT_IMAGE].map((each) => ({ registers: { 4: Buffer.from(each, 'hex') } }));
+    await expect(reboot({ approved, opens: false })).rejects.toMatchObject({
+      message: expect.stringContaining('n4 runs software that is not approved for its disk'),
+    });
+    expect(living.cluster.boots).toEqual({});
+    await reboot({ approved, opens: true });
+    expect(living.cluster.boots).toEqual({ n4: 1 });
   });
 
   test('refuses a control plane when another one does not respond', async () => {

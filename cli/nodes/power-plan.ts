@@ -8,6 +8,7 @@ import {
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator, findNode } from '../cluster/index.ts';
+import { lossesOfDisk } from './disk/disk-losses.ts';
 import { NodesError } from './errors.ts';
 
 /** What a restart or shutdown of a node would do. */
@@ -50,6 +51,7 @@ export async function planPower(
       'nodes-change-unsafe',
       `changing the power of node ${node.name}: ${refusals.join('; ')}`,
     );
+  const disk = await lossesOfDisk(context, node);
   const until = action === 'reboot' ? 'until it is back' : 'until somebody starts it';
   return {
     ...{ node, action, bootId },
@@ -57,6 +59,7 @@ export async function planPower(
     losses: [
       ...(action === 'off' ? [`the machine of ${node.name} is off ${until}`] : []),
       ...(quorum.ends ? [`etcd has no quorum, and the cluster refuses every change, ${until}`] : []),
+      ...disk,
     ],
   };
 }

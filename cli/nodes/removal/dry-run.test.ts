@@ -110,6 +110,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   restore: 'cli/backup/restore-backup.test.ts',
   'recover quorum': 'cli/recover/recover.test.ts',
   'recover space': 'cli/recover/recover-space.itest.ts',
+  'attest approve': 'cli/nodes/disk/approve-disk.test.ts',
   'recover disk': 'cli/recover/recover-disk.itest.ts',
   'mini down': 'cli/mini/manage-machines.test.ts',
   'mini stop': 'cli/mini/manage-machines.test.ts',

@@ -1,3 +1,4 @@
+import { toBinary } from '@bufbuild/protobuf';
 import { randomInt } from 'node:crypto';
 import { EMPTY_CHAIN, extendChain } from '../../../internal/audit/index.ts';
 import { CodedError, defineErrors, fault, retryable } from '../../../internal/errors/index.ts';
@@ -9,6 +10,8 @@ import { RemovedKeys } from '../../../joinservice/curatorproto/gen/operatorapi_p
 import {
   PowerAction,
   ProbeResult_Outcome as Outcome,
+  DiskSealSchema,
+  type DiskSeal,
 } from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import { RecordingHost } from '../../host/fake-host.ts';
 import { Interruption } from '../../host/index.ts';
@@ -132,6 +135,7 @@ export async function createStatefulCluster() {
     reportedBoots: {} as Record<string, number>,
     losesAnswers: false,
     startsAgain: false,
+    seals: {} as Cluster['seals'],
     /** If true, every third call after the first change fails, as if etcd had no leader. */
     failsEveryThird: false,
   };
@@ -268,6 +272,8 @@ interface Cluster {
   readonly losesAnswers: boolean;
   /** Machines that are switched off start again by themselves. */
   readonly startsAgain: boolean;
+  /** How the state disks of nodes are sealed, by name; other nodes have none. */
+  readonly seals: Readonly<Record<string, DiskSeal>>;
   /** Fingerprint of the owner's key. */
   readonly owner: string;
 }
@@ -405,6 +411,14 @@ function admissionOf(cluster: Cluster, { look, effect }: Pick<Parts, 'look' | 'e
 
 function streamsOf(cluster: Cluster, { find, look, effect }: Parts) {
   return {
+    getDiskSeal: look(({ node }: ByName) => {
+      const { name, nodeId } = find(node);
+      const seal = cluster.seals[name];
+      if (seal === undefined)
+        throw new CodedError(refusals, 'streams-node-refused', `calling ${name}: no state disk`);
+      const report = { seal: toBinary(DiskSealSchema, seal), variant: 'tpm', evidence: new Uint8Array() };
+      return { nodeId, report };
+    }),
     getMetrics: look(({ node }: ByName) => ({ text: find(node).name })),
     changePower: effect(
       ({

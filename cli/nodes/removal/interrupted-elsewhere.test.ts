@@ -205,6 +205,13 @@ const ELSEWHERE: Readonly<Record<string, readonly (keyof typeof MECHANISMS | Pro
     'one file',
   ],
   'attest collateral upload': ['one request'],
+  'attest approve': [
+    [
+      'bootstrapper/disk/disk.itest.ts',
+      'of an approval, or of the first start with an approval key, leaves a disk that opens at the next start',
+    ],
+    'one request',
+  ],
 };
 
 /** Runs a program on a local machine, and changes nothing of its own. */

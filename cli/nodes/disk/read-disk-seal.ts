@@ -1,0 +1,132 @@
+import { randomBytes } from 'node:crypto';
+import { fromBinary } from '@bufbuild/protobuf';
+import { bindingOfDiskSeal, VERIFY_NONCE_BYTES } from '../../../internal/attestation/index.ts';
+import { printable } from '../../../internal/printable/index.ts';
+import type { Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { DiskSealSchema, type DiskSealReport } from '../../../joinservice/curatorproto/gen/streams_pb.js';
+import type { CommandContext } from '../../app/command.ts';
+import { callCurator } from '../../cluster/index.ts';
+import { NodesError } from '../errors.ts';
+import type { Verifier } from '../fresh-evidence.ts';
+import { judge } from '../judge-evidence.ts';
+import { answerContradictions, inventoryContradictions } from '../machine-pins.ts';
+
+const MAX_SOFTWARE = 8;
+const NAME_BYTES = 34;
+const REGISTER_BYTES = 32;
+
+/** Values of registers (PCR, SHA-256) by their number. */
+export type Registers = ReadonlyMap<number, Uint8Array>;
+
+/** How the state disk of a node is sealed. */
+export interface NodeDiskSeal {
+  readonly uuid: string;
+  /** Names of the sealed shares; undefined if nobody can approve other registers for this disk. */
+  readonly seals: readonly [Uint8Array, Uint8Array] | undefined;
+  readonly generation: bigint;
+  /** The registers that the disk is sealed to, with their values now. */
+  readonly registers: Registers;
+  readonly approved: readonly Registers[];
+  /** Whether the disk opens at the next start of the same software. */
+  readonly opens: boolean;
+}
+
+/**
+ * Asks a node how its state disk is sealed, and verifies its answer with the evidence for it: an owner signs what the answer says, so
+ * no curator may change it. @throws NodesError `nodes-not-verified`, RemoteError `disk-not-provisioned`
+ */
+export async function readVerifiedDiskSeal(
+  context: CommandContext,
+  { clusterId, config, collateral, pins }: Verifier,
+  { node, asked, timeoutMs }: { readonly node: Node; readonly asked: string; readonly timeoutMs: number },
+): Promise<NodeDiskSeal> {
+  const nonce = new Uint8Array(randomBytes(VERIFY_NONCE_BYTES));
+  const { seal, variant, evidence } = await requestSeal(context, { node, nonce, timeoutMs });
+  const judged = await judge({
+    ...{ node, config, clusterId, collateral, variant, evidence },
+    binding: bindingOfDiskSeal({ clusterId, nodeId: node.nodeId, nonce }, seal),
+    nowMs: context.ports.clock.nowMs(),
+    contradictions: [
+      ...answerContradictions(asked, node),
+      ...inventoryContradictions(node, config.join),
+      ...pins.contradictions(node),
+    ],
+  });
+  if (judged.verdict === 'refused')
+    throw new NodesError('nodes-not-verified', `reading the state disk of ${judged.node}: ${judged.reason}`);
+  const read = parseSeal(seal, judged.node);
+  const quoted = new Map(judged.registers.map(({ name, actual }) => [name, actual]));
+  const other = [...read.registers].find(([pcr, value]) => {
+    const actual = quoted.get(`pcr${pcr}`);
+    return actual !== undefined && actual !== Buffer.from(value).toString('hex');
+  });
+  if (other === undefined) return read;
+  throw new NodesError(
+    'nodes-not-verified',
+    `reading the state disk of ${judged.node}: PCR ${other[0]} is not the quoted one`,
+  );
+}
+
+/** Asks a node how its state disk is sealed. Nothing proves the answer: nothing may be signed because of it. */
+export async function readDiskSeal(
+  context: CommandContext,
+  node: Node,
+  timeoutMs: number,
+): Promise<NodeDiskSeal> {
+  const nonce = new Uint8Array(randomBytes(VERIFY_NONCE_BYTES));
+  const { seal } = await requestSeal(context, { node, nonce, timeoutMs });
+  return parseSeal(seal, printable(node.name));
+}
+
+async function requestSeal(
+  context: CommandContext,
+  { node, nonce, timeoutMs }: { readonly node: Node; readonly nonce: Uint8Array; readonly timeoutMs: number },
+): Promise<DiskSealReport> {
+  const { report } = await callCurator(context, ({ nodeStreams }) =>
+    nodeStreams.getDiskSeal({ node: node.nodeId, nonce }, { timeoutMs }),
+  );
+  if (report === undefined) throw malformed(printable(node.name));
+  return report;
+}
+
+function parseSeal(bytes: Uint8Array, name: string): NodeDiskSeal {
+  const { uuid, seals, generation, registers, approved, opens } = decode(bytes, name);
+  const [node, cluster] = seals;
+  const isWellFormed =
+    (seals.length === 0 || seals.length === 2) &&
+    seals.every(({ length }) => length === NAME_BYTES) &&
+    approved.length <= MAX_SOFTWARE &&
+    [registers, ...approved.map((each) => each.registers)].every(isRegisters);
+  if (!isWellFormed) throw malformed(name);
+  return {
+    ...{ uuid, generation, opens },
+    seals: node === undefined || cluster === undefined ? undefined : [node, cluster],
+    registers: registersFrom(registers),
+    approved: approved.map((each) => registersFrom(each.registers)),
+  };
+}
+
+function decode(bytes: Uint8Array, name: string) {
+  try {
+    return fromBinary(DiskSealSchema, bytes);
+  } catch (cause) {
+    throw malformed(name, cause);
+  }
+}
+
+function isRegisters(registers: Readonly<Record<number, Uint8Array>>): boolean {
+  const entries = Object.entries(registers);
+  return (
+    entries.length > 0 && entries.every(([pcr, { length }]) => Number(pcr) < 24 && length === REGISTER_BYTES)
+  );
+}
+
+function registersFrom(registers: Readonly<Record<number, Uint8Array>>): Registers {
+  return new Map(Object.entries(registers).map(([pcr, value]) => [Number(pcr), value]));
+}
+
+function malformed(name: string, cause?: unknown): NodesError {
+  return new NodesError('nodes-not-verified', `reading the state disk of ${name}: malformed answer`, {
+    cause,
+  });
+}
