@@ -4,7 +4,15 @@
  */
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { diagnose, DOCTOR_CHECKS, LAYERS, NOT_CHECKED } from '../internal/doctor/index.ts';
+import {
+  diagnose,
+  DOCTOR_CHECKS,
+  GATE_RULES,
+  LAYERS,
+  NOT_CHECKED,
+  type GatedAction,
+  type GateRule,
+} from '../internal/doctor/index.ts';
 import { factsOfMachine, fakeFacts } from '../internal/doctor/fake-facts.ts';
 import { escapeCell, publishPage } from './page.ts';
 
@@ -43,13 +51,47 @@ between all measurements, so a file that comes and goes does not change it. It i
 is clearly larger than the usual variation; otherwise nothing is forecast, and the report says why. The measurements begin again after the size of the
 disk has changed, or more than 5% of it was freed. A clock that is set does not change them.
 
-The same checks are gates: \`cluster node remove\`, \`node reset\`, \`node set-role\` and \`node reboot\` of a control plane, and \`keys rotate\`, are refused
-(\`doctor-change-unsafe\`) while \`doctor-etcd-content\` or \`doctor-etcd-full\` has an error that the change would make worse. A good member does not start while a
-damaged one runs, and what stays must be right. The node with the damaged member may be taken out. Its data does not become a
-backup (\`doctor-backup-damaged\`), nor that of the cluster by \`recover quorum\` (\`recover-damaged\`). \`--skip-checks\` skips the gate.
+The same checks are [gates](#gates) of commands.
 
 [Prometheus alerts](monitoring.md) with the same thresholds are in the chart \`monitoring\`.
 `;
+
+const GATES = `## Gates
+
+These commands ask the control planes that respond, and refuse with \`doctor-change-unsafe\`, the cause and the fix of the check that found a problem. A fact
+that cannot be read in 10 s refuses nothing. \`--skip-checks\` skips the gate, for a change that is a part of the cure.
+
+A restart or removal is also refused while a voter is down and etcd would have no quorum without the node (\`doctor-etcd-quorum\`). The node with the damaged
+member may be taken out, and problems of disks do not delay the removal of a node that does not respond. Of \`doctor-machine\`, only a read-only file
+system counts. \`backup create\` refuses with \`doctor-backup-damaged\`, and lets another control plane take the backup while the disk or the
+etcd members of one have a problem. \`recover quorum\` judges its own machine, and refuses wrong data with \`recover-damaged\`. \`init\` and every join run the
+checks of \`cluster preflight\` on the machine.
+`;
+
+const COMMANDS: Readonly<Record<GatedAction, string>> = {
+  'member-joins': '`node approve` and `node set-role` of a further control plane',
+  'member-leaves': '`node remove`, `node reset` and `node set-role` of a control plane',
+  'member-restarts': '`node reboot` of a control plane',
+  'all-members-restart': '`keys rotate`',
+  backup: '`backup create`',
+  recovery: '`recover quorum`',
+};
+const ABOUT: Readonly<Record<GateRule['about'], string>> = {
+  own: 'this node',
+  others: 'the other control planes',
+  all: 'all control planes',
+};
+
+function gateRows(): readonly (readonly string[])[] {
+  return Object.entries(GATE_RULES).flatMap(([action, rules]) =>
+    rules.map(({ code, from, about }) => [
+      COMMANDS[action as GatedAction],
+      `\`${code}\``,
+      from === 'error' ? 'an error' : 'a warning or an error',
+      ABOUT[about],
+    ]),
+  );
+}
 
 /** The page: one table for each layer, in the order of the checks. */
 export function renderPage(): string {
@@ -69,7 +111,14 @@ export function renderPage(): string {
   const gaps = NOT_CHECKED.map(
     ({ layer, what, why }) => `- ${layer}: ${what}. ${why[0]?.toUpperCase()}${why.slice(1)}.`,
   );
-  return `${[INTRODUCTION, ...tables, '## Not checked yet', '', ...gaps].join('\n')}\n`;
+  const gates = [
+    GATES,
+    '| command | check | refused by | about |',
+    '|---|---|---|---|',
+    ...gateRows().map(row),
+    '',
+  ];
+  return `${[INTRODUCTION, ...tables, ...gates, '## Not checked yet', '', ...gaps].join('\n')}\n`;
 }
 
 if (import.meta.main)

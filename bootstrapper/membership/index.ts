@@ -3,7 +3,7 @@
  * Every other directory of the agent may import this directory, which imports none of them.
  */
 export { ChecksummedFile } from './checksummed-file.ts';
-export { newestComparison } from './content-comparison.ts';
+export { newestOnRecord } from './content-comparison.ts';
 export { MembershipError } from './errors.ts';
 export type { Membership, RemovalRecord } from './membership.ts';
 export { membersOnRecord, type MemberOnRecord } from './members-on-record.ts';

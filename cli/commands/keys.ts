@@ -52,8 +52,8 @@ Example:
         // The rotation restarts the member of every control plane.
         await guard(context, flags, {
           doing: 'replacing the shared keys',
+          action: 'all-members-restart',
           node: '',
-          staysControlPlane: false,
         });
         return (await useCases()).runKeysRotate(context, { reason, wait, replace, ...confirmFrom(flags) });
       }),

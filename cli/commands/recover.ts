@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { ActionBinder } from '../app/command.ts';
+import type { ActionBinder, CommandContext } from '../app/command.ts';
 import {
   confirmFrom,
   machineAddress,
@@ -23,7 +23,10 @@ export function register(command: Command, action: ActionBinder): void {
     .description('restore the etcd quorum from this control plane (as root)')
     .option('--confirm <cluster>', 'cluster name: confirms the loss of data on the other nodes')
     .option('--dry-run', 'show the state and what would be lost without changing anything')
-    .option('--skip-checks', 'recover although the data here differs from that of the majority')
+    .option(
+      '--skip-checks',
+      'recover although the data here differs from that of the majority, or the disk is full or read-only',
+    )
     .addHelpText(
       'after',
       `
@@ -39,13 +42,23 @@ Examples:
     .action(
       action<{ readonly confirm?: string; readonly dryRun?: true; readonly skipChecks?: true }>(
         async (context, { confirm, dryRun, skipChecks }) =>
-          (await import('../recover/index.ts')).runRecoverQuorum(context, {
-            ...{ confirmed: confirm, dryRun: dryRun === true, skipChecks: skipChecks === true },
-          }),
+          (await import('../recover/index.ts')).runRecoverQuorum(
+            context,
+            (doing) => requireSound(context, doing),
+            {
+              ...{ confirmed: confirm, dryRun: dryRun === true, skipChecks: skipChecks === true },
+            },
+          ),
       ),
     );
   registerDisk(command, action);
   registerSpace(command, action);
+}
+
+async function requireSound(context: CommandContext, doing: string): Promise<void> {
+  const { requireSoundMachine } = await import('../doctor/index.ts');
+  const { collectOwnFacts, localPortsOf } = await import('../support/index.ts');
+  requireSoundMachine(await collectOwnFacts(context, localPortsOf(context)), doing);
 }
 
 function registerDisk(command: Command, action: ActionBinder): void {

@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
-import type { ActionBinder, CommandContext } from '../app/command.ts';
+import type { ActionBinder } from '../app/command.ts';
 import { usageError } from '../app/usage.ts';
-import type { LocalBundleOptions } from '../support/index.ts';
 import { collect, wholeNumber } from './flags.ts';
 
 const useCases = () => import('../support/index.ts');
@@ -53,7 +52,8 @@ Examples:
         if (local !== true)
           return (await useCases()).runSupportBundle(context, { to, recipients, lines }, nodes);
         if (nodes.length > 0) throw usageError('--local takes no names of nodes', 'support bundle');
-        return bundleHere(context, { to, recipients, lines });
+        const { localPortsOf, runLocalSupportBundle } = await useCases();
+        return runLocalSupportBundle(context, localPortsOf(context), { to, recipients, lines });
       }),
     );
   registerOpen(support, action);
@@ -87,18 +87,4 @@ are those of \`cluster doctor\`.`,
         (await useCases()).runSupportOpen(context, file, options),
       ),
     );
-}
-
-async function bundleHere(context: CommandContext, options: LocalBundleOptions): Promise<void> {
-  const { runLocalSupportBundle } = await useCases();
-  const { DiskStreams } = await import('../../internal/file/index.ts');
-  const { LinuxMachine } = await import('../../internal/platform/index.ts');
-  const { readPage } = await import('../../internal/metrics/index.ts');
-  const { clock, files } = context.ports;
-  const local = {
-    machine: new LinuxMachine(files),
-    streams: new DiskStreams(),
-    readPage: (url: string, signal: AbortSignal) => readPage(url, { clock, signal }),
-  };
-  return runLocalSupportBundle(context, local, options);
 }

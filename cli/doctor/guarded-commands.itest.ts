@@ -34,7 +34,11 @@ beforeAll(async () => {
       setNodeState: change('setNodeState'),
       deleteNode: change('deleteNode'),
     },
-    { rotateKeys: change('rotateKeys') },
+    {
+      rotateKeys: change('rotateKeys'),
+      decideJoin: change('decideJoin'),
+      listJoins: async () => ({ joins: [] }),
+    },
     { changePower: change('changePower') },
   );
   await cli.copy(harness.files, '/owner', 'owner');
@@ -51,6 +55,7 @@ describe('while the doctor finds that the etcd member of n2 is damaged', () => {
     'node set-role n3 --worker --yes',
     'node set-role n4 --control-plane --dry-run',
     'node reboot n1 --yes',
+    'node approve 0123456789abcdef --roles control-plane,worker',
     'keys rotate --yes',
     'keys rotate --dry-run',
   ])('`cluster %s` is refused', async (line) => {
@@ -68,6 +73,7 @@ describe('while the doctor finds that the etcd member of n2 is damaged', () => {
     'node shutdown n2 --dry-run',
     'node remove n4 --dry-run',
     'node remove n3 --dry-run --skip-checks',
+    'node approve 0123456789abcdef',
   ])('`cluster %s` is not', async (line) => {
     const { err } = await cli.run(['-w', 'owner', ...line.split(' ')]);
     expect(err).not.toContain('doctor-change-unsafe');

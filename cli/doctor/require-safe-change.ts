@@ -1,19 +1,19 @@
 import {
+  backupDrawbackOf,
   backupGateOf,
   DoctorError,
   gateOf,
+  recoveryGateOf,
   type ClusterFacts,
   type Finding,
-  type MembershipChange,
+  type GatedChange,
 } from '../../internal/doctor/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { VERSION } from '../../internal/versions/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { callCurator, readPart } from '../cluster/index.ts';
-import { plain, readNodeRecords } from './read-records.ts';
+import { collectGateFacts } from './collect-gate-facts.ts';
 
 /** A change of a node that an operator has ordered. */
-export interface GuardedChange extends MembershipChange {
+export interface GuardedChange extends GatedChange {
   /** "removing node n2" */
   readonly doing: string;
   /** The operator has decided to make the change all the same. */
@@ -21,22 +21,36 @@ export interface GuardedChange extends MembershipChange {
 }
 
 /**
- * Refuses a change of the members of etcd while the doctor finds an error that the change would make worse. The same checks as
- * those of `cluster doctor`, on the records alone: no node is asked.
+ * Refuses a change of the members of etcd while the doctor finds a problem that the change would make worse: the checks of
+ * `cluster doctor` that are gates of this change (`GATE_RULES`).
  * @throws DoctorError `doctor-change-unsafe`
  */
 export async function requireSafeChange(context: CommandContext, change: GuardedChange): Promise<void> {
   if (change.skipChecks) return;
-  const problem = gateOf(await recordFacts(context), change);
+  refuseFor(gateOf(await collectGateFacts(context), change), change.doing);
+}
+
+/**
+ * Refuses to make the data of this machine that of the cluster while the machine could not keep it: its disk is full or
+ * read-only, or its clock is wrong.
+ * @param facts collected on the machine
+ * @throws DoctorError `doctor-change-unsafe`
+ */
+export function requireSoundMachine(facts: ClusterFacts, doing: string): void {
+  refuseFor(recoveryGateOf(facts), doing);
+}
+
+function refuseFor(problem: Finding | undefined, doing: string): void {
   if (problem === undefined) return;
-  throw new DoctorError('doctor-change-unsafe', `${change.doing}: ${textOf(problem)}`, {
+  throw new DoctorError('doctor-change-unsafe', `${doing}: ${textOf(problem)}`, {
     fix: `${problem.fix} If this change is a part of that, add \`--skip-checks\`.`,
     details: { problem: problem.code },
   });
 }
 
 /**
- * Chooses the control plane that takes a backup: one whose etcd members have the right content, and one that responds if there is any.
+ * Chooses the control plane that takes a backup: one whose etcd members have the right content, and if there is any, one that responds and
+ * whose members and disks have no problem.
  * An owner can name a control plane whose data nobody can judge, but a damaged one only with `skipChecks`.
  * @returns the ID of the node, or `wanted`; undefined if the records cannot be read or list no control plane
  * @throws DoctorError `doctor-backup-damaged`
@@ -46,12 +60,16 @@ export async function chooseBackupNode(
   wanted: string | undefined,
   skipChecks: boolean,
 ): Promise<string | undefined> {
-  const facts = await recordFacts(context);
+  const facts = await collectGateFacts(context);
   if (!facts.records.ok) return wanted; // the backup fails for the same reason
   const planes = facts.records.value.nodes
     .filter(({ isControlPlane, state }) => isControlPlane && state === 'up')
-    .toSorted((a, b) => Number(b.health === 'healthy') - Number(a.health === 'healthy'))
-    .map(({ id, name }) => ({ id, name, problem: skipChecks ? undefined : backupGateOf(facts, name) }));
+    .map(({ id, name, health }) => {
+      const isSound = backupDrawbackOf(facts, name) === undefined;
+      const rank = Number(health === 'healthy') * 2 + Number(isSound);
+      return { id, name, rank, problem: skipChecks ? undefined : backupGateOf(facts, name) };
+    })
+    .toSorted((a, b) => b.rank - a.rank);
   if (wanted === undefined) {
     const good = planes.find(({ problem }) => problem === undefined);
     const [first] = planes;
@@ -69,17 +87,4 @@ export async function chooseBackupNode(
 
 function textOf({ cause, subject, figure }: Finding): string {
   return cause ?? `${subject}: ${figure}`;
-}
-
-/** The facts that the curators have on record. Everything else counts as not measured. */
-async function recordFacts(context: CommandContext): Promise<ClusterFacts> {
-  const answer = plain(await readPart(context, () => callCurator(context, readNodeRecords)));
-  const none = { ok: false as const, error: 'not asked', codes: [] };
-  return {
-    ...{ version: 1, takenMs: context.ports.clock.nowMs(), cliVersion: VERSION },
-    ...{ clusterId: '', clusterName: '' },
-    records: answer.ok ? { ok: true, value: answer.value.records } : answer,
-    ...{ keys: none, joins: none, documents: none, collateral: none, kubernetes: none },
-    ...{ curators: [], clocks: [], apiServers: [], kubelets: [], metrics: [], evidence: [] },
-  };
 }

@@ -20,7 +20,8 @@ import { AppError } from '../app/errors.ts';
 import { checkOutput, writeOutput } from '../app/output-file.ts';
 import { watchResult } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
-import { collectFacts, type CollectOptions } from './collect-facts.ts';
+import type { CollectOptions } from './ask-metrics.ts';
+import { collectFacts } from './collect-facts.ts';
 import { countGrades, renderFindings, renderProblems, type GradeCounts } from './render-findings.ts';
 
 /** Long enough for some writes to etcd. */

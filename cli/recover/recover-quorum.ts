@@ -26,25 +26,29 @@ export interface RecoverQuorumOptions {
   readonly confirmed: string | undefined;
   /** Show the state of etcd and the loss, and change nothing. */
   readonly dryRun: boolean;
-  /** Keep the data of this machine although it was found to differ from that of the majority. */
+  /** Keep the data of this machine although it was found to differ from that of the majority, or its disk is not sound. */
   readonly skipChecks: boolean;
 }
 
+/** Refuses a machine that could not keep what it recovers. @throws DoctorError `doctor-change-unsafe` */
+type RequireSound = (doing: string) => Promise<void>;
+
 type MachineClient = Pick<Client<typeof Machine>, 'surveyQuorum' | 'recoverQuorum'>;
 
-/** `cluster recover quorum`: shows the etcd members and the loss; with `--confirm NAME`, recovers. @throws RecoverError */
+/** `cluster recover quorum`: shows the etcd members and the loss; with `--confirm NAME`, recovers. @throws RecoverError; DoctorError `doctor-change-unsafe` */
 export async function runRecoverQuorum(
   context: CommandContext,
+  requireSound: RequireSound,
   options: RecoverQuorumOptions,
 ): Promise<void> {
   using channel = await localChannel(context);
-  await recoverQuorum(context, createClient(Machine, channel), options);
+  await recoverQuorum(context, { machine: createClient(Machine, channel), requireSound }, options);
 }
 
 /** As `runRecoverQuorum`, with a client for the agent. */
 export async function recoverQuorum(
   context: CommandContext,
-  machine: MachineClient,
+  { machine, requireSound }: { readonly machine: MachineClient; readonly requireSound: RequireSound },
   { confirmed, dryRun, skipChecks }: RecoverQuorumOptions,
 ): Promise<void> {
   const { signal, host } = context;
@@ -65,6 +69,7 @@ export async function recoverQuorum(
         `recovering ${name}: ${before.damage.map((each) => printable(each)).join('; ')}`,
         { details: viewOf(before) },
       );
+    if (!skipChecks) await requireSound(`recovering ${name}`);
     if (confirmed !== before.clusterName)
       throw new RecoverError(
         'recover-not-confirmed',

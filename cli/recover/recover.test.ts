@@ -8,6 +8,7 @@ import {
 } from '../../initproto/gen/machine_pb.js';
 import { CodedError } from '../../internal/errors/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
+import { DoctorError } from '../../internal/doctor/index.ts';
 import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { contextOf } from '../cluster/curator/fake-curator.ts';
@@ -62,6 +63,10 @@ function setUp(...surveys: (Survey | CodedError)[]) {
     env: {},
     signal: new AbortController().signal,
   };
+  let unsound: string | undefined;
+  const requireSound = async (doing: string): Promise<void> => {
+    if (unsound !== undefined) throw new DoctorError('doctor-change-unsafe', `${doing}: ${unsound}`);
+  };
   const machine = {
     surveyQuorum: async (): Promise<SurveyQuorumResponse> => {
       const next = surveys.length > 1 ? surveys.shift() : surveys[0];
@@ -79,7 +84,7 @@ function setUp(...surveys: (Survey | CodedError)[]) {
     { dryRun = false, skipChecks = false } = {},
   ): Promise<unknown> => {
     let isOver = false;
-    const ended = recoverQuorum(context, machine, { confirmed, dryRun, skipChecks }).then(
+    const ended = recoverQuorum(context, { machine, requireSound }, { confirmed, dryRun, skipChecks }).then(
       () => undefined,
       (error: unknown) => error,
     );
@@ -90,7 +95,7 @@ function setUp(...surveys: (Survey | CodedError)[]) {
     }
     return ended;
   };
-  return { host, ordered, run };
+  return { host, ordered, run, damageDisk: (why: string) => void (unsound = why) };
 }
 
 describe('cluster recover quorum', () => {
@@ -125,6 +130,25 @@ describe('cluster recover quorum', () => {
     const again = setUp(damaged, alone);
     expect(await again.run('blue', { skipChecks: true })).toBeUndefined();
     expect(again.ordered).toEqual(['blue, although damaged']);
+  });
+
+  test('is refused on a machine that could not keep what it recovers, before anything is ordered', async () => {
+    const full = '/var/lib/cluster of n1 has 5 B free (5%)';
+    const { run, ordered, damageDisk } = setUp(lost);
+    damageDisk(full);
+    expect(await run('blue')).toMatchObject({
+      code: 'doctor-change-unsafe',
+      message: `recovering blue: ${full}`,
+    });
+    expect(ordered).toEqual([]);
+    expect(await run('blue', { dryRun: true })).toBeUndefined();
+    const again = setUp(lost, alone);
+    again.damageDisk(full);
+    expect(await again.run('blue', { skipChecks: true })).toBeUndefined();
+    expect(again.ordered).toHaveLength(1);
+    const going = setUp({ ...lost, isOrdered: true }, alone);
+    going.damageDisk(full);
+    expect(await going.run(undefined)).toBeUndefined();
   });
 
   test('is refused with the reason of the agent, even if it is confirmed', async () => {

@@ -7,3 +7,5 @@ export { runSupportBundle, showRecipient, type SupportBundleOptions } from './cr
 export { supportErrors } from './errors.ts';
 export { runSupportOpen, type SupportOpenOptions } from './open-bundle.ts';
 export { runLocalSupportBundle, type LocalBundleOptions } from './local/create-local-bundle.ts';
+export { collectOwnFacts } from './local/collect-local-facts.ts';
+export { localPortsOf } from './local/local-ports.ts';

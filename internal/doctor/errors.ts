@@ -247,8 +247,8 @@ export const doctorErrors = defineErrors({
     'Upgrade the older part: CLI and agents may differ by one minor version, a kubelet may be up to three minors older than the API server and never newer.',
   ),
   'doctor-change-unsafe': fault.operator.precondition(
-    'An etcd has an error that this change of its members would make worse. Nothing was changed.',
-    'Run `cluster doctor` and cure the error that the message names first. If this change is a part of the cure, add `--skip-checks`.',
+    'The doctor finds a problem that this change of the members of etcd would make worse. Nothing was changed.',
+    'Run `cluster doctor` and cure the problem that the message names first. If this change is a part of the cure, add `--skip-checks`.',
   ),
   'doctor-backup-damaged': fault.operator.precondition(
     'The etcd members of the control plane differ from those of the others, so that a backup of them would hold wrong data. No backup was taken.',

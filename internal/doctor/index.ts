@@ -27,7 +27,10 @@ export {
 export { diagnose, problemsFrom, type Finding, type Grade } from './diagnose.ts';
 export { DOCTOR_CHECKS, LAYERS } from './doctor-checks.ts';
 export { NOT_CHECKED, notCheckedIn } from './not-checked.ts';
-export { backupGateOf, gateOf, type MembershipChange } from './gates.ts';
+export { judgeContent, type ContentVerdict } from './content/judge-content.ts';
+export { newestComparison, type ContentComparison } from './content/newest-comparison.ts';
+export { GATE_RULES, type GatedAction, type GateRule } from './gates/gate-rules.ts';
+export { backupDrawbackOf, backupGateOf, gateOf, recoveryGateOf, type GatedChange } from './gates/gates.ts';
 export { endingsUntil } from './endings.ts';
 export { FSYNC_WARNING_MS } from './thresholds.ts';
 export { DoctorError } from './errors.ts';

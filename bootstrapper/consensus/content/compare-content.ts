@@ -1,7 +1,7 @@
 import type { Clock } from '../../../internal/clock/index.ts';
+import { judgeContent, type ContentVerdict } from '../../../internal/doctor/index.ts';
 import { isAbort } from '../../../internal/errors/index.ts';
 import type { ContentHash, EtcdClient, Member } from '../../../internal/etcd/index.ts';
-import { judgeContent, type ContentVerdict } from './judge-content.ts';
 
 const STATUS_MS = 5_000;
 /** Time limit for the hash of one member: 4 GiB, the largest quota, from a disk that reads 40 MB/s. */

@@ -1,10 +1,10 @@
 import { HOUR_MS, MINUTE_MS, type Clock } from '../../../internal/clock/index.ts';
+import type { ContentVerdict } from '../../../internal/doctor/index.ts';
 import { isAbort } from '../../../internal/errors/index.ts';
 import type { EtcdClient } from '../../../internal/etcd/index.ts';
 import type { Runnable, Scope } from '../../../internal/supervisor/index.ts';
 import { ETCD_NAMES, type EtcdName } from '../etcd-instances.ts';
 import { compareContent, type ComparedEtcd } from './compare-content.ts';
-import type { ContentVerdict } from './judge-content.ts';
 
 /** How often this control plane looks whether a comparison is due. The first one is made after this time. */
 const LOOK_MS = 5 * MINUTE_MS;

@@ -1,4 +1,4 @@
-import { newestComparison } from '../../membership/index.ts';
+import { newestOnRecord } from '../../membership/index.ts';
 import { ConsensusError } from '../errors.ts';
 import { ETCD_NAMES, type EtcdName } from '../etcd-instances.ts';
 import { hasLeader, judgeRecovery, type Survey } from './recover-member.ts';
@@ -66,11 +66,11 @@ export function decideRecoveries(surveys: Surveys, skipChecks: boolean): readonl
 
 /** Without a majority nobody knows which content is right: then the operator chooses a machine (docs/recovery.md). */
 function damageOf(name: EtcdName, { own, members }: Survey): readonly string[] {
-  const newest = newestComparison(name, members);
+  const newest = newestOnRecord(name, members);
   if (newest === undefined || newest.agreeing.length === 0 || !newest.differing.includes(own.nodeId))
     return [];
   const nameOf = (nodeId: string) => members.find((each) => each.nodeId === nodeId)?.name ?? nodeId;
-  const date = new Date(Number(newest.comparedMs)).toISOString();
+  const date = new Date(newest.comparedMs).toISOString();
   return [`this member had other content than ${newest.agreeing.map(nameOf).join(', ')} at ${date}`];
 }
 

@@ -9,9 +9,10 @@ import {
   withSignatureFlags,
   type SignatureFlags,
 } from '../flags.ts';
+import { guard, withSkipChecks, type GuardFlags } from '../guard.ts';
 import { formatOption, PACKAGE, PACKAGE_SHA256 } from './user-data-flags.ts';
 
-interface ApproveFlags extends SignatureFlags {
+interface ApproveFlags extends SignatureFlags, GuardFlags {
   readonly name?: string;
   readonly roles: string;
   readonly label?: readonly string[];
@@ -30,22 +31,28 @@ const useCases = () => import('../../nodes/index.ts');
 
 /** Adds the subcommands for machines that are not members yet. */
 export function registerNodeJoins(node: Command, action: ActionBinder): void {
-  withSignatureFlags(
-    node
-      .command('approve')
-      .description('admit a machine that asked to join')
-      .argument('<machine>', MACHINE)
-      .option('--name <name>', 'node name (default: the name the machine requests)', nodeName)
-      .option('--roles <roles>', 'control-plane, worker, or both (comma-separated)', 'worker')
-      .option('--label <key=value>', 'node label; may be repeated', collect)
-      .option('--taint <key=value:effect>', 'node taint; may be repeated', collect)
-      .option('--wait', 'wait until the machine is a ready node of Kubernetes')
-      .addOption(timeoutOption('time limit for --wait', DEFAULT_WAIT_MS)),
+  withSkipChecks(
+    withSignatureFlags(
+      node
+        .command('approve')
+        .description('admit a machine that asked to join')
+        .argument('<machine>', MACHINE)
+        .option('--name <name>', 'node name (default: the name the machine requests)', nodeName)
+        .option('--roles <roles>', 'control-plane, worker, or both (comma-separated)', 'worker')
+        .option('--label <key=value>', 'node label; may be repeated', collect)
+        .option('--taint <key=value:effect>', 'node taint; may be repeated', collect)
+        .option('--wait', 'wait until the machine is a ready node of Kubernetes')
+        .addOption(timeoutOption('time limit for --wait', DEFAULT_WAIT_MS)),
+    ),
   )
     .addHelpText(
       'after',
       `
 Compare the fingerprint with the fingerprint on the console of the machine first.
+
+A further control plane is refused while the doctor finds a problem that it would
+make worse: a voter of etcd that does not respond, a learner that is not promoted,
+a wrong clock, a disk that is full or read-only.
 
 Examples:
   cluster node ls --joins
@@ -56,9 +63,14 @@ Examples:
       action<ApproveFlags>(async (context, flags, machine = '') => {
         const { name, roles, label = [], taint = [], wait, timeout } = flags;
         const { parseLabelChanges, parseRoleNames, parseTaints, runApprove } = await useCases();
+        const roleNames = parseRoleNames(roles);
+        const change = { doing: `approving machine ${machine}`, action: 'member-joins', node: '' } as const;
         return runApprove({ ...context, ...signatureFrom(flags) }, machine, {
           name,
-          roles: parseRoleNames(roles),
+          roles: roleNames,
+          ...(roleNames.includes('control-plane') && {
+            requireSafe: () => guard(context, flags, change),
+          }),
           labels: parseLabelChanges(label).set,
           taints: parseTaints(taint),
           waitMs: wait === true ? timeout : undefined,

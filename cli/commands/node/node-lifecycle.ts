@@ -131,7 +131,7 @@ run again.`,
       action<PowerFlags>(async (context, flags, name = '') => {
         if (use === 'runReboot')
           await guard(context, flags, {
-            ...{ doing: `restarting node ${name}`, node: name, staysControlPlane: false },
+            ...{ doing: `restarting node ${name}`, action: 'member-restarts', node: name },
           });
         return (await useCases())[use](context, name, {
           ...confirmFrom(flags),
@@ -169,8 +169,8 @@ Examples:
         const staysControlPlane = flags.controlPlane === true;
         await guard(context, flags, {
           doing: `setting the roles of node ${name}`,
+          action: staysControlPlane ? 'member-joins' : 'member-leaves',
           node: name,
-          staysControlPlane,
         });
         return (await useCases()).runSetRole({ ...context, ...signatureFrom(flags) }, name, {
           roles: [
@@ -228,7 +228,7 @@ deleted, which requires the signature of an owner over the configuration.`,
     )
     .action(
       action<RemoveFlags>(async (context, flags, name = '') => {
-        await guard(context, flags, { doing: `removing node ${name}`, node: name, staysControlPlane: false });
+        await guard(context, flags, { doing: `removing node ${name}`, action: 'member-leaves', node: name });
         return (await useCases()).runRemove({ ...context, ...signatureFrom(flags) }, name, {
           ...confirmFrom(flags),
           isLost: flags.lost === true,
@@ -254,8 +254,8 @@ If a cluster still lists the node: cluster node remove NODE --lost`,
       action<DrainFlags & ConfirmFlags & GuardFlags>(async (context, flags, name = '') => {
         await guard(context, flags, {
           doing: `resetting node ${name}`,
+          action: 'member-leaves',
           node: name,
-          staysControlPlane: false,
         });
         return (await useCases()).runReset(context, name, { ...confirmFrom(flags), drain: drainFrom(flags) });
       }),

@@ -123,6 +123,8 @@ export interface ApproveOptions {
   readonly roles: readonly RoleName[];
   readonly labels: Readonly<Record<string, string>>;
   readonly taints?: readonly Taint[];
+  /** Refuses a machine that would become a control plane while that is not safe. Not asked about a machine that has joined. */
+  readonly requireSafe?: () => Promise<void>;
   /** How long to wait until the machine is a ready node; undefined not to wait. */
   readonly waitMs?: number | undefined;
 }
@@ -139,6 +141,7 @@ export async function runApprove(
 ): Promise<void> {
   const which = withoutCut(copied);
   const joined = await findJoined(context, which, options);
+  if (joined === undefined) await options.requireSafe?.();
   const view = joined ?? (await approve(context, which, options));
   const { waitMs } = options;
   if (waitMs === undefined && joined !== undefined)

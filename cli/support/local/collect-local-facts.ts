@@ -12,7 +12,7 @@ import { metricsFrom, plain } from '../../doctor/index.ts';
 import { checkThisMachine } from '../../preflight/index.ts';
 import { apiServerAt, readAdminAccess, readLocalMetrics } from './local-access.ts';
 import type { LocalPorts } from './local-ports.ts';
-import type { NodeIdentity } from './node-identity.ts';
+import { readNodeIdentity, type NodeIdentity } from './node-identity.ts';
 import { readCertificates } from './read-certificates.ts';
 import { readUnits } from './read-units.ts';
 
@@ -83,6 +83,12 @@ export async function collectLocalFacts(
       certificates: certificates.ok ? certificates.value : [],
     },
   };
+}
+
+/** The facts of this machine without the fsyncs of its etcd members, which are measured over some seconds. */
+export async function collectOwnFacts(context: CommandContext, local: LocalPorts): Promise<ClusterFacts> {
+  const identity = await readNodeIdentity(context.ports.files, local.machine.hostname());
+  return collectLocalFacts(context, local, { identity, windowMs: 0 });
 }
 
 /** A machine that refuses a connection was reached. */

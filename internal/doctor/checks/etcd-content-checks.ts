@@ -1,6 +1,7 @@
 import { formatDuration } from '../../clock/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import type { EtcdContentFacts, EtcdFacts, RecordFacts } from '../cluster-facts.ts';
+import { newestComparison } from '../content/newest-comparison.ts';
 import { notMeasured, type Observe } from '../observe.ts';
 import { CONTENT_WARNING_MS } from '../thresholds.ts';
 import { ETCDS, judgeEtcds } from './etcd-checks.ts';
@@ -65,9 +66,7 @@ function judgeReports(
 ): readonly Observation[] {
   const { subject, threshold, voters, nodes, areHealthy, takenMs } = judged;
   const seen = { subject, threshold };
-  const [newest] = reports
-    .flatMap((each) => (each.comparedMs === undefined ? [] : [{ ...each, comparedMs: each.comparedMs }]))
-    .toSorted((a, b) => b.comparedMs - a.comparedMs);
+  const newest = newestComparison(reports);
   // A node that was taken out since the comparison is no member any more.
   const names = (ids: readonly string[] = []): readonly string[] =>
     ids.filter((id) => voters.includes(id)).map((id) => nodes.find((node) => node.id === id)?.name ?? id);
