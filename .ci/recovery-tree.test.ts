@@ -4,6 +4,7 @@ import { findProblems } from './recovery-tree.ts';
 const FILES: Readonly<Record<string, string>> = {
   'e2e/a.story.ts': `await story.test('a lost node is removed', () => cli('node', 'remove', 'n2'));`,
   'e2e/b.story.ts': `import { fetch } from './fetch.ts'; await story.test('a backup is fetched', fetch);`,
+  'e2e/a.test.ts': `test('a lost node is removed', () => cli('node', 'remove', 'n2'));`,
   'e2e/fetch.ts': `export const fetch = () => cli('backup', 'fetch');`,
 };
 const read = (path: string): string | undefined => FILES[path];
@@ -24,6 +25,11 @@ test('findProblems() accepts a command that a file beside the test runs', () => 
 
 test.each([
   { name: 'names no test', leaf: 'wait: `cluster node remove`', want: 'names no test' },
+  {
+    name: 'names a test that is no story',
+    leaf: 'x: `cluster node remove`. Test: `e2e/a.test.ts`: a lost node is removed',
+    want: 'e2e/a.test.ts is no story',
+  },
   {
     name: 'names a file that does not exist',
     leaf: 'x: `cluster node remove`. Test: `e2e/gone.story.ts`: a lost node is removed',

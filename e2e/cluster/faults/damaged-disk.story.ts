@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir } from 'node:fs/promises';
+import { copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CLUSTER_PREFIX, documentKey } from '../../../internal/records/index.ts';
@@ -184,6 +184,51 @@ await test('a machine with a damaged disk refuses a second init, changes nothing
       assert.doesNotMatch(await doctor(), warning);
       await bench.must('--workspace', directory, 'kubeconfig', '--renew');
       assert.equal(await machine.sh(KUBERNETES), kubernetes, 'the same processes run');
+    },
+  );
+
+  /** A workspace of which only the keys and the configuration are left. */
+  const remainsIn = async (name: string): Promise<string> => {
+    const directory = join(bench.directory, name);
+    await mkdir(directory);
+    for (const file of ['owner-key.pem', 'master-secret.json', 'cluster.yaml'])
+      await copyFile(join(machine.workspace, file), join(directory, file));
+    return directory;
+  };
+  const initIn = (workspace: string, fingerprint: string) =>
+    bench.must('--workspace', workspace, 'init', '--node', machine.address, '--fingerprint', fingerprint);
+
+  await story.test(
+    'with only the keys and cluster.yaml, init finds the cluster and writes the missing files',
+    async () => {
+      const [remains, processes] = [await remainsIn('remains'), await machine.sh(WORKLOADS)];
+      assert.match(await initIn(remains, machine.fingerprint), /nothing was changed/);
+      assert.match(await bench.must('--workspace', remains, 'status'), /n1 +Healthy/);
+      await bench.must('--workspace', remains, 'kubeconfig', '--renew');
+      assert.equal(await machine.sh(WORKLOADS), processes, 'the same workloads run');
+    },
+  );
+
+  await story.test(
+    'a machine is reset without its cluster, and init creates a new cluster on it',
+    async () => {
+      const lost = await machine.clusterId();
+      assert.ok(lost);
+      await machine.sh(
+        `install -D /dev/null ${STATE}/reset/order.json; systemctl restart --no-block bootstrapper`,
+      );
+      const fingerprint = await eventually(
+        'the machine waits for an init with another key',
+        180,
+        () => machine.sh(`test ! -e ${STATE}/reset/order.json && cat ${STATE}/machine/fingerprint`),
+        (text) => text.startsWith('sha256:') && text !== machine.fingerprint,
+      );
+      const again = await remainsIn('again');
+      await initIn(again, fingerprint);
+      await eventually('the node is Ready', 120, nodes, (line) => / Ready /.test(line));
+      const created = await machine.clusterId();
+      assert.ok(created !== undefined && created !== lost, `cluster ${created}`);
+      assert.match(await bench.must('--workspace', again, 'status'), /n1 +Healthy/);
     },
   );
 });
