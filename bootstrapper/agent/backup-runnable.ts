@@ -46,11 +46,13 @@ export function backupRunnable(agent: Agent): Runnable {
 
 /** The runnable that copies the scheduled backups of this node to the directory or the store that the schedule names. */
 export function backupCopyRunnable(agent: Agent): Runnable {
+  const writes = agent.valueStore.claim('backupCopies');
   return backupCopyWorker(async (signal) => {
     const { clusterId, nodeId } = await membershipOf(agent, signal);
     return {
       ...agent,
       ...{ clusterId, nodeId, newestSchedule: AGENT_PATHS.newestBackupSchedule, ring: backupRing(agent) },
+      writes,
       streams: new DiskStreams(),
       stateEtcd: () => agent.driver.etcdMembers()?.state,
       readStoreCredentials: async (child) => {

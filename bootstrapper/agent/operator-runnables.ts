@@ -84,9 +84,10 @@ async function renderAgent(agent: Agent, sources: MetricSources): Promise<string
   ]);
   const now = { usage: usage(), machine: machineUsage(), tree: tree(), nowMs: clock.nowMs() };
   const backups = currentValue(agent.reads.scheduledBackups);
+  const backupCopies = currentValue(agent.reads.backupCopies);
   const { growths } = growth;
   const contents = agent.etcdContent.contents();
-  const found = { certificates, servers, fileSystems, growths, components, backups, contents };
+  const found = { certificates, servers, fileSystems, growths, components, backups, backupCopies, contents };
   return renderMetrics(agentMetrics({ version: agentVersion, ...found, ...now }));
 }
 

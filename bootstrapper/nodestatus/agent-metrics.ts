@@ -11,7 +11,7 @@ import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
 import type { EtcdContent, EtcdName } from '../consensus/index.ts';
 import type { ApiServerHealth, StaticPodHealth } from '../kubernetes/index.ts';
 import type { CertificateExpiry } from './certificate-expiry.ts';
-import type { ScheduledBackups } from '../roleserve/index.ts';
+import type { BackupCopies, ScheduledBackups } from '../roleserve/index.ts';
 import { isFailing } from './is-failing.ts';
 
 /** Inputs of `agentMetrics()`. */
@@ -31,6 +31,8 @@ export interface AgentMetricsInput {
   readonly contents: Readonly<Record<EtcdName, EtcdContent>> | undefined;
   /** The scheduled backups of the cluster; undefined without a schedule, and on workers. */
   readonly backups: ScheduledBackups | undefined;
+  /** The copies of this node's backups; undefined if it makes none. */
+  readonly backupCopies: BackupCopies | undefined;
   /** Health of the API servers as the balancer reports it; empty when no balancer runs. */
   readonly servers: readonly ApiServerHealth[];
   readonly nowMs: number;
@@ -39,7 +41,7 @@ export interface AgentMetricsInput {
 /** Metrics of the agent: its process, its runnables, its certificates, and the balancer. Pure. */
 export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] {
   const { version, usage, machine, tree, certificates, fileSystems, growths } = input;
-  const { components, contents, backups, servers, nowMs } = input;
+  const { components, contents, backups, backupCopies, servers, nowMs } = input;
   return [
     ...processMetrics({ program: 'agent', version }, usage),
     {
@@ -99,6 +101,7 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
     ...growthMetrics(growths, { kind: 'etcd', label: 'etcd', of: 'database of an etcd member' }),
     ...contentMetrics(contents),
     ...backupMetrics(backups),
+    ...copyMetrics(backupCopies),
     ...balancerMetrics(servers),
   ];
 }
@@ -200,6 +203,17 @@ function backupMetrics(backups: ScheduledBackups | undefined): readonly MetricFa
       backups.newestMs,
     ),
     family('schedule_end_timestamp_seconds', 'When the signature of the schedule expires.', backups.endsMs),
+  ];
+}
+
+function copyMetrics(copies: BackupCopies | undefined): readonly MetricFamily[] {
+  return [
+    {
+      name: 'cluster_backup_copies_failing',
+      help: 'Whether the last attempt of this node to copy its backups failed; absent if the schedule names no target for copies.',
+      kind: 'gauge',
+      samples: copies === undefined ? [] : [{ value: Number(copies.isFailing) }],
+    },
   ];
 }
 

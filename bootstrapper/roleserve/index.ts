@@ -36,6 +36,7 @@ export {
   type RoleValues,
   RoleValueStore,
   type RoleValueWriters,
+  type BackupCopies,
   type ScheduledBackups,
   settingsFromSpec,
 } from './role-values.ts';

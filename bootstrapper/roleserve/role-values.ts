@@ -52,6 +52,12 @@ export interface ScheduledBackups {
   readonly newestMs: number;
 }
 
+/** The copies of this node's backups in the directory or the store that the schedule names. */
+export interface BackupCopies {
+  /** Whether the last attempt to copy failed. */
+  readonly isFailing: boolean;
+}
+
 /** Settings of Kubernetes from the configuration of the cluster. They are equal on every node. */
 export interface ClusterSettings {
   readonly clusterName: string;
@@ -106,6 +112,8 @@ export function createEventValues() {
     /** The newest configuration of the cluster, JSON, whose signature this node has verified. */
     signedConfiguration: unknownYet<string>(),
     scheduledBackups: unknownYet<ScheduledBackups>(),
+    /** undefined on a node that copies no backups. */
+    backupCopies: unknownYet<BackupCopies>(),
     /** The stage of the rotation that this node has completed. */
     localKeys: unknownYet<KeyStage>(),
   };
@@ -146,6 +154,7 @@ export type RoleValueWriters = { readonly [Name in RoleValueName]: Settable<Role
  * | kubernetesStatus    | Kubernetes worker     | init result, components, status push       |
  * | localKeys           | key rotation          | status push                                |
  * | scheduledBackups    | backup worker         | metrics                                    |
+ * | backupCopies        | copy worker           | metrics                                    |
  */
 export class RoleValueStore {
   /** Read-only views. A reader cannot set a value through them, not even with a cast. */

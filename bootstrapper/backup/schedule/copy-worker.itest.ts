@@ -72,6 +72,7 @@ function run(): void {
       backupCopyWorker(async () => ({
         ...{ files: cluster.files, clock: cluster.clock, clusterId: 'c0ffee', ownerKeys: [owner] },
         ...{ newestSchedule: '/schedule.json', nodeId: machine.nodeId, commands, ring: { kept } },
+        writes: cluster.published,
         streams: new DiskStreams(),
         readStoreCredentials: () => Promise.reject(new Error('there is no store')),
         stateEtcd: () => cluster.etcd,

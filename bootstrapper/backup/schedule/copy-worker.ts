@@ -7,6 +7,7 @@ import { ObjectStore, type StoreCredentials } from '../../../internal/objectstor
 import { BACKUP_COPIES_PREFIX, CLUSTER_PREFIX, records } from '../../../internal/records/index.ts';
 import { isControlPlane } from '../../../internal/role/index.ts';
 import type { Runnable } from '../../../internal/supervisor/index.ts';
+import type { RoleValueWriters } from '../../roleserve/index.ts';
 import type { BackupRing } from './backup-ring.ts';
 import { CopyDirectory } from './copy-directory.ts';
 import type { CopyTarget } from './copy-target.ts';
@@ -20,6 +21,7 @@ const EVERY_MS = 30_000;
 /** Inputs and ports (injected dependencies) of the copies of scheduled backups. */
 export interface CopyWorkerOptions extends ScheduleTrust {
   readonly nodeId: string;
+  readonly writes: Pick<RoleValueWriters, 'backupCopies'>;
   readonly commands: CommandRunner;
   readonly streams: Pick<StreamPort, 'readChunks'>;
   readonly ring: Pick<BackupRing, 'kept'>;
@@ -58,8 +60,12 @@ export function backupCopyWorker(open: (signal: AbortSignal) => Promise<CopyWork
  */
 async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promise<string> {
   const { nodeId, ring, clock } = options;
+  const { backupCopies } = options.writes;
   const state = options.stateEtcd();
-  if (state === undefined) return 'the control plane of this node';
+  if (state === undefined) {
+    backupCopies.set(undefined);
+    return 'the control plane of this node';
+  }
   const etcd = new Namespace(state, CLUSTER_PREFIX);
   const schedule = await readSchedule(options, etcd, signal);
   if (schedule !== undefined) requireCurrent(options, schedule.certificate);
@@ -67,6 +73,7 @@ async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promis
   const { record: before } = await records.backupCopies.read(etcd, key, signal);
   const directory = schedule && copyPlaceOf(schedule.certificate);
   if (directory === undefined || schedule?.certificate.nodeIds.includes(nodeId) !== true) {
+    backupCopies.set(undefined);
     if (before !== undefined) await etcd.commit({ when: [], then: [remove(key)] }, { signal });
     return 'a schedule of backups that names a target for copies';
   }
@@ -91,11 +98,13 @@ async function copyOnce(options: CopyWorkerOptions, signal: AbortSignal): Promis
     names = await target.update(ring.kept, { backups: own, keep, verified: known }, signal);
   } catch (error) {
     signal.throwIfAborted();
+    backupCopies.set({ isFailing: true });
     const code = findCoded(error)?.code ?? 'internal';
     const message = describeError(error).slice(0, MAX_MESSAGE);
     await write({ names: [...known], failure: { timeMs: Math.round(clock.nowMs()), code, message } });
     throw error;
   }
+  backupCopies.set({ isFailing: false });
   await write({ names: [...names] });
   return 'the next backup';
 }

@@ -25,7 +25,7 @@ import { MemoryEtcd, MemoryFiles, type FakeClock } from '../../../internal/testi
 import { BackupRing } from './backup-ring.ts';
 import { EventValue } from '../../../internal/event/index.ts';
 import { NodeStatusSchema } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import type { ScheduledBackups } from '../../roleserve/index.ts';
+import type { BackupCopies, ScheduledBackups } from '../../roleserve/index.ts';
 import type { ScheduleWorkerOptions, StateEtcd } from './schedule-worker.ts';
 
 const signal = new AbortController().signal;
@@ -64,7 +64,10 @@ export class FakeCluster {
   /** Paths of files that cannot be read. */
   readonly unreadable = new Set<string>();
   /** The values that the workers publish about the backups of the cluster. */
-  readonly published = { scheduledBackups: new EventValue<ScheduledBackups | undefined>() };
+  readonly published = {
+    scheduledBackups: new EventValue<ScheduledBackups | undefined>(),
+    backupCopies: new EventValue<BackupCopies | undefined>(),
+  };
   readonly files = new MemoryFiles();
   #compactRevision = 1n;
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { remove } from '../../../internal/etcd/index.ts';
 import { DiskStreams } from '../../../internal/file/index.ts';
+import { currentValue } from '../../../internal/event/index.ts';
 import { KubeError } from '../../../internal/kube/index.ts';
 import {
   FAKE_ACCESS,
@@ -83,6 +84,7 @@ function run(): void {
         ...{ files: cluster.files, clock: cluster.clock, clusterId: 'c0ffee', ownerKeys: [owner] },
         ...{ newestSchedule: '/schedule.json', nodeId: machine.nodeId, ring: { kept } },
         commands: { run: () => Promise.reject(new Error('no program is needed')) },
+        writes: cluster.published,
         streams: new DiskStreams(),
         stateEtcd: () => cluster.etcd,
         readStoreCredentials: (child) => readStoreCredentials({ getText }, child),
@@ -113,6 +115,8 @@ const has =
     const found = await copies();
     return found?.failure === undefined && found?.names.join() === seqs.map(nameOf).join();
   };
+/** What the metrics of the node tell. */
+const published = () => currentValue(cluster.published.backupCopies);
 const failsWith = (code: string) => async (): Promise<boolean> => (await copies())?.failure?.code === code;
 const stored = (): readonly string[] => [...store.objects.keys()].toSorted();
 const puts = (): readonly string[] => store.requests.filter((each) => each.startsWith('PUT'));
@@ -159,8 +163,10 @@ describe('StoreCopies', () => {
     for (const seq of [2, 3]) await take(seq);
     await until(failsWith('objectstore-unreachable'));
     expect((await copies())?.names).toEqual([nameOf(1)]);
+    expect(published()).toEqual({ isFailing: true });
     store.fault = () => false;
     await until(has(1, 2, 3));
+    expect(published()).toEqual({ isFailing: false });
     expect(stored()).toEqual([keyOf(1), keyOf(2), keyOf(3)]);
   });
 
@@ -310,6 +316,7 @@ describe('StoreCopies', () => {
     await until(has(1));
     await cluster.schedule([machine.nodeId], {});
     await until(async () => (await copies()) === undefined);
+    expect(published()).toBeUndefined();
     expect(stored()).toEqual([keyOf(1)]);
   });
 });

@@ -28,6 +28,7 @@ const OF_THE_HOST: readonly string[] = [
 /** Metrics that exist only while something fails, or once backups are scheduled. */
 const NOT_ALWAYS: readonly string[] = [
   'cluster_agent_runnable_failing',
+  'cluster_backup_copies_failing',
   'cluster_backup_newest_proved_timestamp_seconds',
   'cluster_backup_period_seconds',
   'cluster_backup_schedule_end_timestamp_seconds',
@@ -39,6 +40,7 @@ const NOT_ALWAYS: readonly string[] = [
 const WITHOUT_FIGURE: readonly string[] = [
   'doctor-agent',
   'doctor-backup',
+  'doctor-backup-copies',
   'doctor-backup-schedule',
   'doctor-etcd-unused',
   'doctor-node-error',

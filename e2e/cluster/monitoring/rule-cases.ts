@@ -103,6 +103,7 @@ function backupSeries(): readonly Series[] {
     period_seconds: 6 * 3600,
     newest_proved_timestamp_seconds: 0,
     schedule_end_timestamp_seconds: 300 * DAY_SECONDS,
+    copies_failing: 0,
   }).map(([name, value]) => ({ name: `cluster_backup_${name}`, labels: {}, values: constant(value) }));
 }
 
@@ -369,6 +370,11 @@ export const RULE_CASES: readonly RuleCase[] = [
     name: 'a backup that is nine periods old',
     fault: set('cluster_backup_period_seconds', {}, constant(600)),
     ...one('ClusterBackup', 'critical'),
+  },
+  {
+    name: 'copies of backups that fail',
+    fault: set('cluster_backup_copies_failing', { node: 'n2' }, constant(1)),
+    ...one('ClusterBackupCopies', 'critical', 'n2'),
   },
   {
     name: 'a schedule of backups that ends in 29 days',

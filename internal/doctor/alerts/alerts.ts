@@ -205,7 +205,12 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     limits: { critical: missed(limits.BACKUP_ERROR_PERIODS), warning: missed(limits.BACKUP_WARNING_PERIODS) },
     summary: 'The newest proved backup is {{ $value | humanizeDuration }} old',
   },
-  'doctor-backup-copies': { none: RECORDS },
+  'doctor-backup-copies': {
+    ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: 10 },
+    figure: 'cluster_backup_copies_failing',
+    limits: { critical: 1 },
+    summary: '{{ $labels.node }} fails to copy its backups to the directory or the store of the schedule',
+  },
   'doctor-etcd-learner': {
     ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: limits.LEARNER_WARNING_MS / MINUTE_MS },
     figure: 'etcd_server_is_learner',
