@@ -228,7 +228,12 @@ await test('a machine with a damaged disk refuses a second init, changes nothing
         () => machine.sh(`test ! -e ${STATE}/reset/order.json && cat ${STATE}/machine/fingerprint`),
         (text) => text.startsWith('sha256:') && text !== machine.fingerprint,
       );
-      const again = await remainsIn('again');
+      const again = join(bench.directory, 'again');
+      await mkdir(again);
+      await bench.must('--workspace', again, 'config', 'generate', '--name', 'damaged');
+      // The machine accepts only this owner. The new master secret makes the cluster another one.
+      for (const file of ['owner-key.pem', 'cluster.yaml'])
+        await copyFile(join(machine.workspace, file), join(again, file));
       await initIn(again, fingerprint);
       await eventually('the node is Ready', 120, nodes, (line) => / Ready /.test(line));
       const created = await machine.clusterId();
