@@ -15,6 +15,7 @@ import {
 import { layoutOf, StateFile } from '../workspace/index.ts';
 import { askCurators, askJoinServices, planesFrom, type ControlPlane } from './ask-curators.ts';
 import { askEvidence } from './ask-evidence.ts';
+import { askHostNames, hostFrom } from './ask-host-names.ts';
 import { askKubernetes } from './ask-kubernetes.ts';
 import { isWanted, measure, type CollectOptions } from './ask-metrics.ts';
 import { plain, readRecords, type CuratorAnswer } from './read-records.ts';
@@ -48,6 +49,10 @@ export async function collectFacts(
   ]);
   const { certificateMs, kubeconfigMs } = await readCredentialExpiry(context);
   const charts = await installedCharts(context, caller);
+  const addresses = [...caller.curatorEndpoints, ...controlPlanes.map(({ endpoint }) => endpoint)];
+  const { kubeconfig } = kubernetes;
+  const named = kubeconfig === undefined ? addresses : [kubeconfig.server, ...addresses];
+  const hostNames = await askHostNames(context, named.map(hostFrom));
   return {
     version: 1,
     takenMs: context.ports.clock.nowMs(),
@@ -57,7 +62,7 @@ export async function collectFacts(
     credentials: { certificateMs, ...(kubeconfigMs !== undefined && { kubeconfigMs }) },
     ...recordParts(answer),
     ...{ curators, joinServices, ...kubernetes },
-    ...{ metrics, evidence },
+    ...{ metrics, evidence, hostNames },
     ...(charts && { charts }),
   };
 }

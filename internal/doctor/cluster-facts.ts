@@ -312,6 +312,11 @@ const factsShape = z.object({
   apiServers: z.array(z.object({ node: name, answer: part(z.object({ version: name })) })).max(64),
   /** The server that the kubeconfig of the workspace names. Absent in files of earlier versions, and without a kubeconfig. */
   kubeconfig: z.object({ server: name, answer: part(z.object({})) }).optional(),
+  /** The host names that this workspace uses, as the workstation resolves them. Absent in files of earlier versions. */
+  hostNames: z
+    .array(z.object({ name, answer: part(z.object({ addresses: z.array(name).max(64) })) }))
+    .max(64)
+    .optional(),
   metrics: z.array(z.object({ node: name, answer: part(nodeMetrics) })).max(1_000),
   kubelets: z
     .array(

@@ -489,6 +489,14 @@ const ROWS: readonly Row[] = [
   row('doctor-credentials', 'a week is left', () => credentials(7 * DAY_MS), 'warning'),
   row('doctor-credentials', 'a millisecond is left', () => credentials(1), 'warning'),
   row('doctor-credentials', 'a credential has expired', () => credentials(0), 'error'),
+  row('doctor-host-name', 'it resolves', () => fakeFacts(), 'good'),
+  row('doctor-host-name', 'no name is used', () => fakeFacts({ hostNames: [] }), 'good'),
+  row(
+    'doctor-host-name',
+    'it does not resolve',
+    () => fakeFacts({ hostNames: [{ name: 'api.prod.example', answer: away() }] }),
+    'error',
+  ),
   row('doctor-kubeconfig', 'its server serves', () => fakeFacts(), 'good'),
   row(
     'doctor-kubeconfig',
@@ -1619,6 +1627,7 @@ describe('the checks of a cluster', () => {
       ...{ ...parts, records: away(), kubernetes: away(), clocks: [], curators: [], apiServers: [] },
       ...{ joinServices: [], metrics: [], kubelets: [] },
       kubeconfig: { server: 'https://192.0.2.1:6443', answer: away() },
+      hostNames: [{ name: 'api.prod.example', answer: away() }],
     });
     expect(
       diagnose(facts)

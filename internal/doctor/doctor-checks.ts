@@ -156,6 +156,17 @@ const ENTRIES: readonly Entry[] = [
     observe: workstation.credentials,
     explains: ['doctor-curator', 'doctor-api-server', 'doctor-kubernetes'],
   }),
+  entry('doctor-host-name', 'workstation', {
+    what: 'the addresses of the host names that the workspace uses, as the workstation resolves them',
+    observe: workstation.hostName,
+    explains: [
+      'doctor-curator',
+      'doctor-join-service',
+      'doctor-api-server',
+      'doctor-kubeconfig',
+      'doctor-kubernetes',
+    ],
+  }),
   entry('doctor-etcd-full', 'etcd', {
     what: 'the alarm of a full database, for each of the two etcd clusters',
     observe: etcd.full,

@@ -14,6 +14,10 @@ export const doctorErrors = defineErrors({
     'A credential of this workspace has expired, or expires soon.',
     'Run `cluster kubeconfig --renew`. Each command that reaches a curator also renews your operator certificate if it is due.',
   ),
+  'doctor-host-name': retryable.operator.unhealthy(
+    'This workstation does not find the address of a host name that the workspace uses: the server of the kubeconfig, or a control plane.',
+    'Look at /etc/resolv.conf and /etc/hosts of the workstation, and at the record of the name. If the name has changed, write the new one with `cluster kubeconfig --server URL`.',
+  ),
   'doctor-kubeconfig': retryable.operator.unhealthy(
     'The server that the kubeconfig of this workspace names does not serve: kubectl and helm cannot use it.',
     'If the machine is off or removed, name another control plane or a load balancer: `cluster kubeconfig --server URL`.',

@@ -118,6 +118,7 @@ export function fakeFacts(changes: Partial<ClusterFacts> = {}): ClusterFacts {
     joinServices: controlPlanes.map((node) => ({ node, answer: { ok: true, value: {} } })),
     apiServers: controlPlanes.map((node) => ({ node, answer: { ok: true, value: { version: 'v1.37.2' } } })),
     kubeconfig: { server: 'https://192.0.2.1:6443', answer: { ok: true, value: {} } },
+    hostNames: [{ name: 'api.prod.example', answer: { ok: true, value: { addresses: ['192.0.2.1'] } } }],
     metrics: names.map((node) => ({
       node,
       answer: {

@@ -10,7 +10,7 @@ import type { CheckCode } from './alerts.ts';
  * checks, so a new check without an alert must be added here deliberately.
  */
 const WITHOUT_ALERT: readonly CheckCode[] = [
-  ...(['doctor-credentials', 'doctor-kubeconfig', 'doctor-kubernetes'] as const),
+  ...(['doctor-credentials', 'doctor-host-name', 'doctor-kubeconfig', 'doctor-kubernetes'] as const),
   ...(['doctor-webhook', 'doctor-api-service', 'doctor-deployment', 'doctor-namespace'] as const),
   ...([
     'doctor-machine',

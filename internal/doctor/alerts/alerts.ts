@@ -51,6 +51,7 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
       'The clock of {{ $labels.node }} differs by {{ $value | humanizeDuration }} from the clock of Prometheus',
   },
   'doctor-credentials': { none: 'the check is about the workstation of an operator' },
+  'doctor-host-name': { none: 'the check is about the workstation of an operator' },
   'doctor-kubeconfig': { none: 'the check is about the workstation of an operator' },
   'doctor-etcd-full': {
     ...{ scope: 'cluster', unit: 'bool', is: '==', forMinutes: 1 },

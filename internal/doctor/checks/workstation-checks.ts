@@ -21,6 +21,23 @@ export const credentials: Observe = ({ credentials: own, takenMs }) => {
   ];
 };
 
+/** Judges whether the workstation finds the host names that the workspace uses. */
+export const hostName: Observe = ({ hostNames }) => {
+  const threshold = 'resolves';
+  if (hostNames === undefined) return [];
+  if (hostNames.length === 0) return [{ subject: 'host names', figure: 'none used', threshold }];
+  return hostNames.map(({ name, answer }) => {
+    const figure = answer.ok ? answer.value.addresses.join(', ') : 'does not resolve';
+    const cause = `this workstation does not resolve ${name}: ${answer.ok ? '' : answer.error}`;
+    return {
+      subject: `host name ${name}`,
+      figure,
+      threshold,
+      problem: failed(answer.ok ? undefined : cause),
+    };
+  });
+};
+
 /** Judges whether the server that the kubeconfig names serves: kubectl and helm use only this one. */
 export const kubeconfig: Observe = ({ kubeconfig: found }) => {
   const threshold = 'serves';
