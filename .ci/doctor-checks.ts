@@ -63,7 +63,7 @@ that cannot be read in 10 s refuses nothing. \`--skip-checks\` skips the gate, f
 
 A restart or removal is also refused while a voter is down and etcd would have no quorum without the node (\`doctor-etcd-quorum\`). The node with the damaged
 member may be taken out, and problems of disks do not delay the removal of a node that does not respond. Of \`doctor-machine\`, only a read-only file
-system counts. \`backup create\` refuses with \`doctor-backup-damaged\`, and lets another control plane take the backup while the disk or the
+system counts, and of full disks only those with less than 5 GiB free. \`backup create\` refuses with \`doctor-backup-damaged\`, and lets another control plane take the backup while the disk or the
 etcd members of one have a problem. \`recover quorum\` judges its own machine, and refuses wrong data with \`recover-damaged\`. \`init\` and every join run the
 checks of \`cluster preflight\` on the machine.
 `;

@@ -23,6 +23,10 @@ export const CONTENT_WARNING_MS = 3 * HOUR_MS;
 export const SPACE_WARNING_SHARE = 0.15;
 /** See `SPACE_WARNING_SHARE`. */
 export const SPACE_ERROR_SHARE = 0.1;
+/**
+ * Gates ignore a disk with more free space than this, whatever its share is: as much as the quotas of both etcd clusters together.
+ */
+export const GATE_SPACE_BYTES = 5 * 1024 ** 3;
 /** A disk that is full in a week, at its growth of the last days, needs somebody before it is. */
 export const GROWTH_WARNING_MS = 7 * DAY_MS;
 /** The kubelet evicts pods below 5 % (nodefs.inodesFree). */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile, stat } from 'node:fs/promises';
+import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { createHarness, type CliResult, type Harness } from '../../machines/harness.ts';
@@ -26,6 +26,23 @@ interface Finding {
   readonly subject: string;
   readonly node?: string;
   readonly cause: string;
+  readonly figure: string;
+}
+interface Ending {
+  readonly subject: string;
+  readonly endsMs: number;
+  /** Only of a forecast from growth. */
+  readonly figure?: string;
+}
+interface SavedFacts {
+  readonly records: {
+    readonly value: {
+      readonly nodes: readonly {
+        readonly name: string;
+        readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
+      }[];
+    };
+  };
 }
 interface Diagnosis {
   /** Likely causes first. */
@@ -103,6 +120,46 @@ await test('doctor names the cause of each fault first', async (story) => {
     const offline = await doctor.run(['--facts', path]);
     assert.deepEqual(offline.diagnosis, saved.diagnosis);
     assert.doesNotMatch(await readFile(path, 'utf8'), /PRIVATE KEY/);
+  });
+
+  await story.test('what --at foretells ends when the clock gets there', async (step) => {
+    const path = join(bench.directory, 'later.json');
+    const { stdout } = await bench.cli(
+      ...['--workspace', await cluster.workspace(), 'doctor', '--at', '+400d', '--output', 'json'],
+      ...['--save-facts', path],
+    );
+    const { endings } = resultOf<{ readonly endings: readonly Ending[] }>(stdout);
+    const facts = JSON.parse(await readFile(path, 'utf8')) as SavedFacts;
+    const moved = join(bench.directory, 'moved.json');
+    /** What has ended at this time, if nobody has renewed anything. */
+    const endedAt = async (takenMs: number): Promise<ReadonlySet<string>> => {
+      await writeFile(moved, JSON.stringify({ ...facts, takenMs }));
+      const { diagnosis } = await doctor.run(['--facts', moved]);
+      const ended = diagnosis.findings.filter(({ figure }) => /^(?:ended|expired)/.test(figure));
+      return new Set(ended.map(({ code, subject }) => `${code} ${subject}`));
+    };
+    const times = [
+      ...new Set(endings.filter(({ figure }) => figure === undefined).map(({ endsMs }) => endsMs)),
+    ];
+    assert.ok(times.length > NODES.length, `only ${times.length} times`);
+    for (const endsMs of times) {
+      const before = await endedAt(endsMs - 1);
+      const more = [...(await endedAt(endsMs))].filter((each) => !before.has(each));
+      step.diagnostic(`${new Date(endsMs).toISOString()}: ${more.join(', ')}`);
+      assert.ok(more.length > 0, `nothing ends at ${endsMs}`);
+    }
+    const { certificates } = facts.records.value.nodes.find(({ name }) => name === 'n1') ?? {
+      certificates: [],
+    };
+    assert.ok(certificates.length > 5, JSON.stringify(certificates));
+    for (const { name, notAfterMs } of certificates) {
+      /** Whether OpenSSL on the machine finds that the file has expired when its clock is a minute before or after that. */
+      const isExpired = async (minutes: number): Promise<boolean> => {
+        const script = `openssl x509 -in ${name} -noout -checkend $(( ${Math.floor(notAfterMs / 1000)} + ${minutes * 60} - $(date +%s) ))`;
+        return (await cluster.try('n1', 'sh', '-c', script)).code !== 0;
+      };
+      assert.deepEqual([await isExpired(-1), await isExpired(1)], [false, true], name);
+    }
   });
 
   await story.test('a wrong clock of the workstation', async (step) => {
@@ -284,6 +341,13 @@ async function outputOf(child: ReturnType<Harness['startCliIn']>): Promise<CliRe
     child.once('close', (exit) => resolve(exit ?? -1));
   });
   return { code, stdout, stderr };
+}
+
+/** The data of the result of a command with `--output json`, whatever its exit code. */
+function resultOf<T>(stdout: string): T {
+  const last = JSON.parse(stdout.trim().split('\n').at(-1) ?? '{}') as { readonly data?: T };
+  assert.ok(last.data, stdout);
+  return last.data;
 }
 
 /** Stops a process with SIGSTOP for as long as `work` runs. */

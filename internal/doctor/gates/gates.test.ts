@@ -57,10 +57,10 @@ const SILENT = { health: 'silent' };
 /** Facts in which the disk of a node has this much of its space or its inodes free. */
 function factsWithDisk(
   of: string,
-  free: { readonly bytes?: number; readonly inodes?: number },
+  free: { readonly bytes?: number; readonly of?: number; readonly inodes?: number },
 ): ClusterFacts {
   const facts = fakeFacts();
-  const disk = { name: 'kubelet disk', capacityBytes: 100, availableBytes: free.bytes ?? 60 };
+  const disk = { name: 'kubelet disk', capacityBytes: free.of ?? 100, availableBytes: free.bytes ?? 60 };
   const fileSystems = [{ ...disk, inodes: 100, inodesFree: free.inodes ?? 60 }];
   const kubelets = facts.kubelets.map((each) =>
     each.node === of ? { node: of, answer: { ok: true as const, value: { fileSystems } } } : each,
@@ -101,6 +101,7 @@ function factsWithoutMember(): ClusterFacts {
 }
 
 const MINUTE_MS = 60_000;
+const GIB = 1024 ** 3;
 
 describe('gateOf()', () => {
   const rows = [
@@ -193,6 +194,12 @@ describe('gateOf() by the check that refuses', () => {
     {
       name: 'one joins while the disk of a worker is full',
       facts: factsWithDisk('n4', { bytes: 5 }),
+      change: APPROVED,
+      want: undefined,
+    },
+    {
+      name: 'one joins while a large disk has room for etcd',
+      facts: factsWithDisk('n2', { bytes: 100 * GIB, of: 2_000 * GIB }),
       change: APPROVED,
       want: undefined,
     },
@@ -364,13 +371,20 @@ describe('backupDrawbackOf()', () => {
 });
 
 describe('recoveryGateOf()', () => {
-  const disk = (availableBytes: number) => [{ name: '/var/lib/cluster', capacityBytes: 100, availableBytes }];
+  const disk = (availableBytes: number, capacityBytes = 100) => [
+    { name: '/var/lib/cluster', capacityBytes, availableBytes },
+  ];
   const unmet = (...codes: string[]) => ({
     requirements: { ok: true as const, value: codes.map((code) => problem(code, 'the machine')) },
   });
   test.each([
     { name: 'nothing is wrong', facts: factsOfMachine(), want: undefined },
     { name: 'its disk is full', facts: factsOfMachine({ fileSystems: disk(5) }), want: 'doctor-disk-space' },
+    {
+      name: 'its large disk has room for etcd',
+      facts: factsOfMachine({ fileSystems: disk(100 * GIB, 2_000 * GIB) }),
+      want: undefined,
+    },
     { name: 'its disk is nearly full', facts: factsOfMachine({ fileSystems: disk(12) }), want: undefined },
     {
       name: 'its disk is read-only',

@@ -1,6 +1,6 @@
-import type { ClusterFacts, NodeFacts, RecordFacts } from '../cluster-facts.ts';
+import type { ClusterFacts, FileSystemFacts, NodeFacts, RecordFacts } from '../cluster-facts.ts';
 import { diagnose, type Finding } from '../diagnose.ts';
-import { LEARNER_WARNING_MS } from '../thresholds.ts';
+import { GATE_SPACE_BYTES, LEARNER_WARNING_MS } from '../thresholds.ts';
 import { BACKUP_DRAWBACKS, GATE_RULES, type GatedAction, type GateRule } from './gate-rules.ts';
 
 /** A change of the roles of a node, its removal or its restart. */
@@ -69,7 +69,11 @@ export function recoveryGateOf(facts: ClusterFacts): Finding | undefined {
   const kept = requirements.ok && requirements.value.filter(({ code }) => DATA_REQUIREMENTS.includes(code));
   const judged = {
     ...facts,
-    local: { ...local, ...(kept && { requirements: { ok: true as const, value: kept } }) },
+    local: {
+      ...local,
+      ...(kept && { requirements: { ok: true as const, value: kept } }),
+      fileSystems: local.fileSystems.map(roomy),
+    },
   };
   return diagnose(judged).find((each) => GATE_RULES.recovery.some((rule) => refuses(rule, each, local.node)));
 }
@@ -98,7 +102,7 @@ function isControlPlane(
 }
 
 /**
- * The facts as a gate judges them. Of the settings of machines only a read-only file system counts: the others do not stop a
+ * The facts as a gate judges them. A large disk has room for etcd although little of it is free. Of the settings of machines only a read-only file system counts: the others do not stop a
  * member that runs. Before another member joins, a control plane that has just joined counts as healthy: its first heartbeat may
  * come a moment later.
  */
@@ -121,8 +125,17 @@ function judgedFacts(facts: ClusterFacts, action: GatedAction): ClusterFacts {
   return {
     ...facts,
     records: { ok: true, value: { ...records.value, nodes } },
+    kubelets: facts.kubelets.map(({ node, answer }) => ({
+      node,
+      answer: answer.ok ? { ok: true, value: { fileSystems: answer.value.fileSystems.map(roomy) } } : answer,
+    })),
     metrics: facts.metrics.filter(({ node, answer }) => !young.has(node) || hasMembers(answer)),
   };
+}
+
+/** A file system with room for etcd, as one that is empty. */
+function roomy(disk: FileSystemFacts): FileSystemFacts {
+  return disk.availableBytes > GATE_SPACE_BYTES ? { ...disk, availableBytes: disk.capacityBytes } : disk;
 }
 
 function hasMembers(answer: ClusterFacts['metrics'][number]['answer']): boolean {
