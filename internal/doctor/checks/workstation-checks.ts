@@ -29,12 +29,8 @@ export const hostName: Observe = ({ hostNames }) => {
   return hostNames.map(({ name, answer }) => {
     const figure = answer.ok ? answer.value.addresses.join(', ') : 'does not resolve';
     const cause = `this workstation does not resolve ${name}: ${answer.ok ? '' : answer.error}`;
-    return {
-      subject: `host name ${name}`,
-      figure,
-      threshold,
-      problem: failed(answer.ok ? undefined : cause),
-    };
+    const problem = answer.ok ? undefined : failed(cause);
+    return { subject: `host name ${name}`, figure, threshold, problem };
   });
 };
 
