@@ -52,9 +52,7 @@ await test('doctor names the cause of faults that its authors have not chosen', 
       data?: { problems: readonly Problem[] };
     };
     assert.ok(last.data, `no result: ${stdout}`);
-    return last.data.problems.filter(
-      ({ code, grade }) => grade !== 'good' && !OF_THE_HOST.includes(code),
-    );
+    return last.data.problems.filter(({ code, grade }) => grade !== 'good' && !OF_THE_HOST.includes(code));
   };
   /** Asks until the answer is fine twice in a row, or the time is over. */
   const until = async (ms: number, isFine: (found: readonly Problem[]) => boolean) => {
