@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { reportRefused } from '../../attack-report.ts';
 import { createHarness, type Harness } from '../../machines/harness.ts';
-import { StoryCluster, reprovision, withoutEndpoints } from '../harness/story-cluster.ts';
+import { DashboardPage } from '../harness/dashboard-page.ts';
+import { installCli, place, reprovision, StoryCluster, withoutEndpoints } from '../harness/story-cluster.ts';
 import { eventually } from '../harness/node-shell.ts';
 
 const NAME = 'operators';
@@ -93,6 +94,76 @@ await test('operators with their own keys may do what their role allows', async 
         assert.match(stderr, /curator-denied/);
         reportRefused(step, `a viewer runs cluster ${args.join(' ')}`, 'the curator', 'curator-denied');
       }
+    },
+  );
+
+  await story.test(
+    'a viewer sees no more in a dashboard than the role allows, and nothing once it is taken away',
+    async (step) => {
+      const vera = new Person(bench, 'vera');
+      await mkdir(vera.directory);
+      await vera.must('operator', 'key', 'vera');
+      await owner(
+        'operator',
+        'add',
+        'vera',
+        '--role',
+        'viewer',
+        '--request',
+        vera.request,
+        '--out',
+        vera.grant,
+      );
+      await vera.must('operator', 'accept', vera.grant);
+      await cluster.sh('n1', 'kubectl create deployment shown-to-owners-only --image=example.invalid/none');
+      const start = (...args: readonly string[]) => bench.startCli(...args, 'dashboard', '--web');
+      await using page = await DashboardPage.open(start('--workspace', vera.directory));
+      await using all = await DashboardPage.open(start('--workspace', paths.workspace));
+      const textOf = async (of: DashboardPage): Promise<string> => Object.values(await of.parts()).join('\n');
+
+      const seen = await eventually(
+        'her page shows the nodes',
+        60,
+        () => textOf(page),
+        (text) => /vera, viewer/.test(text) && /\bn1\b/.test(text) && /\bn2\b/.test(text),
+      );
+      await eventually(
+        'the page of an owner names the pods that are not ready',
+        90,
+        () => textOf(all),
+        (text) => text.includes('shown-to-owners-only'),
+      );
+      assert.doesNotMatch(await textOf(page), /shown-to-owners-only/, 'a viewer reads nothing of Kubernetes');
+      assert.doesNotMatch(seen, /PRIVATE KEY|age1/);
+      for (const method of ['POST', 'PUT', 'DELETE'])
+        assert.equal((await page.ask(method, 'data')).status, 405, method);
+      const log = await page.ask('GET', 'logs?node=n1');
+      assert.equal(log.status, 200, 'as `cluster node logs` shows it to a viewer');
+      await log.body?.cancel();
+
+      await installCli(bench, NAME, 'n1');
+      for (const name of await readdir(vera.directory))
+        await place(cluster, 'n1', `/root/vera/${name}`, await readFile(join(vera.directory, name), 'utf8'));
+      const terminal = () =>
+        cluster.sh(
+          'n1',
+          "chmod -R go= /root/vera; script -qec 'stty cols 120 rows 30; timeout 15 cluster --workspace /root/vera dashboard' /dev/null < /dev/null || true",
+        );
+      const screen = await terminal();
+      assert.match(screen, /vera \(viewer\)/);
+      assert.match(screen, /n2/);
+      assert.doesNotMatch(screen, /shown-to-owners-only/);
+
+      await owner('operator', 'remove', '--yes', 'vera');
+      await eventually(
+        'her page loses the nodes',
+        60,
+        () => textOf(page),
+        (text) => !/\bn2\b/.test(text),
+      );
+      assert.doesNotMatch(await terminal(), /\bn2\b/);
+      reportRefused(step, 'a removed viewer looks at the dashboard', 'the curator', 'curator-not-member');
+      await cluster.sh('n1', 'kubectl delete deployment shown-to-owners-only; rm -rf /root/vera');
     },
   );
 
