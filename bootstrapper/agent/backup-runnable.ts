@@ -9,6 +9,7 @@ import {
   ETCD_NAMES,
   removeRestoredSnapshots,
   withRestoredSnapshot,
+  withThrowawayPlace,
 } from '../consensus/index.ts';
 import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES, PATHS } from '../kubernetes/index.ts';
 import type { Membership } from '../membership/index.ts';
@@ -31,6 +32,16 @@ export function backupRunnable(agent: Agent): Runnable {
       ring: backupRing(agent),
       etcdMembers: () => driver.etcdMembers(),
       writes,
+      withPlace: (neededBytes, work, child) =>
+        withThrowawayPlace(
+          agent,
+          {
+            ...{ stateDir: AGENT_PATHS.state, memoryDirectory: AGENT_PATHS.backupProof },
+            ...{ diskDirectory: backupRing(agent).work, neededBytes },
+          },
+          work,
+          child,
+        ),
       withSnapshot: (name, snapshot, work, child) => {
         const directory = currentValue(reads.clusterDirectory);
         const config = temporaryEtcdConfig(name, membership, directory, PORTS.proofEtcd);
@@ -38,7 +49,8 @@ export function backupRunnable(agent: Agent): Runnable {
       },
       cleanUp: (child) => {
         const layouts = ETCD_NAMES.map((name) => consensusLayout(AGENT_PATHS.state, name));
-        return removeRestoredSnapshots(agent, layouts, child);
+        const memoryDirectory = AGENT_PATHS.backupProof;
+        return removeRestoredSnapshots(agent, { layouts, memoryDirectory }, child);
       },
     };
   });

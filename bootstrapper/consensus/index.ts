@@ -41,7 +41,14 @@ export { ConsensusError } from './errors.ts';
 export { decideRecoveries, judgeRecoveries, type Surveys } from './recovery/judge-recoveries.ts';
 export { type RecoverConfig } from './recovery/data-copy.ts';
 export { recoverMember, surveyWithDataCopy, surveyMembers } from './recovery/recover-member.ts';
-export { removeRestoredSnapshots, withRestoredSnapshot } from './recovery/restored-etcd.ts';
+export {
+  PROOF_ETCD_UNIT,
+  PROOF_RESTORE_UNIT,
+  removeRestoredSnapshots,
+  withRestoredSnapshot,
+  type SnapshotToRestore,
+} from './recovery/restored-etcd.ts';
+export { withThrowawayPlace, type ThrowawayKind, type ThrowawayPlace } from './recovery/throwaway-place.ts';
 export { raiseEpoch, readEpoch, writeEpoch } from './recovery/epoch.ts';
 export { restoreFirstMember } from './recovery/restore-snapshot.ts';
 export { forgetKubernetesNodes } from './restored-kubernetes.ts';

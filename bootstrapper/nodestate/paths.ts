@@ -78,6 +78,8 @@ export const AGENT_PATHS = {
   /** Images of containerd. */
   images: '/var/lib/containerd',
   run: '/run/cluster',
+  /** Parent of the file system in memory in which a backup is proved while the state disk is not encrypted. */
+  backupProof: '/run/cluster/backup-proof',
 } as const;
 
 /** Files of the key rotation (bootstrapper/keyrotation). */

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import type { Provisioning } from '../../internal/config/index.ts';
-import { ETCD_INSTANCES } from '../consensus/index.ts';
+import { ETCD_INSTANCES, PROOF_ETCD_UNIT, PROOF_RESTORE_UNIT } from '../consensus/index.ts';
 import {
   EXPORTER_UNIT,
   JOINSERVICE_UNIT,
@@ -38,6 +38,7 @@ const DIRECTORIES = [
   dirname(PATHS.auditLog),
   '/var/log/pods',
   '/var/log/containers',
+  AGENT_PATHS.backupProof,
 ];
 /** The last one is the unit of earlier releases, which had only one etcd. */
 const ETCD_UNITS = [...Object.values(ETCD_INSTANCES).map(({ unit }) => unit), 'cluster-etcd.service'];
@@ -45,7 +46,7 @@ const LINKS = ['cni0', 'flannel.1', 'flannel-v6.1'];
 const WORKLOADS = {
   unitsToStop: [
     ...[KUBELET_UNIT, METADATA_GUARD_UNIT, APILB_UNIT, RELAY_UNIT, EXPORTER_UNIT],
-    ...[JOINSERVICE_UNIT, SIGNER_UNIT, ...ETCD_UNITS],
+    ...[JOINSERVICE_UNIT, SIGNER_UNIT, PROOF_RESTORE_UNIT, PROOF_ETCD_UNIT, ...ETCD_UNITS],
   ],
   runtimeUnit: CONTAINERD_UNIT,
 };

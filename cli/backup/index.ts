@@ -19,5 +19,5 @@ export {
 } from './schedule/schedule.ts';
 export { isStoreUrl, refuseStoreFlags, type StoreFlags } from './store/store-access.ts';
 export { runStoreFetch, runStoreList } from './store/store-backups.ts';
-export { clusterBackupsFrom, type ClusterBackups } from './schedule/schedule-view.ts';
+export { clusterBackupsFrom, type ClusterBackups, type KeptBackup } from './schedule/schedule-view.ts';
 export { runBackupVerify, type BackupVerifyOptions } from './verify-backup.ts';

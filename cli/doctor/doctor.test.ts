@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import {
   encodeBackupCertificate,
+  type CopyStore,
   recoveryKeyOfOwner,
   signBackupCertificate,
 } from '../../internal/backup/index.ts';
@@ -383,23 +384,7 @@ describe('runDoctor()', () => {
     },
   ])('names a control plane that cannot copy its backups to $name', async ({ target }) => {
     const nowMs = Date.now();
-    const keyPem = generateEd25519Key();
-    const content = {
-      ...{
-        clusterId: 'c',
-        epoch: 1,
-        nodeIds: [`node-${'0'.repeat(32)}`],
-        everyMinutes: 60,
-        keep: 1,
-        ...target,
-      },
-      ...{
-        recipients: [recoveryKeyOfOwner(keyPem).recipient],
-        issuedMs: nowMs,
-        endsMs: nowMs + 365 * DAY_MS,
-      },
-    };
-    const certificate = encodeBackupCertificate(signBackupCertificate(content, { keyPem, vouchers: [] }));
+    const certificate = scheduleBytes(target);
     const failure = { nodeId: NODE_ID, nodeName: 'n1', timeMs: BigInt(nowMs), code: 'away', message: 'why' };
     const copies = [{ nodeId: NODE_ID, nodeName: 'n1', directory: 'place', names: [], failure }];
     const { context } = await createCluster({
@@ -411,6 +396,22 @@ describe('runDoctor()', () => {
       { node: 'n1', grade: 'error', cause: expect.stringContaining('away: why') },
     ]);
     expect(exit).toBe('unhealthy');
+  });
+
+  test('names a control plane that proved its newest backup on its unencrypted disk', async () => {
+    const backup = (seq: bigint, nodeName: string, proofPlace: string) => ({
+      ...{ name: 'x', seq, nodeId: nodeName, nodeName, takenMs: 1n, provedMs: 2n, epoch: 1n, sha256: 'a' },
+      ...{ sizeBytes: 1n, proofPlace, proofBytes: 3n * 1024n ** 3n },
+    });
+    // n2 has more memory now than when it proved the older backup.
+    const backups = [backup(3n, 'n1', 'clear'), backup(2n, 'n2', 'memory'), backup(1n, 'n2', 'clear')];
+    const { context } = await createCluster({
+      admission: { listBackups: async () => ({ backups, certificate: scheduleBytes() }) },
+    });
+    const { result } = await doctor(context);
+    expect(result.problems.filter(({ code }) => code === 'doctor-backup-proof')).toMatchObject([
+      { node: 'n1', grade: 'warning', cause: expect.stringContaining('3.0 GiB') },
+    ]);
   });
 
   test('finds nothing in a healthy cluster, and prints figures and thresholds', async () => {
@@ -933,3 +934,23 @@ describe('runDoctor() with failures in Kubernetes', () => {
     expect(found.join()).not.toContain('secret');
   });
 });
+
+/** A schedule that an owner signed now. */
+function scheduleBytes(
+  target: { readonly copyTo?: string; readonly copyToStore?: CopyStore } = {},
+): Uint8Array {
+  const keyPem = generateEd25519Key();
+  const issuedMs = Date.now();
+  const content = {
+    ...{
+      clusterId: 'c',
+      epoch: 1,
+      nodeIds: [`node-${'0'.repeat(32)}`],
+      everyMinutes: 60,
+      keep: 1,
+      ...target,
+    },
+    ...{ recipients: [recoveryKeyOfOwner(keyPem).recipient], issuedMs, endsMs: issuedMs + 365 * DAY_MS },
+  };
+  return encodeBackupCertificate(signBackupCertificate(content, { keyPem, vouchers: [] }));
+}

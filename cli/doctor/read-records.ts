@@ -22,7 +22,7 @@ import {
   type Node,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { clusterBackupsFrom } from '../backup/index.ts';
+import { clusterBackupsFrom, type KeptBackup } from '../backup/index.ts';
 import {
   etcdFrom,
   fetchKeysView,
@@ -197,6 +197,7 @@ function backupFactsFrom(response: ListBackupsResponse): BackupFacts {
     }),
     ...(newestTakenMs !== undefined && { newestTakenMs }),
     ...(newestProvedMs !== undefined && { newestProvedMs }),
+    clearProofs: clearProofsOf(backups),
     ...(failure && { failure }),
     ...(schedule !== undefined &&
       copyPlaceOf(schedule) !== undefined && {
@@ -206,6 +207,15 @@ function backupFactsFrom(response: ListBackupsResponse): BackupFacts {
         })),
       }),
   };
+}
+
+/** The control planes whose newest proved backup was proved on an unencrypted disk. */
+function clearProofsOf(backups: readonly KeptBackup[]): NonNullable<BackupFacts['clearProofs']> {
+  const proved = backups.filter(({ provedMs }) => provedMs !== undefined);
+  const newest = proved.filter(({ nodeId }, at) => proved.findIndex((each) => each.nodeId === nodeId) === at);
+  return newest.flatMap(({ node, proofPlace }) =>
+    proofPlace?.place === 'clear' ? [{ node, sizeBytes: proofPlace.sizeBytes }] : [],
+  );
 }
 
 function collateralFrom(

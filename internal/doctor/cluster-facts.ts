@@ -265,6 +265,11 @@ const backups = z.object({
   newestTakenMs: timeMs.optional(),
   /** When the newest proved backup was taken. A backup is proved when its content was restored and checked. */
   newestProvedMs: timeMs.optional(),
+  /** Control planes that proved their newest backup on an unencrypted disk, and the space of the proof. */
+  clearProofs: z
+    .array(z.object({ node: name, sizeBytes: number }))
+    .max(64)
+    .optional(),
   /** Why the last attempt failed; undefined if it succeeded. */
   failure: backupFailure.optional(),
   /** Copies in the directory that the schedule names; undefined if the schedule names no directory. */

@@ -1140,6 +1140,14 @@ const ROWS: readonly Row[] = [
     () => scheduleWithout('id-n3'),
     'warning',
   ),
+  row('doctor-backup-proof', 'the data of the proofs was in memory or on encrypted disks', fakeFacts, 'good'),
+  row(
+    'doctor-backup-proof',
+    'a control plane with little memory proved a backup on its unencrypted disk',
+    () => withBackups(() => ({ clearProofs: [{ node: 'n2', sizeBytes: 2 ** 31 }] })),
+    'warning',
+    'n2',
+  ),
   row('doctor-backup-copies', 'the directory for copies is not mounted', failedCopy, 'error'),
   row(
     'doctor-backup-copies',

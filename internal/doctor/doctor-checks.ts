@@ -371,6 +371,10 @@ const ENTRIES: readonly Entry[] = [
     what: 'age and proof of the newest scheduled backup, and the last attempt',
     observe: backup.backup,
   }),
+  entry('doctor-backup-proof', 'backups', {
+    what: 'whether the unencrypted data of the proofs of scheduled backups was in memory or on an encrypted disk',
+    observe: backup.proof,
+  }),
   entry('doctor-backup-copies', 'backups', {
     what: 'copies of scheduled backups in the directory or the store that the schedule names',
     observe: backup.copies,

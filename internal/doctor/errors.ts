@@ -182,6 +182,10 @@ export const doctorErrors = defineErrors({
     'The owner’s signature on the schedule of backups has expired or expires soon, or the schedule does not name every control plane.',
     'Sign the schedule again with `cluster backup schedule set`.',
   ),
+  'doctor-backup-proof': retryable.operator.unhealthy(
+    'A control plane proved a backup on its unencrypted state disk, because it had too little memory. The data of the proof was deleted afterwards, but a reader of the disk may find it, as well as the database of etcd itself.',
+    'Give the control plane more memory, or provision it with an encrypted state disk (docs/decisions/state-disk.md).',
+  ),
   'doctor-backup-copies': retryable.operator.unhealthy(
     'A control plane does not copy its backups to the directory or the store that the schedule names, so they are on its own disk only.',
     'Correct what the cause names: `cluster help errors CODE` explains its code. Mount the file system of a directory on the node; for a store, look at its address, space and access key. If the node reports no copies, upgrade its agent. The node copies what is missing within a minute.',

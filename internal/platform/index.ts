@@ -2,6 +2,7 @@
  * The machine as a port: its addresses and boot id, systemd units, and the lock against a second process of
  * the same program.
  */
+export { readAvailableMemory } from './available-memory.ts';
 export { collectGarbageRegularly } from './collect-garbage.ts';
 export { PlatformError } from './errors.ts';
 export { addressBeside, interfaceAddress, LinuxMachine, type MachinePort } from './linux-machine.ts';

@@ -37,6 +37,15 @@ export const backupCopiesShape = z.strictObject({
 /** The node that takes a backup now. Exists on a lease. */
 export const backupClaimShape = z.strictObject({ version, nodeId: z.string(), seq: z.int().positive() });
 
+/**
+ * Where the unencrypted data of a proof was (`clear`: on an unencrypted disk, because the machine had too little memory), and its
+ * space.
+ */
+export const proofPlaceShape = z.strictObject({
+  place: z.enum(['memory', 'encrypted', 'clear']),
+  sizeBytes: z.int().positive(),
+});
+
 /** A backup that a control plane keeps on its disk. */
 export const backupShape = z.strictObject({
   version,
@@ -47,6 +56,8 @@ export const backupShape = z.strictObject({
   takenMs: z.int(),
   /** When the content of the backup was restored and compared; absent before that. */
   provedMs: z.int().optional(),
+  /** Absent before the proof, and if an earlier release made it. */
+  proof: proofPlaceShape.optional(),
   epoch: z.int().positive(),
   /** Of the whole file. */
   sha256: hex,

@@ -72,6 +72,7 @@ export {
 } from './record-kinds.ts';
 export {
   BACKUP_NAME,
+  proofPlaceShape,
   type BackupHeadRecord,
   type BackupCopiesRecord,
   type BackupRecord,

@@ -106,10 +106,11 @@ function failureToWire(
 }
 
 function backupToWire(record: BackupRecord, names: ReadonlyMap<string, string>) {
-  const { name, seq, nodeId, takenMs, provedMs = 0, epoch, sha256, sizeBytes } = record;
+  const { name, seq, nodeId, takenMs, provedMs = 0, proof, epoch, sha256, sizeBytes } = record;
   return {
     ...{ name, seq: BigInt(seq), nodeId, nodeName: names.get(nodeId) ?? '', sha256 },
     ...{ takenMs: BigInt(takenMs), provedMs: BigInt(provedMs) },
     ...{ epoch: BigInt(epoch), sizeBytes: BigInt(sizeBytes) },
+    ...(proof && { proofPlace: proof.place, proofBytes: BigInt(proof.sizeBytes) }),
   };
 }

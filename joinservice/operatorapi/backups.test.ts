@@ -100,7 +100,10 @@ test('backups are listed by number, newest first, with the names of nodes and th
       when: [],
       then: [
         records.backup.put(records.backup.key('1'), kept(1)),
-        records.backup.put(records.backup.key('2'), { ...kept(2, 'node-gone'), provedMs: NOW }),
+        records.backup.put(records.backup.key('2'), {
+          ...{ ...kept(2, 'node-gone'), provedMs: NOW },
+          proof: { place: 'clear', sizeBytes: 4096 },
+        }),
         records.backupHead.put(BACKUP_HEAD_KEY, { version: 1, seq: 2, failure }),
       ],
     },
@@ -108,7 +111,7 @@ test('backups are listed by number, newest first, with the names of nodes and th
   );
   expect(await list()).toMatchObject({
     backups: [
-      { seq: 2n, nodeName: '', provedMs: BigInt(NOW) },
+      { seq: 2n, nodeName: '', provedMs: BigInt(NOW), proofPlace: 'clear', proofBytes: 4096n },
       { seq: 1n, nodeName: 'n1', provedMs: 0n },
     ],
     failure: { nodeName: 'n1', code: 'backup-node-space', message: 'full' },

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { BackupError, verifyBackup } from '../../../internal/backup/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
 import { readJson, type FilePort, type StreamPort } from '../../../internal/file/index.ts';
-import { BACKUP_NAME, type BackupRecord } from '../../../internal/records/index.ts';
+import { BACKUP_NAME, proofPlaceShape, type BackupRecord } from '../../../internal/records/index.ts';
 import { BackupTaskError } from '../errors.ts';
 import { FILE_RATE, paced } from '../paced.ts';
 
@@ -15,6 +15,8 @@ const proofShape = z.strictObject({
   version: z.literal(1),
   sha256: z.hash('sha256'),
   provedMs: z.int().positive(),
+  /** Absent in files of earlier releases. */
+  proof: proofPlaceShape.optional(),
 });
 /** Files with these errors are of no use to anybody, and are deleted. */
 const UNUSABLE: readonly BackupError['code'][] = [
@@ -38,7 +40,7 @@ export interface RingTrust {
  * ```
  * DIRECTORY/kept/NAME         complete and encrypted
  * DIRECTORY/kept/NAME.proved  hash of the file, and when its content was proved
- * DIRECTORY/work              the next file, and unencrypted snapshots (etcd's own data on this disk is unencrypted too); emptied by every start
+ * DIRECTORY/work              the next file; on an encrypted disk, also the snapshots of its proof; emptied by every start
  * ```
  */
 export class BackupRing {
@@ -76,9 +78,9 @@ export class BackupRing {
     return this.#streams.freeBytes(this.work);
   }
 
-  /** Appends to a file of the backup in progress. */
-  append(name: string, offset: number, data: Uint8Array): Promise<void> {
-    return this.#streams.writeAt(join(this.work, name), offset, data);
+  /** Writes a piece of a file of the backup in progress. */
+  append(path: string, offset: number, data: Uint8Array): Promise<void> {
+    return this.#streams.writeAt(path, offset, data);
   }
 
   /** Reads the finished file back from the disk, verifies it, and keeps it. @throws BackupError */
@@ -94,9 +96,9 @@ export class BackupRing {
    * Writes beside the file that its content was proved. The record in etcd says so as well, but does not survive a recovery of
    * etcd, or a disk that was mounted late.
    */
-  async keepProof({ name, sha256, provedMs }: BackupRecord): Promise<void> {
+  async keepProof({ name, sha256, provedMs, proof }: BackupRecord): Promise<void> {
     if (provedMs === undefined || this.#proofs.has(name)) return;
-    const text = `${JSON.stringify({ version: 1, sha256, provedMs })}\n`;
+    const text = `${JSON.stringify({ version: 1, sha256, provedMs, proof })}\n`;
     await this.#files.writeAtomic(join(this.kept, name + PROOF_SUFFIX), text, { mode: FILE_MODE });
     this.#proofs.add(name);
   }
@@ -111,8 +113,7 @@ export class BackupRing {
     try {
       const found = await this.#verify(join(this.kept, name), trust, signal);
       const record = { version: 1 as const, seq, nodeId: trust.nodeId, name, ...found };
-      const provedMs = await this.#provedMs(name, found.sha256);
-      return provedMs === undefined ? record : { ...record, provedMs };
+      return { ...record, ...(await this.#proofOf(name, found.sha256)) };
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof BackupError && UNUSABLE.includes(error.code)) return undefined;
@@ -144,10 +145,12 @@ export class BackupRing {
     yield* this.#streams.readChunks(path, { signal });
   }
 
-  async #provedMs(name: string, sha256: string): Promise<number | undefined> {
+  async #proofOf(name: string, sha256: string): Promise<Pick<BackupRecord, 'provedMs' | 'proof'>> {
     const json = await readJson(this.#files, join(this.kept, name + PROOF_SUFFIX), MAX_PROOF_BYTES);
     const { data } = proofShape.safeParse(json);
-    return data?.sha256 === sha256 ? data.provedMs : undefined;
+    if (data?.sha256 !== sha256) return {};
+    const { provedMs, proof } = data;
+    return { provedMs, ...(proof && { proof }) };
   }
 
   async #verify(

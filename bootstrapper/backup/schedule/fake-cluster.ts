@@ -25,6 +25,7 @@ import { MemoryEtcd, MemoryFiles, type FakeClock } from '../../../internal/testi
 import { BackupRing } from './backup-ring.ts';
 import { EventValue } from '../../../internal/event/index.ts';
 import { NodeStatusSchema } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import type { ThrowawayKind } from '../../consensus/index.ts';
 import type { BackupCopies, ScheduledBackups } from '../../roleserve/index.ts';
 import type { ScheduleWorkerOptions, StateEtcd } from './schedule-worker.ts';
 
@@ -59,8 +60,15 @@ export class FakeCluster {
   compactsDuringSnapshot = false;
   /** Whether etcd answers nothing. */
   isAway = false;
+  /** The kind of place where proofs have their data, and the sizes for which places were asked, in bytes. */
+  placeKind: ThrowawayKind = 'memory';
+  readonly proofSizes: number[] = [];
+  /** Paths of all files of backups and proofs that were written. */
+  readonly written = new Set<string>();
   /** IDs of the nodes whose disks are full. */
   readonly full = new Set<string>();
+  /** Space that is left on full disks, in bytes. */
+  leftBytes = 1024;
   /** Paths of files that cannot be read. */
   readonly unreadable = new Set<string>();
   /** The values that the workers publish about the backups of the cluster. */
@@ -158,12 +166,13 @@ export class FakeCluster {
         yield (await files.read(path, MAX_BYTES)) ?? new Uint8Array();
       },
       writeAt: async (path, offset, bytes) => {
+        this.written.add(path);
         const before = (await files.read(path, MAX_BYTES)) ?? new Uint8Array();
         await files.writeAtomic(path, Buffer.concat([before.subarray(0, offset), bytes]));
       },
       publish: (from, to) => files.rename(from, to),
       copy: () => Promise.reject(new Error('not used')),
-      freeBytes: () => Promise.resolve(this.full.has(name) ? 1024 : 1024 ** 4),
+      freeBytes: () => Promise.resolve(this.full.has(name) ? this.leftBytes : 1024 ** 4),
       fileSystem: () => Promise.reject(new Error('not used by backups')),
     };
     return new BackupRing({ files, streams, clock: this.clock }, `/${name}`);
@@ -177,10 +186,20 @@ export class FakeCluster {
       newestSchedule: join('/', machine.nodeId, 'schedule.json'),
       ring: this.ringOf(machine.nodeId),
       etcdMembers: () => ({ state: this.#etcdOf('state'), kubernetes: this.#etcdOf('kubernetes') }),
-      withSnapshot: async (_name, snapshot, work) => {
-        this.restoredSnapshots.push(
-          Buffer.from((await this.files.read(snapshot, MAX_BYTES)) ?? []).toString(),
-        );
+      withPlace: async (neededBytes, work) => {
+        this.proofSizes.push(neededBytes);
+        const kind = this.placeKind;
+        const disk = join('/', machine.nodeId, 'work');
+        const snapshots = kind === 'memory' ? join('/memory', machine.nodeId) : disk;
+        await this.files.makeDirectory(snapshots);
+        try {
+          return await work({ kind, snapshots, restored: undefined, memoryBytes: 0 });
+        } finally {
+          await this.files.remove('/memory');
+        }
+      },
+      withSnapshot: async (_name, { path }, work) => {
+        this.restoredSnapshots.push(Buffer.from((await this.files.read(path, MAX_BYTES)) ?? []).toString());
         const { hash, keys } = this.restored;
         await work({
           maintenance: { hash: () => Promise.resolve({ hash, compactRevision: 1n }) },

@@ -90,6 +90,40 @@ describe('backupScheduleWorker()', () => {
     expect(await cluster.failure()).toBeUndefined();
   });
 
+  test('keeps the unencrypted snapshots in the place of the proof, and records what the place was', async () => {
+    const { cluster, machines, ids, run, until, proved } = await start(1);
+    await cluster.schedule(ids);
+    const [machine = createMachine()] = machines;
+    run(machine);
+    await until(proved(1));
+    const [record] = await cluster.kept();
+    expect(cluster.proofSizes).toEqual([record?.proof?.sizeBytes]);
+    // Both databases, the larger one restored, and the logs of etcd.
+    expect(record?.proof).toEqual({ place: 'memory', sizeBytes: 3 * 1000 + 192 * 1024 ** 2 });
+    const snapshots = [...cluster.written].filter((path) => path.endsWith('.snapshot'));
+    expect(snapshots).toHaveLength(2);
+    expect(snapshots.filter((path) => !path.startsWith('/memory/'))).toEqual([]);
+    expect(cluster.restoredSnapshots).toHaveLength(2);
+  });
+
+  test.each([
+    { placeKind: 'memory', leftBytes: 65 * 1024 ** 2, isTaken: true },
+    { placeKind: 'clear', leftBytes: 65 * 1024 ** 2, isTaken: false },
+    { placeKind: 'clear', leftBytes: 257 * 1024 ** 2, isTaken: true },
+  ] as const)(
+    'with $leftBytes bytes left on the disk and a proof in the place "$placeKind": a backup is taken: $isTaken',
+    async ({ placeKind, leftBytes, isTaken }) => {
+      const { cluster, machines, ids, run, until } = await start(1);
+      const [machine = createMachine()] = machines;
+      cluster.full.add(machine.nodeId);
+      Object.assign(cluster, { placeKind, leftBytes });
+      await cluster.schedule(ids);
+      run(machine);
+      await until(async () => (await cluster.kept()).length > 0 || (await cluster.failure()) !== undefined);
+      expect(await cluster.failure()).toBe(isTaken ? undefined : 'backup-node-space');
+    },
+  );
+
   test('publishes the period, the expiry of the signature and the time of the newest proved backup', async () => {
     const { cluster, machines, ids, run, until, proved, clock } = await start(1);
     const published = () => currentValue(cluster.published.scheduledBackups);

@@ -1,17 +1,22 @@
 import { afterEach, expect, test } from '@jest/globals';
-import { readFile, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { put, type EtcdClient } from '../../../internal/etcd/index.ts';
 import { ExecaRunner, type CommandRunner } from '../../../internal/exec/index.ts';
 import { closeOpened, findEtcdBinary, opened, temporaryDirectory } from '../../../internal/testing/index.ts';
 import { findFreePorts, noCommands, TestMember, testMemberConfig } from '../fake-member.ts';
 import type { RecoverConfig } from './data-copy.ts';
-import { PROOF_ETCD_UNIT, withRestoredSnapshot } from './restored-etcd.ts';
+import { PROOF_ETCD_UNIT, withRestoredSnapshot, type SnapshotToRestore } from './restored-etcd.ts';
 
 const signal = new AbortController().signal;
 const CALL = { signal, timeoutMs: 10_000 };
 afterEach(closeOpened);
 
+/** The place of a proof on an encrypted disk. */
+const onDisk = (snapshot: string): SnapshotToRestore => ({
+  path: snapshot,
+  place: { kind: 'encrypted', snapshots: dirname(snapshot), restored: undefined, memoryBytes: 0 },
+});
 const programs = new ExecaRunner({ path: '/usr/bin:/bin' });
 /** Runs programs without systemd: those in a transient unit are run directly. */
 const commands: CommandRunner = {
@@ -76,7 +81,7 @@ test('withRestoredSnapshot() runs a throwaway etcd with the content of the snaps
   await withRestoredSnapshot(
     { ...ports, units: watched },
     recover,
-    snapshot,
+    onDisk(snapshot),
     async (restored) => {
       expect((await restored.maintenance.hash(revision, CALL)).hash).toBe(hash);
       expect(await keysOf(restored, revision)).toHaveLength(3);
@@ -90,10 +95,10 @@ test('withRestoredSnapshot() runs a throwaway etcd with the content of the snaps
     signal,
   );
   // systemd kills the throwaway etcd before its memory use harms the members on the same machine, which have priority.
-  expect(units[0]).toMatch(/^MemoryMax=1G$/m);
+  expect(units[0]).toMatch(/^MemoryMax=1024M$/m);
   expect(units[0]).toMatch(/^CPUWeight=10$/m);
   expect(inUnits.at(-1)).toEqual(
-    expect.arrayContaining(['--property=MemoryMax=1G', '--property=CPUWeight=10', '--collect']),
+    expect.arrayContaining(['--property=MemoryMax=1024M', '--property=CPUWeight=10', '--collect']),
   );
   expect((await ports.units.status(PROOF_ETCD_UNIT, signal)).active).not.toBe('active');
   await expect(stat(directory)).rejects.toThrow('ENOENT');
@@ -107,8 +112,31 @@ test('withRestoredSnapshot() refuses a damaged snapshot, and leaves no files', a
   bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 1;
   await writeFile(snapshot, bytes);
   const work = () => Promise.reject(new Error('it must not run'));
-  await expect(withRestoredSnapshot(member.portsOf(), recover, snapshot, work, signal)).rejects.toMatchObject(
-    { code: 'consensus-snapshot-invalid' },
-  );
+  await expect(
+    withRestoredSnapshot(member.portsOf(), recover, onDisk(snapshot), work, signal),
+  ).rejects.toMatchObject({ code: 'consensus-snapshot-invalid' });
   await expect(stat(join(recover.layout.etcdHome, 'throwaway'))).rejects.toThrow('ENOENT');
+});
+
+test('withRestoredSnapshot() keeps the throwaway etcd in the given directory, and allows it the memory of the files there', async () => {
+  const { member, recover, snapshot } = await start();
+  const restoredIn = join(dirname(snapshot), 'memory');
+  const seen: string[] = [];
+  await withRestoredSnapshot(
+    member.portsOf(),
+    recover,
+    {
+      path: snapshot,
+      place: { ...onDisk(snapshot).place, restored: restoredIn, memoryBytes: 300 * 1024 ** 2 - 1 },
+    },
+    async () => {
+      seen.push(...(await readdir(join(restoredIn, 'data'))));
+    },
+    signal,
+  );
+  expect(seen).toEqual(['member']);
+  expect(inUnits.at(-1)).toEqual(
+    expect.arrayContaining(['--property=MemoryMax=1324M', '--property=MemoryHigh=1068M']),
+  );
+  await expect(stat(restoredIn)).rejects.toThrow('ENOENT');
 });

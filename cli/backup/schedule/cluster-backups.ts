@@ -24,13 +24,17 @@ export async function runClusterBackupList(
   const listed = backups.filter((each) => node === undefined || [each.node, each.nodeId].includes(node));
   context.host.list({
     data: {
-      backups: listed.map(({ takenMs, provedMs, ...rest }) => ({
-        ...rest,
-        copied: isCopied({ takenMs, provedMs, ...rest }),
-        takenAt: new Date(takenMs).toISOString(),
-        proof: contentProof({ provedMs }),
-        ...(provedMs === undefined ? {} : { provedAt: new Date(provedMs).toISOString() }),
-      })),
+      backups: listed.map((each) => {
+        const { takenMs, provedMs, proofPlace, ...rest } = each;
+        return {
+          ...rest,
+          copied: isCopied(each),
+          takenAt: new Date(takenMs).toISOString(),
+          proof: contentProof({ provedMs }),
+          ...(proofPlace && { proofPlace: proofPlace.place, proofBytes: proofPlace.sizeBytes }),
+          ...(provedMs === undefined ? {} : { provedAt: new Date(provedMs).toISOString() }),
+        };
+      }),
     },
     items: listed,
     nameOf: ({ name }) => name,
@@ -40,12 +44,17 @@ export async function runClusterBackupList(
       { title: 'TAKEN', textOf: ({ takenMs }) => new Date(takenMs).toISOString() },
       { title: 'EPOCH', textOf: ({ epoch }) => String(epoch) },
       { title: 'SIZE', textOf: ({ sizeBytes }) => formatBytes(sizeBytes) },
-      { title: 'PROOF', textOf: contentProof },
+      { title: 'PROOF', textOf: renderContentProof },
       ...(copies.length === 0
         ? []
         : [{ title: 'COPIED', textOf: (each: KeptBackup) => (isCopied(each) ? 'yes' : 'no') }]),
     ],
   });
+}
+
+function renderContentProof({ provedMs, proofPlace }: KeptBackup): string {
+  const proof = contentProof({ provedMs });
+  return proofPlace?.place === 'clear' ? `${proof} (on an unencrypted disk)` : proof;
 }
 
 /** Flags of `cluster backup fetch`. */

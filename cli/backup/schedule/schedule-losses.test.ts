@@ -18,6 +18,7 @@ const { workspaceSha256: _sealed, ...unsealed } = base;
 
 const kept = (nodeId: string, provedMs: number | undefined): KeptBackup => ({
   ...{ name: 'x', seq: 1, nodeId, node: nodeId, takenMs: 1, provedMs, epoch: 1, sha256: '', sizeBytes: 1 },
+  proofPlace: undefined,
 });
 /** n1 keeps three proved backups and one without a proof, n2 one proved backup. */
 const BACKUPS = [kept('n1', 4), kept('n1', 3), kept('n1', 2), kept('n1', undefined), kept('n2', 1)];

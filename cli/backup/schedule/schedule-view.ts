@@ -24,6 +24,14 @@ export interface KeptBackup {
   readonly epoch: number;
   readonly sha256: string;
   readonly sizeBytes: number;
+  /** Where the unencrypted data of the proof was, and its space; undefined if it is not known. */
+  readonly proofPlace: ProofPlace | undefined;
+}
+
+/** `clear`: on an unencrypted disk, because the node had too little memory. */
+export interface ProofPlace {
+  readonly place: 'memory' | 'encrypted' | 'clear';
+  readonly sizeBytes: number;
 }
 
 /** What the cluster says about its backups. */
@@ -84,6 +92,7 @@ export function clusterBackupsFrom({
       takenMs: Number(each.takenMs),
       provedMs: each.provedMs === 0n ? undefined : Number(each.provedMs),
       ...{ epoch: Number(each.epoch), sha256: printable(each.sha256), sizeBytes: Number(each.sizeBytes) },
+      proofPlace: proofPlaceFrom(each),
     })),
     failure: failureFrom(failure),
     copies: copies.map((each) => ({
@@ -96,6 +105,15 @@ export function clusterBackupsFrom({
       failure: failureFrom(each.failure),
     })),
   };
+}
+
+/** A place that this version does not know is left out. */
+function proofPlaceFrom({
+  proofPlace: place,
+  proofBytes,
+}: ListBackupsResponse['backups'][number]): ProofPlace | undefined {
+  if (place !== 'memory' && place !== 'encrypted' && place !== 'clear') return undefined;
+  return { place, sizeBytes: Number(proofBytes) };
 }
 
 function failureFrom(failure: ListBackupsResponse['failure']): BackupFailure | undefined {

@@ -82,6 +82,7 @@ async function createCluster(role = 'owner') {
   const backup = (seq: number, provedMs: bigint, sha256: string) => ({
     ...{ name: `0000000${seq}-20270115T080000000Z.backup`, seq: BigInt(seq), nodeId: NODE, nodeName: 'n1' },
     ...{ takenMs: BigInt(NOW), provedMs, epoch: 1n, sha256, sizeBytes: BigInt(cluster.file.length) },
+    ...(provedMs === 0n ? {} : { proofPlace: 'clear', proofBytes: 4096n }),
   });
   let fingerprint = '';
   const harness = await createCuratorHarness(
@@ -414,9 +415,11 @@ describe('backups that control planes keep', () => {
     expect(lastOf(owner)).toMatchObject({
       backups: [
         { seq: 2, node: 'n1', proof: 'TAKEN' },
-        { seq: 1, node: 'n1', proof: 'CONTENT-PROVED' },
+        { seq: 1, node: 'n1', proof: 'CONTENT-PROVED', proofPlace: 'clear', proofBytes: 4096 },
       ],
     });
+    expect(textOf(owner)).toMatch(/TAKEN +no$/m);
+    expect(textOf(owner)).toMatch(/CONTENT-PROVED \(on an unencrypted disk\) +yes$/m);
     await runClusterBackupList(owner, { node: 'n2' });
     expect(lastOf(owner)).toEqual({ backups: [] });
   });

@@ -5,6 +5,8 @@ import type { BenchResult } from '../result.ts';
 const MB = 1e6;
 const POLL_MS = 250;
 const STATE = '/var/lib/cluster';
+/** File system in memory of a proof. */
+const PROOF = '/run/cluster/backup-proof/memory';
 const PROOF_UNIT = 'cluster-etcd-proof';
 
 /** What a node does for a scheduled backup. */
@@ -20,8 +22,8 @@ const UNITS = [
 /** Prints the stage, then lines of "UNIT KIB". */
 const SCRIPT = `
   if systemctl --quiet is-active ${PROOF_UNIT}; then echo compared
-  elif ls -d ${STATE}/etcd-*/throwaway > /dev/null 2>&1; then echo restored
-  elif [ -n "$(ls ${STATE}/backups/work 2> /dev/null)" ]; then echo taken
+  elif [ -n "$(ls -d ${STATE}/etcd-*/throwaway ${PROOF}/restored 2> /dev/null)" ]; then echo restored
+  elif [ -n "$(ls ${STATE}/backups/work ${PROOF} 2> /dev/null)" ]; then echo taken
   else echo none; fi
   for unit in ${UNITS.map(({ unit }) => unit).join(' ')}; do
     pid=$(systemctl show --property MainPID --value $unit)

@@ -40,6 +40,7 @@ interface KeptBackup {
   readonly seq: number;
   readonly node: string;
   readonly proof: string;
+  readonly proofPlace?: string;
   readonly sha256: string;
 }
 
@@ -149,6 +150,14 @@ await test('an owner takes a backup of a running cluster and proves that it can 
       );
       assert.match(left, /^\S*kept\/[0-9]{8}-\S*\.backup\n\S*\.backup\.proved\ninactive$/);
       assert.doesNotMatch(left, /work|throwaway/);
+      // The state disk of this machine is not encrypted, so the data of the proof was in memory.
+      assert.equal((await proved(1))[0]?.proofPlace, 'memory');
+      const mounts = await cluster.sh(
+        'n1',
+        'grep -c backup-proof /proc/1/mountinfo || true; ls /run/cluster',
+      );
+      assert.match(mounts, /^0\n/);
+      assert.doesNotMatch(mounts, /backup-proof/);
       // The tests below count the backups in the workspace.
       await mkdir(join(workspace, 'fetched'));
       const fetched = join(workspace, 'fetched', 'newest.backup');

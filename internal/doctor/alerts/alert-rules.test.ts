@@ -31,7 +31,7 @@ const WITHOUT_ALERT: readonly CheckCode[] = [
     'doctor-join-service',
   ] as const),
   'doctor-old-disk',
-  'doctor-disk-clear',
+  ...(['doctor-backup-proof', 'doctor-disk-clear'] as const),
   ...(['doctor-pods', 'doctor-budget', 'doctor-chart', 'doctor-skew'] as const),
   ...(['doctor-kubernetes-support'] as const),
 ];

@@ -212,6 +212,7 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
     limits: { critical: 1 },
     summary: '{{ $labels.node }} fails to copy its backups to the directory or the store of the schedule',
   },
+  'doctor-backup-proof': { none: RECORDS },
   'doctor-etcd-learner': {
     ...{ scope: 'node', unit: 'bool', is: '==', forMinutes: limits.LEARNER_WARNING_MS / MINUTE_MS },
     figure: 'etcd_server_is_learner',

@@ -1,4 +1,5 @@
 import { formatDuration } from '../../clock/index.ts';
+import { formatBytes } from '../../printable/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import type { BackupFacts, ClusterFacts, FactsPart } from '../cluster-facts.ts';
 import { judgePart, type Observe } from '../observe.ts';
@@ -54,6 +55,22 @@ function attempt(failure: BackupFacts['failure'], nowMs: number): Observation {
   const figure = `failed ${formatDuration(nowMs - timeMs)} ago`;
   return { ...seen, node, figure, problem: warned(`a backup failed on node ${node}: ${code}: ${message}`) };
 }
+
+/** Whether the unencrypted data of a proof was in memory or on an encrypted disk. */
+export const proof: Observe = (facts) => {
+  const subject = 'data of proofs';
+  const threshold = 'in memory or on an encrypted disk';
+  return judgePart(partOf(facts), { subject, threshold }, ({ schedule: signed, clearProofs = [] }) => {
+    if (signed === undefined) return [];
+    if (clearProofs.length === 0) return [{ subject, figure: 'protected', threshold }];
+    return clearProofs.map(({ node, sizeBytes }) => ({
+      ...{ subject: `data of proofs of ${node}`, node, figure: 'on an unencrypted disk', threshold },
+      problem: warned(
+        `node ${node} proved its newest backup on its unencrypted state disk, because less memory than ${formatBytes(sizeBytes)} and 512 MiB of reserve was available`,
+      ),
+    }));
+  });
+};
 
 /** Whether each control plane has its backups in the directory or the store that the schedule names. */
 export const copies: Observe = (facts) => {

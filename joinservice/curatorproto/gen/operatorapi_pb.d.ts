@@ -1266,6 +1266,21 @@ export declare type Backup = Message<"cluster.curator.v1.Backup"> & {
    * @generated from field: uint64 size_bytes = 9;
    */
   sizeBytes: bigint;
+
+  /**
+   * Where the unencrypted data of the proof was: "memory", "encrypted" (disk) or "clear" (an unencrypted disk, because the node had too
+   * little memory). Empty if it is not known.
+   *
+   * @generated from field: string proof_place = 10;
+   */
+  proofPlace: string;
+
+  /**
+   * Space that the proof took, in bytes.
+   *
+   * @generated from field: uint64 proof_bytes = 11;
+   */
+  proofBytes: bigint;
 };
 
 /**
