@@ -1,4 +1,7 @@
 import { createPrivateKey, createPublicKey } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import {
@@ -14,6 +17,7 @@ import { readCaller } from '../cluster/index.ts';
 import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
 import { layoutOf, readOwnerKey } from '../workspace/index.ts';
 import { runBackupCreate } from './create-backup.ts';
+import { runBackupShow } from './manage-backups.ts';
 
 const open: AsyncDisposable[] = [];
 afterEach(async () => {
@@ -121,5 +125,32 @@ describe('cluster backup create --to -', () => {
     const full = new Error('no space left on device');
     Object.defineProperty(owner.host, 'bytes', { value: () => Promise.reject(full) });
     await expect(runBackupCreate(owner, OPTIONS)).rejects.toThrow('no space left');
+  });
+});
+
+describe('a backup by an owner without the master secret', () => {
+  test('says that the backup contains no workspace: at its creation, in its result, and in backup show', async () => {
+    const { owner } = await createCluster();
+    await owner.ports.files.remove(layoutOf('/owner').masterSecret);
+    const directory = await mkdtemp(join(tmpdir(), 'cluster-create-'));
+    open.push({ [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }) });
+    const to = join(directory, 'other.backup');
+    await runBackupCreate(owner, { to, recipients: [] });
+    const text = (): string =>
+      owner.host.records.flatMap((each) => (each.kind === 'result' ? [each.text] : [])).at(-1) ?? '';
+    expect(owner.host.codes).toContain('backup-without-workspace');
+    expect(owner.host.answered).toMatchObject({ hasWorkspace: false });
+    expect(text()).toMatch(/^Workspace: +not in the backup/m);
+    await runBackupShow(owner, to);
+    expect(owner.host.answered).toMatchObject({ hasWorkspace: false });
+    expect(text()).toMatch(/^Workspace: +not in the backup/m);
+  });
+
+  test('is not said about a backup of the first owner', async () => {
+    const { owner } = await createCluster();
+    await runBackupCreate(owner, OPTIONS);
+    expect(owner.host.codes).not.toContain('backup-without-workspace');
+    const said = owner.host.records.find((each) => each.kind === 'say' && each.code === 'backup-written');
+    expect(said).toMatchObject({ data: { hasWorkspace: true } });
   });
 });

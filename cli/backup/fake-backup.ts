@@ -10,6 +10,7 @@ import {
   writeBackup,
   type BackupFacts,
 } from '../../internal/backup/index.ts';
+import { parseDocument } from 'yaml';
 import { clusterPartOf, type ClusterConfig } from '../../internal/config/index.ts';
 import { generateEd25519Key } from '../../internal/crypto/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
@@ -42,12 +43,24 @@ export async function createBackup(
     /** The configuration of the cluster; default: that of the workspace. */
     readonly configured?: ClusterConfig;
     readonly nodes?: BackupFacts['nodes'];
+    /** Charts of cluster.yaml by name: their paths. */
+    readonly charts?: Readonly<Record<string, string>>;
+    /** Called before the backup is taken. */
+    readonly prepare?: (files: MemoryFiles) => Promise<void>;
   } = {},
 ) {
   const files = new MemoryFiles();
   const owner = contextOf(files, '/owner');
   await generateWorkspace(owner, { name: 'prod' });
   const layout = layoutOf('/owner');
+  const charts = Object.entries(change.charts ?? {}).map(([name, chart]) => ({ name, chart }));
+  if (charts.length > 0) {
+    const text = Buffer.from((await files.read(layout.config, 1e6)) ?? '').toString();
+    const document = parseDocument(text);
+    document.set('charts', charts);
+    await files.writeAtomic(layout.config, document.toString());
+  }
+  await change.prepare?.(files);
   const { keyPem } = await readOwnerKey(owner, layout);
   const clusterId = change.clusterId ?? clusterIdFrom(await readMasterSecret(owner, layout));
   const recipients = [recoveryKeyOfOwner(keyPem).recipient];
@@ -86,5 +99,5 @@ export async function createBackup(
   directories.push(directory);
   const file = join(directory, 'prod.backup');
   await writeFile(file, bytes);
-  return { files, file, bytes };
+  return { files, file, bytes, host: owner.host };
 }

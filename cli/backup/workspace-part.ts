@@ -25,19 +25,33 @@ import {
   type AdoptedWorkspace,
 } from '../workspace/index.ts';
 import { BackupCommandError } from './errors.ts';
+import {
+  MAX_CHARTS_BYTES,
+  packCharts,
+  packedChartShape,
+  unpackCharts,
+  type PackedChart,
+} from './packed-charts.ts';
 import { readRecoveryKey } from './recovery-key.ts';
 
-/** What a workspace needs besides the owner key: the texts of master-secret.json and cluster.yaml. */
-const partShape = z.strictObject({
-  version: z.literal(1),
-  masterSecret: z.string(),
-  configuration: z.string(),
-});
-const MAX_PART_BYTES = 2 * MAX_CONFIG_BYTES;
+const NO_WORKSPACE =
+  'this workspace has no master secret (master-secret.json), as that of an owner who did not create the cluster: the backup contains no workspace. To restore it, you need a copy of the workspace of the first owner as well';
 
 /**
- * The part `workspace` of a backup: master secret and cluster.yaml, encrypted here to the recovery keys, because no node may see them.
- * Empty if this workspace is not that of the first owner.
+ * What a workspace needs besides the owner key: the texts of master-secret.json and cluster.yaml, and the charts that cluster.yaml
+ * names by a path. Version 1 has no charts.
+ */
+const partShape = z.strictObject({
+  version: z.literal([1, 2]),
+  masterSecret: z.string(),
+  configuration: z.string(),
+  charts: z.array(packedChartShape).optional(),
+});
+const MAX_PART_BYTES = 2 * MAX_CONFIG_BYTES + 2 * MAX_CHARTS_BYTES;
+
+/**
+ * The part `workspace` of a backup: master secret, cluster.yaml and the charts that it names by a path, encrypted here to the recovery
+ * keys, because no node may see them. Empty if this workspace is not that of the first owner. Warns about each thing that is missing in it.
  */
 export async function sealWorkspacePart(
   context: CommandContext,
@@ -45,10 +59,14 @@ export async function sealWorkspacePart(
 ): Promise<Uint8Array> {
   const { files } = context.ports;
   const layout = layoutOf(context.paths.workspace);
-  if ((await files.stat(layout.masterSecret)) === undefined) return new Uint8Array();
+  if ((await files.stat(layout.masterSecret)) === undefined) {
+    context.host.warn('backup-without-workspace', NO_WORKSPACE);
+    return new Uint8Array();
+  }
   const masterSecret = renderMasterSecret(await readMasterSecret(context, layout)).reveal();
   const configuration = (await readText(files, layout.config, MAX_CONFIG_BYTES)) ?? '';
-  const part = partShape.parse({ version: 1, masterSecret, configuration });
+  const charts = await packCharts(context, layout);
+  const part = partShape.parse({ version: 2, masterSecret, configuration, charts });
   return collect(encryptAge(one(Buffer.from(JSON.stringify(part), 'utf8')), recipients));
 }
 
@@ -84,8 +102,10 @@ export async function restoreWorkspace(
   });
   await using workspace = await openWorkspace(context, 'cluster restore');
   const configText = keys.configure?.(opened.configText) ?? opened.configText;
+  const { charts, ...adopted } = opened;
+  await unpackCharts(context.ports.files, workspace.layout.root, charts);
   await adoptWorkspace(context, workspace.layout, {
-    ...{ ...opened, configText, ownerKey },
+    ...{ ...adopted, configText, ownerKey },
     keyPath: keys.ownerKey,
   });
 }
@@ -99,7 +119,7 @@ export async function openWorkspacePart(
   file: string,
   { clusterId, certificate }: BackupHeader,
   key: RecoveryKey,
-): Promise<Omit<AdoptedWorkspace, 'ownerKey'>> {
+): Promise<Omit<AdoptedWorkspace, 'ownerKey'> & { readonly charts: readonly PackedChart[] }> {
   const sealed: Uint8Array[] = [];
   const chunks = new DiskStreams().readChunks(file, { signal });
   for await (const { name, data } of readBackupParts(chunks, [key])) {
@@ -126,7 +146,7 @@ export async function openWorkspacePart(
   );
   if (clusterIdFrom(masterSecret) !== clusterId)
     throw invalid('its master secret belongs to another cluster');
-  return { masterSecret, configText: parsed.data.configuration };
+  return { masterSecret, configText: parsed.data.configuration, charts: parsed.data.charts ?? [] };
 }
 
 async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {

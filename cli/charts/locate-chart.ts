@@ -1,12 +1,10 @@
 import { createHash } from 'node:crypto';
-import { join, resolve } from 'node:path';
 import type { BlobStore, BundleManifest } from '../../internal/bundle/index.ts';
 import { FileError, type FilePort } from '../../internal/file/index.ts';
 import { findCaBundle } from './ca-bundle.ts';
 import { ChartError } from './errors.ts';
+import { findLocalChart, readChartFiles, type ChartFiles } from './local-charts.ts';
 import type { ChartSource, PlannedChart } from './plan-charts.ts';
-
-const MAX_CHART_BYTES = 64 * 1024 * 1024;
 
 /** A chart in the form of helm's arguments. */
 export interface LocatedChart {
@@ -40,8 +38,8 @@ export async function locateChart(source: ChartSource, ports: SourcePorts): Prom
 async function locateOwn(source: OwnSource, ports: OwnSourcePorts): Promise<LocatedChart> {
   switch (source.kind) {
     case 'path': {
-      const path = resolve(ports.root, source.path);
-      return { args: [path], identity: await hashTree(ports.files, path) };
+      const path = await findLocalChart(ports.files, ports.root, source.path);
+      return { args: [path], identity: hashOf(await readChartFiles(ports.files, path)) };
     }
     case 'oci':
       return {
@@ -109,20 +107,9 @@ async function locateInBundle(component: string, { bundle, signal }: SourcePorts
   return { args: [await bundle.store.verify(found, signal)], identity: found.sha256 };
 }
 
-/** SHA-256 of the names and contents of a file or directory tree. */
-async function hashTree(files: FilePort, path: string): Promise<string> {
+/** SHA-256 of the names and contents of the files of a chart, in their order. */
+function hashOf(files: ChartFiles): string {
   const hash = createHash('sha256');
-  const walk = async (at: string, name: string): Promise<void> => {
-    const stat = await files.stat(at);
-    if (stat?.kind === 'directory') {
-      for (const entry of await files.list(at)) await walk(join(at, entry), `${name}/${entry}`);
-      return;
-    }
-    const bytes = await files.read(at, MAX_CHART_BYTES);
-    if (bytes === undefined)
-      throw new ChartError('charts-source-missing', `chart ${path} not found: ${at} does not exist`);
-    hash.update(JSON.stringify([name, bytes.length])).update(bytes);
-  };
-  await walk(path, '');
+  for (const [name, bytes] of files) hash.update(JSON.stringify([name, bytes.length])).update(bytes);
   return hash.digest('hex');
 }

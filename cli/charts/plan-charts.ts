@@ -107,7 +107,8 @@ function plannedFrom(chart: ClusterConfig['charts'][number], hasNetwork: boolean
   };
 }
 
-function sourceFrom(one: ClusterConfig['charts'][number]): ChartSource {
+/** Where the configuration says that a chart comes from. */
+export function sourceFrom(one: ClusterConfig['charts'][number]): ChartSource {
   const { chart, repository, version = '', plainHttp } = one;
   if (repository !== undefined) return { kind: 'repository', url: repository, chart, version };
   if (chart.startsWith('oci://')) return { kind: 'oci', reference: chart, version, plainHttp };
