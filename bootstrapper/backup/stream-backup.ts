@@ -67,6 +67,8 @@ export interface BackupContent {
   readonly etcds: BackupEtcds;
   /** Receives the data before it is encrypted, in order to prove it. A slow observer slows the backup down. */
   readonly observer?: {
+    /** Called before the first byte of a snapshot or of the list of objects is read. */
+    begins(part: EtcdName | 'objects'): void;
     snapshot(name: EtcdName, data: Uint8Array): Promise<void>;
     facts(facts: Omit<BackupFacts, 'version'>): void;
   };
@@ -127,7 +129,11 @@ function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupP
   const snapshot = (name: EtcdName): AsyncIterable<Uint8Array> => {
     const begun = afterFirst(etcds[name].maintenance.snapshot(signal), () => watches[name].begun(signal));
     const chunks = paced(joined(begun), lengthOf, paceOf(clock, watches[name], signal));
-    return observer === undefined ? chunks : tee(chunks, (data) => observer.snapshot(name, data));
+    if (observer === undefined) return chunks;
+    return announced(
+      tee(chunks, (data) => observer.snapshot(name, data)),
+      () => observer.begins(name),
+    );
   };
   return [
     ...(workspace.length === 0 ? [] : [{ name: 'workspace', content: later(() => workspace) } as const]),
@@ -136,7 +142,7 @@ function partsOf(options: BackupStreamOptions, taking: Taking): readonly BackupP
     { name: 'shared-keys', content: later(async () => (keys = await readKeys(options))) },
     { name: 'state-etcd', content: snapshot('state') },
     { name: 'kubernetes-etcd', content: snapshot('kubernetes') },
-    { name: 'objects', content: objectsOf(clock, taking) },
+    { name: 'objects', content: announced(objectsOf(clock, taking), () => observer?.begins('objects')) },
     {
       name: 'facts',
       content: later(async () => {
@@ -189,6 +195,14 @@ function sizeOfPage(page: readonly { readonly value: Uint8Array }[]): number {
 
 async function* later(read: () => Uint8Array | Promise<Uint8Array>): AsyncGenerator<Uint8Array> {
   yield await read();
+}
+
+async function* announced(
+  chunks: AsyncIterable<Uint8Array>,
+  onBegin: () => void,
+): AsyncGenerator<Uint8Array> {
+  onBegin();
+  yield* chunks;
 }
 
 async function* afterFirst(

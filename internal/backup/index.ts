@@ -38,4 +38,5 @@ export { CHANGED, decodeObjects, encodeObjects, type ObjectDigests } from './obj
 export { encodeFacts, parseFacts, type BackupFacts, type BackupNode, type EtcdFacts } from './facts.ts';
 export { refuseOlderEpoch, takerOf, type BackupHeader } from './header.ts';
 export type { BackupPart, PartName } from './parts.ts';
+export { SCHEDULED_STEP_LOG, SCHEDULED_STEPS, type ScheduledStep } from './steps.ts';
 export { parseRecipient, parseRecoveryKey, recoveryKeyOfOwner, type RecoveryKey } from './recovery-key.ts';

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import {
   readBackupParts,
   recoveryKeyOfOwner,
+  SCHEDULED_STEP_LOG,
+  SCHEDULED_STEPS,
   takerOf,
   verifyBackup,
 } from '../../../internal/backup/index.ts';
@@ -104,6 +106,17 @@ describe('backupScheduleWorker()', () => {
     expect(snapshots).toHaveLength(2);
     expect(snapshots.filter((path) => !path.startsWith('/memory/'))).toEqual([]);
     expect(cluster.restoredSnapshots).toHaveLength(2);
+  });
+
+  test('logs each step of a backup when it begins, in order', async () => {
+    const { cluster, machines, ids, run, until, proved } = await start(1);
+    await cluster.schedule(ids);
+    const { records: logged } = run(...machines);
+    await until(proved(1));
+    const steps = logged.flatMap(({ message, fields }) =>
+      message === SCHEDULED_STEP_LOG ? [fields['step']] : [],
+    );
+    expect(steps).toEqual(SCHEDULED_STEPS);
   });
 
   test.each([

@@ -1,3 +1,4 @@
+import { SCHEDULED_STEP_LOG, type ScheduledStep } from '../../../internal/backup/index.ts';
 import { MINUTE_MS } from '../../../internal/clock/index.ts';
 import { describeError, findCoded } from '../../../internal/errors/index.ts';
 import { Namespace, remove, type KeySpace } from '../../../internal/etcd/index.ts';
@@ -124,7 +125,8 @@ async function follow(
   const done = await withBackupClaim({ etcd, clock }, { nodeId, seq, head, signal }, async (claim) => {
     scope.waiting(undefined);
     const onTaken = (record: BackupRecord) => recordBackup(etcd, record, claim);
-    const content = { seq, certificate, workspace, etcds, onTaken };
+    const onStep = (step: ScheduledStep): void => scope.log.info(SCHEDULED_STEP_LOG, { step, seq });
+    const content = { seq, certificate, workspace, etcds, onStep, onTaken };
     const record = await takeScheduledBackup(options, { ...content, signal: claim.signal });
     await recordBackup(etcd, record, claim);
     const { name, sizeBytes, sha256 } = record;

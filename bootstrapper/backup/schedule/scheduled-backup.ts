@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { BackupFacts, ScheduleCertificate } from '../../../internal/backup/index.ts';
+import type { BackupFacts, ScheduleCertificate, ScheduledStep } from '../../../internal/backup/index.ts';
 import { findCoded } from '../../../internal/errors/index.ts';
 import type { EtcdClient } from '../../../internal/etcd/index.ts';
 import type { BackupRecord } from '../../../internal/records/index.ts';
@@ -52,6 +52,8 @@ export interface ScheduledBackup {
   readonly certificate: ScheduleCertificate;
   readonly workspace: Uint8Array;
   readonly etcds: Readonly<Record<EtcdName, ScheduledEtcd>>;
+  /** Called when a step begins. */
+  readonly onStep: (step: ScheduledStep) => void;
   /** Called when the file is complete, before it is proved. */
   readonly onTaken: (record: BackupRecord) => Promise<void>;
   readonly signal: AbortSignal;
@@ -71,6 +73,7 @@ export async function takeScheduledBackup(
   const { signal } = backup;
   try {
     for (let attempt = 1; ; attempt++) {
+      backup.onStep('prepare');
       await ring.clean();
       const sizes = await databaseSizes(backup);
       try {
@@ -103,6 +106,7 @@ async function takeOnce(
   await requireSpace(ring, { place, sizes });
   const facts = await writeFiles(options, backup, place);
   const trust: RingTrust = options;
+  backup.onStep('verify-file');
   const record = await ring.publish(FILE, backup.seq, trust, backup.signal);
   await backup.onTaken(record);
   try {
@@ -113,6 +117,7 @@ async function takeOnce(
       await ring.remove(record.name);
     throw error;
   }
+  backup.onStep('record-proof');
   const proof = { place: place.kind, sizeBytes: proofBytes(sizes) };
   const proved = { ...record, provedMs: Math.round(clock.nowMs()), proof };
   await ring.keepProof(proved);
@@ -147,7 +152,7 @@ async function requireSpace(ring: BackupRing, { place, sizes }: ProofSpace): Pro
 /** Writes the encrypted file and, in the place of the proof, the unencrypted snapshot of each etcd. */
 async function writeFiles(
   options: ScheduledBackupOptions,
-  { certificate, workspace, etcds, signal }: ScheduledBackup,
+  { certificate, workspace, etcds, signal, onStep }: ScheduledBackup,
   { snapshots }: ThrowawayPlace,
 ): Promise<Omit<BackupFacts, 'version'>> {
   const { ring } = options;
@@ -159,6 +164,7 @@ async function writeFiles(
   };
   let seen: Omit<BackupFacts, 'version'> | undefined;
   const observer = {
+    begins: (part: EtcdName | 'objects') => onStep(part === 'objects' ? 'list-objects' : `snapshot-${part}`),
     snapshot: (name: EtcdName, data: Uint8Array) => append(snapshotIn(snapshots, name), data),
     facts: (facts: Omit<BackupFacts, 'version'>) => {
       seen = facts;
@@ -173,16 +179,21 @@ async function writeFiles(
 
 async function prove(
   { withSnapshot }: ScheduledBackupOptions,
-  { signal }: ScheduledBackup,
+  { signal, onStep }: ScheduledBackup,
   { place, facts }: { readonly place: ThrowawayPlace; readonly facts: Omit<BackupFacts, 'version'> },
 ): Promise<void> {
-  for (const name of ['state', 'kubernetes'] as const)
+  for (const name of ['state', 'kubernetes'] as const) {
+    onStep(`restore-${name}`);
     await withSnapshot(
       name,
       { path: snapshotIn(place.snapshots, name), place },
-      (restored) => proveContent(name, restored, facts[name], signal),
+      (restored) => {
+        onStep(`compare-${name}`);
+        return proveContent(name, restored, facts[name], signal);
+      },
       signal,
     );
+  }
 }
 
 function snapshotIn(directory: string, name: EtcdName): string {

@@ -3,19 +3,25 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { SCHEDULED_STEPS, type ScheduledStep } from '../../../internal/backup/index.ts';
 import { createHarness, type Harness } from '../../machines/harness.ts';
 import { etcdctlArgv, eventually } from '../harness/node-shell.ts';
 import { cliJson, StoryCluster } from '../harness/story-cluster.ts';
 import { InitRun } from '../init/init-run.ts';
 import { WatchedMachine } from '../init/watched-machine.ts';
+import { untilStep } from './scheduled-step.ts';
 
 const NAME = 'killedbackup';
 const MIB = 1024 ** 2;
-/** Makes each stage of a backup long enough to hit it. */
-const BALLAST_MIB = 60;
+/** Makes each step of a backup long enough to hit it. */
+const BALLAST_MIB = 24;
 const LOOK_MS = 5;
 const STAGE_SECONDS = 180;
 const PROVED_SECONDS = 240;
+/** Steps in which a program of the proof runs. */
+const PROOF_STEPS: readonly ScheduledStep[] = SCHEDULED_STEPS.filter((step) =>
+  /^(restore|compare)-/.test(step),
+);
 
 interface Kept {
   readonly seq: number;
@@ -32,30 +38,23 @@ interface Story {
   readonly workspace: string;
 }
 
-const killUnit =
-  (unit: string): Strike =>
+const killUnits =
+  (...units: readonly string[]): Strike =>
   async ({ cluster }) =>
-    void (await cluster.sh('n1', `systemctl kill --signal=SIGKILL ${unit}`));
+    void (await cluster.sh(
+      'n1',
+      units.map((unit) => `systemctl kill --signal=SIGKILL ${unit} 2>/dev/null || true`).join('\n'),
+    ));
 
 const STRIKES: Readonly<Record<string, Strike>> = {
   'kill -9 of the agent': async ({ machine }) => void (await machine.kill('agent')),
-  'kill -9 of the state etcd': killUnit('cluster-etcd-state.service'),
-  'kill -9 of the Kubernetes etcd': killUnit('cluster-etcd-kubernetes.service'),
+  'kill -9 of both etcd members': killUnits('cluster-etcd-state.service', 'cluster-etcd-kubernetes.service'),
   'a power cut': async ({ cluster }) => {
     await cluster.cutPower('n1');
     await cluster.start('n1');
   },
 };
-
-/** Where a node writes a backup before it is complete (bootstrapper/backup/schedule/backup-ring.ts). */
-const RING = join('backups', 'work');
-/** The stages of a scheduled backup by what lies on the disk of the node. Paths are relative to its state directory. */
-const STAGES: Readonly<Record<string, string>> = {
-  'writes the file': `${RING}/backup.partial`,
-  'writes the snapshot of the Kubernetes etcd': `${RING}/kubernetes.snapshot`,
-  'proves the state etcd': 'etcd-state/throwaway',
-  'proves the Kubernetes etcd': 'etcd-kubernetes/throwaway',
-};
+const killProof = killUnits('cluster-etcd-proof-restore.service', 'cluster-etcd-proof.service');
 
 await test('a backup that is interrupted anywhere leaves the old backup or the new one, and the next one succeeds', async (story) => {
   await using bench = await createHarness();
@@ -70,29 +69,36 @@ await test('a backup that is interrupted anywhere leaves the old backup or the n
     `for i in $(seq ${BALLAST_MIB}); do head -c 786432 /dev/urandom | base64 --wrap 0 | ${put} /ballast/$i >/dev/null; done`,
   );
 
-  await story.test(
-    '`backup create` is killed in each of its steps, and `backup verify` in each of its',
-    async () => {
-      const file = join(workspace, 'killed.backup');
-      const create = ['--workspace', workspace, 'backup', 'create', '--to', file];
-      for (const bytes of [1, 20 * MIB]) {
-        const run = new InitRun(bench, create);
-        await sizeAtLeast(`${file}.partial`, bytes);
+  await story.test('`backup create` and `backup verify` are killed in each of their steps', async (step) => {
+    const file = join(workspace, 'killed.backup');
+    const create = ['--workspace', workspace, 'backup', 'create', '--to', file];
+    const verify = ['--workspace', workspace, 'backup', 'verify', file];
+    for (const bytes of [1, 10 * MIB]) {
+      const run = new InitRun(bench, create);
+      await sizeAtLeast(`${file}.partial`, bytes);
+      await run.kill();
+      await assertAbsentOrGood(all, file);
+    }
+    for (const command of [create, verify]) {
+      const whole = new InitRun(bench, command);
+      assert.equal(await whole.ended, 0, whole.said());
+      const steps = whole.lines.flatMap(({ type, code }) => (type === 'step-started' ? [code] : []));
+      assert.notEqual(steps.length, 0);
+      for (const code of steps) {
+        if (command === create) await rm(file);
+        const run = new InitRun(bench, command);
+        await run.until((line) => line.type === 'step-started' && line.code === code);
         await run.kill();
         await assertAbsentOrGood(all, file);
+        if (command === create && (await stat(file).catch(() => undefined)) === undefined)
+          assert.equal(await new InitRun(bench, create).ended, 0, 'the same command succeeds');
       }
-      assert.equal(await new InitRun(bench, create).ended, 0);
-      const verify = ['--workspace', workspace, 'backup', 'verify', file];
-      for (const step of ['backup-verify-file', 'backup-prove']) {
-        const run = new InitRun(bench, verify);
-        await run.until(({ type, code }) => type === 'step-started' && code === step);
-        await run.kill();
-      }
-      assert.equal(await new InitRun(bench, verify).ended, 0);
-      const left = (await readdir('/dev/shm')).filter((name) => name.startsWith('cluster-backup-'));
-      assert.deepEqual(left, [], 'no decrypted backup is left in memory');
-    },
-  );
+      step.diagnostic(`${command[2]} ${command[3]}: killed in ${steps.join(', ')}`);
+    }
+    assert.equal(await new InitRun(bench, verify).ended, 0);
+    const left = (await readdir('/dev/shm')).filter((name) => name.startsWith('cluster-backup-'));
+    assert.deepEqual(left, [], 'no decrypted backup is left in memory');
+  });
 
   for (const [strike, hit] of Object.entries(STRIKES))
     await story.test(`${strike} while the workstation receives a backup`, async () => {
@@ -112,43 +118,60 @@ await test('a backup that is interrupted anywhere leaves the old backup or the n
 
   await cliJson(bench, '--workspace', workspace, 'backup', 'schedule', 'set', '--every', '1m', '--keep', '2');
   await provedAfter(all, 0);
-  const strikes = Object.entries(STRIKES);
-  for (const [at, [stage, path]] of Object.entries(STAGES).entries()) {
-    const [strike, hit] = strikes[at % strikes.length] ?? assert.fail();
-    await story.test(`${strike} while the node ${stage}`, () => interruptSchedule(all, path, hit));
-  }
-  await story.test('kill -9 of the throwaway etcd that proves a backup', () =>
-    interruptSchedule(all, 'etcd-kubernetes/throwaway', async () => {
-      await cluster.sh('n1', 'systemctl kill --signal=SIGKILL cluster-etcd-proof.service || true');
-    }),
-  );
+  const inEachStep: readonly (readonly [string, readonly ScheduledStep[], Strike])[] = [
+    ...Object.entries(STRIKES).map(([name, hit]) => [name, SCHEDULED_STEPS, hit] as const),
+    ['kill -9 of etcdutl and of the throwaway etcd', PROOF_STEPS, killProof],
+  ];
+  for (const [strike, steps, hit] of inEachStep)
+    await story.test(`${strike} in each step of a scheduled backup`, async (parent) => {
+      for (const step of steps)
+        await parent.test(`in the step ${step}`, () => interruptSchedule(all, step, hit));
+    });
 
   await story.test('what the node keeps is complete, and nothing decrypted is left', async () => {
+    await provedAfter(all, 1 + Math.max(...(await keptOn(all)).map(({ seq }) => seq)));
     await cliJson(bench, '--workspace', workspace, 'backup', 'schedule', 'stop', '--yes');
     const fetched = join(workspace, 'fetched.backup');
     await cliJson(bench, '--workspace', workspace, 'backup', 'fetch', '--to', fetched);
     await assertAbsentOrGood(all, fetched);
     await eventually(
-      'no decrypted data is on the disk of the node',
+      'no decrypted data and no mount is left',
       120,
-      () =>
-        cluster.sh(
-          'n1',
-          'find /var/lib/cluster/backups/work /var/lib/cluster/etcd-*/throwaway -type f 2>/dev/null || true',
-        ),
+      () => leftOn(all),
       (text) => text === '',
     );
   });
 });
 
-/** Interrupts a scheduled backup when a path appears on the node, and waits for a later backup that is proved. */
-async function interruptSchedule(story: Story, path: string, hit: Strike): Promise<void> {
-  const { machine } = story;
-  const before = Math.max(0, ...(await keptOn(story)).map(({ seq }) => seq));
-  await sizeAtLeast(machine.state(path), 1);
+/**
+ * Interrupts a scheduled backup when a step begins. Afterwards a proved backup exists, as before; what the step left in memory is gone
+ * once the agent runs again, and the schedule goes on, because the next strike waits for its next step.
+ */
+async function interruptSchedule(story: Story, step: ScheduledStep, hit: Strike): Promise<void> {
+  const proved = (all: readonly Kept[]): readonly number[] =>
+    all.filter(({ proof }) => proof === 'CONTENT-PROVED').map(({ seq }) => seq);
+  await untilStep(story.cluster, 'n1', step, PROVED_SECONDS);
   await hit(story);
   await story.cluster.allReady(['n1'], 180);
-  await provedAfter(story, before + 1);
+  const after = await eventually(
+    'the node tells its backups',
+    120,
+    () => keptOn(story),
+    (all) => proved(all).length > 0,
+  );
+  assert.ok(
+    after.length <= 3,
+    `at most two proved backups and the newest are kept: ${JSON.stringify(after)}`,
+  );
+}
+
+/** Unencrypted files of a proof on the node, and its mount, while no backup is taken. */
+function leftOn({ cluster }: Story): Promise<string> {
+  return cluster.sh(
+    'n1',
+    `find /var/lib/cluster/backups/work /var/lib/cluster/etcd-*/throwaway /run/cluster/backup-proof -type f 2>/dev/null || true
+     grep backup-proof /proc/1/mountinfo || true`,
+  );
 }
 
 async function keptOn({ bench, workspace }: Story): Promise<readonly Kept[]> {
