@@ -22,6 +22,11 @@ import { conditionToWire, entryFromWire, keyBytes, prefixRange, rangeToWire, wri
 
 /** The number of entries per page, so that a page stays far below the maximum message size. */
 const PAGE = 500n;
+/**
+ * The number of entries per page when all objects of Kubernetes are read. etcd builds a whole page before the client can refuse it as too
+ * large: 500 objects of 1 MiB would take its memory and its processor from all other clients.
+ */
+const OBJECTS_PAGE = 16n;
 /** The number of keys per page when only keys are listed. Without values, more keys fit into a page. */
 const KEYS_PAGE = 5_000n;
 /**
@@ -111,9 +116,9 @@ export class EtcdClient implements KeySpace, Disposable {
       yield page.kvs.map(({ key }) => Buffer.from(key).toString('utf8'));
   }
 
-  /** The entries below a prefix at a revision, in pages. */
+  /** The entries below a prefix at a revision, in small pages, because they may be large. */
   async *entries(prefix: string, revision: bigint, options: CallOptions): AsyncGenerator<readonly Entry[]> {
-    for await (const page of this.#pages(prefix, { limit: PAGE, revision }, options))
+    for await (const page of this.#pages(prefix, { limit: OBJECTS_PAGE, revision }, options))
       yield page.kvs.map(entryFromWire);
   }
 

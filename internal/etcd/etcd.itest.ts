@@ -92,6 +92,16 @@ describe('keys', () => {
     expect(seen).toEqual(Array.from({ length: 9 }, (_, i) => `large/${i}`));
   });
 
+  test('entries() asks for few entries at once, because etcd builds a whole page before the client can refuse it', async () => {
+    const then = Array.from({ length: 40 }, (_, i) =>
+      put(`objects/${String(i).padStart(2, '0')}`, bytes('x')),
+    );
+    const { revision } = await root.commit({ when: [], then }, { signal });
+    const sizes: number[] = [];
+    for await (const page of root.entries('objects/', revision, { signal })) sizes.push(page.length);
+    expect(sizes).toEqual([16, 16, 8]);
+  });
+
   test('Namespace adds and hides its prefix', async () => {
     const inner = new Namespace(root, '/ns/');
     await inner.commit({ when: [absent('k')], then: [put('k', bytes('v'))] }, { signal });
