@@ -51,4 +51,22 @@ describe('withWorkDirectory()', () => {
     await expect(run).rejects.toMatchObject({ code: 'backup-work-space' });
     expect(await files.list('/dev/shm')).toEqual([]);
   });
+
+  test.each([
+    { type: 'tmpfs', availableMib: 148, isEnough: true },
+    { type: 'tmpfs', availableMib: 147, isEnough: false },
+    { type: 'ext4', availableMib: 1, isEnough: true },
+  ])(
+    'a file of 10 MiB on $type with $availableMib MiB of memory left: $isEnough',
+    async ({ type, availableMib, isEnough }) => {
+      const files = new MemoryFiles();
+      await files.makeDirectory('/proc/self');
+      await files.writeAtomic('/proc/self/mountinfo', `29 1 0:30 / /dev/shm rw - ${type} none rw\n`);
+      await files.writeAtomic('/proc/meminfo', `MemAvailable: ${availableMib * 1024} kB\n`);
+      const ports = { files, streams: free(1024 * MIB) };
+      const run = withWorkDirectory(ports, at, () => Promise.resolve('done'));
+      if (isEnough) return expect(await run).toBe('done');
+      await expect(run).rejects.toMatchObject({ code: 'backup-work-space' });
+    },
+  );
 });

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { FilePort, StreamPort } from '../../internal/file/index.ts';
+import { readAvailableMemory, readStorageProtection } from '../../internal/platform/index.ts';
 import { formatBytes } from '../host/index.ts';
 import { BackupCommandError } from './errors.ts';
 
@@ -33,7 +34,7 @@ export async function withWorkDirectory<T>(
   await files.makeDirectory(base);
   await deleteLeftovers(files, base);
   const needed = COPIES * fileBytes + LOGS_BYTES;
-  const free = await streams.freeBytes(base);
+  const free = await freeBytesOf({ files, streams }, base);
   if (free < needed) {
     const sizes = `${formatBytes(free)} free, ${formatBytes(needed)} needed`;
     throw new BackupCommandError('backup-work-space', `decrypting the backup in ${base}: ${sizes}`);
@@ -45,6 +46,16 @@ export async function withWorkDirectory<T>(
   } finally {
     await files.remove(directory);
   }
+}
+
+/** A file system in memory promises more space than there is memory: /dev/shm half of all memory, used or not. */
+async function freeBytesOf(
+  { files, streams }: { readonly files: FilePort; readonly streams: Pick<StreamPort, 'freeBytes'> },
+  base: string,
+): Promise<number> {
+  const free = await streams.freeBytes(base);
+  if ((await readStorageProtection(files, [base])).get(base) !== 'memory') return free;
+  return Math.min(free, (await readAvailableMemory(files)) ?? free);
 }
 
 async function deleteLeftovers(files: FilePort, base: string): Promise<void> {

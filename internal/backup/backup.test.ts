@@ -139,6 +139,32 @@ describe('a backup', () => {
     ]);
   });
 
+  test('of several frames is refused if a bit is changed at the start, at the end or anywhere in any of its sections', async () => {
+    const large = parts().map(({ name }, at) => ({ name, content: one(Buffer.alloc(40_000 * at, name)) }));
+    const file = await all(writeBackup(headerOf(), large, nodePem));
+    const sections = sectionsOf(file);
+    expect(sections.filter(({ name }) => name === 'frame').length).toBeGreaterThan(10);
+    expect(sections.at(-1)?.end).toBe(file.length);
+    const place = fc.constantFrom(...sections).chain(({ name, start, end }) =>
+      fc.record({
+        name: fc.constant(name),
+        at: fc.oneof(fc.constant(start), fc.constant(end - 1), fc.integer({ min: start, max: end - 1 })),
+        bit: fc.nat(7),
+      }),
+    );
+    const hit = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(place, async ({ name, at, bit }) => {
+        const changed = Buffer.from(file);
+        changed[at] = (changed[at] ?? 0) ^ (1 << bit);
+        expect(await codeOf(verifyBackup(one(changed), TRUST))).toMatch(/^backup-/);
+        hit.add(name);
+      }),
+      { seed: 23, numRuns: 300 },
+    );
+    expect([...hit].toSorted()).toEqual([...new Set(sections.map(({ name }) => name))].toSorted());
+  });
+
   test('is refused if it is truncated anywhere or has an extra byte', async () => {
     const file = await fileOf();
     for (let length = 0; length < file.length; length++) {
@@ -236,6 +262,30 @@ describe('a backup', () => {
     expect((await fileOf()).includes('content of')).toBe(false);
   });
 });
+
+/** The sections of a file, as internal/backup/index.ts describes them, with the length and the content of each frame. */
+function sectionsOf(
+  file: Buffer,
+): readonly { readonly name: string; readonly start: number; readonly end: number }[] {
+  const sections: { name: string; start: number; end: number }[] = [];
+  let start = 0;
+  const add = (name: string, bytes: number): void => {
+    if (bytes > 0) sections.push({ name, start, end: start + bytes });
+    start += bytes;
+  };
+  add('magic', 8);
+  add('version', 2);
+  add('length of the header', 4);
+  add('header', file.readUInt32BE(10));
+  add('signature of the header', 64);
+  for (let length = -1; length !== 0;) {
+    length = file.readUInt32BE(start);
+    add('length of a frame', 4);
+    add('frame', length);
+  }
+  add('signature of the file', 64);
+  return sections;
+}
 
 type Damage =
   | { readonly kind: 'replace' | 'insert'; readonly at: number; readonly bytes: Uint8Array }

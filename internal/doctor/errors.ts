@@ -183,7 +183,7 @@ export const doctorErrors = defineErrors({
     'Sign the schedule again with `cluster backup schedule set`.',
   ),
   'doctor-backup-proof': retryable.operator.unhealthy(
-    'A control plane proved a backup on its unencrypted state disk, because it had too little memory. The data of the proof was deleted afterwards, but a reader of the disk may find it, as well as the database of etcd itself.',
+    'A control plane proved a backup on its unencrypted state disk, because it had too little memory or could not mount it. The data of the proof was deleted afterwards, but a reader of the disk may find it, as well as the database of etcd itself.',
     'Give the control plane more memory, or provision it with an encrypted state disk (docs/decisions/state-disk.md).',
   ),
   'doctor-backup-copies': retryable.operator.unhealthy(

@@ -81,6 +81,15 @@ describe('withThrowawayPlace()', () => {
     expect(machine.ran.slice(1)).toEqual([`umount --lazy ${MOUNT_POINT}`]);
   });
 
+  test('uses the state disk, and says so, if the kernel refuses to mount a file system', async () => {
+    const machine = await createMachine(812 * MIB);
+    const refuse = { run: () => Promise.reject(new Error('mount: permission denied')) };
+    const place = await placeOf({ ...machine, commands: refuse });
+    expect([place.kind, place.snapshots]).toEqual(['clear', settings.diskDirectory]);
+    expect(JSON.stringify(machine.lines)).toContain('no memory could be mounted');
+    expect(await machine.files.stat(settings.memoryDirectory)).toBeUndefined();
+  });
+
   test.each([
     { name: 'enough memory with 512 MiB of reserve', availableBytes: 812 * MIB, want: 'memory' },
     { name: 'too little memory', availableBytes: 812 * MIB - 1024, want: 'clear' },

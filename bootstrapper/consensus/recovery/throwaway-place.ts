@@ -57,20 +57,18 @@ export async function withThrowawayPlace<T>(
   const { files, log } = ports;
   const { memoryDirectory, diskDirectory, neededBytes } = settings;
   await removeThrowawayMemory(ports, memoryDirectory, signal);
-  const kind = await chooseKind(ports, settings);
-  if (kind !== 'memory') return work({ kind, snapshots: diskDirectory, restored: undefined, memoryBytes: 0 });
-  log.info('proving a backup in memory', { neededBytes });
   const mountPoint = mountPointOf(memoryDirectory);
   try {
-    await files.makeDirectory(memoryDirectory, MODE);
-    await files.makeDirectory(mountPoint, MODE);
-    await mountMemory(ports, mountPoint, neededBytes, signal);
+    const kind = await chooseKind(ports, settings);
+    if (kind !== 'memory' || !(await isMounted(ports, settings, signal))) {
+      const onDisk = { snapshots: diskDirectory, restored: undefined, memoryBytes: 0 };
+      return await work({ kind: kind === 'memory' ? 'clear' : kind, ...onDisk });
+    }
+    log.info('proving a backup in memory', { neededBytes });
     const snapshots = join(mountPoint, 'snapshots');
     await files.makeDirectory(snapshots);
-    return await work({
-      ...{ kind, snapshots, restored: join(mountPoint, 'restored') },
-      memoryBytes: neededBytes,
-    });
+    const restored = join(mountPoint, 'restored');
+    return await work({ kind, snapshots, restored, memoryBytes: neededBytes });
   } finally {
     await removeThrowawayMemory(ports, memoryDirectory, new AbortController().signal);
   }
@@ -108,15 +106,27 @@ async function chooseKind(
   return 'clear';
 }
 
-async function mountMemory(
-  { commands }: Pick<PlacePorts, 'commands'>,
-  mountPoint: string,
-  sizeBytes: number,
+/** Mounts a file system in memory. False if the kernel refuses, as in some containers. */
+async function isMounted(
+  { files, commands, log }: PlacePorts,
+  { memoryDirectory, neededBytes }: ThrowawaySettings,
   signal: AbortSignal,
-): Promise<void> {
-  const options = `size=${sizeBytes},mode=0711,nodev,nosuid,noexec`;
+): Promise<boolean> {
+  const mountPoint = mountPointOf(memoryDirectory);
+  await files.makeDirectory(memoryDirectory, MODE);
+  await files.makeDirectory(mountPoint, MODE);
+  const options = `size=${neededBytes},mode=0711,nodev,nosuid,noexec`;
   const argv = ['mount', '-t', 'tmpfs', '-o', options, 'cluster-backup-proof', mountPoint] as const;
-  await commands.run({ argv, timeoutMs: COMMAND_MS, signal });
+  try {
+    await commands.run({ argv, timeoutMs: COMMAND_MS, signal });
+    return true;
+  } catch (error) {
+    signal.throwIfAborted();
+    log.warn('no memory could be mounted for the proof of a backup, which uses the unencrypted state disk', {
+      error,
+    });
+    return false;
+  }
 }
 
 function mountPointOf(memoryDirectory: string): string {

@@ -66,7 +66,7 @@ export const proof: Observe = (facts) => {
     return clearProofs.map(({ node, sizeBytes }) => ({
       ...{ subject: `data of proofs of ${node}`, node, figure: 'on an unencrypted disk', threshold },
       problem: warned(
-        `node ${node} proved its newest backup on its unencrypted state disk, because less memory than ${formatBytes(sizeBytes)} and 512 MiB of reserve was available`,
+        `node ${node} proved its newest backup on its unencrypted state disk: in memory the proof needs ${formatBytes(sizeBytes)}, and 512 MiB must stay available`,
       ),
     }));
   });
