@@ -14,6 +14,13 @@ import { MAX_CONFIG_BYTES } from '../../internal/config/index.ts';
 import { DiskStreams, parseJson, readText } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import {
+  MAX_CHARTS_BYTES,
+  packCharts,
+  packedChartShape,
+  unpackCharts,
+  type PackedChart,
+} from '../charts/index.ts';
 import { clusterIdFrom, openWorkspace } from '../cluster/index.ts';
 import {
   adoptWorkspace,
@@ -25,13 +32,6 @@ import {
   type AdoptedWorkspace,
 } from '../workspace/index.ts';
 import { BackupCommandError } from './errors.ts';
-import {
-  MAX_CHARTS_BYTES,
-  packCharts,
-  packedChartShape,
-  unpackCharts,
-  type PackedChart,
-} from './packed-charts.ts';
 import { readRecoveryKey } from './recovery-key.ts';
 
 const NO_WORKSPACE =

@@ -6,13 +6,14 @@
  * `flannel/`, `hello/` and `monitoring/` are charts of this project; the bundle contains them.
  */
 export { installCharts } from './install-charts.ts';
+export { findLocalChart, readChartFiles, writeRestoredChart } from './local-charts.ts';
 export {
-  findLocalChart,
-  localChartsOf,
-  readChartFiles,
-  writeRestoredChart,
-  type ChartFiles,
-} from './local-charts.ts';
+  MAX_CHARTS_BYTES,
+  packCharts,
+  packedChartShape,
+  unpackCharts,
+  type PackedChart,
+} from './packed-charts.ts';
 export { readOwnInputs } from './locate-chart.ts';
 export { podReason } from './pod-problems.ts';
 export { planCharts, type ChartSelection } from './plan-charts.ts';

@@ -5,15 +5,15 @@ import { describeError, findCoded } from '../../internal/errors/index.ts';
 import { parseJson, type FilePort } from '../../internal/file/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { formatBytes } from '../host/index.ts';
+import { readConfig, type WorkspaceLayout } from '../workspace/index.ts';
 import {
   findLocalChart,
   localChartsOf,
   readChartFiles,
   writeRestoredChart,
   type ChartFiles,
-} from '../charts/index.ts';
-import { formatBytes } from '../host/index.ts';
-import { readConfig, type WorkspaceLayout } from '../workspace/index.ts';
+} from './local-charts.ts';
 
 /** The most bytes of all packed charts together. A schedule stores them in etcd, which accepts 1.5 MiB at once. */
 export const MAX_CHARTS_BYTES = 384 * 1024;
