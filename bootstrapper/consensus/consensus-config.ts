@@ -24,6 +24,8 @@ export interface ConsensusStart extends ConsensusConfig {
    * slot for changing the members.
    */
   readonly keepRunning?: boolean | undefined;
+  /** Called before the data of an older epoch is deleted. Rejects if this node may not join the newer one. */
+  readonly beforeRejoin?: ((signal: AbortSignal) => Promise<void>) | undefined;
 }
 
 /** Ports (injected dependencies) of an etcd member. */

@@ -33,7 +33,7 @@ const EPOCH_POLL_MS = 10_000;
  */
 export async function startMember(
   ports: ConsensusPorts,
-  { keepRunning, ...config }: ConsensusStart,
+  { keepRunning, beforeRejoin, ...config }: ConsensusStart,
   signal: AbortSignal,
 ): Promise<RunningConsensus> {
   const { files } = ports;
@@ -48,7 +48,7 @@ export async function startMember(
     // recovery would add this node to an outdated etcd cluster.
     const current = newest.epoch === 0 ? config : { ...config, peers: newest.endpoints };
     const context = { config: current, admin, signal };
-    if (!config.createsCluster && !(await hasUsableData(ports, { ...context, newest })))
+    if (!config.createsCluster && !(await hasUsableData(ports, { ...context, newest, beforeRejoin })))
       await joinEtcd(ports, context);
     else {
       await runEtcd(ports, config, { origin: await originOf(files, layout), keepRunning }, signal);

@@ -61,6 +61,10 @@ export const consensusErrors = defineErrors({
     'This member was removed from etcd before it had caught up.',
     'Wait: the node joins etcd again.',
   ),
+  'consensus-node-removed': retryable.operator.partial(
+    'The cluster was restored or recovered while this control plane was away, and this node is not a member any more. It keeps its data and does not join.',
+    'To let the machine join as a new node, reset it as root on the machine (see `cluster node reset --help`), then run `cluster node readmit` as an owner.',
+  ),
   'consensus-last-member': retryable.operator.precondition(
     'This node lost its role but is the last voting member of etcd; without it the cluster has no data.',
     'Promote another node with `cluster node set-role`; this node then leaves by itself. Or give this node its former role back.',

@@ -4,6 +4,7 @@ import type { ConsensusConfig, ConsensusPorts, RunningConsensus } from './consen
 import { consensusLayout } from './consensus-layout.ts';
 import { renewMember, repairMember, startMember } from './consensus.ts';
 import { ConsensusError } from './errors.ts';
+import { requireOwnRecord } from './membership/require-own-record.ts';
 import { checkLeave, leaveEtcd } from './membership/leave-etcd.ts';
 import { rekey } from './pki/rekey.ts';
 import {
@@ -52,8 +53,11 @@ export class EtcdPair {
     { keepRunning, ...config }: EtcdPairConfig & { readonly keepRunning?: boolean },
     signal: AbortSignal,
   ): Promise<RunningEtcdPair> {
+    const beforeRejoin = (child: AbortSignal): Promise<void> =>
+      requireOwnRecord(this.#ports, configOf(config, STATE_ETCD), child);
     return runningPair(
-      (etcd, child) => startMember(this.#ports, { ...configOf(config, etcd), keepRunning }, child),
+      (etcd, child) =>
+        startMember(this.#ports, { ...configOf(config, etcd), keepRunning, beforeRejoin }, child),
       signal,
     );
   }

@@ -13,7 +13,12 @@ import {
   ProcessUnits,
   temporaryDirectory,
 } from '../../internal/testing/index.ts';
-import type { ConsensusConfig, ConsensusPorts, RunningConsensus } from './consensus-config.ts';
+import type {
+  ConsensusConfig,
+  ConsensusPorts,
+  ConsensusStart,
+  RunningConsensus,
+} from './consensus-config.ts';
 import { consensusLayout, type EtcdClientFiles } from './consensus-layout.ts';
 import { startMember } from './consensus.ts';
 import { STATE_ETCD } from './etcd-instances.ts';
@@ -45,7 +50,7 @@ export class TestMember {
   }
 
   async start(
-    over: Partial<ConsensusConfig> = {},
+    over: Partial<ConsensusStart> = {},
     files?: FilePort,
     life: AbortSignal = signal,
   ): Promise<RunningConsensus> {

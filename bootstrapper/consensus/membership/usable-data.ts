@@ -1,5 +1,5 @@
 import { isAbort } from '../../../internal/errors/index.ts';
-import { ownMemberOf, type ConsensusPorts } from '../consensus-config.ts';
+import { ownMemberOf, type ConsensusPorts, type ConsensusStart } from '../consensus-config.ts';
 import { readEpoch, type NewestEpoch } from '../recovery/epoch.ts';
 import { findOwnMember } from './membership.ts';
 import { withPeers, type PeerContext } from './peers.ts';
@@ -9,6 +9,8 @@ const PROBE_MS = 2_000;
 /** Facts about the other members that are known before this member starts. */
 export interface StartContext extends PeerContext {
   readonly newest: NewestEpoch;
+  /** See `ConsensusStart`. */
+  readonly beforeRejoin: ConsensusStart['beforeRejoin'];
 }
 
 /**
@@ -23,6 +25,7 @@ export async function hasUsableData(ports: ConsensusPorts, context: StartContext
   if ((await files.stat(layout.memberData)) === undefined) return false;
   const own = await readEpoch(files, layout);
   if (newest.epoch > own) {
+    await context.beforeRejoin?.(context.signal);
     log.warn('the quorum was recovered without this node: deleting its data and joining again', {});
     await deleteData(ports, context);
     return false;

@@ -11,6 +11,7 @@ import { findFreePorts, noCommands, TestMember, testMemberConfig } from '../fake
 import type { ConsensusConfig, ConsensusPorts } from '../consensus-config.ts';
 import { repairMember } from '../consensus.ts';
 import { STATE_ETCD } from '../etcd-instances.ts';
+import { requireOwnRecord } from '../membership/require-own-record.ts';
 import type { RecoverConfig } from './data-copy.ts';
 import { judgeRecovery, recoverMember, surveyMembers, surveyWithDataCopy } from './recover-member.ts';
 
@@ -112,14 +113,19 @@ async function createRecords(admin: EtcdClient): Promise<void> {
     ...{ version: 1, clusterId: 'c0ffee', clusterName: 'test', epoch: 1 },
     ...{ caPem: 'CA', createdMs: 1, firstNodeId: 'node-1' },
   });
-  const node = records.node.encode({
-    ...{ version: 1, nodeId: 'node-1', name: 'n1', pubKey: 'a2V5', state: 'UP', createdMs: 1 },
-    ...{ roles: ['ConsensusMember'], labels: {} },
-  });
   await new Namespace(admin, CLUSTER_PREFIX).commit(
-    { when: [], then: [put(CLUSTER_KEY, value), put(records.node.key('node-1'), node)] },
+    { when: [], then: [put(CLUSTER_KEY, value)] },
     { signal },
   );
+  await recordNode(admin, 'node-1');
+}
+
+async function recordNode(admin: EtcdClient, nodeId: string): Promise<void> {
+  const node = records.node.put(records.node.key(nodeId), {
+    ...{ version: 1, nodeId, name: nodeId.replace('node-', 'n'), pubKey: 'a2V5', state: 'UP', createdMs: 1 },
+    ...{ roles: ['ConsensusMember'], labels: {} },
+  });
+  await new Namespace(admin, CLUSTER_PREFIX).commit({ when: [], then: [node] }, { signal });
 }
 
 const write = (etcd: EtcdClient, key: string) =>
@@ -223,7 +229,13 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   // join the recovered cluster.
   for (const node of [second, third])
     expect(await node.repair()).toMatchObject({ code: 'consensus-outdated' });
-  const [joined] = await Promise.all([second.start(), third.start()]);
+  // A node without a record in the recovered cluster does not join it, and keeps its data.
+  const beforeRejoin = (child: AbortSignal) => requireOwnRecord(second.ports, second.config, child);
+  await expect(second.start({ beforeRejoin })).rejects.toMatchObject({ code: 'consensus-node-removed' });
+  expect(await second.ports.files.stat(second.config.layout.memberData)).toBeDefined();
+  expect(await votersOf(alone.admin)).toEqual(['node-1']);
+  await recordNode(alone.admin, 'node-2');
+  const [joined] = await Promise.all([second.start({ beforeRejoin }), third.start()]);
   expect(await votersOf(alone.admin)).toEqual(['node-1', 'node-2', 'node-3']);
   await write(joined.admin, 'together');
   for (const etcd of [alone.admin, joined.admin])
