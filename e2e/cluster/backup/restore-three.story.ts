@@ -16,6 +16,7 @@ const NAME = 'restore3';
 const OBJECTS = 2000;
 /** They stay off, or come back with what they know. */
 const GONE = ['n1', 'n2', 'n4'] as const;
+const OLD_CONTROL_PLANES = ['n1', 'n2'] as const;
 /** An old control plane that is reset, and becomes a control plane of the restored cluster. */
 const OLD_HARDWARE = 'n3';
 /** An old worker that lives through the loss, with its kubelet, its kube-proxy and a client. */
@@ -213,8 +214,15 @@ await test('a cluster of five machines is restored from one file onto three mach
     });
     const wanted = await state();
     assert.deepEqual(wanted.seen.toSorted(), ['n4', ...MACHINES].toSorted());
-    // They are a quorum of the old cluster, with the old keys, and reach every machine of the restored one.
-    for (const machine of ['n1', 'n2']) await cluster.start(machine);
+    // They are a quorum of the old cluster, with the old keys. They reach every machine of the restored one but that whose address they know.
+    const known = await cluster.address(OLD_HARDWARE);
+    for (const machine of OLD_CONTROL_PLANES) {
+      await cluster.start(machine);
+      await cluster.sh(
+        machine,
+        `systemctl stop bootstrapper && ip route add unreachable ${known} && systemctl start bootstrapper`,
+      );
+    }
     await eventually(
       'the old control planes serve for themselves',
       180,
@@ -228,6 +236,17 @@ await test('a cluster of five machines is restored from one file onto three mach
       for (const machine of CONTROL_PLANES)
         assert.match(await cluster.sh(machine, found), /not found/, machine);
     }
+    // Now they reach it, see the newer epoch, and do not join: nobody has readmitted them.
+    for (const machine of OLD_CONTROL_PLANES)
+      await cluster.sh(machine, `ip route delete unreachable ${known}`);
+    for (const machine of OLD_CONTROL_PLANES)
+      await eventually(
+        `${machine} does not join the restored cluster`,
+        90,
+        () => cluster.log(machine),
+        (text) => text.includes('consensus-node-removed'),
+      );
+    assert.deepEqual(await state(), wanted);
     const ready = await cluster.readiness(first);
     for (const machine of ['n4', ...MACHINES]) assert.match(ready, new RegExp(`${machine}=True`));
   });
