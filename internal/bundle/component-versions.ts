@@ -26,8 +26,8 @@ export interface BundleVersions {
 
 const COMMON = {
   containerd: 'v2.4.2',
-  runc: 'v1.5.2',
-  cniPlugins: 'v1.9.1',
+  runc: 'v1.5.3',
+  cniPlugins: 'v1.10.0',
   flannelCni: 'v0.9.1',
   flannel: 'v0.28.7',
   helm: 'v3.22.0',
@@ -105,6 +105,10 @@ export const HELD_RELEASES: Readonly<Record<string, HeldReleases>> = {
     ...{ from: 'v0.28.8', to: 'v0.28.10' },
     reason: 'Go modules that these releases need are missing in the public module proxy.',
   },
+  'github.com/coredns/coredns': {
+    ...{ from: 'v1.14.7', to: 'v1.14.7' },
+    reason: 'kubeadm of Kubernetes 1.37.2 installs the image of CoreDNS 1.14.6 (constants.go).',
+  },
 };
 
 /**
@@ -138,9 +142,9 @@ export function imageReferences(versions: BundleVersions) {
  * it. The hashes are those of the Go checksum database (sum.golang.org) in `h1:` form (golang.org/x/mod/sumdb/dirhash, Hash1).
  */
 export const GO_TOOLCHAIN = {
-  version: '1.26.10',
+  version: '1.26.11',
   hashes: {
-    amd64: 'h1:5VAGHlY8yl8pTPVSNIez3SNMy6fWabs+QMR25f3oMT0=',
-    arm64: 'h1:TuAzKmE5TqYnXpnhgY3GtBJCVg4AfNDA/K1gLyX5Hig=',
+    amd64: 'h1:KyINmJ/FQdKRmDYGuTAAXkumyeR2DyUlSNHZj7XaLFg=',
+    arm64: 'h1:GFS9FmglLJxMwOSuun3qb8tBjpr8ibzOkt8tBrRLrnk=',
   } satisfies Record<Architecture, string>,
 } as const;

@@ -6,7 +6,8 @@
  * - Kubernetes: the changelog of upstream, CHANGELOG/CHANGELOG-1.3x.md in the Go module k8s.io/kubernetes of a later version
  *   (here v1.38.0-beta.0), which the Go checksum database vouches for.
  * - All others: what upstream published, as at least two independent public repositories have pinned it (such as kubespray for the
- *   CNI plugins). For etcd v3.6.16 and v3.7.3, containerd v2.4.2 and CoreDNS on arm64, no two sources were found.
+ *   CNI plugins). For etcd v3.6.16 and v3.7.3, containerd v2.4.2, runc v1.5.3, CNI
+ *   plugins v1.10.0 and CoreDNS on arm64, no two sources were found.
  */
 export const RELEASE_HASHES: Readonly<Record<string, string>> = {
   'https://dl.k8s.io/v1.35.4/kubernetes-server-linux-amd64.tar.gz':
@@ -21,14 +22,6 @@ export const RELEASE_HASHES: Readonly<Record<string, string>> = {
     '0956faf23fbe144f7b7d787bd3c9fa601a2916c30152d7788f4d5155168d1db353e252ee865f196c55c24b5c1e8ef9aa351ce5aa34afe2506ed5f88864f6ce0c',
   'https://dl.k8s.io/v1.37.2/kubernetes-server-linux-arm64.tar.gz':
     'cd1b134bbc30a3ba07579556ee03b630412adbc443b262d5fe42527c6c316393b1cc4a58ba2fb83b030c571494dcae6a8d49818245c192efc97ffcedd90b0b41',
-  'https://github.com/opencontainers/runc/releases/download/v1.5.2/runc.amd64':
-    '599f6f94ff8c5057241eff0d54c3c74f95c34935b6457b33fe545defc61e9488',
-  'https://github.com/opencontainers/runc/releases/download/v1.5.2/runc.arm64':
-    'd10ecae898361832a059be2089bab92d158aec54661b18ed7346ed79628b46b0',
-  'https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz':
-    'b98f74a0f8522f0a83867178729c1aa70f2158f90c45a2ca8fa791db1c76b303',
-  'https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-arm64-v1.9.1.tgz':
-    '56171987d3947707c3563db2f4001bccaf50fd63468611b9f3cbecb1375ee7ec',
   'https://github.com/containernetworking/plugins/releases/download/v0.9.1/cni-plugins-linux-amd64-v0.9.1.tgz':
     '962100bbc4baeaaa5748cdbfce941f756b1531c2eadb290129401498bfac21e7',
   'https://github.com/containernetworking/plugins/releases/download/v0.9.1/cni-plugins-linux-arm64-v0.9.1.tgz':
