@@ -4,6 +4,7 @@ import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorpro
 import { JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
 import { FastForwardClock } from '../../cluster/curator/fake-fast-forward-clock.ts';
+import { MachinePins } from '../machine-pins.ts';
 import { reportedComponents } from '../roles/fake-components.ts';
 import { admitControlPlanes } from './admit-control-planes.ts';
 
@@ -72,6 +73,13 @@ describe('admitControlPlanes()', () => {
     await using cluster = await createCluster(states);
     await cluster.admit();
     expect(cluster.approved).toEqual([]);
+  });
+
+  test('saves a machine that was admitted before, so that the owner can sign the keys that it creates', async () => {
+    await using cluster = await createCluster([applicant(N2, { state: JoinState.JOINED })]);
+    await cluster.admit([N2]);
+    const pins = await MachinePins.read(cluster.context);
+    expect(pins.of('n2')).toMatchObject({ nodeId: N2.joinId, identity: applicant(N2).identity });
   });
 
   test('admits no other machine under the fingerprint that the owner compared', async () => {

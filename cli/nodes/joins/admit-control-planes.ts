@@ -6,6 +6,7 @@ import type { CommandContext } from '../../app/command.ts';
 import { callCurator } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 import type { RoleName } from '../../../internal/role/index.ts';
+import { expectMachine } from '../machine-pins.ts';
 import { awaitReadyNode } from './await-ready-node.ts';
 import { approve } from './joins.ts';
 
@@ -57,7 +58,12 @@ async function admit(
     for (;;) {
       const { joins } = await callCurator(context, ({ operatorApi }) => operatorApi.listJoins({}));
       const join = joins.find((each) => each.joinId === joinId);
-      if (join?.state === JoinState.APPROVED || join?.state === JoinState.JOINED) return;
+      if (join?.state === JoinState.APPROVED || join?.state === JoinState.JOINED) {
+        // The inventory admitted it, or an earlier run of this command did. The workspace has to know the machine all the same:
+        // it signs new shared keys only if a machine that it knows created them.
+        await expectMachine(context, { name, nodeId: joinId, identity: join.identity });
+        return;
+      }
       const obstacle = obstacleOf(join, name);
       if (obstacle === undefined) {
         await approve(context, joinId, { name, roles, labels: {} });
