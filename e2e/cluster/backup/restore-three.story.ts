@@ -214,13 +214,15 @@ await test('a cluster of five machines is restored from one file onto three mach
     });
     const wanted = await state();
     assert.deepEqual(wanted.seen.toSorted(), ['n4', ...MACHINES].toSorted());
-    // They are a quorum of the old cluster, with the old keys. They reach every machine of the restored one but that whose address they know.
-    const known = await cluster.address(OLD_HARDWARE);
+    // They are a quorum of the old cluster, with the old keys. They reach no machine of the restored one that they know.
+    const known = await Promise.all([OLD_HARDWARE, KEPT, 'n4'].map((name) => cluster.address(name)));
+    const routes = (verb: string) =>
+      known.map((address) => `ip route ${verb} unreachable ${address}`).join(' && ');
     for (const machine of OLD_CONTROL_PLANES) {
       await cluster.start(machine);
       await cluster.sh(
         machine,
-        `systemctl stop bootstrapper && ip route add unreachable ${known} && systemctl start bootstrapper`,
+        `systemctl stop bootstrapper && ${routes('add')} && systemctl start bootstrapper`,
       );
     }
     await eventually(
@@ -237,8 +239,7 @@ await test('a cluster of five machines is restored from one file onto three mach
         assert.match(await cluster.sh(machine, found), /not found/, machine);
     }
     // Now they reach it, see the newer epoch, and do not join: nobody has readmitted them.
-    for (const machine of OLD_CONTROL_PLANES)
-      await cluster.sh(machine, `ip route delete unreachable ${known}`);
+    for (const machine of OLD_CONTROL_PLANES) await cluster.sh(machine, routes('delete'));
     for (const machine of OLD_CONTROL_PLANES)
       await eventually(
         `${machine} does not join the restored cluster`,
