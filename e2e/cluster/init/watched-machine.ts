@@ -40,7 +40,8 @@ export class WatchedMachine {
   readonly node: NodeShell;
   readonly #bench: Harness;
   readonly #machine: LocalNode;
-  readonly #scope: string;
+  /** Part of the control group of each process of the machine. */
+  readonly scope: string;
 
   private constructor(
     bench: Harness,
@@ -55,7 +56,7 @@ export class WatchedMachine {
     this.workspace = made.workspace;
     this.node = made.node;
     this.#machine = cluster.machine;
-    this.#scope = `/${linkName(cluster.number)}-${cluster.machine.name}.scope/`;
+    this.scope = `/${linkName(cluster.number)}-${cluster.machine.name}.scope/`;
   }
 
   /** A machine that is about to join an existing cluster. */
@@ -138,7 +139,7 @@ export class WatchedMachine {
     const { unit, script } = PROGRAMS[program];
     for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
       const cgroup = await readFile(`/proc/${pid}/cgroup`, 'utf8').catch(() => '');
-      if (!cgroup.includes(this.#scope) || !cgroup.includes(unit)) continue;
+      if (!cgroup.includes(this.scope) || !cgroup.includes(unit)) continue;
       const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
       if (!command.includes(script) || !(await leadsItsGroup(pid))) continue;
       if ((await readlink(`/proc/${pid}/exe`).catch(() => '')) !== '') return Number(pid);
