@@ -238,7 +238,8 @@ await test('a machine with a damaged disk refuses a second init, changes nothing
       await eventually('the node is Ready', 120, nodes, (line) => / Ready /.test(line));
       const created = await machine.clusterId();
       assert.ok(created !== undefined && created !== lost, `cluster ${created}`);
-      assert.match(await bench.must('--workspace', again, 'status'), /n1 +Healthy/);
+      const { stdout } = await bench.cli('--workspace', again, 'status'); // its pods may still start
+      assert.match(stdout, /n1 +Healthy/);
     },
   );
 });
