@@ -3,6 +3,7 @@ import type { SystemPorts } from '../../internal/platform/index.ts';
 import type { EtcdClientFiles } from './consensus-layout.ts';
 import type { EtcdClientName } from './etcd-instances.ts';
 import type { OwnMember } from './membership/membership.ts';
+import type { NewestEpoch } from './recovery/epoch.ts';
 import { urlOf, type EtcdSettings } from './unit/etcd-unit.ts';
 
 /** Configuration of one member of one etcd cluster. */
@@ -24,8 +25,10 @@ export interface ConsensusStart extends ConsensusConfig {
    * slot for changing the members.
    */
   readonly keepRunning?: boolean | undefined;
-  /** Called before the data of an older epoch is deleted. Rejects if this node may not join the newer one. */
-  readonly beforeRejoin?: ((signal: AbortSignal) => Promise<void>) | undefined;
+  /**
+   * Called with the members of the newest epoch before the data of an older epoch is deleted. Rejects if this node may not join them.
+   */
+  readonly beforeRejoin?: ((newest: NewestEpoch, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
 /** Ports (injected dependencies) of an etcd member. */

@@ -1,4 +1,5 @@
 import { childSignal } from '../../internal/cleanup/index.ts';
+import { hostOf } from '../../internal/endpoint/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { ConsensusConfig, ConsensusPorts, RunningConsensus } from './consensus-config.ts';
 import { consensusLayout } from './consensus-layout.ts';
@@ -6,6 +7,7 @@ import { renewMember, repairMember, startMember } from './consensus.ts';
 import { ConsensusError } from './errors.ts';
 import { requireOwnRecord } from './membership/require-own-record.ts';
 import { checkLeave, leaveEtcd } from './membership/leave-etcd.ts';
+import type { NewestEpoch } from './recovery/epoch.ts';
 import { rekey } from './pki/rekey.ts';
 import {
   ETCD_INSTANCES,
@@ -53,8 +55,12 @@ export class EtcdPair {
     { keepRunning, ...config }: EtcdPairConfig & { readonly keepRunning?: boolean },
     signal: AbortSignal,
   ): Promise<RunningEtcdPair> {
-    const beforeRejoin = (child: AbortSignal): Promise<void> =>
-      requireOwnRecord(this.#ports, configOf(config, STATE_ETCD), child);
+    const { layout, nodeId } = configOf(config, STATE_ETCD);
+    // Only the control planes of the newest epoch are asked. Those of an older one still have the record of a node that is removed.
+    const beforeRejoin = (newest: NewestEpoch, child: AbortSignal): Promise<void> => {
+      const endpoints = clientEndpointsOf(newest.endpoints.map(hostOf), config.ports.state);
+      return requireOwnRecord(this.#ports, { layout, nodeId, endpoints }, child);
+    };
     return runningPair(
       (etcd, child) =>
         startMember(this.#ports, { ...configOf(config, etcd), keepRunning, beforeRejoin }, child),

@@ -25,7 +25,7 @@ export async function hasUsableData(ports: ConsensusPorts, context: StartContext
   if ((await files.stat(layout.memberData)) === undefined) return false;
   const own = await readEpoch(files, layout);
   if (newest.epoch > own) {
-    await context.beforeRejoin?.(context.signal);
+    await context.beforeRejoin?.(newest, context.signal);
     log.warn('the quorum was recovered without this node: deleting its data and joining again', {});
     await deleteData(ports, context);
     return false;

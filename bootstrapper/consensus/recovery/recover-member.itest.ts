@@ -12,6 +12,7 @@ import type { ConsensusConfig, ConsensusPorts } from '../consensus-config.ts';
 import { repairMember } from '../consensus.ts';
 import { STATE_ETCD } from '../etcd-instances.ts';
 import { requireOwnRecord } from '../membership/require-own-record.ts';
+import type { NewestEpoch } from './epoch.ts';
 import type { RecoverConfig } from './data-copy.ts';
 import { judgeRecovery, recoverMember, surveyMembers, surveyWithDataCopy } from './recover-member.ts';
 
@@ -230,7 +231,12 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   for (const node of [second, third])
     expect(await node.repair()).toMatchObject({ code: 'consensus-outdated' });
   // A node without a record in the recovered cluster does not join it, and keeps its data.
-  const beforeRejoin = (child: AbortSignal) => requireOwnRecord(second.ports, second.config, child);
+  const { layout, nodeId } = second.config;
+  const beforeRejoin = async ({ endpoints }: NewestEpoch, child: AbortSignal) => {
+    // The third member still has the record of the second one, but belongs to the older epoch.
+    expect(endpoints).toEqual([`127.0.0.1:${first.config.ports.client}`]);
+    await requireOwnRecord(second.ports, { layout, nodeId, endpoints }, child);
+  };
   await expect(second.start({ beforeRejoin })).rejects.toMatchObject({ code: 'consensus-node-removed' });
   expect(await second.ports.files.stat(second.config.layout.memberData)).toBeDefined();
   expect(await votersOf(alone.admin)).toEqual(['node-1']);
