@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
 import { addMachine } from '../harness/add-machine.ts';
 import { etcdctlArgv, eventually } from '../harness/node-shell.ts';
+import { blockTraffic, unblockTraffic } from '../harness/machine-network.ts';
 import { cliJson, reprovision, StoryCluster } from '../harness/story-cluster.ts';
 import { InitRun } from '../init/init-run.ts';
 import { ApiFollower } from '../recovery/api-follower.ts';
@@ -216,14 +217,11 @@ await test('a cluster of five machines is restored from one file onto three mach
     assert.deepEqual(wanted.seen.toSorted(), ['n4', ...MACHINES].toSorted());
     // They are a quorum of the old cluster, with the old keys. They reach no machine of the restored one that they know.
     const known = await Promise.all([OLD_HARDWARE, KEPT, 'n4'].map((name) => cluster.address(name)));
-    const routes = (verb: string) =>
-      known.map((address) => `ip route ${verb} unreachable ${address}`).join(' && ');
     for (const machine of OLD_CONTROL_PLANES) {
       await cluster.start(machine);
-      await cluster.sh(
-        machine,
-        `systemctl stop bootstrapper && ${routes('add')} && systemctl start bootstrapper`,
-      );
+      await cluster.sh(machine, 'systemctl stop bootstrapper');
+      await blockTraffic(cluster, [machine], known);
+      await cluster.sh(machine, 'systemctl start bootstrapper');
     }
     await eventually(
       'the old control planes serve for themselves',
@@ -239,7 +237,7 @@ await test('a cluster of five machines is restored from one file onto three mach
         assert.match(await cluster.sh(machine, found), /not found/, machine);
     }
     // Now they reach it, see the newer epoch, and do not join: nobody has readmitted them.
-    for (const machine of OLD_CONTROL_PLANES) await cluster.sh(machine, routes('delete'));
+    await unblockTraffic(cluster, OLD_CONTROL_PLANES, known);
     for (const machine of OLD_CONTROL_PLANES)
       await eventually(
         `${machine} does not join the restored cluster`,
