@@ -243,7 +243,7 @@ await test('a cluster of five machines is restored from one file onto three mach
         `${machine} does not join the restored cluster`,
         90,
         () => cluster.log(machine),
-        (text) => text.includes('consensus-node-removed'),
+        (text) => text.includes('has no record of this node'),
       );
     assert.deepEqual(await state(), wanted);
     const ready = await cluster.readiness(first);
