@@ -67,7 +67,7 @@ export const backupErrors = defineErrors({
     'Restore without this --keep-worker. To let the machine join again, reset it and run `cluster node readmit`.',
   ),
   'backup-removed-machines': fault.operator.usage(
-    'A --removed-machines names no readable list of removed machines of this cluster. Nothing was changed.',
+    'A file of --removed-machines is missing or damaged, or belongs to another cluster. Nothing was changed.',
     'Name the file removed-machines.json in another workspace of the same cluster, or leave the flag out.',
   ),
   'backup-workers-differ': fault.operator.precondition(

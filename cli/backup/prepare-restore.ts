@@ -95,7 +95,12 @@ export async function prepareRestore(
   const ownMachines = hasWorkspace ? await readKnownMachines(files, await workspaceOf(context)) : [];
   const known = joinKnown(ownMachines, otherMachines);
   // The whole file is decrypted to find its list of nodes.
-  const facts = plan.kind === 'resume' ? undefined : await readFacts(context, file, key);
+  const facts =
+    plan.kind === 'resume'
+      ? undefined
+      : await host.step('restore-nodes', `Reading the list of nodes in ${file}`, () =>
+          readFacts(context, file, key),
+        );
   const keptWorkers =
     facts === undefined ? keptWorkersOf(state, keepWorkers) : findWorkers(facts, keepWorkers, known);
   const settings = await readOtherSettings(context, file, { header, key, hasWorkspace });
