@@ -31,7 +31,7 @@ const SUITES: Readonly<Record<SuiteName, (rounds: number | undefined) => Promise
   curator: runCuratorBench,
   node: runNodeBench,
   worker: runWorkerBench,
-  backup: () => runBackupBench(),
+  backup: runBackupBench,
   restore: runRestoreBench,
   api: () => runApiBench(),
 };
@@ -55,7 +55,7 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   api          requests, watches, pods and Services of three control planes and a worker against the same of manual
                kubeadm; needs root and the bundle
 
-  --rounds N   rounds of \`node\`, \`worker\` and \`restore\` (3)
+  --rounds N   rounds of \`node\`, \`worker\`, \`backup\` and \`restore\` (3)
   --keep       also into docs/bench.json and docs/bench.md
 
 Run \`npm run build\` first. Results are in dist/bench.json; the exit code is 10 when a target was missed.

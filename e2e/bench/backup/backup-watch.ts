@@ -23,7 +23,7 @@ const UNITS = [
 const SCRIPT = `
   if systemctl --quiet is-active ${PROOF_UNIT}; then echo compared
   elif [ -n "$(ls -d ${STATE}/etcd-*/throwaway ${PROOF}/restored 2> /dev/null)" ]; then echo restored
-  elif [ -n "$(ls ${STATE}/backups/work ${PROOF} 2> /dev/null)" ]; then echo taken
+  elif [ -n "$(find ${STATE}/backups/work ${PROOF} -mindepth 1 -print -quit 2> /dev/null)" ]; then echo taken
   else echo none; fi
   for unit in ${UNITS.map(({ unit }) => unit).join(' ')}; do
     pid=$(systemctl show --property MainPID --value $unit)

@@ -33,7 +33,7 @@ interface Timed {
  * Measures what a scheduled backup of 1 GiB costs a busy cluster with one control plane: the latency of its API while this
  * node takes and proves the backup, against the minutes before and after it; and the memory of the agent and of the throwaway etcd.
  */
-export async function runBackupBench(): Promise<readonly BenchResult[]> {
+export async function runBackupBench(rounds = ROUNDS): Promise<readonly BenchResult[]> {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '0');
@@ -45,7 +45,7 @@ export async function runBackupBench(): Promise<readonly BenchResult[]> {
   const during: Timed[][] = [];
   const seconds: number[] = [];
   const windows = [await measureQuiet()];
-  for (let round = 0; round < ROUNDS; round++) {
+  for (let round = 0; round < rounds; round++) {
     await cluster.cliJson('backup', 'schedule', 'set', '--every', '1m', '--keep', '1');
     await until(() => watch.stage !== 'none', 'a backup begins');
     const startMs = performance.now();
@@ -76,7 +76,7 @@ export async function runBackupBench(): Promise<readonly BenchResult[]> {
     },
     {
       name: 'a backup of 1 GiB, from its start until it is proved',
-      ...{ value: median(seconds), unit: 's', runs: ROUNDS },
+      ...{ value: median(seconds), unit: 's', runs: rounds },
       detail: `a file of ${(bytes / MB).toFixed(0)} MB, on a control plane that is busy`,
     },
     ...watch.results(),
