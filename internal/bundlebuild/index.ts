@@ -13,6 +13,7 @@
  * images, `recipes` says what a bundle consists of, `programs` has the Go sources of our own programs, `sbom` writes bills of
  * materials.
  */
+export { imageFiles } from './archive/image-files.ts';
 export { readTar } from './archive/tar-reader.ts';
 export { tarFileOf, writeTar, type TarEntry } from './archive/tar-writer.ts';
 export { BuildCache, recipeKey, type BuiltComponent } from './build-cache.ts';
@@ -29,4 +30,5 @@ export { kubernetesRecipe } from './recipes/go-recipes.ts';
 export type { GoModuleRecipe } from './recipes/recipe.ts';
 export { findOutdated, type PinnedModule } from './outdated.ts';
 export { bundleBom } from './sbom/bundle-bom.ts';
+export { parseGoBuildInfo } from './sbom/go-build-info.ts';
 export { createBom, packageComponent } from './sbom/cyclone-dx.ts';

@@ -1,16 +1,9 @@
-import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import type { BundleManifest, Component } from '../../bundle/index.ts';
-import { readTar } from '../archive/tar-reader.ts';
+import { imageFiles, startsWith } from '../archive/image-files.ts';
 import { createBom, packageComponent, type Bom, type BomComponent } from './cyclone-dx.ts';
 import { parseGoBuildInfo } from './go-build-info.ts';
 
-/** Larger than any layer of an image that Kubernetes ships. */
-const MAX_LAYER_BYTES = 1024 ** 3;
-const GZIP = Buffer.from([0x1f, 0x8b]);
-const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
 const ELF = Buffer.from('\x7fELF', 'latin1');
-/** The offset of `ustar` in the first header of a tar archive. */
-const TAR_MAGIC_AT = 257;
 /** Paths of the package records in images without dpkg; a few images have the status file of dpkg itself. */
 const DPKG_RECORDS = /^(\.\/)?var\/lib\/dpkg\/(status|status\.d\/[^/]+)$/;
 
@@ -62,32 +55,10 @@ function goParts(ref: string, program: Uint8Array): readonly BomComponent[] {
   );
 }
 
-/** The Go programs and Debian packages of an image: an OCI layout or the archive of `docker save`. */
+/** The Go programs and Debian packages of an image. */
 async function imageParts(ref: string, archive: AsyncIterable<Uint8Array>): Promise<readonly BomComponent[]> {
   const parts: BomComponent[] = [];
-  for await (const { type, sizeBytes, content } of readTar(archive)) {
-    if (type !== 'file' || sizeBytes > MAX_LAYER_BYTES) continue;
-    const layer = unpack(Buffer.concat(await Array.fromAsync(content)));
-    if (layer.toString('latin1', TAR_MAGIC_AT, TAR_MAGIC_AT + 5) !== 'ustar') continue;
-    parts.push(...(await layerParts(ref, layer)));
-  }
-  return parts;
-}
-
-function unpack(bytes: Buffer): Buffer {
-  const options = { maxOutputLength: MAX_LAYER_BYTES };
-  if (startsWith(bytes, GZIP)) return gunzipSync(bytes, options);
-  return startsWith(bytes, ZSTD) ? zstdDecompressSync(bytes, options) : bytes;
-}
-
-async function layerParts(ref: string, layer: Buffer): Promise<readonly BomComponent[]> {
-  const parts: BomComponent[] = [];
-  const chunks = async function* (): AsyncGenerator<Uint8Array> {
-    yield layer;
-  };
-  for await (const { path, type, content } of readTar(chunks())) {
-    if (type !== 'file') continue;
-    const bytes = Buffer.concat(await Array.fromAsync(content));
+  for await (const { path, bytes } of imageFiles(archive)) {
     if (DPKG_RECORDS.test(path)) parts.push(...debianParts(ref, bytes.toString()));
     if (!startsWith(bytes, ELF)) continue;
     const programRef = `${ref}/${path}`;
@@ -107,8 +78,4 @@ function debianParts(ref: string, records: string): readonly BomComponent[] {
     if (name === undefined || version === undefined) return [];
     return [packageComponent(ref, 'deb/debian', { name, version })];
   });
-}
-
-function startsWith(bytes: Buffer, magic: Buffer): boolean {
-  return bytes.subarray(0, magic.length).equals(magic);
 }
