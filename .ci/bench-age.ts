@@ -25,6 +25,7 @@ export const DESCRIBED: Readonly<Record<SuiteName, readonly string[]>> = {
   curator: ['joinservice/curator', 'joinservice/ownerdocs', 'internal/rpc', 'internal/etcd'],
   node: ['bootstrapper', 'cli/cluster', 'internal/bundle', 'internal/versions'],
   worker: ['bootstrapper', 'joinservice/join', 'internal/bundle', 'internal/versions'],
+  audit: ['bootstrapper/kubernetes/apiserver'],
   backup: ['bootstrapper/backup', 'internal/backup'],
   restore: ['bootstrapper/consensus', 'cli/backup', 'cli/cluster/init', 'internal/backup'],
   api: ['bootstrapper/kubernetes', 'bootstrapper/apilb', 'bootstrapper/units', 'joinservice/authzwebhook'],

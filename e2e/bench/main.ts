@@ -6,6 +6,7 @@ import { runApiBench } from './api/api.ts';
 import { runArtefactsBench } from './process/artefacts.ts';
 import { runAtlsBench } from './atls/atls.ts';
 import { runAttestationBench } from './attestation.ts';
+import { runAuditBench } from './audit/audit.ts';
 import { runBackupBench } from './backup/backup.ts';
 import { runCuratorBench } from './curator/curator.ts';
 import { runJoinBench } from './join/join.ts';
@@ -31,6 +32,7 @@ const SUITES: Readonly<Record<SuiteName, (rounds: number | undefined) => Promise
   curator: runCuratorBench,
   node: runNodeBench,
   worker: runWorkerBench,
+  audit: runAuditBench,
   backup: runBackupBench,
   restore: runRestoreBench,
   api: () => runApiBench(),
@@ -49,13 +51,14 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   curator      5,000 nodes that watch and send heartbeats, at the built curator with a real etcd
   node         a first node by \`cluster\` against manual kubeadm, and what then runs on it; needs root and the bundle
   worker       a worker, ticket to Ready, against manual kubeadm join; five at once; needs root and the bundle
+  audit        CPU time of an API server with and without its audit log, at 100 writes a second; needs root and the bundle
   backup       the API of a busy control plane while it takes and proves a backup of 1 GiB; needs root and the bundle
   restore      the loss of 3 + 2 nodes with 2,000 objects, until three fresh machines are Ready and the application answers;
                needs root and the bundle
   api          requests, watches, pods and Services of three control planes and a worker against the same of manual
                kubeadm; needs root and the bundle
 
-  --rounds N   rounds of \`node\`, \`worker\`, \`backup\` and \`restore\` (3)
+  --rounds N   rounds of \`node\`, \`worker\`, \`audit\`, \`backup\` and \`restore\` (3)
   --keep       also into docs/bench.json and docs/bench.md
 
 Run \`npm run build\` first. Results are in dist/bench.json; the exit code is 10 when a target was missed.

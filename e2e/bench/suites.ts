@@ -9,6 +9,7 @@ export const SUITE_NAMES = [
   'curator',
   'node',
   'worker',
+  'audit',
   'backup',
   'restore',
   'api',
