@@ -45,10 +45,11 @@ export async function runRestoreBench(rounds = ROUNDS): Promise<readonly BenchRe
   await bench.must('--workspace', workspace, 'backup', 'create', '--to', file);
   await copyFile(join(workspace, 'owner-key.pem'), ownerKey);
   const all: Times[] = [];
+  let lost: readonly string[] = OLD;
   for (let round = 0; round < rounds; round++) {
     const names = Array.from({ length: FRESH }, (_, index) => `f${round * FRESH + index + 1}`);
-    all.push(await restoreOnto(bench, cluster, names, { file, ownerKey, content }));
-    for (const name of names) await cluster.cutPower(name);
+    all.push(await restoreOnto(bench, cluster, { names, lost }, { file, ownerKey, content }));
+    lost = names;
   }
   const totals = all.map(({ total }) => total);
   const megabytes = (await stat(file)).size / MB;
@@ -61,20 +62,22 @@ export async function runRestoreBench(rounds = ROUNDS): Promise<readonly BenchRe
   ];
 }
 
+/** Restores the backup onto fresh machines, which are created like the machines that are lost then. */
 async function restoreOnto(
   bench: Harness,
   cluster: StoryCluster,
-  names: readonly string[],
+  { names, lost }: { readonly names: readonly string[]; readonly lost: readonly string[] },
   { file, ownerKey, content }: Lost,
 ): Promise<Times> {
   const [first = '', ...others] = names;
+  const [like = ''] = lost;
   const local = await bench.cluster(NAME);
-  await addMachine(bench, local, { name: first, like: 'n1', joinEndpoints: [] });
+  await addMachine(bench, local, { name: first, like, joinEndpoints: [] });
   const joinEndpoints = [`${await cluster.address(first)}:9090`];
-  for (const name of others) await addMachine(bench, local, { name, like: 'n1', joinEndpoints });
+  for (const name of others) await addMachine(bench, local, { name, like, joinEndpoints });
   const at = ['--node', await cluster.address(first), '--fingerprint', await cluster.fingerprint(first)];
   for (const name of others) at.push('--control-plane', `${name}=${await cluster.fingerprint(name)}`);
-  for (const name of OLD) if (await cluster.isRunning(name)) await cluster.cutPower(name);
+  for (const name of lost) await cluster.cutPower(name);
   const workspace = join(bench.directory, `workspace-${first}`);
   await mkdir(workspace);
   const startMs = performance.now();
