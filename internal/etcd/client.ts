@@ -23,10 +23,12 @@ import { conditionToWire, entryFromWire, keyBytes, prefixRange, rangeToWire, wri
 /** The number of entries per page, so that a page stays far below the maximum message size. */
 const PAGE = 500n;
 /**
- * The number of entries per page when all objects of Kubernetes are read. etcd builds a whole page before the client can refuse it as too
- * large: 500 objects of 1 MiB would take its memory and its processor from all other clients.
+ * The largest number of entries per page when all objects of Kubernetes are read. etcd builds a whole page before the client can refuse it as
+ * too large: 500 objects of 1 MiB would take its memory and its processor from all other clients.
  */
 const OBJECTS_PAGE = 16n;
+/** The size of a page of objects that is aimed at: requests of other clients wait while etcd and this program handle a page. */
+const OBJECTS_PAGE_BYTES = 1024 ** 2;
 /** The number of keys per page when only keys are listed. Without values, more keys fit into a page. */
 const KEYS_PAGE = 5_000n;
 /**
@@ -39,7 +41,10 @@ const KEEPALIVE_MS = 3_000;
 
 /** Which part of a key space to read, and how much of it in one page. */
 interface PageOptions {
+  /** The number of entries of the first page, and the most of any page. */
   readonly limit: bigint;
+  /** The next page has fewer entries if those of the last page were larger together. */
+  readonly pageBytes?: number;
   /** Default: the newest one. */
   readonly revision?: bigint;
   readonly keysOnly?: boolean;
@@ -118,8 +123,8 @@ export class EtcdClient implements KeySpace, Disposable {
 
   /** The entries below a prefix at a revision, in small pages, because they may be large. */
   async *entries(prefix: string, revision: bigint, options: CallOptions): AsyncGenerator<readonly Entry[]> {
-    for await (const page of this.#pages(prefix, { limit: OBJECTS_PAGE, revision }, options))
-      yield page.kvs.map(entryFromWire);
+    const range = { limit: OBJECTS_PAGE, pageBytes: OBJECTS_PAGE_BYTES, revision };
+    for await (const page of this.#pages(prefix, range, options)) yield page.kvs.map(entryFromWire);
   }
 
   /** What is below a prefix, in pages that all belong to one revision: the given one, or the newest. */
@@ -147,6 +152,7 @@ export class EtcdClient implements KeySpace, Disposable {
         limit /= 2n;
         continue;
       }
+      if (range.pageBytes !== undefined) limit = nextLimit(page, range.limit, range.pageBytes);
       yield page;
       if (at === 0n) at = page.header?.revision ?? 0n;
       const last = page.kvs.at(-1);
@@ -208,6 +214,13 @@ export class EtcdClient implements KeySpace, Disposable {
 }
 
 /** Whether an answer does not fit into one message of gRPC. */
+/** How many entries as large as those of this page have so many bytes, at least one and at most `most`. */
+function nextLimit({ kvs }: RangeResponse, most: bigint, bytes: number): bigint {
+  const size = kvs.reduce((sum, { value }) => sum + value.length, 0);
+  const fitting = BigInt(Math.floor((bytes * kvs.length) / Math.max(size, 1)));
+  return fitting < 1n ? 1n : fitting > most ? most : fitting;
+}
+
 function isTooLarge(error: unknown): boolean {
   if (!(error instanceof EtcdError) || !(error.cause instanceof Error)) return false;
   return error.cause.message.startsWith('Received message larger than max');

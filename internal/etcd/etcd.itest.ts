@@ -102,6 +102,31 @@ describe('keys', () => {
     expect(sizes).toEqual([16, 16, 8]);
   });
 
+  test('entries() asks for fewer entries after large ones, and for more after small ones', async () => {
+    const put16 = (name: string, size: number) =>
+      root.commit(
+        {
+          when: [],
+          then: Array.from({ length: 16 }, (_, i) => put(`${name}/${i + 10}`, Buffer.alloc(size, 'x'))),
+        },
+        { signal },
+      );
+    for (const [name, size] of [
+      ['sizes/a', 64 * 1024],
+      ['sizes/b', 16],
+      ['sizes/c', 16],
+    ] as const)
+      await put16(name, size);
+    const { revision } = await put16('sizes/d', 16);
+    const sizes: number[] = [];
+    for await (const page of root.entries('sizes/', revision, { signal })) sizes.push(page.length);
+    expect(sizes).toEqual([16, 16, 16, 16]);
+    const later = await put16('sizes/a', 72 * 1024);
+    sizes.length = 0;
+    for await (const page of root.entries('sizes/', later.revision, { signal })) sizes.push(page.length);
+    expect(sizes).toEqual([16, 14, 16, 16, 2]);
+  });
+
   test('Namespace adds and hides its prefix', async () => {
     const inner = new Namespace(root, '/ns/');
     await inner.commit({ when: [absent('k')], then: [put('k', bytes('v'))] }, { signal });
