@@ -9,6 +9,7 @@ import {
   acquireProcessLock,
   collectGarbageRegularly,
   LinuxMachine,
+  LowPriority,
   SystemdUnits,
 } from '../internal/platform/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
@@ -95,6 +96,7 @@ try {
       random: Math.random,
       ring,
       usage: () => usageOf(process),
+      lowPriority: new LowPriority(),
       environment: process.env,
     },
     {

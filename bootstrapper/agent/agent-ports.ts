@@ -1,7 +1,7 @@
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { AppendPort, FilePort, KernelFilePort, StreamPort } from '../../internal/file/index.ts';
 import type { ProcessUsage } from '../../internal/metrics/index.ts';
-import type { MachinePort, SystemPorts } from '../../internal/platform/index.ts';
+import type { LowPriority, MachinePort, SystemPorts } from '../../internal/platform/index.ts';
 import type { LogRing } from '../nodestream/index.ts';
 
 /** Ports (injected dependencies) to everything outside the agent. */
@@ -15,6 +15,8 @@ export interface AgentPorts extends SystemPorts {
   /** The newest log lines of the agent, which operators can read. */
   readonly ring: LogRing;
   readonly usage: () => ProcessUsage;
+  /** The priority of this process while background work runs. */
+  readonly lowPriority: Pick<LowPriority, 'begin'>;
   /** Environment variables of this process. */
   readonly environment: Readonly<Record<string, string | undefined>>;
 }

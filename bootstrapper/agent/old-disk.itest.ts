@@ -4,7 +4,7 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import { parseProvisioning } from '../../internal/config/index.ts';
 import { DiskStreams, KernelFiles } from '../../internal/file/index.ts';
 import { createLogger } from '../../internal/logging/index.ts';
-import { LinuxMachine } from '../../internal/platform/index.ts';
+import { LinuxMachine, LowPriority } from '../../internal/platform/index.ts';
 import { createSwtpmFactory, FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
 import { AGENT_PATHS, createNodeState } from '../nodestate/index.ts';
 import { LogRing } from '../nodestream/index.ts';
@@ -32,6 +32,7 @@ test('openAgent() finds with the TPM that the disk of a member is an old copy, a
     ...{ commands: new FakeCommands(), units: new FakeUnits(), ring: new LogRing() },
     log: createLogger({ path: '', nowMs: () => clock.nowMs(), sink: () => undefined }),
     random: () => 0.5,
+    lowPriority: new LowPriority(() => undefined),
     usage: () => ({ uptimeSeconds: 0, residentBytes: 0, heapBytes: 0, cpuMicroseconds: 0 }),
     environment: {},
   };

@@ -25,6 +25,7 @@ import {
   SETTINGS_KEY,
 } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
+import type { LowPriority } from '../../internal/platform/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { BackupTaskError } from './errors.ts';
 import { databaseRate, joined, paced, type Pace } from './paced.ts';
@@ -49,6 +50,7 @@ type EtcdName = keyof BackupEtcds;
 export interface BackupStreamOptions {
   readonly files: FilePort;
   readonly clock: Clock;
+  readonly lowPriority: Pick<LowPriority, 'begin'>;
   readonly agentVersion: string;
   readonly clusterId: string;
   readonly nodeId: string;
@@ -85,6 +87,7 @@ export async function* streamBackup(
 ): AsyncGenerator<Uint8Array> {
   const { clock, clusterId, nodeId, keyPem } = options;
   const { certificate, etcds } = content;
+  using _low = options.lowPriority.begin();
   const nowMs = Math.round(clock.nowMs());
   const cluster = await readCluster(etcds.state, signal);
   if (certificate.epoch !== cluster.epoch)

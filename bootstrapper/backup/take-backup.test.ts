@@ -13,6 +13,7 @@ import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/ind
 import { findCoded } from '../../internal/errors/index.ts';
 import { EtcdError, type MemberStatus } from '../../internal/etcd/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
+import { LowPriority } from '../../internal/platform/index.ts';
 import { CLUSTER_KEY, CLUSTER_PREFIX, records, SETTINGS_KEY } from '../../internal/records/index.ts';
 import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
 import type { BackupEtcd } from './stream-backup.ts';
@@ -88,13 +89,17 @@ function fakeEtcd(
   };
 }
 
+/** Each change of the priority of the agent. */
+const niceness: number[] = [];
+const lowPriority = new LowPriority((value) => void niceness.push(value));
+
 function taskOf(change: Partial<BackupTaskOptions> = {}) {
   const files = new MemoryFiles();
   return {
     files,
     task: createBackupTask({
       ...{ files, clock: new FakeClock(NOW), agentVersion: '1.0.0', clusterId: 'c0ffee', nodeId, keyPem },
-      ownerKeys: [owner],
+      ...{ ownerKeys: [owner], lowPriority },
       usedCertificates: '/state/used',
       keyFiles: { 'ca.key': '/keys/ca.key', 'rotation.json': '/keys/rotation.json' },
       etcdMembers: () => ({ state: fakeEtcd('state data'), kubernetes: fakeEtcd('kubernetes data', 1) }),
@@ -165,6 +170,15 @@ describe('createBackupTask()', () => {
       kubernetes: { revision: '41', objects: { nodes: 1, pods: 2 } },
       nodes: [{ nodeId: 'node-w', name: 'w1', roles: ['KubernetesWorker'] }],
     });
+  });
+
+  test('has low priority until it is complete, so that API servers do not wait for it', async () => {
+    niceness.length = 0;
+    const chunks = taskOf().task(order(certificateOf()), signal);
+    await chunks.next();
+    expect(niceness).toEqual([10]);
+    await all(chunks);
+    expect(niceness).toEqual([10, 0]);
   });
 
   test('reads a large database faster, so that its revision is not compacted meanwhile', async () => {

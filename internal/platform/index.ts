@@ -6,6 +6,7 @@ export { readAvailableMemory } from './available-memory.ts';
 export { collectGarbageRegularly } from './collect-garbage.ts';
 export { PlatformError } from './errors.ts';
 export { addressBeside, interfaceAddress, LinuxMachine, type MachinePort } from './linux-machine.ts';
+export { LowPriority } from './low-priority.ts';
 export { mountOf, parseMountinfo, readMounts, whyUnwritable, type Mount } from './mountinfo.ts';
 export { readStorageProtection, type StorageProtection } from './storage-protection.ts';
 export { NODE_MEMORY, SERVICE_SANDBOX } from './service-sandbox.ts';

@@ -11,6 +11,7 @@ import { ed25519PubKeyFrom, generateEd25519Key } from '../../../internal/crypto/
 import { Namespace, type EtcdClient } from '../../../internal/etcd/index.ts';
 import type { StreamPort } from '../../../internal/file/index.ts';
 import { nodeIdOf } from '../../../internal/pki/index.ts';
+import { LowPriority } from '../../../internal/platform/index.ts';
 import {
   BACKUP_HEAD_KEY,
   BACKUP_SCHEDULE_KEY,
@@ -63,6 +64,8 @@ export class FakeCluster {
   /** The kind of place where proofs have their data, and the sizes for which places were asked, in bytes. */
   placeKind: ThrowawayKind = 'memory';
   readonly proofSizes: number[] = [];
+  /** Each change of the priority of an agent, and each restored snapshot that it compares meanwhile. */
+  readonly niceness: (number | 'proof')[] = [];
   /** Paths of all files of backups and proofs that were written. */
   readonly written = new Set<string>();
   /** IDs of the nodes whose disks are full. */
@@ -184,6 +187,7 @@ export class FakeCluster {
       ...{ files: this.files, clock: this.clock, agentVersion: '1.0.0', clusterId: 'c0ffee' },
       ...{ nodeId: machine.nodeId, keyPem: machine.keyPem, ownerKeys: [owner], keyFiles: {} },
       newestSchedule: join('/', machine.nodeId, 'schedule.json'),
+      lowPriority: new LowPriority((niceness) => void this.niceness.push(niceness)),
       ring: this.ringOf(machine.nodeId),
       etcdMembers: () => ({ state: this.#etcdOf('state'), kubernetes: this.#etcdOf('kubernetes') }),
       withPlace: async (neededBytes, work) => {
@@ -199,6 +203,7 @@ export class FakeCluster {
         }
       },
       withSnapshot: async (_name, { path }, work) => {
+        this.niceness.push('proof');
         this.restoredSnapshots.push(Buffer.from((await this.files.read(path, MAX_BYTES)) ?? []).toString());
         const { hash, keys } = this.restored;
         await work({

@@ -100,6 +100,7 @@ describe('backupScheduleWorker()', () => {
     await until(proved(1));
     const [record] = await cluster.kept();
     expect(cluster.proofSizes).toEqual([record?.proof?.sizeBytes]);
+    expect(cluster.niceness).toEqual([10, 'proof', 'proof', 0]);
     // Both databases, the larger one restored, and the logs of etcd.
     expect(record?.proof).toEqual({ place: 'memory', sizeBytes: 3 * 1000 + 192 * 1024 ** 2 });
     const snapshots = [...cluster.written].filter((path) => path.endsWith('.snapshot'));

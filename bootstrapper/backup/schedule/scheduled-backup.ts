@@ -71,6 +71,7 @@ export async function takeScheduledBackup(
 ): Promise<BackupRecord> {
   const { ring, withPlace } = options;
   const { signal } = backup;
+  using _low = options.lowPriority.begin();
   try {
     for (let attempt = 1; ; attempt++) {
       backup.onStep('prepare');
