@@ -6,7 +6,7 @@ import { createLogger, formatJsonRecord } from '../../../internal/logging/index.
 const LINES = 1_000_000;
 const LINES_AT_ONCE = 1_000;
 /**
- * Number of lines after which this process collects garbage. The real agent collects garbage every three minutes
+ * Number of lines after which this process collects garbage. The real agent looks at its heap every 20 seconds
  * (`collectGarbageRegularly()`), and writes fewer lines in this time.
  */
 const LINES_PER_COLLECTION = 100_000;
