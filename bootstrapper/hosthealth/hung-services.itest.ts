@@ -30,7 +30,7 @@ test('a process that SIGSTOP has stopped is killed within 15 s, although the ker
 
   const run = new AbortController();
   const { log } = createMemoryLogger();
-  const service = { name: 'listener', unit: UNIT, isOfControlPlane: false, probe };
+  const service = { name: 'listener', unit: UNIT, isOfControlPlane: false, isUrgent: true, probe };
   const hung = new HungServices({ clock, files: new DiskFiles(), units }, [service]);
   const { finished } = supervise({
     root: (scope) => hung.watch(scope, () => true),

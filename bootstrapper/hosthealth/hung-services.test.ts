@@ -15,7 +15,7 @@ afterEach(async () => {
 
 type State = 'answers' | 'silent' | 'refuses';
 
-async function create({ isInPod = false } = {}) {
+async function create({ isInPod = false, isUrgent = true } = {}) {
   const clock = new FakeClock(STARTED_MS);
   const files = new MemoryFiles();
   const units = new FakeUnits();
@@ -38,7 +38,7 @@ async function create({ isInPod = false } = {}) {
   };
   await use(100);
   const hung = new HungServices({ clock, files, units }, [
-    { name: 'state etcd', unit: isInPod ? undefined : UNIT, isOfControlPlane: true, probe },
+    { name: 'state etcd', unit: isInPod ? undefined : UNIT, isOfControlPlane: true, isUrgent, probe },
   ]);
   const tree = superviseForTest((scope) => hung.watch(scope, () => now.isControlPlane), { clock });
   open.push(tree);
@@ -54,6 +54,19 @@ describe('HungServices', () => {
     units.status = () => Promise.reject(new Error('asked'));
     await clock.advance(40_000);
     expect([now.probes, kills(), why()]).toEqual([11, 0, undefined]);
+  });
+
+  test('looks every 12 s at a service whose hang takes no lease, and every second while it is silent', async () => {
+    const { clock, now, kills } = await create({ isUrgent: false });
+    await clock.advance(40_000);
+    expect(now.probes).toBe(4);
+    now.state = 'silent';
+    await clock.advance(8_000);
+    expect(now.probes).toBe(5);
+    await clock.advance(6_000);
+    expect(now.probes).toBe(7);
+    await clock.advance(5_000);
+    expect(kills()).toBe(1);
   });
 
   test('kills a process that did not answer and did not run for 10 s, 15 s after it has stopped at the latest', async () => {

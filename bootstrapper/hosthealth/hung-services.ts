@@ -13,6 +13,8 @@ import { answerProbe, HTTP1_HELLO, HTTP2_HELLO, SilentError, type Probe } from '
 /** Pauses between looks: while all services answer, and while one does not. */
 const LOOK_MS = 4_000;
 const SUSPECT_MS = 1_000;
+/** A service that answered is looked at again in the third look from then on, if nobody loses a lease by its hang. */
+const PATIENT_LOOKS = 3;
 /**
  * A process that did not answer, and did not run at all, for this time is hung. A lease of a kubelet lives 40 s: API servers refuse
  * kubelets while their join service or their state etcd does not answer, and a kubelet tries again only after 10 s.
@@ -37,6 +39,8 @@ export interface AnsweringService {
   readonly unit: string | undefined;
   /** Only control planes have it. */
   readonly isOfControlPlane: boolean;
+  /** Whether kubelets lose their leases within a minute if it hangs, so that it is looked at most often. */
+  readonly isUrgent: boolean;
   /** Rejects with `SilentError` if the program does not answer in any way. */
   readonly probe: Probe;
 }
@@ -44,22 +48,23 @@ export interface AnsweringService {
 /** The programs whose hang would take down more than themselves. The kubelet restarts the static pods of a control plane. */
 export function answeringServices(): readonly AnsweringService[] {
   const http = (port: number): Probe => answerProbe({ host: '127.0.0.1', port }, HTTP1_HELLO);
+  const controlPlane = { isOfControlPlane: true, isUrgent: true };
   const etcd = (name: string, { unit }: { readonly unit: string }, port: number): AnsweringService => ({
-    ...{ name, unit, isOfControlPlane: true, probe: http(port) },
+    ...{ ...controlPlane, name, unit, probe: http(port) },
   });
-  const node = { isOfControlPlane: false };
+  const node = { isOfControlPlane: false, isUrgent: false };
   return [
     etcd('state etcd', ETCD_INSTANCES.state, PORTS.stateEtcd.metrics),
     etcd('Kubernetes etcd', ETCD_INSTANCES.kubernetes, PORTS.kubernetesEtcd.metrics),
     {
-      ...{ name: 'join service and curator', unit: JOINSERVICE_UNIT, isOfControlPlane: true },
+      ...{ ...controlPlane, name: 'join service and curator', unit: JOINSERVICE_UNIT },
       probe: http(PORTS.joinserviceMetrics),
     },
     {
       ...{ ...node, name: 'containerd', unit: CONTAINERD_UNIT },
       probe: answerProbe({ path: PATHS.containerdSocket }, HTTP2_HELLO),
     },
-    { ...node, name: 'kubelet', unit: KUBELET_UNIT, probe: http(PORTS.kubeletHealth) },
+    { ...node, name: 'kubelet', isUrgent: true, unit: KUBELET_UNIT, probe: http(PORTS.kubeletHealth) },
     { ...node, name: 'flannel', unit: undefined, probe: http(PORTS.flannelHealth) },
     { ...node, name: 'kube-proxy', unit: undefined, probe: http(PORTS.kubeProxyHealth) },
   ];
@@ -85,9 +90,11 @@ export class HungServices {
   /** Watches the services until the signal fires. @param isControlPlane whether this machine is to run those of a control plane */
   async watch({ signal, log, healthy }: Scope, isControlPlane: () => boolean): Promise<never> {
     healthy();
-    for (;;) {
+    for (let look = 0; ; look++) {
       const lookedMs = this.#clock.monotonicMs();
-      const services = this.#services.filter((each) => isControlPlane() || !each.isOfControlPlane);
+      const services = this.#services
+        .filter((each) => isControlPlane() || !each.isOfControlPlane)
+        .filter((each) => each.isUrgent || each.isSilent || look % PATIENT_LOOKS === 0);
       const answers = await Promise.all(services.map((each) => each.answers(signal)));
       // An agent that continues too late measures its own pause.
       const hasStalled = this.#elapsed(lookedMs) > LONGEST_LOOK_MS + STALL_MS;
@@ -143,6 +150,10 @@ class WatchedProcess {
 
   get isOfControlPlane(): boolean {
     return this.#service.isOfControlPlane;
+  }
+
+  get isUrgent(): boolean {
+    return this.#service.isUrgent;
   }
 
   get isSilent(): boolean {
