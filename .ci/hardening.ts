@@ -27,6 +27,8 @@ interface Hardening {
       readonly evidence: string;
       readonly proof: string;
     }[];
+    /** Why checks pass also on a machine that has lost any one setting, by id. */
+    readonly indifferent: Readonly<Record<string, string>>;
     /** Checks that kube-bench leaves to people: the result today (also on a worker, if it is another), and the answer. */
     readonly answered: Readonly<
       Record<string, { readonly status: string; readonly worker?: string; readonly answer: string }>
@@ -59,6 +61,9 @@ export function renderHardening({ items, units, checks }: Hardening): {
     ([id, { status, worker, answer }]) =>
       `| ${id} | ${worker === undefined ? status : `${status}, worker ${worker}`} | ${escapeCell(answer)} |`,
   );
+  const indifferent = Object.entries(checks.indifferent).map(
+    ([id, reason]) => `| ${id} | ${escapeCell(reason)} |`,
+  );
   const page = `# Hardening
 
 Where a cluster is stricter than one that kubeadm creates. Each item is undone by one setting of \`cluster.yaml\` when the cluster is
@@ -87,6 +92,13 @@ when a check has another result than this page says, or when the page lists a ch
 | fails | why | equivalent evidence | test |
 | --- | --- | --- | --- |
 ${failed.join('\n')}
+
+Then the story removes each flag and each key of a configuration file from what kube-bench sees of the control plane, one at a time, and the owners and modes
+of all files. Every check that passed fails at least once, except for these, and those of section 5, which look at objects of Kubernetes:
+
+| passes in any case | why |
+| --- | --- |
+${indifferent.join('\n')}
 
 kube-bench leaves these to people. PASS means that it finds the setting and warns when the setting is lost; WARN means that
 it warns in any case, so nothing here notices a loss:

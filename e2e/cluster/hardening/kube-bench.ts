@@ -4,13 +4,15 @@ import { parse, stringify } from 'yaml';
 import type { Harness } from '../../machines/harness.ts';
 import { runGo } from '../../run-go.ts';
 import type { StoryCluster } from '../harness/story-cluster.ts';
+import { withLoss, type Loss } from './lost-settings.ts';
 
 /** The newest CIS benchmark that the module brings. */
-export const BENCHMARK = 'cis-1.11';
+export const BENCHMARK = 'cis-1.12';
 const MODULE = 'github.com/aquasecurity/kube-bench';
 const SOURCE = resolve(import.meta.dirname, '../../kube-bench');
 const HOME = '/opt/kube-bench';
-const ETCD_CONFIG = '/var/lib/cluster/etcd-kubernetes/etcd.json';
+/** Of the Kubernetes etcd. */
+export const ETCD_CONFIG = '/var/lib/cluster/etcd-kubernetes/etcd.json';
 const ETCD_DATA = '/var/lib/cluster/etcd-kubernetes/data';
 
 /** The result of one check. */
@@ -19,6 +21,8 @@ export interface CheckResult {
   readonly text: string;
   readonly status: 'PASS' | 'FAIL' | 'WARN' | 'INFO';
   readonly actual: string;
+  /** The shell command that reads the state of the machine. */
+  readonly audit: string;
 }
 
 interface Report {
@@ -29,6 +33,7 @@ interface Report {
         readonly test_desc: string;
         readonly status: CheckResult['status'];
         readonly actual_value?: string;
+        readonly audit?: string;
       }[];
     }[];
   }[];
@@ -69,34 +74,53 @@ export class KubeBench {
     return new KubeBench(await readFile(program), files);
   }
 
-  /** Runs the checks of these targets on a machine. */
+  /** Writes the program and its configuration to a machine. */
+  async install(bench: Harness, cluster: StoryCluster, machine: string): Promise<void> {
+    const configuration = Object.entries(this.#files).map(([name, text]) => [`${HOME}/cfg/${name}`, text]);
+    const files = { [`${HOME}/kube-bench`]: this.#program, ...Object.fromEntries(configuration) };
+    await this.#write(bench, cluster, { machine, files });
+  }
+
+  /** Runs the checks of these targets on a machine, as if it had lost something. */
   async run(
     bench: Harness,
     cluster: StoryCluster,
-    { machine, targets }: { readonly machine: string; readonly targets: readonly string[] },
-  ): Promise<readonly CheckResult[]> {
-    const node = await (await bench.cluster(cluster.name)).node(machine);
-    const { signal } = bench;
-    const put = (path: string, input: string | Uint8Array) =>
-      node.exec(['sh', '-ec', `mkdir -p "$(dirname ${path})" && cat > ${path} && chmod 700 ${path}`], {
-        input,
-        signal,
-      });
-    await put(`${HOME}/kube-bench`, this.#program);
-    for (const [name, text] of Object.entries(this.#files)) await put(`${HOME}/cfg/${name}`, text);
-    const said = await cluster.sh(
+    {
       machine,
-      `export KUBECONFIG=/etc/kubernetes/admin.conf PATH=/opt/cluster/bin:$PATH
-       cd ${HOME} && ./kube-bench run --targets ${targets.join(',')} --benchmark ${BENCHMARK} --config-dir ${HOME}/cfg --config ${HOME}/cfg/config.yaml --json`,
-    );
+      targets,
+      loss,
+    }: { readonly machine: string; readonly targets: readonly string[]; readonly loss?: Loss },
+  ): Promise<readonly CheckResult[]> {
+    const command = `export KUBECONFIG=/etc/kubernetes/admin.conf PATH=/opt/cluster/bin:$PATH
+cd ${HOME} && ./kube-bench run --targets ${targets.join(',')} --benchmark ${BENCHMARK} --config-dir ${HOME}/cfg --config ${HOME}/cfg/config.yaml --json`;
+    const path = `${HOME}/run`;
+    await this.#write(bench, cluster, {
+      machine,
+      files: { [path]: loss ? withLoss(loss, command) : command },
+    });
+    const said = await cluster.sh(machine, `sh ${path}`);
     const report = JSON.parse(said.slice(said.indexOf('{'))) as Report;
     return report.Controls.flatMap(({ tests }) =>
       tests.flatMap(({ results }) =>
-        results.map(({ test_number: id, test_desc: text, status, actual_value: actual = '' }) => ({
-          ...{ id, text, status, actual },
-        })),
+        results.map(
+          ({ test_number: id, test_desc: text, status, actual_value: actual = '', audit = '' }) => ({
+            ...{ id, text, status, actual, audit },
+          }),
+        ),
       ),
     );
+  }
+
+  async #write(
+    bench: Harness,
+    cluster: StoryCluster,
+    to: { readonly machine: string; readonly files: Readonly<Record<string, string | Uint8Array>> },
+  ): Promise<void> {
+    const node = await (await bench.cluster(cluster.name)).node(to.machine);
+    for (const [path, input] of Object.entries(to.files))
+      await node.exec(['sh', '-ec', `mkdir -p "$(dirname ${path})" && cat > ${path} && chmod 700 ${path}`], {
+        ...{ input, signal: bench.signal },
+      });
   }
 }
 
