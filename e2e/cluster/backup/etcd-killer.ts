@@ -3,6 +3,8 @@ import { kill } from 'node:process';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const LOOK_MS = 2;
+/** A process that has had another name in so many looks does not become etcdutl: programs call exec(2) at once. */
+const LOOKS = 100;
 
 /** A process on the host. Those of local machines are among them. */
 interface Found {
@@ -40,8 +42,9 @@ export class EtcdutlKiller implements AsyncDisposable {
   }
 
   async #watch(): Promise<void> {
+    const others = new Map<string, number>();
     while (!this.#over.signal.aborted && this.#missing.size > 0) {
-      for (const { pid, argv } of await processesNamed('etcdutl')) {
+      for (const { pid, argv } of await processesNamed('etcdutl', others)) {
         if (!argv.includes('restore')) continue;
         for (const run of this.#missing) {
           const isIts = argv.some((arg) => run.directory.every((part) => arg.includes(part)));
@@ -65,14 +68,23 @@ async function isIn(pid: number, scope = ''): Promise<boolean> {
   return (await readFile(`/proc/${pid}/cgroup`, 'utf8').catch(() => '')).includes(scope);
 }
 
-async function processesNamed(name: string): Promise<readonly Found[]> {
+/** @param others how many looks found each process under another name; those that are known well are not read again */
+async function processesNamed(name: string, others = new Map<string, number>()): Promise<readonly Found[]> {
   const found: Found[] = [];
-  for (const pid of (await readdir('/proc')).filter((each) => /^\d+$/.test(each))) {
+  const pids = (await readdir('/proc')).filter((each) => /^\d+$/.test(each));
+  for (const pid of pids) {
+    const looks = others.get(pid) ?? 0;
+    if (looks >= LOOKS) continue;
     const comm = await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '');
-    if (comm.trim() !== name && !comm.startsWith(`${name}-`)) continue;
+    if (comm.trim() !== name && !comm.startsWith(`${name}-`)) {
+      others.set(pid, looks + 1);
+      continue;
+    }
     const argv = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
     found.push({ pid: Number(pid), argv });
   }
+  const now = new Set(pids);
+  for (const pid of others.keys()) if (!now.has(pid)) others.delete(pid);
   return found;
 }
 

@@ -30,6 +30,8 @@ const SECOND: Readonly<Record<string, string>> = { n3: 'n6', n2: 'n7' };
 const UTL_MACHINE = 'n8';
 /** The CLI waits for the phases of the machine with one step for each of them. */
 const PHASE_STEP = 'init-phase-';
+/** The CLI reconnects to a killed agent; there is no such step while only the CLI is killed. */
+const RECONNECTING = 'init-attach';
 /** From here on etcd runs on the machine. */
 const ETCD_PHASES = PHASES.map(({ name }) => name).slice(
   PHASES.findIndex(({ name }) => name === 'consensus'),
@@ -158,10 +160,10 @@ interface Interrupted {
   readonly steps: readonly string[];
 }
 
-/** The steps of the program, as its output names them, without those of the phases of the machine. */
+/** The steps of the CLI, as its output names them. */
 function stepsOf({ lines }: InitRun): readonly string[] {
   const codes = lines.filter(({ type }) => type === 'step-started').map(({ code = '' }) => code);
-  const steps = [...new Set(codes)].filter((code) => !code.startsWith(PHASE_STEP));
+  const steps = [...new Set(codes)].filter((code) => !code.startsWith(PHASE_STEP) && code !== RECONNECTING);
   for (const known of ['backup-prove', 'restore-upload', 'node-admit', 'node-approve-wait'])
     assert.ok(steps.includes(known), `${known} of ${steps.join(', ')}`);
   return steps;
