@@ -1900,6 +1900,33 @@ test('a check names twenty objects each, and counts the others', () => {
   expect(found.at(-1)).toMatchObject({ grade: 'warning', cause: '2 more deployments do not have all pods' });
 });
 
+describe('doctor-kubelet', () => {
+  const cutOff = (changes: Partial<NodeFacts>): string | undefined => {
+    const { kubernetes } = withKubernetes(({ nodes }) => ({
+      nodes: nodes.map((node) =>
+        node.name === 'n4' ? { ...node, isReady: false, why: 'Kubelet stopped posting node status.' } : node,
+      ),
+    }));
+    const { records } = withNode('n4', changes);
+    const kubelets = [{ node: 'n4', answer: away('kube-unreachable') }];
+    return judged({ ...fakeFacts({ kubelets }), kubernetes, records }, 'doctor-kubelet')?.cause;
+  };
+
+  test('names the way to the API servers if the kubelet answers its agent', () =>
+    expect(cutOff({})).toBe(
+      'the kubelet of n4 runs, and does not reach an API server (Kubelet stopped posting node status.): dialing 192.0.2.2: timed out',
+    ));
+
+  test.each([
+    { name: 'the node is silent', changes: { health: 'silent' } },
+    { name: 'its agent does not report services', changes: { machine: undefined } },
+    {
+      name: 'its agent does not reach it either',
+      changes: { machine: { services: [{ name: 'kubelet', why: 'does not start' }], problems: [] } },
+    },
+  ])('does not if $name', ({ changes }) => expect(cutOff(changes)).toMatch(/does not respond: dialing/));
+});
+
 test('doctor-machine-requirements has the fix of the check that the machine does not pass', () => {
   expect(judged(withRequirement(false), 'doctor-machine-requirements')?.fix).toContain('swapoff');
 });

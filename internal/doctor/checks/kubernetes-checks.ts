@@ -2,7 +2,7 @@ import { formatDuration } from '../../clock/index.ts';
 import { counted } from '../../printable/index.ts';
 import { NETWORK_CHART, NETWORK_NAMESPACE } from '../../config/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
-import type { ClusterFacts, FactsPart, KubernetesFacts } from '../cluster-facts.ts';
+import type { ClusterFacts, FactsPart, KubernetesFacts, NodeFacts } from '../cluster-facts.ts';
 import { judgeListed, judgeMembers, judgePart, notMeasured, type Observe } from '../observe.ts';
 import { POD_FAILING_MS } from '../thresholds.ts';
 
@@ -13,6 +13,8 @@ const DNS_APP = 'kube-dns';
  * The maximum number of pods of one namespace that a sentence names. The sentence ends with the count of the others.
  */
 const MAX_NAMED = 5;
+/** How Kubernetes says that a kubelet has not renewed its lease (its node lifecycle controller). */
+const STOPPED = /stopped posting node status/i;
 
 type Pod = KubernetesFacts['pods'][number];
 
@@ -24,13 +26,18 @@ export const NOT_READ =
 export const kubelet: Observe = (facts) => {
   const threshold = 'responds, node Ready';
   const { kubernetes, kubelets } = facts;
-  return judgeMembers(facts, threshold, ({ name }) => {
+  return judgeMembers(facts, threshold, (node) => {
+    const { name } = node;
     const seen = { subject: `kubelet of ${name}`, node: name, threshold };
     if (!kubernetes.ok) return [notMeasured(seen, 'the Kubernetes API could not be read')];
     const found = kubernetes.value.nodes.find((each) => each.name === name);
     if (found === undefined)
       return [{ ...seen, figure: 'not registered', problem: failed(`node ${name} is not in Kubernetes`) }];
     const silent = silenceOf(kubelets.find(({ node }) => node === name)?.answer);
+    if (silent !== undefined && isCutOff(node, found)) {
+      const cause = `the kubelet of ${name} runs, and does not reach an API server (${found.why}): ${silent}`;
+      return [{ ...seen, figure: 'does not reach an API server', problem: failed(cause) }];
+    }
     if (silent !== undefined) {
       const cause = `the kubelet of ${name} does not respond: ${silent}`;
       return [{ ...seen, figure: 'does not respond', problem: failed(cause) }];
@@ -40,6 +47,18 @@ export const kubelet: Observe = (facts) => {
     return [{ ...seen, figure, problem: failed(cause) }];
   });
 };
+
+/**
+ * Whether a kubelet answers the agent on its own node, and tells no API server anything. It does not respond through an API server either,
+ * because it asks one whether the caller may.
+ */
+function isCutOff(
+  { health, machine }: NodeFacts,
+  { isReady, why }: KubernetesFacts['nodes'][number],
+): boolean {
+  const runs = health === 'healthy' && machine?.services.some(({ name }) => name === 'kubelet') === false;
+  return runs && !isReady && STOPPED.test(why);
+}
 
 /**
  * Returns why a kubelet does not respond. Returns undefined if RBAC forbids the operator to query kubelets, because
