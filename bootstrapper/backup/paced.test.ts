@@ -47,9 +47,9 @@ test('paced() does not delay chunks that come slowly, and ends with the signal',
   await expect(Array.fromAsync(all)).rejects.toThrow('stopped');
 });
 
-test('databaseRate() is 8 MiB a second, and more for a database that would take longer than 200 s', () => {
-  expect(databaseRate(0)).toBe(8 * MIB);
-  expect(databaseRate(1024 * MIB)).toBe(8 * MIB);
+test('databaseRate() is 4 MiB a second, and more for a database that would take longer than 200 s', () => {
+  expect(databaseRate(0)).toBe(4 * MIB);
+  expect(databaseRate(800 * MIB)).toBe(4 * MIB);
   expect(databaseRate(4000 * MIB)).toBe(20 * MIB);
 });
 

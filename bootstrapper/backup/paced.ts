@@ -3,17 +3,17 @@ import type { Clock } from '../../internal/clock/index.ts';
 const MIB = 1024 ** 2;
 /**
  * How fast a backup reads a database. Nobody waits for a scheduled backup, and the etcd and the API server on the same machine
- * must not wait for it either: unlimited, a database of 1 GiB made the slowest hundredth of all API calls four times as slow,
- * at 16 MiB a second still 1.4 times (`npm run bench -- backup`).
+ * must not wait for it either: with two processors, a database of 1 GiB made the slowest hundredth of all API calls four times as slow
+ * without a limit, and 1.6 times at 8 MiB a second (`npm run bench -- backup`).
  */
-const DATABASE_RATE = 8 * MIB;
+const DATABASE_RATE = 4 * MIB;
 /**
  * A larger database is read faster: the API server compacts its etcd every five minutes, and after that the revision
  * of the snapshot cannot be read any more.
  */
 const DATABASE_SECONDS = 200;
 /** How fast a backup file is read back. That costs etcd nothing. */
-export const FILE_RATE = 16 * MIB;
+export const FILE_RATE = 8 * MIB;
 /** Shorter delays would cost more than they save. */
 const MIN_SLEEP_MS = 20;
 /** The processor time of a chunk hardly depends on its size, and etcd sends chunks of 32 KiB. */

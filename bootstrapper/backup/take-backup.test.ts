@@ -191,7 +191,7 @@ describe('createBackupTask()', () => {
       await all(taskOf({ clock, etcdMembers }).task(order(certificateOf()), signal));
       return (clock.monotonicMs() - NOW) / 1000;
     };
-    expect(await secondsFor(1024 * MIB)).toBeCloseTo(12 / 8);
+    expect(await secondsFor(800 * MIB)).toBeCloseTo(12 / 4);
     expect(await secondsFor(4000 * MIB)).toBeCloseTo(12 / 20);
   });
 
