@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { copyFile, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { PHASES, type PhaseName } from '../../../initproto/phases.ts';
-import { createHarness } from '../../machines/harness.ts';
+import { createHarness, type Harness } from '../../machines/harness.ts';
 import { addMachine } from '../harness/add-machine.ts';
 import { cliJson, StoryCluster } from '../harness/story-cluster.ts';
 import { CliKiller } from '../init/cli-killer.ts';
@@ -27,7 +27,8 @@ const MACHINES: Readonly<Record<KillKind, readonly string[]>> = {
 const KINDS = Object.keys(MACHINES) as KillKind[];
 /** Each of these machines becomes a second control plane, so that the CLI is killed while it admits one. */
 const SECOND: Readonly<Record<string, string>> = { n3: 'n6', n2: 'n7' };
-const UTL_MACHINE = 'n8';
+/** etcd that was killed in one phase may not run in the next one, if that is brief: the second machine is for those. */
+const ETCD_MACHINES = ['n8', 'n9'] as const;
 /** The CLI waits for the phases of the machine with one step for each of them. */
 const PHASE_STEP = 'init-phase-';
 /** The CLI reconnects to a killed agent; there is no such step while only the CLI is killed. */
@@ -59,7 +60,7 @@ await test('a restore that is killed in every phase and step continues with the 
   );
   await copyFile(join(workspace, 'owner-key.pem'), ownerKey);
   const local = await bench.cluster(NAME);
-  for (const name of [...Object.values(MACHINES).flat(), UTL_MACHINE])
+  for (const name of [...Object.values(MACHINES).flat(), ...ETCD_MACHINES])
     await addMachine(bench, local, { name, like: 'n1', joinEndpoints: [] });
   for (const [first, name] of Object.entries(SECOND)) {
     const joinEndpoints = [`${await cluster.address(first)}:9090`];
@@ -105,44 +106,16 @@ await test('a restore that is killed in every phase and step continues with the 
   await story.test(
     'etcd is killed in every phase, and etcdutl in each of its runs, on the machine and on the workstation',
     async (step) => {
-      const { machine, args } = await commandFor(UTL_MACHINE);
-      const workDir = join(kept, 'decrypted');
-      await mkdir(workDir);
-      const { scope } = machine;
       const phases = new Map<PhaseName, number>();
-      await using killer = new EtcdutlKiller([
-        ...['/state-data', '/kubernetes-data'].map((name) => ({ directory: [workDir, name] })),
-        ...['etcd-state/restored', 'etcd-kubernetes/restored'].map((path) => ({ directory: [path], scope })),
-      ]);
-      let isOver = false;
-      const watching = machine.eachStart(
-        async ({ event: { phase } }) => {
-          if (!ETCD_PHASES.includes(phase) || phases.has(phase)) return isOver ? 'stop' : 'go on';
-          // In the first of these phases, etcd starts some time after the phase.
-          do {
-            const count = await killEtcd(scope);
-            if (count > 0) phases.set(phase, count);
-          } while (!phases.has(phase) && isInside(await machine.events(), phase));
-          return 'go on';
-        },
-        () => isOver,
-      );
-      let last: InitRun;
-      for (let runs = 1; ; runs++) {
-        const missing = killer.missing().length;
-        last = new InitRun(bench, [...args, '--work-dir', workDir]);
-        if ((await last.ended) === 0) break;
-        // Only a killed etcdutl of the workstation ends the command.
-        assert.match(last.said(), /exec-failed/);
-        assert.ok(killer.missing().length < missing, last.said());
-        step.diagnostic(`run ${runs} ended with its etcdutl`);
+      const missing = (): readonly PhaseName[] => ETCD_PHASES.filter((phase) => !phases.has(phase));
+      for (const name of ETCD_MACHINES) {
+        if (missing().length === 0) break;
+        const { machine, args } = await commandFor(name);
+        const last = await restoreWithoutEtcd(bench, machine, { args, phases, step });
+        await verify(name, last);
       }
-      isOver = true;
-      await watching;
       step.diagnostic([...phases].map(([phase, count]) => `${phase}: ${count} etcd killed`).join('\n'));
-      assert.deepEqual(killer.missing(), []);
-      assert.deepEqual([...phases.keys()].toSorted(), ETCD_PHASES.toSorted());
-      await verify(UTL_MACHINE, last);
+      assert.deepEqual(missing(), []);
     },
   );
 
@@ -152,8 +125,56 @@ await test('a restore that is killed in every phase and step continues with the 
   });
 });
 
+interface WithoutEtcd {
+  readonly args: readonly string[];
+  /** How many etcd members were killed in each phase; gets those of this restore. */
+  readonly phases: Map<PhaseName, number>;
+  readonly step: TestContext;
+}
+
+/** Restores while each etcdutl is killed once, and etcd in each phase in which it was not killed yet. Returns the run that ended. */
+async function restoreWithoutEtcd(
+  bench: Harness,
+  machine: WatchedMachine,
+  { args, phases, step }: WithoutEtcd,
+): Promise<InitRun> {
+  const workDir = await mkdtemp(join(bench.directory, 'decrypted-'));
+  const { scope } = machine;
+  await using killer = new EtcdutlKiller([
+    ...['/state-data', '/kubernetes-data'].map((name) => ({ directory: [workDir, name] })),
+    ...['etcd-state/restored', 'etcd-kubernetes/restored'].map((path) => ({ directory: [path], scope })),
+  ]);
+  let isOver = false;
+  const watching = machine.eachStart(
+    async ({ event: { phase } }) => {
+      if (!ETCD_PHASES.includes(phase) || phases.has(phase)) return isOver ? 'stop' : 'go on';
+      // In the first of these phases, etcd starts some time after the phase.
+      do {
+        const count = await killEtcd(scope);
+        if (count > 0) phases.set(phase, count);
+      } while (!phases.has(phase) && isInside(await machine.events(), phase));
+      return 'go on';
+    },
+    () => isOver,
+  );
+  for (let runs = 1; ; runs++) {
+    const missing = killer.missing().length;
+    const run = new InitRun(bench, [...args, '--work-dir', workDir]);
+    if ((await run.ended) === 0) {
+      isOver = true;
+      await watching;
+      assert.deepEqual(killer.missing(), []);
+      return run;
+    }
+    // Only a killed etcdutl of the workstation ends the command.
+    assert.match(run.said(), /exec-failed/);
+    assert.ok(killer.missing().length < missing, run.said());
+    step.diagnostic(`run ${runs} ended with its etcdutl`);
+  }
+}
+
 interface Interrupted {
-  readonly bench: Awaited<ReturnType<typeof createHarness>>;
+  readonly bench: Harness;
   readonly machine: WatchedMachine;
   readonly killed: KilledPhases;
   readonly args: readonly string[];
