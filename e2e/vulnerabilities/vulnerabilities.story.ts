@@ -33,9 +33,7 @@ await test('known vulnerabilities in packages and programs are found', async (st
       await writeFile(file, JSON.stringify({ exceptions }));
       const { exitCode, stdout } = await commands.run({
         argv: [execPath, join(import.meta.dirname, 'main.ts'), '--exceptions', file],
-        env: { ...env, npm_config_registry: `${url}/`, GOVULNDB: database } as Readonly<
-          Record<string, string>
-        >,
+        env: { ...env, npm_config_registry: `${url}/`, GOVULNDB: database },
         okExitCodes: [0, 1, 10],
         timeoutMs: LIMIT_MS,
         signal: AbortSignal.timeout(LIMIT_MS),

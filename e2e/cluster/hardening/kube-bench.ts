@@ -76,8 +76,8 @@ export class KubeBench {
 
   /** Writes the program and its configuration to a machine. */
   async install(bench: Harness, cluster: StoryCluster, machine: string): Promise<void> {
-    const configuration = Object.entries(this.#files).map(([name, text]) => [`${HOME}/cfg/${name}`, text]);
-    const files = { [`${HOME}/kube-bench`]: this.#program, ...Object.fromEntries(configuration) };
+    const files: Record<string, string | Uint8Array> = { [`${HOME}/kube-bench`]: this.#program };
+    for (const [name, text] of Object.entries(this.#files)) files[`${HOME}/cfg/${name}`] = text;
     await this.#write(bench, cluster, { machine, files });
   }
 
