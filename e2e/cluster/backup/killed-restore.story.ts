@@ -17,6 +17,8 @@ import { contentHash, createObjects } from './restored-objects.ts';
 
 const NAME = 'killedrestore';
 const OBJECTS = 300;
+/** Large objects make the database so large that an etcdutl runs long enough to be seen and killed. */
+const LARGE = 50;
 /** A phase of a few milliseconds can end while the command starts again. It is hit on the second machine. */
 const MACHINES: Readonly<Record<KillKind, readonly string[]>> = {
   'killed-agent': ['n3'],
@@ -49,6 +51,10 @@ await test('a restore that is killed in every phase and step continues with the 
   const cluster = new StoryCluster(bench, NAME);
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '0');
   await createObjects(cluster, 'n1', OBJECTS);
+  await cluster.sh(
+    'n1',
+    `for i in $(seq ${LARGE}); do head -c 700000 /dev/urandom | base64 -w0 > /root/large && kubectl create configmap large-$i --from-file /root/large >/dev/null || exit 1; done`,
+  );
   const before = await contentHash(cluster, 'n1', OBJECTS);
   const kept = await mkdtemp(join(tmpdir(), 'cluster-kept-'));
   await using _kept = { [Symbol.asyncDispose]: () => rm(kept, { recursive: true, force: true }) };
