@@ -213,7 +213,6 @@ export class EtcdClient implements KeySpace, Disposable {
   }
 }
 
-/** Whether an answer does not fit into one message of gRPC. */
 /** How many entries as large as those of this page have so many bytes, at least one and at most `most`. */
 function nextLimit({ kvs }: RangeResponse, most: bigint, bytes: number): bigint {
   const size = kvs.reduce((sum, { value }) => sum + value.length, 0);
@@ -221,6 +220,7 @@ function nextLimit({ kvs }: RangeResponse, most: bigint, bytes: number): bigint 
   return fitting < 1n ? 1n : fitting > most ? most : fitting;
 }
 
+/** Whether an answer does not fit into one message of gRPC. */
 function isTooLarge(error: unknown): boolean {
   if (!(error instanceof EtcdError) || !(error.cause instanceof Error)) return false;
   return error.cause.message.startsWith('Received message larger than max');
