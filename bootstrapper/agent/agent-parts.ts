@@ -5,6 +5,7 @@ import type { MachineControlPlaneDriver } from '../controlplane/index.ts';
 import type { UpdateMembership } from '../credentials/index.ts';
 import type { CuratorClient } from '../curatorclient/index.ts';
 import type { Enrolment } from '../enrolment/index.ts';
+import type { PodNetworkProbe } from '../hosthealth/index.ts';
 import type { BlobUploads, InitJob } from '../initserver/index.ts';
 import type { JoinClient } from '../joinclient/index.ts';
 import type { Membership } from '../membership/index.ts';
@@ -58,6 +59,8 @@ export interface Agent
   readonly driver: MachineControlPlaneDriver;
   /** Compares the content of all etcd members while this machine runs the leader. */
   readonly etcdContent: ContentMonitor;
+  /** Probes other nodes through the network of pods. */
+  readonly podNetwork: PodNetworkProbe;
   /**
    * Orders to recover etcd or to reset the machine. An order ends the agent, and the next start of the agent
    * carries it out before anything else.
@@ -79,7 +82,14 @@ export interface AgentControl {
 /** The parts of the agent once the curator client and the join client exist. */
 export type ConnectedParts = Omit<
   Agent,
-  'components' | 'uploads' | 'enrolment' | 'driver' | 'etcdContent' | 'recovery' | 'resetOrders'
+  | 'components'
+  | 'uploads'
+  | 'enrolment'
+  | 'driver'
+  | 'etcdContent'
+  | 'podNetwork'
+  | 'recovery'
+  | 'resetOrders'
 >;
 
 /** The parts of the agent before the curator client and the join client exist. */

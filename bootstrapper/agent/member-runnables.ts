@@ -2,7 +2,7 @@ import { currentValue } from '../../internal/event/index.ts';
 import { familiesOf } from '../../internal/config/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { MINUTE_MS, readAtMostEvery } from '../../internal/clock/index.ts';
-import { interfaceAddress, readStorageProtection } from '../../internal/platform/index.ts';
+import { readStorageProtection } from '../../internal/platform/index.ts';
 import type { NodeFamilies } from '../../internal/preflight/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { configurationWorker } from '../configuration/index.ts';
@@ -17,13 +17,9 @@ import {
   serviceAddressesIn,
 } from '../kubernetes/index.ts';
 import {
-  answers,
   lookUpName,
   NameLookupProbe,
-  tryFullPackets,
   createMachineCheck,
-  POD_INTERFACE,
-  PodNetworkProbe,
   answeringServices,
   HostServices,
   hostServices,
@@ -119,9 +115,6 @@ function statusFacts(agent: Agent, hung: HungServices): StatusFacts {
     node: () => familiesOfNode(agent),
   });
   let unreadable = '';
-  const podNetwork = new PodNetworkProbe({
-    ...{ files, clock, answers, tryFullPackets, ownAddress: () => interfaceAddress(POD_INTERFACE) },
-  });
   const lookups = new NameLookupProbe({ clock, lookUp: lookUpName }, API_SERVICE_NAME);
   return {
     ...agent,
@@ -140,7 +133,7 @@ function statusFacts(agent: Agent, hung: HungServices): StatusFacts {
       const [found, problems, network] = await Promise.all([
         services.findProblems(isControlPlane, signal),
         checkMachine(),
-        podNetwork.check(signal),
+        agent.podNetwork.check(signal),
       ]);
       const { serviceSubnet } = currentValue(reads.clusterSettings) ?? {};
       const dns = network && serviceSubnet && serviceAddressesIn(serviceSubnet, 'dns')[0];

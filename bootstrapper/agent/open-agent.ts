@@ -1,9 +1,11 @@
 import { currentValue } from '../../internal/event/index.ts';
+import { interfaceAddress } from '../../internal/platform/index.ts';
 import { createBlobUploads, createComponentSource, fetchBlob } from '../components/index.ts';
 import { connectAsRoot, consensusLayout, ContentMonitor } from '../consensus/index.ts';
 import { snapshotBytes } from '../controlplane/index.ts';
 import { createMembershipUpdates } from '../credentials/index.ts';
 import { createEnrolmentHandlers, Enrolment } from '../enrolment/index.ts';
+import { answerTimeMs, POD_INTERFACE, PodNetworkProbe, tryFullPackets } from '../hosthealth/index.ts';
 import { InitJob } from '../initserver/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
@@ -76,6 +78,10 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
       members: () => driver.etcdMembers(),
       connect: (name, endpoint) =>
         connectAsRoot(connected, consensusLayout(AGENT_PATHS.state, name), [endpoint]),
+    }),
+    podNetwork: new PodNetworkProbe({
+      ...{ ...opened, tryFullPackets, ownAddress: () => interfaceAddress(POD_INTERFACE) },
+      answerTimeMs: (host, probing) => answerTimeMs(host, { clock: opened.clock, signal: probing }),
     }),
     recovery: new RecoveryService(connected),
     resetOrders: new ResetOrders({ ...connected, paths: AGENT_PATHS }),

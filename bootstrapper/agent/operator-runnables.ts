@@ -87,8 +87,9 @@ async function renderAgent(agent: Agent, sources: MetricSources): Promise<string
   const backupCopies = currentValue(agent.reads.backupCopies);
   const { growths } = growth;
   const contents = agent.etcdContent.contents();
+  const { roundTrips = [] } = agent.podNetwork.found ?? {};
   const found = { certificates, servers, fileSystems, growths, components, backups, backupCopies, contents };
-  return renderMetrics(agentMetrics({ version: agentVersion, ...found, ...now }));
+  return renderMetrics(agentMetrics({ version: agentVersion, ...found, roundTrips, ...now }));
 }
 
 /** The components of the control plane on this node; empty before this node is a member. */

@@ -27,10 +27,14 @@ async function createProbe(peers = peersOf(6)) {
   const probed: string[] = [];
   const tried: string[] = [];
   const narrow = new Set<string>();
+  const slow = new Map<string, () => number>();
   const own = { address: OWN as string | undefined };
   const probe = new PodNetworkProbe({
     ...{ files, clock, ownAddress: () => own.address },
-    answers: async (host) => (probed.push(host), !silent.has(host)),
+    answerTimeMs: async (host) => (
+      probed.push(host),
+      silent.has(host) ? undefined : (slow.get(host)?.() ?? 0.3)
+    ),
     tryFullPackets: async (host) => (tried.push(host), narrow.has(host) ? 'lost' : 'arrive'),
   });
   /** The peers that are reported at each of these heartbeats. */
@@ -42,7 +46,7 @@ async function createProbe(peers = peersOf(6)) {
     }
     return seen;
   };
-  return { clock, silent, probed, tried, narrow, own, place, watch, probe };
+  return { clock, silent, probed, tried, narrow, slow, own, place, watch, probe };
 }
 
 describe('PodNetworkProbe.check()', () => {
@@ -109,10 +113,42 @@ describe('PodNetworkProbe.check()', () => {
     expect(new Set(tried)).toEqual(new Set(['10.244.4.0']));
   });
 
+  test('reports the usual round trip to each peer after five answers, the nearest address first', async () => {
+    const { slow, probe, watch } = await createProbe(['10.244.10.0', '10.244.4.0']);
+    slow.set('10.244.10.0', () => 40);
+    await watch(16);
+    expect(probe.found?.roundTrips).toEqual([]);
+    await watch(4);
+    expect(probe.found?.roundTrips).toEqual([
+      { address: '10.244.4.0', ms: 1 },
+      { address: '10.244.10.0', ms: 40 },
+    ]);
+  });
+
+  test('reports no round trip to a peer that is unreachable, and forgets one whose route is gone', async () => {
+    const { silent, place, probe, watch } = await createProbe(['10.244.4.0', '10.244.5.0']);
+    const measured = () => probe.found?.roundTrips.map(({ address }) => address);
+    await watch(20);
+    expect(measured()).toEqual(['10.244.4.0', '10.244.5.0']);
+    silent.add('10.244.4.0');
+    await watch(4);
+    expect([measured(), probe.found?.unreachable]).toEqual([['10.244.4.0', '10.244.5.0'], []]);
+    await watch(4);
+    expect([measured(), probe.found?.unreachable]).toEqual([['10.244.5.0'], ['10.244.4.0']]);
+    silent.clear();
+    await watch(2);
+    expect(measured()).toEqual(['10.244.4.0', '10.244.5.0']);
+    await place('10.244.5.0');
+    await watch(14);
+    expect(measured()).toEqual(['10.244.5.0']);
+  });
+
   test('tells its own address, and nothing without the interface of the chart', async () => {
     const { own, silent, probe, watch } = await createProbe();
     const fullPackets = { lost: [], judged: 0 };
-    expect(await probe.check(signal)).toEqual({ address: OWN, unreachable: [], fullPackets });
+    const health = { address: OWN, unreachable: [], fullPackets, roundTrips: [] };
+    expect(await probe.check(signal)).toEqual(health);
+    expect(probe.found).toEqual(health);
     silent.add('10.244.4.0');
     await watch(8);
     own.address = undefined;

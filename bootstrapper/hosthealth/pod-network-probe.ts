@@ -1,6 +1,7 @@
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import { MINUTE_MS } from '../../internal/clock/index.ts';
 import { FullPacketProbe, type FullPacketPorts, type FullPackets } from './full-packet-probe.ts';
+import { RoundTrips, type RoundTrip } from './round-trips.ts';
 
 /** The interface of the network chart (flannel), through which packets to pods of other nodes leave this one. */
 export const POD_INTERFACE = 'flannel.1';
@@ -22,6 +23,8 @@ export interface PodNetworkHealth {
   /** The addresses of other nodes there that do not answer. */
   readonly unreachable: readonly string[];
   readonly fullPackets: FullPackets;
+  /** Of the nodes that answer, and were measured often enough. */
+  readonly roundTrips: readonly RoundTrip[];
 }
 
 /** Ports (injected dependencies) of `PodNetworkProbe`. */
@@ -29,19 +32,21 @@ export interface PodNetworkPorts extends FullPacketPorts {
   readonly files: FilePort;
   /** The address of this node on `POD_INTERFACE`; undefined without that interface. */
   readonly ownAddress: () => string | undefined;
-  /** Whether a host answers in any way. */
-  readonly answers: (host: string, signal: AbortSignal) => Promise<boolean>;
+  /** How long a host takes to answer in any way, in ms; undefined if it does not. */
+  readonly answerTimeMs: (host: string, signal: AbortSignal) => Promise<number | undefined>;
 }
 
 /**
  * Finds nodes that this node does not reach through the network of pods. The routes of flannel name the address that each
- * other node has there. Any answer proves the way, also a refused connection.
+ * other node has there. Any answer proves the way, also a refused connection, and the time until it comes is a round trip.
  */
 export class PodNetworkProbe {
   readonly #ports: PodNetworkPorts;
   /** Peers that did not answer the last time, and since when. */
   readonly #suspects = new Map<string, number>();
   #fullPackets: FullPacketProbe;
+  #roundTrips = new RoundTrips();
+  #found: PodNetworkHealth | undefined;
   #peers: { readonly atMs: number; readonly addresses: readonly string[] } | undefined;
   #probedMs = -Infinity;
   #last = '';
@@ -51,13 +56,24 @@ export class PodNetworkProbe {
     this.#fullPackets = new FullPacketProbe(ports);
   }
 
+  /** The result of the last check. */
+  get found(): PodNetworkHealth | undefined {
+    return this.#found;
+  }
+
   /** To be called with each heartbeat. Undefined on a node without the network chart. */
   async check(signal: AbortSignal): Promise<PodNetworkHealth | undefined> {
+    this.#found = await this.#check(signal);
+    return this.#found;
+  }
+
+  async #check(signal: AbortSignal): Promise<PodNetworkHealth | undefined> {
     const address = this.#ports.ownAddress();
     if (address === undefined) {
       this.#suspects.clear();
       this.#peers = undefined;
       this.#fullPackets = new FullPacketProbe(this.#ports);
+      this.#roundTrips = new RoundTrips();
       return undefined;
     }
     const nowMs = this.#ports.clock.monotonicMs();
@@ -70,7 +86,12 @@ export class PodNetworkProbe {
     const unreachable = [...this.#suspects]
       .filter(([, sinceMs]) => nowMs - sinceMs >= FAILING_MS)
       .map(([peer]) => peer);
-    return { address, unreachable: unreachable.toSorted(), fullPackets: this.#fullPackets.found };
+    // A peer that misses one probe keeps its figure, so that the status of this node does not change.
+    const roundTrips = this.#roundTrips.reported.filter((peer) => !unreachable.includes(peer.address));
+    return {
+      ...{ address, unreachable: unreachable.toSorted(), fullPackets: this.#fullPackets.found },
+      roundTrips: roundTrips.toSorted((a, b) => byNumber(a.address, b.address)),
+    };
   }
 
   async #readPeers(address: string, nowMs: number): Promise<readonly string[]> {
@@ -87,14 +108,18 @@ export class PodNetworkProbe {
     { nowMs, signal }: { readonly nowMs: number; readonly signal: AbortSignal },
   ): Promise<void> {
     for (const peer of this.#suspects.keys()) if (!peers.includes(peer)) this.#suspects.delete(peer);
+    this.#roundTrips.keepOnly(peers);
     const others = peers.filter((peer) => !this.#suspects.has(peer));
     const next = others[(others.indexOf(this.#last) + 1) % others.length];
     if (next !== undefined) this.#last = next;
     const targets = [...this.#suspects.keys(), ...(next === undefined ? [] : [next])];
     await Promise.all(
       targets.map(async (peer) => {
-        if (await this.#ports.answers(peer, signal)) this.#suspects.delete(peer);
-        else if (!this.#suspects.has(peer)) this.#suspects.set(peer, nowMs);
+        const ms = await this.#ports.answerTimeMs(peer, signal);
+        if (ms !== undefined) {
+          this.#suspects.delete(peer);
+          this.#roundTrips.add(peer, ms);
+        } else if (!this.#suspects.has(peer)) this.#suspects.set(peer, nowMs);
       }),
     );
   }

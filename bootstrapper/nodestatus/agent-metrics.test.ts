@@ -7,7 +7,7 @@ const USAGE = { uptimeSeconds: 1, residentBytes: 2, heapBytes: 3, cpuMicrosecond
 const MACHINE = { cpuBusySeconds: 1.5, cpuSeconds: 20, memoryBytes: 8000, memoryAvailableBytes: 5000 };
 const COMPARED = { atMs: NOW_MS, agreeing: ['n1', 'n2'], differing: [], notCompared: [] };
 
-test('agentMetrics() contains the metrics that the alerts use: clock, failures, certificates, file systems and their growth, components, backups, API servers; and the load of the machine', () => {
+test('agentMetrics() contains the metrics that the alerts use: clock, failures, certificates, file systems and their growth, components, backups, round trips, API servers; and the load of the machine', () => {
   const runnable = { sinceMs: NOW_MS, restarts: 0, note: undefined };
   const text = renderMetrics(
     agentMetrics({
@@ -32,6 +32,7 @@ test('agentMetrics() contains the metrics that the alerts use: clock, failures, 
       },
       backups: { periodMs: 3_600_000, newestMs: NOW_MS - 5_000, endsMs: NOW_MS + 7_000 },
       backupCopies: { isFailing: true },
+      roundTrips: [{ address: '10.244.1.0', ms: 250 }],
       servers: [{ server: '192.0.2.1:6443', verdict: 'silent', connections: 3, sinceMs: 0, why: '' }],
     }),
   );
@@ -64,6 +65,7 @@ test('agentMetrics() contains the metrics that the alerts use: clock, failures, 
     `cluster_backup_newest_proved_timestamp_seconds ${NOW_MS / 1000 - 5}`,
     `cluster_backup_schedule_end_timestamp_seconds ${NOW_MS / 1000 + 7}`,
     'cluster_backup_copies_failing 1',
+    'cluster_pod_network_round_trip_seconds{peer="10.244.1.0"} 0.25',
     'cluster_balancer_upstream_verdict{server="192.0.2.1:6443",verdict="silent"} 1',
     'cluster_balancer_upstream_connections{server="192.0.2.1:6443"} 3',
   ]);

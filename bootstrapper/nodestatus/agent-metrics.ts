@@ -9,6 +9,7 @@ import {
 } from '../../internal/metrics/index.ts';
 import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
 import type { EtcdContent, EtcdName } from '../consensus/index.ts';
+import type { RoundTrip } from '../hosthealth/index.ts';
 import type { ApiServerHealth, StaticPodHealth } from '../kubernetes/index.ts';
 import type { CertificateExpiry } from './certificate-expiry.ts';
 import type { BackupCopies, ScheduledBackups } from '../roleserve/index.ts';
@@ -33,6 +34,8 @@ export interface AgentMetricsInput {
   readonly backups: ScheduledBackups | undefined;
   /** The copies of this node's backups; undefined if it makes none. */
   readonly backupCopies: BackupCopies | undefined;
+  /** The usual round trips to other nodes through the network of pods. */
+  readonly roundTrips: readonly RoundTrip[];
   /** Health of the API servers as the balancer reports it; empty when no balancer runs. */
   readonly servers: readonly ApiServerHealth[];
   readonly nowMs: number;
@@ -41,7 +44,7 @@ export interface AgentMetricsInput {
 /** Metrics of the agent: its process, its runnables, its certificates, and the balancer. Pure. */
 export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] {
   const { version, usage, machine, tree, certificates, fileSystems, growths } = input;
-  const { components, contents, backups, backupCopies, servers, nowMs } = input;
+  const { components, contents, backups, backupCopies, roundTrips, servers, nowMs } = input;
   return [
     ...processMetrics({ program: 'agent', version }, usage),
     {
@@ -102,6 +105,12 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
     ...contentMetrics(contents),
     ...backupMetrics(backups),
     ...copyMetrics(backupCopies),
+    {
+      name: 'cluster_pod_network_round_trip_seconds',
+      help: 'The median round trip to another node through the network of pods, by the address of that node; follows clear changes only.',
+      kind: 'gauge',
+      samples: roundTrips.map(({ address, ms }) => ({ labels: { peer: address }, value: ms / 1000 })),
+    },
     ...balancerMetrics(servers),
   ];
 }

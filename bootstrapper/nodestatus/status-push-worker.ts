@@ -275,6 +275,9 @@ function machineToWire({ services, problems, podNetwork, nameLookup }: MachineHe
       podNetwork: {
         ...{ address: podNetwork.address, unreachable: [...podNetwork.unreachable] },
         fullPackets: { ...podNetwork.fullPackets, lost: [...podNetwork.fullPackets.lost] },
+        roundTrips: {
+          peers: podNetwork.roundTrips.map(({ address, ms }) => ({ address, milliseconds: ms })),
+        },
       },
     }),
     ...(nameLookup && { nameLookup: { failure: nameLookup.failure ?? '' } }),

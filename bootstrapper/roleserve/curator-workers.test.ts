@@ -11,7 +11,7 @@ import {
   WatchNodesResponseSchema,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
-import { createMachineCheck } from '../hosthealth/index.ts';
+import { createMachineCheck, PodNetworkProbe } from '../hosthealth/index.ts';
 import type { ControlPlaneHealthQuery } from '../kubernetes/index.ts';
 import { membership } from './fake-node.ts';
 import { roleFetchWorker } from './role-fetch-worker.ts';
@@ -225,13 +225,14 @@ describe('the status push worker', () => {
       isMachineReadable: true,
       unreadable: [] as unknown[],
       onUnreadableMachine: (error: unknown) => void facts.unreadable.push(error),
-      machine: (isControlPlane: boolean) => {
+      machine: (isControlPlane: boolean): ReturnType<StatusFacts['machine']> => {
         if (!facts.isMachineReadable) return Promise.reject(new Error('/proc/net/route is too large'));
         const why = `does not start on a ${isControlPlane ? 'control plane' : 'worker'}`;
         const services = facts.kubeletFails ? [{ name: 'kubelet', why }] : [];
         const swap = { code: 'preflight-swap', subject: 'swap', cause: 'on', isWarning: false };
         const fullPackets = { lost: ['10.244.3.0'], judged: 2 };
-        const podNetwork = { address: '10.244.1.0', unreachable: ['10.244.2.0'], fullPackets };
+        const roundTrips = [{ address: '10.244.3.0', ms: 40 }];
+        const podNetwork = { address: '10.244.1.0', unreachable: ['10.244.2.0'], fullPackets, roundTrips };
         const nameLookup = { failure: facts.dnsFailure };
         return Promise.resolve({ services, problems: [swap], podNetwork, nameLookup });
       },
@@ -327,6 +328,7 @@ describe('the status push worker', () => {
       podNetwork: {
         ...{ address: '10.244.1.0', unreachable: ['10.244.2.0'] },
         fullPackets: { lost: ['10.244.3.0'], judged: 2 },
+        roundTrips: { peers: [{ address: '10.244.3.0', milliseconds: 40 }] },
       },
       nameLookup: { failure: '' },
     });
@@ -346,7 +348,7 @@ describe('the status push worker', () => {
     );
     facts.machine = async () => ({
       ...{ services: [], problems: [...(await check())] },
-      podNetwork: { address: '', unreachable: [], fullPackets: { lost: [], judged: 0 } },
+      podNetwork: { address: '', unreachable: [], fullPackets: { lost: [], judged: 0 }, roundTrips: [] },
       nameLookup: { failure: undefined },
     });
     await using _tree = superviseForTest(worker, { clock });
@@ -376,6 +378,40 @@ describe('the status push worker', () => {
         kubernetes: { sinceMs: 5n, comparedMs: 0n, agreeing: [], differing: [], notCompared: [] },
       },
     ]);
+  });
+
+  test('pushes no status while the round trips to another node vary, and one when they have clearly changed', async () => {
+    const { values, curator, clock, facts, worker } = create();
+    const files = new MemoryFiles();
+    await files.makeDirectory('/proc/net');
+    await files.writeAtomic('/proc/net/route', 'flannel.1\t0001F40A\t0001F40A\n');
+    let answers: readonly number[] = [0.2, 1.8, 0.6, 1_000, 1.1, 400, 0.3, 0.2];
+    let count = 0;
+    const probe = new PodNetworkProbe({
+      ...{ files, clock, ownAddress: () => '10.244.0.0' },
+      tryFullPackets: async () => 'arrive',
+      answerTimeMs: async () => answers[count++ % answers.length],
+    });
+    facts.machine = async () => ({
+      ...{ services: [], problems: [], nameLookup: { failure: undefined } },
+      podNetwork: await probe.check(new AbortController().signal),
+    });
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    const pass = async (seconds: number): Promise<void> => {
+      for (let second = 0; second < seconds; second++) await clock.advance(1_000);
+    };
+    const reported = () =>
+      (curator.statuses.at(-1)?.machine?.podNetwork as { roundTrips?: unknown } | undefined)?.roundTrips;
+    await pass(120);
+    expect(reported()).toEqual({ peers: [{ address: '10.244.1.0', milliseconds: 1 }] });
+    const before = curator.statuses.length;
+    await pass(600);
+    expect([curator.statuses.length - before, count > 60]).toEqual([0, true]);
+    answers = [240, 251, 900, 249, 300];
+    await pass(600);
+    expect(curator.statuses.length - before).toBe(1);
+    expect(reported()).toEqual({ peers: [{ address: '10.244.1.0', milliseconds: expect.closeTo(250, -2) }] });
   });
 
   test('reports the rest of its status when it cannot find out what is wrong on its machine', async () => {

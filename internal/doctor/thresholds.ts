@@ -9,7 +9,7 @@ export const CLOCK_WARNING_MS = MINUTE_MS;
 export const DATABASE_WARNING_SHARE = 0.8;
 /** etcd's own recommendation for the disk (etcd.io/docs, "Hardware recommendations"). */
 export const FSYNC_WARNING_MS = 10;
-/** etcd's heartbeat interval: a round trip must be shorter. */
+/** etcd's heartbeat interval: a round trip must be shorter. Between other nodes, such a distance is seldom wanted either. */
 export const ROUND_TRIP_WARNING_MS = 100;
 /** A database with more free pages than this share, and larger than the minimum, is worth a defragmentation. */
 export const UNUSED_WARNING_SHARE = 0.5;

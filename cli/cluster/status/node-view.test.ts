@@ -31,3 +31,12 @@ test('a node shows its roles by the names that commands take, each once', () => 
   expect(rolesOf(all)).toEqual(['control-plane', 'worker']);
   expect(rolesOf([NodeRole.CONSENSUS_MEMBER])).toEqual(['control-plane']);
 });
+
+test('a node shows the round trips that it reports, and none of an older agent', () => {
+  const roundTripsOf = (podNetwork: object) =>
+    nodeViewFrom(create(NodeSchema, { status: { machine: { podNetwork } } })).machine?.podNetwork?.roundTrips;
+  const peers = [{ address: '10.244.1.0\u001b[31m', milliseconds: 40 }];
+  expect(roundTripsOf({ roundTrips: { peers } })).toEqual([{ address: '10.244.1.0?[31m', ms: 40 }]);
+  expect(roundTripsOf({ roundTrips: {} })).toEqual([]);
+  expect(roundTripsOf({})).toBeUndefined();
+});

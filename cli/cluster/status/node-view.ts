@@ -113,6 +113,12 @@ function machineFrom({ services, problems, podNetwork, nameLookup }: MachineHeal
             judged: podNetwork.fullPackets.judged,
           },
         }),
+        ...(podNetwork.roundTrips && {
+          roundTrips: podNetwork.roundTrips.peers.map(({ address, milliseconds }) => ({
+            address: printable(address),
+            ms: milliseconds,
+          })),
+        }),
       },
     }),
     ...(nameLookup && { nameLookup: { failure: printable(nameLookup.failure) } }),

@@ -26,7 +26,10 @@ const MAX_ENTRIES = {
   differing: 32,
   notCompared: 32,
   lost: 16,
+  roundTrips: 8,
 } as const;
+/** No agent waits this long for an answer. */
+const MAX_ROUND_TRIP_MS = 60_000;
 
 /**
  * The bytes that a node may write at once, and the bytes that it may then write in each second. Together they are
@@ -60,6 +63,7 @@ export function checkStatus(status: NodeStatus, addresses: readonly string[]): U
   const { services = [], problems = [], podNetwork } = status.machine ?? {};
   const { unreachable = [], address: podAddress = '', fullPackets } = podNetwork ?? {};
   const { lost = [] } = fullPackets ?? {};
+  const { peers: roundTrips = [] } = podNetwork?.roundTrips ?? {};
   const members = kubernetesEtcd?.members ?? [];
   const contents = [status.etcdContents?.state, status.etcdContents?.kubernetes];
   const listed = {
@@ -70,13 +74,19 @@ export function checkStatus(status: NodeStatus, addresses: readonly string[]): U
   const counts = {
     ...listed,
     ...{ runnables, certificates, controlPlane, members, directories, services, problems },
-    ...{ unreachable, lost },
+    ...{ unreachable, lost, roundTrips },
     facts: Object.keys(facts),
   };
   for (const [field, max] of Object.entries(MAX_ENTRIES)) {
     const { length } = counts[field as keyof typeof counts];
     if (length > max) refuseField(field, `${length} entries, at most ${max}`);
   }
+  for (const { address: peer, milliseconds } of roundTrips)
+    if (isIP(peer) === 0 || milliseconds > MAX_ROUND_TRIP_MS)
+      refuseField(
+        'round_trips',
+        `${quoted(peer)} in ${milliseconds} ms, must be an IP address and at most ${MAX_ROUND_TRIP_MS} ms`,
+      );
   const names = [
     ...[status.agentVersion, status.kubernetesVersion, status.bootId, keys?.phase ?? ''],
     ...[...runnables.map(({ path }) => path), ...Object.entries(facts).flat()],

@@ -170,6 +170,30 @@ describe('status and heartbeats', () => {
       over: { machine: { podNetwork: { fullPackets: { lost: ['x'.repeat(257)] } } } },
     },
     {
+      name: 'they contain round trips to too many nodes',
+      over: {
+        machine: {
+          podNetwork: {
+            roundTrips: {
+              peers: Array.from({ length: 9 }, (_, at) => ({ address: `10.244.${at}.0`, milliseconds: 1 })),
+            },
+          },
+        },
+      },
+    },
+    {
+      name: 'they contain a round trip to something that is no address',
+      over: { machine: { podNetwork: { roundTrips: { peers: [{ address: 'n1', milliseconds: 1 }] } } } },
+    },
+    {
+      name: 'they contain a round trip that no agent waits for',
+      over: {
+        machine: {
+          podNetwork: { roundTrips: { peers: [{ address: '10.244.0.0', milliseconds: 60_001 }] } },
+        },
+      },
+    },
+    {
       name: 'the address of a node that does not answer is too long',
       over: { machine: { podNetwork: { unreachable: ['x'.repeat(257)] } } },
     },
@@ -199,6 +223,23 @@ describe('status and heartbeats', () => {
       .catch((cause: unknown) => cause);
     expect(error).toMatchObject({ code: 'curator-request-invalid' });
     expect(etcd.revision).toBe(revision);
+  });
+
+  test('are stored with the round trips of a node that probes eight others', async () => {
+    const { curator, first, owner } = await createCurators();
+    const peers = Array.from({ length: 8 }, (_, at) => ({ address: `10.244.${at}.0`, milliseconds: 60_000 }));
+    const reported = {
+      status: create(NodeStatusSchema, { machine: { podNetwork: { roundTrips: { peers } } } }),
+    };
+    await curator.updateNodeStatus(
+      create(CuratorContract.method.updateNodeStatus.input, reported),
+      as(first),
+    );
+    const { node } = await curator.getNode(
+      create(CuratorContract.method.getNode.input, { node: 'first' }),
+      as(owner),
+    );
+    expect(node?.status?.machine?.podNetwork?.roundTrips?.peers).toMatchObject(peers);
   });
 
   test('cut long error texts instead of losing the status', async () => {

@@ -492,6 +492,13 @@ export declare type PodNetwork = Message<"cluster.curator.v1.PodNetwork"> & {
    * @generated from field: cluster.curator.v1.FullPackets full_packets = 3;
    */
   fullPackets?: FullPackets | undefined;
+
+  /**
+   * Absent from older agents.
+   *
+   * @generated from field: cluster.curator.v1.RoundTrips round_trips = 4;
+   */
+  roundTrips?: RoundTrips | undefined;
 };
 
 /**
@@ -499,6 +506,52 @@ export declare type PodNetwork = Message<"cluster.curator.v1.PodNetwork"> & {
  * Use `create(PodNetworkSchema)` to create a new message.
  */
 export declare const PodNetworkSchema: GenMessage<PodNetwork>;
+
+/**
+ * How long packets usually take to other nodes of the network of pods and back.
+ *
+ * @generated from message cluster.curator.v1.RoundTrips
+ */
+export declare type RoundTrips = Message<"cluster.curator.v1.RoundTrips"> & {
+  /**
+   * At most eight nodes. A node that was not measured often enough yet is not in it.
+   *
+   * @generated from field: repeated cluster.curator.v1.RoundTrip peers = 1;
+   */
+  peers: RoundTrip[];
+};
+
+/**
+ * Describes the message cluster.curator.v1.RoundTrips.
+ * Use `create(RoundTripsSchema)` to create a new message.
+ */
+export declare const RoundTripsSchema: GenMessage<RoundTrips>;
+
+/**
+ * @generated from message cluster.curator.v1.RoundTrip
+ */
+export declare type RoundTrip = Message<"cluster.curator.v1.RoundTrip"> & {
+  /**
+   * The address of the other node in this network.
+   *
+   * @generated from field: string address = 1;
+   */
+  address: string;
+
+  /**
+   * The median of the last round trips, 1 for everything that is shorter. It stays the same until the median has doubled or halved, or has
+   * passed the threshold of the doctor: each change of a status is a write to etcd.
+   *
+   * @generated from field: uint32 milliseconds = 2;
+   */
+  milliseconds: number;
+};
+
+/**
+ * Describes the message cluster.curator.v1.RoundTrip.
+ * Use `create(RoundTripSchema)` to create a new message.
+ */
+export declare const RoundTripSchema: GenMessage<RoundTrip>;
 
 /**
  * Whether full-size packets arrive at other nodes of the network of pods.

@@ -1,14 +1,32 @@
 import { connect } from 'node:net';
+import type { Clock } from '../../internal/clock/index.ts';
 import { PORTS } from '../../internal/endpoint/index.ts';
 
 const TIMEOUT_MS = 1_000;
 /** Both listen on all addresses of every node. A firewall may close one of them to other nodes. */
 const NODE_PORTS: readonly number[] = [PORTS.kubelet, PORTS.kubeProxyHealth];
 
-/** Whether a node answers at this address in any way: it accepts a connection, or refuses it. */
-export async function answers(host: string, signal: AbortSignal, ports = NODE_PORTS): Promise<boolean> {
-  for (const port of ports) if (await answersAt({ host, port }, signal)) return true;
-  return false;
+/** Options of `answerTimeMs()`. */
+interface AnswerTimeOptions {
+  readonly clock: Pick<Clock, 'monotonicMs'>;
+  readonly signal: AbortSignal;
+  readonly ports?: readonly number[];
+}
+
+/**
+ * How long a node takes to answer at this address in any way: it accepts a connection, or refuses it. Its kernel does
+ * both, so a busy program on the node delays nothing. The time of ports that do not answer does not count.
+ * @returns ms, at most 1,000; undefined if the node does not answer
+ */
+export async function answerTimeMs(
+  host: string,
+  { clock, signal, ports = NODE_PORTS }: AnswerTimeOptions,
+): Promise<number | undefined> {
+  for (const port of ports) {
+    const startedMs = clock.monotonicMs();
+    if (await answersAt({ host, port }, signal)) return Math.min(clock.monotonicMs() - startedMs, TIMEOUT_MS);
+  }
+  return undefined;
 }
 
 function answersAt(
