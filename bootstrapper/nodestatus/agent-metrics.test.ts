@@ -7,7 +7,7 @@ const USAGE = { uptimeSeconds: 1, residentBytes: 2, heapBytes: 3, cpuMicrosecond
 const MACHINE = { cpuBusySeconds: 1.5, cpuSeconds: 20, memoryBytes: 8000, memoryAvailableBytes: 5000 };
 const COMPARED = { atMs: NOW_MS, agreeing: ['n1', 'n2'], differing: [], notCompared: [] };
 
-test('agentMetrics() contains the metrics that the alerts use: clock, failures, certificates, file systems and their growth, components, backups, round trips, API servers; and the load of the machine', () => {
+test('agentMetrics() contains the metrics that the alerts use: clock, failures, certificates, file systems and their growth, components, backups, API servers; and the load of the machine', () => {
   const runnable = { sinceMs: NOW_MS, restarts: 0, note: undefined };
   const text = renderMetrics(
     agentMetrics({

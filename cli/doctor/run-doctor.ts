@@ -6,6 +6,7 @@ import {
   encodeFacts,
   endingsUntil,
   MAX_FACTS_BYTES,
+  nodeRoundTrips,
   notCheckedIn,
   parseFacts,
   problemsFrom,
@@ -156,8 +157,11 @@ export function judgeFacts(facts: ClusterFacts, nodes: readonly string[]): Judge
   const verdict = verdictOf(counts);
   const problems = problemsFrom(findings);
   const notChecked = notCheckedIn(facts);
+  const roundTrips = nodeRoundTrips(facts).filter(
+    ({ from, to }) => nodes.length === 0 || nodes.includes(from) || nodes.includes(to),
+  );
   return {
-    view: { name, clusterId, takenMs, verdict, counts, problems, findings, notChecked },
+    view: { name, clusterId, takenMs, verdict, counts, problems, findings, roundTrips, notChecked },
     text: renderFindings(titleOf(facts), findings, notChecked),
     verdict,
   };

@@ -35,6 +35,7 @@ function withEveryList(): ClusterFacts {
     podNetwork: {
       ...{ address: '10.244.0.0', unreachable: ['10.244.1.0'] },
       fullPackets: { lost: ['10.244.1.0'], judged: 1 },
+      roundTrips: [{ address: '10.244.1.0', ms: 40 }],
     },
   };
   const { value: records } = factsWithRecords({ nodes: [fakeNode('n1', { machine })] }).records as {

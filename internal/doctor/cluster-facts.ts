@@ -76,6 +76,11 @@ const node = z.object({
           unreachable: z.array(name).max(16),
           /** Whether full-size packets arrive at other nodes. Older agents do not report it. */
           fullPackets: z.object({ lost: z.array(name).max(16), judged: count }).optional(),
+          /** The usual round trips to other nodes; 1: at most 1 ms. Older agents do not report them. */
+          roundTrips: z
+            .array(z.object({ address: name, ms: count }))
+            .max(16)
+            .optional(),
         })
         .optional(),
       /** Why the DNS of the cluster does not answer; empty if it does. Undefined from older agents, and without the network chart. */

@@ -13,6 +13,7 @@ import * as kubernetes from './checks/kubernetes-checks.ts';
 import * as local from './checks/local-checks.ts';
 import * as member from './checks/member-checks.ts';
 import * as node from './checks/node-checks.ts';
+import { nodeLatency } from './checks/node-latency-checks.ts';
 import * as workload from './checks/workload-checks.ts';
 import * as podNetwork from './checks/pod-network-checks.ts';
 import * as workstation from './checks/workstation-checks.ts';
@@ -73,6 +74,7 @@ const OF_A_MACHINE: readonly DoctorErrorCode[] = [
   'doctor-network',
   'doctor-pod-network',
   'doctor-mtu',
+  'doctor-node-latency',
   'doctor-proxy',
   'doctor-dns',
   'doctor-name-lookup',
@@ -305,6 +307,10 @@ const ENTRIES: readonly Entry[] = [
     what: 'whether full-size packets arrive at other nodes through the network of pods; each agent tries up to eight other nodes, one a minute',
     observe: podNetwork.mtu,
     explains: [...OF_DNS, 'doctor-pods'],
+  }),
+  entry('doctor-node-latency', 'kubernetes', {
+    what: 'the usual round trip from each node to other nodes through the network of pods; each agent measures up to eight other nodes',
+    observe: nodeLatency,
   }),
   entry('doctor-proxy', 'kubernetes', {
     what: 'a ready kube-proxy on each node',

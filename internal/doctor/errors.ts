@@ -94,6 +94,10 @@ export const doctorErrors = defineErrors({
     'Small packets pass between two nodes, and full-size packets are lost: connections of pods open and then hang.',
     'A network between the machines carries smaller packets than their interfaces send (MTU): a tunnel or a VPN, for example. Let it carry the MTU of the machines, or set the MTU of the interfaces of all machines to what it carries (`ping -M do -s SIZE` from one machine to the other finds it: SIZE + 28 bytes), then restart each node with `cluster node reboot`. The network of pods follows with 50 bytes less.',
   ),
+  'doctor-node-latency': retryable.operator.unhealthy(
+    'Packets between two nodes take long: requests between pods on them are slow.',
+    'Run `ping` between the addresses of the two machines. If it is slow too, look at the network between them: a VPN, a full link, lost packets, or another region. If it is fast, NODE is overloaded: look at its load with `top`. If the distance is wanted, keep pods near each other that call each other often, for example with `trafficDistribution` of their services.',
+  ),
   'doctor-host-service': retryable.operator.unhealthy(
     'A service that a node needs, such as the kubelet or containerd, does not run on it, as the agent of the node reports.',
     'Correct the cause that is named; start a service that was stopped with `systemctl start UNIT` on the machine. `cluster node logs NODE --unit UNIT` shows the whole log of the service (kubelet, cluster-containerd, cluster-etcd-state, cluster-etcd-kubernetes); drop-ins below /etc/systemd/system change how systemd starts it.',

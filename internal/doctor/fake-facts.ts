@@ -33,6 +33,9 @@ export function fakeNode(name: string, changes: Partial<NodeFacts> = {}): NodeFa
       podNetwork: {
         ...{ address: `10.244.${name.slice(1)}.0`, unreachable: [] },
         fullPackets: { lost: [], judged: 3 },
+        roundTrips: ['n1', 'n2', 'n3', 'n4'].flatMap((other) =>
+          other === name ? [] : [{ address: `10.244.${other.slice(1)}.0`, ms: 1 }],
+        ),
       },
       nameLookup: { failure: '' },
     },
@@ -202,6 +205,23 @@ export function factsWithRecords(changes: Partial<RecordFacts>): ClusterFacts {
   const facts = fakeFacts();
   if (!facts.records.ok) throw new Error('fake facts have records');
   return { ...facts, records: { ok: true, value: { ...facts.records.value, ...changes } } };
+}
+
+/**
+ * Facts in which agents report these round trips to other nodes, in ms, and no others. An agent that is not named reports
+ * an empty list.
+ */
+export function factsWithRoundTrips(
+  found: Readonly<Record<string, Readonly<Record<string, number>>>>,
+  changes: Readonly<Record<string, Partial<NodeFacts>>> = {},
+): ClusterFacts {
+  const addressOf = (node: string): string => `10.244.${node.slice(1)}.0`;
+  const nodes = ['n1', 'n2', 'n3', 'n4'].map((name) => {
+    const roundTrips = Object.entries(found[name] ?? {}).map(([to, ms]) => ({ address: addressOf(to), ms }));
+    const podNetwork = { address: addressOf(name), unreachable: [], roundTrips };
+    return fakeNode(name, { machine: { services: [], problems: [], podNetwork }, ...changes[name] });
+  });
+  return factsWithRecords({ nodes });
 }
 
 const NOT_ASKED = { ok: false as const, error: 'collected on the machine', codes: [] };

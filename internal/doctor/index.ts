@@ -25,6 +25,7 @@ export {
   type RecordFacts,
 } from './cluster-facts.ts';
 export { diagnose, problemsFrom, type Finding, type Grade } from './diagnose.ts';
+export { nodeRoundTrips } from './checks/node-latency-checks.ts';
 export { DOCTOR_CHECKS, LAYERS } from './doctor-checks.ts';
 export { NOT_CHECKED, notCheckedIn } from './not-checked.ts';
 export { judgeContent, type ContentVerdict } from './content/judge-content.ts';

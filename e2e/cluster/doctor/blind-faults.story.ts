@@ -16,7 +16,7 @@ const POLL_MS = 5_000;
 const LOOK_MS = 30_000;
 const HEALTHY_MS = 300_000;
 /** Findings about the speed of the host, which other programs use too. */
-const OF_THE_HOST = ['doctor-fsync', 'doctor-latency', 'doctor-disk-space'];
+const OF_THE_HOST = ['doctor-fsync', 'doctor-latency', 'doctor-node-latency', 'doctor-disk-space'];
 /** Some ids of the catalogue, separated by commas: only these are injected, and each must be named. */
 const ONLY = env['BLIND_FAULTS']?.split(',');
 

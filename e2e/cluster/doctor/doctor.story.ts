@@ -17,7 +17,12 @@ const MIN_LOG_BYTES = 500;
  * Findings about the speed of the host. Other programs use the host too, so the story prints these findings and does
  * not assert them.
  */
-const OF_THE_HOST: readonly string[] = ['doctor-fsync', 'doctor-latency', 'doctor-disk-space'];
+const OF_THE_HOST: readonly string[] = [
+  'doctor-fsync',
+  'doctor-latency',
+  'doctor-node-latency',
+  'doctor-disk-space',
+];
 
 /** The fields of the result that this story reads. */
 interface Finding {
@@ -48,6 +53,7 @@ interface Diagnosis {
   /** Likely causes first. */
   readonly problems: readonly Finding[];
   readonly findings: readonly Finding[];
+  readonly roundTrips: readonly { readonly from: string; readonly to: string; readonly ms: number }[];
 }
 
 function isProblem({ grade, code }: Finding): boolean {
@@ -249,6 +255,18 @@ await test('doctor names the cause of each fault first', async (story) => {
       await doctor.untilGood(step);
     },
   );
+
+  await story.test('every node has measured the round trips to all others', async (step) => {
+    const { diagnosis } = await eventually(
+      'each node has a figure for each other one',
+      240,
+      () => doctor.run(),
+      ({ diagnosis: { roundTrips } }) => roundTrips.length === NODES.length * (NODES.length - 1),
+    );
+    step.diagnostic(diagnosis.roundTrips.map(({ from, to, ms }) => `${from} to ${to}: ${ms} ms`).join('; '));
+    const found = diagnosis.findings.filter(({ code }) => code === 'doctor-node-latency');
+    for (const { subject, figure } of found) assert.match(figure, /^median round trip .* ms, to n/, subject);
+  });
 
   await story.test('a node without power', async (step) => {
     await cluster.cutPower('n4');

@@ -22,6 +22,7 @@ const EXPORTER = 9097;
 const OF_THE_HOST: readonly string[] = [
   'ClusterFsync',
   'ClusterLatency',
+  'ClusterNodeLatency',
   'ClusterDiskSpace',
   'ClusterDiskInodes',
 ];

@@ -80,6 +80,8 @@ function programSeries(): readonly Series[] {
     }).map(([name, value]) =>
       one(`cluster_filesystem_${name}`, constant(value), { path: KUBELET_DIRECTORY }),
     ),
+    one('cluster_pod_network_round_trip_seconds', constant(0.001), { peer: '10.244.0.0' }),
+    one('cluster_pod_network_round_trip_seconds', constant(0.1), { peer: '10.244.9.0' }),
     ...CONTROL_PLANES.map((server) =>
       one('cluster_balancer_upstream_verdict', constant(1), {
         server: `${address(server)}:6443`,
@@ -415,5 +417,10 @@ export const RULE_CASES: readonly RuleCase[] = [
     name: 'a slow network',
     fault: slow('etcd_network_peer_round_trip_time_seconds', [0.0008, 0.0512, 0.1024]),
     ...one('ClusterLatency', 'warning', 'n3'),
+  },
+  {
+    name: 'a node that is far from another one',
+    fault: set('cluster_pod_network_round_trip_seconds', { node: 'n4', peer: '10.244.0.0' }, constant(0.101)),
+    ...one('ClusterNodeLatency', 'warning', 'n4'),
   },
 ];

@@ -85,6 +85,7 @@ test.each<readonly [code: CheckCode, severity: string, threshold: number]>([
   ['doctor-backup', 'warning', limits.BACKUP_WARNING_PERIODS],
   ['doctor-fsync', 'warning', limits.FSYNC_WARNING_MS / 1000],
   ['doctor-latency', 'warning', limits.ROUND_TRIP_WARNING_MS / 1000],
+  ['doctor-node-latency', 'warning', limits.ROUND_TRIP_WARNING_MS / 1000],
 ])('for %s, the %s alert has the threshold of the check', (code, severity, threshold) => {
   const rules = alertRules().groups.flatMap((group) => group.rules);
   const found = rules.find(

@@ -140,6 +140,13 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
   },
   'doctor-pod-network': { none: RECORDS },
   'doctor-mtu': { none: RECORDS },
+  'doctor-node-latency': {
+    ...{ scope: 'node', unit: 's', is: '>', forMinutes: 10 },
+    figure: 'max by (node) (cluster_pod_network_round_trip_seconds)',
+    limits: { warning: seconds(limits.ROUND_TRIP_WARNING_MS) },
+    summary:
+      'The median round trip from {{ $labels.node }} to another node takes {{ $value | humanizeDuration }}, through the network of pods',
+  },
   'doctor-machine': { none: RECORDS },
   'doctor-host-service': {
     none: 'the check names the cause; the alerts of doctor-kubelet and doctor-etcd-member fire for these services',

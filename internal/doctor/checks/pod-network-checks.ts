@@ -7,18 +7,18 @@ import { judgePart, type Observe } from '../observe.ts';
 /** The maximum number of nodes that a sentence names. The sentence ends with the count of the others. */
 const MAX_NAMED = 5;
 
-/** A node that does not reach another one through the network of pods. */
-interface Gap {
+/** Two nodes between which something is wrong in the network of pods, for example that the first does not reach the second. */
+export interface Gap {
   readonly from: string;
   readonly to: string;
 }
 
 /** A node with its gaps. */
-interface Attributed {
+interface Attributed<T extends Gap> {
   readonly node: string;
   /** The other ends of the gaps. */
   readonly others: readonly string[];
-  readonly gaps: readonly Gap[];
+  readonly gaps: readonly T[];
 }
 
 /**
@@ -98,7 +98,8 @@ function wayOf(node: string, others: readonly string[], gaps: readonly Gap[]): s
   return `between ${node} and ${named(others)}`;
 }
 
-function named(nodes: readonly string[]): string {
+/** "n1, n2", or "n1, n2, n3, n4, n5 and 3 more". */
+export function named(nodes: readonly string[]): string {
   const more = nodes.length > MAX_NAMED ? ` and ${nodes.length - MAX_NAMED} more` : '';
   return `${nodes.slice(0, MAX_NAMED).join(', ')}${more}`;
 }
@@ -107,7 +108,7 @@ function named(nodes: readonly string[]): string {
  * The nodes that are up and probe others. A silent node does not answer either, and what it has reported is outdated; it
  * has a check of its own, doctor-node-silent.
  */
-function probingNodes({ nodes }: RecordFacts): readonly NodeFacts[] {
+export function probingNodes({ nodes }: RecordFacts): readonly NodeFacts[] {
   return nodes.filter(
     ({ state, health, machine }) =>
       state === 'up' && health === 'healthy' && machine?.podNetwork !== undefined,
@@ -131,7 +132,7 @@ function gapsBetween(
 }
 
 /** The nodes that explain all gaps, with the other ends of their gaps: the node with the most gaps first. */
-function attributed(gaps: readonly Gap[]): readonly Attributed[] {
+export function attributed<T extends Gap>(gaps: readonly T[]): readonly Attributed<T>[] {
   const counts = new Map<string, number>();
   for (const name of gaps.flatMap(({ from, to }) => [from, to]))
     counts.set(name, (counts.get(name) ?? 0) + 1);
