@@ -91,7 +91,7 @@ function fakeEtcd(
 
 /** Each change of the priority of the agent. */
 const niceness: number[] = [];
-const lowPriority = new LowPriority((value) => void niceness.push(value));
+const lowPriority = new LowPriority((value) => void niceness.push(value), 0);
 
 function taskOf(change: Partial<BackupTaskOptions> = {}) {
   const files = new MemoryFiles();

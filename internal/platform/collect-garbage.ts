@@ -1,7 +1,7 @@
 import { getHeapStatistics } from 'node:v8';
-import type { Clock } from '../clock/index.ts';
+import { MINUTE_MS, type Clock } from '../clock/index.ts';
 
-const FIRST_MS = 60_000;
+const FIRST_MS = MINUTE_MS;
 const LOOK_MS = 20_000;
 /** The memory of an idle process may grow by this much until its garbage is collected. */
 const GROWTH_BYTES = 4 * 1024 ** 2;

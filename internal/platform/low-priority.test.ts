@@ -5,7 +5,7 @@ import { LowPriority } from './low-priority.ts';
 describe('LowPriority', () => {
   test('is low until the last piece of work has ended', () => {
     const set: number[] = [];
-    const priority = new LowPriority((niceness) => void set.push(niceness));
+    const priority = new LowPriority((niceness) => void set.push(niceness), 0);
     {
       using _one = priority.begin();
       {
@@ -19,6 +19,14 @@ describe('LowPriority', () => {
       using _again = priority.begin();
       expect(set).toEqual([10, 0, 10]);
     }
+  });
+
+  test('returns to the priority that the process had', () => {
+    const set: number[] = [];
+    for (const normal of [-5, 15]) {
+      using _work = new LowPriority((niceness) => void set.push(niceness), normal).begin();
+    }
+    expect(set).toEqual([10, -5, 15, 15]);
   });
 
   test('work runs at normal priority where the priority cannot be changed', () => {

@@ -1,8 +1,7 @@
-import { setPriority } from 'node:os';
+import { getPriority, setPriority } from 'node:os';
 
 /** Niceness (nice(2)) while background work runs: about a tenth of the processor time if others want it too. */
 const BACKGROUND = 10;
-const NORMAL = 0;
 
 /**
  * Makes the main thread of this process give way to other programs while background work runs, of which there may be several pieces at
@@ -10,18 +9,21 @@ const NORMAL = 0;
  */
 export class LowPriority {
   readonly #set: (niceness: number) => void;
+  readonly #normal: number;
   #users = 0;
 
-  constructor(set: (niceness: number) => void = setPriority) {
+  /** @param normal the niceness that systemd has given this process: that of the unit or of an operator's drop-in */
+  constructor(set: (niceness: number) => void = setPriority, normal = getPriority()) {
     this.#set = set;
+    this.#normal = normal;
   }
 
   /** To be disposed when the work ends. */
   begin(): Disposable {
-    if (this.#users++ === 0) this.#trySet(BACKGROUND);
+    if (this.#users++ === 0) this.#trySet(Math.max(BACKGROUND, this.#normal));
     return {
       [Symbol.dispose]: () => {
-        if (--this.#users === 0) this.#trySet(NORMAL);
+        if (--this.#users === 0) this.#trySet(this.#normal);
       },
     };
   }

@@ -187,7 +187,7 @@ export class FakeCluster {
       ...{ files: this.files, clock: this.clock, agentVersion: '1.0.0', clusterId: 'c0ffee' },
       ...{ nodeId: machine.nodeId, keyPem: machine.keyPem, ownerKeys: [owner], keyFiles: {} },
       newestSchedule: join('/', machine.nodeId, 'schedule.json'),
-      lowPriority: new LowPriority((niceness) => void this.niceness.push(niceness)),
+      lowPriority: new LowPriority((niceness) => void this.niceness.push(niceness), 0),
       ring: this.ringOf(machine.nodeId),
       etcdMembers: () => ({ state: this.#etcdOf('state'), kubernetes: this.#etcdOf('kubernetes') }),
       withPlace: async (neededBytes, work) => {
