@@ -14,7 +14,14 @@ const SOURCE = 'docs/hardening.json';
 const CONFIG = 'version: 1\nname: x\nattestation: { variants: [machine-key], firstContact: fingerprint }\n';
 
 interface Hardening {
-  readonly items: readonly { readonly item: string; readonly undo: string; readonly proof: string }[];
+  readonly items: readonly {
+    readonly item: string;
+    readonly undo: string;
+    /** The test that fails without the item. */
+    readonly proof: string;
+    /** The test that the setting undoes it. */
+    readonly undone: string;
+  }[];
   /** Why a unit keeps an exposure above 3.0, by unit. */
   readonly units: Readonly<Record<string, string>>;
   readonly checks: {
@@ -46,12 +53,15 @@ export function renderHardening({ items, units, checks }: Hardening): {
   readonly page: string;
   readonly problems: readonly string[];
 } {
-  const proofs = [...items, ...checks.failed].map(({ proof }) => proof);
+  const proofs = [...items, ...checks.failed].map(({ proof }) => proof).concat(items.map(({ undone }) => undone));
   const problems = [
     ...items.flatMap(({ undo }) => problemOf(undo)),
     ...proofs.filter((proof) => !existsSync(resolve(ROOT, proof))).map((proof) => `${proof} not found`),
   ];
-  const rows = items.map(({ item, undo, proof }) => `| ${escapeCell(item)} | \`${undo}\` | \`${proof}\` |`);
+  const rows = items.map(
+    ({ item, undo, proof, undone }) =>
+      `| ${escapeCell(item)} | \`${proof}\` | \`${undo}\` | \`${undone}\` |`,
+  );
   const kept = Object.entries(units).map(([unit, reason]) => `| \`${unit}\` | ${escapeCell(reason)} |`);
   const failed = checks.failed.map(
     ({ id, reason, evidence, proof }) =>
@@ -69,8 +79,8 @@ export function renderHardening({ items, units, checks }: Hardening): {
 Where a cluster is stricter than one that kubeadm creates. Each item is undone by one setting of \`cluster.yaml\` when the cluster is
 initialized. Clusters of earlier releases keep their behavior. Made by \`node .ci/hardening.ts\` from \`${SOURCE}\`.
 
-| item | undone by | test |
-| --- | --- | --- |
+| item | test | undone by | test |
+| --- | --- | --- | --- |
 ${rows.join('\n')}
 
 In addition, and without a change for workloads: an audit log of the API server ([operators.md](operators.md)), Secrets and ConfigMaps

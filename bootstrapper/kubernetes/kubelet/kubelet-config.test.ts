@@ -48,6 +48,15 @@ describe('kubeletFiles()', () => {
     expect(config).not.toHaveProperty('tlsCipherSuites');
   });
 
+  test.each([
+    { setting: { seccompDefault: false }, want: { seccompDefault: false } },
+    { setting: { podPidsLimit: -1 }, want: { podPidsLimit: -1 } },
+  ])('$setting of the configuration undoes one restriction', ({ setting, want }) => {
+    const hardening = { ...DEFAULT_HARDENING, ...setting };
+    const all = { seccompDefault: true, podPidsLimit: 4096, tlsCipherSuites: STRONG_CIPHERS };
+    expect(configOf({ hardening })).toMatchObject({ ...all, ...want });
+  });
+
   test('removes unused images before it evicts pods', () => {
     const { imageGCHighThresholdPercent: high, evictionHard } = configOf() as {
       readonly imageGCHighThresholdPercent: number;
