@@ -11,7 +11,7 @@ import {
   type MachineEvidence,
   createTpmLockRegister,
 } from '../attest/index.ts';
-import { addressBeside } from '../../internal/platform/index.ts';
+import { addressBeside, type MachinePort } from '../../internal/platform/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
 import { addressFrom, type CloudHints, readCloudHints, topologyFrom } from '../cloudhints/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
@@ -21,6 +21,7 @@ import { NodeLock } from '../nodelock/index.ts';
 import { AGENT_PATHS, loadMachineIdentity, type MachineIdentity } from '../nodestate/index.ts';
 import { createMachineChecks, type MachineChecks, requireUsableTpm } from '../preflight/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+import { namedMachine } from './named-machine.ts';
 
 /**
  * This machine, apart from any cluster: its key, its node lock, its evidence, and the owners that it was
@@ -28,6 +29,8 @@ import type { AgentOptions, AgentPorts } from './agent-ports.ts';
  */
 export interface OpenMachine extends Pick<MachineIdentity, 'nodeId' | 'fingerprint'> {
   readonly identity: MachineIdentity;
+  /** The machine of the ports, which has a name now. */
+  readonly machine: MachinePort;
   readonly lock: NodeLock;
   /** Proves to others which machine this is: see bootstrapper/attest. */
   readonly evidence: MachineEvidence;
@@ -58,12 +61,13 @@ export async function openMachine(
   ports: AgentPorts,
   { provisioning, agentVersion: version, signal }: AgentOptions,
 ): Promise<OpenMachine> {
-  const { files, log, machine } = ports;
+  const { files, log } = ports;
   for (const directory of [AGENT_PATHS.state, AGENT_PATHS.init, AGENT_PATHS.enrolment])
     await files.makeDirectory(directory);
   await refuseLostMachineKey(files);
   const identity = await loadMachineIdentity(files, AGENT_PATHS);
   const { fingerprint, nodeId } = identity;
+  const machine = namedMachine(ports.machine, fingerprint);
   log.info('machine key loaded', { fingerprint, nodeId, version });
   const { tpm, lock, evidence } = openLockAndEvidence(ports, { provisioning, identity, signal });
   const isBound = async (): Promise<boolean> => (await lock.read()) !== undefined;
@@ -77,8 +81,8 @@ export async function openMachine(
     return addressFrom(provisioning, own, cloudHints);
   };
   return {
-    ...{ identity, fingerprint, nodeId, tpm, lock, evidence, cloudHints },
-    checks: createMachineChecks(ports, { provisioning, tpm, signal }),
+    ...{ identity, machine, fingerprint, nodeId, tpm, lock, evidence, cloudHints },
+    checks: createMachineChecks({ ...ports, machine }, { provisioning, tpm, signal }),
     host: hostSettings(provisioning, cloudHints),
     ...ownersFrom(provisioning),
     currentAddress: (family) => address(family) ?? address() ?? '127.0.0.1',
