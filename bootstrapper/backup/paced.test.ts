@@ -47,10 +47,10 @@ test('paced() does not delay chunks that come slowly, and ends with the signal',
   await expect(Array.fromAsync(all)).rejects.toThrow('stopped');
 });
 
-test('databaseRate() is 4 MiB a second, and more for a database that would take longer than 200 s', () => {
+test('databaseRate() is 4 MiB a second, and more for a database that would take longer than 250 s', () => {
   expect(databaseRate(0)).toBe(4 * MIB);
-  expect(databaseRate(800 * MIB)).toBe(4 * MIB);
-  expect(databaseRate(4000 * MIB)).toBe(20 * MIB);
+  expect(databaseRate(1000 * MIB)).toBe(4 * MIB);
+  expect(databaseRate(4000 * MIB)).toBe(16 * MIB);
 });
 
 test('joined() makes blocks of small chunks, with the same bytes', async () => {

@@ -192,7 +192,7 @@ describe('createBackupTask()', () => {
       return (clock.monotonicMs() - NOW) / 1000;
     };
     expect(await secondsFor(800 * MIB)).toBeCloseTo(12 / 4);
-    expect(await secondsFor(4000 * MIB)).toBeCloseTo(12 / 20);
+    expect(await secondsFor(4000 * MIB)).toBeCloseTo(12 / 16);
   });
 
   test('gives up if the shared keys change after they were read, because the keys in the backup may not decrypt the snapshots', async () => {
