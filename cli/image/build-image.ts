@@ -28,6 +28,7 @@ import { formatBytes } from '../host/index.ts';
 import { findAgentPackage, packageDirectories } from '../mini/index.ts';
 import { readFirmwareValues } from './firmware-values.ts';
 import { fetchPackages } from './fetch-packages.ts';
+import { imageBom } from './image-bom.ts';
 import { indexModules, readFile, readPackageFiles, unpackPackages } from './unpack-packages.ts';
 
 /** Options of `cluster image build`. */
@@ -54,6 +55,7 @@ const COMMAND_LINE =
   'console=tty0 console=ttyS0,115200 panic=30 lockdown=integrity systemd.getty_auto=0 systemd.show_status=0 quiet';
 const STUB = 'usr/lib/systemd/boot/efi/linuxx64.efi.stub';
 const AGENT = 'cluster-agent';
+const AGENT_BOM = `usr/share/doc/${AGENT}/sbom.cdx.json`;
 const COMPRESSION_LEVEL = 9;
 const MIB = 2 ** 20;
 const PUBLIC = 0o644;
@@ -85,8 +87,11 @@ export async function runImageBuild(context: CommandContext, options: ImageBuild
     );
     const image = assemble(parts, provisioning, options.stateSizeMib * MIB);
     const registers = withFirmware(image.registers, firmware);
+    const agentBom = await readFile(context, join(work, AGENT, AGENT_BOM));
+    const content = { uki: image.uki, packages: pinnedPackages().packages, agentBom, version: VERSION };
+    const bom = imageBom(content);
     await host.step('image-write', 'Writing the image', () =>
-      writeImage(context, { ...image, registers, out, work }),
+      writeImage(context, { ...image, registers, bom, out, work }),
     );
     report(context, { ...image, registers, out });
   } finally {
@@ -119,16 +124,17 @@ function assemble(parts: UkiParts, provisioning: Uint8Array, stateBytes: number)
 /** Each file gets its name when it is complete. */
 async function writeImage(
   context: CommandContext,
-  image: Image & { readonly out: string; readonly work: string },
+  image: Image & { readonly bom: string; readonly out: string; readonly work: string },
 ): Promise<void> {
   const { files } = context.ports;
-  const { uki, disk, registers, out, work } = image;
+  const { uki, disk, registers, bom, out, work } = image;
   const partial = join(work, 'disk.raw');
   await writeDisk(context, partial, disk);
   await new DiskStreams().publish(partial, join(out, 'disk.raw'), PUBLIC);
   await files.writeAtomic(join(out, 'boot.efi'), uki, { mode: PUBLIC });
   const values = `${JSON.stringify({ registers: registersByName(registers) }, undefined, 2)}\n`;
   await files.writeAtomic(join(out, 'reference-values.json'), values, { mode: PUBLIC });
+  await files.writeAtomic(join(out, 'sbom.cdx.json'), bom, { mode: PUBLIC });
 }
 
 function report({ host }: CommandContext, image: Image & { readonly out: string }): void {
@@ -140,6 +146,7 @@ function report({ host }: CommandContext, image: Image & { readonly out: string 
       `  disk.raw               ${formatBytes(disk.sizeBytes)}`,
       `  boot.efi               ${formatBytes(uki.length)}, sha256 ${bootSha256}`,
       `  reference-values.json  registers ${[...registers.keys()].join(', ')}`,
+      '  sbom.cdx.json          the software in it',
     ].join('\n'),
   );
 }

@@ -32,7 +32,7 @@ const DISK_REGISTERS = [4, 7, 9, 11, 12];
 const LOCKED = /disk-locked/;
 /** The console of a machine whose agent runs. */
 const NOT_A_MEMBER = /not in a cluster yet/;
-const FILES = ['disk.raw', 'boot.efi', 'reference-values.json'];
+const FILES = ['disk.raw', 'boot.efi', 'reference-values.json', 'sbom.cdx.json'];
 /** A recovery key of age-keygen(1). Its private half is on no machine. */
 const RECOVERY = {
   recipient: 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0',

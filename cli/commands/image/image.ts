@@ -25,8 +25,8 @@ export function register(image: Command, action: ActionBinder): void {
     .addHelpText(
       'after',
       `
-Writes disk.raw, boot.efi and reference-values.json. The same packages, agent and
-provisioning file give the same bytes. The whole system is in boot.efi, which the
+Writes disk.raw, boot.efi, reference-values.json and sbom.cdx.json (software bill of
+materials). The same packages, agent and provisioning file give the same bytes. The whole system is in boot.efi, which the
 firmware measures before it starts. There is no shell, and no login.
 
 reference-values.json has the registers that follow from the image. --firmware adds
