@@ -53,14 +53,15 @@ export function renderHardening({ items, units, checks }: Hardening): {
   readonly page: string;
   readonly problems: readonly string[];
 } {
-  const proofs = [...items, ...checks.failed].map(({ proof }) => proof).concat(items.map(({ undone }) => undone));
+  const proofs = [...items, ...checks.failed]
+    .map(({ proof }) => proof)
+    .concat(items.map(({ undone }) => undone));
   const problems = [
     ...items.flatMap(({ undo }) => problemOf(undo)),
     ...proofs.filter((proof) => !existsSync(resolve(ROOT, proof))).map((proof) => `${proof} not found`),
   ];
   const rows = items.map(
-    ({ item, undo, proof, undone }) =>
-      `| ${escapeCell(item)} | \`${proof}\` | \`${undo}\` | \`${undone}\` |`,
+    ({ item, undo, proof, undone }) => `| ${escapeCell(item)} | \`${proof}\` | \`${undo}\` | \`${undone}\` |`,
   );
   const kept = Object.entries(units).map(([unit, reason]) => `| \`${unit}\` | ${escapeCell(reason)} |`);
   const failed = checks.failed.map(

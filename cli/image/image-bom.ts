@@ -7,7 +7,11 @@ import { ImageError, type LockedPackage } from '../../internal/image/index.ts';
 const agentBom = z.object({
   metadata: z.object({ component: z.object({ name: z.string(), version: z.string() }) }),
   components: z.array(
-    z.object({ name: z.string(), version: z.string(), licenses: z.array(z.object({ expression: z.string() })) }),
+    z.object({
+      name: z.string(),
+      version: z.string(),
+      licenses: z.array(z.object({ expression: z.string() })),
+    }),
   ),
 });
 
@@ -30,7 +34,11 @@ export function imageBom({ version, uki, packages, agentBom: bytes }: ImageConte
   const name = 'cluster-image';
   const hashOf = (content: Uint8Array): string => createHash('sha256').update(content).digest('hex');
   const subject = {
-    ...{ type: 'application', 'bom-ref': name, name, version, description: 'boot.efi' },
+    type: 'application',
+    'bom-ref': name,
+    name,
+    version,
+    description: 'boot.efi',
     hashes: [{ alg: 'SHA-256', content: hashOf(uki) }],
   } as const;
   const debian = packages.map((each) => ({
@@ -45,7 +53,7 @@ function agentComponent(parent: string, bytes: Uint8Array) {
   const { name, version, components } = parseAgentBom(bytes);
   const reference = `${parent}#${name}`;
   return {
-    ...{ type: 'application', 'bom-ref': reference, name, version } as const,
+    ...({ type: 'application', 'bom-ref': reference, name, version } as const),
     components: components.map(({ licenses: [license], ...each }) =>
       packageComponent(reference, 'npm', { ...each, ...(license && { license: license.expression }) }),
     ),

@@ -71,7 +71,10 @@ export class FakeControlPlane implements AsyncDisposable {
     this.#process = parts.process;
     this.#admin = parts.admin;
     for (const stream of [parts.process.stdout, parts.process.stderr])
-      stream?.on('data', (part: Buffer) => (this.#output = (this.#output + part.toString('utf8')).slice(-20_000)));
+      stream?.on(
+        'data',
+        (part: Buffer) => (this.#output = (this.#output + part.toString('utf8')).slice(-20_000)),
+      );
   }
 
   /** Starts both and waits until the API server is ready. */

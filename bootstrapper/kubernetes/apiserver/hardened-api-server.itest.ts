@@ -16,7 +16,7 @@ const BODY = 'c2VjcmV0LWJvZHktb2YtdGhlLXRlc3Q=';
 const hardened = {
   ...settings,
   hardening: DEFAULT_HARDENING,
-  podSecurity: { enforce: 'baseline', exemptNamespaces: [], allowCloudMetadata: false } as const,
+  podSecurity: { enforce: 'baseline' as const, exemptNamespaces: [], allowCloudMetadata: false },
   // Every argument that the configuration allows, so that a release without one of them fails here.
   extraArguments: extraArgumentsSchema.parse({
     apiServer: {
@@ -34,7 +34,6 @@ const hardened = {
     },
   }),
 };
-
 
 let apiServer: FakeControlPlane;
 
@@ -99,7 +98,9 @@ describe('an API server with the hardening of a new cluster', () => {
       options: { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-RSA-AES128-SHA:@SECLEVEL=0' },
     },
   ] as const)('refuses $name', async ({ options }) => {
-    await expect(apiServer.call('/readyz', options)).rejects.toThrow(/alert|EPROTO|ECONNRESET|protocol|handshake/i);
+    await expect(apiServer.call('/readyz', options)).rejects.toThrow(
+      /alert|EPROTO|ECONNRESET|protocol|handshake/i,
+    );
   });
 
   test('accepts TLS 1.2 with forward secrecy and authenticated encryption', async () => {
@@ -111,7 +112,9 @@ describe('an API server with the hardening of a new cluster', () => {
     const data = { password: BODY };
     const metadata = { name: 'audited' };
     for (const kind of ['secrets', 'configmaps'])
-      expect((await apiServer.create(`/api/v1/namespaces/default/${kind}`, { metadata, data })).status).toBe(201);
+      expect((await apiServer.create(`/api/v1/namespaces/default/${kind}`, { metadata, data })).status).toBe(
+        201,
+      );
     const rules = [{ apiGroups: [''], resources: ['pods'], verbs: ['get'] }];
     const roles = '/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles';
     expect((await apiServer.create(roles, { metadata, rules })).status).toBe(201);

@@ -64,11 +64,8 @@ await test('a node whose disk for images is full keeps what it needs', async (st
 
   await story.test('then pods of users are evicted, and those that the node needs stay', async () => {
     await fill(FULL_MIB);
-    await eventually(
-      'the visitor is evicted',
-      NOTICE_SECONDS,
-      pods,
-      (now) => now.some((pod) => /^default\/visitor.* Failed Evicted$/.test(pod)),
+    await eventually('the visitor is evicted', NOTICE_SECONDS, pods, (now) =>
+      now.some((pod) => /^default\/visitor.* Failed Evicted$/.test(pod)),
     );
     const system = (lines: readonly string[]) => lines.filter((pod) => !pod.startsWith('default/'));
     assert.deepEqual(system(await pods()), system(before));
